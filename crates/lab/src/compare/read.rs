@@ -3,6 +3,7 @@
 
 mod rows;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -222,9 +223,17 @@ impl ReadRow {
             (true, _) => format!("{seconds} seconds"),
             (false, true) => format!("{due} packets"),
             (false, false) if parts > MOST_PARTS => format!("{parts} parts"),
+            (false, false) if self.has_a_part_twice() => "parts of one name".to_owned(),
             (false, false) => return None,
         };
         Some(format!("JSON with a row of {what}"))
+    }
+
+    /// Nobody could say which of them to compare with which.
+    fn has_a_part_twice(&self) -> bool {
+        let mut names = BTreeSet::new();
+        let mut parts = self.stream.iter().flat_map(|stream| &stream.parts);
+        parts.any(|part| !names.insert(&part.name))
     }
 
     /// Packets of which it tells.

@@ -388,6 +388,10 @@ fn a_report_of_any_numbers_is_refused_or_compared() {
         let (refused, _) = ReadReport::of(crafted.to_string().as_bytes()).unwrap_err();
         assert!(refused.ends_with(what), "{refused}");
     }
+    let parts = first["rows"][0]["stream"]["parts"].as_array_mut().unwrap();
+    parts.push(parts[0].clone());
+    let (refused, _) = ReadReport::of(first.to_string().as_bytes()).unwrap_err();
+    assert!(refused.ends_with("JSON with a row of parts of one name"), "{refused}");
 }
 
 #[test]
