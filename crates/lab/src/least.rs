@@ -328,6 +328,8 @@ fn judged(came: Result<StreamOutcome, HostError>, plan: &LabStream, name: &str) 
         (false, _) => LeastFinding::Frozen { besides: losses.besides > 0 },
     };
     let due = row.missed.map_or(0, |missed| missed.due);
-    let by_xruns = losses.late + losses.lost + losses.unheard == 0;
+    // What an xrun of the sender's device lost was never sent.
+    let unsent = if losses.xruns[0] == 0 { losses.never_sent } else { 0 };
+    let by_xruns = losses.late + losses.lost + losses.unheard + unsent == 0;
     SeenTry { row, finding, lacked: format!("{losses}; {due} packets were due"), by_xruns }
 }

@@ -173,9 +173,12 @@ fn named(streams: u16) -> String {
 fn judged(outcome: &StreamOutcome, streams: u16, name: String, allowed: f64) -> (ReportRow, bool) {
     let mut row = outcome.row(name);
     let counted = |name| outcome.counted_at_receiver(name);
-    let missed = counted("lost") + counted("late") + counted("unheard");
-    let frozen = outcome.frozen();
-    let due = (counted("packets_received") + counted("lost")).saturating_sub(counted("duplicate"));
+    // What the sender's device lost, each of its streams lacks.
+    let never_sent = outcome.count_never_sent().saturating_mul(u64::from(streams));
+    let missed = counted("lost") + counted("late") + counted("unheard") + never_sent;
+    let frozen = outcome.frozen() + if outcome.sender_only_froze() { never_sent } else { 0 };
+    let came = (counted("packets_received") + counted("lost")).saturating_sub(counted("duplicate"));
+    let due = came + never_sent;
     let silent = usize::from(streams).saturating_sub(outcome.streams_heard());
     row.missed = Some(Missed::of(missed, due));
     row.points.clear();

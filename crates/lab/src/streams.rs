@@ -8,6 +8,7 @@ mod machines;
 mod row;
 #[cfg(test)]
 pub(crate) mod tests;
+mod unsent;
 
 use core::time::Duration;
 use std::net::IpAddr;

@@ -11,7 +11,7 @@ use serde::Serialize;
 use statrs::function::factorial::ln_binomial;
 
 use super::{ComparedFigure, ComparedVerdict};
-use crate::report::SecondCount;
+use crate::report::{SecondCount, StreamBySecond};
 use crate::statistics::{CHANCE, LEAST, Missed, ranked};
 
 pub(super) const MISSED: &str = "missed_share";
@@ -47,10 +47,13 @@ impl ReadCounts {
         Self { counts: all.into_values().collect(), seconds }
     }
 
-    /// Of all that a stream missed.
-    pub(super) fn missed(stream: &crate::report::StreamBySecond) -> Self {
-        let all = [&stream.late[..], &stream.lost, &stream.unheard].concat();
-        Self::of(&all, stream.seconds)
+    /// Of all that a stream missed, and so many were due. What was never sent is among it where both of two
+    /// reports tell it.
+    pub(super) fn missed(stream: &StreamBySecond, both_tell_unsent: bool) -> (Self, u64) {
+        let never_sent = stream.never_sent.as_deref().filter(|_| both_tell_unsent).unwrap_or(&[]);
+        let unsent: u64 = never_sent.iter().map(|(_, count)| u64::from(*count)).sum();
+        let all = [&stream.late[..], &stream.lost, &stream.unheard, never_sent].concat();
+        (Self::of(&all, stream.seconds), stream.due.saturating_add(unsent))
     }
 
     fn counted(&self, due: u64) -> SecondsCounted {

@@ -129,10 +129,13 @@ fn streams(
     (first, one): (&ReadRow, &StreamBySecond),
     (second, other): (&ReadRow, &StreamBySecond),
 ) {
+    let both_tell_unsent = one.never_sent.is_some() && other.never_sent.is_some();
+    let [(a, due_a), (b, due_b)] =
+        [one, other].map(|stream| ReadCounts::missed(stream, both_tell_unsent));
+    row.figures.push(counts::compare(counts::MISSED, (&a, due_a), (&b, due_b)));
     let mut missed = |key, of: fn(&StreamBySecond) -> ReadCounts| {
         row.figures.push(counts::compare(key, (&of(one), one.due), (&of(other), other.due)));
     };
-    missed(counts::MISSED, ReadCounts::missed);
     missed("late_share", |stream| ReadCounts::of(&stream.late, stream.seconds));
     missed("lost_share", |stream| ReadCounts::of(&stream.lost, stream.seconds));
     missed("unheard_share", |stream| ReadCounts::of(&stream.unheard, stream.seconds));

@@ -205,6 +205,20 @@ fn late_and_lost_and_unheard_packets_and_xruns_of_either_end_are_each_a_miss() {
 }
 
 #[test]
+fn packets_that_were_never_sent_are_a_miss_that_no_network_made() {
+    let mut outcome = carried(&[2500, 2501]);
+    let unsent: Vec<u32> = outcome.departures[2500..2502].iter().map(|one| one.timestamp).collect();
+    outcome.departures.retain(|packet| !unsent.contains(&packet.timestamp));
+    // Without an xrun: the kernel had no room for them.
+    assert_eq!(seen(outcome.clone()).finding, LeastFinding::Missed);
+    assert_eq!(seen(outcome.clone()).lacked, "2 never sent; 2000 packets were due");
+    outcome.sent["streams"][0]["counters"]["xruns"] = json!(1);
+    let seen = seen(outcome);
+    assert_eq!(seen.lacked, "2 never sent, 1 xrun of the sender; 2000 packets were due");
+    assert!(seen.by_xruns);
+}
+
+#[test]
 fn where_all_comes_late_that_is_a_miss_and_not_a_row_that_says_nothing() {
     let mut outcome = carried(&[]);
     for packet in &mut outcome.arrivals {

@@ -27,6 +27,10 @@ pub struct StreamBySecond {
     pub lost: Vec<SecondCount>,
     /// Packets that were there in time and were not played.
     pub unheard: Vec<SecondCount>,
+    /// Packets that were missing among those that left, at the seconds of their capture. Absent in reports of
+    /// a `taut` that did not tell them.
+    #[serde(default)]
+    pub never_sent: Option<Vec<SecondCount>>,
     /// Each stage, in the order of travel; then how late the threads of both devices woke.
     pub parts: Vec<PartBySecond>,
 }

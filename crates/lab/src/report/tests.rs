@@ -136,7 +136,9 @@ fn full() -> LabReport {
         max_ns: vec![3],
     };
     let parts = vec![part(Some(2)), part(None)];
-    row.stream = Some(StreamBySecond { late, lost, unheard, parts, ..StreamBySecond::default() });
+    let never_sent = Some(vec![(0, 1)]);
+    let other = StreamBySecond::default();
+    row.stream = Some(StreamBySecond { late, lost, unheard, never_sent, parts, ..other });
     let why = Worst { at_ns: 1, value_ns: 2, because: Some("a freeze".to_owned()), stages };
     row.worst.push(why);
     report

@@ -54,6 +54,7 @@ impl StreamOutcome {
             late: of(|packet| packet.late),
             lost: counts(lost),
             unheard: of(|packet| !packet.late && !packet.is_heard()),
+            never_sent: Some(self.never_sent(counted).by_second()),
             parts: parts.filter(|part| !part.p50_ns.is_empty()).collect(),
         })
     }

@@ -12,6 +12,8 @@ use crate::ledger::HeardPacket;
 /// What was not heard of the packets that count, and the xruns since the first of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct StreamLosses {
+    /// Packets that never left, as the sender's device lost their sound or its kernel had no room.
+    pub(crate) never_sent: u64,
     /// Packets that came after their deadline.
     pub(crate) late: u64,
     /// Packets that never came.
@@ -33,9 +35,10 @@ impl StreamLosses {
     }
 
     /// Each with its name, of one and of several.
-    fn named(&self) -> [(u64, &'static str, &'static str); 5] {
+    fn named(&self) -> [(u64, &'static str, &'static str); 6] {
         let [sender, receiver] = self.xruns;
         [
+            (self.never_sent, "never sent", "never sent"),
             (self.late, "late", "late"),
             (self.lost, "lost", "lost"),
             (self.unheard, "unheard", "unheard"),
@@ -71,14 +74,19 @@ impl StreamOutcome {
         let late = of(|packet| packet.late);
         let unheard = of(|packet| !packet.late && !packet.is_heard());
         let missed = self.missed(&counted).map_or(0, |missed| missed.missed);
-        let lost = missed.saturating_sub(late + unheard);
+        let never_sent = self.never_sent(&counted).count();
+        let lost = missed.saturating_sub(late + unheard + never_sent);
         let xruns = self.xruns_counted(&counted);
+        // What an xrun cost is explained where the xrun is.
+        let unexplained = if xruns[0] == 0 { never_sent } else { 0 };
         // What freezes cost is told of the whole run: some of it may have been before packets counted, so
         // this is the least that they do not explain.
         let of_host = [&self.sent, &self.heard].map(|report| counter(report, "host_stalled"));
         let besides = xruns[0].saturating_sub(of_host[0])
+            + unexplained
             + (late + lost + unheard + xruns[1]).saturating_sub(of_host[1]);
         StreamLosses {
+            never_sent,
             late,
             lost,
             unheard,

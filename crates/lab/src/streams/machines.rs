@@ -10,7 +10,7 @@ use tautline_proto::time::{LocalTime, Span};
 use super::{StreamEnds, StreamOutcome};
 use crate::hosts::{HostError, LabHost};
 use crate::ledger::{HeardPacket, SentPacket};
-use crate::report::{Events, INTERVAL, Meanwhile, ReportRow};
+use crate::report::{Events, INTERVAL, Meanwhile, ReportRow, SecondCount};
 use crate::resources::machine_quantities;
 
 /// A quantity of a machine, as `taut lab sample` has it.
@@ -197,8 +197,8 @@ impl StreamOutcome {
         let departures = self.departures_from(first);
         let begins = self.begins(counted);
         let end = counted.last().map_or(0, |(last, _)| (*last - *begin).as_nanos());
-        let missed =
-            missed(departures.iter().map(|packet| (packet.timestamp, packet.capture)), counted);
+        let left = departures.iter().map(|packet| (packet.timestamp, packet.capture));
+        let missed = missed(left, self.never_sent(counted).by_second(), counted);
         let machines = self.machines.each().into_iter().flat_map(|(end_of, names, read)| {
             let begin = begins[end_of];
             let since = move |(at, value): (i64, f64)| {
@@ -233,10 +233,11 @@ fn busy(machine: &[SampledQuantity]) -> Vec<(i64, f64)> {
     first.iter().map(sum).collect()
 }
 
-/// In the middle of each second, how many of the packets that left in it were not heard; nothing where all
-/// were.
+/// In the middle of each second, how many of the packets that should have left in it were not heard; nothing
+/// where all were.
 fn missed(
     departures: impl Iterator<Item = (u32, i64)>,
+    never_sent: Vec<SecondCount>,
     counted: &[(LocalTime, HeardPacket)],
 ) -> Option<Meanwhile> {
     let heard = counted.iter().filter(|(_, packet)| packet.is_heard());
@@ -247,6 +248,9 @@ fn missed(
         let since = capture.saturating_sub(*begin.get_or_insert(capture)).max(0);
         *seconds.entry(since / INTERVAL.as_nanos()).or_insert(0_u32) +=
             u32::from(!heard.contains(&timestamp));
+    }
+    for (second, count) in never_sent {
+        *seconds.entry(i64::from(second)).or_insert(0) += count;
     }
     let middle = |second: i64| second * INTERVAL.as_nanos() + INTERVAL.half().as_nanos();
     let values = seconds.iter().map(|(second, missed)| (middle(*second), f64::from(*missed)));

@@ -21,6 +21,10 @@ impl StreamOutcome {
         row.uncertainty = self.uncertainty();
         row.configured = stream["latency"]["configured_ns"].as_i64().map(Span::from_nanos);
         row.missed = self.missed(&counted);
+        let never_sent = self.never_sent(&counted);
+        if never_sent.count() > 0 {
+            row.add("never_sent", "missed: never sent", never_sent.count());
+        }
         // Of the whole run, also of before packets counted: the ledger does not say when a host froze.
         if let Some(frozen) = stream["gaps"]["host_stalled"].as_u64().filter(|count| *count > 0) {
             row.add("host_stalled", "missed in freezes of the host, whole run", frozen);
@@ -43,6 +47,7 @@ impl StreamOutcome {
         }
         row.meanwhile = self.meanwhile(&counted);
         row.events = self.xruns(&counted);
+        row.events.extend(never_sent.events());
         self.tell_unread(&mut row);
         if series.values().is_empty() {
             row.void = Some(unmeasured(stream));
@@ -168,8 +173,8 @@ impl StreamOutcome {
         packets
     }
 
-    /// Of the packets that left while packets counted, those that never came, came late, or were not
-    /// heard.
+    /// Of the packets that there should have been while packets counted, those that were never sent, never
+    /// came, came late, or were not heard.
     pub(super) fn missed(&self, counted: &[(LocalTime, HeardPacket)]) -> Option<Missed> {
         let first = counted.first()?.1.timestamp;
         // From the first that counts to the last that left: the receiver was there longer, and what it lacks
@@ -177,7 +182,8 @@ impl StreamOutcome {
         let left = |packet: &SentPacket| packet.timestamp == first;
         let due = self.departures.iter().position(left).map_or(0, |at| self.departures.len() - at);
         let heard = counted.iter().filter(|(_, packet)| packet.is_heard()).count().min(due);
-        Some(Missed::of((due - heard) as u64, due as u64))
+        let never_sent = self.never_sent(counted).count();
+        Some(Missed::of((due - heard) as u64 + never_sent, due as u64 + never_sent))
     }
 }
 

@@ -104,6 +104,65 @@ fn packets_that_never_came_are_missed() {
     assert_eq!((missed.due, missed.missed), (2000, 3));
 }
 
+/// The same of which the sender's device lost the sound of these packets: there is no line of them at either end.
+fn overrun(packets: i64, never_sent: &[i64]) -> StreamOutcome {
+    let mut outcome = outcome(packets, never_sent);
+    let arrivals: std::collections::HashSet<_> =
+        outcome.arrivals.iter().map(|packet| packet.timestamp).collect();
+    outcome.departures.retain(|packet| arrivals.contains(&packet.timestamp));
+    outcome
+}
+
+#[test]
+fn sound_that_the_senders_device_lost_was_due_and_is_missed_with_where_it_would_have_been() {
+    // The first is of the time that does not count; one run of packets lies across two seconds.
+    let lost: Vec<i64> = [100, 2500].into_iter().chain(2998..3003).collect();
+    let row = overrun(4400, &lost).row("test");
+    let missed = row.missed.unwrap();
+    assert_eq!((missed.due, missed.missed), (2400, 6), "a row that lost sound is not without loss");
+    let figure = row.figures.iter().find(|figure| figure.key == "never_sent").unwrap();
+    assert_eq!((figure.words, figure.value.clone()), ("missed: never sent", json!(6)));
+    let stream = row.stream.unwrap();
+    assert_eq!((stream.due, &stream.lost[..]), (2394, &[][..]), "no network lost them");
+    assert_eq!(stream.never_sent, Some(vec![(0, 3), (1, 3)]));
+    let [events] = &row.events[..] else { panic!("{:?}", row.events) };
+    assert_eq!((events.key, events.untold), ("never_sent", 0));
+    assert_eq!(events.values, [(500_000_000, 1), (998_000_000, 5)]);
+    let seconds = &row.meanwhile.iter().find(|one| one.key == "missed").unwrap().values;
+    assert_eq!(seconds[..2], [(500_000_000, 3.0), (1_500_000_000, 3.0)]);
+    let whole = overrun(4400, &[]).row("test");
+    assert_eq!((whole.missed.unwrap().due, whole.events.len(), whole.figures.len()), (2400, 0, 0));
+}
+
+#[test]
+fn a_packet_whose_sound_was_lost_in_part_is_missed() {
+    // The card lost 100 frames: the packets after that are not of whole packets since the first.
+    let mut outcome = overrun(4000, &[3000, 3001]);
+    let later = |timestamp: &mut u32| *timestamp = timestamp.wrapping_add(4);
+    for packet in outcome.departures.iter_mut().filter(|one| one.capture > 3_001_000_000) {
+        later(&mut packet.timestamp);
+    }
+    for packet in outcome.arrivals.iter_mut().filter(|one| one.arrival > 3_002_000_000) {
+        later(&mut packet.timestamp);
+    }
+    let missed = outcome.row("test").missed.unwrap();
+    assert_eq!((missed.due, missed.missed), (2001, 3));
+}
+
+#[test]
+fn media_times_of_a_ledger_that_lie_too_far_apart_are_no_packets_for_ever() {
+    let mut outcome = overrun(4000, &[]);
+    for (number, packet) in outcome.departures[2100..].iter_mut().enumerate() {
+        // More than half an hour each.
+        packet.timestamp = (number as u32).wrapping_mul(0x0600_0000);
+    }
+    let row = outcome.row("test");
+    let seconds = row.stream.unwrap().never_sent.unwrap();
+    assert!((2000..=3600).contains(&seconds.len()), "{}", seconds.len());
+    let missed = row.missed.unwrap();
+    assert!(missed.missed <= 3_600_000 + 2000 && missed.missed > 2_000_000, "{missed:?}");
+}
+
 #[test]
 fn a_stream_of_which_nothing_was_measured_is_void_with_the_reason() {
     let mut outcome = outcome(4000, &[]);

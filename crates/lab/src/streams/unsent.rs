@@ -1,0 +1,108 @@
+//! Packets that were never sent: the sender's device lost their sound (an xrun), or its kernel had no room for
+//! them. No ledger has a line of such a packet; the media time goes on, so it is missing between two that left.
+
+use std::collections::BTreeMap;
+
+use tautline_proto::time::LocalTime;
+
+use super::StreamOutcome;
+use crate::ledger::{HeardPacket, SentPacket};
+use crate::report::{Events, INTERVAL, SecondCount};
+
+/// For programs and for people.
+const NEVER_SENT: (&str, &str) = ("never_sent", "packets never sent");
+
+/// No more than this is told as never sent, together: who lost an hour has no stream.
+const LONGEST_SECONDS: u32 = 3600;
+
+/// Packets that are missing between two that left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct UnsentPackets {
+    /// When the first would have been captured, since the first packet that counts, in nanoseconds.
+    at: i64,
+    count: u32,
+}
+
+/// All of a stream that were never sent while packets counted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct NeverSent {
+    gaps: Vec<UnsentPackets>,
+    /// From one to the next, in nanoseconds.
+    each: i64,
+}
+
+impl StreamOutcome {
+    /// So many packets of each stream were never sent while packets counted.
+    pub(crate) fn count_never_sent(&self) -> u64 {
+        self.never_sent(&self.counted()).count()
+    }
+
+    /// Whether freezes of its host explain each xrun of the sender's device.
+    pub(crate) fn sender_only_froze(&self) -> bool {
+        let counters = &self.sent["streams"][0]["counters"];
+        let of = |name: &str| counters[name].as_u64().unwrap_or(0);
+        of("xruns") > 0 && of("xruns") <= of("host_stalled")
+    }
+
+    /// Between the first packet that counts and the last that left.
+    pub(super) fn never_sent(&self, counted: &[(LocalTime, HeardPacket)]) -> NeverSent {
+        counted.first().map_or_else(NeverSent::default, |(_, first)| {
+            NeverSent::among(self.departures_from(first), self.shape.rate)
+        })
+    }
+}
+
+impl NeverSent {
+    fn among(departures: &[SentPacket], rate: u32) -> Self {
+        let steps = departures.windows(2).filter_map(|two| {
+            // Media time in 32 bits; what is less than nothing is none that left later.
+            let step = two[1].timestamp.wrapping_sub(two[0].timestamp);
+            (1..=i32::MAX as u32).contains(&step).then_some((two[0].capture, step))
+        });
+        // As long as a packet is, whatever was asked for.
+        let Some(packet) = steps.clone().map(|(_, step)| step).min() else {
+            return Self::default();
+        };
+        let nanos = |frames: u32| i64::from(frames) * 1_000_000_000 / i64::from(rate.max(1));
+        let begin = departures.first().map_or(0, |first| first.capture);
+        // A ledger is what another machine wrote: its media times may be anything.
+        let mut room = rate.saturating_mul(LONGEST_SECONDS);
+        let gap = |(capture, step): (i64, u32)| {
+            // What of the sound was lost is seldom whole packets; begun is as good as missed.
+            let count = (step - packet).div_ceil(packet);
+            room = room.checked_sub(step - packet)?;
+            let at = capture.saturating_sub(begin).saturating_add(nanos(packet));
+            Some(UnsentPackets { at, count })
+        };
+        let gaps = steps.map_while(gap).filter(|gap| gap.count > 0).collect();
+        Self { gaps, each: nanos(packet).max(1) }
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.gaps.iter().map(|gap| u64::from(gap.count)).sum()
+    }
+
+    /// In which second since the first packet that counts each would have been captured.
+    pub(super) fn by_second(&self) -> Vec<SecondCount> {
+        let second = INTERVAL.as_nanos();
+        let mut all: BTreeMap<u32, u32> = BTreeMap::new();
+        for gap in &self.gaps {
+            let (mut at, mut left) = (gap.at.max(0), i64::from(gap.count));
+            while let (1.., Ok(number)) = (left, u32::try_from(at / second)) {
+                // So many of them begin in it.
+                let within = left.min((second - at % second + self.each - 1) / self.each);
+                let sum = all.entry(number).or_insert(0);
+                *sum = sum.saturating_add(within as u32);
+                at += within * self.each;
+                left -= within;
+            }
+        }
+        all.into_iter().collect()
+    }
+
+    /// Where they would have been, and how many one after the other.
+    pub(super) fn events(&self) -> Option<Events> {
+        let told = self.gaps.iter().map(|gap| (gap.at, gap.count));
+        Events::since(0, NEVER_SENT, told, 0)
+    }
+}
