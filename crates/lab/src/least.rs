@@ -316,8 +316,8 @@ fn judged(came: Result<StreamOutcome, HostError>, plan: &LabStream, name: &str) 
         ("late", "late", losses.late),
         ("lost", "lost", losses.lost),
         ("unheard", "unheard", losses.unheard),
-        ("sender_xruns", "xruns, sender", losses.xruns[0]),
-        ("receiver_xruns", "xruns, receiver", losses.xruns[1]),
+        ("sender_xruns", "xruns while packets count, sender", losses.xruns[0]),
+        ("receiver_xruns", "xruns while packets count, receiver", losses.xruns[1]),
         ("freezes", "freezes", losses.freezes),
     ] {
         row.add(key, words, count);

@@ -247,7 +247,12 @@ fn happened(events: &Events) -> String {
     if let Some(more) = events.values.len().checked_sub(TOLD).filter(|more| *more > 0) {
         parts.push(format!("and {more} more"));
     }
+    let before = events.values.iter().filter(|(at, _)| *at < 0);
+    let before: u64 = before.map(|(_, count)| u64::from(*count)).sum();
     let mut line = format!("{}: {}", events.words, told + events.untold);
+    if before > 0 {
+        line += &format!(" ({before} of them before the first packet that counts)");
+    }
     if !parts.is_empty() {
         line += &format!(", at {}", parts.join(", "));
     }
