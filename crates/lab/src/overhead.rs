@@ -203,7 +203,7 @@ fn row(name: &str, times: &[(u32, f64)], base: &[(u32, f64)]) -> ReportRow {
         let due = tautline_proto::time::LocalTime::ZERO + Span::from_secs(i64::from(*round));
         series.push(due, Span::from_nanos(*time as i64));
     }
-    let mut row = ReportRow::named(name).with(&series);
+    let mut row = ReportRow { of_rounds: true, ..ReportRow::named(name).with(&series) };
     // Added to what, nobody knows, where there is nothing to hold it against.
     if let Some((more, interval)) = added(base, times) {
         let middle = median(&values(base));
@@ -240,6 +240,20 @@ mod tests {
             ["added_low_ns", "added_high_ns"].map(|key| figure(key).as_i64().unwrap());
         assert!(low >= 150 && low <= told && told <= high && high <= 151, "{low} to {high}");
         assert_eq!(row.measured.unwrap().count, 13);
+    }
+
+    #[test]
+    fn rounds_are_counted_and_told_without_the_spread_of_packets() {
+        let rounds: Vec<_> = (0..8).map(|run| (run, 10_000.0 + f64::from(run))).collect();
+        let mut report = LabReport::of("overhead", QUESTION);
+        report.rows = vec![row("1 of 64", &rounds, &[]), row("every packet", &rounds, &rounds)];
+        let text = report.to_string();
+        let head = text.lines().find(|line| line.contains("measured")).unwrap();
+        assert!(head.contains("rounds"), "{text}");
+        for misread in ["min", "p99", "max", "count"] {
+            assert!(!head.contains(misread), "{misread}: {text}");
+        }
+        assert!(!text.contains("it takes 1000 values"), "{text}");
     }
 
     #[test]

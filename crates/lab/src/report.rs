@@ -103,6 +103,8 @@ pub struct ReportRow {
     pub measured: Option<Summary>,
     /// How far the median may be from the truth, either way.
     pub uncertainty: Option<Span>,
+    /// Whether each value that was measured is the figure of a whole run: so few say nothing of a tail.
+    pub of_rounds: bool,
     /// How much of what was due was missed.
     pub missed: Option<Missed>,
     /// Other figures.

@@ -73,9 +73,18 @@ pub(crate) fn nanos(nanos: i64) -> String {
     Span::from_nanos(nanos).to_string()
 }
 
-/// Of a row, its measured figures' one.
+/// Of a row, its measured figures' one: that of the spread of values, which rounds have not.
 fn of(pick: fn(&Summary) -> Option<i64>) -> impl Fn(&ReportRow) -> Option<String> {
-    move |row| row.measured.as_ref().and_then(pick).map(nanos)
+    move |row| spread(row).and_then(pick).map(nanos)
+}
+
+fn spread(row: &ReportRow) -> Option<&Summary> {
+    row.measured.as_ref().filter(|_| !row.of_rounds)
+}
+
+fn count(row: &ReportRow, of_rounds: bool) -> Option<String> {
+    let measured = row.measured.as_ref().filter(|_| row.of_rounds == of_rounds);
+    measured.map(|measured| measured.count.to_string())
 }
 
 fn measured(row: &ReportRow) -> Option<String> {
@@ -95,11 +104,12 @@ pub(crate) fn columns(rows: &[ReportRow], many: bool) -> Vec<Column> {
         column("min", of(|m| m.min_ns)),
         column("p99", |row| {
             let told = |m: &Summary| m.p99_ns.map_or(UNKNOWN.to_owned(), nanos);
-            row.measured.as_ref().filter(|m| m.count > 0).map(told)
+            spread(row).filter(|m| m.count > 0).map(told)
         }),
         column("p99.9", of(|m| m.p999_ns)),
         column("max", of(|m| m.max_ns)),
-        column("count", |row| row.measured.as_ref().map(|m| m.count.to_string())),
+        column("count", |row| count(row, false)),
+        column("rounds", |row| count(row, true)),
         column("missed", |row| {
             row.missed.map(|m| format!("{} of {} (≤ {})", m.missed, m.due, share(m.at_most)))
         }),
@@ -164,7 +174,7 @@ fn table(f: &mut fmt::Formatter<'_>, rows: &[ReportRow], many: bool) -> fmt::Res
         first = false;
     }
     let tells_none =
-        |row: &ReportRow| row.measured.as_ref().is_some_and(|m| m.count > 0 && m.p99_ns.is_none());
+        |row: &ReportRow| spread(row).is_some_and(|m| m.count > 0 && m.p99_ns.is_none());
     if rows.iter().any(tells_none) {
         writeln!(f, "p99 {UNKNOWN}: it takes 1000 values and more")?;
     }
