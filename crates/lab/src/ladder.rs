@@ -58,8 +58,8 @@ pub fn run(
 }
 
 /// What the columns mean that are judged.
-const REST: &str = "rest is what was measured less what was configured; it is within a frame if it is no more \
-                    than a frame and what the median is unsure by, early or late";
+const REST: &str = "measured less configured is within a frame if it is no more than a frame and what the median is \
+                    unsure by, early or late";
 
 /// With what was configured, and whether it is within a frame.
 fn judged(mut row: ReportRow, rung: &Rung, rate: u32) -> ReportRow {
@@ -77,7 +77,7 @@ pub(crate) fn tell_rest(row: &mut ReportRow, rate: u32) {
         let rest = middle - configured.as_nanos();
         let frame = 1_000_000_000 / i64::from(rate.max(1));
         let most = frame + row.uncertainty.map_or(0, Span::as_nanos);
-        row.add("rest_ns", "rest", rest);
+        row.add("rest_ns", "measured less configured", rest);
         row.add("within_a_frame", "within a frame", rest.abs() <= most);
     }
 }

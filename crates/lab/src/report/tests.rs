@@ -44,6 +44,7 @@ fn a_row_is_told_with_its_error_its_tail_and_a_bound_of_what_it_missed() {
     for cell in ["5ms", " ± 10us", "0 of 1000 (≤ 0.30 %)", "1000", "500ns"] {
         assert!(row.contains(cell), "{cell}: {text}");
     }
+    assert!(text.contains("missed (95 % sure: at most)"), "what the bound is: {text}");
     assert!(!text.contains("p99.9"), "one of a thousand lies beyond: {text}");
 }
 

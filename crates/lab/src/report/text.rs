@@ -110,7 +110,8 @@ pub(crate) fn columns(rows: &[ReportRow], many: bool) -> Vec<Column> {
         column("max", of(|m| m.max_ns)),
         column("count", |row| count(row, false)),
         column("rounds", |row| count(row, true)),
-        column("missed", |row| {
+        // In the long run no more than that is missed, with 95 % confidence.
+        column("missed (95 % sure: at most)", |row| {
             row.missed.map(|m| format!("{} of {} (≤ {})", m.missed, m.due, share(m.at_most)))
         }),
     ];
