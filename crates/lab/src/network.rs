@@ -4,6 +4,7 @@
 //!
 //! Sections 3.1.1 and 3.2.1 of the thesis of 2020, with its tables 3.1 and 3.2.
 
+mod found;
 mod mix;
 mod parts;
 mod rows;
@@ -83,12 +84,14 @@ pub fn run(
     for rows in [carried, mixed, layers, sizes] {
         report.rows.extend(rows);
     }
+    let found = found::sentences(&report.rows);
     // What is alike in all cases is said once.
     for note in notes {
         if !report.notes.contains(&note) {
             report.notes.push(note);
         }
     }
+    report.notes.extend(found);
     report
 }
 

@@ -231,12 +231,20 @@ impl MarkCounts {
         row.add("level_dbfs", "sound, dBFS", level);
         row.add("polarity", "polarity", self.polarity);
         row.add("gain", "level of the marks, full scale being 1", self.gain);
-        row.add("least_confidence", "correlation of the worst mark, 1 being exact", self.least_confidence);
+        row.add(
+            "least_confidence",
+            "correlation of the worst mark, 1 being exact",
+            self.least_confidence,
+        );
         if let Some(clear) = self.peak_to_sidelobe_db {
             row.add("peak_to_sidelobe_db", "peak to sidelobe at worst, dB", clear);
         }
         row.add("bit_exact", "samples bit by bit as they were played", self.bit_exact);
-        row.add("bits_changed_by", "what changed the samples (– if nothing, or not known)", self.bits_changed_by);
+        row.add(
+            "bits_changed_by",
+            "what changed the samples (– if nothing, or not known)",
+            self.bits_changed_by,
+        );
         row.add("rate", "rate, Hz", self.rate);
         let pair = |pair: [i64; 2]| Value::from(pair.to_vec());
         row.add("period", "frames a period, output and input", pair(self.period));

@@ -103,10 +103,10 @@ impl<'a> TappedSide<'a> {
                     ReportRow::named(format!("{case}, {}: {words}, by layer", interface.name));
                 let layers = [
                     ("ethernet_mbit_per_s", "Ethernet, Mbit/s", carried.wire),
-                    ("ip_mbit_per_s", "IP", carried.ip),
-                    ("transport_mbit_per_s", "UDP, TCP", carried.transport),
-                    ("payload_mbit_per_s", "in those", carried.payload),
-                    ("sound_mbit_per_s", "sound", carried.sound),
+                    ("ip_mbit_per_s", "IP, Mbit/s", carried.ip),
+                    ("transport_mbit_per_s", "UDP, TCP, Mbit/s", carried.transport),
+                    ("payload_mbit_per_s", "in those, Mbit/s", carried.payload),
+                    ("sound_mbit_per_s", "sound, Mbit/s", carried.sound),
                 ];
                 for (key, words, bytes) in layers {
                     row.add(key, words, self.megabits(bytes));
@@ -171,11 +171,11 @@ impl TappedInterface {
         let each = |bytes: u64| bytes as f64 / sent.datagrams as f64;
         let wire = self.wire(&sent);
         row.add("tapped_packets", "tapped packets", sent.datagrams);
-        row.add("tapped_payload_bytes", "sound, tapped", each(sent.rtp_payload));
-        row.add("tapped_rtp_bytes", "RTP, tapped", each(sent.payload));
-        row.add("tapped_udp_bytes", "UDP, tapped", each(sent.transport));
-        row.add("tapped_ip_bytes", "IP, tapped", each(sent.ip));
-        row.add("tapped_ethernet_bytes", "Ethernet, tapped", each(wire));
+        row.add("tapped_payload_bytes", "sound, tapped, bytes", each(sent.rtp_payload));
+        row.add("tapped_rtp_bytes", "RTP, tapped, bytes", each(sent.payload));
+        row.add("tapped_udp_bytes", "UDP, tapped, bytes", each(sent.transport));
+        row.add("tapped_ip_bytes", "IP, tapped, bytes", each(sent.ip));
+        row.add("tapped_ethernet_bytes", "Ethernet, tapped, bytes", each(wire));
         let share = 1.0 - sent.rtp_payload as f64 / wire.max(1) as f64;
         row.add("tapped_overhead_share", "overhead, tapped", share);
     }

@@ -102,8 +102,8 @@ pub(super) fn carried(
             let mut row = flow(format!("{case}: {name}, {interface}"), &window, ways);
             let main = seen.main(side).is_some_and(|(_, main, ..)| main == interface);
             if let Some(listed) = listed(noise).filter(|_| main && !one_machine) {
-                row.add("thesis_in_mbit_per_s", "thesis, in", listed[side][0]);
-                row.add("thesis_out_mbit_per_s", "thesis, out", listed[side][1]);
+                row.add("thesis_in_mbit_per_s", "thesis, in, Mbit/s", listed[side][0]);
+                row.add("thesis_out_mbit_per_s", "thesis, out, Mbit/s", listed[side][1]);
             }
             rows.push(row);
         }
@@ -200,14 +200,14 @@ pub(super) fn overhead(
     let mut row = ReportRow::named(name);
     let sizes = seen.layers((&main, &counts), stamped).of(payload);
     row.add("interface", "by", main.clone());
-    row.add("payload_bytes", "sound", sizes.payload);
-    row.add("rtp_bytes", "RTP", sizes.rtp);
-    row.add("udp_bytes", "UDP", sizes.udp);
-    row.add("ip_bytes", "IP", sizes.ip);
-    row.add("ethernet_bytes", "Ethernet", sizes.ethernet);
+    row.add("payload_bytes", "sound, bytes", sizes.payload);
+    row.add("rtp_bytes", "RTP, bytes", sizes.rtp);
+    row.add("udp_bytes", "UDP, bytes", sizes.udp);
+    row.add("ip_bytes", "IP, bytes", sizes.ip);
+    row.add("ethernet_bytes", "Ethernet, bytes", sizes.ethernet);
     row.add("overhead_share", "overhead", sizes.overhead());
     let [ethernet, sound] = packets.listed;
-    row.add("thesis_ethernet_bytes", "thesis, Ethernet", ethernet);
+    row.add("thesis_ethernet_bytes", "thesis, Ethernet, bytes", ethernet);
     row.add("thesis_overhead_share", "thesis, overhead", 1.0 - sound as f64 / ethernet as f64);
     if let Some(tapped) = TappedSide::of(seen, 0).and_then(|side| side.interface(&main)) {
         tapped.tell_sound(&mut row);
@@ -215,8 +215,8 @@ pub(super) fn overhead(
     let media = seen.media(window.span());
     if media > 0 {
         // With its share of control traffic, which is no part of the sum.
-        row.add("interface_bytes", "as interfaces count", sizes.counted);
-        row.add("counted_bytes", "counted", sent.bytes as f64 / media as f64);
+        row.add("interface_bytes", "as interfaces count, bytes", sizes.counted);
+        row.add("counted_bytes", "counted, bytes", sent.bytes as f64 / media as f64);
     }
     row
 }

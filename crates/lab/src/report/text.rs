@@ -276,6 +276,7 @@ fn happened(events: &Events) -> String {
 /// Of all, such as 0.03 %.
 pub(crate) fn share(share: f64) -> String {
     match share * 100.0 {
+        percent if percent < 0.0 => format!("{percent:.1} %"),
         percent if percent >= 10.0 => format!("{percent:.0} %"),
         percent if percent >= 0.95 => format!("{percent:.1} %"),
         percent if percent >= 0.0095 => format!("{percent:.2} %"),
@@ -290,6 +291,11 @@ pub(crate) fn shown(figure: &Figure) -> String {
         Value::Number(number) if figure.key.ends_with("_ns") => {
             number.as_i64().map_or_else(|| number.to_string(), nanos)
         }
+        Value::Number(number) if figure.key.ends_with("_share") => match number.as_f64() {
+            Some(0.0) => "0 %".to_owned(),
+            Some(of_all) => share(of_all),
+            None => number.to_string(),
+        },
         Value::Number(number) => match number.as_f64() {
             Some(value) if number.is_f64() => significant(value),
             _ => number.to_string(),

@@ -1,0 +1,114 @@
+//! What was found, in sentences: what the noise changed, and what heads cost.
+
+use tautline_proto::time::Span;
+
+use crate::report::ReportRow;
+use crate::report::text::share;
+
+/// As [`crate::burden::Noise::SILENT`] is called.
+const SILENT: &str = "silent";
+
+/// What each noise changed of a stream, held against silence; then the overhead of packets, the shortest last.
+pub(super) fn sentences(rows: &[ReportRow]) -> Vec<String> {
+    let is_of_stream = |row: &&ReportRow| row.void.is_none() && row.missed.is_some();
+    let told = |row: &&ReportRow| row.name == SILENT || row.name.starts_with("silent, ");
+    let silent = rows.iter().filter(is_of_stream).find(told);
+    let noisy = rows.iter().filter(is_of_stream);
+    let noisy = noisy.filter(|row| !told(row) && !row.name.starts_with("packets of "));
+    let changed = silent.into_iter().flat_map(|silent| {
+        let noisy = noisy.clone();
+        noisy.filter_map(move |row| changed(silent, row))
+    });
+    changed.chain(overhead(rows)).collect()
+}
+
+/// Nothing where either has no median.
+fn changed(silent: &ReportRow, noisy: &ReportRow) -> Option<String> {
+    let middle = |row: &ReportRow| row.measured.as_ref()?.p50_ns;
+    let (quiet, loud) = (middle(silent)?, middle(noisy)?);
+    let unsure = [silent, noisy].iter().filter_map(|row| row.uncertainty).max();
+    let unsure = unsure.filter(|unsure| *unsure > Span::ZERO);
+    let unsure = unsure.map_or(String::new(), |unsure| format!(" (each ± {unsure})"));
+    let missed = |row: &ReportRow| {
+        row.missed.map_or(String::new(), |missed| format!("{} of {}", missed.missed, missed.due))
+    };
+    let more = loud.saturating_sub(quiet);
+    let way = if more < 0 { "shorter" } else { "longer" };
+    Some(format!(
+        "beside {}: the median latency was {} {way} than in silence{unsure}, and {} packets were missed, {} in \
+         silence",
+        noisy.name,
+        Span::from_nanos(more.saturating_abs()),
+        missed(noisy),
+        missed(silent)
+    ))
+}
+
+/// Of each length of packets, what of an Ethernet frame is no sound.
+fn overhead(rows: &[ReportRow]) -> Option<String> {
+    let told = |row: &ReportRow| {
+        let figure = |key| row.figures.iter().find(|one| one.key == key)?.value.as_f64();
+        let [rtp, udp, ip, ethernet, sound] =
+            ["rtp_bytes", "udp_bytes", "ip_bytes", "ethernet_bytes", "payload_bytes"].map(figure);
+        let heads = [(rtp, sound), (udp, rtp), (ip, udp), (ethernet, ip)];
+        let [rtp, udp, ip, ethernet] = heads.map(|(all, inner)| Some(all? - inner?));
+        Some(format!(
+            "{} {} (RTP {}, UDP {}, IP {}, Ethernet {})",
+            row.name.trim_start_matches("packets of ").split(',').next()?,
+            share(figure("overhead_share")?),
+            rtp?,
+            udp?,
+            ip?,
+            ethernet?
+        ))
+    };
+    let all: Vec<String> = rows.iter().filter_map(told).collect();
+    (!all.is_empty()).then(|| {
+        format!(
+            "of a frame so much is no sound, by packet, with the bytes of each head: {}",
+            all.join("; ")
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statistics::{Missed, Series};
+    use tautline_proto::time::LocalTime;
+
+    fn stream(name: &str, latency: i64, missed: u64) -> ReportRow {
+        let mut series = Series::with_room(100);
+        for at in 0..100 {
+            series.push(LocalTime::ZERO + Span::from_millis(at), Span::from_micros(latency));
+        }
+        let mut row = ReportRow::named(name).with(&series);
+        row.missed = Some(Missed::of(missed, 100));
+        row
+    }
+
+    #[test]
+    fn what_noise_changed_and_what_heads_cost_is_said_in_sentences() {
+        let mut sizes = ReportRow::named("packets of 1ms, L16: bytes");
+        let bytes = [192, 204, 212, 232, 250];
+        for (key, bytes) in
+            ["payload_bytes", "rtp_bytes", "udp_bytes", "ip_bytes", "ethernet_bytes"]
+                .into_iter()
+                .zip(bytes)
+        {
+            sizes.add(key, key, bytes);
+        }
+        sizes.add("overhead_share", "overhead", 0.232);
+        let rows = [stream("silent", 5000, 0), stream("bulk TCP", 5020, 3), sizes];
+        let told = sentences(&rows);
+        let tcp = "beside bulk TCP: the median latency was 20us longer than in silence, and 3 of 100 packets were \
+                   missed, 0 of 100 in silence";
+        let heads = "of a frame so much is no sound, by packet, with the bytes of each head: 1ms 23 % (RTP 12, UDP 8, \
+                     IP 20, Ethernet 18)";
+        assert_eq!(told, [tcp, heads]);
+        let shorter = sentences(&[stream("silent", 5000, 0), stream("bulk TCP", 4990, 0)]);
+        assert!(shorter[0].contains("was 10us shorter than"), "{shorter:?}");
+        // Without silence nothing is known of what a noise changed.
+        assert_eq!(sentences(&rows[1..2]), [""; 0]);
+    }
+}
