@@ -82,6 +82,12 @@ fn every_experiment_that_tells_one_way_times_makes_rows_void_whose_clocks_are_to
             let hosts = hosts.split("\n\n").take_while(|part| part.starts_with(['\n', ' ']));
             let hosts: String = hosts.collect::<Vec<_>>().join("\n");
             assert!(hosts.contains("--max-uncertainty <TIME>"), "{name}: {help}");
+            let words: Vec<&str> = hosts.split_whitespace().collect();
+            let default = match name {
+                "least" | "load" => "[default: any, as",
+                _ => "[default: 250us]",
+            };
+            assert!(words.join(" ").contains(default), "{name}: {help}");
         }
     });
 }

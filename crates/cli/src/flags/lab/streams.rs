@@ -65,8 +65,7 @@ pub(crate) struct Streams {
 /// How well two hosts must know each other's clocks.
 #[derive(Debug, Args)]
 pub(crate) struct ClockFlags {
-    /// A row is void whose median may be off by more, either way [default: 250us; of least and load,
-    /// which judge by what is missed, any]
+    /// A row is void whose median may be off by more, either way [default: 250us]
     #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Hosts")]
     max_uncertainty: Option<Span>,
 }
@@ -82,6 +81,13 @@ impl ClockFlags {
         self.max_uncertainty
     }
 }
+
+/// The same of what judges by packets that are missed.
+const ANY_UNCERTAINTY: &str = "A row is void whose median may be off by more, either way [default: any, as it is \
+                               judged by what is missed]";
+/// The same of what tells processor time.
+const LATENCIES_UNCERTAINTY: &str = "Latencies are left out where their median may be off by more, either way \
+                                     [default: 250us]";
 
 fn settle(text: &str) -> Result<Span, String> {
     match span(text)? {
@@ -146,7 +152,7 @@ pub(crate) struct Shape {
 
 /// `taut lab least`
 #[derive(Debug, Args)]
-#[command(after_help = help::lab::LEAST)]
+#[command(after_help = help::lab::LEAST, mut_arg("max_uncertainty", |arg| arg.help(ANY_UNCERTAINTY)))]
 pub(crate) struct LeastFlags {
     /// Latencies are whole steps of this
     #[arg(long, value_name = "TIME", default_value = "100us", value_parser = step,
@@ -226,7 +232,7 @@ pub(crate) struct Schedulers {
 
 /// `taut lab load`
 #[derive(Debug, Args)]
-#[command(after_help = help::lab::LOAD)]
+#[command(after_help = help::lab::LOAD, mut_arg("max_uncertainty", |arg| arg.help(ANY_UNCERTAINTY)))]
 pub(crate) struct LoadFlags {
     /// No more streams than this
     #[arg(long, value_name = "N", default_value_t = 256, help_heading = "Run",
@@ -250,7 +256,7 @@ pub(crate) struct LoadFlags {
 
 /// `taut lab overhead`
 #[derive(Debug, Args)]
-#[command(after_help = help::lab::OVERHEAD)]
+#[command(after_help = help::lab::OVERHEAD, mut_arg("max_uncertainty", |arg| arg.help(LATENCIES_UNCERTAINTY)))]
 pub(crate) struct Overhead {
     /// How often each kind is run
     #[arg(long, value_name = "N", default_value_t = 8, help_heading = "Run",
