@@ -18,6 +18,7 @@ use std::net::SocketAddr;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use tautline_io::clock::now;
+use tautline_io::thread::Scheduler;
 use tautline_proto::device::Stop;
 use tautline_proto::time::{LocalTime, Span};
 use thiserror::Error;
@@ -32,6 +33,14 @@ pub(crate) use running::{BurdenSide, RunningBurdens, among};
 pub enum Burden {
     /// The processor: so many threads that do nothing else than turn.
     Cpu(u32),
+    /// One processor, by a thread of this scheduler that is busy for four fifths of the time: what a stream's
+    /// threads have beside them where something else is as urgent. The kernel stops what would take all.
+    Rival {
+        /// As `--scheduler` has it.
+        scheduler: Scheduler,
+        /// The processor.
+        core: usize,
+    },
     /// Whatever `stress-ng` does with these words.
     StressNg(Vec<String>),
     /// The memory: every page of so many bytes is written, again and again.
@@ -141,6 +150,16 @@ pub enum BurdenError {
         /// and what it said last.
         said: String,
     },
+    /// A thread that cannot be kept to its processor, or is not scheduled as it is to be.
+    #[error("a rival of {scheduler} on processor {core}: {why}")]
+    Rival {
+        /// As it was asked for.
+        scheduler: Scheduler,
+        /// The processor.
+        core: usize,
+        /// What the system said.
+        why: String,
+    },
     /// Something else of the system's.
     #[error("{what}: {error}")]
     System {
@@ -210,6 +229,7 @@ impl Burden {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Cpu(_) => "cpu",
+            Self::Rival { .. } => "rival",
             Self::StressNg(_) => "stress-ng",
             Self::Memory(_) => "memory",
             Self::Multicast { .. } => "multicast",
@@ -224,6 +244,9 @@ impl Burden {
     pub fn words(&self) -> Vec<String> {
         let own: Vec<String> = match self {
             Self::Cpu(threads) => vec!["--threads".into(), threads.to_string()],
+            Self::Rival { scheduler, core } => {
+                vec!["--scheduler".into(), scheduler.to_string(), "--core".into(), core.to_string()]
+            }
             Self::StressNg(words) => words.clone(),
             Self::Memory(bytes) => vec!["--bytes".into(), bytes.to_string()],
             Self::Multicast { by, rate } => {
@@ -247,6 +270,7 @@ impl Burden {
         let until = Until { stop, ends: longest.map(|longest| begun + longest) };
         let tally = match self {
             Self::Cpu(threads) => processor::turn(*threads, &until),
+            Self::Rival { scheduler, core } => processor::rival(*scheduler, *core, &until),
             Self::StressNg(words) => processor::stress_ng(words, &until),
             Self::Memory(bytes) => Ok(processor::touch(*bytes, &until)),
             Self::Multicast { by, rate } => datagrams::multicast(*by, *rate, &until),

@@ -1,9 +1,10 @@
 //! Which scheduler serves sound: the same stream under each, quiet and loaded, and with sender and receiver
 //! on one processor.
 
+use tautline_io::thread::Scheduler;
 use tautline_proto::time::Span;
 
-use crate::burden::BusyHost;
+use crate::burden::{Burden, BurdenSide, BusyHost, RunningBurdens, among};
 use crate::cases::Cases;
 use crate::hosts::HostError;
 use crate::ladder::RUNGS;
@@ -29,11 +30,16 @@ pub struct SchedulerCase {
     together: bool,
     /// Whether the receiver's host is kept busy.
     loaded: bool,
+    /// Whether a thread of the same scheduler works beside both, so that slices end.
+    rival: bool,
 }
 
 /// Runtime, deadline and period of the thesis (figure 3.11).
 const THESIS: [&str; 3] =
     ["deadline:4ms/12ms/16ms", "deadline:5ms/10ms/20ms", "deadline:7500us/15ms/25ms"];
+
+/// Of a stream that shares a processor with an equal, and of that.
+const RIVAL: Scheduler = Scheduler::RoundRobin(70);
 
 /// What the names of cases end in.
 const QUIET_AND_LOADED: [&str; 2] = ["", ", loaded"];
@@ -66,6 +72,7 @@ pub fn cases(period: Span) -> Vec<SchedulerCase> {
                 as_thesis: THESIS.contains(&class.as_str()),
                 together: false,
                 loaded: !load.is_empty(),
+                rival: false,
             });
         }
     }
@@ -78,8 +85,22 @@ pub fn cases(period: Span) -> Vec<SchedulerCase> {
                 as_thesis: false,
                 together: true,
                 loaded: !load.is_empty(),
+                rival: false,
             });
         }
+    }
+    // A slice ends only where equals are ready to run on one processor. With the thesis's long periods, for
+    // of 1 ms nothing would be left.
+    for millis in [25, 100] {
+        all.push(SchedulerCase {
+            name: format!("one core, rr:70 beside an equal, slices of {millis}ms"),
+            schedulers: [RIVAL, RIVAL].map(|rival| rival.to_string()),
+            slice: Some(Span::from_millis(millis)),
+            as_thesis: true,
+            together: true,
+            loaded: false,
+            rival: true,
+        });
     }
     all
 }
@@ -127,9 +148,13 @@ fn one(
         cpus: if case.together { together(plan) } else { plan.cpus.clone() },
         ..shaped
     };
-    let outcome = match case.loaded {
-        true => load.around(ends, &plan, |ends| ends.run(&plan))?,
-        false => ends.run(&plan)?,
+    let outcome = if case.rival {
+        among(ends, &plan, |running, ends| rival(running, ends, &plan), |ends, ()| ends.run(&plan))?
+            .0
+    } else if case.loaded {
+        load.around(ends, &plan, |ends| ends.run(&plan))?
+    } else {
+        ends.run(&plan)?
     };
     let mut row = outcome.row(&case.name);
     let names = [
@@ -150,6 +175,21 @@ fn one(
     Ok(row)
 }
 
+/// What is as urgent as the stream, at both ends where they are on two machines.
+fn rival(
+    running: &mut RunningBurdens,
+    ends: &mut StreamEnds,
+    plan: &LabStream,
+) -> Result<(), HostError> {
+    let core = plan.cpus[0].first().copied().unwrap_or(0);
+    let rival = Burden::Rival { scheduler: RIVAL, core };
+    running.start_surely(ends, BurdenSide::Sender, &rival)?;
+    if !ends.share_clock()? {
+        running.start_surely(ends, BurdenSide::Receiver, &rival)?;
+    }
+    Ok(())
+}
+
 /// The sender's processor for both; the first where none is named.
 fn together(plan: &LabStream) -> [Vec<usize>; 2] {
     let one = plan.cpus[0].first().copied().unwrap_or(0);
@@ -168,15 +208,15 @@ mod tests {
     }
 
     #[test]
-    fn every_class_and_one_core_at_three_priorities_are_run_quiet_and_loaded() {
+    fn every_class_and_one_core_at_three_priorities_are_run_quiet_and_loaded_and_equals_share_it() {
         let all = cases(Span::from_millis(1));
         assert_eq!(all.iter().filter(|case| case.loaded).count(), 8 + 3);
-        assert_eq!(all.iter().filter(|case| case.together).count(), 2 * 3);
+        assert_eq!(all.iter().filter(|case| case.together).count(), 2 * 3 + 2);
         let mut names: Vec<_> = all.iter().map(|case| case.name.clone()).collect();
-        assert_eq!(names.len(), 22);
+        assert_eq!(names.len(), 24);
         names.sort();
         names.dedup();
-        assert_eq!(names.len(), 22, "each has a name of its own: {names:?}");
+        assert_eq!(names.len(), 24, "each has a name of its own: {names:?}");
         for case in &all {
             for scheduler in &case.schedulers {
                 let read = scheduler.parse::<tautline_io::thread::Scheduler>();

@@ -31,14 +31,11 @@ pub enum TcpRate {
     Most(BitRate),
 }
 
-/// What leaves a network of 1 Gbit/s usable, and was all of the thesis's slower host's.
-const TCP_RATE: TcpRate = TcpRate::Most(BitRate(100_000_000));
-
 impl Noise {
     /// Nothing.
     pub const SILENT: Self = Self { multicast: false, chatter: false, tcp: None };
-    /// All of it.
-    pub const NOISY: Self = Self { multicast: true, chatter: true, tcp: Some(TCP_RATE) };
+    /// What the thesis's noisy network carried: both kinds of packets, and no bulk.
+    pub const NOISY: Self = Self { multicast: true, chatter: true, tcp: None };
     /// Without what a program reads.
     pub const UNHANDLED: Self = Self { chatter: false, ..Self::NOISY };
 
@@ -46,6 +43,12 @@ impl Noise {
     #[must_use]
     pub fn with_tcp(self, rate: Option<TcpRate>) -> Self {
         Self { tcp: self.tcp.and(rate.or(self.tcp)), ..self }
+    }
+
+    /// With TCP on top, if so much is asked for; silence stays silent.
+    #[must_use]
+    pub fn and_tcp(self, rate: Option<TcpRate>) -> Self {
+        if self == Self::SILENT { self } else { Self { tcp: rate.or(self.tcp), ..self } }
     }
 }
 

@@ -6,6 +6,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use tautline_io::clock::now;
+use tautline_io::thread::Scheduler;
+use tautline_io::thread::affinity::pin_to;
 use tautline_proto::time::Span;
 
 use super::{BEAT, BurdenError, BurdenTally, Until};
@@ -35,6 +37,43 @@ pub(super) fn turn(threads: u32, until: &Until<'_>) -> Result<BurdenTally, Burde
 }
 
 /// The least page of any machine: a write each makes the kernel provide it.
+/// How a rival works: so long, then it leaves the processor for the rest. Real-time threads may take no more
+/// than 19 of 20 parts of a second (sched(7), `sched_rt_runtime_us`), and a stream is to have its own.
+const RIVAL: (Span, Span) = (Span::from_millis(400), Span::from_millis(100));
+
+/// One thread of this scheduler that turns on one processor.
+pub(super) fn rival(
+    scheduler: Scheduler,
+    core: usize,
+    until: &Until<'_>,
+) -> Result<BurdenTally, BurdenError> {
+    let refused = |why: String| BurdenError::Rival { scheduler, core, why };
+    let works = || {
+        pin_to(core).map_err(|error| refused(error.to_string()))?;
+        let granted = scheduler.apply();
+        if !granted.is_granted() {
+            return Err(refused(granted.to_string()));
+        }
+        let mut tally = BurdenTally::default();
+        while !until.is_over() {
+            let rests = now() + RIVAL.0;
+            while now() < rests && !until.is_over() {
+                (0..TURNS).for_each(|_| spin_loop());
+            }
+            tally.rounds += 1;
+            until.sleep(rests + RIVAL.1);
+        }
+        Ok(tally)
+    };
+    // A thread of its own: this one goes on as it was.
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("rival".into()).spawn_scoped(scope, works);
+        let thread =
+            thread.map_err(|error| BurdenError::System { what: "starting a thread", error })?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
 const PAGE: usize = 4096;
 /// Bytes between looks at the clock.
 const PIECE: usize = 1 << 20;

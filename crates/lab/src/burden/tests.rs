@@ -112,13 +112,35 @@ fn spinners_take_the_processor_and_memory_is_written() {
 }
 
 #[test]
+fn a_rival_leaves_its_processor_now_and_then_and_one_that_may_not_be_says_so() {
+    let core = tautline_io::thread::affinity::usable_cores()[0];
+    let rival = |scheduler| Burden::Rival { scheduler, core };
+    let ran = ran(&rival(Scheduler::Other), 300);
+    assert!(ran.rounds >= 1 && ran.cpu_ns > 0, "{ran:?}");
+    let stop = Stop::default();
+    let long = Span::from_secs(3600);
+    let impossible = Scheduler::Deadline { runtime: long, deadline: long, period: long };
+    let refused = rival(impossible).run(&stop, Some(Span::from_millis(1))).unwrap_err().to_string();
+    assert!(refused.starts_with("a rival of deadline:"), "{refused}");
+    let nowhere = Burden::Rival { scheduler: Scheduler::Other, core: 1023 };
+    let refused = nowhere.run(&stop, Some(Span::from_millis(1))).unwrap_err().to_string();
+    assert!(refused.contains("on processor 1023: "), "{refused}");
+}
+
+#[test]
 fn a_noise_is_read_as_it_is_written() {
-    assert_eq!("noisy".parse::<Noise>().unwrap().to_string(), "all at once");
+    let noisy: Noise = "noisy".parse().unwrap();
+    assert_eq!(noisy.to_string(), "unhandled multicast and handled chatter");
+    assert_eq!(noisy.and_tcp(Some(TcpRate::Full)).to_string(), "all at once");
+    assert_eq!((noisy.with_tcp(Some(TcpRate::Full)), noisy.and_tcp(None)), (noisy, noisy));
     assert_eq!("silent".parse::<Noise>().unwrap().to_string(), "silent");
     let unhandled: Noise = "unhandled".parse().unwrap();
-    assert_eq!(unhandled.to_string(), "unhandled multicast and bulk TCP");
-    assert_eq!(unhandled.with_tcp(Some(TcpRate::Full)).tcp, Some(TcpRate::Full));
-    assert_eq!(Noise::SILENT.with_tcp(Some(TcpRate::Full)).tcp, None);
+    assert_eq!(unhandled.to_string(), "unhandled multicast");
+    assert_eq!(
+        unhandled.and_tcp(Some(TcpRate::Full)).to_string(),
+        "unhandled multicast and bulk TCP"
+    );
+    assert_eq!(Noise::SILENT.and_tcp(Some(TcpRate::Full)), Noise::SILENT);
     assert!("loud".parse::<Noise>().unwrap_err().contains("silent, noisy or unhandled"));
     assert!("fast".parse::<TcpRate>().unwrap_err().ends_with(", or full"));
 }

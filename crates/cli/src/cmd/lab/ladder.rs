@@ -13,7 +13,7 @@ pub(crate) fn run(flags: &Ladder) -> Result<(), Failure> {
     let stop = stop_on_signals()?;
     let answer = ExperimentAnswer::open(&flags.streams.reporting)?;
     let rungs = if flags.rung.is_empty() { RUNGS.to_vec() } else { flags.rung.clone() };
-    let noises: Vec<_> = flags.noise.iter().map(|noise| noise.with_tcp(flags.tcp_rate)).collect();
+    let noises: Vec<_> = flags.noise.iter().map(|noise| noise.and_tcp(flags.tcp_rate)).collect();
     let steps = ladder::steps(&rungs, &noises);
     let plan = plan(&flags.streams);
     let mut left = steps.len();

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use clap::{Args, Subcommand};
+use tautline_io::thread::Scheduler;
 use tautline_lab::burden::{Burden, CHATTER_RATE, MULTICAST_RATE};
 use tautline_lab::impair::BitRate;
 use tautline_proto::time::Span;
@@ -40,6 +41,15 @@ pub(crate) enum BurdenKind {
         #[arg(long, value_name = "N", default_value_t = 1,
               value_parser = clap::value_parser!(u32).range(1..=1024))]
         threads: u32,
+    },
+    /// One processor, by a thread that is as urgent as a stream's
+    Rival {
+        /// Its scheduler
+        #[arg(long, value_name = "CLASS", value_parser = parse::<Scheduler>)]
+        scheduler: Scheduler,
+        /// The processor
+        #[arg(long, value_name = "CORE")]
+        core: usize,
     },
     /// Whatever stress-ng burdens, if it is installed
     StressNg {
@@ -101,6 +111,7 @@ impl From<BurdenKind> for Burden {
     fn from(kind: BurdenKind) -> Self {
         match kind {
             BurdenKind::Cpu { threads } => Self::Cpu(threads),
+            BurdenKind::Rival { scheduler, core } => Self::Rival { scheduler, core },
             BurdenKind::StressNg { words } => Self::StressNg(words),
             BurdenKind::Memory { bytes } => Self::Memory(bytes),
             BurdenKind::Multicast { by, rate } => Self::Multicast { by, rate },
@@ -125,6 +136,7 @@ mod tests {
         let rate = BitRate(1000);
         for burden in [
             Burden::Cpu(3),
+            Burden::Rival { scheduler: Scheduler::RoundRobin(70), core: 1 },
             Burden::StressNg(vec!["--cpu".into(), "2".into()]),
             Burden::Memory(1 << 20),
             Burden::Multicast { by: at, rate },

@@ -112,12 +112,12 @@ pub(crate) struct Ladder {
     /// Only this one, such as `test 10`; any number of times
     #[arg(long, value_name = "NAME", value_parser = rung, help_heading = "Run")]
     pub(crate) rung: Vec<Rung>,
-    /// What else the network carries: silent, noisy (multicast that nobody handles, small packets that a
-    /// program reads, bulk TCP) or unhandled (the same without what is read); once for each
+    /// What else the network carries: silent, noisy (multicast that nobody handles, and small packets that
+    /// a program reads) or unhandled (the multicast alone); once for each
     #[arg(long, value_name = "NOISE", default_value = "silent", value_parser = parse::<Noise>,
           help_heading = "Network")]
     pub(crate) noise: Vec<Noise>,
-    /// What TCP carries where there is any: a rate such as 100Mbit, or full [default: 100Mbit]
+    /// What TCP carries on top of noise: a rate such as 100Mbit, or full [default: nothing]
     #[arg(long, value_name = "RATE", value_parser = parse::<TcpRate>, help_heading = "Network")]
     pub(crate) tcp_rate: Option<TcpRate>,
     #[command(flatten)]
