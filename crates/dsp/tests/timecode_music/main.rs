@@ -9,7 +9,7 @@ mod recording;
 
 use music::Music;
 use tautline_dsp::resample::{Quality, Resampler, Step};
-use tautline_dsp::timecode::{Finder, FoundMark, Marker, RunNumber, SPACING};
+use tautline_dsp::timecode::{Finder, FoundMark, MarkStretch, Marker, RunNumber, SPACING};
 
 /// Frames per second.
 const RATE: u32 = 48_000;
@@ -196,15 +196,21 @@ fn ten_hours_of_music_hold_no_marks() {
     hold_none(3600, 10);
 }
 
-/// So many seconds of each of so many pieces.
+/// So many seconds of each of so many pieces, neither of those for recordings nor of those for voices.
 fn hold_none(seconds: usize, pieces: u64) {
     for seed in 1..=pieces {
-        let (mut music, mut finder) = (Music::new(seed * 7919), Finder::of(RUN));
+        let mut music = Music::new(seed * 7919);
+        let voice = Finder::stretched(RUN, MarkStretch::for_voice(RATE));
+        let mut finders = [("wide", Finder::of(RUN)), ("voice", voice)];
         let mut block = vec![0.0; RATE as usize];
         for second in 0..seconds {
             block.fill_with(|| music.sample());
-            finder.push(&block, |mark| panic!("piece {seed}, second {second}: {mark:?}"));
+            for (name, finder) in &mut finders {
+                finder.push(&block, |mark| panic!("{name}, piece {seed}, second {second}: {mark:?}"));
+            }
         }
-        assert_eq!(finder.foreign(), 0, "piece {seed}");
+        for (name, finder) in &finders {
+            assert_eq!(finder.foreign(), 0, "{name}, piece {seed}");
+        }
     }
 }
