@@ -1,12 +1,12 @@
 //! A report in a file.
 
-use std::fs::File;
-use std::io::Write;
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 
-/// Where the report goes, made before the run: whoever waits an hour for it must not learn then that it
+/// Where the report goes, tried before the run: whoever waits an hour for it must not learn then that it
 /// cannot be written.
 pub(crate) struct ReportFiles(Vec<ReportFile>);
 
@@ -35,16 +35,25 @@ impl ReportFiles {
     }
 }
 
-/// One of them.
+/// One of them. What stood there before stays until the report is whole: it may be what this one is to be
+/// compared with, and no typo and no full disk may cost it.
 pub(crate) struct ReportFile {
     path: PathBuf,
-    file: File,
+    way: Way,
+}
+
+/// How it is written.
+enum Way {
+    /// Beside it, then put in its place at once.
+    Beside,
+    /// Into this, which is no file that another could take the place of: a pipe or a device.
+    Into(File),
 }
 
 impl ReportFile {
     pub(crate) fn create(path: &Path) -> Result<Self, Failure> {
-        match File::create(path) {
-            Ok(file) => Ok(Self { path: path.to_owned(), file }),
+        match Self::prepare(path) {
+            Ok(file) => Ok(file),
             Err(error) => Err(Failure::open(format!(
                 "writing {}: {error}; name a file in a folder that is there and that you may \
                  write in",
@@ -53,14 +62,125 @@ impl ReportFile {
         }
     }
 
+    /// Finds whether it may be written, and leaves everything as it is.
+    fn prepare(path: &Path) -> io::Result<Self> {
+        match OpenOptions::new().append(true).open(path) {
+            Ok(file) if file.metadata()?.is_file() => {
+                // Not the link, but what it leads to.
+                let path = path.canonicalize()?;
+                Ok(Self { path, way: Way::Beside })
+            }
+            Ok(file) => Ok(Self { path: path.to_owned(), way: Way::Into(file) }),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                File::create(path)?;
+                let made = path.canonicalize()?;
+                std::fs::remove_file(&made)?;
+                Ok(Self { path: made, way: Way::Beside })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     fn is_page(&self) -> bool {
         self.path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("html"))
     }
 
-    pub(crate) fn write(mut self, report: &str) -> Result<(), Failure> {
-        self.file.write_all(report.as_bytes()).map_err(|error| {
-            let path = self.path.display();
+    pub(crate) fn write(self, report: &str) -> Result<(), Failure> {
+        let path = self.path.display().to_string();
+        let written = match self.way {
+            Way::Beside => beside(&self.path, report.as_bytes()),
+            Way::Into(mut file) => file.write_all(report.as_bytes()),
+        };
+        written.map_err(|error| {
             Failure::running(format!("writing the report {path}: {error}; is there room for it?"))
         })
+    }
+}
+
+/// Writes all of it into a file of its own, which then takes the place of the other.
+fn beside(path: &Path, report: &[u8]) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.part", std::process::id()));
+    let part = path.with_file_name(name);
+    let mut file = match File::create_new(&part) {
+        Ok(file) => file,
+        // The file may be written and its folder may not.
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            return std::fs::write(path, report);
+        }
+        Err(error) => return Err(error),
+    };
+    let mut put = || {
+        file.write_all(report)?;
+        if let Ok(before) = path.metadata() {
+            file.set_permissions(before.permissions())?;
+        }
+        std::fs::rename(&part, path)
+    };
+    let put = put();
+    if put.is_err() {
+        // What kept the report from being written is told; this would only hide it.
+        let _ = std::fs::remove_file(&part);
+    }
+    put
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::fd::AsRawFd;
+
+    use super::*;
+
+    fn files(folder: &Path) -> Vec<String> {
+        let names = std::fs::read_dir(folder).unwrap();
+        let mut names: Vec<String> =
+            names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_run_that_fails_leaves_the_report_that_was_there_and_makes_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let [old, new] = ["old.json", "new.json"].map(|name| folder.path().join(name));
+        std::fs::write(&old, "kept").unwrap();
+        drop(ReportFiles::create(&[old.clone(), new]));
+        assert_eq!(std::fs::read_to_string(&old).unwrap(), "kept");
+        assert_eq!(files(folder.path()), ["old.json"]);
+    }
+
+    #[test]
+    fn a_report_takes_the_place_of_the_one_before_also_behind_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let [old, link] = ["old.json", "link.json"].map(|name| folder.path().join(name));
+        std::fs::write(&old, "a longer one").unwrap();
+        std::os::unix::fs::symlink(&old, &link).unwrap();
+        assert!(ReportFile::create(&link).and_then(|file| file.write("new")).is_ok());
+        assert_eq!(std::fs::read_to_string(&old).unwrap(), "new");
+        assert!(link.is_symlink());
+        assert_eq!(files(folder.path()), ["link.json", "old.json"]);
+    }
+
+    #[test]
+    fn a_report_that_cannot_be_put_in_its_place_leaves_nothing_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("report.json");
+        let file = ReportFile::create(&place);
+        std::fs::create_dir(&place).unwrap();
+        assert!(file.and_then(|file| file.write("new")).is_err());
+        assert_eq!(files(folder.path()), ["report.json"]);
+    }
+
+    #[test]
+    fn what_is_no_file_is_written_into() {
+        let (mut read, write) = std::io::pipe().unwrap();
+        let path = format!("/proc/self/fd/{}", write.as_raw_fd());
+        let file = ReportFile::create(Path::new(&path));
+        assert!(file.and_then(|file| file.write("to the other end")).is_ok());
+        drop(write);
+        let mut heard = String::new();
+        read.read_to_string(&mut heard).unwrap();
+        assert_eq!(heard, "to the other end");
     }
 }

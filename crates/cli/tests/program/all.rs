@@ -33,6 +33,20 @@ fn what_is_run_among_all_writes_its_reports_and_the_page_leads_to_them() {
     });
 }
 
+/// Whether a program that this one started runs an experiment, and waits for Ctrl-C.
+fn has_experiment_that_listens(all: &str) -> bool {
+    let read = |path: String| std::fs::read_to_string(path).unwrap_or_default();
+    read(format!("/proc/{all}/task/{all}/children")).split_whitespace().any(|child| {
+        // Before it is the experiment it has the words and the signals of what started it.
+        let is_begun = read(format!("/proc/{child}/cmdline")).contains("--report-file");
+        let status = read(format!("/proc/{child}/status"));
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+        // Bit n − 1 is of signal n, SIGINT is 2 (proc_pid_status(5), signal(7)).
+        is_begun && caught & 0b10 != 0
+    })
+}
+
 #[test]
 fn ctrl_c_ends_the_one_that_runs_and_the_page_tells_what_was_done() {
     shared(|| {
@@ -40,8 +54,7 @@ fn ctrl_c_ends_the_one_that_runs_and_the_page_tells_what_was_done() {
         let line = "lab all --out . --only stalls --only resources --report json";
         let begun = Instant::now();
         let running = taut(words(line)).in_folder(folder.path()).start().wait_for("taut: stalls:");
-        // It makes its files once it listens to signals.
-        while !folder.file("stalls.json").exists() {
+        while !has_experiment_that_listens(&running.id()) {
             assert!(begun.elapsed() < PATIENCE);
             std::thread::yield_now();
         }
