@@ -2,6 +2,7 @@
 //! error, its spread and its count.
 
 mod by_second;
+pub(crate) mod digits;
 mod host;
 #[cfg(test)]
 mod tests;
@@ -139,6 +140,9 @@ pub struct Figure {
     pub words: &'static str,
     /// A number, or a word.
     pub value: Value,
+    /// How far the number may be from the truth, either way, in its own unit: by this people are told its
+    /// digits.
+    pub error: Option<f64>,
 }
 
 /// A figure of others.
@@ -338,7 +342,18 @@ impl ReportRow {
 
     /// Adds a figure.
     pub fn add(&mut self, key: &'static str, words: &'static str, value: impl Into<Value>) {
-        self.figures.push(Figure { key, words, value: value.into() });
+        self.figures.push(Figure { key, words, value: value.into(), error: None });
+    }
+
+    /// Adds a figure that is known to within `error`, which is in its unit.
+    pub fn add_within(
+        &mut self,
+        key: &'static str,
+        words: &'static str,
+        value: impl Into<Value>,
+        error: f64,
+    ) {
+        self.figures.push(Figure { key, words, value: value.into(), error: Some(error) });
     }
 }
 

@@ -111,19 +111,26 @@ impl TapDelays {
             some => format!("turned over in {some} windows"),
         };
         let confidence = rank(&self.sorted(|delay| delay.confidence_db), 0.0);
-        row.add("delay_p50_ns", "median", self.span(rank(delays, 0.5)).as_nanos());
+        let unsure_ns = row.uncertainty.map_or(0.0, |unsure| unsure.as_nanos() as f64);
+        row.add_within(
+            "delay_p50_ns",
+            "median",
+            self.span(rank(delays, 0.5)).as_nanos(),
+            unsure_ns,
+        );
         // Of fewer it is the greatest.
         let tail = (delays.len() >= 20).then(|| self.span(rank(delays, 0.95)).as_nanos());
-        row.add("delay_p95_ns", "95 of 100", tail);
-        row.add("delay_p50_frames", "median, frames", rank(delays, 0.5));
+        row.add_within("delay_p95_ns", "95 of 100", tail, unsure_ns);
+        row.add_within("delay_p50_frames", "median, frames", rank(delays, 0.5), unsure);
         row.add("uncertainty_frames", "±, frames", unsure);
         row.add("confidence_db", "next best, dB below", confidence);
         row.add("gain_db", "second, dB", 20.0 * rank(&gains, 0.5).log10());
         row.add("polarity", "second, polarity", polarity);
         row.add("inverted_windows", "windows turned over", inverted);
         if let Some(drift) = self.drift {
-            row.add("drift_ppm", "drift, ppm", drift.ppm.as_f64());
-            row.add("drift_uncertainty_ppm", "drift ±, ppm", drift.uncertainty.as_f64());
+            let error = drift.uncertainty.as_f64();
+            row.add_within("drift_ppm", "drift, ppm", drift.ppm.as_f64(), error);
+            row.add("drift_uncertainty_ppm", "drift ±, ppm", error);
         }
         row.add("steps", "steps", self.steps.len());
         row.meanwhile = self.meanwhile();

@@ -3,7 +3,7 @@
 use super::document;
 use super::words::escaped;
 use crate::all::{AllOutcome, AllReport, AllRow};
-use crate::report::text::nanos;
+use crate::report::text::{nanos, within};
 
 /// So many rows are told at once; the others on the experiment's own page.
 const FEW: usize = 6;
@@ -72,15 +72,12 @@ fn rows(out: &mut String, rows: &[AllRow]) {
 fn line(out: &mut String, row: &AllRow) {
     let Some(measured) = row.measured else { return };
     let span = |value: Option<i64>| value.map(nanos).unwrap_or_default();
-    let mut median = span(measured.p50_ns);
-    if let (false, Some(uncertainty)) = (median.is_empty(), row.uncertainty_ns) {
-        median += &format!(" ± {}", nanos(uncertainty));
-    }
+    let median = measured.p50_ns.map(|middle| within(middle, row.uncertainty_ns));
     let count = measured.count.to_string();
     let cells = [
         row.name.clone(),
         span(row.configured_ns),
-        median,
+        median.unwrap_or_default(),
         span(measured.p99_ns),
         span(measured.max_ns),
         count,

@@ -1,5 +1,7 @@
 //! Words of the page: nothing of others stands in it as it came.
 
+use crate::report::digits;
+
 /// For HTML and SVG, between tags and in attributes.
 pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -79,17 +81,16 @@ fn rounded(nanos: f64, digits: i32) -> String {
     told(rounded, Unit::Time, step(rounded), rounded.abs())
 }
 
-/// A figure and how far it may be off, to the digit that this leaves; without an error to four digits.
+/// A figure and how far it may be off, to the digit that this leaves, as the table has it; without an error
+/// to four digits.
 pub(super) fn with_error(nanos: f64, error: f64) -> String {
     if error <= 0.0 {
         return rounded(nanos, 4);
     }
-    // Two digits of an error that begins with a one, of others one.
-    let first = 10_f64.powf(error.max(1.0).log10().floor());
-    let (step, digits) = if error < 2.0 * first { (first / 10.0, 2) } else { (first, 1) };
-    let step = step.max(1.0);
+    let step = digits::step(error).max(1.0);
     let value = told((nanos / step).round() * step, Unit::Time, step, nanos.abs());
-    format!("{value} ± {}", rounded(error, digits))
+    let bound = (error / step - 1e-9).ceil() * step;
+    format!("{value} ± {}", rounded(bound, 2))
 }
 
 /// From one value to another, to the digit in which they differ.
@@ -111,7 +112,8 @@ mod tests {
             (span(999.7), "1.00 µs"),
             (span(3.0), "3 ns"),
             (span(0.0), "0"),
-            (with_error(200_009_123.0, 8_000.0), "200.009 ms ± 8 µs"),
+            (with_error(200_009_123.0, 8_000.0), "200.0091 ms ± 8.0 µs"),
+            (with_error(5_299_997.0, 241.0), "5.30000 ms ± 250 ns"),
             (with_error(9_123.0, 13_000.0), "9 µs ± 13 µs"),
             (with_error(5_000_123.0, 0.0), "5.000 ms"),
             (from_to(20_003_000.0, 20_015_000.0), "from 20.003 ms to 20.015 ms"),

@@ -61,6 +61,27 @@ fn a_percentile_that_so_few_values_do_not_have_is_a_dash_with_a_word() {
 }
 
 #[test]
+fn a_figure_is_told_to_the_digit_that_its_error_leaves() {
+    let told = |nanos: i64, error: i64| {
+        let mut row = ReportRow::named("cable").with(&series([nanos]));
+        row.uncertainty = Some(Span::from_nanos(error));
+        row.add_within("frames", "median, frames", 137.370_012, 0.000_05);
+        let summary = row.measured.unwrap();
+        let name = "wire".to_owned();
+        row.stages = vec![ReportStage { name, summary, uncertainty_ns: Some(error) }];
+        LabReport { rows: vec![row], ..report() }.to_string()
+    };
+    for (nanos, error, cell, stage) in [
+        (5_299_997, 241, " 5.3ms ± 250ns ", "  5.3ms ± 250ns\n"),
+        (2_861_875, 1, " 2.861875ms ± 1ns ", "  2.861875ms ± 1ns\n"),
+    ] {
+        let text = told(nanos, error);
+        assert!(text.contains(cell) && text.contains(stage), "{text}");
+        assert!(text.contains("median, frames: 137.370012\n"), "{text}");
+    }
+}
+
+#[test]
 fn a_figure_that_rounds_to_nothing_has_no_sign() {
     let mut row = ReportRow::named("taps");
     for (key, value) in [("drift_ppm", -4e-9), ("step_ppm", -1e-6), ("gain", -0.5)] {

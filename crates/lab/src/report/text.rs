@@ -6,7 +6,7 @@ use serde_json::Value;
 use tautline_engine::watching::distribution::Summary;
 use tautline_proto::time::Span;
 
-use super::{Events, Figure, HostDescription, LabReport, ReportRow};
+use super::{Events, Figure, HostDescription, LabReport, ReportRow, digits};
 
 impl fmt::Display for LabReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -69,8 +69,9 @@ fn column(head: &str, cell: impl Fn(&ReportRow) -> Option<String> + 'static) -> 
     Column { head: head.to_owned(), cell: Box::new(cell) }
 }
 
+/// To the nearest thousandth of its unit.
 pub(crate) fn nanos(nanos: i64) -> String {
-    Span::from_nanos(nanos).to_string()
+    digits::nearest_thousandth(nanos).to_string()
 }
 
 /// Of a row, its measured figures' one: that of the spread of values, which rounds have not.
@@ -88,8 +89,16 @@ fn count(row: &ReportRow, of_rounds: bool) -> Option<String> {
 }
 
 fn measured(row: &ReportRow) -> Option<String> {
-    let middle = row.measured.as_ref().and_then(|m| m.p50_ns.or(m.mean_ns)).map(nanos)?;
-    Some(row.uncertainty.map_or(middle.clone(), |error| format!("{middle} ± {error}")))
+    let middle = row.measured.as_ref().and_then(|m| m.p50_ns.or(m.mean_ns))?;
+    Some(within(middle, row.uncertainty.map(Span::as_nanos)))
+}
+
+/// A length of time to the digit that its error leaves, with that error.
+pub(crate) fn within(middle: i64, error: Option<i64>) -> String {
+    match error.filter(|error| *error > 0) {
+        Some(error) => format!("{} ± {}", digits::by_error(middle, error), digits::bound(error)),
+        None => nanos(middle),
+    }
 }
 
 /// Stands where fewer than ten values lie beyond a percentile.
@@ -234,11 +243,13 @@ fn beyond(f: &mut fmt::Formatter<'_>, row: &ReportRow, many: bool) -> fmt::Resul
         return Ok(());
     }
     writeln!(f, "\nstage by stage (median, 99 of 100, most):")?;
-    let told = |error| format!(" ± {}", nanos(error));
+    let told = |error| format!(" ± {}", digits::bound(error));
     for stage in &row.stages {
+        let error = stage.uncertainty_ns.filter(|error| *error > 0);
         let all = [stage.summary.p50_ns, stage.summary.p99_ns, stage.summary.max_ns];
-        let [middle, most, max] = all.map(|value| value.map_or("–".to_owned(), nanos));
-        let error = stage.uncertainty_ns.filter(|error| *error > 0).map_or(String::new(), told);
+        let tell = |value| error.map_or_else(|| nanos(value), |by| digits::by_error(value, by));
+        let [middle, most, max] = all.map(|value| value.map_or("–".to_owned(), tell));
+        let error = error.map_or(String::new(), told);
         writeln!(f, "  {:10} {middle:>12} {most:>12} {max:>12}{error}", stage.name)?;
     }
     Ok(())
@@ -289,15 +300,20 @@ pub(crate) fn shown(figure: &Figure) -> String {
     match &figure.value {
         Value::Null => "–".to_owned(),
         Value::Number(number) if figure.key.ends_with("_ns") => {
-            number.as_i64().map_or_else(|| number.to_string(), nanos)
+            let told = |value| match figure.error.map(|error| error.ceil() as i64) {
+                Some(error) => digits::by_error(value, error),
+                None => nanos(value),
+            };
+            number.as_i64().map_or_else(|| number.to_string(), told)
         }
         Value::Number(number) if figure.key.ends_with("_share") => match number.as_f64() {
             Some(0.0) => "0 %".to_owned(),
             Some(of_all) => share(of_all),
             None => number.to_string(),
         },
-        Value::Number(number) => match number.as_f64() {
-            Some(value) if number.is_f64() => significant(value),
+        Value::Number(number) => match (number.as_f64(), figure.error) {
+            (Some(value), Some(error)) if number.is_f64() => digits::number_by_error(value, error),
+            (Some(value), None) if number.is_f64() => significant(value),
             _ => number.to_string(),
         },
         Value::String(text) => text.clone(),

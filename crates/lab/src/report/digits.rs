@@ -1,0 +1,131 @@
+//! The digits of a figure that mean something: by its error, of which two are told, and that rounded up as
+//! it is a bound. Rounding moves a figure by a twentieth of its error at most.
+
+use tautline_proto::time::Span;
+
+/// What the last of two digits of this error counts.
+pub(crate) fn step(error: f64) -> f64 {
+    10_f64.powf((error.log10() + 1e-12).floor() - 1.0)
+}
+
+/// The same in whole nanoseconds.
+fn step_nanos(error: i64) -> i64 {
+    let mut step = 1;
+    while error / step >= 100 {
+        step *= 10;
+    }
+    step
+}
+
+/// To the nearest multiple, halves away from zero.
+fn to_nearest(nanos: i64, step: i64) -> Span {
+    let (nanos, step) = (i128::from(nanos), i128::from(step));
+    let rounded = (nanos.abs() + step / 2) / step * step * nanos.signum();
+    Span::from_nanos(i64::try_from(rounded).unwrap_or(i64::MAX))
+}
+
+/// As much as a [`Span`] tells of itself.
+pub(crate) fn nearest_thousandth(nanos: i64) -> Span {
+    to_nearest(
+        nanos,
+        match nanos.unsigned_abs() {
+            0..1_000_000 => 1,
+            1_000_000..1_000_000_000 => 1_000,
+            _ => 1_000_000,
+        },
+    )
+}
+
+/// An error in nanoseconds.
+pub(crate) fn bound(error: i64) -> Span {
+    let step = step_nanos(error);
+    Span::from_nanos(error.saturating_add(step - 1) / step * step)
+}
+
+/// A length of time in nanoseconds, to the digit that its error leaves.
+pub(crate) fn by_error(nanos: i64, error: i64) -> String {
+    let rounded = to_nearest(nanos, step_nanos(error)).as_nanos();
+    let (unit, digits, name) = match rounded.unsigned_abs() {
+        0..1_000 => (1, 0, "ns"),
+        1_000..1_000_000 => (1_000, 3, "us"),
+        1_000_000..1_000_000_000 => (1_000_000, 6, "ms"),
+        _ => (1_000_000_000, 9, "s"),
+    };
+    if rounded == 0 {
+        return Span::ZERO.to_string();
+    }
+    let sign = if rounded < 0 { "-" } else { "" };
+    let (whole, rest) = (rounded.unsigned_abs() / unit, rounded.unsigned_abs() % unit);
+    let told = match rest {
+        0 => whole.to_string(),
+        rest => format!("{whole}.{rest:0digits$}").trim_end_matches('0').to_owned(),
+    };
+    format!("{sign}{told}{name}")
+}
+
+/// A number without a unit, to the digit that its error leaves.
+pub(crate) fn number_by_error(value: f64, error: f64) -> String {
+    if !error.is_normal() || error < 0.0 {
+        return value.to_string();
+    }
+    let step = step(error);
+    let digits = (-step.log10() - 1e-9).ceil().clamp(0.0, 9.0) as usize;
+    let told = format!("{:.digits$}", (value / step).round() * step);
+    // What rounds to nothing has no sign.
+    if told.contains(|digit: char| ('1'..='9').contains(&digit)) { told } else { "0".to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_length_of_time_has_the_digits_that_its_error_leaves() {
+        let told = |nanos, error| format!("{} ± {}", by_error(nanos, error), bound(error));
+        assert_eq!(told(5_299_997, 241), "5.3ms ± 250ns");
+        assert_eq!(told(2_861_875, 1), "2.861875ms ± 1ns");
+        assert_eq!(told(2_861_875, 10_416), "2.862ms ± 11us");
+        assert_eq!(told(-9_123, 13_000), "-9us ± 13us");
+        assert_eq!(told(40, 13_000), "0ms ± 13us");
+        assert_eq!(told(999_999_960, 8_000), "1s ± 8us");
+    }
+
+    #[test]
+    fn without_an_error_the_nearest_thousandth_is_told_and_carried() {
+        for (nanos, told) in [
+            (29_995_540, "29.996ms"),
+            (999_999_600, "1s"),
+            (-5_299_997, "-5.3ms"),
+            (999_999, "999.999us"),
+        ] {
+            assert_eq!(nearest_thousandth(nanos).to_string(), told);
+        }
+    }
+
+    #[test]
+    fn a_number_has_the_digits_that_its_error_leaves() {
+        for (value, error, told) in [
+            (137.370_012, 0.000_050, "137.370012"),
+            (137.370_012, 0.2, "137.37"),
+            (-4e-9, 0.01, "0"),
+            (99.87, 25.0, "100"),
+            (7.5, 0.0, "7.5"),
+        ] {
+            assert_eq!(number_by_error(value, error), told);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn rounding_moves_a_length_by_a_twentieth_of_its_error_and_makes_no_error_less(
+            nanos in -10_i64.pow(13)..10_i64.pow(13), error in 1..10_i64.pow(12)
+        ) {
+            let moved = (to_nearest(nanos, step_nanos(error)).as_nanos() - nanos).abs();
+            prop_assert!(moved * 20 <= error, "{moved} of {error}");
+            let told = bound(error).as_nanos();
+            prop_assert!((error..=error + error / 10 + 1).contains(&told), "{told} of {error}");
+        }
+    }
+}
