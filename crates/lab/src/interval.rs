@@ -17,7 +17,8 @@ use tautline_proto::units::Rate;
 
 use crate::report::{HostDescription, LabReport, ReportRow};
 
-use flows::Flows;
+use capture::ReadCapture;
+use flows::{Flows, LEAST, SortedFlows};
 
 pub use listen::{IntervalListener, ListenOptions};
 
@@ -47,22 +48,40 @@ pub fn of_ledger(text: &str, rate: Rate) -> LabReport {
 /// By a capture, pcap or pcapng: of every RTP stream in it. What is no RTP is passed over.
 pub fn of_capture(file: impl Read + Send, rate: Rate) -> LabReport {
     let mut report = report();
-    let (flows, notes) = capture::read(file);
+    let ReadCapture { flows, ended, notes } = capture::read(file);
     report.notes = notes;
-    tell(&mut report, flows, rate);
-    if report.rows.is_empty() {
-        let why = "no RTP was found in it; capture the interface that the stream goes by, such as \
-                   tcpdump -i eth0 -w FILE udp";
-        report.rows.push(ReportRow::void("capture", why));
+    let few = tell(&mut report, flows, rate);
+    match (report.rows.is_empty(), ended) {
+        (false, ended) => report.notes.splice(0..0, ended).for_each(drop),
+        (true, Some(why)) => report.rows.push(ReportRow::void("capture", why)),
+        (true, None) => report.rows.push(ReportRow::void("capture", nothing(few))),
     }
     report
 }
 
-/// Two rows for each stream.
-fn tell(report: &mut LabReport, flows: Flows, rate: Rate) {
-    let (flows, passed) = flows.streams();
-    if passed > 0 {
-        report.notes.push(format!("{passed} datagrams were of no RTP stream, by their numbers"));
+/// Why a capture that was read to its end has no stream.
+fn nothing(few: usize) -> String {
+    match few {
+        0 => "no RTP was found in it; capture the interface that the stream goes by, such as \
+              tcpdump -i eth0 -w FILE udp"
+            .to_owned(),
+        few => format!(
+            "too few packets to tell RTP by: {few} look like it, and it takes {LEAST} of one sender; \
+             capture for longer"
+        ),
+    }
+}
+
+/// Two rows for each stream; how many datagrams may have been RTP, and were too few of one sender to tell.
+fn tell(report: &mut LabReport, flows: Flows, rate: Rate) -> usize {
+    let SortedFlows { streams: flows, strange, few } = flows.streams();
+    if strange > 0 {
+        report.notes.push(format!("{strange} datagrams were of no RTP stream, by their numbers"));
+    }
+    if few > 0 && !flows.is_empty() {
+        let told =
+            format!("{few} datagrams that look like RTP were fewer than {LEAST} of one sender");
+        report.notes.push(told);
     }
     if let Some(more) = flows.len().checked_sub(MOST_FLOWS).filter(|more| *more > 0) {
         report.notes.push(format!("{more} more streams, of fewer packets each, are left out"));
@@ -71,4 +90,5 @@ fn tell(report: &mut LabReport, flows: Flows, rate: Rate) {
         report.rows.extend(figures::of_flow(flow, rate));
         report.notes.extend(figures::doubt(flow, rate));
     }
+    few
 }

@@ -184,9 +184,11 @@ fn a_capture_that_is_none_or_not_there_is_refused_with_the_mend() {
     let interval = |flags: &str| {
         taut(words(&format!("lab interval {flags} --report none"))).in_folder(folder.path())
     };
-    is_refused(&interval("--pcap none.pcap"), 1, "no RTP was found", "tcpdump");
+    is_refused(&interval("--pcap none.pcap"), 1, "neither pcap nor pcapng", "tcpdump");
     is_refused(&interval("--pcap gone.pcap"), 3, "gone.pcap", "check the path");
     is_refused(&interval("--ledger none.pcap"), 1, "no column rtp_timestamp", "taut send --ledger");
+    std::fs::write(folder.file("sound.wav"), b"RIFF\xff\xfe\x80\x00WAVE").unwrap();
+    is_refused(&interval("--ledger sound.wav"), 1, "no column rtp_timestamp", "taut send --ledger");
     is_refused(&interval(""), 2, "--ledger <FILE.csv>", "--help");
 }
 

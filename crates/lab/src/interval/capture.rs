@@ -22,8 +22,17 @@ struct CaptureInterface {
     offset: i64,
 }
 
-/// Everything that a capture has, and what a reader should know of it.
-pub(super) fn read(file: impl Read + Send) -> (Flows, Vec<String>) {
+/// Everything that a capture has.
+pub(super) struct ReadCapture {
+    pub(super) flows: Flows,
+    /// Why it was not read to its end, if it was not.
+    pub(super) ended: Option<String>,
+    /// What else a reader should know of it.
+    pub(super) notes: Vec<String>,
+}
+
+/// Reads as far as it can be read.
+pub(super) fn read(file: impl Read + Send) -> ReadCapture {
     let mut taken = TakenPacket::default();
     let ended = match create_reader(BUFFER, file) {
         Ok(mut reader) => taken.all(reader.as_mut()),
@@ -36,13 +45,12 @@ pub(super) fn read(file: impl Read + Send) -> (Flows, Vec<String>) {
         }
     };
     let TakenPacket { flows, other_links, mut notes, .. } = taken;
-    notes.extend(ended.err());
     if other_links > 0 {
         notes.push(format!(
             "{other_links} frames are of a link that is not read here; capture Ethernet or -i any"
         ));
     }
-    (flows, notes)
+    ReadCapture { flows, ended: ended.err(), notes }
 }
 
 /// What was read so far.

@@ -58,7 +58,17 @@ pub(super) struct Numbered {
 /// A packet this far from the one before is of a sender that began anew (RFC 3550 A.1, MAX_DROPOUT).
 const ANEW: i64 = 3000;
 /// Fewer packets than this are no stream.
-const LEAST: usize = 10;
+pub(super) const LEAST: usize = 10;
+
+/// What was seen, sorted.
+pub(super) struct SortedFlows {
+    /// Those of the most packets first.
+    pub(super) streams: Vec<PacketFlow>,
+    /// Datagrams whose numbers do not follow each other.
+    pub(super) strange: usize,
+    /// Datagrams of which there were too few of one sender to tell.
+    pub(super) few: usize,
+}
 
 impl Flows {
     pub(super) fn see(&mut self, name: FlowName, at: LocalTime, rtp: &Rtp) {
@@ -71,30 +81,34 @@ impl Flows {
         self.uncertainty = Some(self.uncertainty.unwrap_or(Span::ZERO).max(uncertainty));
     }
 
-    /// The streams, those of the most packets first, and how many datagrams were of none: whatever has
-    /// two bits like RTP is not yet a stream, but packets of which each follows the one before are.
-    pub(super) fn streams(self) -> (Vec<PacketFlow>, usize) {
-        let (mut flows, mut passed) = (Vec::new(), 0);
+    /// The streams, and how many datagrams were of none: whatever has two bits like RTP is not yet a stream,
+    /// but packets of which each follows the one before are.
+    pub(super) fn streams(self) -> SortedFlows {
+        let mut sorted = SortedFlows { streams: Vec::new(), strange: 0, few: 0 };
         for (name, mut seen) in self.seen {
             seen.sort_by_key(|packet| packet.at);
             let follows =
                 |pair: &&[SeenPacket]| pair[1].sequence == pair[0].sequence.wrapping_add(1);
             let following = seen.windows(2).filter(follows).count();
-            if seen.len() < LEAST || following * 2 < seen.len() {
-                passed += seen.len();
+            if seen.len() < LEAST {
+                sorted.few += seen.len();
+                continue;
+            }
+            if following * 2 < seen.len() {
+                sorted.strange += seen.len();
                 continue;
             }
             let to = name.to.map_or(String::new(), |to| format!(" to {to}"));
             let name = format!("{:08x} {}{to}", name.ssrc, name.from);
             let stints = number(&seen).into_iter().filter(|packets| packets.len() > 1);
-            flows.extend(stints.enumerate().map(|(index, packets)| {
+            sorted.streams.extend(stints.enumerate().map(|(index, packets)| {
                 let again = if index == 0 { String::new() } else { format!(" ({})", index + 1) };
                 let name = format!("{name}{again}");
                 PacketFlow { name, packets, uncertainty: self.uncertainty }
             }));
         }
-        flows.sort_by_key(|flow: &PacketFlow| core::cmp::Reverse(flow.packets.len()));
-        (flows, passed)
+        sorted.streams.sort_by_key(|flow| core::cmp::Reverse(flow.packets.len()));
+        sorted
     }
 }
 

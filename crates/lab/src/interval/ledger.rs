@@ -4,7 +4,7 @@ use tautline_proto::time::LocalTime;
 use tautline_proto::wrap::{Unwrapper, Wrapped};
 
 use super::flows::{Numbered, instant};
-use crate::ledger::{LedgerError, LedgerLines, SentPacket};
+use crate::ledger::{HeardPacket, LedgerError, LedgerLines, LedgerPacket, SentPacket};
 
 /// What of a packet's line counts here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,10 +17,16 @@ pub(super) struct LedgerLine {
 
 /// The lines in the order of their hand-overs, or why there are none.
 pub(super) fn read(text: &str) -> Result<Vec<LedgerLine>, String> {
-    let ledger = LedgerLines::of(text.as_bytes())
-        .map_err(LedgerError::from)
-        .and_then(|lines| lines.packets::<SentPacket>(usize::MAX))
-        .map_err(|error| format!("{error}; give what taut send --ledger FILE.csv writes"))?;
+    let mended =
+        |error: LedgerError| format!("{error}; give what taut send --ledger FILE.csv writes");
+    let lines = LedgerLines::of(text.as_bytes()).map_err(|error| mended(error.into()))?;
+    let knows = |columns: &[&str]| columns.iter().all(|name| lines.has(name));
+    if knows(HeardPacket::COLUMNS) && !knows(SentPacket::COLUMNS) {
+        return Err("it is a receiver's ledger; give the sender's, which taut send --ledger \
+                    FILE.csv writes, or listen where the stream arrives (--listen)"
+            .to_owned());
+    }
+    let ledger = lines.packets::<SentPacket>(usize::MAX).map_err(mended)?;
     let torn = |line| format!("line {line} is no packet's; give it as taut send --ledger wrote it");
     if let Some(line) = ledger.torn {
         return Err(torn(line));

@@ -210,6 +210,23 @@ fn what_only_looks_like_rtp_is_passed_over_and_an_empty_capture_says_how_to_fill
 }
 
 #[test]
+fn a_capture_without_a_stream_is_void_for_its_own_reason() {
+    let wav = b"RIFF....WAVE and more, so that a header has room in it".to_vec();
+    let whole = PLAIN.file(&frames(0..1));
+    for (file, why) in [
+        (wav, "neither pcap nor"),
+        (Vec::new(), "it is empty"),
+        (whole[..whole.len() - 100].to_vec(), "breaks off"),
+        (PLAIN.file(&frames(0..2)), "too few packets to tell RTP by: 2 look like it"),
+        (PLAIN.file(&[]), "no RTP was found"),
+    ] {
+        let report = of(&file);
+        let void = report.rows[0].void.clone().unwrap();
+        assert!(void.contains(why) && report.notes.is_empty(), "{why}: {report}");
+    }
+}
+
+#[test]
 fn a_capture_that_breaks_off_is_told_and_read_so_far() {
     let whole = PLAIN.file(&frames(0..100));
     let report = of(&whole[..whole.len() - 100]);
@@ -262,6 +279,10 @@ fn what_is_no_ledger_is_void_with_the_mend() {
     for (text, word) in [
         (String::new(), "no column rtp_timestamp"),
         ("a,b\n1,2\n".to_owned(), "taut send --ledger"),
+        (
+            "seq,rtp_timestamp,capture,arrival\n".to_owned(),
+            "a receiver's ledger; give the sender's",
+        ),
         (ledger([(1, 2, 3)].into_iter()), "fewer than two"),
         (ledger([(1, 2, 3)].into_iter()) + "1,2\n", "line 3 is no packet's"),
     ] {

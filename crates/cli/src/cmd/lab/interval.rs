@@ -1,6 +1,6 @@
 //! `taut lab interval`
 
-use std::fs::{File, read_to_string};
+use std::fs::{File, read};
 use std::path::Path;
 
 use tautline_engine::plan::address::Address;
@@ -20,8 +20,9 @@ pub(crate) fn run(flags: &IntervalFlags) -> Result<(), Failure> {
     let answer = ExperimentAnswer::open(&flags.reporting)?;
     let report = match (&flags.ledger, &flags.pcap, &flags.listen) {
         (Some(path), _, _) => {
-            let text = read_to_string(path).map_err(|error| unread(path, &error))?;
-            of_ledger(&text, flags.rate)
+            let bytes = read(path).map_err(|error| unread(path, &error))?;
+            // What is no text has no columns of a ledger, and that is said of it.
+            of_ledger(&String::from_utf8_lossy(&bytes), flags.rate)
         }
         (_, Some(path), _) => {
             let file = File::open(path).map_err(|error| unread(path, &error))?;
