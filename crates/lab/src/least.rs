@@ -62,13 +62,25 @@ pub fn whole_steps(least: Span, step: Span) -> Span {
 /// What packets and the buffer of a receiver's device take of a stream of this rate ([`least_latency`]):
 /// `taut` keeps no less.
 pub fn taken(rate: Rate, plan: &LabStream) -> Span {
+    let (format, device) = laid(rate, plan);
+    least_latency(format.packing_age(device.period), &device)
+}
+
+/// The least latency of a stream of this rate that neither end refuses: a sender that packets take longer to
+/// fill, a receiver that a packet and its device's buffer take longer.
+pub fn least_accepted(rate: Rate, plan: &LabStream) -> Span {
+    let (format, device) = laid(rate, plan);
+    least_latency(format.ptime(), &device).max(format.packing_age(device.period))
+}
+
+/// The packets of a stream and the buffer of both devices, as `taut` lays them out.
+fn laid(rate: Rate, plan: &LabStream) -> (StreamFormat, Settings) {
     let (channels, sample) = (Channels::STEREO, SampleFormat::L24);
     let packet = rate.frames_nearest(plan.ptime);
     let payload_type = StreamFormat::default_payload_type(sample);
     let format = StreamFormat { rate, channels, sample, packet, payload_type };
     let period = Frames::new(i64::from(plan.period));
-    let device = Settings { rate, channels, period, periods: plan.periods };
-    least_latency(format.packing_age(period), &device)
+    (format, Settings { rate, channels, period, periods: plan.periods })
 }
 
 /// Runs the search over these ends, with a load while that keeps the receiver's host busy, and tells each

@@ -292,6 +292,18 @@ fn a_setting_with_a_bad_value_is_refused_with_its_file_and_section() {
 }
 
 #[test]
+fn an_experiment_refuses_what_its_programs_would_before_it_begins() {
+    for (line, wrong, mend) in [
+        ("stages --input song.wav", "names no kind", "use file:song.wav"),
+        ("ladder --output oss:dsp", "no kind of device called ‘oss’", "use alsa:PCM"),
+        ("stages --latency 1ms", "--latency 1ms is less than the 3ms", "use --latency 3ms or more"),
+        ("schedulers --latency 4ms --period 192", "less than the 9ms", "or a shorter --ptime"),
+    ] {
+        is_refused(&taut(words(&format!("lab {line}"))), 2, wrong, mend);
+    }
+}
+
+#[test]
 fn an_option_that_is_none_is_answered_with_the_one_meant() {
     let folder = Folder::new();
     let call = send(&folder, "--input tone:440 --latncy 5ms");

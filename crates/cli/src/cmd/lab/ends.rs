@@ -1,6 +1,7 @@
 //! What experiments that send a stream share.
 
 use tautline_lab::hosts::{HostError, HostPlace, LabHost};
+use tautline_lab::least::least_accepted;
 use tautline_lab::report::{LabReport, ReportRow};
 use tautline_lab::streams::{LabStream, StreamEnds};
 use tautline_proto::device::Stop;
@@ -61,9 +62,18 @@ pub(super) fn plan(flags: &Streams) -> LabStream {
     }
 }
 
-/// The same of this shape.
-pub(super) fn shaped(flags: &Streams, shape: &Shape) -> LabStream {
-    LabStream { latency: shape.latency, ..in_blocks(flags, &shape.blocks) }
+/// The same of this shape; refused here where both programs would refuse it later, one after the other.
+pub(super) fn shaped(flags: &Streams, shape: &Shape) -> Result<LabStream, Failure> {
+    let plan = LabStream { latency: shape.latency, ..in_blocks(flags, &shape.blocks) };
+    let least = least_accepted(flags.rate, &plan);
+    if plan.latency < least {
+        return Err(Failure::usage(format!(
+            "--latency {} is less than the {least} that packets of {} and the buffer of {} periods of {} frames \
+             take; use --latency {least} or more, or a shorter --ptime or --period",
+            plan.latency, plan.ptime, plan.periods, plan.period
+        )));
+    }
+    Ok(plan)
 }
 
 /// The same in such blocks.

@@ -14,7 +14,7 @@ pub(crate) fn run(flags: &LoadFlags) -> Result<(), Failure> {
     let stop = stop_on_signals()?;
     let answer = ExperimentAnswer::open(&flags.streams.reporting)?;
     let max_uncertainty = flags.streams.clocks.asked();
-    let plan = LabStream { max_uncertainty, ..shaped(&flags.streams, &flags.shape) };
+    let plan = LabStream { max_uncertainty, ..shaped(&flags.streams, &flags.shape)? };
     let options =
         LoadOptions { allowed: flags.allow.0, most: flags.most, hold: i64::from(flags.hold) };
     let asked = LabReport::of("load", load::QUESTION);

@@ -12,7 +12,7 @@ use crate::flags::Overhead;
 pub(crate) fn run(flags: &Overhead) -> Result<(), Failure> {
     let stop = stop_on_signals()?;
     let answer = ExperimentAnswer::open(&flags.streams.reporting)?;
-    let plan = shaped(&flags.streams, &flags.shape);
+    let plan = shaped(&flags.streams, &flags.shape)?;
     let asked = LabReport::of("overhead", overhead::QUESTION);
     over(&flags.streams.far.with, asked, answer, &stop, |ends, answer| {
         overhead::run(ends, &plan, flags.rounds, |done| {

@@ -38,7 +38,7 @@ pub(crate) fn run(flags: &Schedulers) -> Result<(), Failure> {
         [one] => [vec![one], vec![one]],
         [sender, receiver, ..] => [vec![sender], vec![receiver]],
     };
-    let plan = LabStream { cpus, ..shaped(&flags.streams, &flags.shape) };
+    let plan = LabStream { cpus, ..shaped(&flags.streams, &flags.shape)? };
     let mut left = cases.len();
     let asked = LabReport::of("schedulers", schedulers::QUESTION);
     over(&flags.streams.far.with, asked, answer, &stop, |ends, answer| {

@@ -11,7 +11,7 @@ use crate::flags::StagesFlags;
 
 pub(crate) fn run(flags: &StagesFlags) -> Result<(), Failure> {
     let answer = ExperimentAnswer::open(&flags.streams.reporting)?;
-    let plan = shaped(&flags.streams, &flags.shape);
+    let plan = shaped(&flags.streams, &flags.shape)?;
     let stop = stop_on_signals()?;
     let asked = LabReport::of("stages", stages::QUESTION);
     over(&flags.streams.far.with, asked, answer, &stop, |ends, answer| {

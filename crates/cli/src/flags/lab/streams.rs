@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use clap::Args;
+use tautline_audio::DeviceSpec;
 use tautline_io::thread::Scheduler;
 use tautline_lab::burden::{BusyHost, Noise, TcpRate};
 use tautline_lab::hosts::HostPlace;
@@ -38,10 +39,10 @@ pub(crate) struct Streams {
     #[command(flatten)]
     pub(crate) clocks: ClockFlags,
     /// What is sent: a device there is [default: noise on a virtual card]
-    #[arg(long, short, value_name = "DEVICE", help_heading = "Devices")]
+    #[arg(long, short, value_name = "DEVICE", value_parser = device, help_heading = "Devices")]
     pub(crate) input: Option<String>,
     /// Where it is played [default: a virtual card]
-    #[arg(long, short, value_name = "DEVICE", help_heading = "Devices")]
+    #[arg(long, short, value_name = "DEVICE", value_parser = device, help_heading = "Devices")]
     pub(crate) output: Option<String>,
     /// Sample rate
     #[arg(long, value_name = "HZ", default_value = "48000", value_parser = rate,
@@ -88,6 +89,11 @@ const ANY_UNCERTAINTY: &str = "A row is void whose median may be off by more, ei
 /// The same of what tells processor time.
 const LATENCIES_UNCERTAINTY: &str = "Latencies are left out where their median may be off by more, either way \
                                      [default: 250us]";
+
+/// The words of a device, which is opened by another program: what is none is known before that begins.
+fn device(text: &str) -> Result<String, String> {
+    parse::<DeviceSpec>(text).map(|_| text.to_owned())
+}
 
 fn settle(text: &str) -> Result<Span, String> {
     match span(text)? {
