@@ -62,6 +62,8 @@ const PIECE: usize = 1 << 18;
 /// A machine whose agent answers.
 pub struct LabHost {
     place: HostPlace,
+    /// What people are told that it is: where, and of a stream which end.
+    name: String,
     agent: Child,
     to: Option<ChildStdin>,
     from: Receiver<BoundedLine>,
@@ -91,6 +93,7 @@ impl LabHost {
         let from = agent.stdout.take().map(lines).unwrap_or_else(nobody);
         let complaints = agent.stderr.take().map(lines).unwrap_or_else(nobody);
         let mut host = Self {
+            name: place.to_string(),
             place,
             agent,
             to,
@@ -107,10 +110,16 @@ impl LabHost {
         Ok(host)
     }
 
+    /// The same, told by this name from now on.
+    pub(crate) fn called(mut self, name: String) -> Self {
+        self.name = name;
+        self
+    }
+
     /// Agents say who they are before they are asked.
     fn greet(&mut self) -> Result<Hello, HostError> {
         let here = env!("CARGO_PKG_VERSION");
-        let place = self.place.to_string();
+        let place = self.name.clone();
         let line = self.line(PATIENCE)?;
         // The version alone is read in whatever words another has for the rest.
         let said: serde_json::Value = serde_json::from_str(&line).unwrap_or_default();
@@ -140,7 +149,7 @@ impl LabHost {
 
     /// What is known of the machine.
     pub fn description(&self) -> HostDescription {
-        HostDescription { name: self.place.to_string(), ..self.hello.host.clone() }
+        HostDescription { name: self.name.clone(), ..self.hello.host.clone() }
     }
 
     /// Starts `taut` with these words there, in which `{dir}` is a folder of this experiment's.
@@ -279,7 +288,7 @@ impl LabHost {
 
     fn ask_for(&mut self, ask: AgentAsk, most: Duration) -> Result<AgentAnswer, HostError> {
         if self.is_given_up() {
-            return Err(HostError::Interrupted { place: self.place.to_string() });
+            return Err(HostError::Interrupted { place: self.name.clone() });
         }
         if self.silent {
             // Once is enough: each of many would take as long.
@@ -312,13 +321,13 @@ impl LabHost {
     fn line(&mut self, most: Duration) -> Result<String, HostError> {
         match self.next_line(most) {
             Err(RecvTimeoutError::Timeout) if self.is_given_up() => {
-                Err(HostError::Interrupted { place: self.place.to_string() })
+                Err(HostError::Interrupted { place: self.name.clone() })
             }
             Ok(BoundedLine::Whole(line)) => Ok(line),
             Ok(BoundedLine::TooLong) => {
                 self.to = None;
                 let _ = self.give_up();
-                Err(HostError::Ended { place: self.place.to_string(), why: TOO_LONG.to_owned() })
+                Err(HostError::Ended { place: self.name.clone(), why: TOO_LONG.to_owned() })
             }
             Err(RecvTimeoutError::Timeout) => {
                 self.silent = true;
@@ -342,7 +351,7 @@ impl LabHost {
     }
 
     fn not_answering(&self) -> HostError {
-        HostError::Silent { place: self.place.to_string(), seconds: PATIENCE.as_secs() }
+        HostError::Silent { place: self.name.clone(), seconds: PATIENCE.as_secs() }
     }
 
     /// Another agent in the place of one that no longer answers, which is ended with its children.
@@ -350,7 +359,8 @@ impl LabHost {
         if self.silent {
             self.to = None;
             let _ = self.give_up();
-            *self = Self::at(self.place.clone(), &self.stop)?;
+            let name = self.name.clone();
+            *self = Self::at(self.place.clone(), &self.stop)?.called(name);
         }
         Ok(())
     }
@@ -365,7 +375,7 @@ impl LabHost {
             (None, Ok(status)) => status.to_string(),
             (None, Err(error)) => error.to_string(),
         };
-        let place = self.place.to_string();
+        let place = self.name.clone();
         match self.hello.taut.is_empty() {
             true => HostError::NotStarted { place, why: why + &self.hint() },
             false => HostError::Ended { place, why },
@@ -407,7 +417,7 @@ impl LabHost {
     }
 
     pub(crate) fn refused(&self, why: &str) -> HostError {
-        HostError::Refused { place: self.place.to_string(), why: why.to_owned() }
+        HostError::Refused { place: self.name.clone(), why: why.to_owned() }
     }
 
     fn confused(&self, answer: &AgentAnswer) -> HostError {

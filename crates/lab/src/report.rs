@@ -79,7 +79,8 @@ impl LabReport {
 /// What is known of a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostDescription {
-    /// As it was asked for: `here`, `netns:NAME`, `ssh:HOST`.
+    /// As it was asked for: `here`, `netns:NAME`, `ssh:HOST`; of a stream which end it is, too, as in
+    /// `sender (here)`.
     pub name: String,
     /// Of the kernel.
     pub kernel: String,

@@ -17,7 +17,8 @@ use serde_json::Value;
 use tautline_proto::time::Span;
 
 use crate::hosts::{
-    ChildEnded, ChildLimits, ChildState, ChildUsage, HostError, LONGEST_NOISE, LabHost, UsedBetween,
+    ChildEnded, ChildLimits, ChildState, ChildUsage, HostError, HostPlace, LONGEST_NOISE, LabHost,
+    UsedBetween,
 };
 use crate::ledger::{self, HeardPacket, SentPacket};
 use crate::report::HostDescription;
@@ -158,8 +159,17 @@ pub(crate) const TRIES: u32 = 3;
 const WRITING: Duration = Duration::from_secs(20);
 
 impl StreamEnds {
-    /// Whence and whither.
+    /// Whence and whither. Both may be one machine, of which each end's witness sees something else: they are
+    /// told by their part.
     pub fn new(sender: LabHost, receiver: LabHost) -> Self {
+        let [sender, receiver] =
+            [("sender", sender), ("receiver", receiver)].map(|(part, host)| {
+                let at = match host.place() {
+                    HostPlace::Local => "here".to_owned(),
+                    place => place.to_string(),
+                };
+                host.called(format!("{part} ({at})"))
+            });
         Self { sender, receiver, stalls: [None; 2], one_clock: None }
     }
 

@@ -37,7 +37,7 @@ fn a_ladder_is_climbed_to_a_host_by_ssh() {
         );
         let ended = with_ssh(&folder, &script).run().well();
         let report = report(&ended);
-        assert_eq!(report["hosts"][1]["name"], "ssh:x", "{report:#}");
+        assert_eq!(report["hosts"][1]["name"], "receiver (ssh:x)", "{report:#}");
         let row = &report["rows"][0];
         assert_eq!(row["void"], Value::Null, "{row:#}");
         assert_eq!(row["configured_ns"], 10_000_000, "{row:#}");
@@ -188,7 +188,7 @@ fn what_was_measured_before_an_agent_went_is_kept() {
         assert_eq!(rows.len(), 2, "{report:#}");
         assert_eq!(rows[0]["void"], Value::Null, "{report:#}");
         let void = rows[1]["void"].as_str().unwrap();
-        assert!(void.contains("the agent at ssh:x ended"), "{void}");
+        assert!(void.contains("the agent at receiver (ssh:x) ended"), "{void}");
         assert_eq!(
             report["notes"][0].as_str(),
             Some(&*format!("ended at 5ms: periods and packets of 1ms: {void}"))

@@ -121,7 +121,7 @@ fn stages_are_measured_by_ssh() {
         let line = "lab stages --with ssh:there --settle 1s --duration 2s --period 240 --latency 400ms \
                     --report json";
         let report = report(&there.seen_by(taut(words(line))).run().well());
-        assert_eq!(report["hosts"][1]["name"], "ssh:there", "{report:#}");
+        assert_eq!(report["hosts"][1]["name"], "receiver (ssh:there)", "{report:#}");
         let row = &report["rows"][0];
         assert_eq!(row["void"], Value::Null, "{report:#}");
         assert!(row["measured"]["count"].as_u64() > Some(100), "{report:#}");

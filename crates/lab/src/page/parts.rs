@@ -3,7 +3,7 @@
 use super::words::escaped;
 use super::{course, ladder, periods, scatter, spread, waterfall};
 use crate::ledger::STAGES;
-use crate::report::text::{columns, nanos, shown};
+use crate::report::text::{columns, freezes, nanos, shown};
 use crate::report::{HostDescription, LabReport, ReportRow, Worst};
 
 /// Up to so many rows all charts are open.
@@ -30,8 +30,7 @@ pub(super) fn head(out: &mut String, report: &LabReport) {
 
 fn told(host: &HostDescription) -> String {
     let HostDescription { name, kernel, processor, cpus, stalls } = host;
-    let stalls =
-        stalls.map_or(String::new(), |stalls| format!(", {stalls} freezes that every core saw"));
+    let stalls = stalls.map_or(String::new(), |stalls| format!(", {}", freezes(stalls)));
     format!("{name}: {cpus} cores, {processor}, Linux {kernel}{stalls}")
 }
 

@@ -242,4 +242,8 @@ fn a_host_that_has_both_ends_is_told_once_with_the_most_freezes_that_either_saw(
     assert_eq!(lines.len(), 2, "{text}");
     assert!(lines[0].starts_with("local: ") && lines[0].contains(", 3 freezes"), "{text}");
     assert!(lines[1].starts_with("ssh:studio: ") && lines[1].contains(", 9 freezes"), "{text}");
+    let once = LabReport { hosts: vec![seen(Some(1))], ..report() };
+    for told in [once.to_string(), crate::page::page(&once)] {
+        assert!(told.contains(", 1 freeze that every core saw"), "{told}");
+    }
 }

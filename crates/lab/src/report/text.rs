@@ -24,7 +24,7 @@ impl fmt::Display for LabReport {
                 host.name, host.cpus, host.processor, host.kernel
             )?;
             match stalls {
-                Some(stalls) => writeln!(f, ", {stalls} freezes that every core saw")?,
+                Some(stalls) => writeln!(f, ", {}", freezes(stalls))?,
                 None => writeln!(f)?,
             }
         }
@@ -39,6 +39,12 @@ impl fmt::Display for LabReport {
         self.rows.iter().try_for_each(|row| beyond(f, row, many))?;
         self.notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))
     }
+}
+
+/// How often every core stood still.
+pub(crate) fn freezes(count: u64) -> String {
+    let freezes = if count == 1 { "freeze" } else { "freezes" };
+    format!("{count} {freezes} that every core saw")
 }
 
 /// Whether both are one machine, as far as is told.
