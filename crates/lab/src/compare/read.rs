@@ -9,6 +9,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::counts::ReadCounts;
@@ -312,6 +313,7 @@ impl ReadReport {
                 return none("a recording, which taut compare is for");
             }
             [b'<', ..] => return none("a page"),
+            _ if serde_json::from_slice::<IgnoredAny>(begin).is_ok() => return none("other JSON"),
             _ => return none("something else than JSON"),
         }
         let head: ReadHead<'_> = match serde_json::from_slice(begin) {
@@ -343,6 +345,9 @@ impl ReadReport {
             Ok(report) => report,
             Err(error) => return none(&format!("JSON with other fields ({error})")),
         };
+        if report.rows.is_empty() {
+            return Err(("is a report without rows".to_owned(), AGAIN));
+        }
         let due = report.rows.iter().map(ReadRow::due).fold(0, u64::saturating_add);
         let together = || (due > MOST_DUE).then(|| format!("JSON with rows of {due} packets"));
         match report.rows.iter().find_map(ReadRow::beyond).or_else(together) {
@@ -363,7 +368,8 @@ impl ReadReport {
             format!("{} cores, {}, Linux {}", host.cpus, host.processor, host.kernel)
         };
         let machines = |report: &Self| report.hosts.iter().map(machine).collect::<Vec<_>>();
-        if machines(self) != machines(other) {
+        let known = !self.hosts.is_empty() && !other.hosts.is_empty();
+        if known && machines(self) != machines(other) {
             let told = |report: &Self| {
                 let mut all = machines(report);
                 all.dedup();
@@ -382,7 +388,8 @@ impl ReadReport {
                  machine"
             ));
         }
-        if asked(&self.command) != asked(&other.command) {
+        let known = !self.command.is_empty() && !other.command.is_empty();
+        if known && asked(&self.command) != asked(&other.command) {
             notes.push(format!("asked for by `{}` and by `{}`", self.command, other.command));
         }
         notes

@@ -351,7 +351,14 @@ fn another_file_is_refused_in_one_sentence_with_what_it_is() {
         (b"fLaC\x00", "a recording"),
         (b"\x7fELF\xff", "something else than JSON; "),
         (b"sound", "something else than JSON; "),
-        (b"[1]", "something else than JSON; "),
+        (b"[1", "something else than JSON; "),
+        (b"[1]", "is no report of taut lab but other JSON; "),
+        (b"[]", "other JSON; "),
+        (b"null", "other JSON; "),
+        (
+            b"{\"schema\": 1, \"experiment\": \"x\", \"rows\": []}",
+            "is a report without rows; run the",
+        ),
         (b"<!doctype html>", "but a page; "),
         (b"{}", "other JSON; "),
         (b"{\"streams\": []}", "other JSON; "),
@@ -416,6 +423,12 @@ fn what_the_two_were_measured_on_and_how_is_told_where_it_differs() {
     );
     assert!(notes[1].contains(": 0 in the first and 3 in the second"), "{notes:?}");
     assert!(notes[2].ends_with("and by `taut lab ladder`"), "{notes:?}");
+    for unknown in ["hosts", "command"] {
+        second[unknown] = json!(null);
+    }
+    second.as_object_mut().unwrap().retain(|key, _| !["hosts", "command"].contains(&key.as_str()));
+    assert_eq!(compared(&first, &second).notes, [""; 0], "what is not known differs from nothing");
+    let (mut first, mut second) = (first.clone(), first);
     let busy =
         |percent: f64| json!([{ "key": "busy_percent", "values": [[0, percent], [1, percent]] }]);
     first["rows"][0]["meanwhile"] = busy(20.0);
