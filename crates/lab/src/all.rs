@@ -90,7 +90,8 @@ pub fn run(
             report.ended_early = true;
             break;
         }
-        let left = steps.len() - number;
+        // What one needs is a part of it.
+        let left = steps[number..].iter().filter(|step| step.is_experiment()).count();
         tell(&format!("{}: {} ({left} left)", step.name, step.does()));
         let words = step.words(&options.folder, &options.with);
         let began = Instant::now();

@@ -13,7 +13,14 @@ fn what_is_run_among_all_writes_its_reports_and_the_page_leads_to_them() {
     shared(|| {
         let folder = Folder::new();
         let line = "lab all --out here --only stalls --only interval --report json";
-        let report = taut(words(line)).in_folder(folder.path()).run().report().0;
+        let ended = taut(words(line)).in_folder(folder.path()).run();
+        // What one needs is not counted.
+        for (step, left) in [("stalls", 2), ("sent", 1), ("interval", 1)] {
+            let told = |said: &&String| said.starts_with(&format!("taut: {step}: "));
+            let line = ended.said.iter().find(told).unwrap();
+            assert!(line.ends_with(&format!("({left} left)")), "{line}");
+        }
+        let report = ended.report().0;
         let experiments = report["experiments"].as_array().unwrap();
         let names: Vec<_> = experiments.iter().map(|one| one["name"].as_str().unwrap()).collect();
         assert_eq!(names, ["stalls", "interval"], "{report:#}");

@@ -101,6 +101,20 @@ impl AllOutcome {
     }
 }
 
+impl AllOutcome {
+    /// Why rows are void: the first reason, and how many rows have another.
+    fn reasons(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut reasons = self.rows.iter().filter_map(|row| row.void.as_deref());
+        let Some(first) = reasons.next() else { return Ok(()) };
+        write!(f, ": {first}")?;
+        match reasons.filter(|other| *other != first).count() {
+            0 => Ok(()),
+            1 => write!(f, " (and 1 for another reason)"),
+            others => write!(f, " (and {others} for other reasons)"),
+        }
+    }
+}
+
 impl fmt::Display for AllOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.duration_ns as f64 / 1e9;
@@ -111,7 +125,7 @@ impl fmt::Display for AllOutcome {
         }
         match &self.failed {
             Some(why) => write!(f, "; failed: {why}"),
-            None => Ok(()),
+            None => self.reasons(f),
         }
     }
 }
@@ -138,7 +152,16 @@ mod tests {
             {"name": "core 1", "void": "the kernel refused fifo:99", "configured_ns": null,
              "uncertainty_ns": null, "measured": null}]}"#;
         let read = outcome(Some(json), "", true);
-        assert_eq!(read.to_string(), "stalls: 2 rows in 1.5 s, 1 of them void");
+        assert_eq!(
+            read.to_string(),
+            "stalls: 2 rows in 1.5 s, 1 of them void: the kernel refused fifo:99"
+        );
+        let mut more = read.clone();
+        more.rows.push(AllRow { name: "core 2".to_owned(), ..more.rows[1].clone() });
+        let void = Some("the core is asleep".to_owned());
+        more.rows.push(AllRow { void, ..more.rows[1].clone() });
+        let told = "stalls: 4 rows in 1.5 s, 3 of them void: the kernel refused fifo:99 (and 1 for another reason)";
+        assert_eq!(more.to_string(), told);
         assert_eq!(read.rows[0].measured.map(|m| (m.count, m.p50_ns)), Some((7, Some(9))));
     }
 

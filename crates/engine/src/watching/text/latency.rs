@@ -10,7 +10,7 @@ pub(super) fn latency(out: &mut String, stream: &StreamReport, role: &str) -> fm
     write!(out, "latency: configured {}, ", Nanos(latency.configured_ns))?;
     match (latency.measured.p50_ns, latency.by) {
         (Some(median), Some(by)) => measured(out, latency, median, by)?,
-        _ if role == "send" => write!(out, "the receivers measure")?,
+        _ if role == "send" => write!(out, "measured by the receivers, in their reports")?,
         _ if stream.refused.is_some() => write!(out, "not measured, as none of it was played")?,
         _ => {
             write!(out, "not measured")?;
