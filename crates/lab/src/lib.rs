@@ -132,9 +132,4 @@ pub const EXPERIMENTS: &[Experiment] = &[
         asks: interval::QUESTION,
         does: "at which intervals packets go or come: a ledger, a socket, a capture",
     },
-    Experiment {
-        name: "impair",
-        asks: impair::QUESTION,
-        does: "relay a stream as a bad network would: late, lost, reordered, twice",
-    },
 ];

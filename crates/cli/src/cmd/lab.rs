@@ -63,6 +63,9 @@ fn list() {
         "all        runs each of them once, shortly, and writes a page that leads to their reports",
     );
     screen::say("compare    says in what two reports of one experiment differ by more than noise");
+    screen::say(
+        "impair     relays a stream as a bad network would, for others to be measured over",
+    );
 }
 
 pub(crate) fn run(lab: &Lab) -> Result<(), Failure> {

@@ -29,6 +29,6 @@ pub(crate) struct All {
 
 fn step(name: &str) -> Result<&'static AllStep, String> {
     AllStep::named(name).ok_or_else(|| {
-        format!("no experiment called `{name}` is among them; `taut lab list` has all but impair")
+        format!("no experiment called `{name}` is among them; `taut lab list` names them")
     })
 }
