@@ -39,11 +39,11 @@ impl ReportFiles {
 /// compared with, and no typo and no full disk may cost it.
 pub(crate) struct ReportFile {
     path: PathBuf,
-    way: Way,
+    way: WrittenHow,
 }
 
 /// How it is written.
-enum Way {
+enum WrittenHow {
     /// Beside it, then put in its place at once.
     Beside,
     /// Into this, which is no file that another could take the place of: a pipe or a device.
@@ -68,14 +68,14 @@ impl ReportFile {
             Ok(file) if file.metadata()?.is_file() => {
                 // Not the link, but what it leads to.
                 let path = path.canonicalize()?;
-                Ok(Self { path, way: Way::Beside })
+                Ok(Self { path, way: WrittenHow::Beside })
             }
-            Ok(file) => Ok(Self { path: path.to_owned(), way: Way::Into(file) }),
+            Ok(file) => Ok(Self { path: path.to_owned(), way: WrittenHow::Into(file) }),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 File::create(path)?;
                 let made = path.canonicalize()?;
                 std::fs::remove_file(&made)?;
-                Ok(Self { path: made, way: Way::Beside })
+                Ok(Self { path: made, way: WrittenHow::Beside })
             }
             Err(error) => Err(error),
         }
@@ -88,8 +88,8 @@ impl ReportFile {
     pub(crate) fn write(self, report: &str) -> Result<(), Failure> {
         let path = self.path.display().to_string();
         let written = match self.way {
-            Way::Beside => beside(&self.path, report.as_bytes()),
-            Way::Into(mut file) => file.write_all(report.as_bytes()),
+            WrittenHow::Beside => beside(&self.path, report.as_bytes()),
+            WrittenHow::Into(mut file) => file.write_all(report.as_bytes()),
         };
         written.map_err(|error| {
             Failure::running(format!("writing the report {path}: {error}; is there room for it?"))

@@ -206,7 +206,8 @@ fn hold_none(seconds: usize, pieces: u64) {
         for second in 0..seconds {
             block.fill_with(|| music.sample());
             for (name, finder) in &mut finders {
-                finder.push(&block, |mark| panic!("{name}, piece {seed}, second {second}: {mark:?}"));
+                finder
+                    .push(&block, |mark| panic!("{name}, piece {seed}, second {second}: {mark:?}"));
             }
         }
         for (name, finder) in &finders {
