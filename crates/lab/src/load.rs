@@ -158,11 +158,8 @@ fn tried(
     }
     let (row, went) = judged(&outcome, streams, named(streams), allowed);
     match row.void {
-        // That says nothing of how many would go, unless nothing was heard of them.
-        Some(why) if outcome.counted_at_receiver("packets_received") > 0 => {
-            Ok((ReportRow::void(named(streams), why), None))
-        }
-        _ => Ok((row, Some(went))),
+        Some(why) => Ok((ReportRow::void(named(streams), why), went)),
+        None => Ok((row, went)),
     }
 }
 
@@ -170,8 +167,15 @@ fn named(streams: u16) -> String {
     format!("{streams} stream{}", if streams == 1 { "" } else { "s" })
 }
 
-fn judged(outcome: &StreamOutcome, streams: u16, name: String, allowed: f64) -> (ReportRow, bool) {
-    let mut row = outcome.row(name);
+/// What was missed, and whether that is no more than may be; nothing where it is not known.
+fn judged(
+    outcome: &StreamOutcome,
+    streams: u16,
+    name: String,
+    allowed: f64,
+) -> (ReportRow, Option<bool>) {
+    // In a mix no packet is found by its sound, and none has to be.
+    let mut row = outcome.row_of_misses(name);
     let counted = |name| outcome.counted_at_receiver(name);
     // What the sender's device lost, each of its streams lacks.
     let never_sent = outcome.count_never_sent().saturating_mul(u64::from(streams));
@@ -195,13 +199,58 @@ fn judged(outcome: &StreamOutcome, streams: u16, name: String, allowed: f64) -> 
     if silent > 0 {
         row.add("silent_streams", "streams that never came", silent as u64);
     }
-    let went = row.void.is_none() && silent == 0 && otherwise as f64 <= allowed * due as f64;
-    (row, went)
+    let known = row.void.is_none();
+    if counted("packets_received") == 0 {
+        row.void = Some(outcome.unmeasured());
+    }
+    let went = silent == 0 && otherwise as f64 <= allowed * due as f64;
+    (row, known.then_some(went))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::streams::tests::outcome;
+    use serde_json::{Value, json};
+
+    /// Two streams of so many packets each, which are heard together, so that none is found by its sound.
+    fn mixed(received: u64, lost: u64) -> StreamOutcome {
+        let mut outcome = outcome(4000, &[]);
+        outcome.arrivals.iter_mut().for_each(|packet| packet.measured = None);
+        let counters = json!({"packets_received": received, "lost": lost});
+        let mut first = outcome.heard["streams"][0].take();
+        first["latency"]["not_found"] = json!({"unlike": received});
+        first["counters"] = counters.clone();
+        outcome.heard["streams"] = json!([first, {"counters": counters}]);
+        outcome
+    }
+
+    #[test]
+    fn streams_that_hide_each_other_in_the_mix_are_judged_by_what_they_missed() {
+        let judge = |lost, allowed| {
+            let (row, went) = judged(&mixed(4000 - lost, lost), 2, named(2), allowed);
+            let missed = row.missed.unwrap();
+            (row.void, missed.missed, missed.due, went)
+        };
+        assert_eq!(judge(0, 0.0), (None, 0, 8000, Some(true)));
+        assert_eq!(judge(4, 0.0), (None, 8, 8000, Some(false)));
+        assert_eq!(judge(4, 0.001), (None, 8, 8000, Some(true)));
+    }
+
+    #[test]
+    fn streams_of_which_nothing_came_did_not_go_and_clocks_that_are_too_unsure_leave_it_open() {
+        let (row, went) = judged(&mixed(0, 0), 2, named(2), 0.0);
+        assert!(row.void.is_some_and(|why| why.starts_with("no packet arrived")));
+        assert_eq!(went, Some(false));
+        let mut unsure = mixed(4000, 0);
+        unsure.heard["streams"][0]["clock"] = json!({"source": "rtcp"});
+        unsure.heard["streams"][0]["latency"]["uncertainty_ns"] = Value::Null;
+        assert_eq!(judged(&unsure, 2, named(2), 0.0).1, Some(true), "nobody asked how sure");
+        unsure.max_uncertainty = Some(Span::from_micros(250));
+        let (row, went) = judged(&unsure, 2, named(2), 0.0);
+        assert!(row.void.is_some_and(|why| why.starts_with("nobody knows how far the clocks")));
+        assert_eq!(went, None);
+    }
 
     /// All that is tried where so many go.
     fn steps(capacity: u16, most: u16) -> (Vec<u16>, u16) {

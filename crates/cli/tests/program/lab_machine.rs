@@ -249,3 +249,21 @@ fn what_loads_the_receivers_host_runs_beside_each_stream_of_a_network_and_of_a_l
         }
     });
 }
+
+#[test]
+fn a_load_goes_on_beyond_one_stream_though_streams_hide_each_other_in_the_mix() {
+    shared(|| {
+        let line = "lab load --most 4 --hold 1 --allow 100% --settle 1s --duration 1s --period 240 \
+                    --latency 400ms --report json";
+        let ended = taut(words(line)).run();
+        let report: Value = serde_json::from_str(&ended.well().out).unwrap();
+        let rows = report["rows"].as_array().unwrap();
+        let told: Vec<_> = rows.iter().map(|row| (row["name"].as_str(), &row["void"])).collect();
+        let names = ["1 stream", "2 streams", "4 streams", "4 streams, held"];
+        assert_eq!(told, names.map(|name| (Some(name), &Value::Null)), "{report:#}");
+        for (row, streams) in rows.iter().zip([1, 2, 4, 4]) {
+            let due = row["missed"]["due"].as_u64().unwrap();
+            assert!(due >= streams * 1000, "a second of each at least: {due} of {streams}");
+        }
+    });
+}

@@ -10,8 +10,18 @@ use crate::report::{Points, ReportRow, ReportStage};
 use crate::statistics::{Missed, Series};
 
 impl StreamOutcome {
-    /// Its row: measured is capture to DAC.
+    /// Its row: measured is capture to DAC. Void where nothing was found in the sound.
     pub fn row(&self, name: impl Into<String>) -> ReportRow {
+        let mut row = self.row_of_misses(name);
+        if row.measured.as_ref().is_none_or(|measured| measured.count == 0) {
+            row.void = Some(self.unmeasured());
+        }
+        row
+    }
+
+    /// The same of what is judged by missed packets: that nothing was found in the sound, as in a mix of several
+    /// streams, is no reason for it to be void. Measured is nothing then.
+    pub(crate) fn row_of_misses(&self, name: impl Into<String>) -> ReportRow {
         let counted = self.counted();
         let stream = &self.heard["streams"][0];
         let values = counted.iter().filter_map(|(due, packet)| Some((*due, packet.measured?)));
@@ -49,11 +59,8 @@ impl StreamOutcome {
         row.events = self.xruns(&counted);
         row.events.extend(never_sent.events());
         self.tell_unread(&mut row);
-        if series.values().is_empty() {
-            row.void = Some(unmeasured(stream));
-        }
         // Lines that a ledger lacks would be packets that were missed.
-        row.void = row.void.or_else(|| self.unwritten());
+        row.void = self.unwritten();
         // Another scheduler's figures are not those of the one that was asked for.
         row.void = row.void.or_else(|| self.refused.clone());
         let wire = row.stages.iter().find(|stage| stage.name == "wire");
@@ -97,6 +104,28 @@ impl StreamOutcome {
             late.into_iter().for_each(|(due, late)| series.push(due, Span::from_nanos(late)));
             series
         })
+    }
+
+    /// Why no packet was measured, in the receiver's own words.
+    pub(crate) fn unmeasured(&self) -> String {
+        let stream = &self.heard["streams"][0];
+        if let Some(refused) = stream["refused"].as_str() {
+            return refused.to_owned();
+        }
+        if stream["counters"]["packets_received"] == 0 {
+            return "no packet arrived; is there a firewall between, and is --at right?".into();
+        }
+        let not_found = stream["latency"]["not_found"].as_object();
+        let most = not_found.and_then(|each| {
+            let counts = each.iter().filter_map(|(name, count)| Some((count.as_u64()?, name)));
+            counts.max()
+        });
+        match most {
+            Some((count, name)) if count > 0 => {
+                format!("no packet was found in the sound: {count} were {}", name.replace('_', " "))
+            }
+            _ => "no packet was found in the sound".into(),
+        }
     }
 
     /// Whether nothing was found in the sound since packets were missed: that says something of this row,
@@ -224,25 +253,4 @@ fn points(counted: &[(LocalTime, HeardPacket)]) -> Vec<Points> {
         Points { name: (*name).to_owned(), values: counted.iter().filter_map(value).collect() }
     };
     STAGES.iter().enumerate().map(line).collect()
-}
-
-/// Why no packet was measured, in the receiver's own words.
-fn unmeasured(stream: &Value) -> String {
-    if let Some(refused) = stream["refused"].as_str() {
-        return refused.to_owned();
-    }
-    if stream["counters"]["packets_received"] == 0 {
-        return "no packet arrived; is there a firewall between, and is --at right?".into();
-    }
-    let not_found = stream["latency"]["not_found"].as_object();
-    let most = not_found.and_then(|each| {
-        let counts = each.iter().filter_map(|(name, count)| Some((count.as_u64()?, name)));
-        counts.max()
-    });
-    match most {
-        Some((count, name)) if count > 0 => {
-            format!("no packet was found in the sound: {count} were {}", name.replace('_', " "))
-        }
-        _ => "no packet was found in the sound".into(),
-    }
 }

@@ -20,8 +20,10 @@ pub(crate) fn run(flags: &LoadFlags) -> Result<(), Failure> {
     let asked = LabReport::of("load", load::QUESTION);
     over(&flags.streams.far.with, asked, answer, &stop, |ends, answer| {
         load::run(ends, &plan, options, flags.busy.load.as_ref(), |row| {
-            let missed = row.missed.map_or(0, |missed| missed.missed);
-            answer.tell(&format!("{}, {missed} missed", line(row)));
+            answer.tell(&match row.missed.filter(|_| row.void.is_none()) {
+                Some(missed) => format!("{}: {} of {} missed", row.name, missed.missed, missed.due),
+                None => line(row),
+            });
             !stop.is_requested()
         })
     })
