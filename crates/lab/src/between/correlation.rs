@@ -16,6 +16,8 @@ const ENERGY: f64 = 1e-6;
 const STANDS_OUT: f64 = 7.0;
 /// Or one at which the two correlate by so much or more, as sound of few tones does.
 const ALIKE: f64 = 0.5;
+/// As much where the sound as it is says so alone: what is left then is less than half.
+const MUCH_ALIKE: f64 = core::f64::consts::FRAC_1_SQRT_2;
 /// A second top within this, 3 dB, makes the first ambiguous.
 const SECOND: f64 = core::f64::consts::FRAC_1_SQRT_2;
 /// Candidates that are told.
@@ -42,8 +44,6 @@ pub(super) struct Lag {
     pub(super) frames: f64,
     /// How far the next best lies below it, in dB.
     pub(super) confidence_db: f64,
-    /// Whether the second is upside down.
-    pub(super) turned: bool,
 }
 
 /// Correlates runs of one length with longer ones.
@@ -99,25 +99,46 @@ impl Correlator {
         }
         lags.clear();
         lags.extend(transform.samples(products).take(2 * *most + 1));
-        let (top, height) = highest(lags.iter().map(|value| value.abs()));
+        let (top, height) = highest(lags);
         if top == 0 || top == 2 * *most {
             return Found::AtTheEnd;
         }
-        if height < STANDS_OUT * squares.sqrt() && alike(first, second, top) < ALIKE {
+        let is_alike = alike(first, second, top) >= ALIKE;
+        let (rival, second_height) = second_top(lags, top);
+        let is_clear = second_height <= SECOND * height;
+        let middle = *most as f64;
+        if is_alike && is_clear {
+            return Found::Lag(lag(lags, top, middle));
+        }
+        // Between the lines of tones whitening weighs what the windows leave there: as it is the sound may be clear.
+        let plain: Vec<_> = transform.samples(raw).take(2 * *most + 1).collect();
+        let (plain_top, plain_height) = highest(&plain);
+        let is_inside = plain_top > 0 && plain_top < 2 * *most;
+        if is_inside
+            && alike(first, second, plain_top) >= MUCH_ALIKE
+            && second_top(&plain, plain_top).1 <= SECOND * plain_height
+        {
+            return Found::Lag(lag(&plain, plain_top, middle));
+        }
+        if height < STANDS_OUT * squares.sqrt() && !is_alike {
             return Found::Unlike;
         }
-        let second = second_top(lags, top);
-        if second > SECOND * height {
-            // Whitening shifts the tops of a tone by a part of its period.
-            let plain: Vec<_> = transform.samples(raw).take(2 * *most + 1).collect();
-            let most = *most as f64;
-            return Found::Ambiguous(tops(&plain).map(|at| between(&plain, at) - most).collect());
+        if is_clear {
+            return Found::Lag(lag(lags, top, middle));
         }
-        Found::Lag(Lag {
-            frames: between(lags, top) - *most as f64,
-            confidence_db: 20.0 * (height / second.max(1e-9 * height)).log10(),
-            turned: lags[top] < 0.0,
-        })
+        // Whitening shifts the tops of a tone by a part of its period.
+        let tops: Vec<_> = tops(&plain).map(|at| between(&plain, at) - middle).collect();
+        let both = || [top, rival].map(|at| between(lags, at) - middle).to_vec();
+        Found::Ambiguous(if tops.len() < 2 { both() } else { tops })
+    }
+}
+
+/// The top of a correlation, which lies so far from its middle.
+fn lag(lags: &[f64], top: usize, middle: f64) -> Lag {
+    let (height, (_, second)) = (lags[top].abs(), second_top(lags, top));
+    Lag {
+        frames: between(lags, top) - middle,
+        confidence_db: 20.0 * (height / second.max(1e-9 * height)).log10(),
     }
 }
 
@@ -127,16 +148,20 @@ fn alike(first: &[f32], second: &[f32], from: usize) -> f64 {
     Likeness::between(first, there).correlation().abs()
 }
 
-fn highest(heights: impl Iterator<Item = f64>) -> (usize, f64) {
-    let best = |best: (usize, f64), one: (usize, f64)| if one.1 > best.1 { one } else { best };
-    heights.enumerate().fold((0, 0.0), best)
+/// Where the greatest lies, either way up, and how great it is.
+fn highest(lags: &[f64]) -> (usize, f64) {
+    greatest(lags.iter().map(|value| value.abs()).enumerate())
 }
 
-/// The highest beside a top's own hill.
-fn second_top(lags: &[f64], top: usize) -> f64 {
+fn greatest(heights: impl Iterator<Item = (usize, f64)>) -> (usize, f64) {
+    heights.fold((0, 0.0), |best, one| if one.1 > best.1 { one } else { best })
+}
+
+/// The highest beside a top's own hill: where, and how high.
+fn second_top(lags: &[f64], top: usize) -> (usize, f64) {
     let hill = hill(lags, top);
     let rest = lags.iter().enumerate().filter(|(at, _)| !hill.contains(at));
-    rest.map(|(_, value)| value.abs()).fold(0.0, f64::max)
+    greatest(rest.map(|(at, value)| (at, value.abs())))
 }
 
 /// The tops that are about as high as the highest, that first.

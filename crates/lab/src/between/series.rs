@@ -267,7 +267,7 @@ fn tap_delay(lag: &Lag, fit: &Fit) -> TapDelay {
         uncertainty: fine(fit.uncertainty.delay),
         drift: DelayDrift { ppm: ppm(fit.line.drift), uncertainty: ppm(fit.uncertainty.drift) },
         confidence_db: lag.confidence_db,
-        gain: fit.gain.abs() * if lag.turned { -1.0 } else { 1.0 },
+        gain: fit.gain,
     }
 }
 

@@ -259,3 +259,45 @@ fn a_recording_shorter_than_a_window_is_one() {
         assert!(told.windows.len() <= 1 && told.found().count() == 0, "{frames}: {told:?}");
     }
 }
+
+/// Sines that have nothing to do with each other, in 16 bits: between their lines there is next to nothing.
+fn lines(frames: usize, later: f64, seed: u64) -> Vec<f32> {
+    let mut rng = self::rng(seed);
+    let sines: Vec<_> = (0..60)
+        .map(|_| (100.0 + 9900.0 * rng.f64(), core::f64::consts::TAU * rng.f64()))
+        .map(|(hertz, phase)| (core::f64::consts::TAU * hertz / 48_000.0, phase))
+        .collect();
+    let sample = |at: usize| {
+        let at = at as f64 - later;
+        sines.iter().map(|(turn, phase)| (turn * at + phase).sin()).sum::<f64>() / 120.0
+    };
+    (0..frames).map(|at| ((sample(at) * 32_768.0).round() / 32_768.0) as f32).collect()
+}
+
+#[test]
+fn a_sound_of_lines_is_found_the_right_way_up_whatever_the_window() {
+    let second = Rate::HZ_48000.hertz() as usize;
+    for seed in 0..3 {
+        for later in [0.0, 137.37] {
+            let (first, whole) = (lines(6 * second, 0.0, seed), lines(6 * second, later, seed));
+            for (millis, gain) in
+                [500, 3000, 6000, 20_000].into_iter().flat_map(|w| [(w, 1.0), (w, -1.0)])
+            {
+                let second: Vec<f32> = whole.iter().map(|sample| gain * sample).collect();
+                let window = Rate::HZ_48000.frames_within(Span::from_millis(millis));
+                let told = between(&first, &second, &BetweenOptions { window, ..options() });
+                let told_in = format!("{seed}, {later}, {millis}, {gain}: {:?}", voids(&told));
+                // Of the last the end lies beyond the recording.
+                assert!(told.found().count() + 1 >= told.windows.len().max(2), "{told_in}");
+                for (_, found) in told.found() {
+                    let off = (found.delay.as_f64() - later).abs();
+                    assert!(off < 0.01, "{told_in}: {found:?}");
+                    assert!(
+                        (found.gain / f64::from(gain) - 1.0).abs() < 0.01,
+                        "{told_in}: {found:?}"
+                    );
+                }
+            }
+        }
+    }
+}
