@@ -106,8 +106,37 @@ pub struct Outcome {
     pub turned: u64,
     /// Where marks were heard.
     pub exactness: Option<Exactness>,
+    /// Words of the lowest bits between the first mark and the last that was heard.
+    pub words: CameWords,
 }
 
+/// Words of the lowest bits.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct CameWords {
+    /// As many as the sound has room for.
+    pub meant: f64,
+    /// As many as came whole.
+    pub came: f64,
+}
+
+impl CameWords {
+    /// Whether all came; at either end one may be cut.
+    fn are_all(self) -> bool {
+        self.came >= self.meant - CUT_WORDS
+    }
+
+    /// Whether so many xruns explain those that did not: of what the devices skipped, and of what the marks say
+    /// is missing or too much, each lost one or two at its edges beside. What changes all samples leaves none.
+    pub(super) fn lack_by_xruns(self, xruns: u64, frames: u64) -> bool {
+        let lost = frames as f64 / WORD as f64 + WORDS_OF_AN_XRUN * xruns as f64;
+        xruns > 0 && self.came >= self.meant / 2.0 && self.came >= self.meant - CUT_WORDS - lost
+    }
+}
+
+/// Words that are cut, at most: one at either end.
+const CUT_WORDS: f64 = 1.5;
+/// Words that are cut where an xrun begins and where it ends.
+const WORDS_OF_AN_XRUN: f64 = 2.0;
 /// Words that a verdict is made of at least.
 const FEWEST_WORDS: f64 = 16.0;
 /// Where marks fit as well, nothing but the gain or the rate is another.
@@ -337,19 +366,26 @@ impl Judge {
         self.outcome.played = due().count() as u64;
         self.outcome.missed = due().filter(|waiting| !waiting.heard).count() as u64;
         self.outcome.drift_ppm = self.even.drift_ppm(self.rate);
+        self.outcome.words = self.words();
         self.outcome.exactness = self.exactness();
         self.outcome
     }
 
-    /// Between the first mark and the last every word is to have come; at either end one may be cut.
+    fn words(&self) -> CameWords {
+        self.first_heard.zip(self.last).map_or(CameWords::default(), |(first, (_, _, last))| {
+            let meant = (last.frame - first.frame) / WORD as f64;
+            CameWords { meant, came: last.words.saturating_sub(first.words) as f64 }
+        })
+    }
+
+    /// Between the first mark and the last every word is to have come.
     fn exactness(&self) -> Option<Exactness> {
-        let (first, (_, _, last)) = self.first_heard.zip(self.last).filter(|_| !self.alike)?;
-        let meant = (last.frame - first.frame) / WORD as f64;
-        let came = last.words.saturating_sub(first.words) as f64;
+        let (_, _, last) = self.last.filter(|_| !self.alike)?;
         let gain = last.gain.abs() / self.peak;
-        Some(if meant < FEWEST_WORDS {
+        let words = self.outcome.words;
+        Some(if words.meant < FEWEST_WORDS {
             return None;
-        } else if came < meant - 1.5 {
+        } else if !words.are_all() {
             let drift = self.even.played.max(1.0).recip() * self.even.more;
             match () {
                 () if last.confidence < CLEAR => Exactness::Other,

@@ -7,7 +7,7 @@ use tautline_proto::time::{LocalTime, Span};
 
 use super::bound::bound_95;
 use super::clocks::JoinedClocks;
-use super::judge::{Exactness, Outcome};
+use super::judge::{CameWords, Exactness, Outcome};
 use super::player::DeviceFaults;
 use super::sweep::LEAST_CLEAR_DB;
 use crate::report::{HostDescription, LabReport, Points, ReportRow};
@@ -20,6 +20,8 @@ pub struct MeasuredDelay {
     pub marks: MarkCounts,
     /// DAC to ADC, each by when its mark was played: as many as were kept.
     pub delays: Series,
+    /// Words of the lowest bits, by which samples are held.
+    pub(super) words: CameWords,
     /// By how much the best sweep stood out that was not clear enough, in dB.
     pub best_unclear_db: Option<f64>,
     /// The machines; of one that measures by itself, this one.
@@ -75,15 +77,18 @@ pub struct MarkCounts {
     pub gain: Option<f64>,
     /// `as played` or `turned`, as at least three of four marks say; else `unsure`.
     pub polarity: Option<&'static str>,
-    /// Whether every sample came as it was played; absent where that cannot be known.
+    /// Whether the lower bits of every sample came as they were played, in 16 bits; absent where that cannot be known.
     pub bit_exact: Option<bool>,
-    /// What was done to them: `polarity`, `gain`, `resampled` or `other`.
+    /// What was done to them: `polarity`, `gain`, `resampled`, `xruns` or `other`.
     pub bits_changed_by: Option<&'static str>,
     /// Times each device starved or flooded by its own word: the output and the input.
     pub xruns: [u64; 2],
     /// Frames that each skipped for it.
     pub skipped_frames: [i64; 2],
 }
+
+/// What changed samples that are whole but where a device had an xrun.
+const XRUNS: &str = "xruns";
 
 impl MeasuredDelay {
     pub(super) fn new(
@@ -132,6 +137,7 @@ impl MeasuredDelay {
         Self {
             marks,
             delays: outcome.delays,
+            words: outcome.words,
             best_unclear_db: None,
             hosts: vec![HostDescription::here("here")],
             clocks: None,
@@ -143,6 +149,12 @@ impl MeasuredDelay {
     pub(super) fn devices(&mut self, output: DeviceFaults, input: DeviceFaults, unread: i64) {
         self.marks.xruns = [output.xruns, input.xruns];
         self.marks.skipped_frames = [output.skipped, input.skipped];
+        let xruns = output.xruns + input.xruns;
+        let skipped = output.skipped.unsigned_abs() + input.skipped.unsigned_abs();
+        let frames = skipped + self.marks.dropped_frames + self.marks.repeated_frames;
+        if self.marks.bit_exact == Some(false) && self.words.lack_by_xruns(xruns, frames) {
+            self.marks.bits_changed_by = Some(XRUNS);
+        }
         if unread > 0 {
             self.notes.push(format!(
                 "{unread} frames were heard and not searched: this machine is too busy"
@@ -224,8 +236,10 @@ impl MarkCounts {
         row.add("marks_missed", "marks missed", self.marks_missed);
         row.add("marks_repeated", "marks repeated", self.marks_repeated);
         row.add("marks_foreign", "marks of other runs", self.marks_foreign);
-        row.add("dropped_frames", "frames dropped", self.dropped_frames);
-        row.add("repeated_frames", "frames repeated", self.repeated_frames);
+        let words = "frames dropped, by marks too close together";
+        row.add("dropped_frames", words, self.dropped_frames);
+        let words = "frames repeated, by marks too far apart";
+        row.add("repeated_frames", words, self.repeated_frames);
         row.add("drift_ppm", "the input runs faster, ppm", self.drift_ppm);
         let level = self.gain.map(|gain| 20.0 * gain.abs().log10());
         row.add("level_dbfs", "sound, dBFS", level);
@@ -239,7 +253,7 @@ impl MarkCounts {
         if let Some(clear) = self.peak_to_sidelobe_db {
             row.add("peak_to_sidelobe_db", "peak to sidelobe at worst, dB", clear);
         }
-        row.add("bit_exact", "samples bit by bit as they were played", self.bit_exact);
+        row.add("bit_exact", "samples bit by bit as they were played, in 16 bits", self.bit_exact);
         row.add(
             "bits_changed_by",
             "what changed the samples (– if nothing, or not known)",
@@ -250,7 +264,8 @@ impl MarkCounts {
         row.add("period", "frames a period, output and input", pair(self.period));
         row.add("periods", "periods, output and input", pair(self.periods.map(i64::from)));
         row.add("xruns", "xruns, output and input", Value::from(self.xruns.to_vec()));
-        row.add("skipped_frames", "frames skipped, output and input", pair(self.skipped_frames));
+        let words = "frames skipped in xruns, by the word of output and input";
+        row.add("skipped_frames", words, pair(self.skipped_frames));
     }
 }
 

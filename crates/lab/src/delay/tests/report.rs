@@ -1,6 +1,7 @@
 use serde_json::Value;
 use tautline_proto::time::LocalTime;
 
+use super::player::DeviceFaults;
 use super::*;
 use crate::compare::{CompareOptions, Compared, ReadReport};
 use crate::report::LabReport;
@@ -77,6 +78,35 @@ fn the_polarity_is_that_of_three_marks_of_four_or_unsure() {
         let found = MeasuredDelay::new([SETTINGS; 2], None, outcome);
         assert_eq!(found.marks.polarity, Some(told), "{turned}: {found:?}");
     }
+}
+
+#[test]
+fn samples_that_xruns_alone_changed_are_told_as_that_and_others_are_not() {
+    // 2000 marks of 7.5 words each, of which so many words did not come whole after the first half.
+    let told = |lost: u64, xruns: [u64; 2], skipped: [i64; 2]| {
+        let mut judge = Judge::new(SETTINGS.rate, LocalTime::ZERO);
+        for mark in 0..2000 {
+            let (played, mut heard) = at(mark, 1000);
+            heard.gain = 10_f64.powf(Marker::LEVEL_DB / 20.0);
+            heard.words = heard.frame as u64 / 64;
+            heard.words -= if mark > 1000 { lost.min(heard.words) } else { 0 };
+            judge.played(played);
+            judge.heard(heard);
+        }
+        let outcome = judge.finish(LocalTime::NEVER);
+        let mut found = MeasuredDelay::new([SETTINGS; 2], None, outcome);
+        let [output, input] =
+            [0, 1].map(|end| DeviceFaults { xruns: xruns[end], skipped: skipped[end] });
+        found.devices(output, input, 0);
+        (found.marks.bit_exact, found.marks.bits_changed_by)
+    };
+    assert_eq!(told(0, [3, 3], [0, 0]), (Some(true), None), "of xruns before, say");
+    // Three each, of which the devices skipped 20 words, and which cut two each.
+    assert_eq!(told(32, [3, 3], [0, 1280]), (Some(false), Some("xruns")));
+    assert_eq!(told(36, [3, 3], [0, 1280]), (Some(false), Some("other")));
+    assert_eq!(told(32, [0, 0], [0, 0]), (Some(false), Some("other")), "nobody skipped any");
+    // Where no word comes nothing says that xruns alone did it, whatever they skipped.
+    assert_eq!(told(u64::MAX, [3, 3], [0, 1 << 30]), (Some(false), Some("other")));
 }
 
 #[test]
