@@ -185,6 +185,15 @@ fn judged(
     let due = came + never_sent;
     let silent = usize::from(streams).saturating_sub(outcome.streams_heard());
     row.missed = Some(Missed::of(missed, due));
+    // Of all streams and the whole run.
+    if missed > 0 {
+        row.add("never_sent", "missed: never sent", never_sent);
+        for (key, words) in
+            [("late", "missed: late"), ("lost", "missed: lost"), ("unheard", "missed: unheard")]
+        {
+            row.add(key, words, counted(key));
+        }
+    }
     row.points.clear();
     row.add("streams", "streams", streams);
     let names =

@@ -341,8 +341,9 @@ impl ReportRow {
         }
     }
 
-    /// Adds a figure.
+    /// Adds a figure, in the place of one of this key.
     pub fn add(&mut self, key: &'static str, words: &'static str, value: impl Into<Value>) {
+        self.figures.retain(|figure| figure.key != key);
         self.figures.push(Figure { key, words, value: value.into(), error: None });
     }
 

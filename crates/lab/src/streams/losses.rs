@@ -8,6 +8,7 @@ use tautline_proto::time::LocalTime;
 use super::machines::XRUNS;
 use super::{LabStream, StreamOutcome};
 use crate::ledger::HeardPacket;
+use crate::report::ReportRow;
 
 /// What was not heard of the packets that count, and the xruns since the first of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -64,18 +65,47 @@ impl fmt::Display for StreamLosses {
     }
 }
 
+/// Packets that were due while packets counted, and how each was missed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct MissedBy {
+    never_sent: u64,
+    late: u64,
+    lost: u64,
+    unheard: u64,
+}
+
+impl MissedBy {
+    /// Tells each, also those that there are none of: what was missed was missed in one of these ways.
+    pub(super) fn tell(self, row: &mut ReportRow) {
+        for (key, words, count) in [
+            ("never_sent", "missed: never sent", self.never_sent),
+            ("late", "missed: late", self.late),
+            ("lost", "missed: lost", self.lost),
+            ("unheard", "missed: unheard", self.unheard),
+        ] {
+            row.add(key, words, count);
+        }
+    }
+}
+
 impl StreamOutcome {
-    /// What the packets that count lacked in this run of `plan`.
-    pub(crate) fn losses(&self, plan: &LabStream) -> StreamLosses {
-        let counted = self.counted();
+    /// How packets were missed, of those that count.
+    pub(super) fn missed_by(&self, counted: &[(LocalTime, HeardPacket)]) -> MissedBy {
         let of = |is: fn(&HeardPacket) -> bool| {
             counted.iter().filter(|(_, packet)| is(packet)).count() as u64
         };
         let late = of(|packet| packet.late);
         let unheard = of(|packet| !packet.late && !packet.is_heard());
-        let missed = self.missed(&counted).map_or(0, |missed| missed.missed);
-        let never_sent = self.never_sent(&counted).count();
+        let missed = self.missed(counted).map_or(0, |missed| missed.missed);
+        let never_sent = self.never_sent(counted).count();
         let lost = missed.saturating_sub(late + unheard + never_sent);
+        MissedBy { never_sent, late, lost, unheard }
+    }
+
+    /// What the packets that count lacked in this run of `plan`.
+    pub(crate) fn losses(&self, plan: &LabStream) -> StreamLosses {
+        let counted = self.counted();
+        let MissedBy { never_sent, late, lost, unheard } = self.missed_by(&counted);
         let xruns = self.xruns_counted(&counted);
         // What an xrun cost is explained where the xrun is.
         let unexplained = if xruns[0] == 0 { never_sent } else { 0 };

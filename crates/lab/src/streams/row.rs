@@ -32,8 +32,8 @@ impl StreamOutcome {
         row.configured = stream["latency"]["configured_ns"].as_i64().map(Span::from_nanos);
         row.missed = self.missed(&counted);
         let never_sent = self.never_sent(&counted);
-        if never_sent.count() > 0 {
-            row.add("never_sent", "missed: never sent", never_sent.count());
+        if row.missed.is_some_and(|missed| missed.missed > 0) {
+            self.missed_by(&counted).tell(&mut row);
         }
         // Of the whole run, also of before packets counted: the ledger does not say when a host froze.
         if let Some(frozen) = stream["gaps"]["host_stalled"].as_u64().filter(|count| *count > 0) {
@@ -44,6 +44,9 @@ impl StreamOutcome {
         let not_found = heard.saturating_sub(series.values().len());
         if not_found > 0 {
             row.add("unmeasured", "heard, not measured", not_found);
+            if let Some(why) = whys(stream) {
+                row.add("unmeasured_because", "why not measured, whole run", why);
+            }
         }
         row.stages = stages(&counted, stream);
         row.stream = self.by_second(&counted);
@@ -115,16 +118,9 @@ impl StreamOutcome {
         if stream["counters"]["packets_received"] == 0 {
             return "no packet arrived; is there a firewall between, and is --at right?".into();
         }
-        let not_found = stream["latency"]["not_found"].as_object();
-        let most = not_found.and_then(|each| {
-            let counts = each.iter().filter_map(|(name, count)| Some((count.as_u64()?, name)));
-            counts.max()
-        });
-        match most {
-            Some((count, name)) if count > 0 => {
-                format!("no packet was found in the sound: {count} were {}", name.replace('_', " "))
-            }
-            _ => "no packet was found in the sound".into(),
+        match whys(stream) {
+            Some(whys) => format!("no packet was found in the sound: {whys}"),
+            None => "no packet was found in the sound".into(),
         }
     }
 
@@ -253,4 +249,25 @@ fn points(counted: &[(LocalTime, HeardPacket)]) -> Vec<Points> {
         Points { name: (*name).to_owned(), values: counted.iter().filter_map(value).collect() }
     };
     STAGES.iter().enumerate().map(line).collect()
+}
+
+/// What hid packets that were heard, as the receiver counts them and as it is said.
+const HIDDEN: [(&str, &str); 7] = [
+    ("unlike", "in other sound"),
+    ("silent", "in silence"),
+    ("repeats", "of sound that repeats itself"),
+    ("untold", "of which the device told no sound"),
+    ("unprobed", "not to be measured"),
+    ("no_clock", "of no known capture"),
+    ("unbooked", "not booked"),
+];
+
+/// Why packets were heard and not measured, in its whole run.
+fn whys(stream: &Value) -> Option<String> {
+    let counted = HIDDEN.iter().filter_map(|(key, words)| {
+        let count = stream["latency"]["not_found"][key].as_u64().filter(|count| *count > 0)?;
+        Some(format!("{count} {words}"))
+    });
+    let all: Vec<_> = counted.collect();
+    (!all.is_empty()).then(|| all.join(", "))
 }

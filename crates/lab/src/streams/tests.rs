@@ -173,7 +173,36 @@ fn a_stream_of_which_nothing_was_measured_is_void_with_the_reason() {
     outcome.heard["streams"][0]["counters"] = json!({"packets_received": 9});
     outcome.heard["streams"][0]["latency"]["not_found"] = json!({"repeats": 9, "lost": 1});
     let why = outcome.row("test").void.unwrap();
-    assert_eq!(why, "no packet was found in the sound: 9 were repeats");
+    assert_eq!(why, "no packet was found in the sound: 9 of sound that repeats itself");
+}
+
+#[test]
+fn a_row_says_how_packets_were_missed_and_why_others_were_not_measured() {
+    let mut outcome = overrun(4400, &[2500, 2501]);
+    outcome.arrivals.retain(|packet| packet.timestamp != 3000 * 48 - 480);
+    for (number, packet) in outcome.arrivals.iter_mut().enumerate() {
+        packet.late = (3100..3103).contains(&number);
+        if (3200..3204).contains(&number) {
+            packet.receiver[1..].fill(None);
+        }
+        if packet.late || !packet.is_heard() || (3300..3305).contains(&number) {
+            packet.measured = None;
+        }
+    }
+    let not_found = json!({"unlike": 4, "silent": 1, "repeats": 0, "late": 3, "lost": 1});
+    outcome.heard["streams"][0]["latency"]["not_found"] = not_found;
+    let row = outcome.row("test");
+    assert_eq!(row.missed.unwrap().missed, 10);
+    let told: Vec<_> = row.figures.iter().map(|one| (one.key, one.value.clone())).collect();
+    let known = [
+        ("never_sent", json!(2)),
+        ("late", json!(3)),
+        ("lost", json!(1)),
+        ("unheard", json!(4)),
+        ("unmeasured", json!(5)),
+        ("unmeasured_because", json!("4 in other sound, 1 in silence")),
+    ];
+    assert_eq!(told, known);
 }
 
 #[test]
