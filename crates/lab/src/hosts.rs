@@ -192,21 +192,21 @@ impl LabHost {
         }
     }
 
-    /// Waits so long while a child runs. One that may end sooner is interrupted where somebody asks to stop. Tells
+    /// Waits so long while a child runs. While somebody asks to stop it is interrupted if `ends_sooner`. Tells
     /// whether it ran to the end of that.
     pub(crate) fn runs(
         &mut self,
         child: u32,
         lasts: Duration,
-        may_end: bool,
+        mut ends_sooner: impl FnMut() -> bool,
     ) -> Result<bool, HostError> {
         let deadline = Instant::now() + lasts;
         loop {
-            if may_end && self.stop.is_requested() {
+            if self.stop.is_requested() && ends_sooner() {
                 return self.interrupt(child).map(|()| false);
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            let turn = if may_end { left.min(HEEDING) } else { left };
+            let turn = left.min(HEEDING);
             if self.wait(child, turn)? != ChildState::Running {
                 return Ok(false);
             }

@@ -34,31 +34,26 @@ pub fn run(
     cases.note(NOTE);
     let mut found: [Vec<(u32, OverheadRun)>; 4] = Default::default();
     let mut void: [Option<String>; 4] = Default::default();
-    for round in 0..rounds {
+    'rounds: for round in 0..rounds {
         let mut order: Vec<usize> = (0..KINDS.len()).collect();
         if round % 2 == 1 {
             order.reverse();
         }
         for kind in order {
             let (name, words) = KINDS[kind];
-            let name = format!("{name}, round {}", round + 1);
-            let why = match cases.attempt(&name, ends, |ends| one(ends, plan, words)) {
-                Some(Ok(Ok(run))) => {
-                    found[kind].push((round, run));
-                    continue;
-                }
-                Some(Ok(Err(why))) => why,
-                Some(Err(error)) => error.to_string(),
-                None => break,
+            let name = format!("{name}, round {} of {rounds}", round + 1);
+            let Some(came) = cases.attempt(&name, ends, |ends| one(ends, plan, words)) else {
+                break 'rounds;
             };
-            cases.note(format!("{name}: {why}"));
-            void[kind] = Some(why);
+            match came.unwrap_or_else(|error| Err(error.to_string())) {
+                Ok(run) => found[kind].push((round, run)),
+                Err(why) => {
+                    cases.note(format!("{name}: {why}"));
+                    void[kind] = Some(why);
+                }
+            }
+            cases.asked(tell(&name), &name);
         }
-        if cases.is_over() {
-            break;
-        }
-        let done = format!("round {} of {rounds}", round + 1);
-        cases.asked(tell(&done), &done);
     }
     let times = found.each_ref().map(|runs| by_round(runs, |run| Some(run.per_period)));
     let middles = found.each_ref().map(|runs| by_round(runs, OverheadRun::known));

@@ -3,6 +3,7 @@
 
 mod by_second;
 mod clocks;
+mod ending;
 mod losses;
 mod machines;
 mod row;
@@ -12,6 +13,7 @@ mod unsent;
 
 use core::time::Duration;
 use std::net::IpAddr;
+use std::time::Instant;
 
 use serde_json::Value;
 use tautline_proto::time::Span;
@@ -24,6 +26,7 @@ use crate::ledger::{self, HeardPacket, SentPacket};
 use crate::report::HostDescription;
 
 pub use clocks::MOST_UNSURE;
+use ending::StreamEnding;
 use machines::MachineSamplers;
 pub use machines::{SampledMachines, SampledQuantity};
 
@@ -142,6 +145,7 @@ pub struct StreamEnds {
     stalls: [Option<u64>; 2],
     /// Whether both read one clock, once that was asked.
     one_clock: Option<bool>,
+    ending: StreamEnding,
 }
 
 /// How long a stream settles unless something else is asked for.
@@ -170,7 +174,13 @@ impl StreamEnds {
                 };
                 host.called(format!("{part} ({at})"))
             });
-        Self { sender, receiver, stalls: [None; 2], one_clock: None }
+        let ending = StreamEnding::default();
+        Self { sender, receiver, stalls: [None; 2], one_clock: None, ending }
+    }
+
+    /// Tells how long the stream still takes that runs when somebody asks to stop.
+    pub fn tell_ending(&mut self, tell: impl FnOnce(Duration) + 'static) {
+        self.ending = StreamEnding::told_to(tell);
     }
 
     /// The machines, the sender's first, with what the streams so far saw of them.
@@ -318,20 +328,39 @@ impl StreamEnds {
         *started = Some(sending);
         let children = [sending, listening];
         let may_end = watch.is_some();
-        let mut runs = self.sender.runs(sending, duration(plan.settle - SPARE), may_end)?;
+        let ends = Instant::now() + duration(lasts + TAIL);
+        let mut runs = self.runs(sending, plan.settle - SPARE, may_end, ends)?;
         let begin = self.usages(children)?;
-        runs = runs && self.sender.runs(sending, duration(SPARE), may_end)?;
+        runs = runs && self.runs(sending, SPARE, may_end, ends)?;
         if let (true, Some(tell)) = (runs, watch) {
             tell(COUNTING);
         }
         if runs {
-            self.sender.runs(sending, duration(plan.duration - SPARE), may_end)?;
+            self.runs(sending, plan.duration - SPARE, may_end, ends)?;
         }
         let end = self.usages(children)?;
         let used = [0, 1].map(|side| begin[side].as_ref()?.until(end[side].as_ref()?));
         let most = duration(lasts + READY + TAIL) + WRITING;
         let sent = ended(&mut self.sender, sending, "send", most)?;
         Ok(((sent, ended(&mut self.receiver, listening, "recv", most)?), used))
+    }
+
+    /// Waits so long while a sender runs, which ends sooner if it may where somebody asks to stop; else that tells
+    /// when the stream ends.
+    fn runs(
+        &mut self,
+        sending: u32,
+        lasts: Span,
+        may_end: bool,
+        ends: Instant,
+    ) -> Result<bool, HostError> {
+        let Self { sender, ending, .. } = self;
+        sender.runs(sending, duration(lasts), || {
+            if !may_end {
+                ending.tell(ends);
+            }
+            may_end
+        })
     }
 
     /// What both have used so far; one that has ended says why by itself.

@@ -267,3 +267,24 @@ fn a_load_goes_on_beyond_one_stream_though_streams_hide_each_other_in_the_mix() 
         }
     });
 }
+
+#[test]
+fn who_asks_to_stop_is_told_how_long_the_stream_still_takes_and_no_other_follows_it() {
+    shared(|| {
+        let line = "lab overhead --rounds 2 --settle 1s --duration 2s --period 240 --latency 400ms";
+        let run = taut(words(line)).start().wait_for("nothing measured, round 1 of 2");
+        run.signal("-INT");
+        let ended = run.end().well();
+        let told: Vec<_> =
+            ended.said.iter().filter_map(|line| line.strip_prefix("taut: ")).collect();
+        let [_, ending, last] = told[..] else { panic!("{told:?}") };
+        let seconds = ending.strip_prefix("ending after this stream, in ").unwrap_or_default();
+        let seconds: u32 = seconds.split(' ').next().unwrap_or_default().parse().unwrap();
+        assert!((1..=6).contains(&seconds), "{told:?}");
+        assert_eq!(last, "1 of 64, round 1 of 2");
+        assert!(
+            ended.out.contains("note: ended after 1 of 64, round 1 of 2, as asked"),
+            "{ended:?}"
+        );
+    });
+}

@@ -24,9 +24,14 @@ impl ExperimentAnswer {
         Ok(Self { kind: flags.report, files, begun: now() })
     }
 
+    /// Whether anybody reads along.
+    pub(crate) fn tells(&self) -> bool {
+        self.kind != ReportKind::None
+    }
+
     /// Says what goes on, to whoever reads along.
     pub(crate) fn tell(&self, sentence: &str) {
-        if self.kind != ReportKind::None {
+        if self.tells() {
             screen::tell(sentence);
         }
     }

@@ -1,5 +1,7 @@
 //! What experiments that send a stream share.
 
+use core::time::Duration;
+
 use tautline_lab::hosts::{HostError, HostPlace, LabHost};
 use tautline_lab::least::least_accepted;
 use tautline_lab::report::{LabReport, ReportRow};
@@ -9,6 +11,7 @@ use tautline_proto::device::Stop;
 use super::answer::ExperimentAnswer;
 use crate::failure::Failure;
 use crate::flags::{BlockSizes, Shape, Streams};
+use crate::screen;
 
 impl From<HostError> for Failure {
     fn from(error: HostError) -> Self {
@@ -38,6 +41,9 @@ pub(super) fn over(
     });
     match both {
         Ok(mut ends) => {
+            if answer.tells() {
+                ends.tell_ending(|left| screen::tell(&ending(left)));
+            }
             let report = run(&mut ends, &answer);
             answer.give(report)
         }
@@ -46,6 +52,14 @@ pub(super) fn over(
             Err(error.into())
         }
     }
+}
+
+/// What is told where somebody asks to stop while a stream runs on to its end.
+fn ending(left: Duration) -> String {
+    let seconds = left.as_millis().div_ceil(1000);
+    format!(
+        "ending after this stream, in {seconds} s at most; Ctrl-C again ends at once, without a report"
+    )
 }
 
 pub(super) fn plan(flags: &Streams) -> LabStream {

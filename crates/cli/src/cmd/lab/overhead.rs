@@ -16,8 +16,10 @@ pub(crate) fn run(flags: &Overhead) -> Result<(), Failure> {
     let asked = LabReport::of("overhead", overhead::QUESTION);
     over(&flags.streams.far.with, asked, answer, &stop, |ends, answer| {
         overhead::run(ends, &plan, flags.rounds, |done| {
+            // Who asks after that was told asks of the next stream.
+            let goes_on = !stop.is_requested();
             answer.tell(done);
-            !stop.is_requested()
+            goes_on
         })
     })
 }
