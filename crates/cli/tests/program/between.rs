@@ -152,3 +152,25 @@ fn taps_that_have_no_delay_say_why() {
         assert!(ended.said.concat().contains(why), "{line}: {ended:#?}");
     }
 }
+
+#[test]
+fn a_window_that_cannot_be_as_it_was_asked_for_is_told_and_a_delay_beyond_the_sound_is_refused() {
+    let folder = Folder::new();
+    two_taps().write(&folder.file("taps.wav"));
+    let run = |line: &str| taut(words(line)).in_folder(folder.path()).run();
+    for (window, note) in [
+        ("20s", Some("note: a window is 2s and not 20s, as there is no more sound")),
+        ("1ms", Some("note: a window is 1.333ms and not 1ms, as 64 frames are the least")),
+        ("2s", None),
+    ] {
+        let told = run(&format!("lab between taps.wav --window {window} --most 20ms")).out;
+        assert_eq!(told.lines().find(|line| line.contains("a window is")), note, "{told}");
+    }
+    let refused = run("lab between taps.wav --most 10s");
+    assert_eq!(refused.status, Some(2), "{refused:?}");
+    assert!(
+        refused.said.concat().contains("no delay of 10s can be found in 2s of sound"),
+        "{refused:?}"
+    );
+    assert!(refused.said.concat().contains("give a smaller --most"), "{refused:?}");
+}

@@ -1,5 +1,6 @@
 //! `taut lab between`: how far apart two taps of one sound are.
 
+use core::cmp::Ordering;
 use std::path::Path;
 
 use tautline_audio::{DeviceSpec, SoftwareSpec};
@@ -8,7 +9,8 @@ use tautline_lab::quality::Sound;
 use tautline_lab::recording::{DeviceRecording, RecordOptions, record};
 use tautline_lab::report::LabReport;
 use tautline_proto::device::Direction;
-use tautline_proto::units::Channels;
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::units::{Channels, Rate};
 
 use super::answer::ExperimentAnswer;
 use super::delay::{at_ports, open_measured};
@@ -45,7 +47,34 @@ fn of_files(flags: &BetweenFlags, recording: &Path) -> Result<LabReport, Failure
     }
     let first = tap(recording, &sound, channels[0])?;
     let second = tap(second.0, second.1, channels[1])?;
-    Ok(between(first, second, &options(flags, &sound)).report(&name(channels)))
+    taps(flags, sound.rate, [first, second], channels)
+}
+
+/// What is found between two taps, with what became of what was asked for.
+fn taps(
+    flags: &BetweenFlags,
+    rate: Rate,
+    [first, second]: [&[f32]; 2],
+    channels: [usize; 2],
+) -> Result<LabReport, Failure> {
+    let shorter = rate.span_of(Frames::from_len(first.len().min(second.len())));
+    if let Some(most) = flags.most.filter(|most| *most > shorter) {
+        return Err(Failure::usage(format!(
+            "no delay of {most} can be found in {shorter} of sound; give a smaller --most, or more sound"
+        )));
+    }
+    let most = flags.most.unwrap_or(Span::from_millis(100));
+    let [window, most] = [flags.window, most].map(|span| rate.frames_within(span));
+    let found = between(first, second, &BetweenOptions { rate, window, most });
+    let mut report = found.report(&name(channels));
+    let why = match found.window.cmp(&window) {
+        Ordering::Less => "there is no more sound",
+        Ordering::Equal => return Ok(report),
+        Ordering::Greater => "64 frames are the least",
+    };
+    let taken = rate.span_of(found.window);
+    report.notes.push(format!("a window is {taken} and not {}, as {why}", flags.window));
+    Ok(report)
 }
 
 /// Of a device as it hears now.
@@ -76,15 +105,9 @@ fn of_device(
         answer.tell(&format!("{taken} of {}", flags.duration));
     })?;
     let [first, second] = [0, 1].map(|tap| &*sound.channels[tap]);
-    let taps = between(first, second, &self::options(flags, &sound));
-    let mut report = taps.report(&name(channels));
+    let mut report = taps(flags, sound.rate, [first, second], channels)?;
     report.notes.extend(at_ports(spec).into_iter().chain(notes).chain(opened.notes.take()));
     Ok(report)
-}
-
-fn options(flags: &BetweenFlags, sound: &Sound) -> BetweenOptions {
-    let [window, most] = [flags.window, flags.most].map(|span| sound.rate.frames_within(span));
-    BetweenOptions { rate: sound.rate, window, most }
 }
 
 fn name([first, second]: [usize; 2]) -> String {

@@ -39,9 +39,9 @@ pub(crate) struct BetweenFlags {
     /// Channels of the first and the second tap, counted from 1 [default: 1,2; of two files 1,1]
     #[arg(long, value_name = "N,N", value_parser = two_channels)]
     pub(crate) channels: Option<[usize; 2]>,
-    /// The longest delay that is looked for, either way
-    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = span)]
-    pub(crate) most: Span,
+    /// The longest delay that is looked for, either way [default: 100ms, or the recording]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) most: Option<Span>,
     /// Sound for one delay; more of it makes each more certain
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = span)]
     pub(crate) window: Span,
