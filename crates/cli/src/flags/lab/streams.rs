@@ -66,7 +66,8 @@ pub(crate) struct Streams {
 /// How well two hosts must know each other's clocks.
 #[derive(Debug, Args)]
 pub(crate) struct ClockFlags {
-    /// A row is void whose median may be off by more, either way [default: 250us]
+    /// Between hosts of two clocks, a row is void whose median may be off by more, either way; of one
+    /// clock none is [default: 250us]
     #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Hosts")]
     max_uncertainty: Option<Span>,
 }
@@ -84,11 +85,11 @@ impl ClockFlags {
 }
 
 /// The same of what judges by packets that are missed.
-const ANY_UNCERTAINTY: &str = "A row is void whose median may be off by more, either way [default: any, as it is \
-                               judged by what is missed]";
+const ANY_UNCERTAINTY: &str = "Between hosts of two clocks, a row is void whose median may be off by more, either way \
+                               [default: any, as it is judged by what is missed]";
 /// The same of what tells processor time.
-const LATENCIES_UNCERTAINTY: &str = "Latencies are left out where their median may be off by more, either way \
-                                     [default: 250us]";
+const LATENCIES_UNCERTAINTY: &str = "Between hosts of two clocks, latencies are left out whose median may be off by more, \
+                                     either way [default: 250us]";
 
 /// The words of a device, which is opened by another program: what is none is known before that begins.
 fn device(text: &str) -> Result<String, String> {
