@@ -107,7 +107,7 @@ fn where_no_latency_goes_that_is_said_with_what_was_missed_at_the_most_and_by_th
         behind_a_relay(&folder, "200ms");
         // No whole number of steps: the most is tried all the same.
         let line = "lab least --with ssh:x --at 127.0.0.1 --period 240 --periods 32 --first 180ms --step 100ms \
-                    --most 320ms --settle 1s --duration 500ms --hold 1s --report json";
+                    --most 320ms --settle 2s --duration 500ms --hold 1s --report json";
         let call = taut(words(line)).with("PATH", path_from(&folder));
         let ended = call.in_folder(folder.path()).run();
         let report: Value = serde_json::from_str(&ended.out).unwrap();
