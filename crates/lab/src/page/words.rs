@@ -88,7 +88,8 @@ pub(super) fn with_error(nanos: f64, error: f64) -> String {
         return rounded(nanos, 4);
     }
     let step = digits::step(error).max(1.0);
-    let value = told((nanos / step).round() * step, Unit::Time, step, nanos.abs());
+    let nearest = (nanos / step).round() * step;
+    let value = told(nearest, Unit::Time, step, nearest.abs());
     let bound = (error / step - 1e-9).ceil() * step;
     format!("{value} ± {}", rounded(bound, 2))
 }
@@ -115,6 +116,7 @@ mod tests {
             (with_error(200_009_123.0, 8_000.0), "200.0091 ms ± 8.0 µs"),
             (with_error(5_299_997.0, 241.0), "5.30000 ms ± 250 ns"),
             (with_error(9_123.0, 13_000.0), "9 µs ± 13 µs"),
+            (with_error(-999.6, 10_416.0), "−1 µs ± 11 µs"),
             (with_error(5_000_123.0, 0.0), "5.000 ms"),
             (from_to(20_003_000.0, 20_015_000.0), "from 20.003 ms to 20.015 ms"),
         ];
