@@ -192,7 +192,7 @@ def kernel():
 
 def stages():
     """Figures 3.12 and 3.13."""
-    found = over_cable("stages", "--packets", "1000" if REPEATS == 1 else "10000")
+    found = over_cable("stages", "--duration", f"{2 * SECONDS}s")
     if not found:
         return None
     (row,), command = found
