@@ -45,10 +45,10 @@ pub const STEPS: &[AllStep] = &[
          --hold 1s",
     ),
     sends("schedulers", "lab schedulers --duration 500ms --settle 1s"),
-    sends("network", "lab network --duration 1s --settle 1s"),
+    sends("network", "lab network --duration 500ms --settle 1s"),
     sends("starved", "lab starved --duration 1s --settle 1s"),
-    sends("load", "lab load --duration 1s --settle 1s --most 64 --hold 2 --allow 1%"),
-    sends("overhead", "lab overhead --duration 2s --settle 1s --rounds 2"),
+    sends("load", "lab load --duration 1s --settle 1s --most 16 --hold 2 --allow 1%"),
+    sends("overhead", "lab overhead --duration 1s --settle 1s --rounds 2"),
     sends("quality", "lab quality"),
     machine(
         "delay",
