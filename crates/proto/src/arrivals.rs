@@ -138,6 +138,7 @@ impl Arrivals {
             // The path's own delay is in the ones and not in the others.
             self.depth.forget();
             self.advice.forget();
+            self.causes.forget();
         }
         self.causes.observe(passage);
         if passage.late {

@@ -2,8 +2,9 @@
 //!
 //! A packet that came late was late already when it left, or lost time on the way, or lay here in
 //! time and was not taken, or fell into a silence of the device, or had no time for its way at all,
-//! since the device here takes what the latency is. A packet that never came was dropped by a full socket buffer of this
-//! host, or lost before. What a stall of the whole host overlaps counts as the host's alone.
+//! since the device here takes what the latency is. A packet that never came was dropped by a full
+//! socket buffer of this host, or lost before. What a stall of the whole host overlaps counts as the
+//! host's alone, but for what the fastest way would have made late as well.
 
 #[cfg(test)]
 mod tests;
@@ -95,6 +96,11 @@ impl Causes {
         self.schedule = schedule;
     }
 
+    /// How fast the path was holds no more: it is measured otherwise from here on.
+    pub fn forget(&mut self) {
+        self.fastest = [None; 2];
+    }
+
     /// Takes a packet, whether in time or late: how fast the path is.
     pub fn observe(&mut self, passage: &Passage) {
         let Some(network_time) = network_time(passage) else { return };
@@ -113,7 +119,9 @@ impl Causes {
         stalled: impl FnOnce(LocalTime, LocalTime) -> bool,
     ) -> Late {
         let began = passage.reference.unwrap_or(passage.arrival).min(passage.arrival);
-        let (cause, longer_helps) = match stalled(began, passage.read) {
+        // What would have been late on the fastest way is not late for a stall.
+        let of_host = !self.is_too_short(passage) && stalled(began, passage.read);
+        let (cause, longer_helps) = match of_host {
             true => (Late::HostStalled, false),
             false if self.leaves_nothing(passage) => (Late::Receiver, true),
             false => {
@@ -132,17 +140,23 @@ impl Causes {
     /// has taken its part, and the device takes more than anything else.
     fn leaves_nothing(&self, passage: &Passage) -> bool {
         let Schedule { packing_age, takes, .. } = self.schedule;
+        let late_start = passage.departed_after().map_or(Span::ZERO, |span| span - packing_age);
+        let longest = network_time(passage).unwrap_or(Span::ZERO).max(late_start);
+        self.is_too_short(passage) && longest < takes
+    }
+
+    /// Whether the latency has no time for the fastest way once the packet is packed and the device has taken
+    /// its part.
+    fn is_too_short(&self, passage: &Passage) -> bool {
+        let Schedule { packing_age, takes, .. } = self.schedule;
         let Some(captured) = passage.reference else { return false };
         if passage.arrival <= passage.dac - takes {
             return false;
         }
         // Where the sender does not say when a packet left, its way begins with its first frame.
-        let departed = passage.departed_after();
-        let packing = departed.map_or(Span::ZERO, |_| packing_age);
-        let late_start = departed.map_or(Span::ZERO, |span| span - packing_age);
+        let packing = passage.departed_after().map_or(Span::ZERO, |_| packing_age);
         let fastest = self.fastest.into_iter().flatten().min().unwrap_or(Span::ZERO);
-        let longest = network_time(passage).unwrap_or(Span::ZERO).max(late_start);
-        passage.dac - captured - takes - packing <= fastest && longest < takes
+        passage.dac - captured - takes - packing <= fastest
     }
 
     fn cause(&self, passage: &Passage) -> Late {

@@ -40,7 +40,7 @@ fn the_least_latency_over_a_path_that_delays_is_found_and_held_and_what_less_mis
         // The buffers outlast what keeps one core of a shared host, up to 119 ms, which no witness calls a
         // freeze. They and packets take 165 ms, so 300 ms have 135 for the way, and 600 have 435.
         let line = "lab least --with ssh:x --at 127.0.0.1 --period 240 --periods 32 --step 300ms \
-                    --most 2700ms --settle 1s --duration 500ms --hold 1s --report json \
+                    --most 2700ms --settle 2s --duration 500ms --hold 1s --report json \
                     --report-file least.html";
         let call = taut(words(line)).with("PATH", path_from(&folder));
         let ended = call.in_folder(folder.path()).run().well();
@@ -58,9 +58,10 @@ fn the_least_latency_over_a_path_that_delays_is_found_and_held_and_what_less_mis
         assert_eq!(least["configured_ns"], 600_000_000, "{least:#}");
         let missed = &least["missed"];
         assert_eq!(missed["missed"], 0, "{least:#}");
-        // A packet for each millisecond of the hold, and the share that may be missed by 3/n.
+        // A packet for each millisecond of the hold but what is under way at its end, 90 ms (and what a frozen
+        // host lost of the second), and the share that may be missed by 3/n.
         let due = missed["due"].as_f64().unwrap();
-        assert!((900.0..1500.0).contains(&due), "{least:#}");
+        assert!((800.0..1500.0).contains(&due), "{least:#}");
         let bound = missed["at_most"].as_f64().unwrap() * due;
         assert!((2.9..3.1).contains(&bound), "{least:#}");
         assert_eq!(least["below_ns"], 300_000_000, "{least:#}");

@@ -126,6 +126,17 @@ fn a_late_packet_is_judged_when_the_witness_has_spoken() {
 }
 
 #[test]
+fn a_way_that_another_clock_measured_excuses_no_late_packet_by_a_stall() {
+    let mut arrivals = arrivals();
+    // The path's own delay is in what stands for the capture, until the sender's clock is known.
+    (0..500).for_each(|millis| arrivals.enter(&Passage { origin: None, ..packet(millis, 0) }));
+    (500..520).for_each(|millis| arrivals.enter(&packet(millis, 9_000)));
+    arrivals.stand(standing(540, (20, 0, 0)), never);
+    arrivals.finish(|_, _| true);
+    assert_eq!(arrivals.gaps(), Gaps { late_network: 20, ..Gaps::default() });
+}
+
+#[test]
 fn packets_lost_in_a_stall_are_the_hosts_and_others_are_not() {
     let mut arrivals = after_a_second();
     arrivals.stand(standing(1_010, (0, 3, 0)), never);

@@ -143,6 +143,18 @@ fn what_a_stall_overlaps_is_the_hosts_alone() {
 }
 
 #[test]
+fn what_the_fastest_way_would_have_made_late_is_not_a_stalls() {
+    let mut causes = Causes::new(SCHEDULE);
+    // Of 5 ms the device takes 2 and packing 1: two are left for the way, which takes 3.
+    let slow = packet([1_010, 4_010, 4_900]);
+    causes.observe(&slow);
+    assert_eq!(causes.judge(&slow, |_, _| true), Late::Network);
+    // At half of that on the way it was the stall.
+    causes.observe(&packet([1_010, 2_510, 2_900]));
+    assert_eq!(causes.judge(&slow, |_, _| true), Late::HostStalled);
+}
+
+#[test]
 fn the_doors_together_are_all_that_was_late_or_lost() {
     let mut causes = causes();
     for passage in [[4_000, 4_200, 4_900], [1_010, 4_200, 4_900], [1_010, 1_210, 6_000]] {
