@@ -77,6 +77,8 @@ pub struct Causes {
 impl Causes {
     /// The fastest way of this long, or twice, stands for what the path takes when it is free.
     const STRETCH: Span = Span::from_secs(30);
+    /// No host stands still for so long: 119 ms is the most that was seen of one that others share.
+    const STALLED: Span = Span::from_millis(250);
 
     /// Has seen nothing yet. Allocates; nothing later does.
     pub fn new(schedule: Schedule) -> Self {
@@ -104,6 +106,9 @@ impl Causes {
     /// Takes a packet, whether in time or late: how fast the path is.
     pub fn observe(&mut self, passage: &Passage) {
         let Some(network_time) = network_time(passage) else { return };
+        if self.fastest == [None; 2] {
+            self.opened = passage.arrival;
+        }
         if passage.arrival - self.opened >= Self::STRETCH {
             (self.fastest, self.opened) = ([None, self.fastest[0]], passage.arrival);
         }
@@ -120,7 +125,8 @@ impl Causes {
     ) -> Late {
         let began = passage.reference.unwrap_or(passage.arrival).min(passage.arrival);
         // What would have been late on the fastest way is not late for a stall.
-        let of_host = !self.is_too_short(passage) && stalled(began, passage.read);
+        let too_short = self.knows_the_way(passage.arrival) && self.is_too_short(passage);
+        let of_host = !too_short && stalled(began, passage.read);
         let (cause, longer_helps) = match of_host {
             true => (Late::HostStalled, false),
             false if self.leaves_nothing(passage) => (Late::Receiver, true),
@@ -143,6 +149,11 @@ impl Causes {
         let late_start = passage.departed_after().map_or(Span::ZERO, |span| span - packing_age);
         let longest = network_time(passage).unwrap_or(Span::ZERO).max(late_start);
         self.is_too_short(passage) && longest < takes
+    }
+
+    /// Whether some packet so far was in no stall.
+    fn knows_the_way(&self, now: LocalTime) -> bool {
+        self.fastest[1].is_some() || now - self.opened >= Self::STALLED
     }
 
     /// Whether the latency has no time for the fastest way once the packet is packed and the device has taken

@@ -130,10 +130,13 @@ fn a_way_that_another_clock_measured_excuses_no_late_packet_by_a_stall() {
     let mut arrivals = arrivals();
     // The path's own delay is in what stands for the capture, until the sender's clock is known.
     (0..500).for_each(|millis| arrivals.enter(&Passage { origin: None, ..packet(millis, 0) }));
-    (500..520).for_each(|millis| arrivals.enter(&packet(millis, 9_000)));
-    arrivals.stand(standing(540, (20, 0, 0)), never);
+    for millis in 500..1_000 {
+        arrivals.enter(&packet(millis, 9_000));
+        arrivals.stand(standing(millis, (millis as u64 - 499, 0, 0)), |_, _| true);
+    }
     arrivals.finish(|_, _| true);
-    assert_eq!(arrivals.gaps(), Gaps { late_network: 20, ..Gaps::default() });
+    let expected = Gaps { late_network: 250, host_stalled: 250, ..Gaps::default() };
+    assert_eq!(arrivals.gaps(), expected, "for a quarter of a second nobody knows the way");
 }
 
 #[test]
