@@ -138,7 +138,6 @@ impl Arrivals {
             // The path's own delay is in the ones and not in the others.
             self.depth.forget();
             self.advice.forget();
-            self.causes.forget();
         }
         self.causes.observe(passage);
         if passage.late {
@@ -162,6 +161,10 @@ impl Arrivals {
         standing: StreamTotals,
         stalled: impl Fn(LocalTime, LocalTime) -> bool,
     ) {
+        // A stall is blamed for what the way itself does not explain, once that is known.
+        if self.causes.knows_the_way() {
+            self.judge(&stalled);
+        }
         self.close(&standing.faults, stalled);
         let before = core::mem::replace(&mut self.standing, standing);
         let lost = standing.lost.saturating_sub(before.lost);
@@ -180,12 +183,15 @@ impl Arrivals {
         self.unjudged.extend(self.fresh.drain(..).take(room));
     }
 
-    /// Judges what is not judged yet, but for faults that are told only now. No more is the host's than is counted:
-    /// what was lost may have come since.
-    fn close(&mut self, faults: &Faults, stalled: impl Fn(LocalTime, LocalTime) -> bool) {
+    fn judge(&mut self, stalled: impl Fn(LocalTime, LocalTime) -> bool) {
         for passage in self.unjudged.drain(..) {
             self.causes.judge(&passage, &stalled);
         }
+    }
+
+    /// Judges what was missed, but for faults that are told only now. No more is the host's than is counted:
+    /// what was lost may have come since.
+    fn close(&mut self, faults: &Faults, stalled: impl Fn(LocalTime, LocalTime) -> bool) {
         let [lost, unheard, starved] = core::mem::take(&mut self.missed);
         let of_host = self.faults.take(faults, stalled);
         self.causes.lose(lost.min(of_host.lost.into()), 0);
@@ -196,6 +202,7 @@ impl Arrivals {
     /// The last word: what is not judged yet is.
     pub fn finish(&mut self, stalled: impl Fn(LocalTime, LocalTime) -> bool) {
         self.unjudged.append(&mut self.fresh);
+        self.judge(&stalled);
         self.close(&Faults::NONE, stalled);
     }
 

@@ -65,6 +65,9 @@ pub struct Causes {
     /// The shortest times on the way, of the present stretch of time and of the one before.
     fastest: [Option<Span>; 2],
     opened: LocalTime,
+    /// When the newest packet came, and whether the sender's clock says how long its way was.
+    newest: LocalTime,
+    mapped: bool,
     late: [u64; 4],
     /// Transits of packets that were late at the sender, on the way, or at a latency too short for
     /// the device: what would have caught them.
@@ -86,6 +89,8 @@ impl Causes {
             schedule,
             fastest: [None; 2],
             opened: LocalTime::ZERO,
+            newest: LocalTime::ZERO,
+            mapped: false,
             late: [0; 4],
             transits: Default::default(),
             lost_stalled: 0,
@@ -98,17 +103,15 @@ impl Causes {
         self.schedule = schedule;
     }
 
-    /// How fast the path was holds no more: it is measured otherwise from here on.
-    pub fn forget(&mut self) {
-        self.fastest = [None; 2];
-    }
-
     /// Takes a packet, whether in time or late: how fast the path is.
     pub fn observe(&mut self, passage: &Passage) {
         let Some(network_time) = network_time(passage) else { return };
-        if self.fastest == [None; 2] {
-            self.opened = passage.arrival;
+        let mapped = passage.origin.is_some();
+        if self.mapped != mapped || self.fastest == [None; 2] {
+            // How fast the path was is measured otherwise from here on.
+            (self.mapped, self.fastest, self.opened) = (mapped, [None; 2], passage.arrival);
         }
+        self.newest = passage.arrival;
         if passage.arrival - self.opened >= Self::STRETCH {
             (self.fastest, self.opened) = ([None, self.fastest[0]], passage.arrival);
         }
@@ -125,7 +128,8 @@ impl Causes {
     ) -> Late {
         let began = passage.reference.unwrap_or(passage.arrival).min(passage.arrival);
         // What would have been late on the fastest way is not late for a stall.
-        let too_short = self.knows_the_way(passage.arrival) && self.is_too_short(passage);
+        let measured = self.knows_the_way() && passage.origin.is_some() == self.mapped;
+        let too_short = measured && self.is_too_short(passage);
         let of_host = !too_short && stalled(began, passage.read);
         let (cause, longer_helps) = match of_host {
             true => (Late::HostStalled, false),
@@ -151,9 +155,9 @@ impl Causes {
         self.is_too_short(passage) && longest < takes
     }
 
-    /// Whether some packet so far was in no stall.
-    fn knows_the_way(&self, now: LocalTime) -> bool {
-        self.fastest[1].is_some() || now - self.opened >= Self::STALLED
+    /// Whether some packet so far was in no stall, so that the fastest says what the path takes.
+    pub fn knows_the_way(&self) -> bool {
+        self.fastest[1].is_some() || self.newest - self.opened >= Self::STALLED
     }
 
     /// Whether the latency has no time for the fastest way once the packet is packed and the device has taken

@@ -154,6 +154,7 @@ fn what_the_fastest_way_would_have_made_late_is_not_a_stalls() {
         Late::HostStalled,
         "all so far was in it, perhaps"
     );
+    causes.observe(&later);
     assert_eq!(causes.judge(&later, |_, _| true), Late::Network);
     // At half of that on the way it was the stall.
     causes.observe(&packet([1_010, 2_510, 2_900]));
