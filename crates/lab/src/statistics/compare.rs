@@ -9,7 +9,8 @@
 //!
 //! Seconds that follow each other may be alike, and then say less than as many that are not. Where they
 //! clearly are, the chance is that of fewer: the variance of the ranks grows by (1 + r) / (1 - r) with r their
-//! correlation at lag 1 (Bayley and Hammersley, Supplement to the JRSS 8, 1946).
+//! correlation at lag 1 (Bayley and Hammersley, Supplement to the JRSS 8, 1946). Two runs that wander little and lie
+//! far apart would never differ by that, so that how far counts as well.
 
 mod ranks;
 

@@ -60,6 +60,23 @@ fn of_few_values_every_way_to_part_them_is_counted_and_values_like_those_before_
 }
 
 #[test]
+fn two_runs_that_wander_little_and_lie_far_apart_differ() {
+    // By SciPy's `stats.t.sf` and `norm.sf`, with the correlation at lag 1 of values as of ranks.
+    let first = [0.0, 1.0, 3.0, 4.0, 6.0, 7.0, 8.0, 9.0, 11.0, 12.0];
+    for (further, p) in [
+        (4.5, 0.400_684_115_939_631_05),
+        (20.0, 0.115_975_904_430_415_24),
+        (40.0, 0.041_195_427_660_576_64),
+        (200.0, 0.000_010_825_088_224_469_03),
+        (1e15, 0.000_010_825_088_224_469_03),
+    ] {
+        let second: Vec<f64> = first.iter().rev().map(|value| value + further).collect();
+        let found = ranked(&first, &second);
+        assert!((found.p / p - 1.0).abs() < 1e-6, "{further}: {found:?}, not {p}");
+    }
+}
+
+#[test]
 fn the_bound_of_what_is_missed_is_that_of_the_reference() {
     for (missed, due, bound) in [
         (0, 1000, 0.002_991_249_545_095_295),

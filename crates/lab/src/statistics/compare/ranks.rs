@@ -1,6 +1,6 @@
-//! Two runs by the ranks of all their values together.
+//! Two runs by the ranks of all their values together, and by how far apart they are for what wanders in each.
 
-use statrs::distribution::{ContinuousCDF, Normal};
+use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
 /// What ranks say.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -17,6 +17,8 @@ const FEW: usize = 40;
 /// Of a correlation: greater ones come by chance in 5 of 100 runs of so many values (Anderson 1942), over their
 /// root.
 const CLEAR: f64 = 1.645;
+/// No correlation of values is taken for more.
+const MOST_ALIKE: f64 = 0.99;
 
 /// Ranks two runs, of however few values.
 pub fn ranked(first: &[f64], second: &[f64]) -> Ranked {
@@ -42,9 +44,14 @@ pub fn ranked(first: &[f64], second: &[f64]) -> Ranked {
         true => exact(&doubled, second.len(), sum),
         false => smooth(variance),
     };
-    let alike = correlation([of_first, of_second]);
+    let alike = correlation([of_first, of_second], |rank| *rank as f64);
     let p = match alike > CLEAR / all.sqrt() {
-        true => independent.max(smooth(variance * (1.0 + alike) / (1.0 - alike))),
+        // Ranks do not say how far apart two runs are, and where seconds are alike they count for so few that no
+        // order of them says anything. The more certain of the two counts twice.
+        true => {
+            let by_ranks = smooth(variance * (1.0 + alike) / (1.0 - alike));
+            independent.max(by_ranks.min(2.0 * wandered(first, second)))
+        }
         false => independent,
     };
     Ranked { p, delta }
@@ -90,14 +97,44 @@ fn exact(doubled: &[u64], taken: usize, sum: u64) -> f64 {
     (far.map(|(_, ways)| ways).sum::<f64>() / all).min(1.0)
 }
 
+/// Of chance alone bringing the means of two runs as far apart, if each is a value that goes on from the one before
+/// with noise, and nothing else moves it (a process of first order, of whose noise the difference is Student's t).
+///
+/// Of so few values a correlation is found too small by (1 + 3 r) / n (Kendall, Biometrika 41, 1954).
+fn wandered(first: &[f64], second: &[f64]) -> f64 {
+    let [n, m] = [first, second].map(|run| run.len() as f64);
+    // Two means, the correlation, and the first value of each, which goes on from none.
+    let free = n + m - 5.0;
+    if free < 1.0 {
+        return 1.0;
+    }
+    let found = correlation([first, second], |value| *value).max(0.0);
+    let alike = (found + (1.0 + 3.0 * found) / f64::midpoint(n, m)).min(MOST_ALIKE);
+    let mean = |run: &[f64]| run.iter().sum::<f64>() / run.len() as f64;
+    let noise = |run: &[f64]| {
+        let mean = mean(run);
+        let steps = run.windows(2).map(|pair| (pair[1] - mean) - alike * (pair[0] - mean));
+        steps.map(|step| step.powi(2)).sum::<f64>()
+    };
+    let variance = (noise(first) + noise(second)) / free / (1.0 - alike.powi(2));
+    // The mean of values that are alike is as unsure as that of fewer, and as one of them at the most.
+    let of_mean = |count: f64| variance * ((1.0 + alike) / (1.0 - alike) / count).min(1.0);
+    let apart = (mean(first) - mean(second)).abs();
+    let t = apart / (of_mean(n) + of_mean(m)).sqrt();
+    match (StudentsT::new(0.0, 1.0, free), t.is_nan()) {
+        (Ok(student), false) => 2.0 * student.sf(t),
+        _ => 1.0,
+    }
+}
+
 /// Of each value and the next one of its run, beside the mean of that run.
-fn correlation(runs: [&[u64]; 2]) -> f64 {
+fn correlation<T>(runs: [&[T]; 2], value: impl Fn(&T) -> f64) -> f64 {
     let (mut together, mut alone) = (0.0, 0.0);
     for run in runs {
-        let mean = run.iter().sum::<u64>() as f64 / run.len() as f64;
-        let off = |rank: &u64| *rank as f64 - mean;
+        let mean = run.iter().map(&value).sum::<f64>() / run.len() as f64;
+        let off = |one: &T| value(one) - mean;
         together += run.windows(2).map(|pair| off(&pair[0]) * off(&pair[1])).sum::<f64>();
-        alone += run.iter().map(|rank| off(rank).powi(2)).sum::<f64>();
+        alone += run.iter().map(|one| off(one).powi(2)).sum::<f64>();
     }
-    if alone > 0.0 { (together / alone).min(0.99) } else { 0.0 }
+    if alone > 0.0 { (together / alone).min(MOST_ALIKE) } else { 0.0 }
 }
