@@ -100,7 +100,9 @@ impl Prediction {
         // Models do not depend on the level; scaled, nothing overflows.
         let scale = if peak >= f32::MIN_POSITIVE { peak.recip() } else { 0.0 };
         sound.iter_mut().for_each(|sample| *sample *= scale);
-        (self.peak, self.trust, self.phase) = (peak, 1.0, 0);
+        // What was silent for 2.5 ms is silent: a model that reaches further back would go on with what was before.
+        let silent = sound[frames - *high_window / 2..].iter().all(|sample| *sample == 0.0);
+        (self.peak, self.trust, self.phase) = (peak, if silent { 0.0 } else { 1.0 }, 0);
 
         let known = bands.count(frames);
         let low = &mut low[..known + Bands::TAPS];

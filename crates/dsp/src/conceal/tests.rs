@@ -60,6 +60,19 @@ fn a_long_hole_falls_to_silence_within_50_ms() {
 }
 
 #[test]
+fn silence_goes_on_as_silence_whatever_was_before_it() {
+    let mut concealer = Concealer::new(1, 48_000);
+    let noise =
+        |index: u32| f32::from(index.wrapping_mul(0x9E37_79B9).to_be_bytes()[0]) / 256.0 - 0.5;
+    let mut sound: Vec<f32> = (0..1440).map(noise).collect();
+    sound[1200..].fill(0.0);
+    concealer.sound(&mut sound);
+    let mut hole = [1.0; 2400];
+    concealer.conceal(&mut hole);
+    assert_eq!(greatest(&hole), 0.0);
+}
+
+#[test]
 fn sound_that_comes_back_is_whole_after_a_millisecond() {
     for hole in [48, 240, 1000, 5000] {
         let (mut concealer, samples) = after_a_tone(440.0, hole);
