@@ -27,9 +27,14 @@ fn check(address: &Address, read: fn(&str) -> Result<Address, String>) {
     }
     match address.resolve() {
         Ok(resolved) => {
-            assert_eq!(resolved.rtp.ip(), resolved.rtcp.ip());
-            assert_eq!(resolved.rtp.port().checked_add(1), Some(resolved.rtcp.port()));
-            assert!(resolved.rtp.port() > 0 && resolved.description.is_none());
+            assert!(resolved.description.is_none());
+            let Some((media, reports)) = resolved.media().zip(resolved.reports()) else {
+                assert!(resolved.ethernet().is_some());
+                return;
+            };
+            assert_eq!(media.ip(), reports.ip());
+            assert_eq!(media.port().checked_add(1), Some(reports.port()));
+            assert!(media.port() > 0);
         }
         Err(AddressError::Unusable(why)) => assert!(why.contains("; use one below"), "{why}"),
         Err(AddressError::NotThere(why)) => panic!("{address} asks nobody, and yet: {why}"),

@@ -13,6 +13,7 @@ use tautline_dsp::gain::Gain;
 use tautline_dsp::map::ChannelMap;
 use tautline_dsp::resample::Quality;
 use tautline_engine::plan::address::Address;
+use tautline_engine::plan::pacing::PacingRung;
 use tautline_engine::plan::select::Select;
 use tautline_engine::watching::probes::Probes;
 use tautline_io::thread::Scheduler;
@@ -154,6 +155,21 @@ pub(crate) struct Send {
     /// frame together as one
     #[arg(long, value_name = "KIND", default_value = "auto", help_heading = "Network")]
     pub(crate) link: LinkFlag,
+    /// What spaces packets: a queue that lets each go at its launch time, or a thread
+    #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Network")]
+    pub(crate) pacing: PacingFlag,
+    /// Have the kernel stamp one packet in so many as it leaves, for the report and the ledger [default: 20 a second]
+    #[arg(long, value_name = "N", help_heading = "Network",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) stamp_every: Option<u32>,
+    /// Instead of --latency: what packets take from leaving to being heard at most (max transit time)
+    #[arg(long, value_name = "TIME", conflicts_with = "latency", help_heading = "Network",
+          value_parser = span)]
+    pub(crate) mtt: Option<Span>,
+    /// What the sender's clock may be off by, which --mtt leaves out
+    #[arg(long, value_name = "TIME", default_value = "125us", help_heading = "Network",
+          value_parser = span)]
+    pub(crate) time_uncertainty: Span,
     /// Priority mark for the network's switches (DSCP): 34 is what AES67 gives to media
     #[arg(long, value_name = "N", default_value_t = tautline_io::udp::DSCP_MEDIA,
           help_heading = "Network",
@@ -162,6 +178,13 @@ pub(crate) struct Send {
     /// Write the stream's description (SDP) here, for receivers that ask for one
     #[arg(long, value_name = "PATH")]
     pub(crate) sdp: Option<PathBuf>,
+}
+
+impl Send {
+    /// From departure to presentation, where that is said and no latency.
+    pub(crate) fn transit(&self) -> Option<Span> {
+        self.mtt.map(|mtt| mtt + self.time_uncertainty)
+    }
 }
 
 /// `taut recv`
@@ -413,6 +436,8 @@ pub(crate) enum CodingName {
     L16,
     /// 24-bit integers
     L24,
+    /// 32-bit integers, to the 24 bits that count in a float
+    L32,
     /// 32-bit floats
     F32,
 }
@@ -422,6 +447,7 @@ impl From<CodingName> for SampleFormat {
         match coding {
             CodingName::L16 => Self::L16,
             CodingName::L24 => Self::L24,
+            CodingName::L32 => Self::L32,
             CodingName::F32 => Self::F32,
         }
     }
@@ -445,6 +471,48 @@ pub(crate) enum LinkFlag {
     Direct,
     /// A wire thread
     Ringed,
+}
+
+impl LinkFlag {
+    /// Its word.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Direct => "direct",
+            Self::Ringed => "ringed",
+        }
+    }
+}
+
+/// What spaces packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PacingFlag {
+    /// The most regular that a probe finds here, if the latency has room for it
+    Auto,
+    /// Launch times, kept by the card
+    EtfOffload,
+    /// Launch times, kept by the kernel's etf
+    Etf,
+    /// Launch times, kept by the kernel's fq
+    Fq,
+    /// A wire thread that sleeps until each departure
+    Sleep,
+    /// Nothing: all packets of a period leave at once
+    Batch,
+}
+
+impl PacingFlag {
+    /// The rung that is asked for.
+    pub(crate) const fn rung(self) -> Option<PacingRung> {
+        match self {
+            Self::Auto => None,
+            Self::EtfOffload => Some(PacingRung::Offload),
+            Self::Etf => Some(PacingRung::Etf),
+            Self::Fq => Some(PacingRung::Fq),
+            Self::Sleep => Some(PacingRung::Sleep),
+            Self::Batch => Some(PacingRung::Batch),
+        }
+    }
 }
 
 /// Reads a value by its own reader.

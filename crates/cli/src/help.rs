@@ -233,6 +233,13 @@ Addresses, for --to:
                    both ends learn of each other's clocks, takes the one above.
                    A firewall must let both through, both ways
   FILE.sdp         the machine or group of a session description
+  avtp://eth0/91:E0:F0:00:FE:01
+                   by Ethernet alone (AVTP, IEEE 1722): to a group's or a
+                   machine's address there. Without one, as avtp://eth0, taut
+                   claims a group by MAAP, which takes two seconds, and says
+                   which it took
+  avtp+udp://HOST:17220
+                   AVTP by UDP
 
   Options follow a ? and are joined by &, which a shell takes for its own: quote
   the whole address, as in the examples.
@@ -318,6 +325,11 @@ Addresses, for --from:
                    through
   FILE.sdp         what a session description says, such as `taut send --sdp`
                    writes
+  avtp://eth0/91:E0:F0:00:FE:01
+                   AVTP (IEEE 1722 AAF) in frames of Ethernet at eth0, to this
+                   group or to eth0's own address. It takes CAP_NET_RAW, and no
+                   RTCP: the talker's clock is TAI, as PTP keeps it
+  avtp+udp://HOST  AVTP by UDP port 17220, or another behind a :
 
   Options follow a ? and are joined by &, which a shell takes for its own: quote
   the whole address, as in the examples.
@@ -331,6 +343,8 @@ Addresses, for --from:
                    mixed and reported as a stream of its own. senders=200 is
                    for as many, 1024 at most, also of those that source names;
                    without it the first alone is heard
+  streamid=ID      of AVTP: this stream only, AA:BB:CC:DD:EE:FF:0001; without it
+                   the first that comes
   gain=-6dB        of this stream in the mix; --volume is for all of them
 
   ttl and loop are for --to: a receiver sends nothing to a group.

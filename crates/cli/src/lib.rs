@@ -56,7 +56,7 @@ fn understand(arguments: &Arguments) -> Result<Taut, Failure> {
 fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Demo(flags) => cmd::demo::run(&flags),
-        Command::Send(flags) => cmd::send::run(&flags),
+        Command::Send(mut flags) => cmd::send::run(&mut flags),
         Command::Recv(flags) => cmd::recv::run(&flags),
         Command::Devices(flags) => cmd::devices::run(&flags),
         Command::Doctor(flags) => cmd::doctor::run(&flags),

@@ -9,7 +9,7 @@ use tautline_proto::latency::{least_latency, repair_latency, repair_time};
 use tautline_proto::redundancy::{Bounds, ETHERNET, MOST_WINDOW, Redundancy, Regulator};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Span;
-use tautline_proto::wire::rtp::PACK;
+use tautline_proto::wire::WireForm;
 
 use crate::failure::Failure;
 use crate::flags::Send;
@@ -105,13 +105,16 @@ fn check(flags: &Send) -> Result<(), Failure> {
 
 /// What keeps redundancy in step with what is asked for, on the way to `to`.
 pub(crate) fn regulator(flags: &Send, to: &[Resolved], budget: Span) -> Regulator {
-    let whole =
-        to.iter().filter_map(|to| Some(path_mtu(to.rtp)?.saturating_sub(header_bytes(&to.rtp))));
+    let whole = to
+        .iter()
+        .filter_map(Resolved::media)
+        .filter_map(|to| Some(path_mtu(to)?.saturating_sub(header_bytes(&to))));
     // What goes over loopback in one piece may not do so later; one Ethernet frame always does.
     let most_bytes = whole.fold(ETHERNET, usize::min);
     // The engine keeps to what the destinations are worth, which may change.
+    let wire = to.first().map_or(WireForm::Rtp, |to| to.form).pack();
     let most_asked = flags.redundancy_limit.unwrap_or(Limits::GROUP_SYMBOLS);
-    let bounds = Bounds { wire: PACK, budget, stamps: !flags.no_stamps, most_bytes, most_asked };
+    let bounds = Bounds { wire, budget, stamps: !flags.no_stamps, most_bytes, most_asked };
     Regulator::new(flags.redundancy.amount, bounds)
 }
 

@@ -27,10 +27,12 @@ impl Unheard {
     /// Of a receiver that listens at these addresses since then.
     pub(crate) fn at<'a>(addresses: impl Iterator<Item = &'a Resolved>, since: LocalTime) -> Self {
         // No firewall stands between programs of one machine.
-        let reached = addresses.filter(|address| !address.rtp.ip().is_loopback());
-        let awaited = reached.map(|Resolved { rtp, rtcp, .. }| Awaited {
-            ports: [rtp.port(), rtcp.port()],
-            v6: Some(rtp.is_ipv6()),
+        // Nor before what comes without IP.
+        let reached = addresses.filter_map(|address| address.media().zip(address.reports()));
+        let reached = reached.filter(|(media, _)| !media.ip().is_loopback());
+        let awaited = reached.map(|(media, reports)| Awaited {
+            ports: [media.port(), reports.port()],
+            v6: Some(media.is_ipv6()),
         });
         Self { awaited: awaited.collect(), since, state: LookupState::Waits }
     }

@@ -41,6 +41,10 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
             let answer = std::io::Error::from_raw_os_error(*errno);
             format!("{address}: the system answered {answer}; is the network there?")
         }
+        Note::AddressTaken { address, by } => format!(
+            "{address}: {by} has claimed this address too and has more right to it, so that listeners may \
+             hear either; the stream stays there, start it anew for another address"
+        ),
         Note::NobodyAnswers { address, stamps } => {
             let mend = match stamps {
                 true => "; PipeWire's rtp-source is silent then unless --no-stamps is given here",

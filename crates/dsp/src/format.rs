@@ -14,17 +14,23 @@ pub enum SampleFormat {
     L16,
     /// 24-bit signed integer (RFC 3190 §4).
     L24,
+    /// 32-bit signed integer (INT_32BIT of IEEE 1722-2016 §7.3.4); no registered RTP payload format. A float
+    /// holds its upper 24 bits, and of a sample below 1/256 all.
+    L32,
     /// 32-bit IEEE 754 float; no registered RTP payload format.
     F32,
 }
 
 impl SampleFormat {
+    /// All of them, in their order.
+    pub const ALL: [Self; 4] = [Self::L16, Self::L24, Self::L32, Self::F32];
+
     /// Bytes of one sample.
     pub const fn bytes(self) -> usize {
         match self {
             Self::L16 => 2,
             Self::L24 => 3,
-            Self::F32 => 4,
+            Self::L32 | Self::F32 => 4,
         }
     }
 
@@ -33,6 +39,7 @@ impl SampleFormat {
         match self {
             Self::L16 => "l16",
             Self::L24 => "l24",
+            Self::L32 => "l32",
             Self::F32 => "f32",
         }
     }
@@ -42,6 +49,8 @@ impl SampleFormat {
 pub(crate) const FULL_16: f32 = 32_768.0;
 /// Full scale of [`SampleFormat::L24`].
 pub(crate) const FULL_24: f32 = 8_388_608.0;
+/// Full scale of [`SampleFormat::L32`].
+const FULL_32: f32 = 2_147_483_648.0;
 /// From here to 2²⁴ a float's step is exactly one; see [`round`].
 const STEP_OF_ONE: f32 = 8_388_608.0;
 
@@ -66,6 +75,11 @@ fn decode_as(wide: Option<Wide>, format: SampleFormat, bytes: &[u8], out: &mut [
             }
         }
         SampleFormat::L24 => l24::decode(wide, bytes, out),
+        SampleFormat::L32 => {
+            for (sample, &coded) in out.iter_mut().zip(bytes.as_chunks::<4>().0) {
+                *sample = i32::from_be_bytes(coded) as f32 * (1.0 / FULL_32);
+            }
+        }
         SampleFormat::F32 => {
             for (sample, &coded) in out.iter_mut().zip(bytes.as_chunks::<4>().0) {
                 *sample = number(f32::from_be_bytes(coded));
@@ -95,6 +109,11 @@ fn encode_as(wide: Option<Wide>, format: SampleFormat, samples: &[f32], out: &mu
             }
         }
         SampleFormat::L24 => l24::encode(wide, samples, out),
+        SampleFormat::L32 => {
+            for (coded, &sample) in out.as_chunks_mut::<4>().0.iter_mut().zip(samples) {
+                *coded = round_32(sample).to_be_bytes();
+            }
+        }
         SampleFormat::F32 => {
             for (coded, &sample) in out.as_chunks_mut::<4>().0.iter_mut().zip(samples) {
                 *coded = number(sample).to_be_bytes();
@@ -121,6 +140,17 @@ pub(crate) fn round(sample: f32, full: f32) -> i32 {
     // All ones if negative: two's complement without a branch.
     let sign = scaled.to_bits() as i32 >> 31;
     (away ^ sign).wrapping_sub(sign)
+}
+
+/// `sample` in steps of 2⁻³¹, half away from zero, clamped. Beyond 2²³ steps a float has no parts of one, and
+/// what the cast left out is zero; the cast itself saturates, and makes zero of NaN.
+#[inline(always)]
+fn round_32(sample: f32) -> i32 {
+    let scaled = sample * FULL_32;
+    let whole = scaled as i32;
+    let rest = scaled - whole as f32;
+    whole.saturating_add(i32::from((0.5..1.0).contains(&rest)))
+        - i32::from(rest <= -0.5 && rest > -1.0)
 }
 
 /// 0.0 in place of what is no number: infinity times a gain of zero would be NaN, and spread to
@@ -157,6 +187,21 @@ mod tests {
             .flat_map(|value: i32| value.to_be_bytes().into_iter().skip(1))
             .collect();
         assert!(through(SampleFormat::L24, &bytes) == bytes);
+    }
+
+    #[test]
+    fn of_32_bits_a_float_carries_24_wherever_they_lie() {
+        let mut bits = 1_u32;
+        for step in 0..200_000_u32 {
+            bits = bits.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let bytes = ((bits.cast_signed() >> 8) << (step % 9)).to_be_bytes();
+            assert_eq!(through(SampleFormat::L32, &bytes), bytes);
+        }
+        let mut out = [0; 24];
+        let wild = [1.0, -1.0, 2.0, f32::NAN, 0.5 / FULL_32, f32::INFINITY];
+        encode(SampleFormat::L32, &wild, &mut out);
+        let read = out.as_chunks::<4>().0.iter().map(|&coded| i32::from_be_bytes(coded));
+        assert_eq!(read.collect::<Vec<_>>(), [i32::MAX, i32::MIN, i32::MAX, 0, 1, i32::MAX]);
     }
 
     #[test]
@@ -225,7 +270,7 @@ mod tests {
         let bytes: Vec<u8> = (0..1000).map(|index| (bits(index) >> 24) as u8).collect();
         let samples: Vec<f32> =
             (0..300).map(|index| bits(index).cast_signed() as f32 / (i32::MAX as f32)).collect();
-        for format in [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32] {
+        for format in SampleFormat::ALL {
             for (count, at) in (0..=200).flat_map(|count| (0..9).map(move |at| (count, at))) {
                 let case = format!("{count} samples of {format:?} at {at}");
                 let coded = at..at + count * format.bytes();
@@ -248,7 +293,7 @@ mod tests {
             bits in proptest::collection::vec(any::<u32>(), 0..200),
             near in proptest::collection::vec(-1.1_f32..1.1, 0..200),
         ) {
-            for format in [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32] {
+            for format in SampleFormat::ALL {
                 let bytes: Vec<u8> = bits.iter().flat_map(|bits| bits.to_be_bytes()).collect();
                 prepare();
                 let mut out = [vec![0.5; 300], vec![0.5; 300]];

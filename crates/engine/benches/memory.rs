@@ -8,6 +8,7 @@ use tautline_engine::watching::distribution::Distribution;
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::endpoint::Author;
 use tautline_proto::ledger::{Passage, Stage};
+use tautline_proto::packet::StreamId;
 use tautline_proto::receiver::{PullTimes, Receiver, ReceiverConfig};
 use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::stream::StreamFormat;
@@ -53,7 +54,7 @@ impl Run {
         };
         let mut receiver = Receiver::new(ReceiverConfig::new(RtpUnpack::usual(), format, LATENCY));
         receiver.set_clock(Author::of(SSRC), ClockMapping::known(WALL, Span::from_micros(10)));
-        let identity = Identity { ssrc: SSRC, sequence: 0, timestamp: 0 };
+        let identity = Identity { stream: StreamId::from(SSRC), sequence: 0, timestamp: 0 };
         Self {
             sender: Sender::new(SenderConfig {
                 wire: PACK,
@@ -63,6 +64,7 @@ impl Run {
                 stamps: true,
                 wall_offset: WALL,
                 redundancy: tautline_proto::redundancy::Layout::NONE,
+                presented_after: Span::ZERO,
             }),
             receiver,
             stages: Default::default(),

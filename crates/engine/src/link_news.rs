@@ -3,6 +3,7 @@
 use rtrb::Consumer;
 use tautline_io::link::told::LinkEvent;
 use tautline_proto::endpoint::Endpoint;
+use tautline_proto::time::MediaTime;
 
 use crate::watching::note::Note;
 
@@ -20,8 +21,14 @@ impl LinkNews {
         Self { events, lost: None, error: None }
     }
 
-    /// Hears what was told, and tells what people are to know of connections.
-    pub(crate) fn hear(&mut self, address: &str, mut note: impl FnMut(&Note<'_>)) {
+    /// Hears what was told, tells what people are to know of connections, and names each packet that could not be
+    /// launched.
+    pub(crate) fn hear(
+        &mut self,
+        address: &str,
+        mut note: impl FnMut(&Note<'_>),
+        mut unlaunched: impl FnMut(MediaTime),
+    ) {
         while let Ok(event) = self.events.pop() {
             match event {
                 LinkEvent::Connected(place) => {
@@ -33,6 +40,7 @@ impl LinkNews {
                     self.lost = Some(place);
                     note(&Note::LinkLost { address, place });
                 }
+                LinkEvent::Unlaunched(packet) => unlaunched(packet),
                 LinkEvent::Error(errno) => {
                     self.error.get_or_insert(errno);
                 }
@@ -60,12 +68,12 @@ mod tests {
         for event in [LinkEvent::Connected(far), LinkEvent::Error(5), LinkEvent::Error(6)] {
             link.push(event).unwrap();
         }
-        news.hear("here", |note| told.push(format!("{note:?}")));
+        news.hear("here", |note| told.push(format!("{note:?}")), |_| ());
         assert!(told.is_empty(), "{told:?}");
         for event in [LinkEvent::Lost(far), LinkEvent::Connected(far), LinkEvent::Connected(far)] {
             link.push(event).unwrap();
         }
-        news.hear("here", |note| told.push(format!("{note:?}")));
+        news.hear("here", |note| told.push(format!("{note:?}")), |_| ());
         assert_eq!(told.len(), 2, "{told:?}");
         assert!(told[0].starts_with("LinkLost"), "{told:?}");
         assert!(told[1].starts_with("LinkFound"), "{told:?}");

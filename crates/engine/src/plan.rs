@@ -1,7 +1,9 @@
 //! What is to be sent or received, and how: everything that is settled before a run.
 
 pub mod address;
+pub mod claim;
 pub mod lay;
+pub mod pacing;
 pub mod select;
 pub mod sockets;
 pub mod too_long;
@@ -21,14 +23,16 @@ use tautline_proto::device::Settings;
 use tautline_proto::endpoint::Endpoint;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::pacing::is_spaced;
-use tautline_proto::packet::Pack;
 use tautline_proto::receiver::{Receiver, ReceiverConfig};
 use tautline_proto::receiving::receiver_with_room;
 use tautline_proto::redundancy::Regulator;
 use tautline_proto::sender::Identity;
 use tautline_proto::stream::{PTIME_RANGE, StreamFormat};
 use tautline_proto::time::{Frames, Span};
+use tautline_proto::wire::WireForm;
 
+use crate::plan::claim::ClaimedAddress;
+use crate::plan::pacing::Paced;
 use crate::plan::select::Select;
 use crate::watching::probes::Probes;
 
@@ -76,7 +80,7 @@ pub struct SendPlan {
     /// sender's clock.
     pub control: Option<Box<dyn Control>>,
     /// How its packets look.
-    pub wire: &'static dyn Pack,
+    pub form: WireForm,
     /// What the stream is.
     pub format: StreamFormat,
     /// The latency it promises.
@@ -105,6 +109,10 @@ pub struct SendPlan {
     pub probes: Probes,
     /// Writes the ledger of every packet that is measured here.
     pub ledger: Option<PathBuf>,
+    /// What spaces its packets, if that was asked: for the report.
+    pub pacing: Option<Paced>,
+    /// The address that it goes to, if that was claimed: it is defended while the stream lives.
+    pub claim: Option<ClaimedAddress>,
 }
 
 /// One stream to receive.

@@ -13,6 +13,7 @@ use tautline_io::thread::memory;
 use tautline_proto::device::{Device, Stop};
 use tautline_proto::faults::{Faults, UnjudgedFaults};
 use tautline_proto::latency::{LatencyRule, usual_latency};
+use tautline_proto::packet::StreamId;
 use tautline_proto::sender::{Identity, Sender, SenderConfig};
 use tautline_proto::sending::{PRELUDE, SendPolicy, SendPolicyConfig};
 use tautline_proto::session::{Session, SessionConfig};
@@ -27,7 +28,7 @@ use crate::fader::VOLUME_RAMP;
 use crate::link_news::LinkNews;
 use crate::plan::SendPlan;
 use crate::sending::change::hosts;
-use crate::sending::stream::SentStream;
+use crate::sending::stream::{PresentationClock, SentStream};
 use crate::sending::transmitter::{Transmitter, TxStatus};
 use crate::watching::distribution::Distribution;
 use crate::watching::ledger_file::LedgerFile;
@@ -41,6 +42,9 @@ use crate::watching::report::Report;
 use crate::watching::run::{Progress, RunError, RunOptions, RunWatch, Running};
 use crate::watching::xruns::XrunTimes;
 
+/// Transmit stamps that wait for the ordinary thread: half a second of class A.
+const STAMPS: usize = 4096;
+
 /// A random identity for a stream.
 pub fn random_identity() -> Result<Identity, RunError> {
     let random =
@@ -48,7 +52,7 @@ pub fn random_identity() -> Result<Identity, RunError> {
     let word = |at: usize| {
         u32::from_ne_bytes([random[at], random[at + 1], random[at + 2], random[at + 3]])
     };
-    Ok(Identity { ssrc: word(0), sequence: word(4) as u16, timestamp: word(8) })
+    Ok(Identity { stream: StreamId::from(word(0)), sequence: word(4) as u16, timestamp: word(8) })
 }
 
 /// A sender that is ready to run.
@@ -64,7 +68,7 @@ pub struct SendEngine {
 impl SendEngine {
     /// Lays out all that the run will need.
     pub fn new(plan: SendPlan) -> Result<Self, RunError> {
-        let wall = WallClock::frozen();
+        let wall = if plan.form.presents() { WallClock::tai() } else { WallClock::frozen() };
         // A quarter of a second of the shortest packets: a dozen times what one beat brings.
         let (teller, told) = telling(2048);
         let measures = plan.probes != Probes::Off;
@@ -72,24 +76,25 @@ impl SendEngine {
         link.tell(if measures { teller } else { teller.without_departures() });
         let (status_in, status) = memory::ring(64);
         let (commands, commanded) = memory::ring(64);
-        let (stamps_in, stamps) = memory::ring(256);
+        let (stamps_in, stamps) = memory::ring(STAMPS);
         let (levels, level_reader) = levels(plan.map.outputs());
         let random =
             machine::random().map_err(|error| RunError::System("reading /dev/urandom", error))?;
         let session = Session::new(SessionConfig {
-            ssrc: plan.identity.ssrc,
+            ssrc: plan.identity.stream.ssrc(),
             cname: cname(&random),
             wall_offset: wall.offset(),
             host: host_clock(),
         });
         let sender = Sender::new(SenderConfig {
-            wire: plan.wire,
+            wire: plan.form.pack(),
             format: plan.format,
             identity: plan.identity,
             period: plan.device.period,
             stamps: plan.stamps,
             wall_offset: wall.offset(),
             redundancy: plan.redundancy.layout(),
+            presented_after: plan.link_offset,
         });
         let block = plan.map.outputs() * plan.device.period.as_len().max(4096);
         let transmitter = Transmitter {
@@ -114,7 +119,7 @@ impl SendEngine {
         let packing_age = plan.format.packing_age(plan.device.period);
         let drain = if plan.outbound.ringed { packing_age.max(PTIME_RANGE.1) } else { Span::ZERO };
         let policy = SendPolicy::new(SendPolicyConfig {
-            wire: plan.wire,
+            wire: plan.form.pack(),
             format: plan.format,
             timestamp: plan.identity.timestamp,
             link_offset: plan.link_offset,
@@ -162,6 +167,9 @@ impl SendEngine {
             transmit: Distribution::default(),
             observed: Observed::new(level_reader),
             ledger: plan.ledger.as_deref().map(LedgerFile::create).transpose()?,
+            pacing: plan.pacing,
+            presented: plan.form.presents().then(PresentationClock::default),
+            claim: plan.claim,
         };
         Ok(Self { transmitter, stream, drain, requests: None, observers: Observers::none() })
     }

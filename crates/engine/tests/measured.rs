@@ -113,7 +113,7 @@ fn lines(ledger: &PathBuf) -> Vec<Line> {
     assert_eq!(
         head,
         "rtp_timestamp,capture,sender_taken,packed,handed,arrival,read,taken,written,dac,\
-         measured_ns,stream,late,resample_ns"
+         measured_ns,stream,late,resample_ns,launched"
     );
     let line = |line: &str| {
         let fields: Vec<Option<i64>> = line.split(',').map(|field| field.parse().ok()).collect();

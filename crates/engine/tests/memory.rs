@@ -50,7 +50,9 @@ const DEVICE: Settings = Settings {
 
 fn stream(ptime: Span) -> StreamPlan {
     let options = UdpOptions::receiver("127.0.0.1:0".parse().unwrap());
-    let OpenedStream { link, control, local, .. } = open_stream(&options, None).unwrap();
+    let opened = open_stream(&options, None).unwrap();
+    let local = opened.addresses();
+    let OpenedStream { link, control, .. } = opened;
     let sample = SampleFormat::L16;
     StreamPlan::new(
         local.0.to_string(),

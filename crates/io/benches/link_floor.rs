@@ -12,7 +12,8 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 
 use tautline_io::clock::now;
 use tautline_io::link::Link;
-use tautline_io::udp::{DirectUdp, UdpOptions};
+use tautline_io::link::direct::DirectLink;
+use tautline_io::udp::UdpOptions;
 use tautline_proto::ledger::Departure;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, MediaTime};
@@ -69,14 +70,22 @@ fn empty(socket: &UdpSocket) {
 }
 
 fn instants(at: LocalTime) -> Departure {
-    Departure { media: MediaTime::ZERO, capture: at, taken: at, packed: at, due: at, handed: at }
+    Departure {
+        media: MediaTime::ZERO,
+        capture: at,
+        taken: at,
+        packed: at,
+        due: at,
+        handed: at,
+        launched: at,
+    }
 }
 
 struct Sending {
     sink: UdpSocket,
-    link: DirectUdp,
+    link: DirectLink,
     bare: Bare,
-    bare_socket: DirectUdp,
+    bare_socket: DirectLink,
     batch: usize,
     payload: [u8; BYTES],
 }
@@ -86,9 +95,9 @@ impl Sending {
         let sink = sink();
         let options = UdpOptions::sender(vec![sink.local_addr().unwrap()]);
         Self {
-            link: DirectUdp::open(&options).unwrap(),
+            link: DirectLink::open(&options).unwrap(),
             bare: Bare::sending(batch, sink.local_addr().unwrap().port()),
-            bare_socket: DirectUdp::open(&options).unwrap(),
+            bare_socket: DirectLink::open(&options).unwrap(),
             sink,
             batch,
             payload: [1; BYTES],
@@ -132,7 +141,7 @@ impl Sending {
 
 struct Receiving {
     source: UdpSocket,
-    link: DirectUdp,
+    link: DirectLink,
     bare: Bare,
     batch: usize,
 }
@@ -142,7 +151,7 @@ impl Receiving {
         let options = UdpOptions::receiver("127.0.0.1:0".parse().unwrap());
         Self {
             source: sink(),
-            link: DirectUdp::open(&options).unwrap(),
+            link: DirectLink::open(&options).unwrap(),
             bare: Bare::receiving(),
             batch,
         }

@@ -2,6 +2,8 @@
 
 pub mod host;
 pub mod kept;
+pub mod ptp4l;
+pub mod tai;
 pub mod timer;
 
 use core::mem::MaybeUninit;
@@ -18,11 +20,6 @@ pub fn now() -> LocalTime {
 /// The processor time that the current thread has taken so far.
 pub fn thread_time() -> Span {
     Span::from_nanos(read(libc::CLOCK_THREAD_CPUTIME_ID))
-}
-
-/// The reading of `CLOCK_REALTIME` in nanoseconds since the Unix epoch.
-pub(crate) fn realtime() -> i64 {
-    read(libc::CLOCK_REALTIME)
 }
 
 /// Processor time of the whole program so far, user and system, of all its threads.
@@ -86,6 +83,12 @@ impl WallClock {
         Self { offset: Bracket::tightest(BRACKETS).offset() }
     }
 
+    /// The same of TAI as it is followed ([`tai::tai`]), which packets are presented by that say when. It is UTC where
+    /// nobody told the kernel how many seconds lie between. Reads files: for ordinary threads.
+    pub fn tai() -> Self {
+        Self { offset: tai::tai().offset(now()) }
+    }
+
     /// What to add to a [`LocalTime`]'s nanoseconds for nanoseconds since the Unix epoch (UTC
     /// without leap seconds).
     pub const fn offset(&self) -> Span {
@@ -96,7 +99,7 @@ impl WallClock {
 /// How many readings [`Bracket::tightest`] chooses from: one of them is seldom interrupted.
 pub(crate) const BRACKETS: usize = 4;
 
-/// What one reading says about CLOCK_REALTIME − CLOCK_MONOTONIC: it lies between the two bounds.
+/// What one reading says about another clock − CLOCK_MONOTONIC: it lies between the two bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bracket {
     /// Least possible offset in nanoseconds.
@@ -106,20 +109,25 @@ pub(crate) struct Bracket {
 }
 
 impl Bracket {
-    /// The narrowest of `tries` readings.
+    /// The narrowest of `tries` readings of CLOCK_REALTIME.
     pub(crate) fn tightest(tries: usize) -> Self {
-        let first = Self::read();
-        (1..tries).map(|_| Self::read()).fold(first, |best, next| {
+        Self::of(libc::CLOCK_REALTIME, tries)
+    }
+
+    /// The narrowest of `tries` readings of such a clock.
+    pub(crate) fn of(clock: libc::clockid_t, tries: usize) -> Self {
+        let first = Self::read(clock);
+        (1..tries).map(|_| Self::read(clock)).fold(first, |best, next| {
             if next.most - next.least < best.most - best.least { next } else { best }
         })
     }
 
-    /// Monotonic, real, monotonic: the real reading fell between the other two.
-    fn read() -> Self {
+    /// Monotonic, the other, monotonic: the other reading fell between the two.
+    fn read(clock: libc::clockid_t) -> Self {
         let before = now().as_nanos();
-        let real = realtime();
+        let other = read(clock);
         let after = now().as_nanos();
-        Self { least: real - after, most: real - before }
+        Self { least: other - after, most: other - before }
     }
 
     /// The middle of the bounds.

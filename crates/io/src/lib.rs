@@ -5,10 +5,12 @@
 
 pub mod clock;
 pub mod control;
+pub mod ethernet;
 pub mod link;
 pub mod local;
 pub mod network;
 pub mod shared;
+pub mod socket;
 mod system;
 pub mod thread;
 pub mod udp;

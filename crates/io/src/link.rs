@@ -1,9 +1,11 @@
 //! What every link to the network can do, whatever it goes by, and whether the device's thread makes
-//! the system calls itself, as of [`DirectUdp`](crate::udp::DirectUdp), or a wire thread does
+//! the system calls itself, as of [`DirectLink`](crate::link::direct::DirectLink), or a wire thread does
 //! ([`Ringed`](crate::link::ringed::Ringed)).
 
 pub(crate) mod batch;
 pub mod destinations;
+pub mod direct;
+pub mod launch_probe;
 pub(crate) mod ring;
 pub mod ringed;
 pub mod seal;
@@ -81,6 +83,8 @@ pub struct LinkCounters {
     pub kernel_drops: u64,
     /// Datagrams that the wire thread dropped since the device's thread did not fetch them.
     pub ring_drops: u64,
+    /// Packets that the interface's queue dropped since it could not launch them in time.
+    pub unlaunched: u64,
     /// Departures (records for the ledger) that found the caller's ring full.
     pub departures_lost: u64,
 }

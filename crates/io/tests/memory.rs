@@ -1,12 +1,13 @@
 //! Locked memory, in a process of its own as it is the whole process that is locked.
 #![expect(clippy::unwrap_used, reason = "a test that cannot open its socket has failed")]
 
+use tautline_io::link::direct::DirectLink;
 use tautline_io::link::ringed::{Ringed, WireOptions};
 use tautline_io::thread::Scheduler;
 use tautline_io::thread::memory::lock;
 use tautline_io::thread::stall::StallWitness;
+use tautline_io::udp::UdpOptions;
 use tautline_io::udp::pair::open_pair;
-use tautline_io::udp::{DirectUdp, UdpOptions};
 use tautline_trial::{Lack, skipped};
 
 /// Kilobytes that `/proc/self/status` gives for `name`.
@@ -25,7 +26,7 @@ fn a_process_with_links_and_locked_memory_stays_small() {
     let options = UdpOptions::receiver("127.0.0.1:0".parse().unwrap());
     let (direct, control) = open_pair(&options).unwrap();
     let wire = WireOptions::below(Scheduler::Fifo(70), options.ring_packets());
-    let ringed = Ringed::start(DirectUdp::open(&options).unwrap(), wire).unwrap();
+    let ringed = Ringed::start(DirectLink::open(&options).unwrap(), wire).unwrap();
     let witness = StallWitness::start();
     assert!(status("VmLck") > 0);
     // A receiver may have 12 MB in all; what is here leaves most of it to audio and reports.

@@ -8,6 +8,8 @@ mod flows;
 mod headers;
 mod ledger;
 mod listen;
+mod rungs;
+mod stamps;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +23,7 @@ use capture::ReadCapture;
 use flows::{Flows, LEAST, SortedFlows};
 
 pub use listen::{IntervalListener, ListenOptions};
+pub use rungs::climb;
 
 /// Streams that are told of, those of the most packets.
 const MOST_FLOWS: usize = 32;

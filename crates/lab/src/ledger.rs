@@ -9,10 +9,13 @@ use std::io::{self, BufRead, Lines};
 
 use tautline_proto::time::Span;
 
+/// The stage that packets without a launch time do not have.
+pub(crate) const LAUNCH: &str = "launch";
+
 /// What a packet's time is made of, in the order of travel: the first stage begins with the capture, each
-/// other where the one before ends. A sender knows the first three.
-pub const STAGES: [&str; 8] =
-    ["capture", "pack", "send", "wire", "wakeup", "buffer", "render", "device"];
+/// other where the one before ends. A sender knows the first four.
+pub const STAGES: [&str; 9] =
+    ["capture", "pack", "send", LAUNCH, "wire", "wakeup", "buffer", "render", "device"];
 
 /// The capture, and the end of each stage, as far as they are known.
 pub type LedgerInstants = [Option<i64>; STAGES.len() + 1];
@@ -43,6 +46,10 @@ pub struct SentPacket {
     pub due: i64,
     /// Handed to the kernel.
     pub handed: i64,
+    /// When the kernel was to let it go: its launch time, or `handed`.
+    pub launched: i64,
+    /// Given to the driver by the kernel, if that was stamped.
+    pub left: Option<i64>,
 }
 
 /// A packet as its receiver saw it. The sender's instants are on the receiver's clock, as it mapped it.
@@ -52,8 +59,8 @@ pub struct HeardPacket {
     pub stream: usize,
     /// Media time, in 32 bits.
     pub timestamp: u32,
-    /// First frame at the ADC, and so on to the hand-over to the kernel, where that is known.
-    pub sender: [Option<i64>; 4],
+    /// First frame at the ADC, and so on to the hand-over to the kernel and the launch, where that is known.
+    pub sender: [Option<i64>; 5],
     /// In the receiver's kernel.
     pub arrival: i64,
     /// Read by the program, taken for playout, written to the device, at the DAC, as far as it came.
@@ -95,12 +102,15 @@ impl LedgerPacket for SentPacket {
             packed: number("packed")?,
             due: number("due")?,
             handed: number("handed")?,
+            launched: number("launched").or_else(|| number("handed"))?,
+            left: number("left"),
         })
     }
 
     fn instants(&self) -> LedgerInstants {
-        let [a, b, c, d] = [self.capture, self.taken, self.packed, self.handed].map(Some);
-        [a, b, c, d, None, None, None, None, None]
+        let Self { capture, taken, packed, handed, launched, .. } = *self;
+        let [a, b, c, d, e] = [capture, taken, packed, handed, launched].map(Some);
+        [a, b, c, d, e, None, None, None, None, None]
     }
 }
 
@@ -111,7 +121,10 @@ impl LedgerPacket for HeardPacket {
         Some(Self {
             stream: number("stream").and_then(|stream| usize::try_from(stream).ok()).unwrap_or(0),
             timestamp: number("rtp_timestamp")? as u32,
-            sender: ["capture", "sender_taken", "packed", "handed"].map(&number),
+            sender: {
+                let [a, b, c, d] = ["capture", "sender_taken", "packed", "handed"].map(&number);
+                [a, b, c, d, number("launched").or(d)]
+            },
             arrival: number("arrival")?,
             receiver: ["read", "taken", "written", "dac"].map(&number),
             measured: number("measured_ns"),
@@ -120,9 +133,9 @@ impl LedgerPacket for HeardPacket {
     }
 
     fn instants(&self) -> LedgerInstants {
-        let [a, b, c, d] = self.sender;
-        let [e, f, g, h] = self.receiver;
-        [a, b, c, d, Some(self.arrival), e, f, g, h]
+        let [a, b, c, d, e] = self.sender;
+        let [f, g, h, i] = self.receiver;
+        [a, b, c, d, e, Some(self.arrival), f, g, h, i]
     }
 }
 
@@ -208,8 +221,13 @@ pub(crate) fn longest(stages: impl Iterator<Item = (&'static str, i64)>) -> Opti
     Some(told.join(", "))
 }
 
+/// The length of the how-many-th stage, if its begin and its end are known.
+pub(crate) fn length(instants: &LedgerInstants, at: usize) -> Option<i64> {
+    let length = instants[at + 1]?.checked_sub(instants[at]?)?;
+    (STAGES[at] != LAUNCH || length != 0).then_some(length)
+}
+
 /// Each stage whose begin and end are known, and its length.
 pub(crate) fn lengths(instants: &LedgerInstants) -> impl Iterator<Item = (&'static str, i64)> {
-    let ends = instants.windows(2).zip(STAGES);
-    ends.filter_map(|(ends, name)| Some((name, ends[1]?.checked_sub(ends[0]?)?)))
+    STAGES.into_iter().enumerate().filter_map(|(at, name)| Some((name, length(instants, at)?)))
 }

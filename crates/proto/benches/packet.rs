@@ -9,6 +9,7 @@ use tautline_dsp::format::{self, SampleFormat};
 use tautline_dsp::resample::Quality;
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::endpoint::Author;
+use tautline_proto::packet::StreamId;
 use tautline_proto::playout::Playout;
 use tautline_proto::receiver::{PullTimes, Received, Receiver, ReceiverConfig};
 use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
@@ -49,11 +50,16 @@ fn sender(sample: SampleFormat, stamps: bool) -> Sender {
     Sender::new(SenderConfig {
         wire: PACK,
         format: stream(sample),
-        identity: Identity { ssrc: SSRC, sequence: 65_000, timestamp: u32::MAX - 5_000 },
+        identity: Identity {
+            stream: StreamId::from(SSRC),
+            sequence: 65_000,
+            timestamp: u32::MAX - 5_000,
+        },
         period: Frames::new(FRAMES),
         stamps,
         wall_offset: WALL,
         redundancy: tautline_proto::redundancy::Layout::NONE,
+        presented_after: Span::ZERO,
     })
 }
 
@@ -98,10 +104,8 @@ fn receiver(sample: SampleFormat, mapped: bool) -> Receiver {
 
 fn receiver_of(sample: SampleFormat, mapped: bool, resampler: Quality) -> Receiver {
     let mut receiver = Receiver::new(ReceiverConfig {
-        format: stream(sample),
-        wire: RtpUnpack::usual(),
-        link_offset: LATENCY,
         resampler,
+        ..ReceiverConfig::new(RtpUnpack::usual(), stream(sample), LATENCY)
     });
     if mapped {
         receiver.set_clock(Author::of(SSRC), ClockMapping::known(WALL, Span::from_micros(10)));

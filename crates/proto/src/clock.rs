@@ -15,6 +15,7 @@ mod line;
 mod mapping;
 mod media;
 mod round;
+mod tai;
 
 use core::fmt;
 use core::ops::{Add, Sub};
@@ -29,6 +30,7 @@ pub(crate) use line::{Belief, Line};
 pub use mapping::{ClockMapping, ClockSource};
 pub use media::{MediaClock, ReadingOutcome};
 pub(crate) use round::{Odd, Round};
+pub use tai::{Keeping, TaiClock, TaiReading, TaiState};
 
 /// An instant on some host's wall clock as RTCP carries it: nanoseconds since the Unix epoch.
 ///

@@ -16,6 +16,8 @@ pub enum Stage {
     Pack,
     /// → handed to the kernel.
     Send,
+    /// → let go by the kernel, as it was asked to. There is no such stage where it was not asked.
+    Launch,
     /// → kernel arrival stamp at the receiver of the datagram that came first: what was lost and sent
     /// again was under way since it left first.
     Wire,
@@ -33,10 +35,11 @@ pub enum Stage {
 
 impl Stage {
     /// All, in the order of travel.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Capture,
         Self::Pack,
         Self::Send,
+        Self::Launch,
         Self::Wire,
         Self::Wakeup,
         Self::Buffer,
@@ -51,6 +54,7 @@ impl Stage {
             Self::Capture => "capture",
             Self::Pack => "pack",
             Self::Send => "send",
+            Self::Launch => "launch",
             Self::Wire => "wire",
             Self::Wakeup => "wakeup",
             Self::Buffer => "buffer",
@@ -76,6 +80,19 @@ pub struct Departure {
     pub due: LocalTime,
     /// Handed to the kernel.
     pub handed: LocalTime,
+    /// When the kernel was to let it go: its launch time, or `handed` where it has none.
+    pub launched: LocalTime,
+}
+
+impl Departure {
+    /// How long the kernel was to hold it, if it was to.
+    pub fn held(&self) -> Option<Span> {
+        held(self.handed, self.launched)
+    }
+}
+
+fn held(handed: LocalTime, launched: LocalTime) -> Option<Span> {
+    Some(launched - handed).filter(|held| *held != Span::ZERO)
 }
 
 /// The sender's instants as a receiver knows them, on the receiver's clock.
@@ -97,6 +114,8 @@ pub struct SenderInstants {
     pub packed: LocalTime,
     /// Handed to the kernel.
     pub handed: LocalTime,
+    /// When the kernel was to let it go: its launch time, or `handed` where it has none.
+    pub launched: LocalTime,
 }
 
 /// What the receiver knows of one packet that was played, on the receiver's clock.
@@ -140,10 +159,10 @@ impl Passage {
         self.reference.map(|reference| self.arrival - reference)
     }
 
-    /// First frame at the ADC → handed to the kernel, if the sender says so.
+    /// First frame at the ADC → let go by the kernel, if the sender says so.
     pub fn departed_after(&self) -> Option<Span> {
         let origin = self.origin?;
-        origin.sender.map(|sender| sender.handed - origin.capture)
+        origin.sender.map(|sender| sender.launched - origin.capture)
     }
 
     /// The length of `stage`, if the instants on both its ends are known.
@@ -153,7 +172,8 @@ impl Passage {
             Stage::Capture => inside.map(|(capture, s)| s.taken - capture)?,
             Stage::Pack => inside.map(|(_, s)| s.packed - s.taken)?,
             Stage::Send => inside.map(|(_, s)| s.handed - s.packed)?,
-            Stage::Wire => inside.map(|(_, s)| self.arrival - s.handed)?,
+            Stage::Launch => inside.and_then(|(_, s)| held(s.handed, s.launched))?,
+            Stage::Wire => inside.map(|(_, s)| self.arrival - s.launched)?,
             Stage::Wakeup => self.read - self.arrival,
             Stage::Buffer => self.taken - self.read,
             Stage::Render => self.written - self.taken,

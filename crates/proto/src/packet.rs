@@ -11,6 +11,7 @@ use tautline_dsp::format::SampleFormat;
 use crate::clock::WallTime;
 use crate::stream::StreamFormat;
 use crate::time::{Frames, Span};
+use crate::units::{Channels, Rate};
 use crate::wire::Invalid;
 use crate::wrap::Wrapped;
 
@@ -41,6 +42,8 @@ pub struct Instants {
     pub packed: Span,
     /// Handed to the kernel. Zero until the link fills it in ([`Packed::handed_at`]).
     pub handed: Span,
+    /// From then to its launch time, if it has one. Zero until the link fills it in.
+    pub held: Span,
 }
 
 /// What a packet says of itself, beside its audio.
@@ -103,6 +106,51 @@ impl PartialEq for Carried<'_> {
 
 impl Eq for Carried<'_> {}
 
+/// When the first frame of a packet is to be presented: the low 32 bits of a clock in nanoseconds, which
+/// come round every 4.295 s (IEEE 1722-2016 §4.4.4, `avtp_timestamp`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PresentationTime(pub u32);
+
+impl PresentationTime {
+    /// Of an instant on that clock.
+    pub const fn of(clock: WallTime) -> Self {
+        Self(clock.as_unix_nanos() as u32)
+    }
+
+    /// How much later than `other` it is, between half a round before and half a round after.
+    pub const fn since(self, other: Self) -> Span {
+        Span::from_nanos(self.0.wrapping_sub(other.0).cast_signed() as i64)
+    }
+
+    /// The instant on the whole clock, being the one nearest to `near`.
+    pub fn nearest(self, near: WallTime) -> WallTime {
+        near + self.since(Self::of(near))
+    }
+}
+
+/// What a packet says of time where it counts no frames: its place among the others follows from that
+/// and from its number ([`crate::counted`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Presented {
+    /// When its first frame is to be presented; some forms say it of every eighth packet alone.
+    pub time: Option<PresentationTime>,
+    /// Whether the sender's clock is not to be relied upon just now (`tu`).
+    pub uncertain: bool,
+    /// Changes where the sender's media clock began anew (`mr`).
+    pub restarts: bool,
+}
+
+/// What a packet says of the stream's shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StatedShape {
+    /// The nominal rate, if it is one that streams may have.
+    pub rate: Option<Rate>,
+    /// Samples per frame.
+    pub channels: u16,
+    /// How they are coded, if streams may be.
+    pub sample: Option<SampleFormat>,
+}
+
 /// One packet that came, found whole: a view into the datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MediaPacket<'a> {
@@ -112,14 +160,42 @@ pub struct MediaPacket<'a> {
     pub payload: &'a [u8],
     /// What it carries of earlier packets, if anything.
     pub carried: Option<Carried<'a>>,
+    /// When it is to be presented, of forms that say that instead of counting frames; the receiver
+    /// counts, and nothing of [`PacketHead::media`] and [`PacketHead::capture`] is known before.
+    pub presented: Option<Presented>,
+    /// The stream's shape, of forms that say it.
+    pub shape: Option<StatedShape>,
 }
 
 impl MediaPacket<'_> {
+    /// What stream it is of, where it says that itself.
+    pub fn format(&self) -> Option<StreamFormat> {
+        let StatedShape { rate, channels, sample } = self.shape?;
+        let channels = Channels::new(channels.into()).ok()?;
+        let format = StreamFormat {
+            rate: rate?,
+            channels,
+            sample: sample?,
+            packet: Frames::new(1),
+            payload_type: self.head.coding,
+        };
+        let packet = self.frames(&format, Frames::new(i64::from(u16::MAX))).ok()?;
+        Some(StreamFormat { packet, ..format })
+    }
+
     /// How many frames of `format` the packet carries, or why it is none of the stream. More than
     /// `longest` frames are refused.
     pub fn frames(&self, format: &StreamFormat, longest: Frames) -> Result<Frames, Invalid> {
         if self.head.coding != format.payload_type {
             return Err(Invalid::PayloadType { got: self.head.coding });
+        }
+        if let Some(shape) = self.shape {
+            if shape.rate != Some(format.rate) {
+                return Err(Invalid::Rate { got: shape.rate });
+            }
+            if usize::from(shape.channels) != format.channels.count() {
+                return Err(Invalid::Channels { got: shape.channels });
+            }
         }
         let (payload_bytes, frame_bytes) = (self.payload.len(), format.frame_bytes());
         if payload_bytes == 0 {
@@ -138,9 +214,52 @@ impl MediaPacket<'_> {
 pub struct Packed {
     /// Bytes that it took.
     pub bytes: usize,
-    /// Where in it a big-endian `u32` wants the nanoseconds from capture to the hand-over to the
-    /// kernel, which the link writes at the last moment.
+    /// Where in it [`handed_bytes`] go, which the link writes at the last moment.
     pub handed_at: Option<usize>,
+}
+
+/// What a link writes at the last moment: from capture to the hand-over to the kernel, as a big-endian `u32` of
+/// nanoseconds, and from that to the launch, as a `u16` of [`HELD_STEP`]; each held between zero and its greatest.
+pub fn handed_bytes(handed: Span, held: Span) -> [u8; 6] {
+    let [a, b, c, d] = (handed.as_nanos().clamp(0, u32::MAX.into()) as u32).to_be_bytes();
+    let [e, f] = held_steps(held).to_be_bytes();
+    [a, b, c, d, e, f]
+}
+
+/// A launch is told to a quarter of a microsecond, up to 16.8 ms after the hand-over.
+pub const HELD_STEP: Span = Span::from_nanos(256);
+
+/// [`Instants::held`] in 16 bits.
+pub fn held_steps(held: Span) -> u16 {
+    (held.as_nanos() / HELD_STEP.as_nanos()).clamp(0, u16::MAX.into()) as u16
+}
+
+/// What so many steps are.
+pub const fn held_of(steps: u16) -> Span {
+    Span::from_nanos(steps as i64 * HELD_STEP.as_nanos())
+}
+
+/// What a form may say of the sound behind a header, beside the packet's [`PacketHead`].
+#[derive(Debug, Clone, Copy)]
+pub struct PackedSound<'a> {
+    /// What the stream is.
+    pub format: &'a StreamFormat,
+    /// Bytes of audio.
+    pub bytes: usize,
+    /// When its first frame is to be presented, on the sender's wall clock.
+    pub presentation: WallTime,
+    /// How often the sender's media clock began anew.
+    pub restarts: u32,
+    /// Whether the sender's clock is not to be relied upon just now.
+    pub uncertain: bool,
+}
+
+impl<'a> PackedSound<'a> {
+    /// Of a form that says nothing of presentation.
+    pub const fn of(format: &'a StreamFormat, bytes: usize) -> Self {
+        let presentation = WallTime::from_unix_nanos(0);
+        Self { format, bytes, presentation, restarts: 0, uncertain: false }
+    }
 }
 
 /// How packets are written: what stands before the audio.
@@ -160,7 +279,13 @@ pub trait Pack: Debug + Sync {
 
     /// Writes what stands before the audio to the start of `room`, which is at least as long as
     /// [`Self::head_bytes`] says.
-    fn pack(&self, head: &PacketHead, carried: &[u8], room: &mut [u8]) -> Packed;
+    fn pack(
+        &self,
+        head: &PacketHead,
+        sound: &PackedSound<'_>,
+        carried: &[u8],
+        room: &mut [u8],
+    ) -> Packed;
 }
 
 impl PartialEq for dyn Pack {
@@ -190,6 +315,11 @@ pub trait Unpack: Debug + Send + Sync {
 
     /// Which codings are taken.
     fn codings(&self) -> Codings;
+
+    /// Whether packets say when they are to be presented, instead of counting frames.
+    fn presents(&self) -> bool {
+        false
+    }
 
     /// How samples are coded in a packet that says `coding`, if that may be one of a stream that is to
     /// be `format`.

@@ -94,11 +94,20 @@ impl Placement {
 
     /// Places frames of `rate`, `link_offset` after their capture.
     pub const fn new(rate: Rate, link_offset: Span) -> Self {
+        Self::by(MediaClock::new(rate), rate, link_offset)
+    }
+
+    /// The same of a stream whose packets say when they are to be presented, by a clock that may be set.
+    pub const fn of_presentations(rate: Rate, link_offset: Span) -> Self {
+        Self::by(MediaClock::of_steps(rate), rate, link_offset)
+    }
+
+    const fn by(media_clock: MediaClock, rate: Rate, link_offset: Span) -> Self {
         Self {
             rate,
             link_offset,
             clock: None,
-            media_clock: MediaClock::new(rate),
+            media_clock,
             arrivals: Floor::new(),
             newest: None,
             one_clock: false,
@@ -186,6 +195,11 @@ impl Placement {
             Some((clock, card)) => Some(Ppm::from_f64(clock.as_f64() + card.as_f64())),
             None => self.arrivals.mapping()?.rate(),
         }
+    }
+
+    /// What the sender's clock shows at an instant here; `None` where it is not known.
+    pub fn wall(&self, local: LocalTime) -> Option<WallTime> {
+        self.clock.map(|clock| clock.wall(local))
     }
 
     /// The sender's clock as an instant here.

@@ -15,6 +15,7 @@ mod status;
 mod turns;
 
 use crate::clock::{ClockId, ClockMapping, ReadingOutcome, WallTime};
+use crate::counted::FrameCounter;
 use crate::endpoint::Author;
 use crate::placement::{Basis, Cards, Placement};
 use crate::redundancy::Repairer;
@@ -53,8 +54,12 @@ pub struct Receiver {
     config: ReceiverConfig,
     format: StreamFormat,
     source: Option<Source>,
+    /// Of packets that count no frames.
+    counter: FrameCounter,
     /// The last mapping heard of, and whose clock it maps.
     clock: Option<(Author, ClockMapping)>,
+    /// The clock of this host by which packets are presented that say when.
+    presentation_clock: Option<ClockMapping>,
     /// What sets the pace of a sender's card, and whose: the last that was heard of.
     card: Option<(Author, ClockId)>,
     placement: Placement,
@@ -62,6 +67,8 @@ pub struct Receiver {
     phase: Phase,
     /// What was due before now was given up since the last block, as the device stood still.
     caught_up: bool,
+    /// The clock by which packets are to be presented was set.
+    stepped: bool,
     /// Frames that may be given out before it is looked again at what is due, and when the next of them
     /// meets the DAC, if the device goes on as it does.
     unlooked: (Frames, LocalTime),
@@ -116,11 +123,16 @@ impl Receiver {
         let in_flight = longest(rate, &renderer) + Self::ROOM.divided(4);
         let shortest = rate.frames_within(crate::stream::PTIME_RANGE.0).count().max(1);
         let packets = rate.frames_within(in_flight).count() / shortest + 64;
+        let placement = match config.wire.presents() {
+            true => Placement::of_presentations(rate, config.link_offset),
+            false => Placement::new(rate, config.link_offset),
+        };
         Self {
-            placement: Placement::new(rate, config.link_offset),
+            placement,
             renderer,
             phase: Phase::Waiting(None),
             caught_up: false,
+            stepped: false,
             unlooked: (Frames::ZERO, LocalTime::ZERO),
             basis: None,
             cards: Cards::Apart,
@@ -136,7 +148,9 @@ impl Receiver {
             muted: false,
             format: config.format,
             source: None,
+            counter: FrameCounter::default(),
             clock: None,
+            presentation_clock: None,
             card: None,
             tail_missing: 0,
             tail_concealed: 0,
@@ -205,10 +219,18 @@ impl Receiver {
         self.apply_clock();
     }
 
+    /// Takes the clock of this host by which packets are presented that say when: it stands for that of any
+    /// sender which does not tell its own.
+    pub fn set_presentation_clock(&mut self, clock: ClockMapping) {
+        self.presentation_clock = Some(clock);
+        self.apply_clock();
+    }
+
     /// Goes by the mapping if it is that of the sender that is heard.
     fn apply_clock(&mut self) {
         let Some(source) = &self.source else { return };
-        if let Some((_, clock)) = self.clock.filter(|(author, _)| source.is_told_by(*author)) {
+        let told = self.clock.filter(|(author, _)| source.is_told_by(*author));
+        if let Some(clock) = told.map(|(_, clock)| clock).or(self.presentation_clock) {
             self.placement.set_clock(clock);
         }
     }

@@ -20,7 +20,7 @@ mod wish;
 use std::sync::Arc;
 
 use crate::arrivals::{Arrivals, ArrivalsConfig};
-use crate::clock::ClockMapping;
+use crate::clock::{ClockMapping, ClockSource};
 use crate::depth::LossTarget;
 use crate::device::Settings;
 use crate::endpoint::{Author, Host};
@@ -83,6 +83,8 @@ pub struct ReceivePolicy {
     recent: Recent,
     /// How to read the clock of the one that is heard.
     clock: Option<ClockMapping>,
+    /// The clock of this host by which packets are presented that say when.
+    presentation_clock: Option<ClockMapping>,
     announced: Option<Announcement>,
     /// What the device takes from a wake-up to the end of its block: its own buffer, until it turns out
     /// to be something else.
@@ -119,6 +121,10 @@ pub fn receiver_with_room(config: ReceiverConfig, rule: LatencyRule) -> Receiver
 }
 
 impl ReceivePolicy {
+    /// How far readings of two clocks of a host may be apart: what lies between the reading of the one and that of
+    /// the other, where nothing interrupts it.
+    const READ: Span = Span::from_micros(2);
+
     /// Nothing was heard yet. Packets that nobody announces are measured by `receiver`.
     pub fn new(config: ReceivePolicyConfig, receiver: &mut Receiver) -> Self {
         let ring = least_latency(Span::ZERO, &config.device);
@@ -139,6 +145,7 @@ impl ReceivePolicy {
             heard_since: LocalTime::ZERO,
             recent: Recent::NONE,
             clock: None,
+            presentation_clock: None,
             announced: None,
             takes: ring,
             needs: Needs::of(ring, LocalTime::ZERO),
@@ -267,8 +274,24 @@ impl ReceivePolicy {
     }
 
     /// How to read the clock of the one that is heard.
-    pub const fn clock(&self) -> Option<ClockMapping> {
-        self.clock
+    pub fn clock(&self) -> Option<ClockMapping> {
+        self.clock.or(self.presentation_clock)
+    }
+
+    /// Whether packets say when they are to be presented, so that it matters what this host takes for TAI.
+    pub fn presents(&self) -> bool {
+        self.wire.presents()
+    }
+
+    /// Takes how to read TAI by this host's clock, if it is another mapping than it was. How far that may be from the
+    /// truth is of no account here: what is due is told by it and nothing else, so it is placed as surely as it is read.
+    pub fn present_by(&mut self, mut tai: ClockMapping, context: &mut ReceiveContext<'_>) {
+        (tai.uncertainty, tai.precision) = (Self::READ, Self::READ);
+        tai.source = ClockSource::Tai;
+        let newer = self.presentation_clock != Some(tai);
+        if newer && (context.command)(ReceiveCommand::Presentation(tai)) {
+            self.presentation_clock = Some(tai);
+        }
     }
 
     /// The latency that is kept.

@@ -10,9 +10,9 @@ use core::ops::Range;
 use tautline_dsp::format::{self, SampleFormat};
 use tautline_dsp::vector;
 
-use crate::clock::WallTime;
+use crate::clock::{ClockMapping, WallTime};
 use crate::ledger::Departure;
-use crate::packet::{Instants, Pack, PacketHead, StreamId};
+use crate::packet::{Instants, Pack, PackedSound, PacketHead, StreamId};
 use crate::redundancy::{ETHERNET, Encoder, LONGEST, Layout};
 use crate::stream::{MOST_DATAGRAM_BYTES, Outgoing, PTIME_RANGE, StreamFormat};
 use crate::time::{Frames, LocalTime, MediaTime, Span};
@@ -21,8 +21,8 @@ use crate::wrap::Wrapped;
 /// The random identity of a stream (RFC 3550 §5.1, §8.1), drawn by the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
-    /// Synchronisation source.
-    pub ssrc: u32,
+    /// The stream: of RTP, its synchronisation source.
+    pub stream: StreamId,
     /// Sequence number of the first packet.
     pub sequence: u16,
     /// RTP timestamp of the first frame.
@@ -42,10 +42,13 @@ pub struct SenderConfig {
     pub period: Frames,
     /// Whether packets carry the sender's instants; off for strict peers.
     pub stamps: bool,
-    /// Wall clock less local clock of this host, frozen.
+    /// Wall clock less local clock of this host, frozen; packets of forms that say when they are to be presented do by
+    /// this as long as nobody knows better ([`Sender::set_presentation_clock`]).
     pub wall_offset: Span,
     /// What packets carry of earlier ones.
     pub redundancy: Layout,
+    /// From a frame's capture to its presentation, of forms that say when that is: what is promised.
+    pub presented_after: Span,
 }
 
 /// When a block was captured and taken.
@@ -90,6 +93,11 @@ pub struct Sender {
     media: MediaTime,
     number: i64,
     marker: bool,
+    /// How often frames were skipped.
+    restarts: u32,
+    /// The clock that packets are presented by, and whether it is not to be relied upon; before anybody said, by the
+    /// wall clock.
+    presentation: Option<(ClockMapping, bool)>,
     state: SenderState,
 }
 
@@ -120,6 +128,8 @@ impl Sender {
             media: MediaTime::ZERO,
             number: i64::from(config.identity.sequence),
             marker: true,
+            restarts: 0,
+            presentation: None,
             state: SenderState::default(),
             config,
         }
@@ -169,6 +179,11 @@ impl Sender {
             self.coming = coming;
         }
         fits
+    }
+
+    /// Presents packets by this clock from the next one on; `uncertain` where it is not to be relied upon.
+    pub fn set_presentation_clock(&mut self, clock: ClockMapping, uncertain: bool) {
+        self.presentation = Some((clock, uncertain));
     }
 
     /// What the session's reports need.
@@ -239,6 +254,7 @@ impl Sender {
         if padding < frames {
             self.media += frames - padding;
             self.marker = true;
+            self.restarts = self.restarts.wrapping_add(1);
             self.encoder.reset();
         }
     }
@@ -258,9 +274,9 @@ impl Sender {
         let media = self.media - self.filled;
         let payload_bytes = self.filled.as_len() * self.config.format.frame_bytes();
         let due = capture + self.config.format.packing_age(self.config.period);
-        let SenderConfig { wire, stamps, identity, wall_offset, .. } = self.config;
+        let SenderConfig { wire, stamps, identity, wall_offset, presented_after, .. } = self.config;
         let head = PacketHead {
-            stream: StreamId::from(identity.ssrc),
+            stream: identity.stream,
             number: Wrapped::of(self.number, wire.number_bits()),
             media: Wrapped { value: self.rtp_timestamp(media), bits: 32 },
             begins: self.marker,
@@ -270,6 +286,7 @@ impl Sender {
                 taken: taken - capture,
                 packed: now - capture,
                 handed: Span::ZERO,
+                held: Span::ZERO,
             }),
         };
         let payload = &self.buffer[HEADER_ROOM..HEADER_ROOM + payload_bytes];
@@ -278,7 +295,19 @@ impl Sender {
         let room = &mut self.repair_data[..most];
         let repair_data = self.encoder.write(self.number, payload_type, payload, room);
         let start = HEADER_ROOM - wire.head_bytes(stamps, repair_data);
-        let packed = wire.pack(&head, &self.repair_data[..repair_data], &mut self.buffer[start..]);
+        let (wall, uncertain) = match &self.presentation {
+            Some((clock, uncertain)) => (clock.wall(capture), *uncertain),
+            None => (WallTime::of_local(capture, wall_offset), false),
+        };
+        let sound = PackedSound {
+            format: &self.config.format,
+            bytes: payload_bytes,
+            presentation: wall + presented_after,
+            restarts: self.restarts,
+            uncertain,
+        };
+        let carried = &self.repair_data[..repair_data];
+        let packed = wire.pack(&head, &sound, carried, &mut self.buffer[start..]);
         // What a program made in one block is there before its time: by less than a period.
         let ahead = rate.span_of(self.filled.max(self.config.period));
         debug_assert!(capture <= taken + ahead, "captured after it was taken");
@@ -288,7 +317,8 @@ impl Sender {
         self.state.packets += 1;
         self.state.octets += payload_bytes as u64;
         self.state.reference = Some((media, capture));
-        let instants = Departure { media, capture, taken, packed: now, due, handed: now };
+        let instants =
+            Departure { media, capture, taken, packed: now, due, handed: now, launched: now };
         (start..HEADER_ROOM + payload_bytes, instants, packed.handed_at)
     }
 }

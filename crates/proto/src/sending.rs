@@ -14,7 +14,7 @@ mod redundancy;
 use tautline_dsp::format::SampleFormat;
 
 use crate::asks::{self, Limits, Worth};
-use crate::clock::ClockId;
+use crate::clock::{ClockId, ClockMapping};
 use crate::device::Settings;
 use crate::endpoint::Host;
 use crate::latency::{LatencyRule, kept_latency, least_latency};
@@ -50,6 +50,8 @@ pub enum SendCommand {
     Sample(SampleFormat, u8),
     /// Other things that packets carry.
     Redundancy(Layout),
+    /// The clock that packets are presented by, and whether it is not to be relied upon.
+    Presentation(ClockMapping, bool),
 }
 
 impl Sender {
@@ -63,6 +65,9 @@ impl Sender {
                 self.set_sample(sample, payload_type);
             }
             SendCommand::Redundancy(layout) => self.set_redundancy(layout),
+            SendCommand::Presentation(clock, uncertain) => {
+                self.set_presentation_clock(clock, uncertain);
+            }
         }
     }
 }
@@ -268,6 +273,11 @@ impl SendPolicy {
     /// What the stream is now.
     pub const fn format(&self) -> StreamFormat {
         self.config.format
+    }
+
+    /// Bytes of its datagrams, but for what they carry of others.
+    pub fn datagram_bytes(&self) -> usize {
+        self.config.wire.head_bytes(self.stamps(), 0) + self.format().payload_bytes()
     }
 
     /// Whether packets carry the sender's instants.

@@ -261,6 +261,12 @@ impl Session {
         self.kept = kept;
     }
 
+    /// The wall clock that it tells its peers is ahead of the local one by so much from now on: theirs is slewed with it,
+    /// or steps.
+    pub const fn set_wall_offset(&mut self, offset: Span) {
+        self.config.wall_offset = offset;
+    }
+
     /// When the next report is due; [`LocalTime::NEVER`] while there is nobody to tell.
     pub fn deadline(&self) -> LocalTime {
         if self.sending.is_none() && self.peers.is_empty() { LocalTime::NEVER } else { self.next }

@@ -112,7 +112,7 @@ impl Source {
 
     /// Whether this is what its own host says of it.
     pub fn is_told_by(&self, author: Author) -> bool {
-        StreamId::from(author.ssrc) == self.stream && self.endpoints.are_of(author.host)
+        author.ssrc == self.stream.ssrc() && self.endpoints.are_of(author.host)
     }
 
     /// Whether its packets carry the capture time.

@@ -51,12 +51,13 @@ pub fn packet_frames(rate: Rate, ptime: Span) -> Result<Frames, PtimeError> {
 
 impl StreamFormat {
     /// The payload type that tautline gives a coding when nobody says another: L16 96, L24 97,
-    /// float 98. Dynamic (RFC 3551 §6), so a `.sdp` may say otherwise.
+    /// float 98, L32 99. Dynamic (RFC 3551 §6), so a `.sdp` may say otherwise.
     pub const fn default_payload_type(sample: SampleFormat) -> u8 {
         match sample {
             SampleFormat::L16 => 96,
             SampleFormat::L24 => 97,
             SampleFormat::F32 => 98,
+            SampleFormat::L32 => 99,
         }
     }
 
@@ -96,8 +97,8 @@ pub struct Outgoing<'a> {
     /// Its instants so far; `due` is the departure time that a pacing link waits for, and
     /// `handed` is the link's to fill.
     pub instants: Departure,
-    /// Where in the datagram a big-endian `u32` wants the nanoseconds from capture to the hand-over
-    /// to the kernel, written by the link at the last moment.
+    /// Where in the datagram [`handed_bytes`](crate::packet::handed_bytes) go, written by the link at the last
+    /// moment.
     pub handed_at: Option<usize>,
     /// The packet that was sent so many packets before this one leaves once more with it, as the same
     /// bytes: whoever finishes packets keeps those that say so

@@ -29,8 +29,10 @@ pub struct Rate(u32);
 
 impl Rate {
     /// The rates that streams may have, in hertz.
-    pub const SUPPORTED: [u32; 11] =
-        [8_000, 11_025, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000, 88_200, 96_000, 192_000];
+    pub const SUPPORTED: [u32; 12] = [
+        8_000, 11_025, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000, 88_200, 96_000, 176_400,
+        192_000,
+    ];
     /// 44.1 kHz, the rate of the payload types that need no description (RFC 3551 table 4).
     pub const HZ_44100: Self = Self(44_100);
     /// 48 kHz, the rate that every AES67 device speaks.

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use tautline_dsp::format::{SampleFormat, encode};
 use tautline_proto::clock::WallTime;
 use tautline_proto::ledger::Departure;
-use tautline_proto::packet::Instants;
+use tautline_proto::packet::{Instants, StreamId};
 use tautline_proto::redundancy::{ETHERNET, Layout};
 use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig, SenderState};
 use tautline_proto::stream::{MOST_DATAGRAM_BYTES, Outgoing, StreamFormat};
@@ -13,7 +13,8 @@ use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::rtp::{NtpTime, PACK, Packet};
 
-const IDENTITY: Identity = Identity { ssrc: 77, sequence: 65_530, timestamp: u32::MAX - 90 };
+const IDENTITY: Identity =
+    Identity { stream: StreamId(77), sequence: 65_530, timestamp: u32::MAX - 90 };
 const WALL: Span = Span::from_secs(1_700_000_000);
 const PERIOD: Frames = Frames::new(40);
 
@@ -29,8 +30,7 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let sample =
-        prop::sample::select(&[SampleFormat::L16, SampleFormat::L24, SampleFormat::F32][..]);
+    let sample = prop::sample::select(&SampleFormat::ALL[..]);
     prop_oneof![
         12 => (1..100_i64).prop_map(Step::Push),
         3 => (0..80_i64).prop_map(Step::Skip),
@@ -73,7 +73,7 @@ impl Model {
     ) -> Result<Frames, TestCaseError> {
         let format = self.format;
         let packet = Packet::parse(datagram).expect("a sender sends packets");
-        prop_assert_eq!(packet.ssrc, IDENTITY.ssrc);
+        prop_assert_eq!(packet.ssrc, IDENTITY.stream.ssrc());
         prop_assert_eq!(packet.sequence, IDENTITY.sequence.wrapping_add(self.packets as u16));
         prop_assert_eq!(packet.payload_type, format.payload_type);
         prop_assert_eq!(packet.marker, self.marker);
@@ -87,7 +87,8 @@ impl Model {
         let capture = NtpTime::from_unix_nanos(WallTime::of_local(at, WALL).as_unix_nanos());
         let said = packet.sender.expect("stamps were asked for");
         prop_assert_eq!(said.capture, capture);
-        let sent = Instants { taken: taken - at, packed: now - at, handed: Span::ZERO };
+        let sent =
+            Instants { taken: taken - at, packed: now - at, handed: Span::ZERO, held: Span::ZERO };
         prop_assert_eq!(said.instants, Some(sent));
         prop_assert_eq!((instants.capture, instants.taken, instants.packed), (at, taken, now));
         prop_assert_eq!(instants.due, at + format.packing_age(PERIOD));
@@ -126,6 +127,7 @@ fn config(format: StreamFormat, redundancy: Layout) -> SenderConfig {
         stamps: true,
         wall_offset: WALL,
         redundancy,
+        presented_after: Span::ZERO,
     }
 }
 

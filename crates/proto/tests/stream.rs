@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use tautline_dsp::format::SampleFormat;
+use tautline_proto::packet::StreamId;
 use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
@@ -23,11 +24,12 @@ fn oldest(format: StreamFormat, period: i64) -> Span {
     let mut sender = Sender::new(SenderConfig {
         wire: PACK,
         format,
-        identity: Identity { ssrc: 1, sequence: 0, timestamp: 0 },
+        identity: Identity { stream: StreamId(1), sequence: 0, timestamp: 0 },
         period: Frames::new(period),
         stamps: false,
         wall_offset: Span::ZERO,
         redundancy: tautline_proto::redundancy::Layout::NONE,
+        presented_after: Span::ZERO,
     });
     let block = vec![0.0; period as usize];
     let mut oldest = Span::ZERO;

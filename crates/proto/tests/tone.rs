@@ -7,7 +7,7 @@ use tautline_dsp::format::SampleFormat;
 use tautline_dsp::resample::Quality;
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::endpoint::Author;
-use tautline_proto::packet::Codings;
+use tautline_proto::packet::{Codings, StreamId};
 use tautline_proto::receiver::{PullTimes, Receiver, ReceiverConfig};
 use tautline_proto::redundancy::Layout;
 use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
@@ -20,7 +20,7 @@ const RATE: Rate = Rate::HZ_48000;
 const PERIOD: Frames = Frames::new(48);
 const LATENCY: Span = Span::from_millis(5);
 const WALL: Span = Span::from_secs(1_700_000_000);
-const IDENTITY: Identity = Identity { ssrc: 1, sequence: 0, timestamp: 0 };
+const IDENTITY: Identity = Identity { stream: StreamId(1), sequence: 0, timestamp: 0 };
 const HERTZ: f64 = 997.0;
 const AMPLITUDE: f64 = 0.5;
 
@@ -47,14 +47,16 @@ fn played(card: Ppm, quality: Quality, seconds: i64) -> Vec<(f64, f32)> {
         stamps: true,
         wall_offset: WALL,
         redundancy: Layout::NONE,
+        presented_after: Span::ZERO,
     });
     let mut receiver = Receiver::new(ReceiverConfig {
-        format,
-        wire: RtpUnpack::taking(Codings::Exactly),
-        link_offset: LATENCY,
         resampler: quality,
+        ..ReceiverConfig::new(RtpUnpack::taking(Codings::Exactly), format, LATENCY)
     });
-    receiver.set_clock(Author::of(IDENTITY.ssrc), ClockMapping::known(WALL, Span::from_micros(20)));
+    receiver.set_clock(
+        Author::of(IDENTITY.stream.ssrc()),
+        ClockMapping::known(WALL, Span::from_micros(20)),
+    );
     let mut sound = Vec::new();
     let (start, mut blocks) = (LocalTime::from_nanos(1_000_000_000), 0);
     for captured in 0..seconds * 1000 {

@@ -414,7 +414,7 @@ prop_compose! {
     fn any_announcement()(
         link_offset in any_span(), packing_age in any_span(), rate in proptest::sample::select(&Rate::SUPPORTED[..]),
         channels in 1..=64_u32, packet in 1..=65_535_i64, payload_type in 0..128_u8,
-        sample in proptest::sample::select(vec![SampleFormat::L16, SampleFormat::L24, SampleFormat::F32]),
+        sample in proptest::sample::select(SampleFormat::ALL.to_vec()),
         clocks: (u64, u64, u64),
     ) -> Announcement {
         let format = StreamFormat {

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::packet::{Instants, Unpack};
+use tautline_proto::packet::{Instants, Unpack, handed_bytes, held_of, held_steps};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
@@ -42,6 +42,7 @@ fn header() -> Header {
                 taken: Span::from_nanos(0x1111_1111),
                 packed: Span::from_nanos(0x2222_2222),
                 handed: Span::from_nanos(0xF333_3333),
+                held: Span::from_nanos(0x44_4400),
             }),
         }),
     }
@@ -102,8 +103,8 @@ fn each_lying_length_is_named() {
         change(&mut packet);
         Packet::parse(&packet).map(|_| ()).unwrap_err()
     };
-    assert_eq!(parsed(|p| p.truncate(11)), Invalid::Truncated { len: 11 });
-    assert_eq!(parsed(|p| p.clear()), Invalid::Truncated { len: 0 });
+    assert_eq!(parsed(|p| p.truncate(11)), Invalid::Truncated { len: 11, header: HEADER_BYTES });
+    assert_eq!(parsed(|p| p.clear()), Invalid::Truncated { len: 0, header: HEADER_BYTES });
     assert_eq!(parsed(|p| p[0] = 0x72), Invalid::Version(1));
     assert_eq!(parsed(|p| p[0] |= 0x0F), Invalid::CsrcBeyondEnd);
     assert_eq!(parsed(|p| p[23] = 4), Invalid::ExtensionBeyondEnd);
@@ -121,7 +122,7 @@ fn a_valid_packet_cut_anywhere_before_its_payload_is_refused() {
     for len in 0..STAMPED_HEADER_BYTES {
         let reason = Packet::parse(&datagram[..len]).unwrap_err();
         let expected = if len < HEADER_BYTES {
-            Invalid::Truncated { len }
+            Invalid::Truncated { len, header: HEADER_BYTES }
         } else {
             Invalid::ExtensionBeyondEnd
         };
@@ -152,7 +153,7 @@ fn what_does_not_fit_the_stream_is_refused_with_figures() {
 fn every_reason_has_its_own_counter_and_name() {
     let zero = Frames::ZERO;
     let all = [
-        Invalid::Truncated { len: 0 },
+        Invalid::Truncated { len: 0, header: 12 },
         Invalid::Version(0),
         Invalid::CsrcBeyondEnd,
         Invalid::ExtensionBeyondEnd,
@@ -161,6 +162,13 @@ fn every_reason_has_its_own_counter_and_name() {
         Invalid::Empty,
         Invalid::PartialFrame { payload_bytes: 0, frame_bytes: 1 },
         Invalid::Oversized { frames: zero, longest: zero },
+        Invalid::Subtype(0),
+        Invalid::Unnamed,
+        Invalid::Untimed,
+        Invalid::OtherStream,
+        Invalid::SoundBeyondEnd,
+        Invalid::Rate { got: None },
+        Invalid::Channels { got: 0 },
     ];
     assert_eq!(
         all.map(|reason| reason.index()),
@@ -177,8 +185,8 @@ fn a_stamped_header_is_these_very_bytes() {
     assert_eq!(header().write(&mut buffer), 40);
     let expected = [
         0x90, 0xE1, 0xFF, 0xFF, 0x12, 0x34, 0x56, 0x78, 0xDE, 0xAD, 0xBE, 0xEF, 0xBE, 0xDE, 0, 6,
-        0x17, 1, 2, 3, 4, 5, 6, 7, 8, 0x2B, 0x11, 0x11, 0x11, 0x11, 0x22, 0x22, 0x22, 0x22, 0xF3,
-        0x33, 0x33, 0x33, 0, 0,
+        0x17, 1, 2, 3, 4, 5, 6, 7, 8, 0x2D, 0x11, 0x11, 0x11, 0x11, 0x22, 0x22, 0x22, 0x22, 0xF3,
+        0x33, 0x33, 0x33, 0x44, 0x44,
     ];
     assert_eq!(buffer[..40], expected);
     assert_eq!(buffer[40], 0xAA);
@@ -189,9 +197,10 @@ fn the_hand_over_is_patched_where_the_header_says() {
     let mut datagram = vec![0; STAMPED_HEADER_BYTES];
     header().write(&mut datagram);
     let at = header().handed_at().unwrap();
-    datagram[at..at + 4].copy_from_slice(&span_bytes(Span::from_micros(7)));
+    let (handed, held) = (Span::from_micros(7), Span::from_nanos(5 * 256));
+    datagram[at..at + 6].copy_from_slice(&handed_bytes(handed, held));
     let instants = Packet::parse(&datagram).unwrap().sender.unwrap().instants.unwrap();
-    assert_eq!(instants.handed, Span::from_micros(7));
+    assert_eq!((instants.handed, instants.held), (handed, held));
     assert_eq!(instants.packed, Span::from_nanos(0x2222_2222));
 }
 
@@ -199,6 +208,10 @@ fn the_hand_over_is_patched_where_the_header_says() {
 fn spans_that_do_not_fit_are_held_at_the_ends() {
     assert_eq!(span_bytes(Span::from_nanos(-1)), [0; 4]);
     assert_eq!(span_bytes(Span::from_secs(5)), [0xFF; 4]);
+    let late = Span::from_millis(-1);
+    assert_eq!(handed_bytes(late, late), [0; 6]);
+    assert_eq!(handed_bytes(Span::from_secs(5), Span::from_millis(17)), [0xFF; 6]);
+    assert_eq!(held_of(held_steps(Span::from_nanos(1_000_255))), Span::from_nanos(1_000_192));
 }
 
 #[test]
@@ -209,7 +222,9 @@ fn elements_are_found_in_any_order_among_others_and_padding() {
     let packet = with_extension(0xBEDE, &elements);
     let stamps = Packet::parse(&packet).unwrap().sender.unwrap();
     assert_eq!(stamps.capture, NtpTime::from_bits(0x0102_0304_0506_0708));
-    assert_eq!(stamps.instants.unwrap().handed, Span::from_nanos(3));
+    let instants = stamps.instants.unwrap();
+    assert_eq!(instants.handed, Span::from_nanos(3));
+    assert_eq!(instants.held, Span::ZERO, "as senders say it that know no launch times");
 }
 
 #[test]
@@ -285,13 +300,13 @@ fn compact_differences_survive_the_wrap() {
 prop_compose! {
     fn any_header()(
         sequence: u16, timestamp: u32, ssrc: u32, marker: bool, payload_type in 0..128_u8,
-        stamps in proptest::option::of((any::<u64>(), proptest::option::of(any::<[u32; 3]>()))),
+        stamps in proptest::option::of((any::<u64>(), proptest::option::of(any::<([u32; 3], u16)>()))),
     ) -> Header {
         let span = |nanos: u32| Span::from_nanos(nanos.into());
         let stamps = stamps.map(|(capture, instants)| SenderStamps {
             capture: NtpTime::from_bits(capture),
-            instants: instants.map(|[taken, packed, handed]| Instants {
-                taken: span(taken), packed: span(packed), handed: span(handed),
+            instants: instants.map(|([taken, packed, handed], held)| Instants {
+                taken: span(taken), packed: span(packed), handed: span(handed), held: held_of(held),
             }),
         });
         Header { sequence, timestamp, ssrc, marker, payload_type, stamps }

@@ -315,7 +315,7 @@ prop_compose! {
         sources in proptest::collection::vec(any::<[u8; 4]>(), 0..3),
         rate in proptest::sample::select(&Rate::SUPPORTED[..]),
         channels in 1..=64_u32,
-        sample in proptest::sample::select(vec![SampleFormat::L16, SampleFormat::L24, SampleFormat::F32]),
+        sample in proptest::sample::select(SampleFormat::ALL.to_vec()),
         payload_type in 0..128_u8,
         packet in proptest::option::of(1..=65_535_i64),
         link_offset in proptest::option::of(0..=5_000_000_000_i64),

@@ -17,6 +17,7 @@ use fastrand::Rng;
 use tautline_proto::asks::Limits;
 use tautline_proto::device::Settings;
 use tautline_proto::endpoint::{Arrived, Endpoint};
+use tautline_proto::packet::StreamId;
 use tautline_proto::policy::Context;
 use tautline_proto::receiver::PullTimes;
 use tautline_proto::redundancy::{Bounds, Regulator};
@@ -84,13 +85,13 @@ pub struct World {
 
 /// Of the stream, before any fault.
 pub const IDENTITY: Identity =
-    Identity { ssrc: 0x5EED, sequence: 65_000, timestamp: u32::MAX - 9_999 };
+    Identity { stream: StreamId(0x5EED), sequence: 65_000, timestamp: u32::MAX - 9_999 };
 
 impl World {
     /// A world in which nothing has happened yet.
     pub fn new(scenario: Scenario) -> Self {
         let mut rng = Rng::with_seed(scenario.seed);
-        let host = SimHost::new(&scenario.sender, &scenario, IDENTITY.ssrc, &mut rng);
+        let host = SimHost::new(&scenario.sender, &scenario, IDENTITY.stream.ssrc(), &mut rng);
         let wall = host.wall;
         let sender = sender_of(&scenario, IDENTITY, wall);
         let listeners = scenario

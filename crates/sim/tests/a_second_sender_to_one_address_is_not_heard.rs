@@ -1,6 +1,7 @@
 //! Under test: the choice of the source where two senders send to one address for ten seconds: the
 //! one that was there first is heard whole, and the other is counted as foreign.
 
+use tautline_proto::packet::StreamId;
 use tautline_proto::sender::Identity;
 use tautline_proto::time::Span;
 use tautline_sim::clock::TrueTime;
@@ -13,7 +14,7 @@ use tautline_sim::world::play;
 fn a_second_sender_to_one_address_is_not_heard() {
     let mut scenario = Scenario::on(Preset::Wired, 13);
     let at = |seconds: i64| TrueTime::from_nanos(seconds * 1_000_000_000);
-    let identity = Identity { ssrc: 0xBAD, sequence: 1, timestamp: 5 };
+    let identity = Identity { stream: StreamId(0xBAD), sequence: 1, timestamp: 5 };
     scenario.intruder = Some(Intruder { identity, from: place(1, 9), sends: (at(20), at(30)) });
     let told = &play(scenario, Span::from_secs(50))[0];
     assert!(told.first_wrong.is_none() && told.silences.is_empty(), "{told}");

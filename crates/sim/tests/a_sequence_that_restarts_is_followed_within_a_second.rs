@@ -1,6 +1,7 @@
 //! Under test: a sender whose sequence numbers begin anew while its timestamps go on, and one whose
 //! program starts anew under its old name or another.
 
+use tautline_proto::packet::StreamId;
 use tautline_proto::sender::Identity;
 use tautline_proto::time::Span;
 use tautline_sim::clock::TrueTime;
@@ -11,11 +12,17 @@ use tautline_sim::world::{IDENTITY, play};
 
 #[test]
 fn a_sequence_that_restarts_is_followed_within_a_second() {
-    let anew = |ssrc| SenderFault::Restarts(Identity { ssrc, sequence: 9, timestamp: 0x7777_0000 });
+    let anew = |ssrc| {
+        SenderFault::Restarts(Identity {
+            stream: StreamId::from(ssrc),
+            sequence: 9,
+            timestamp: 0x7777_0000,
+        })
+    };
     let faults = [
         SenderFault::SequenceRestarts(1),
         SenderFault::SequenceRestarts(40_000),
-        anew(IDENTITY.ssrc),
+        anew(IDENTITY.stream.ssrc()),
         anew(0xFEED),
     ];
     for fault in faults {
@@ -37,7 +44,8 @@ fn a_sequence_that_restarts_is_followed_within_a_second() {
             assert!(told.silences.is_empty(), "{fault:?}: {told}");
         }
         assert_eq!((counters.lost, counters.late), (0, 0), "{fault:?}: {told}");
-        let renamed = matches!(fault, SenderFault::Restarts(Identity { ssrc: 0xFEED, .. }));
+        let renamed =
+            matches!(fault, SenderFault::Restarts(Identity { stream: StreamId(0xFEED), .. }));
         assert_eq!(counters.foreign > 0, renamed, "{fault:?}: {told}");
     }
 }

@@ -23,7 +23,7 @@ fn heard(change: impl FnOnce(&mut Scenario), seconds: i64) -> Heard {
 }
 
 fn stranger(sequence: u16, timestamp: u32, sends: (i64, i64)) -> Intruder {
-    let identity = Identity { ssrc: IDENTITY.ssrc, sequence, timestamp };
+    let identity = Identity { stream: IDENTITY.stream, sequence, timestamp };
     Intruder { identity, from: place(1, 9), sends: (at(sends.0), at(sends.1)) }
 }
 

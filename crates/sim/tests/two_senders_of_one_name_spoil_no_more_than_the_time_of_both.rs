@@ -16,7 +16,7 @@ fn two_senders_of_one_name_spoil_no_more_than_the_time_of_both() {
         let mut scenario = Scenario::on(Preset::Wired, 14);
         let at = |seconds: i64| TrueTime::from_nanos(seconds * 1_000_000_000);
         let (begins, ends) = (at(20), at(25));
-        let identity = Identity { ssrc: IDENTITY.ssrc, sequence, timestamp };
+        let identity = Identity { stream: IDENTITY.stream, sequence, timestamp };
         scenario.intruder = Some(Intruder { identity, from: home()[0], sends: (begins, ends) });
         let told = &play(scenario, Span::from_secs(45))[0];
         assert!(told.loudest <= 1.0 && told.heard_until(Span::from_secs(45)), "{told}");

@@ -9,7 +9,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use alsa_sys::SND_PCM_STATE_DISCONNECTED;
-use tautline_io::udp::forks::at_forks;
+use tautline_io::socket::forks::at_forks;
 
 use crate::ffi::Ioplug;
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use tautline_dsp::format::SampleFormat;
 use tautline_engine::plan::LinkKind;
 use tautline_engine::plan::address::Address;
+use tautline_engine::plan::pacing::PacingRung;
 use tautline_proto::device::Direction;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::stream::{LONGEST_LINK_OFFSET, PTIME_RANGE, packet_frames};
@@ -37,25 +38,79 @@ pub(crate) struct Wish {
     /// Frames per wake-up of the thread that owns the wire, at most.
     pub(crate) period: Frames,
     pub(crate) link: LinkKind,
+    /// The only pacing that will do, if there is one.
+    pub(crate) pacing: Option<PacingRung>,
+    /// Frames of a packet, where that is said and no `ptime`.
+    pub(crate) packet: Option<Frames>,
+    /// From departure to presentation, where that is said and no latency: what packets take at most, and what the
+    /// talker's clock may be off by.
+    pub(crate) transit: Option<Span>,
 }
 
 /// Periods that an engine takes: 16 frames are what cards at their least do, 8192 is more than any
 /// latency wants.
 pub(crate) const PERIODS: (i64, i64) = (16, 8192);
 
-const KEYS: &str = "to, from, latency, ptime, format, rate, channels, period and pacing";
+const KEYS: &str = "to, from, latency, ptime, format, rate, channels, period, link and pacing";
 
-/// Keys of ALSA's own type `aaf`, of streams by AVTP.
-const OF_AVTP: [&str; 8] = [
-    "ifname",
-    "addr",
-    "prio",
-    "streamid",
-    "mtt",
-    "time_uncertainty",
-    "frames_per_pdu",
-    "ptime_tolerance",
-];
+/// What the keys of ALSA's own type `aaf` say, so that what it is configured by is understood here, too.
+#[derive(Default)]
+struct AafKeys {
+    ifname: Option<String>,
+    addr: Option<String>,
+    prio: Option<i64>,
+    streamid: Option<String>,
+    mtt: Span,
+    time_uncertainty: Span,
+    timed: bool,
+    frames_per_pdu: Option<Frames>,
+}
+
+impl AafKeys {
+    /// Takes a key, if it is one of them.
+    fn take(&mut self, key: &str, value: &Value) -> Result<bool, String> {
+        match key {
+            "ifname" => self.ifname = Some(text(key, value, "eth0")?),
+            "addr" => self.addr = Some(text(key, value, "01:AA:AA:AA:AA:AA")?),
+            "streamid" => self.streamid = Some(text(key, value, "AA:BB:CC:DD:EE:FF:0001")?),
+            "prio" => self.prio = Some(number(key, value)?),
+            "mtt" => (self.mtt, self.timed) = (micros(key, value)?, true),
+            "time_uncertainty" => {
+                (self.time_uncertainty, self.timed) = (micros(key, value)?, true);
+            }
+            "frames_per_pdu" => {
+                let frames = number(key, value)?;
+                if !(1..=PERIODS.1).contains(&frames) {
+                    return Err(format!("frames_per_pdu {frames} cannot be carried; use 6"));
+                }
+                self.frames_per_pdu = Some(Frames::new(frames));
+            }
+            // Presentation times are followed here however far they are off.
+            "ptime_tolerance" => drop(micros(key, value)?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// The address that they come to, if they name one.
+    fn address(&self, direction: Direction) -> Result<Option<String>, String> {
+        let (ifname, addr) = match (&self.ifname, &self.addr) {
+            (None, None) => return Ok(None),
+            (Some(ifname), Some(addr)) => (ifname, addr),
+            _ => {
+                return Err(
+                    "ifname and addr belong together; write both, or to \"avtp://eth0/…\"".into()
+                );
+            }
+        };
+        let id = self.streamid.as_ref().map(|id| format!("streamid={id}"));
+        let sends = direction == Direction::Playback;
+        let prio = self.prio.filter(|_| sends).map(|prio| format!("prio={prio}"));
+        let query: Vec<_> = id.into_iter().chain(prio).collect();
+        let begins = if query.is_empty() { "" } else { "?" };
+        Ok(Some(format!("avtp://{ifname}/{addr}{begins}{}", query.join("&"))))
+    }
+}
 
 /// What is gathered while keys are read.
 struct Gathered {
@@ -68,6 +123,8 @@ struct Gathered {
     channels: Option<Channels>,
     period: Frames,
     link: LinkKind,
+    pacing: Option<PacingRung>,
+    aaf: AafKeys,
 }
 
 /// Reads the keys of the PCM called `name`, opened in this direction. A text that is empty stands
@@ -87,6 +144,8 @@ pub(crate) fn read(
         channels: None,
         period: Frames::new(48),
         link: LinkKind::Auto,
+        pacing: None,
+        aaf: AafKeys::default(),
     };
     let about = |why: String| Complaint::unusable(format!("pcm.{name}: {why}"));
     let is_there = |value: &Value| !matches!(value, Value::Text(text) if text.trim().is_empty());
@@ -136,13 +195,16 @@ impl Gathered {
                 }
                 self.period = Frames::new(frames);
             }
-            "pacing" => self.link = pacing(&text(key, value, "auto")?)?,
-            key if OF_AVTP.contains(&key) => {
-                return Err(format!(
-                    "`{key}` is a key of AVTP streams, which this version does not carry yet; use \
-                     to \"rtp://HOST:PORT\" or type aaf"
-                ));
+            "link" => self.link = link(&text(key, value, "auto")?)?,
+            "pacing" => {
+                let word = text(key, value, "auto")?;
+                match link(&word) {
+                    // What `link` was called at first; `auto` is the same of both.
+                    Ok(link) => self.link = link,
+                    Err(_) => self.pacing = Some(pacing(&word)?),
+                }
             }
+            key if self.aaf.take(key, value)? => {}
             other => return Err(format!("`{other}` is no key of type tautline; use {KEYS}")),
         }
         Ok(())
@@ -154,6 +216,11 @@ impl Gathered {
             Direction::Capture => (self.from, self.to, ("from", "to", "recording", "played to")),
         };
         let (key, other_key, doing, rather) = end;
+        let by_aaf = self.aaf.address(direction)?;
+        if let (Some(_), Some(own)) = (&by_aaf, &own) {
+            return Err(format!("{key} {own} and ifname say both where it goes; leave one out"));
+        }
+        let own = own.or(by_aaf);
         let Some(text) = own else {
             return Err(if other.is_some() {
                 format!(
@@ -173,8 +240,25 @@ impl Gathered {
             Direction::Playback => Address::to_send_to(&text)?,
             Direction::Capture => Address::to_hear(&text)?,
         };
-        let Self { latency, ptime, format, rate, channels, period, link, .. } = self;
-        Ok(Wish { address, latency, ptime, format, rate, channels, period, link })
+        let Self { latency, ptime, format, rate, channels, period, link, pacing, aaf, .. } = self;
+        let transit = aaf.timed.then_some(aaf.mtt + aaf.time_uncertainty);
+        if transit.is_some() && latency != LatencyRule::Usual {
+            return Err("latency and mtt say the same; leave one out".to_owned());
+        }
+        let packet = aaf.frames_per_pdu;
+        Ok(Wish {
+            address,
+            latency,
+            ptime,
+            format,
+            rate,
+            channels,
+            period,
+            link,
+            pacing,
+            packet,
+            transit,
+        })
     }
 }
 
@@ -257,18 +341,35 @@ fn format(text: &str) -> Result<SampleFormat, String> {
     match text.to_ascii_lowercase().as_str() {
         "l16" => Ok(SampleFormat::L16),
         "l24" => Ok(SampleFormat::L24),
+        "l32" => Ok(SampleFormat::L32),
         "f32" => Ok(SampleFormat::F32),
-        _ => Err(format!("format \"{text}\" is not carried; use l16, l24 or f32")),
+        _ => Err(format!("format \"{text}\" is not carried; use l16, l24, l32 or f32")),
     }
 }
 
-fn pacing(text: &str) -> Result<LinkKind, String> {
+fn link(text: &str) -> Result<LinkKind, String> {
     match text {
         "auto" => Ok(LinkKind::Auto),
         "direct" => Ok(LinkKind::Direct),
         "ringed" => Ok(LinkKind::Ringed),
-        _ => Err(format!("pacing \"{text}\" is unknown; use auto, direct or ringed")),
+        _ => Err(format!("link \"{text}\" is unknown; use auto, direct or ringed")),
     }
+}
+
+fn pacing(text: &str) -> Result<PacingRung, String> {
+    text.parse().map_err(|_| {
+        let names = PacingRung::ALL.map(PacingRung::name).join(", ");
+        format!("pacing \"{text}\" is unknown; use auto or one of {names}")
+    })
+}
+
+/// Whole microseconds, as type `aaf` has them.
+fn micros(key: &str, value: &Value) -> Result<Span, String> {
+    let micros = number(key, value)?;
+    if !(0..=1_000_000).contains(&micros) {
+        return Err(format!("{key} {micros} is no time in microseconds up to a second"));
+    }
+    Ok(Span::from_micros(micros))
 }
 
 #[cfg(test)]
@@ -299,7 +400,8 @@ mod tests {
             ("rate", "96000"),
             ("channels", "8"),
             ("period", "32"),
-            ("pacing", "ringed"),
+            ("link", "ringed"),
+            ("pacing", "fq"),
         ];
         let wish = read("x", &keys(&all), Direction::Playback).unwrap();
         assert_eq!(wish.latency, LatencyRule::Chosen(Span::from_millis(5)));
@@ -307,7 +409,48 @@ mod tests {
         assert_eq!(wish.rate.map(Rate::hertz), Some(96_000));
         assert_eq!(wish.channels.map(Channels::count), Some(8));
         assert_eq!((wish.period, wish.link), (Frames::new(32), LinkKind::Ringed));
+        assert_eq!(wish.pacing, Some(PacingRung::Fq));
         assert_eq!(wish.address.to_string(), "rtp://239.69.1.5:5004");
+    }
+
+    #[test]
+    fn what_link_was_called_at_first_is_still_understood() {
+        let read = |word| {
+            let wish = read("x", &keys(&[("to", "a"), ("pacing", word)]), Direction::Playback);
+            wish.map(|wish| (wish.link, wish.pacing)).unwrap()
+        };
+        assert_eq!(read("ringed"), (LinkKind::Ringed, None));
+        assert_eq!(read("auto"), (LinkKind::Auto, None));
+        assert_eq!(read("etf"), (LinkKind::Auto, Some(PacingRung::Etf)));
+    }
+
+    #[test]
+    fn what_type_aaf_is_configured_by_is_understood() {
+        let configured = [
+            ("type", "tautline"),
+            ("ifname", "eth0"),
+            ("addr", "01:AA:AA:AA:AA:AA"),
+            ("prio", "3"),
+            ("streamid", "AA:BB:CC:DD:EE:FF:0001"),
+            ("mtt", "2000"),
+            ("time_uncertainty", "125"),
+            ("frames_per_pdu", "6"),
+            ("ptime_tolerance", "100"),
+        ];
+        for direction in [Direction::Playback, Direction::Capture] {
+            let wish = read("x", &keys(&configured), direction).unwrap();
+            let address = wish.address.to_string();
+            assert!(address.starts_with("avtp://eth0/01:AA:AA:AA:AA:AA"), "{address}");
+            assert_eq!(wish.packet, Some(Frames::new(6)));
+            assert_eq!(wish.transit, Some(Span::from_micros(2125)));
+        }
+        let without = |key: &str| {
+            let left: Vec<_> = configured.into_iter().filter(|(other, _)| *other != key).collect();
+            read("x", &keys(&left), Direction::Playback)
+        };
+        assert!(without("addr").unwrap_err().sentence.contains("belong together"));
+        assert_eq!(without("mtt").unwrap().transit, Some(Span::from_micros(125)));
+        assert_eq!(without("frames_per_pdu").unwrap().packet, None);
     }
 
     #[test]
@@ -355,7 +498,7 @@ mod tests {
             (vec![("to", "rtp:/127.0.0.1:5004")], "write rtp://127.0.0.1:5004"),
             (vec![("to", "rtp:127.0.0.1")], "write rtp://127.0.0.1:5004"),
             (vec![("to", "127.0.0.1:99999")], "99999 is too large for a UDP port"),
-            (vec![("to", "a"), ("format", "s16")], "l16, l24 or f32"),
+            (vec![("to", "a"), ("format", "s16")], "l16, l24, l32 or f32"),
             (vec![("to", "a"), ("rate", "44000")], "44000"),
             (vec![("to", "a"), ("rate", "many")], "no whole number"),
             (vec![("to", "a"), ("rate", "-1")], "no rate"),
@@ -363,10 +506,15 @@ mod tests {
             (vec![("to", "a"), ("channels", "0")], "0"),
             (vec![("to", "a"), ("channels", "-2")], "-2 channels cannot be carried; use 1 to 64"),
             (vec![("to", "a"), ("period", "7")], "16 to 8192"),
-            (vec![("to", "a"), ("pacing", "etf")], "auto, direct or ringed"),
-            (vec![("to", "avtp://eth0/01:02")], "not in this version"),
+            (vec![("to", "a"), ("link", "etf")], "auto, direct or ringed"),
+            (vec![("to", "a"), ("pacing", "soon")], "use auto or one of etf-offload, etf, fq"),
+            (vec![("to", "a"), ("ifname", "eth0"), ("addr", "1")], "say both where it goes"),
+            (vec![("to", "a"), ("latency", "5ms"), ("mtt", "2000")], "say the same"),
+            (vec![("to", "a"), ("mtt", "2ms")], "mtt"),
+            (vec![("to", "a"), ("frames_per_pdu", "0")], "cannot be carried"),
+            (vec![("to", "avtp://eth0/01:02")], "01:02"),
             (vec![("to", "a?gain=3dB")], "--from"),
-            (vec![("ifname", "eth0")], "AVTP"),
+            (vec![("ifname", "eth0")], "belong together"),
         ] {
             let sentence = refusal(&pairs);
             assert!(sentence.starts_with("pcm.x: ") && sentence.contains(words), "{sentence}");

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use alsa_sys::{SND_PCM_STREAM_PLAYBACK, snd_config_t, snd_pcm_stream_t, snd_pcm_t};
 use tautline_io::clock::timer::Timer;
-use tautline_io::udp::forks::leave_sockets;
+use tautline_io::socket::forks::leave_sockets;
 use tautline_proto::device::Direction;
 
 use crate::complaint::Complaint;

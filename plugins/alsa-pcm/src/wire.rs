@@ -2,20 +2,20 @@
 
 use std::sync::mpsc;
 
-use tautline_engine::plan::address::{Address, AddressError, Resolved};
-use tautline_engine::plan::too_long::datagram_bytes;
+use tautline_engine::plan::address::{Address, AddressError, Resolved, StreamPlace};
+use tautline_engine::plan::sockets::{LinkOptions, any_by_ethernet, sending_by_ethernet};
 use tautline_engine::plan::{RecvPlan, SendPlan, StreamPlan};
-use tautline_engine::plan::{lay, sockets};
-use tautline_engine::receiving::learn::{Believe, Learnt, learn};
+use tautline_engine::plan::{lay, pacing, sockets};
+use tautline_engine::receiving::learn::{Believe, Learnt, ListenedAt, learn};
 use tautline_io::clock::now;
 use tautline_io::thread::{Scheduler, without_signals};
 use tautline_io::udp::UdpOptions;
-use tautline_io::udp::pair::{OpenedStream, open_stream};
 use tautline_proto::device::{Direction, Settings};
 use tautline_proto::latency::usual_latency;
 use tautline_proto::stream::{MOST_DATAGRAM_BYTES, StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
+use tautline_proto::wire::PacketHeads;
 use tautline_proto::wire::rtcp::Announcement;
 
 use crate::complaint::Complaint;
@@ -41,7 +41,15 @@ pub(crate) struct Reached {
     pub(crate) wish: Wish,
     pub(crate) resolved: Resolved,
     /// What the sender says of itself, where it does.
-    pub(crate) announced: Option<Announcement>,
+    pub(crate) announced: Option<TheirStream>,
+}
+
+/// What a sender says of its stream.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TheirStream {
+    format: StreamFormat,
+    /// The latency that it promises, if it does.
+    promised: Option<Span>,
 }
 
 /// Looks up, opens and closes again what the PCM will use, and listens for what is sent where
@@ -52,16 +60,20 @@ pub(crate) fn reach(mut wish: Wish, direction: Direction) -> Result<Reached, Com
     let mut announced = None;
     match direction {
         Direction::Playback => {
-            open_stream(&sending(&wish, &resolved)?, None)?;
+            sending(&wish, &resolved, None)?.open(None)?;
         }
         Direction::Capture => {
-            let opened = open_stream(&sockets::reception(&wish.address, &resolved), None)?;
+            let opened = sockets::reception(&wish.address, &resolved).open(None)?;
             let described = resolved.description.as_ref();
             wish.rate = wish.rate.or(described.map(|described| described.rate));
             wish.channels = wish.channels.or(described.map(|described| described.channels));
             if described.is_none() {
                 let known = wish.rate.is_some() && wish.channels.is_some();
-                announced = hear_of(opened, until, known.then_some(now() + SILENT));
+                announced = hear_of(
+                    (resolved.form.unpack(resolved.stream), opened),
+                    until,
+                    known.then_some(now() + SILENT),
+                );
                 if let Some(announced) = &announced {
                     settle_with(&mut wish, &announced.format)?;
                 }
@@ -72,17 +84,16 @@ pub(crate) fn reach(mut wish: Wish, direction: Direction) -> Result<Reached, Com
 }
 
 /// What the sender announces until then; no longer than until `silent` if nothing comes at all.
-fn hear_of(
-    opened: OpenedStream,
-    until: LocalTime,
-    silent: Option<LocalTime>,
-) -> Option<Announcement> {
+fn hear_of(opened: ListenedAt, until: LocalTime, silent: Option<LocalTime>) -> Option<TheirStream> {
     let given_up = |came: bool| {
         let now = now();
         now >= until || silent.is_some_and(|silent| !came && now >= silent)
     };
     match learn(&mut [opened], Believe::Anybody, given_up) {
-        Learnt::Announced { announcement, .. } => Some(announcement),
+        Learnt::Announced { announcement: Announcement { format, link_offset, .. }, .. } => {
+            Some(TheirStream { format, promised: Some(link_offset) })
+        }
+        Learnt::Shaped(format) => Some(TheirStream { format, promised: None }),
         Learnt::Unannounced | Learnt::Nothing => None,
     }
 }
@@ -140,29 +151,57 @@ fn unanswered(address: &Address) -> Complaint {
     }
 }
 
-/// The socket that sends, but for what depends on the stream.
-fn sending(wish: &Wish, resolved: &Resolved) -> Result<UdpOptions, Complaint> {
-    let mut udp = UdpOptions::sender(vec![resolved.rtp]);
+/// The link that sends such a stream from a device with this period; without one, what does not depend on it.
+fn sending(
+    wish: &Wish,
+    resolved: &Resolved,
+    stream: Option<(&StreamFormat, Frames)>,
+) -> Result<LinkOptions, Complaint> {
+    let media = match &resolved.place {
+        StreamPlace::Udp { media, .. } => *media,
+        StreamPlace::Ethernet(place) => {
+            return Ok(LinkOptions::Ethernet(match stream {
+                Some((format, period)) => {
+                    sending_by_ethernet(place, format, lay::batch(period, format.packet))
+                }
+                None => any_by_ethernet(place),
+            }));
+        }
+    };
+    let mut udp = UdpOptions::sender(vec![media]);
     sockets::set(&mut udp, core::slice::from_ref(&wish.address), core::slice::from_ref(resolved))?;
-    Ok(udp)
+    if let Some((format, period)) = stream {
+        lay::make_room(&mut udp, format, period, heads(wish));
+    }
+    Ok(LinkOptions::Udp(Box::new(udp)))
 }
 
 /// The stream that such a device carries.
 pub(crate) fn format(wish: &Wish, device: &Settings) -> Result<StreamFormat, Complaint> {
-    let packet = packet_frames(device.rate, wish.ptime)
-        .map_err(|error| Complaint::unusable(error.to_string()))?;
+    let packet = match wish.packet {
+        Some(packet) => packet,
+        None => packet_frames(device.rate, wish.ptime)
+            .map_err(|error| Complaint::unusable(error.to_string()))?,
+    };
     Ok(StreamFormat {
         rate: device.rate,
         channels: device.channels,
         sample: wish.format,
         packet,
-        payload_type: StreamFormat::default_payload_type(wish.format),
+        payload_type: wish.address.form().coding(wish.format),
     })
 }
 
+/// What stands before the sound of its packets.
+fn heads(wish: &Wish) -> PacketHeads {
+    PacketHeads { form: wish.address.form(), stamps: true }
+}
+
 /// Bytes of its datagrams, which some network carries.
-fn carried(format: &StreamFormat) -> Result<usize, Complaint> {
-    let bytes = datagram_bytes(format, true);
+fn carried(wish: &Wish, format: &StreamFormat) -> Result<usize, Complaint> {
+    let heads = heads(wish);
+    heads.form.check(format).map_err(|error| Complaint::unusable(error.to_string()))?;
+    let bytes = heads.datagram_bytes(format);
     if bytes > MOST_DATAGRAM_BYTES {
         return Err(Complaint::unusable(format!(
             "packets of {} with {} channels at {} Hz are longer than any network carries; use a \
@@ -219,8 +258,8 @@ fn keeps(reached: &Reached, direction: Direction, device: &Settings) -> Result<(
     match direction {
         Direction::Playback => {
             let format = format(&reached.wish, device)?;
-            carried(&format)?;
-            promised(&reached.wish, &format, device).map(drop)
+            carried(&reached.wish, &format)?;
+            promised(&reached.wish, &format, device, Span::ZERO).map(drop)
         }
         Direction::Capture => kept(reached, &heard(reached, device)?, device).map(drop),
     }
@@ -249,16 +288,19 @@ pub(crate) fn send_plan(
 ) -> Result<SendPlan, Complaint> {
     let Reached { wish, resolved, .. } = reached;
     let format = format(wish, device)?;
-    carried(&format)?;
-    let mut udp = sending(wish, resolved)?;
-    lay::make_room(&mut udp, &format, device.period, true);
-    let link_offset = promised(wish, &format, device)?;
-    let wire_below = wish.link.wire_below(scheduler, &format, device.period);
-    let opened = open_stream(&udp, wire_below)?;
+    carried(wish, &format)?;
+    let mut by = sending(wish, resolved, Some((&format, device.period)))?;
+    let unpaced = promised(wish, &format, device, Span::ZERO)?;
+    let spare = unpaced - format.packing_age(device.period);
+    let paced = pacing::pace(&mut by, (wish.link, wish.pacing), (&format, device.period), spare)?;
+    let link_offset = promised(wish, &format, device, paced.lead())?;
+    let opened = by.open(paced.by_wire_thread.then_some(scheduler))?;
     Ok(SendPlan {
-        reports_to: vec![resolved.rtcp.into()],
+        reports_to: resolved.reports().into_iter().map(Into::into).collect(),
         link_offset,
         latency: wish.latency,
+        form: wish.address.form(),
+        identity: lay::identity(core::slice::from_ref(resolved))?,
         ..SendPlan::new(wish.address.to_string(), opened, format, *device)?
     })
 }
@@ -268,8 +310,18 @@ fn written(least: Span) -> Span {
     Span::from_micros((least.as_nanos() + 999) / 1000)
 }
 
-fn promised(wish: &Wish, format: &StreamFormat, device: &Settings) -> Result<Span, Complaint> {
-    let (usual, least) = (usual_latency(format, device.period), format.packing_age(device.period));
+/// The latency, of which packets are held by a queue for so long.
+fn promised(
+    wish: &Wish,
+    format: &StreamFormat,
+    device: &Settings,
+    held: Span,
+) -> Result<Span, Complaint> {
+    let least = format.packing_age(device.period) + held;
+    if let Some(transit) = wish.transit {
+        return Ok(least + transit);
+    }
+    let usual = usual_latency(format, device.period);
     lay::promised(wish.latency, usual, least).map_err(|short| {
         Complaint::unusable(format!(
             "latency {} is less than the {least} that packets of {} take; use {} or more, or a \
@@ -295,7 +347,7 @@ fn heard(reached: &Reached, device: &Settings) -> Result<StreamFormat, Complaint
 fn kept(reached: &Reached, format: &StreamFormat, device: &Settings) -> Result<Span, Complaint> {
     let described = reached.resolved.description.as_ref();
     let promised = described.and_then(|described| described.link_offset);
-    let promised = promised.or(reached.announced.map(|announced| announced.link_offset));
+    let promised = promised.or(reached.announced.and_then(|announced| announced.promised));
     lay::kept(reached.wish.latency, promised, format, device).map_err(|short| {
         Complaint::unusable(format!(
             "latency {} is less than packets of {} and {} periods of {} frames take; use {} or \
@@ -315,7 +367,7 @@ pub(crate) fn recv_plan(reached: &Reached, device: &Settings) -> Result<RecvPlan
     let format = heard(reached, device)?;
     let receiver = lay::receiver(resolved, format, kept(reached, &format, device)?);
     let options = sockets::receiving((&wish.address, resolved), &format);
-    let opened = open_stream(&options, None)?;
+    let opened = options.open(None)?;
     let latency = wish.latency;
     let stream = StreamPlan { latency, ..StreamPlan::of(&wish.address, receiver, opened) };
     Ok(RecvPlan::new(vec![stream], *device))

@@ -219,7 +219,9 @@ impl DemoReceiver {
         mut part: Part,
     ) -> Result<Self, Failure> {
         let options = UdpOptions::receiver(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0));
-        let OpenedStream { link, control, local: (rtp, rtcp), .. } = open_stream(&options, None)?;
+        let opened = open_stream(&options, None)?;
+        let (rtp, rtcp) = opened.addresses();
+        let OpenedStream { link, control, .. } = opened;
         let wire = RtpUnpack::taking(Codings::Exactly);
         let config = ReceiverConfig::new(wire, scene.format, scene.latency);
         let stream = StreamPlan::new(format!("rtp://{rtp}"), config, link, control);

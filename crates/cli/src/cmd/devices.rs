@@ -228,8 +228,8 @@ mod tests {
         let flat = page.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
             flat.ends_with(
-                "capture, playback 8000 11025 16000 22050 24000 32000 44100 48000 88200 96000 192000 \
-                 Hz; S16_LE S24_3LE S32_LE FLOAT_LE; 2 to 8 channels; periods from 32 frames (726us)"
+                "capture, playback 8000 11025 16000 22050 24000 32000 44100 48000 88200 96000 \
+                 176400 192000 Hz; S16_LE S24_3LE S32_LE FLOAT_LE; 2 to 8 channels; periods from 32 frames (726us)"
             ),
             "{page}"
         );

@@ -3,9 +3,11 @@
 use tautline_audio::{ChannelsOffered, DeviceSpec};
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::map::ChannelMap;
+use tautline_engine::plan::address::Address;
 use tautline_proto::device::{Direction, Settings};
 use tautline_proto::stream::{StreamFormat, packet_frames};
 use tautline_proto::units::Channels;
+use tautline_proto::wire::WireForm;
 use tautline_proto::wire::sdp::Description;
 
 use super::streams::HeardAddress;
@@ -137,6 +139,7 @@ pub(super) fn layout(
             None => return Err(failure),
         },
     };
+    let form = flags.from.first().map_or(WireForm::Rtp, Address::form);
     let sample = stream.format.map(SampleFormat::from).or(described.map(|d| d.sample));
     let sample = sample.or(announced.map(|a| a.sample));
     let sample = sample.unwrap_or(SampleFormat::L24);
@@ -150,7 +153,7 @@ pub(super) fn layout(
         payload_type: stream
             .payload_type
             .or(described.map(|d| d.payload_type))
-            .unwrap_or_else(|| StreamFormat::default_payload_type(sample)),
+            .unwrap_or_else(|| form.coding(sample)),
     };
     Ok(PlayoutSetup { format, device, map })
 }

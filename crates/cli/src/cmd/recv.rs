@@ -4,19 +4,18 @@ use tautline_audio::{DeviceSpec, Extras, SoftwareSpec};
 use tautline_engine::control::{RecvChange, Requests, requests};
 use tautline_engine::plan::RecvPlan;
 use tautline_engine::plan::sockets;
-use tautline_engine::plan::too_long::datagram_bytes;
 use tautline_engine::receiving::doubt::{Doubt, Ran};
 use tautline_engine::receiving::learn::{Believe, Learnt, learn};
 use tautline_engine::receiving::{RecvEngine, RunControl};
 use tautline_engine::watching::run::{Progress, RunError};
 use tautline_io::clock::now;
-use tautline_io::udp::pair::open_stream;
 use tautline_proto::device::{Direction, Settings, Stop};
 use tautline_proto::latency::least_latency;
 use tautline_proto::stream::{LONGEST_LINK_OFFSET, StreamFormat};
 use tautline_proto::time::Span;
 use tautline_proto::wire::rtcp::Announcement;
 use tautline_proto::wire::sdp::Description;
+use tautline_proto::wire::{PacketHeads, WireForm};
 
 use super::layout::{PlayoutSetup, check_fits, check_told, knows_shape, layout};
 use super::recv_changes::{PlayedFormat, RecvLines};
@@ -213,8 +212,15 @@ fn settle(
     let described = from.iter().find_map(|heard| heard.resolved.description.as_ref());
     let mut asked = (!said).then_some(believe);
     while let Some(believe) = asked.take() {
-        let announced = announced(flags, from, believe, &mut wait)?;
-        let Some((announced, sends)) = announced else { break };
+        let (announced, sends) = match learnt(flags, from, believe, &mut wait)? {
+            Learnt::Announced { announcement, sends } => (announcement, sends),
+            Learnt::Shaped(format) => {
+                check_told(flags, &format)?;
+                let layout = layout(flags, described, Some(format))?;
+                return Ok(Settled { layout, announced: None, by: By::Sender });
+            }
+            Learnt::Unannounced | Learnt::Nothing => break,
+        };
         match Settled::heard(flags, described, announced) {
             Ok(settled) if sends => return Ok(settled),
             Ok(settled) => return Ok(Settled { by: By::Anybody, ..settled }),
@@ -260,8 +266,10 @@ fn tell_details(
     whose: &str,
 ) {
     let voice = flags.running.voice();
+    let form = flags.from.first().map_or(WireForm::Rtp, |from| from.form());
+    let heads = PacketHeads { form, stamps: true };
     voice.detail(&format!("the stream is laid out {whose}"));
-    tell_stream(voice, &flags.output, device, format, datagram_bytes(format, true));
+    tell_stream(voice, &flags.output, device, format, heads.datagram_bytes(format));
     let promised = promised.map_or(String::new(), |span| format!("{span} promised; "));
     voice.detail(&format!(
         "latency: {promised}packet and device here take {}, of which a block waits {} in the device",
@@ -270,16 +278,19 @@ fn tell_details(
     ));
 }
 
-/// What a sender says of its stream, and whether its packets come.
-fn announced(
+/// What a sender says of its stream.
+fn learnt(
     flags: &Recv,
     from: &[HeardAddress<'_>],
     believe: Believe,
     wait: &mut SenderWait<'_>,
-) -> Result<Option<(Announcement, bool)>, Failure> {
+) -> Result<Learnt, Failure> {
     let mut opened = from
         .iter()
-        .map(|heard| Ok(open_stream(&sockets::reception(heard.address, &heard.resolved), None)?))
+        .map(|heard| {
+            let opened = sockets::reception(heard.address, &heard.resolved).open(None)?;
+            Ok((heard.resolved.form.unpack(heard.resolved.stream), opened))
+        })
         .collect::<Result<Vec<_>, Failure>>()?;
     if believe == Believe::Anybody {
         tell_listening(flags);
@@ -291,15 +302,12 @@ fn announced(
         wait.show.awaits(flags.from.iter());
         (wait.over)()
     };
-    match learn(&mut opened, believe, given_up) {
-        Learnt::Announced { announcement, sends } => Ok(Some((announcement, sends))),
-        Learnt::Unannounced => {
-            flags.running.voice().tell(
-                "the sender does not say what its stream is: 48000 Hz and 2 channels are assumed \
-                 where --rate and --channels say nothing else",
-            );
-            Ok(None)
-        }
-        Learnt::Nothing => Ok(None),
+    let learnt = learn(&mut opened, believe, given_up);
+    if learnt == Learnt::Unannounced {
+        flags.running.voice().tell(
+            "the sender does not say what its stream is: 48000 Hz and 2 channels are assumed \
+             where --rate and --channels say nothing else",
+        );
     }
+    Ok(learnt)
 }

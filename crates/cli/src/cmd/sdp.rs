@@ -20,14 +20,19 @@ pub(crate) fn describe(
     flags: &Send,
 ) -> Option<Description> {
     let first = to.first()?;
-    let multicast = first.rtp.ip().is_multicast();
-    let own = source_address(first.rtp, udp).unwrap_or(Ipv4Addr::LOCALHOST.into());
+    let (media, reports) = first.media().zip(first.reports())?;
+    let multicast = media.ip().is_multicast();
+    let own = source_address(media, udp).unwrap_or(Ipv4Addr::LOCALHOST.into());
     Some(Description {
         name: flags.input.to_string(),
-        origin: SdpOrigin { session: u64::from(plan.identity.ssrc), version: 1, address: own },
-        destination: first.rtp.ip(),
-        rtp_port: first.rtp.port(),
-        rtcp_port: first.rtcp.port(),
+        origin: SdpOrigin {
+            session: u64::from(plan.identity.stream.ssrc()),
+            version: 1,
+            address: own,
+        },
+        destination: media.ip(),
+        rtp_port: media.port(),
+        rtcp_port: reports.port(),
         ttl: multicast.then_some(udp.ttl),
         sources: if multicast { vec![own] } else { Vec::new() },
         rate: plan.format.rate,

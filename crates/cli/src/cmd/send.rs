@@ -6,29 +6,33 @@ use tautline_audio::{DeviceSpec, Extras, FileFormat, Opened, SoftwareSpec, Wante
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::map::ChannelMap;
 use tautline_engine::control::requests;
-use tautline_engine::plan::address::Resolved;
-use tautline_engine::plan::too_long::{datagram_bytes, too_long};
+use tautline_engine::plan::address::{Address, Resolved};
+use tautline_engine::plan::claim::ClaimedAddress;
+use tautline_engine::plan::pacing::{self, Paced, PacingRung};
+use tautline_engine::plan::sockets::{LinkOptions, sending_by_ethernet};
+use tautline_engine::plan::too_long::too_long;
 use tautline_engine::plan::{LinkKind, SendPlan};
 use tautline_engine::plan::{lay, sockets};
 use tautline_engine::sending::SendEngine;
-use tautline_io::udp::pair::open_stream;
 use tautline_io::udp::{FragmentPolicy, UdpOptions};
 use tautline_proto::device::{Direction, Settings};
 use tautline_proto::latency::{usual_latency, usual_latency_in_graph};
+use tautline_proto::redundancy::Redundancy;
 use tautline_proto::stream::{MOST_DATAGRAM_BYTES, StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Channels;
+use tautline_proto::wire::{PacketHeads, WireForm};
 
 use super::send_changes::{SendLines, refuse_loss};
 use super::{device_settings, run_options, settled, stop_on_signals, tell_stream};
 use crate::control;
 use crate::failure::Failure;
-use crate::flags::{Fragment, LinkFlag, Send};
+use crate::flags::{Fragment, LinkFlag, PacingFlag, Send};
 use crate::redundancy::{self, Budget};
 use crate::show::Show;
 use crate::words::{fragments, longer};
 
-pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
+pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     refuse_two_readers(flags)?;
     flags.running.refuse_a_ledger_of_few()?;
     let said = Wanted { rate: flags.stream.rate, channels: flags.stream.channels };
@@ -42,42 +46,60 @@ pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
         None => ChannelMap::identity(device.channels.count()),
     };
     map.check(device.channels.count()).map_err(|error| Failure::usage(error.to_string()))?;
+    let heads = heads(flags)?;
     let format = stream_format(flags, device, &map, file.as_ref())?;
+    heads.form.check(&format).map_err(|error| Failure::usage(error.to_string()))?;
     let budget = redundancy::budget(flags, &format, &device)?;
     let latency = latency(flags, &format, &device, &budget)?;
+    // Takes two seconds: what else is refused is refused at once.
+    let claim = claim(flags)?;
+    let flags: &Send = flags;
     let to: Vec<Resolved> = flags.to.iter().map(|to| to.resolve()).collect::<Result<_, _>>()?;
     let regulator = redundancy::regulator(flags, &to, budget.first);
-    let mut udp = sockets(flags, &to, &format)?;
-    if flags.running.control {
-        lay::make_room_for_changes(&mut udp, &format, device.period, !flags.no_stamps);
+    let mut by = link_options(flags, &to, &format, heads)?;
+    if let (true, LinkOptions::Udp(udp)) = (flags.running.control, &mut by) {
+        lay::make_room_for_changes(udp, &format, device.period, heads);
+    }
+    if let Some(every) = flags.stamp_every {
+        by.stamp_every(every);
     }
     let options = run_options(&flags.timing, &flags.running);
     let opened = open_source(flags, device)?;
-    let link = match flags.link {
-        LinkFlag::Auto => LinkKind::Auto,
-        LinkFlag::Direct => LinkKind::Direct,
-        LinkFlag::Ringed => LinkKind::Ringed,
-    };
-    let wire_below = link.wire_below(options.scheduler, &format, device.period);
+    let link = link_kind(flags)?;
+    let age = format.packing_age(device.period);
+    let spare = flags.transit().unwrap_or(latency - age);
+    let asked = (link, flags.pacing.rung());
+    let paced = pacing::pace(&mut by, asked, (&format, device.period), spare)?;
+    let latency = flags.transit().map_or(latency, |transit| age + paced.lead() + transit);
+    let wire_below = paced.by_wire_thread.then_some(options.scheduler);
     let limits = redundancy::limits(flags)?;
-    let opened_stream = open_stream(&udp, wire_below)?;
+    let opened_stream = by.open(wire_below)?;
     let local = opened_stream.local;
     let address = flags.to.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
     let plan = SendPlan {
-        reports_to: to.iter().map(|to| to.rtcp.into()).collect(),
+        reports_to: to.iter().filter_map(Resolved::reports).map(Into::into).collect(),
         link_offset: latency,
         latency: flags.timing.latency.unwrap_or_default(),
         stamps: !flags.no_stamps,
         redundancy: regulator,
         repair_budget: budget.asked,
         limits,
+        form: heads.form,
+        identity: lay::identity(&to)?,
         gain: flags.sound.volume,
         map,
         probes: flags.running.probes,
         ledger: flags.running.ledger.clone(),
+        pacing: Some(paced.clone()),
+        claim,
         ..SendPlan::new(address, opened_stream, format, device)?
     };
-    let described = flags.sdp.as_ref().zip(super::sdp::describe(&plan, &udp, &to, flags));
+    let udp = match &by {
+        LinkOptions::Udp(udp) => Some(&**udp),
+        LinkOptions::Ethernet(_) => None,
+    };
+    let description = udp.and_then(|udp| super::sdp::describe(&plan, udp, &to, flags));
+    let described = flags.sdp.as_ref().zip(description);
     let mut engine = SendEngine::new(plan)?;
     // Of sockets that cannot be opened there is no stream to describe.
     if let Some((path, description)) = described {
@@ -86,15 +108,16 @@ pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
     let mut show = Show::open("send", &flags.running)?;
     show.listen_to(opened.notes);
     engine.show_to(show.observers());
-    tell_details(flags, local, &format, &device, latency);
-    tell_of_packets(flags, &to, &format);
+    tell_details(flags, local, (&format, heads), &device);
+    tell_of_packets(flags, &to, (&format, heads));
+    tell_of_pacing(flags, &paced, latency, age);
     redundancy::tell(flags, &regulator, &format);
     let stop = stop_on_signals()?;
     if flags.running.control {
         let (asker, requests) = requests();
         engine.listen(requests);
         let needs = file.map(|file| file.coding.exact_format());
-        let lines = SendLines { udp, input: flags.input.clone(), needs };
+        let lines = SendLines { udp: udp.cloned(), input: flags.input.clone(), needs };
         control::listen(asker, show.answers(), stop.clone(), move |verb, rest| {
             lines.read(verb, rest)
         })?;
@@ -104,6 +127,58 @@ pub(crate) fn run(flags: &Send) -> Result<(), Failure> {
         show.on(progress);
     })?;
     show.end(report)
+}
+
+/// The address of a group for what is sent to an interface alone, by which listeners find it.
+fn claim(flags: &mut Send) -> Result<Option<ClaimedAddress>, Failure> {
+    let Some(interface) = flags.to.iter().find_map(Address::unclaimed) else { return Ok(None) };
+    refuse_two_by_ethernet(flags)?;
+    let claimed =
+        ClaimedAddress::claim(interface).map_err(|error| Failure::open(error.to_string()))?;
+    let without = flags.to[0].to_string();
+    flags.to = vec![flags.to.remove(0).claimed(claimed.address())];
+    let voice = flags.running.voice();
+    voice.tell(&format!("{without}: claimed a group by MAAP, the stream goes to {}", flags.to[0]));
+    Ok(Some(claimed))
+}
+
+fn refuse_two_by_ethernet(flags: &Send) -> Result<(), Failure> {
+    if flags.to.len() == 1 {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "{} is one address of Ethernet and the only --to that one taut sends to; use the address of a \
+         group, or run one taut for each",
+        flags.to[0]
+    )))
+}
+
+/// How the packets of all destinations look.
+fn form_of(flags: &Send) -> WireForm {
+    flags.to.first().map_or(WireForm::Rtp, Address::form)
+}
+
+/// What stands before the sound; refused is what its form has no room for.
+fn heads(flags: &Send) -> Result<PacketHeads, Failure> {
+    let form = form_of(flags);
+    if let Some(other) = flags.to.iter().find(|to| to.form() != form) {
+        return Err(Failure::usage(format!(
+            "{} and {other} want packets of different forms; run one taut for each",
+            flags.to[0]
+        )));
+    }
+    let refused = [
+        ("--redundancy", !matches!(flags.redundancy.amount, Redundancy::Off | Redundancy::Auto)),
+        ("--payload-type", flags.stream.payload_type.is_some()),
+        ("--sdp", flags.sdp.is_some()),
+    ];
+    match refused.into_iter().find(|(_, asked)| *asked && form != WireForm::Rtp) {
+        Some((option, _)) => Err(Failure::usage(format!(
+            "{option} is of RTP, and {} is AVTP; leave it out",
+            flags.to[0]
+        ))),
+        None => Ok(PacketHeads { form, stamps: !flags.no_stamps }),
+    }
 }
 
 fn open_source(flags: &Send, device: Settings) -> Result<Opened, Failure> {
@@ -150,10 +225,7 @@ fn stream_format(
         channels,
         sample,
         packet,
-        payload_type: flags
-            .stream
-            .payload_type
-            .unwrap_or_else(|| StreamFormat::default_payload_type(sample)),
+        payload_type: flags.stream.payload_type.unwrap_or_else(|| form_of(flags).coding(sample)),
     })
 }
 
@@ -181,18 +253,38 @@ fn latency(
     })
 }
 
-fn sockets(flags: &Send, to: &[Resolved], format: &StreamFormat) -> Result<UdpOptions, Failure> {
-    let bytes = datagram_bytes(format, !flags.no_stamps);
-    let mut udp = UdpOptions::sender(to.iter().map(|to| to.rtp).collect());
+/// By what packets leave.
+fn link_options(
+    flags: &Send,
+    to: &[Resolved],
+    format: &StreamFormat,
+    heads: PacketHeads,
+) -> Result<LinkOptions, Failure> {
+    let Some(place) = to.iter().find_map(Resolved::ethernet) else {
+        return Ok(LinkOptions::Udp(Box::new(sockets(flags, to, format, heads)?)));
+    };
+    refuse_two_by_ethernet(flags)?;
+    let period = Frames::new(flags.timing.period.into());
+    Ok(LinkOptions::Ethernet(sending_by_ethernet(place, format, lay::batch(period, format.packet))))
+}
+
+fn sockets(
+    flags: &Send,
+    to: &[Resolved],
+    format: &StreamFormat,
+    heads: PacketHeads,
+) -> Result<UdpOptions, Failure> {
+    let bytes = heads.datagram_bytes(format);
+    let mut udp = UdpOptions::sender(to.iter().filter_map(Resolved::media).collect());
     sockets::set(&mut udp, &flags.to, to)?;
     udp.dscp = flags.dscp;
-    lay::make_room(&mut udp, format, Frames::new(flags.timing.period.into()), !flags.no_stamps);
+    lay::make_room(&mut udp, format, Frames::new(flags.timing.period.into()), heads);
     udp.fragment = match flags.fragment {
         Fragment::Allow => FragmentPolicy::Allow,
         Fragment::Never => FragmentPolicy::Never,
     };
     let allowed = flags.fragment == Fragment::Allow && bytes <= MOST_DATAGRAM_BYTES;
-    match too_long(to.iter().map(|to| to.rtp), bytes, format).next() {
+    match too_long(to.iter().filter_map(Resolved::media), bytes, format).next() {
         Some(too_long) if !allowed => {
             let (what, shorter) = (longer(&too_long), too_long.shorter);
             Err(Failure::usage(format!("{what}; use --ptime {shorter} or less")))
@@ -204,23 +296,59 @@ fn sockets(flags: &Send, to: &[Resolved], format: &StreamFormat) -> Result<UdpOp
 /// Says what was decided.
 fn tell_details(
     flags: &Send,
-    local: (SocketAddr, SocketAddr),
-    format: &StreamFormat,
+    local: Option<(SocketAddr, SocketAddr)>,
+    (format, heads): (&StreamFormat, PacketHeads),
     device: &Settings,
-    latency: Span,
 ) {
-    let (voice, (rtp, rtcp)) = (flags.running.voice(), local);
+    let voice = flags.running.voice();
     let to = flags.to.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
-    voice.detail(&format!("sockets: RTP leaves from {rtp}, RTCP from {rtcp}, to {to}"));
-    tell_stream(voice, &flags.input, device, format, datagram_bytes(format, !flags.no_stamps));
+    if let Some((packets, reports)) = local {
+        voice.detail(&format!(
+            "sockets: packets leave from {packets}, RTCP from {reports}, to {to}"
+        ));
+    }
+    tell_stream(voice, &flags.input, device, format, heads.datagram_bytes(format));
+}
+
+/// Who hands packets over.
+fn link_kind(flags: &Send) -> Result<LinkKind, Failure> {
+    let wanted = match flags.pacing {
+        PacingFlag::Sleep => LinkFlag::Ringed,
+        PacingFlag::Batch => LinkFlag::Direct,
+        _ => flags.link,
+    };
+    if flags.link != LinkFlag::Auto && flags.link != wanted {
+        let (pacing, link) = (flags.pacing.rung().map_or("auto", PacingRung::name), wanted.name());
+        return Err(Failure::usage(format!(
+            "--pacing {pacing} is --link {link}; leave --link out"
+        )));
+    }
+    Ok(match wanted {
+        LinkFlag::Auto => LinkKind::Auto,
+        LinkFlag::Direct => LinkKind::Direct,
+        LinkFlag::Ringed => LinkKind::Ringed,
+    })
+}
+
+/// Says what spaces packets, and why, and what the latency leaves for the way.
+fn tell_of_pacing(flags: &Send, paced: &Paced, latency: Span, age: Span) {
+    let voice = flags.running.voice();
+    let Paced { rung, why, .. } = paced;
+    let lead = match paced.lead() {
+        Span::ZERO => String::new(),
+        lead => format!(", each launched {lead} after it is due"),
+    };
+    voice.detail(&format!("pacing: {rung}{lead}: {why}"));
+    let left = age + paced.lead();
     voice.detail(&format!(
-        "latency: {latency} promised; packets are up to {} old when they leave",
-        format.packing_age(device.period)
+        "latency: {latency} promised; packets are up to {left} old when they leave, which gives the way {} \
+         (--mtt)",
+        latency - left
     ));
 }
 
 /// Says what the packets come to, where that is not what was asked for.
-fn tell_of_packets(flags: &Send, to: &[Resolved], format: &StreamFormat) {
+fn tell_of_packets(flags: &Send, to: &[Resolved], (format, heads): (&StreamFormat, PacketHeads)) {
     let voice = flags.running.voice();
     let (ptime, packet, rate) = (format.ptime(), format.packet, format.rate);
     if ptime != flags.ptime {
@@ -229,8 +357,8 @@ fn tell_of_packets(flags: &Send, to: &[Resolved], format: &StreamFormat) {
             "{asked} holds {packet} whole frames at {rate}, so packets carry {ptime}"
         ));
     }
-    let bytes = datagram_bytes(format, !flags.no_stamps);
-    for long in too_long(to.iter().map(|to| to.rtp), bytes, format) {
+    let bytes = heads.datagram_bytes(format);
+    for long in too_long(to.iter().filter_map(Resolved::media), bytes, format) {
         voice.tell(&fragments(&long, ptime));
     }
 }

@@ -8,6 +8,7 @@ use tautline_engine::plan::address::{Address, Resolved};
 use tautline_engine::plan::sockets;
 use tautline_io::link::destinations::Destinations;
 use tautline_io::udp::{UdpOptions, check_destinations};
+use tautline_proto::wire::WireForm;
 
 use crate::control::nothing;
 use crate::failure::Failure;
@@ -16,7 +17,8 @@ use crate::flags::{CodingName, latency, parse, span};
 /// Reads lines, knowing how the run was started.
 pub(crate) struct SendLines {
     /// The sockets that were opened.
-    pub(crate) udp: UdpOptions,
+    /// What its socket was opened with, if it goes by UDP.
+    pub(crate) udp: Option<UdpOptions>,
     pub(crate) input: DeviceSpec,
     /// The coarsest coding that carries the file, if it is one that is sent.
     pub(crate) needs: Option<SampleFormat>,
@@ -48,7 +50,7 @@ impl SendLines {
 
     fn coding(&self, text: &str) -> Result<SampleFormat, String> {
         let coding = CodingName::from_str(text, true)
-            .map_err(|_| format!("`{text}` is no coding; write l16, l24 or f32"))?;
+            .map_err(|_| format!("`{text}` is no coding; write l16, l24, l32 or f32"))?;
         let sample = coding.into();
         let kept = self.needs.map_or(Ok(()), |needs| refuse_loss(&self.input, needs, sample));
         kept.map(|()| sample).map_err(|failure| failure.to_string())
@@ -65,17 +67,26 @@ impl SendLines {
         let resolved = addresses.iter().map(Address::resolve);
         let resolved: Vec<Resolved> =
             resolved.collect::<Result<_, _>>().map_err(|failure| failure.to_string())?;
-        let mut udp = self.udp.clone();
+        let Some(opened) = &self.udp else {
+            return Err(
+                "a stream goes to one address of Ethernet as long as it runs; start taut again"
+                    .into(),
+            );
+        };
+        if let Some(other) = addresses.iter().find(|to| to.form() != WireForm::Rtp) {
+            return Err(format!("{other} wants packets of another form; start taut again with it"));
+        }
+        let mut udp = opened.clone();
         sockets::set(&mut udp, &addresses, &resolved).map_err(|failure| failure.to_string())?;
         let ways = |udp: &UdpOptions| (udp.interface.clone(), udp.ttl, udp.loopback);
-        if ways(&udp) != ways(&self.udp) {
+        if ways(&udp) != ways(opened) {
             return Err(
                 "the socket was opened with another iface, ttl or loop; give those again, or \
                         start taut again with these"
                     .into(),
             );
         }
-        udp.destinations = resolved.iter().map(|to| to.rtp).collect();
+        udp.destinations = resolved.iter().filter_map(Resolved::media).collect();
         check_destinations(&udp).map_err(|error| error.to_string())?;
         let Some(destinations) = Destinations::new(&udp.destinations) else {
             let most = Destinations::MOST;
@@ -84,7 +95,7 @@ impl SendLines {
         Ok(SendChange::To(Box::new(Destined {
             address: addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
             destinations,
-            reports_to: resolved.iter().map(|to| to.rtcp.into()).collect(),
+            reports_to: resolved.iter().filter_map(Resolved::reports).map(Into::into).collect(),
         })))
     }
 }

@@ -5,12 +5,12 @@ use tautline_engine::plan::StreamPlan;
 use tautline_engine::plan::address::{Address, Resolved};
 use tautline_engine::plan::lay;
 use tautline_engine::plan::sockets;
-use tautline_io::udp::pair::open_stream;
 use tautline_proto::device::Settings;
 use tautline_proto::latency::enough_latency;
 use tautline_proto::packet::Codings;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Span;
+use tautline_proto::wire::WireForm;
 use tautline_proto::wire::rtp::RtpUnpack;
 
 use super::periods;
@@ -57,7 +57,7 @@ pub(super) fn stream(
     };
     let mut receiver = lay::receiver(resolved, format, link_offset);
     receiver.resampler = flags.resampler;
-    if described.is_none() {
+    if described.is_none() && resolved.form == WireForm::Rtp {
         receiver.wire = RtpUnpack::taking(codings);
     }
     let options = sockets::receiving((address, resolved), &format);
@@ -65,12 +65,12 @@ pub(super) fn stream(
         LinkFlag::Ringed => Some(flags.timing.scheduler),
         LinkFlag::Auto | LinkFlag::Direct => None,
     };
-    let opened = open_stream(&options, device)?;
-    let (rtp, rtcp) = opened.local;
-    flags
-        .running
-        .voice()
-        .detail(&format!("sockets: RTP is heard at {rtp}, RTCP at {rtcp}, for {address}"));
+    let opened = options.open(device)?;
+    if let Some((packets, reports)) = opened.local {
+        let words =
+            format!("sockets: packets are heard at {packets}, RTCP at {reports}, for {address}");
+        flags.running.voice().detail(&words);
+    }
     Ok(StreamPlan {
         latency: flags.timing.latency.unwrap_or_default(),
         loss_target: flags.loss_target,

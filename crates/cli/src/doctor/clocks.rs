@@ -1,10 +1,12 @@
 //! Whether time is read quickly, timers are fine, and clocks of several machines agree.
 
 use tautline_io::clock::kept::{HardwareClock, KernelClock, hardware_clocks, kept_clock};
+use tautline_io::clock::ptp4l::{Ptp4l, SOCKETS};
 use tautline_io::thread::limits::{timer_resolution, timer_slack};
 use tautline_io::thread::{Scheduler, spawn};
 use tautline_proto::clock::{ClockSource, KeptClock};
 use tautline_proto::time::Span;
+use tautline_proto::wire::ptp::{PortState, PtpState};
 
 use super::root::Root;
 use super::{Finding, Verdict};
@@ -16,6 +18,7 @@ pub(super) fn check(root: &Root) -> Vec<Finding> {
     let slack = spawn("taut-doctor", Scheduler::Other, 0, timer_slack);
     found.extend(slack.ok().and_then(|(thread, _)| thread.join().ok()).map(slack_of));
     found.push(kept(KernelClock::read(), kept_clock(), &hardware_clocks()));
+    found.extend(ask().map(ptp));
     found
 }
 
@@ -114,6 +117,40 @@ fn kept(
     }
 }
 
+/// `ptp4l` is waited for so long: some of a machine's worst moments, and no time for who reads this.
+const ANSWERS: Span = Span::from_millis(200);
+
+/// What linuxptp says of itself, where it runs: nothing where it does not answer.
+fn ask() -> Option<Option<PtpState>> {
+    let mut daemon = Ptp4l::at(&SOCKETS)?;
+    Some(daemon.ask().ok().and_then(|()| daemon.wait(ANSWERS)))
+}
+
+fn ptp(state: Option<PtpState>) -> Finding {
+    const CHECK: &str = "ptp4l";
+    const LOOK: &str = "sudo pmc -u -b 0 'GET TIME_STATUS_NP' 'GET PORT_DATA_SET'";
+    let Some(state) = state else {
+        let why = "whether it follows a grandmaster is not known; its domain may be another than 0 or 127, or it \
+                   runs in another network namespace";
+        return Finding::of(Verdict::Unknown, CHECK, "ptp4l runs and does not answer", why)
+            .seen_by(LOOK);
+    };
+    let PtpState { port, grandmaster, offset, path_delay, .. } = state;
+    if state.is_locked() {
+        let what = format!(
+            "ptp4l follows {grandmaster}: {offset} off it by its own word, {path_delay} away"
+        );
+        return Finding::fine(CHECK, what);
+    }
+    if port == PortState::Master {
+        let what = "ptp4l is the grandmaster: others follow this host, and it follows nobody";
+        return Finding::fine(CHECK, what);
+    }
+    let what = format!("ptp4l runs and follows no grandmaster ({})", port.name());
+    let why = "what is presented by TAI drifts by up to 15 us in a second from that of other hosts";
+    Finding::of(Verdict::Warns, CHECK, what, why).seen_by(LOOK)
+}
+
 /// To the microsecond.
 const fn rounded(span: Span) -> Span {
     Span::from_micros((span.as_nanos() + 999) / 1000)
@@ -121,6 +158,8 @@ const fn rounded(span: Span) -> Span {
 
 #[cfg(test)]
 mod tests {
+    use tautline_proto::wire::ptp::ClockIdentity;
+
     use super::super::root::fake::Machine;
     use super::*;
 
@@ -155,6 +194,30 @@ mod tests {
     fn slack_that_the_system_insists_on_is_told() {
         assert_eq!(slack_of(Span::from_nanos(1)).verdict, Verdict::Fine);
         assert_eq!(slack_of(Span::from_micros(50)).verdict, Verdict::Warns);
+    }
+
+    #[test]
+    fn what_ptp4l_says_of_itself_is_told() {
+        let state = PtpState {
+            port: PortState::Slave,
+            present: true,
+            grandmaster: ClockIdentity([0, 0x1b, 0x21, 0xff, 0xfe, 1, 2, 3]),
+            offset: Span::from_nanos(-85),
+            path_delay: Span::from_nanos(640),
+            ingress: 0,
+        };
+        let found = ptp(Some(state));
+        assert_eq!(found.verdict, Verdict::Fine);
+        assert!(found.what.starts_with("ptp4l follows 001b21.fffe.010203: "), "{found:?}");
+        let listens = PtpState { port: PortState::Listening, present: false, ..state };
+        let found = ptp(Some(listens));
+        assert!(
+            found.verdict == Verdict::Warns && found.what.ends_with("(LISTENING)"),
+            "{found:?}"
+        );
+        let leads = PtpState { port: PortState::Master, present: false, ..state };
+        assert_eq!(ptp(Some(leads)).verdict, Verdict::Fine);
+        assert_eq!(ptp(None).verdict, Verdict::Unknown);
     }
 
     #[test]

@@ -65,6 +65,8 @@ pub(crate) enum Remedy {
     Mend(String),
     /// Shows more of it, where no command ends it.
     Look(String),
+    /// Betters what is fine.
+    Better(String),
 }
 
 impl Finding {
@@ -90,6 +92,20 @@ impl Finding {
     fn seen_by(mut self, command: impl Into<String>) -> Self {
         self.command = Some(Remedy::Look(command.into()));
         self
+    }
+
+    /// Though it is fine.
+    fn bettered_by(mut self, command: impl Into<String>) -> Self {
+        self.command = Some(Remedy::Better(command.into()));
+        self
+    }
+
+    /// The command by which what is fine gets better.
+    pub(crate) fn better(&self) -> Option<&str> {
+        match &self.command {
+            Some(Remedy::Better(command)) => Some(command),
+            _ => None,
+        }
     }
 
     /// The command that mends it.
@@ -150,9 +166,9 @@ pub(crate) fn firewall_keeps_out(awaited: &[Awaited]) -> Option<String> {
 
 /// Who is root needs no `sudo`, and may have none.
 fn as_root(finding: &mut Finding) {
-    if let Some(Remedy::Mend(command) | Remedy::Look(command)) = &mut finding.command {
-        *command = command.replace("sudo ", "");
-    }
+    let Some(remedy) = &mut finding.command else { return };
+    let (Remedy::Mend(command) | Remedy::Look(command) | Remedy::Better(command)) = remedy;
+    *command = command.replace("sudo ", "");
 }
 
 #[cfg(test)]

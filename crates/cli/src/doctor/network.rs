@@ -20,6 +20,7 @@ pub(super) fn check(root: &Root, interfaces: &[Interface], asked: &Requirements)
     for interface in interfaces {
         found.extend(wireless(interface, asked));
         found.push(queue(interface, &queues));
+        found.extend(pacing(interface, &queues));
         let moderation = moderation(&interface.name).ok();
         found.extend(moderation.map(|moderation| gathered(interface, &moderation, asked)));
         found.push(packets::longest(interface, asked));
@@ -76,8 +77,10 @@ fn queue(interface: &Interface, all: &[QueueDiscipline]) -> Finding {
         "pfifo" | "bfifo" | "fifo" => {
             bad(Verdict::Warns, "sound waits behind everything that was to be sent before")
         }
-        "etf" => {
-            bad(Verdict::Spoils, "it drops packets that have no launch time, as taut's have none")
+        "etf" if root == "etf" => {
+            let why = "it drops all that has no launch time, the questions for addresses (ARP) among it: who is \
+                       not known any more is not found again";
+            Finding::of(Verdict::Warns, CHECK, what, why).mended_by(etf_below(name))
         }
         "netem" => bad(Verdict::Spoils, "it delays or loses packets on purpose"),
         "tbf" | "htb" | "hfsc" => bad(
@@ -86,6 +89,46 @@ fn queue(interface: &Interface, all: &[QueueDiscipline]) -> Finding {
         ),
         _ => Finding::fine(CHECK, what),
     }
+}
+
+/// What keeps launch times on the way out, and what would keep them better.
+fn pacing(interface: &Interface, all: &[QueueDiscipline]) -> Option<Finding> {
+    const CHECK: &str = "pacing";
+    let name = &interface.name;
+    let mut of_it = all.iter().filter(|queue| queue.interface == interface.index).peekable();
+    of_it.peek()?;
+    let has: Vec<_> = of_it.collect();
+    let etf = has.iter().find_map(|queue| queue.etf);
+    let fq = has.iter().any(|queue| queue.kind == "fq");
+    let (what, better) = match (etf, fq) {
+        (Some(etf), _) if etf.offload => {
+            return Some(Finding::fine(
+                CHECK,
+                format!("the card of {name} launches packets itself"),
+            ));
+        }
+        (Some(_), _) => (
+            format!("{name} keeps launch times by etf, to some microseconds"),
+            format!("ethtool -T {name}  # a card with hardware-transmit can do etf … offload"),
+        ),
+        (None, true) => {
+            (format!("{name} keeps launch times by fq, to some ten microseconds"), etf_below(name))
+        }
+        (None, false) => (
+            format!("{name} keeps no launch times: a thread spaces packets"),
+            format!("sudo tc qdisc replace dev {name} root fq"),
+        ),
+    };
+    Some(Finding::fine(CHECK, what).bettered_by(better))
+}
+
+/// ETF for what has the priority of class A, as taut's AVTP does, and a queue that is fair for all else.
+fn etf_below(name: &str) -> String {
+    format!(
+        "sudo tc qdisc replace dev {name} root handle 100: prio bands 3 priomap 1 1 1 0 1 1 1 1 1 1 1 1 1 1 1 1 \
+         && sudo tc qdisc replace dev {name} parent 100:1 etf clockid CLOCK_TAI delta 300000 \
+         && sudo tc qdisc replace dev {name} parent 100:2 fq"
+    )
 }
 
 /// A card that gathers packets for more than this part of the latency costs more than it saves.
@@ -114,6 +157,7 @@ mod tests {
     use super::super::root::fake::Machine;
     use super::super::tests::asked;
     use super::*;
+    use tautline_io::network::qdisc::EtfSettings;
 
     #[test]
     fn interfaces_that_are_up_and_lead_out_are_in_use() {
@@ -147,7 +191,7 @@ mod tests {
     }
 
     fn queued(kind: &str, place: QdiscPlace) -> QueueDiscipline {
-        QueueDiscipline { interface: 2, kind: kind.to_owned(), place }
+        QueueDiscipline { interface: 2, kind: kind.to_owned(), place, etf: None }
     }
 
     #[test]
@@ -159,7 +203,7 @@ mod tests {
             ("pfifo_fast", Verdict::Fine),
             ("pfifo", Verdict::Warns),
             ("tbf", Verdict::Warns),
-            ("etf", Verdict::Spoils),
+            ("etf", Verdict::Warns),
             ("netem", Verdict::Spoils),
         ] {
             let found = queue(&Interface::wired("eth0"), &[queued(kind, QdiscPlace::Root)]);
@@ -172,6 +216,28 @@ mod tests {
         let other = QueueDiscipline { interface: 3, ..queued("fq", QdiscPlace::Root) };
         let unseen = queue(&Interface::wired("eth0"), &[other, queued("fq", QdiscPlace::Ingress)]);
         assert_eq!(unseen.verdict, Verdict::Unknown);
+    }
+
+    #[test]
+    fn what_would_keep_launch_times_better_is_told_from_rung_to_rung() {
+        let told = |queues: &[QueueDiscipline]| {
+            let found = pacing(&Interface::wired("eth0"), queues).unwrap();
+            assert_eq!(found.verdict, Verdict::Fine);
+            found.better().map(str::to_owned)
+        };
+        let root = |kind| queued(kind, QdiscPlace::Root);
+        let fq = "sudo tc qdisc replace dev eth0 root fq";
+        assert_eq!(told(&[root("fq_codel")]).as_deref(), Some(fq));
+        let lines = told(&[root("fq")]).unwrap();
+        assert!(lines.contains("parent 100:1 etf clockid CLOCK_TAI"), "{lines}");
+        let (delta, by_tai, deadlines) = (Span::from_micros(300), true, false);
+        let etf = EtfSettings { delta, by_tai, deadlines, offload: false };
+        let below = |etf| {
+            [root("prio"), QueueDiscipline { etf: Some(etf), ..queued("etf", QdiscPlace::Below) }]
+        };
+        assert!(told(&below(etf)).unwrap().contains("ethtool -T eth0"));
+        assert_eq!(told(&below(EtfSettings { offload: true, ..etf })), None);
+        assert_eq!(pacing(&Interface::wired("eth0"), &[]), None);
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Whether packets are carried whole, and kept until they are read.
 
-use tautline_engine::plan::too_long::datagram_bytes;
 use tautline_io::udp::UdpOptions;
 use tautline_proto::device::Settings;
 use tautline_proto::latency::least_latency;
 use tautline_proto::stream::{PTIME_RANGE, StreamFormat};
 use tautline_proto::time::{Frames, Span};
+use tautline_proto::wire::PacketHeads;
 
 use super::interface::Interface;
 use super::root::Root;
@@ -38,7 +38,7 @@ pub(super) fn longest(interface: &Interface, asked: &Requirements) -> Finding {
     const CHECK: &str = "mtu";
     let Interface { name, mtu, .. } = interface;
     let format = &asked.format;
-    let packet = HEADERS + datagram_bytes(format, true);
+    let packet = HEADERS + PacketHeads::rtp(true).datagram_bytes(format);
     let (ptime, channels) = (format.ptime(), format.channels);
     let what = format!(
         "{name} carries packets of {mtu} bytes; {ptime} of {channels} channels at {} takes {packet}",
@@ -96,7 +96,7 @@ fn judge(buffers: &SocketBuffers, asked: &Requirements) -> Finding {
     const CHECK: &str = "socket-buffers";
     let format = &asked.format;
     let packets_per_second = format.rate.hertz() / format.packet.count().max(1) as u32 + 1;
-    let datagram_bytes = datagram_bytes(format, true);
+    let datagram_bytes = PacketHeads::rtp(true).datagram_bytes(format);
     let options = UdpOptions { datagram_bytes, packets_per_second, ..UdpOptions::default() };
     // The kernel doubles what is asked for.
     let wanted = options.buffer_bytes() / 2;

@@ -28,7 +28,7 @@ impl Verdict {
     }
 }
 
-/// Each finding in a line of its own: what, why, and behind `mend: ` or `look: ` a command.
+/// Each finding in a line of its own: what, why, and behind `mend: `, `look: ` or `better: ` a command.
 pub(crate) fn lines(findings: &[Finding]) -> String {
     let line = |finding: &Finding| {
         let Finding { check, verdict, what, why, .. } = finding;
@@ -47,7 +47,8 @@ pub(crate) fn lines(findings: &[Finding]) -> String {
 /// The command, and the word for what it does.
 fn command(finding: &Finding) -> Option<(&'static str, &str)> {
     let mend = finding.mend().map(|command| ("mend", command));
-    mend.or_else(|| finding.look().map(|command| ("look", command)))
+    let better = || finding.better().map(|command| ("better", command));
+    mend.or_else(|| finding.look().map(|command| ("look", command))).or_else(better)
 }
 
 /// The same for a terminal: lines are broken where it ends, but for commands, which stay whole so
@@ -112,6 +113,8 @@ struct Reported<'a> {
     /// A command that mends it, or else one that shows more of it.
     mend: Option<&'a str>,
     look: Option<&'a str>,
+    /// A command by which what is fine gets better.
+    better: Option<&'a str>,
 }
 
 pub(crate) fn json(findings: &[Finding], latency: Span) -> serde_json::Result<String> {
@@ -122,6 +125,7 @@ pub(crate) fn json(findings: &[Finding], latency: Span) -> serde_json::Result<St
         why: (!finding.why.is_empty()).then_some(finding.why.as_str()),
         mend: finding.mend(),
         look: finding.look(),
+        better: finding.better(),
     });
     let report = DoctorReport {
         schema: 1,

@@ -53,6 +53,9 @@ pub(crate) const INTERVAL: &str = r#"Examples:
   taut lab interval --listen 0.0.0.0:5004 --duration 60s
   # Every stream in what `tcpdump -i eth0 -w wire.pcap udp` captured:
   taut lab interval --pcap wire.pcap --report json
+  # A stream of class A to another host, by each rung of the pacing ladder that
+  # there is here, five minutes each:
+  taut lab interval --rungs --with ssh:studio --duration 5m
 
 Two rows for each stream: from each packet to the next, and how much later each
 is than the earliest by the stream's own media clock, whose rate is found from

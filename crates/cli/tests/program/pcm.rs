@@ -297,10 +297,10 @@ fn a_pcm_that_cannot_be_is_refused_in_one_sentence_with_the_mend() {
             ("taut:5", "names no host", "Invalid argument"),
             ("taut:HOST=127.0.0.1:99999", "too large for a UDP port", "Invalid argument"),
             ("taut:HOST=127.0.0.1,RATE=44000", "use 8000", "Invalid argument"),
-            ("taut:HOST=127.0.0.1,FORMAT=mp3", "use l16, l24 or f32", "Invalid argument"),
+            ("taut:HOST=127.0.0.1,FORMAT=mp3", "use l16, l24, l32 or f32", "Invalid argument"),
             ("taut:/nonexistent.sdp", "name the sender's .sdp file", "No such device or address"),
             ("typo", "`latncy` is no key", "Invalid argument"),
-            ("aaf", "AVTP", "Invalid argument"),
+            ("aaf", "ifname and addr belong together", "Invalid argument"),
         ] {
             let scene = Scene::set("");
             scene.noise(FileCoding::L16);

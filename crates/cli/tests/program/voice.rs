@@ -203,11 +203,11 @@ fn a_verbose_run_tells_what_is_decided_and_what_goes_on() {
         let recv = recv.wait_for("the other end's clock is this host's, which both ends read");
         let (sent, heard) = (send.end().well(), recv.end().well());
         let port = address.rsplit(':').next().unwrap();
-        let sockets = format!("RTP is heard at 127.0.0.1:{port}");
+        let sockets = format!("packets are heard at 127.0.0.1:{port}");
         for (ended, telling) in [
             (
                 &sent,
-                ["sockets: RTP leaves from", "stream: l24", "device: tone:440", "latency: 5ms"],
+                ["sockets: packets leave from", "stream: l24", "device: tone:440", "latency: 5ms"],
             ),
             (
                 &heard,

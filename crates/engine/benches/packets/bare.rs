@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 
 use tautline_dsp::format::{SampleFormat, decode, encode};
 use tautline_io::clock::{WallClock, now};
-use tautline_io::udp::DirectUdp;
+use tautline_io::link::direct::DirectLink;
 use tautline_proto::wire::rtp::STAMPED_HEADER_BYTES;
 
 use crate::ours::{receiving, sending};
@@ -59,7 +59,7 @@ impl Bare {
 }
 
 struct Outgoing {
-    socket: DirectUdp,
+    socket: DirectLink,
     datagram: Box<[u8; PACKET]>,
     name: Box<libc::sockaddr_in>,
     vector: Box<libc::iovec>,
@@ -74,7 +74,7 @@ impl Outgoing {
         // SAFETY: zeros are valid values of all these structures.
         let (vector, message) = unsafe { core::mem::zeroed() };
         let mut outgoing = Self {
-            socket: DirectUdp::open(&sending(address)).unwrap(),
+            socket: DirectLink::open(&sending(address)).unwrap(),
             datagram: Box::new([0x90; PACKET]),
             name: Box::new(libc::sockaddr_in {
                 sin_family: libc::AF_INET as u16,
@@ -115,7 +115,7 @@ impl Outgoing {
 }
 
 struct Incoming {
-    socket: DirectUdp,
+    socket: DirectLink,
     /// The wall clock less the monotonic one, in nanoseconds.
     offset: i64,
     bytes: Vec<u8>,
@@ -130,7 +130,7 @@ impl Incoming {
         // SAFETY: zeros are valid values of all these structures.
         let (name, vector, message) = unsafe { core::mem::zeroed() };
         let mut incoming = Self {
-            socket: DirectUdp::open(&receiving()).unwrap(),
+            socket: DirectLink::open(&receiving()).unwrap(),
             offset: WallClock::frozen().offset().as_nanos(),
             bytes: vec![0; ROOM * BYTES],
             control: vec![[0; CONTROL]; ROOM],

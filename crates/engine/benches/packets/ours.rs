@@ -230,7 +230,9 @@ impl Ours {
 fn incoming(senders: Option<NonZeroUsize>) -> (StreamPlan, SocketAddr) {
     let mut options = receiving();
     options.packets_per_second *= senders.map_or(1, NonZeroUsize::get) as u32;
-    let OpenedStream { link, control, local, .. } = open_stream(&options, None).unwrap();
+    let opened = open_stream(&options, None).unwrap();
+    let local = opened.addresses();
+    let OpenedStream { link, control, .. } = opened;
     let address = local.0;
     let plan = StreamPlan::new(
         address.to_string(),

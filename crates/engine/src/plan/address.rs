@@ -7,6 +7,9 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use tautline_dsp::gain::Gain;
+use tautline_proto::packet::StreamId;
+use tautline_proto::wire::WireForm;
+use tautline_proto::wire::avtp::{self, Encapsulation};
 use tautline_proto::wire::sdp::Description;
 
 /// An address that cannot be used: one sentence that ends with the mend.
@@ -38,6 +41,8 @@ pub struct Address {
     pub gain: Gain,
     /// How many senders are heard there at once, each as a stream of its own; `None` is one.
     pub senders: Option<NonZeroUsize>,
+    /// The stream that is sent, or the only one that is heard, by AVTP.
+    pub stream: Option<StreamId>,
 }
 
 /// As many as `?senders=all` hears at once: more than people play together, and in memory little.
@@ -47,22 +52,89 @@ pub const MOST_SENDERS: usize = 1024;
 
 #[derive(Debug, Clone, PartialEq)]
 enum Target {
-    Rtp { host: String, port: u16 },
+    Udp { form: WireForm, host: String, port: u16 },
+    Ethernet(EthernetTarget),
     Sdp(PathBuf),
+}
+
+/// A place on a network of Ethernet as it was given.
+#[derive(Debug, Clone, PartialEq)]
+struct EthernetTarget {
+    interface: String,
+    /// None where one is to be claimed.
+    address: Option<[u8; 6]>,
+    priority: u8,
+}
+
+/// A place on a network of Ethernet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EthernetPlace {
+    /// The interface by its name; a VLAN is one of its own (`eth0.2`).
+    pub interface: String,
+    /// Where packets go, or at which they are heard.
+    pub address: [u8; 6],
+    /// The stream that is sent, or the only one that is heard.
+    pub stream: Option<StreamId>,
+    /// The priority in this host's queues, and by the egress map of a VLAN in the network's.
+    pub priority: u8,
+}
+
+/// Where the packets of a stream go or come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StreamPlace {
+    /// By UDP: packets, and reports.
+    Udp {
+        /// Where packets go or come.
+        media: SocketAddr,
+        /// Where reports go or come.
+        reports: SocketAddr,
+    },
+    /// By Ethernet alone. Nobody reports.
+    Ethernet(EthernetPlace),
 }
 
 /// What an address stands for.
 #[derive(Debug, Clone)]
 pub struct Resolved {
     /// Where packets go or come.
-    pub rtp: SocketAddr,
-    /// Where reports go or come.
-    pub rtcp: SocketAddr,
+    pub place: StreamPlace,
+    /// How packets look there.
+    pub form: WireForm,
+    /// The stream that is sent, or the only one that is heard, if that was said.
+    pub stream: Option<StreamId>,
     /// What a `.sdp` file says.
     pub description: Option<Description>,
 }
 
+impl Resolved {
+    /// Where packets go or come, if that is by UDP.
+    pub const fn media(&self) -> Option<SocketAddr> {
+        match self.place {
+            StreamPlace::Udp { media, .. } => Some(media),
+            StreamPlace::Ethernet(_) => None,
+        }
+    }
+
+    /// Where reports go or come, if there are any.
+    pub const fn reports(&self) -> Option<SocketAddr> {
+        match self.place {
+            StreamPlace::Udp { reports, .. } => Some(reports),
+            StreamPlace::Ethernet(_) => None,
+        }
+    }
+
+    /// The place on Ethernet, if it is one.
+    pub const fn ethernet(&self) -> Option<&EthernetPlace> {
+        match &self.place {
+            StreamPlace::Udp { .. } => None,
+            StreamPlace::Ethernet(place) => Some(place),
+        }
+    }
+}
+
 const FORMS: &str = "write rtp://HOST:PORT or the path of a .sdp file";
+/// How a place on Ethernet is written.
+const ETHERNET: &str = "write avtp://eth0/91:E0:F0:00:FE:01";
 
 /// Which end an address is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +143,7 @@ enum AddressRole {
     From,
 }
 
-fn parse_host(rest: &str, text: &str) -> Result<Target, String> {
+fn parse_host(rest: &str, text: &str) -> Result<(String, u16), String> {
     let unusable = || format!("`{text}` has no UDP port; write rtp://HOST:5004");
     let (host, port) = rest.trim_end_matches('/').rsplit_once(':').ok_or_else(unusable)?;
     if port.parse::<u16>().is_err() && !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit())
@@ -87,7 +159,7 @@ fn parse_host(rest: &str, text: &str) -> Result<Target, String> {
         return Err(format!("`{text}` has a / before its UDP port; {}", meant(text)));
     }
     let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-    Ok(Target::Rtp { host, port })
+    Ok((host, port))
 }
 
 /// What to write instead of an address without its beginning, or with a part of it.
@@ -118,6 +190,59 @@ fn after_beginning(text: &str) -> &str {
     match rest.or(text.starts_with('/').then_some(text)) {
         Some(rest) => rest.trim_start_matches([':', '/']),
         None => text,
+    }
+}
+
+/// The greatest that the kernel makes of a queue's priority (linux/pkt_sched.h, `TC_PRIO_MAX`).
+const MOST_PRIORITY: u8 = 15;
+/// Of class A (IEEE 802.1Q §34.5).
+pub const CLASS_A: u8 = 3;
+
+fn ethernet_target(rest: &str, text: &str, end: AddressRole) -> Result<EthernetTarget, String> {
+    let rest = rest.trim_end_matches('/');
+    let (interface, address) = rest.split_once('/').unwrap_or((rest, ""));
+    // Whoever sends may have one found.
+    let missing = address.is_empty() && end == AddressRole::From;
+    if interface.is_empty() || missing {
+        return Err(format!("`{text}` names no interface and address; {ETHERNET}"));
+    }
+    let address =
+        match address {
+            "" => None,
+            given => Some(octets::<6>(given).ok_or_else(|| {
+                format!("`{given}` is no Ethernet address in `{text}`; {ETHERNET}")
+            })?),
+        };
+    Ok(EthernetTarget { interface: interface.to_owned(), address, priority: CLASS_A })
+}
+
+/// Bytes in hexadecimal with `:` or `-` between.
+fn octets<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    let mut words = text.split([':', '-']);
+    for byte in &mut bytes {
+        let word = words.next().filter(|word| (1..=2).contains(&word.len()))?;
+        *byte = u8::from_str_radix(word, 16).ok()?;
+    }
+    words.next().is_none().then_some(bytes)
+}
+
+/// The address of a talker and a number of its own: `AA:BB:CC:DD:EE:FF:0001`, as the `aaf` plug-in of ALSA has it.
+fn stream_id(text: &str) -> Option<StreamId> {
+    let (address, number) = text.rsplit_once(':')?;
+    let [a, b, c, d, e, f] = octets::<6>(address)?;
+    let number = u16::from_str_radix(number, 16).ok().filter(|_| number.len() <= 4)?;
+    let address = u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
+    Some(StreamId(address << 16 | u64::from(number)))
+}
+
+/// The same with the UDP port of AVTP where it has none.
+fn with_port(place: &str) -> String {
+    let place = place.trim_end_matches('/');
+    let port = place.rsplit_once(':').map(|(_, port)| port);
+    match port {
+        Some(port) if !port.ends_with(']') => place.to_owned(),
+        _ => format!("{place}:{}", avtp::UDP_PORT),
     }
 }
 
@@ -154,8 +279,16 @@ impl Address {
             Some(("rtp", rest)) if end == AddressRole::To && rest.starts_with(':') => {
                 return Err(format!("`{text}` names no host; write rtp://HOST:5004"));
             }
-            Some(("rtp", rest)) => parse_host(rest, text)?,
-            Some((later @ ("rtp+tcp" | "avtp" | "avtp+udp"), _)) => {
+            Some(("rtp", rest)) => {
+                let (host, port) = parse_host(rest, text)?;
+                Target::Udp { form: WireForm::Rtp, host, port }
+            }
+            Some(("avtp+udp", rest)) => {
+                let (host, port) = parse_host(&with_port(rest), text)?;
+                Target::Udp { form: WireForm::Avtp(Encapsulation::Udp), host, port }
+            }
+            Some(("avtp", rest)) => Target::Ethernet(ethernet_target(rest, text, end)?),
+            Some((later @ "rtp+tcp", _)) => {
                 return Err(format!("{later}:// is not in this version yet; use rtp://HOST:PORT"));
             }
             Some((scheme, _)) => return Err(format!("`{scheme}://` is unknown; {FORMS}")),
@@ -173,6 +306,7 @@ impl Address {
             loopback: None,
             gain: Gain::UNITY,
             senders: None,
+            stream: None,
         };
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             address.set(pair, end)?;
@@ -196,6 +330,19 @@ impl Address {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         let unusable = |what| format!("`{value}` is no {what} in `{}`", self.text);
         match (key, end) {
+            ("streamid", _) => {
+                let stream = stream_id(value)
+                    .ok_or_else(|| unusable("stream id such as AA:BB:CC:DD:EE:FF:0001"))?;
+                if !matches!(self.form(), WireForm::Avtp(_)) {
+                    return Err(format!("`{key}` is of AVTP; leave it out of {}", self.text));
+                }
+                self.stream = Some(stream);
+            }
+            ("prio", AddressRole::To) => {
+                let priority = value.parse().ok().filter(|priority| *priority <= MOST_PRIORITY);
+                let priority = priority.ok_or_else(|| unusable("priority of 0 to 15"))?;
+                self.on_ethernet(key)?.priority = priority;
+            }
             ("iface", _) if value.is_empty() => {
                 return Err(unusable("interface such as eth0 or its IP address"));
             }
@@ -263,19 +410,62 @@ impl Address {
         Ok(())
     }
 
+    /// What such a key is of.
+    fn on_ethernet(&mut self, key: &str) -> Result<&mut EthernetTarget, String> {
+        match &mut self.place {
+            Target::Ethernet(place) => Ok(place),
+            _ => Err(format!(
+                "`{key}` is of avtp://INTERFACE/ADDRESS; leave it out of {}",
+                self.text
+            )),
+        }
+    }
+
     /// Whether [`Self::resolve`] asks somebody who may take long to answer: the system's resolver, or
     /// a file's disk.
     pub fn may_wait(&self) -> bool {
         match &self.place {
-            Target::Rtp { host, .. } => !is_any(host) && host.parse::<IpAddr>().is_err(),
+            Target::Udp { host, .. } => !is_any(host) && host.parse::<IpAddr>().is_err(),
+            Target::Ethernet(_) => false,
             Target::Sdp(_) => true,
+        }
+    }
+
+    /// The interface by which the address of a group is to be claimed, if none was given.
+    pub fn unclaimed(&self) -> Option<&str> {
+        match &self.place {
+            Target::Ethernet(EthernetTarget { interface, address: None, .. }) => Some(interface),
+            _ => None,
+        }
+    }
+
+    /// The same with the address that was claimed for it.
+    #[must_use]
+    pub fn claimed(mut self, group: [u8; 6]) -> Self {
+        if let Target::Ethernet(EthernetTarget { address: address @ None, .. }) = &mut self.place {
+            *address = Some(group);
+            let at = self.text.find('?').unwrap_or(self.text.len());
+            let (place, query) = self.text.split_at(at);
+            let [a, b, c, d, e, f] = group;
+            let place = place.trim_end_matches('/');
+            self.text = format!("{place}/{a:02X}:{b:02X}:{c:02X}:{d:02X}:{e:02X}:{f:02X}{query}");
+        }
+        self
+    }
+
+    /// How packets look there: a description is of RTP.
+    pub const fn form(&self) -> WireForm {
+        match &self.place {
+            Target::Udp { form, .. } => *form,
+            Target::Ethernet(_) => WireForm::Avtp(Encapsulation::Ethernet),
+            Target::Sdp(_) => WireForm::Rtp,
         }
     }
 
     /// The `.sdp` file that it names, if it does.
     pub fn file(&self) -> Option<&Path> {
         match &self.place {
-            Target::Rtp { .. } => None,
+            Target::Udp { .. } | Target::Ethernet(_) => None,
             Target::Sdp(path) => Some(path),
         }
     }
@@ -283,14 +473,31 @@ impl Address {
     /// Looks the host up, or reads the description. Takes as long as the system's resolver does.
     pub fn resolve(&self) -> Result<Resolved, AddressError> {
         match &self.place {
-            Target::Rtp { host, port } => {
-                let rtp = look_up(host, *port)?;
+            Target::Udp { form, host, port } => {
+                let media = look_up(host, *port)?;
                 let above = port.checked_add(1).ok_or_else(|| {
                     AddressError::Unusable(format!(
                         "{self}: RTCP needs the UDP port above; use one below"
                     ))
                 })?;
-                Ok(Resolved { rtp, rtcp: SocketAddr::new(rtp.ip(), above), description: None })
+                let reports = SocketAddr::new(media.ip(), above);
+                let place = StreamPlace::Udp { media, reports };
+                Ok(Resolved { place, form: *form, stream: self.stream, description: None })
+            }
+            Target::Ethernet(EthernetTarget { interface, address, priority }) => {
+                let address = address.ok_or_else(|| {
+                    AddressError::Unusable(format!(
+                        "{self} names no address, and `taut send --to` alone claims one; {ETHERNET}"
+                    ))
+                })?;
+                let (interface, stream, priority) = (interface.clone(), self.stream, *priority);
+                let place = EthernetPlace { interface, address, stream, priority };
+                Ok(Resolved {
+                    place: StreamPlace::Ethernet(place),
+                    form: WireForm::Avtp(Encapsulation::Ethernet),
+                    stream,
+                    description: None,
+                })
             }
             Target::Sdp(path) => {
                 let bytes = read_bounded(path)?;
@@ -298,8 +505,12 @@ impl Address {
                     AddressError::NotThere(format!("reading {}: {error}", path.display()))
                 })?;
                 Ok(Resolved {
-                    rtp: SocketAddr::new(description.destination, description.rtp_port),
-                    rtcp: SocketAddr::new(description.destination, description.rtcp_port),
+                    place: StreamPlace::Udp {
+                        media: SocketAddr::new(description.destination, description.rtp_port),
+                        reports: SocketAddr::new(description.destination, description.rtcp_port),
+                    },
+                    form: WireForm::Rtp,
+                    stream: None,
                     description: Some(description),
                 })
             }
@@ -376,6 +587,26 @@ mod tests {
         for query in ["source=", "source=10.0.0.7,", "source=10.0.0.7,kitchen"] {
             assert!(read(query).unwrap_err().contains("is no IP address"), "{query}");
         }
+    }
+
+    #[test]
+    fn who_sends_by_ethernet_may_have_an_address_found_and_is_then_as_if_it_was_given() {
+        let group = [0x91, 0xE0, 0xF0, 0x00, 0x0A, 0x01];
+        let to = |text: &str| Address::to_send_to(text).unwrap();
+        for (without, with) in [
+            ("avtp://eth0", "avtp://eth0/91:E0:F0:00:0A:01"),
+            ("avtp://eth0/", "avtp://eth0/91:E0:F0:00:0A:01"),
+            ("avtp://eth0.2?prio=2", "avtp://eth0.2/91:E0:F0:00:0A:01?prio=2"),
+        ] {
+            let (without, with) = (to(without), to(with));
+            assert!(without.unclaimed().is_some_and(|interface| with.text.contains(interface)));
+            assert!(without.resolve().unwrap_err().to_string().contains("names no address"));
+            assert_eq!(without.claimed(group), with);
+            assert_eq!(with.unclaimed(), None);
+            assert_eq!(with.clone().claimed([1; 6]), with, "it has one");
+        }
+        assert!(Address::to_hear("avtp://eth0").is_err(), "whoever hears has to know where");
+        assert!(Address::to_send_to("avtp:///91:E0:F0:00:0A:01").is_err());
     }
 
     #[test]

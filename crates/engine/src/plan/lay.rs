@@ -3,6 +3,7 @@
 
 use tautline_dsp::gain::Gain;
 use tautline_dsp::map::ChannelMap;
+use tautline_io::ethernet::own_address;
 use tautline_io::link::destinations::Destinations;
 use tautline_io::udp::pair::OpenedStream;
 use tautline_io::udp::{FragmentPolicy, UdpOptions, header_bytes, path_mtu};
@@ -11,16 +12,18 @@ use tautline_proto::device::Settings;
 use tautline_proto::latency::{
     DEFAULT_LATENCY, LatencyRule, kept_latency, least_latency, usual_latency,
 };
+use tautline_proto::packet::StreamId;
 use tautline_proto::receiver::ReceiverConfig;
 use tautline_proto::redundancy::{ETHERNET, Regulator};
+use tautline_proto::sender::Identity;
 use tautline_proto::stream::{MOST_DATAGRAM_BYTES, PTIME_RANGE, StreamFormat};
 use tautline_proto::time::{Frames, Span};
-use tautline_proto::wire::rtp::{PACK, RtpUnpack};
+use tautline_proto::wire::rtp::RtpUnpack;
+use tautline_proto::wire::{PacketHeads, WireForm};
 
 use super::address::{Address, Resolved};
 use super::select::Select;
 use super::sockets::packets_per_second;
-use super::too_long::datagram_bytes;
 use super::{RecvPlan, SendPlan, StreamPlan};
 use crate::sending::random_identity;
 use crate::watching::probes::Probes;
@@ -57,11 +60,11 @@ pub fn kept(
     promised(rule, kept_latency(promise.unwrap_or(DEFAULT_LATENCY), least), least)
 }
 
-/// Gives a socket room for the packets of a stream from a device with this period, with or without
-/// the sender's instants: for what they carry of others, and for those that are sent twice.
-pub fn make_room(udp: &mut UdpOptions, format: &StreamFormat, period: Frames, stamps: bool) {
+/// Gives a socket room for the packets of a stream from a device with this period: for what they carry of
+/// others, and for those that are sent twice.
+pub fn make_room(udp: &mut UdpOptions, format: &StreamFormat, period: Frames, heads: PacketHeads) {
     let packets = packets_per_second(format.rate, format.packet);
-    udp.datagram_bytes = datagram_bytes(format, stamps).max(ETHERNET);
+    udp.datagram_bytes = heads.datagram_bytes(format).max(ETHERNET);
     udp.packets_per_second = packets;
     udp.batch = batch(period, format.packet);
     udp.transmit_stamp_every = (packets / 20).max(1);
@@ -72,13 +75,13 @@ pub fn make_room_for_changes(
     udp: &mut UdpOptions,
     format: &StreamFormat,
     period: Frames,
-    stamps: bool,
+    heads: PacketHeads,
 ) {
     let (shortest, longest) = PTIME_RANGE;
     let (packet, sample) =
         (format.rate.frames_within(longest), tautline_dsp::format::SampleFormat::F32);
     let widest = StreamFormat { packet, sample, ..*format };
-    let most = datagram_bytes(&widest, stamps).min(MOST_DATAGRAM_BYTES);
+    let most = heads.datagram_bytes(&widest).min(MOST_DATAGRAM_BYTES);
     let whole = udp
         .destinations
         .iter()
@@ -95,7 +98,7 @@ pub fn make_room_for_changes(
 }
 
 /// Packets that leave at once: those of two periods.
-fn batch(period: Frames, packet: Frames) -> usize {
+pub fn batch(period: Frames, packet: Frames) -> usize {
     2 * (period.as_len() / packet.as_len().max(1) + 2).max(4)
 }
 
@@ -114,7 +117,7 @@ impl SendPlan {
             link,
             outbound,
             control,
-            wire: PACK,
+            form: WireForm::Rtp,
             format,
             link_offset: usual_latency(&format, device.period),
             latency: LatencyRule::Usual,
@@ -128,6 +131,8 @@ impl SendPlan {
             identity: random_identity()?,
             probes: Probes::All,
             ledger: None,
+            pacing: None,
+            claim: None,
         })
     }
 }
@@ -141,10 +146,29 @@ impl StreamPlan {
     }
 }
 
+/// A random identity for a stream, named as it is asked for where it goes: by Ethernet after the talker's own
+/// address (IEEE 1722-2016 §4.4.4.8).
+pub fn identity(to: &[Resolved]) -> Result<Identity, RunError> {
+    let random = random_identity()?;
+    if let Some(stream) = to.iter().find_map(|to| to.stream) {
+        return Ok(Identity { stream, ..random });
+    }
+    let Some(place) = to.iter().find_map(Resolved::ethernet) else { return Ok(random) };
+    let own = {
+        let [a, b, c, d, e, f] = own_address(&place.interface).unwrap_or_default();
+        let number = random.stream.0 & u64::from(u16::MAX);
+        StreamId(u64::from_be_bytes([a, b, c, d, e, f, 0, 0]) | number)
+    };
+    Ok(Identity { stream: own, ..random })
+}
+
 /// What is to be received of a stream like `format`, as the address describes it if it does.
 pub fn receiver(resolved: &Resolved, format: StreamFormat, link_offset: Span) -> ReceiverConfig {
     let described = resolved.description.as_ref();
-    let wire = described.map_or_else(RtpUnpack::usual, |d| RtpUnpack::described(d.extensions));
+    let wire = match described {
+        Some(described) => RtpUnpack::described(described.extensions),
+        None => resolved.form.unpack(resolved.stream),
+    };
     ReceiverConfig::new(wire, format, link_offset)
 }
 

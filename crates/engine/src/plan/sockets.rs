@@ -1,16 +1,24 @@
 //! Sockets as addresses ask for them: the one by which a stream goes to all its destinations, and
 //! that at which one is heard.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroUsize;
 
 use tautline_dsp::format::SampleFormat;
-use tautline_io::udp::UdpOptions;
+use tautline_io::ethernet::{self, EthernetOptions, interface_number, own_address};
+use tautline_io::link::OpenError;
+use tautline_io::link::ringed::Spacing;
+use tautline_io::socket::launch::{LaunchClock, LaunchOptions};
+use tautline_io::thread::Scheduler;
+use tautline_io::udp::pair::{self, OpenedStream};
+use tautline_io::udp::{UdpOptions, interface_label, leaves_by};
 use tautline_proto::stream::{PTIME_RANGE, StreamFormat};
 use tautline_proto::time::Frames;
 use tautline_proto::units::Rate;
+use tautline_proto::wire::avtp::Encapsulation;
+use tautline_proto::wire::{PacketHeads, WireForm};
 
-use super::too_long::datagram_bytes;
-use crate::plan::address::{Address, AddressError, Resolved};
+use crate::plan::address::{Address, AddressError, CLASS_A, EthernetPlace, Resolved, StreamPlace};
 
 /// One destination.
 type Destination<'a> = (&'a Address, &'a Resolved);
@@ -22,8 +30,10 @@ pub fn set(
     addresses: &[Address],
     resolved: &[Resolved],
 ) -> Result<(), AddressError> {
-    let (groups, hosts): (Vec<Destination<'_>>, Vec<_>) =
-        addresses.iter().zip(resolved).partition(|(_, to)| to.rtp.ip().is_multicast());
+    let (groups, hosts): (Vec<Destination<'_>>, Vec<_>) = addresses
+        .iter()
+        .zip(resolved)
+        .partition(|(_, to)| to.media().is_some_and(|to| to.ip().is_multicast()));
     for (host, _) in &hosts {
         let meant_for_groups = host.ttl.map(|_| "ttl").or(host.loopback.map(|_| "loop"));
         if let Some(key) = meant_for_groups {
@@ -70,9 +80,159 @@ fn agreed<T: PartialEq>(
     }
 }
 
-/// Hears what `address` stands for.
-pub fn reception(address: &Address, resolved: &Resolved) -> UdpOptions {
-    let mut options = UdpOptions::receiver(resolved.rtp);
+/// How the link of a stream is opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LinkOptions {
+    /// By UDP, and reports beside it.
+    Udp(Box<UdpOptions>),
+    /// By Ethernet alone.
+    Ethernet(EthernetOptions),
+}
+
+impl LinkOptions {
+    /// Opens it, on the thread that will call it, or on a wire thread below one that runs as `device` says.
+    pub fn open(&self, device: Option<Scheduler>) -> Result<OpenedStream, OpenError> {
+        match self {
+            Self::Udp(options) => pair::open_stream(options, device),
+            Self::Ethernet(options) => ethernet::open_stream(options, device),
+        }
+    }
+
+    /// Has its packets launched so, if they are to be, and a wire thread space them so.
+    pub fn pace(&mut self, launch: Option<LaunchOptions>, spacing: Spacing) {
+        let by_etf = launch.is_some_and(|launch| launch.clock == LaunchClock::Tai);
+        match self {
+            Self::Udp(options) => {
+                (options.launch, options.spacing) = (launch, spacing);
+                // Where it is not at the root, an ETF is for what has the priority of class A: it would drop the
+                // rest.
+                if by_etf {
+                    options.priority = CLASS_A;
+                }
+            }
+            Self::Ethernet(options) => (options.launch, options.spacing) = (launch, spacing),
+        }
+    }
+
+    /// Has one packet in so many stamped by the kernel as it leaves.
+    pub const fn stamp_every(&mut self, packets: u32) {
+        match self {
+            Self::Udp(options) => options.transmit_stamp_every = packets,
+            Self::Ethernet(options) => options.transmit_stamp_every = packets,
+        }
+    }
+
+    /// The number of the interface by which its packets leave, if they all leave by one.
+    pub fn interface(&self) -> Option<u32> {
+        match self {
+            Self::Udp(options) => {
+                let mut by = options.destinations.iter().map(|to| leaves_by(*to, options));
+                let first = by.next()??;
+                (options.also.is_none() && by.all(|other| other == Some(first))).then_some(first)
+            }
+            Self::Ethernet(options) => interface_number(&options.interface),
+        }
+    }
+
+    /// The same by the interface of that number, to where nobody listens.
+    pub fn to_nobody(&self, interface: u32) -> Self {
+        match self {
+            Self::Udp(options) => {
+                let mut options = options.clone();
+                let six = options.bind.is_ipv6();
+                options.destinations = vec![SocketAddr::new(nobody(six), DISCARD)];
+                options.most_destinations = 0;
+                (options.ttl, options.loopback) = (1, false);
+                options.interface = Some(interface_label(interface));
+                options.bind.set_port(0);
+                Self::Udp(options)
+            }
+            // A switch sends back nothing to where it came from.
+            Self::Ethernet(options) => {
+                let own = own_address(&options.interface).unwrap_or(options.address);
+                Self::Ethernet(EthernetOptions { address: own, ..options.clone() })
+            }
+        }
+    }
+}
+
+/// UDP port of the service that throws away all it gets (RFC 863).
+const DISCARD: u16 = 9;
+
+/// A group that is for examples (RFC 5771 §9.2; of IPv6 by the prefix of RFC 3849, RFC 3306), so that nobody hears
+/// it.
+const fn nobody(six: bool) -> IpAddr {
+    match six {
+        false => IpAddr::V4(Ipv4Addr::new(233, 252, 0, 9)),
+        true => IpAddr::V6(Ipv6Addr::new(0xff32, 0x20, 0x2001, 0xdb8, 0, 0, 0, 9)),
+    }
+}
+
+/// How many packets of what length a link by Ethernet has room for.
+#[derive(Debug, Clone, Copy)]
+struct EthernetRoom {
+    datagram_bytes: usize,
+    per_second: u32,
+    batch: usize,
+}
+
+impl EthernetRoom {
+    /// Of any stream of class A, in whatever a frame holds.
+    const ANY: Self = Self { datagram_bytes: 1500, per_second: 8000, batch: 32 };
+
+    fn of(format: &StreamFormat, batch: usize) -> Self {
+        let heads = PacketHeads { form: WireForm::Avtp(Encapsulation::Ethernet), stamps: false };
+        Self {
+            datagram_bytes: heads.datagram_bytes(format).max(Self::ANY.datagram_bytes),
+            per_second: packets_per_second(format.rate, format.packet),
+            batch,
+        }
+    }
+
+    fn at(self, place: &EthernetPlace, sends: bool) -> EthernetOptions {
+        let Self { datagram_bytes, per_second, batch } = self;
+        EthernetOptions {
+            interface: place.interface.clone(),
+            address: place.address,
+            sends,
+            stream: place.stream,
+            priority: place.priority,
+            datagram_bytes,
+            packets_per_second: per_second,
+            batch,
+            transmit_stamp_every: if sends { (per_second / 20).max(1) } else { 0 },
+            launch: None,
+            spacing: Spacing::default(),
+        }
+    }
+}
+
+/// Sends a stream like `format` by Ethernet, up to `batch` packets at once.
+pub fn sending_by_ethernet(
+    place: &EthernetPlace,
+    format: &StreamFormat,
+    batch: usize,
+) -> EthernetOptions {
+    EthernetRoom::of(format, batch).at(place, true)
+}
+
+/// Sends something or other by Ethernet: to see whether that can be.
+pub fn any_by_ethernet(place: &EthernetPlace) -> EthernetOptions {
+    EthernetRoom::ANY.at(place, true)
+}
+
+/// Hears what `address` stands for, whatever it is.
+pub fn reception(address: &Address, resolved: &Resolved) -> LinkOptions {
+    match &resolved.place {
+        StreamPlace::Udp { media, .. } => {
+            LinkOptions::Udp(Box::new(by_udp(*media, (address, resolved))))
+        }
+        StreamPlace::Ethernet(place) => LinkOptions::Ethernet(EthernetRoom::ANY.at(place, false)),
+    }
+}
+
+fn by_udp(media: SocketAddr, (address, resolved): Destination<'_>) -> UdpOptions {
+    let mut options = UdpOptions::receiver(media);
     let described = resolved.description.as_ref();
     let mut interfaces = address.interface.iter().flat_map(|names| names.split(','));
     options.interface = interfaces.next().map(str::to_owned);
@@ -85,15 +245,23 @@ pub fn reception(address: &Address, resolved: &Resolved) -> UdpOptions {
 }
 
 /// The same with room for a stream like `format`, in packets of any length.
-pub fn receiving((address, resolved): Destination<'_>, format: &StreamFormat) -> UdpOptions {
-    let mut options = reception(address, resolved);
+pub fn receiving((address, resolved): Destination<'_>, format: &StreamFormat) -> LinkOptions {
+    let media = match &resolved.place {
+        StreamPlace::Udp { media, .. } => *media,
+        StreamPlace::Ethernet(place) => {
+            let room = EthernetRoom::of(format, EthernetRoom::ANY.batch);
+            return LinkOptions::Ethernet(room.at(place, false));
+        }
+    };
+    let mut options = by_udp(media, (address, resolved));
+    let heads = PacketHeads { form: resolved.form, stamps: true };
     let longest = format.rate.frames_within(PTIME_RANGE.1);
     // In whatever coding: the sender may change it.
     let widest = StreamFormat { sample: SampleFormat::F32, packet: longest, ..*format };
-    options.datagram_bytes = datagram_bytes(&widest, true).clamp(1472, 65_507);
+    options.datagram_bytes = heads.datagram_bytes(&widest).clamp(1472, 65_507);
     let senders = address.senders.map_or(1, NonZeroUsize::get) as u32;
     options.packets_per_second = senders * packets_per_second(format.rate, format.packet);
-    options
+    LinkOptions::Udp(Box::new(options))
 }
 
 /// Packets of so many frames that a stream sends in a second, rounded up.

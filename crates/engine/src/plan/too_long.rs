@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use tautline_io::udp::{header_bytes, path_mtu};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
-use tautline_proto::wire::rtp::PACK;
 
 /// Packets that the path to a destination does not carry whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,11 +19,6 @@ pub struct TooLong {
     pub fragments: usize,
     /// The longest packet time that the path carries whole.
     pub shorter: Span,
-}
-
-/// UDP payload of every packet of `format`, with or without the sender's instants.
-pub fn datagram_bytes(format: &StreamFormat, stamps: bool) -> usize {
-    PACK.head_bytes(stamps, 0) + format.payload_bytes()
 }
 
 /// The destinations that datagrams of `bytes`, which hold packets of `format`, are too long for.

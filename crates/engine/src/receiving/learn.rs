@@ -5,16 +5,19 @@
 //! want of a better one: [`crate::receiving::RecvEngine::run_as_announced`] ends where packets of another
 //! shape follow. Once packets come, only who sends them says what they are.
 
+use std::sync::Arc;
+
 use tautline_io::clock::now;
 use tautline_io::control::{Control, wait};
 use tautline_io::link::Arrival;
 use tautline_io::udp::pair::OpenedStream;
 use tautline_proto::endpoint::Author;
+use tautline_proto::packet::Unpack;
 pub use tautline_proto::receiving::Believe;
 use tautline_proto::receiving::Hearsay;
+use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::wire::rtcp::{Announcement, Compound, Item};
-use tautline_proto::wire::rtp::{ExtensionIds, Packet};
 
 /// What was learnt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +29,8 @@ pub enum Learnt {
         /// Whether packets come from it, or it may yet be anybody.
         sends: bool,
     },
+    /// Packets say of themselves what they are, and nobody else does.
+    Shaped(StreamFormat),
     /// Packets come, and nobody says what they are.
     Unannounced,
     /// Nothing came until it was given up.
@@ -37,20 +42,24 @@ pub enum Learnt {
 const PATIENCE: Span = Span::from_secs(1);
 const BEAT: Span = Span::from_millis(20);
 
+/// What is listened at, and what reads its packets.
+pub type ListenedAt = (Arc<dyn Unpack>, OpenedStream);
+
 /// Listens at all that is `opened` until a sender says what its stream is, or `given_up` says so, of which
 /// it is told whether any packet has come. What comes meanwhile is dropped.
 pub fn learn(
-    opened: &mut [OpenedStream],
+    opened: &mut [ListenedAt],
     believe: Believe,
     mut given_up: impl FnMut(bool) -> bool,
 ) -> Learnt {
     let mut hearsay = Hearsay::default();
     let mut packets_since: Option<LocalTime> = None;
+    let mut shaped = None;
     while !given_up(packets_since.is_some()) {
         let channels: Vec<&dyn Control> =
-            opened.iter().filter_map(|opened| opened.control.as_deref()).collect();
+            opened.iter().filter_map(|(_, opened)| opened.control.as_deref()).collect();
         wait(&channels, now() + BEAT);
-        for OpenedStream { link, control, .. } in opened.iter_mut() {
+        for (wire, OpenedStream { link, control, .. }) in opened.iter_mut() {
             let mut hear = |arrival: Arrival<'_>| {
                 let Ok(compound) = Compound::parse(arrival.datagram) else { return };
                 let host = arrival.source.host();
@@ -65,17 +74,22 @@ pub fn learn(
             }
             link.receive(&mut |arrival| {
                 let host = arrival.source.host();
-                if let Ok(packet) = Packet::parse_with(arrival.datagram, ExtensionIds::NONE) {
-                    hearsay.sends(Author { ssrc: packet.ssrc, host });
+                if let Ok(packet) = wire.unpack(arrival.datagram) {
+                    hearsay.sends(Author { ssrc: packet.head.stream.ssrc(), host });
+                    shaped = shaped.or(packet.format());
                 }
                 packets_since.get_or_insert(arrival.read);
             });
+            // Where nobody reports, nobody announces.
+            if let (Some(format), None) = (shaped, &control) {
+                return Learnt::Shaped(format);
+            }
         }
         if let Some((announcement, sends)) = hearsay.believed(believe) {
             return Learnt::Announced { announcement, sends };
         }
         if packets_since.is_some_and(|since| now() - since > PATIENCE) {
-            return Learnt::Unannounced;
+            return shaped.map_or(Learnt::Unannounced, Learnt::Shaped);
         }
     }
     Learnt::Nothing

@@ -5,7 +5,7 @@ mod observed;
 
 use rtrb::{Consumer, Producer};
 use tautline_io::clock::host::host_clock;
-use tautline_io::clock::{WallClock, now};
+use tautline_io::clock::{WallClock, now, tai};
 use tautline_io::control::waiter::Waiter;
 use tautline_io::link::told::telling;
 use tautline_io::thread::memory;
@@ -241,8 +241,12 @@ impl ReceivedStream {
             let stalled = |from, to| watch.witness.overlaps(from, to);
             self.decide(|policy, context| policy.follow(&status.stream, stalled, context));
         }
+        if self.policy.presents() {
+            let tai = tai::tai().mapping;
+            self.decide(|policy, context| policy.present_by(tai, context));
+        }
         self.decide(ReceivePolicy::poll);
-        self.news.hear(&self.address, |note| watch.note(note));
+        self.news.hear(&self.address, |note| watch.note(note), |_| ());
         if let Some(error) = self.news.take_error(&self.address) {
             watch.note(&error);
         }

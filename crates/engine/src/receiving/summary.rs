@@ -123,6 +123,7 @@ impl ReportSource<'_> {
             receivers: Vec::new(),
             transmit: None,
             lateness: None,
+            pacing: None,
         }
     }
 

@@ -28,7 +28,9 @@ const OPTIONS: RunOptions = RunOptions {
 
 fn stream() -> (SocketAddr, StreamPlan) {
     let options = UdpOptions::receiver("127.0.0.1:0".parse().unwrap());
-    let OpenedStream { link, control, local, .. } = open_stream(&options, None).unwrap();
+    let opened = open_stream(&options, None).unwrap();
+    let local = opened.addresses();
+    let OpenedStream { link, control, .. } = opened;
     let plan = StreamPlan::new(
         local.0.to_string(),
         ReceiverConfig::new(

@@ -7,7 +7,7 @@ use tautline_proto::endpoint::{Endpoint, Host};
 
 use crate::control::{Answer, CannotChange, Changed, Destined, SendChange, SendStanding};
 use crate::conversation::Audience;
-use crate::plan::too_long::{datagram_bytes, too_long};
+use crate::plan::too_long::too_long;
 use crate::sending::stream::SentStream;
 use crate::sending::transmitter::TransmitterCommand;
 use crate::watching::note::Note;
@@ -101,7 +101,7 @@ impl SentStream {
 
     fn note_fragments(&self, watch: &mut RunWatch) {
         let format = self.policy.format();
-        let bytes = datagram_bytes(&format, self.policy.stamps());
+        let bytes = self.policy.datagram_bytes();
         let to = self.outbound.destinations.iter().filter_map(Endpoint::socket_address);
         for too_long in too_long(to, bytes, &format) {
             watch.note(&Note::Fragments { too_long: &too_long, ptime: format.ptime() });

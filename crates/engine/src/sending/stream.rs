@@ -5,12 +5,12 @@ mod observed;
 
 use rtrb::{Consumer, Producer};
 use tautline_dsp::gain::Gain;
-use tautline_io::clock::now;
+use tautline_io::clock::{now, tai};
 use tautline_io::link::destinations::Outbound;
 use tautline_io::link::{LinkCounters, TransmitStamp};
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::faults::UnjudgedFaults;
-use tautline_proto::ledger::Departure;
+use tautline_proto::ledger::{Departure, Stage};
 use tautline_proto::policy::Context;
 use tautline_proto::redundancy::Redundancy;
 use tautline_proto::sender::Identity;
@@ -24,6 +24,8 @@ use crate::control::Destined;
 use crate::conversation::Conversation;
 use crate::fader::Fader;
 use crate::link_news::LinkNews;
+use crate::plan::claim::ClaimedAddress;
+use crate::plan::pacing::Paced;
 use crate::sending::transmitter::{TransmitterCommand, TxStatus};
 use crate::watching::distribution::Distribution;
 use crate::watching::ledger_file::{LedgerFile, SentEntry};
@@ -31,7 +33,8 @@ use crate::watching::note::Note;
 use crate::watching::observed::Observed;
 use crate::watching::probes::Probes;
 use crate::watching::report::{
-    self, Counters, LatencyReport, RemoteReceiver, StageSummary, StreamReport,
+    self, Counters, GapReport, LatencyReport, PacingReport, RemoteReceiver, StageSummary,
+    StreamReport,
 };
 use crate::watching::run::{KnownClock, PeerState, Progress, RunWatch};
 use crate::watching::xruns::XrunTimes;
@@ -40,12 +43,12 @@ use crate::watching::xruns::XrunTimes;
 const ANSWER: Span = Span::from_secs(2);
 
 /// The stages that a sender knows.
-const STAGES: [&str; 3] = ["capture", "pack", "send"];
+const STAGES: [Stage; 4] = [Stage::Capture, Stage::Pack, Stage::Send, Stage::Launch];
 
-/// How long they took.
-fn spans(departure: &Departure) -> [Span; 3] {
+/// How long they took, as far as there were any.
+fn spans(departure: &Departure) -> [Option<Span>; 4] {
     let Departure { capture, taken, packed, handed, .. } = *departure;
-    [taken - capture, packed - taken, handed - packed]
+    [Some(taken - capture), Some(packed - taken), Some(handed - packed), departure.held()]
 }
 
 /// What the ordinary thread holds.
@@ -74,13 +77,31 @@ pub(crate) struct SentStream {
     pub(crate) unjudged: UnjudgedFaults,
     /// Xruns that the host answers for, of those that are judged.
     pub(crate) stalled: u64,
-    pub(crate) stages: [Distribution; 3],
+    pub(crate) stages: [Distribution; 4],
     pub(crate) lateness: Distribution,
     pub(crate) transmit: Distribution,
     /// For those who look while it runs.
     pub(crate) observed: Observed<Departure>,
     pub(crate) ledger: Option<LedgerFile<SentEntry>>,
+    /// What spaces its packets.
+    pub(crate) pacing: Option<Paced>,
+    /// By what its packets are presented, where they say when.
+    pub(crate) presented: Option<PresentationClock>,
+    /// The address that it goes to, if that was claimed.
+    pub(crate) claim: Option<ClaimedAddress>,
 }
+
+/// What was told last of the clock that packets are presented by.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct PresentationClock {
+    /// To the device's thread.
+    clock: Option<(ClockMapping, bool)>,
+    /// To the peers: the wall clock less the local one.
+    wall_offset: Span,
+}
+
+/// What peers are told of the wall clock is moved in steps of this, about what two readings of it differ by.
+const WALL_STEP: Span = Span::from_micros(2);
 
 impl SentStream {
     /// The two networks that everything goes by, if it does.
@@ -146,13 +167,25 @@ impl SentStream {
             if self.probes != Probes::Off {
                 self.transmit.record(stamp.left - stamp.handed);
             }
+            if let Some(line) = line_of(&mut self.ledger, stamp.media) {
+                line.left = Some(stamp.left);
+            }
         }
-        self.news.hear(&self.address, |note| watch.note(note));
+        let Self { news, ledger, .. } = self;
+        let unlaunched = |packet: MediaTime| {
+            if let Some(line) = line_of(ledger, packet) {
+                line.unlaunched = true;
+            }
+        };
+        news.hear(&self.address, |note| watch.note(note), unlaunched);
         while let Ok(status) = self.status.pop() {
             self.xruns.take(&status.faults);
             let stalled = |from, to| watch.witness.overlaps(from, to);
             self.stalled += u64::from(self.unjudged.take(&status.faults, stalled).starved);
             self.last = status;
+        }
+        if let Some(by) = self.claim.as_ref().and_then(ClaimedAddress::taken_by) {
+            watch.note(&Note::AddressTaken { address: &self.address, by });
         }
         // The sound goes on without it.
         if let Some(flaw) = self.ledger.as_ref().and_then(LedgerFile::flaw) {
@@ -164,8 +197,28 @@ impl SentStream {
             policy.poll(context);
         });
         self.go_to_destinations();
+        self.follow_tai();
         self.note(watch);
         self.conversation.speak();
+    }
+
+    /// Presents packets by TAI as it is followed, and tells the peers the same clock: to them it is what presentation
+    /// times are read by.
+    fn follow_tai(&mut self) {
+        let Some(presented) = &mut self.presented else { return };
+        let tai = tai::tai();
+        let clock = Some((tai.mapping, tai.uncertain));
+        let command = SendCommand::Presentation(tai.mapping, tai.uncertain);
+        // Where the ring is full, at the next turn.
+        if presented.clock != clock && self.commands.push(TransmitterCommand::Send(command)).is_ok()
+        {
+            presented.clock = clock;
+        }
+        let offset = tai.offset(now());
+        if (offset - presented.wall_offset).abs() > WALL_STEP {
+            presented.wall_offset = offset;
+            self.conversation.session.set_wall_offset(offset);
+        }
     }
 
     /// The last word: what is not judged yet is.
@@ -187,17 +240,24 @@ impl SentStream {
             return;
         }
         let Departure { media, due, handed, .. } = *departure;
+        // A wire thread that waits on purpose is not late by that.
+        let due = due + self.pacing.as_ref().map_or(Span::ZERO, |paced| paced.spacing.lead);
         spans(departure)
             .into_iter()
             .zip(&mut self.stages)
-            .for_each(|(span, stage)| stage.record(span));
+            .for_each(|(span, stage)| span.into_iter().for_each(|span| stage.record(span)));
         self.lateness.record(handed - due);
         self.observed.take(handed, handed, due - handed, departure);
         if let Some(ledger) = &mut self.ledger {
             let start = self.identity.timestamp;
             let media = tautline_proto::wrap::rtp_timestamp(media.as_frames());
             let rtp_timestamp = start.wrapping_add(media);
-            ledger.push(SentEntry { rtp_timestamp, departure: *departure });
+            ledger.push(SentEntry {
+                rtp_timestamp,
+                departure: *departure,
+                left: None,
+                unlaunched: false,
+            });
         }
     }
 
@@ -265,15 +325,21 @@ impl SentStream {
                 .into_iter()
                 .zip(&self.stages)
                 .filter(|_| self.probes != Probes::Off)
-                .map(|(name, stage)| StageSummary {
-                    name,
-                    summary: stage.summary(),
+                // There is no such stage where nothing is launched.
+                .filter(|(stage, spans)| *stage != Stage::Launch || spans.count() > 0)
+                .map(|(stage, spans)| StageSummary {
+                    name: stage.name(),
+                    summary: spans.summary(),
                     uncertainty_ns: None,
                 })
                 .collect(),
             counters: self.counters(),
             xruns: self.xruns.report(),
-            gaps: None,
+            // A packet that missed its launch was handed over too late by this program.
+            gaps: self.pacing.as_ref().filter(|paced| paced.launch.is_some()).map(|_| GapReport {
+                late_sender: self.last.link.unlaunched,
+                ..GapReport::default()
+            }),
             redundancy: self.redundancy(),
             repair: None,
             paths: Vec::new(),
@@ -288,6 +354,12 @@ impl SentStream {
                 .collect(),
             transmit: (self.transmit.count() > 0).then(|| self.transmit.summary()),
             lateness: (self.probes != Probes::Off).then(|| self.lateness.summary()),
+            pacing: self.pacing.as_ref().map(|paced| PacingReport {
+                rung: paced.rung.name(),
+                lead_ns: (paced.lead() > Span::ZERO).then(|| paced.lead().as_nanos()),
+                why: paced.why.clone(),
+                unlaunched: self.last.link.unlaunched,
+            }),
         }
     }
 
@@ -327,6 +399,14 @@ impl SentStream {
 }
 
 /// The two networks that everything goes by, if it does.
+/// The line of a packet that left a moment ago, if a ledger is kept.
+fn line_of(
+    ledger: &mut Option<LedgerFile<SentEntry>>,
+    packet: MediaTime,
+) -> Option<&mut SentEntry> {
+    ledger.as_mut()?.newest(|line| line.departure.media == packet)
+}
+
 fn networks(outbound: &Outbound) -> Option<(&str, &str)> {
     outbound.networks.as_ref().map(|(one, other)| (one.as_str(), other.as_str()))
 }

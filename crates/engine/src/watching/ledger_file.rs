@@ -59,6 +59,11 @@ impl<L: LedgerEntry> LedgerFile<L> {
         self.lines.push_back(line);
     }
 
+    /// The newest line of this kind that is not written yet.
+    pub(crate) fn newest(&mut self, of: impl Fn(&L) -> bool) -> Option<&mut L> {
+        self.lines.iter_mut().rev().find(|line| of(line))
+    }
+
     /// Writes the oldest line; whether there was one.
     fn write_oldest(&mut self) -> bool {
         let Some(line) = self.lines.pop_front() else { return false };
@@ -97,7 +102,7 @@ pub(crate) struct HeardEntry {
 
 impl LedgerEntry for HeardEntry {
     const HEAD: &'static str = "rtp_timestamp,capture,sender_taken,packed,handed,arrival,read,taken,written,dac,measured_ns,\
-         stream,late,resample_ns";
+         stream,late,resample_ns,launched";
 
     fn write(&self, out: &mut impl Write) -> std::io::Result<()> {
         let Self { stream, passage, measured } = self;
@@ -118,7 +123,9 @@ impl LedgerEntry for HeardEntry {
         }
         column(out, measured.map(Span::as_nanos))?;
         let late = u8::from(passage.late);
-        writeln!(out, ",{stream},{late},{}", passage.resample.as_nanos())
+        write!(out, ",{stream},{late},{}", passage.resample.as_nanos())?;
+        column(out, sender.map(|s| s.launched.as_nanos()))?;
+        writeln!(out)
     }
 }
 
@@ -134,18 +141,24 @@ fn column(out: &mut impl Write, nanos: Option<i64>) -> std::io::Result<()> {
 pub(crate) struct SentEntry {
     pub(crate) rtp_timestamp: u32,
     pub(crate) departure: Departure,
+    /// Given to the driver by the kernel, if that was stamped.
+    pub(crate) left: Option<LocalTime>,
+    /// Whether the queue dropped it, since it was handed over too late for its launch.
+    pub(crate) unlaunched: bool,
 }
 
 impl LedgerEntry for SentEntry {
-    const HEAD: &'static str = "rtp_timestamp,capture,taken,packed,due,handed";
+    const HEAD: &'static str =
+        "rtp_timestamp,capture,taken,packed,due,handed,launched,left,unlaunched";
 
     fn write(&self, out: &mut impl Write) -> std::io::Result<()> {
-        let Departure { capture, taken, packed, due, handed, .. } = self.departure;
+        let Departure { capture, taken, packed, due, handed, launched, .. } = self.departure;
         write!(out, "{}", self.rtp_timestamp)?;
-        for instant in [capture, taken, packed, due, handed] {
+        for instant in [capture, taken, packed, due, handed, launched] {
             column(out, Some(instant.as_nanos()))?;
         }
-        writeln!(out)
+        column(out, self.left.map(LocalTime::as_nanos))?;
+        writeln!(out, ",{}", u8::from(self.unlaunched))
     }
 }
 

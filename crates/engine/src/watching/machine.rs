@@ -4,9 +4,10 @@ use std::fs;
 use std::io::Read;
 
 use tautline_io::clock::processor_time;
+use tautline_io::clock::tai::followed_tai;
 
 use crate::watching::refused::Refused;
-use crate::watching::report::HostReport;
+use crate::watching::report::{HostReport, TaiReport};
 
 /// What is known before and after a run.
 pub(crate) fn host(scheduler: String, stalls: u64, refused: Refused) -> HostReport {
@@ -18,6 +19,7 @@ pub(crate) fn host(scheduler: String, stalls: u64, refused: Refused) -> HostRepo
         cpu_ns: processor_time().as_nanos(),
         peak_bytes: peak_memory().unwrap_or(0),
         refused,
+        tai: followed_tai().as_ref().map(TaiReport::of),
     }
 }
 

@@ -70,6 +70,13 @@ pub enum Note<'a> {
         /// What the system answered first: an `errno`.
         errno: i32,
     },
+    /// The address of a group that was claimed for a stream is another talker's, too.
+    AddressTaken {
+        /// The stream's address.
+        address: &'a str,
+        /// Who claimed it with more right.
+        by: Endpoint,
+    },
     /// No receiver has answered.
     NobodyAnswers {
         /// Where packets went, as it was given.

@@ -1,7 +1,10 @@
 //! The report, as JSON has it. Names are fixed: scripts rely on them.
 
+mod tai;
+
 use serde::{Serialize, Serializer};
 
+pub use self::tai::{PtpReport, TaiReport};
 pub use tautline_proto::counters::Counters;
 
 use crate::watching::distribution::{Distribution, Summary};
@@ -106,6 +109,8 @@ pub struct StreamReport {
     pub transmit: Option<Summary>,
     /// Departure against its schedule, if it is a sender's.
     pub lateness: Option<Summary>,
+    /// Of a sender: what spaces its packets.
+    pub pacing: Option<PacingReport>,
 }
 
 /// Capture to DAC.
@@ -416,6 +421,8 @@ pub struct HostReport {
     pub peak_bytes: u64,
     /// What it did not let the run have.
     pub refused: Refused,
+    /// How TAI is known here; absent where no packet said when it is to be presented.
+    pub tai: Option<TaiReport>,
 }
 
 impl Report {
@@ -428,4 +435,18 @@ impl Report {
 /// Every counter by its name.
 fn by_name<S: Serializer>(counters: &Counters, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(counters.each().map(|counted| (counted.name, counted.count)))
+}
+
+/// What spaces a sender's packets.
+#[derive(Debug, Clone, Serialize)]
+pub struct PacingReport {
+    /// `etf-offload`, `etf`, `fq`, `sleep` or `batch`.
+    pub rung: &'static str,
+    /// How long after it is due a packet is launched, or handed over by a thread that sleeps; absent where it is at
+    /// once.
+    pub lead_ns: Option<i64>,
+    /// Why this rung.
+    pub why: String,
+    /// Packets that the queue dropped, since they could not be launched in time.
+    pub unlaunched: u64,
 }

@@ -4,6 +4,7 @@ mod arrivals;
 mod known;
 mod latency;
 mod redundancy;
+mod tai;
 
 use core::fmt::{self, Write};
 
@@ -41,6 +42,7 @@ fn write_report(out: &mut String, report: &Report) -> fmt::Result {
         receivers(out, stream)?;
         worst(out, stream)?;
     }
+    tai::tai(out, report)?;
     let host = &report.host;
     let seconds = report.duration_ns as f64 / 1e9;
     writeln!(
@@ -92,6 +94,7 @@ fn clock(out: &mut String, stream: &StreamReport) -> fmt::Result {
         "rtcp" => write!(out, "known to ± {known} by RTCP")?,
         "ptp" => write!(out, "known to ± {known} by PTP at both ends")?,
         "host" => write!(out, "this machine's, which both ends read")?,
+        "tai" => write!(out, "TAI, as each end knows it")?,
         _ => write!(out, "known to ± {known} by the synchronised system clocks of both ends")?,
     }
     if let Some(round_trip) = clock.round_trip_ns {

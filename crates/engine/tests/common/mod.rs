@@ -36,7 +36,8 @@ use tautline_proto::receiving::ReceiveNote;
 use tautline_proto::stream::{StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
-use tautline_proto::wire::rtp::{PACK, RtpUnpack};
+use tautline_proto::wire::WireForm;
+use tautline_proto::wire::rtp::RtpUnpack;
 
 /// Devices run at once, whatever else a busy machine has to do.
 const REALTIME: Scheduler = Scheduler::Fifo(60);
@@ -137,7 +138,9 @@ impl Road {
     pub(crate) fn stream(&self) -> (SocketAddr, StreamPlan) {
         let options = UdpOptions::receiver("127.0.0.1:0".parse().unwrap());
         let device = self.ringed_receiver.then_some(REALTIME);
-        let OpenedStream { link, control, local, .. } = open_stream(&options, device).unwrap();
+        let opened = open_stream(&options, device).unwrap();
+        let local = opened.addresses();
+        let OpenedStream { link, control, .. } = opened;
         let address = local.0;
         let plan = StreamPlan::new(
             address.to_string(),
@@ -169,7 +172,9 @@ impl Road {
         address: String,
     ) -> SendPlan {
         SendPlan {
-            wire: PACK,
+            pacing: None,
+            claim: None,
+            form: WireForm::Rtp,
             address,
             reports_to: Vec::new(),
             link,

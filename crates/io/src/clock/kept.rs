@@ -45,7 +45,7 @@ const MOST_SAMPLES: usize = 25;
 const AGREES: Span = Span::from_micros(50);
 /// Who is kept by PTP knows his clock better than this; a clock kept by NTP over a network of some
 /// depth does not say so.
-const FINE: Span = Span::from_millis(1);
+pub(super) const FINE: Span = Span::from_millis(1);
 /// Hardware clocks of virtual machines show the host's system clock, however that is kept.
 const VIRTUAL: [&str; 4] = ["virtual", "kvm", "hyperv", "vmclock"];
 

@@ -6,9 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::control::Control;
 use crate::link::{Arrival, LinkCounters, OpenError};
-use crate::udp::incoming::Incoming;
+use crate::socket::descriptor::Socket;
+use crate::socket::incoming::Incoming;
 use crate::udp::open::{UdpOptions, open, send_groups_by};
-use crate::udp::socket::Socket;
 use tautline_proto::endpoint::Endpoint;
 
 /// Reports come a few a second.
@@ -30,7 +30,11 @@ impl ControlSocket {
         let socket = open(options)?;
         Ok(Self {
             local: socket.local().unwrap_or(options.bind),
-            incoming: Incoming::new(options, options.batch.min(BATCH), 0),
+            incoming: Incoming::new(
+                options.batch.min(BATCH),
+                options.datagram_bytes,
+                options.hosts(),
+            ),
             counters: LinkCounters::default(),
             interfaces: options.group_interfaces()?,
             socket,

@@ -2,6 +2,7 @@
 //! many, and however often it leaves.
 
 use tautline_proto::ledger::Departure;
+use tautline_proto::packet::handed_bytes;
 use tautline_proto::redundancy::Repeats;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, MediaTime};
@@ -38,6 +39,7 @@ const NOTHING: Queued = Queued {
         packed: LocalTime::ZERO,
         due: LocalTime::ZERO,
         handed: LocalTime::ZERO,
+        launched: LocalTime::ZERO,
     },
     handed_at: None,
     len: 0,
@@ -89,17 +91,22 @@ impl Batch {
         true
     }
 
-    /// Finishes every packet: writes the hand-over into those that want it, and seals them. Behind
-    /// them come, as they left first, those that leave once more.
-    pub(crate) fn finish(&mut self, handed: LocalTime, mut seal: Option<&mut (dyn Seal + '_)>) {
+    /// Finishes every packet: writes the hand-over into those that want it, and when they are launched that are
+    /// due then, and seals them. Behind them come, as they left first, those that leave once more.
+    pub(crate) fn finish(
+        &mut self,
+        handed: LocalTime,
+        launch: impl Fn(LocalTime) -> LocalTime,
+        mut seal: Option<&mut (dyn Seal + '_)>,
+    ) {
         for index in 0..self.queued {
             let packet = &mut self.packets[index];
             let bytes = &mut self.bytes[index * self.slot..][..self.slot];
-            packet.instants.handed = handed;
-            if let Some(at) = packet.handed_at.filter(|&at| at + 4 <= packet.len) {
-                let since = (handed - packet.instants.capture).as_nanos();
-                let field = u32::try_from(since.max(0)).unwrap_or(u32::MAX).to_be_bytes();
-                bytes[at..at + 4].copy_from_slice(&field);
+            let instants = &mut packet.instants;
+            (instants.handed, instants.launched) = (handed, launch(instants.due));
+            let field = handed_bytes(handed - instants.capture, instants.launched - handed);
+            if let Some(at) = packet.handed_at.filter(|&at| at + field.len() <= packet.len) {
+                bytes[at..at + field.len()].copy_from_slice(&field);
             }
             if let Some(seal) = &mut seal {
                 packet.len = seal.seal(bytes, packet.len).min(bytes.len());
@@ -116,11 +123,12 @@ impl Batch {
     }
 
     /// Puts the packet behind the others that left so many before the last that was finished.
-    fn send_again(&mut self, before: usize, Departure { due, handed, .. }: Departure) {
+    fn send_again(&mut self, before: usize, now: Departure) {
+        let Departure { due, handed, launched, .. } = now;
         let Some((datagram, instants)) = self.repeats.again(before, due) else { return };
         let len = datagram.len();
         self.bytes[self.queued * self.slot..][..len].copy_from_slice(datagram);
-        let instants = Departure { handed, ..instants };
+        let instants = Departure { handed, launched, ..instants };
         self.packets[self.queued] = Queued { instants, handed_at: None, len, again: None };
         self.queued += 1;
     }

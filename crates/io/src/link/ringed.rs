@@ -49,12 +49,34 @@ pub struct WireOptions {
     pub scheduler: Scheduler,
     /// Packets that may wait for their departure, and datagrams that may wait to be fetched.
     pub ring_packets: usize,
+    /// How it spaces packets.
+    pub spacing: Spacing,
+}
+
+/// How a wire thread spaces packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spacing {
+    /// Packets that it hands over at once, at most.
+    pub together: usize,
+    /// How long after it is due it hands a packet over: so long the device's thread may take with a period's.
+    pub lead: Span,
+}
+
+impl Default for Spacing {
+    fn default() -> Self {
+        Self { together: usize::MAX, lead: Span::ZERO }
+    }
 }
 
 impl WireOptions {
     /// A thread one priority below `device`, with room for so many packets each way.
     pub fn below(device: Scheduler, ring_packets: usize) -> Self {
-        Self { scheduler: device.one_below(), ring_packets }
+        Self { scheduler: device.one_below(), ring_packets, spacing: Spacing::default() }
+    }
+
+    /// The same, which spaces packets so.
+    pub(crate) const fn spacing(self, spacing: Spacing) -> Self {
+        Self { spacing, ..self }
     }
 }
 
@@ -130,6 +152,8 @@ impl Ringed {
             given,
             bell: Arc::clone(&bell),
             counters: Arc::clone(&counters),
+            most: wire.spacing.together.max(1),
+            lead: wire.spacing.lead,
         };
         let (handle, granted) =
             spawn("taut-wire", wire.scheduler, STACK_BYTES, move || thread.run())
@@ -277,6 +301,10 @@ struct WireThread<L> {
     given: Consumer<Teller>,
     bell: Arc<Bell>,
     counters: Arc<SharedCounters>,
+    /// Packets that are handed over at once.
+    most: usize,
+    /// [`Spacing::lead`].
+    lead: Span,
 }
 
 /// Where arrivals are put for the device's thread.
@@ -321,21 +349,22 @@ impl<L: Pollable> WireThread<L> {
             self.link.set_destinations(&destinations);
         }
         self.take_teller();
-        let mut together: Option<Together> = None;
+        let (mut together, mut count) = (None::<Together>, 0);
         while let Ok(header) = self.outgoing.peek().copied() {
             // Given before this packet was queued: it is there by now.
             self.take_teller();
-            let due = header.instants.due;
+            let due = header.instants.due + self.lead;
             // With what leaves once more, which is as long.
             let len = header.len * (1 + usize::from(header.again.is_some()));
             let goes_along = |together: &mut Together| together.takes(due, len);
-            if !together.as_mut().is_some_and(goes_along) {
+            if count >= self.most || !together.as_mut().is_some_and(goes_along) {
                 if due > now() {
                     next = due;
                     break;
                 }
-                together = Some(Together::begin(due, len));
+                (together, count) = (Some(Together::begin(due, len)), 0);
             }
+            count += 1;
             if self.link.is_full() {
                 self.link.flush();
             }

@@ -8,7 +8,7 @@ use crate::link::LinkCounters;
 /// order between them is promised.
 #[derive(Debug, Default)]
 pub(crate) struct SharedCounters {
-    totals: [AtomicU64; 13],
+    totals: [AtomicU64; 14],
     last_error: AtomicI32,
 }
 
@@ -33,6 +33,7 @@ impl SharedCounters {
             kernel_drops,
             ring_drops,
             departures_lost,
+            unlaunched,
             also_sent,
             also_refused,
         ] = self.totals.each_ref().map(|total| total.load(Ordering::Relaxed));
@@ -50,12 +51,13 @@ impl SharedCounters {
             kernel_drops,
             ring_drops,
             departures_lost,
+            unlaunched,
         }
     }
 }
 
 /// Every total, in the order in which `load` takes them.
-const fn totals(counters: &LinkCounters) -> [u64; 13] {
+const fn totals(counters: &LinkCounters) -> [u64; 14] {
     [
         counters.sent,
         counters.send_errors,
@@ -68,6 +70,7 @@ const fn totals(counters: &LinkCounters) -> [u64; 13] {
         counters.kernel_drops,
         counters.ring_drops,
         counters.departures_lost,
+        counters.unlaunched,
         counters.also.0,
         counters.also.1,
     ]
@@ -93,6 +96,7 @@ mod tests {
             departures_lost: 11,
             also: (12, 13),
             unopened: 14,
+            unlaunched: 15,
         };
         let shared = SharedCounters::default();
         shared.store(&counters);

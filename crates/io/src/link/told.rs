@@ -3,6 +3,7 @@
 use rtrb::{Consumer, Producer};
 use tautline_proto::endpoint::Endpoint;
 use tautline_proto::ledger::Departure;
+use tautline_proto::time::MediaTime;
 
 use crate::thread::memory;
 
@@ -15,6 +16,8 @@ pub enum LinkEvent {
     Lost(Endpoint),
     /// The system answered a call with this `errno`, another than was told last.
     Error(i32),
+    /// The packet that begins with this frame was dropped, since it could not be launched in time.
+    Unlaunched(MediaTime),
 }
 
 /// The link's end.
@@ -35,7 +38,7 @@ pub struct LinkReports {
 }
 
 /// Events that wait to be heard; what is more is not told.
-const EVENTS: usize = 16;
+const EVENTS: usize = 64;
 
 /// Both ends, with room for the departures of so many packets.
 pub fn telling(departures: usize) -> (Teller, LinkReports) {
@@ -66,7 +69,7 @@ impl Teller {
     /// Tells what happened to the link, as far as there is room. Errors leave half of it to
     /// connections: those are told by nothing else, and what fails goes on failing.
     pub fn event(&mut self, event: LinkEvent) {
-        let error = matches!(event, LinkEvent::Error(_));
+        let error = matches!(event, LinkEvent::Error(_) | LinkEvent::Unlaunched(_));
         if !error || self.events.slots() > EVENTS / 2 {
             let _ = self.events.push(event);
         }

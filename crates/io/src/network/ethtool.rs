@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use tautline_proto::time::Span;
 
-use crate::udp::socket::Socket;
+use crate::socket::descriptor::Socket;
 
 /// What a card waits for before it tells of packets that came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,6 +3,8 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+use tautline_proto::time::Span;
+
 use crate::system::checked;
 
 /// One queue discipline.
@@ -14,6 +16,21 @@ pub struct QueueDiscipline {
     pub kind: String,
     /// Where packets enter it.
     pub place: QdiscPlace,
+    /// What it is set to, of an `etf`.
+    pub etf: Option<EtfSettings>,
+}
+
+/// How an `etf` is set (tc-etf(8)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EtfSettings {
+    /// How long before its launch time it hands on a packet: one that it gets later is dropped.
+    pub delta: Span,
+    /// Whether it reads launch times as TAI.
+    pub by_tai: bool,
+    /// Whether the card launches packets itself.
+    pub offload: bool,
+    /// Whether launch times are deadlines, before which packets may leave.
+    pub deadlines: bool,
 }
 
 /// Where packets enter a queue discipline.
@@ -35,8 +52,14 @@ const QUEUE: usize = 20;
 const ROOT: u32 = 0xffff_ffff;
 /// `TC_H_INGRESS`.
 const INGRESS: u32 = 0xffff_fff1;
-/// `TCA_KIND` (linux/rtnetlink.h).
+/// `TCA_KIND` and `TCA_OPTIONS` (linux/rtnetlink.h).
 const KIND: u16 = 1;
+const OPTIONS: u16 = 2;
+/// `TCA_ETF_PARMS` (linux/pkt_sched.h): a `struct tc_etf_qopt` of delta, clock and flags.
+const ETF: u16 = 1;
+/// `TC_ETF_DEADLINE_MODE_ON`, `TC_ETF_OFFLOAD_ON`.
+const DEADLINES: u32 = 1 << 0;
+const OFFLOAD: u32 = 1 << 1;
 
 /// Those of all interfaces of this network namespace.
 pub fn queue_disciplines() -> io::Result<Vec<QueueDiscipline>> {
@@ -97,13 +120,30 @@ fn queue(message: &[u8]) -> Option<QueueDiscipline> {
         INGRESS => QdiscPlace::Ingress,
         _ => QdiscPlace::Below,
     };
-    let mut attributes = message.get(QUEUE..)?;
+    let attributes = message.get(QUEUE..)?;
+    let text = attribute(attributes, KIND)?.split(|byte| *byte == 0).next()?;
+    let kind = String::from_utf8_lossy(text).into_owned();
+    let options = attribute(attributes, OPTIONS).filter(|_| kind == "etf");
+    let etf = options.and_then(|options| etf(attribute(options, ETF)?));
+    Some(QueueDiscipline { interface: number(message, 4)?, kind, place, etf })
+}
+
+fn etf(settings: &[u8]) -> Option<EtfSettings> {
+    let [delta, clock, flags] = [number(settings, 0)?, number(settings, 4)?, number(settings, 8)?];
+    Some(EtfSettings {
+        delta: Span::from_nanos(delta.cast_signed().into()),
+        by_tai: clock.cast_signed() == libc::CLOCK_TAI,
+        offload: flags & OFFLOAD != 0,
+        deadlines: flags & DEADLINES != 0,
+    })
+}
+
+/// The data of the first attribute of this kind (rtnetlink(7)).
+fn attribute(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
     loop {
         let (length, kind) = (usize::from(half(attributes, 0)?), half(attributes, 2)?);
-        if kind == KIND {
-            let text = attributes.get(4..length)?.split(|byte| *byte == 0).next()?;
-            let kind = String::from_utf8_lossy(text).into_owned();
-            return Some(QueueDiscipline { interface: number(message, 4)?, kind, place });
+        if kind == wanted {
+            return attributes.get(4..length);
         }
         attributes = attributes.get(length.next_multiple_of(4).max(4)..)?;
     }
@@ -123,10 +163,15 @@ mod tests {
 
     /// A message of one queue: an attribute that means nothing here, then its kind.
     fn message(interface: u32, parent: u32, kind: &str) -> Vec<u8> {
+        message_with(interface, parent, kind, &[])
+    }
+
+    /// The same, and its settings.
+    fn message_with(interface: u32, parent: u32, kind: &str, settings: &[u8]) -> Vec<u8> {
         let text: Vec<u8> = kind.bytes().chain([0]).collect();
         let mut body = vec![0; 4];
         body.extend([interface, 0x8001_0000, parent, 2].iter().flat_map(|word| word.to_ne_bytes()));
-        for (number, value) in [(11_u16, &[0; 1][..]), (KIND, &text)] {
+        for (number, value) in [(11_u16, &[0; 1][..]), (KIND, &text), (OPTIONS, settings)] {
             body.extend((4 + value.len() as u16).to_ne_bytes());
             body.extend(number.to_ne_bytes());
             body.extend(value);
@@ -157,6 +202,22 @@ mod tests {
             (3, "x", QdiscPlace::Ingress),
         ];
         assert_eq!(read, wanted);
+    }
+
+    #[test]
+    fn the_settings_of_an_etf_are_read_from_its_own() {
+        let numbers = |flags: u32| {
+            let words = [16_u16.to_ne_bytes(), ETF.to_ne_bytes()].concat();
+            let settings = [300_000, libc::CLOCK_TAI.cast_unsigned(), flags];
+            [words, settings.iter().flat_map(|word| word.to_ne_bytes()).collect()].concat()
+        };
+        let read = |kind, settings: &[u8]| read_all(&message_with(2, ROOT, kind, settings))[0].etf;
+        let delta = Span::from_micros(300);
+        let plain = EtfSettings { delta, by_tai: true, offload: false, deadlines: false };
+        assert_eq!(read("etf", &numbers(0)), Some(plain));
+        assert_eq!(read("etf", &numbers(OFFLOAD)), Some(EtfSettings { offload: true, ..plain }));
+        assert_eq!(read("etf", &[]), None);
+        assert_eq!(read("fq", &numbers(0)), None);
     }
 
     #[test]

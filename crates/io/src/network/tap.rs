@@ -13,9 +13,9 @@ use std::io;
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::clock::now;
+use crate::socket::descriptor::Socket;
+use crate::socket::timestamp::StampClock;
 use crate::system::checked;
-use crate::udp::socket::Socket;
-use crate::udp::timestamp::StampClock;
 use ring::TapRing;
 
 /// Bytes of a frame that are kept: all heads up to that of RTP with the extension of `taut`, behind two

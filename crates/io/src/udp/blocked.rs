@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use tautline_proto::time::Span;
 
 use crate::link::{Arrival, LinkCounters, OpenError};
-use crate::udp::incoming::Incoming;
+use crate::socket::descriptor::Socket;
+use crate::socket::incoming::Incoming;
 use crate::udp::open::{UdpOptions, open};
-use crate::udp::socket::Socket;
 
 /// Receives by a `recvmmsg` that waits for the first datagram.
 pub struct BlockedUdp {
@@ -29,7 +29,7 @@ impl BlockedUdp {
         Ok(Self {
             local: socket.local().unwrap_or(options.bind),
             socket,
-            incoming: Incoming::new(options, options.batch, 0),
+            incoming: Incoming::new(options.batch, options.datagram_bytes, options.hosts()),
             counters: LinkCounters::default(),
         })
     }

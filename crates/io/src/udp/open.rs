@@ -3,14 +3,16 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use tautline_proto::endpoint::Endpoint;
+use tautline_proto::endpoint::{Endpoint, Host};
 
 use crate::link::OpenError;
 use crate::link::destinations::Outbound;
+use crate::link::ringed::Spacing;
+use crate::socket::address::{RawAddress, interface_index, interface_name};
+use crate::socket::descriptor::Socket;
+use crate::socket::launch::LaunchOptions;
+use crate::socket::{buffers, timestamp};
 use crate::thread::limits::{Limit, ResourceLimits};
-use crate::udp::address::{RawAddress, interface_index, interface_name};
-use crate::udp::socket::Socket;
-use crate::udp::timestamp;
 
 /// How the mend of an [`OpenError`] begins where a socket has the UDP port already: whoever chose the port for the
 /// program that says so may choose another.
@@ -32,7 +34,7 @@ pub const DSCP_MEDIA: u8 = 34;
 /// Of packets that carry a mark, in this host's own queues: `TC_PRIO_INTERACTIVE`
 /// (linux/pkt_sched.h), the first band of `pfifo_fast` and the most that no privilege is asked for.
 /// Left to itself the kernel reads DSCP 34 as the bulk of RFC 1349, which goes last.
-const PRIORITY: i32 = 6;
+const PRIORITY: u8 = 6;
 
 /// The largest RTCP compound that is read whole: what fits an Ethernet frame.
 const CONTROL_BYTES: usize = 1472;
@@ -67,6 +69,8 @@ pub struct UdpOptions {
     pub sources: Vec<IpAddr>,
     /// Differentiated services code point of everything sent, 0 to 63.
     pub dscp: u8,
+    /// `SO_PRIORITY`: the queue of this host that packets leave by.
+    pub priority: u8,
     /// The largest datagram in bytes, UDP payload; longer ones arrive truncated.
     pub datagram_bytes: usize,
     /// Packets per second that are expected one way, for the socket's buffers.
@@ -77,6 +81,10 @@ pub struct UdpOptions {
     pub fragment: FragmentPolicy,
     /// Every how many packets one is sampled for its transmit stamp; 0 for none.
     pub transmit_stamp_every: u32,
+    /// How the kernel launches packets, if it is to.
+    pub launch: Option<LaunchOptions>,
+    /// How a wire thread spaces its packets.
+    pub spacing: Spacing,
 }
 
 impl UdpOptions {
@@ -99,6 +107,7 @@ impl UdpOptions {
         options.datagram_bytes = CONTROL_BYTES;
         options.packets_per_second = 100;
         options.transmit_stamp_every = 0;
+        options.launch = None;
         match options.also.take().and_then(|also| also.interface) {
             Some(other) if self.sends_to_groups() => options.also_heard_at.push(other),
             // Each network is reached by its own route.
@@ -125,7 +134,7 @@ impl UdpOptions {
 
     /// Packets that wait at a wire thread at most: a quarter of a second of them.
     pub fn ring_packets(&self) -> usize {
-        (self.packets_per_second as usize / 4).max(2 * self.batch).max(64)
+        buffers::packets(self.packets_per_second, self.batch)
     }
 
     /// The interfaces by which everything to a group goes, if there are several.
@@ -138,6 +147,11 @@ impl UdpOptions {
     }
 
     /// Whether packets ever go out.
+    /// The only hosts to hear; all where there are none.
+    pub(crate) fn hosts(&self) -> Box<[Host]> {
+        self.sources.iter().map(|source| Host::from(*source)).collect()
+    }
+
     pub(crate) fn sends(&self) -> bool {
         !self.destinations.is_empty() || self.most_destinations > 0
     }
@@ -146,14 +160,9 @@ impl UdpOptions {
         self.destinations.iter().any(|to| to.ip().is_multicast())
     }
 
-    /// The bytes that each of the socket's two buffers is asked for: a quarter of a second of the
-    /// stream, as a host may freeze for tens of milliseconds; at least two batches; in all at most
-    /// 64 MiB. A packet takes what the kernel allocates for it: the next power of two above its
-    /// bytes, headers and `struct skb_shared_info` (together under 512), and 256 for its
-    /// `struct sk_buff`.
+    /// The bytes that each of the socket's two buffers is asked for: a quarter of a second of the stream.
     pub fn buffer_bytes(&self) -> usize {
-        let packet = (self.datagram_bytes + 512).next_power_of_two() + 256;
-        self.ring_packets().saturating_mul(packet).min(64 << 20)
+        buffers::bytes(self.datagram_bytes, self.ring_packets())
     }
 }
 
@@ -176,11 +185,14 @@ impl Default for UdpOptions {
             join: None,
             sources: Vec::new(),
             dscp: DSCP_MEDIA,
+            priority: PRIORITY,
             datagram_bytes: 1472,
             packets_per_second: 1000,
             batch: 32,
             fragment: FragmentPolicy::Allow,
             transmit_stamp_every: 0,
+            launch: None,
+            spacing: Spacing::default(),
         }
     }
 }
@@ -257,9 +269,7 @@ fn configure(socket: &Socket, options: &UdpOptions, index: Option<u32>) -> io::R
         // Several programs on one host may hear the same group.
         socket.set(libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
     }
-    set_buffer(socket, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, options.buffer_bytes())?;
-    set_buffer(socket, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, options.buffer_bytes())?;
-    socket.set(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)?;
+    buffers::set(socket, options.buffer_bytes())?;
     timestamp::enable(socket)?;
     direct(socket, options, index)?;
     let (class, loopback, hops) =
@@ -285,20 +295,11 @@ fn configure(socket: &Socket, options: &UdpOptions, index: Option<u32>) -> io::R
             socket.set(libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IP_PMTUDISC_DO)?;
         }
     }
-    if options.dscp > 0 {
+    if options.dscp > 0 || options.priority != PRIORITY {
         // After the mark, from which the kernel makes a priority of its own.
-        socket.set(libc::SOL_SOCKET, libc::SO_PRIORITY, PRIORITY)?;
+        socket.set(libc::SOL_SOCKET, libc::SO_PRIORITY, options.priority.into())?;
     }
     Ok(())
-}
-
-/// Beyond `net.core.rmem_max` if privileged, else as much of it as the system gives.
-fn set_buffer(socket: &Socket, force: i32, ask: i32, bytes: usize) -> io::Result<()> {
-    let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
-    // The kernel doubles what is asked for, to leave half for its own book-keeping; the size asked
-    // for here already holds that.
-    let half = bytes / 2;
-    socket.set(libc::SOL_SOCKET, force, half).or_else(|_| socket.set(libc::SOL_SOCKET, ask, half))
 }
 
 /// Sends (and for unicast also receives) through the interface asked for.
@@ -429,6 +430,14 @@ pub fn source_address(destination: SocketAddr, options: &UdpOptions) -> Option<I
     socket.local().ok().map(|local| local.ip())
 }
 
+/// The number of the interface by which packets to `destination` leave that are sent as `options` say.
+pub fn leaves_by(destination: SocketAddr, options: &UdpOptions) -> Option<u32> {
+    match &options.interface {
+        Some(name) => interface_index(name).ok(),
+        None => interface_index(&source_address(destination, options)?.to_string()).ok(),
+    }
+}
+
 /// Bytes of IP and UDP headers of a datagram without options: 20 or 40 (RFC 791, RFC 8200) + 8.
 pub const fn header_bytes(destination: &SocketAddr) -> usize {
     if destination.is_ipv4() { 28 } else { 48 }
@@ -454,7 +463,7 @@ mod tests {
     #[test]
     fn packets_with_a_mark_go_first_through_this_hosts_own_queue() {
         for bind in ["127.0.0.1:0", "[::1]:0"] {
-            for (dscp, priority) in [(0, 0), (DSCP_MEDIA, PRIORITY)] {
+            for (dscp, priority) in [(0, 0), (DSCP_MEDIA, i32::from(PRIORITY))] {
                 let bind = bind.parse().expect("an address");
                 let options = UdpOptions { bind, dscp, ..UdpOptions::default() };
                 let socket = open(&options).expect("a socket");

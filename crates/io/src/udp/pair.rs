@@ -1,13 +1,13 @@
 //! RTP and RTCP on two UDP ports, the one above the other.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use crate::control::{Control, ControlSocket};
 use crate::link::destinations::Outbound;
+use crate::link::direct::DirectLink;
 use crate::link::ringed::{Ringed, WireOptions};
 use crate::link::{Link, OpenError};
 use crate::thread::Scheduler;
-use crate::udp::DirectUdp;
 use crate::udp::open::{UdpOptions, open};
 
 /// Pairs of UDP ports that are tried before giving up: each fails only if somebody holds one.
@@ -21,8 +21,16 @@ pub struct OpenedStream {
     pub control: Option<Box<dyn Control>>,
     /// What the link was opened for: empty if it is to receive.
     pub outbound: Outbound,
-    /// The addresses that the two are bound to.
-    pub local: (SocketAddr, SocketAddr),
+    /// The addresses that the two are bound to, where they are of IP.
+    pub local: Option<(SocketAddr, SocketAddr)>,
+}
+
+impl OpenedStream {
+    /// The addresses that link and control are bound to; unspecified ones where they are none of IP.
+    pub fn addresses(&self) -> (SocketAddr, SocketAddr) {
+        let none = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
+        self.local.unwrap_or((none, none))
+    }
 }
 
 /// Opens what a stream takes, to be sent or received: as [`open_pair`] does, on the thread that will
@@ -32,11 +40,11 @@ pub fn open_stream(
     device: Option<Scheduler>,
 ) -> Result<OpenedStream, OpenError> {
     let (direct, control) = open_pair(options)?;
-    let local = (direct.local(), control.local());
+    let local = Some((direct.local(), control.local()));
     let outbound = options.outbound(device.is_some());
     let link: Box<dyn Link> = match device {
         Some(device) => {
-            let wire = WireOptions::below(device, options.ring_packets());
+            let wire = WireOptions::below(device, options.ring_packets()).spacing(options.spacing);
             Box::new(Ringed::start(direct, wire)?)
         }
         None => Box::new(direct),
@@ -46,8 +54,8 @@ pub fn open_stream(
 
 /// Opens a link for RTP and a socket for RTCP on the UDP port above (RFC 3550 §11). For UDP port 0
 /// a free pair is found whose first is even.
-pub fn open_pair(options: &UdpOptions) -> Result<(DirectUdp, ControlSocket), OpenError> {
-    find_pair(options, DirectUdp::open)
+pub fn open_pair(options: &UdpOptions) -> Result<(DirectLink, ControlSocket), OpenError> {
+    find_pair(options, DirectLink::open)
 }
 
 /// The same with a plain socket for RTP too, which sends to anyone.

@@ -1,14 +1,17 @@
 //! What the tests of real links share.
 
 use std::net::SocketAddr;
+use std::process::Command;
 
 use tautline_io::clock::now;
 use tautline_io::link::Link;
-use tautline_io::udp::{DirectUdp, UdpOptions};
+use tautline_io::link::direct::DirectLink;
+use tautline_io::udp::UdpOptions;
 use tautline_proto::endpoint::Endpoint;
 use tautline_proto::ledger::Departure;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, MediaTime, Span};
+use tautline_trial::{Lack, skipped};
 
 /// An arrival that outlives its batch.
 pub(crate) struct Got {
@@ -48,8 +51,8 @@ pub(crate) fn drain(link: &mut impl Link) -> usize {
     count
 }
 
-pub(crate) fn sender_to(destination: SocketAddr) -> DirectUdp {
-    DirectUdp::open(&UdpOptions::sender(vec![destination])).unwrap()
+pub(crate) fn sender_to(destination: SocketAddr) -> DirectLink {
+    DirectLink::open(&UdpOptions::sender(vec![destination])).unwrap()
 }
 
 /// The instants of a packet captured at `capture` that is to leave at `due`.
@@ -61,6 +64,7 @@ pub(crate) fn departure(capture: LocalTime, due: LocalTime) -> Departure {
         packed: capture,
         due,
         handed: LocalTime::NEVER,
+        launched: LocalTime::NEVER,
     }
 }
 
@@ -68,4 +72,31 @@ pub(crate) fn departure(capture: LocalTime, due: LocalTime) -> Departure {
 pub(crate) fn outgoing(datagram: &mut [u8]) -> Outgoing<'_> {
     let instants = departure(now(), LocalTime::ZERO);
     Outgoing { datagram, instants, handed_at: None, again: None }
+}
+
+/// Moves the current thread to a network of its own that has nothing but `veth0`, which is
+/// `10.77.0.1/24` and has an MTU of 1500, and its peer `veth1`. False, with the reason said, where that cannot be had.
+pub(crate) fn in_a_network_of_its_own(test: &str) -> bool {
+    // SAFETY: no pointers; only this thread leaves the network.
+    if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
+        let why = std::io::Error::last_os_error();
+        skipped(Lack::Privilege, test, &format!("a network namespace needs root: {why}"));
+        return false;
+    }
+    let steps = [
+        "link add veth0 type veth peer name veth1",
+        "link set veth1 up",
+        "link set veth0 up",
+        "-6 address add fe80::77/64 dev veth0 nodad",
+        "address add 10.77.0.1/24 dev veth0",
+    ];
+    steps.iter().all(|step| {
+        let why = match Command::new("ip").args(step.split(' ')).output() {
+            Ok(done) if done.status.success() => return true,
+            Ok(done) => String::from_utf8_lossy(&done.stderr).into_owned(),
+            Err(why) => why.to_string(),
+        };
+        skipped(Lack::told_by(&why), test, &format!("`ip {step}` of iproute2: {why}"));
+        false
+    })
 }

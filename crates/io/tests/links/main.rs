@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot open its socket has failed")]
 
 mod common;
+mod ethernet;
 mod ringed;
 #[cfg(tautline_rtsan)]
 mod sanitizer;

@@ -5,11 +5,13 @@ use rtrb::Consumer;
 use tautline_io::clock::now;
 use tautline_io::link::Link;
 use tautline_io::link::destinations::Destinations;
-use tautline_io::link::ringed::{Ringed, WireOptions};
+use tautline_io::link::direct::DirectLink;
+use tautline_io::link::ringed::{Ringed, Spacing, WireOptions};
 use tautline_io::link::told::{LinkReports, telling};
 use tautline_io::thread::Scheduler;
-use tautline_io::udp::{DirectUdp, UdpOptions};
+use tautline_io::udp::UdpOptions;
 use tautline_proto::ledger::Departure;
+use tautline_proto::packet::handed_bytes;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, Span};
 
@@ -18,15 +20,16 @@ fn receiver_options() -> UdpOptions {
 }
 
 fn ringed(options: &UdpOptions, ring_packets: usize) -> (Ringed, std::net::SocketAddr) {
-    let direct = DirectUdp::open(options).unwrap();
+    let direct = DirectLink::open(options).unwrap();
     let local = direct.local();
-    let wire = WireOptions { scheduler: Scheduler::Other, ring_packets };
+    let wire =
+        WireOptions { scheduler: Scheduler::Other, ring_packets, spacing: Spacing::default() };
     (Ringed::start(direct, wire).unwrap(), local)
 }
 
 fn recording_sender(to: std::net::SocketAddr) -> (Ringed, Consumer<Departure>) {
     let options = UdpOptions::sender(vec![to]);
-    let mut direct = DirectUdp::open(&options).unwrap();
+    let mut direct = DirectLink::open(&options).unwrap();
     let (teller, LinkReports { departures, .. }) = telling(64);
     direct.tell(teller);
     let wire = WireOptions::below(Scheduler::Fifo(50), options.ring_packets());
@@ -35,13 +38,13 @@ fn recording_sender(to: std::net::SocketAddr) -> (Ringed, Consumer<Departure>) {
 
 #[test]
 fn packets_of_one_period_leave_at_their_own_times() {
-    let mut receiver = DirectUdp::open(&receiver_options()).unwrap();
+    let mut receiver = DirectLink::open(&receiver_options()).unwrap();
     let (mut sender, mut departures) = recording_sender(receiver.local());
     let start = now() + Span::from_millis(2);
     let dues: Vec<LocalTime> = (0..5).map(|n| start + Span::from_millis(n)).collect();
     for (number, due) in dues.iter().enumerate() {
         let instants = departure(start, *due);
-        let mut datagram = [number as u8; 8];
+        let mut datagram = [number as u8; 10];
         let handed_at = Some(4);
         assert!(sender.queue(&Outgoing {
             datagram: &mut datagram,
@@ -57,7 +60,7 @@ fn packets_of_one_period_leave_at_their_own_times() {
         assert_eq!(left.due, *due);
         assert!(left.handed >= *due, "{number} left {} early", *due - left.handed);
         assert!(got.arrival + got.uncertainty >= left.handed);
-        let field = u32::try_from((left.handed - start).as_nanos()).unwrap().to_be_bytes();
+        let field = handed_bytes(left.handed - start, Span::ZERO);
         assert_eq!(got.bytes[..4], [number as u8; 4]);
         assert_eq!(got.bytes[4..], field);
     }
@@ -65,7 +68,7 @@ fn packets_of_one_period_leave_at_their_own_times() {
 
 #[test]
 fn packets_that_follow_within_a_millisecond_leave_together_up_to_a_full_frame() {
-    let mut receiver = DirectUdp::open(&receiver_options()).unwrap();
+    let mut receiver = DirectLink::open(&receiver_options()).unwrap();
     let (mut sender, mut departures) = recording_sender(receiver.local());
     let start = now() + Span::from_millis(20);
     for number in 0..16_u8 {
@@ -92,7 +95,7 @@ fn packets_that_follow_within_a_millisecond_leave_together_up_to_a_full_frame() 
 
 #[test]
 fn the_last_packet_is_counted_though_nothing_follows_it() {
-    let receiver = DirectUdp::open(&receiver_options()).unwrap();
+    let receiver = DirectLink::open(&receiver_options()).unwrap();
     let (mut sender, _departures) = recording_sender(receiver.local());
     sender.queue(&outgoing(&mut [1]));
     sender.flush();
@@ -105,7 +108,7 @@ fn the_last_packet_is_counted_though_nothing_follows_it() {
 
 #[test]
 fn a_later_hand_over_wakes_a_wire_thread_that_has_nothing_to_do() {
-    let mut receiver = DirectUdp::open(&receiver_options()).unwrap();
+    let mut receiver = DirectLink::open(&receiver_options()).unwrap();
     let (mut sender, _departures) = recording_sender(receiver.local());
     for number in 0..20 {
         sender.queue(&outgoing(&mut [number]));
@@ -150,7 +153,7 @@ fn what_nobody_fetches_is_dropped_and_counted() {
 
 #[test]
 fn a_full_ring_drops_and_counts() {
-    let receiver = DirectUdp::open(&receiver_options()).unwrap();
+    let receiver = DirectLink::open(&receiver_options()).unwrap();
     let (mut sender, _) = ringed(&UdpOptions::sender(vec![receiver.local()]), 2);
     let hour = now() + Span::from_secs(3600);
     let mut queue = || {
@@ -164,7 +167,7 @@ fn a_full_ring_drops_and_counts() {
 
 #[test]
 fn a_packet_too_long_for_the_link_is_dropped_and_the_thread_goes_on() {
-    let mut receiver = DirectUdp::open(&receiver_options()).unwrap();
+    let mut receiver = DirectLink::open(&receiver_options()).unwrap();
     let (mut sender, _) = ringed(&UdpOptions::sender(vec![receiver.local()]), 8);
     assert!(!sender.queue(&outgoing(&mut [0; 2000])));
     sender.queue(&outgoing(&mut [5]));
@@ -175,7 +178,7 @@ fn a_packet_too_long_for_the_link_is_dropped_and_the_thread_goes_on() {
 
 #[test]
 fn stamps_of_sampled_packets_come_back_through_the_ring() {
-    let mut receiver = DirectUdp::open(&receiver_options()).unwrap();
+    let mut receiver = DirectLink::open(&receiver_options()).unwrap();
     let options =
         UdpOptions { transmit_stamp_every: 1, ..UdpOptions::sender(vec![receiver.local()]) };
     let (mut sender, _) = ringed(&options, 8);
@@ -194,7 +197,7 @@ fn stamps_of_sampled_packets_come_back_through_the_ring() {
 
 #[test]
 fn the_wire_thread_sends_to_the_destinations_it_is_given_later() {
-    let mut receivers = [0; 2].map(|_| DirectUdp::open(&receiver_options()).unwrap());
+    let mut receivers = [0; 2].map(|_| DirectLink::open(&receiver_options()).unwrap());
     let (mut sender, _) = ringed(&UdpOptions::sender(vec![receivers[0].local()]), 16);
     assert!(sender.queue(&outgoing(&mut [1])));
     sender.flush();

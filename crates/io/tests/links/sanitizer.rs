@@ -6,8 +6,9 @@ use std::process::{Command, Output};
 
 use crate::common::{collect, outgoing, sender_to};
 use tautline_io::link::Link;
+use tautline_io::link::direct::DirectLink;
 use tautline_io::thread::realtime::{permit, scope};
-use tautline_io::udp::{DirectUdp, UdpOptions};
+use tautline_io::udp::UdpOptions;
 
 /// Set in the child: what to do under the sanitizer's eyes.
 const TASK: &str = "TAUTLINE_SANITIZER_TASK";
@@ -73,10 +74,10 @@ fn sending_and_receiving_is_real_time() {
         return;
     }
     let options = UdpOptions::receiver("127.0.0.1:0".parse().unwrap());
-    let mut receiver = DirectUdp::open(&options).unwrap();
+    let mut receiver = DirectLink::open(&options).unwrap();
     let options =
         UdpOptions { transmit_stamp_every: 1, ..UdpOptions::sender(vec![receiver.local()]) };
-    let mut sender = DirectUdp::open(&options).unwrap();
+    let mut sender = DirectLink::open(&options).unwrap();
     let mut datagram = [1, 2, 3];
     let mut received = 0;
     {

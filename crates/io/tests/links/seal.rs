@@ -5,11 +5,13 @@ use std::net::{SocketAddr, UdpSocket};
 use crate::common::{collect, departure, outgoing, sender_to};
 use tautline_io::clock::now;
 use tautline_io::link::Link;
+use tautline_io::link::direct::DirectLink;
 use tautline_io::link::ringed::{Ringed, WireOptions};
 use tautline_io::link::seal::Seal;
 use tautline_io::link::told::{LinkReports, telling};
 use tautline_io::thread::Scheduler;
-use tautline_io::udp::{DirectUdp, UdpOptions};
+use tautline_io::udp::UdpOptions;
+use tautline_proto::packet::handed_bytes;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, Span};
 
@@ -42,8 +44,8 @@ impl Seal for Counting {
     }
 }
 
-fn sealed(options: &UdpOptions) -> DirectUdp {
-    DirectUdp::open_sealed(options, Some(Box::<Counting>::default())).unwrap()
+fn sealed(options: &UdpOptions) -> DirectLink {
+    DirectLink::open_sealed(options, Some(Box::<Counting>::default())).unwrap()
 }
 
 fn receiver_options() -> UdpOptions {
@@ -66,14 +68,14 @@ fn read(socket: &UdpSocket) -> Vec<u8> {
     room[..len].to_vec()
 }
 
-/// A packet that wants the hand-over in its first four bytes, and is due at once.
+/// A packet that wants the hand-over in its first six bytes, and is due at once.
 fn stamped(link: &mut impl Link, number: u8) {
     with_another(link, number, None);
 }
 
 /// The same, with which the packet leaves again that left so many before.
 fn with_another(link: &mut (impl Link + ?Sized), number: u8, again: Option<usize>) {
-    let mut datagram = [number; 8];
+    let mut datagram = [number; 10];
     let instants = departure(now() - Span::from_millis(1), LocalTime::ZERO);
     let handed_at = Some(0);
     assert!(link.queue(&Outgoing { datagram: &mut datagram, instants, handed_at, again }));
@@ -97,8 +99,8 @@ fn a_packet_is_finished_and_sealed_once_for_all_destinations_and_both_networks()
     }
     for number in 0..12u8 {
         let first = read(&all[0].0);
-        assert_eq!(first[4..8], [!number; 4]);
-        assert_eq!(first[8..], u32::from(number + 1).to_be_bytes(), "sealed more than once");
+        assert_eq!(first[6..10], [!number; 4]);
+        assert_eq!(first[10..], u32::from(number + 1).to_be_bytes(), "sealed more than once");
         for (socket, to) in &all[1..] {
             assert_eq!(read(socket), first, "the same bytes go to {to}");
         }
@@ -129,9 +131,9 @@ fn what_leaves_again_was_finished_and_sealed_once_and_is_the_same_bytes() {
         }
         let all: Vec<_> = (0..38).map(|_| read(&socket)).collect();
         for number in 0..20u8 {
-            let sent: Vec<_> = all.iter().filter(|bytes| bytes[4] == !number).collect();
+            let sent: Vec<_> = all.iter().filter(|bytes| bytes[6] == !number).collect();
             let (seal, times) = (u32::from(number) + 1, if number < 18 { 2 } else { 1 });
-            assert_eq!(sent[0][8..], seal.to_be_bytes(), "sealed more than once");
+            assert_eq!(sent[0][10..], seal.to_be_bytes(), "sealed more than once");
             assert_eq!(sent, vec![sent[0]; times], "the same bytes are sent again");
         }
         drop(link);
@@ -158,8 +160,8 @@ fn what_was_sealed_is_opened_before_anybody_reads_it_and_holds_the_hand_over() {
     let got = collect(&mut receiver, 2);
     // Told a moment after they have left.
     let left = std::iter::repeat_with(|| departures.pop().ok()).flatten().next().unwrap();
-    let field = u32::try_from((left.handed - left.capture).as_nanos()).unwrap().to_be_bytes();
-    assert_eq!((&got[0].bytes[..4], &got[0].bytes[4..]), (&field[..], &[7; 4][..]));
+    let field = handed_bytes(left.handed - left.capture, Span::ZERO);
+    assert_eq!((&got[0].bytes[..6], &got[0].bytes[6..]), (&field[..], &[7; 4][..]));
     assert_eq!(got[1].bytes, [9; 1472]);
     assert!(!got[1].truncated);
 }

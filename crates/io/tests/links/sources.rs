@@ -4,7 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::common::{collect, outgoing, sender_to};
 use tautline_io::link::Link;
-use tautline_io::udp::{DirectUdp, UdpOptions};
+use tautline_io::link::direct::DirectLink;
+use tautline_io::udp::UdpOptions;
 
 const LOOPBACK: &str = "127.0.0.1:0";
 
@@ -14,13 +15,13 @@ fn another_source_is_foreign() {
         sources: vec!["127.0.0.2".parse().unwrap()],
         ..UdpOptions::receiver(LOOPBACK.parse().unwrap())
     };
-    let mut receiver = DirectUdp::open(&options).unwrap();
+    let mut receiver = DirectLink::open(&options).unwrap();
     let mut wrong = sender_to(receiver.local());
     let right = UdpOptions {
         bind: "127.0.0.2:0".parse().unwrap(),
         ..UdpOptions::sender(vec![receiver.local()])
     };
-    let mut right = DirectUdp::open(&right).unwrap();
+    let mut right = DirectLink::open(&right).unwrap();
     wrong.queue(&outgoing(&mut [1]));
     wrong.flush();
     right.queue(&outgoing(&mut [2]));
@@ -34,13 +35,13 @@ fn of_several_sources_each_is_heard_and_the_rest_is_foreign() {
     let hosts = ["127.0.0.2", "127.0.0.3"].map(|host| host.parse().unwrap());
     let options =
         UdpOptions { sources: hosts.into(), ..UdpOptions::receiver(LOOPBACK.parse().unwrap()) };
-    let mut receiver = DirectUdp::open(&options).unwrap();
+    let mut receiver = DirectLink::open(&options).unwrap();
     for (number, source) in ["127.0.0.4:0", "127.0.0.3:0", "127.0.0.2:0"].iter().enumerate() {
         let options = UdpOptions {
             bind: source.parse().unwrap(),
             ..UdpOptions::sender(vec![receiver.local()])
         };
-        let mut sender = DirectUdp::open(&options).unwrap();
+        let mut sender = DirectLink::open(&options).unwrap();
         sender.queue(&outgoing(&mut [number as u8]));
         sender.flush();
     }
@@ -58,14 +59,14 @@ fn a_group_with_a_source_hears_that_source_alone() {
         sources: vec!["127.0.0.2".parse().unwrap()],
         ..UdpOptions::default()
     };
-    let mut receiver = DirectUdp::open(&options).unwrap();
+    let mut receiver = DirectLink::open(&options).unwrap();
     let from = |source: &str| {
         let options = UdpOptions {
             bind: source.parse().unwrap(),
             interface: Some("lo".into()),
             ..UdpOptions::sender(vec![SocketAddr::new(group, receiver.local().port())])
         };
-        DirectUdp::open(&options).unwrap()
+        DirectLink::open(&options).unwrap()
     };
     let (mut wrong, mut right) = (from("127.0.0.3:0"), from("127.0.0.2:0"));
     wrong.queue(&outgoing(&mut [1]));
@@ -87,7 +88,7 @@ fn a_group_is_joined_for_each_of_several_sources() {
         sources: hosts.into(),
         ..UdpOptions::default()
     };
-    let mut receiver = DirectUdp::open(&options).unwrap();
+    let mut receiver = DirectLink::open(&options).unwrap();
     let port = receiver.local().port();
     for (number, source) in ["127.0.0.4:0", "127.0.0.3:0", "127.0.0.2:0"].iter().enumerate() {
         let options = UdpOptions {
@@ -95,7 +96,7 @@ fn a_group_is_joined_for_each_of_several_sources() {
             interface: Some("lo".into()),
             ..UdpOptions::sender(vec![SocketAddr::new(group, port)])
         };
-        let mut sender = DirectUdp::open(&options).unwrap();
+        let mut sender = DirectLink::open(&options).unwrap();
         sender.queue(&outgoing(&mut [number as u8]));
         sender.flush();
     }

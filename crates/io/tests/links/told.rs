@@ -2,17 +2,18 @@
 
 use crate::common::outgoing;
 use tautline_io::link::Link;
+use tautline_io::link::direct::DirectLink;
 use tautline_io::link::told::{LinkEvent, telling};
-use tautline_io::udp::{DirectUdp, UdpOptions};
+use tautline_io::udp::UdpOptions;
 
 #[test]
 fn an_error_is_told_and_that_the_same_goes_on_is_no_news() {
     // More than any UDP datagram holds.
     let datagram_bytes = 70_000;
-    let receiver = DirectUdp::open(&UdpOptions::receiver("127.0.0.1:0".parse().unwrap())).unwrap();
+    let receiver = DirectLink::open(&UdpOptions::receiver("127.0.0.1:0".parse().unwrap())).unwrap();
     let to = vec![receiver.local()];
     let options = UdpOptions { datagram_bytes, ..UdpOptions::sender(to) };
-    let mut sender = DirectUdp::open(&options).unwrap();
+    let mut sender = DirectLink::open(&options).unwrap();
     let (teller, mut told) = telling(4);
     sender.tell(teller);
     for len in [1, datagram_bytes, datagram_bytes] {

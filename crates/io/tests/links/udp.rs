@@ -1,30 +1,30 @@
 //! Real sockets on loopback.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::process::Command;
 
-use crate::common::{collect, departure, drain, outgoing, sender_to};
+use crate::common::{collect, departure, drain, in_a_network_of_its_own, outgoing, sender_to};
 use tautline_io::clock::now;
 use tautline_io::control::{ControlSocket, wait};
 use tautline_io::link::Link;
 use tautline_io::link::destinations::Destinations;
+use tautline_io::link::direct::DirectLink;
 use tautline_io::link::told::{LinkReports, telling};
 use tautline_io::udp::pair::open_pair;
-use tautline_io::udp::{DirectUdp, FragmentPolicy, UdpOptions, interface_label, path_mtu};
+use tautline_io::udp::{FragmentPolicy, UdpOptions, interface_label, path_mtu};
+use tautline_proto::packet::handed_bytes;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, Span};
-use tautline_trial::{Lack, skipped};
 
 const LOOPBACK: &str = "127.0.0.1:0";
 
-fn receiver() -> DirectUdp {
-    DirectUdp::open(&UdpOptions::receiver(LOOPBACK.parse().unwrap())).unwrap()
+fn receiver() -> DirectLink {
+    DirectLink::open(&UdpOptions::receiver(LOOPBACK.parse().unwrap())).unwrap()
 }
 
 #[test]
 fn a_packet_arrives_with_its_stamps_in_order() {
     for local in [LOOPBACK, "[::1]:0"] {
-        let mut receiver = DirectUdp::open(&UdpOptions::receiver(local.parse().unwrap())).unwrap();
+        let mut receiver = DirectLink::open(&UdpOptions::receiver(local.parse().unwrap())).unwrap();
         let mut sender = sender_to(receiver.local());
         let before = now();
         assert!(sender.queue(&outgoing(&mut [1, 2, 3])));
@@ -42,7 +42,7 @@ fn a_packet_arrives_with_its_stamps_in_order() {
 #[test]
 fn packets_of_one_batch_arrive_one_by_one_whatever_their_lengths() {
     for local in [LOOPBACK, "[::1]:0"] {
-        let mut receiver = DirectUdp::open(&UdpOptions::receiver(local.parse().unwrap())).unwrap();
+        let mut receiver = DirectLink::open(&UdpOptions::receiver(local.parse().unwrap())).unwrap();
         let mut sender = sender_to(receiver.local());
         let mut sent = 0;
         // Alike, the last shorter, the last longer, one shorter between, and longer than a segment.
@@ -90,7 +90,7 @@ fn two_networks_get_every_packet_and_each_arrival_says_by_which_it_came() {
         ..UdpOptions::sender(vec![to])
     };
     let also = Some(Box::new(by_loopback(second.local())));
-    let mut sender = DirectUdp::open(&UdpOptions { also, ..by_loopback(first.local()) }).unwrap();
+    let mut sender = DirectLink::open(&UdpOptions { also, ..by_loopback(first.local()) }).unwrap();
     assert!(sender.queue(&outgoing(&mut [1, 2, 3])));
     sender.flush();
     for receiver in [&mut first, &mut second] {
@@ -107,8 +107,8 @@ fn two_networks_get_every_packet_and_each_arrival_says_by_which_it_came() {
 #[test]
 fn every_destination_gets_every_packet() {
     let mut receivers = [receiver(), receiver(), receiver()];
-    let destinations = receivers.iter().map(DirectUdp::local).collect();
-    let mut sender = DirectUdp::open(&UdpOptions::sender(destinations)).unwrap();
+    let destinations = receivers.iter().map(DirectLink::local).collect();
+    let mut sender = DirectLink::open(&UdpOptions::sender(destinations)).unwrap();
     for number in 0..4 {
         sender.queue(&outgoing(&mut [number]));
     }
@@ -123,7 +123,7 @@ fn every_destination_gets_every_packet() {
 #[test]
 fn a_full_batch_drops_and_counts() {
     let options = UdpOptions { batch: 2, ..UdpOptions::sender(vec![receiver().local()]) };
-    let mut sender = DirectUdp::open(&options).unwrap();
+    let mut sender = DirectLink::open(&options).unwrap();
     let taken: Vec<_> = (0..3).map(|_| sender.queue(&outgoing(&mut [0]))).collect();
     assert_eq!(taken, [true, true, false]);
     assert!(!sender.queue(&outgoing(&mut [0; 2000])));
@@ -134,7 +134,7 @@ fn a_full_batch_drops_and_counts() {
 fn a_datagram_that_is_too_long_arrives_cut_and_counted() {
     let options =
         UdpOptions { datagram_bytes: 100, ..UdpOptions::receiver(LOOPBACK.parse().unwrap()) };
-    let mut receiver = DirectUdp::open(&options).unwrap();
+    let mut receiver = DirectLink::open(&options).unwrap();
     let mut sender = sender_to(receiver.local());
     sender.queue(&outgoing(&mut [7; 100]));
     sender.queue(&outgoing(&mut [7; 101]));
@@ -153,7 +153,7 @@ fn the_hand_over_is_written_into_the_packet_and_recorded() {
     sender.tell(teller);
     let capture = now() - Span::from_millis(3);
     for handed_at in [Some(2), Some(7), None] {
-        let mut datagram = [0xAA; 10];
+        let mut datagram = [0xAA; 12];
         let instants = departure(capture, LocalTime::ZERO);
         sender.queue(&Outgoing { datagram: &mut datagram, instants, handed_at, again: None });
     }
@@ -161,12 +161,11 @@ fn the_hand_over_is_written_into_the_packet_and_recorded() {
     let got = collect(&mut receiver, 3);
     let handed = departures.pop().unwrap().handed;
     assert!(handed >= capture + Span::from_millis(3) && handed <= got[0].read);
-    let field = u32::try_from((handed - capture).as_nanos()).unwrap().to_be_bytes();
-    assert_eq!(got[0].bytes[2..6], field);
-    assert_eq!(got[0].bytes[6..], [0xAA; 4]);
+    assert_eq!(got[0].bytes[2..8], handed_bytes(handed - capture, Span::ZERO));
+    assert_eq!(got[0].bytes[8..], [0xAA; 4]);
     // A field that would reach beyond the packet is left alone.
-    assert_eq!(got[1].bytes, [0xAA; 10]);
-    assert_eq!(got[2].bytes, [0xAA; 10]);
+    assert_eq!(got[1].bytes, [0xAA; 12]);
+    assert_eq!(got[2].bytes, [0xAA; 12]);
     assert_eq!(departures.slots(), 2);
 }
 
@@ -174,11 +173,11 @@ fn the_hand_over_is_written_into_the_packet_and_recorded() {
 fn a_hand_over_longer_than_the_field_saturates() {
     let mut receiver = receiver();
     let mut sender = sender_to(receiver.local());
-    let mut datagram = [0; 4];
+    let mut datagram = [0; 6];
     let instants = departure(now() - Span::from_secs(5), LocalTime::ZERO);
     sender.queue(&Outgoing { datagram: &mut datagram, instants, handed_at: Some(0), again: None });
     sender.flush();
-    assert_eq!(collect(&mut receiver, 1)[0].bytes, [0xFF; 4]);
+    assert_eq!(collect(&mut receiver, 1)[0].bytes, [0xFF, 0xFF, 0xFF, 0xFF, 0, 0]);
 }
 
 #[test]
@@ -196,7 +195,7 @@ fn departures_beyond_the_ring_are_counted() {
 fn nobody_listening_does_not_stop_a_sender() {
     let gone = UdpSocket::bind(LOOPBACK).unwrap().local_addr().unwrap();
     let mut receiver = receiver();
-    let mut sender = DirectUdp::open(&UdpOptions::sender(vec![gone, receiver.local()])).unwrap();
+    let mut sender = DirectLink::open(&UdpOptions::sender(vec![gone, receiver.local()])).unwrap();
     for _ in 0..10 {
         sender.queue(&outgoing(&mut [1]));
         sender.flush();
@@ -209,7 +208,7 @@ fn nobody_listening_does_not_stop_a_sender() {
 #[test]
 fn a_busy_udp_port_is_one_sentence_with_the_mend() {
     let busy = receiver();
-    let error = DirectUdp::open(&UdpOptions::receiver(busy.local())).err().unwrap();
+    let error = DirectLink::open(&UdpOptions::receiver(busy.local())).err().unwrap();
     let port = busy.local().port();
     assert_eq!(
         error.to_string(),
@@ -223,14 +222,14 @@ fn a_busy_udp_port_is_one_sentence_with_the_mend() {
 #[test]
 fn an_unknown_interface_and_a_strange_address_name_the_mend() {
     let options = UdpOptions { interface: Some("nosuch0".into()), ..UdpOptions::default() };
-    let text = DirectUdp::open(&options).err().unwrap().to_string();
+    let text = DirectLink::open(&options).err().unwrap().to_string();
     assert!(text.starts_with("using the interface nosuch0: no such device; `ip"), "{text}");
     let options = UdpOptions::receiver("192.0.2.1:0".parse().unwrap());
-    let text = DirectUdp::open(&options).err().unwrap().to_string();
+    let text = DirectLink::open(&options).err().unwrap().to_string();
     assert!(text.contains("192.0.2.1:0") && text.contains("address of this host"), "{text}");
     let options =
         UdpOptions { destinations: vec!["[::1]:9".parse().unwrap()], ..UdpOptions::default() };
-    assert!(DirectUdp::open(&options).err().unwrap().to_string().contains("IPv6"));
+    assert!(DirectLink::open(&options).err().unwrap().to_string().contains("IPv6"));
 }
 
 #[test]
@@ -238,43 +237,16 @@ fn a_group_on_loopback_is_heard_by_two_programs() {
     let on_loopback = |options| UdpOptions { interface: Some("lo".into()), ..options };
     let group = IpAddr::from([239, 77, 1, 2]);
     let mut options = on_loopback(UdpOptions { join: Some(group), ..UdpOptions::default() });
-    let mut first = DirectUdp::open(&options).unwrap();
+    let mut first = DirectLink::open(&options).unwrap();
     options.bind.set_port(first.local().port());
-    let mut second = DirectUdp::open(&options).unwrap();
+    let mut second = DirectLink::open(&options).unwrap();
     let to = vec![SocketAddr::new(group, first.local().port())];
-    let mut sender = DirectUdp::open(&on_loopback(UdpOptions::sender(to))).unwrap();
+    let mut sender = DirectLink::open(&on_loopback(UdpOptions::sender(to))).unwrap();
     sender.queue(&outgoing(&mut [9]));
     sender.flush();
     assert_eq!(sender.counters().send_errors, 0, "{:?}", sender.counters());
     assert_eq!(collect(&mut first, 1)[0].bytes, [9]);
     assert_eq!(collect(&mut second, 1)[0].bytes, [9]);
-}
-
-/// Moves the current thread to a network of its own that has nothing but `veth0`, which is
-/// `10.77.0.1/24` and has an MTU of 1500, and its peer. False, with the reason said, where that cannot be had.
-fn in_a_network_of_its_own(test: &str) -> bool {
-    // SAFETY: no pointers; only this thread leaves the network.
-    if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
-        let why = std::io::Error::last_os_error();
-        skipped(Lack::Privilege, test, &format!("a network namespace needs root: {why}"));
-        return false;
-    }
-    let steps = [
-        "link add veth0 type veth peer name veth1",
-        "link set veth1 up",
-        "link set veth0 up",
-        "-6 address add fe80::77/64 dev veth0 nodad",
-        "address add 10.77.0.1/24 dev veth0",
-    ];
-    steps.iter().all(|step| {
-        let why = match Command::new("ip").args(step.split(' ')).output() {
-            Ok(done) if done.status.success() => return true,
-            Ok(done) => String::from_utf8_lossy(&done.stderr).into_owned(),
-            Err(why) => why.to_string(),
-        };
-        skipped(Lack::told_by(&why), test, &format!("`ip {step}` of iproute2: {why}"));
-        false
-    })
 }
 
 #[test]
@@ -287,9 +259,9 @@ fn a_group_of_ipv6_is_heard_on_the_interface_named() {
         let group: IpAddr = "ff12::77:12".parse().unwrap();
         let any = UdpOptions { bind: "[::]:0".parse().unwrap(), ..UdpOptions::default() };
         let options = here(UdpOptions { join: Some(group), ..any });
-        let mut receiver = DirectUdp::open(&options).unwrap();
+        let mut receiver = DirectLink::open(&options).unwrap();
         let to = vec![SocketAddr::new(group, receiver.local().port())];
-        let mut sender = DirectUdp::open(&here(UdpOptions::sender(to))).unwrap();
+        let mut sender = DirectLink::open(&here(UdpOptions::sender(to))).unwrap();
         let until = now() + Span::from_secs(10);
         // A link that has just come up may lose the first ones.
         while drain(&mut receiver) == 0 {
@@ -313,7 +285,7 @@ fn a_datagram_beyond_the_mtu_goes_in_fragments_or_not_at_all() {
         let counters = |fragment| {
             let options =
                 UdpOptions { datagram_bytes: 3000, fragment, ..UdpOptions::sender(vec![to]) };
-            let mut sender = DirectUdp::open(&options).unwrap();
+            let mut sender = DirectLink::open(&options).unwrap();
             for bytes in [1472, 1473] {
                 sender.queue(&outgoing(&mut vec![0; bytes]));
                 sender.flush();
@@ -335,7 +307,7 @@ fn no_route_is_one_sentence_with_the_mend() {
         }
         for (to, mend) in [("192.0.2.1:9", "ip route get"), ("239.77.1.2:9", "?iface=")] {
             let options = UdpOptions::sender(vec![to.parse().unwrap()]);
-            let text = DirectUdp::open(&options).err().unwrap().to_string();
+            let text = DirectLink::open(&options).err().unwrap().to_string();
             assert!(
                 text.starts_with(&format!("sending to {to}: network is unreachable; ")),
                 "{text}"
@@ -380,7 +352,7 @@ fn sampled_packets_tell_when_they_left() {
     let mut receiver = receiver();
     let options =
         UdpOptions { transmit_stamp_every: 4, ..UdpOptions::sender(vec![receiver.local()]) };
-    let mut sender = DirectUdp::open(&options).unwrap();
+    let mut sender = DirectLink::open(&options).unwrap();
     for _ in 0..3 {
         for _ in 0..4 {
             sender.queue(&outgoing(&mut [0]));
@@ -412,7 +384,7 @@ fn what_a_full_socket_dropped_is_counted() {
         packets_per_second: 1,
         ..UdpOptions::receiver(LOOPBACK.parse().unwrap())
     };
-    let mut receiver = DirectUdp::open(&options).unwrap();
+    let mut receiver = DirectLink::open(&options).unwrap();
     let mut sender = sender_to(receiver.local());
     for _ in 0..400 {
         sender.queue(&outgoing(&mut [0; 1000]));
@@ -429,10 +401,10 @@ fn what_a_full_socket_dropped_is_counted() {
 #[test]
 fn destinations_that_change_are_sent_to_from_the_next_packet_on() {
     let mut receivers = [receiver(), receiver(), receiver()];
-    let places: Vec<_> = receivers.iter().map(DirectUdp::local).collect();
+    let places: Vec<_> = receivers.iter().map(DirectLink::local).collect();
     let mut options = UdpOptions::sender(vec![places[0]]);
     (options.most_destinations, options.transmit_stamp_every) = (2, 1);
-    let mut sender = DirectUdp::open(&options).unwrap();
+    let mut sender = DirectLink::open(&options).unwrap();
     let sets: [&[SocketAddr]; 5] = [&places[..1], &places[1..], &places[2..], &[], &places[..2]];
     for (number, set) in (0u8..).zip(sets) {
         // Queued before the change: it goes where it was meant to go.
@@ -441,7 +413,7 @@ fn destinations_that_change_are_sent_to_from_the_next_packet_on() {
         assert_eq!(sender.queue(&outgoing(&mut [number, 1])), !set.is_empty());
         sender.flush();
     }
-    let got = |receiver: &mut DirectUdp, count| {
+    let got = |receiver: &mut DirectLink, count| {
         let got = collect(receiver, count);
         assert_eq!(drain(receiver), 0);
         got.into_iter().map(|got| (got.bytes[0], got.bytes[1])).collect::<Vec<_>>()
@@ -454,7 +426,7 @@ fn destinations_that_change_are_sent_to_from_the_next_packet_on() {
 #[test]
 fn more_destinations_than_there_is_room_for_are_refused_and_the_old_ones_stay() {
     let mut receivers = [receiver(), receiver()];
-    let places: Vec<_> = receivers.iter().map(DirectUdp::local).collect();
+    let places: Vec<_> = receivers.iter().map(DirectLink::local).collect();
     let mut sender = sender_to(places[0]);
     assert!(!sender.set_destinations(&Destinations::new(&places).unwrap()));
     assert!(sender.queue(&outgoing(&mut [7])));

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixDatagram;
 
 use crate::common::{collect, departure, outgoing};
 use tautline_io::clock::now;
-use tautline_io::link::ringed::{Ringed, WireOptions};
+use tautline_io::link::ringed::{Ringed, Spacing, WireOptions};
 use tautline_io::link::told::{LinkEvent, Teller, telling};
 use tautline_io::link::{Arrival, Link, LinkCounters, Pollable, TransmitStamp};
 use tautline_io::thread::Scheduler;
@@ -120,7 +120,8 @@ impl Pollable for Unix {
 }
 
 fn ringed(link: Unix) -> Ringed {
-    let wire = WireOptions { scheduler: Scheduler::Other, ring_packets: 32 };
+    let wire =
+        WireOptions { scheduler: Scheduler::Other, ring_packets: 32, spacing: Spacing::default() };
     Ringed::start(link, wire).unwrap()
 }
 

@@ -62,7 +62,7 @@ pub(super) fn doubt(flow: &PacketFlow, rate: Rate) -> Option<String> {
 }
 
 /// From each packet to the one after.
-fn intervals(name: String, packets: &[Numbered], rate: Rate) -> ReportRow {
+pub(super) fn intervals(name: String, packets: &[Numbered], rate: Rate) -> ReportRow {
     let mut series = Series::with_room(packets.len());
     for pair in packets.windows(2) {
         series.push(pair[1].at, pair[1].at - pair[0].at);
@@ -101,7 +101,11 @@ fn usual_step(packets: &[Numbered]) -> Option<i64> {
 
 /// How much later each packet is than the earliest, by a media clock at its own rate; and by how many
 /// ppm that is off the nominal one. Nothing of packets that all bear one timestamp.
-fn against_media(name: &str, packets: &[Numbered], rate: Rate) -> Option<(ReportRow, f64)> {
+pub(super) fn against_media(
+    name: &str,
+    packets: &[Numbered],
+    rate: Rate,
+) -> Option<(ReportRow, f64)> {
     let first = packets.first()?;
     let place = |packet: &Numbered| {
         let media = rate.span_of(Frames::new(packet.timestamp - first.timestamp));

@@ -4,11 +4,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::thread::JoinHandle;
 
 use tautline_io::clock::{now, sleep_until};
+use tautline_io::link::direct::DirectLink;
 use tautline_io::link::{Arrival, Link};
 use tautline_io::thread::Scheduler;
 use tautline_io::thread::memory::prefault;
+use tautline_io::udp::UdpOptions;
 use tautline_io::udp::blocked::BlockedUdp;
-use tautline_io::udp::{DirectUdp, UdpOptions};
 use tautline_proto::device::Stop;
 use tautline_proto::time::{LocalTime, Span};
 
@@ -59,7 +60,7 @@ pub(super) struct KernelReceiver {
 enum OpenedSocket {
     Blocked(Box<BlockedUdp>),
     /// With the instants at which it is read.
-    Direct(Box<DirectUdp>, OpenSchedule),
+    Direct(Box<DirectLink>, OpenSchedule),
 }
 
 impl KernelReceiver {
@@ -81,7 +82,7 @@ impl KernelReceiver {
                 let local = socket.local();
                 (OpenedSocket::Blocked(Box::new(socket)), local)
             }),
-            Way::Direct => DirectUdp::open(&options).map(|socket| {
+            Way::Direct => DirectLink::open(&options).map(|socket| {
                 let local = socket.local();
                 let ticks = OpenSchedule::new(begins, case.tick, LocalTime::NEVER);
                 (OpenedSocket::Direct(Box::new(socket), ticks), local)

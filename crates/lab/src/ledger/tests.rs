@@ -16,7 +16,7 @@ fn a_ledger_is_read_by_its_head_and_a_torn_line_is_left_out() {
     assert_eq!(sent[1].timestamp, 32);
     let heard = packets::<HeardPacket>(HEARD);
     assert_eq!(heard[0].measured, Some(5000));
-    assert_eq!(heard[1].sender, [None, None, None, Some(3200)]);
+    assert_eq!(heard[1].sender, [None, None, None, Some(3200), Some(3200)]);
     assert!(heard[1].late && !heard[0].late);
     assert_eq!(packets::<HeardPacket>("nonsense\n1\n"), []);
     assert_eq!(packets::<HeardPacket>(""), []);
@@ -46,4 +46,16 @@ fn a_sender_knows_the_first_stages_and_what_is_unknown_has_no_length() {
     assert_eq!(all, [("wire", 100), ("wakeup", 100)]);
     assert_eq!(longest(all.into_iter()).unwrap(), "wire 100ns, wakeup 100ns");
     assert_eq!(longest(core::iter::empty()), None);
+}
+
+#[test]
+fn the_way_of_a_packet_that_is_launched_begins_with_its_launch() {
+    let launched = "rtp_timestamp,capture,sender_taken,packed,handed,arrival,launched\n\
+        0,1000,2000,2100,2200,2900,2700\n";
+    let heard = packets::<HeardPacket>(launched)[0];
+    let all: Vec<_> = lengths(&heard.instants()).collect();
+    assert_eq!(
+        all,
+        [("capture", 1000), ("pack", 100), ("send", 100), ("launch", 500), ("wire", 200)]
+    );
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use tautline_proto::time::{LocalTime, Span};
 
 use super::StreamOutcome;
-use crate::ledger::{HeardPacket, LedgerPacket, STAGES};
+use crate::ledger::{HeardPacket, LAUNCH, LedgerPacket, STAGES, length};
 use crate::report::{
     INTERVAL, PartBySecond, RECEIVER_LATE, SENDER_LATE, SecondCount, StreamBySecond,
 };
@@ -32,13 +32,14 @@ impl StreamOutcome {
         };
         let stages = STAGES.iter().enumerate().map(|(at, name)| {
             let length = |(due, packet): &(LocalTime, HeardPacket)| {
-                let instants = packet.instants();
-                Some((*due, Span::from_nanos(instants[at + 1]?.checked_sub(instants[at]?)?)))
+                Some((*due, Span::from_nanos(length(&packet.instants(), at)?)))
             };
             let mut series = Series::with_room(counted.len());
             counted.iter().filter_map(length).for_each(|(due, length)| series.push(due, length));
             (*name, series)
         });
+        // There is no such stage where nothing is launched.
+        let stages = stages.filter(|(name, series)| *name != LAUNCH || !series.values().is_empty());
         let stages = stages.map(|(name, series)| part(name, &series, seconds, |_| 0));
         let late = [SENDER_LATE, RECEIVER_LATE].into_iter().zip(self.wake_ups());
         // Against the best of its own second: over a run the two cards may drift apart.

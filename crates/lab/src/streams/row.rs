@@ -5,7 +5,7 @@ use serde_json::Value;
 use tautline_proto::time::{LocalTime, Span};
 
 use super::{LabStream, StreamOutcome};
-use crate::ledger::{HeardPacket, LedgerPacket, STAGES, SentPacket, lengths};
+use crate::ledger::{HeardPacket, LedgerPacket, STAGES, SentPacket, length, lengths};
 use crate::report::{Points, ReportRow, ReportStage};
 use crate::statistics::{Missed, Series};
 
@@ -83,19 +83,19 @@ impl StreamOutcome {
         // What came too late was not played when its line says, and of the packets of a block the first
         // alone tells when that was.
         counted.retain(|(_, packet)| !packet.late);
-        let blocks = [1, 7].map(|at| {
+        let last = STAGES.len() - 1;
+        let blocks = [1, last].map(|at| {
             let mut first = counted.clone();
             first.dedup_by_key(|(_, packet)| packet.instants()[at]);
             first
         });
         let stage = |at: usize, counted: &[(LocalTime, HeardPacket)]| {
             let length = move |(due, packet): &(LocalTime, HeardPacket)| {
-                let instants = packet.instants();
-                Some((*due, instants[at + 1]?.checked_sub(instants[at]?)?))
+                Some((*due, length(&packet.instants(), at)?))
             };
             counted.iter().filter_map(length).collect::<Vec<_>>()
         };
-        let (filled, left) = (stage(0, &blocks[0]), stage(7, &blocks[1]));
+        let (filled, left) = (stage(0, &blocks[0]), stage(last, &blocks[1]));
         let least = filled.iter().map(|(_, length)| *length).min().unwrap_or(0);
         let most = left.iter().map(|(_, length)| *length).max().unwrap_or(0);
         let later = |(due, length): (LocalTime, i64)| Some((due, length.checked_sub(least)?));
@@ -182,7 +182,7 @@ impl StreamOutcome {
 
     /// The packets that count, each with when it was captured: neither of the beginning nor after the
     /// sender's end.
-    pub(super) fn counted(&self) -> Vec<(LocalTime, HeardPacket)> {
+    pub(crate) fn counted(&self) -> Vec<(LocalTime, HeardPacket)> {
         let at = |nanos: i64| LocalTime::ZERO + Span::from_nanos(nanos);
         let mut packets: Vec<_> = self
             .arrivals
@@ -200,7 +200,7 @@ impl StreamOutcome {
 
     /// Of the packets that there should have been while packets counted, those that were never sent, never
     /// came, came late, or were not heard.
-    pub(super) fn missed(&self, counted: &[(LocalTime, HeardPacket)]) -> Option<Missed> {
+    pub(crate) fn missed(&self, counted: &[(LocalTime, HeardPacket)]) -> Option<Missed> {
         let first = counted.first()?.1.timestamp;
         // From the first that counts to the last that left: the receiver was there longer, and what it lacks
         // of the end it missed.
@@ -221,10 +221,8 @@ fn stages(counted: &[(LocalTime, HeardPacket)], stream: &Value) -> Vec<ReportSta
     let each = STAGES.iter().enumerate().filter_map(|(at, name)| {
         let mut series = Series::with_room(counted.len());
         for (due, packet) in counted {
-            let instants = packet.instants();
-            let length = instants[at + 1].zip(instants[at]);
             // Of another machine, and read from a file: they may be anything.
-            if let Some(length) = length.and_then(|(to, from)| to.checked_sub(from)) {
+            if let Some(length) = length(&packet.instants(), at) {
                 series.push(*due, Span::from_nanos(length));
             }
         }

@@ -31,7 +31,7 @@ fn at(millis: i64) -> LocalTime {
 fn packet(millis: i64, transit: i64) -> Passage {
     let (capture, arrival) = (at(millis), at(millis) + Span::from_micros(transit));
     let handed = capture + Span::from_micros(1_010);
-    let sender = Some(SenderInstants { taken: handed, packed: handed, handed });
+    let sender = Some(SenderInstants { taken: handed, packed: handed, handed, launched: handed });
     Passage {
         media: MediaTime::from_frames(48 * millis),
         origin: Some(Origin { capture, sender }),

@@ -18,7 +18,12 @@ const SCHEDULE: Schedule = Schedule {
 /// A packet captured at zero, at a latency of 5 ms: handed over, arrived and read after so many
 /// microseconds.
 fn packet([handed, arrival, read]: [i64; 3]) -> Passage {
-    let sender = SenderInstants { taken: at(1_000), packed: at(1_000), handed: at(handed) };
+    let sender = SenderInstants {
+        taken: at(1_000),
+        packed: at(1_000),
+        handed: at(handed),
+        launched: at(handed),
+    };
     Passage {
         media: MediaTime::ZERO,
         origin: Some(Origin { capture: at(0), sender: Some(sender) }),
@@ -117,7 +122,12 @@ fn a_path_that_became_slower_is_judged_by_what_it_takes_now() {
     let later = |seconds: i64, [handed, arrival, read]: [i64; 3]| {
         let on = seconds * 1_000_000;
         let Passage { media, .. } = packet([0; 3]);
-        let sender = SenderInstants { taken: at(on), packed: at(on), handed: at(on + handed) };
+        let sender = SenderInstants {
+            taken: at(on),
+            packed: at(on),
+            handed: at(on + handed),
+            launched: at(on + handed),
+        };
         let origin = Some(Origin { capture: at(on), sender: Some(sender) });
         Passage {
             media,

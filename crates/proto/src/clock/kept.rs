@@ -19,7 +19,7 @@ pub struct KeptClock {
 
 impl KeptClock {
     /// Two clocks that are kept may drift apart by this until they are read again.
-    const DRIFT: f64 = 5e-6;
+    pub(super) const DRIFT: f64 = 5e-6;
 
     /// How to read the clock of a peer that is kept as it says, where ours is kept like this.
     pub fn mapping(&self, theirs: &Self, now: LocalTime) -> ClockMapping {
@@ -50,7 +50,7 @@ impl Choice {
     /// The other is taken only if it is surer by this, in quarters: nothing is won by flapping.
     const SURER: i64 = 3;
     /// A clock that is set moves a mapping over by no more than this, as a rate: a third of a cent.
-    const SLEW: f64 = 200e-6;
+    pub(super) const SLEW: f64 = 200e-6;
     /// Exchanges that are further from a clock that both ends say they read, beyond what they are
     /// unsure of, give it the lie: virtual machines that were copied while they ran have one name.
     const CONTRARY: Span = Span::from_millis(1);

@@ -16,6 +16,9 @@ pub enum ClockSource {
     Ptp,
     /// Both ends run on one host: they read the same clock.
     Host,
+    /// TAI by each end's own reading, which packets are presented by that say when: what the two readings differ by is
+    /// seen by neither.
+    Tai,
 }
 
 impl ClockSource {
@@ -26,6 +29,7 @@ impl ClockSource {
             Self::System => "system",
             Self::Ptp => "ptp",
             Self::Host => "host",
+            Self::Tai => "tai",
         }
     }
 }
@@ -134,6 +138,16 @@ impl ClockMapping {
     /// later where that would take more than `fastest`, as a rate, but not for ever: what follows the
     /// mapping has a limit of its own.
     pub(super) fn following(self, before: &Self, soonest: Span, fastest: f64) -> Self {
+        self.going_over(before, soonest, fastest, Self::LATEST)
+    }
+
+    /// The same, but never faster than `fastest`, however long that takes: a clock that everybody in a
+    /// building is to keep to has no limit that would make it hurry.
+    pub(super) fn slewing(self, before: &Self, fastest: f64) -> Self {
+        self.going_over(before, Span::from_secs(1), fastest, f64::MAX)
+    }
+
+    fn going_over(self, before: &Self, soonest: Span, fastest: f64, latest: f64) -> Self {
         let behind = before.wall(self.local) - self.wall;
         // What cannot fade in that time is no error of an estimate but another clock.
         if behind.abs() > Span::from_secs(1) {
@@ -141,7 +155,7 @@ impl ClockMapping {
         }
         let away = behind.as_nanos() as f64;
         let soonest = soonest.max(Span::from_millis(1)).as_nanos() as f64;
-        let within = (away.abs() / fastest).clamp(soonest, Self::LATEST);
+        let within = (away.abs() / fastest).clamp(soonest, latest);
         // Counted by the line's own time at the pair, where some of what leads has faded.
         let own = (behind.as_nanos() + self.loses.over(behind.as_nanos())) as f64;
         let own = if own > 0.0 { own / (1.0 - own / within) } else { own };

@@ -37,6 +37,8 @@ pub struct MediaClock {
     doubt: Option<Span>,
     /// How far what is read of the line has moved since that was last asked, in nanoseconds.
     moved: f64,
+    /// A reading further off than this is of a new line, and the least that this may become.
+    jump: [Span; 2],
 }
 
 /// Readings of a short time, of which the line takes the mean: to correct it by each takes ten times as
@@ -57,6 +59,11 @@ impl MediaClock {
     /// A reading further off than this is not noise but a new line: one video frame, far above the
     /// jitter of a capture stamp and far below what a pause or a restart does.
     const JUMP: Span = Span::from_millis(20);
+    /// The least that is one where readings are instants at which sound is to be heard, of a clock that others
+    /// set: a step that ears tell, and ten times what the clock of such a stream may stray (IEEE 802.1AS).
+    const STEP: Span = Span::from_millis(2);
+    /// So many standard deviations of readings are no step.
+    const NOISE: f64 = 8.0;
     /// Two doubtful readings that agree within this confirm each other.
     const CONFIRM: Span = Span::from_millis(5);
     /// Least standard deviation of a reading, in nanoseconds: what a card's interrupt adds to its
@@ -74,6 +81,16 @@ impl MediaClock {
 
     /// Knows nothing yet.
     pub const fn new(rate: Rate) -> Self {
+        Self::of_jumps(rate, Self::JUMP)
+    }
+
+    /// Knows nothing yet of a stream whose readings are exact, and step where its sender's clock is set: as soon
+    /// as they are seen to be so exact, less than the usual is a new line.
+    pub const fn of_steps(rate: Rate) -> Self {
+        Self::of_jumps(rate, Self::STEP)
+    }
+
+    const fn of_jumps(rate: Rate, least: Span) -> Self {
         Self {
             rate,
             line: None,
@@ -84,6 +101,7 @@ impl MediaClock {
             waiting: Readings::NONE,
             doubt: None,
             moved: 0.0,
+            jump: [Self::JUMP, least],
         }
     }
 
@@ -96,7 +114,7 @@ impl MediaClock {
         };
         let error = line.error(at, wall.as_unix_nanos());
         let off = Span::from_nanos(error as i64);
-        if off.abs() <= Self::JUMP {
+        if off.abs() <= self.jump[0] {
             self.doubt = None;
             // One that comes after a later one tells nothing new.
             if media > self.last {
@@ -145,6 +163,8 @@ impl MediaClock {
         let weight = (since / Self::JUDGED).clamp(1.0 / 256.0, 0.25);
         let share = weight.max(count / (31.0 + count));
         self.jitter.1 += (differences / count - self.jitter.1) * share;
+        let jump = Span::from_nanos((Self::NOISE * self.jitter.1.sqrt()) as i64);
+        self.jump[0] = jump.clamp(self.jump[1], Self::JUMP);
         let noise = self.jitter.1.max(Self::JITTER * Self::JITTER);
         let mean = Mean { error: errors / count, count };
         self.moved += line.correct_by_mean(mean, noise, weight, Self::JUDGED.max(since));
@@ -199,6 +219,6 @@ impl MediaClock {
 
     /// Forgets the line.
     pub fn reset(&mut self) {
-        *self = Self::new(self.rate);
+        *self = Self::of_jumps(self.rate, self.jump[1]);
     }
 }

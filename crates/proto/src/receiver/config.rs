@@ -17,6 +17,8 @@ pub struct ReceiverConfig {
     pub wire: Arc<dyn Unpack>,
     /// Capture to presentation.
     pub link_offset: Span,
+    /// Capture to the presentation that packets tell, where they tell that and nobody announces this.
+    pub presented_after: Span,
     /// How frames are resampled where the card's clock is not the sender's.
     pub resampler: Quality,
 }
@@ -24,6 +26,7 @@ pub struct ReceiverConfig {
 impl ReceiverConfig {
     /// Of a stream of which nothing else is said: the usual resampler.
     pub fn new(wire: Arc<dyn Unpack>, format: StreamFormat, link_offset: Span) -> Self {
-        Self { format, wire, link_offset, resampler: Quality::default() }
+        let (presented_after, resampler) = (link_offset, Quality::default());
+        Self { format, wire, link_offset, presented_after, resampler }
     }
 }

@@ -5,7 +5,7 @@ use super::{Accepted, Phase, Playable, Received, Receiver, Resync, Stranger};
 use crate::clock::{ReadingOutcome, WallTime};
 use crate::endpoint::{Arrived, Endpoint};
 use crate::ledger::Passage;
-use crate::packet::{Codings, MediaPacket};
+use crate::packet::{Codings, MediaPacket, PacketHead};
 use crate::playout::Placed;
 use crate::source::{Admission, Source};
 use crate::stream::StreamFormat;
@@ -42,11 +42,44 @@ impl Receiver {
     ) -> Received<'a> {
         match &self.config.wire.unpack(datagram) {
             Ok(packet) => match self.measure(packet) {
+                Ok(measured) if packet.presented.is_some() => {
+                    self.count(packet, measured, arrived, brought)
+                }
                 Ok(measured) => self.admit(packet, measured, arrived, brought),
                 Err(reason) => self.refuse(reason),
             },
             Err(reason) => self.refuse(*reason),
         }
+    }
+
+    /// Takes a packet whose place is to be counted first. Its capture lies as long before its presentation as
+    /// its sender says that it does, or else as the latency was when the stream was opened: whoever changes that
+    /// later asks for another presentation.
+    #[inline(never)]
+    fn count<'a>(
+        &mut self,
+        packet: &MediaPacket<'a>,
+        measured: PacketMeasure,
+        came: &Arrived,
+        brought: &mut dyn FnMut(Playable<'_>),
+    ) -> Received<'a> {
+        let Some(presented) = &packet.presented else {
+            return self.admit(packet, measured, came, brought);
+        };
+        let rate = measured.format.rate;
+        let counted = self.counter.count(&packet.head, presented, measured.frames, rate, came.at);
+        let now = self.placement.wall(came.at);
+        let presentation = presented.time.zip(now).map(|(time, now)| time.nearest(now));
+        let head = PacketHead {
+            media: counted.media(),
+            capture: presentation.map(|at| at + -self.config.presented_after),
+            ..packet.head
+        };
+        let received = self.admit(&MediaPacket { head, ..*packet }, measured, came, brought);
+        if !matches!(received, Received::Foreign | Received::Doubted | Received::Invalid(_)) {
+            self.counter.follow(counted);
+        }
+        received
     }
 
     #[cold]
@@ -261,7 +294,11 @@ impl Receiver {
         self.placement.observe_arrival(media, frames, arrival);
         let Some(wall) = capture else { return };
         if self.placement.observe_capture(media, wall) == ReadingOutcome::Jumped {
-            self.restart(Resync::Jump);
+            // Where packets are counted by their numbers the sound goes on, by another clock.
+            match self.config.wire.presents() {
+                true => self.stepped = true,
+                false => self.restart(Resync::Jump),
+            }
         }
     }
 

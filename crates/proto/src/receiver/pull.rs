@@ -99,7 +99,7 @@ impl Receiver {
             return self.jump(due, skipped == Frames::ZERO);
         }
         self.renderer.skip(skipped);
-        if self.renderer.has_moved() {
+        if core::mem::take(&mut self.stepped) || self.renderer.has_moved() {
             return self.jump(due, true);
         }
         if due.cards != Cards::Apart {

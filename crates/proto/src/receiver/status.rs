@@ -22,6 +22,10 @@ use crate::wire::Invalid;
 pub enum ReceiveCommand {
     /// A newer mapping of the sender's clock.
     Clock(Author, ClockMapping),
+    /// The clock of this host by which packets are presented that say when.
+    Presentation(ClockMapping),
+    /// Capture to the presentation that packets tell.
+    PresentedAfter(Span),
     /// What sets the pace of the sender's card.
     Card(Author, Option<ClockId>),
     /// The pair of a sender report.
@@ -103,6 +107,8 @@ impl Receiver {
     pub fn obey(&mut self, command: ReceiveCommand) {
         match command {
             ReceiveCommand::Clock(author, clock) => self.set_clock(author, clock),
+            ReceiveCommand::Presentation(clock) => self.set_presentation_clock(clock),
+            ReceiveCommand::PresentedAfter(span) => self.config.presented_after = span,
             ReceiveCommand::Card(author, card) => self.set_card(author, card),
             ReceiveCommand::Captured(author, timestamp, wall) => {
                 self.observe_report(author, timestamp, wall);

@@ -8,7 +8,7 @@ use core::ops::Range;
 
 use crate::clock::WallTime;
 use crate::ledger::{Origin, Passage, SenderInstants};
-use crate::packet::Instants;
+use crate::packet::{Instants, held_of, held_steps};
 use crate::placement::Placement;
 use crate::source::Source;
 use crate::time::{Frames, LocalTime, MediaTime, Span};
@@ -39,8 +39,11 @@ pub(super) struct PackedSlot {
     capture: Option<WallTime>,
     /// How long after its arrival it was read, in ns; 4.29 s where that was longer.
     read: u32,
-    /// Taken, packed and handed, in ns, as on the wire.
-    instants: Option<[u32; 3]>,
+    /// Taken, packed and handed, in ns, as on the wire, if `stamped`.
+    instants: [u32; 3],
+    /// What it was held for ([`held_steps`]).
+    held: u16,
+    stamped: bool,
     /// A datagram of 64 kB holds no more.
     frames: u16,
     whole: bool,
@@ -52,6 +55,12 @@ const _: () = assert!(size_of::<PacketPlace>() <= 64);
 impl PackedSlot {
     pub(super) fn frames(&self) -> Frames {
         Frames::new(self.frames.into())
+    }
+
+    fn instants(&self) -> Option<Instants> {
+        let [taken, packed, handed] = self.instants.map(|nanos| Span::from_nanos(nanos.into()));
+        let held = held_of(self.held);
+        self.stamped.then_some(Instants { taken, packed, handed, held })
     }
 
     /// The frame after its last.
@@ -79,9 +88,14 @@ impl PackedSlot {
             None => placement.capture(self.media),
         };
         let sender = capture.and_then(|capture| {
-            let after = |nanos: u32| capture + Span::from_nanos(nanos.into());
-            let [taken, packed, handed] = self.instants?.map(after);
-            Some(SenderInstants { taken, packed, handed })
+            let after = |span: Span| capture + span;
+            let Instants { taken, packed, handed, held } = self.instants()?;
+            Some(SenderInstants {
+                taken: after(taken),
+                packed: after(packed),
+                handed: after(handed),
+                launched: after(handed + held),
+            })
         });
         let stands_in = || Some(placement.presentation(self.media)? - placement.link_offset());
         Passage {
@@ -103,13 +117,16 @@ impl From<&Slot> for PackedSlot {
     #[inline]
     fn from(slot: &Slot) -> Self {
         let &Slot { sequence, media, frames, capture, arrival, whole, repaired, .. } = slot;
+        let instants = slot.instants.unwrap_or_default();
         Self {
             sequence,
             media,
             arrival,
             capture,
             read: nanos(slot.read - arrival),
-            instants: slot.instants.map(|at| [at.taken, at.packed, at.handed].map(nanos)),
+            instants: [instants.taken, instants.packed, instants.handed].map(nanos),
+            held: held_steps(instants.held),
+            stamped: slot.instants.is_some(),
             frames: u16::try_from(frames.as_len()).unwrap_or(u16::MAX),
             whole,
             repaired,
@@ -121,10 +138,7 @@ impl From<&PackedSlot> for Slot {
     fn from(kept: &PackedSlot) -> Self {
         let &PackedSlot { sequence, media, arrival, capture, whole, repaired, .. } = kept;
         let span = |nanos: u32| Span::from_nanos(nanos.into());
-        let instants = kept.instants.map(|instants| {
-            let [taken, packed, handed] = instants.map(span);
-            Instants { taken, packed, handed }
-        });
+        let instants = kept.instants();
         let (read, frames) = (arrival + span(kept.read), Frames::new(kept.frames.into()));
         Self { sequence, media, frames, capture, instants, arrival, read, whole, repaired }
     }

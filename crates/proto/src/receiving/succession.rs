@@ -73,7 +73,9 @@ impl ReceivePolicy {
         context: &mut ReceiveContext<'_>,
     ) {
         if self.announced != Some(announcement) {
+            let after = announcement.link_offset;
             let followed = self.keep_promise(announcement, context)
+                && (!self.presents() || (context.command)(ReceiveCommand::PresentedAfter(after)))
                 && (context.command)(ReceiveCommand::Announced(author.ssrc))
                 && (context.command)(ReceiveCommand::Card(author, announcement.card));
             self.announced = followed.then_some(announcement);

@@ -107,6 +107,7 @@ mod tests {
             packed: at(3),
             due: at(4),
             handed: at(5),
+            launched: at(6),
         }
     }
 

@@ -1,18 +1,21 @@
 //! Why a datagram is no packet of the stream, in terms that can be counted.
 
 use crate::time::Frames;
+use crate::units::Rate;
 
 /// Why a datagram is no packet of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
     /// Shorter than the fixed header.
-    #[error("{len} bytes are no RTP packet; the header alone takes 12")]
+    #[error("{len} bytes are no packet of sound; the header alone takes {header}")]
     Truncated {
         /// Bytes of the datagram.
         len: usize,
+        /// Bytes of the shortest header.
+        header: usize,
     },
-    /// Not RTP version 2.
-    #[error("RTP version {0} is unknown; is another protocol sent to this UDP port?")]
+    /// Not version 2 of RTP, or not version 0 of AVTP.
+    #[error("version {0} of the protocol is unknown; is another protocol sent to this UDP port?")]
     Version(u8),
     /// The list of contributing sources ends beyond the datagram.
     #[error("the contributing sources end beyond the packet")]
@@ -51,11 +54,42 @@ pub enum Invalid {
         /// Frames there is room for.
         longest: Frames,
     },
+    /// Of AVTP: another kind of data than sound (IEEE 1722-2016 table 6).
+    #[error("AVTP subtype {0:#04x} is no AAF sound; does the talker send another format?")]
+    Subtype(u8),
+    /// Of AVTP: `sv` is not set, so that nobody knows whose it is.
+    #[error("the packet names no stream")]
+    Unnamed,
+    /// Of AVTP: `tv` is not set where every packet must say when it is to be presented.
+    #[error("the packet does not say when it is to be presented")]
+    Untimed,
+    /// Of AVTP: another stream than the one that was asked for.
+    #[error("the packet is of another stream than the one that was asked for")]
+    OtherStream,
+    /// The audio ends beyond the datagram.
+    #[error("the audio ends beyond the packet")]
+    SoundBeyondEnd,
+    /// Another nominal rate than the stream's.
+    #[error("the packet is of {}, which is not the stream's; give --rate as the sender has it", rate_of(*got))]
+    Rate {
+        /// The one in the packet, if it is one that streams may have.
+        got: Option<Rate>,
+    },
+    /// Another number of channels than the stream's.
+    #[error("{got} channels are not the stream's; give --channels as the sender has it")]
+    Channels {
+        /// Those of the packet.
+        got: u16,
+    },
+}
+
+fn rate_of(rate: Option<Rate>) -> String {
+    rate.map_or("no rate that streams may have".into(), |rate| rate.to_string())
 }
 
 impl Invalid {
     /// How many reasons there are.
-    pub const COUNT: usize = 9;
+    pub const COUNT: usize = 16;
     /// The names of the reasons, at their [`Invalid::index`].
     pub const NAMES: [&'static str; Self::COUNT] = [
         "truncated",
@@ -67,6 +101,13 @@ impl Invalid {
         "empty",
         "partial-frame",
         "oversized",
+        "subtype",
+        "unnamed",
+        "untimed",
+        "other-stream",
+        "sound-beyond-end",
+        "rate",
+        "channels",
     ];
 
     /// The reason as a place in an array of [`Invalid::COUNT`] counters.
@@ -81,6 +122,13 @@ impl Invalid {
             Self::Empty => 6,
             Self::PartialFrame { .. } => 7,
             Self::Oversized { .. } => 8,
+            Self::Subtype(_) => 9,
+            Self::Unnamed => 10,
+            Self::Untimed => 11,
+            Self::OtherStream => 12,
+            Self::SoundBeyondEnd => 13,
+            Self::Rate { .. } => 14,
+            Self::Channels { .. } => 15,
         }
     }
 

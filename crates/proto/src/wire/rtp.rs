@@ -26,8 +26,8 @@ pub const REDUNDANCY_URI: &str = "urn:x-tautline:redundancy";
 const ONE_BYTE_FORM: u16 = 0xBEDE;
 /// Data bytes of [`CAPTURE_URI`].
 const CAPTURE_BYTES: usize = 8;
-/// Data bytes of [`INSTANTS_URI`]: three big-endian `u32`.
-const INSTANTS_BYTES: usize = 12;
+/// Data bytes of [`INSTANTS_URI`]: three big-endian `u32`, and a `u16` that fills up the word.
+const INSTANTS_BYTES: usize = 14;
 /// Both elements with their id bytes, padded to whole words.
 const ELEMENTS_BYTES: usize = ELEMENTS_END.next_multiple_of(4);
 /// Where the elements end and padding begins.
@@ -52,7 +52,7 @@ const NUMBER_BITS: u32 = 16;
 pub const HEADER_BYTES: usize = RtpPacket::MIN_RTP_PACKET_LEN;
 /// Bytes before the payload of a packet with stamps.
 pub const STAMPED_HEADER_BYTES: usize = HEADER_BYTES + 4 + ELEMENTS_BYTES;
-/// Where in a packet with stamps the big-endian `u32` of [`Instants::handed`] begins.
+/// Where in a packet with stamps [`handed_bytes`](crate::packet::handed_bytes) go.
 pub const HANDED_AT: usize = HEADER_BYTES + 4 + 1 + CAPTURE_BYTES + 1 + 8;
 
 /// The local identifiers of the header extensions (RFC 8285 §4.2): 1 to 14 each.

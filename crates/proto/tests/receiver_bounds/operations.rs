@@ -65,10 +65,10 @@ impl Run {
         };
         let codings = [Codings::Exactly, Codings::Any, Codings::ByConvention];
         let config = ReceiverConfig {
-            format,
             wire: RtpUnpack::taking(codings[usize::from(bytes.byte()) % 3]),
             link_offset: Span::from_millis(i64::from(bytes.byte() % 101)),
             resampler: Quality::ALL[usize::from(bytes.byte()) % 3],
+            ..ReceiverConfig::new(RtpUnpack::usual(), format, Span::ZERO)
         };
         let header = Header {
             sequence: bytes.short(),

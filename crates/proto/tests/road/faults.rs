@@ -1,6 +1,7 @@
 //! Under test: the whole road, with packets lost, late, shuffled, cut otherwise, or foreign.
 
 use tautline_dsp::format::SampleFormat;
+use tautline_proto::packet::StreamId;
 use tautline_proto::receiver::Resync;
 use tautline_proto::sender::{Identity, Sender, SenderConfig};
 use tautline_proto::time::{Frames, Span};
@@ -147,6 +148,7 @@ fn restarted(scene: Scene, identity: Identity) -> Sender {
         stamps: scene.stamps,
         wall_offset: WALL,
         redundancy: tautline_proto::redundancy::Layout::NONE,
+        presented_after: Span::ZERO,
     })
 }
 
@@ -157,7 +159,8 @@ fn a_sender_that_restarts_at_once_under_its_old_name_is_followed() {
         for _ in 0..300 {
             world.period(perfect);
         }
-        let identity = Identity { ssrc: SSRC, sequence: 20_000, timestamp: 0x5555_0000 };
+        let identity =
+            Identity { stream: StreamId::from(SSRC), sequence: 20_000, timestamp: 0x5555_0000 };
         world.sender = restarted(world.scene, identity);
         for _ in 0..600 {
             world.period(|mut datagram| {

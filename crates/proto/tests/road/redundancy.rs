@@ -6,6 +6,7 @@ use tautline_proto::cause::{Causes, Late, Schedule};
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::endpoint::Author;
 use tautline_proto::ledger::{Passage, Stage};
+use tautline_proto::packet::StreamId;
 use tautline_proto::receiver::*;
 use tautline_proto::redundancy::{ETHERNET, Layout, Repeats};
 use tautline_proto::sender::*;
@@ -42,11 +43,12 @@ pub(crate) fn sender(format: StreamFormat, redundancy: Layout) -> Sending {
     let sender = Sender::new(SenderConfig {
         wire: PACK,
         format,
-        identity: Identity { ssrc: 1, sequence: 65_530, timestamp: u32::MAX - 500 },
+        identity: Identity { stream: StreamId(1), sequence: 65_530, timestamp: u32::MAX - 500 },
         period: Frames::new(PACKET),
         stamps: true,
         wall_offset: Span::ZERO,
         redundancy,
+        presented_after: Span::ZERO,
     });
     Sending { sender, repeats }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use tautline_proto::packet::{PacketHead, StreamId};
+use tautline_proto::packet::{PackedSound, PacketHead, StreamId};
 use tautline_proto::redundancy::{Damaged, Encoder, Layout, MOST_PAYLOAD, MOST_WINDOW, Repairer};
 use tautline_proto::wrap::Wrapped;
 
@@ -45,7 +45,9 @@ impl Sent {
             instants: None,
         };
         let mut datagram = vec![0; PACK.head_bytes(false, self.repair_data.len())];
-        PACK.pack(&head, &self.repair_data, &mut datagram);
+        let format = super::redundancy::format(tautline_dsp::format::SampleFormat::L16);
+        let sound = PackedSound::of(&format, self.payload.len());
+        PACK.pack(&head, &sound, &self.repair_data, &mut datagram);
         datagram.extend(&self.payload);
         let wire = unpack();
         let packet = wire.unpack(&datagram).expect("the test writes packets");

@@ -5,7 +5,7 @@ use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::{Choice, ClockId, ClockMapping};
 use tautline_proto::endpoint::{Arrived, Author, Endpoint};
 use tautline_proto::ledger::Passage;
-use tautline_proto::packet::PacketHead;
+use tautline_proto::packet::{PackedSound, PacketHead, StreamId};
 use tautline_proto::receiver::{Hole, PullTimes, Pulled, Receiver, ReceiverConfig};
 use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::stream::StreamFormat;
@@ -127,7 +127,8 @@ impl Datagram {
     /// The same with other audio, after a head that says something else.
     pub(crate) fn with(self, head: PacketHead, payload: &[u8]) -> Self {
         let mut bytes = vec![0; PACK.head_bytes(head.capture.is_some(), 0)];
-        PACK.pack(&head, &[], &mut bytes);
+        let format = super::redundancy::format(SampleFormat::L16);
+        PACK.pack(&head, &PackedSound::of(&format, payload.len()), &[], &mut bytes);
         bytes.extend(payload);
         Self { bytes, ..self }
     }
@@ -327,7 +328,8 @@ impl World {
 
 fn new_sender(format: StreamFormat, scene: Scene, ssrc: u32) -> Sender {
     // Both counters wrap within the first packets of every scenario.
-    let identity = Identity { ssrc, sequence: 65_530, timestamp: u32::MAX - 500 };
+    let identity =
+        Identity { stream: StreamId::from(ssrc), sequence: 65_530, timestamp: u32::MAX - 500 };
     Sender::new(SenderConfig {
         wire: PACK,
         format,
@@ -336,6 +338,7 @@ fn new_sender(format: StreamFormat, scene: Scene, ssrc: u32) -> Sender {
         stamps: scene.stamps,
         wall_offset: WALL,
         redundancy: tautline_proto::redundancy::Layout::NONE,
+        presented_after: Span::ZERO,
     })
 }
 

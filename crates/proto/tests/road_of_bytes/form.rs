@@ -6,7 +6,8 @@ use std::sync::Arc;
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::WallTime;
 use tautline_proto::packet::{
-    Carried, Codings, Instants, MediaPacket, Pack, Packed, PacketHead, StreamId, Unpack,
+    Carried, Codings, Instants, MediaPacket, Pack, Packed, PackedSound, PacketHead, StreamId,
+    Unpack, held_of,
 };
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Span;
@@ -37,7 +38,7 @@ pub(crate) fn unpack() -> Arc<dyn Unpack> {
 struct Bytes;
 
 const FIXED: usize = 13;
-const STAMPS: usize = 8 + 3 * 4;
+const STAMPS: usize = 8 + 3 * 4 + 2;
 
 impl Pack for Bytes {
     fn name(&self) -> &'static str {
@@ -56,7 +57,13 @@ impl Pack for Bytes {
         most.saturating_sub(self.head_bytes(stamps, 0))
     }
 
-    fn pack(&self, head: &PacketHead, carried: &[u8], room: &mut [u8]) -> Packed {
+    fn pack(
+        &self,
+        head: &PacketHead,
+        _: &PackedSound<'_>,
+        carried: &[u8],
+        room: &mut [u8],
+    ) -> Packed {
         let mut bytes = vec![
             u8::from(head.begins) | u8::from(head.capture.is_some()) << 1,
             head.number.value as u8,
@@ -71,12 +78,12 @@ impl Pack for Bytes {
             for span in [instants.taken, instants.packed] {
                 bytes.extend((span.as_nanos() as u32).to_le_bytes());
             }
-            bytes.extend([0; 4]);
+            bytes.extend([0; 6]);
         }
         bytes.extend(carried);
         room[..bytes.len()].copy_from_slice(&bytes);
         // The hand-over is written big-endian, whatever the form.
-        let handed_at = head.capture.map(|_| FIXED + STAMPS - 4);
+        let handed_at = head.capture.map(|_| FIXED + STAMPS - 6);
         Packed { bytes: bytes.len(), handed_at }
     }
 }
@@ -87,13 +94,13 @@ impl Unpack for Bytes {
     }
 
     fn sample(&self, coding: u8, _: &StreamFormat) -> Option<SampleFormat> {
-        [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32]
+        SampleFormat::ALL
             .into_iter()
             .find(|sample| StreamFormat::default_payload_type(*sample) == coding)
     }
 
     fn unpack<'a>(&self, datagram: &'a [u8]) -> Result<MediaPacket<'a>, Invalid> {
-        let truncated = Invalid::Truncated { len: datagram.len() };
+        let truncated = Invalid::Truncated { len: datagram.len(), header: FIXED };
         let (fixed, mut rest) = datagram.split_first_chunk::<FIXED>().ok_or(truncated)?;
         let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| fixed[at + byte]));
         let (mut capture, mut instants) = (None, None);
@@ -106,7 +113,8 @@ impl Unpack for Bytes {
             };
             let [taken, packed] = [0, 4].map(|at| span(at, u32::from_le_bytes));
             let handed = span(8, u32::from_be_bytes);
-            instants = Some(Instants { taken, packed, handed });
+            let held = held_of(u16::from_be_bytes([spans[12], spans[13]]));
+            instants = Some(Instants { taken, packed, handed, held });
             rest = after;
         }
         let carried = usize::from(u16::from_le_bytes([fixed[11], fixed[12]]));
@@ -123,6 +131,8 @@ impl Unpack for Bytes {
             },
             payload,
             carried: (!carried.is_empty()).then(|| Carried::whole(carried)),
+            presented: None,
+            shape: None,
         })
     }
 }

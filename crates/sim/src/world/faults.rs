@@ -22,6 +22,7 @@ pub(super) fn sender_of(scenario: &Scenario, identity: Identity, wall: Span) -> 
         stamps: scenario.stamps,
         wall_offset: wall,
         redundancy: Layout::NONE,
+        presented_after: Span::ZERO,
     })
 }
 
@@ -43,7 +44,7 @@ impl World {
                     Identity { sequence, timestamp, ..self.identity }
                 }
                 SenderFault::Restarts(identity) => {
-                    let (ssrc, wall_offset) = (identity.ssrc, self.host.wall);
+                    let (ssrc, wall_offset) = (identity.stream.ssrc(), self.host.wall);
                     let host = self.scenario.sender.name;
                     let cname = format!("{ssrc:08x}");
                     self.host.session =

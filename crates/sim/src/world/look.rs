@@ -44,9 +44,9 @@ impl World {
             uncertainty: due.uncertainty,
             precision: due.precision,
             basis: due.basis,
-            steps: session.clock_steps(IDENTITY.ssrc),
-            path_changes: session.path_changes(IDENTITY.ssrc),
-            refused: session.refused_exchanges(IDENTITY.ssrc),
+            steps: session.clock_steps(IDENTITY.stream.ssrc()),
+            path_changes: session.path_changes(IDENTITY.stream.ssrc()),
+            refused: session.refused_exchanges(IDENTITY.stream.ssrc()),
         })
     }
 }

@@ -88,7 +88,9 @@ impl Far {
     /// A receiver of mono in 24 bits that keeps this latency, whatever it is promised.
     pub(crate) fn listen(latency: Span) -> Self {
         let options = UdpOptions::receiver("127.0.0.1:0".parse().unwrap());
-        let OpenedStream { link, control, local, .. } = open_stream(&options, None).unwrap();
+        let opened = open_stream(&options, None).unwrap();
+        let local = opened.addresses();
+        let OpenedStream { link, control, .. } = opened;
         let port = local.0.port();
         let sample = tautline_dsp::format::SampleFormat::L24;
         let format = StreamFormat {

@@ -1,9 +1,9 @@
 //! `taut lab impair`
 
-use std::net::{IpAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
 
-use tautline_engine::plan::address::Resolved;
+use tautline_engine::plan::address::{Address, Resolved};
 use tautline_io::clock::now;
 use tautline_io::udp::UdpOptions;
 use tautline_lab::impair::{PathChanges, Relay, RelayOptions};
@@ -58,7 +58,8 @@ fn options(flags: &Impair) -> Result<RelayOptions, Failure> {
         changes.trace = changes.trace.map(Trace::once);
     }
     let there = changes.of(path).map_err(|error| Failure::usage(error.to_string()))?;
-    let mut options = RelayOptions::between(listen.rtp, to.rtp);
+    let (from, onward) = (by_udp(&flags.listen, &listen)?, by_udp(&flags.to, &to)?);
+    let mut options = RelayOptions::between(from.0, onward.0);
     options.back = match flags.back {
         Back::Same => there.clone(),
         Back::Ideal => PathModel::ideal(there.delay),
@@ -77,16 +78,26 @@ fn options(flags: &Impair) -> Result<RelayOptions, Failure> {
     Ok(options)
 }
 
+/// Where packets and reports go or come.
+fn by_udp(address: &Address, resolved: &Resolved) -> Result<(SocketAddr, SocketAddr), Failure> {
+    resolved.media().zip(resolved.reports()).ok_or_else(|| {
+        Failure::usage(format!(
+            "{address} is none of UDP, and a relay hands on datagrams of UDP alone"
+        ))
+    })
+}
+
 /// A relay that hears what it hands on hands it on for ever.
 fn refuse_loop(flags: &Impair, listen: &Resolved, to: &Resolved) -> Result<(), Failure> {
     // Between the same group on two networks it is a relay like any other.
-    let apart = flags.listen.interface != flags.to.interface && to.rtp.ip().is_multicast();
-    let at = listen.rtp.ip();
+    let (listen, to) = (by_udp(&flags.listen, listen)?, by_udp(&flags.to, to)?);
+    let apart = flags.listen.interface != flags.to.interface && to.0.ip().is_multicast();
+    let at = listen.0.ip();
     let hears = |ip: IpAddr| {
         at == ip || (at.is_unspecified() || ip.is_unspecified()) && is_own(at) && is_own(ip)
     };
-    let ours = [listen.rtp.port(), listen.rtcp.port()];
-    let heard = [to.rtp, to.rtcp].into_iter().find(|to| ours.contains(&to.port()));
+    let ours = [listen.0.port(), listen.1.port()];
+    let heard = [to.0, to.1].into_iter().find(|to| ours.contains(&to.port()));
     let Some(heard) = heard.filter(|heard| !apart && hears(heard.ip())) else { return Ok(()) };
     Err(Failure::usage(format!(
         "--to {}: {heard} is heard by the relay itself at --listen {}, and would go round for ever; \

@@ -4,17 +4,19 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
 use tautline_engine::plan::address::Address;
+use tautline_engine::plan::pacing::PacingRung;
 use tautline_proto::time::Span;
 use tautline_proto::units::Rate;
 
 use super::Reporting;
-use crate::flags::{rate, span};
+use super::streams::FarEnd;
+use crate::flags::{parse, rate, span};
 use crate::help;
 
 /// `taut lab interval`
 #[derive(Debug, Args)]
 #[command(after_help = help::lab::INTERVAL,
-          group = ArgGroup::new("source").required(true).args(["ledger", "listen", "pcap"]))]
+          group = ArgGroup::new("source").required(true).args(["ledger", "listen", "pcap", "rungs"]))]
 pub(crate) struct IntervalFlags {
     /// What `taut send --ledger` wrote: when packets were handed to the kernel
     #[arg(long, value_name = "FILE.csv")]
@@ -25,10 +27,31 @@ pub(crate) struct IntervalFlags {
     /// A capture, pcap or pcapng, as tcpdump and Wireshark write them
     #[arg(long, value_name = "FILE")]
     pub(crate) pcap: Option<PathBuf>,
+    /// A stream that is sent from here by each rung of the pacing ladder in turn
+    #[arg(long)]
+    pub(crate) rungs: bool,
+    /// Only by this one; any number of times
+    #[arg(long, value_name = "HOW", requires = "rungs", value_parser = parse::<PacingRung>,
+          help_heading = "Rungs")]
+    pub(crate) pacing: Vec<PacingRung>,
+    /// Audio time in one packet
+    #[arg(long, value_name = "TIME", default_value = "125us", value_parser = span,
+          help_heading = "Rungs")]
+    pub(crate) ptime: Span,
+    /// Frames that each device takes at a time
+    #[arg(long, value_name = "FRAMES", default_value_t = 48, help_heading = "Rungs",
+          value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) period: u32,
+    /// The latency of the stream
+    #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = span,
+          help_heading = "Rungs")]
+    pub(crate) latency: Span,
+    #[command(flatten)]
+    pub(crate) far: FarEnd,
     /// Sample rate of the streams, by which their media clocks are read
     #[arg(long, value_name = "HZ", default_value = "48000", value_parser = rate)]
     pub(crate) rate: Rate,
-    /// How long is listened, from the first packet on
+    /// How long is listened, from the first packet on, and how long a stream counts by each rung
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span)]
     pub(crate) duration: Span,
     /// The most packets that are listened to

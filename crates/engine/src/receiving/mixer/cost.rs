@@ -24,6 +24,7 @@ use tautline_dsp::format::SampleFormat;
 use tautline_io::link::{Arrival, Link, LinkCounters, TransmitStamp};
 use tautline_proto::clock::{ClockEstimator, Exchange, WallTime};
 use tautline_proto::endpoint::{Author, Endpoint};
+use tautline_proto::packet::StreamId;
 use tautline_proto::placement::Basis;
 use tautline_proto::receiver::{Counters, ReceiveCommand, Receiver, ReceiverConfig};
 use tautline_proto::redundancy::Layout;
@@ -138,11 +139,12 @@ fn sender(everything: bool) -> Sender {
     Sender::new(SenderConfig {
         wire: PACK,
         format: FORMAT,
-        identity: Identity { ssrc: 0, sequence: 65_000, timestamp: u32::MAX - 5_000 },
+        identity: Identity { stream: StreamId(0), sequence: 65_000, timestamp: u32::MAX - 5_000 },
         period: FORMAT.packet,
         stamps: true,
         wall_offset: WALL,
         redundancy: if everything { Layout::copies(1, 2) } else { Layout::NONE },
+        presented_after: Span::ZERO,
     })
 }
 

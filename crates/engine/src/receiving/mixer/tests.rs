@@ -16,7 +16,7 @@ use crate::watching::sound::rings::rings;
 use rtrb::{Producer, RingBuffer};
 use tautline_dsp::format::{self, SampleFormat};
 use tautline_io::link::{Arrival, Link, LinkCounters, TransmitStamp};
-use tautline_proto::packet::Codings;
+use tautline_proto::packet::{Codings, StreamId};
 use tautline_proto::receiver::{Receiver, ReceiverConfig};
 use tautline_proto::redundancy::Layout;
 use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
@@ -293,11 +293,12 @@ fn a_stream_whose_packets_carry_others_keeps_a_repairer_and_the_others_leave_the
     let mut sender = Sender::new(SenderConfig {
         wire: PACK,
         format: format(),
-        identity: Identity { ssrc: 9, sequence: 0, timestamp: 0 },
+        identity: Identity { stream: StreamId(9), sequence: 0, timestamp: 0 },
         period: format().packet,
         stamps: true,
         wall_offset: Span::ZERO,
         redundancy: Layout::copies(1, 1),
+        presented_after: Span::ZERO,
     });
     for tick in 0..20 {
         let now = LocalTime::ZERO + TICK.times(i64::from(tick) + 1);

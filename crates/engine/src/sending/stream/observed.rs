@@ -53,7 +53,11 @@ impl SentStream {
         let way = |departure: &Departure| WorstPacket {
             rtp_timestamp: start.wrapping_add(wrap::rtp_timestamp(departure.media.as_frames())),
             total_ns: None,
-            stages: STAGES.into_iter().zip(spans(departure).map(nanos)).collect(),
+            stages: STAGES
+                .into_iter()
+                .zip(spans(departure))
+                .filter_map(|(stage, span)| Some((stage.name(), nanos(span?))))
+                .collect(),
         };
         self.observed.tell(now, way, &mut snapshot);
         // Of what is sent nobody here says what is lost.

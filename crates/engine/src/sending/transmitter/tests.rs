@@ -7,6 +7,7 @@ use tautline_dsp::format::SampleFormat;
 use tautline_io::link::Arrival;
 use tautline_io::thread::realtime::permit;
 use tautline_proto::device::{Direction, Side};
+use tautline_proto::packet::StreamId;
 use tautline_proto::redundancy::Layout;
 use tautline_proto::sender::{Identity, SenderConfig};
 use tautline_proto::stream::{Outgoing, StreamFormat};
@@ -83,11 +84,12 @@ impl World {
                 packet: Frames::from_len(PACKET),
                 payload_type: StreamFormat::default_payload_type(sample),
             },
-            identity: Identity { ssrc: 7, sequence: 0, timestamp: 0 },
+            identity: Identity { stream: StreamId(7), sequence: 0, timestamp: 0 },
             period: Frames::new(32),
             stamps: true,
             wall_offset: Span::ZERO,
             redundancy: Layout::NONE,
+            presented_after: Span::ZERO,
         });
         let sent = Arc::<Mutex<Sent>>::default();
         let (commands, obeyed) = RingBuffer::new(4);

@@ -7,8 +7,8 @@ use std::io;
 
 use tautline_proto::time::Span;
 
+use crate::socket::descriptor::Socket;
 use crate::system::checked;
-use crate::udp::socket::Socket;
 
 /// Of a block: a multiple of every page size, and room for a thousand frames cut short.
 const BLOCK: usize = 1 << 18;

@@ -216,7 +216,12 @@ fn a_place_belongs_to_one_number() {
 fn what_is_kept_of_a_packet_is_what_came() {
     let capture = WallTime::from_unix_nanos(1_700_000_000_000_000_123);
     let micros = Span::from_micros;
-    let instants = Instants { taken: micros(11), packed: micros(22), handed: micros(33) };
+    let instants = Instants {
+        taken: micros(11),
+        packed: micros(22),
+        handed: micros(33),
+        held: Span::from_nanos(4_096),
+    };
     let arrival = LocalTime::from_nanos(987_654_321);
     let came = Slot {
         capture: Some(capture),
@@ -244,7 +249,8 @@ fn the_passage_of_a_packet_tells_each_instant_on_this_hosts_clock() {
     let (wall, ahead) = (WallTime::from_unix_nanos, Span::from_secs(50));
     let mut placement = Placement::new(Rate::HZ_48000, Span::from_millis(5));
     let micros = Span::from_micros;
-    let instants = Instants { taken: micros(10), packed: micros(20), handed: micros(30) };
+    let instants =
+        Instants { taken: micros(10), packed: micros(20), handed: micros(30), held: Span::ZERO };
     let arrival = LocalTime::from_nanos(2_000_000);
     let read = arrival + micros(5);
     let capture = Some(wall(50_001_000_000));

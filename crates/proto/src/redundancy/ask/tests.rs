@@ -77,9 +77,9 @@ fn what_a_packet_carries_has_its_price_in_bytes() {
     let (bounds, format) = (within(10), format(1, 48));
     let cost = |layout| bounds.cost(&format, &layout);
     assert_eq!(cost(Layout::NONE), 0);
-    // Two copies of 144 bytes with 3 each, 1 of the repair data, 2 heads; the stamps' own two heads; to
+    // Two copies of 144 bytes with 3 each, 1 of the repair data, 2 heads; the stamps' own 26, with two heads; to
     // whole words.
-    assert_eq!(cost(Layout::copies(2, 10)), (4 + 24 + 295 + 4_usize).next_multiple_of(4) - 28);
+    assert_eq!(cost(Layout::copies(2, 10)), (4 + 26 + 295 + 4_usize).next_multiple_of(4) - 28);
     assert_eq!(cost(Layout::repeated(10)), 12 + 28 + 144);
 }
 

@@ -54,6 +54,7 @@ impl Announcement {
             SampleFormat::L16 => 1,
             SampleFormat::L24 => 2,
             SampleFormat::F32 => 3,
+            SampleFormat::L32 => 4,
         };
         bytes[17] = format.payload_type & 0x7F;
         bytes[20..28].copy_from_slice(&nanos(self.packing_age));
@@ -83,6 +84,7 @@ impl Announcement {
                 1 => SampleFormat::L16,
                 2 => SampleFormat::L24,
                 3 => SampleFormat::F32,
+                4 => SampleFormat::L32,
                 _ => return None,
             },
             packet: Frames::new(packet.into()),

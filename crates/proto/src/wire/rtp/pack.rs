@@ -1,7 +1,7 @@
 //! How packets of RTP are written.
 
 use super::*;
-use crate::packet::{Instants, Pack, Packed, PacketHead};
+use crate::packet::{Instants, Pack, Packed, PackedSound, PacketHead, held_steps};
 use crate::time::Span;
 
 /// Writes packets of RTP, with the extensions at their [`ExtensionIds::DEFAULT`].
@@ -40,7 +40,13 @@ impl Pack for RtpPack {
         any_header(stamps).repair_data_within(most)
     }
 
-    fn pack(&self, head: &PacketHead, carried: &[u8], room: &mut [u8]) -> Packed {
+    fn pack(
+        &self,
+        head: &PacketHead,
+        _: &PackedSound<'_>,
+        carried: &[u8],
+        room: &mut [u8],
+    ) -> Packed {
         let stamps = head.capture.map(|capture| SenderStamps {
             capture: NtpTime::from_unix_nanos(capture.as_unix_nanos()),
             instants: head.instants,
@@ -119,6 +125,7 @@ fn elements_of(stamps: SenderStamps) -> [u8; ELEMENTS_BYTES] {
         bytes[10..14].copy_from_slice(&span_bytes(instants.taken));
         bytes[14..18].copy_from_slice(&span_bytes(instants.packed));
         bytes[18..22].copy_from_slice(&span_bytes(instants.handed));
+        bytes[22..24].copy_from_slice(&held_steps(instants.held).to_be_bytes());
     }
     bytes
 }
@@ -190,6 +197,7 @@ fn instants_bytes(instants: Instants) -> [u8; INSTANTS_BYTES] {
     let mut bytes = [0; INSTANTS_BYTES];
     let spans = [instants.taken, instants.packed, instants.handed];
     bytes.as_chunks_mut().0.iter_mut().zip(spans).for_each(|(at, span)| *at = span_bytes(span));
+    bytes[12..].copy_from_slice(&held_steps(instants.held).to_be_bytes());
     bytes
 }
 

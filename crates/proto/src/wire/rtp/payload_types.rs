@@ -22,7 +22,7 @@ pub(super) fn sample(
         (_, 10) => is_static(Channels::STEREO).then_some(SampleFormat::L16),
         (_, 11) => is_static(Channels::MONO).then_some(SampleFormat::L16),
         (Codings::Any, 96..=127) => Some(format.sample),
-        (Codings::ByConvention, _) => [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32]
+        (Codings::ByConvention, _) => SampleFormat::ALL
             .into_iter()
             .find(|s| StreamFormat::default_payload_type(*s) == payload_type),
         _ => None,

@@ -13,7 +13,9 @@ pub(super) fn reason_of(datagram: &[u8], error: &RtpParseError) -> Invalid {
     let actual = match *error {
         RtpParseError::UnsupportedVersion(version) => return Invalid::Version(version),
         RtpParseError::PaddingInvalid(_) => return Invalid::PaddingBeyondEnd,
-        RtpParseError::Truncated { .. } if len < HEADER_BYTES => return Invalid::Truncated { len },
+        RtpParseError::Truncated { .. } if len < HEADER_BYTES => {
+            return Invalid::Truncated { len, header: HEADER_BYTES };
+        }
         RtpParseError::Truncated { actual, .. } => actual,
     };
     let sources_end = HEADER_BYTES + 4 * usize::from(datagram[0] & 0x0F);

@@ -8,7 +8,9 @@ use tautline_dsp::format::SampleFormat;
 use super::reason::reason_of;
 use super::*;
 use crate::clock::WallTime;
-use crate::packet::{Carried, Codings, Instants, MediaPacket, PacketHead, StreamId, Unpack};
+use crate::packet::{
+    Carried, Codings, Instants, MediaPacket, PacketHead, StreamId, Unpack, held_of,
+};
 use crate::stream::StreamFormat;
 use crate::time::Span;
 use crate::wire::Invalid;
@@ -81,6 +83,8 @@ impl<'a> From<Packet<'a>> for MediaPacket<'a> {
             },
             payload: packet.payload,
             carried: packet.carried,
+            presented: None,
+            shape: None,
         }
     }
 }
@@ -198,11 +202,21 @@ fn stamps_in(mut data: &[u8], ids: ExtensionIds) -> Option<SenderStamps> {
         if Some(id) == ids.capture {
             capture = element.try_into().ok().map(|b| NtpTime::from_bits(u64::from_be_bytes(b)));
         } else if Some(id) == ids.instants {
-            instants = element.try_into().ok().map(instants_from);
+            instants = instants_in(element);
         }
         data = after;
     }
     Some(SenderStamps { capture: capture?, instants })
+}
+
+/// Senders before launch times say no more than when it was handed over.
+fn instants_in(element: &[u8]) -> Option<Instants> {
+    let mut bytes = [0; INSTANTS_BYTES];
+    if element.len() != INSTANTS_BYTES && element.len() != INSTANTS_BYTES - 2 {
+        return None;
+    }
+    bytes[..element.len()].copy_from_slice(element);
+    Some(instants_from(bytes))
 }
 
 /// On the wire each instant is an unsigned 32-bit count of nanoseconds since the capture: shorter
@@ -212,7 +226,8 @@ fn instants_from(bytes: [u8; INSTANTS_BYTES]) -> Instants {
         let word = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
         Span::from_nanos(i64::from(u32::from_be_bytes(word)))
     };
-    Instants { taken: span(0), packed: span(4), handed: span(8) }
+    let held = held_of(u16::from_be_bytes([bytes[12], bytes[13]]));
+    Instants { taken: span(0), packed: span(4), handed: span(8), held }
 }
 
 /// The data of the first element, and the rest in which the next of its identifier comes.
@@ -261,7 +276,7 @@ fn elements_in(data: &[u8], ids: ExtensionIds) -> (Option<SenderStamps>, Option<
         if Some(id) == ids.capture {
             capture = element.try_into().ok().map(|b| NtpTime::from_bits(u64::from_be_bytes(b)));
         } else if Some(id) == ids.instants {
-            instants = element.try_into().ok().map(instants_from);
+            instants = instants_in(element);
         } else if Some(id) == ids.redundancy && carried.is_none() {
             carried = Some(Carried::in_pieces(before, next_piece));
         }

@@ -317,7 +317,13 @@ fn static_map(payload_type: u8) -> Option<RtpMap> {
 }
 
 fn sample_of(encoding: &str) -> Option<SampleFormat> {
-    [("L16", SampleFormat::L16), ("L24", SampleFormat::L24), (FLOAT_ENCODING, SampleFormat::F32)]
+    let names = [
+        ("L16", SampleFormat::L16),
+        ("L24", SampleFormat::L24),
+        ("L32", SampleFormat::L32),
+        (FLOAT_ENCODING, SampleFormat::F32),
+    ];
+    names
         .into_iter()
         .find(|(name, _)| encoding.eq_ignore_ascii_case(name))
         .map(|(_, sample)| sample)

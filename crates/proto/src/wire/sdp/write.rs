@@ -89,6 +89,7 @@ impl Description {
         let coding = match self.sample {
             SampleFormat::L16 => "L16",
             SampleFormat::L24 => "L24",
+            SampleFormat::L32 => "L32",
             SampleFormat::F32 => FLOAT_ENCODING,
         };
         format!("{} {coding}/{}/{}", self.payload_type, self.rate.hertz(), self.channels)

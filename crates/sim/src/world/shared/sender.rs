@@ -2,6 +2,7 @@
 
 use fastrand::Rng;
 use tautline_proto::endpoint::{Author, Endpoint};
+use tautline_proto::packet::StreamId;
 use tautline_proto::sender::{BlockTimes, Identity, Sender};
 use tautline_proto::time::Span;
 
@@ -39,7 +40,11 @@ const GOODBYE: Span = Span::from_millis(20);
 impl SimSender {
     pub(super) fn new(model: SenderModel, scenario: &Scenario, rng: &mut Rng) -> Self {
         let mut host = SimHost::new(&model.host, scenario, model.ssrc, rng);
-        let identity = Identity { ssrc: model.ssrc, sequence: rng.u16(..), timestamp: rng.u32(..) };
+        let identity = Identity {
+            stream: StreamId::from(model.ssrc),
+            sequence: rng.u16(..),
+            timestamp: rng.u32(..),
+        };
         Self {
             wakes: host.card.capture_wake(TrueTime::ZERO),
             sender: sender_of(scenario, identity, host.wall),

@@ -1,14 +1,15 @@
 //! A socket that sends, with the kernel's arrays for `sendmmsg`, laid out once and used for ever.
 
-use std::net::SocketAddr;
+use tautline_proto::endpoint::Endpoint;
 
 use crate::link::batch::Batch;
+use crate::socket::address::RawAddress;
+use crate::socket::descriptor::Socket;
+use crate::socket::fixed::Fixed;
+use crate::socket::launch::{LAUNCH_WORDS, launch_messages};
+use crate::socket::segments::Segments;
 use crate::system::errno;
 use crate::thread::realtime::permit;
-use crate::udp::address::RawAddress;
-use crate::udp::fixed::Fixed;
-use crate::udp::segments::Segments;
-use crate::udp::socket::Socket;
 
 /// How the batch was taken by the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -25,6 +26,8 @@ pub(crate) struct Outlet {
     messages: Fixed<libc::mmsghdr>,
     names: Fixed<libc::sockaddr_storage>,
     sample_request: Fixed<u64>,
+    /// Launch times, and behind each a request for a sample, if packets are launched.
+    launches: Option<Fixed<u64>>,
     capacity: usize,
     destinations: usize,
     /// Destinations that there is room for.
@@ -41,13 +44,15 @@ unsafe impl Send for Outlet {}
 
 impl Outlet {
     /// Room for batches of `capacity` packets, each to all of `destinations` or to `most` that take
-    /// their place.
+    /// their place, from `local`.
     pub(crate) fn new(
         socket: Socket,
         capacity: usize,
-        destinations: &[SocketAddr],
+        destinations: &[Endpoint],
         most: usize,
+        local: Endpoint,
     ) -> Self {
+        let by_udp = matches!(local, Endpoint::Ip { .. });
         let (most, capacity) = (most.max(destinations.len()), capacity.max(1));
         let mut outlet = Self {
             socket,
@@ -55,14 +60,55 @@ impl Outlet {
             messages: Fixed::zeroed(capacity * most),
             names: Fixed::zeroed(most),
             sample_request: sample_request(),
+            launches: None,
             capacity,
             destinations: 0,
             most,
-            segments: Segments::new(),
+            segments: Segments::new(by_udp),
             samples: false,
         };
         outlet.set_destinations(destinations.iter().copied());
         outlet
+    }
+
+    /// Launches every packet from now on, each at the time that [`Self::launch`] says.
+    pub(crate) fn launch_all(&mut self) {
+        let (request, words) = (&self.sample_request, self.sample_request.len());
+        // SAFETY: `at` yields places inside the array, which are written already.
+        let request: Vec<u64> = (0..words).map(|word| unsafe { *request.at(word) }).collect();
+        self.launches = Some(launch_messages(self.capacity, &request));
+        // Segments of one message leave together.
+        self.segments = Segments::new(false);
+        for packet in 0..self.capacity {
+            (0..self.destinations)
+                .for_each(|destination| self.set_control(packet, destination, false));
+        }
+    }
+
+    /// The launch time of a packet, in nanoseconds of the queue's clock.
+    pub(crate) fn launch(&self, packet: usize, nanos: u64) {
+        let Some(launches) = &self.launches else { return };
+        let data = packet * self.launch_words() + LAUNCH_WORDS - 1;
+        // SAFETY: `at` yields a place inside the array: the data of the packet's first control message.
+        unsafe { launches.at(data).write(nanos) };
+    }
+
+    fn launch_words(&self) -> usize {
+        LAUNCH_WORDS + self.sample_request.len()
+    }
+
+    /// The control messages of a packet, with a request for a sample or without.
+    fn control(&self, packet: usize, sampled: bool) -> (*mut libc::c_void, usize) {
+        let request = self.sample_request.len();
+        let (start, words) = match &self.launches {
+            Some(launches) => {
+                let sample = if sampled { request } else { 0 };
+                (launches.at(packet * self.launch_words()), LAUNCH_WORDS + sample)
+            }
+            None if sampled => (self.sample_request.at(0), request),
+            None => (core::ptr::null_mut(), 0),
+        };
+        (start.cast(), words * size_of::<u64>())
     }
 
     /// Whether there is anywhere to send to.
@@ -74,15 +120,14 @@ impl Outlet {
     /// no room for so many.
     pub(crate) fn set_destinations(
         &mut self,
-        destinations: impl Iterator<Item = SocketAddr> + Clone,
+        destinations: impl Iterator<Item = Endpoint> + Clone,
     ) -> bool {
         let count = destinations.clone().count();
-        if count > self.most {
+        if count > self.most || destinations.clone().any(|to| RawAddress::of(&to).is_none()) {
             return false;
         }
         self.destinations = count;
-        for (index, destination) in destinations.enumerate() {
-            let raw = RawAddress::from(destination);
+        for (index, raw) in destinations.filter_map(|to| RawAddress::of(&to)).enumerate() {
             // SAFETY: `at` yields a place inside the array.
             unsafe { self.names.at(index).write(raw.storage) };
             for packet in 0..self.capacity {
@@ -102,36 +147,33 @@ impl Outlet {
             (*header).msg_namelen = length;
             (*header).msg_iov = vector;
             (*header).msg_iovlen = 1;
-            // Another destination's may have been there, with a sample asked for.
-            (*header).msg_control = core::ptr::null_mut();
-            (*header).msg_controllen = 0;
         }
+        // Another destination's may have been there, with a sample asked for.
+        self.set_control(packet, destination, false);
     }
 
     /// Asks for a transmit stamp of the packet's first datagram, in this batch and those after.
     pub(crate) fn sample(&mut self, packet: usize) {
         self.samples = true;
-        let start = self.sample_request.at(0).cast();
-        self.set_control(packet, start, self.sample_request.len() * size_of::<u64>());
+        if self.destinations > 0 {
+            self.set_control(packet, 0, true);
+        }
     }
 
     /// Asks for no transmit stamps any more.
     pub(crate) fn clear_samples(&mut self) {
         self.samples = false;
-        for packet in 0..self.capacity {
-            self.set_control(packet, core::ptr::null_mut(), 0);
+        if self.destinations > 0 {
+            (0..self.capacity).for_each(|packet| self.set_control(packet, 0, false));
         }
     }
 
-    fn set_control(&self, packet: usize, start: *mut libc::c_void, len: usize) {
-        if self.destinations == 0 {
-            return;
-        }
-        let message = self.messages.at(packet * self.destinations);
-        // SAFETY: `at` yields a place inside the array; the request lives as long as the outlet.
+    fn set_control(&self, packet: usize, destination: usize, sampled: bool) {
+        let message = self.messages.at(packet * self.destinations + destination);
+        // SAFETY: `at` yields a place inside the array; control messages live as long as the outlet.
         unsafe {
-            (*message).msg_hdr.msg_control = start;
-            (*message).msg_hdr.msg_controllen = len;
+            let header = &raw mut (*message).msg_hdr;
+            ((*header).msg_control, (*header).msg_controllen) = self.control(packet, sampled);
         }
     }
 

@@ -4,6 +4,9 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
+use tautline_proto::endpoint::Endpoint;
+use tautline_proto::wire::avtp::ETHERTYPE;
+
 /// A socket address in the kernel's form, with its length.
 #[derive(Clone, Copy)]
 pub(crate) struct RawAddress {
@@ -47,6 +50,51 @@ impl From<SocketAddr> for RawAddress {
         };
         Self { storage, len: len as libc::socklen_t }
     }
+}
+
+impl RawAddress {
+    /// A place on some network; `None` where no socket leads there.
+    pub(crate) fn of(place: &Endpoint) -> Option<Self> {
+        match *place {
+            Endpoint::Ip { address, .. } => Some(address.into()),
+            Endpoint::Ethernet { address, network } => {
+                Some(Self::of_ethernet(address, network, ETHERTYPE))
+            }
+            Endpoint::Connection(_) | Endpoint::Memory(_) => None,
+        }
+    }
+
+    /// An Ethernet address, reached by the interface with this index, for datagrams of this ethertype
+    /// (packet(7)).
+    pub(crate) fn of_ethernet(address: [u8; 6], network: u32, ethertype: u16) -> Self {
+        // SAFETY: all zeros are a valid sockaddr_storage.
+        let mut storage: libc::sockaddr_storage = unsafe { core::mem::zeroed() };
+        let raw = libc::sockaddr_ll {
+            sll_family: libc::AF_PACKET as u16,
+            sll_protocol: ethertype.to_be(),
+            sll_ifindex: network as libc::c_int,
+            sll_hatype: 0,
+            sll_pkttype: 0,
+            sll_halen: address.len() as u8,
+            sll_addr: [
+                address[0], address[1], address[2], address[3], address[4], address[5], 0, 0,
+            ],
+        };
+        // SAFETY: sockaddr_storage is larger than, and aligned for, every address.
+        unsafe { (&raw mut storage).cast::<libc::sockaddr_ll>().write(raw) };
+        Self { storage, len: size_of_val(&raw) as libc::socklen_t }
+    }
+}
+
+/// The place that the kernel wrote, heard by this interface where it does not say so itself.
+pub(crate) fn place(storage: &libc::sockaddr_storage, network: u32) -> Option<Endpoint> {
+    if libc::c_int::from(storage.ss_family) != libc::AF_PACKET {
+        return Some(Endpoint::new(decode(storage)?, network));
+    }
+    // SAFETY: the family says that the storage holds a sockaddr_ll.
+    let raw = unsafe { &*core::ptr::from_ref(storage).cast::<libc::sockaddr_ll>() };
+    let address = raw.sll_addr.first_chunk::<6>().filter(|_| raw.sll_halen == 6)?;
+    Some(Endpoint::Ethernet { address: *address, network: raw.sll_ifindex.unsigned_abs() })
 }
 
 /// The address that the kernel wrote, if it is one of the internet's.
@@ -132,6 +180,18 @@ fn ip_of(address: *const libc::sockaddr) -> Option<IpAddr> {
         }
         _ => None,
     }
+}
+
+/// A question about the interface with this name (netdevice(7)).
+pub(crate) fn request(interface: &str) -> io::Result<libc::ifreq> {
+    // SAFETY: all zeros are a valid ifreq.
+    let mut request: libc::ifreq = unsafe { core::mem::zeroed() };
+    // The last byte stays zero.
+    if interface.len() >= request.ifr_name.len() {
+        return Err(io::Error::from_raw_os_error(libc::ENODEV));
+    }
+    request.ifr_name.iter_mut().zip(interface.bytes()).for_each(|(to, byte)| *to = byte as _);
+    Ok(request)
 }
 
 /// The name of the interface with this index, for people; its number where it has none any more.

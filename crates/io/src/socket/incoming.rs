@@ -1,17 +1,14 @@
 //! The receiving half of a socket, media or control.
 
-use std::net::{IpAddr, SocketAddr};
-
-use tautline_proto::endpoint::Endpoint;
+use tautline_proto::endpoint::{Endpoint, Host};
 use tautline_proto::time::Span;
 
 use crate::clock::now;
 use crate::link::seal::Seal;
 use crate::link::{Arrival, LinkCounters};
-use crate::udp::open::UdpOptions;
-use crate::udp::receive_batch::{ReceiveBatch, ReceivedMessage};
-use crate::udp::socket::Socket;
-use crate::udp::timestamp::StampClock;
+use crate::socket::descriptor::Socket;
+use crate::socket::receive_batch::{ReceiveBatch, ReceivedMessage};
+use crate::socket::timestamp::StampClock;
 
 /// Full batches that one [`Incoming::receive`] fetches at most, so that a flood cannot hold a
 /// real-time thread for ever.
@@ -22,17 +19,18 @@ pub(crate) struct Incoming {
     batch: ReceiveBatch,
     pub(crate) clock: StampClock,
     /// The only hosts to hear; all where there are none.
-    sources: Box<[IpAddr]>,
+    sources: Box<[Host]>,
     overflow: u32,
 }
 
 impl Incoming {
-    /// Fetches up to `batch` of them by one system call, each longer by the room to seal it.
-    pub(crate) fn new(options: &UdpOptions, batch: usize, seal_room: usize) -> Self {
+    /// Fetches up to `batch` of them by one system call, each of so many bytes at most, of these hosts alone
+    /// where there are any.
+    pub(crate) fn new(batch: usize, datagram_bytes: usize, sources: Box<[Host]>) -> Self {
         Self {
-            batch: ReceiveBatch::new(batch, options.datagram_bytes + seal_room),
+            batch: ReceiveBatch::new(batch, datagram_bytes),
             clock: StampClock::new(now()),
-            sources: options.sources.clone().into_boxed_slice(),
+            sources,
             overflow: 0,
         }
     }
@@ -91,7 +89,7 @@ impl Incoming {
         self.clock.refresh(read);
         for index in 0..count {
             let message = self.batch.message(index);
-            let wanted = |source: SocketAddr| self.sources.contains(&source.ip());
+            let wanted = |source: Endpoint| self.sources.contains(&source.host());
             if !self.sources.is_empty() && !message.source.is_some_and(wanted) {
                 counters.foreign += 1;
                 continue;
@@ -116,7 +114,6 @@ impl Incoming {
             };
             let stamp = told.stamp.and_then(|stamp| self.clock.localise(stamp, read));
             let (arrival, stamp_uncertainty) = stamp.unwrap_or((read, Span::MAX));
-            let source = Endpoint::new(source, told.interface);
             let arrival = Arrival { datagram, source, arrival, stamp_uncertainty, read, truncated };
             count_arrival(&arrival, counters);
             deliver(arrival);

@@ -2,8 +2,8 @@
 
 use core::ptr::NonNull;
 
+use crate::socket::descriptor::Plain;
 use crate::thread::memory::prefault;
-use crate::udp::socket::Plain;
 
 /// An array that never moves and to which the kernel's structures hold pointers. Unlike a boxed
 /// slice it claims no uniqueness, so those pointers stay valid while it is used.

@@ -12,7 +12,7 @@ use std::io;
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::clock::{BRACKETS, Bracket, nanos_of};
-use crate::udp::socket::Socket;
+use crate::socket::descriptor::Socket;
 
 /// Age at which the offset is read again: a step spoils the stamps of this long at most.
 const REFRESH_AFTER: Span = Span::from_millis(10);
@@ -129,6 +129,8 @@ pub(crate) struct Ancillary {
     pub(crate) overflow: Option<u32>,
     /// The count of the sent datagram that the stamp belongs to (`SOF_TIMESTAMPING_OPT_ID`).
     pub(crate) transmit_id: Option<u32>,
+    /// The launch time of a packet that the queue dropped.
+    pub(crate) unlaunched: Option<u64>,
     /// The interface by which the datagram came; 0 if the kernel did not say.
     pub(crate) interface: u32,
 }
@@ -136,6 +138,11 @@ pub(crate) struct Ancillary {
 /// Bytes of control messages that one datagram can bring, in whole 8-byte words: a stamp of three
 /// times, an overflow count, the interface, and from the error queue an extended error with an IPv6 address.
 pub(crate) const CONTROL_WORDS: usize = 24;
+
+/// `SO_EE_ORIGIN_TXTIME` (linux/errqueue.h): both halves of a launch time.
+const ORIGIN_LAUNCH: u8 = 6;
+/// `PACKET_TX_TIMESTAMP` (linux/if_packet.h): what the error queue of a packet socket tells.
+const PACKET_TX_TIMESTAMP: libc::c_int = 16;
 
 /// Reads the control messages that came with `header`.
 ///
@@ -180,12 +187,19 @@ unsafe fn read_control(told: &mut Ancillary, control: &libc::cmsghdr, data: *con
             (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) if holds(size_of::<libc::in6_pktinfo>()) => {
                 told.interface = data.cast::<libc::in6_pktinfo>().read_unaligned().ipi6_ifindex;
             }
-            (libc::SOL_IP, libc::IP_RECVERR) | (libc::SOL_IPV6, libc::IPV6_RECVERR)
+            (libc::SOL_IP, libc::IP_RECVERR)
+            | (libc::SOL_IPV6, libc::IPV6_RECVERR)
+            | (libc::SOL_PACKET, PACKET_TX_TIMESTAMP)
                 if holds(size_of::<libc::sock_extended_err>()) =>
             {
                 let error = data.cast::<libc::sock_extended_err>().read_unaligned();
-                if error.ee_origin == libc::SO_EE_ORIGIN_TIMESTAMPING {
-                    told.transmit_id = Some(error.ee_data);
+                match error.ee_origin {
+                    libc::SO_EE_ORIGIN_TIMESTAMPING => told.transmit_id = Some(error.ee_data),
+                    ORIGIN_LAUNCH => {
+                        told.unlaunched =
+                            Some(u64::from(error.ee_data) << 32 | u64::from(error.ee_info));
+                    }
+                    _ => {}
                 }
             }
             _ => {}

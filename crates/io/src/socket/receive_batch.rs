@@ -1,13 +1,13 @@
 //! The kernel's arrays for `recvmmsg`, laid out once and used for ever.
 
-use std::net::SocketAddr;
+use tautline_proto::endpoint::Endpoint;
 
+use crate::socket::address::{STORAGE_LEN, place};
+use crate::socket::descriptor::Socket;
+use crate::socket::fixed::Fixed;
+use crate::socket::timestamp::{Ancillary, CONTROL_WORDS, ancillary};
 use crate::system::errno;
 use crate::thread::realtime::permit;
-use crate::udp::address::{STORAGE_LEN, decode};
-use crate::udp::fixed::Fixed;
-use crate::udp::socket::Socket;
-use crate::udp::timestamp::{Ancillary, CONTROL_WORDS, ancillary};
 
 /// Room for a batch of arrivals.
 pub(crate) struct ReceiveBatch {
@@ -26,7 +26,7 @@ unsafe impl Send for ReceiveBatch {}
 /// One message of the batch.
 pub(crate) struct ReceivedMessage<'a> {
     pub(crate) datagram: &'a mut [u8],
-    pub(crate) source: Option<SocketAddr>,
+    pub(crate) source: Option<Endpoint>,
     pub(crate) told: Ancillary,
     pub(crate) truncated: bool,
 }
@@ -108,13 +108,14 @@ impl ReceiveBatch {
         unsafe {
             let message = &*self.messages.at(index);
             let len = (message.msg_len as usize).min(self.datagram_bytes);
+            let told = ancillary(&message.msg_hdr);
             ReceivedMessage {
                 datagram: core::slice::from_raw_parts_mut(
                     self.bytes.at(index * self.datagram_bytes),
                     len,
                 ),
-                source: decode(&*self.names.at(index)),
-                told: ancillary(&message.msg_hdr),
+                source: place(&*self.names.at(index), told.interface),
+                told,
                 truncated: message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
             }
         }

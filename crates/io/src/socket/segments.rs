@@ -3,10 +3,10 @@
 //! they would one by one.
 
 use crate::link::batch::Batch;
+use crate::socket::descriptor::Socket;
+use crate::socket::fixed::Fixed;
 use crate::system::errno;
 use crate::thread::realtime::permit;
-use crate::udp::fixed::Fixed;
-use crate::udp::socket::Socket;
 
 /// Segments that the oldest kernel which knows them takes in one message.
 const MOST: usize = 64;
@@ -22,7 +22,8 @@ pub(crate) struct Segments {
 }
 
 impl Segments {
-    pub(crate) fn new() -> Self {
+    /// `known` is whether the socket is one of UDP: another takes them for one packet.
+    pub(crate) fn new(known: bool) -> Self {
         // SAFETY: arithmetic on a length.
         let space = unsafe { libc::CMSG_SPACE(size_of::<u16>() as u32) } as usize;
         let request = Fixed::<u64>::zeroed(space.div_ceil(8));
@@ -34,7 +35,7 @@ impl Segments {
             (*control).cmsg_type = libc::UDP_SEGMENT;
             (*control).cmsg_len = libc::CMSG_LEN(size_of::<u16>() as u32) as usize;
         }
-        Self { request, known: true }
+        Self { request, known }
     }
 
     /// Whether the first `queued` packets of a batch can be one message: several, as long as each other,

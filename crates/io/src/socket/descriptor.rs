@@ -7,9 +7,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use tautline_proto::time::Span;
 
+use crate::socket::address::{RawAddress, STORAGE_LEN, decode};
+use crate::socket::forks;
 use crate::system::checked;
-use crate::udp::address::{RawAddress, STORAGE_LEN, decode};
-use crate::udp::forks;
 
 /// A non-blocking datagram socket.
 #[derive(Debug)]
@@ -46,6 +46,10 @@ unsafe impl Plain for libc::sockaddr_storage {}
 unsafe impl Plain for libc::tpacket_req3 {}
 // SAFETY: a C structure of a length and a raw pointer, which may be null.
 unsafe impl Plain for libc::sock_fprog {}
+// SAFETY: a C structure of integers.
+unsafe impl Plain for libc::packet_mreq {}
+// SAFETY: a C structure of integers.
+unsafe impl Plain for libc::sock_txtime {}
 
 impl Drop for Socket {
     fn drop(&mut self) {
@@ -71,9 +75,19 @@ impl Socket {
         Ok(socket)
     }
 
+    /// A socket that only asks the kernel about interfaces.
+    pub(crate) fn for_questions() -> io::Result<Self> {
+        Self::of(libc::AF_INET, libc::SOCK_DGRAM)
+    }
+
     /// A socket for whole frames, to which none comes before it is bound.
     pub(crate) fn for_frames() -> io::Result<Self> {
         Self::of(libc::AF_PACKET, libc::SOCK_RAW)
+    }
+
+    /// The same for what is behind the heads of frames, which the kernel writes and takes off.
+    pub(crate) fn for_datagrams_of_frames() -> io::Result<Self> {
+        Self::of(libc::AF_PACKET, libc::SOCK_DGRAM)
     }
 
     fn of(family: libc::c_int, kind: libc::c_int) -> io::Result<Self> {
@@ -151,7 +165,10 @@ impl Socket {
     }
 
     pub(crate) fn bind(&self, address: SocketAddr) -> io::Result<()> {
-        let raw = RawAddress::from(address);
+        self.bind_raw(&address.into())
+    }
+
+    pub(crate) fn bind_raw(&self, raw: &RawAddress) -> io::Result<()> {
         let start = (&raw const raw.storage).cast();
         // SAFETY: `start` has `len` bytes that hold an address.
         checked(unsafe { libc::bind(self.fd(), start, raw.len) }).map(drop)

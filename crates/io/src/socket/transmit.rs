@@ -10,10 +10,10 @@ use tautline_proto::ledger::Departure;
 use crate::clock::now;
 use crate::link::TransmitStamp;
 use crate::link::batch::Batch;
+use crate::socket::descriptor::Socket;
+use crate::socket::outlet::Outlet;
+use crate::socket::timestamp::{self, CONTROL_WORDS, StampClock, ancillary};
 use crate::thread::realtime::permit;
-use crate::udp::outlet::Outlet;
-use crate::udp::socket::Socket;
-use crate::udp::timestamp::{self, CONTROL_WORDS, StampClock, ancillary};
 
 /// Samples whose stamps may be outstanding; an older one is forgotten.
 const OUTSTANDING: usize = 64;
@@ -89,21 +89,26 @@ impl TransmitSampler {
         }
     }
 
-    /// Reads the error queue empty.
+    /// Reads the error queue empty, if anything can be in it: stamps, and the launch times of packets that were
+    /// `dropped`, where packets are launched.
     pub(crate) fn collect(
         &mut self,
         socket: &Socket,
         clock: &mut StampClock,
+        mut dropped: Option<&mut dyn FnMut(u64)>,
         deliver: &mut dyn FnMut(TransmitStamp),
     ) {
-        if self.waiting == 0 || self.patience == 0 {
+        if dropped.is_none() && (self.waiting == 0 || self.patience == 0) {
             return;
         }
         for _ in 0..OUTSTANDING {
             let Some(told) = read_error_queue(socket) else {
-                self.patience -= 1;
+                self.patience = self.patience.saturating_sub(1);
                 return;
             };
+            if let (Some(time), Some(dropped)) = (told.unlaunched, &mut dropped) {
+                dropped(time);
+            }
             let (Some(stamp), Some(id)) = (told.stamp, told.transmit_id) else { continue };
             let slot = &mut self.samples[id as usize % OUTSTANDING];
             let Some((_, departure)) = slot.take_if(|(sampled, _)| *sampled == id) else {

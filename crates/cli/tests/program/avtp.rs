@@ -1,0 +1,186 @@
+//! AVTP between two networks: by frames of Ethernet and by UDP, to the bit and in time.
+
+use std::net::{Ipv4Addr, UdpSocket};
+
+use crate::common::network::{Cable, Namespace};
+use crate::common::program::{Call, taut, words};
+use crate::common::report::Report;
+use crate::common::sound::{FileCoding, Shape, Sound};
+use crate::common::{Folder, free_udp_ports, shared};
+
+/// A group of those that AVTP gives away (IEEE 1722-2016, table B.9).
+const GROUP: &str = "91:E0:F0:00:FE:07";
+
+/// Of both cards, in frames: a file that ends is filled up to one.
+const PERIOD: usize = 240;
+
+fn at(place: &Namespace, folder: &Folder, line: &str) -> Call {
+    taut(words(line)).in_folder(folder.path()).within(place)
+}
+
+/// A second of noise from one network to the other, to and from these addresses: the sound that was sent, and
+/// what the listener says.
+fn carried(
+    cable: &Cable,
+    folder: &Folder,
+    (to, from): (&str, &str),
+    shape: Shape,
+) -> (Sound, Report) {
+    let sent = Sound::noise(shape, 1000, 5);
+    sent.write(&folder.file("sent.wav"));
+    let both = format!(
+        "--format {} --latency 200ms --period {PERIOD} --periods 32 --no-witness",
+        shape.coding.word()
+    );
+    let Shape { rate, channels, .. } = shape;
+    let recv = format!(
+        "recv --from {from} --rate {rate} --channels {channels} --output file:heard.wav \
+         --duration 4s --report json {both}"
+    );
+    let recv = at(&cable.right, folder, &recv).start().listening();
+    let send = format!("send --input file:sent.wav --to {to} --ptime 125us {both}");
+    at(&cable.left, folder, &send).run().well();
+    (sent, recv.end().report())
+}
+
+/// What was recorded. No talker says that it ends: the listener goes on from its last frames until it is silent,
+/// within 50 ms of the last packet.
+fn heard(folder: &Folder, sent: &Sound) -> Sound {
+    let mut heard = Sound::read(&folder.file("heard.wav"));
+    let (rate, channels) = (heard.shape.rate as usize, heard.shape.channels);
+    let end = heard.begins().unwrap() + sent.frames();
+    heard.samples[end * channels..(end + rate / 20 + PERIOD) * channels].fill(0);
+    heard
+}
+
+#[test]
+fn sound_crosses_by_ethernet_alone_bit_for_bit() {
+    for coding in [FileCoding::L16, FileCoding::L24, FileCoding::F32] {
+        shared(|| {
+            let test = "sound_crosses_by_ethernet_alone_bit_for_bit";
+            let Some(cable) = Cable::lay(test) else { return };
+            let folder = Folder::new();
+            let [to, from] =
+                [&cable.left, &cable.right].map(|end| format!("avtp://{}/{GROUP}", end.interface));
+            let shape = Shape { coding, ..Shape::STEREO_24 };
+            let (sent, report) = carried(&cable, &folder, (&to, &from), shape);
+            report.missed_nothing();
+            assert_eq!(report.stream("/latency/configured_ns"), 200_000_000, "{:#}", report.0);
+            heard(&folder, &sent).is_exactly(&sent);
+        });
+    }
+}
+
+/// An AVTPDU of AAF as this stream's talker would write it, six frames of silence.
+fn pdu(stream: u64) -> Vec<u8> {
+    let mut pdu = vec![0; 24 + 36];
+    // AAF; sv and tv; INT_24BIT; 48 kHz and two channels; 24 bits.
+    (pdu[0], pdu[1], pdu[16], pdu[17], pdu[18], pdu[19], pdu[21]) = (2, 0x81, 3, 0x50, 2, 24, 36);
+    pdu[4..12].copy_from_slice(&stream.to_be_bytes());
+    pdu
+}
+
+/// What is no packet of the stream, and the reason.
+fn strange() -> [(Vec<u8>, &'static str); 10] {
+    let but = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = pdu(STREAM);
+        change(&mut bytes);
+        bytes
+    };
+    [
+        (but(&|b| b.truncate(20)), "truncated"),
+        (but(&|b| b[0] = 4), "subtype"),
+        (but(&|b| b[1] |= 0x20), "version"),
+        (but(&|b| b[1] &= 0x7F), "unnamed"),
+        // Another's, with times that are four seconds away.
+        (but(&|b| (b[11], b[12]) = (9, 0xEE)), "other-stream"),
+        (but(&|b| b[1] &= 0xFE), "untimed"),
+        (but(&|b| b[21] = 200), "sound-beyond-end"),
+        (but(&|b| b[16] = 0), "payload-type"),
+        (but(&|b| b[17] = 0x70), "rate"),
+        (but(&|b| b[18] = 3), "channels"),
+    ]
+}
+
+const STREAM: u64 = 0x0222_3344_5566_0007;
+
+#[test]
+fn what_is_no_packet_of_the_stream_is_counted_by_its_reason_and_disturbs_nothing() {
+    shared(|| {
+        let folder = Folder::new();
+        let sent = Sound::noise(Shape::STEREO_24, 3000, 9);
+        sent.write(&folder.file("sent.wav"));
+        let port = free_udp_ports();
+        let both = "--latency 400ms --period 240 --periods 32 --no-witness";
+        let id = "02:22:33:44:55:66:0007";
+        let recv = format!(
+            "recv --from avtp+udp://127.0.0.1:{port}?streamid={id} --rate 48000 --channels 2 --format l24 \
+             --output file:heard.wav --duration 6s --report json {both}"
+        );
+        let recv = taut(words(&recv)).in_folder(folder.path()).start().listening();
+        let send = format!(
+            "send --input file:sent.wav --to avtp+udp://127.0.0.1:{port}?streamid={id} --format l24 {both}"
+        );
+        let send = taut(words(&send)).in_folder(folder.path()).start();
+        let thrower = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        for round in 0..100_u32 {
+            for (pdu, _) in strange() {
+                let datagram = [round.to_be_bytes().as_slice(), &pdu].concat();
+                thrower.send_to(&datagram, (Ipv4Addr::LOCALHOST, port)).unwrap();
+            }
+        }
+        send.end().well();
+        let report = recv.end().report();
+        report.missed_nothing();
+        heard(&folder, &sent).is_exactly(&sent);
+        let told = report.stream("/invalid");
+        let told = told.as_array().unwrap().iter();
+        let mut told: Vec<_> = told
+            .map(|one| (one["reason"].as_str().unwrap(), one["count"].as_u64().unwrap()))
+            .collect();
+        told.sort_unstable();
+        let mut thrown = strange().map(|(_, reason)| (reason, 100));
+        thrown.sort_unstable();
+        assert_eq!(told, thrown);
+        assert_eq!(report.count("invalid"), 1000, "{told:#?}");
+    });
+}
+
+#[test]
+fn talkers_that_are_given_no_address_claim_one_each_and_are_heard_there() {
+    let test = "talkers_that_are_given_no_address_claim_one_each_and_are_heard_there";
+    shared(|| {
+        let Some(cable) = Cable::lay(test) else { return };
+        let folder = Folder::new();
+        let talkers = [&cable.left, &cable.right].map(|end| {
+            let send = format!(
+                "send --input tone:440 --to avtp://{} --no-witness --report json",
+                end.interface
+            );
+            at(end, &folder, &send).start()
+        });
+        let talkers = talkers.map(|talker| talker.wait_for("claimed a group by MAAP"));
+        let groups = talkers.each_ref().map(|talker| {
+            let line = talker.said().last().unwrap();
+            line.rsplit('/').next().unwrap().to_owned()
+        });
+        assert_ne!(groups[0], groups[1]);
+        for (group, end) in groups.iter().zip([&cable.right, &cable.left]) {
+            // Of the pool: 91:E0:F0:00:00:00 to 91:E0:F0:00:FD:FF.
+            assert!(group.starts_with("91:E0:F0:00:") && group.len() == 17, "{group}");
+            let recv = format!(
+                "recv --from avtp://{}/{group} --rate 48000 --channels 2 --output null: \
+                 --duration 1s --no-witness --report json",
+                end.interface
+            );
+            let heard = at(end, &folder, &recv).run().report();
+            assert!(heard.count("packets_received") > 100, "{:#}", heard.0);
+        }
+        for (talker, group) in talkers.into_iter().zip(&groups) {
+            talker.signal("-INT");
+            let report = talker.end().report();
+            let address = report.stream("/address").as_str().unwrap().to_owned();
+            assert!(address.ends_with(group), "{address}");
+        }
+    });
+}

@@ -1,0 +1,165 @@
+//! What we write of AVTP is read by Wireshark without a complaint, each field for what it is.
+
+use std::process::Command;
+
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::clock::WallTime;
+use tautline_proto::packet::{PackedSound, PacketHead, StreamId};
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::Frames;
+use tautline_proto::units::{Channels, Rate};
+use tautline_proto::wire::avtp::{ETHERNET_PACK, ETHERTYPE, Encapsulation, UDP_PACK, format_of};
+use tautline_proto::wrap::Wrapped;
+
+use crate::common::{Folder, Lack, skipped};
+
+const STREAM: u64 = 0x0222_3344_5566_0007;
+/// Frames in each packet.
+const FRAMES: i64 = 6;
+/// Each coding: its `format` and its bits (IEEE 1722-2016, table 13).
+const CODINGS: [(SampleFormat, u32, u32); 4] = [
+    (SampleFormat::F32, 1, 32),
+    (SampleFormat::L32, 2, 32),
+    (SampleFormat::L24, 3, 24),
+    (SampleFormat::L16, 4, 16),
+];
+/// Each rate in hertz: its `nsr` (table 14).
+const RATES: [(u32, u32); 10] = [
+    (8000, 1),
+    (16_000, 2),
+    (32_000, 3),
+    (44_100, 4),
+    (48_000, 5),
+    (88_200, 6),
+    (96_000, 7),
+    (176_400, 8),
+    (192_000, 9),
+    (24_000, 10),
+];
+const FIELDS: [&str; 15] = [
+    "ieee1722.encapsulation_sequence_num",
+    "ieee1722.subtype",
+    "ieee1722.svfield",
+    "ieee1722.verfield",
+    "aaf.mrfield",
+    "aaf.tvfield",
+    "aaf.seqnum",
+    "aaf.tufield",
+    "aaf.stream_id",
+    "aaf.avtp_timestamp",
+    "aaf.format_info",
+    "aaf.nominal_sample_rate",
+    "aaf.channels_per_frame",
+    "aaf.bit_depth",
+    "aaf.stream_data_len",
+];
+
+/// A packet as it is on the wire, from the frame's head on.
+fn frame(over: Encapsulation, number: i64, format: &StreamFormat, time: i64) -> Vec<u8> {
+    let wire = match over {
+        Encapsulation::Ethernet => ETHERNET_PACK,
+        Encapsulation::Udp => UDP_PACK,
+    };
+    let mut pdu = vec![0; wire.head_bytes(true, 0)];
+    let sound = PackedSound {
+        format,
+        bytes: format.payload_bytes(),
+        presentation: WallTime::from_unix_nanos(time),
+        restarts: number as u32,
+        uncertain: number % 3 == 0,
+    };
+    let head = PacketHead {
+        stream: StreamId(STREAM),
+        number: Wrapped::of(number, wire.number_bits()),
+        media: Wrapped::of(0, 32),
+        begins: false,
+        coding: format.payload_type,
+        capture: None,
+        instants: None,
+    };
+    wire.pack(&head, &sound, &[], &mut pdu);
+    pdu.extend((0..format.payload_bytes()).map(|byte| byte as u8));
+    // To a group, from an address that nobody gave away.
+    let mut frame = vec![0x91, 0xE0, 0xF0, 0, 0xFE, 1, 2, 0x22, 0x33, 0x44, 0x55, 0x66];
+    match over {
+        Encapsulation::Ethernet => frame.extend(ETHERTYPE.to_be_bytes()),
+        Encapsulation::Udp => {
+            frame.extend([8, 0, 0x45, 0]);
+            frame.extend((28 + pdu.len() as u16).to_be_bytes());
+            frame.extend([0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+            frame.extend(
+                [17_220_u16, 17_220, 8 + pdu.len() as u16, 0].map(u16::to_be_bytes).concat(),
+            );
+        }
+    }
+    frame.extend(pdu);
+    frame
+}
+
+#[test]
+fn wireshark_reads_every_kind_of_packet_for_what_it_is() {
+    let mut pcap = Vec::new();
+    pcap.extend(0xA1B2_C3D4_u32.to_ne_bytes());
+    pcap.extend([2_u16, 4].map(u16::to_ne_bytes).concat());
+    pcap.extend([0_u32, 0, 65_535, 1].map(u32::to_ne_bytes).concat());
+    let mut expected = Vec::new();
+    for over in [Encapsulation::Ethernet, Encapsulation::Udp] {
+        for ((sample, coding, bits), (hertz, rate)) in
+            CODINGS.into_iter().flat_map(|coding| RATES.map(|rate| (coding, rate)))
+        {
+            for channels in 1..=8 {
+                let number = expected.len() as i64 + 250;
+                let time = number * 0x1234_5678;
+                let format = StreamFormat {
+                    rate: Rate::new(hertz).unwrap(),
+                    channels: Channels::new(channels).unwrap(),
+                    sample,
+                    packet: Frames::new(FRAMES),
+                    payload_type: format_of(sample),
+                };
+                let frame = frame(over, number, &format, time);
+                pcap.extend(
+                    [number as u32, 0, frame.len() as u32, frame.len() as u32]
+                        .map(u32::to_ne_bytes)
+                        .concat(),
+                );
+                pcap.extend(&frame);
+                let encapsulated = match over {
+                    Encapsulation::Ethernet => String::new(),
+                    Encapsulation::Udp => format!("0x{number:08x}"),
+                };
+                let (restarts, uncertain) = (number % 2, u8::from(number % 3 == 0));
+                expected.push(format!(
+                    "{encapsulated}|0x02|1|0x00|{restarts}|1|{}|{uncertain}|0x{STREAM:016x}|{}|0x{coding:02x}|\
+                     0x{rate:04x}|{channels}|{bits}|{}||",
+                    number % 256,
+                    time as u32,
+                    FRAMES as u32 * channels * bits / 8,
+                ));
+            }
+        }
+    }
+    let folder = Folder::new();
+    let path = folder.file("written.pcap");
+    std::fs::write(&path, pcap).unwrap();
+    let mut tshark = Command::new("tshark");
+    tshark.args(["-n", "-T", "fields", "-E", "separator=|", "-r"]).arg(&path);
+    let complaints = ["_ws.malformed", "_ws.expert.message"];
+    for field in FIELDS.iter().chain(&complaints) {
+        tshark.args(["-e", field]);
+    }
+    let read = match tshark.output() {
+        Ok(read) => read,
+        Err(error) => {
+            let test = "wireshark_reads_every_kind_of_packet_for_what_it_is";
+            skipped(Lack::Package, test, &format!("tshark is not installed: {error}"));
+            return;
+        }
+    };
+    let lines = String::from_utf8_lossy(&read.stdout).into_owned();
+    let lines: Vec<&str> = lines.lines().collect();
+    assert_eq!(lines.len(), expected.len(), "{}", String::from_utf8_lossy(&read.stderr));
+    for (line, expected) in lines.into_iter().zip(expected) {
+        assert_eq!(line, expected, "{}", FIELDS.join("|"));
+    }
+}

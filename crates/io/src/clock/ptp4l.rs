@@ -1,0 +1,204 @@
+//! What linuxptp's `ptp4l` says of itself, asked at its local sockets.
+
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use tautline_proto::time::Span;
+use tautline_proto::wire::ptp::{
+    Asked, Domain, MOST_BYTES, PtpAnswers, PtpState, answer, question,
+};
+
+use super::now;
+
+/// Where it answers: anybody since 4.0, and before that root alone (ptp4l(8), `uds_ro_address`, `uds_address`).
+pub const SOCKETS: [&str; 2] = ["/var/run/ptp4lro", "/var/run/ptp4l"];
+
+/// It answers in its own domain alone and tells nobody which that is: those of IEEE 1588 and AES67, of 802.1AS, and of
+/// ST 2059.
+const DOMAINS: [Domain; 3] = [
+    Domain { number: 0, transport: 0 },
+    Domain { number: 0, transport: 1 },
+    Domain { number: 127, transport: 0 },
+];
+
+/// A daemon that can be asked.
+#[derive(Debug)]
+pub struct Ptp4l {
+    socket: UnixDatagram,
+    /// In which it answered.
+    domain: Option<Domain>,
+    sequence: u16,
+    answers: PtpAnswers,
+}
+
+impl Ptp4l {
+    /// The daemon at the first of these sockets where there is one. Sends nothing yet.
+    pub fn at(sockets: &[impl AsRef<Path>]) -> Option<Self> {
+        sockets.iter().find_map(|path| Self::open(path.as_ref()).ok())
+    }
+
+    fn open(path: &Path) -> io::Result<Self> {
+        // Answers need a name to go to. One in no directory leaves nothing behind, and needs no permission.
+        static OPENED: AtomicU32 = AtomicU32::new(0);
+        let number = OPENED.fetch_add(1, Ordering::Relaxed);
+        let name = format!("tautline.ptp.{}.{number}", std::process::id());
+        let socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
+        // From then on only the daemon can send to it.
+        socket.connect(path)?;
+        socket.set_nonblocking(true)?;
+        Ok(Self { socket, domain: None, sequence: 0, answers: PtpAnswers::default() })
+    }
+
+    /// Asks for all that is wanted, without waiting for it. An error means that the daemon is gone, or does not read
+    /// what it is asked.
+    pub fn ask(&mut self) -> io::Result<()> {
+        self.sequence = self.sequence.wrapping_add(1);
+        self.answers = PtpAnswers::default();
+        for domain in DOMAINS.iter().filter(|domain| self.domain.is_none_or(|own| own == **domain))
+        {
+            for asked in Asked::ALL {
+                self.socket.send(&question(asked, *domain, self.sequence))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what came of its answers; how it stands, once they are whole.
+    pub fn hear(&mut self) -> Option<PtpState> {
+        let mut room = [0; MOST_BYTES];
+        // An answer for each port to each question, and no more than that of any other.
+        for _ in 0..64 {
+            let Ok(bytes) = self.socket.recv(&mut room) else { break };
+            self.take(&room[..bytes]);
+        }
+        self.answers.state()
+    }
+
+    /// The same, but waits for them up to `most` in all. For ordinary threads.
+    pub fn wait(&mut self, most: Span) -> Option<PtpState> {
+        let until = now() + most;
+        let mut room = [0; MOST_BYTES];
+        while self.answers.state().is_none() {
+            let left = u64::try_from((until - now()).as_nanos()).ok().filter(|left| *left > 0)?;
+            self.socket.set_nonblocking(false).ok()?;
+            let waits = self.socket.set_read_timeout(Some(Duration::from_nanos(left.max(1000))));
+            let heard = waits.and_then(|()| self.socket.recv(&mut room));
+            self.socket.set_nonblocking(true).ok()?;
+            self.take(&room[..heard.ok()?]);
+        }
+        // Of several ports, the others' answers.
+        self.hear()
+    }
+
+    fn take(&mut self, datagram: &[u8]) {
+        if let Some(answer) = answer(datagram).filter(|answer| answer.sequence == self.sequence) {
+            self.domain = DOMAINS.into_iter().find(|domain| *domain == answer.domain);
+            self.answers.take(answer.told);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use tautline_proto::wire::ptp::{ClockIdentity, PortState, PtpAnswer, PtpData};
+
+    use super::*;
+
+    const GRANDMASTER: ClockIdentity = ClockIdentity([1, 2, 3, 0xFF, 0xFE, 4, 5, 6]);
+
+    /// A daemon of IEEE 802.1AS with two ports, at a socket of its own.
+    struct Daemon(UnixDatagram, PathBuf);
+
+    impl Daemon {
+        fn new(name: &str) -> Self {
+            let name = format!("taut-ptp4l-{name}-{}.sock", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            let _ = std::fs::remove_file(&path);
+            let socket = UnixDatagram::bind(&path).unwrap();
+            socket.set_nonblocking(true).unwrap();
+            Self(socket, path)
+        }
+
+        /// Answers what was asked in its domain, with this added to the number of the question.
+        fn answer(&self, more: u16) {
+            let mut asked = [0; MOST_BYTES];
+            while let Ok((bytes, from)) = self.0.recv_from(&mut asked) {
+                if bytes != 54 || asked[0] >> 4 != 1 {
+                    continue;
+                }
+                let sequence = u16::from_be_bytes([asked[30], asked[31]]).wrapping_add(more);
+                for told in told(u16::from_be_bytes([asked[52], asked[53]])) {
+                    let domain = Domain { number: 0, transport: 1 };
+                    let said = PtpAnswer { domain, clock: GRANDMASTER, sequence, told };
+                    let mut room = [0; MOST_BYTES];
+                    let bytes = said.write(&mut room);
+                    self.0.send_to_addr(&room[..bytes], &from).unwrap();
+                }
+            }
+        }
+    }
+
+    impl Drop for Daemon {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.1);
+        }
+    }
+
+    fn told(id: u16) -> Vec<PtpData> {
+        let offset = Span::from_nanos(-70);
+        match id {
+            0x2001 => {
+                vec![PtpData::Current { steps: 1, offset, path_delay: Span::from_nanos(900) }]
+            }
+            0x2004 => vec![
+                PtpData::Port { number: 1, state: PortState::Slave },
+                PtpData::Port { number: 2, state: PortState::Master },
+            ],
+            _ => {
+                let (ingress, grandmaster) = (1_800_000_000_000_000_000, GRANDMASTER);
+                vec![PtpData::TimeStatus { offset, ingress, present: true, grandmaster }]
+            }
+        }
+    }
+
+    #[test]
+    fn a_daemon_of_any_usual_domain_is_asked_and_says_how_it_stands() {
+        let daemon = Daemon::new("asked");
+        let mut asks = Ptp4l::at(&[Path::new("/nowhere"), daemon.1.as_path()]).unwrap();
+        asks.ask().unwrap();
+        assert_eq!(asks.hear(), None, "it has not answered yet");
+        daemon.answer(0);
+        let state = asks.hear().unwrap();
+        assert!(state.is_locked() && state.grandmaster == GRANDMASTER);
+        assert_eq!(state.uncertainty(), Span::from_nanos(970));
+        // From then on in its own domain alone.
+        asks.ask().unwrap();
+        assert_eq!(asks.hear(), None, "what it said before is not taken for an answer");
+        let mut room = [0; 100];
+        let first = (0..3).map(|_| (daemon.0.recv(&mut room).unwrap(), room[0]).1);
+        assert!(first.collect::<Vec<_>>().iter().all(|byte| byte >> 4 == 1));
+        assert!(daemon.0.recv(&mut room).is_err(), "three questions");
+    }
+
+    #[test]
+    fn nobody_is_waited_for_without_end_and_answers_to_other_questions_are_none() {
+        let daemon = Daemon::new("silent");
+        let mut asks = Ptp4l::at(&[&daemon.1]).unwrap();
+        asks.ask().unwrap();
+        assert_eq!(asks.wait(Span::from_millis(2)), None);
+        daemon.answer(1);
+        assert_eq!(asks.wait(Span::from_millis(2)), None);
+        asks.ask().unwrap();
+        daemon.answer(0);
+        assert!(asks.wait(Span::from_secs(10)).is_some());
+        drop(daemon);
+        assert!(asks.ask().is_err(), "it is gone");
+        assert!(Ptp4l::at(&["/nowhere"]).is_none());
+    }
+}

@@ -1,0 +1,232 @@
+//! TAI as this host follows it: the kernel's clock, by what the kernel, the hardware clocks and `ptp4l` say of it.
+//!
+//! One for the whole program: all its streams are presented by the same time.
+
+use std::sync::{Mutex, PoisonError};
+
+use tautline_proto::clock::{
+    ClockMapping, ClockSource, Keeping, KeptClock, TaiClock, TaiReading, TaiState,
+};
+use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::wire::ptp::PtpState;
+
+use super::kept::{FINE, KernelClock, kept_clock};
+use super::ptp4l::{Ptp4l, SOCKETS};
+use super::{BRACKETS, Bracket, now};
+
+/// TAI, as far as it is known.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Tai {
+    /// The local clock to TAI, from now on.
+    pub mapping: ClockMapping,
+    /// How that is known.
+    pub state: TaiState,
+    /// How far it may be from the truth, either way; `None` where nothing ever said.
+    pub uncertainty: Option<Span>,
+    /// Whether others had better not rely on it.
+    pub uncertain: bool,
+    /// How often it was stepped.
+    pub steps: u32,
+    /// How `ptp4l` stands, where it runs and answers.
+    pub ptp: Option<PtpState>,
+}
+
+impl Tai {
+    /// TAI less the local clock at an instant.
+    pub fn offset(&self, local: LocalTime) -> Span {
+        let wall = self.mapping.wall(local).as_unix_nanos();
+        Span::from_nanos(wall.saturating_sub(local.as_nanos()))
+    }
+}
+
+/// It is read so often, when anybody asks for it.
+const EVERY: Span = Span::from_secs(1);
+/// `ptp4l` is waited for so long, once: it answers within a millisecond unless it stands still.
+const FIRST_ANSWER: Span = Span::from_millis(20);
+
+static FOLLOWED: Mutex<Option<Follower>> = Mutex::new(None);
+
+/// TAI now. Reads files and a socket once a second: for ordinary threads.
+pub fn tai() -> Tai {
+    let mut followed = FOLLOWED.lock().unwrap_or_else(PoisonError::into_inner);
+    followed.get_or_insert_with(Follower::begin).tai()
+}
+
+/// The same where anybody asked for it before: of no account to this program otherwise.
+pub fn followed_tai() -> Option<Tai> {
+    let mut followed = FOLLOWED.lock().unwrap_or_else(PoisonError::into_inner);
+    followed.as_mut().map(Follower::tai)
+}
+
+struct Follower {
+    clock: TaiClock,
+    daemon: Option<Ptp4l>,
+    ptp: Option<PtpState>,
+    /// When the last message of its master's had come that it told of, by its clock, and since when by ours.
+    ingress: (i64, LocalTime),
+    mapping: ClockMapping,
+    read: LocalTime,
+}
+
+impl Follower {
+    fn begin() -> Self {
+        let mut daemon = ask(None);
+        let ptp = daemon.as_mut().and_then(|daemon| daemon.wait(FIRST_ANSWER));
+        let mut clock = TaiClock::default();
+        let mapping = clock.observe(&read(ptp.map(|ptp| (ptp, Span::ZERO))));
+        let ingress = (ptp.map_or(0, |ptp| ptp.ingress), now());
+        Self { clock, daemon: ask(daemon), ptp, ingress, mapping, read: now() }
+    }
+
+    fn tai(&mut self) -> Tai {
+        if now() - self.read >= EVERY {
+            self.turn();
+        }
+        Tai {
+            mapping: self.mapping,
+            state: self.clock.state(),
+            uncertainty: self.clock.uncertainty(now()),
+            uncertain: self.clock.is_uncertain(),
+            steps: self.clock.steps(),
+            ptp: self.ptp,
+        }
+    }
+
+    fn turn(&mut self) {
+        // What it answered since it was asked a second ago: nobody waits.
+        self.ptp = self.daemon.as_mut().and_then(Ptp4l::hear);
+        self.daemon = ask(self.daemon.take());
+        let ptp = self.ptp.map(|ptp| {
+            if ptp.ingress != self.ingress.0 {
+                self.ingress = (ptp.ingress, now());
+            }
+            (ptp, now() - self.ingress.1)
+        });
+        self.mapping = self.clock.observe(&read(ptp));
+        self.read = now();
+    }
+}
+
+/// Asks the daemon, or whichever runs now.
+fn ask(daemon: Option<Ptp4l>) -> Option<Ptp4l> {
+    let asked = |mut daemon: Ptp4l| daemon.ask().is_ok().then_some(daemon);
+    daemon.and_then(asked).or_else(|| Ptp4l::at(&SOCKETS).and_then(asked))
+}
+
+/// Reads the kernel's clock, where `ptp4l` stands so and heard its master so long ago.
+fn read(ptp: Option<(PtpState, Span)>) -> TaiReading {
+    let kept = keeping(KernelClock::read(), kept_clock(), ptp);
+    let bracket = Bracket::of(libc::CLOCK_TAI, BRACKETS);
+    TaiReading { local: now(), offset: bracket.offset(), precision: bracket.uncertainty(), kept }
+}
+
+/// What keeps the kernel's TAI.
+fn keeping(
+    kernel: Option<KernelClock>,
+    kept: Option<KeptClock>,
+    ptp: Option<(PtpState, Span)>,
+) -> Option<Keeping> {
+    // Where nobody told it how many seconds lie between, what it calls TAI is UTC.
+    let kernel = kernel.filter(|kernel| kernel.tai_offset > Span::ZERO)?;
+    let kept = kept?;
+    let system = Keeping { source: ClockSource::System, uncertainty: kernel.most };
+    let by_hardware = kept.source == ClockSource::Ptp;
+    let Some((ptp, silent)) = ptp else {
+        return Some(Keeping { source: kept.source, uncertainty: kept.uncertainty });
+    };
+    if !ptp.is_locked() {
+        // A hardware clock that nobody sets any more keeps the system clock as before.
+        return (!by_hardware).then_some(system);
+    }
+    // A master that is gone is not missed before some announcements of its did not come.
+    let aged = silent.as_nanos() as f64 * TaiClock::HOLDOVER;
+    let uncertainty = ptp.uncertainty() + Span::from_nanos(aged as i64);
+    if by_hardware {
+        return Some(Keeping {
+            source: ClockSource::Ptp,
+            uncertainty: uncertainty + kept.uncertainty,
+        });
+    }
+    // Without a hardware clock the daemon sets the system clock itself, with each message: what the kernel counts since
+    // then is little. Otherwise it follows some hardware clock that the system clock does not.
+    Some(if kernel.most <= FINE {
+        Keeping { source: ClockSource::Ptp, uncertainty }
+    } else {
+        system
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_proto::wire::ptp::{ClockIdentity, PortState};
+
+    use super::*;
+
+    const SLAVE: PtpState = PtpState {
+        port: PortState::Slave,
+        present: true,
+        grandmaster: ClockIdentity([1; 8]),
+        offset: Span::from_nanos(-300),
+        path_delay: Span::from_nanos(700),
+        ingress: 0,
+    };
+
+    fn kept_by(
+        micros: i64,
+        tai: i64,
+        source: ClockSource,
+        ptp: Option<PtpState>,
+    ) -> Option<Keeping> {
+        let most = Span::from_micros(micros);
+        let tai_offset = Span::from_secs(tai);
+        let kernel = KernelClock { synchronised: true, most, tai_offset };
+        let uncertainty = if source == ClockSource::Ptp { Span::from_micros(2) } else { most };
+        let kept = KeptClock { offset: Span::ZERO, uncertainty, source };
+        keeping(Some(kernel), Some(kept), ptp.map(|ptp| (ptp, Span::from_millis(200))))
+    }
+
+    fn found(
+        micros: i64,
+        source: ClockSource,
+        ptp: Option<PtpState>,
+    ) -> Option<(ClockSource, i64)> {
+        let kept = kept_by(micros, 37, source, ptp)?;
+        Some((kept.source, kept.uncertainty.as_nanos()))
+    }
+
+    #[test]
+    fn what_ptp4l_says_of_its_clock_counts_where_the_system_clock_follows_it() {
+        let system = ClockSource::System;
+        assert_eq!(found(200, system, Some(SLAVE)), Some((ClockSource::Ptp, 4_000)));
+        assert_eq!(found(200, ClockSource::Ptp, Some(SLAVE)), Some((ClockSource::Ptp, 6_000)));
+        assert_eq!(found(4_000, system, Some(SLAVE)), Some((system, 4_000_000)));
+        assert_eq!(found(200, ClockSource::Ptp, None), Some((ClockSource::Ptp, 2_000)));
+        assert_eq!(found(700, system, None), Some((system, 700_000)));
+    }
+
+    #[test]
+    fn a_daemon_that_follows_nobody_keeps_nothing() {
+        let alone = PtpState { port: PortState::Master, present: false, ..SLAVE };
+        assert_eq!(found(200, ClockSource::Ptp, Some(alone)), None);
+        let by_kernel = found(900, ClockSource::System, Some(alone));
+        assert_eq!(by_kernel, Some((ClockSource::System, 900_000)));
+        let calibrating = PtpState { port: PortState::Uncalibrated, ..SLAVE };
+        assert_eq!(found(200, ClockSource::Ptp, Some(calibrating)), None);
+    }
+
+    #[test]
+    fn a_kernel_that_was_not_told_of_leap_seconds_shows_no_tai() {
+        assert_eq!(kept_by(200, 0, ClockSource::Ptp, Some(SLAVE)), None);
+        assert_eq!(keeping(None, None, Some((SLAVE, Span::ZERO))), None);
+    }
+
+    #[test]
+    fn tai_is_read_here_and_goes_on() {
+        let first = tai();
+        let read = Bracket::of(libc::CLOCK_TAI, BRACKETS);
+        let off = first.offset(now()) - read.offset();
+        // Of a machine whose clock is set meanwhile nothing can be said.
+        assert!(off.abs() < Span::from_millis(20), "{off}");
+        assert!(followed_tai().is_some());
+    }
+}

@@ -1,0 +1,170 @@
+//! Frames of Ethernet without IP (IEEE 1722 §4.4), by packet sockets (packet(7)). Needs `CAP_NET_RAW`.
+//!
+//! The kernel writes and takes off the head of each frame. It hands on what is of AVTP's ethertype and, by a
+//! filter that it runs itself, of the address and the stream asked for: what else is on the network wakes nobody.
+
+mod filter;
+pub mod maap;
+
+use std::io;
+
+use tautline_proto::endpoint::Endpoint;
+use tautline_proto::packet::StreamId;
+use tautline_proto::wire::avtp::ETHERTYPE;
+
+use crate::link::destinations::Outbound;
+use crate::link::direct::{DirectLink, DirectRoom};
+use crate::link::ringed::{Ringed, Spacing, WireOptions};
+use crate::link::{Link, OpenError};
+use crate::socket::address::{self, RawAddress, interface_index};
+use crate::socket::descriptor::Socket;
+use crate::socket::launch::LaunchOptions;
+use crate::socket::{buffers, timestamp};
+use crate::thread::Scheduler;
+use crate::udp::pair::OpenedStream;
+
+/// An Ethernet address (EUI-48).
+pub type EthernetAddress = [u8; 6];
+
+/// The address of an interface of Ethernet.
+pub fn own_address(interface: &str) -> io::Result<EthernetAddress> {
+    let mut request = address::request(interface)?;
+    let socket = Socket::for_questions()?;
+    // SAFETY: the request names an interface, and the kernel writes an address of it there.
+    if unsafe { libc::ioctl(socket.fd(), libc::SIOCGIFHWADDR, &raw mut request) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call succeeded, so an address was written; any bytes are one.
+    let found = unsafe { request.ifr_ifru.ifru_hwaddr };
+    if found.sa_family != libc::ARPHRD_ETHER {
+        return Err(io::Error::from_raw_os_error(libc::EAFNOSUPPORT));
+    }
+    Ok(core::array::from_fn(|at| found.sa_data[at] as u8))
+}
+
+/// The number of an interface.
+pub fn interface_number(interface: &str) -> Option<u32> {
+    interface_index(interface).ok()
+}
+
+/// How a link by Ethernet is opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EthernetOptions {
+    /// By its name; a VLAN is an interface of its own (`eth0.2`).
+    pub interface: String,
+    /// Where every packet goes, or the address at which it is heard: a group is joined.
+    pub address: EthernetAddress,
+    /// Whether it sends there, or hears.
+    pub sends: bool,
+    /// The only stream to hear.
+    pub stream: Option<StreamId>,
+    /// `SO_PRIORITY`: the queue that packets leave by, and in a VLAN what its egress map makes of it.
+    pub priority: u8,
+    /// The largest datagram in bytes, without the head of the frame.
+    pub datagram_bytes: usize,
+    /// Packets per second that are expected one way, for the socket's buffers.
+    pub packets_per_second: u32,
+    /// Packets that one system call sends, and datagrams that one fetches.
+    pub batch: usize,
+    /// Every how many packets one is sampled for its transmit stamp; 0 for none.
+    pub transmit_stamp_every: u32,
+    /// How the kernel launches packets, if it is to.
+    pub launch: Option<LaunchOptions>,
+    /// How a wire thread spaces its packets.
+    pub spacing: Spacing,
+}
+
+impl EthernetOptions {
+    /// Packets that wait at a wire thread at most: a quarter of a second of them.
+    pub fn ring_packets(&self) -> usize {
+        buffers::packets(self.packets_per_second, self.batch)
+    }
+
+    /// What a link that is opened so sends to.
+    pub fn outbound(&self, network: u32, ringed: bool) -> Outbound {
+        let place = Endpoint::Ethernet { address: self.address, network };
+        Outbound {
+            destinations: if self.sends { vec![place] } else { Vec::new() },
+            networks: None,
+            datagram_bytes: self.datagram_bytes,
+            ringed,
+        }
+    }
+}
+
+/// Opens what a stream takes, to be sent or heard, on the thread that will call it, or on a wire thread below one
+/// that runs as `device` says. Nobody reports by Ethernet alone.
+pub fn open_stream(
+    options: &EthernetOptions,
+    device: Option<Scheduler>,
+) -> Result<OpenedStream, OpenError> {
+    let direct = DirectLink::open_ethernet(options)?;
+    let outbound = options.outbound(direct.place().network(), device.is_some());
+    let link: Box<dyn Link> = match device {
+        Some(device) => {
+            let wire = WireOptions::below(device, options.ring_packets()).spacing(options.spacing);
+            Box::new(Ringed::start(direct, wire)?)
+        }
+        None => Box::new(direct),
+    };
+    Ok(OpenedStream { link, control: None, outbound, local: None })
+}
+
+impl DirectLink {
+    /// Opens a packet socket and lays out everything that will ever be needed.
+    pub fn open_ethernet(options: &EthernetOptions) -> Result<Self, OpenError> {
+        let EthernetOptions { interface, address, .. } = options;
+        let tried = || format!("opening {interface} for AVTP");
+        let index = interface_index(interface).map_err(|error| {
+            OpenError::new(tried(), &error, "`ip -brief link` lists the interfaces")
+        })?;
+        let socket =
+            Socket::for_datagrams_of_frames().map_err(|error| missing_right(tried(), &error))?;
+        configure(&socket, options, index).map_err(|error| {
+            OpenError::new(tried(), &error, "is it an Ethernet interface, and up?")
+        })?;
+        let place = Endpoint::Ethernet { address: *address, network: index };
+        let room = DirectRoom {
+            datagram_bytes: options.datagram_bytes,
+            batch: options.batch,
+            most_destinations: 0,
+            transmit_stamp_every: options.transmit_stamp_every,
+            sources: Box::default(),
+        };
+        let to = if options.sends { vec![place] } else { Vec::new() };
+        Self::over((socket, to), None, room, (place, None)).launching(options.launch)
+    }
+}
+
+fn configure(socket: &Socket, options: &EthernetOptions, index: u32) -> io::Result<()> {
+    buffers::set(socket, buffers::bytes(options.datagram_bytes, options.ring_packets()))?;
+    timestamp::enable(socket)?;
+    socket.set(libc::SOL_SOCKET, libc::SO_PRIORITY, options.priority.into())?;
+    if options.sends {
+        return Ok(());
+    }
+    filter::attach(socket, options.address, options.stream)?;
+    if options.address[0] & 1 != 0 {
+        join(socket, options.address, index)?;
+    }
+    // From here on frames come.
+    socket.bind_raw(&RawAddress::of_ethernet([0; 6], index, ETHERTYPE))
+}
+
+/// Who may not send or hear frames is told how he may.
+fn missing_right(tried: String, error: &io::Error) -> OpenError {
+    let mend = "frames without IP take CAP_NET_RAW: run it as root, or grant it once with \
+                `setcap cap_net_raw+ep $(command -v taut)`";
+    OpenError::new(tried, error, mend)
+}
+
+fn join(socket: &Socket, group: EthernetAddress, index: u32) -> io::Result<()> {
+    let [a, b, c, d, e, f] = group;
+    let request = libc::packet_mreq {
+        mr_ifindex: index as libc::c_int,
+        mr_type: libc::PACKET_MR_MULTICAST as libc::c_ushort,
+        mr_alen: group.len() as libc::c_ushort,
+        mr_address: [a, b, c, d, e, f, 0, 0],
+    };
+    socket.set_plain(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)
+}

@@ -1,0 +1,113 @@
+//! The socket by which an address is claimed (MAAP): its messages alone wake who waits there.
+
+use core::mem::MaybeUninit;
+use std::io;
+
+use tautline_proto::endpoint::Endpoint;
+use tautline_proto::time::Span;
+use tautline_proto::wire::avtp::ETHERTYPE;
+use tautline_proto::wire::avtp::maap::{GROUP, MESSAGE_BYTES, MaapMessage};
+
+use super::{EthernetAddress, filter, join, missing_right, own_address};
+use crate::link::OpenError;
+use crate::socket::address::{RawAddress, STORAGE_LEN, interface_index, place};
+use crate::socket::descriptor::Socket;
+use crate::system::checked;
+
+/// Hears and sends messages of MAAP by one interface.
+#[derive(Debug)]
+pub struct MaapSocket {
+    socket: Socket,
+    index: u32,
+    own: EthernetAddress,
+}
+
+impl MaapSocket {
+    /// Opens it. Needs `CAP_NET_RAW`.
+    pub fn open(interface: &str) -> Result<Self, OpenError> {
+        let tried = || format!("opening {interface} to claim an address");
+        let index = interface_index(interface).map_err(|error| {
+            OpenError::new(tried(), &error, "`ip -brief link` lists the interfaces")
+        })?;
+        let socket =
+            Socket::for_datagrams_of_frames().map_err(|error| missing_right(tried(), &error))?;
+        let configured = || {
+            filter::attach_maap(&socket)?;
+            join(&socket, GROUP, index)?;
+            // From here on frames come.
+            socket.bind_raw(&RawAddress::of_ethernet([0; 6], index, ETHERTYPE))?;
+            own_address(interface)
+        };
+        let own = configured().map_err(|error| {
+            OpenError::new(tried(), &error, "is it an Ethernet interface, and up?")
+        })?;
+        Ok(Self { socket, index, own })
+    }
+
+    /// The interface's own address.
+    pub const fn own(&self) -> EthernetAddress {
+        self.own
+    }
+
+    /// Sends a message to a host or a group.
+    pub fn send(&self, to: EthernetAddress, message: &MaapMessage) -> io::Result<()> {
+        let bytes = message.write();
+        let raw = RawAddress::of_ethernet(to, self.index, ETHERTYPE);
+        let start = (&raw const raw.storage).cast();
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        // SAFETY: both pointers with their lengths are of values that live through the call.
+        let sent = unsafe {
+            libc::sendto(
+                self.socket.fd(),
+                bytes.as_ptr().cast(),
+                bytes.len(),
+                flags,
+                start,
+                raw.len,
+            )
+        };
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Waits for a message, so long at most: what was said, and by whom. `None` where nothing came, or what is
+    /// not understood.
+    pub fn receive(&self, patience: Span) -> io::Result<Option<(EthernetAddress, MaapMessage)>> {
+        // The kernel counts in milliseconds: never none of them, or a wait would be a loop.
+        let millis = (patience.as_nanos() / 1_000_000 + 1).clamp(1, 60_000) as libc::c_int;
+        let mut waits = libc::pollfd { fd: self.socket.fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one descriptor that is open, and its room for what happened.
+        match checked(unsafe { libc::poll(&raw mut waits, 1, millis) }) {
+            Ok(0) => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(None),
+            other => other?,
+        };
+        let mut bytes = [0; MESSAGE_BYTES];
+        let mut storage = MaybeUninit::<libc::sockaddr_storage>::zeroed();
+        let mut len = STORAGE_LEN;
+        // SAFETY: both have the lengths that the call may write.
+        let came = unsafe {
+            libc::recvfrom(
+                self.socket.fd(),
+                bytes.as_mut_ptr().cast(),
+                bytes.len(),
+                libc::MSG_DONTWAIT,
+                storage.as_mut_ptr().cast(),
+                &raw mut len,
+            )
+        };
+        if came < 0 {
+            let error = io::Error::last_os_error();
+            return match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(None),
+                _ => Err(error),
+            };
+        }
+        // SAFETY: zeroed before, and an address now.
+        let from = place(unsafe { storage.assume_init_ref() }, self.index);
+        let message = bytes.get(..came.unsigned_abs()).and_then(MaapMessage::read);
+        let Some((Endpoint::Ethernet { address, .. }, message)) = from.zip(message) else {
+            return Ok(None);
+        };
+        Ok(Some((address, message)))
+    }
+}

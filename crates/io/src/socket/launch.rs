@@ -1,0 +1,155 @@
+//! Launch times: when the kernel lets each packet go (`SO_TXTIME`, socket(7)), where the interface's queue heeds them:
+//! tc-etf(8) by TAI, tc-fq(8) by the monotonic clock.
+
+use std::io;
+
+use tautline_proto::ledger::Departure;
+use tautline_proto::time::{LocalTime, MediaTime, Span};
+
+use crate::clock::{BRACKETS, Bracket};
+use crate::socket::descriptor::Socket;
+use crate::socket::fixed::Fixed;
+use crate::thread::memory::prefault;
+
+/// The clock on which the queue reads launch times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LaunchClock {
+    /// `CLOCK_TAI`, as ETF wants. Needs `CAP_NET_ADMIN`.
+    Tai,
+    /// `CLOCK_MONOTONIC`, as fq wants.
+    Monotonic,
+}
+
+/// How packets of a link are launched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LaunchOptions {
+    /// Of the queue.
+    pub clock: LaunchClock,
+    /// How long after it is due each packet is launched: so long handing it over may take.
+    pub lead: Span,
+    /// So long before its launch the queue wants a packet: one that it gets later it drops. What is handed over too
+    /// late for that is launched later instead.
+    pub least: Span,
+    /// The queue lets a packet go so long before the time that it is told.
+    pub ahead: Span,
+}
+
+impl LaunchOptions {
+    /// When a packet is launched that is due then and handed over at `handed`.
+    pub fn launch(&self, due: LocalTime, handed: LocalTime) -> LocalTime {
+        (due + self.lead).max(handed + self.least)
+    }
+}
+
+/// Age at which the offset of TAI is read again.
+const REFRESH_AFTER: Span = Span::from_millis(10);
+/// Asks the kernel to heed the launch times of what the socket sends.
+pub(crate) fn ask(options: LaunchOptions, socket: &Socket) -> io::Result<()> {
+    let clockid = match options.clock {
+        LaunchClock::Tai => libc::CLOCK_TAI,
+        LaunchClock::Monotonic => libc::CLOCK_MONOTONIC,
+    };
+    // What the queue drops comes back by the error queue.
+    let asked = libc::sock_txtime { clockid, flags: libc::SOF_TXTIME_REPORT_ERRORS };
+    socket.set_plain(libc::SOL_SOCKET, libc::SO_TXTIME, &asked)
+}
+
+/// Turns launches into the kernel's clock.
+#[derive(Debug)]
+pub(crate) struct Launcher {
+    options: LaunchOptions,
+    tai: Span,
+    read: LocalTime,
+    /// The launch times of the newest packets, in the order in which they were handed over.
+    launched: Box<[(u64, MediaTime)]>,
+    next: usize,
+}
+
+/// Packets whose launch times are kept, to tell which one the queue dropped: half a second of class A.
+const KEPT: usize = 4096;
+
+impl Launcher {
+    /// [`ask`]s, and keeps launch times from then on.
+    pub(crate) fn of(options: LaunchOptions, socket: &Socket, now: LocalTime) -> io::Result<Self> {
+        ask(options, socket)?;
+        let mut launched = vec![(0, MediaTime::ZERO); KEPT].into_boxed_slice();
+        prefault(&mut launched);
+        Ok(Self { options, tai: Self::tai(BRACKETS), read: now, launched, next: 0 })
+    }
+
+    /// When a packet is launched that is due then and handed over at `handed`.
+    pub(crate) fn launch(&self, due: LocalTime, handed: LocalTime) -> LocalTime {
+        self.options.launch(due, handed)
+    }
+
+    /// Reads the clocks again if that was long ago.
+    pub(crate) fn refresh(&mut self, now: LocalTime) {
+        if self.options.clock == LaunchClock::Tai && now - self.read >= REFRESH_AFTER {
+            (self.tai, self.read) = (Self::tai(2), now);
+        }
+    }
+
+    fn tai(tries: usize) -> Span {
+        Bracket::of(libc::CLOCK_TAI, tries).offset()
+    }
+
+    /// The launch time of a packet that is handed over now, in nanoseconds of the queue's clock.
+    pub(crate) fn time(&mut self, packet: &Departure) -> u64 {
+        let nanos = self.nanos(packet.launched + self.options.ahead);
+        self.launched[self.next] = (nanos, packet.media);
+        self.next = (self.next + 1) % KEPT;
+        nanos
+    }
+
+    /// Which packet had this launch time, if it is one of the newest.
+    pub(crate) fn packet(&self, nanos: u64) -> Option<MediaTime> {
+        self.launched.iter().find(|(time, _)| *time == nanos).map(|(_, media)| *media)
+    }
+
+    const fn nanos(&self, at: LocalTime) -> u64 {
+        match self.options.clock {
+            LaunchClock::Tai => (at.as_nanos() + self.tai.as_nanos()).cast_unsigned(),
+            LaunchClock::Monotonic => at.as_nanos().cast_unsigned(),
+        }
+    }
+}
+
+/// Words of a control message that holds a launch time.
+pub(crate) const LAUNCH_WORDS: usize = 3;
+
+/// Control messages (cmsg(3)), one behind the other, `words` words apart: of each packet its launch time, and behind
+/// it room for `behind` words more.
+pub(crate) fn launch_messages(packets: usize, behind: &[u64]) -> Fixed<u64> {
+    let words = LAUNCH_WORDS + behind.len();
+    let messages = Fixed::<u64>::zeroed(packets * words);
+    for packet in 0..packets {
+        // SAFETY: `at` yields places inside the array, whose words are aligned for a cmsghdr; three of them hold
+        // its head and one word of data (CMSG_SPACE(8)).
+        unsafe {
+            let control = messages.at(packet * words).cast::<libc::cmsghdr>();
+            (*control).cmsg_level = libc::SOL_SOCKET;
+            (*control).cmsg_type = libc::SCM_TXTIME;
+            (*control).cmsg_len = libc::CMSG_LEN(size_of::<u64>() as u32) as usize;
+            for (index, word) in behind.iter().enumerate() {
+                messages.at(packet * words + LAUNCH_WORDS + index).write(*word);
+            }
+        }
+    }
+    messages
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_handed_over_too_late_is_launched_as_soon_as_the_queue_takes_it() {
+        let at = |micros| LocalTime::ZERO + Span::from_micros(micros);
+        let (lead, least) = (Span::from_micros(500), Span::from_micros(300));
+        let (clock, ahead) = (LaunchClock::Tai, Span::ZERO);
+        let options = LaunchOptions { clock, lead, least, ahead };
+        assert_eq!(options.launch(at(1000), at(1010)), at(1500));
+        assert_eq!(options.launch(at(1000), at(1201)), at(1501));
+        assert_eq!(options.launch(at(1000), at(9000)), at(9300));
+    }
+}

@@ -1,0 +1,94 @@
+//! What the kernel's stamps are worth on this host: how far each is from the reading of the clock right before the
+//! packet was sent to this very host.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use tautline_io::clock::{now, sleep_until};
+use tautline_io::link::Link;
+use tautline_io::link::direct::DirectLink;
+use tautline_io::udp::UdpOptions;
+use tautline_io::udp::blocked::BlockedUdp;
+use tautline_proto::ledger::Departure;
+use tautline_proto::stream::Outgoing;
+use tautline_proto::time::{LocalTime, MediaTime, Span};
+
+use crate::report::ReportRow;
+use crate::statistics::Series;
+
+/// Packets that are sent, and from one to the next.
+const PACKETS: i64 = 2000;
+const APART: Span = Span::from_micros(125);
+/// For a packet that never leaves this host.
+const PATIENCE: Span = Span::from_millis(50);
+
+/// A row of it: what the figures below cannot be better than.
+pub(super) fn error() -> ReportRow {
+    const NAME: &str = "stamps of this host";
+    match measured() {
+        Ok((series, uncertainty)) => {
+            let mut row = ReportRow::named(NAME).with(&series);
+            let measured = row.measured;
+            row.uncertainty = Some(uncertainty);
+            row.add("mean_ns", "mean", measured.and_then(|measured| measured.mean_ns));
+            row.add("stdev_ns", "stdev", measured.and_then(|measured| measured.stdev_ns));
+            row.add("range_ns", "range", measured.and_then(|measured| measured.range_ns));
+            row
+        }
+        Err(why) => ReportRow::void(NAME, why),
+    }
+}
+
+/// From just before each hand-over to the arrival by the kernel's stamp, and how unsure the stamps' clock was.
+fn measured() -> Result<(Series, Span), String> {
+    let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let told = |error: &dyn core::fmt::Display| format!("packets to this host: {error}");
+    let mut receiver =
+        BlockedUdp::open(&UdpOptions::receiver(nobody), PATIENCE).map_err(|error| told(&error))?;
+    let options = UdpOptions::sender(vec![receiver.local()]);
+    let mut sender = DirectLink::open(&options).map_err(|error| told(&error))?;
+    let mut series = Series::with_room(PACKETS as usize);
+    let mut uncertainty = Span::ZERO;
+    let begin = now();
+    for packet in 0..PACKETS {
+        let due = begin + APART.times(packet);
+        sleep_until(due);
+        let before = now();
+        let mut datagram = [0; 24];
+        let instants = departure(packet, before);
+        sender.queue(&Outgoing { datagram: &mut datagram, instants, handed_at: None, again: None });
+        sender.flush();
+        let received = receiver.receive(&mut |arrival| {
+            series.push(before, arrival.arrival - before);
+            uncertainty = uncertainty.max(arrival.stamp_uncertainty);
+        });
+        received.map_err(|error| told(&error))?;
+    }
+    Ok((series, uncertainty))
+}
+
+const fn departure(packet: i64, at: LocalTime) -> Departure {
+    Departure {
+        media: MediaTime::from_frames(packet),
+        capture: at,
+        taken: at,
+        packed: at,
+        due: at,
+        handed: at,
+        launched: at,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_stamp_of_this_host_is_of_after_the_packet_was_sent() {
+        let row = error();
+        assert_eq!(row.void, None);
+        let measured = row.measured.unwrap();
+        assert_eq!(measured.count, PACKETS as u64);
+        let unsure = row.uncertainty.unwrap().as_nanos();
+        assert!(measured.min_ns.unwrap() >= -unsure, "{measured:?} {unsure}");
+    }
+}

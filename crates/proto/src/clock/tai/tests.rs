@@ -1,0 +1,151 @@
+use super::*;
+
+/// TAI less the local clock at the start.
+const OFFSET: Span = Span::from_secs(1_800_000_000);
+const KEPT: Keeping = Keeping { source: ClockSource::Ptp, uncertainty: Span::from_micros(3) };
+
+/// A host whose clock runs `rate` slow, in the hands of the machine.
+struct Host {
+    clock: TaiClock,
+    now: LocalTime,
+    /// What TAI is.
+    truth: f64,
+    rate: f64,
+    /// The worst that the mapping was off by beyond what it said, and the most that it moved by at once.
+    beyond: Span,
+    jumped: Span,
+    /// The largest rate at which it ran beside its own rate.
+    slewed: f64,
+}
+
+impl Host {
+    fn new(rate: f64) -> Self {
+        let now = LocalTime::ZERO + Span::from_secs(1000);
+        Self {
+            clock: TaiClock::default(),
+            now,
+            truth: 0.0,
+            rate,
+            beyond: -Span::MAX,
+            jumped: Span::ZERO,
+            slewed: 0.0,
+        }
+    }
+
+    fn tai(&self) -> WallTime {
+        WallTime::of_local(self.now, OFFSET + Span::from_nanos(self.truth as i64))
+    }
+
+    /// How far the mapping is off.
+    fn error(&self) -> Span {
+        let mapping = self.clock.mapping().expect("something was read");
+        mapping.wall(self.now) - self.tai()
+    }
+
+    /// Reads the clock every second, `set` off what it should be.
+    fn pass(&mut self, seconds: i64, kept: Option<Keeping>, set: Span) {
+        for _ in 0..seconds {
+            let before = self.clock.mapping();
+            let was = before.map(|before| (self.now, before.wall(self.now)));
+            self.now += Span::from_secs(1);
+            self.truth += self.rate * 1e9;
+            // As far beside as readings are: now this way, now that.
+            let beside = Span::from_nanos((self.now.as_nanos() / 1_000_000_000 * 7919 % 201) - 100);
+            let reading = TaiReading {
+                local: self.now,
+                offset: self.tai() - WallTime::of_local(self.now, Span::ZERO) + beside + set,
+                precision: Span::from_nanos(100),
+                kept,
+            };
+            if let (Some(before), Some((at, wall))) = (before, was) {
+                let passed = (self.now - at).as_nanos() as f64;
+                let ran = (before.wall(self.now) - wall).as_nanos() as f64 / passed - 1.0;
+                self.slewed = self.slewed.max((ran - self.rate).abs());
+            }
+            let next = self.clock.observe(&reading);
+            if let Some(before) = before {
+                let jumped = (next.wall(self.now) - before.wall(self.now)).abs();
+                self.jumped = self.jumped.max(jumped);
+            }
+            let said = next.uncertainty_at(self.now).expect("just made");
+            self.beyond = self.beyond.max(self.error().abs() - said);
+        }
+    }
+}
+
+#[test]
+fn a_grandmaster_that_is_gone_for_a_minute_leaves_tai_within_what_is_said_and_returns_without_a_jump()
+ {
+    for rate in [-40e-6, 12e-6] {
+        let mut host = Host::new(rate);
+        host.pass(120, Some(KEPT), Span::ZERO);
+        assert_eq!(host.clock.state().name(), "locked");
+        assert!(host.error().abs() < Span::from_nanos(200), "{}", host.error());
+        let lost = host.now;
+        // The room warms up.
+        host.rate += 5e-6;
+        host.pass(60, None, Span::from_secs(7));
+        assert_eq!(host.clock.state(), TaiState::Holdover(ClockSource::Ptp, lost));
+        let off = host.error().abs() - Span::from_micros(300);
+        assert!(off.abs() < Span::from_micros(10), "by the rate that it had: {off}");
+        host.pass(1, Some(KEPT), Span::ZERO);
+        assert_eq!(host.clock.state(), TaiState::Locked(ClockSource::Ptp, host.now));
+        assert!(host.error().abs() > Span::from_micros(290), "it does not step");
+        host.pass(10, Some(KEPT), Span::ZERO);
+        assert!(host.error().abs() < Span::from_micros(1), "{}", host.error());
+        assert!(host.beyond <= Span::ZERO, "{} beyond what it says", host.beyond);
+        assert!(host.jumped <= Span::from_nanos(3), "{}", host.jumped);
+        assert!(host.slewed < 215e-6, "{}", host.slewed);
+        assert_eq!(host.clock.steps(), 0);
+    }
+}
+
+#[test]
+fn what_a_clock_was_set_by_is_gone_over_to_and_what_is_another_time_at_once() {
+    let mut host = Host::new(0.0);
+    host.pass(20, Some(KEPT), Span::ZERO);
+    host.pass(50, Some(KEPT), Span::from_millis(8));
+    assert!((host.error() - Span::from_millis(8)).abs() < Span::from_micros(1));
+    assert!(host.jumped <= Span::from_nanos(3) && host.slewed < 205e-6, "{}", host.slewed);
+    host.pass(1, Some(KEPT), Span::from_secs(37));
+    assert_eq!((host.error() - Span::from_secs(37)).abs().as_nanos() / 1000, 0);
+    assert_eq!(host.clock.steps(), 1);
+}
+
+#[test]
+fn what_is_held_over_becomes_uncertain_after_a_minute_and_is_sure_when_it_is_locked_again() {
+    let mut host = Host::new(12e-6);
+    host.pass(60, Some(KEPT), Span::ZERO);
+    assert!(!host.clock.is_uncertain());
+    host.pass(60, None, Span::ZERO);
+    assert!(!host.clock.is_uncertain(), "{:?}", host.clock.uncertainty(host.now));
+    host.pass(10, None, Span::ZERO);
+    assert!(host.clock.is_uncertain(), "{:?}", host.clock.uncertainty(host.now));
+    host.pass(10, Some(KEPT), Span::ZERO);
+    assert!(!host.clock.is_uncertain());
+}
+
+#[test]
+fn a_clock_that_nothing_ever_kept_is_free_and_shows_what_the_kernel_shows() {
+    let mut host = Host::new(12e-6);
+    host.pass(20, None, Span::ZERO);
+    assert_eq!(host.clock.state(), TaiState::Free);
+    assert!(host.clock.is_uncertain() && host.clock.uncertainty(host.now).is_none());
+    assert!(host.error().abs() < Span::from_nanos(200), "{}", host.error());
+}
+
+#[test]
+fn a_system_clock_that_ptp_left_is_held_over_until_something_keeps_it_better() {
+    let system = |micros| {
+        Some(Keeping { source: ClockSource::System, uncertainty: Span::from_micros(micros) })
+    };
+    let mut host = Host::new(0.0);
+    host.pass(20, Some(KEPT), Span::ZERO);
+    for second in 1..10 {
+        // The kernel's own count.
+        host.pass(1, system(500 * second), Span::ZERO);
+        assert_eq!(host.clock.state().name(), "holdover");
+    }
+    host.pass(1, system(40), Span::ZERO);
+    assert_eq!(host.clock.state(), TaiState::Locked(ClockSource::System, host.now));
+}

@@ -1,0 +1,163 @@
+use super::*;
+use crate::wrap::Wrapped;
+
+const RATE: Rate = Rate::HZ_48000;
+const PDU: Frames = Frames::new(6);
+
+/// A talker of class A, and a listener that counts.
+struct Scene {
+    counter: FrameCounter,
+    number: i64,
+    frame: i64,
+    /// Its clock less that of the sound.
+    offset: Span,
+    restarts: bool,
+    bits: u32,
+}
+
+impl Scene {
+    fn new(bits: u32) -> Self {
+        // Soon around: numbers and times.
+        let offset = Span::from_nanos((1 << 32) - 3_000_000);
+        Self {
+            counter: FrameCounter::default(),
+            number: 250,
+            frame: 0,
+            offset,
+            restarts: false,
+            bits,
+        }
+    }
+
+    /// Sends one and, if it arrives, says which frame it is taken for.
+    fn send(&mut self, arrives: bool, timed: bool) -> Option<i64> {
+        let at = RATE.span_of(Frames::new(self.frame));
+        let head = PacketHead {
+            stream: StreamId(7),
+            number: Wrapped::of(self.number, self.bits),
+            media: Wrapped::of(0, 32),
+            begins: false,
+            coding: 4,
+            capture: None,
+            instants: None,
+        };
+        let time = timed.then(|| PresentationTime((self.offset + at).as_nanos() as u32));
+        let presented = Presented { time, uncertain: false, restarts: self.restarts };
+        self.number += 1;
+        self.frame += PDU.count();
+        arrives.then(|| {
+            let counted = self.counter.count(&head, &presented, PDU, RATE, LocalTime::ZERO + at);
+            self.counter.follow(counted);
+            i64::from(counted.media().value.cast_signed())
+        })
+    }
+
+    /// So many, of which these arrive; each that does is counted right, from the first on.
+    fn play(&mut self, packets: i64, arrives: impl Fn(i64) -> bool) {
+        for index in 0..packets {
+            let frame = self.frame;
+            if let Some(counted) = self.send(arrives(index), true) {
+                assert_eq!(counted, frame, "packet {index}");
+            }
+        }
+    }
+}
+
+#[test]
+fn frames_are_counted_through_wraps_of_numbers_and_of_times() {
+    for bits in [8, 32] {
+        // Times come round after 3 ms, and once more.
+        Scene::new(bits).play(8000 * 5, |_| true);
+    }
+}
+
+#[test]
+fn what_is_lost_is_counted_whether_a_packet_or_ten_seconds() {
+    for bits in [8, 32] {
+        for lost in [1, 2, 127, 128, 255, 256, 257, 1000, 80_000] {
+            let mut scene = Scene::new(bits);
+            scene.play(100, |_| true);
+            scene.play(lost, |_| false);
+            scene.play(100, |_| true);
+        }
+    }
+}
+
+#[test]
+fn packets_that_overtake_each_other_keep_their_frames() {
+    let mut scene = Scene::new(8);
+    scene.play(10, |_| true);
+    let early = scene.frame + PDU.count();
+    let (number, frame) = (scene.number, scene.frame);
+    (scene.number, scene.frame) = (number + 1, early);
+    assert_eq!(scene.send(true, true), Some(early));
+    (scene.number, scene.frame) = (number, frame);
+    assert_eq!(scene.send(true, true), Some(frame));
+    (scene.number, scene.frame) = (number + 2, early + PDU.count());
+    scene.play(10, |_| true);
+}
+
+#[test]
+fn a_clock_that_is_stepped_moves_no_frame() {
+    for step in [-10, -1, 1, 10] {
+        let mut scene = Scene::new(8);
+        scene.play(100, |_| true);
+        scene.offset += Span::from_millis(step);
+        scene.play(1000, |index| index % 7 != 3);
+    }
+}
+
+#[test]
+fn sound_that_is_skipped_is_not_there_if_the_talker_says_so() {
+    let mut scene = Scene::new(8);
+    scene.play(100, |_| true);
+    // 480 frames that its card lost.
+    scene.frame += 480;
+    scene.restarts = true;
+    scene.play(100, |_| true);
+}
+
+#[test]
+fn a_talker_that_begins_anew_is_counted_by_its_times_once_two_agree() {
+    let mut scene = Scene::new(8);
+    scene.play(100, |_| true);
+    // Half a second later: as many frames on as time passed, whatever the number, unless it is that of such
+    // an outage by chance.
+    scene.frame += 24_000;
+    scene.number = 100;
+    let before = scene.frame;
+    assert_eq!(scene.send(true, true), Some(before));
+    scene.play(100, |_| true);
+}
+
+#[test]
+fn times_in_every_eighth_packet_are_enough() {
+    let mut scene = Scene::new(8);
+    for index in 0..2000 {
+        let frame = scene.frame;
+        let counted = scene.send(index % 11 != 5, scene.number % 8 == 0);
+        assert!(counted.is_none_or(|counted| counted == frame), "{index}: {counted:?}");
+    }
+}
+
+#[test]
+fn what_is_not_admitted_moves_nothing() {
+    let mut scene = Scene::new(8);
+    scene.play(100, |_| true);
+    for stray in 1..20 {
+        let head = PacketHead {
+            stream: StreamId(7),
+            number: Wrapped::of(scene.number + 40 * stray, 8),
+            media: Wrapped::of(0, 32),
+            begins: false,
+            coding: 4,
+            capture: None,
+            instants: None,
+        };
+        let time = Some(PresentationTime((stray as u32).wrapping_mul(900_000_000)));
+        let presented = Presented { time, uncertain: false, restarts: false };
+        let came = LocalTime::ZERO + RATE.span_of(Frames::new(scene.frame));
+        scene.counter.count(&head, &presented, PDU, RATE, came);
+        scene.play(3, |_| true);
+    }
+}

@@ -1,0 +1,190 @@
+use super::*;
+
+const START: LocalTime = LocalTime::from_nanos(7_000_000_000);
+const ALICE: [u8; 6] = [0x02, 0, 0, 0, 0, 0x01];
+const BOB: [u8; 6] = [0x00, 0, 0, 0, 0, 0x02];
+
+/// Talkers on one network.
+struct Scene {
+    claims: Vec<AddressClaim>,
+    now: LocalTime,
+    /// All that was said: by whom, when, where to and what.
+    said: Vec<(usize, LocalTime, [u8; 6], MaapMessage)>,
+    events: Vec<(usize, ClaimEvent)>,
+}
+
+impl Scene {
+    /// With one seed, so that all pick the same.
+    fn of(own: &[[u8; 6]], seed: u64) -> Self {
+        let claims = own.iter().map(|own| AddressClaim::new(*own, seed, START)).collect();
+        Self { claims, now: START, said: Vec::new(), events: Vec::new() }
+    }
+
+    /// Lets them talk for so long; `lost` says what nobody hears, by its number.
+    fn run(&mut self, span: Span, lost: impl Fn(usize) -> bool) {
+        let until = self.now + span;
+        while let Some(at) = self.claims.iter().map(AddressClaim::deadline).min() {
+            if at > until {
+                break;
+            }
+            self.now = self.now.max(at);
+            while self.speak(&lost) {}
+        }
+        self.now = until;
+    }
+
+    /// The first that has something to say says it.
+    fn speak(&mut self, lost: &impl Fn(usize) -> bool) -> bool {
+        let now = self.now;
+        let mut polled = self.claims.iter_mut().enumerate();
+        let Some((who, (to, message))) =
+            polled.find_map(|(who, claim)| Some((who, claim.poll(now)?)))
+        else {
+            return false;
+        };
+        let heard = !lost(self.said.len());
+        self.said.push((who, now, to, message));
+        let read = MaapMessage::read(&message.write()).unwrap();
+        assert_eq!(read, message);
+        let from = self.claims[who].own;
+        for claim in &mut self.claims {
+            if heard && (to == GROUP || to == claim.own) {
+                claim.handle(&read, from, now);
+            }
+        }
+        for (who, claim) in self.claims.iter_mut().enumerate() {
+            while let Some(event) = claim.poll_event() {
+                self.events.push((who, event));
+            }
+        }
+        true
+    }
+
+    fn holds(&self, who: usize) -> Option<[u8; 6]> {
+        let claim = &self.claims[who];
+        (claim.state == State::Defend).then_some(claim.address)
+    }
+}
+
+fn nothing(_: usize) -> bool {
+    false
+}
+
+#[test]
+fn an_address_nobody_objects_to_is_asked_for_four_times_and_then_announced() {
+    let mut scene = Scene::of(&[ALICE], 1);
+    scene.run(Span::from_secs(70), nothing);
+    let address = scene.holds(0).unwrap();
+    assert_eq!(scene.events, [(0, ClaimEvent::Claimed(address))]);
+    assert!(POOL.shared_with(&GroupRange::only(address)).is_some(), "{address:x?}");
+    let kinds: Vec<_> = scene.said.iter().map(|(.., message)| message.kind).collect();
+    let (probe, announce) = (MaapKind::Probe, MaapKind::Announce);
+    assert_eq!(kinds, [probe, probe, probe, probe, announce, announce, announce]);
+    for (index, pair) in scene.said.windows(2).enumerate() {
+        let (base, variation) = match index {
+            ..4 => (Span::from_millis(500), Span::from_millis(100)),
+            _ => (Span::from_secs(30), Span::from_secs(2)),
+        };
+        let interval = pair[1].1 - pair[0].1;
+        assert!(interval > base && interval < base + variation, "{index}: {interval}");
+        assert_eq!((pair[1].2, pair[1].3.requested), (GROUP, GroupRange::only(address)));
+    }
+}
+
+#[test]
+fn two_claimants_that_choose_the_same_never_end_with_the_same() {
+    for seed in 0..50 {
+        for order in [[ALICE, BOB], [BOB, ALICE]] {
+            // Of what they say in the first two seconds, everything but one message may be lost.
+            for heard in 0..10 {
+                let mut scene = Scene::of(&order, seed);
+                scene.run(Span::from_secs(100), |said| said < 10 && said != heard);
+                let held = [scene.holds(0), scene.holds(1)].map(Option::unwrap);
+                assert_ne!(held[0], held[1], "seed {seed}, heard {heard}");
+            }
+        }
+    }
+}
+
+#[test]
+fn of_two_that_ask_at_once_the_lower_by_its_last_byte_keeps_it() {
+    for order in [[ALICE, BOB], [BOB, ALICE]] {
+        let mut scene = Scene::of(&order, 3);
+        let wanted = scene.claims[0].address;
+        assert_eq!(scene.claims[1].address, wanted);
+        scene.run(Span::from_secs(5), nothing);
+        let alice = order.iter().position(|own| *own == ALICE).unwrap();
+        assert_eq!(scene.holds(alice), Some(wanted));
+        assert_ne!(scene.holds(1 - alice), Some(wanted));
+        assert_eq!(scene.events.len(), 2, "{:?}", scene.events);
+    }
+}
+
+#[test]
+fn a_defender_keeps_it_and_says_so_to_who_asks_alone() {
+    for (holder, newcomer) in [(ALICE, BOB), (BOB, ALICE)] {
+        let mut scene = Scene::of(&[holder], 9);
+        scene.run(Span::from_secs(5), nothing);
+        let held = scene.holds(0).unwrap();
+        scene.claims.push(AddressClaim::new(newcomer, 9, scene.now));
+        scene.run(Span::from_secs(5), nothing);
+        assert_eq!(scene.holds(0), Some(held));
+        assert!(scene.holds(1).is_some_and(|other| other != held));
+        let only = GroupRange::only(held);
+        let defence = MaapMessage { kind: MaapKind::Defend, requested: only, conflict: only };
+        let defences: Vec<_> =
+            scene.said.iter().filter(|(.., message)| message.kind == MaapKind::Defend).collect();
+        assert!(
+            matches!(defences[..], [(0, _, to, said)] if *to == newcomer && *said == defence),
+            "{defences:?}"
+        );
+    }
+}
+
+#[test]
+fn a_lost_probe_does_not_matter() {
+    for lost in [vec![0], vec![0, 1], vec![0, 1, 2]] {
+        let mut scene = Scene::of(&[ALICE], 4);
+        scene.run(Span::from_secs(5), nothing);
+        let held = scene.holds(0).unwrap();
+        let begun = scene.said.len();
+        scene.claims.push(AddressClaim::new(BOB, 4, scene.now));
+        scene.run(Span::from_secs(6), |said| lost.contains(&(said - begun)));
+        assert_eq!(scene.holds(0), Some(held));
+        assert!(scene.holds(1).is_some_and(|other| other != held), "{lost:?}");
+        assert_eq!(scene.events.len(), 2, "nobody had it and lost it: {:?}", scene.events);
+    }
+}
+
+#[test]
+fn who_has_it_with_less_right_says_that_it_lost_it_and_takes_another() {
+    // The cable between them is joined when both have it.
+    let mut scene = Scene::of(&[ALICE, BOB], 5);
+    let both = scene.claims[0].address;
+    scene.run(Span::from_secs(5), |_| true);
+    assert_eq!([scene.holds(0), scene.holds(1)], [Some(both); 2]);
+    scene.events.clear();
+    scene.run(Span::from_secs(40), nothing);
+    let other = scene.holds(1).unwrap();
+    assert_eq!(scene.holds(0), Some(both));
+    assert_ne!(other, both);
+    let lost = ClaimEvent::Lost { address: both, to: ALICE };
+    assert_eq!(scene.events, [(1, lost), (1, ClaimEvent::Claimed(other))]);
+}
+
+#[test]
+fn what_is_said_of_other_addresses_or_was_said_here_changes_nothing() {
+    let mut claim = AddressClaim::new(BOB, 6, START);
+    let address = claim.address();
+    let next = GroupRange::only(GroupRange::only(address).at(1));
+    for kind in [MaapKind::Probe, MaapKind::Defend, MaapKind::Announce] {
+        claim.handle(&MaapMessage::about(kind, next), ALICE, START);
+        claim.handle(&MaapMessage::about(kind, GroupRange::only(address)), BOB, START);
+        // All of these were asked for, and another is what is taken.
+        let defence = MaapMessage { kind: MaapKind::Defend, requested: POOL, conflict: next };
+        claim.handle(&defence, ALICE, START);
+        assert_eq!(claim.address(), address);
+    }
+    claim.handle(&MaapMessage::about(MaapKind::Announce, POOL), ALICE, START);
+    assert_ne!(claim.address(), address, "a range of which it is one");
+}

@@ -1,0 +1,137 @@
+//! Messages of MAAP (IEEE 1722-2016 annex B), by which talkers agree on the addresses of groups.
+//!
+//! | byte | field | is |
+//! |---|---|---|
+//! | 0 | `subtype` | 0xFE, MAAP |
+//! | 1 | `sv`, `version`, `message_type` | 1 bit (0), 3 (0), 4: 1 probe, 2 defend, 3 announce |
+//! | 2 | `maap_version`, `maap_data_length` | 5 bits (1), 11: bytes after `stream_id`, 16 |
+//! | 4 | `stream_id` | 0 |
+//! | 12 | `requested_start_address` | 48 bits |
+//! | 18 | `requested_count` | so many from there on |
+//! | 20 | `conflict_start_address` | of a defence: what of it the defender has |
+//! | 26 | `conflict_count` | so many from there on |
+
+use super::VERSION;
+
+/// The group that all messages but defences go to (table B.9).
+pub const GROUP: [u8; 6] = [0x91, 0xE0, 0xF0, 0x00, 0xFF, 0x00];
+/// The addresses that are given away (table B.9): the first, and how many.
+pub const POOL: GroupRange =
+    GroupRange { first: [0x91, 0xE0, 0xF0, 0x00, 0x00, 0x00], count: 0xFE00 };
+/// `subtype` (table 6).
+pub const SUBTYPE: u8 = 0xFE;
+/// Bytes of a message.
+pub const MESSAGE_BYTES: usize = 28;
+
+/// `maap_version` of this edition of the standard.
+const MAAP_VERSION: u16 = 1;
+/// Bytes after `stream_id`.
+const DATA_BYTES: u16 = 16;
+
+/// Addresses that follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GroupRange {
+    /// The lowest of them.
+    pub first: [u8; 6],
+    /// How many.
+    pub count: u16,
+}
+
+impl GroupRange {
+    /// None.
+    pub const NONE: Self = Self { first: [0; 6], count: 0 };
+
+    /// One address.
+    pub const fn only(address: [u8; 6]) -> Self {
+        Self { first: address, count: 1 }
+    }
+
+    /// The first, and the one after the last, as numbers.
+    const fn bounds(&self) -> (u64, u64) {
+        let [a, b, c, d, e, f] = self.first;
+        let first = u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
+        (first, first + self.count as u64)
+    }
+
+    /// The address at so many after the first.
+    pub const fn at(&self, index: u16) -> [u8; 6] {
+        let [_, _, a, b, c, d, e, f] = (self.bounds().0 + index as u64).to_be_bytes();
+        [a, b, c, d, e, f]
+    }
+
+    /// What both have, if there is anything.
+    pub fn shared_with(&self, other: &Self) -> Option<Self> {
+        let ((first, end), (others, others_end)) = (self.bounds(), other.bounds());
+        let (from, to) = (first.max(others), end.min(others_end));
+        // No more than the shorter of both, so that it fits.
+        let count = to.checked_sub(from).filter(|count| *count > 0)? as u16;
+        Some(Self { first: self.at((from - first) as u16), count })
+    }
+}
+
+/// `message_type` (table B.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MaapKind {
+    /// Somebody would like to have addresses.
+    Probe,
+    /// Somebody has them.
+    Defend,
+    /// Somebody has them, and says so from time to time.
+    Announce,
+}
+
+/// A message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MaapMessage {
+    /// What it says.
+    pub kind: MaapKind,
+    /// Of which addresses; in a defence, those that were asked for.
+    pub requested: GroupRange,
+    /// In a defence: those of them that are taken.
+    pub conflict: GroupRange,
+}
+
+impl MaapMessage {
+    /// One that asks for addresses, or says that they are taken.
+    pub const fn about(kind: MaapKind, requested: GroupRange) -> Self {
+        Self { kind, requested, conflict: GroupRange::NONE }
+    }
+
+    /// Reads what stands behind the head of a frame; `None` for what is no message of MAAP that this version
+    /// understands.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let bytes = bytes.first_chunk::<MESSAGE_BYTES>()?;
+        let half = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+        // Later versions add behind these (§B.2.3).
+        let understood =
+            bytes[0] == SUBTYPE && bytes[1] & VERSION == 0 && half(2) & 0x7FF >= DATA_BYTES;
+        let kind = match bytes[1] & 0xF {
+            1 => MaapKind::Probe,
+            2 => MaapKind::Defend,
+            3 => MaapKind::Announce,
+            _ => return None,
+        };
+        let range = |at: usize| GroupRange {
+            first: core::array::from_fn(|byte| bytes[at + byte]),
+            count: half(at + 6),
+        };
+        understood.then_some(Self { kind, requested: range(12), conflict: range(20) })
+    }
+
+    /// The message as it goes behind the head of a frame.
+    pub fn write(&self) -> [u8; MESSAGE_BYTES] {
+        let mut bytes = [0; MESSAGE_BYTES];
+        bytes[0] = SUBTYPE;
+        bytes[1] = match self.kind {
+            MaapKind::Probe => 1,
+            MaapKind::Defend => 2,
+            MaapKind::Announce => 3,
+        };
+        bytes[2..4].copy_from_slice(&(MAAP_VERSION << 11 | DATA_BYTES).to_be_bytes());
+        for (at, range) in [(12, self.requested), (20, self.conflict)] {
+            bytes[at..at + 6].copy_from_slice(&range.first);
+            bytes[at + 6..at + 8].copy_from_slice(&range.count.to_be_bytes());
+        }
+        bytes
+    }
+}

@@ -1,0 +1,116 @@
+//! How packets of AAF are read: with a time each or sparse ones, of any talker.
+
+use std::sync::Arc;
+
+use tautline_dsp::format::SampleFormat;
+
+use super::{
+    AAF, Encapsulation, HEADER_BYTES, MEDIA_RESTART, SPARSE, STREAM_VALID, TIME_UNCERTAIN,
+    TIME_VALID, VERSION, rate_of, sample_of,
+};
+use crate::packet::{
+    Codings, MediaPacket, PacketHead, PresentationTime, Presented, StatedShape, StreamId, Unpack,
+};
+use crate::stream::StreamFormat;
+use crate::wire::Invalid;
+use crate::wrap::Wrapped;
+
+/// Reads packets of AAF.
+#[derive(Debug, Clone, Copy)]
+pub struct AafUnpack {
+    encapsulation: Encapsulation,
+    /// The one stream that is heard, where that is settled; else the first that comes.
+    only: Option<StreamId>,
+}
+
+impl AafUnpack {
+    /// Of one stream, or of any.
+    pub fn of(encapsulation: Encapsulation, only: Option<StreamId>) -> Arc<dyn Unpack> {
+        Arc::new(Self { encapsulation, only })
+    }
+
+    /// The AVTPDU, and the number that stands before it.
+    fn common<'a>(&self, datagram: &'a [u8]) -> Option<(Option<u32>, &'a [u8])> {
+        match self.encapsulation {
+            Encapsulation::Ethernet => Some((None, datagram)),
+            Encapsulation::Udp => {
+                let (number, rest) = datagram.split_first_chunk::<4>()?;
+                Some((Some(u32::from_be_bytes(*number)), rest))
+            }
+        }
+    }
+}
+
+impl Unpack for AafUnpack {
+    fn unpack<'a>(&self, datagram: &'a [u8]) -> Result<MediaPacket<'a>, Invalid> {
+        let header = self.encapsulation.bytes() + HEADER_BYTES;
+        let truncated = Invalid::Truncated { len: datagram.len(), header };
+        let (before, avtpdu) = self.common(datagram).ok_or(truncated)?;
+        if let Some(subtype) = avtpdu.first().filter(|subtype| **subtype != AAF) {
+            return Err(Invalid::Subtype(*subtype));
+        }
+        let (head, rest) = avtpdu.split_first_chunk::<HEADER_BYTES>().ok_or(truncated)?;
+        let word = |at: usize| u32::from_be_bytes([0, 1, 2, 3].map(|byte| head[at + byte]));
+        let half = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
+        if head[1] & VERSION != 0 {
+            return Err(Invalid::Version((head[1] & VERSION) >> 4));
+        }
+        if head[1] & STREAM_VALID == 0 {
+            return Err(Invalid::Unnamed);
+        }
+        let stream = StreamId(u64::from(word(4)) << 32 | u64::from(word(8)));
+        if self.only.is_some_and(|only| only != stream) {
+            return Err(Invalid::OtherStream);
+        }
+        let time = (head[1] & TIME_VALID != 0).then(|| PresentationTime(word(12)));
+        if time.is_none() && head[22] & SPARSE == 0 {
+            return Err(Invalid::Untimed);
+        }
+        // Frames of Ethernet are filled up to 60 bytes: what follows the sound is nothing.
+        let payload = rest.get(..half(20).into()).ok_or(Invalid::SoundBeyondEnd)?;
+        Ok(MediaPacket {
+            head: PacketHead {
+                stream,
+                number: match before {
+                    Some(number) => Wrapped { value: number, bits: 32 },
+                    None => Wrapped { value: head[2].into(), bits: 8 },
+                },
+                media: Wrapped { value: 0, bits: 32 },
+                begins: false,
+                coding: head[16],
+                capture: None,
+                instants: None,
+            },
+            payload,
+            carried: None,
+            presented: Some(Presented {
+                time,
+                uncertain: head[3] & TIME_UNCERTAIN != 0,
+                restarts: head[1] & MEDIA_RESTART != 0,
+            }),
+            shape: Some(StatedShape {
+                rate: rate_of(head[17] >> 4),
+                channels: half(17) & 0x3FF,
+                sample: sample_of(head[16]),
+            }),
+        })
+    }
+
+    fn codings(&self) -> Codings {
+        Codings::ByConvention
+    }
+
+    fn presents(&self) -> bool {
+        true
+    }
+
+    fn sample(&self, coding: u8, _: &StreamFormat) -> Option<SampleFormat> {
+        sample_of(coding)
+    }
+
+    fn stream(&self, datagram: &[u8]) -> Option<StreamId> {
+        let (_, avtpdu) = self.common(datagram)?;
+        let id = avtpdu.get(4..12)?.try_into().ok()?;
+        Some(StreamId(u64::from_be_bytes(id)))
+    }
+}

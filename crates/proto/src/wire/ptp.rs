@@ -1,0 +1,391 @@
+//! What a PTP daemon says of itself: management messages of IEEE 1588-2008 (§15), as linuxptp's `ptp4l` answers them
+//! at its local socket. Questions are written and answers are read; nothing is ever set.
+//!
+//! | byte | field | is |
+//! |---|---|---|
+//! | 0 | `transportSpecific`, `messageType` | 4 bits, 4 (0xD, management) |
+//! | 1 | `versionPTP` | the lowest 4 bits, 2 |
+//! | 2 | `messageLength` | of all that counts |
+//! | 4 | `domainNumber` | |
+//! | 20 | `sourcePortIdentity` | a clock (64 bits) and its port (16) |
+//! | 30 | `sequenceId` | of a question, and of its answer |
+//! | 32 | `controlField`, `logMessageInterval` | 4, 0x7F |
+//! | 34 | `targetPortIdentity` | all ones: every port |
+//! | 46 | `actionField` | the lowest 4 bits: 0 GET, 2 RESPONSE |
+//! | 48 | `tlvType`, `lengthField` | 1 MANAGEMENT; what follows |
+//! | 52 | `managementId` | what is asked for |
+//! | 54 | | what is answered |
+
+#[cfg(test)]
+mod tests;
+
+use core::fmt;
+
+use crate::time::Span;
+
+/// Bytes of a question.
+pub const QUESTION_BYTES: usize = 54;
+/// The longest answer that is read: the daemon sends no more than a frame of Ethernet holds.
+pub const MOST_BYTES: usize = 1500;
+
+const MANAGEMENT: u8 = 0xD;
+const VERSION: u8 = 2;
+const CONTROL: u8 = 4;
+const NO_INTERVAL: u8 = 0x7F;
+const GET: u8 = 0;
+const RESPONSE: u8 = 2;
+const MANAGEMENT_TLV: u16 = 1;
+/// From there on `lengthField` counts.
+const TLV_HEAD_ENDS: usize = 52;
+
+/// The name of a clock (EUI-64; IEEE 1588-2008 §7.5.2.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct ClockIdentity(pub [u8; 8]);
+
+impl fmt::Display for ClockIdentity {
+    /// As linuxptp and `ts-refclk` of SDP have it, but for dashes: `001b21.fffe.0a0b0c`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g, h, i] = self.0;
+        write!(f, "{a:02x}{b:02x}{c:02x}.{d:02x}{e:02x}.{g:02x}{h:02x}{i:02x}")
+    }
+}
+
+/// Which PTP a daemon speaks; what is asked for another it does not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Domain {
+    /// `domainNumber`.
+    pub number: u8,
+    /// `transportSpecific`: 1 of IEEE 802.1AS, else 0.
+    pub transport: u8,
+}
+
+/// What can be asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// CURRENT_DATA_SET.
+    Current,
+    /// PORT_DATA_SET, of each port.
+    Port,
+    /// TIME_STATUS_NP, linuxptp's own.
+    TimeStatus,
+}
+
+impl Asked {
+    /// All.
+    pub const ALL: [Self; 3] = [Self::Current, Self::Port, Self::TimeStatus];
+
+    const fn id(self) -> u16 {
+        match self {
+            Self::Current => 0x2001,
+            Self::Port => 0x2004,
+            Self::TimeStatus => 0xC000,
+        }
+    }
+}
+
+/// What a port does (IEEE 1588-2008 table 8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PortState {
+    /// It begins.
+    Initializing,
+    /// It is broken.
+    Faulty,
+    /// It was switched off.
+    Disabled,
+    /// It hears nobody.
+    Listening,
+    /// It is about to be a master.
+    PreMaster,
+    /// Others follow it.
+    Master,
+    /// Another port of its clock, or a better master, does what it would.
+    Passive,
+    /// It has found a master and measures.
+    Uncalibrated,
+    /// It follows a master.
+    Slave,
+}
+
+impl PortState {
+    /// In the order of the table, the first of which is 1.
+    const ALL: [Self; 9] = [
+        Self::Initializing,
+        Self::Faulty,
+        Self::Disabled,
+        Self::Listening,
+        Self::PreMaster,
+        Self::Master,
+        Self::Passive,
+        Self::Uncalibrated,
+        Self::Slave,
+    ];
+
+    fn of(code: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(code).checked_sub(1)?).copied()
+    }
+
+    fn code(self) -> u8 {
+        Self::ALL.iter().position(|of| *of == self).map_or(0, |at| at as u8 + 1)
+    }
+
+    /// The word of linuxptp.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Initializing => "INITIALIZING",
+            Self::Faulty => "FAULTY",
+            Self::Disabled => "DISABLED",
+            Self::Listening => "LISTENING",
+            Self::PreMaster => "PRE_MASTER",
+            Self::Master => "MASTER",
+            Self::Passive => "PASSIVE",
+            Self::Uncalibrated => "UNCALIBRATED",
+            Self::Slave => "SLAVE",
+        }
+    }
+}
+
+/// One answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PtpData {
+    /// How far its clock is from its master's.
+    Current {
+        /// Hops to the grandmaster.
+        steps: u16,
+        /// The clock less its master's.
+        offset: Span,
+        /// From its master to it.
+        path_delay: Span,
+    },
+    /// What a port does.
+    Port {
+        /// Its number.
+        number: u16,
+        /// What it does.
+        state: PortState,
+    },
+    /// Whom its clock follows.
+    TimeStatus {
+        /// The clock less its master's.
+        offset: Span,
+        /// When the last message of its master's came by that clock, in nanoseconds: what does not change says that
+        /// none comes.
+        ingress: i64,
+        /// Whether it follows another clock.
+        present: bool,
+        /// Whose time it has, maybe its own.
+        grandmaster: ClockIdentity,
+    },
+}
+
+/// An answer and who gives it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PtpAnswer {
+    /// Which PTP it speaks.
+    pub domain: Domain,
+    /// Its clock.
+    pub clock: ClockIdentity,
+    /// The question that it answers.
+    pub sequence: u16,
+    /// What it says.
+    pub told: PtpData,
+}
+
+/// The question for one thing.
+pub fn question(asked: Asked, domain: Domain, sequence: u16) -> [u8; QUESTION_BYTES] {
+    let mut bytes = [0; QUESTION_BYTES];
+    head(&mut bytes, domain, sequence, GET, asked.id());
+    bytes
+}
+
+fn head(bytes: &mut [u8], domain: Domain, sequence: u16, action: u8, id: u16) {
+    let (whole, tlv) = (bytes.len() as u16, (bytes.len() - TLV_HEAD_ENDS) as u16);
+    bytes[0] = domain.transport << 4 | MANAGEMENT;
+    bytes[1] = VERSION;
+    bytes[2..4].copy_from_slice(&whole.to_be_bytes());
+    bytes[4] = domain.number;
+    bytes[30..32].copy_from_slice(&sequence.to_be_bytes());
+    bytes[32] = CONTROL;
+    bytes[33] = NO_INTERVAL;
+    bytes[34..44].fill(0xFF);
+    bytes[46] = action;
+    bytes[48..50].copy_from_slice(&MANAGEMENT_TLV.to_be_bytes());
+    bytes[50..52].copy_from_slice(&tlv.to_be_bytes());
+    bytes[52..54].copy_from_slice(&id.to_be_bytes());
+}
+
+/// Reads bytes from the front; `None` where there are too few.
+struct PtpReader<'a>(&'a [u8]);
+
+impl PtpReader<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (taken, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*taken)
+    }
+
+    fn pass(&mut self, bytes: usize) -> Option<()> {
+        self.0 = self.0.get(bytes..)?;
+        Some(())
+    }
+
+    fn short(&mut self) -> Option<u16> {
+        self.take().map(u16::from_be_bytes)
+    }
+
+    fn long(&mut self) -> Option<i64> {
+        self.take().map(i64::from_be_bytes)
+    }
+
+    /// Nanoseconds with 16 bits behind the point.
+    fn interval(&mut self) -> Option<Span> {
+        self.long().map(|scaled| Span::from_nanos(scaled >> 16))
+    }
+}
+
+/// What a datagram answers; `None` where it is no such answer.
+pub fn answer(datagram: &[u8]) -> Option<PtpAnswer> {
+    let whole = usize::from(u16::from_be_bytes(*datagram.get(2..)?.first_chunk()?));
+    let mut from = PtpReader(datagram.get(..whole)?);
+    let [first, version] = from.take()?;
+    let known = first & 0xF == MANAGEMENT && version & 0xF == VERSION;
+    from.pass(2)?;
+    let [number] = from.take()?;
+    let domain = Domain { number, transport: first >> 4 };
+    from.pass(15)?;
+    let clock = ClockIdentity(from.take()?);
+    from.pass(2)?;
+    let sequence = from.short()?;
+    from.pass(14)?;
+    let [action, _] = from.take()?;
+    let (kind, length) = (from.short()?, from.short()?);
+    if !known || action & 0xF != RESPONSE || kind != MANAGEMENT_TLV {
+        return None;
+    }
+    let mut body = PtpReader(from.0.get(..usize::from(length))?);
+    let id = body.short()?;
+    let asked = Asked::ALL.into_iter().find(|asked| asked.id() == id)?;
+    Some(PtpAnswer { domain, clock, sequence, told: told(asked, &mut body)? })
+}
+
+fn told(asked: Asked, body: &mut PtpReader<'_>) -> Option<PtpData> {
+    Some(match asked {
+        Asked::Current => PtpData::Current {
+            steps: body.short()?,
+            offset: body.interval()?,
+            path_delay: body.interval()?,
+        },
+        Asked::Port => {
+            body.pass(8)?;
+            let number = body.short()?;
+            let [state] = body.take()?;
+            PtpData::Port { number, state: PortState::of(state)? }
+        }
+        Asked::TimeStatus => {
+            let (offset, ingress) = (Span::from_nanos(body.long()?), body.long()?);
+            // Rates and phases of the grandmaster's changes.
+            body.pass(4 + 4 + 2 + 12)?;
+            let present = body.take::<4>()? != [0; 4];
+            PtpData::TimeStatus {
+                offset,
+                ingress,
+                present,
+                grandmaster: ClockIdentity(body.take()?),
+            }
+        }
+    })
+}
+
+impl PtpAnswer {
+    /// Writes it, as a daemon would; says how long it is. For tests of who asks.
+    pub fn write(&self, room: &mut [u8; MOST_BYTES]) -> usize {
+        let (asked, bytes) = match self.told {
+            PtpData::Current { .. } => (Asked::Current, 18),
+            PtpData::Port { .. } => (Asked::Port, 26),
+            PtpData::TimeStatus { .. } => (Asked::TimeStatus, 50),
+        };
+        let datagram = &mut room[..QUESTION_BYTES + bytes];
+        datagram.fill(0);
+        head(datagram, self.domain, self.sequence, RESPONSE, asked.id());
+        datagram[20..28].copy_from_slice(&self.clock.0);
+        let body = &mut datagram[QUESTION_BYTES..];
+        match self.told {
+            PtpData::Current { steps, offset, path_delay } => {
+                body[..2].copy_from_slice(&steps.to_be_bytes());
+                let scaled = |span: Span| (span.as_nanos() << 16).to_be_bytes();
+                body[2..10].copy_from_slice(&scaled(offset));
+                body[10..18].copy_from_slice(&scaled(path_delay));
+            }
+            PtpData::Port { number, state } => {
+                body[..8].copy_from_slice(&self.clock.0);
+                body[8..10].copy_from_slice(&number.to_be_bytes());
+                body[10] = state.code();
+            }
+            PtpData::TimeStatus { offset, ingress, present, grandmaster } => {
+                body[..8].copy_from_slice(&offset.as_nanos().to_be_bytes());
+                body[8..16].copy_from_slice(&ingress.to_be_bytes());
+                body[38..42].copy_from_slice(&u32::from(present).to_be_bytes());
+                body[42..50].copy_from_slice(&grandmaster.0);
+            }
+        }
+        datagram.len()
+    }
+}
+
+/// How a daemon stands, by its answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PtpState {
+    /// What its foremost port does: the one that follows, if one does.
+    pub port: PortState,
+    /// Whether it follows another clock.
+    pub present: bool,
+    /// Whose time it has.
+    pub grandmaster: ClockIdentity,
+    /// Its clock less its master's.
+    pub offset: Span,
+    /// From its master to it.
+    pub path_delay: Span,
+    /// See [`PtpData::TimeStatus`].
+    pub ingress: i64,
+}
+
+impl PtpState {
+    /// Whether it follows a grandmaster.
+    pub fn is_locked(&self) -> bool {
+        self.port == PortState::Slave && self.present
+    }
+
+    /// How far its clock may be from the grandmaster's: what it says, and all of the way there, whose two directions
+    /// cannot be told apart.
+    pub fn uncertainty(&self) -> Span {
+        self.offset.abs() + self.path_delay.abs()
+    }
+}
+
+/// Puts answers together.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PtpAnswers {
+    port: Option<PortState>,
+    delay: Option<Span>,
+    status: Option<(Span, i64, bool, ClockIdentity)>,
+}
+
+impl PtpAnswers {
+    /// Takes one.
+    pub fn take(&mut self, told: PtpData) {
+        match told {
+            PtpData::Current { path_delay, .. } => self.delay = Some(path_delay),
+            // Those that follow are the last in the order of states.
+            PtpData::Port { state, .. } => self.port = self.port.max(Some(state)),
+            PtpData::TimeStatus { offset, ingress, present, grandmaster } => {
+                self.status = Some((offset, ingress, present, grandmaster));
+            }
+        }
+    }
+
+    /// How it stands; `None` before it said all.
+    pub fn state(&self) -> Option<PtpState> {
+        let (offset, ingress, present, grandmaster) = self.status?;
+        let (port, path_delay) = (self.port?, self.delay?);
+        Some(PtpState { port, present, grandmaster, offset, path_delay, ingress })
+    }
+}

@@ -1,0 +1,271 @@
+//! Talkers and listeners: what a packet says of its presentation is when its sound is heard, to the frame, through
+//! what is lost, stepped and comes round.
+
+use tautline_dsp::format::{SampleFormat, encode};
+use tautline_proto::clock::ClockMapping;
+use tautline_proto::endpoint::Author;
+use tautline_proto::packet::StreamId;
+use tautline_proto::receiver::{PullTimes, Receiver, ReceiverConfig};
+use tautline_proto::redundancy::Layout;
+use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::units::{Channels, Rate};
+use tautline_proto::wire::avtp::{AafUnpack, ETHERNET_PACK, Encapsulation, UDP_PACK, format_of};
+
+const RATE: Rate = Rate::HZ_48000;
+/// Of class A.
+const PDU: Frames = Frames::new(6);
+const PERIOD: Frames = Frames::new(48);
+const LATENCY: Span = Span::from_millis(20);
+const STREAM: StreamId = StreamId(0x0222_3344_5566_0001);
+/// The talker's clock less ours: presentation times come round 20 ms after the first packet.
+const WALL: Span = Span::from_nanos((400_000_000 << 32) - 1_040_000_000);
+
+fn format(sample: SampleFormat) -> StreamFormat {
+    StreamFormat {
+        rate: RATE,
+        channels: Channels::MONO,
+        sample,
+        packet: PDU,
+        payload_type: format_of(sample),
+    }
+}
+
+/// A frame as no other: its number, in steps that all codings hold.
+fn sample(frame: i64) -> f32 {
+    (frame.rem_euclid(30_000) + 1) as f32 / 32_768.0
+}
+
+/// A talker, a listener that knows its clock, and what is on the way.
+struct Road {
+    sender: Sender,
+    receiver: Receiver,
+    /// Blocks captured.
+    blocks: i64,
+    /// Packets so far.
+    packets: i64,
+    /// What was heard: the instant of each frame's DAC, and the frame, or none.
+    heard: Vec<(LocalTime, Option<i64>)>,
+    concealed: i64,
+    missing: i64,
+    stepped: Span,
+}
+
+const START: LocalTime = LocalTime::from_nanos(1_000_000_000);
+
+impl Road {
+    fn over(encapsulation: Encapsulation, coding: SampleFormat) -> Self {
+        let format = format(coding);
+        let wire = match encapsulation {
+            Encapsulation::Ethernet => ETHERNET_PACK,
+            Encapsulation::Udp => UDP_PACK,
+        };
+        let sender = Sender::new(SenderConfig {
+            wire,
+            format,
+            identity: Identity { stream: STREAM, sequence: 0, timestamp: 0 },
+            period: PERIOD,
+            stamps: true,
+            wall_offset: WALL,
+            redundancy: Layout::NONE,
+            presented_after: LATENCY,
+        });
+        let wire = AafUnpack::of(encapsulation, Some(STREAM));
+        let mut receiver = Receiver::new(ReceiverConfig::new(wire, format, LATENCY));
+        let clock = ClockMapping::known(WALL, Span::from_micros(1));
+        receiver.set_clock(Author::of(STREAM.ssrc()), clock);
+        let heard = Vec::new();
+        Self {
+            sender,
+            receiver,
+            blocks: 0,
+            packets: 0,
+            heard,
+            concealed: 0,
+            missing: 0,
+            stepped: Span::ZERO,
+        }
+    }
+
+    /// The talker's clock is set on by so much, as its presentation times tell from now on.
+    fn step(&mut self, by: Span) {
+        self.stepped += by;
+    }
+
+    /// So many periods of both cards; `change` says what becomes of each packet.
+    fn play(&mut self, periods: i64, mut change: impl FnMut(i64, &mut [u8]) -> bool) {
+        for _ in 0..periods {
+            let first = self.blocks * PERIOD.count();
+            let capture = START + RATE.span_of(Frames::new(first));
+            let block: Vec<f32> = (first..first + PERIOD.count()).map(sample).collect();
+            let now = capture + RATE.span_of(PERIOD);
+            let bytes = self.sender.format().sample.bytes();
+            let Self { sender, receiver, packets, stepped, .. } = self;
+            sender.push(&block, BlockTimes { capture, taken: now, now }, |packet| {
+                let begins = packet.datagram.len() - 6 * bytes - 12;
+                let time = &mut packet.datagram[begins..begins + 4];
+                let told = u32::from_be_bytes([0, 1, 2, 3].map(|byte| time[byte]));
+                let told = told.wrapping_add(stepped.as_nanos() as u32);
+                time.copy_from_slice(&told.to_be_bytes());
+                if change(*packets, packet.datagram) {
+                    receiver.handle(packet.datagram, now, now);
+                }
+                *packets += 1;
+            });
+            let mut out = [0.0; 48];
+            let meets = now + Span::from_millis(1);
+            let times = PullTimes { now, meets, skipped: Frames::ZERO, clock: None };
+            let pulled = self.receiver.pull(&mut out, times, |_| {});
+            self.concealed += pulled.concealed.count();
+            // Before the first frame is due there is none.
+            let begun = meets >= START + LATENCY;
+            self.missing += if begun { pulled.missing.count() } else { 0 };
+            for (index, value) in out.iter().enumerate() {
+                let frame = (value * 32_768.0) as i64 - 1;
+                let whole = (0..30_000).contains(&frame) && sample(frame) == *value;
+                let at = meets + RATE.span_of(Frames::from_len(index));
+                self.heard.push((at, whole.then_some(frame)));
+            }
+            self.blocks += 1;
+        }
+    }
+
+    /// Frames that were not heard when they were to be, from the first that was.
+    fn unheard(&self) -> Vec<i64> {
+        let due = |at: LocalTime| {
+            let since = at - LATENCY - START;
+            RATE.frames_nearest(since).count()
+        };
+        let first =
+            self.heard.iter().position(|(_, frame)| frame.is_some()).expect("something is heard");
+        let played = self.heard[first..].iter().map(|(at, frame)| (due(*at), *frame));
+        played
+            .filter(|(due, frame)| *frame != Some(due.rem_euclid(30_000)))
+            .map(|(due, _)| due)
+            .collect()
+    }
+}
+
+#[test]
+fn every_frame_is_heard_at_its_presentation_while_the_clock_comes_round() {
+    for encapsulation in [Encapsulation::Ethernet, Encapsulation::Udp] {
+        for coding in SampleFormat::ALL {
+            let mut road = Road::over(encapsulation, coding);
+            road.play(6000, |_, _| true);
+            assert_eq!(road.unheard(), [], "{encapsulation:?}, {coding:?}");
+            let counters = road.receiver.counters();
+            assert_eq!((counters.resyncs, counters.lost, counters.invalid), (0, 0, 0));
+        }
+    }
+}
+
+#[test]
+fn a_packet_that_is_lost_costs_its_own_frames_and_no_other() {
+    let mut road = Road::over(Encapsulation::Ethernet, SampleFormat::L16);
+    // The 32 bits come round at packet 160, the number at each 256.
+    let lost = [100, 159, 160, 161, 255, 256, 511, 2000];
+    road.play(400, |packet, _| !lost.contains(&packet));
+    // For a millisecond after each what goes on in its place fades into what is there.
+    let frames: Vec<i64> = lost.iter().flat_map(|packet| 6 * packet..6 * packet + 54).collect();
+    assert!(road.unheard().iter().all(|frame| frames.contains(frame)), "{:?}", road.unheard());
+    assert_eq!((road.missing, road.concealed), (48, 48));
+    assert_eq!(road.receiver.counters().lost, 8);
+}
+
+#[test]
+fn an_outage_longer_than_the_numbers_go_round_is_counted() {
+    let mut road = Road::over(Encapsulation::Ethernet, SampleFormat::L24);
+    road.play(200, |_, _| true);
+    // 300 packets: 256 and some.
+    road.play(1000, |packet, _| !(1700..2000).contains(&packet));
+    assert_eq!(road.receiver.counters().lost, 300);
+    let unheard = road.unheard();
+    assert!(unheard.iter().all(|frame| (10_200..12_000 + 96).contains(frame)), "{unheard:?}");
+}
+
+#[test]
+fn a_clock_that_is_stepped_moves_the_sound_once_and_loses_none_that_is_due() {
+    for millis in [-10, 10] {
+        let mut road = Road::over(Encapsulation::Ethernet, SampleFormat::L16);
+        road.play(500, |_, _| true);
+        road.step(Span::from_millis(millis));
+        road.play(4000, |_, _| true);
+        let counters = road.receiver.counters();
+        assert_eq!((road.missing, counters.lost, counters.late, counters.resyncs), (0, 0, 0, 1));
+        let after: Vec<_> = road.heard[road.heard.len() - 48_000..].to_vec();
+        let moved = RATE.frames_nearest(LATENCY + Span::from_millis(millis)).count();
+        for (at, frame) in after {
+            let due = RATE.frames_nearest(at - START).count() - moved;
+            assert_eq!(frame, Some(due.rem_euclid(30_000)), "{millis}: at {at:?}");
+        }
+    }
+}
+
+#[test]
+fn a_talker_presents_by_the_clock_that_it_was_told_last_and_says_when_that_is_uncertain() {
+    let mut road = Road::over(Encapsulation::Ethernet, SampleFormat::L24);
+    let told = |road: &mut Road| {
+        let mut told = Vec::new();
+        road.play(1, |_, packet| {
+            told.push((packet[3], u32::from_be_bytes([12, 13, 14, 15].map(|at| packet[at]))));
+            true
+        });
+        told[0]
+    };
+    let (sure, before) = told(&mut road);
+    let on = Span::from_micros(300);
+    road.sender.set_presentation_clock(ClockMapping::known(WALL + on, Span::ZERO), true);
+    let (uncertain, after) = told(&mut road);
+    assert_eq!((sure, uncertain), (0, 1));
+    let between = (RATE.span_of(PERIOD) + on).as_nanos() as u32;
+    assert_eq!(after.wrapping_sub(before), between);
+}
+
+#[test]
+fn a_talker_with_a_captured_card_of_another_program_is_heard_to_the_bit() {
+    const CAPTURED: &[u8] = include_bytes!("data/aaf-class-a.pcap");
+    const SOUND: &[u8] = include_bytes!("data/sound-s16le.raw");
+    // What was captured has nanoseconds of the day, and that plug-in has TAI 37 s ahead.
+    assert_eq!(CAPTURED[..4], [0x4D, 0x3C, 0xB2, 0xA1]);
+    let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| CAPTURED[at + byte]));
+    let (mut at, mut came) = (24, Vec::new());
+    while at < CAPTURED.len() {
+        let arrival = i64::from(word(at)) * 1_000_000_000 + i64::from(word(at + 4));
+        let len = word(at + 8) as usize;
+        came.push((arrival, &CAPTURED[at + 16 + 14..at + 16 + len]));
+        at += 16 + len;
+    }
+    let first = came[0].0;
+    let local = |arrival: i64| START + Span::from_nanos(arrival - first);
+    let format = StreamFormat { channels: Channels::STEREO, ..format(SampleFormat::L16) };
+    let wire = AafUnpack::of(Encapsulation::Ethernet, Some(StreamId(0xAABB_CCDD_EEFF_0001)));
+    let offset = Span::from_nanos(first + 37_000_000_000 - START.as_nanos());
+    // Of its latency nothing is known but that its packets came 50 ms before they were to be heard.
+    let latency = Span::from_millis(60);
+    let mut receiver = Receiver::new(ReceiverConfig::new(wire, format, latency));
+    receiver.set_clock(Author::of(0xEEFF_0001), ClockMapping::known(offset, Span::from_micros(1)));
+    let (mut came, mut heard, mut now) = (came.into_iter().peekable(), Vec::new(), START);
+    while came.peek().is_some() || now < START + Span::from_millis(600) {
+        while let Some((arrival, pdu)) = came.next_if(|(arrival, _)| local(*arrival) <= now) {
+            receiver.handle(pdu, local(arrival), now);
+        }
+        let mut out = [0.0; 96];
+        let meets = now + Span::from_millis(1);
+        let times = PullTimes { now, meets, skipped: Frames::ZERO, clock: None };
+        let pulled = receiver.pull(&mut out, times, |_| {});
+        if pulled.media.is_some() {
+            heard.extend(out);
+        }
+        now += RATE.span_of(PERIOD);
+    }
+    let mut bytes = vec![0; 2 * heard.len()];
+    encode(SampleFormat::L16, &heard, &mut bytes);
+    let played: Vec<u8> = SOUND.chunks_exact(2).flat_map(|sample| [sample[1], sample[0]]).collect();
+    let whole = played.len().min(3393 * 24);
+    let begin =
+        bytes.windows(480).position(|window| window == &played[..480]).expect("its begin is heard");
+    assert!(bytes[begin..begin + whole] == played[..whole], "not to the bit");
+    let counters = receiver.counters();
+    assert_eq!((counters.received, counters.invalid, counters.lost), (3393, 0, 0));
+}
