@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::common::host::steady;
+use crate::common::host::{steady, timed};
 use crate::common::program::{Running, call, taut, words};
 use crate::common::report::Report;
 use crate::common::sound::{FileCoding, Shape, Sound};
@@ -247,7 +247,9 @@ fn ffmpeg_plays_packets_that_carry_others_and_knows_nothing_of_it() {
 
 #[test]
 fn ffmpeg_is_heard_bit_for_bit() {
-    steady(|| {
+    // It says nothing of its clock and paces as an ordinary program: when its first packets of a second come late, by
+    // whichever moment, its card seems another and is followed. Seen once in four runs of all, by 30 ms.
+    timed(|| {
         if !has_ffmpeg("ffmpeg_is_heard_bit_for_bit") {
             return;
         }
