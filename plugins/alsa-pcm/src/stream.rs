@@ -186,6 +186,12 @@ fn spawn(
     run: impl FnOnce() -> ThreadResult + Send + 'static,
 ) -> Result<JoinHandle<ThreadResult>, Complaint> {
     let thread = std::thread::Builder::new().name("taut-pcm".into());
+    let run = || {
+        // Of a program that runs by a real-time scheduler threads would inherit that, and this one keep the device's,
+        // of the same priority, from its time.
+        let _ = Scheduler::Other.apply();
+        run()
+    };
     without_signals(|| thread.spawn(run)).map_err(|error| Complaint {
         errno: libc::EAGAIN,
         sentence: format!("starting a thread: {error}; end other programs or raise ulimit -u"),
@@ -215,6 +221,7 @@ mod tests {
 
     use tautline_proto::time::Frames;
     use tautline_proto::units::{Channels, Rate};
+    use tautline_trial::{Lack, skipped};
 
     use super::*;
     use crate::keys::{Value, read};
@@ -247,6 +254,28 @@ mod tests {
         let any =
             || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
         std::iter::repeat_with(any).find(|port| port % 2 == 0 && free(port + 1)).unwrap()
+    }
+
+    #[test]
+    fn an_ordinary_thread_is_one_whatever_the_program_runs_as() {
+        let test = "an_ordinary_thread_is_one_whatever_the_program_runs_as";
+        let program = std::thread::spawn(move || {
+            let granted = Scheduler::RoundRobin(3).apply();
+            if !granted.is_granted() {
+                return skipped(Lack::Privilege, test, &granted.to_string());
+            }
+            let policy = |expected: i32| {
+                // SAFETY: no pointers; 0 is the current thread.
+                assert_eq!(unsafe { libc::sched_getscheduler(0) }, expected);
+            };
+            policy(libc::SCHED_RR);
+            let ran = spawn(move || {
+                policy(libc::SCHED_OTHER);
+                Ok(())
+            });
+            ran.unwrap().join().unwrap().unwrap();
+        });
+        program.join().unwrap();
     }
 
     /// The real-time sanitizer watches the engine on the threads of a PCM, both ways.
