@@ -13,6 +13,7 @@ use tautline_proto::latency::LatencyRule;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
+use tautline_proto::wire::WireForm;
 
 use crate::cmd::{RecvLines, SendLines};
 use crate::control::{asked, next_line};
@@ -27,7 +28,12 @@ pub type Canonical = Result<String, String>;
 pub fn send_lines(mut input: &[u8]) -> Vec<Canonical> {
     let Ok(device) = "file:song.wav".parse() else { return vec![] };
     let udp = tautline_io::udp::UdpOptions::sender(vec![([127, 0, 0, 1], 5004).into()]);
-    let lines = SendLines { udp: Some(udp), input: device, needs: Some(SampleFormat::L16) };
+    let lines = SendLines {
+        form: WireForm::Rtp,
+        udp: Some(udp),
+        input: device,
+        needs: Some(SampleFormat::L16),
+    };
     answers(&mut input, |verb, rest| lines.read(verb, rest).map(send_words))
 }
 

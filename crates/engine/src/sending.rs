@@ -27,6 +27,7 @@ use crate::fader::Fader;
 use crate::fader::VOLUME_RAMP;
 use crate::link_news::LinkNews;
 use crate::plan::SendPlan;
+use crate::plan::pacing::Paced;
 use crate::sending::change::hosts;
 use crate::sending::stream::{PresentationClock, SentStream};
 use crate::sending::transmitter::{Transmitter, TxStatus};
@@ -117,7 +118,9 @@ impl SendEngine {
         };
         // The longest packet may still be asked for.
         let packing_age = plan.format.packing_age(plan.device.period);
+        let lead = plan.pacing.as_ref().map_or(Span::ZERO, Paced::lead);
         let drain = if plan.outbound.ringed { packing_age.max(PTIME_RANGE.1) } else { Span::ZERO };
+        let drain = drain + lead;
         let policy = SendPolicy::new(SendPolicyConfig {
             wire: plan.form.pack(),
             format: plan.format,
@@ -131,6 +134,7 @@ impl SendEngine {
             device: plan.device,
             stamps: plan.stamps,
             spaced: plan.outbound.ringed,
+            held: lead,
             redundancy: plan.redundancy,
             repair_budget: plan.repair_budget,
             limits: plan.limits,

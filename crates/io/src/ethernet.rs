@@ -42,6 +42,18 @@ pub fn own_address(interface: &str) -> io::Result<EthernetAddress> {
     Ok(core::array::from_fn(|at| found.sa_data[at] as u8))
 }
 
+/// Bytes that a frame of an interface holds behind its head.
+fn most_bytes(interface: &str) -> io::Result<usize> {
+    let mut request = address::request(interface)?;
+    let socket = Socket::for_questions()?;
+    // SAFETY: the request names an interface, and the kernel writes its MTU there.
+    if unsafe { libc::ioctl(socket.fd(), libc::SIOCGIFMTU, &raw mut request) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call succeeded, so an MTU was written.
+    Ok(usize::try_from(unsafe { request.ifr_ifru.ifru_mtu }).unwrap_or(0))
+}
+
 /// The number of an interface.
 pub fn interface_number(interface: &str) -> Option<u32> {
     interface_index(interface).ok()
@@ -98,6 +110,17 @@ pub fn open_stream(
     options: &EthernetOptions,
     device: Option<Scheduler>,
 ) -> Result<OpenedStream, OpenError> {
+    let most = most_bytes(&options.interface).unwrap_or(usize::MAX);
+    // So much is laid out for every stream, whatever it needs.
+    if options.sends && options.datagram_bytes > most.max(1500) {
+        let EthernetOptions { interface, datagram_bytes, .. } = options;
+        return Err(OpenError {
+            tried: format!("sending packets of {datagram_bytes} bytes by {interface}"),
+            answer: format!("its frames hold {most}, and frames without IP are not cut"),
+            mend: "use a shorter --ptime".to_owned(),
+            errno: libc::EMSGSIZE,
+        });
+    }
     let direct = DirectLink::open_ethernet(options)?;
     let outbound = options.outbound(direct.place().network(), device.is_some());
     let link: Box<dyn Link> = match device {

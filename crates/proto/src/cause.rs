@@ -260,9 +260,9 @@ impl Causes {
     }
 }
 
-/// Time on the way: from the hand-over where that is known, else from the capture or what stands
+/// Time on the way: from the launch, or the hand-over, where that is known, else from the capture or what stands
 /// for it.
 fn network_time(passage: &Passage) -> Option<Span> {
-    let handed = passage.origin.and_then(|origin| origin.sender).map(|sender| sender.handed);
-    handed.or(passage.reference).map(|left| passage.arrival - left)
+    let launched = passage.origin.and_then(|origin| origin.sender).map(|sender| sender.launched);
+    launched.or(passage.reference).map(|left| passage.arrival - left)
 }

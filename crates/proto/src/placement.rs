@@ -180,7 +180,9 @@ impl Placement {
 
     /// Forgets all but the settings: another sender.
     pub fn forget_all(&mut self) {
-        *self = Self::new(self.rate, self.link_offset);
+        let mut media_clock = self.media_clock;
+        media_clock.reset();
+        *self = Self::by(media_clock, self.rate, self.link_offset);
     }
 
     /// When `media` was captured, on this host's clock; `None` where only arrivals are known.

@@ -93,6 +93,8 @@ pub struct SendPolicyConfig {
     pub stamps: bool,
     /// Whether the packets of a period leave one after the other.
     pub spaced: bool,
+    /// How long packets are held once they are due.
+    pub held: Span,
     /// What packets carry of earlier ones.
     pub redundancy: Regulator,
     /// The time in which packets may be repaired, as far as the latency leaves it; `None` is all that
@@ -137,7 +139,7 @@ impl SendPolicy {
     /// Nothing was sent yet.
     pub fn new(config: SendPolicyConfig) -> Self {
         let mut policy = Self {
-            packing_age: config.format.packing_age(config.device.period),
+            packing_age: config.format.packing_age(config.device.period) + config.held,
             receivers: Receivers::new(),
             state: SenderState::default(),
             card: None,

@@ -427,6 +427,7 @@ fn promised(scenario: &Scenario, identity: Identity) -> SendPolicyConfig {
         },
         stamps: scenario.stamps,
         spaced: true,
+        held: Span::ZERO,
         redundancy: Regulator::new(scenario.redundancy, bounds),
         repair_budget: Some(scenario.budget),
         limits: Limits::default(),

@@ -292,7 +292,12 @@ pub(crate) fn send_plan(
     let mut by = sending(wish, resolved, Some((&format, device.period)))?;
     let unpaced = promised(wish, &format, device, Span::ZERO)?;
     let spare = unpaced - format.packing_age(device.period);
-    let paced = pacing::pace(&mut by, (wish.link, wish.pacing), (&format, device.period), spare)?;
+    let paced = pacing::pace(
+        &mut by,
+        (wish.link, wish.pacing),
+        (&format, device.period),
+        (spare, scheduler),
+    )?;
     let link_offset = promised(wish, &format, device, paced.lead())?;
     let opened = by.open(paced.by_wire_thread.then_some(scheduler))?;
     Ok(SendPlan {

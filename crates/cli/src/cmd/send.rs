@@ -16,7 +16,7 @@ use tautline_engine::plan::{lay, sockets};
 use tautline_engine::sending::SendEngine;
 use tautline_io::udp::{FragmentPolicy, UdpOptions};
 use tautline_proto::device::{Direction, Settings};
-use tautline_proto::latency::{usual_latency, usual_latency_in_graph};
+use tautline_proto::latency::{LatencyRule, usual_latency, usual_latency_in_graph};
 use tautline_proto::redundancy::Redundancy;
 use tautline_proto::stream::{MOST_DATAGRAM_BYTES, StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, Span};
@@ -49,6 +49,12 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     let heads = heads(flags)?;
     let format = stream_format(flags, device, &map, file.as_ref())?;
     heads.form.check(&format).map_err(|error| Failure::usage(error.to_string()))?;
+    if heads.form.presents() && matches!(flags.timing.latency, Some(LatencyRule::Auto)) {
+        return Err(Failure::usage(
+            "--latency auto follows what receivers ask for, and packets of AVTP say when they are to be presented; give \
+             a --latency or a --mtt",
+        ));
+    }
     let budget = redundancy::budget(flags, &format, &device)?;
     let latency = latency(flags, &format, &device, &budget)?;
     // Takes two seconds: what else is refused is refused at once.
@@ -69,8 +75,11 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     let age = format.packing_age(device.period);
     let spare = flags.transit().unwrap_or(latency - age);
     let asked = (link, flags.pacing.rung());
-    let paced = pacing::pace(&mut by, asked, (&format, device.period), spare)?;
-    let latency = flags.transit().map_or(latency, |transit| age + paced.lead() + transit);
+    let paced = pacing::pace(&mut by, asked, (&format, device.period), (spare, options.scheduler))?;
+    let latency = match flags.transit() {
+        Some(transit) => age + paced.lead() + transit,
+        None => lasting(latency, age + paced.lead(), paced.rung)?,
+    };
     let wire_below = paced.by_wire_thread.then_some(options.scheduler);
     let limits = redundancy::limits(flags)?;
     let opened_stream = by.open(wire_below)?;
@@ -117,7 +126,8 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
         let (asker, requests) = requests();
         engine.listen(requests);
         let needs = file.map(|file| file.coding.exact_format());
-        let lines = SendLines { udp: udp.cloned(), input: flags.input.clone(), needs };
+        let lines =
+            SendLines { form: heads.form, udp: udp.cloned(), input: flags.input.clone(), needs };
         control::listen(asker, show.answers(), stop.clone(), move |verb, rest| {
             lines.read(verb, rest)
         })?;
@@ -251,6 +261,17 @@ fn latency(
             device.period
         ))
     })
+}
+
+/// The latency, if it is no less than what packets take until they leave.
+fn lasting(latency: Span, least: Span, rung: PacingRung) -> Result<Span, Failure> {
+    if latency >= least {
+        return Ok(latency);
+    }
+    Err(Failure::usage(format!(
+        "--latency {latency} is less than the {least} that packets take until they leave by {rung}; use --latency \
+         {least} or more, or leave --pacing out"
+    )))
 }
 
 /// By what packets leave.

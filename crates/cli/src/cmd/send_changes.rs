@@ -16,7 +16,8 @@ use crate::flags::{CodingName, latency, parse, span};
 
 /// Reads lines, knowing how the run was started.
 pub(crate) struct SendLines {
-    /// The sockets that were opened.
+    /// How its packets look.
+    pub(crate) form: WireForm,
     /// What its socket was opened with, if it goes by UDP.
     pub(crate) udp: Option<UdpOptions>,
     pub(crate) input: DeviceSpec,
@@ -28,6 +29,10 @@ impl SendLines {
     /// The change that `verb`, with `rest` behind it, asks for.
     pub(crate) fn read(&self, verb: &str, rest: &str) -> Result<SendChange, String> {
         match verb {
+            "latency" | "format" if self.form.presents() => Err(format!(
+                "packets of AVTP say when they are to be presented, and in which format, as long as they are sent; \
+                 start taut again with another --{verb}"
+            )),
             "latency" if rest.is_empty() => {
                 Err("latency wants a time; write latency 8ms or latency auto".into())
             }
@@ -73,7 +78,7 @@ impl SendLines {
                     .into(),
             );
         };
-        if let Some(other) = addresses.iter().find(|to| to.form() != WireForm::Rtp) {
+        if let Some(other) = addresses.iter().find(|to| to.form() != self.form) {
             return Err(format!("{other} wants packets of another form; start taut again with it"));
         }
         let mut udp = opened.clone();

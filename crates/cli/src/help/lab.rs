@@ -55,7 +55,7 @@ pub(crate) const INTERVAL: &str = r#"Examples:
   taut lab interval --pcap wire.pcap --report json
   # A stream of class A to another host, by each rung of the pacing ladder that
   # there is here, five minutes each:
-  taut lab interval --rungs --with ssh:studio --duration 5m
+  taut lab interval --rungs --with ssh:studio --duration 300s
 
 Two rows for each stream: from each packet to the next, and how much later each
 is than the earliest by the stream's own media clock, whose rate is found from

@@ -2,6 +2,8 @@ use std::process::Command as Program;
 
 use clap::{Command, CommandFactory, Parser};
 
+use tautline_proto::wire::WireForm;
+
 use crate::cmd::{RecvLines, SendLines};
 use crate::flags::Command::Recv;
 use crate::flags::Taut;
@@ -135,7 +137,7 @@ fn changes(text: &str) -> Vec<(&str, &str)> {
 fn every_change_in_the_help_is_understood() {
     let udp = tautline_io::udp::UdpOptions::sender(vec![([127, 0, 0, 1], 5004).into()]);
     let input = "tone:440".parse().expect("a device");
-    let send = SendLines { udp: Some(udp), input, needs: None };
+    let send = SendLines { form: WireForm::Rtp, udp: Some(udp), input, needs: None };
     let listed = changes(super::SEND_LONG);
     for (verb, rest) in &listed {
         // Whether there is a way to these addresses is this machine's affair.

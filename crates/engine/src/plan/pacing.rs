@@ -14,6 +14,7 @@ use tautline_io::link::launch_probe::{LaunchProbe, probe, wakes};
 use tautline_io::link::ringed::Spacing;
 use tautline_io::network::qdisc::{QueueDiscipline, queue_disciplines};
 use tautline_io::socket::launch::{LaunchClock, LaunchOptions};
+use tautline_io::thread::{Scheduler, spawn};
 use tautline_io::udp::UdpOptions;
 use tautline_proto::pacing::is_spaced;
 use tautline_proto::stream::StreamFormat;
@@ -159,22 +160,27 @@ const LEAST_LATE: Span = Span::from_micros(100);
 /// No more than this is kept for a thread that is late.
 const MOST_LATE: Span = Span::from_millis(2);
 
-/// Handing over disturbs a launch that is no further away than this: or than half a packet before it, in which it is
-/// done, and a quarter of one behind it.
-const DISTURBED: Span = Span::from_micros(100);
+/// A timer that fires for a hand-over disturbs a launch that is no further behind it than this, or an eighth of a packet.
+const DISTURBED: Span = Span::from_micros(25);
+/// From a packet's being due to the end of its hand-over, beyond what wake-ups and system calls take.
+const SPARE: Span = Span::from_micros(5);
+/// Wake-ups until a packet is handed over by a wire thread: the device's thread by its timer, and the wire thread by
+/// it, and as much for what both do.
+const WAKES: i64 = 3;
 /// Launch times may take one part in so many of the time that the latency leaves: else they are not worth it.
 const WORTH: i64 = 4;
 
 /// How long after it is due a packet is launched: what the queue wants, what a thread was late by, and on to where
-/// handing over disturbs no other launch.
-fn lead(least: Span, late: Span, packet: Span) -> Span {
+/// no other launch falls into the hand-over, which ends so long after the packet is due.
+fn lead(least: Span, late: Span, packet: Span, handing: Span) -> Span {
     let needed = least + slept(late);
-    let (before, after) = (packet.half().min(DISTURBED), packet.divided(4).min(DISTURBED));
+    let last = packet - packet.divided(8).min(DISTURBED);
+    let first = handing.min(last);
     let since = Span::from_nanos(needed.as_nanos() % packet.as_nanos().max(1));
-    if since < before {
-        needed + (before - since)
-    } else if since > packet - after {
-        needed + (packet - since) + before
+    if since < first {
+        needed + (first - since)
+    } else if since > last {
+        needed + (packet - since) + first
     } else {
         needed
     }
@@ -185,33 +191,40 @@ fn slept(late: Span) -> Span {
     late.clamp(LEAST_LATE, MOST_LATE)
 }
 
-/// So many packets are handed over in half the time from one launch to the next.
-fn together(cost: Span, packet: Span) -> usize {
-    let many = packet.half().as_nanos() / cost.as_nanos().max(1);
-    usize::try_from(many).unwrap_or(1).max(1)
+/// An fq drops what it holds more than 100 packets of one stream for (`flow_limit`, tc-fq(8)).
+const MOST: usize = 64;
+
+/// When a hand-over ends, after its first packet was due, and how many packets it takes: as many as leave a launch its
+/// place between two, of the `all` that a period holds.
+fn handing(cost: Span, wake: Span, packet: Span, all: usize) -> (Span, usize) {
+    let begin = wake.times(WAKES).min(packet.half());
+    let room = packet - packet.divided(4) - begin;
+    let most = usize::try_from(room.as_nanos() / cost.as_nanos().max(1)).unwrap_or(1);
+    let together = most.clamp(1, all.clamp(1, MOST));
+    (begin + cost.times(together as i64) + SPARE, together)
 }
 
 /// Has a link's packets spaced as well as can be here: `link` and `asked` are what people ask for, `spare` what the
-/// latency leaves beside the age of packets. Takes some 100 ms where a queue heeds launch times: for ordinary
-/// threads, before the stream.
+/// latency leaves beside the age of packets, `scheduler` what the thread that hands them over is to run as. Takes some
+/// 100 ms where a queue heeds launch times: for ordinary threads, before the stream.
 pub fn pace(
     by: &mut LinkOptions,
     (link, asked): (LinkKind, Option<PacingRung>),
     (format, period): (&StreamFormat, Frames),
-    spare: Span,
+    (spare, scheduler): (Span, Scheduler),
 ) -> Result<Paced, OpenError> {
     let spaced = match link {
         LinkKind::Auto => is_spaced(format, period),
         LinkKind::Direct => false,
         LinkKind::Ringed => true,
     };
+    let packets = period.as_len().div_ceil(format.packet.as_len().max(1));
     let paced = climb(
         by,
         asked,
-        (format, spare),
+        PacedStream { packet: format.ptime(), packets, spare, scheduler },
         if spaced { PacingRung::Sleep } else { PacingRung::Batch },
     )?;
-    let packets = period.as_len().div_ceil(format.packet.as_len().max(1));
     let by_wire_thread = match (link, paced.rung) {
         (_, PacingRung::Sleep) => true,
         (_, PacingRung::Batch) => false,
@@ -224,11 +237,32 @@ pub fn pace(
     Ok(paced)
 }
 
+/// What of a stream its packets' spacing goes by.
+#[derive(Debug, Clone, Copy)]
+struct PacedStream {
+    /// Sound in one packet.
+    packet: Span,
+    /// Packets in a period.
+    packets: usize,
+    /// What the latency leaves beside the age of packets.
+    spare: Span,
+    /// Of the thread that hands them over.
+    scheduler: Scheduler,
+}
+
+impl PacedStream {
+    /// How late such a thread wakes up ([`wakes`]).
+    fn wakes(&self) -> [Span; 2] {
+        let there = spawn("taut-probe", self.scheduler, 0, wakes).ok();
+        there.and_then(|(thread, _)| thread.join().ok()).unwrap_or_else(wakes)
+    }
+}
+
 /// As high as it can be.
 fn climb(
     link: &LinkOptions,
     asked: Option<PacingRung>,
-    (format, spare): (&StreamFormat, Span),
+    wanted: PacedStream,
     otherwise: PacingRung,
 ) -> Result<Paced, OpenError> {
     let plain = Paced {
@@ -241,10 +275,13 @@ fn climb(
     if let Some(rung) = asked.filter(|rung| rung.clock().is_none()) {
         let spacing = match rung {
             // As regular as can be, where that is what is asked for.
-            PacingRung::Sleep => Spacing { together: 1, lead: slept(wakes()[1]) },
+            PacingRung::Sleep => Spacing { together: 1, lead: slept(wanted.wakes()[1]) },
             _ => Spacing::default(),
         };
         return Ok(Paced { rung, spacing, why: "it was asked for".to_owned(), ..plain });
+    }
+    if asked.is_none() && wanted.packets <= 1 && matches!(link, LinkOptions::Udp(_)) {
+        return Ok(Paced { why: "a period is one packet".to_owned(), ..plain });
     }
     let all = queue_disciplines().unwrap_or_default();
     let interface = link.interface();
@@ -252,8 +289,8 @@ fn climb(
     let mut why = Vec::new();
     for queue in found.iter().filter(|queue| asked.is_none_or(|asked| asked == queue.rung)) {
         // By itself, launch times are used only where they are worth what they take.
-        let most = if asked.is_some() { Span::MAX } else { spare.divided(WORTH) };
-        match held_by(link, *queue, format.ptime(), most) {
+        let most = if asked.is_some() { Span::MAX } else { wanted.spare.divided(WORTH) };
+        match held_by(link, *queue, wanted, most) {
             Ok(paced) => {
                 why.push(paced.why);
                 return Ok(Paced { why: why.join("; "), ..paced });
@@ -263,6 +300,9 @@ fn climb(
     }
     if why.is_empty() {
         why.push(match asked {
+            Some(rung) if interface.is_none() => {
+                format!("{rung} launches where all packets leave by one interface, and not by two networks")
+            }
             Some(rung) => format!("no queue of the interface is {}", rung.queue()),
             None => "no queue of the interface heeds launch times".to_owned(),
         });
@@ -282,31 +322,32 @@ fn climb(
 fn held_by(
     link: &LinkOptions,
     queue: LaunchQueue,
-    packet: Span,
+    wanted: PacedStream,
     most: Span,
 ) -> Result<Paced, String> {
     let LaunchQueue { rung, least, ahead } = queue;
     let (Some(clock), Some(interface)) = (rung.clock(), link.interface()) else {
         return Err(format!("{rung} launches nothing here"));
     };
-    let lead = lead(least, wakes()[1], packet);
-    if lead > most {
-        return Err(format!("launch times by {rung} would take {lead} of the latency"));
-    }
-    let launch = LaunchOptions { clock, lead, least, ahead };
-    let probe = tried(link.to_nobody(interface), launch)
+    let (packet, [wake, late]) = (wanted.packet, wanted.wakes());
+    let launched = |lead: Span| match lead > most {
+        true => Err(format!("launch times by {rung} would take {lead} of the latency")),
+        false => Ok(LaunchOptions { clock, lead, least, ahead }),
+    };
+    let probe = tried(link.to_nobody(interface), launched(least + slept(late))?)
         .map_err(|error| format!("{rung} is not to be had: {}", error.answer))?;
     if !probe.is_held() {
         return Err(format!("{rung} {}", broken(&probe)));
     }
+    let (handing, together) = handing(probe.cost, wake, packet, wanted.packets);
     let latest = probe.off.last().copied().unwrap_or_default();
     Ok(Paced {
         rung,
-        launch: Some(launch),
-        spacing: Spacing { together: together(probe.cost, packet), lead: Span::ZERO },
+        launch: Some(launched(lead(least, late, packet, handing))?),
+        spacing: Spacing { together, lead: Span::ZERO },
         by_wire_thread: false,
         why: format!(
-            "{} probe packets left {latest} after their launch times at most",
+            "{} probe packets left {latest} after their launch times at most, {together} are handed over in {handing}",
             probe.off.len()
         ),
     })
@@ -377,14 +418,27 @@ mod tests {
     fn a_packet_is_handed_over_early_enough_and_not_when_another_is_launched() {
         let micros = Span::from_micros;
         let packet = micros(125);
-        for (least, late, lead_is) in
-            [(0, 10, 187), (0, 130, 187), (0, 190, 190), (400, 100, 562), (400, 90_000, 2_437)]
-        {
-            let found = lead(micros(least), micros(late), packet);
-            assert_eq!(found.as_nanos() / 1000, lead_is, "{least} {late}");
-            let from_launch = found.as_nanos() % packet.as_nanos();
-            assert!((62_500..=93_750).contains(&from_launch), "{from_launch}");
+        for (least, late, handing, lead_is) in [
+            (0, 10, 80, 100),
+            (0, 10, 300, 109),
+            (0, 230, 80, 230),
+            (0, 240, 80, 330),
+            (400, 100, 80, 580),
+            (400, 90_000, 80, 2_455),
+        ] {
+            let found = lead(micros(least), micros(late), packet, micros(handing));
+            assert_eq!(found.as_nanos() / 1000, lead_is, "{least} {late} {handing}");
         }
-        assert_eq!(lead(Span::ZERO, micros(10), micros(1000)), micros(100));
+        assert_eq!(lead(Span::ZERO, micros(10), micros(1000), micros(80)), micros(100));
+    }
+
+    #[test]
+    fn so_many_are_handed_over_at_once_that_a_launch_has_its_place_between_two() {
+        let micros = Span::from_micros;
+        let of = |cost, wake, all| handing(micros(cost), micros(wake), micros(125), all);
+        assert_eq!(of(2, 5, 8), (micros(15 + 16 + 5), 8));
+        assert_eq!(of(20, 10, 8), (micros(30 + 60 + 5), 3));
+        assert_eq!(of(20, 40, 8), (Span::from_nanos(62_500 + 20_000 + 5_000), 1));
+        assert_eq!(of(400, 1, 8), (micros(3 + 400 + 5), 1));
     }
 }

@@ -398,7 +398,6 @@ impl SentStream {
     }
 }
 
-/// The two networks that everything goes by, if it does.
 /// The line of a packet that left a moment ago, if a ledger is kept.
 fn line_of(
     ledger: &mut Option<LedgerFile<SentEntry>>,
@@ -407,6 +406,7 @@ fn line_of(
     ledger.as_mut()?.newest(|line| line.departure.media == packet)
 }
 
+/// The two networks that everything goes by, if it does.
 fn networks(outbound: &Outbound) -> Option<(&str, &str)> {
     outbound.networks.as_ref().map(|(one, other)| (one.as_str(), other.as_str()))
 }
@@ -470,6 +470,7 @@ mod tests {
             device: Settings { rate, channels, period, periods: 2 },
             stamps: true,
             spaced: false,
+            held: Span::ZERO,
             redundancy: Regulator::OFF,
             repair_budget: None,
             limits: Default::default(),

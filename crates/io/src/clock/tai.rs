@@ -10,7 +10,7 @@ use tautline_proto::clock::{
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::wire::ptp::PtpState;
 
-use super::kept::{FINE, KernelClock, kept_clock};
+use super::kept::{FINE, KernelClock, hardware_clocks, kept_clock};
 use super::ptp4l::{Ptp4l, SOCKETS};
 use super::{BRACKETS, Bracket, now};
 
@@ -115,16 +115,18 @@ fn ask(daemon: Option<Ptp4l>) -> Option<Ptp4l> {
 
 /// Reads the kernel's clock, where `ptp4l` stands so and heard its master so long ago.
 fn read(ptp: Option<(PtpState, Span)>) -> TaiReading {
-    let kept = keeping(KernelClock::read(), kept_clock(), ptp);
+    let own = hardware_clocks().iter().all(|clock| clock.offset.is_none());
+    let kept = keeping(KernelClock::read(), kept_clock(), ptp, own);
     let bracket = Bracket::of(libc::CLOCK_TAI, BRACKETS);
     TaiReading { local: now(), offset: bracket.offset(), precision: bracket.uncertainty(), kept }
 }
 
-/// What keeps the kernel's TAI.
+/// What keeps the kernel's TAI; `own` where there is no hardware clock that a daemon could set in its place.
 fn keeping(
     kernel: Option<KernelClock>,
     kept: Option<KeptClock>,
     ptp: Option<(PtpState, Span)>,
+    own: bool,
 ) -> Option<Keeping> {
     // Where nobody told it how many seconds lie between, what it calls TAI is UTC.
     let kernel = kernel.filter(|kernel| kernel.tai_offset > Span::ZERO)?;
@@ -149,7 +151,7 @@ fn keeping(
     }
     // Without a hardware clock the daemon sets the system clock itself, with each message: what the kernel counts since
     // then is little. Otherwise it follows some hardware clock that the system clock does not.
-    Some(if kernel.most <= FINE {
+    Some(if own && kernel.most <= FINE {
         Keeping { source: ClockSource::Ptp, uncertainty }
     } else {
         system
@@ -182,7 +184,7 @@ mod tests {
         let kernel = KernelClock { synchronised: true, most, tai_offset };
         let uncertainty = if source == ClockSource::Ptp { Span::from_micros(2) } else { most };
         let kept = KeptClock { offset: Span::ZERO, uncertainty, source };
-        keeping(Some(kernel), Some(kept), ptp.map(|ptp| (ptp, Span::from_millis(200))))
+        keeping(Some(kernel), Some(kept), ptp.map(|ptp| (ptp, Span::from_millis(200))), true)
     }
 
     fn found(
@@ -217,7 +219,7 @@ mod tests {
     #[test]
     fn a_kernel_that_was_not_told_of_leap_seconds_shows_no_tai() {
         assert_eq!(kept_by(200, 0, ClockSource::Ptp, Some(SLAVE)), None);
-        assert_eq!(keeping(None, None, Some((SLAVE, Span::ZERO))), None);
+        assert_eq!(keeping(None, None, Some((SLAVE, Span::ZERO)), true), None);
     }
 
     #[test]

@@ -37,7 +37,7 @@ impl LaunchProbe {
     /// Whether the queue held all packets until their time, as far as it can be seen.
     pub fn is_held(&self) -> bool {
         let held = self.off.iter().all(|off| *off >= -EARLY);
-        held && !self.off.is_empty() && self.dropped + self.refused == 0
+        held && self.off.len() == PACKETS as usize && self.dropped + self.refused == 0
     }
 }
 

@@ -103,7 +103,10 @@ impl Launcher {
 
     /// Which packet had this launch time, if it is one of the newest.
     pub(crate) fn packet(&self, nanos: u64) -> Option<MediaTime> {
-        self.launched.iter().find(|(time, _)| *time == nanos).map(|(_, media)| *media)
+        // The newest first: what is dropped was handed over a moment ago.
+        let (newer, older) = self.launched.split_at(self.next);
+        let mut all = newer.iter().rev().chain(older.iter().rev());
+        all.find(|(time, _)| *time == nanos).map(|(_, media)| *media)
     }
 
     const fn nanos(&self, at: LocalTime) -> u64 {

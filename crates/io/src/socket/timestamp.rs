@@ -22,6 +22,9 @@ const STEP_MEMORY: Span = Span::from_secs(1);
 const ROUNDING: i64 = 2;
 /// A stamp this far ahead of the reading clock is from another time than the mapping.
 const FUTURE: Span = Span::from_millis(1);
+/// A stamp this far in the past is none of an arrival: on some kernels what comes back from a group to its own host bears
+/// its launch time.
+const PAST: Span = Span::from_secs(10);
 
 /// Asks for software stamps on arrival, and makes them possible on departure.
 pub(crate) fn enable(socket: &Socket) -> io::Result<()> {
@@ -103,7 +106,7 @@ impl StampClock {
         let by = |offset: &Bracket| LocalTime::from_nanos(stamp - offset.offset().as_nanos());
         let after = by(&self.offset);
         let uncertainty = self.offset.uncertainty();
-        let sensible = |at: LocalTime| at <= read + FUTURE;
+        let sensible = |at: LocalTime| at <= read + FUTURE && at >= read - PAST;
         let Some(step) = &self.step else {
             return sensible(after).then_some((after, uncertainty));
         };

@@ -107,7 +107,8 @@ impl UdpOptions {
         options.datagram_bytes = CONTROL_BYTES;
         options.packets_per_second = 100;
         options.transmit_stamp_every = 0;
-        options.launch = None;
+        // An ETF that packets of the priority of class A go to would drop what has no launch time.
+        (options.launch, options.priority) = (None, Self::default().priority);
         match options.also.take().and_then(|also| also.interface) {
             Some(other) if self.sends_to_groups() => options.also_heard_at.push(other),
             // Each network is reached by its own route.
@@ -146,12 +147,12 @@ impl UdpOptions {
         names.map(|name| find_interface(name)).collect()
     }
 
-    /// Whether packets ever go out.
     /// The only hosts to hear; all where there are none.
     pub(crate) fn hosts(&self) -> Box<[Host]> {
         self.sources.iter().map(|source| Host::from(*source)).collect()
     }
 
+    /// Whether packets ever go out.
     pub(crate) fn sends(&self) -> bool {
         !self.destinations.is_empty() || self.most_destinations > 0
     }

@@ -90,7 +90,7 @@ pub(crate) fn in_a_network_of_its_own(test: &str) -> bool {
         "-6 address add fe80::77/64 dev veth0 nodad",
         "address add 10.77.0.1/24 dev veth0",
     ];
-    steps.iter().all(|step| {
+    let laid = steps.iter().all(|step| {
         let why = match Command::new("ip").args(step.split(' ')).output() {
             Ok(done) if done.status.success() => return true,
             Ok(done) => String::from_utf8_lossy(&done.stderr).into_owned(),
@@ -98,5 +98,19 @@ pub(crate) fn in_a_network_of_its_own(test: &str) -> bool {
         };
         skipped(Lack::told_by(&why), test, &format!("`ip {step}` of iproute2: {why}"));
         false
-    })
+    });
+    laid && ["veth0", "veth1"].into_iter().all(carries)
+}
+
+/// Waits until frames go by this interface: the kernel opens its queue some time after both ends are up.
+fn carries(interface: &str) -> bool {
+    let until = now() + Span::from_secs(10);
+    while now() < until {
+        let state = Command::new("ip").args(["-brief", "link", "show", interface]).output();
+        if state.is_ok_and(|told| String::from_utf8_lossy(&told.stdout).contains(" UP ")) {
+            return true;
+        }
+        std::thread::yield_now();
+    }
+    panic!("{interface} did not come up within 10 s");
 }

@@ -3,6 +3,7 @@
 
 mod common;
 mod ethernet;
+mod launched;
 mod ringed;
 #[cfg(tautline_rtsan)]
 mod sanitizer;

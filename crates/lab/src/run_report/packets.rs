@@ -7,8 +7,8 @@ use std::path::Path;
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::ledger::{
-    HeardPacket, LedgerError, LedgerInstants, LedgerLines, LedgerPacket, ReadLedger, STAGES,
-    SentPacket, lengths,
+    HeardPacket, LAUNCH, LedgerError, LedgerInstants, LedgerLines, LedgerPacket, ReadLedger,
+    STAGES, SentPacket, length, lengths,
 };
 use crate::report::{Points, ReportRow};
 use crate::statistics::Series;
@@ -117,7 +117,10 @@ fn lines(packets: &[&RunPacket], begin: i64) -> Vec<Points> {
         };
         Points { name: (*name).to_owned(), values: packets.iter().filter_map(value).collect() }
     };
-    let lines = STAGES.iter().enumerate().map(line);
+    // There is no such stage where nothing is launched.
+    let launched = |at| packets.iter().any(|packet| length(&packet.instants, at).is_some());
+    let told = |(at, name): &(usize, &&str)| **name != LAUNCH || launched(*at);
+    let lines = STAGES.iter().enumerate().filter(told).map(line);
     lines.filter(|points| !points.values.is_empty()).collect()
 }
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 use tautline_proto::time::{LocalTime, Span};
 
 use super::{LabStream, StreamOutcome};
-use crate::ledger::{HeardPacket, LedgerPacket, STAGES, SentPacket, length, lengths};
+use crate::ledger::{HeardPacket, LAUNCH, LedgerPacket, STAGES, SentPacket, length, lengths};
 use crate::report::{Points, ReportRow, ReportStage};
 use crate::statistics::{Missed, Series};
 
@@ -246,7 +246,10 @@ fn points(counted: &[(LocalTime, HeardPacket)]) -> Vec<Points> {
         };
         Points { name: (*name).to_owned(), values: counted.iter().filter_map(value).collect() }
     };
-    STAGES.iter().enumerate().map(line).collect()
+    // There is no such stage where nothing is launched.
+    let launched = |at| counted.iter().any(|(_, packet)| length(&packet.instants(), at).is_some());
+    let told = |(at, name): &(usize, &&str)| **name != LAUNCH || launched(*at);
+    STAGES.iter().enumerate().filter(told).map(line).collect()
 }
 
 /// What hid packets that were heard, as the receiver counts them and as it is said.

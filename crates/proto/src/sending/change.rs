@@ -100,7 +100,7 @@ impl SendPolicy {
         let format = StreamFormat { packet, ..self.config.format };
         self.check_size(&format)?;
         let (ptime, promised) = (format.ptime(), self.config.link_offset);
-        let packing_age = format.packing_age(self.config.device.period);
+        let packing_age = format.packing_age(self.config.device.period) + self.config.held;
         if packing_age > promised {
             return Err(SendRefused::TooOld { ptime, packing_age, promised });
         }
