@@ -1,16 +1,21 @@
-//! Bytes as the kernel's answer to the question for queue disciplines: it tells no more than it has
-//! room for, and the same in one piece as message by message.
+//! Bytes as the kernel's answers to the questions for queue disciplines and for a route: they tell no more than they
+//! have room for, and the same in one piece as message by message.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use tautline_io::network::qdisc::read;
+use tautline_io::network::route;
 
 /// Of the kernel's headers, a message and its attribute with a name of no letters.
 const LEAST: usize = 16 + 20 + 4;
 
 fuzz_target!(|answer: &[u8]| {
+    let mut by = None;
+    let routed = route::read(answer, &mut by);
+    assert!(by.is_none() || answer.len() >= 16 + 12 + 8, "a header, a route, its interface");
     let mut found = Vec::new();
     let whole = read(answer, &mut found);
+    assert_eq!(routed.ok(), whole.as_ref().ok().copied(), "one way to read messages");
     assert!(found.len() * LEAST <= answer.len());
     let letters = found.iter().map(|queue| queue.kind.chars().count()).sum::<usize>();
     assert!(letters <= answer.len(), "each stands in it");

@@ -8,10 +8,20 @@ use tautline_engine::plan::address::MOST_SENDERS;
 use tautline_engine::plan::too_long::TooLong;
 use tautline_engine::watching::note::Note;
 use tautline_engine::watching::text::Nanos;
+use tautline_io::link::is_of_a_queue;
 use tautline_proto::depth::Journal;
 use tautline_proto::time::Span;
 
 pub(crate) use changes::{cannot_change, changed};
+
+/// What may mend that the system refuses packets with this answer.
+fn refusal(errno: i32) -> &'static str {
+    if is_of_a_queue(errno) {
+        "the interface's queue was full, or is an etf, which takes packets with launch times alone (--pacing etf)"
+    } else {
+        "is the address right, and a way to it?"
+    }
+}
 
 /// Every note is told.
 pub(crate) fn words(note: &Note<'_>) -> Option<String> {
@@ -27,8 +37,8 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
                      way to the address from there?"
                 ),
                 None => format!(
-                    "the system refused {refused} of {of} packets: {answer}; is the address right, \
-                     and a way to it?"
+                    "the system refused {refused} of {of} packets: {answer}; {}",
+                    refusal(*errno)
                 ),
             }
         }

@@ -153,3 +153,8 @@ pub trait Pollable: Link + AsFd {
     /// [`Link::flush`].
     fn is_full(&self) -> bool;
 }
+
+/// Whether it was a queue of the interface that refused packets with this `errno`, not the way to an address.
+pub const fn is_of_a_queue(errno: i32) -> bool {
+    errno == libc::ENOBUFS
+}

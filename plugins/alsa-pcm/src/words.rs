@@ -2,6 +2,7 @@
 //! and the key of the PCM that mends it.
 
 use tautline_engine::watching::note::Note;
+use tautline_io::link::is_of_a_queue;
 use tautline_proto::latency::{LatencyRule, enough_latency};
 use tautline_proto::receiving::{ReceiveNote, Refusal, WrongType};
 
@@ -11,13 +12,20 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
     match note {
         Note::SystemRefused { refused, of, errno, .. } => {
             let answer = std::io::Error::from_raw_os_error(*errno);
-            Some(format!(
-                "the system refused {refused} of {of} packets: {answer}; is the address right, and a \
-                 way to it?"
-            ))
+            let mend = refusal(*errno);
+            Some(format!("the system refused {refused} of {of} packets: {answer}; {mend}"))
         }
         Note::Receiving { address, note } => Some(receiving(address, note)),
         _ => None,
+    }
+}
+
+/// What may mend that the system refuses packets with this answer.
+fn refusal(errno: i32) -> &'static str {
+    if is_of_a_queue(errno) {
+        "the interface's queue was full, or is an etf, which takes packets with launch times alone (pacing \"etf\")"
+    } else {
+        "is the address right, and a way to it?"
     }
 }
 

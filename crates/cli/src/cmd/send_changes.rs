@@ -93,6 +93,13 @@ impl SendLines {
         }
         udp.destinations = resolved.iter().filter_map(Resolved::media).collect();
         check_destinations(&udp).map_err(|error| error.to_string())?;
+        if opened.launch.is_some() && sockets::interfaces(&udp) != sockets::interfaces(opened) {
+            return Err(
+                "packets bear launch times for the queue of the interface that they leave by, and these leave by \
+                 another; start taut again with them, or give it --pacing sleep"
+                    .into(),
+            );
+        }
         let Some(destinations) = Destinations::new(&udp.destinations) else {
             let most = Destinations::MOST;
             return Err(format!("these are more than {most}; send to a multicast group instead"));

@@ -2,6 +2,8 @@ use std::process::Command as Program;
 
 use clap::{Command, CommandFactory, Parser};
 
+use tautline_io::socket::launch::{LaunchClock, LaunchOptions};
+use tautline_proto::time::Span;
 use tautline_proto::wire::WireForm;
 
 use crate::cmd::{RecvLines, SendLines};
@@ -155,6 +157,25 @@ fn every_change_in_the_help_is_understood() {
     }
     assert_eq!(listed.len(), 7, "{listed:?}");
     assert!(recv.read("ptime", "2ms").is_err() && send.read("from", "x").is_err());
+}
+
+#[test]
+fn packets_with_launch_times_go_on_by_the_interface_whose_queue_reads_them() {
+    let mut udp = tautline_io::udp::UdpOptions::sender(vec![([127, 0, 0, 1], 5004).into()]);
+    let (clock, none) = (LaunchClock::Monotonic, Span::ZERO);
+    udp.launch = Some(LaunchOptions { clock, lead: none, least: none, ahead: none });
+    let lines = |udp: &tautline_io::udp::UdpOptions| {
+        let input = "tone:440".parse().expect("a device");
+        SendLines { form: WireForm::Rtp, udp: Some(udp.clone()), input, needs: None }
+    };
+    let to = "rtp://127.0.0.1:5006";
+    assert!(lines(&udp).read("to", to).is_ok());
+    // By whatever these leave, it is not the loopback interface.
+    udp.destinations = vec![([240, 0, 0, 1], 5004).into()];
+    let refused = lines(&udp).read("to", to).expect_err("another interface");
+    assert!(refused.contains("--pacing sleep"), "{refused}");
+    udp.launch = None;
+    assert!(lines(&udp).read("to", to).is_ok());
 }
 
 #[test]

@@ -4,6 +4,9 @@
 //! card's own, then the kernel's `etf` (by TAI), then its `fq` (by the monotonic clock, which anyone may use).
 //! Below them a thread sleeps until each departure, and last all packets of a period leave at once.
 
+mod phase;
+mod queues;
+
 use core::fmt;
 use core::str::FromStr;
 
@@ -12,7 +15,7 @@ use tautline_io::link::OpenError;
 use tautline_io::link::direct::DirectLink;
 use tautline_io::link::launch_probe::{LaunchProbe, probe, wakes};
 use tautline_io::link::ringed::Spacing;
-use tautline_io::network::qdisc::{QueueDiscipline, queue_disciplines};
+use tautline_io::network::qdisc::queue_disciplines;
 use tautline_io::socket::launch::{LaunchClock, LaunchOptions};
 use tautline_io::thread::{Scheduler, spawn};
 use tautline_io::udp::UdpOptions;
@@ -21,6 +24,8 @@ use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
 
 use crate::plan::LinkKind;
+use crate::plan::pacing::phase::{Disturbance, WAKES, slept, together};
+use crate::plan::pacing::queues::{LaunchQueue, queues};
 use crate::plan::sockets::LinkOptions;
 
 /// A rung, the most regular first.
@@ -113,96 +118,8 @@ impl Paced {
     }
 }
 
-/// What a queue wants of a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct LaunchQueue {
-    rung: PacingRung,
-    /// How long before its launch it wants it.
-    least: Span,
-    /// How long before the time that it is told it lets it go.
-    ahead: Span,
-}
-
-/// Queues of an interface that heed launch times, the most regular first.
-fn queues(all: &[QueueDiscipline], interface: u32) -> Vec<LaunchQueue> {
-    let of_it = all.iter().filter(|queue| queue.interface == interface);
-    let mut queues: Vec<LaunchQueue> = of_it
-        .filter_map(|queue| match (queue.kind.as_str(), queue.etf) {
-            ("fq", _) => {
-                Some(LaunchQueue { rung: PacingRung::Fq, least: Span::ZERO, ahead: Span::ZERO })
-            }
-            // Deadlines are no launch times, and by another clock our times mean nothing.
-            ("etf", Some(etf)) if etf.by_tai && !etf.deadlines => {
-                Some(match etf.offload {
-                    true => {
-                        let least = etf.delta + MARGIN;
-                        LaunchQueue { rung: PacingRung::Offload, least, ahead: Span::ZERO }
-                    }
-                    // What the card is to have in time leaves at once where none waits for its time.
-                    false => {
-                        LaunchQueue { rung: PacingRung::Etf, least: Span::ZERO, ahead: etf.delta }
-                    }
-                })
-            }
-            _ => None,
-        })
-        .collect();
-    queues.sort_by_key(|queue| (queue.rung, queue.least));
-    queues.dedup_by_key(|queue| queue.rung);
-    queues
-}
-
-/// From the hand-over to the queue, beyond what the queue wants: system calls, and a queue that is read at a
-/// timer's tick.
-const MARGIN: Span = Span::from_micros(100);
-/// The least that a thread is taken to be late by.
-const LEAST_LATE: Span = Span::from_micros(100);
-/// No more than this is kept for a thread that is late.
-const MOST_LATE: Span = Span::from_millis(2);
-
-/// A timer that fires for a hand-over disturbs a launch that is no further behind it than this, or an eighth of a packet.
-const DISTURBED: Span = Span::from_micros(25);
-/// From a packet's being due to the end of its hand-over, beyond what wake-ups and system calls take.
-const SPARE: Span = Span::from_micros(5);
-/// Wake-ups until a packet is handed over by a wire thread: the device's thread by its timer, and the wire thread by
-/// it, and as much for what both do.
-const WAKES: i64 = 3;
 /// Launch times may take one part in so many of the time that the latency leaves: else they are not worth it.
 const WORTH: i64 = 4;
-
-/// How long after it is due a packet is launched: what the queue wants, what a thread was late by, and on to where
-/// no other launch falls into the hand-over, which ends so long after the packet is due.
-fn lead(least: Span, late: Span, packet: Span, handing: Span) -> Span {
-    let needed = least + slept(late);
-    let last = packet - packet.divided(8).min(DISTURBED);
-    let first = handing.min(last);
-    let since = Span::from_nanos(needed.as_nanos() % packet.as_nanos().max(1));
-    if since < first {
-        needed + (first - since)
-    } else if since > last {
-        needed + (packet - since) + first
-    } else {
-        needed
-    }
-}
-
-/// What is kept for a thread that was so late.
-fn slept(late: Span) -> Span {
-    late.clamp(LEAST_LATE, MOST_LATE)
-}
-
-/// An fq drops what it holds more than 100 packets of one stream for (`flow_limit`, tc-fq(8)).
-const MOST: usize = 64;
-
-/// When a hand-over ends, after its first packet was due, and how many packets it takes: as many as leave a launch its
-/// place between two, of the `all` that a period holds.
-fn handing(cost: Span, wake: Span, packet: Span, all: usize) -> (Span, usize) {
-    let begin = wake.times(WAKES).min(packet.half());
-    let room = packet - packet.divided(4) - begin;
-    let most = usize::try_from(room.as_nanos() / cost.as_nanos().max(1)).unwrap_or(1);
-    let together = most.clamp(1, all.clamp(1, MOST));
-    (begin + cost.times(together as i64) + SPARE, together)
-}
 
 /// Has a link's packets spaced as well as can be here: `link` and `asked` are what people ask for, `spare` what the
 /// latency leaves beside the age of packets, `scheduler` what the thread that hands them over is to run as. Takes some
@@ -219,20 +136,17 @@ pub fn pace(
         LinkKind::Ringed => true,
     };
     let packets = period.as_len().div_ceil(format.packet.as_len().max(1));
+    // It hands over when that disturbs no launch, whenever the device's thread is done.
+    let launched_by_wire = match link {
+        LinkKind::Auto => packets > 1,
+        _ => spaced,
+    };
     let paced = climb(
         by,
         asked,
-        PacedStream { packet: format.ptime(), packets, spare, scheduler },
+        PacedStream { packet: format.ptime(), packets, spare, scheduler, launched_by_wire },
         if spaced { PacingRung::Sleep } else { PacingRung::Batch },
     )?;
-    let by_wire_thread = match (link, paced.rung) {
-        (_, PacingRung::Sleep) => true,
-        (_, PacingRung::Batch) => false,
-        // All packets of a period at once would disturb launches.
-        (LinkKind::Auto, _) => packets > paced.spacing.together,
-        _ => spaced,
-    };
-    let paced = Paced { by_wire_thread, ..paced };
     by.pace(paced.launch, paced.spacing);
     Ok(paced)
 }
@@ -248,6 +162,8 @@ struct PacedStream {
     spare: Span,
     /// Of the thread that hands them over.
     scheduler: Scheduler,
+    /// Whether that is a wire thread where they have launch times.
+    launched_by_wire: bool,
 }
 
 impl PacedStream {
@@ -269,23 +185,21 @@ fn climb(
         rung: otherwise,
         launch: None,
         spacing: Spacing::default(),
-        by_wire_thread: false,
+        by_wire_thread: otherwise == PacingRung::Sleep,
         why: String::new(),
     };
     if let Some(rung) = asked.filter(|rung| rung.clock().is_none()) {
-        let spacing = match rung {
-            // As regular as can be, where that is what is asked for.
-            PacingRung::Sleep => Spacing { together: 1, lead: slept(wanted.wakes()[1]) },
-            _ => Spacing::default(),
-        };
-        return Ok(Paced { rung, spacing, why: "it was asked for".to_owned(), ..plain });
+        let by_wire_thread = rung == PacingRung::Sleep;
+        let spacing = if by_wire_thread { sleeping(wanted) } else { Spacing::default() };
+        let why = "it was asked for".to_owned();
+        return Ok(Paced { rung, spacing, by_wire_thread, why, ..plain });
     }
     if asked.is_none() && wanted.packets <= 1 && matches!(link, LinkOptions::Udp(_)) {
         return Ok(Paced { why: "a period is one packet".to_owned(), ..plain });
     }
     let all = queue_disciplines().unwrap_or_default();
-    let interface = link.interface();
-    let found = interface.map_or_else(Vec::new, |interface| queues(&all, interface));
+    let interfaces = link.interfaces();
+    let found = interfaces.as_ref().map_or_else(Vec::new, |interfaces| queues(&all, interfaces));
     let mut why = Vec::new();
     for queue in found.iter().filter(|queue| asked.is_none_or(|asked| asked == queue.rung)) {
         // By itself, launch times are used only where they are worth what they take.
@@ -300,8 +214,11 @@ fn climb(
     }
     if why.is_empty() {
         why.push(match asked {
-            Some(rung) if interface.is_none() => {
-                format!("{rung} launches where all packets leave by one interface, and not by two networks")
+            Some(rung) if interfaces.is_none() => {
+                format!("{rung} launches where all packets of a network leave by one interface")
+            }
+            Some(rung) if interfaces.is_some_and(|interfaces| interfaces.len() > 1) => {
+                format!("the two interfaces have no queues alike that are {}", rung.queue())
             }
             Some(rung) => format!("no queue of the interface is {}", rung.queue()),
             None => "no queue of the interface heeds launch times".to_owned(),
@@ -318,6 +235,14 @@ fn climb(
     }
 }
 
+/// How a wire thread spaces packets by itself, as regularly as can be: where that is what is asked for.
+fn sleeping(wanted: PacedStream) -> Spacing {
+    let [wake, late] = wanted.wakes();
+    // The device's thread goes before a wire thread.
+    let work = Disturbance { begin: -wake.times(WAKES), end: wake.times(WAKES) };
+    Spacing { together: 1, lead: work.avoided(slept(late), wanted.packet) }
+}
+
 /// Packets launched by that queue, with a lead of `most` at most, if a probe finds it held; else why not.
 fn held_by(
     link: &LinkOptions,
@@ -326,7 +251,7 @@ fn held_by(
     most: Span,
 ) -> Result<Paced, String> {
     let LaunchQueue { rung, least, ahead } = queue;
-    let (Some(clock), Some(interface)) = (rung.clock(), link.interface()) else {
+    let (Some(clock), Some(interfaces)) = (rung.clock(), link.interfaces()) else {
         return Err(format!("{rung} launches nothing here"));
     };
     let (packet, [wake, late]) = (wanted.packet, wanted.wakes());
@@ -334,21 +259,32 @@ fn held_by(
         true => Err(format!("launch times by {rung} would take {lead} of the latency")),
         false => Ok(LaunchOptions { clock, lead, least, ahead }),
     };
-    let probe = tried(link.to_nobody(interface), launched(least + slept(late))?)
-        .map_err(|error| format!("{rung} is not to be had: {}", error.answer))?;
-    if !probe.is_held() {
-        return Err(format!("{rung} {}", broken(&probe)));
+    let (mut cost, mut latest, mut probed) = (Span::ZERO, Span::ZERO, 0);
+    for interface in interfaces {
+        let probe = tried(link.to_nobody(interface), launched(least + slept(late))?)
+            .map_err(|error| format!("{rung} is not to be had: {}", error.answer))?;
+        if !probe.is_held() {
+            return Err(format!("{rung} {}", broken(&probe)));
+        }
+        // Each packet goes by every network.
+        cost = cost + probe.cost;
+        latest = latest.max(probe.off.last().copied().unwrap_or_default());
+        probed += probe.off.len();
     }
-    let (handing, together) = handing(probe.cost, wake, packet, wanted.packets);
-    let latest = probe.off.last().copied().unwrap_or_default();
+    let (together, takes) = together(cost, wake, (packet, latest), wanted.packets);
+    // A wire thread waits for so long; the device's hands over once it has woken up and done its work.
+    let begin = if wanted.launched_by_wire { slept(late) } else { wake.times(WAKES) };
+    let handing = Disturbance { begin: begin - latest, end: begin + takes };
+    let needed = least + if wanted.launched_by_wire { handing.end } else { slept(late) };
+    let hold = if wanted.launched_by_wire { begin } else { Span::ZERO };
     Ok(Paced {
         rung,
-        launch: Some(launched(lead(least, late, packet, handing))?),
-        spacing: Spacing { together, lead: Span::ZERO },
-        by_wire_thread: false,
+        launch: Some(launched(handing.avoided(needed, packet))?),
+        spacing: Spacing { together, lead: hold },
+        by_wire_thread: wanted.launched_by_wire,
         why: format!(
-            "{} probe packets left {latest} after their launch times at most, {together} are handed over in {handing}",
-            probe.off.len()
+            "{probed} probe packets left {latest} after their launch times at most, {together} at once are handed \
+             over in {takes}, {begin} after the first is due"
         ),
     })
 }
@@ -373,72 +309,5 @@ fn broken(probe: &LaunchProbe) -> String {
         (_, _, 1..) => "did not take probe packets".to_owned(),
         (Some(off), ..) => format!("let a probe packet go {} before its launch time", off.abs()),
         (None, ..) => "says of no probe packet when it left".to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use tautline_io::network::qdisc::{EtfSettings, QdiscPlace};
-
-    fn queue(kind: &str, etf: Option<EtfSettings>) -> QueueDiscipline {
-        QueueDiscipline { interface: 2, kind: kind.to_owned(), place: QdiscPlace::Below, etf }
-    }
-
-    #[test]
-    fn queues_that_heed_launch_times_are_found_the_most_regular_first() {
-        let delta = Span::from_micros(300);
-        let etf = EtfSettings { delta, by_tai: true, offload: false, deadlines: false };
-        let all = [
-            queue("fq", None),
-            queue("pfifo_fast", None),
-            queue("etf", Some(EtfSettings { by_tai: false, ..etf })),
-            queue("etf", Some(EtfSettings { deadlines: true, ..etf })),
-            queue("etf", None),
-            queue("etf", Some(etf)),
-            queue("etf", Some(EtfSettings { offload: true, ..etf })),
-            QueueDiscipline { interface: 3, ..queue("fq", None) },
-        ];
-        let found = queues(&all, 2);
-        let rungs: Vec<_> = found.iter().map(|queue| (queue.rung, queue.least)).collect();
-        let none = Span::ZERO;
-        assert_eq!(
-            rungs,
-            [
-                (PacingRung::Offload, delta + MARGIN),
-                (PacingRung::Etf, none),
-                (PacingRung::Fq, none)
-            ]
-        );
-        assert_eq!(found.iter().map(|queue| queue.ahead).collect::<Vec<_>>(), [none, delta, none]);
-        assert_eq!(queues(&all, 4), []);
-    }
-
-    #[test]
-    fn a_packet_is_handed_over_early_enough_and_not_when_another_is_launched() {
-        let micros = Span::from_micros;
-        let packet = micros(125);
-        for (least, late, handing, lead_is) in [
-            (0, 10, 80, 100),
-            (0, 10, 300, 109),
-            (0, 230, 80, 230),
-            (0, 240, 80, 330),
-            (400, 100, 80, 580),
-            (400, 90_000, 80, 2_455),
-        ] {
-            let found = lead(micros(least), micros(late), packet, micros(handing));
-            assert_eq!(found.as_nanos() / 1000, lead_is, "{least} {late} {handing}");
-        }
-        assert_eq!(lead(Span::ZERO, micros(10), micros(1000), micros(80)), micros(100));
-    }
-
-    #[test]
-    fn so_many_are_handed_over_at_once_that_a_launch_has_its_place_between_two() {
-        let micros = Span::from_micros;
-        let of = |cost, wake, all| handing(micros(cost), micros(wake), micros(125), all);
-        assert_eq!(of(2, 5, 8), (micros(15 + 16 + 5), 8));
-        assert_eq!(of(20, 10, 8), (micros(30 + 60 + 5), 3));
-        assert_eq!(of(20, 40, 8), (Span::from_nanos(62_500 + 20_000 + 5_000), 1));
-        assert_eq!(of(400, 1, 8), (micros(3 + 400 + 5), 1));
     }
 }

@@ -122,15 +122,12 @@ impl LinkOptions {
         }
     }
 
-    /// The number of the interface by which its packets leave, if they all leave by one.
-    pub fn interface(&self) -> Option<u32> {
+    /// The numbers of the interfaces by which its packets leave: one, or that of each of two networks. None where
+    /// what goes by one network leaves by several, or by nobody knows which.
+    pub fn interfaces(&self) -> Option<Vec<u32>> {
         match self {
-            Self::Udp(options) => {
-                let mut by = options.destinations.iter().map(|to| leaves_by(*to, options));
-                let first = by.next()??;
-                (options.also.is_none() && by.all(|other| other == Some(first))).then_some(first)
-            }
-            Self::Ethernet(options) => interface_number(&options.interface),
+            Self::Udp(options) => interfaces(options),
+            Self::Ethernet(options) => Some(vec![interface_number(&options.interface)?]),
         }
     }
 
@@ -141,6 +138,7 @@ impl LinkOptions {
                 let mut options = options.clone();
                 let six = options.bind.is_ipv6();
                 options.destinations = vec![SocketAddr::new(nobody(six), DISCARD)];
+                options.also = None;
                 options.most_destinations = 0;
                 (options.ttl, options.loopback) = (1, false);
                 options.interface = Some(interface_label(interface));
@@ -154,6 +152,18 @@ impl LinkOptions {
             }
         }
     }
+}
+
+/// [`LinkOptions::interfaces`] of a link by UDP.
+pub fn interfaces(options: &UdpOptions) -> Option<Vec<u32>> {
+    core::iter::once(options).chain(options.also.as_deref()).map(one_interface).collect()
+}
+
+/// The one by which all packets of a network leave.
+fn one_interface(options: &UdpOptions) -> Option<u32> {
+    let mut by = options.destinations.iter().map(|to| leaves_by(*to, options));
+    let first = by.next()??;
+    by.all(|other| other == Some(first)).then_some(first)
 }
 
 /// UDP port of the service that throws away all it gets (RFC 863).
@@ -175,6 +185,10 @@ struct EthernetRoom {
     per_second: u32,
     batch: usize,
 }
+
+/// Packets whose departure the kernel stamps. It keeps a copy of each, for which a packet of class A is a few
+/// microseconds late: fewer than one in 1000, so that 99.9 % of all show none of it.
+const STAMPED_A_SECOND: u32 = 4;
 
 impl EthernetRoom {
     /// Of any stream of class A, in whatever a frame holds.
@@ -200,7 +214,7 @@ impl EthernetRoom {
             datagram_bytes,
             packets_per_second: per_second,
             batch,
-            transmit_stamp_every: if sends { (per_second / 20).max(1) } else { 0 },
+            transmit_stamp_every: if sends { (per_second / STAMPED_A_SECOND).max(1) } else { 0 },
             launch: None,
             spacing: Spacing::default(),
         }

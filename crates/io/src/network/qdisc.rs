@@ -1,11 +1,10 @@
 //! The queues that packets of each interface leave by (rtnetlink(7)).
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use tautline_proto::time::Span;
 
-use crate::system::checked;
+use crate::network::netlink::{ask, attribute, each, number};
 
 /// One queue discipline.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,8 +43,6 @@ pub enum QdiscPlace {
     Ingress,
 }
 
-/// Of `struct nlmsghdr`: length, type, flags, sequence number, sender.
-const HEADER: usize = 16;
 /// Of `struct tcmsg`: family and padding, interface, handle, parent, information.
 const QUEUE: usize = 20;
 /// `TC_H_ROOT` (linux/pkt_sched.h).
@@ -63,54 +60,19 @@ const OFFLOAD: u32 = 1 << 1;
 
 /// Those of all interfaces of this network namespace.
 pub fn queue_disciplines() -> io::Result<Vec<QueueDiscipline>> {
-    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-    // SAFETY: no pointers.
-    let fd = checked(unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) })?;
-    // SAFETY: a descriptor just made, owned by nobody else.
-    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    let mut question = Vec::with_capacity(HEADER + QUEUE);
-    let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
-    question.extend(((HEADER + QUEUE) as u32).to_ne_bytes());
-    question.extend(libc::RTM_GETQDISC.to_ne_bytes());
-    question.extend(flags.to_ne_bytes());
-    question.extend([0; 8 + QUEUE]);
-    // SAFETY: the start and length of a live vector.
-    let sent =
-        unsafe { libc::send(socket.as_raw_fd(), question.as_ptr().cast(), question.len(), 0) };
-    if sent < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let (mut found, mut answer) = (Vec::new(), vec![0_u8; 64 << 10]);
-    loop {
-        // SAFETY: the start and length of a live vector, borrowed uniquely.
-        let len =
-            unsafe { libc::recv(socket.as_raw_fd(), answer.as_mut_ptr().cast(), answer.len(), 0) };
-        let len = usize::try_from(len).map_err(|_| io::Error::last_os_error())?;
-        if read(&answer[..len], &mut found)? || len == 0 {
-            return Ok(found);
-        }
-    }
+    let mut found = Vec::new();
+    ask(libc::RTM_GETQDISC, libc::NLM_F_DUMP, &[0; QUEUE], |answer| read(answer, &mut found))?;
+    Ok(found)
 }
 
 /// Takes in one answer of the kernel to the question for them; whether it was the last. What cannot
 /// be read is passed over; an error is the kernel's own.
-pub fn read(mut answer: &[u8], found: &mut Vec<QueueDiscipline>) -> io::Result<bool> {
-    while let Some(length) = number(answer, 0).map(|length| length as usize) {
-        let Some(message) = answer.get(..length).filter(|message| message.len() >= HEADER) else {
-            break;
-        };
-        match half(message, 4) {
-            Some(kind) if i32::from(kind) == libc::NLMSG_DONE => return Ok(true),
-            Some(kind) if i32::from(kind) == libc::NLMSG_ERROR => {
-                let errno = number(message, HEADER).map_or(0, u32::cast_signed);
-                return Err(io::Error::from_raw_os_error(errno.saturating_neg()));
-            }
-            Some(libc::RTM_NEWQDISC) => found.extend(queue(&message[HEADER..])),
-            _ => {}
+pub fn read(answer: &[u8], found: &mut Vec<QueueDiscipline>) -> io::Result<bool> {
+    each(answer, |kind, body| {
+        if kind == libc::RTM_NEWQDISC {
+            found.extend(queue(body));
         }
-        answer = answer.get(length.next_multiple_of(4)..).unwrap_or_default();
-    }
-    Ok(false)
+    })
 }
 
 /// A `struct tcmsg` and its attributes.
@@ -138,28 +100,10 @@ fn etf(settings: &[u8]) -> Option<EtfSettings> {
     })
 }
 
-/// The data of the first attribute of this kind (rtnetlink(7)).
-fn attribute(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
-    loop {
-        let (length, kind) = (usize::from(half(attributes, 0)?), half(attributes, 2)?);
-        if kind == wanted {
-            return attributes.get(4..length);
-        }
-        attributes = attributes.get(length.next_multiple_of(4).max(4)..)?;
-    }
-}
-
-fn number(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
-}
-
-fn half(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::network::netlink::HEADER;
 
     /// A message of one queue: an attribute that means nothing here, then its kind.
     fn message(interface: u32, parent: u32, kind: &str) -> Vec<u8> {

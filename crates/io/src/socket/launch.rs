@@ -74,7 +74,8 @@ impl Launcher {
         ask(options, socket)?;
         let mut launched = vec![(0, MediaTime::ZERO); KEPT].into_boxed_slice();
         prefault(&mut launched);
-        Ok(Self { options, tai: Self::tai(BRACKETS), read: now, launched, next: 0 })
+        let tai = Bracket::of(libc::CLOCK_TAI, BRACKETS).offset();
+        Ok(Self { options, tai, read: now, launched, next: 0 })
     }
 
     /// When a packet is launched that is due then and handed over at `handed`.
@@ -85,12 +86,8 @@ impl Launcher {
     /// Reads the clocks again if that was long ago.
     pub(crate) fn refresh(&mut self, now: LocalTime) {
         if self.options.clock == LaunchClock::Tai && now - self.read >= REFRESH_AFTER {
-            (self.tai, self.read) = (Self::tai(2), now);
+            (self.tai, self.read) = (kept(self.tai, Bracket::of(libc::CLOCK_TAI, 2)), now);
         }
-    }
-
-    fn tai(tries: usize) -> Span {
-        Bracket::of(libc::CLOCK_TAI, tries).offset()
     }
 
     /// The launch time of a packet that is handed over now, in nanoseconds of the queue's clock.
@@ -115,6 +112,14 @@ impl Launcher {
             LaunchClock::Monotonic => at.as_nanos().cast_unsigned(),
         }
     }
+}
+
+/// How far TAI is from the monotonic clock, by what was known and a new reading. The kernel runs both at one rate, so
+/// that this changes only where TAI is set: a reading that what was known lies within tells nothing new, and taking
+/// it would move launches by its error.
+fn kept(known: Span, reading: Bracket) -> Span {
+    let nanos = known.as_nanos();
+    if (reading.least..=reading.most).contains(&nanos) { known } else { reading.offset() }
 }
 
 /// Words of a control message that holds a launch time.
@@ -144,6 +149,16 @@ pub(crate) fn launch_messages(packets: usize, behind: &[u64]) -> Fixed<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn launches_do_not_move_with_the_error_of_a_reading_but_with_a_clock_that_is_set() {
+        let nanos = Span::from_nanos;
+        let reading = |middle: i64| Bracket { least: middle - 50, most: middle + 50 };
+        assert_eq!(kept(nanos(1000), reading(960)), nanos(1000));
+        assert_eq!(kept(nanos(1000), reading(1050)), nanos(1000));
+        assert_eq!(kept(nanos(1000), reading(1051)), nanos(1051));
+        assert_eq!(kept(nanos(1000), reading(-7)), nanos(-7));
+    }
 
     #[test]
     fn what_is_handed_over_too_late_is_launched_as_soon_as_the_queue_takes_it() {

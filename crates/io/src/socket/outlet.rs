@@ -211,6 +211,11 @@ impl Outlet {
             }
             outcome.last_error = errno;
             match errno {
+                // A queue that heeds launch times refuses the one packet that is too late for its own.
+                libc::ENOBUFS if self.launches.is_some() => {
+                    outcome.refused += 1;
+                    next += 1;
+                }
                 libc::EAGAIN | libc::ENOBUFS => {
                     outcome.refused += (total - next) as u64;
                     next = total;

@@ -8,6 +8,7 @@ use tautline_proto::endpoint::{Endpoint, Host};
 use crate::link::OpenError;
 use crate::link::destinations::Outbound;
 use crate::link::ringed::Spacing;
+use crate::network::route;
 use crate::socket::address::{RawAddress, interface_index, interface_name};
 use crate::socket::descriptor::Socket;
 use crate::socket::launch::LaunchOptions;
@@ -433,10 +434,12 @@ pub fn source_address(destination: SocketAddr, options: &UdpOptions) -> Option<I
 
 /// The number of the interface by which packets to `destination` leave that are sent as `options` say.
 pub fn leaves_by(destination: SocketAddr, options: &UdpOptions) -> Option<u32> {
-    match &options.interface {
-        Some(name) => interface_index(name).ok(),
-        None => interface_index(&source_address(destination, options)?.to_string()).ok(),
-    }
+    let by = options.interface.as_deref().map(interface_index).transpose().ok()?;
+    let scope = match destination {
+        SocketAddr::V6(six) => Some(six.scope_id()).filter(|scope| *scope > 0),
+        SocketAddr::V4(_) => None,
+    };
+    route::leaving(destination.ip(), by.or(scope)).ok()
 }
 
 /// Bytes of IP and UDP headers of a datagram without options: 20 or 40 (RFC 791, RFC 8200) + 8.

@@ -1,0 +1,134 @@
+//! Which queues of an interface hold packets until their launch times.
+
+use tautline_io::network::qdisc::QueueDiscipline;
+use tautline_io::network::route::lower;
+use tautline_proto::time::Span;
+
+use super::PacingRung;
+
+/// From the hand-over to the queue, beyond what the queue wants: system calls, and a queue that is read at a
+/// timer's tick.
+const MARGIN: Span = Span::from_micros(100);
+
+/// What a queue wants of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LaunchQueue {
+    pub(super) rung: PacingRung,
+    /// How long before its launch it wants it.
+    pub(super) least: Span,
+    /// How long before the time that it is told it lets it go.
+    pub(super) ahead: Span,
+}
+
+/// Queues that heed launch times the same way at each of these interfaces, the most regular first.
+pub(super) fn queues(all: &[QueueDiscipline], interfaces: &[u32]) -> Vec<LaunchQueue> {
+    let of = |interface: &u32| {
+        let own = queues_at(all, *interface);
+        // What is sent by a VLAN passes the queue of its card.
+        let card = || lower(*interface).map_or_else(Vec::new, |card| queues_at(all, card));
+        if own.is_empty() { card() } else { own }
+    };
+    let Some((first, others)) = interfaces.split_first() else { return Vec::new() };
+    others.iter().map(of).fold(of(first), |common, other| {
+        let alike = |queue: LaunchQueue| {
+            let same =
+                |other: &&LaunchQueue| (other.rung, other.ahead) == (queue.rung, queue.ahead);
+            let same = other.iter().find(same)?;
+            Some(LaunchQueue { least: queue.least.max(same.least), ..queue })
+        };
+        common.into_iter().filter_map(alike).collect()
+    })
+}
+
+/// Those of one interface.
+fn queues_at(all: &[QueueDiscipline], interface: u32) -> Vec<LaunchQueue> {
+    let of_it = all.iter().filter(|queue| queue.interface == interface);
+    let mut queues: Vec<LaunchQueue> = of_it
+        .filter_map(|queue| match (queue.kind.as_str(), queue.etf) {
+            ("fq", _) => {
+                Some(LaunchQueue { rung: PacingRung::Fq, least: Span::ZERO, ahead: Span::ZERO })
+            }
+            // Deadlines are no launch times, and by another clock our times mean nothing.
+            ("etf", Some(etf)) if etf.by_tai && !etf.deadlines => {
+                Some(match etf.offload {
+                    true => {
+                        let least = etf.delta + MARGIN;
+                        LaunchQueue { rung: PacingRung::Offload, least, ahead: Span::ZERO }
+                    }
+                    // What the card is to have in time leaves at once where none waits for its time.
+                    false => {
+                        LaunchQueue { rung: PacingRung::Etf, least: Span::ZERO, ahead: etf.delta }
+                    }
+                })
+            }
+            _ => None,
+        })
+        .collect();
+    queues.sort_by_key(|queue| (queue.rung, queue.least));
+    queues.dedup_by_key(|queue| queue.rung);
+    queues
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tautline_io::network::qdisc::{EtfSettings, QdiscPlace};
+
+    fn queue(kind: &str, etf: Option<EtfSettings>) -> QueueDiscipline {
+        QueueDiscipline { interface: 2, kind: kind.to_owned(), place: QdiscPlace::Below, etf }
+    }
+
+    #[test]
+    fn queues_that_heed_launch_times_are_found_the_most_regular_first() {
+        let delta = Span::from_micros(300);
+        let etf = EtfSettings { delta, by_tai: true, offload: false, deadlines: false };
+        let all = [
+            queue("fq", None),
+            queue("pfifo_fast", None),
+            queue("etf", Some(EtfSettings { by_tai: false, ..etf })),
+            queue("etf", Some(EtfSettings { deadlines: true, ..etf })),
+            queue("etf", None),
+            queue("etf", Some(etf)),
+            queue("etf", Some(EtfSettings { offload: true, ..etf })),
+            QueueDiscipline { interface: 3, ..queue("fq", None) },
+        ];
+        let found = queues(&all, &[2]);
+        let rungs: Vec<_> = found.iter().map(|queue| (queue.rung, queue.least)).collect();
+        let none = Span::ZERO;
+        assert_eq!(
+            rungs,
+            [
+                (PacingRung::Offload, delta + MARGIN),
+                (PacingRung::Etf, none),
+                (PacingRung::Fq, none)
+            ]
+        );
+        assert_eq!(found.iter().map(|queue| queue.ahead).collect::<Vec<_>>(), [none, delta, none]);
+        assert_eq!(queues(&all, &[4]), []);
+    }
+
+    #[test]
+    fn packets_by_two_networks_are_launched_where_both_have_queues_alike() {
+        let delta = Span::from_micros(300);
+        let settings = EtfSettings { delta, by_tai: true, offload: false, deadlines: false };
+        let at = |interface, kind, etf| QueueDiscipline { interface, ..queue(kind, etf) };
+        let longer = EtfSettings { delta: delta.times(2), ..settings };
+        let offload = |delta| EtfSettings { offload: true, delta, ..settings };
+        let all = [
+            at(1, "fq", None),
+            at(1, "etf", Some(settings)),
+            at(2, "etf", Some(longer)),
+            at(2, "fq", None),
+            at(3, "etf", Some(settings)),
+            at(4, "etf", Some(offload(delta))),
+            at(5, "etf", Some(offload(delta.times(2)))),
+        ];
+        let rungs = |interfaces: &[u32]| {
+            queues(&all, interfaces).iter().map(|queue| queue.rung).collect::<Vec<_>>()
+        };
+        assert_eq!(rungs(&[1, 2]), [PacingRung::Fq]);
+        assert_eq!(rungs(&[1, 3]), [PacingRung::Etf]);
+        assert_eq!(rungs(&[2, 3]), []);
+        assert_eq!(queues(&all, &[4, 5])[0].least, delta.times(2) + MARGIN);
+    }
+}
