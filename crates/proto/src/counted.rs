@@ -3,6 +3,11 @@
 //! By their numbers: the frames of one follow those of the one before, whatever its time says, which is of
 //! another clock than the sound's and may be stepped. Times tell only what so few bits cannot, how often
 //! the numbers came round in an outage, and where the talker began anew.
+//!
+//! An outage and a pause look alike, as nothing comes in either. What tells them apart is that a talker which
+//! goes on unheard goes on numbering: after an outage the number is, of all 256, the one that the time asks for, and
+//! the time is a whole number of packets on, as near as its times ever were. After a pause the number
+//! goes on from before it, or begins anew, and so do its times, wherever between two packets.
 
 use crate::packet::{PacketHead, PresentationTime, Presented, StreamId};
 use crate::time::{Frames, LocalTime, Span};
@@ -29,6 +34,20 @@ pub struct CountedPacket {
     media: i64,
     /// The last time that was told, of which frame, and when it came: times are sparse in some streams.
     told: Option<(PresentationTime, i64, LocalTime)>,
+    /// How far the times of late were from where the numbers put them.
+    uneven: Span,
+    sequel: Sequel,
+}
+
+/// How a packet comes after those that were heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sequel {
+    /// It goes on from them; what its number leaves out did not come.
+    GoesOn,
+    /// Its talker paused or began anew, by its number and its time: there was nothing between.
+    Anew,
+    /// The same, and the talker says so (`mr`).
+    SaidAnew,
 }
 
 impl CountedPacket {
@@ -36,13 +55,18 @@ impl CountedPacket {
     pub const fn media(&self) -> Wrapped {
         Wrapped::of(self.media, 32)
     }
+
+    /// How it comes after those that were heard.
+    pub const fn sequel(&self) -> Sequel {
+        self.sequel
+    }
 }
 
 /// Where a packet lies after another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Follows {
-    /// Its number and its time, if it has one, agree.
-    Agreed(i64),
+    /// Its number and its time, if it has one, agree, but for so much.
+    Agreed(i64, Span),
     /// They do not: by its time.
     Astray(i64),
 }
@@ -51,9 +75,14 @@ impl FrameCounter {
     /// What times and numbers may be apart by and still be of one stream: less than what makes a
     /// [source](crate::source) doubt, more than clocks are stepped by that are kept.
     const ASTRAY: Span = Span::from_millis(20);
-    /// What the clock of the sound and that of the times may be apart by after an outage, beside a thousandth
-    /// of it: talkers round their times, and some take them from when they woke.
+    /// What times are off by at the most that tell an outage from a pause: talkers round them, and some take them
+    /// from when they woke.
     const NEAR: Span = Span::from_millis(1);
+    /// What the clock of the sound and that of the times may part by in an outage, as a part of it.
+    const DRIFT: i64 = 2000;
+    /// Numbers tell an outage from a pause while what times may be off by is less than this part of a round: else
+    /// a number would fit by chance.
+    const CHANCE: i64 = 16;
 
     /// The place of a packet of so many frames that came at `arrival`.
     pub fn count(
@@ -71,22 +100,33 @@ impl FrameCounter {
             frames,
             media: 0,
             told: presented.time.map(|time| (time, 0, arrival)),
+            uneven: Span::ZERO,
+            sequel: Sequel::GoesOn,
         };
-        let after = |before: &Option<CountedPacket>| {
-            let before = before.as_ref().filter(|before| before.stream == head.stream)?;
-            Some((before.follows(&this, rate), before.told))
+        let after = |before: Option<CountedPacket>| {
+            let before = before.filter(|before| before.stream == head.stream)?;
+            Some((before.follows(&this, rate), before))
         };
-        let (heard, doubted) = (after(&self.heard), after(&self.doubted));
-        let (media, told) = match (heard, doubted) {
-            (Some((Follows::Agreed(media), told)), _)
-            | (_, Some((Follows::Agreed(media), told)))
-            | (Some((Follows::Astray(media), told)), _)
-            | (None, Some((Follows::Astray(media), told))) => (media, told),
-            (None, None) => (0, None),
+        let (heard, doubted) = (after(self.heard), after(self.doubted));
+        let (media, off, before) = match (heard, doubted) {
+            (Some((Follows::Agreed(media, off), before)), _)
+            | (_, Some((Follows::Agreed(media, off), before))) => (media, off, Some(before)),
+            (Some((Follows::Astray(media), before)), _)
+            | (None, Some((Follows::Astray(media), before))) => (media, Span::ZERO, Some(before)),
+            (None, None) => (0, Span::ZERO, None),
         };
         let own = presented.time.map(|time| (time, media, arrival));
-        let counted = CountedPacket { media, told: own.or(told), ..this };
-        if !matches!(heard, Some((Follows::Agreed(_), _))) {
+        let told = own.or(before.and_then(|before| before.told));
+        let uneven = before.map_or(off, |before| before.uneven_with(off));
+        let sequel = match (heard, self.heard) {
+            (Some((Follows::Astray(_), _)), Some(heard)) if heard.restarts != this.restarts => {
+                Sequel::SaidAnew
+            }
+            (Some((Follows::Astray(_), _)), _) => Sequel::Anew,
+            _ => Sequel::GoesOn,
+        };
+        let counted = CountedPacket { media, told, uneven, sequel, ..this };
+        if !matches!(heard, Some((Follows::Agreed(..), _))) {
             self.doubted = Some(counted);
         }
         counted
@@ -97,7 +137,7 @@ impl FrameCounter {
         let newer = |heard: &CountedPacket| {
             heard.stream != packet.stream
                 || heard.media < packet.media
-                || heard.restarts != packet.restarts
+                || packet.sequel != Sequel::GoesOn
         };
         if self.heard.as_ref().is_none_or(newer) {
             self.heard = Some(packet);
@@ -120,27 +160,44 @@ impl CountedPacket {
             _ => self.media + steps * next.frames.count(),
         };
         let (Some((before, at, came)), Some((time, _, arrived))) = (self.told, next.told) else {
-            return Follows::Agreed(by_number);
+            return Follows::Agreed(by_number, Span::ZERO);
         };
-        let since = Self::unwrapped(time.since(before), arrived - came);
+        let passed = arrived - came;
+        let since = Self::unwrapped(time.since(before), passed);
         let by_time = at + rate.frames_nearest(since).count();
+        let off = |media: i64| rate.span_of(Frames::new(by_time - media)).abs();
+        let drift = passed.abs().divided(FrameCounter::DRIFT);
+        let frame = rate.span_of(Frames::new(1));
+        let near = FrameCounter::NEAR.min(self.uneven.times(2)) + frame + drift;
         // An older packet, that was held up, has the older word.
-        if self.restarts != next.restarts && by_time > self.media {
+        if self.restarts != next.restarts && by_time > self.media && off(by_number) > near {
             return Follows::Astray(by_time);
         }
         let round = next.frames.count() << next.number.bits.min(32);
         let rounds = (by_time - by_number + round / 2).div_euclid(round);
-        let near = FrameCounter::NEAR + (arrived - came).abs().divided(1000);
-        let rounded = by_number + rounds * round;
-        if rounds != 0 && rate.span_of(Frames::new(by_time - rounded)).abs() <= near {
-            return Follows::Agreed(rounded);
+        if rounds != 0 {
+            let rounded = by_number + rounds * round;
+            let tells = near < rate.span_of(Frames::new(round)).divided(FrameCounter::CHANCE);
+            return match tells && off(rounded) <= near {
+                true => Follows::Agreed(rounded, off(rounded)),
+                false => Follows::Astray(by_time),
+            };
         }
-        let astray = rate.span_of(Frames::new(by_time - by_number)).abs();
-        if astray <= FrameCounter::ASTRAY {
-            Follows::Agreed(by_number)
-        } else {
+        // A clock that is stepped is heard all the while, a talker that pauses is not.
+        let waited = |media: i64| (passed - rate.span_of(Frames::new(media - at))).abs();
+        let paused = steps != 1
+            && off(by_number) > FrameCounter::NEAR + drift
+            && waited(by_time) < waited(by_number);
+        if paused || off(by_number) > FrameCounter::ASTRAY + drift {
             Follows::Astray(by_time)
+        } else {
+            Follows::Agreed(by_number, off(by_number))
         }
+    }
+
+    /// How far times are off of late, where the next one is off by so much.
+    fn uneven_with(&self, off: Span) -> Span {
+        (self.uneven - self.uneven.divided(256)).max(off.min(FrameCounter::NEAR))
     }
 
     /// Times come round every 4.295 s: the one of these that is nearest to what passed.

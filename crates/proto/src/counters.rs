@@ -92,7 +92,8 @@ counters! {
     send_errors: "send_errors", "send errors", "send error";
     /// Times that the device starved, or nobody fetched what it captured.
     xruns: "xruns", "xruns", "xrun";
-    /// Times the playout was laid anew.
+    /// Times the playout was laid anew: as another sender is heard, as the one that is heard paused or
+    /// began again, or as what was due moved.
     resyncs: "resyncs", "resyncs", "resync";
     /// Frames that were due and had not come, while the stream ran.
     missing_frames: "missing_frames", "frames missing", "frame missing";

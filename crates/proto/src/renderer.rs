@@ -151,11 +151,14 @@ impl Renderer {
         self.playout.move_to(self.cursor_for(due));
     }
 
-    /// Goes to `due` with a fade over from what was.
+    /// Goes to `due` with a fade over from what was, unless it is there.
     pub(crate) fn jump_to(&mut self, due: MediaPoint) {
         self.tell_resampler();
         self.servo.moved();
-        self.playout.jump_to(self.cursor_for(due));
+        let next = self.cursor_for(due);
+        if self.playout.cursor() != Some(next) {
+            self.playout.jump_to(next);
+        }
     }
 
     /// Where the buffer is to be read for a place as near to `due` as the resampler's phase allows:

@@ -4,7 +4,7 @@
 use tautline_dsp::format::{SampleFormat, encode};
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::endpoint::Author;
-use tautline_proto::packet::StreamId;
+use tautline_proto::packet::{Pack, StreamId};
 use tautline_proto::receiver::{PullTimes, Receiver, ReceiverConfig};
 use tautline_proto::redundancy::Layout;
 use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
@@ -37,8 +37,30 @@ fn sample(frame: i64) -> f32 {
     (frame.rem_euclid(30_000) + 1) as f32 / 32_768.0
 }
 
+fn config(
+    wire: &'static dyn Pack,
+    format: StreamFormat,
+    identity: Identity,
+    latency: Span,
+) -> SenderConfig {
+    SenderConfig {
+        wire,
+        format,
+        identity,
+        period: PERIOD,
+        stamps: true,
+        wall_offset: WALL,
+        redundancy: Layout::NONE,
+        presented_after: latency,
+    }
+}
+
 /// A talker, a listener that knows its clock, and what is on the way.
 struct Road {
+    wire: &'static dyn Pack,
+    latency: Span,
+    /// Packets whose way was told.
+    passages: u64,
     sender: Sender,
     receiver: Receiver,
     /// Blocks captured.
@@ -50,33 +72,33 @@ struct Road {
     concealed: i64,
     missing: i64,
     stepped: Span,
+    /// Frames that its blocks begin after those of the card that plays.
+    beside: i64,
 }
 
 const START: LocalTime = LocalTime::from_nanos(1_000_000_000);
 
 impl Road {
     fn over(encapsulation: Encapsulation, coding: SampleFormat) -> Self {
-        let format = format(coding);
+        Self::of(encapsulation, format(coding), LATENCY)
+    }
+
+    fn of(encapsulation: Encapsulation, format: StreamFormat, latency: Span) -> Self {
         let wire = match encapsulation {
             Encapsulation::Ethernet => ETHERNET_PACK,
             Encapsulation::Udp => UDP_PACK,
         };
-        let sender = Sender::new(SenderConfig {
-            wire,
-            format,
-            identity: Identity { stream: STREAM, sequence: 0, timestamp: 0 },
-            period: PERIOD,
-            stamps: true,
-            wall_offset: WALL,
-            redundancy: Layout::NONE,
-            presented_after: LATENCY,
-        });
+        let identity = Identity { stream: STREAM, sequence: 0, timestamp: 0 };
+        let (pack, sender) = (wire, Sender::new(config(wire, format, identity, latency)));
         let wire = AafUnpack::of(encapsulation, Some(STREAM));
-        let mut receiver = Receiver::new(ReceiverConfig::new(wire, format, LATENCY));
+        let mut receiver = Receiver::new(ReceiverConfig::new(wire, format, latency));
         let clock = ClockMapping::known(WALL, Span::from_micros(1));
         receiver.set_clock(Author::of(STREAM.ssrc()), clock);
         let heard = Vec::new();
         Self {
+            wire: pack,
+            latency,
+            passages: 0,
             sender,
             receiver,
             blocks: 0,
@@ -85,6 +107,21 @@ impl Road {
             concealed: 0,
             missing: 0,
             stepped: Span::ZERO,
+            beside: 0,
+        }
+    }
+
+    /// The talker sends nothing for so many periods, and goes on with sound of then; or, if it begins `again`, as a
+    /// program does that is started anew.
+    fn pause(&mut self, periods: i64, again: bool) {
+        for _ in 0..periods {
+            self.pull(START + RATE.span_of(Frames::new((self.blocks + 1) * PERIOD.count())));
+        }
+        self.beside += 3;
+        if again {
+            let identity = Identity { stream: STREAM, sequence: 117, timestamp: 0 };
+            self.sender =
+                Sender::new(config(self.wire, *self.sender.format(), identity, self.latency));
         }
     }
 
@@ -96,14 +133,15 @@ impl Road {
     /// So many periods of both cards; `change` says what becomes of each packet.
     fn play(&mut self, periods: i64, mut change: impl FnMut(i64, &mut [u8]) -> bool) {
         for _ in 0..periods {
-            let first = self.blocks * PERIOD.count();
+            let first = self.blocks * PERIOD.count() + self.beside;
             let capture = START + RATE.span_of(Frames::new(first));
             let block: Vec<f32> = (first..first + PERIOD.count()).map(sample).collect();
             let now = capture + RATE.span_of(PERIOD);
-            let bytes = self.sender.format().sample.bytes();
+            let StreamFormat { sample: coding, packet, .. } = *self.sender.format();
+            let (frames, bytes) = (packet.as_len(), coding.bytes());
             let Self { sender, receiver, packets, stepped, .. } = self;
             sender.push(&block, BlockTimes { capture, taken: now, now }, |packet| {
-                let begins = packet.datagram.len() - 6 * bytes - 12;
+                let begins = packet.datagram.len() - frames * bytes - 12;
                 let time = &mut packet.datagram[begins..begins + 4];
                 let told = u32::from_be_bytes([0, 1, 2, 3].map(|byte| time[byte]));
                 let told = told.wrapping_add(stepped.as_nanos() as u32);
@@ -113,28 +151,34 @@ impl Road {
                 }
                 *packets += 1;
             });
-            let mut out = [0.0; 48];
-            let meets = now + Span::from_millis(1);
-            let times = PullTimes { now, meets, skipped: Frames::ZERO, clock: None };
-            let pulled = self.receiver.pull(&mut out, times, |_| {});
-            self.concealed += pulled.concealed.count();
-            // Before the first frame is due there is none.
-            let begun = meets >= START + LATENCY;
-            self.missing += if begun { pulled.missing.count() } else { 0 };
-            for (index, value) in out.iter().enumerate() {
-                let frame = (value * 32_768.0) as i64 - 1;
-                let whole = (0..30_000).contains(&frame) && sample(frame) == *value;
-                let at = meets + RATE.span_of(Frames::from_len(index));
-                self.heard.push((at, whole.then_some(frame)));
-            }
-            self.blocks += 1;
+            self.pull(START + RATE.span_of(Frames::new((self.blocks + 1) * PERIOD.count())));
         }
+    }
+
+    /// The period that is asked for at `now`.
+    fn pull(&mut self, now: LocalTime) {
+        let mut out = [0.0; 48];
+        let meets = now + Span::from_millis(1);
+        let times = PullTimes { now, meets, skipped: Frames::ZERO, clock: None };
+        let passages = &mut self.passages;
+        let pulled = self.receiver.pull(&mut out, times, |_| *passages += 1);
+        self.concealed += pulled.concealed.count();
+        // Before the first frame is due there is none.
+        let begun = meets >= START + self.latency;
+        self.missing += if begun { pulled.missing.count() } else { 0 };
+        for (index, value) in out.iter().enumerate() {
+            let frame = (value * 32_768.0) as i64 - 1;
+            let whole = (0..30_000).contains(&frame) && sample(frame) == *value;
+            let at = meets + RATE.span_of(Frames::from_len(index));
+            self.heard.push((at, whole.then_some(frame)));
+        }
+        self.blocks += 1;
     }
 
     /// Frames that were not heard when they were to be, from the first that was.
     fn unheard(&self) -> Vec<i64> {
         let due = |at: LocalTime| {
-            let since = at - LATENCY - START;
+            let since = at - self.latency - START;
             RATE.frames_nearest(since).count()
         };
         let first =
@@ -182,6 +226,30 @@ fn an_outage_longer_than_the_numbers_go_round_is_counted() {
     assert_eq!(road.receiver.counters().lost, 300);
     let unheard = road.unheard();
     assert!(unheard.iter().all(|frame| (10_200..12_000 + 96).contains(frame)), "{unheard:?}");
+}
+
+#[test]
+fn a_talker_that_pauses_or_begins_again_is_placed_anew_once_and_lost_nothing() {
+    for encapsulation in [Encapsulation::Ethernet, Encapsulation::Udp] {
+        // Less than what lies in the playout, more than numbers go round, and seconds; as a program that goes on, and
+        // as one that is started again.
+        for (pause, again) in [(12, true), (46, true), (46, false), (600, true), (5_000, false)] {
+            let mut road = Road::over(encapsulation, SampleFormat::L16);
+            road.play(500, |_, _| true);
+            road.pause(pause, again);
+            road.play(500, |_, _| true);
+            let told = format!("{encapsulation:?}, {pause} ms, {again}");
+            let counters = *road.receiver.counters();
+            assert_eq!((counters.lost, counters.resyncs), (0, 1), "{told}: {counters:?}");
+            assert_eq!((counters.duplicate, counters.doubted), (0, 1), "{told}");
+            // Heard from the second packet on that tells of it, and to its end before that.
+            let unheard = road.unheard();
+            let (ended, begins) = (500 * 48, (500 + pause) * 48 + 3);
+            let whole = |frame: &i64| (ended..begins + 6 + 96).contains(frame);
+            assert!(unheard.iter().all(whole), "{told}: {unheard:?}");
+            assert!(unheard.len() as i64 >= begins - ended, "{told}");
+        }
+    }
 }
 
 #[test]

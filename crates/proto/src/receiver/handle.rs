@@ -3,6 +3,7 @@
 use super::turns::{PackedSlot, Slot};
 use super::{Accepted, Phase, Playable, Received, Receiver, Resync, Stranger};
 use crate::clock::{ReadingOutcome, WallTime};
+use crate::counted::Sequel;
 use crate::endpoint::{Arrived, Endpoint};
 use crate::ledger::Passage;
 use crate::packet::{Codings, MediaPacket, PacketHead};
@@ -12,11 +13,13 @@ use crate::stream::StreamFormat;
 use crate::time::{Frames, LocalTime, MediaTime, Span};
 use crate::wire::Invalid;
 
-/// How long a packet is, and in what format: the stream's, or another coding of it.
+/// How long a packet is, in what format (the stream's, or another coding of it), and what it follows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PacketMeasure {
     frames: Frames,
     format: StreamFormat,
+    /// What counted its frames says, where that is needed.
+    sequel: Sequel,
 }
 
 impl Receiver {
@@ -72,9 +75,11 @@ impl Receiver {
         let presentation = presented.time.zip(now).map(|(time, now)| time.nearest(now));
         let head = PacketHead {
             media: counted.media(),
+            begins: counted.sequel() == Sequel::SaidAnew,
             capture: presentation.map(|at| at + -self.config.presented_after),
             ..packet.head
         };
+        let measured = PacketMeasure { sequel: counted.sequel(), ..measured };
         let received = self.admit(&MediaPacket { head, ..*packet }, measured, came, brought);
         if !matches!(received, Received::Foreign | Received::Doubted | Received::Invalid(_)) {
             self.counter.follow(counted);
@@ -107,13 +112,13 @@ impl Receiver {
             format.payload_type = coding;
         }
         let frames = packet.frames(&format, Frames::new(self.renderer.capacity().count() / 2))?;
-        Ok(PacketMeasure { frames, format })
+        Ok(PacketMeasure { frames, format, sequel: Sequel::GoesOn })
     }
 
     fn admit<'a>(
         &mut self,
         packet: &MediaPacket<'a>,
-        PacketMeasure { frames, format }: PacketMeasure,
+        PacketMeasure { frames, format, sequel }: PacketMeasure,
         came: &Arrived,
         brought: &mut dyn FnMut(Playable<'_>),
     ) -> Received<'a> {
@@ -126,10 +131,22 @@ impl Receiver {
         let Some(source) = &mut self.source else { return Received::Doubted };
         let mut newest = (source.received() > 0).then(|| source.highest());
         let end = source.end();
-        let (sequence, media) = match source.admit(&packet.head, frames, came, self.format.rate) {
+        let admission = match sequel {
+            Sequel::GoesOn => source.admit(&packet.head, frames, came, self.format.rate),
+            _ => source.admit_anew(&packet.head, frames, came, self.format.rate),
+        };
+        let (sequence, media) = match admission {
             Admission::Regular { sequence, media } => (sequence, media),
             Admission::Renumbered { sequence, media } => {
                 // What packets carry of others goes by the numbers.
+                self.reset_repairer();
+                (sequence, media)
+            }
+            Admission::Resumed { sequence, media } => {
+                // What was sent before is heard to its end, and what comes now at its time, by a line of its own:
+                // a card drifts while its talker is not heard.
+                self.placement.forget_stream();
+                self.stepped |= self.phase == Phase::Playing;
                 self.reset_repairer();
                 (sequence, media)
             }

@@ -24,6 +24,14 @@ pub enum Admission {
         /// Its first frame.
         media: MediaTime,
     },
+    /// It does, and its source had paused, or began anew and is to be heard behind what it sent before:
+    /// nothing is missing between.
+    Resumed {
+        /// Its number, as if those before had gone on.
+        sequence: i64,
+        /// Its first frame.
+        media: MediaTime,
+    },
     /// It is the first of a source that restarted, or of another that took its place.
     Restarted {
         /// Its number, from a new start.
@@ -73,10 +81,36 @@ impl Source {
                 Admission::Foreign
             };
         }
+        self.admit_from(packet, came, rate, |own| own.admit_own(packet, frames, came, rate))
+    }
+
+    /// Judges a packet of which whoever counted its frames says that it does not go on from those before
+    /// ([`crate::counted::Sequel`]): its number says nothing, its media time where it is to be heard.
+    pub fn admit_anew(
+        &mut self,
+        packet: &PacketHead,
+        frames: Frames,
+        came: &Arrived,
+        rate: Rate,
+    ) -> Admission {
+        if packet.stream != self.stream {
+            return self.admit_other(packet, frames, came, rate);
+        }
+        self.admit_from(packet, came, rate, |own| own.resume(packet, frames, came, rate))
+    }
+
+    /// Judges a packet of its name as `judge` does, unless a stranger sent it.
+    fn admit_from(
+        &mut self,
+        packet: &PacketHead,
+        came: &Arrived,
+        rate: Rate,
+        judge: impl FnOnce(&mut Self) -> Admission,
+    ) -> Admission {
         let Some((endpoints, before)) = self.endpoints_from(packet, came, rate) else {
             return Admission::Foreign;
         };
-        let admission = self.admit_own(packet, frames, came, rate);
+        let admission = judge(self);
         if admission != Admission::Doubted {
             (self.endpoints, self.before) = (endpoints, before);
         }
@@ -195,6 +229,29 @@ impl Source {
         self.doubt = None;
         self.accept(packet, this, came.at, rate);
         Admission::Regular { sequence, media }
+    }
+
+    /// Goes on with a new run of sound once a second packet confirms it. One that begins before the end of what
+    /// was sent cannot be heard behind it: all begins anew.
+    fn resume(
+        &mut self,
+        packet: &PacketHead,
+        frames: Frames,
+        came: &Arrived,
+        rate: Rate,
+    ) -> Admission {
+        if !self.confirmed(packet, frames) {
+            return Admission::Doubted;
+        }
+        let media = self.media_near(packet.media.value);
+        if media < self.end() {
+            return self.restart(packet, frames, came, 0);
+        }
+        let (sequence, begins) = (self.newest.sequence + 1, PacketHead { begins: true, ..*packet });
+        self.marked = false;
+        self.renumber(&begins, Extent { sequence, media, frames }, came.at, rate);
+        self.marked = packet.begins;
+        Admission::Resumed { sequence, media }
     }
 
     /// How many packets are missing between the newest and one that goes on where it ended, by its
