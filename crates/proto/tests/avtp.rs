@@ -253,6 +253,24 @@ fn a_talker_that_pauses_or_begins_again_is_placed_anew_once_and_lost_nothing() {
 }
 
 #[test]
+fn packets_of_one_frame_are_heard_whole_and_those_that_nobody_could_follow_are_told() {
+    // More at once than packets of 125 us would be: 960 of 2048, and 4800.
+    for (latency, all) in [(LATENCY, true), (Span::from_millis(100), false)] {
+        let format = StreamFormat { packet: Frames::new(1), ..format(SampleFormat::L24) };
+        let mut road = Road::of(Encapsulation::Ethernet, format, latency);
+        road.play(1000, |_, _| true);
+        assert_eq!(road.unheard(), []);
+        let counters = *road.receiver.counters();
+        let of_all = (counters.received, counters.lost, counters.unheard, counters.resyncs);
+        assert_eq!(of_all, (48_000, 0, 0, 0), "{counters:?}");
+        assert_eq!(counters.unbooked == 0, all, "{counters:?}");
+        let waiting = RATE.frames_within(latency).count().unsigned_abs();
+        let told = road.passages + counters.unbooked;
+        assert!((48_000 - waiting..=48_000).contains(&told), "{told}: {counters:?}");
+    }
+}
+
+#[test]
 fn a_clock_that_is_stepped_moves_the_sound_once_and_loses_none_that_is_due() {
     for millis in [-10, 10] {
         let mut road = Road::over(Encapsulation::Ethernet, SampleFormat::L16);

@@ -41,10 +41,13 @@ impl Passages {
         Self { kept: Vec::with_capacity(most) }
     }
 
-    fn push(&mut self, index: usize, passage: Passage) {
-        if self.kept.len() < self.kept.capacity() {
+    /// Whether there is room for it: packets may be shorter than what a block was reckoned to have.
+    fn push(&mut self, index: usize, passage: Passage) -> bool {
+        let fits = self.kept.len() < self.kept.capacity();
+        if fits {
             self.kept.push((index, passage));
         }
+        fits
     }
 
     fn written(&mut self, at: LocalTime, inputs: &mut [MixerInput], succession: &mut Succession) {

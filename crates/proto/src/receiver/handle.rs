@@ -218,9 +218,14 @@ impl Receiver {
             whole: placed == Placed::Whole,
             repaired: false,
         });
-        let given_up = self.turns.make_room(sequence);
+        let given_up = self.turns.make_room(sequence, || {
+            // Where the device stands still, what was due meanwhile is not asked for any more.
+            let (place, due) = (self.renderer.place()?, self.placement.due(read)?);
+            Some(place.frame.max(due.point.frame))
+        });
         self.counters.lost += given_up.lost;
         self.counters.unheard += given_up.unheard;
+        self.counters.unbooked += given_up.unfollowed;
         self.counters.lost -= u64::from(self.turns.keep(kept));
         self.repair(packet, &kept, &format, brought);
         let accepted = Accepted { media, payload: packet.payload, sample: format.sample };

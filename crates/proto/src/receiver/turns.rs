@@ -173,6 +173,9 @@ pub(super) struct GivenUp {
     pub(super) lost: u64,
     /// Those that had come in time.
     pub(super) unheard: u64,
+    /// Those that had come in time and lie in the playout still, to be heard: so many packets are so short
+    /// that there are no places for all.
+    pub(super) unfollowed: u64,
 }
 
 /// What became of the turns that a block ended.
@@ -227,19 +230,29 @@ impl Turns {
     }
 
     /// Ends the turns of those whose places are needed up to this packet: where so many come at once
-    /// that they do not fit, nobody asked for the first of them in time.
-    pub(super) fn make_room(&mut self, sequence: i64) -> GivenUp {
+    /// that they do not fit, nobody asked for the first of them in time; but what lies from `place` on, which is
+    /// to be played next, is heard all the same.
+    pub(super) fn make_room(
+        &mut self,
+        sequence: i64,
+        place: impl FnOnce() -> Option<MediaTime>,
+    ) -> GivenUp {
         let oldest = sequence.saturating_sub(self.places.len() as i64 - 1);
         let mut given_up = GivenUp::default();
         if self.next >= oldest {
             return given_up;
         }
+        let place = place();
         // What does not even follow the last ones is no packet that anybody waits for.
         self.next = self.next.max(oldest.saturating_sub(self.places.len() as i64));
         while self.next < oldest {
             match self.came(self.next) {
                 Some(slot) => {
-                    given_up.unheard += u64::from(slot.whole && !slot.repaired);
+                    let in_time = u64::from(slot.whole && !slot.repaired);
+                    match place.is_none_or(|place| slot.media < place) {
+                        true => given_up.unheard += in_time,
+                        false => given_up.unfollowed += in_time,
+                    }
                     self.follows = Some(slot.media + slot.frames);
                 }
                 None => {

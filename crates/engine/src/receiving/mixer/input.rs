@@ -239,7 +239,10 @@ impl MixerInput {
     ) {
         let frames = self.receiver.format().channels.frames_in(out.len());
         let before = self.missed();
-        let pulled = self.receiver.pull(out, times, |passage| passages.push(index, passage));
+        let Self { receiver, unbooked, .. } = self;
+        let pulled = receiver.pull(out, times, |passage| {
+            *unbooked += u64::from(!passages.push(index, passage));
+        });
         if let Some(marks) = &mut self.marks {
             marks.pulled(&self.receiver, &times, &pulled);
         }
@@ -265,7 +268,7 @@ impl MixerInput {
         stream.counters.xruns = xruns;
         stream.counters.socket_drops = link.kernel_drops + link.ring_drops;
         stream.counters.unopened = link.unopened;
-        stream.counters.unbooked = self.unbooked;
+        stream.counters.unbooked += self.unbooked;
         stream.faults = self.faults;
         stream.quiet = self.is_quiet(at);
         stream.lead = lead;

@@ -174,13 +174,13 @@ fn turns_are_ended_for_packets_that_need_their_places() {
     // The fourth did not come.
     turns.keep(&usual(4));
     let ended = |given_up: GivenUp| (given_up.lost, given_up.unheard);
-    assert_eq!(ended(turns.make_room(7)), (0, 0), "there are eight places");
-    assert_eq!(ended(turns.make_room(8)), (0, 1));
-    assert_eq!(ended(turns.make_room(8)), (0, 0));
-    assert_eq!(ended(turns.make_room(12)), (1, 1));
+    assert_eq!(ended(turns.make_room(7, || None)), (0, 0), "there are eight places");
+    assert_eq!(ended(turns.make_room(8, || None)), (0, 1));
+    assert_eq!(ended(turns.make_room(8, || None)), (0, 0));
+    assert_eq!(ended(turns.make_room(12, || None)), (1, 1));
     // Those between an outage of hours and its end are nobody's: eight that were waited for, no more.
-    assert_eq!(ended(turns.make_room(1_000_000)), (8, 0));
-    assert_eq!(ended(turns.make_room(i64::MIN)), (0, 0));
+    assert_eq!(ended(turns.make_room(1_000_000, || None)), (8, 0));
+    assert_eq!(ended(turns.make_room(i64::MIN, || None)), (0, 0));
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn a_turn_after_one_that_was_ended_begins_where_that_packet_did() {
     let mut turns = Turns::new(8);
     turns.keep(&slot(3, 1030, 10));
     turns.begin(3);
-    turns.make_room(11);
+    turns.make_room(11, || None);
     // Packet 4 is missing: it begins where the third ended, and not where the first of all did.
     assert_eq!(take(&mut turns, &source, 1039..1040), (vec![], 0, 0));
     assert_eq!(take(&mut turns, &source, 1040..1041), (vec![], 1, 0));
@@ -285,4 +285,15 @@ fn the_passage_of_a_packet_tells_each_instant_on_this_hosts_clock() {
     let presented = arrivals.presentation(media(48)).unwrap();
     assert_eq!(stands_in.reference, Some(presented - Span::from_millis(5)));
     assert_eq!(stands_in.origin, None);
+}
+
+#[test]
+fn what_has_no_place_and_is_still_to_be_heard_is_not_followed_and_not_unheard() {
+    let mut turns = Turns::new(8);
+    (0..8).for_each(|sequence| {
+        turns.keep(&usual(sequence));
+    });
+    // What begins before the fourth was due, and nobody asked for it.
+    let given_up = turns.make_room(13, || Some(media(3 * PACKET)));
+    assert_eq!((given_up.lost, given_up.unheard, given_up.unfollowed), (0, 3, 3));
 }
