@@ -76,7 +76,7 @@ fn assert_stream_measured(stream: &StreamReport, off: Span) {
     let told = format!("{stream:#?}");
     assert_eq!((*measured_from, *basis), ("sound", "clock"), "{told}");
     let uncertainty = uncertainty_ns.unwrap();
-    let error = measured.p50_ns.unwrap() - configured_ns - off.as_nanos();
+    let error = measured.p50_ns.unwrap() - configured_ns.unwrap() - off.as_nanos();
     assert!(error.abs() <= frame() + uncertainty, "{error} ns off: {told}");
     let reckoned = books_error.p50_ns.unwrap() - off.as_nanos();
     assert!(reckoned.abs() <= frame(), "what is reckoned is {reckoned} ns off: {told}");
@@ -150,7 +150,7 @@ fn assert_packets(ledger: &PathBuf, report: &Report, off: Span) {
         // A host that froze lets a block be written after its time: then the last is below zero.
         assert!(stages[..7].iter().all(|stage| *stage >= -2 * uncertainty), "{stages:?}");
         let total: i64 = stages.iter().sum();
-        let configured = report.streams[0].latency.configured_ns;
+        let configured = report.streams[0].latency.configured_ns.unwrap();
         assert_eq!(total, instants[8] - instants[0]);
         assert!((total - configured).abs() < 1_000_000, "{total} is not near {configured}");
         if let Some(measured) = measured {
@@ -222,7 +222,7 @@ fn from_converter_to_converter_sound_takes_the_latency_configured_and_as_long_as
     shared(|| {
         let (took, told) = from_converter_to_converter("true", |p| marks::stamped(p, Span::ZERO));
         let unsure = frame() + told.uncertainty_ns.unwrap();
-        let off = took.as_nanos() - told.configured_ns;
+        let off = took.as_nanos() - told.configured_ns.unwrap();
         assert!(off.abs() <= unsure, "it took {took}: {told:#?}");
         let off = took.as_nanos() - told.measured.p50_ns.unwrap();
         assert!(off.abs() <= unsure, "it took {took}: {told:#?}");
@@ -235,9 +235,9 @@ fn a_capture_stamp_that_is_a_period_off_is_in_the_sound_though_no_receiver_can_t
     shared(|| {
         let (took, told) = from_converter_to_converter("off", |p| marks::stamped(p, PERIOD));
         let unsure = frame() + told.uncertainty_ns.unwrap();
-        let off = took.as_nanos() - told.configured_ns - PERIOD.as_nanos();
+        let off = took.as_nanos() - told.configured_ns.unwrap() - PERIOD.as_nanos();
         assert!(off.abs() <= unsure, "it took {took}: {told:#?}");
-        let off = told.measured.p50_ns.unwrap() - told.configured_ns;
+        let off = told.measured.p50_ns.unwrap() - told.configured_ns.unwrap();
         assert!(off.abs() <= unsure, "{told:#?}");
     });
 }
@@ -305,7 +305,8 @@ fn each_of_two_streams_that_are_mixed_is_placed_by_the_books() {
     steady(|| {
         let (report, _) = Road { streams: 2, ..Road::default() }.run(|process| process, |_| {});
         for stream in &report.streams {
-            let error = stream.latency.measured.p50_ns.unwrap() - stream.latency.configured_ns;
+            let error =
+                stream.latency.measured.p50_ns.unwrap() - stream.latency.configured_ns.unwrap();
             assert!(error.abs() <= frame() + stream.latency.uncertainty_ns.unwrap(), "{report:#?}");
         }
     });

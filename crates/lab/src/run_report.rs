@@ -60,7 +60,7 @@ fn row(stream: &StreamReport, role: &str) -> ReportRow {
         return ReportRow::void(name, refused.as_str());
     }
     let mut row = ReportRow::named(name);
-    row.configured = Some(Span::from_nanos(stream.latency.configured_ns));
+    row.configured = stream.latency.configured_ns.map(Span::from_nanos);
     let measured = stream.latency.measured;
     row.measured = (measured.count > 0).then_some(measured);
     row.uncertainty = stream.latency.uncertainty_ns.map(Span::from_nanos);

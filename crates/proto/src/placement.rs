@@ -83,6 +83,8 @@ pub struct Placement {
     newest: Option<(MediaTime, WallTime)>,
     /// Whether the card here and the sender's go by one clock.
     one_clock: bool,
+    /// Whether what it is told for captures is that, and not what stands in for them.
+    captures_told: bool,
     /// Whether what is due may be quite another than when it was last asked.
     anew: bool,
 }
@@ -111,6 +113,7 @@ impl Placement {
             arrivals: Floor::new(),
             newest: None,
             one_clock: false,
+            captures_told: true,
             anew: true,
         }
     }
@@ -180,14 +183,26 @@ impl Placement {
 
     /// Forgets all but the settings: another sender.
     pub fn forget_all(&mut self) {
-        let mut media_clock = self.media_clock;
+        let Self { mut media_clock, captures_told, .. } = *self;
         media_clock.reset();
-        *self = Self::by(media_clock, self.rate, self.link_offset);
+        let settings = Self::by(media_clock, self.rate, self.link_offset);
+        *self = Self { captures_told, ..settings };
     }
 
     /// When `media` was captured, on this host's clock; `None` where only arrivals are known.
     pub fn capture(&self, media: MediaTime) -> Option<LocalTime> {
         Some(self.clock?.local(self.media_clock.wall(media)?))
+    }
+
+    /// Says whether what it is told for captures is that, and not reckoned from presentations by a latency that is
+    /// nobody's word.
+    pub const fn set_captures_told(&mut self, captures_told: bool) {
+        self.captures_told = captures_told;
+    }
+
+    /// Whether it is that.
+    pub const fn captures_told(&self) -> bool {
+        self.captures_told
     }
 
     /// How much faster than our clock the sender's card runs; `None` before anything says so.

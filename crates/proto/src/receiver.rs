@@ -60,6 +60,8 @@ pub struct Receiver {
     clock: Option<(Author, ClockMapping)>,
     /// The clock of this host by which packets are presented that say when.
     presentation_clock: Option<ClockMapping>,
+    /// Capture to the presentation that packets tell, by their sender's word.
+    presented_after: Option<Span>,
     /// What sets the pace of a sender's card, and whose: the last that was heard of.
     card: Option<(Author, ClockId)>,
     placement: Placement,
@@ -123,10 +125,11 @@ impl Receiver {
         let in_flight = longest(rate, &renderer) + Self::ROOM.divided(4);
         let shortest = rate.frames_within(crate::stream::PTIME_RANGE.0).count().max(1);
         let packets = rate.frames_within(in_flight).count() / shortest + 64;
-        let placement = match config.wire.presents() {
+        let mut placement = match config.wire.presents() {
             true => Placement::of_presentations(rate, config.link_offset),
             false => Placement::new(rate, config.link_offset),
         };
+        placement.set_captures_told(config.captures_told);
         Self {
             placement,
             renderer,
@@ -151,6 +154,7 @@ impl Receiver {
             counter: FrameCounter::default(),
             clock: None,
             presentation_clock: None,
+            presented_after: None,
             card: None,
             tail_missing: 0,
             tail_concealed: 0,
@@ -224,6 +228,13 @@ impl Receiver {
     pub fn set_presentation_clock(&mut self, clock: ClockMapping) {
         self.presentation_clock = Some(clock);
         self.apply_clock();
+    }
+
+    /// Takes how long after its capture sound is to be presented, by its sender's word; `None` where that says
+    /// nothing, and it is as when the stream was opened.
+    pub fn set_presented_after(&mut self, presented_after: Option<Span>) {
+        self.presented_after = presented_after;
+        self.placement.set_captures_told(presented_after.is_some() || self.config.captures_told);
     }
 
     /// Goes by the mapping if it is that of the sender that is heard.

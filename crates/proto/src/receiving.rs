@@ -15,6 +15,7 @@ mod shape;
 mod succession;
 #[cfg(test)]
 mod tests;
+mod unsteady;
 mod wish;
 
 use std::sync::Arc;
@@ -39,6 +40,8 @@ use need::Needs;
 pub use note::{ReceiveNote, Refusal, WrongType};
 use recent::Recent;
 use repairable::Repairable;
+pub use unsteady::UNSTEADY_FOR;
+use unsteady::Unsteady;
 pub use wish::LatencyRefused;
 
 /// A sender whose packets come for so long is no stray packet;
@@ -103,6 +106,8 @@ pub struct ReceivePolicy {
     left: bool,
     /// Whether packets had the time to be repaired.
     repairable: Repairable,
+    /// How often it is placed anew.
+    unsteady: Unsteady,
     /// As of the newest status.
     status: Option<StreamStatus>,
     notes: NoteQueue<ReceiveNote>,
@@ -115,7 +120,9 @@ type ReceiveContext<'a> = Context<'a, ReceiveCommand>;
 pub fn receiver_with_room(config: ReceiverConfig, rule: LatencyRule) -> Receiver {
     let link_offset = rule.room(config.link_offset);
     let wanted = config.link_offset;
-    let mut receiver = Receiver::without_repairer(ReceiverConfig { link_offset, ..config });
+    let captures_told = !config.wire.presents() || matches!(rule, LatencyRule::Chosen(_));
+    let config = ReceiverConfig { link_offset, captures_told, ..config };
+    let mut receiver = Receiver::without_repairer(config);
     receiver.set_link_offset(wanted);
     receiver
 }
@@ -155,6 +162,7 @@ impl ReceivePolicy {
             played: false,
             left: false,
             repairable: Repairable::default(),
+            unsteady: Unsteady::default(),
             status: None,
             notes: NoteQueue::new(),
             config,
@@ -205,6 +213,11 @@ impl ReceivePolicy {
         self.follow_need(status);
         self.note_stranger(status);
         self.note_other_type(status);
+        if self.presents()
+            && let Some(resyncs) = self.unsteady.follow(status.counters.resyncs, status.at)
+        {
+            self.notes.note(ReceiveNote::Unsteady { resyncs });
+        }
         if status.out_of_reach {
             self.notes.note(ReceiveNote::OutOfReach);
         }
@@ -281,6 +294,20 @@ impl ReceivePolicy {
     /// Whether packets say when they are to be presented, so that it matters what this host takes for TAI.
     pub fn presents(&self) -> bool {
         self.wire.presents()
+    }
+
+    /// Capture to the presentation that packets tell, if they do: by their sender's word, or else as the stream was
+    /// opened.
+    pub fn presented_after(&self) -> Option<Span> {
+        let told = self.announced.map(|announced| announced.link_offset);
+        self.presents().then(|| told.unwrap_or(self.config.link_offset))
+    }
+
+    /// Whether anybody says what the latency is, and so when sound was captured: of packets that tell their
+    /// presentation alone nobody knows, unless their sender announces it or whoever opened the stream chose it.
+    pub fn is_latency_told(&self) -> bool {
+        let chosen = matches!(self.config.latency, LatencyRule::Chosen(_));
+        !self.presents() || chosen || self.announced.is_some()
     }
 
     /// Takes how to read TAI by this host's clock, if it is another mapping than it was. How far that may be from the

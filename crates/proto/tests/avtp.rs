@@ -4,8 +4,9 @@
 use tautline_dsp::format::{SampleFormat, encode};
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::endpoint::Author;
+use tautline_proto::ledger::Passage;
 use tautline_proto::packet::{Pack, StreamId};
-use tautline_proto::receiver::{PullTimes, Receiver, ReceiverConfig};
+use tautline_proto::receiver::{PullTimes, ReceiveCommand, Receiver, ReceiverConfig};
 use tautline_proto::redundancy::Layout;
 use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::stream::StreamFormat;
@@ -61,6 +62,8 @@ struct Road {
     latency: Span,
     /// Packets whose way was told.
     passages: u64,
+    /// The newest.
+    passage: Option<Passage>,
     sender: Sender,
     receiver: Receiver,
     /// Blocks captured.
@@ -99,6 +102,7 @@ impl Road {
             wire: pack,
             latency,
             passages: 0,
+            passage: None,
             sender,
             receiver,
             blocks: 0,
@@ -160,8 +164,11 @@ impl Road {
         let mut out = [0.0; 48];
         let meets = now + Span::from_millis(1);
         let times = PullTimes { now, meets, skipped: Frames::ZERO, clock: None };
-        let passages = &mut self.passages;
-        let pulled = self.receiver.pull(&mut out, times, |_| *passages += 1);
+        let Self { receiver, passages, passage, .. } = self;
+        let pulled = receiver.pull(&mut out, times, |newest| {
+            *passages += 1;
+            *passage = Some(newest);
+        });
         self.concealed += pulled.concealed.count();
         // Before the first frame is due there is none.
         let begun = meets >= START + self.latency;
@@ -268,6 +275,33 @@ fn packets_of_one_frame_are_heard_whole_and_those_that_nobody_could_follow_are_t
         let told = road.passages + counters.unbooked;
         assert!((48_000 - waiting..=48_000).contains(&told), "{told}: {counters:?}");
     }
+}
+
+#[test]
+fn a_capture_is_known_only_where_somebody_tells_how_long_before_the_presentation_it_was() {
+    let mut road = Road::over(Encapsulation::Ethernet, SampleFormat::L16);
+    let config = ReceiverConfig {
+        captures_told: false,
+        ..ReceiverConfig::new(
+            AafUnpack::of(Encapsulation::Ethernet, Some(STREAM)),
+            format(SampleFormat::L16),
+            LATENCY,
+        )
+    };
+    road.receiver = Receiver::new(config);
+    road.receiver.set_presentation_clock(ClockMapping::known(WALL, Span::from_micros(1)));
+    road.play(100, |_, _| true);
+    assert_eq!(road.unheard(), [], "it is heard at its presentation whoever knows its capture");
+    let passage = road.passage.expect("a packet was played");
+    assert_eq!((passage.origin, passage.total(), passage.sender_stage()), (None, None, None));
+    assert_eq!(passage.dac - passage.reference.unwrap(), LATENCY);
+    road.receiver.obey(ReceiveCommand::PresentedAfter(Some(LATENCY)));
+    road.play(100, |_, _| true);
+    assert_eq!(road.passage.unwrap().total(), Some(LATENCY));
+    // Another talker follows, of whom nobody says anything.
+    road.receiver.obey(ReceiveCommand::PresentedAfter(None));
+    road.play(100, |_, _| true);
+    assert_eq!(road.passage.unwrap().origin, None);
 }
 
 #[test]

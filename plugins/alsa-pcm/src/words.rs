@@ -79,6 +79,10 @@ fn receiving(address: &str, note: &ReceiveNote) -> String {
             "the application takes frames at a rate that is too far off that of the sender at \
              {address}: the sound jumps now and then; check the rates of both"
         ),
+        ReceiveNote::Unsteady { resyncs } => format!(
+            "the presentation times of packets from {address} jump again and again, {resyncs} times of late: \
+             let the talker reckon them by the clock of its samples, and keep its clock by PTP"
+        ),
         ReceiveNote::Posing { sender, other, .. } => format!(
             "packets under the name of the sender of {address}, at {sender}, come from {other} as well \
              and are not played: end what sends them there"

@@ -4,7 +4,7 @@ use tautline_dsp::format::SampleFormat;
 use tautline_proto::latency::{LatencyRule, enough_latency};
 use tautline_proto::packet::Codings;
 use tautline_proto::receiver::OtherType;
-use tautline_proto::receiving::{ReceiveNote, Refusal, WrongType};
+use tautline_proto::receiving::{ReceiveNote, Refusal, UNSTEADY_FOR, WrongType};
 use tautline_proto::servo::Servo;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Span;
@@ -65,6 +65,12 @@ pub(super) fn words(address: &str, note: &ReceiveNote) -> String {
              further, so the sound jumps now and then; no two cards that are sound run so far apart: \
              check the rates of both",
             Servo::reach().as_f64()
+        ),
+        ReceiveNote::Unsteady { resyncs } => format!(
+            "{address}: the presentation times of its packets jump again and again, and the sound was placed \
+             anew {resyncs} times within {:.0} s: let the talker reckon them by the clock of its samples, \
+             not by when it wakes, and keep its clock by PTP (taut doctor looks at this host's)",
+            UNSTEADY_FOR.as_millis_f64() / 1e3
         ),
         ReceiveNote::Posing { ssrc, sender, other } => format!(
             "{address}: packets under the name of its sender (SSRC {ssrc:08x}, at {sender}) come from \

@@ -73,6 +73,42 @@ fn sound_crosses_by_ethernet_alone_bit_for_bit() {
     }
 }
 
+#[test]
+fn of_a_talker_that_tells_nothing_but_presentations_no_more_is_told_than_that() {
+    let test = "of_a_talker_that_tells_nothing_but_presentations_no_more_is_told_than_that";
+    shared(|| {
+        let Some(cable) = Cable::lay(test) else { return };
+        let folder = Folder::new();
+        let [to, from] =
+            [&cable.left, &cable.right].map(|end| format!("avtp://{}/{GROUP}", end.interface));
+        let recv = format!(
+            "recv --from {from} --rate 48000 --channels 2 --output null: --duration 3s --report json \
+             --no-witness"
+        );
+        let recv = at(&cable.right, &folder, &recv).start().listening();
+        let send =
+            format!("send --input tone:440 --to {to} --latency 60ms --duration 2s --no-witness");
+        at(&cable.left, &folder, &send).run().well();
+        let report = recv.end().report();
+        let told = format!("{:#}", report.0);
+        assert!(report.count("packets_received") > 1000, "{told}");
+        for unknown in ["/latency/configured_ns", "/latency/by", "/latency/advised_ns"] {
+            assert!(report.stream(unknown).is_null(), "{unknown}: {told}");
+        }
+        let stages = report.stream("/stages").as_array().unwrap().iter();
+        let stages: Vec<_> = stages.map(|stage| stage["name"].as_str().unwrap()).collect();
+        assert_eq!(stages.first(), Some(&"wakeup"), "{told}");
+        assert!(!stages.contains(&"sender"), "{told}");
+        assert_eq!(report.stream("/latency/basis"), "clock", "{told}");
+        assert!(!report.notes().iter().any(|note| note.contains("arriv")), "{told}");
+        // Of 60 ms the talker takes its own period and the packet, and the way nothing.
+        let lead = report.nanos("/latency/presented/lead/p50_ns");
+        assert!((20_000_000..60_000_000).contains(&lead), "{told}");
+        let off = report.nanos("/latency/presented/off/p50_ns");
+        assert!(off.abs() < 1_000_000, "{told}");
+    });
+}
+
 /// An AVTPDU of AAF as this stream's talker would write it, six frames of silence.
 fn pdu(stream: u64) -> Vec<u8> {
     let mut pdu = vec![0; 24 + 36];

@@ -15,6 +15,7 @@ use crate::watching::distribution::Distribution;
 use crate::watching::levels::LevelReader;
 use crate::watching::observed::Observed;
 use crate::watching::probes::Probes;
+use crate::watching::report::PresentedReport;
 use crate::watching::sound::{FoundPacket, Unfound};
 use crate::watching::xruns::XrunTimes;
 
@@ -47,6 +48,10 @@ pub(crate) struct Statistics {
     worst: Vec<Passage>,
     /// For those who look while it runs.
     pub(crate) observed: Observed<Passage>,
+    /// Capture to the presentation that packets tell, if they do.
+    pub(crate) presented_after: Option<Span>,
+    /// Arrival to that presentation, and from there to the DAC.
+    presented: [Distribution; 2],
     /// How sure the mapping was as each packet was played.
     uncertainty: Distribution,
     pub(crate) clock: Option<ClockMapping>,
@@ -106,6 +111,8 @@ impl Statistics {
             heard_lately: Lately::default(),
             worst: Vec::with_capacity(WORST + 1),
             observed: Observed::new(LevelReader::none()),
+            presented_after: None,
+            presented: Default::default(),
             uncertainty: Distribution::default(),
             clock: None,
             status: None,
@@ -132,6 +139,8 @@ impl Statistics {
         if let Some(total) = passage.total() {
             self.played_lately.take(total);
             self.placed = Some(Basis::Clock);
+        } else if self.presented_after.is_some() && passage.reference.is_some() {
+            self.placed = self.status.and_then(|status| status.stream.basis).or(self.placed);
         } else {
             self.placed.get_or_insert(Basis::Arrival);
         }
@@ -151,6 +160,11 @@ impl Statistics {
         self.observed.take(now, at, waited(passage), passage);
         if passage.late {
             return;
+        }
+        if let Some((after, reference)) = self.presented_after.zip(passage.reference) {
+            let presentation = reference + after;
+            self.presented[0].record(presentation - passage.arrival);
+            self.presented[1].record(passage.dac - presentation);
         }
         let Some(total) = passage.total() else {
             self.unmapped += 1;
@@ -249,6 +263,12 @@ impl Statistics {
     /// How sure the clocks were while packets were played.
     pub(crate) fn uncertainty(&self) -> &Distribution {
         &self.uncertainty
+    }
+
+    /// What packets that tell their presentation came to against that.
+    pub(crate) fn presented(&self) -> Option<PresentedReport> {
+        let [lead, off] = self.presented.each_ref().map(Distribution::summary);
+        self.presented_after.map(|_| PresentedReport { lead, off })
     }
 
     pub(crate) fn error(&self) -> &Distribution {

@@ -294,6 +294,7 @@ impl ReceivedStream {
         if let Some(measurement) = measurement {
             measurement.listen();
         }
+        statistics.presented_after = policy.presented_after();
         while let Ok(passage) = passages.pop() {
             if !policy.take(&passage) {
                 continue;
@@ -388,6 +389,7 @@ impl ReceivedStream {
             address,
             config: &self.config,
             link_offset: policy.link_offset(),
+            told: policy.is_latency_told(),
             rule: policy.rule(),
             statistics: &self.statistics,
             arrivals: policy.arrivals(),

@@ -33,6 +33,8 @@ pub(crate) struct ReportSource<'a> {
     pub(crate) address: &'a str,
     pub(crate) config: &'a ReceiverConfig,
     pub(crate) link_offset: Span,
+    /// Whether anybody says that this is the latency.
+    pub(crate) told: bool,
     pub(crate) rule: LatencyRule,
     pub(crate) statistics: &'a Statistics,
     pub(crate) arrivals: &'a Arrivals,
@@ -71,7 +73,7 @@ impl ReportSource<'_> {
             ptime_ns: format.ptime().as_nanos(),
             refused: Some(refusal.to_owned()),
             latency: LatencyReport {
-                configured_ns: self.link_offset.as_nanos(),
+                configured_ns: Some(self.link_offset.as_nanos()),
                 ..LatencyReport::unmeasured("none")
             },
             stages: Vec::new(),
@@ -176,7 +178,8 @@ impl ReportSource<'_> {
         // The sound is placed on whole frames.
         let rounding = format.rate.span_of(tautline_proto::time::Frames::new(1)).half();
         LatencyReport {
-            configured_ns: self.link_offset.as_nanos(),
+            configured_ns: self.told.then(|| self.link_offset.as_nanos()),
+            presented: self.statistics.presented(),
             measured: latency.summary(),
             by: (latency.count() > 0).then(|| self.statistics.by()),
             not_found: self.not_found(),
@@ -190,8 +193,12 @@ impl ReportSource<'_> {
                 None => "none",
             },
             loss_target: Some(f64::from(self.arrivals.loss_target().parts()) / 1e9),
-            advised_ns: self.arrivals.advised().map(Span::as_nanos),
-            curve: self.arrivals.curve().iter().map(curve_point).collect(),
+            // By a latency that nobody told none is long enough or too short.
+            advised_ns: self.arrivals.advised().filter(|_| self.told).map(Span::as_nanos),
+            curve: match self.told {
+                true => self.arrivals.curve().iter().map(curve_point).collect(),
+                false => Vec::new(),
+            },
             auto: (self.rule == LatencyRule::Auto).then(|| self.auto()),
         }
     }
@@ -214,7 +221,8 @@ impl ReportSource<'_> {
 
     fn gaps(&self) -> GapReport {
         let gaps = self.arrivals.gaps();
-        let would_catch = |cause| self.arrivals.would_catch(cause).map(Span::as_nanos);
+        let would_catch =
+            |cause| self.arrivals.would_catch(cause).filter(|_| self.told).map(Span::as_nanos);
         GapReport {
             late_sender: gaps.late_sender,
             late_network: gaps.late_network,

@@ -316,7 +316,7 @@ impl SentStream {
             ended: None,
             ptime_ns: format.ptime().as_nanos(),
             latency: LatencyReport {
-                configured_ns: self.policy.link_offset().as_nanos(),
+                configured_ns: Some(self.policy.link_offset().as_nanos()),
                 basis: "clock",
                 ..LatencyReport::unmeasured("receivers")
             },

@@ -116,8 +116,11 @@ pub struct StreamReport {
 /// Capture to DAC.
 #[derive(Debug, Clone, Serialize)]
 pub struct LatencyReport {
-    /// The link offset.
-    pub configured_ns: i64,
+    /// The link offset; absent of a sender whose packets tell their presentation alone, where nobody says how
+    /// long before that they were captured.
+    pub configured_ns: Option<i64>,
+    /// What packets that tell their presentation came to against that; absent of others.
+    pub presented: Option<PresentedReport>,
     /// What it came to.
     pub measured: Summary,
     /// Whose word its end is: `sound` where each packet was found in what the device heard itself
@@ -155,7 +158,8 @@ impl LatencyReport {
     pub(crate) fn unmeasured(measured_from: &'static str) -> Self {
         let nothing = Distribution::default().summary();
         Self {
-            configured_ns: 0,
+            configured_ns: None,
+            presented: None,
             measured: nothing,
             by: None,
             not_found: NotFound::default(),
@@ -170,6 +174,15 @@ impl LatencyReport {
             auto: None,
         }
     }
+}
+
+/// Packets against the presentation that they tell.
+#[derive(Debug, Clone, Serialize)]
+pub struct PresentedReport {
+    /// Arrival to presentation.
+    pub lead: Summary,
+    /// How much later than its presentation each met the DAC, by the device's word.
+    pub off: Summary,
 }
 
 /// Packets that are not in the distribution of the latency, by what kept them out. Where that is by the

@@ -96,8 +96,8 @@ pub struct StreamSnapshot {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LatencySnapshot {
-    /// The link offset that is promised or kept.
-    pub configured_ns: i64,
+    /// The link offset that is promised or kept, if anybody says what it is.
+    pub configured_ns: Option<i64>,
     /// The median of the newest packets; of a sender, what the receiver says that hears it last.
     pub measured_ns: Option<i64>,
     /// How far that may be from the truth, either way.

@@ -19,6 +19,8 @@ pub struct ReceiverConfig {
     pub link_offset: Span,
     /// Capture to the presentation that packets tell, where they tell that and nobody announces this.
     pub presented_after: Span,
+    /// Whether that is somebody's word: else it stands in for what nobody tells, and no capture is known by it.
+    pub captures_told: bool,
     /// How frames are resampled where the card's clock is not the sender's.
     pub resampler: Quality,
 }
@@ -27,6 +29,6 @@ impl ReceiverConfig {
     /// Of a stream of which nothing else is said: the usual resampler.
     pub fn new(wire: Arc<dyn Unpack>, format: StreamFormat, link_offset: Span) -> Self {
         let (presented_after, resampler) = (link_offset, Quality::default());
-        Self { format, wire, link_offset, presented_after, resampler }
+        Self { format, wire, link_offset, presented_after, captures_told: true, resampler }
     }
 }

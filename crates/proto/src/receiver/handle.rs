@@ -73,10 +73,11 @@ impl Receiver {
         let counted = self.counter.count(&packet.head, presented, measured.frames, rate, came.at);
         let now = self.placement.wall(came.at);
         let presentation = presented.time.zip(now).map(|(time, now)| time.nearest(now));
+        let after = self.presented_after.unwrap_or(self.config.presented_after);
         let head = PacketHead {
             media: counted.media(),
             begins: counted.sequel() == Sequel::SaidAnew,
-            capture: presentation.map(|at| at + -self.config.presented_after),
+            capture: presentation.map(|at| at + -after),
             ..packet.head
         };
         let measured = PacketMeasure { sequel: counted.sequel(), ..measured };

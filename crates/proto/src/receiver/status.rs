@@ -24,8 +24,8 @@ pub enum ReceiveCommand {
     Clock(Author, ClockMapping),
     /// The clock of this host by which packets are presented that say when.
     Presentation(ClockMapping),
-    /// Capture to the presentation that packets tell.
-    PresentedAfter(Span),
+    /// Capture to the presentation that packets tell, by their sender's word, if it says so.
+    PresentedAfter(Option<Span>),
     /// What sets the pace of the sender's card.
     Card(Author, Option<ClockId>),
     /// The pair of a sender report.
@@ -108,7 +108,7 @@ impl Receiver {
         match command {
             ReceiveCommand::Clock(author, clock) => self.set_clock(author, clock),
             ReceiveCommand::Presentation(clock) => self.set_presentation_clock(clock),
-            ReceiveCommand::PresentedAfter(span) => self.config.presented_after = span,
+            ReceiveCommand::PresentedAfter(after) => self.set_presented_after(after),
             ReceiveCommand::Card(author, card) => self.set_card(author, card),
             ReceiveCommand::Captured(author, timestamp, wall) => {
                 self.observe_report(author, timestamp, wall);

@@ -101,7 +101,9 @@ impl PackedSlot {
         Passage {
             media: self.media,
             reference: capture.or_else(stands_in),
-            origin: capture.map(|capture| Origin { capture, sender }),
+            origin: capture
+                .filter(|_| placement.captures_told())
+                .map(|capture| Origin { capture, sender }),
             arrival: self.arrival,
             read: self.arrival + Span::from_nanos(self.read.into()),
             taken: now,

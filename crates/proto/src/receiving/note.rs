@@ -68,6 +68,11 @@ pub enum ReceiveNote {
     },
     /// The card runs further off the sender's than is followed.
     OutOfReach,
+    /// The presentation times of its packets jump again and again.
+    Unsteady {
+        /// So often it was placed anew in [`UNSTEADY_FOR`](super::UNSTEADY_FOR).
+        resyncs: u64,
+    },
     /// Packets under the name of its sender come from another host too.
     Posing {
         /// The name: an SSRC.

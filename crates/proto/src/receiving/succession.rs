@@ -39,7 +39,10 @@ impl ReceivePolicy {
                 (context.command)(ReceiveCommand::Mute(false));
             }
             self.clock = None;
-            self.announced = None;
+            // What another said of its presentation is no word of this one.
+            if self.announced.take().is_some() && self.presents() {
+                (context.command)(ReceiveCommand::PresentedAfter(None));
+            }
             self.needs.forget(status.at);
             self.arrivals.forget();
         }
@@ -75,7 +78,8 @@ impl ReceivePolicy {
         if self.announced != Some(announcement) {
             let after = announcement.link_offset;
             let followed = self.keep_promise(announcement, context)
-                && (!self.presents() || (context.command)(ReceiveCommand::PresentedAfter(after)))
+                && (!self.presents()
+                    || (context.command)(ReceiveCommand::PresentedAfter(Some(after))))
                 && (context.command)(ReceiveCommand::Announced(author.ssrc))
                 && (context.command)(ReceiveCommand::Card(author, announcement.card));
             self.announced = followed.then_some(announcement);

@@ -66,7 +66,7 @@ fn received() -> StreamSnapshot {
         format: "l24".into(),
         ptime_ns: 1_000_000,
         latency: LatencySnapshot {
-            configured_ns: 5_000_000,
+            configured_ns: Some(5_000_000),
             measured_ns: Some(5_000_000),
             uncertainty_ns: Some(12_000),
             p99_ns: Some(5_100_000),

@@ -134,7 +134,10 @@ fn head(run: &Snapshot, stream: &StreamSnapshot) -> String {
 
 fn latencies(stream: &StreamSnapshot) -> String {
     let known = &stream.latency;
-    let mut line = format!("latency: {} kept", Nanos(known.configured_ns));
+    let mut line = match known.configured_ns {
+        Some(configured) => format!("latency: {} kept", Nanos(configured)),
+        None => "latency: nobody tells it".to_owned(),
+    };
     if let Some(depth) = stream.depth_ns {
         line += &format!(", arrivals ask for {}", Nanos(depth));
     }

@@ -121,6 +121,7 @@ impl Told {
             address: "rtp://127.0.0.1:5004",
             config: &self.config,
             link_offset: self.config.link_offset,
+            told: true,
             rule: LatencyRule::Chosen(Span::from_millis(5)),
             statistics: &self.statistics,
             arrivals: &self.arrivals,

@@ -40,7 +40,7 @@ impl SentStream {
             format: format.sample.name().to_owned(),
             ptime_ns: nanos(format.ptime()),
             latency: LatencySnapshot {
-                configured_ns: nanos(self.policy.link_offset()),
+                configured_ns: Some(nanos(self.policy.link_offset())),
                 measured_ns: effective.map(|(latency, _)| nanos(latency)),
                 uncertainty_ns: effective.map(|(_, uncertainty)| nanos(uncertainty)),
                 p99_ns: None,

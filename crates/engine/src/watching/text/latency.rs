@@ -3,11 +3,14 @@
 use core::fmt::{self, Write};
 
 use super::Nanos;
-use crate::watching::report::{LatencyReport, NotFound, StreamReport};
+use crate::watching::report::{LatencyReport, NotFound, PresentedReport, StreamReport};
 
 pub(super) fn latency(out: &mut String, stream: &StreamReport, role: &str) -> fmt::Result {
     let latency = &stream.latency;
-    write!(out, "latency: configured {}, ", Nanos(latency.configured_ns))?;
+    match latency.configured_ns {
+        Some(configured) => write!(out, "latency: configured {}, ", Nanos(configured))?,
+        None => write!(out, "latency: nobody tells it, as packets say their presentation alone; ")?,
+    }
     match (latency.measured.p50_ns, latency.by) {
         (Some(median), Some(by)) => measured(out, latency, median, by)?,
         _ if role == "send" => write!(out, "measured by the receivers, in their reports")?,
@@ -18,7 +21,24 @@ pub(super) fn latency(out: &mut String, stream: &StreamReport, role: &str) -> fm
         }
     }
     writeln!(out)?;
+    presented(out, latency)?;
     overdue(out, latency)
+}
+
+/// What packets that tell their presentation came to against that.
+fn presented(out: &mut String, latency: &LatencyReport) -> fmt::Result {
+    let Some(PresentedReport { lead, off }) = &latency.presented else { return Ok(()) };
+    if let (Some(lead), Some(least), Some(off), Some(most)) =
+        (lead.p50_ns, lead.min_ns, off.p50_ns, off.max_ns)
+    {
+        let [lead, least, off, most] = [lead, least, off, most].map(Nanos);
+        writeln!(
+            out,
+            "  presented: packets came {lead} before they were to be heard (min {least}), and were heard \
+             {off} after it (max {most})"
+        )?;
+    }
+    Ok(())
 }
 
 /// What a ledger that is right may be beside the sound: a frame, and what lies between two.

@@ -20,7 +20,8 @@ pub(super) struct Repairs {
 impl Repairs {
     pub(super) fn of(stream: &StreamReport) -> Self {
         let Counters { repaired, lost, .. } = stream.counters;
-        let configured_ns = stream.latency.configured_ns;
+        // Only what says its latency carries other packets.
+        let configured_ns = stream.latency.configured_ns.unwrap_or(0);
         Self { repaired, lost, repair: stream.repair, configured_ns }
     }
 
