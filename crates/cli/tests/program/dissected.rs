@@ -8,6 +8,7 @@ use tautline_proto::packet::{PackedSound, PacketHead, StreamId};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Frames;
 use tautline_proto::units::{Channels, Rate};
+use tautline_proto::wire::avtp::crf::CrfHead;
 use tautline_proto::wire::avtp::{ETHERNET_PACK, ETHERTYPE, Encapsulation, UDP_PACK, format_of};
 use tautline_proto::wrap::Wrapped;
 
@@ -79,6 +80,11 @@ fn frame(over: Encapsulation, number: i64, format: &StreamFormat, time: i64) -> 
     };
     wire.pack(&head, &sound, &[], &mut pdu);
     pdu.extend((0..format.payload_bytes()).map(|byte| byte as u8));
+    framed(over, &pdu)
+}
+
+/// An AVTPDU, and what stands before it there, as a frame of Ethernet.
+fn framed(over: Encapsulation, pdu: &[u8]) -> Vec<u8> {
     // To a group, from an address that nobody gave away.
     let mut frame = vec![0x91, 0xE0, 0xF0, 0, 0xFE, 1, 2, 0x22, 0x33, 0x44, 0x55, 0x66];
     match over {
@@ -96,12 +102,49 @@ fn frame(over: Encapsulation, number: i64, format: &StreamFormat, time: i64) -> 
     frame
 }
 
-#[test]
-fn wireshark_reads_every_kind_of_packet_for_what_it_is() {
+/// What tshark reads of these frames, a line each: the fields, and its complaints. `None`, and said loudly, where there
+/// is none that knows them.
+fn dissected(test: &str, frames: &[Vec<u8>], fields: &[&str]) -> Option<Vec<String>> {
     let mut pcap = Vec::new();
     pcap.extend(0xA1B2_C3D4_u32.to_ne_bytes());
     pcap.extend([2_u16, 4].map(u16::to_ne_bytes).concat());
     pcap.extend([0_u32, 0, 65_535, 1].map(u32::to_ne_bytes).concat());
+    for (number, frame) in (0_u32..).zip(frames) {
+        let length = frame.len() as u32;
+        pcap.extend([number, 0, length, length].map(u32::to_ne_bytes).concat());
+        pcap.extend(frame);
+    }
+    let known = Command::new("tshark").args(["-G", "fields"]).output();
+    match known.map(|known| String::from_utf8_lossy(&known.stdout).into_owned()) {
+        Err(error) => {
+            skipped(Lack::Package, test, &format!("tshark is not installed: {error}"));
+            return None;
+        }
+        Ok(known) if !fields.iter().all(|field| known.contains(field)) => {
+            skipped(Lack::Package, test, "this tshark does not know the format");
+            return None;
+        }
+        Ok(_) => {}
+    }
+    let folder = Folder::new();
+    let path = folder.file("written.pcap");
+    std::fs::write(&path, pcap).unwrap();
+    let mut tshark = Command::new("tshark");
+    tshark.args(["-n", "-T", "fields", "-E", "separator=|", "-r"]).arg(&path);
+    let complaints = ["_ws.malformed", "_ws.expert.message"];
+    for field in fields.iter().chain(&complaints) {
+        tshark.args(["-e", field]);
+    }
+    let read = tshark.output().unwrap();
+    let lines = String::from_utf8_lossy(&read.stdout).into_owned();
+    let lines: Vec<_> = lines.lines().map(str::to_owned).collect();
+    assert_eq!(lines.len(), frames.len(), "{}", String::from_utf8_lossy(&read.stderr));
+    Some(lines)
+}
+
+#[test]
+fn wireshark_reads_every_kind_of_packet_for_what_it_is() {
+    let mut frames = Vec::new();
     let mut expected = Vec::new();
     for over in [Encapsulation::Ethernet, Encapsulation::Udp] {
         for ((sample, coding, bits), (hertz, rate)) in
@@ -118,12 +161,7 @@ fn wireshark_reads_every_kind_of_packet_for_what_it_is() {
                     payload_type: format_of(sample),
                 };
                 let frame = frame(over, number, &format, time);
-                pcap.extend(
-                    [number as u32, 0, frame.len() as u32, frame.len() as u32]
-                        .map(u32::to_ne_bytes)
-                        .concat(),
-                );
-                pcap.extend(&frame);
+                frames.push(frame);
                 let encapsulated = match over {
                     Encapsulation::Ethernet => String::new(),
                     Encapsulation::Udp => format!("0x{number:08x}"),
@@ -140,30 +178,59 @@ fn wireshark_reads_every_kind_of_packet_for_what_it_is() {
         }
     }
     let test = "wireshark_reads_every_kind_of_packet_for_what_it_is";
-    let known = Command::new("tshark").args(["-G", "fields"]).output();
-    match known.map(|known| String::from_utf8_lossy(&known.stdout).into_owned()) {
-        Err(error) => {
-            return skipped(Lack::Package, test, &format!("tshark is not installed: {error}"));
-        }
-        Ok(known) if !FIELDS.iter().all(|field| known.contains(field)) => {
-            return skipped(Lack::Package, test, "this tshark knows no AAF");
-        }
-        Ok(_) => {}
-    }
-    let folder = Folder::new();
-    let path = folder.file("written.pcap");
-    std::fs::write(&path, pcap).unwrap();
-    let mut tshark = Command::new("tshark");
-    tshark.args(["-n", "-T", "fields", "-E", "separator=|", "-r"]).arg(&path);
-    let complaints = ["_ws.malformed", "_ws.expert.message"];
-    for field in FIELDS.iter().chain(&complaints) {
-        tshark.args(["-e", field]);
-    }
-    let read = tshark.output().unwrap();
-    let lines = String::from_utf8_lossy(&read.stdout).into_owned();
-    let lines: Vec<&str> = lines.lines().collect();
-    assert_eq!(lines.len(), expected.len(), "{}", String::from_utf8_lossy(&read.stderr));
+    let Some(lines) = dissected(test, &frames, &FIELDS) else { return };
     for (line, expected) in lines.into_iter().zip(expected) {
         assert_eq!(line, expected, "{}", FIELDS.join("|"));
+    }
+}
+
+const CLOCK_FIELDS: [&str; 14] = [
+    "ieee1722.encapsulation_sequence_num",
+    "ieee1722.subtype",
+    "ieee1722.svfield",
+    "ieee1722.verfield",
+    "crf.mrfield",
+    "crf.fsfield",
+    "crf.tufield",
+    "crf.seqnum",
+    "crf.type",
+    "crf.stream_id",
+    "crf.pull",
+    "crf.base_frequency",
+    "crf.data_len",
+    "crf.timestamp_interval",
+];
+
+#[test]
+fn wireshark_reads_what_tells_of_a_clock_for_what_it_is() {
+    let (mut frames, mut expected) = (Vec::new(), Vec::new());
+    for over in [Encapsulation::Ethernet, Encapsulation::Udp] {
+        for (count, interval) in [(1, 96), (6, 160), (48, 1)] {
+            for (restarts, uncertain) in [(false, false), (true, false), (false, true)] {
+                let number = (expected.len() as u8).wrapping_add(250);
+                let nominal = Rate::HZ_48000;
+                let stream = StreamId(STREAM);
+                let head = CrfHead { stream, number, restarts, uncertain, nominal, interval };
+                let first = WallTime::from_unix_nanos(0x1234_5678_9ABC_DEF0);
+                let times: Vec<_> = (0..count).map(|at| first + head.nominal_span(at)).collect();
+                let encapsulated = match over {
+                    Encapsulation::Ethernet => String::new(),
+                    Encapsulation::Udp => "0x00000007".to_owned(),
+                };
+                let before: &[u8] = if encapsulated.is_empty() { &[] } else { &[0, 0, 0, 7] };
+                frames.push(framed(over, &[before, &head.write(&times)].concat()));
+                let (restarts, uncertain) = (u8::from(restarts), u8::from(uncertain));
+                expected.push(format!(
+                    "{encapsulated}|0x04|1|0x00|{restarts}|0|{uncertain}|{number}|0x01|0x{STREAM:016x}|0x00000000|48000|{}|\
+                     {interval}||",
+                    8 * count,
+                ));
+            }
+        }
+    }
+    let test = "wireshark_reads_what_tells_of_a_clock_for_what_it_is";
+    let Some(lines) = dissected(test, &frames, &CLOCK_FIELDS) else { return };
+    for (line, expected) in lines.into_iter().zip(expected) {
+        assert_eq!(line, expected, "{}", CLOCK_FIELDS.join("|"));
     }
 }

@@ -19,6 +19,7 @@
 //! | 22 | `sp`, `evt` | 3 bits between, 1 (a time in every eighth packet alone), 4 |
 //! | 24 | | frames, samples big-endian |
 
+pub mod crf;
 pub mod maap;
 mod pack;
 mod unpack;
@@ -27,6 +28,7 @@ use tautline_dsp::format::SampleFormat;
 
 pub use self::pack::{ETHERNET_PACK, UDP_PACK};
 pub use self::unpack::AafUnpack;
+use crate::packet::StreamId;
 use crate::units::Rate;
 
 /// The ethertype (IEEE 1722-2016 §4.4.1).
@@ -54,6 +56,17 @@ impl Encapsulation {
         }
     }
 
+    /// The AVTPDU, and the number that stands before it.
+    fn split(self, datagram: &[u8]) -> Option<(Option<u32>, &[u8])> {
+        match self {
+            Self::Ethernet => Some((None, datagram)),
+            Self::Udp => {
+                let (number, rest) = datagram.split_first_chunk::<4>()?;
+                Some((Some(u32::from_be_bytes(*number)), rest))
+            }
+        }
+    }
+
     /// Bits of the number by which packets are told apart.
     const fn number_bits(self) -> u32 {
         match self {
@@ -64,7 +77,7 @@ impl Encapsulation {
 }
 
 /// `subtype` of AAF (table 6).
-const AAF: u8 = 0x02;
+pub const AAF: u8 = 0x02;
 /// `sv`: the stream id is one.
 const STREAM_VALID: u8 = 1 << 7;
 /// `version`, three bits.
@@ -99,6 +112,12 @@ const RATES: [(u8, u32); 10] = [
     (9, 192_000),
     (10, 24_000),
 ];
+
+/// A stream id as people write it: the talker's address, and the number of its own.
+pub fn id_of(stream: StreamId) -> String {
+    let [a, b, c, d, e, f, high, low] = stream.0.to_be_bytes();
+    format!("{a:02X}:{b:02X}:{c:02X}:{d:02X}:{e:02X}:{f:02X}:{high:02X}{low:02X}")
+}
 
 /// What stands for a coding in AAF ([`crate::stream::StreamFormat::payload_type`] of a stream that goes by AVTP).
 pub fn format_of(sample: SampleFormat) -> u8 {

@@ -28,24 +28,13 @@ impl AafUnpack {
     pub fn of(encapsulation: Encapsulation, only: Option<StreamId>) -> Arc<dyn Unpack> {
         Arc::new(Self { encapsulation, only })
     }
-
-    /// The AVTPDU, and the number that stands before it.
-    fn common<'a>(&self, datagram: &'a [u8]) -> Option<(Option<u32>, &'a [u8])> {
-        match self.encapsulation {
-            Encapsulation::Ethernet => Some((None, datagram)),
-            Encapsulation::Udp => {
-                let (number, rest) = datagram.split_first_chunk::<4>()?;
-                Some((Some(u32::from_be_bytes(*number)), rest))
-            }
-        }
-    }
 }
 
 impl Unpack for AafUnpack {
     fn unpack<'a>(&self, datagram: &'a [u8]) -> Result<MediaPacket<'a>, Invalid> {
         let header = self.encapsulation.bytes() + HEADER_BYTES;
         let truncated = Invalid::Truncated { len: datagram.len(), header };
-        let (before, avtpdu) = self.common(datagram).ok_or(truncated)?;
+        let (before, avtpdu) = self.encapsulation.split(datagram).ok_or(truncated)?;
         if let Some(subtype) = avtpdu.first().filter(|subtype| **subtype != AAF) {
             return Err(Invalid::Subtype(*subtype));
         }
@@ -109,7 +98,7 @@ impl Unpack for AafUnpack {
     }
 
     fn stream(&self, datagram: &[u8]) -> Option<StreamId> {
-        let (_, avtpdu) = self.common(datagram)?;
+        let (_, avtpdu) = self.encapsulation.split(datagram)?;
         let id = avtpdu.get(4..12)?.try_into().ok()?;
         Some(StreamId(u64::from_be_bytes(id)))
     }
