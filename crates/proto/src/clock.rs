@@ -6,6 +6,7 @@
 //! a path cannot be seen from its ends, plus what the peer's reply was rounded to, plus what two
 //! clocks may drift apart while the exchanges age.
 
+mod crf;
 mod estimator;
 mod floor;
 mod identity;
@@ -22,13 +23,14 @@ use core::ops::{Add, Sub};
 
 use crate::time::{LocalTime, Span, minus, plus};
 
+pub use crf::{CrfCounters, CrfFollower, CrfStanding};
 pub use estimator::ClockEstimator;
 pub(crate) use floor::Floor;
 pub use identity::{ClockId, HostClock, HostReading};
 pub use kept::{Choice, KeptClock};
 pub(crate) use line::{Belief, Line};
 pub use mapping::{ClockMapping, ClockSource};
-pub use media::{MediaClock, ReadingOutcome};
+pub use media::{MediaClock, ReadingOutcome, ToldRate};
 pub(crate) use round::{Odd, Round};
 pub use tai::{Keeping, TaiClock, TaiReading, TaiState};
 

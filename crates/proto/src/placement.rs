@@ -5,7 +5,9 @@
 //! arrivals stand in for it: a packet cannot leave before its last frame was captured, so the
 //! earliest arrivals bound the capture time from above by the shortest path.
 
-use crate::clock::{ClockMapping, ClockSource, Floor, MediaClock, ReadingOutcome, WallTime};
+use crate::clock::{
+    ClockMapping, ClockSource, Floor, MediaClock, ReadingOutcome, ToldRate, WallTime,
+};
 use crate::time::{Frames, LocalTime, MediaPoint, MediaTime, Span};
 use crate::units::{FrameLength, Ppm, Rate};
 
@@ -133,6 +135,11 @@ impl Placement {
     pub fn set_clock(&mut self, clock: ClockMapping) {
         self.clock = Some(clock);
         self.anew = true;
+    }
+
+    /// Takes how fast the sender's card runs against its clock, by the word of another stream.
+    pub fn tell_rate(&mut self, told: ToldRate) {
+        self.media_clock.tell_rate(told);
     }
 
     /// Says whether the card here and the sender's go by one clock.

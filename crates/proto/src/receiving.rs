@@ -21,7 +21,7 @@ mod wish;
 use std::sync::Arc;
 
 use crate::arrivals::{Arrivals, ArrivalsConfig};
-use crate::clock::{ClockMapping, ClockSource};
+use crate::clock::{ClockMapping, ClockSource, ToldRate};
 use crate::depth::LossTarget;
 use crate::device::Settings;
 use crate::endpoint::{Author, Host};
@@ -88,6 +88,8 @@ pub struct ReceivePolicy {
     clock: Option<ClockMapping>,
     /// The clock of this host by which packets are presented that say when.
     presentation_clock: Option<ClockMapping>,
+    /// When the receiver was told last of a clock that is followed.
+    paced: Option<LocalTime>,
     announced: Option<Announcement>,
     /// What the device takes from a wake-up to the end of its block: its own buffer, until it turns out
     /// to be something else.
@@ -153,6 +155,7 @@ impl ReceivePolicy {
             recent: Recent::NONE,
             clock: None,
             presentation_clock: None,
+            paced: None,
             announced: None,
             takes: ring,
             needs: Needs::of(ring, LocalTime::ZERO),
@@ -318,6 +321,16 @@ impl ReceivePolicy {
         let newer = self.presentation_clock != Some(tai);
         if newer && (context.command)(ReceiveCommand::Presentation(tai)) {
             self.presentation_clock = Some(tai);
+        }
+    }
+
+    /// Takes how fast the sender's card runs, by the word of a clock that is followed: handed down once a second, as
+    /// what is told twice counts twice.
+    pub fn keep_pace(&mut self, told: ToldRate, context: &mut ReceiveContext<'_>) {
+        const EVERY: Span = Span::from_secs(1);
+        let due = self.paced.is_none_or(|at| context.now - at >= EVERY);
+        if due && (context.command)(ReceiveCommand::Pace(told)) {
+            self.paced = Some(context.now);
         }
     }
 

@@ -171,6 +171,20 @@ impl Line {
         ((gain + rate_gain * 1e9) * error).abs()
     }
 
+    /// Takes the word of another for the rate, and its standard deviation: no reading leads it further astray. Tells how
+    /// far what is read of the line within a second moved by it.
+    pub(crate) fn know_rate(&mut self, told: f64, deviation: f64) -> f64 {
+        let [offset, both, rate] = self.variance;
+        let (error, total) = (told - self.rate, rate + deviation * deviation);
+        let (gain, rate_gain) = (both / total, rate / total);
+        self.move_by(gain * error);
+        self.rate += rate_gain * error;
+        self.variance =
+            [(offset - gain * both).max(0.0), both * (1.0 - rate_gain), rate * (1.0 - rate_gain)];
+        (self.belief.rate, self.bias) = (deviation, 0.0);
+        ((gain + rate_gain * 1e9) * error).abs()
+    }
+
     /// The rate is not relied on any more beyond this deviation.
     pub(crate) fn loosen(&mut self, deviation: f64) {
         let deviation = deviation.min(self.belief.rate);

@@ -16,6 +16,22 @@ pub enum ReadingOutcome {
     Jumped,
 }
 
+/// How fast a media clock runs against TAI, by the word of who has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ToldRate {
+    /// How much faster than nominally.
+    pub rate: Ppm,
+    /// Standard deviation of that.
+    pub deviation: Ppm,
+}
+
+impl ToldRate {
+    /// How far it may be from the truth, either way: three standard deviations.
+    pub fn uncertainty(&self) -> Ppm {
+        Ppm::from_millionths(self.deviation.as_millionths().saturating_mul(3))
+    }
+}
+
 /// The line between a stream's media time and its sender's wall clock, with the rate at which the
 /// sender's card errs against that clock. Every reading refines both.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +55,8 @@ pub struct MediaClock {
     moved: f64,
     /// A reading further off than this is of a new line, and the least that this may become.
     jump: [Span; 2],
+    /// What another stream told of the card's rate last.
+    told: Option<ToldRate>,
 }
 
 /// Readings of a short time, of which the line takes the mean: to correct it by each takes ten times as
@@ -72,7 +90,7 @@ impl MediaClock {
     const JITTER: f64 = 20_000.0;
     /// Cards are within 150 ppm of a host's clock, nearly always, and wander by 0.1 ppm in the root
     /// of a second.
-    const BELIEF: Belief = Belief { rate: 150e-6, wander: 0.1e-6 };
+    pub(super) const BELIEF: Belief = Belief { rate: 150e-6, wander: 0.1e-6 };
     /// Readings are judged over this time whether the card's rate has become another.
     const JUDGED: f64 = 0.25e9;
     /// Readings of this long, in nanoseconds, are taken together, but of no more than a 64th of the time
@@ -102,6 +120,7 @@ impl MediaClock {
             doubt: None,
             moved: 0.0,
             jump: [Self::JUMP, least],
+            told: None,
         }
     }
 
@@ -149,6 +168,20 @@ impl MediaClock {
         self.line = Some(Line::through(at, wall.as_unix_nanos(), Self::JITTER, Self::BELIEF));
         (self.newest, self.moved) = (media, f64::INFINITY);
         (self.last, self.begun, self.waiting) = (media, at, Readings::NONE);
+        if let Some(told) = self.told {
+            self.tell_rate(told);
+        }
+    }
+
+    /// Takes the word of another stream for the rate of the sender's card against its clock, again and again while that
+    /// tells it; readings then tell little but where the line lies.
+    pub fn tell_rate(&mut self, told: ToldRate) {
+        self.told = Some(told);
+        let Some(line) = &mut self.line else { return };
+        let ToldRate { rate, deviation } = told;
+        // The faster the card, the less of the clock its frames take.
+        let rate = Slope::new(rate.as_f64() / 1e6).inverse().as_f64();
+        self.moved += line.know_rate(rate, deviation.as_f64() / 1e6);
     }
 
     /// Corrects the line by the readings that wait, the newest of which is of `media`, which is `at`
@@ -219,6 +252,6 @@ impl MediaClock {
 
     /// Forgets the line.
     pub fn reset(&mut self) {
-        *self = Self::of_jumps(self.rate, self.jump[1]);
+        *self = Self { told: self.told, ..Self::of_jumps(self.rate, self.jump[1]) };
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Counters, OtherType, Receiver, Stranger};
 use crate::arrivals::StreamTotals;
-use crate::clock::{ClockId, ClockMapping, WallTime};
+use crate::clock::{ClockId, ClockMapping, ToldRate, WallTime};
 use crate::endpoint::{Author, SourceEndpoints};
 use crate::faults::Faults;
 use crate::packet::{StreamId, Unpack};
@@ -24,6 +24,8 @@ pub enum ReceiveCommand {
     Clock(Author, ClockMapping),
     /// The clock of this host by which packets are presented that say when.
     Presentation(ClockMapping),
+    /// How fast the sender's card runs against TAI, by the word of a clock that is followed.
+    Pace(ToldRate),
     /// Capture to the presentation that packets tell, by their sender's word, if it says so.
     PresentedAfter(Option<Span>),
     /// What sets the pace of the sender's card.
@@ -108,6 +110,7 @@ impl Receiver {
         match command {
             ReceiveCommand::Clock(author, clock) => self.set_clock(author, clock),
             ReceiveCommand::Presentation(clock) => self.set_presentation_clock(clock),
+            ReceiveCommand::Pace(told) => self.placement.tell_rate(told),
             ReceiveCommand::PresentedAfter(after) => self.set_presented_after(after),
             ReceiveCommand::Card(author, card) => self.set_card(author, card),
             ReceiveCommand::Captured(author, timestamp, wall) => {

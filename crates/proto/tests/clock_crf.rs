@@ -1,0 +1,291 @@
+//! A media clock that CRF tells of is followed through whatever becomes of its packets.
+
+use tautline_proto::clock::{CrfFollower, MediaClock, WallTime};
+use tautline_proto::packet::StreamId;
+use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
+use tautline_proto::units::Rate;
+use tautline_proto::wire::avtp::Encapsulation;
+use tautline_proto::wire::avtp::crf::{CrfHead, CrfInvalid};
+
+const STREAM: StreamId = StreamId(0x0222_3344_5566_0007);
+/// TAI of the first sample, today.
+const EPOCH: i64 = 1_795_000_000_000_000_000;
+/// When it is here.
+const START: LocalTime = LocalTime::from_nanos(5_000_000_000);
+
+/// A talker whose clock errs, and what follows it.
+struct Talker {
+    head: CrfHead,
+    /// Times in each packet.
+    times: i64,
+    ppm: f64,
+    /// Packets so far, and TAI of the next.
+    packets: i64,
+    next: f64,
+    /// What its clock of the times is set on by, in nanoseconds.
+    set: i64,
+    follower: CrfFollower,
+}
+
+impl Talker {
+    fn of(rate: Rate, interval: u16, times: i64, ppm: f64) -> Self {
+        let head = CrfHead {
+            stream: STREAM,
+            number: 250,
+            restarts: false,
+            uncertain: false,
+            nominal: rate,
+            interval,
+        };
+        let follower = CrfFollower::new(Encapsulation::Ethernet, Some(STREAM), rate);
+        Self { head, times, ppm, packets: 0, next: 0.0, set: 0, follower }
+    }
+
+    /// As Milan has it: 500 packets a second.
+    fn usual(ppm: f64) -> Self {
+        Self::of(Rate::HZ_48000, 96, 1, ppm)
+    }
+
+    fn interval(&self) -> f64 {
+        let nominal = f64::from(self.head.interval) / f64::from(self.head.nominal.hertz()) * 1e9;
+        nominal / (1.0 + self.ppm * 1e-6)
+    }
+
+    /// When it is here: its path takes what it takes.
+    fn now(&self) -> LocalTime {
+        START + Span::from_nanos(self.next as i64)
+    }
+
+    /// The next packet, as it is written.
+    fn packet(&mut self) -> Vec<u8> {
+        let time = |at: i64| EPOCH + self.set + (self.next + at as f64 * self.interval()) as i64;
+        let times: Vec<_> = (0..self.times).map(time).map(WallTime::from_unix_nanos).collect();
+        let bytes = self.head.write(&times);
+        self.next += self.interval() * self.times as f64;
+        self.packets += 1;
+        self.head.number = self.head.number.wrapping_add(1);
+        bytes
+    }
+
+    fn speak(&mut self, packets: i64) {
+        for _ in 0..packets {
+            let packet = self.packet();
+            self.follower.handle(&packet, self.now());
+        }
+    }
+
+    /// As many that never come.
+    fn lose(&mut self, packets: i64) {
+        (0..packets).for_each(|_| drop(self.packet()));
+    }
+
+    /// What is told is the truth, within what it says that it may be off by, which is no more than this.
+    #[track_caller]
+    fn is_followed(&self, within: f64) {
+        let told = self.follower.told(self.now()).expect("nothing is known");
+        let off = (told.rate.as_f64() - self.ppm).abs();
+        let unsure = told.uncertainty().as_f64();
+        assert!(off <= unsure, "{off} ppm off, and said to be within {unsure}");
+        assert!(unsure <= within, "only known to {unsure} ppm");
+    }
+}
+
+#[test]
+fn the_rate_is_known_to_a_ppm_within_two_seconds_whatever_the_shape_of_packets() {
+    for ppm in [-500.0, -20.0, 0.0, 3.3, 500.0] {
+        for (rate, interval, times) in [
+            (Rate::HZ_48000, 96, 1),
+            (Rate::HZ_48000, 160, 6),
+            (Rate::HZ_44100, 147, 2),
+            (Rate::HZ_44100, 100, 1),
+            (Rate::HZ_48000, 1, 48),
+        ] {
+            let mut talker = Talker::of(rate, interval, times, ppm);
+            talker.speak(2 + (2e9 / talker.interval()) as i64 / times);
+            talker.is_followed(1.0);
+            let counters = talker.follower.standing(talker.now()).counters;
+            assert_eq!((counters.jumps, counters.doubted, counters.lost), (0, 0, 0));
+        }
+    }
+}
+
+#[test]
+fn packets_that_are_lost_come_late_or_twice_are_counted_and_move_nothing() {
+    let mut talker = Talker::usual(50.0);
+    talker.speak(1000);
+    for lost in [1, 3, 127, 128, 255, 256, 300, 2000] {
+        talker.lose(lost);
+        talker.speak(600);
+        talker.is_followed(1.0);
+    }
+    let expected = 1 + 3 + 127 + 128 + 255 + 256 + 300 + 2000;
+    assert_eq!(talker.follower.standing(talker.now()).counters.lost, expected);
+    for _ in 0..100 {
+        let (one, two) = (talker.packet(), talker.packet());
+        let now = talker.now();
+        for packet in [&two, &one, &two, &two] {
+            talker.follower.handle(packet, now);
+        }
+    }
+    let counters = talker.follower.standing(talker.now()).counters;
+    assert_eq!((counters.reordered, counters.duplicates), (100, 200));
+    assert_eq!((counters.lost, counters.jumps, counters.doubted), (expected, 0, 0));
+    talker.is_followed(1.0);
+}
+
+#[test]
+fn a_clock_that_jumps_or_begins_anew_keeps_its_rate() {
+    for step in [-30_000_700_000, -1_000_003, -20_000, 20_000, 700_000, 40_000_700_000] {
+        let mut talker = Talker::usual(-33.0);
+        talker.speak(2000);
+        talker.set += step;
+        for _ in 0..500 {
+            talker.speak(1);
+            talker.is_followed(1.0);
+        }
+        let counters = talker.follower.standing(talker.now()).counters;
+        assert_eq!((counters.jumps, counters.doubted), (1, 1), "{step}");
+    }
+    let mut talker = Talker::usual(-33.0);
+    talker.speak(2000);
+    (talker.head.restarts, talker.set) = (true, 123_456);
+    talker.speak(500);
+    talker.is_followed(1.0);
+    let counters = talker.follower.standing(talker.now()).counters;
+    assert_eq!((counters.restarts, counters.jumps, counters.doubted), (1, 0, 0));
+}
+
+#[test]
+fn one_packet_whose_times_lie_moves_nothing() {
+    let mut talker = Talker::usual(12.0);
+    talker.speak(2000);
+    for lie in [-3_000_700_000, -25_000, 25_000, 3_000_700_000] {
+        talker.set = lie;
+        talker.speak(1);
+        talker.set = 0;
+        talker.speak(100);
+        talker.is_followed(1.0);
+    }
+    assert_eq!(talker.follower.standing(talker.now()).counters.doubted, 4);
+    assert_eq!(talker.follower.standing(talker.now()).counters.jumps, 0);
+}
+
+#[test]
+fn another_rate_is_followed_within_two_seconds() {
+    for change in [-400.0, -10.0, 10.0, 400.0] {
+        let mut talker = Talker::usual(5.0);
+        talker.speak(2000);
+        talker.ppm += change;
+        talker.speak(1000);
+        talker.is_followed(1.5);
+    }
+}
+
+#[test]
+fn a_talker_that_is_silent_is_held_and_less_sure_with_time_and_followed_again() {
+    let mut talker = Talker::usual(80.0);
+    talker.speak(2000);
+    let spoke = talker.now();
+    assert_eq!(talker.follower.standing(spoke).held_since, None);
+    let mut before = talker.follower.told(spoke).unwrap();
+    for seconds in [1, 10, 100, 1000] {
+        let now = spoke + Span::from_secs(seconds);
+        let told = talker.follower.told(now).unwrap();
+        assert_eq!(told.rate, before.rate);
+        assert!(told.deviation > before.deviation, "{seconds}");
+        assert_eq!(talker.follower.standing(now).held_since, Some(spoke));
+        before = told;
+    }
+    talker.lose(500 * 100);
+    talker.ppm += 0.7;
+    talker.speak(1500);
+    talker.is_followed(1.0);
+    assert_eq!(talker.follower.standing(talker.now()).held_since, None);
+}
+
+#[test]
+fn times_that_are_said_to_be_uncertain_are_not_relied_upon() {
+    let mut talker = Talker::usual(9.0);
+    talker.speak(2000);
+    let certain = talker.now();
+    (talker.head.uncertain, talker.ppm) = (true, 300.0);
+    talker.speak(1000);
+    let standing = talker.follower.standing(talker.now());
+    assert_eq!((standing.counters.uncertain, standing.held_since), (1000, Some(certain)));
+    assert!((standing.told.unwrap().rate.as_f64() - 9.0).abs() < 0.5);
+    (talker.head.uncertain, talker.ppm) = (false, 9.0);
+    talker.speak(1000);
+    talker.is_followed(1.0);
+}
+
+#[test]
+fn what_is_of_another_stream_or_frequency_is_counted_and_moves_nothing() {
+    let mut talker = Talker::usual(-60.0);
+    talker.speak(1000);
+    let (now, ours) = (talker.now(), talker.head);
+    let time = [WallTime::from_unix_nanos(EPOCH)];
+    for (head, reason) in [
+        (CrfHead { stream: StreamId(9), ..ours }, CrfInvalid::OtherStream),
+        (CrfHead { nominal: Rate::HZ_44100, ..ours }, CrfInvalid::Frequency),
+    ] {
+        for _ in 0..10 {
+            talker.follower.handle(&head.write(&time), now);
+        }
+        let counters = talker.follower.standing(now).counters;
+        assert_eq!((counters.invalid[reason.index()], counters.received), (10, 1000));
+    }
+    talker.is_followed(1.0);
+}
+
+#[test]
+fn the_first_talker_that_comes_is_followed_until_it_is_silent() {
+    let mut follower = CrfFollower::new(Encapsulation::Ethernet, None, Rate::HZ_48000);
+    let mut talkers = [7.0, -7.0].map(Talker::usual);
+    talkers[1].head.stream = StreamId(2);
+    for _ in 0..1000 {
+        for talker in &mut talkers {
+            let packet = talker.packet();
+            follower.handle(&packet, talker.now());
+        }
+    }
+    let now = talkers[0].now();
+    assert_eq!(follower.standing(now).stream, Some(STREAM));
+    assert!((follower.told(now).unwrap().rate.as_f64() - 7.0).abs() < 1.0);
+    for _ in 0..2000 {
+        let packet = talkers[1].packet();
+        follower.handle(&packet, talkers[1].now());
+    }
+    let now = talkers[1].now();
+    assert_eq!(follower.standing(now).stream, Some(StreamId(2)));
+    assert!((follower.told(now).unwrap().rate.as_f64() + 7.0).abs() < 1.0);
+}
+
+/// The card's rate by the line of a stream whose times are 300 us astray, this way and that for a second each, after
+/// each packet of ten minutes: what it is off by at most.
+fn astray(told: bool) -> f64 {
+    let mut talker = Talker::usual(20.0);
+    talker.speak(2000);
+    let told = told.then(|| talker.follower.told(talker.now()).unwrap());
+    let mut clock = MediaClock::of_steps(Rate::HZ_48000);
+    let mut most = 0.0_f64;
+    for packet in 0..100_000_i64 {
+        let media = MediaTime::ZERO + Frames::new(48 * packet);
+        let true_nanos = packet as f64 * 1e6 / (1.0 + 20e-6);
+        let wrong = if (packet / 1000) % 2 == 0 { 300e3 } else { -300e3 };
+        clock.observe(media, WallTime::from_unix_nanos(EPOCH + (true_nanos + wrong) as i64));
+        if let Some(told) = told.filter(|_| packet % 1000 == 0) {
+            clock.tell_rate(told);
+        }
+        if packet > 20_000 {
+            most = most.max((clock.card_rate().unwrap().as_f64() - 20.0).abs());
+        }
+    }
+    most
+}
+
+#[test]
+fn a_stream_holds_to_the_rate_that_is_told_however_far_its_own_times_are_astray() {
+    let (told, found) = (astray(true), astray(false));
+    assert!(told < 1.0, "{told} ppm off where the rate is told");
+    assert!(found > 10.0 * told, "{found} ppm off where it is found, {told} where it is told");
+}
