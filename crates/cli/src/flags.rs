@@ -239,6 +239,10 @@ pub(crate) struct Recv {
     /// Who reads: the device's thread, or a wire thread
     #[arg(long, value_name = "KIND", default_value = "direct", help_heading = "Network")]
     pub(crate) link: LinkFlag,
+    /// The clock that streams of AVTP are resampled by: a stream of CRF (IEEE 1722), avtp://eth0/MAC or
+    /// avtp+udp://HOST; see Clocks [default: the streams' own packets tell]
+    #[arg(long, value_name = "ADDRESS", value_parser = Address::to_follow, help_heading = "Timing")]
+    pub(crate) clock: Option<Address>,
 }
 
 /// What the stream is.

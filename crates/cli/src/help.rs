@@ -349,6 +349,17 @@ Addresses, for --from:
 
   ttl and loop are for --to: a receiver sends nothing to a group.
 
+Clocks, for --clock:
+  avtp://eth0/91:E0:F0:00:FE:08
+                   a stream of CRF (IEEE 1722) in frames of Ethernet at eth0: how
+                   fast the talkers' media clock runs. Streams of AVTP are
+                   resampled by that, and no more by what their own packets
+                   tell; while it is silent the rate is held
+  avtp+udp://HOST:PORT
+                   the same by UDP; iface and source as above
+  After a ?, streamid=ID is the stream to follow; without it the first that
+  comes.
+
 Devices, for --output (`taut devices` lists them):
   file:heard.wav   a WAV file; one that is there is kept without --overwrite
   file:-           a WAV on standard output, to be piped on, as to aplay - or

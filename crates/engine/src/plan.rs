@@ -23,6 +23,7 @@ use tautline_proto::device::Settings;
 use tautline_proto::endpoint::Endpoint;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::pacing::is_spaced;
+use tautline_proto::packet::StreamId;
 use tautline_proto::receiver::{Receiver, ReceiverConfig};
 use tautline_proto::receiving::receiver_with_room;
 use tautline_proto::redundancy::Regulator;
@@ -30,6 +31,7 @@ use tautline_proto::sender::Identity;
 use tautline_proto::stream::{PTIME_RANGE, StreamFormat};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::wire::WireForm;
+use tautline_proto::wire::avtp::Encapsulation;
 
 use crate::plan::claim::ClaimedAddress;
 use crate::plan::pacing::Paced;
@@ -165,10 +167,24 @@ pub(crate) fn packets_within(held: Span, ptime: Span) -> usize {
     within(held, ptime).max(within(LEAST, PTIME_RANGE.0)).unsigned_abs() as usize
 }
 
+/// A clock to follow: a stream of CRF.
+pub struct ClockPlan {
+    /// As it was given, for the report.
+    pub address: String,
+    /// Where its packets arrive.
+    pub link: Box<dyn Link>,
+    /// What stands before them there.
+    pub encapsulation: Encapsulation,
+    /// The only stream to follow; else the first that comes.
+    pub stream: Option<StreamId>,
+}
+
 /// What to receive and how.
 pub struct RecvPlan {
     /// The streams, the most important first; all of one rate and as many channels.
     pub streams: Vec<StreamPlan>,
+    /// The clock that they are played by, where another than their own packets tells it.
+    pub clock: Option<ClockPlan>,
     /// Which of them are heard.
     pub select: Select,
     /// Gain of all.

@@ -2,6 +2,7 @@
 
 mod change;
 pub mod doubt;
+mod followed;
 mod labels;
 mod lead;
 pub mod learn;
@@ -36,6 +37,7 @@ use crate::fader::VOLUME_RAMP;
 use crate::plan::RecvPlan;
 use crate::receiving::change::{MixChanges, MixSetup};
 use crate::receiving::doubt::{Another, Doubt, Ran};
+use crate::receiving::followed::FollowedClock;
 use crate::receiving::labels::Labels;
 use crate::receiving::lead::Lead;
 use crate::receiving::mixer::{Mixer, Passages};
@@ -54,6 +56,7 @@ pub struct RecvEngine {
     streams: Vec<ReceivedStream>,
     shared: Vec<SharedLinkEnd>,
     changes: MixChanges,
+    clock: Option<FollowedClock>,
     mixer: Mixer,
     until_bye: bool,
     ledger: Option<LedgerFile<HeardEntry>>,
@@ -108,6 +111,7 @@ impl RecvEngine {
             streams.push(received);
             inputs.push(input);
         }
+        let clock = plan.clock.map(|clock| FollowedClock::new(clock, rate));
         let block = vec![0.0; BLOCK * channels.count()].into_boxed_slice();
         let RecvPlan { gain, device, .. } = plan;
         let setup =
@@ -145,6 +149,7 @@ impl RecvEngine {
             streams,
             shared,
             changes,
+            clock,
             mixer,
             until_bye: plan.until_bye,
             ledger,
@@ -226,9 +231,10 @@ impl RecvEngine {
         let running = Running::start(device, Box::new(self.mixer), options.scheduler, stop)?;
         watch.refused.note_priority(&running.granted);
         let scheduler = running.granted.effective().to_string();
-        let Self { streams, shared, changes, hearing, ledger, labels, observers, .. } = self;
+        let Self { streams, shared, changes, clock, hearing, ledger, labels, observers, .. } = self;
         let labels = labels.map(|path| Labels::new(&path, &settings));
         let mut all = ReceivedStreams::open(streams, shared, changes, hearing, watch)
+            .with_clock(clock)
             .with_ledger(ledger)
             .with_labels(labels)
             .with_observers(observers);

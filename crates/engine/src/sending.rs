@@ -243,6 +243,7 @@ impl SendEngine {
             began_ns: watch.began.as_nanos(),
             duration_ns: (ended - watch.began).as_nanos(),
             streams: vec![report],
+            clock: None,
             host: machine::host(scheduler, watch.witness.log().total(), watch.refused),
             unwritten,
             notes: watch.notes,

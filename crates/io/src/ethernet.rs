@@ -68,6 +68,8 @@ pub struct EthernetOptions {
     pub address: EthernetAddress,
     /// Whether it sends there, or hears.
     pub sends: bool,
+    /// What is heard of AVTP (`subtype`).
+    pub subtype: u8,
     /// The only stream to hear.
     pub stream: Option<StreamId>,
     /// `SO_PRIORITY`: the queue that packets leave by, and in a VLAN what its egress map makes of it.
@@ -166,7 +168,7 @@ fn configure(socket: &Socket, options: &EthernetOptions, index: u32) -> io::Resu
     if options.sends {
         return Ok(());
     }
-    filter::attach(socket, options.address, options.stream)?;
+    filter::attach(socket, options.subtype, options.address, options.stream)?;
     if options.address[0] & 1 != 0 {
         join(socket, options.address, index)?;
     }

@@ -19,7 +19,7 @@ use tautline_proto::wire::{PacketHeads, WireForm};
 
 use super::layout::{PlayoutSetup, check_fits, check_told, knows_shape, layout};
 use super::recv_changes::{PlayedFormat, RecvLines};
-use super::streams::{HeardAddress, check_alike, latency, stream};
+use super::streams::{HeardAddress, check_alike, check_clock, clock, latency, stream};
 use super::{run_options, stop_on_signals, tell_stream};
 use crate::control;
 use crate::failure::Failure;
@@ -37,6 +37,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
         .iter()
         .map(|address| Ok(HeardAddress { address, resolved: address.resolve()? }))
         .collect::<Result<_, Failure>>()?;
+    check_clock(flags)?;
     let stop = stop_on_signals()?;
     let described = from.iter().find_map(|heard| heard.resolved.description.as_ref());
     // What cannot work is said before a sender is waited for.
@@ -77,6 +78,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
         let stream = |heard: &HeardAddress<'_>| stream(flags, heard, promised, format, &device);
         let streams = from.iter().map(stream).collect::<Result<Vec<_>, Failure>>()?;
         let plan = RecvPlan {
+            clock: clock(flags)?,
             select: flags.select,
             gain: flags.sound.volume,
             map,

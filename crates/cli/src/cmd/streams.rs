@@ -1,10 +1,10 @@
 //! What `taut recv` lays out for each stream it hears: sockets, format, latency.
 
 use tautline_audio::DeviceSpec;
-use tautline_engine::plan::StreamPlan;
 use tautline_engine::plan::address::{Address, Resolved};
 use tautline_engine::plan::lay;
 use tautline_engine::plan::sockets;
+use tautline_engine::plan::{ClockPlan, StreamPlan};
 use tautline_proto::device::Settings;
 use tautline_proto::latency::enough_latency;
 use tautline_proto::packet::Codings;
@@ -76,6 +76,27 @@ pub(super) fn stream(
         loss_target: flags.loss_target,
         ..StreamPlan::of(address, receiver, opened)
     })
+}
+
+/// A clock is told of against TAI, and so is when the packets of AVTP are presented: of others nobody knows.
+pub(super) fn check_clock(flags: &Recv) -> Result<(), Failure> {
+    let other = |from: &&Address| !matches!(from.form(), WireForm::Avtp(_));
+    match flags.from.iter().find(other) {
+        Some(from) if flags.clock.is_some() => Err(Failure::usage(format!(
+            "--clock is for streams of AVTP and {from} is none; leave --clock out, or receive it from avtp://"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// The clock that is to be followed, if one is.
+pub(super) fn clock(flags: &Recv) -> Result<Option<ClockPlan>, Failure> {
+    let Some(address) = &flags.clock else { return Ok(None) };
+    let WireForm::Avtp(encapsulation) = address.form() else { return Ok(None) };
+    let resolved = address.resolve()?;
+    let link = sockets::clock(address, &resolved).open(None)?.link;
+    let (address, stream) = (address.to_string(), resolved.stream);
+    Ok(Some(ClockPlan { address, link, encapsulation, stream }))
 }
 
 /// The latency chosen, promised, or the usual one, where it is to follow the packets to begin with:

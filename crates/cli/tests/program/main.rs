@@ -17,6 +17,7 @@ mod between;
 mod bit_exact;
 mod cables;
 mod change;
+mod clock_followed;
 mod common;
 mod comparisons;
 mod demo;

@@ -263,6 +263,24 @@ impl Address {
         Self::read(text, AddressRole::From)
     }
 
+    /// Reads what follows `--clock`.
+    pub fn to_follow(text: &str) -> Result<Self, String> {
+        const ETHERNET_KEYS: &[&str] = &["streamid"];
+        const UDP_KEYS: &[&str] = &["streamid", "iface", "source"];
+        let (place, query) = text.split_once('?').unwrap_or((text, ""));
+        let keys = match place.split_once("://") {
+            Some(("avtp", _)) => ETHERNET_KEYS,
+            Some(("avtp+udp", _)) => UDP_KEYS,
+            _ => return Err(format!("`{text}` is no clock, which is told of by AVTP; {ETHERNET}")),
+        };
+        let asked = query.split('&').map(|pair| pair.split('=').next().unwrap_or(pair));
+        if let Some(key) = asked.filter(|key| !key.is_empty()).find(|key| !keys.contains(key)) {
+            let known = keys.join(" or ");
+            return Err(format!("`{key}` is nothing that a clock is asked for by; use {known}"));
+        }
+        Self::read(text, AddressRole::From)
+    }
+
     /// Reads where a relay listens: `rtp://` may be left out.
     pub fn to_listen_at(text: &str) -> Result<Self, String> {
         Self::read(&with_scheme(text), AddressRole::From)

@@ -188,6 +188,7 @@ impl RecvPlan {
     pub fn new(streams: Vec<StreamPlan>, device: Settings) -> Self {
         Self {
             streams,
+            clock: None,
             select: Select::Mix,
             gain: Gain::UNITY,
             map: ChannelMap::identity(device.channels.count()),

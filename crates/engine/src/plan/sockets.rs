@@ -15,7 +15,7 @@ use tautline_io::udp::{UdpOptions, interface_label, leaves_by};
 use tautline_proto::stream::{PTIME_RANGE, StreamFormat};
 use tautline_proto::time::Frames;
 use tautline_proto::units::Rate;
-use tautline_proto::wire::avtp::Encapsulation;
+use tautline_proto::wire::avtp::{self, Encapsulation, crf};
 use tautline_proto::wire::{PacketHeads, WireForm};
 
 use crate::plan::address::{Address, AddressError, CLASS_A, EthernetPlace, Resolved, StreamPlace};
@@ -209,6 +209,7 @@ impl EthernetRoom {
             interface: place.interface.clone(),
             address: place.address,
             sends,
+            subtype: avtp::AAF,
             stream: place.stream,
             priority: place.priority,
             datagram_bytes,
@@ -242,6 +243,16 @@ pub fn reception(address: &Address, resolved: &Resolved) -> LinkOptions {
             LinkOptions::Udp(Box::new(by_udp(*media, (address, resolved))))
         }
         StreamPlace::Ethernet(place) => LinkOptions::Ethernet(EthernetRoom::ANY.at(place, false)),
+    }
+}
+
+/// Hears a clock of CRF that `address` stands for.
+pub fn clock(address: &Address, resolved: &Resolved) -> LinkOptions {
+    match reception(address, resolved) {
+        LinkOptions::Ethernet(options) => {
+            LinkOptions::Ethernet(EthernetOptions { subtype: crf::SUBTYPE, ..options })
+        }
+        by_udp => by_udp,
     }
 }
 

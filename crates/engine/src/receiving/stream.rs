@@ -9,6 +9,7 @@ use tautline_io::clock::{WallClock, now, tai};
 use tautline_io::control::waiter::Waiter;
 use tautline_io::link::told::telling;
 use tautline_io::thread::memory;
+use tautline_proto::clock::ToldRate;
 use tautline_proto::device::Settings;
 use tautline_proto::endpoint::Host;
 use tautline_proto::latency::LatencyRule;
@@ -251,6 +252,14 @@ impl ReceivedStream {
             watch.note(&error);
         }
         self.note(watch);
+    }
+
+    /// Holds its resampling to this, where its packets say when they are to be presented: they say it by the clock that
+    /// the rate is told against.
+    pub(crate) fn keep_pace(&mut self, told: ToldRate) {
+        if self.policy.presents() {
+            self.decide(|policy, context| policy.keep_pace(told, context));
+        }
     }
 
     /// Tells what the policy has to tell.

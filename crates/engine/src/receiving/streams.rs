@@ -13,6 +13,7 @@ use tautline_proto::wire::rtcp::Announcement;
 use crate::control::{RecvChange, Requests};
 use crate::receiving::change::{MixChanges, RunFiles};
 use crate::receiving::doubt::Doubt;
+use crate::receiving::followed::FollowedClock;
 use crate::receiving::labels::Labels;
 use crate::receiving::shared::SharedLinkEnd;
 use crate::receiving::stream::ReceivedStream;
@@ -34,6 +35,7 @@ pub(crate) struct ReceivedStreams {
     shared: Vec<SharedLinkEnd>,
     changes: MixChanges,
     hearing: Hearing,
+    clock: Option<FollowedClock>,
     ledger: Option<LedgerFile<HeardEntry>>,
     observers: Observers,
     labels: Option<Labels>,
@@ -54,7 +56,7 @@ impl ReceivedStreams {
         hearing: Hearing,
         watch: RunWatch,
     ) -> Self {
-        let (beat, ledger, labels) = (LocalTime::ZERO, None, None);
+        let (beat, ledger, labels, clock) = (LocalTime::ZERO, None, None, None);
         let observers = Observers::none();
         let (quiet_since, settled) = (None, false);
         Self {
@@ -62,6 +64,7 @@ impl ReceivedStreams {
             shared,
             changes,
             hearing,
+            clock,
             ledger,
             observers,
             labels,
@@ -75,6 +78,11 @@ impl ReceivedStreams {
     /// The same, with every packet written to a file if there is one.
     pub(crate) fn with_ledger(self, ledger: Option<LedgerFile<HeardEntry>>) -> Self {
         Self { ledger, ..self }
+    }
+
+    /// The same, with a clock that the streams are played by, if there is one.
+    pub(crate) fn with_clock(self, clock: Option<FollowedClock>) -> Self {
+        Self { clock, ..self }
     }
 
     /// The same, with those who may look at it.
@@ -173,11 +181,15 @@ impl ReceivedStreams {
     }
 
     fn keep_statistics(&mut self) {
-        let Self { streams, changes, hearing, ledger, labels, watch, .. } = self;
+        let Self { streams, changes, hearing, clock, ledger, labels, watch, .. } = self;
+        let told = clock.as_mut().and_then(FollowedClock::hear);
         watch.look();
         // Before the packets' lines: what was heard by now has its line there.
         hearing.listen();
         for stream in streams.iter_mut().chain(changes.heirs_mut()) {
+            if let Some(told) = told {
+                stream.keep_pace(told);
+            }
             stream.turn(watch, ledger.as_mut(), hearing);
             labels.iter_mut().for_each(|labels| labels.follow(stream));
         }
@@ -304,7 +316,7 @@ impl ReceivedStreams {
     /// Says goodbye to all, and reports. `over`: it ended as all streams had.
     pub(crate) fn close(self, ended: LocalTime, scheduler: String, over: bool) -> Report {
         let Self { mut streams, mut shared, changes, hearing, mut ledger, mut watch, .. } = self;
-        let mut labels = self.labels;
+        let (mut labels, clock) = (self.labels, self.clock);
         for stream in &mut streams {
             match stream.shares.map(|shares| &mut shared[shares.link]) {
                 None => stream.finish(&mut watch, ledger.as_mut(), &hearing),
@@ -339,6 +351,7 @@ impl ReceivedStreams {
             began_ns: watch.began.as_nanos(),
             duration_ns: (ended - watch.began).as_nanos(),
             streams: reports,
+            clock: clock.as_ref().map(FollowedClock::report),
             host: machine::host(scheduler, watch.witness.log().total(), watch.refused),
             unwritten,
             notes: watch.notes,

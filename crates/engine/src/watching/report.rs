@@ -1,9 +1,11 @@
 //! The report, as JSON has it. Names are fixed: scripts rely on them.
 
+mod followed;
 mod tai;
 
 use serde::{Serialize, Serializer};
 
+pub use self::followed::FollowedClockReport;
 pub use self::tai::{PtpReport, TaiReport};
 pub use tautline_proto::counters::Counters;
 
@@ -24,6 +26,8 @@ pub struct Report {
     pub duration_ns: i64,
     /// One for each `--from`; one for all `--to`.
     pub streams: Vec<StreamReport>,
+    /// The clock that was followed beside the streams; absent where none was asked for.
+    pub clock: Option<FollowedClockReport>,
     /// The machine.
     pub host: HostReport,
     /// What was to be written and is not whole, such as a ledger or a recording on a full disk: a

@@ -1,6 +1,7 @@
 //! The report for people: one screen, widest stage first seen.
 
 mod arrivals;
+mod followed;
 mod known;
 mod latency;
 mod redundancy;
@@ -42,6 +43,7 @@ fn write_report(out: &mut String, report: &Report) -> fmt::Result {
         receivers(out, stream)?;
         worst(out, stream)?;
     }
+    followed::followed(out, report)?;
     tai::tai(out, report)?;
     let host = &report.host;
     let seconds = report.duration_ns as f64 / 1e9;

@@ -230,6 +230,7 @@ impl Road {
     ) -> thread::JoinHandle<Report> {
         let mut engine = RecvEngine::new(RecvPlan {
             streams,
+            clock: None,
             select: Select::Mix,
             gain: self.gain,
             map: self.maps.1.clone(),

@@ -18,19 +18,18 @@ const RETURN: u16 = 0x06;
 const HEAD: u32 = -0x20_0000_i32 as u32;
 /// All of it.
 const WHOLE: u32 = u32::MAX;
-/// Of AAF.
-const SUBTYPE: u32 = 0x02;
 
 /// What must stand where.
 type Condition = (u16, u32, u32);
 
-/// Hands on frames to `address` that carry AAF, of `stream` alone if there is one.
+/// Hands on frames to `address` that carry AVTP of this subtype, of `stream` alone if there is one.
 pub(super) fn attach(
     socket: &Socket,
+    subtype: u8,
     address: EthernetAddress,
     stream: Option<StreamId>,
 ) -> io::Result<()> {
-    run(socket, &of_aaf(address, stream))
+    run(socket, &of_stream(subtype, address, stream))
 }
 
 /// Hands on messages of MAAP alone, whomever they are to: defences go to one host.
@@ -45,10 +44,10 @@ fn run(socket: &Socket, conditions: &[Condition]) -> io::Result<()> {
     socket.set_plain(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
-fn of_aaf(address: EthernetAddress, stream: Option<StreamId>) -> Vec<Condition> {
+fn of_stream(subtype: u8, address: EthernetAddress, stream: Option<StreamId>) -> Vec<Condition> {
     let [a, b, c, d, e, f] = address;
     let mut conditions: Vec<Condition> = vec![
-        (LOAD_BYTE, 0, SUBTYPE),
+        (LOAD_BYTE, 0, subtype.into()),
         (LOAD_WORD, HEAD, u32::from_be_bytes([a, b, c, d])),
         (LOAD_HALF, HEAD.wrapping_add(4), u16::from_be_bytes([e, f]).into()),
     ];

@@ -19,6 +19,7 @@ fn end(interface: &str, address: EthernetAddress, sends: bool) -> EthernetOption
         interface: interface.to_owned(),
         address,
         sends,
+        subtype: SUBTYPES[0],
         stream: (!sends).then_some(StreamId(7)),
         priority: 3,
         datagram_bytes: 1500,

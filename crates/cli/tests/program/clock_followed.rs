@@ -1,0 +1,191 @@
+//! A clock that is told of beside the stream (CRF), by Ethernet and by UDP: followed, and the stream with it.
+
+use std::net::{Ipv4Addr, UdpSocket};
+
+use tautline_proto::clock::WallTime;
+use tautline_proto::packet::StreamId;
+use tautline_proto::units::Rate;
+use tautline_proto::wire::avtp::ETHERTYPE;
+use tautline_proto::wire::avtp::crf::CrfHead;
+
+use crate::common::network::Cable;
+use crate::common::program::{call, taut, words};
+use crate::common::report::Report;
+use crate::common::{Folder, Onlooker, free_udp_ports, shared};
+
+/// Of the clock, and of the sound.
+const GROUPS: [&str; 2] = ["91:E0:F0:00:FE:08", "91:E0:F0:00:FE:09"];
+const GROUP_BYTES: [u8; 6] = [0x91, 0xE0, 0xF0, 0, 0xFE, 8];
+const HEAD: CrfHead = CrfHead {
+    stream: StreamId(0x0222_3344_5566_0008),
+    number: 0,
+    restarts: false,
+    uncertain: false,
+    nominal: Rate::HZ_48000,
+    interval: 96,
+};
+const ID: &str = "02:22:33:44:55:66:0008";
+/// What the clock is told to run fast by, in ppm; and the card whose sound is sent, which it is not of.
+const TOLD: f64 = 93.0;
+const CARD: f64 = 50.0;
+/// Bytes of a packet, with one time.
+const BYTES: usize = 28;
+
+/// The packet of that number: 500 in a second.
+fn pdu(number: i64) -> Vec<u8> {
+    let after = (number as f64 * 2e6 / (1.0 + TOLD * 1e-6)) as i64;
+    let time = WallTime::from_unix_nanos(1_795_000_000_000_000_000 + after);
+    CrfHead { number: number as u8, ..HEAD }.write(&[time])
+}
+
+/// What is read from a file is sent: a frame every two milliseconds, `length` bytes each.
+const TALKER: &str = "import socket, sys, time\n\
+    s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\n\
+    s.bind((sys.argv[1], 0))\n\
+    frames = open(sys.argv[2], 'rb').read()\n\
+    length = int(sys.argv[3])\n\
+    for at in range(0, len(frames), length):\n    s.send(frames[at:at + length]); time.sleep(0.002)\n";
+
+/// How the receiver says that it followed the clock.
+#[track_caller]
+fn is_followed(report: &Report, received: u64, lost: u64) {
+    let clock = &report.0["clock"];
+    let told = format!("{:#}", report.0);
+    assert_eq!((&clock["stream"], &clock["lost"]), (&ID.into(), &lost.into()), "{told}");
+    assert_eq!(clock["packets_received"], received, "{told}");
+    let (rate, unsure) = (clock["rate_ppm"].as_f64().unwrap(), clock["uncertainty_ppm"].as_f64());
+    assert!((rate - TOLD).abs() < 0.2, "{told}");
+    assert!(unsure.unwrap() < 2.0, "{told}");
+    // It fell silent before the stream did.
+    assert!(clock["held_since_ns"].is_i64(), "{told}");
+    // The stream's own packets say that its card runs otherwise, which is not what it is played by.
+    let card = report.stream("/clock/card_ppm").as_f64().unwrap();
+    assert!((card - TOLD).abs() < (card - CARD).abs() / 2.0, "{told}");
+}
+
+const BOTH: &str = "--latency 400ms --period 240 --periods 32 --no-witness --format l24";
+
+#[test]
+fn a_clock_told_of_by_ethernet_is_what_a_stream_is_played_by() {
+    let test = "a_clock_told_of_by_ethernet_is_what_a_stream_is_played_by";
+    shared(|| {
+        let Some(cable) = Cable::lay(test) else { return };
+        let folder = Folder::new();
+        let [left, right] = [&cable.left, &cable.right].map(|end| end.interface.clone());
+        let recv = format!(
+            "recv --from avtp://{right}/{} --clock avtp://{right}/{}?streamid={ID} --rate 48000 --channels 2 \
+             --output null: --duration 9s --report json {BOTH}",
+            GROUPS[1], GROUPS[0]
+        );
+        let recv = taut(words(&recv)).within(&cable.right).start().listening();
+        let send = format!(
+            "send --input virtual:?tone=440&ppm={CARD} --to avtp://{left}/{} --ptime 1ms {BOTH}",
+            GROUPS[1]
+        );
+        let send = taut(words(&send)).within(&cable.left).start();
+        let mut frames = Vec::new();
+        for number in (0..2500).filter(|number| ![700, 1000, 1001].contains(number)) {
+            frames.extend(GROUP_BYTES);
+            frames.extend([2, 0x22, 0x33, 0x44, 0x55, 0x66]);
+            frames.extend(ETHERTYPE.to_be_bytes());
+            frames.extend(pdu(number));
+        }
+        std::fs::write(folder.file("frames"), frames).unwrap();
+        let length = (14 + BYTES).to_string();
+        let talker = ["-c", TALKER, &left, "frames", &length];
+        call("python3", talker).in_folder(folder.path()).within(&cable.left).run().well();
+        let report = recv.end().report();
+        send.signal("-INT");
+        send.end();
+        is_followed(&report, 2497, 3);
+        assert_eq!(report.count("missing_frames"), 0, "{:#}", report.0);
+    });
+}
+
+/// What tells nothing of the clock, and the reason.
+fn strange(number: i64) -> [(Vec<u8>, &'static str); 11] {
+    let but = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = pdu(number);
+        change(&mut bytes);
+        bytes
+    };
+    [
+        (but(&|b| b.truncate(19)), "truncated"),
+        (but(&|b| b[0] = 2), "subtype"),
+        (but(&|b| b[1] |= 0x20), "version"),
+        (but(&|b| b[1] &= 0x7F), "unnamed"),
+        (but(&|b| b[11] = 9), "other-stream"),
+        (but(&|b| b[3] = 2), "type"),
+        (but(&|b| b[12] |= 0x20), "pull"),
+        // 44,100 events in a second.
+        (but(&|b| (b[14], b[15]) = (0xAC, 0x44)), "frequency"),
+        (but(&|b| b[19] = 0), "interval"),
+        (but(&|b| b[17] = 0), "length"),
+        (but(&|b| b[17] = 16), "beyond-end"),
+    ]
+}
+
+#[test]
+fn what_tells_nothing_of_a_clock_is_counted_by_its_reason_and_moves_nothing() {
+    shared(|| {
+        let (sound, clock) = (free_udp_ports(), free_udp_ports());
+        let onlooker = Onlooker::new();
+        let copy = onlooker.address().replace("rtp:", "avtp+udp:");
+        let recv = format!(
+            "recv --from avtp+udp://127.0.0.1:{sound} --clock avtp+udp://127.0.0.1:{clock}?streamid={ID} \
+             --rate 48000 --channels 2 --output null: --duration 8s --report json {BOTH}"
+        );
+        let recv = taut(words(&recv)).start().listening();
+        let send = format!(
+            "send --input virtual:?tone=440&ppm={CARD} --to avtp+udp://127.0.0.1:{sound} --to {copy} --ptime 1ms {BOTH}"
+        );
+        let send = taut(words(&send)).start();
+        let talker = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let mut encapsulated = 0_u32;
+        let mut tell = |pdu: &[u8]| {
+            encapsulated += 1;
+            let datagram = [&encapsulated.to_be_bytes(), pdu].concat();
+            talker.send_to(&datagram, (Ipv4Addr::LOCALHOST, clock)).unwrap();
+        };
+        for number in 0..1000 {
+            // Over four seconds of the stream, by its own copy here.
+            onlooker.see(4);
+            tell(&pdu(number));
+            if number % 100 == 50 {
+                strange(number).iter().for_each(|(pdu, _)| tell(pdu));
+            }
+        }
+        let report = recv.end().report();
+        send.signal("-INT");
+        send.end();
+        is_followed(&report, 1000, 0);
+        let told = report.0["clock"]["invalid"].as_array().unwrap().iter();
+        let told: Vec<_> = told
+            .map(|one| (one["reason"].as_str().unwrap(), one["count"].as_u64().unwrap()))
+            .collect();
+        let thrown = strange(0);
+        assert_eq!(told.len(), thrown.len(), "{told:?}");
+        assert!(thrown.iter().all(|(_, reason)| told.contains(&(reason, 10))), "{told:?}");
+    });
+}
+
+#[test]
+fn a_clock_that_cannot_be_followed_is_refused_with_the_mend() {
+    for (clock, from, says) in [
+        (
+            "rtp://10.0.0.1:5004",
+            "avtp+udp://127.0.0.1",
+            "no clock, which is told of by AVTP; write avtp://eth0/91:",
+        ),
+        ("ptp", "avtp+udp://127.0.0.1", "no clock"),
+        ("avtp://eth0", "avtp+udp://127.0.0.1", "names no interface and address"),
+        ("avtp://eth0/91:E0:F0:00:FE:08?gain=-6dB", "avtp+udp://127.0.0.1", "use streamid"),
+        ("avtp+udp://*?senders=all", "avtp+udp://127.0.0.1", "use streamid or iface or source"),
+        ("avtp+udp://*?streamid=7", "avtp+udp://127.0.0.1", "no stream id such as AA:BB"),
+        ("avtp+udp://*", "rtp://127.0.0.1:5004", "leave --clock out"),
+    ] {
+        let ended = taut(["recv", "--from", from, "--clock", clock, "--output", "null:"]).run();
+        assert_eq!(ended.status, Some(2), "{ended:#?}");
+        assert!(ended.said.iter().any(|line| line.contains(says)), "{clock}: {ended:#?}");
+    }
+}

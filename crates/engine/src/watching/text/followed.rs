@@ -1,0 +1,96 @@
+//! The clock that was followed beside the streams, for people.
+
+use core::fmt::{self, Write};
+
+use crate::watching::report::{FollowedClockReport, Report};
+
+/// Some lines, where a clock was to be followed.
+pub(super) fn followed(out: &mut String, report: &Report) -> fmt::Result {
+    let Some(clock) = &report.clock else { return Ok(()) };
+    tell(out, clock, report.began_ns.saturating_add(report.duration_ns))
+}
+
+fn tell(out: &mut String, clock: &FollowedClockReport, ended: i64) -> fmt::Result {
+    write!(out, "clock followed: ")?;
+    match &clock.stream {
+        Some(stream) => write!(out, "CRF of {stream} at {}", clock.address)?,
+        None => write!(out, "CRF at {}", clock.address)?,
+    }
+    match (clock.rate_ppm, clock.uncertainty_ppm) {
+        (Some(rate), Some(unsure)) => write!(out, ", {rate:+.2} ± {unsure:.2} ppm against TAI")?,
+        _ if clock.packets_received == 0 => {
+            write!(out, ", never heard: the rate was found by the streams' own packets")?;
+        }
+        _ => write!(out, ", not heard for long enough to be relied upon")?,
+    }
+    write!(out, "; {} packets, {} lost", clock.packets_received, clock.lost)?;
+    let rare = [
+        (clock.jumps, "jumps"),
+        (clock.restarts, "restarts"),
+        (clock.uncertain, "said to be uncertain"),
+        (clock.doubted, "doubted"),
+    ];
+    for (count, name) in rare.into_iter().filter(|(count, _)| *count > 0) {
+        write!(out, ", {count} {name}")?;
+    }
+    if let Some(since) = clock.held_since_ns {
+        let seconds = ended.saturating_sub(since).max(0) as f64 / 1e9;
+        write!(out, "; silent for {seconds:.1} s, and held")?;
+    }
+    writeln!(out)?;
+    let mut invalid = clock.invalid.iter();
+    invalid.try_for_each(|one| writeln!(out, "  invalid: {} × {}", one.count, one.reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::watching::report::InvalidCount;
+
+    #[test]
+    fn what_is_followed_is_told_with_how_well_and_since_when_it_is_silent() {
+        let never = FollowedClockReport {
+            address: "avtp://eth0/91:E0:F0:00:FE:01".to_owned(),
+            stream: None,
+            rate_ppm: None,
+            uncertainty_ppm: None,
+            held_since_ns: None,
+            packets_received: 0,
+            lost: 0,
+            reordered: 0,
+            duplicates: 0,
+            uncertain: 0,
+            doubted: 0,
+            jumps: 0,
+            restarts: 0,
+            socket_drops: 0,
+            invalid: Vec::new(),
+        };
+        let told = |clock: &FollowedClockReport| {
+            let mut out = String::new();
+            tell(&mut out, clock, 14_000_000_000).unwrap();
+            out
+        };
+        assert_eq!(
+            told(&never),
+            "clock followed: CRF at avtp://eth0/91:E0:F0:00:FE:01, never heard: the rate was found by the streams' own \
+             packets; 0 packets, 0 lost\n"
+        );
+        let held = FollowedClockReport {
+            stream: Some("02:22:33:44:55:66:0007".to_owned()),
+            rate_ppm: Some(-12.345),
+            uncertainty_ppm: Some(0.204),
+            held_since_ns: Some(2_000_000_000),
+            packets_received: 500,
+            lost: 3,
+            jumps: 1,
+            invalid: vec![InvalidCount { reason: "version", count: 2 }],
+            ..never
+        };
+        assert_eq!(
+            told(&held),
+            "clock followed: CRF of 02:22:33:44:55:66:0007 at avtp://eth0/91:E0:F0:00:FE:01, -12.35 ± 0.20 ppm against \
+             TAI; 500 packets, 3 lost, 1 jumps; silent for 12.0 s, and held\n  invalid: 2 × version\n"
+        );
+    }
+}
