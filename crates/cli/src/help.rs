@@ -351,8 +351,8 @@ Addresses, for --from:
 
 Clocks, for --clock:
   avtp://eth0/91:E0:F0:00:FE:08
-                   a stream of CRF (IEEE 1722) in frames of Ethernet at eth0: how
-                   fast the talkers' media clock runs. Streams of AVTP are
+                   a stream of CRF (IEEE 1722) in frames of Ethernet at eth0:
+                   how fast the talkers' media clock runs. Streams of AVTP are
                    resampled by that, and no more by what their own packets
                    tell; while it is silent the rate is held
   avtp+udp://HOST:PORT

@@ -30,10 +30,10 @@ fn a_media_clock_is_followed_at_every_place() {
         let mut card = SimClock::new(quartz, vec![(TURNS, turn)], seed);
         let mut path = Path::new(preset.path(), seed);
         let mut follower = CrfFollower::new(Encapsulation::Ethernet, None, Rate::HZ_48000);
-        let mut arriving = Vec::new();
+        let (mut arriving, mut at) = (Vec::new(), TrueTime::ZERO);
         for number in 0..75_000_i64 {
             let reading = LocalTime::ZERO + PERIOD.times(number);
-            let at = card.when(reading, TrueTime::ZERO);
+            at = card.when(reading, at);
             if (SILENT[0]..SILENT[1]).contains(&at) {
                 continue;
             }
@@ -71,6 +71,7 @@ fn a_media_clock_is_followed_at_every_place() {
         }
         assert!(checked > 100, "{}", told(&checked.to_string()));
         let standing = follower.standing(LocalTime::from_nanos(150_000_000_000));
-        assert_eq!(standing.counters.jumps, 0, "{}", told(&format!("{standing:?}")));
+        // Where it became another, and nowhere else.
+        assert!(standing.counters.jumps <= 1, "{}", told(&format!("{standing:?}")));
     }
 }

@@ -215,9 +215,9 @@ fn wireshark_reads_what_tells_of_a_clock_for_what_it_is() {
                 let times: Vec<_> = (0..count).map(|at| first + head.nominal_span(at)).collect();
                 let encapsulated = match over {
                     Encapsulation::Ethernet => String::new(),
-                    Encapsulation::Udp => "0x00000007".to_owned(),
+                    Encapsulation::Udp => format!("0x{number:08x}"),
                 };
-                let before: &[u8] = if encapsulated.is_empty() { &[] } else { &[0, 0, 0, 7] };
+                let before: &[u8] = if encapsulated.is_empty() { &[] } else { &[0, 0, 0, number] };
                 frames.push(framed(over, &[before, &head.write(&times)].concat()));
                 let (restarts, uncertain) = (u8::from(restarts), u8::from(uncertain));
                 expected.push(format!(
