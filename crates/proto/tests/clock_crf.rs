@@ -1,5 +1,6 @@
 //! A media clock that CRF tells of is followed through whatever becomes of its packets.
 
+use proptest::prelude::*;
 use tautline_proto::clock::{CrfFollower, MediaClock, WallTime};
 use tautline_proto::packet::StreamId;
 use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
@@ -288,4 +289,30 @@ fn a_stream_holds_to_the_rate_that_is_told_however_far_its_own_times_are_astray(
     let (told, found) = (astray(true), astray(false));
     assert!(told < 1.0, "{told} ppm off where the rate is told");
     assert!(found > 10.0 * told, "{found} ppm off where it is found, {told} where it is told");
+}
+
+proptest! {
+    #[test]
+    fn whatever_times_come_each_packet_is_counted_and_what_is_told_is_a_rate(
+        packets in proptest::collection::vec(
+            (any::<u8>(), prop_oneof![0..i64::MAX, 0..100_000_000_000_i64, Just(0), Just(i64::MAX)], 0..2000_i64, any::<bool>(), any::<bool>()),
+            1..60,
+        ),
+        interval in 1..u16::MAX,
+    ) {
+        let mut follower = CrfFollower::new(Encapsulation::Ethernet, None, Rate::HZ_48000);
+        let (mut now, count) = (START, packets.len() as u64);
+        for (number, time, later, restarts, uncertain) in packets {
+            now = now + Span::from_millis(later);
+            let head = CrfHead { stream: STREAM, number, restarts, uncertain, nominal: Rate::HZ_48000, interval };
+            follower.handle(&head.write(&[WallTime::from_unix_nanos(time)]), now);
+            if let Some(told) = follower.told(now) {
+                prop_assert!(told.rate.as_f64().abs() < 10_000.0, "{told:?}");
+                prop_assert!(told.deviation.as_f64() >= 0.0, "{told:?}");
+            }
+        }
+        let counters = follower.standing(now).counters;
+        prop_assert_eq!(counters.received + counters.invalid.iter().sum::<u64>(), count);
+        prop_assert!(counters.lost < 60 * 100_000_000, "{counters:?}");
+    }
 }

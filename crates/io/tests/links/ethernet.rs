@@ -78,6 +78,23 @@ fn frames_of_others_never_reach_the_program_however_many_there_are() {
     });
 }
 
+#[test]
+fn a_clock_is_heard_alone_where_sound_goes_to_the_same_address() {
+    apart(|| {
+        if !in_a_network_of_its_own("a_clock_is_heard_alone_where_sound_goes_to_the_same_address") {
+            return;
+        }
+        let clock = EthernetOptions { subtype: SUBTYPES[1], ..end("veth0", GROUP, false) };
+        let (mut receiver, mut both) = (open(&clock), open(&end("veth1", GROUP, true)));
+        for number in 0..10 {
+            send(&mut both, pdu(SUBTYPES[0], 7, number));
+            send(&mut both, pdu(SUBTYPES[1], 7, number));
+            assert_eq!(collect(&mut receiver, 1)[0].bytes, pdu(SUBTYPES[1], 7, number));
+        }
+        assert_eq!((drain(&mut receiver), receiver.counters().received), (0, 10));
+    });
+}
+
 /// A frame with a tag of a VLAN of this number and the priority 3, by a socket of its own.
 fn send_tagged(vlan: u16, pdu: &[u8]) {
     let tci = (3 << 13 | vlan).to_be_bytes();

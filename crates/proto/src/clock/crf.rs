@@ -145,7 +145,9 @@ impl CrfFollower {
                 (counters.reordered + 1, counters.lost.saturating_sub(1));
             return;
         }
-        counters.lost += heard.lost(ahead, since);
+        // So long an outage it would have been here, too; what is longer is another time.
+        let most = (arrival - heard.arrived).times(2) + Span::from_secs(1);
+        counters.lost += heard.lost(ahead, since.min(most));
         (heard.head.number, heard.first, heard.arrived) = (head.number, first, arrival);
         let restarts = core::mem::replace(&mut heard.head.restarts, head.restarts) != head.restarts;
         heard.times = packet.times().len() as i64;
@@ -287,7 +289,7 @@ impl HeardCrf {
         let times = packet.times().zip(newest..);
         let errors = times.map(|(time, number)| line.error(at(number), time.as_unix_nanos()));
         let mean = Mean { error: errors.sum::<f64>() / self.times as f64, count: 1.0 };
-        let since = (at(newest) - at(self.intervals)).max(0) as f64;
+        let since = at(newest).saturating_sub(at(self.intervals)).max(0) as f64;
         let weight = (since / Self::JUDGED).clamp(1.0 / 256.0, 0.25);
         let differs = error - core::mem::replace(&mut self.jitter.0, error);
         self.jitter.1 += (differs * differs / 2.0 - self.jitter.1) * weight;
