@@ -23,7 +23,7 @@ fuzz_target!(|bytes: &[u8]| {
     let mut follower = CrfFollower::new(Encapsulation::Ethernet, None, Rate::HZ_48000);
     let (mut now, mut came) = (LocalTime::from_nanos(1_000_000_000), 0);
     for (later, packet) in packets(bytes) {
-        now = now + Span::from_millis(later.into());
+        now += Span::from_millis(later.into());
         came += 1;
         follower.handle(packet, now);
         if let Ok(read) = CrfPacket::read(Encapsulation::Ethernet, packet) {
