@@ -267,7 +267,7 @@ fn held_by(
             return Err(format!("{rung} {}", broken(&probe)));
         }
         // Each packet goes by every network.
-        cost = cost + probe.cost;
+        cost += probe.cost;
         latest = latest.max(probe.off.last().copied().unwrap_or_default());
         probed += probe.off.len();
     }
