@@ -13,6 +13,7 @@ mod all;
 mod apart;
 mod arrivals;
 mod avtp;
+mod avtp_peer;
 mod between;
 mod bit_exact;
 mod cables;

@@ -1,0 +1,97 @@
+//! The `aaf` plugin of alsa-plugins (libavtp), both ways over a cable. Debian packages neither: where the environment
+//! variable `TAUTLINE_AAF` names a `libasound_module_pcm_aaf.so` these run. The plugin adds 37 s to the system clock,
+//! so that the kernel's offset of TAI must be that, or the plugin built for 0.
+
+use std::path::PathBuf;
+
+use crate::common::network::{Cable, Namespace};
+use crate::common::program::{Call, call, taut, words};
+use crate::common::sound::{Shape, Sound};
+use crate::common::{Folder, Lack, shared, skipped};
+
+/// A group of those that AVTP gives away (IEEE 1722-2016, table B.9).
+const GROUP: &str = "91:E0:F0:00:FE:0A";
+const STREAM: &str = "AA:BB:CC:DD:EE:FF:0001";
+
+/// Where the peer is; says loudly if nowhere.
+fn peer(test: &str) -> Option<PathBuf> {
+    let there = std::env::var_os("TAUTLINE_AAF").map(PathBuf::from).filter(|path| path.exists());
+    if there.is_none() {
+        skipped(Lack::Package, test, "TAUTLINE_AAF names no plugin of alsa-plugins");
+    }
+    there
+}
+
+/// An ALSA program at one end of the cable, to which the PCM `peer` is the plugin at that end.
+fn by_the_peer(end: &Namespace, folder: &Folder, plugin: &std::path::Path, line: &str) -> Call {
+    let (interface, plugin) = (&end.interface, plugin.display());
+    let text = format!(
+        "</usr/share/alsa/alsa.conf>\npcm_type.aaf {{ lib \"{plugin}\" }}\npcm.peer {{ type plug slave {{ format S24_3BE \
+         pcm {{ type aaf ifname {interface} addr \"{GROUP}\" streamid \"{STREAM}\" prio 3 mtt 100000 \
+         time_uncertainty 1000 frames_per_pdu 6 ptime_tolerance 100 }} }} }}\n"
+    );
+    let conf = folder.file(&format!("{interface}.conf"));
+    std::fs::write(&conf, text).unwrap();
+    let (program, line) = line.split_once(' ').unwrap();
+    let call = call(program, words(line));
+    call.in_folder(folder.path()).within(end).with("ALSA_CONFIG_PATH", conf)
+}
+
+/// From its first sound on, what was heard is what was sent, from somewhere on.
+#[track_caller]
+fn is_a_part(heard: &Sound, sent: &Sound) {
+    let begins = heard.begins().expect("sound");
+    let begun = (0..sent.frames() - 32)
+        .find(|at| (0..32).all(|index| heard.frame(begins + index) == sent.frame(at + index)));
+    let begun = begun.expect("it begins as what was sent");
+    let both = (heard.frames() - begins).min(sent.frames() - begun);
+    assert!(both > sent.shape.rate as usize * 4 / 5, "{both} frames were heard");
+    let differs = (0..both).find(|at| heard.frame(begins + at) != sent.frame(begun + at));
+    assert_eq!(differs, None, "of {both} frames");
+}
+
+#[test]
+fn what_is_played_to_alsas_own_aaf_is_heard_bit_for_bit() {
+    let test = "what_is_played_to_alsas_own_aaf_is_heard_bit_for_bit";
+    shared(|| {
+        let Some(plugin) = peer(test) else { return };
+        let Some(cable) = Cable::lay(test) else { return };
+        let folder = Folder::new();
+        let sent = Sound::noise(Shape::STEREO_24, 1000, 21);
+        sent.write(&folder.file("sent.wav"));
+        let recv = format!(
+            "recv --from avtp://{}/{GROUP} --rate 48000 --channels 2 --output file:heard.wav --latency 150ms \
+             --periods 32 --duration 6s --report none --no-witness",
+            cable.right.interface
+        );
+        let recv = taut(words(&recv)).in_folder(folder.path()).within(&cable.right);
+        let recv = recv.start().listening();
+        let play = "aplay -q -D peer --period-size=480 --buffer-size=9600 sent.wav";
+        by_the_peer(&cable.left, &folder, &plugin, play).run().well();
+        recv.end().well();
+        is_a_part(&Sound::read(&folder.file("heard.wav")), &sent);
+    });
+}
+
+#[test]
+fn what_is_sent_is_recorded_by_alsas_own_aaf_bit_for_bit() {
+    let test = "what_is_sent_is_recorded_by_alsas_own_aaf_bit_for_bit";
+    shared(|| {
+        let Some(plugin) = peer(test) else { return };
+        let Some(cable) = Cable::lay(test) else { return };
+        let folder = Folder::new();
+        let sent = Sound::noise(Shape::STEREO_24, 4000, 22);
+        sent.write(&folder.file("sent.wav"));
+        let send = format!(
+            "send --input file:sent.wav --to avtp://{}/{GROUP}?streamid={STREAM} --ptime 125us --mtt 100ms \
+             --report none --no-witness",
+            cable.left.interface
+        );
+        let record = "arecord -q -D peer -f S24_3LE -c 2 -r 48000 -d 1 --period-size=480 --buffer-size=19200 heard.wav";
+        let record = by_the_peer(&cable.right, &folder, &plugin, record).start();
+        let send = taut(words(&send)).in_folder(folder.path()).within(&cable.left).start();
+        record.end().well();
+        send.end().well();
+        is_a_part(&Sound::read(&folder.file("heard.wav")), &sent);
+    });
+}
