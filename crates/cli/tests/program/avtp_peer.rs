@@ -61,7 +61,7 @@ fn what_is_played_to_alsas_own_aaf_is_heard_bit_for_bit() {
         sent.write(&folder.file("sent.wav"));
         let recv = format!(
             "recv --from avtp://{}/{GROUP} --rate 48000 --channels 2 --output file:heard.wav --latency 150ms \
-             --periods 32 --duration 6s --report none --no-witness",
+             --periods 32 --duration 6s --report json --no-witness",
             cable.right.interface
         );
         let recv = taut(words(&recv)).in_folder(folder.path()).within(&cable.right);
