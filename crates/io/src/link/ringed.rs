@@ -362,6 +362,11 @@ impl<L: Pollable> WireThread<L> {
                     next = due;
                     break;
                 }
+                // Those that are late are handed over so many at once as well, each time with its own instant: a
+                // queue that heeds launch times takes what is late by the last one no more.
+                if count >= self.most {
+                    self.link.flush();
+                }
                 (together, count) = (Some(Together::begin(due, len)), 0);
             }
             count += 1;

@@ -28,12 +28,35 @@ fn ringed(options: &UdpOptions, ring_packets: usize) -> (Ringed, std::net::Socke
 }
 
 fn recording_sender(to: std::net::SocketAddr) -> (Ringed, Consumer<Departure>) {
+    spacing_sender(to, Spacing::default())
+}
+
+fn spacing_sender(to: std::net::SocketAddr, spacing: Spacing) -> (Ringed, Consumer<Departure>) {
     let options = UdpOptions::sender(vec![to]);
     let mut direct = DirectLink::open(&options).unwrap();
     let (teller, LinkReports { departures, .. }) = telling(64);
     direct.tell(teller);
     let wire = WireOptions::below(Scheduler::Fifo(50), options.ring_packets());
-    (Ringed::start(direct, wire).unwrap(), departures)
+    (Ringed::start(direct, WireOptions { spacing, ..wire }).unwrap(), departures)
+}
+
+#[test]
+fn packets_that_are_all_late_are_handed_over_no_more_at_once_than_was_asked_for() {
+    let mut receiver = DirectLink::open(&receiver_options()).unwrap();
+    let spacing = Spacing { together: 2, lead: Span::ZERO };
+    let (mut sender, mut departures) = spacing_sender(receiver.local(), spacing);
+    for number in 0..6_u8 {
+        // Due at zero, long ago.
+        assert!(sender.queue(&outgoing(&mut [number; 60])));
+    }
+    sender.flush();
+    let got = collect(&mut receiver, 6);
+    assert_eq!(got.len(), 6);
+    let mut handed: Vec<_> =
+        core::iter::from_fn(|| departures.pop().ok()).map(|left| left.handed).collect();
+    assert_eq!(handed.len(), 6);
+    handed.dedup();
+    assert_eq!(handed.len(), 3, "each hand-over has an instant of its own");
 }
 
 #[test]
