@@ -199,12 +199,13 @@ fn climb(
     }
     let all = queue_disciplines().unwrap_or_default();
     let interfaces = link.interfaces();
-    let found = interfaces.as_ref().map_or_else(Vec::new, |interfaces| queues(&all, interfaces));
+    let by = interfaces.as_deref().unwrap_or_default();
     let mut why = Vec::new();
+    let found = queues(&all, by);
     for queue in found.iter().filter(|queue| asked.is_none_or(|asked| asked == queue.rung)) {
         // By itself, launch times are used only where they are worth what they take.
         let most = if asked.is_some() { Span::MAX } else { wanted.spare.divided(WORTH) };
-        match held_by(link, *queue, wanted, most) {
+        match held_by((link, by), *queue, wanted, most) {
             Ok(paced) => {
                 why.push(paced.why);
                 return Ok(Paced { why: why.join("; "), ..paced });
@@ -217,7 +218,7 @@ fn climb(
             Some(rung) if interfaces.is_none() => {
                 format!("{rung} launches where all packets of a network leave by one interface")
             }
-            Some(rung) if interfaces.is_some_and(|interfaces| interfaces.len() > 1) => {
+            Some(rung) if by.len() > 1 => {
                 format!("the two interfaces have no queues alike that are {}", rung.queue())
             }
             Some(rung) => format!("no queue of the interface is {}", rung.queue()),
@@ -243,15 +244,15 @@ fn sleeping(wanted: PacedStream) -> Spacing {
     Spacing { together: 1, lead: work.avoided(slept(late), wanted.packet) }
 }
 
-/// Packets launched by that queue, with a lead of `most` at most, if a probe finds it held; else why not.
+/// Packets launched by that queue of each of these interfaces, with a lead of `most` at most, if a probe finds it held; else why not.
 fn held_by(
-    link: &LinkOptions,
+    (link, interfaces): (&LinkOptions, &[u32]),
     queue: LaunchQueue,
     wanted: PacedStream,
     most: Span,
 ) -> Result<Paced, String> {
     let LaunchQueue { rung, least, ahead } = queue;
-    let (Some(clock), Some(interfaces)) = (rung.clock(), link.interfaces()) else {
+    let Some(clock) = rung.clock() else {
         return Err(format!("{rung} launches nothing here"));
     };
     let (packet, [wake, late]) = (wanted.packet, wanted.wakes());
@@ -261,7 +262,7 @@ fn held_by(
     };
     let (mut cost, mut latest, mut probed) = (Span::ZERO, Span::ZERO, 0);
     for interface in interfaces {
-        let probe = tried(link.to_nobody(interface), launched(least + slept(late))?)
+        let probe = tried(link.to_nobody(*interface), launched(least + slept(late))?)
             .map_err(|error| format!("{rung} is not to be had: {}", error.answer))?;
         if !probe.is_held() {
             return Err(format!("{rung} {}", broken(&probe)));
@@ -272,14 +273,16 @@ fn held_by(
         probed += probe.off.len();
     }
     let (together, takes) = together(cost, wake, (packet, latest), wanted.packets);
-    // A wire thread waits for so long; the device's hands over once it has woken up and done its work.
-    let begin = if wanted.launched_by_wire { slept(late) } else { wake.times(WAKES) };
+    // When a hand-over begins, how long it is held back to, and when it is over at the latest: a wire thread sleeps
+    // until then, the device's hands over once it has woken up and done its work.
+    let (begin, hold, over) = match wanted.launched_by_wire {
+        true => (slept(late), slept(late), slept(late) + takes),
+        false => (wake.times(WAKES), Span::ZERO, slept(late)),
+    };
     let handing = Disturbance { begin: begin - latest, end: begin + takes };
-    let needed = least + if wanted.launched_by_wire { handing.end } else { slept(late) };
-    let hold = if wanted.launched_by_wire { begin } else { Span::ZERO };
     Ok(Paced {
         rung,
-        launch: Some(launched(handing.avoided(needed, packet))?),
+        launch: Some(launched(handing.avoided(least + over, packet))?),
         spacing: Spacing { together, lead: hold },
         by_wire_thread: wanted.launched_by_wire,
         why: format!(
