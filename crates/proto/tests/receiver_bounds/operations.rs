@@ -12,6 +12,7 @@ use tautline_proto::packet::Codings;
 use tautline_proto::packet::Instants;
 use tautline_proto::placement::Due;
 use tautline_proto::receiver::{PullTimes, Receiver, ReceiverConfig};
+use tautline_proto::source::Source;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, MediaPoint, Span};
 use tautline_proto::units::{Channels, Rate};
@@ -186,7 +187,6 @@ impl Run {
         let out = &mut self.out[..frames.min(MOST_FRAMES / channels) * channels];
         out.fill(f32::NAN);
         let times = PullTimes { now: self.now, meets, skipped, clock: None };
-        let due = self.receiver.placement().due(meets);
         let before = (self.allocations)();
         let pulled = self.receiver.pull(out, times, |passage| {
             // Stages of instants far apart saturate; they must not wrap.
@@ -204,7 +204,8 @@ impl Run {
             // resampler's kernel, signs apart, add up to less than four.
             assert!(out.iter().all(|sample| sample.abs() <= 8.0), "finite and within bounds");
         }
-        if let (Some(due), Some(place)) = (due, pulled.media) {
+        // As it is due now: with this block the run of sound before may have ended, whose frames lie elsewhere.
+        if let (Some(due), Some(place)) = (self.receiver.placement().due(meets), pulled.media) {
             self.check_in_time(&due, place);
         }
     }
@@ -212,12 +213,13 @@ impl Run {
     /// No frame comes from the future, nor from the past: what a block begins with is what is due,
     /// but for what the clocks cannot tell apart and a millisecond that is being followed.
     fn check_in_time(&self, due: &Due, place: MediaPoint) {
-        // Instants saturate 292 years from their zero, and with them what lies that far from the first
-        // packet, whatever the rate: half of that is far enough.
-        const SANE: i64 = (i64::MAX / 2) / 1_000_000_000;
+        // What is due is looked at anew once the line through the captures has moved by 0.1 ms within a second of the
+        // newest, which is a millisecond ten seconds away. Further off nothing lies that could be heard.
+        const NEAR: Span = Span::from_secs(10);
         let rate = self.config.format.rate;
-        let seconds = due.point.frame.as_frames().abs() / i64::from(rate.hertz());
-        if seconds > SANE || due.uncertainty > Span::from_secs(3600) {
+        let newest = self.receiver.source().map(Source::end);
+        let away = newest.map_or(Span::MAX, |end| rate.span_of(due.point.frame - end).abs());
+        if away > NEAR || due.uncertainty > Span::from_secs(3600) {
             return;
         }
         let most = due.tolerance(rate.frame_length())
