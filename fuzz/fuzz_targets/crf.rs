@@ -33,7 +33,7 @@ fuzz_target!(|bytes: &[u8]| {
             assert_eq!(again, read);
         }
         let standing = follower.standing(now);
-        let counted = standing.counters.received + standing.counters.invalid.iter().sum::<u64>();
+        let counted = standing.counters.received + standing.invalid.iter().sum::<u64>();
         assert_eq!(counted, came);
         if let Some(told) = standing.told {
             assert!(told.rate.as_f64().abs() <= 250_000.0, "{told:?}");

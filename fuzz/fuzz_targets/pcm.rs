@@ -12,6 +12,7 @@ mod keys;
 
 use keys::{PERIODS, Value, read};
 use libfuzzer_sys::fuzz_target;
+use tautline_dsp::format::SampleFormat;
 use tautline_proto::device::Direction;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::stream::{LONGEST_LINK_OFFSET, PTIME_RANGE};
@@ -32,6 +33,11 @@ fuzz_target!(|text: &str| {
         assert!((PTIME_RANGE.0..=PTIME_RANGE.1).contains(&wish.ptime), "{}", wish.ptime);
         if let LatencyRule::Chosen(latency) = wish.latency {
             assert!(latency > Span::ZERO && latency <= LONGEST_LINK_OFFSET, "{latency}");
+        }
+        let mut coded = wish.clone();
+        for sample in SampleFormat::ALL {
+            coded.code_as(sample);
+            assert!(!coded.code_as(sample), "what is coded so already changes nothing");
         }
         // ALSA keeps each key once, in the order of its own choice.
         let once = pairs

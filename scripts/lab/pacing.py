@@ -47,6 +47,13 @@ def deviation(pacing):
     return statistics.pstdev(after - before for before, after in itertools.pairwise(stamps))
 
 
+@scenario("short", "all")
+def packets_without_launch_times_pass_by_an_etf():
+    with queue("etf"):
+        told = deviation("batch")
+    return f"all arrived, {micros(told)}"
+
+
 @scenario("short", "all", each=tuple(QUEUES))
 def packets_leave_at_their_launch_times_by(rung):
     with queue(rung):

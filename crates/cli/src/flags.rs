@@ -31,9 +31,9 @@ pub(crate) use asked::RedundancyFlag;
 pub(crate) use kinds::{PlainKind, ReportKind};
 pub(crate) use lab::{
     All, Back, BetweenFlags, BlockSizes, Burdening, Delay, Handover, Impair, IntervalFlags,
-    KernelFlags, KnownSound, Lab, LabCompare, Ladder, LeastFlags, LoadFlags, MarkShape, MarkSide,
-    NamedDevice, Network, Overhead, PacketsFlags, QualityFlags, Reporting, Resources, SampleFlags,
-    Schedulers, Shape, StagesFlags, Stalls, Starved, Streams, Watching,
+    KernelFlags, KnownSound, Lab, LabCompare, Ladder, LeastFlags, LoadFlags, LoopFlags, MarkShape,
+    MarkSide, NamedDevice, Network, Overhead, PacketsFlags, QualityFlags, Reporting, Resources,
+    SampleFlags, Schedulers, Shape, StagesFlags, Stalls, Starved, Streams, Watching,
 };
 
 /// Carries sound between machines and proves when it arrives.
@@ -167,8 +167,8 @@ pub(crate) struct Send {
           value_parser = span)]
     pub(crate) mtt: Option<Span>,
     /// What the sender's clock may be off by, which --mtt leaves out
-    #[arg(long, value_name = "TIME", default_value = "125us", help_heading = "Network",
-          value_parser = span)]
+    #[arg(long, value_name = "TIME", default_value = "125us", requires = "mtt",
+          help_heading = "Network", value_parser = span)]
     pub(crate) time_uncertainty: Span,
     /// Priority mark for the network's switches (DSCP): 34 is what AES67 gives to media
     #[arg(long, value_name = "N", default_value_t = tautline_io::udp::DSCP_MEDIA,
@@ -249,8 +249,8 @@ pub(crate) struct Recv {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Stream")]
 pub(crate) struct StreamFlags {
-    /// Sample rate: 8000, 11025, 16000, 22050, 24000, 32000, 44100, 48000, 88200, 96000
-    /// or 192000 [default: the file's or, at recv, the sender's, else 48000]
+    /// Sample rate: 8000, 11025, 16000, 22050, 24000, 32000, 44100, 48000, 88200, 96000,
+    /// 176400 or 192000 [default: the file's or, at recv, the sender's, else 48000]
     #[arg(long, value_name = "HZ", value_parser = rate)]
     pub(crate) rate: Option<Rate>,
     /// Channels, 1 to 64 [default: the file's or, at recv, the sender's, else 2]
@@ -378,8 +378,8 @@ pub(crate) struct Doctor {
     /// Sound in one packet
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = span)]
     pub(crate) ptime: Span,
-    /// Sample rate: 8000, 11025, 16000, 22050, 24000, 32000, 44100, 48000, 88200, 96000
-    /// or 192000
+    /// Sample rate: 8000, 11025, 16000, 22050, 24000, 32000, 44100, 48000, 88200, 96000,
+    /// 176400 or 192000
     #[arg(long, value_name = "HZ", default_value = "48000", value_parser = rate)]
     pub(crate) rate: Rate,
     /// Channels, 1 to 64

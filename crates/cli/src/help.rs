@@ -108,7 +108,8 @@ may be from the truth; P99 that of the whole run; HEADROOM the least of the last
 second; LOSS the share that was lost in it and, behind that, the packets lost
 since the beginning, as LATE and XRUNS count; METERS are peaks in dBFS. Below
 stand the stages (medians of the last second), the packet of the last minute
-that had the least to spare, and all that was counted.
+that had the least to spare, all that was counted and, of a receiver with
+--clock, how fast that runs and for how long it is silent.
 
 A run of send, recv or demo tells it by a socket in $XDG_RUNTIME_DIR/tautline,
 else in /run/user/UID/tautline or /tmp/tautline-UID: to its own user and to
@@ -123,7 +124,9 @@ For scripts, --report json (times in nanoseconds, null where nothing is known):
     "depth_ns", "headroom_ns", "counters", "second": { "over_ns", "packets",
     "lost", "late", "xruns", "loss_share" }, "meters": [ { "peak_db", "rms_db" }
     ], "worst": { "rtp_timestamp", "total_ns", "stages" }, "clock": { "source",
-    "uncertainty_ns", "round_trip_ns", "rate_ppm" } } ] } ],
+    "uncertainty_ns", "round_trip_ns", "rate_ppm" } } ], "clock": { "address",
+    "stream", "state": "unheard" | "heard" | "held", "rate_ppm",
+    "uncertainty_ppm", "held_ns" } } ],
     "unread": [ { "socket", "why" } ] }"#;
 
 pub(crate) const DOCTOR: &str = r#"Examples:
@@ -248,6 +251,11 @@ Addresses, for --to:
                    default, stays in this one
   loop=0           for groups: not to programs on this machine; 1, the default,
                    reaches them too
+  streamid=AA:BB:CC:DD:EE:FF:0001
+                   of AVTP: the name of the stream, instead of one that is made
+                   of this machine's address
+  prio=2           of avtp: the priority in this machine's queues, and by a VLAN
+                   in the network's; 3, the default, is that of class A
 
   All --to go out of one socket, so groups must agree on iface, ttl and loop.
 
@@ -354,7 +362,7 @@ Clocks, for --clock:
                    a stream of CRF (IEEE 1722) in frames of Ethernet at eth0:
                    how fast the talkers' media clock runs. Streams of AVTP are
                    resampled by that, and no more by what their own packets
-                   tell; while it is silent the rate is held
+                   tell; while it is silent the rate is held, which is said
   avtp+udp://HOST:PORT
                    the same by UDP; iface and source as above
   After a ?, streamid=ID is the stream to follow; without it the first that

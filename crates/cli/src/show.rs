@@ -7,7 +7,7 @@ use tautline_audio::Notes;
 use tautline_engine::watching::observers::Observers;
 use tautline_engine::watching::report::Report;
 use tautline_engine::watching::run::{PeerState, Progress};
-use tautline_engine::watching::snapshot::{StreamSnapshot, StreamState};
+use tautline_engine::watching::snapshot::{Snapshot, StreamSnapshot, StreamState};
 use tautline_engine::watching::text;
 use tautline_io::clock::now;
 use tautline_proto::time::Span;
@@ -90,7 +90,8 @@ impl Show {
         }
         let (state, streams) = (StreamState::Awaited, StreamSnapshot::default());
         let awaited = |at: A| StreamSnapshot { address: at.to_string(), state, ..streams.clone() };
-        self.observers.tell(Span::ZERO, || addresses.map(awaited).collect());
+        self.observers
+            .tell(|| Snapshot { streams: addresses.map(awaited).collect(), ..Snapshot::default() });
     }
 
     /// Standard output is for the sound: the report goes where all else is told.
@@ -158,7 +159,9 @@ impl Show {
             return;
         }
         let since = *self.packets_since.get_or_insert(progress.elapsed);
-        if progress.latency.is_none() && progress.elapsed - since > ANSWER {
+        // Of packets that tell their presentation the latency may be nobody's word, and their clock is this host's.
+        let unplaced = progress.latency.is_none() && progress.known.is_none();
+        if unplaced && progress.elapsed - since > ANSWER {
             self.tell(
                 "the sender's clock is not known, as no RTCP answer came: its sound is placed by \
                  the fastest arrivals; does a firewall keep back the UDP port above?",

@@ -1,6 +1,7 @@
 //! What the engine has to tell, in the words of the command line: what is, and the option that mends it.
 
 mod changes;
+mod clock;
 mod receiving;
 mod sending;
 
@@ -28,6 +29,7 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
     Some(match note {
         Note::Sending { address, networks, note } => sending::words(address, *networks, note),
         Note::Receiving { address, note } => receiving::words(address, note),
+        Note::Clock { address, note } => clock::words(address, note),
         Note::Fragments { too_long, ptime } => fragments(too_long, *ptime),
         Note::SystemRefused { network, refused, of, errno } => {
             let answer = std::io::Error::from_raw_os_error(*errno);

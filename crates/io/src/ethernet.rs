@@ -16,6 +16,7 @@ use crate::link::destinations::Outbound;
 use crate::link::direct::{DirectLink, DirectRoom};
 use crate::link::ringed::{Ringed, Spacing, WireOptions};
 use crate::link::{Link, OpenError};
+use crate::rights::granting;
 use crate::socket::address::{self, RawAddress, interface_index};
 use crate::socket::descriptor::Socket;
 use crate::socket::launch::LaunchOptions;
@@ -178,8 +179,7 @@ fn configure(socket: &Socket, options: &EthernetOptions, index: u32) -> io::Resu
 
 /// Who may not send or hear frames is told how he may.
 fn missing_right(tried: String, error: &io::Error) -> OpenError {
-    let mend = "frames without IP take CAP_NET_RAW: run it as root, or grant it once with \
-                `setcap cap_net_raw+ep $(command -v taut)`";
+    let mend = format!("frames without IP take CAP_NET_RAW: {}", granting("cap_net_raw"));
     OpenError::new(tried, error, mend)
 }
 

@@ -2,7 +2,10 @@
 //! socket, or by a capture of a network; each beside the grid that its media clock lays, and with
 //! what is missing in it.
 
+mod bare;
+mod beside;
 mod capture;
+mod delivered;
 mod figures;
 mod flows;
 mod headers;
@@ -22,6 +25,7 @@ use crate::report::{HostDescription, LabReport, ReportRow};
 use capture::ReadCapture;
 use flows::{Flows, LEAST, SortedFlows};
 
+pub use bare::{BareDepartures, BareLoop};
 pub use listen::{IntervalListener, ListenOptions};
 pub use rungs::climb;
 

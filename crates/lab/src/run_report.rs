@@ -101,8 +101,8 @@ fn figures(row: &mut ReportRow, stream: &StreamReport) {
         };
         row.add(counted.name, words, counted.count);
     }
-    if let Some(clock) = &stream.clock {
-        row.add("clock_uncertainty_ns", "sender's clock known to ±", clock.uncertainty_ns);
+    if let Some(known) = stream.clock.as_ref().and_then(|clock| clock.uncertainty_ns) {
+        row.add("clock_uncertainty_ns", "sender's clock known to ±", known);
     }
     if let Some(drift) = stream.drift_ppm {
         row.add("drift_ppm", "card beside the sender's, ppm", drift);

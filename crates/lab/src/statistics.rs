@@ -62,7 +62,15 @@ impl Series {
         Sorted::of(self.values.iter().map(|(_, value)| *value)).summary()
     }
 
-    /// The same by intervals of this length, from the first value on; those in which nothing was due
+    /// From the value that one of a thousand lies below to the one that one of a thousand lies above; `None` where
+    /// fewer than ten do.
+    pub fn spread(&self) -> Option<Span> {
+        let sorted = |sign: i64| Sorted::of(self.values.iter().map(|(_, value)| value.times(sign)));
+        let [most, least] = [sorted(1), sorted(-1)].map(|sorted| sorted.share(0.999));
+        Some(Span::from_nanos(most?.saturating_add(least?)))
+    }
+
+    /// Their figures by intervals of this length, from the first value on; those in which nothing was due
     /// are left out.
     pub fn intervals(&self, length: Span) -> Vec<Interval> {
         let Some((begin, _)) = self.values.first() else { return Vec::new() };

@@ -66,6 +66,9 @@ pub struct LabStream {
     pub max_uncertainty: Option<Span>,
     /// What the receiver may have at most.
     pub limits: Option<ChildLimits>,
+    /// What of `taut` sends in the place of `taut send`, in words; it is told where to, for how long, and where its
+    /// ledger is to be.
+    pub instead: Option<Vec<String>>,
     /// More words for `taut send`.
     pub send: Vec<String>,
     /// More words for `taut recv`.
@@ -91,6 +94,7 @@ impl Default for LabStream {
             cpus: [Vec::new(), Vec::new()],
             max_uncertainty: None,
             limits: None,
+            instead: None,
             send: Vec::new(),
             recv: Vec::new(),
         }
@@ -253,7 +257,7 @@ impl StreamEnds {
     ) -> Result<StreamOutcome, HostError> {
         let (address, ports) = self.reached(plan.at, plan.copies)?;
         let lasts = plan.settle + plan.duration;
-        if plan.input.is_none() {
+        if plan.input.is_none() && plan.instead.is_none() {
             self.sender.noise("noise.wav", plan.noise(), plan.rate)?;
         }
         let recv = plan.recv_words(lasts, address, ports);
@@ -446,6 +450,12 @@ impl LabStream {
     }
 
     fn send_words(&self, lasts: Span, address: IpAddr, ports: u16) -> Vec<String> {
+        if let Some(instead) = &self.instead {
+            let to = std::net::SocketAddr::from((address, ports)).to_string();
+            let lasts = lasts.to_string();
+            let rest = ["--to", &to, "--duration", &lasts, "--ledger", "{dir}/sent.csv"];
+            return instead.iter().cloned().chain(words(rest)).collect();
+        }
         let input = self.input.as_deref().unwrap_or("virtual:?source={dir}/noise.wav");
         let mut all: Vec<String> = words(["send", "--input", input]).collect();
         for copy in 0..self.copies {

@@ -23,7 +23,7 @@ use core::ops::{Add, Sub};
 
 use crate::time::{LocalTime, Span, minus, plus};
 
-pub use crf::{CrfCounters, CrfFollower, CrfStanding};
+pub use crf::{CrfCounters, CrfFollower, CrfLack, CrfNews, CrfNote, CrfStanding, CrfState};
 pub use estimator::ClockEstimator;
 pub(crate) use floor::Floor;
 pub use identity::{ClockId, HostClock, HostReading};

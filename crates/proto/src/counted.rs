@@ -46,7 +46,8 @@ pub enum Sequel {
     GoesOn,
     /// Its talker paused or began anew, by its number and its time: there was nothing between.
     Anew,
-    /// The same, and the talker says so (`mr`).
+    /// The same, and the talker says so (`mr`), with a time as far ahead as it ever was: one packet that lies
+    /// cuts no sound.
     SaidAnew,
 }
 
@@ -119,7 +120,9 @@ impl FrameCounter {
         let told = own.or(before.and_then(|before| before.told));
         let uneven = before.map_or(off, |before| before.uneven_with(off));
         let sequel = match (heard, self.heard) {
-            (Some((Follows::Astray(_), _)), Some(heard)) if heard.restarts != this.restarts => {
+            (Some((Follows::Astray(_), _)), Some(heard))
+                if heard.restarts != this.restarts && heard.leads_alike(&this) =>
+            {
                 Sequel::SaidAnew
             }
             (Some((Follows::Astray(_), _)), _) => Sequel::Anew,
@@ -193,6 +196,16 @@ impl CountedPacket {
         } else {
             Follows::Agreed(by_number, off(by_number))
         }
+    }
+
+    /// Whether the next is to be presented as long after it came as this one.
+    fn leads_alike(&self, next: &Self) -> bool {
+        let (Some((before, _, came)), Some((time, _, arrived))) = (self.told, next.told) else {
+            return false;
+        };
+        let passed = arrived - came;
+        let led = Self::unwrapped(time.since(before), passed) - passed;
+        led.abs() <= FrameCounter::ASTRAY + passed.abs().divided(FrameCounter::DRIFT)
     }
 
     /// How far times are off of late, where the next one is off by so much.

@@ -1,5 +1,5 @@
-//! All that is counted of a stream, in one table: a new counter is one line here, and the place that
-//! counts it. Reports, JSON and people are told of each from this table.
+//! All that is counted of one matter, such as a stream, in one table: a new counter is one line there, and the place
+//! that counts it. Reports, JSON and people are told of each from this table.
 
 /// One counter as it is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,28 +14,33 @@ pub struct Counted {
 }
 
 macro_rules! counters {
-    ($($(#[$doc:meta])* $field:ident: $name:literal $(, $several:literal, $one:literal)?;)+) => {
-        /// What was counted of one stream since it began, each by whoever saw it: the receiver, its
-        /// link and its device, the conversation with the sender.
+    (
+        $(#[$of:meta])* $table:ident:
+        $($(#[$doc:meta])* $field:ident: $name:literal $(, $several:literal, $one:literal)?;)+
+    ) => {
+        $(#[$of])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-        pub struct Counters {
+        pub struct $table {
             $($(#[$doc])* pub $field: u64,)+
         }
 
-        impl Counters {
+        impl $table {
             /// Each counter, in the order in which they are told.
-            pub fn each(&self) -> impl Iterator<Item = Counted> {
-                [$(Counted {
+            pub fn each(&self) -> impl Iterator<Item = $crate::counters::Counted> + use<> {
+                [$($crate::counters::Counted {
                     name: $name,
-                    words: words(&[$(($several, $one))?]),
+                    words: $crate::counters::words(&[$(($several, $one))?]),
                     count: self.$field,
                 },)+].into_iter()
             }
         }
     };
 }
+pub(crate) use counters;
 
-const fn words(words: &[(&'static str, &'static str)]) -> Option<(&'static str, &'static str)> {
+pub(crate) const fn words(
+    words: &[(&'static str, &'static str)],
+) -> Option<(&'static str, &'static str)> {
     match words {
         [words, ..] => Some(*words),
         [] => None,
@@ -43,6 +48,9 @@ const fn words(words: &[(&'static str, &'static str)]) -> Option<(&'static str, 
 }
 
 counters! {
+    /// What was counted of one stream since it began, each by whoever saw it: the receiver, its
+    /// link and its device, the conversation with the sender.
+    Counters:
     /// Packets that left.
     sent: "packets_sent";
     /// Datagrams that were packets of the stream, duplicates and late ones included.
@@ -81,6 +89,8 @@ counters! {
     refused_exchanges: "refused_exchanges", "exchanges refused", "exchange refused";
     /// Times that the sender's clock was stepped.
     clock_steps: "clock_steps", "clock steps", "clock step";
+    /// Packets whose sender says that the clock of their presentation times is not to be relied upon.
+    uncertain: "uncertain", "presented by an uncertain clock", "presented by an uncertain clock";
     /// Packets for whose line the statistics had no room.
     unbooked: "unbooked", "not booked", "not booked";
     /// Packets that were here in time and were not heard, as the device played silence of its own at
@@ -95,6 +105,9 @@ counters! {
     /// Times the playout was laid anew: as another sender is heard, as the one that is heard paused or
     /// began again, or as what was due moved.
     resyncs: "resyncs", "resyncs", "resync";
+    /// Times that the sender said that its sound began anew (`mr` of AVTP), as after an xrun of its own: each is a
+    /// resync.
+    restarts: "restarts", "restarts of the talker", "restart of the talker";
     /// Frames that were due and had not come, while the stream ran.
     missing_frames: "missing_frames", "frames missing", "frame missing";
     /// Of those, frames in whose place the sound before went on; the others were silent.

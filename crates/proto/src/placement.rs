@@ -73,16 +73,60 @@ impl Due {
     }
 }
 
+/// When the frames of one run of sound were captured: its sender may begin another at any instant, not only whole
+/// frames later.
+#[derive(Debug, Clone)]
+struct RunTimes {
+    media_clock: MediaClock,
+    arrivals: Floor,
+    /// The newest frame of which the sender said when it was captured, as it said it.
+    newest: Option<(MediaTime, WallTime)>,
+}
+
+impl RunTimes {
+    const fn by(media_clock: MediaClock) -> Self {
+        Self { media_clock, arrivals: Floor::new(), newest: None }
+    }
+
+    /// One that follows, of the same sender.
+    fn following(&self) -> Self {
+        let mut media_clock = self.media_clock;
+        media_clock.reset();
+        Self::by(media_clock)
+    }
+
+    fn observe_capture(&mut self, media: MediaTime, wall: WallTime) -> ReadingOutcome {
+        let reading = self.media_clock.observe(media, wall);
+        let newer = match reading {
+            ReadingOutcome::Agreed => self.newest.is_none_or(|(newest, _)| newest < media),
+            ReadingOutcome::Doubted => false,
+            ReadingOutcome::Jumped => true,
+        };
+        if newer {
+            self.newest = Some((media, wall));
+        }
+        reading
+    }
+}
+
+/// A run that came while the one before it is being heard.
+#[derive(Debug, Clone)]
+struct NextRun {
+    run: RunTimes,
+    begins: MediaTime,
+    /// Of the run before it.
+    end: MediaTime,
+}
+
 /// Decides when each frame of one stream plays.
 #[derive(Debug, Clone)]
 pub struct Placement {
     rate: Rate,
     link_offset: Span,
     clock: Option<ClockMapping>,
-    media_clock: MediaClock,
-    arrivals: Floor,
-    /// The newest frame of which the sender said when it was captured, as it said it.
-    newest: Option<(MediaTime, WallTime)>,
+    /// The run that is being heard.
+    run: RunTimes,
+    next: Option<NextRun>,
     /// Whether the card here and the sender's go by one clock.
     one_clock: bool,
     /// Whether what it is told for captures is that, and not what stands in for them.
@@ -111,9 +155,8 @@ impl Placement {
             rate,
             link_offset,
             clock: None,
-            media_clock,
-            arrivals: Floor::new(),
-            newest: None,
+            run: RunTimes::by(media_clock),
+            next: None,
             one_clock: false,
             captures_told: true,
             anew: true,
@@ -139,7 +182,10 @@ impl Placement {
 
     /// Takes how fast the sender's card runs against its clock, by the word of another stream.
     pub fn tell_rate(&mut self, told: ToldRate) {
-        self.media_clock.tell_rate(told);
+        self.run.media_clock.tell_rate(told);
+        if let Some(next) = &mut self.next {
+            next.run.media_clock.tell_rate(told);
+        }
     }
 
     /// Says whether the card here and the sender's go by one clock.
@@ -149,56 +195,80 @@ impl Placement {
     }
 
     /// How far what is due may have moved since [`Self::settle`], beside what passing time moves it by;
-    /// without end where it was found anew, or by other means.
+    /// without end where it was found anew, or by other means, or another run is about to be heard.
     pub fn moved(&self) -> Span {
-        if self.anew { Span::MAX } else { self.media_clock.moved() }
+        if self.anew || self.next.is_some() { Span::MAX } else { self.run.media_clock.moved() }
     }
 
     /// What is due is known now.
     pub fn settle(&mut self) {
         self.anew = false;
-        self.media_clock.settle();
+        self.run.media_clock.settle();
     }
 
     /// Takes the sender's word for when `media` was captured.
     pub fn observe_capture(&mut self, media: MediaTime, wall: WallTime) -> ReadingOutcome {
-        let reading = self.media_clock.observe(media, wall);
-        let newer = match reading {
-            ReadingOutcome::Agreed => self.newest.is_none_or(|(newest, _)| newest < media),
-            ReadingOutcome::Doubted => false,
-            ReadingOutcome::Jumped => true,
-        };
-        if newer {
-            self.newest = Some((media, wall));
-        }
-        reading
+        self.run_of_mut(media).observe_capture(media, wall)
     }
 
     /// Takes the arrival of a packet of `frames` whose first frame is `media`.
     #[inline]
     pub fn observe_arrival(&mut self, media: MediaTime, frames: Frames, arrival: LocalTime) {
-        self.anew |= self.arrivals.observe(self.sent(media + frames), arrival);
+        let sent = self.sent(media + frames);
+        self.anew |= self.run_of_mut(media).arrivals.observe(sent, arrival);
     }
 
-    /// Forgets what it knew of the stream, but not of the sender's clock: after a restart.
-    pub fn forget_stream(&mut self) {
-        self.media_clock.reset();
-        self.arrivals = Floor::new();
-        self.newest = None;
+    /// The sender begins another run of sound with the frame `begins`. The one before is heard by its own times up
+    /// to its `end`, if `heard` says that it is being heard.
+    pub fn begin_run(&mut self, begins: MediaTime, end: MediaTime, heard: bool) {
+        if let Some(NextRun { run, .. }) = self.next.take() {
+            self.run = run;
+        }
+        let run = self.run.following();
+        match heard {
+            true => self.next = Some(NextRun { run, begins, end }),
+            false => self.run = run,
+        }
         self.anew = true;
+    }
+
+    /// All before `place` has been heard. Tells whether the run that it was of ended with it, so that what is due goes
+    /// by the next from now on.
+    pub fn take_next_run(&mut self, place: MediaTime) -> bool {
+        let Some(NextRun { run, .. }) = self.next.take_if(|next| place >= next.end) else {
+            return false;
+        };
+        self.run = run;
+        self.anew = true;
+        true
+    }
+
+    /// The run that a frame is of.
+    fn run_of(&self, media: MediaTime) -> &RunTimes {
+        match &self.next {
+            Some(next) if media >= next.begins => &next.run,
+            _ => &self.run,
+        }
+    }
+
+    fn run_of_mut(&mut self, media: MediaTime) -> &mut RunTimes {
+        match &mut self.next {
+            Some(next) if media >= next.begins => &mut next.run,
+            _ => &mut self.run,
+        }
     }
 
     /// Forgets all but the settings: another sender.
     pub fn forget_all(&mut self) {
-        let Self { mut media_clock, captures_told, .. } = *self;
+        let mut media_clock = self.run.media_clock;
         media_clock.reset();
         let settings = Self::by(media_clock, self.rate, self.link_offset);
-        *self = Self { captures_told, ..settings };
+        *self = Self { captures_told: self.captures_told, ..settings };
     }
 
     /// When `media` was captured, on this host's clock; `None` where only arrivals are known.
     pub fn capture(&self, media: MediaTime) -> Option<LocalTime> {
-        Some(self.clock?.local(self.media_clock.wall(media)?))
+        Some(self.clock?.local(self.run_of(media).media_clock.wall(media)?))
     }
 
     /// Says whether what it is told for captures is that, and not reckoned from presentations by a latency that is
@@ -214,10 +284,11 @@ impl Placement {
 
     /// How much faster than our clock the sender's card runs; `None` before anything says so.
     pub fn card_rate(&self) -> Option<Ppm> {
-        let mapped = self.clock.and_then(|clock| clock.rate()).zip(self.media_clock.card_rate());
+        let mapped =
+            self.clock.and_then(|clock| clock.rate()).zip(self.run.media_clock.card_rate());
         match mapped {
             Some((clock, card)) => Some(Ppm::from_f64(clock.as_f64() + card.as_f64())),
-            None => self.arrivals.mapping()?.rate(),
+            None => self.run.arrivals.mapping()?.rate(),
         }
     }
 
@@ -233,10 +304,11 @@ impl Placement {
 
     /// When `media` should meet the DAC; `None` before the first packet.
     pub fn presentation(&self, media: MediaTime) -> Option<LocalTime> {
-        if let (Some(clock), Some(wall)) = (self.clock, self.media_clock.wall(media)) {
+        let run = self.run_of(media);
+        if let (Some(clock), Some(wall)) = (self.clock, run.media_clock.wall(media)) {
             return Some(clock.local(wall + self.link_offset));
         }
-        Some(self.arrivals.mapping()?.local(self.sent(media) + self.link_offset))
+        Some(run.arrivals.mapping()?.local(self.sent(media) + self.link_offset))
     }
 
     /// What is due to meet the DAC at `meets`; `None` before the first packet.
@@ -249,9 +321,9 @@ impl Placement {
         if let Some(due) = self.due_by_clock(meets) {
             return Some(due);
         }
-        let captured = self.arrivals.mapping()?.wall(meets) + -self.link_offset;
+        let captured = self.run.arrivals.mapping()?.wall(meets) + -self.link_offset;
         let point = self.rate.point_after(MediaTime::ZERO, captured - WallTime::from_unix_nanos(0));
-        let (uncertainty, precision) = (self.arrivals.spread(), None);
+        let (uncertainty, precision) = (self.run.arrivals.spread(), None);
         Some(Due { point, uncertainty, precision, basis: Basis::Arrival, cards: Cards::Apart })
     }
 
@@ -259,11 +331,11 @@ impl Placement {
     /// capture alone. What a card's instants err by, both ends see alike, so that it cancels over the
     /// short time between the two; a line through many captures would leave it in.
     fn due_by_one_clock(&self, meets: LocalTime) -> Option<Due> {
-        let (frame, captured) = self.newest.filter(|_| self.one_clock)?;
+        let (frame, captured) = self.run.newest.filter(|_| self.one_clock)?;
         let clock = self.clock.filter(|clock| clock.source == ClockSource::Host)?;
         let since = clock.wall(meets) + -self.link_offset - captured;
         let cards = if since < Self::SEEN { Cards::OneClock } else { Cards::Unseen };
-        let point = self.rate.point_after(frame, self.media_clock.nominal(since));
+        let point = self.rate.point_after(frame, self.run.media_clock.nominal(since));
         let (uncertainty, precision) = (clock.uncertainty, Some(clock.precision));
         Some(Due { point, uncertainty, precision, basis: Basis::Clock, cards })
     }
@@ -273,7 +345,7 @@ impl Placement {
         let clock = self.clock?;
         let uncertainty = clock.uncertainty_at(meets)?;
         let precision = clock.precision_at(meets);
-        let (frame, since) = self.media_clock.media(clock.wall(meets) + -self.link_offset)?;
+        let (frame, since) = self.run.media_clock.media(clock.wall(meets) + -self.link_offset)?;
         let point = self.rate.point_after(frame, since);
         Some(Due { point, uncertainty, precision, basis: Basis::Clock, cards: Cards::Apart })
     }

@@ -237,10 +237,12 @@ impl Receiver {
         self.placement.set_captures_told(presented_after.is_some() || self.config.captures_told);
     }
 
-    /// Goes by the mapping if it is that of the sender that is heard.
+    /// Goes by the mapping if it is that of the sender that is heard. That of packets which tell their presentation holds
+    /// for the first of them, too, which is placed before anybody is heard.
     fn apply_clock(&mut self) {
-        let Some(source) = &self.source else { return };
-        let told = self.clock.filter(|(author, _)| source.is_told_by(*author));
+        let source = self.source.as_ref();
+        let heard = |author| source.is_some_and(|source| source.is_told_by(author));
+        let told = self.clock.filter(|(author, _)| heard(*author));
         if let Some(clock) = told.map(|(_, clock)| clock).or(self.presentation_clock) {
             self.placement.set_clock(clock);
         }

@@ -8,6 +8,7 @@
 mod hearsay;
 mod need;
 mod note;
+mod often;
 mod promise;
 pub mod recent;
 mod repairable;
@@ -15,13 +16,13 @@ mod shape;
 mod succession;
 #[cfg(test)]
 mod tests;
-mod unsteady;
 mod wish;
 
 use std::sync::Arc;
 
 use crate::arrivals::{Arrivals, ArrivalsConfig};
 use crate::clock::{ClockMapping, ClockSource, ToldRate};
+use crate::counters::Counters;
 use crate::depth::LossTarget;
 use crate::device::Settings;
 use crate::endpoint::{Author, Host};
@@ -38,10 +39,10 @@ use crate::wire::rtcp::{Announcement, Effective};
 pub use hearsay::{Believe, Hearsay};
 use need::Needs;
 pub use note::{ReceiveNote, Refusal, WrongType};
+pub use often::LATELY;
+use often::Often;
 use recent::Recent;
 use repairable::Repairable;
-pub use unsteady::UNSTEADY_FOR;
-use unsteady::Unsteady;
 pub use wish::LatencyRefused;
 
 /// A sender whose packets come for so long is no stray packet;
@@ -108,8 +109,10 @@ pub struct ReceivePolicy {
     left: bool,
     /// Whether packets had the time to be repaired.
     repairable: Repairable,
-    /// How often it is placed anew.
-    unsteady: Unsteady,
+    /// What was placed anew though no talker said that it began anew.
+    jumps: Often,
+    /// Where it said so.
+    restarts: Often,
     /// As of the newest status.
     status: Option<StreamStatus>,
     notes: NoteQueue<ReceiveNote>,
@@ -165,7 +168,8 @@ impl ReceivePolicy {
             played: false,
             left: false,
             repairable: Repairable::default(),
-            unsteady: Unsteady::default(),
+            jumps: Often::default(),
+            restarts: Often::default(),
             status: None,
             notes: NoteQueue::new(),
             config,
@@ -206,6 +210,7 @@ impl ReceivePolicy {
         stalled: impl Fn(LocalTime, LocalTime) -> bool,
         context: &mut ReceiveContext<'_>,
     ) {
+        let told = self.is_uncertain();
         self.status = Some(*status);
         let (budget, lost) = status.repair;
         self.arrivals.set_repair(budget, lost);
@@ -216,13 +221,25 @@ impl ReceivePolicy {
         self.follow_need(status);
         self.note_stranger(status);
         self.note_other_type(status);
-        if self.presents()
-            && let Some(resyncs) = self.unsteady.follow(status.counters.resyncs, status.at)
-        {
-            self.notes.note(ReceiveNote::Unsteady { resyncs });
+        if self.presents() {
+            self.follow_restarts(status);
+        }
+        if self.is_uncertain() && !told {
+            self.notes.note(ReceiveNote::Uncertain);
         }
         if status.out_of_reach {
             self.notes.note(ReceiveNote::OutOfReach);
+        }
+    }
+
+    /// Notes what is placed anew again and again, and whether its talker says that it began anew.
+    fn follow_restarts(&mut self, status: &StreamStatus) {
+        let Counters { resyncs, restarts, .. } = status.counters;
+        if let Some(resyncs) = self.jumps.follow(resyncs.saturating_sub(restarts), status.at) {
+            self.notes.note(ReceiveNote::Unsteady { resyncs });
+        }
+        if let Some(restarts) = self.restarts.follow(restarts, status.at) {
+            self.notes.note(ReceiveNote::Restarting { restarts });
         }
     }
 
@@ -292,6 +309,12 @@ impl ReceivePolicy {
     /// How to read the clock of the one that is heard.
     pub fn clock(&self) -> Option<ClockMapping> {
         self.clock.or(self.presentation_clock)
+    }
+
+    /// Whether any packet said that the clock of its presentation time is not to be relied upon: how far what was
+    /// measured by it is from the truth nobody knows.
+    pub fn is_uncertain(&self) -> bool {
+        self.status.is_some_and(|status| status.counters.uncertain > 0)
     }
 
     /// Whether packets say when they are to be presented, so that it matters what this host takes for TAI.

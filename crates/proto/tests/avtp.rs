@@ -77,6 +77,10 @@ struct Road {
     stepped: Span,
     /// Frames that its blocks begin after those of the card that plays.
     beside: i64,
+    /// The same within a frame.
+    within: Span,
+    /// The frames of the card that plays meet its DAC so long after those of the talker's card met its ADC.
+    aside: Span,
 }
 
 const START: LocalTime = LocalTime::from_nanos(1_000_000_000);
@@ -112,6 +116,8 @@ impl Road {
             missing: 0,
             stepped: Span::ZERO,
             beside: 0,
+            within: Span::ZERO,
+            aside: Span::ZERO,
         }
     }
 
@@ -138,7 +144,7 @@ impl Road {
     fn play(&mut self, periods: i64, mut change: impl FnMut(i64, &mut [u8]) -> bool) {
         for _ in 0..periods {
             let first = self.blocks * PERIOD.count() + self.beside;
-            let capture = START + RATE.span_of(Frames::new(first));
+            let capture = START + RATE.span_of(Frames::new(first)) + self.within;
             let block: Vec<f32> = (first..first + PERIOD.count()).map(sample).collect();
             let now = capture + RATE.span_of(PERIOD);
             let StreamFormat { sample: coding, packet, .. } = *self.sender.format();
@@ -162,7 +168,7 @@ impl Road {
     /// The period that is asked for at `now`.
     fn pull(&mut self, now: LocalTime) {
         let mut out = [0.0; 48];
-        let meets = now + Span::from_millis(1);
+        let meets = now + Span::from_millis(1) + self.aside;
         let times = PullTimes { now, meets, skipped: Frames::ZERO, clock: None };
         let Self { receiver, passages, passage, .. } = self;
         let pulled = receiver.pull(&mut out, times, |newest| {
@@ -256,6 +262,76 @@ fn a_talker_that_pauses_or_begins_again_is_placed_anew_once_and_lost_nothing() {
             assert!(unheard.iter().all(whole), "{told}: {unheard:?}");
             assert!(unheard.len() as i64 >= begins - ended, "{told}");
         }
+    }
+}
+
+#[test]
+fn a_talker_that_says_that_it_begins_anew_is_placed_anew_at_once_and_counted() {
+    let mut road = Road::over(Encapsulation::Ethernet, SampleFormat::L16);
+    road.play(500, |_, _| true);
+    // An xrun of its card, of 30 ms less what no packet holds.
+    let Road { sender, blocks, .. } = &mut road;
+    let now = START + RATE.span_of(Frames::new(*blocks * PERIOD.count()));
+    sender.skip(Frames::new(30 * PERIOD.count()), now, |_| {});
+    for _ in 0..30 {
+        road.pull(START + RATE.span_of(Frames::new((road.blocks + 1) * PERIOD.count())));
+    }
+    road.play(500, |_, _| true);
+    let counters = *road.receiver.counters();
+    let counted = (counters.restarts, counters.resyncs, counters.lost, counters.doubted);
+    assert_eq!(counted, (1, 1, 0, 0), "{counters:?}");
+}
+
+#[test]
+fn what_was_sent_before_a_talker_began_again_is_heard_to_its_end_wherever_its_frames_lie_now() {
+    let eighth = |eighths| RATE.span_of(Frames::new(1)).times(eighths).divided(8);
+    for (eighths, aside) in (0..8).flat_map(|eighths| [(eighths, 1), (eighths, 3), (eighths, 5)]) {
+        let mut road = Road::over(Encapsulation::Ethernet, SampleFormat::L16);
+        road.aside = eighth(aside);
+        road.play(500, |_, _| true);
+        // The new run is there 8 ms before what was sent has been heard.
+        road.pause(12, true);
+        road.within = eighth(eighths);
+        road.play(500, |_, _| true);
+        let told = format!("{eighths}/8 of a frame, {aside}/8 aside");
+        let unheard = road.unheard();
+        let before = unheard.iter().filter(|frame| **frame < 500 * 48).count();
+        assert_eq!(before, 0, "{told}: {unheard:?}");
+        let after = &road.heard[road.heard.len() - 400 * 48..];
+        let frames: Vec<i64> = after.iter().filter_map(|(_, frame)| *frame).collect();
+        assert_eq!(frames.len(), after.len(), "{told}: what comes now is copied as well");
+        let counters = *road.receiver.counters();
+        assert_eq!((counters.lost, counters.resyncs), (0, 1), "{told}: {counters:?}");
+    }
+}
+
+#[test]
+fn a_packet_whose_time_is_seconds_away_disturbs_nothing_whatever_it_says_of_a_restart() {
+    for (restarts, millis) in [0, 8]
+        .into_iter()
+        .flat_map(|bit| [-2000, -1000, -30, 30, 1000, 1500, 4000].map(|millis| (bit, millis)))
+    {
+        let mut road = Road::over(Encapsulation::Ethernet, SampleFormat::L16);
+        for strays in 0..8 {
+            let mut stray = Vec::new();
+            road.play(100, |packet, bytes| {
+                if packet % 100 == 99 {
+                    stray = bytes.to_vec();
+                }
+                true
+            });
+            stray[1] ^= restarts;
+            stray[2] = stray[2].wrapping_add(strays);
+            let told = u32::from_be_bytes([12, 13, 14, 15].map(|at| stray[at]));
+            let away = Span::from_millis(millis).as_nanos() as u32;
+            stray[12..16].copy_from_slice(&told.wrapping_add(away).to_be_bytes());
+            let now = START + RATE.span_of(Frames::new(road.blocks * PERIOD.count()));
+            road.receiver.handle(&stray, now, now);
+        }
+        road.play(100, |_, _| true);
+        let (counters, told) = (*road.receiver.counters(), format!("{restarts} {millis} ms"));
+        assert_eq!(road.unheard(), [], "{told}: {counters:?}");
+        assert_eq!((counters.resyncs, counters.lost, counters.doubted), (0, 0, 8), "{told}");
     }
 }
 
@@ -388,4 +464,17 @@ fn a_talker_with_a_captured_card_of_another_program_is_heard_to_the_bit() {
     assert!(bytes[begin..begin + whole] == played[..whole], "not to the bit");
     let counters = receiver.counters();
     assert_eq!((counters.received, counters.invalid, counters.lost), (3393, 0, 0));
+}
+
+#[test]
+fn packets_whose_talker_does_not_rely_on_its_clock_are_counted_and_heard_all_the_same() {
+    for (encapsulation, byte) in [(Encapsulation::Ethernet, 3), (Encapsulation::Udp, 7)] {
+        let mut road = Road::over(encapsulation, SampleFormat::L24);
+        road.play(100, |packet, datagram| {
+            datagram[byte] |= u8::from((100..140).contains(&packet));
+            true
+        });
+        assert_eq!(road.unheard(), []);
+        assert_eq!(road.receiver.counters().uncertain, 40);
+    }
 }

@@ -1,7 +1,7 @@
 //! A media clock that CRF tells of is followed through whatever becomes of its packets.
 
 use proptest::prelude::*;
-use tautline_proto::clock::{CrfFollower, MediaClock, WallTime};
+use tautline_proto::clock::{CrfFollower, CrfState, MediaClock, WallTime};
 use tautline_proto::packet::StreamId;
 use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
 use tautline_proto::units::Rate;
@@ -187,21 +187,22 @@ fn a_talker_that_is_silent_is_held_and_less_sure_with_time_and_followed_again() 
     let mut talker = Talker::usual(80.0);
     talker.speak(2000);
     let spoke = talker.now();
-    assert_eq!(talker.follower.standing(spoke).held_since, None);
+    assert_eq!(talker.follower.standing(spoke).state, CrfState::Heard);
     let mut before = talker.follower.told(spoke).unwrap();
     for seconds in [1, 10, 100, 1000] {
         let now = spoke + Span::from_secs(seconds);
         let told = talker.follower.told(now).unwrap();
         assert_eq!(told.rate, before.rate);
         assert!(told.deviation > before.deviation, "{seconds}");
-        assert_eq!(talker.follower.standing(now).held_since, Some(spoke));
+        let held = CrfState::Held { since: spoke, comes: false };
+        assert_eq!(talker.follower.standing(now).state, held);
         before = told;
     }
     talker.lose(500 * 100);
     talker.ppm += 0.7;
     talker.speak(1500);
     talker.is_followed(1.0);
-    assert_eq!(talker.follower.standing(talker.now()).held_since, None);
+    assert_eq!(talker.follower.standing(talker.now()).state, CrfState::Heard);
 }
 
 #[test]
@@ -212,10 +213,30 @@ fn times_that_are_said_to_be_uncertain_are_not_relied_upon() {
     (talker.head.uncertain, talker.ppm) = (true, 300.0);
     talker.speak(1000);
     let standing = talker.follower.standing(talker.now());
-    assert_eq!((standing.counters.uncertain, standing.held_since), (1000, Some(certain)));
+    let held = CrfState::Held { since: certain, comes: true };
+    assert_eq!((standing.counters.uncertain, standing.state), (1000, held));
     assert!((standing.told.unwrap().rate.as_f64() - 9.0).abs() < 0.5);
     (talker.head.uncertain, talker.ppm) = (false, 9.0);
     talker.speak(1000);
+    talker.is_followed(1.0);
+}
+
+#[test]
+fn a_talker_that_is_of_another_shape_and_uncertain_is_held_until_it_is_certain() {
+    let mut talker = Talker::usual(9.0);
+    talker.head.uncertain = true;
+    talker.speak(1000);
+    assert_eq!(talker.follower.standing(talker.now()).state, CrfState::Unheard);
+    talker.head.uncertain = false;
+    talker.speak(2000);
+    let certain = talker.now();
+    (talker.head.uncertain, talker.head.interval) = (true, 160);
+    talker.speak(1000);
+    let held = CrfState::Held { since: certain, comes: true };
+    assert_eq!(talker.follower.standing(talker.now()).state, held);
+    talker.head.uncertain = false;
+    talker.speak(1);
+    assert_eq!(talker.follower.standing(talker.now()).state, CrfState::Heard);
     talker.is_followed(1.0);
 }
 
@@ -232,8 +253,8 @@ fn what_is_of_another_stream_or_frequency_is_counted_and_moves_nothing() {
         for _ in 0..10 {
             talker.follower.handle(&head.write(&time), now);
         }
-        let counters = talker.follower.standing(now).counters;
-        assert_eq!((counters.invalid[reason.index()], counters.received), (10, 1000));
+        let standing = talker.follower.standing(now);
+        assert_eq!((standing.invalid[reason.index()], standing.counters.received), (10, 1000));
     }
     talker.is_followed(1.0);
 }
@@ -312,8 +333,8 @@ proptest! {
                 prop_assert!(told.deviation.as_f64() >= 0.0, "{told:?}");
             }
         }
-        let counters = follower.standing(now).counters;
-        prop_assert_eq!(counters.received + counters.invalid.iter().sum::<u64>(), count);
-        prop_assert!(counters.lost < 60 * 100_000_000, "{counters:?}");
+        let standing = follower.standing(now);
+        prop_assert_eq!(standing.counters.received + standing.invalid.iter().sum::<u64>(), count);
+        prop_assert!(standing.counters.lost < 60 * 100_000_000, "{standing:?}");
     }
 }

@@ -84,14 +84,30 @@ fn without_a_clock_the_fastest_arrival_stands_in_for_the_last_frame() {
 }
 
 #[test]
-fn what_is_forgotten_of_a_stream_is_not_the_clock() {
+fn a_run_that_follows_is_placed_by_its_own_captures_and_keeps_the_clock() {
     let mut placement = captured(Some(exchanged()));
-    placement.forget_stream();
+    placement.begin_run(frame(0), frame(0), false);
     assert_eq!((placement.presentation(frame(0)), placement.due(at(0))), (None, None));
     assert_eq!(placement.local(wall(5)), Some(at(5)));
     placement.observe_capture(frame(0), wall(0));
     let presentation = placement.presentation(frame(0)).expect("one is enough");
     assert_eq!(presentation, at(0) + OFFSET);
+    // Another comes 1000 frames and a half later, while this is heard: each goes by its own line till the end of this.
+    let begins = at(0) + RATE.span_of(Frames::new(1000)) + Span::from_nanos(10_417);
+    placement.begin_run(frame(1000), frame(900), true);
+    placement.observe_capture(frame(1000), wall(0) + (begins - at(0)));
+    assert_eq!(placement.presentation(frame(1000)), Some(begins + OFFSET));
+    assert_eq!(placement.presentation(frame(0)), Some(at(0) + OFFSET));
+    let due = |placement: &Placement| placement.due(begins + OFFSET).expect("known").point;
+    assert_eq!(due(&placement).frame, frame(1000));
+    assert!(!placement.take_next_run(frame(899)) && placement.moved() == Span::MAX);
+    assert!(due(&placement).fraction > 0);
+    assert!(placement.take_next_run(frame(900)) && !placement.take_next_run(frame(2000)));
+    assert_eq!(due(&placement), MediaPoint::from(frame(1000)));
+    // One that comes before the next has begun follows that.
+    placement.begin_run(frame(2000), frame(1500), true);
+    placement.begin_run(frame(3000), frame(2500), true);
+    assert!(!placement.take_next_run(frame(1500)) && placement.take_next_run(frame(2500)));
     placement.forget_all();
     assert_eq!((placement.local(wall(5)), placement.presentation(frame(0))), (None, None));
     assert_eq!(placement.link_offset(), OFFSET);

@@ -4,10 +4,16 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::packet::{Instants, Unpack};
+use tautline_proto::clock::ClockMapping;
+use tautline_proto::packet::{Instants, StreamId, Unpack};
+use tautline_proto::receiver::{PullTimes, Receiver, ReceiverConfig};
+use tautline_proto::redundancy;
+use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::stream::StreamFormat;
-use tautline_proto::time::{Frames, Span};
+use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
+use tautline_proto::wire::WireForm;
+use tautline_proto::wire::avtp::{Encapsulation, format_of};
 use tautline_proto::wire::ntp::{CompactNtp, CompactSpan, NtpTime};
 use tautline_proto::wire::rtcp::*;
 use tautline_proto::wire::rtp::*;
@@ -80,6 +86,58 @@ fn rtp_allocates_nothing() {
         }
     });
     assert_eq!(count, 0);
+}
+
+/// A talker of class A and a listener that counts its frames, through a pause and what is lost: nothing allocates from
+/// the first block on.
+#[test]
+fn aaf_allocates_nothing() {
+    const LATENCY: Span = Span::from_millis(20);
+    let (rate, sample, period) = (Rate::HZ_48000, SampleFormat::L24, Frames::new(48));
+    let format = StreamFormat {
+        rate,
+        channels: Channels::MONO,
+        sample,
+        packet: Frames::new(6),
+        payload_type: format_of(sample),
+    };
+    for form in [Encapsulation::Ethernet, Encapsulation::Udp].map(WireForm::Avtp) {
+        let wall_offset = Span::from_secs(1_795_000_000);
+        let mut sender = Sender::new(SenderConfig {
+            wire: form.pack(),
+            format,
+            identity: Identity { stream: StreamId(7), sequence: 0, timestamp: 0 },
+            period,
+            stamps: true,
+            wall_offset,
+            redundancy: redundancy::Layout::NONE,
+            presented_after: LATENCY,
+        });
+        let mut receiver = Receiver::new(ReceiverConfig::new(form.unpack(None), format, LATENCY));
+        receiver.set_presentation_clock(ClockMapping::known(wall_offset, Span::from_micros(1)));
+        let (block, mut out) = ([0.5; 48], [0.0; 48]);
+        let (mut sent, mut heard) = (0_u64, 0_u64);
+        let count = allocations(|| {
+            for number in 0..1000 {
+                let capture = LocalTime::ZERO + rate.span_of(Frames::new(number * 48));
+                let now = capture + rate.span_of(period);
+                let times = BlockTimes { capture, taken: now, now };
+                match (400..450).contains(&number) {
+                    true => sender.skip(period, now, |_| {}),
+                    false => sender.push(&block, times, |packet| {
+                        sent += 1;
+                        if sent % 100 != 0 {
+                            receiver.handle(packet.datagram, now, now);
+                        }
+                    }),
+                }
+                let times = PullTimes { now, meets: now, skipped: Frames::ZERO, clock: None };
+                receiver.pull(&mut out, times, |_| heard += 1);
+            }
+        });
+        assert!(heard > 7000, "{form:?}: {heard} packets were heard");
+        assert_eq!(count, 0, "{form:?}");
+    }
 }
 
 #[test]

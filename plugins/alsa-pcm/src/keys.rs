@@ -32,7 +32,10 @@ pub(crate) struct Wish {
     pub(crate) address: Address,
     pub(crate) latency: LatencyRule,
     pub(crate) ptime: Span,
+    /// Coding on the wire.
     pub(crate) format: SampleFormat,
+    /// Whether the program's own samples say that, as with type `aaf`; until it has chosen, the widest holds.
+    pub(crate) coded_as_program: bool,
     pub(crate) rate: Option<Rate>,
     pub(crate) channels: Option<Channels>,
     /// Frames per wake-up of the thread that owns the wire, at most.
@@ -45,6 +48,14 @@ pub(crate) struct Wish {
     /// From departure to presentation, where that is said and no latency: what packets take at most, and what the
     /// talker's clock may be off by.
     pub(crate) transit: Option<Span>,
+}
+
+impl Wish {
+    /// The program codes its samples so. Whether that changes what is on the wire.
+    pub(crate) fn code_as(&mut self, program: SampleFormat) -> bool {
+        let format = if self.coded_as_program { program } else { self.format };
+        core::mem::replace(&mut self.format, format) != format
+    }
 }
 
 /// Periods that an engine takes: 16 frames are what cards at their least do, 8192 is more than any
@@ -118,7 +129,7 @@ struct Gathered {
     from: Option<String>,
     latency: LatencyRule,
     ptime: Span,
-    format: SampleFormat,
+    format: Option<SampleFormat>,
     rate: Option<Rate>,
     channels: Option<Channels>,
     period: Frames,
@@ -139,7 +150,7 @@ pub(crate) fn read(
         from: None,
         latency: LatencyRule::Usual,
         ptime: Span::from_millis(1),
-        format: SampleFormat::L24,
+        format: None,
         rate: None,
         channels: None,
         period: Frames::new(48),
@@ -171,7 +182,7 @@ impl Gathered {
                 self.ptime = span(key, &text(key, value, "1ms")?, PTIME_RANGE.0, PTIME_RANGE.1)?;
                 packet_frames(Rate::HZ_48000, self.ptime).map_err(|error| error.to_string())?;
             }
-            "format" => self.format = format(&text(key, value, "l24")?)?,
+            "format" => self.format = Some(format(&text(key, value, "l24")?)?),
             "rate" => {
                 let rate = number(key, value)?;
                 let rate = u32::try_from(rate)
@@ -245,12 +256,21 @@ impl Gathered {
         if transit.is_some() && latency != LatencyRule::Usual {
             return Err("latency and mtt say the same; leave one out".to_owned());
         }
+        let sends = direction == Direction::Playback;
+        if sends && address.form().presents() && latency == LatencyRule::Auto {
+            return Err("latency auto follows what receivers ask for, and packets of AVTP say when they are to be \
+                        presented; give a latency or an mtt"
+                .to_owned());
+        }
         let packet = aaf.frames_per_pdu;
+        let coded_as_program = format.is_none() && aaf.ifname.is_some();
+        let unsaid = if coded_as_program { SampleFormat::L32 } else { SampleFormat::L24 };
         Ok(Wish {
             address,
             latency,
             ptime,
-            format,
+            format: format.unwrap_or(unsaid),
+            coded_as_program,
             rate,
             channels,
             period,
@@ -374,7 +394,13 @@ fn micros(key: &str, value: &Value) -> Result<Span, String> {
 
 #[cfg(test)]
 mod tests {
+    use alsa_sys::{
+        SND_PCM_FORMAT_FLOAT_BE, SND_PCM_FORMAT_S16_BE, SND_PCM_FORMAT_S24_3BE,
+        SND_PCM_FORMAT_S32_BE,
+    };
+
     use super::*;
+    use crate::samples::SampleCoding;
 
     fn keys(pairs: &[(&str, &str)]) -> Vec<(String, Value)> {
         let value =
@@ -454,6 +480,33 @@ mod tests {
     }
 
     #[test]
+    fn what_type_aaf_is_configured_by_is_coded_as_the_program_codes_it() {
+        let wish = |format: &str| {
+            let place = [("ifname", "eth0"), ("addr", "01:AA:AA:AA:AA:AA"), ("format", format)];
+            read("x", &keys(&place), Direction::Playback).unwrap()
+        };
+        let mut free = wish("");
+        assert_eq!(free.format, SampleFormat::L32, "the widest, until it is known");
+        // All that type `aaf` offers, with its `format` on the wire.
+        for (number, sample, format) in [
+            (SND_PCM_FORMAT_S16_BE, SampleFormat::L16, 4),
+            (SND_PCM_FORMAT_S24_3BE, SampleFormat::L24, 3),
+            (SND_PCM_FORMAT_S32_BE, SampleFormat::L32, 2),
+            (SND_PCM_FORMAT_FLOAT_BE, SampleFormat::F32, 1),
+        ] {
+            let program = SampleCoding::of(number).unwrap().on_wire();
+            assert!(free.code_as(program) && free.format == sample);
+            assert_eq!(free.address.form().coding(free.format), format);
+            assert!(!free.code_as(program), "the same once more");
+        }
+        let mut said = wish("l24");
+        assert!(!said.code_as(SampleFormat::L16) && said.format == SampleFormat::L24);
+        let mut by_address = read("x", &keys(&[("to", "a")]), Direction::Playback).unwrap();
+        assert!(!by_address.code_as(SampleFormat::L16));
+        assert_eq!(by_address.format, SampleFormat::L24);
+    }
+
+    #[test]
     fn the_direction_says_which_address_is_meant() {
         let both = keys(&[("to", "10.0.0.2"), ("from", "0.0.0.0:6000")]);
         let address = |direction| read("x", &both, direction).unwrap().address.to_string();
@@ -513,6 +566,7 @@ mod tests {
             (vec![("to", "a"), ("mtt", "2ms")], "mtt"),
             (vec![("to", "a"), ("frames_per_pdu", "0")], "cannot be carried"),
             (vec![("to", "avtp://eth0/01:02")], "01:02"),
+            (vec![("to", "avtp+udp://a"), ("latency", "auto")], "give a latency or an mtt"),
             (vec![("to", "a?gain=3dB")], "--from"),
             (vec![("ifname", "eth0")], "belong together"),
         ] {

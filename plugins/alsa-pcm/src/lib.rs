@@ -22,6 +22,7 @@ mod offers;
 pub mod open;
 mod pcm;
 mod plug;
+mod samples;
 mod shared;
 mod stream;
 mod track;

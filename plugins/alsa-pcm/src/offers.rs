@@ -12,34 +12,14 @@ use core::ffi::{c_int, c_uint};
 
 use alsa_sys::{
     SND_PCM_ACCESS_MMAP_INTERLEAVED, SND_PCM_ACCESS_MMAP_NONINTERLEAVED,
-    SND_PCM_ACCESS_RW_INTERLEAVED, SND_PCM_ACCESS_RW_NONINTERLEAVED, SND_PCM_FORMAT_FLOAT_BE,
-    SND_PCM_FORMAT_FLOAT_LE, SND_PCM_FORMAT_S16_BE, SND_PCM_FORMAT_S16_LE, SND_PCM_FORMAT_S24_3BE,
-    SND_PCM_FORMAT_S24_3LE, SND_PCM_FORMAT_S24_BE, SND_PCM_FORMAT_S24_LE, SND_PCM_FORMAT_S32_BE,
-    SND_PCM_FORMAT_S32_LE,
+    SND_PCM_ACCESS_RW_INTERLEAVED, SND_PCM_ACCESS_RW_NONINTERLEAVED,
 };
-use tautline_dsp::card::CardFormat;
 use tautline_proto::units::Channels;
 
 use crate::ffi;
 use crate::keys::PERIODS;
+use crate::samples;
 use crate::wire::Range;
-
-/// The formats, in the host's byte order.
-const FORMATS: [(CardFormat, c_int); 5] = {
-    let little = cfg!(target_endian = "little");
-    [
-        (CardFormat::S32, if little { SND_PCM_FORMAT_S32_LE } else { SND_PCM_FORMAT_S32_BE }),
-        (CardFormat::F32, if little { SND_PCM_FORMAT_FLOAT_LE } else { SND_PCM_FORMAT_FLOAT_BE }),
-        (CardFormat::S24, if little { SND_PCM_FORMAT_S24_LE } else { SND_PCM_FORMAT_S24_BE }),
-        (CardFormat::S24In3, if little { SND_PCM_FORMAT_S24_3LE } else { SND_PCM_FORMAT_S24_3BE }),
-        (CardFormat::S16, if little { SND_PCM_FORMAT_S16_LE } else { SND_PCM_FORMAT_S16_BE }),
-    ]
-};
-
-/// The format that ALSA numbers so.
-pub(crate) fn card_format(number: c_int) -> Option<CardFormat> {
-    FORMATS.iter().find(|(_, known)| *known == number).map(|(format, _)| *format)
-}
 
 /// Bytes of the widest sample.
 const SAMPLE: c_uint = 4;
@@ -75,7 +55,7 @@ pub(crate) fn offers(range: &Range) -> Vec<Offer> {
     let shortest = PERIODS.0 as c_uint * USUAL.clamp(least, most) * SAMPLE;
     vec![
         Offer::List(ffi::HW_ACCESS, accesses.iter().map(|access| *access as c_uint).collect()),
-        Offer::List(ffi::HW_FORMAT, FORMATS.iter().map(|(_, number)| *number as c_uint).collect()),
+        Offer::List(ffi::HW_FORMAT, samples::numbers().collect()),
         Offer::Between(ffi::HW_CHANNELS, least, most),
         Offer::List(ffi::HW_RATE, rates),
         Offer::Between(ffi::HW_PERIOD_BYTES, shortest, PERIOD.min(buffer / 2) * most * SAMPLE),

@@ -10,7 +10,6 @@ use core::ffi::c_int;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use alsa_sys::{SND_PCM_STATE_DRAINING, SND_PCM_STATE_RUNNING};
-use tautline_dsp::card::CardFormat;
 use tautline_io::clock::timer::Timer;
 use tautline_io::clock::{now, sleep_until};
 use tautline_proto::device::{Direction, Settings};
@@ -19,6 +18,7 @@ use tautline_proto::units::{Channels, Rate};
 
 use crate::complaint::Complaint;
 use crate::keys::PERIODS;
+use crate::samples::SampleCoding;
 use crate::shared::{DeviceProgress, Mode, Order};
 use crate::stream::{SoundEnd, Stream, StreamShape};
 use crate::wire::{CARD_PERIODS, Reached, longest_period};
@@ -36,7 +36,7 @@ pub(crate) struct View {
 /// The parameters that an application chose.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hardware {
-    pub(crate) format: CardFormat,
+    pub(crate) samples: SampleCoding,
     pub(crate) rate: Rate,
     pub(crate) channels: Channels,
     pub(crate) period: Frames,
@@ -146,12 +146,16 @@ impl Pcm {
             )));
         }
         let samples = transfer::CHUNK * hardware.channels.count();
-        self.bytes = vec![0; samples * hardware.format.bytes()].into();
+        self.bytes = vec![0; samples * hardware.samples.bytes()].into();
         self.samples = vec![0.0; samples].into();
         if self.direction == Direction::Capture {
             self.read = vec![0.0; hardware.channels.samples_in(hardware.buffer)].into();
         }
         self.hardware = Some(hardware);
+        if self.reached.wish.code_as(hardware.samples.on_wire()) {
+            // The one that runs is coded as the application's samples were before.
+            self.close()?;
+        }
         Ok(())
     }
 

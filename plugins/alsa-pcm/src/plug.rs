@@ -23,8 +23,8 @@ use crate::complaint::Complaint;
 use crate::conf::complain;
 use crate::ffi::{self, Callbacks, Ioplug};
 use crate::forked;
-use crate::offers::card_format;
 use crate::pcm::{Draining, Hardware, Pcm, Software, View};
+use crate::samples::SampleCoding;
 
 /// One PCM: what ALSA keeps of it and what we do.
 #[repr(C)]
@@ -203,9 +203,9 @@ unsafe extern "C" fn transfer(
     // SAFETY: called by ALSA.
     let answer = unsafe {
         enter(io, |plug, view, io| {
-            let format = card_format(io.format).ok_or(Complaint::of(libc::EBADFD))?;
+            let samples = SampleCoding::of(io.format).ok_or(Complaint::of(libc::EBADFD))?;
             // SAFETY: ALSA gives an area for each channel, with frames from `offset` on.
-            let areas = Areas::new(areas, io.channels as usize, offset, format.bytes());
+            let areas = Areas::new(areas, io.channels as usize, offset, samples.bytes());
             plug.pcm().transfer(view, &areas, widened(offset), size as usize)
         })
     };
@@ -236,7 +236,7 @@ unsafe extern "C" fn hw_params(io: *mut Ioplug, _: *mut snd_pcm_hw_params_t) -> 
             let unusable =
                 |error: tautline_proto::units::UnitError| Complaint::unusable(error.to_string());
             plug.pcm().set_hardware(Hardware {
-                format: card_format(io.format).ok_or(Complaint::of(libc::EINVAL))?,
+                samples: SampleCoding::of(io.format).ok_or(Complaint::of(libc::EINVAL))?,
                 rate: Rate::new(io.rate).map_err(unusable)?,
                 channels: Channels::new(io.channels).map_err(unusable)?,
                 period: Frames::new(io.period_size as i64),

@@ -83,6 +83,13 @@ fn receiving(address: &str, note: &ReceiveNote) -> String {
             "the presentation times of packets from {address} jump again and again, {resyncs} times of late: \
              let the talker reckon them by the clock of its samples, and keep its clock by PTP"
         ),
+        ReceiveNote::Restarting { restarts } => format!(
+            "the talker of {address} begins anew again and again, {restarts} times of late, as it does after xruns of \
+             its own card: give it a longer period, or real-time priority"
+        ),
+        ReceiveNote::Uncertain => format!(
+            "packets from {address} say that their talker's clock is not to be relied upon (tu): keep it by PTP"
+        ),
         ReceiveNote::Posing { sender, other, .. } => format!(
             "packets under the name of the sender of {address}, at {sender}, come from {other} as well \
              and are not played: end what sends them there"

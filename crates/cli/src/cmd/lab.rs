@@ -90,6 +90,7 @@ pub(crate) fn run(lab: &Lab) -> Result<(), Failure> {
         Lab::Sample(flags) => resources::sample(flags)?,
         Lab::Impair(flags) => impair::run(flags)?,
         Lab::Interval(flags) => interval::run(flags)?,
+        Lab::Loop(flags) => interval::send(flags)?,
         Lab::Kernel(flags) => kernel::run(flags)?,
         Lab::Ladder(flags) => ladder::run(flags)?,
         Lab::Least(flags) => least::run(flags)?,

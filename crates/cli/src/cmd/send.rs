@@ -153,6 +153,12 @@ fn claim(flags: &mut Send) -> Result<Option<ClaimedAddress>, Failure> {
 }
 
 fn refuse_two_by_ethernet(flags: &Send) -> Result<(), Failure> {
+    if !flags.redundancy.paths.is_empty() {
+        return Err(Failure::usage(format!(
+            "{} names the one network that its frames go by; leave --redundancy paths: out, or send avtp+udp://",
+            flags.to[0]
+        )));
+    }
     if flags.to.len() == 1 {
         return Ok(());
     }
@@ -178,7 +184,7 @@ fn heads(flags: &Send) -> Result<PacketHeads, Failure> {
         )));
     }
     let refused = [
-        ("--redundancy", !matches!(flags.redundancy.amount, Redundancy::Off | Redundancy::Auto)),
+        ("--redundancy", flags.redundancy.amount != Redundancy::Off),
         ("--payload-type", flags.stream.payload_type.is_some()),
         ("--sdp", flags.sdp.is_some()),
     ];

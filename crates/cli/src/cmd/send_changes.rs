@@ -33,6 +33,9 @@ impl SendLines {
                 "packets of AVTP say when they are to be presented, and in which format, as long as they are sent; \
                  start taut again with another --{verb}"
             )),
+            "redundancy" if self.form.presents() => {
+                Err("packets of AVTP carry nothing of others; send RTP for --redundancy".into())
+            }
             "latency" if rest.is_empty() => {
                 Err("latency wants a time; write latency 8ms or latency auto".into())
             }

@@ -1,5 +1,6 @@
 //! How packets leave and arrive: interfaces, their queues, and how they gather packets.
 
+use tautline_engine::plan::pacing::{PacingRung, heeded};
 use tautline_io::network::ethtool::{Moderation, moderation};
 use tautline_io::network::qdisc::{QdiscPlace, QueueDiscipline, queue_disciplines};
 use tautline_proto::time::Span;
@@ -97,25 +98,25 @@ fn pacing(interface: &Interface, all: &[QueueDiscipline]) -> Option<Finding> {
     let name = &interface.name;
     let mut of_it = all.iter().filter(|queue| queue.interface == interface.index).peekable();
     of_it.peek()?;
-    let has: Vec<_> = of_it.collect();
-    let etf = has.iter().find_map(|queue| queue.etf);
-    let fq = has.iter().any(|queue| queue.kind == "fq");
-    let (what, better) = match (etf, fq) {
-        (Some(etf), _) if etf.offload => {
-            return Some(Finding::fine(
-                CHECK,
-                format!("the card of {name} launches packets itself"),
-            ));
+    let has_etf = of_it.any(|queue| queue.kind == "etf");
+    let (what, better) = match heeded(all, interface.index).first() {
+        Some(PacingRung::Offload) => {
+            let what = format!("the card of {name} is told to launch packets itself");
+            return Some(Finding::fine(CHECK, what));
         }
-        (Some(_), _) => (
-            format!("{name} keeps launch times by etf, to some microseconds"),
-            format!("ethtool -T {name}  # a card with hardware-transmit can do etf … offload"),
-        ),
-        (None, true) => {
+        Some(PacingRung::Etf) => {
+            (format!("{name} keeps launch times by etf, to some microseconds"), offloaded(name))
+        }
+        Some(_) => {
             (format!("{name} keeps launch times by fq, to some ten microseconds"), etf_below(name))
         }
-        (None, false) => (
-            format!("{name} keeps no launch times: a thread spaces packets"),
+        None if has_etf => {
+            let what = format!("{name} has an etf by another clock than TAI, or by deadlines");
+            let why = "it drops what has no such time, and taut launches by none of them";
+            return Some(Finding::of(Verdict::Warns, CHECK, what, why).mended_by(etf_below(name)));
+        }
+        None => (
+            format!("{name} keeps no launch times: packets leave when a thread hands them over"),
             format!("sudo tc qdisc replace dev {name} root fq"),
         ),
     };
@@ -128,6 +129,15 @@ fn etf_below(name: &str) -> String {
         "sudo tc qdisc replace dev {name} root handle 100: prio bands 3 priomap 1 1 1 0 1 1 1 1 1 1 1 1 1 1 1 1 \
          && sudo tc qdisc replace dev {name} parent 100:1 etf clockid CLOCK_TAI delta 300000 \
          && sudo tc qdisc replace dev {name} parent 100:2 fq"
+    )
+}
+
+/// The same by the card, for cards that can: whether one does nobody tells before it is tried.
+fn offloaded(name: &str) -> String {
+    format!(
+        "sudo tc qdisc replace dev {name} root handle 100: mqprio num_tc 2 map 1 1 1 0 1 1 1 1 1 1 1 1 1 1 1 1 \
+         queues 1@0 1@1 hw 0 && sudo tc qdisc replace dev {name} parent 100:1 etf clockid CLOCK_TAI delta 300000 \
+         offload  # perhaps: few cards can, and their clock must be kept in step (phc2sys)"
     )
 }
 
@@ -235,8 +245,14 @@ mod tests {
         let below = |etf| {
             [root("prio"), QueueDiscipline { etf: Some(etf), ..queued("etf", QdiscPlace::Below) }]
         };
-        assert!(told(&below(etf)).unwrap().contains("ethtool -T eth0"));
+        assert!(told(&below(etf)).unwrap().contains("CLOCK_TAI delta 300000 offload"));
         assert_eq!(told(&below(EtfSettings { offload: true, ..etf })), None);
+        for useless in
+            [EtfSettings { by_tai: false, ..etf }, EtfSettings { deadlines: true, ..etf }]
+        {
+            let found = pacing(&Interface::wired("eth0"), &below(useless)).unwrap();
+            assert_eq!(found.verdict, Verdict::Warns, "{}", found.what);
+        }
         assert_eq!(pacing(&Interface::wired("eth0"), &[]), None);
     }
 

@@ -20,7 +20,7 @@ use crate::help;
 pub(crate) use all::All;
 pub(crate) use burdens::{Burdening, Watching};
 pub(crate) use impair::{Back, Impair};
-pub(crate) use interval::IntervalFlags;
+pub(crate) use interval::{IntervalFlags, LoopFlags};
 pub(crate) use machine::{Handover, KernelFlags, PacketsFlags, Resources, SampleFlags, Stalls};
 pub(crate) use marks::{BetweenFlags, Delay, MarkShape, MarkSide, NamedDevice};
 pub(crate) use quality::{KnownSound, QualityFlags};
@@ -93,6 +93,9 @@ pub(crate) enum Lab {
     /// Send numbered packets at a pace, for an experiment
     #[command(hide = true)]
     Packets(PacketsFlags),
+    /// Send a stream as barely as can be by a rung of the pacing ladder, for an experiment
+    #[command(hide = true)]
+    Loop(LoopFlags),
     /// Read what this machine does until Ctrl-C, for an experiment
     #[command(hide = true)]
     Sample(SampleFlags),

@@ -4,7 +4,7 @@ use tautline_dsp::format::SampleFormat;
 use tautline_proto::latency::{LatencyRule, enough_latency};
 use tautline_proto::packet::Codings;
 use tautline_proto::receiver::OtherType;
-use tautline_proto::receiving::{ReceiveNote, Refusal, UNSTEADY_FOR, WrongType};
+use tautline_proto::receiving::{LATELY, ReceiveNote, Refusal, WrongType};
 use tautline_proto::servo::Servo;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Span;
@@ -70,7 +70,16 @@ pub(super) fn words(address: &str, note: &ReceiveNote) -> String {
             "{address}: the presentation times of its packets jump again and again, and the sound was placed \
              anew {resyncs} times within {:.0} s: let the talker reckon them by the clock of its samples, \
              not by when it wakes, and keep its clock by PTP (taut doctor looks at this host's)",
-            UNSTEADY_FOR.as_millis_f64() / 1e3
+            LATELY.as_millis_f64() / 1e3
+        ),
+        ReceiveNote::Restarting { restarts } => format!(
+            "{address}: its talker says that its sound began anew, {restarts} times within {:.0} s, as it does after \
+             xruns of its own card: give the talker a longer period, or real-time priority",
+            LATELY.as_millis_f64() / 1e3
+        ),
+        ReceiveNote::Uncertain => format!(
+            "{address}: its packets say that their talker's clock is not to be relied upon (tu), so nobody knows how \
+             far what is measured by it is from the truth: keep that clock by PTP (taut doctor there, if it is taut)"
         ),
         ReceiveNote::Posing { ssrc, sender, other } => format!(
             "{address}: packets under the name of its sender (SSRC {ssrc:08x}, at {sender}) come from \

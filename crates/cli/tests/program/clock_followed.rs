@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, UdpSocket};
 
+use serde_json::Value;
 use tautline_proto::clock::WallTime;
 use tautline_proto::packet::StreamId;
 use tautline_proto::units::Rate;
@@ -46,6 +47,11 @@ const TALKER: &str = "import socket, sys, time\n\
     length = int(sys.argv[3])\n\
     for at in range(0, len(frames), length):\n    s.send(frames[at:at + length]); time.sleep(0.002)\n";
 
+/// How often people were told this.
+fn noted(report: &Report, matter: &str) -> usize {
+    report.notes().iter().filter(|note| note.contains(matter)).count()
+}
+
 /// How the receiver says that it followed the clock.
 #[track_caller]
 fn is_followed(report: &Report, received: u64, lost: u64) {
@@ -58,6 +64,8 @@ fn is_followed(report: &Report, received: u64, lost: u64) {
     assert!(unsure.unwrap() < 2.0, "{told}");
     // It fell silent before the stream did.
     assert!(clock["held_since_ns"].is_i64(), "{told}");
+    assert_eq!(noted(report, "the clock that is followed is silent"), 1, "{told}");
+    assert_eq!(noted(report, "nothing is heard yet of the clock"), 0, "{told}");
     // The stream's own packets say that its card runs otherwise, which is not what it is played by.
     let card = report.stream("/clock/card_ppm").as_f64().unwrap();
     assert!((card - TOLD).abs() < (card - CARD).abs() / 2.0, "{told}");
@@ -125,6 +133,9 @@ fn strange(number: i64) -> [(Vec<u8>, &'static str); 11] {
     ]
 }
 
+/// Packets of the clock that do not come, in the middle: for 0.7 seconds it is silent.
+const SILENCE: i64 = 350;
+
 #[test]
 fn what_tells_nothing_of_a_clock_is_counted_by_its_reason_and_moves_nothing() {
     shared(|| {
@@ -147,7 +158,11 @@ fn what_tells_nothing_of_a_clock_is_counted_by_its_reason_and_moves_nothing() {
             let datagram = [&encapsulated.to_be_bytes(), pdu].concat();
             talker.send_to(&datagram, (Ipv4Addr::LOCALHOST, clock)).unwrap();
         };
-        for number in 0..1000 {
+        for number in 0..1000 + SILENCE {
+            if (500..500 + SILENCE).contains(&number) {
+                onlooker.see(2);
+                continue;
+            }
             // Over four seconds of the stream, by its own copy here.
             onlooker.see(4);
             tell(&pdu(number));
@@ -158,7 +173,8 @@ fn what_tells_nothing_of_a_clock_is_counted_by_its_reason_and_moves_nothing() {
         let report = recv.end().report();
         send.signal("-INT");
         send.end();
-        is_followed(&report, 1000, 0);
+        is_followed(&report, 1000, SILENCE as u64);
+        assert_eq!(noted(&report, "the clock that is followed is heard again"), 1);
         let told = report.0["clock"]["invalid"].as_array().unwrap().iter();
         let told: Vec<_> = told
             .map(|one| (one["reason"].as_str().unwrap(), one["count"].as_u64().unwrap()))
@@ -166,6 +182,32 @@ fn what_tells_nothing_of_a_clock_is_counted_by_its_reason_and_moves_nothing() {
         let thrown = strange(0);
         assert_eq!(told.len(), thrown.len(), "{told:?}");
         assert!(thrown.iter().all(|(_, reason)| told.contains(&(reason, 10))), "{told:?}");
+    });
+}
+
+#[test]
+fn who_waits_for_a_clock_that_never_comes_is_told_so_once_with_the_mend() {
+    shared(|| {
+        let (sound, clock) = (free_udp_ports(), free_udp_ports());
+        let recv = format!(
+            "recv --from avtp+udp://127.0.0.1:{sound} --clock avtp+udp://127.0.0.1:{clock}?streamid={ID} \
+             --rate 48000 --channels 2 --output null: --duration 6s {BOTH}"
+        );
+        let folder = Folder::new();
+        let call = |line: &str| taut(words(line)).with("XDG_RUNTIME_DIR", folder.path());
+        let recv = call(&recv).start().listening();
+        let told = call("top --once --report json").run().well().out;
+        let told: Value = serde_json::from_str(&told).unwrap();
+        let known = &told["programs"][0]["clock"];
+        assert_eq!(
+            (&known["stream"], &known["state"]),
+            (&ID.into(), &"unheard".into()),
+            "{told:#}"
+        );
+        let said = recv.end().said;
+        let told = "so that rates are found by the streams' own packets; does its talker run, and send there?";
+        assert_eq!(said.iter().filter(|line| line.contains(told)).count(), 1, "{said:#?}");
+        assert!(!said.iter().any(|line| line.contains("is silent")), "{said:#?}");
     });
 }
 

@@ -193,6 +193,17 @@ fn after_beginning(text: &str) -> &str {
     }
 }
 
+/// What may stand there instead, if this says nothing of an address of Ethernet.
+fn unknown_to_ethernet(key: &str, end: AddressRole) -> Option<&'static str> {
+    match (key, end) {
+        ("streamid", _) | ("prio", AddressRole::To) | ("gain" | "senders", AddressRole::From) => {
+            None
+        }
+        (_, AddressRole::To) => Some("streamid or prio"),
+        (_, AddressRole::From) => Some("streamid, gain or senders"),
+    }
+}
+
 /// The greatest that the kernel makes of a queue's priority (linux/pkt_sched.h, `TC_PRIO_MAX`).
 const MOST_PRIORITY: u8 = 15;
 /// Of class A (IEEE 802.1Q §34.5).
@@ -347,6 +358,9 @@ impl Address {
     fn set(&mut self, pair: &str, end: AddressRole) -> Result<(), String> {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         let unusable = |what| format!("`{value}` is no {what} in `{}`", self.text);
+        if let (Target::Ethernet(_), Some(known)) = (&self.place, unknown_to_ethernet(key, end)) {
+            return Err(format!("`{key}` is nothing that frames of Ethernet go by; use {known}"));
+        }
         match (key, end) {
             ("streamid", _) => {
                 let stream = stream_id(value)
@@ -625,6 +639,21 @@ mod tests {
         }
         assert!(Address::to_hear("avtp://eth0").is_err(), "whoever hears has to know where");
         assert!(Address::to_send_to("avtp:///91:E0:F0:00:0A:01").is_err());
+    }
+
+    #[test]
+    fn what_frames_of_ethernet_do_not_go_by_is_refused_with_what_they_do() {
+        let group = "avtp://eth0/91:E0:F0:00:0A:01";
+        for key in ["ttl=4", "loop=0", "iface=eth1", "source=10.0.0.9", "nosuch=1", "gain=-6dB"] {
+            let why = Address::to_send_to(&format!("{group}?{key}")).expect_err(key);
+            assert!(why.ends_with("use streamid or prio"), "{why}");
+        }
+        for key in ["ttl=4", "iface=eth1", "source=10.0.0.9", "prio=2"] {
+            let why = Address::to_hear(&format!("{group}?{key}")).expect_err(key);
+            assert!(why.ends_with("use streamid, gain or senders"), "{why}");
+        }
+        assert!(Address::to_hear(&format!("{group}?gain=-6dB&senders=2")).is_ok());
+        assert!(Address::to_send_to("avtp+udp://10.0.0.9:17220?iface=eth1").is_ok());
     }
 
     #[test]

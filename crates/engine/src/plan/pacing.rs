@@ -15,7 +15,7 @@ use tautline_io::link::OpenError;
 use tautline_io::link::direct::DirectLink;
 use tautline_io::link::launch_probe::{LaunchProbe, probe, wakes};
 use tautline_io::link::ringed::Spacing;
-use tautline_io::network::qdisc::queue_disciplines;
+use tautline_io::network::qdisc::{QueueDiscipline, queue_disciplines};
 use tautline_io::socket::launch::{LaunchClock, LaunchOptions};
 use tautline_io::thread::{Scheduler, spawn};
 use tautline_io::udp::UdpOptions;
@@ -25,7 +25,7 @@ use tautline_proto::time::{Frames, Span};
 
 use crate::plan::LinkKind;
 use crate::plan::pacing::phase::{Disturbance, WAKES, slept, together};
-use crate::plan::pacing::queues::{LaunchQueue, queues};
+use crate::plan::pacing::queues::{LaunchQueue, has_etf, queues};
 use crate::plan::sockets::LinkOptions;
 
 /// A rung, the most regular first.
@@ -118,6 +118,12 @@ impl Paced {
     }
 }
 
+/// The rungs whose launch times an interface heeds, by its own queues or, if it is a VLAN, by those of its card: the most
+/// regular first.
+pub fn heeded(all: &[QueueDiscipline], interface: u32) -> Vec<PacingRung> {
+    queues(all, &[interface]).into_iter().map(|queue| queue.rung).collect()
+}
+
 /// Launch times may take one part in so many of the time that the latency leaves: else they are not worth it.
 const WORTH: i64 = 4;
 
@@ -141,14 +147,41 @@ pub fn pace(
         LinkKind::Auto => packets > 1,
         _ => spaced,
     };
-    let paced = climb(
+    let mut paced = climb(
         by,
         asked,
         PacedStream { packet: format.ptime(), packets, spare, scheduler, launched_by_wire },
         if spaced { PacingRung::Sleep } else { PacingRung::Batch },
     )?;
     by.pace(paced.launch, paced.spacing);
+    if let (LinkOptions::Ethernet(ethernet), None) = (by, paced.launch)
+        && let Some(passed) = pass_by_etf(ethernet)
+    {
+        paced.why = format!("{}; {passed}", paced.why);
+    }
     Ok(paced)
+}
+
+/// An etf drops what has no launch time: where it takes packets of this priority, they go with none. Tells so.
+fn pass_by_etf(ethernet: &mut EthernetOptions) -> Option<String> {
+    let by = LinkOptions::Ethernet(ethernet.clone());
+    let interfaces = by.interfaces()?;
+    if ethernet.priority == 0 || !has_etf(&queue_disciplines().ok()?, &interfaces) {
+        return None;
+    }
+    let interface = *interfaces.first()?;
+    let passes = |ethernet: &EthernetOptions| {
+        let to_nobody = LinkOptions::Ethernet(ethernet.clone()).to_nobody(interface);
+        tried(to_nobody, None).is_ok_and(|probe| probe.has_left())
+    };
+    let plain = EthernetOptions { priority: 0, ..ethernet.clone() };
+    if passes(ethernet) || !passes(&plain) {
+        return None;
+    }
+    let priority = core::mem::replace(&mut ethernet.priority, plain.priority);
+    Some(format!(
+        "an etf drops what of priority {priority} has no launch time, so that its priority is 0"
+    ))
 }
 
 /// What of a stream its packets' spacing goes by.
@@ -251,7 +284,7 @@ fn held_by(
     wanted: PacedStream,
     most: Span,
 ) -> Result<Paced, String> {
-    let LaunchQueue { rung, least, ahead } = queue;
+    let LaunchQueue { rung, least, ahead, stamped_ahead } = queue;
     let Some(clock) = rung.clock() else {
         return Err(format!("{rung} launches nothing here"));
     };
@@ -262,7 +295,8 @@ fn held_by(
     };
     let (mut cost, mut latest, mut probed) = (Span::ZERO, Span::ZERO, 0);
     for interface in interfaces {
-        let probe = tried(link.to_nobody(*interface), launched(least + slept(late))?)
+        let launch = launched(least + slept(late))?;
+        let probe = tried(link.to_nobody(*interface), Some((launch, stamped_ahead)))
             .map_err(|error| format!("{rung} is not to be had: {}", error.answer))?;
         if !probe.is_held() {
             return Err(format!("{rung} {}", broken(&probe)));
@@ -292,16 +326,21 @@ fn held_by(
     })
 }
 
-/// What a probe by such a link sees.
-fn tried(mut link: LinkOptions, launch: LaunchOptions) -> Result<LaunchProbe, OpenError> {
-    link.pace(Some(launch), Spacing { together: 1, lead: Span::ZERO });
+/// What a probe by such a link sees: with such launch times, before which the driver has packets by so much, or with
+/// none.
+fn tried(
+    mut link: LinkOptions,
+    launch: Option<(LaunchOptions, Span)>,
+) -> Result<LaunchProbe, OpenError> {
+    link.pace(launch.map(|(launch, _)| launch), Spacing { together: 1, lead: Span::ZERO });
     let mut link = match link {
         LinkOptions::Udp(udp) => DirectLink::open(&UdpOptions { transmit_stamp_every: 1, ..*udp }),
         LinkOptions::Ethernet(ethernet) => {
             DirectLink::open_ethernet(&EthernetOptions { transmit_stamp_every: 1, ..ethernet })
         }
     }?;
-    Ok(probe(&mut link, launch.lead))
+    let after = launch.map_or(Span::ZERO, |(launch, ahead)| launch.lead - ahead);
+    Ok(probe(&mut link, after))
 }
 
 /// Why a queue that was probed will not do.

@@ -4,31 +4,46 @@
 
 use tautline_io::clock::now;
 use tautline_io::link::Link;
-use tautline_proto::clock::{CrfFollower, ToldRate};
+use tautline_proto::clock::{CrfFollower, CrfNews, ToldRate};
+use tautline_proto::time::LocalTime;
 use tautline_proto::units::Rate;
 
 use crate::plan::ClockPlan;
+use crate::watching::note::Note;
 use crate::watching::report::FollowedClockReport;
+use crate::watching::snapshot::FollowedClockSnapshot;
 
 /// A clock, and by what it is heard.
 pub(crate) struct FollowedClock {
     address: String,
     link: Box<dyn Link>,
     follower: CrfFollower,
+    news: CrfNews,
 }
 
 impl FollowedClock {
     /// For streams of this rate.
     pub(crate) fn new(plan: ClockPlan, rate: Rate) -> Self {
         let ClockPlan { address, link, encapsulation, stream } = plan;
-        Self { address, link, follower: CrfFollower::new(encapsulation, stream, rate) }
+        let follower = CrfFollower::new(encapsulation, stream, rate);
+        Self { address, link, follower, news: CrfNews::default() }
     }
 
-    /// Hears what came: how fast it runs, as far as that is known.
-    pub(crate) fn hear(&mut self) -> Option<ToldRate> {
-        let Self { link, follower, .. } = self;
+    /// Hears what came, and notes what is new: how fast it runs, as far as that is known.
+    pub(crate) fn hear(&mut self, note: impl FnOnce(&Note<'_>)) -> Option<ToldRate> {
+        let Self { address, link, follower, news } = self;
         link.receive(&mut |came| follower.handle(came.datagram, came.arrival));
-        follower.told(now())
+        let now = now();
+        let standing = follower.standing(now);
+        if let Some(matter) = news.follow(&standing, now) {
+            note(&Note::Clock { address, note: &matter });
+        }
+        standing.told
+    }
+
+    /// What those who look are told.
+    pub(crate) fn snapshot(&self, now: LocalTime) -> FollowedClockSnapshot {
+        FollowedClockSnapshot::of(&self.address, &self.follower.standing(now), now)
     }
 
     pub(crate) fn report(&self) -> FollowedClockReport {

@@ -4,14 +4,14 @@
 #[cfg(test)]
 mod tests;
 
-use tautline_proto::clock::ClockMapping;
+use tautline_proto::clock::{ClockMapping, ClockSource};
 use tautline_proto::device::Word;
 use tautline_proto::ledger::{Passage, Stage};
 use tautline_proto::placement::Basis;
 use tautline_proto::time::Span;
 
 use crate::receiving::mixer::RxStatus;
-use crate::watching::distribution::Distribution;
+use crate::watching::distribution::{Distribution, Summary};
 use crate::watching::levels::LevelReader;
 use crate::watching::observed::Observed;
 use crate::watching::probes::Probes;
@@ -171,8 +171,8 @@ impl Statistics {
             return;
         };
         self.promised.record(total);
-        if let Some(clock) = &self.clock {
-            self.uncertainty.record(clock.uncertainty);
+        if let Some(known) = self.known_to() {
+            self.uncertainty.record(known);
         }
     }
 
@@ -260,9 +260,21 @@ impl Statistics {
         found > 0 && 10 * found >= self.promised.count()
     }
 
-    /// How sure the clocks were while packets were played.
-    pub(crate) fn uncertainty(&self) -> &Distribution {
-        &self.uncertainty
+    /// How sure the sender's clock is. Of TAI as each end knows it nobody knows where packets said that their sender's
+    /// is not to be relied upon.
+    pub(crate) fn known_to(&self) -> Option<Span> {
+        let clock = self.clock.as_ref()?;
+        let relied = clock.source != ClockSource::Tai || !self.is_uncertain();
+        relied.then_some(clock.uncertainty)
+    }
+
+    fn is_uncertain(&self) -> bool {
+        self.status.is_some_and(|status| status.stream.counters.uncertain > 0)
+    }
+
+    /// How sure the clocks were while packets were played; nothing where that is not known of all of them.
+    pub(crate) fn uncertainty(&self) -> Option<Summary> {
+        self.known_to().map(|_| self.uncertainty.summary())
     }
 
     /// What packets that tell their presentation came to against that.

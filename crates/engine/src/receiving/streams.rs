@@ -23,6 +23,7 @@ use crate::watching::note::Note;
 use crate::watching::observers::Observers;
 use crate::watching::report::{Report, StreamReport};
 use crate::watching::run::{KnownClock, PeerState, Progress, RunWatch};
+use crate::watching::snapshot::Snapshot;
 use crate::watching::sound::Hearing;
 use tautline_proto::receiving::recent::Recent;
 
@@ -92,11 +93,14 @@ impl ReceivedStreams {
 
     /// Tells those who look how it stands. Once a beat.
     pub(crate) fn tell_observers(&mut self) {
-        let Self { streams, observers, watch, .. } = self;
+        let Self { streams, clock, observers, watch, .. } = self;
         let (now, here) = (now(), observers.are_here());
         streams.iter_mut().for_each(|stream| stream.look(now, here));
-        observers.tell(now - watch.began, || {
-            streams.iter_mut().map(|stream| stream.snapshot(now)).collect()
+        observers.tell(|| Snapshot {
+            elapsed_ns: (now - watch.began).as_nanos(),
+            streams: streams.iter_mut().map(|stream| stream.snapshot(now)).collect(),
+            clock: clock.as_ref().map(|clock| clock.snapshot(now)),
+            ..Snapshot::default()
         });
     }
 
@@ -182,7 +186,7 @@ impl ReceivedStreams {
 
     fn keep_statistics(&mut self) {
         let Self { streams, changes, hearing, clock, ledger, labels, watch, .. } = self;
-        let told = clock.as_mut().and_then(FollowedClock::hear);
+        let told = clock.as_mut().and_then(|clock| clock.hear(|note| watch.note(note)));
         watch.look();
         // Before the packets' lines: what was heard by now has its line there.
         hearing.listen();
@@ -289,7 +293,9 @@ impl ReceivedStreams {
             {
                 // The sound is placed on whole frames.
                 let rounding = status.stream.format.rate.span_of(Frames::new(1)).half();
-                progress.latency = Some((median, clock.uncertainty + rounding));
+                let known = stream.statistics.known_to();
+                progress.latency =
+                    Some((median, known.map_or(Span::ZERO, |known| known + rounding)));
                 progress.heard = heard;
                 let kept = matches!(clock.source, ClockSource::System | ClockSource::Ptp);
                 progress.clock = kept.then(|| clock.source.name());

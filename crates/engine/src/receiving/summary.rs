@@ -115,7 +115,7 @@ impl ReportSource<'_> {
             drift_ppm: self.statistics.status.and_then(|s| s.stream.drift).map(Ppm::as_f64),
             clock: self.statistics.clock.map(|clock| Clock {
                 offset_ns: clock.offset().as_nanos(),
-                uncertainty_ns: clock.uncertainty.as_nanos(),
+                uncertainty_ns: self.statistics.known_to().map(Span::as_nanos),
                 round_trip_ns: clock.known_round_trip().map(Span::as_nanos),
                 rate_ppm: clock.rate().map(Ppm::as_f64),
                 card_ppm: self.statistics.status.and_then(|s| s.stream.card).map(Ppm::as_f64),
@@ -130,7 +130,7 @@ impl ReportSource<'_> {
     }
 
     fn stages(&self) -> Vec<StageSummary> {
-        let unsure = self.statistics.uncertainty().summary().p50_ns;
+        let unsure = self.statistics.uncertainty().and_then(|unsure| unsure.p50_ns);
         let stage = |(name, distribution): (&'static str, &Distribution)| StageSummary {
             name,
             summary: distribution.summary(),
@@ -174,9 +174,10 @@ impl ReportSource<'_> {
     fn latency(&self, format: StreamFormat) -> LatencyReport {
         let (latency, _) = self.statistics.latency();
         let basis = self.statistics.basis();
-        let unsure = self.statistics.uncertainty().summary();
+        let unsure = self.statistics.uncertainty();
         // The sound is placed on whole frames.
         let rounding = format.rate.span_of(tautline_proto::time::Frames::new(1)).half();
+        let rounded = |nanos: i64| nanos + rounding.as_nanos();
         LatencyReport {
             configured_ns: self.told.then(|| self.link_offset.as_nanos()),
             presented: self.statistics.presented(),
@@ -184,8 +185,8 @@ impl ReportSource<'_> {
             by: (latency.count() > 0).then(|| self.statistics.by()),
             not_found: self.not_found(),
             measured_from: self.statistics.by(),
-            uncertainty_ns: unsure.p50_ns.map(|nanos| nanos + rounding.as_nanos()),
-            uncertainty_max_ns: unsure.max_ns.map(|nanos| nanos + rounding.as_nanos()),
+            uncertainty_ns: unsure.and_then(|unsure| unsure.p50_ns).map(rounded),
+            uncertainty_max_ns: unsure.and_then(|unsure| unsure.max_ns).map(rounded),
             books_error: self.statistics.error().summary(),
             basis: match basis {
                 Some(Basis::Clock) => "clock",

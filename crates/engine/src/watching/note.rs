@@ -1,5 +1,6 @@
 //! What people are to know of a run, without the words for it: whoever runs the engine has those.
 
+use tautline_proto::clock::CrfNote;
 use tautline_proto::depth::Journal;
 use tautline_proto::endpoint::{Endpoint, Host};
 use tautline_proto::receiving::ReceiveNote;
@@ -30,6 +31,13 @@ pub enum Note<'a> {
         address: &'a str,
         /// What.
         note: &'a ReceiveNote,
+    },
+    /// Of a clock that is followed.
+    Clock {
+        /// Where it is heard, as it was given.
+        address: &'a str,
+        /// What.
+        note: &'a CrfNote,
     },
     /// The path to a destination does not carry packets of a stream that is sent whole.
     Fragments {

@@ -19,7 +19,7 @@ use tautline_proto::time::{LocalTime, Span};
 pub use place::{is_private, places, process_of, sockets, sockets_in};
 use reader::SnapshotReader;
 
-use crate::watching::snapshot::{SCHEMA, Snapshot, StreamSnapshot};
+use crate::watching::snapshot::{SCHEMA, Snapshot};
 
 /// From one snapshot to the next: as fast as figures can be read.
 const EVERY: Span = Span::from_millis(100);
@@ -96,8 +96,8 @@ impl Observers {
         !served.readers.is_empty()
     }
 
-    /// Tells them, if it is time to and anybody is here.
-    pub fn tell(&self, elapsed: Span, streams: impl FnOnce() -> Vec<StreamSnapshot>) {
+    /// Tells them, if it is time to and anybody is here: how it stands, whatever process this is.
+    pub fn tell(&self, standing: impl FnOnce() -> Snapshot) {
         let Some(served) = &self.0 else { return };
         let mut served = served.lock().unwrap_or_else(PoisonError::into_inner);
         let now = now();
@@ -110,8 +110,7 @@ impl Observers {
             pid: std::process::id(),
             role: served.role.to_owned(),
             command: served.command.clone(),
-            elapsed_ns: elapsed.as_nanos(),
-            streams: streams(),
+            ..standing()
         };
         // Plain values: there is nothing that JSON could not say.
         let Ok(mut line) = serde_json::to_vec(&snapshot) else { return };

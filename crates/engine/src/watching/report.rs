@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 
 pub use self::followed::FollowedClockReport;
 pub use self::tai::{PtpReport, TaiReport};
+use tautline_proto::counters::Counted;
 pub use tautline_proto::counters::Counters;
 
 use crate::watching::distribution::{Distribution, Summary};
@@ -368,8 +369,9 @@ pub struct InvalidCount {
 pub struct Clock {
     /// Peer's wall clock less our monotonic clock.
     pub offset_ns: i64,
-    /// How far that may be from the truth, either way.
-    pub uncertainty_ns: i64,
+    /// How far that may be from the truth, either way; absent where the sender says that its own clock is not to be
+    /// relied upon.
+    pub uncertainty_ns: Option<i64>,
     /// The round trip of the exchange it rests on; absent where it rests on none, and below what the
     /// stamps of an exchange can tell.
     pub round_trip_ns: Option<i64>,
@@ -449,9 +451,16 @@ impl Report {
     }
 }
 
-/// Every counter by its name.
 fn by_name<S: Serializer>(counters: &Counters, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(counters.each().map(|counted| (counted.name, counted.count)))
+    each_by_name(counters.each(), serializer)
+}
+
+/// Every counter by its name.
+fn each_by_name<S: Serializer>(
+    counters: impl Iterator<Item = Counted>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(counters.map(|counted| (counted.name, counted.count)))
 }
 
 /// What spaces a sender's packets.

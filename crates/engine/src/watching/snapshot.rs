@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tautline_dsp::level::Level;
-use tautline_proto::clock::ClockMapping;
+use tautline_proto::clock::{ClockMapping, CrfStanding, CrfState};
 use tautline_proto::counters::Counters;
+use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::Ppm;
+use tautline_proto::wire::avtp::id_of;
 
 use crate::watching::report::WorstPacket;
-use tautline_proto::time::Span;
 
 /// The version of these names.
 pub const SCHEMA: u32 = 1;
@@ -31,6 +32,42 @@ pub struct Snapshot {
     pub elapsed_ns: i64,
     /// Those of a receiver; the one of a sender.
     pub streams: Vec<StreamSnapshot>,
+    /// The clock that a receiver follows beside them (`--clock`); absent where none was asked for.
+    pub clock: Option<FollowedClockSnapshot>,
+}
+
+/// A clock that is followed.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FollowedClockSnapshot {
+    /// As it was given.
+    pub address: String,
+    /// The talker's stream id; absent before one was heard, unless it was asked for.
+    pub stream: Option<String>,
+    /// Whether it is heard.
+    pub state: FollowedClockState,
+    /// How much faster than nominally it runs against TAI; absent before that was known to 1 ppm.
+    pub rate_ppm: Option<f64>,
+    /// How far that may be from the truth, either way.
+    pub uncertainty_ppm: Option<f64>,
+    /// For how long it has been held; absent in other states.
+    pub held_ns: Option<i64>,
+}
+
+/// Whether a clock that is followed is heard.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FollowedClockState {
+    /// Nothing has come yet that tells of it.
+    Unheard,
+    /// It is.
+    Heard,
+    /// It was, and nothing comes that tells of it: its rate is held.
+    Held,
+    /// A state that this taut does not know.
+    #[default]
+    #[serde(other)]
+    Unknown,
 }
 
 /// How it stands with whoever is at the other end of a stream.
@@ -165,8 +202,8 @@ pub struct WorstStages {
 pub struct ClockSnapshot {
     /// What it rests on: `rtcp`, `system`, `ptp` or `host`.
     pub source: String,
-    /// How far it may be from the truth, either way.
-    pub uncertainty_ns: i64,
+    /// How far it may be from the truth, either way, if that is known.
+    pub uncertainty_ns: Option<i64>,
     /// The round trip of the exchange it rests on, if it rests on one.
     pub round_trip_ns: Option<i64>,
     /// By how much it runs faster than ours, in ppm.
@@ -181,11 +218,31 @@ impl Meter {
     }
 }
 
+impl FollowedClockSnapshot {
+    pub(crate) fn of(address: &str, standing: &CrfStanding, now: LocalTime) -> Self {
+        let (state, held_ns) = match standing.state {
+            CrfState::Unheard => (FollowedClockState::Unheard, None),
+            CrfState::Heard => (FollowedClockState::Heard, None),
+            CrfState::Held { since, .. } => {
+                (FollowedClockState::Held, Some((now - since).as_nanos()))
+            }
+        };
+        Self {
+            address: address.to_owned(),
+            stream: standing.stream.map(id_of),
+            state,
+            rate_ppm: standing.told.map(|told| told.rate.as_f64()),
+            uncertainty_ppm: standing.told.map(|told| told.uncertainty().as_f64()),
+            held_ns,
+        }
+    }
+}
+
 impl ClockSnapshot {
     pub(crate) fn of(mapping: &ClockMapping) -> Self {
         Self {
             source: mapping.source.name().to_owned(),
-            uncertainty_ns: mapping.uncertainty.as_nanos(),
+            uncertainty_ns: Some(mapping.uncertainty.as_nanos()),
             round_trip_ns: mapping.known_round_trip().map(Span::as_nanos),
             rate_ppm: mapping.rate().map(Ppm::as_f64),
         }
@@ -237,13 +294,20 @@ mod tests {
             worst: Some(WorstStages { stages: vec![stage], ..WorstStages::default() }),
             ..StreamSnapshot::default()
         };
-        let snapshot = Snapshot { schema: SCHEMA, streams: vec![stream], ..Snapshot::default() };
+        let clock = FollowedClockSnapshot {
+            state: FollowedClockState::Held,
+            held_ns: Some(7),
+            ..FollowedClockSnapshot::default()
+        };
+        let (streams, clock) = (vec![stream], Some(clock));
+        let snapshot = Snapshot { schema: SCHEMA, streams, clock, ..Snapshot::default() };
         let line = serde_json::to_string(&snapshot).unwrap();
         assert!(!line.contains('\n'), "{line}");
         assert_eq!(serde_json::from_str::<Snapshot>(&line).unwrap(), snapshot);
-        let other = r#"{"schema": 7, "more": [1], "streams": [{"state": "asleep"}]}"#;
+        let other = r#"{"schema": 7, "more": [1], "streams": [{"state": "asleep"}], "clock": {"state": "odd"}}"#;
         let other: Snapshot = serde_json::from_str(other).unwrap();
         assert_eq!((other.schema, other.streams[0].state), (7, StreamState::Unknown));
+        assert_eq!(other.clock, Some(FollowedClockSnapshot::default()));
     }
 
     #[test]

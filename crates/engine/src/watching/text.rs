@@ -12,7 +12,7 @@ use core::fmt::{self, Write};
 use tautline_proto::counters::Counted;
 
 use crate::watching::distribution::Summary;
-use crate::watching::report::{Counters, Report, StreamReport};
+use crate::watching::report::{Report, StreamReport};
 use known::Known;
 
 /// Renders a report.
@@ -90,12 +90,15 @@ fn head(out: &mut String, stream: &StreamReport, several: bool) -> fmt::Result {
 /// How the sender's clock is known, and what it and the sender's card run at.
 fn clock(out: &mut String, stream: &StreamReport) -> fmt::Result {
     let Some(clock) = &stream.clock else { return Ok(()) };
-    let known = Nanos(clock.uncertainty_ns);
+    let known = Nanos(clock.uncertainty_ns.unwrap_or(0));
     write!(out, "sender's clock: ")?;
     match clock.source {
         "rtcp" => write!(out, "known to ± {known} by RTCP")?,
         "ptp" => write!(out, "known to ± {known} by PTP at both ends")?,
         "host" => write!(out, "this machine's, which both ends read")?,
+        "tai" if clock.uncertainty_ns.is_none() => {
+            write!(out, "TAI, which the sender says that it does not know for sure")?;
+        }
         "tai" => write!(out, "TAI, as each end knows it")?,
         _ => write!(out, "known to ± {known} by the synchronised system clocks of both ends")?,
     }
@@ -149,7 +152,7 @@ fn counters(out: &mut String, stream: &StreamReport, report: &Report) -> fmt::Re
     } else {
         write!(out, "packets: {} received, {} lost, {} late", c.received, c.lost, c.late)?;
     }
-    others(out, c)?;
+    others(out, c.each())?;
     writeln!(out)?;
     if let Some(drift) = stream.drift_ppm {
         let way = if drift < 0.0 { "slower" } else { "faster" };
@@ -177,8 +180,8 @@ fn counters(out: &mut String, stream: &StreamReport, report: &Report) -> fmt::Re
 }
 
 /// What else was counted, if it was.
-fn others(out: &mut String, counters: &Counters) -> fmt::Result {
-    for Counted { words, count, .. } in counters.each() {
+fn others(out: &mut String, counters: impl Iterator<Item = Counted>) -> fmt::Result {
+    for Counted { words, count, .. } in counters {
         let Some((several, one)) = words.filter(|_| count > 0) else { continue };
         write!(out, ", {count} {}", if count == 1 { one } else { several })?;
     }
@@ -269,11 +272,13 @@ impl fmt::Display for Nanos {
 
 #[cfg(test)]
 mod tests {
+    use tautline_proto::counters::Counters;
+
     use super::*;
 
     fn told(counted: &Counters) -> String {
         let mut out = String::new();
-        others(&mut out, counted).unwrap();
+        others(&mut out, counted.each()).unwrap();
         out
     }
 

@@ -12,6 +12,7 @@ use crate::link::destinations::Destinations;
 use crate::link::seal::{Seal, room};
 use crate::link::told::{LinkEvent, Teller};
 use crate::link::{Arrival, Link, LinkCounters, OpenError, Pollable, TransmitStamp};
+use crate::rights::granting;
 use crate::socket::descriptor::Socket;
 use crate::socket::incoming::Incoming;
 use crate::socket::launch::{self, LaunchOptions, Launcher};
@@ -91,8 +92,8 @@ impl DirectLink {
         let Some(options) = options else { return Ok(self) };
         let refused = |error: io::Error| {
             let tried = "asking the kernel for launch times".to_owned();
-            let mend = "ETF takes CAP_NET_ADMIN: run it as root, grant it once with `setcap cap_net_admin+ep \
-                        $(command -v taut)`, or use --pacing fq";
+            let mend =
+                format!("ETF takes CAP_NET_ADMIN: {}, or use pacing fq", granting("cap_net_admin"));
             OpenError::new(tried, &error, mend)
         };
         self.launcher = Some(Launcher::of(options, &self.outlet.socket, now()).map_err(refused)?);

@@ -36,14 +36,18 @@ pub struct LaunchProbe {
 impl LaunchProbe {
     /// Whether the queue held all packets until their time, as far as it can be seen.
     pub fn is_held(&self) -> bool {
-        let held = self.off.iter().all(|off| *off >= -EARLY);
-        held && self.off.len() == PACKETS as usize && self.dropped + self.refused == 0
+        self.has_left() && self.off.iter().all(|off| *off >= -EARLY)
+    }
+
+    /// Whether all packets left, whenever.
+    pub fn has_left(&self) -> bool {
+        self.off.len() == PACKETS as usize && self.dropped + self.refused == 0
     }
 }
 
-/// Sends packets by a link that launches so long after they are due, and reads when they left. Takes some
+/// Sends packets by a link whose driver is to have them so long after they are due, and reads when they left. Takes some
 /// 60 ms at most: for ordinary threads.
-pub fn probe(link: &mut DirectLink, lead: Span) -> LaunchProbe {
+pub fn probe(link: &mut DirectLink, after: Span) -> LaunchProbe {
     let begin = now();
     for packet in 0..PACKETS {
         let due = begin + APART.times(packet);
@@ -62,7 +66,7 @@ pub fn probe(link: &mut DirectLink, lead: Span) -> LaunchProbe {
     let before = now();
     link.flush();
     let cost = (now() - before).divided(PACKETS);
-    let launch = |media: MediaTime| begin + APART.times(media.as_frames()) + lead;
+    let launch = |media: MediaTime| begin + APART.times(media.as_frames()) + after;
     let until = launch(MediaTime::from_frames(PACKETS)) + PATIENCE;
     let mut off = Vec::new();
     while off.len() < PACKETS as usize && now() < until {

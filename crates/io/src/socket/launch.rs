@@ -161,6 +161,37 @@ mod tests {
     }
 
     #[test]
+    fn a_packet_that_was_dropped_is_named_by_its_launch_time_while_it_is_one_of_the_newest() {
+        let zero = LocalTime::ZERO;
+        let (clock, lead) = (LaunchClock::Tai, Span::from_micros(500));
+        let ahead = Span::from_micros(300);
+        let mut launcher = Launcher {
+            options: LaunchOptions { clock, lead, least: Span::ZERO, ahead },
+            tai: Span::from_secs(37),
+            read: zero,
+            launched: vec![(0, MediaTime::ZERO); KEPT].into_boxed_slice(),
+            next: 0,
+        };
+        let handed = |launcher: &mut Launcher, packet: i64| {
+            let media = MediaTime::from_frames(6 * packet);
+            let launched = zero + Span::from_micros(125).times(packet);
+            let (capture, taken, packed, due, handed) = (zero, zero, zero, zero, zero);
+            let instants = Departure { media, capture, taken, packed, due, handed, launched };
+            (launcher.time(&instants), media)
+        };
+        let all = 2 * KEPT as i64 + 100;
+        let times: Vec<_> = (0..all).map(|packet| handed(&mut launcher, packet)).collect();
+        assert_eq!(times[8].0, 37_000_000_000 + 1_000_000 + 300_000);
+        let (gone, kept) = times.split_at(times.len() - KEPT);
+        assert!(kept.iter().all(|(time, media)| launcher.packet(*time) == Some(*media)));
+        assert!(gone.iter().all(|(time, _)| launcher.packet(*time).is_none()));
+        // Launch times that are told again, as of a clock that was set back, are of the newest packet.
+        launcher.tai = launcher.tai - Span::from_micros(125).times(10);
+        let (time, media) = handed(&mut launcher, all);
+        assert_eq!((time, launcher.packet(time)), (times[times.len() - 10].0, Some(media)));
+    }
+
+    #[test]
     fn what_is_handed_over_too_late_is_launched_as_soon_as_the_queue_takes_it() {
         let at = |micros| LocalTime::ZERO + Span::from_micros(micros);
         let (lead, least) = (Span::from_micros(500), Span::from_micros(300));

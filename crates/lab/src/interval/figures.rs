@@ -16,12 +16,8 @@ const ANOTHER_RATE: f64 = 1000.0;
 /// Of a sender's ledger: the intervals, lateness against its own schedule, and against the media clock.
 pub(super) fn of_ledger(lines: &[LedgerLine], rate: Rate) -> Vec<ReportRow> {
     let packets: Vec<Numbered> = lines.iter().map(|line| line.packet).collect();
-    let mut late = Series::with_room(lines.len());
-    for line in lines {
-        late.push(line.due, line.packet.at - line.due);
-    }
-    let mut schedule = ReportRow::named("ledger, against its schedule").with(&late);
-    schedule.points = vec![points("lateness", &late)];
+    let late = lines.iter().map(|line| (line.due, line.packet.at - line.due));
+    let schedule = handed_over("ledger, against its schedule".to_owned(), late);
     let mut rows = vec![intervals("ledger".to_owned(), &packets, rate), schedule];
     rows.extend(against_media("ledger", &packets, rate).map(|(row, _)| row));
     rows
@@ -61,6 +57,19 @@ pub(super) fn doubt(flow: &PacketFlow, rate: Rate) -> Option<String> {
     })
 }
 
+/// How late packets were handed over, each with when it was to be.
+pub(super) fn handed_over(
+    name: String,
+    packets: impl Iterator<Item = (LocalTime, Span)>,
+) -> ReportRow {
+    let packets: Vec<_> = packets.collect();
+    let mut late = Series::with_room(packets.len());
+    packets.into_iter().for_each(|(due, after)| late.push(due, after));
+    let mut row = ReportRow::named(name).with(&late);
+    row.points = vec![points("lateness", &late)];
+    row
+}
+
 /// From each packet to the one after.
 pub(super) fn intervals(name: String, packets: &[Numbered], rate: Rate) -> ReportRow {
     let mut series = Series::with_room(packets.len());
@@ -73,6 +82,7 @@ pub(super) fn intervals(name: String, packets: &[Numbered], rate: Rate) -> Repor
     row.add("mean_ns", "mean", measured.and_then(|measured| measured.mean_ns));
     row.add("stdev_ns", "stdev", measured.and_then(|measured| measured.stdev_ns));
     row.add("range_ns", "range", measured.and_then(|measured| measured.range_ns));
+    row.add("spread_ns", "p99.9 - p0.1", series.spread().map(Span::as_nanos));
     row.published = published(row.configured);
     row.points = vec![points("interval", &series)];
     row

@@ -1,99 +1,170 @@
-//! Each rung of the pacing ladder in turn: the same stream, and at which intervals its packets arrive.
+//! Each rung of the pacing ladder in turn: the same stream, and at which intervals its packets arrive; after each the
+//! same by a bare loop.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
+use tautline_engine::plan::pacing::PacingRung;
 use tautline_proto::device::Stop;
-use tautline_proto::time::LocalTime;
+use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::Rate;
 use tautline_proto::wrap::{Unwrapper, Wrapped};
 
-use super::figures::against_media;
+use super::beside::{compare, counted_of_loop, looping};
+use super::delivered::{LEAST, are_launch_times};
+use super::figures::{against_media, handed_over, intervals};
 use super::flows::Numbered;
-use super::{QUESTION, figures, stamps};
+use super::{QUESTION, stamps};
 use crate::cases::Cases;
-use crate::hosts::HostError;
+use crate::ledger::HeardPacket;
 use crate::report::{LabReport, ReportRow};
+use crate::statistics::Missed;
 use crate::streams::{LabStream, StreamEnds, StreamOutcome};
 
 /// Sends `stream` with `--pacing` as each of `rungs` says. A rung that is not to be had here is a void row.
 pub fn climb(
     ends: &mut StreamEnds,
     stream: &LabStream,
-    rungs: &[&str],
+    rungs: &[PacingRung],
     stop: &Stop,
     progress: &mut dyn FnMut(&str),
 ) -> LabReport {
     let mut tell = |_: &ReportRow| !stop.is_requested();
     let mut cases = Cases::of("interval", QUESTION, &mut tell);
     cases.row(stamps::error());
-    for rung in rungs {
-        progress(&format!("{rung}: a stream of {}", stream.settle + stream.duration));
-        let mut beside = Vec::new();
-        cases.run(rung, ends, |ends| {
-            let (row, others) = of_rung(ends, stream, rung)?;
-            beside = others;
-            Ok(row)
-        });
-        beside.into_iter().for_each(|row| cases.row(row));
+    for &rung in rungs {
+        let mut run = |name: &str, plan: &LabStream| {
+            if stop.is_requested() {
+                return None;
+            }
+            progress(&format!("{name}: a stream of {}", stream.settle + stream.duration));
+            let came = cases.attempt(name, ends, |ends| ends.run(plan))?;
+            Some(came.map_err(|error| ReportRow::void(name, error.to_string())))
+        };
+        let rows = match run(rung.name(), &with_pacing(stream, rung)) {
+            Some(Ok(ours)) => {
+                with_loop(rung, &ours, |name| run(name, &looping(stream, rung, &ours.sent)))
+            }
+            Some(Err(void)) => vec![void],
+            None => break,
+        };
+        rows.into_iter().for_each(|row| cases.row(row));
     }
     cases.report(ends)
 }
 
-/// Its arrivals; beside them its departures, and each packet against the media clock.
-fn of_rung(
-    ends: &mut StreamEnds,
-    stream: &LabStream,
-    rung: &str,
-) -> Result<(ReportRow, Vec<ReportRow>), HostError> {
-    let mut plan = stream.clone();
-    plan.send.extend(["--pacing", rung, "--stamp-every", "1"].map(str::to_owned));
-    let outcome = ends.run(&plan)?;
-    let rate = Rate::new(plan.rate).unwrap_or(Rate::HZ_48000);
-    Ok(rows(rung, &outcome, rate))
+/// Of ours, and of the loop that stands beside it if it spaces packets.
+fn with_loop(
+    rung: PacingRung,
+    ours: &StreamOutcome,
+    run: impl FnOnce(&str) -> Option<Result<StreamOutcome, ReportRow>>,
+) -> Vec<ReportRow> {
+    let mut rows = of_ours(rung, ours);
+    if rung == PacingRung::Batch || rows[0].void.is_some() {
+        return rows;
+    }
+    let name = format!("{rung}, a bare loop");
+    match run(&name) {
+        Some(Ok(bare)) => {
+            let mut bare = of_loop(&name, rung, &bare);
+            compare(rung, &rows, &mut bare);
+            rows.extend(bare);
+        }
+        Some(Err(void)) => rows.push(void),
+        None => {}
+    }
+    rows
 }
 
-fn rows(rung: &str, outcome: &StreamOutcome, rate: Rate) -> (ReportRow, Vec<ReportRow>) {
-    let packets = arrived(outcome);
-    let left = departed(outcome);
-    let mut row = figures::intervals(rung.to_owned(), &packets, rate);
-    row.missed = outcome.missed(&outcome.counted());
-    let pacing = &outcome.sent["streams"][0]["pacing"];
-    if let Some(lead) = pacing["lead_ns"].as_i64() {
+fn with_pacing(stream: &LabStream, rung: PacingRung) -> LabStream {
+    let mut plan = stream.clone();
+    plan.send.extend(["--pacing", rung.name(), "--stamp-every", "1"].map(str::to_owned));
+    plan
+}
+
+fn of_ours(rung: PacingRung, outcome: &StreamOutcome) -> Vec<ReportRow> {
+    let counted = outcome.counted();
+    let timestamps = counted.iter().map(|(_, packet)| packet.timestamp).collect();
+    let mut rows = rows(rung.name(), rung, outcome, &timestamps);
+    rows[0].missed = outcome.missed(&counted);
+    rows
+}
+
+fn of_loop(name: &str, rung: PacingRung, outcome: &StreamOutcome) -> Vec<ReportRow> {
+    let counted = counted_of_loop(outcome);
+    let mut rows = rows(name, rung, outcome, &counted);
+    let arrived = arrived(outcome, &counted).len();
+    let due = counted.len();
+    rows[0].missed = Some(Missed::of(due.saturating_sub(arrived) as u64, due as u64));
+    rows
+}
+
+/// Its arrivals; beside them, as far as they are known, how late packets were handed over by a thread that sleeps,
+/// its departures, and each packet against the media clock.
+fn rows(
+    name: &str,
+    rung: PacingRung,
+    outcome: &StreamOutcome,
+    counted: &HashSet<u32>,
+) -> Vec<ReportRow> {
+    let rate = Rate::new(outcome.shape.rate).unwrap_or(Rate::HZ_48000);
+    let packets = arrived(outcome, counted);
+    let mut row = intervals(name.to_owned(), &packets, rate);
+    let lead = outcome.sent["streams"][0]["pacing"]["lead_ns"].as_i64();
+    if let Some(lead) = lead {
         row.add("lead_ns", "launched after it was due", lead);
     }
-    let spread = row.measured.and_then(|measured| measured.range_ns);
-    if packets.len() > LEAST && spread == Some(0) {
+    if are_launch_times(&launched(outcome, counted)) {
         row.void = Some(
-            "every interval is the same to the nanosecond: the receiver was told launch times for arrivals, as within \
-             one network namespace; give it another (--with netns:NAME)"
+            "packets came at the intervals of their launch times to the nanosecond: the receiver was told those for \
+             arrivals, as within one network namespace; give it another (--with netns:NAME)"
                 .to_owned(),
         );
-        return (row, Vec::new());
+        return vec![row];
+    }
+    let mut rows = vec![row];
+    if rung == PacingRung::Sleep {
+        let sent = outcome.departures.iter();
+        let late = sent.filter(|packet| counted.contains(&packet.timestamp)).map(|packet| {
+            let due = packet.due.saturating_add(lead.unwrap_or(0));
+            (LocalTime::from_nanos(due), Span::from_nanos(packet.handed.saturating_sub(due)))
+        });
+        rows.push(handed_over(format!("{name}, handed over late"), late));
     }
     // Not every driver stamps what leaves.
-    let departures = (left.len() > LEAST)
-        .then(|| figures::intervals(format!("{rung}, as it left"), &left, rate));
-    let media = against_media(rung, &packets, rate).map(|(row, _)| row);
-    (row, departures.into_iter().chain(media).collect())
+    let left = departed(outcome, counted);
+    if left.len() > LEAST {
+        rows.push(intervals(format!("{name}, as it left"), &left, rate));
+    }
+    rows.extend(against_media(name, &packets, rate).map(|(row, _)| row));
+    rows
 }
 
-/// Of fewer packets, all alike by chance is thinkable.
-const LEAST: usize = 100;
+/// The packets that count.
+fn came<'a>(
+    outcome: &'a StreamOutcome,
+    counted: &'a HashSet<u32>,
+) -> impl Iterator<Item = &'a HeardPacket> {
+    let came = outcome.arrivals.iter().filter(|packet| packet.stream == 0);
+    came.filter(|packet| counted.contains(&packet.timestamp))
+}
 
-/// The packets that count, in the order in which they came.
-fn arrived(outcome: &StreamOutcome) -> Vec<Numbered> {
-    let seen = outcome
-        .counted()
-        .into_iter()
-        .map(|(_, packet)| (packet.arrival, packet.timestamp))
-        .collect();
-    numbered(seen)
+/// Their arrivals, in the order in which they came.
+fn arrived(outcome: &StreamOutcome, counted: &HashSet<u32>) -> Vec<Numbered> {
+    let came = came(outcome, counted);
+    numbered(came.map(|packet| (packet.arrival, packet.timestamp)).collect())
+}
+
+/// When each of them arrived, and when it was to be launched.
+fn launched(outcome: &StreamOutcome, counted: &HashSet<u32>) -> Vec<(i64, i64)> {
+    let sent = outcome.departures.iter().map(|packet| (packet.timestamp, packet.launched));
+    let sent: HashMap<u32, i64> = sent.collect();
+    came(outcome, counted)
+        .filter_map(|packet| Some((packet.arrival, *sent.get(&packet.timestamp)?)))
+        .collect()
 }
 
 /// The same packets as the sender's kernel gave them to its driver, as far as it stamped them.
-fn departed(outcome: &StreamOutcome) -> Vec<Numbered> {
-    let counted: HashSet<u32> =
-        outcome.counted().into_iter().map(|(_, packet)| packet.timestamp).collect();
+fn departed(outcome: &StreamOutcome, counted: &HashSet<u32>) -> Vec<Numbered> {
     let those = outcome.departures.iter().filter(|packet| counted.contains(&packet.timestamp));
     numbered(those.filter_map(|packet| Some((packet.left?, packet.timestamp))).collect())
 }

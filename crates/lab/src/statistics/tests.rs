@@ -184,3 +184,15 @@ fn a_histogram_shows_body_and_tail_and_loses_nothing() {
     }
     assert_eq!(Series::with_room(0).histogram(), []);
 }
+
+#[test]
+fn a_spread_leaves_out_one_of_a_thousand_at_each_end_and_wants_ten_there() {
+    let spread = |count: i64| {
+        let mut series = Series::with_room(count as usize);
+        (0..count).for_each(|n| series.push(LocalTime::ZERO, Span::from_nanos(n)));
+        series.spread().map(Span::as_nanos)
+    };
+    // From the 11th value to the 11th from the end.
+    assert_eq!(spread(10_000), Some(9979));
+    assert_eq!(spread(9000), None);
+}

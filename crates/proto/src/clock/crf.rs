@@ -5,14 +5,19 @@
 //! samples strays by half of one. When the talker is silent, or says that its times are not to be relied upon, the rate
 //! is held, and is less sure with each second.
 
+mod news;
+
 use super::line::{Line, Mean};
 use super::media::MediaClock;
 use super::{ToldRate, WallTime};
+use crate::counters::counters;
 use crate::packet::StreamId;
 use crate::time::{LocalTime, Span};
 use crate::units::{Ppm, Rate};
 use crate::wire::avtp::Encapsulation;
 use crate::wire::avtp::crf::{CrfHead, CrfInvalid, CrfPacket};
+
+pub use news::{CrfLack, CrfNews, CrfNote};
 
 /// Follows one talker.
 #[derive(Debug, Clone)]
@@ -26,29 +31,44 @@ pub struct CrfFollower {
     /// The last rate that was known well, and when.
     held: Option<(ToldRate, LocalTime)>,
     counters: CrfCounters,
+    invalid: [u64; CrfInvalid::COUNT],
 }
 
-/// What came. All are totals.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct CrfCounters {
+counters! {
+    /// What came. All are totals.
+    CrfCounters:
     /// Packets of the talker.
-    pub received: u64,
+    received: "packets_received";
     /// Those of its that never came.
-    pub lost: u64,
+    lost: "lost";
     /// Those that came after one with a higher number: they tell nothing new.
-    pub reordered: u64,
+    reordered: "reordered", "reordered", "reordered";
     /// Those that came again.
-    pub duplicates: u64,
+    duplicates: "duplicates", "duplicates", "duplicate";
     /// Those that say that their times are not to be relied upon (`tu`).
-    pub uncertain: u64,
+    uncertain: "uncertain", "said to be uncertain", "said to be uncertain";
     /// Those that did not fit what was told before; the next like it begins the line anew.
-    pub doubted: u64,
-    /// How often the times jumped, and how often the media clock began anew (`mr`).
-    pub jumps: u64,
-    /// See above.
-    pub restarts: u64,
-    /// Of what told nothing, how much for which reason, by [`CrfInvalid::index`].
-    pub invalid: [u64; CrfInvalid::COUNT],
+    doubted: "doubted", "doubted", "doubted";
+    /// How often the times jumped.
+    jumps: "jumps", "jumps", "jump";
+    /// How often the media clock began anew (`mr`).
+    restarts: "restarts", "restarts", "restart";
+}
+
+/// Whether a clock that is told of is heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CrfState {
+    /// Nothing has come yet that tells of it.
+    Unheard,
+    /// It is.
+    Heard,
+    /// It was, and nothing has come that tells of it: its rate is held.
+    Held {
+        /// Since then.
+        since: LocalTime,
+        /// Whether its talker's packets come, and are not to be relied upon; else none do.
+        comes: bool,
+    },
 }
 
 /// How a clock that is told of stands.
@@ -58,10 +78,12 @@ pub struct CrfStanding {
     pub stream: Option<StreamId>,
     /// How fast the media clock runs against TAI, and how sure that is by now.
     pub told: Option<ToldRate>,
-    /// Since when nothing came that tells of it: silent, or not to be relied upon.
-    pub held_since: Option<LocalTime>,
+    /// Whether it is heard.
+    pub state: CrfState,
     /// What came.
     pub counters: CrfCounters,
+    /// Of what told nothing, how much for which reason, by [`CrfInvalid::index`].
+    pub invalid: [u64; CrfInvalid::COUNT],
 }
 
 /// What is known of the talker.
@@ -91,15 +113,15 @@ impl CrfFollower {
 
     /// Follows `only`, or the first that comes, for streams of this rate.
     pub fn new(encapsulation: Encapsulation, only: Option<StreamId>, rate: Rate) -> Self {
-        let counters = CrfCounters::default();
-        Self { encapsulation, only, rate, heard: None, held: None, counters }
+        let (counters, invalid) = (CrfCounters::default(), [0; CrfInvalid::COUNT]);
+        Self { encapsulation, only, rate, heard: None, held: None, counters, invalid }
     }
 
     /// Takes what came.
     pub fn handle(&mut self, datagram: &[u8], arrival: LocalTime) {
         match self.take(datagram, arrival) {
             Ok(()) => self.counters.received += 1,
-            Err(reason) => self.counters.invalid[reason.index()] += 1,
+            Err(reason) => self.invalid[reason.index()] += 1,
         }
     }
 
@@ -120,10 +142,12 @@ impl CrfFollower {
         }
         match heard.filter(|heard| heard.is_alike(&head)) {
             Some(heard) => self.go_on(heard, &packet, arrival),
-            None => {
-                self.counters.uncertain += u64::from(head.uncertain);
-                self.heard = (!head.uncertain).then(|| HeardCrf::begin(&packet, arrival));
+            None if head.uncertain => {
+                self.counters.uncertain += 1;
+                let known = self.heard.as_mut().filter(|heard| heard.head.stream == head.stream);
+                known.into_iter().for_each(|heard| heard.arrived = arrival);
             }
+            None => self.heard = Some(HeardCrf::begin(&packet, arrival)),
         }
         Ok(())
     }
@@ -198,12 +222,20 @@ impl CrfFollower {
 
     /// How it stands.
     pub fn standing(&self, now: LocalTime) -> CrfStanding {
-        let quiet = self.heard.filter(|heard| heard.is_silent(now - heard.told));
+        let state = match self.heard {
+            None => CrfState::Unheard,
+            Some(heard) if heard.is_silent(now - heard.told) => {
+                let comes = !heard.is_silent(now - heard.arrived);
+                CrfState::Held { since: heard.told, comes }
+            }
+            Some(_) => CrfState::Heard,
+        };
         CrfStanding {
             stream: self.heard.map(|heard| heard.head.stream).or(self.only),
             told: self.told(now),
-            held_since: quiet.map(|heard| heard.told),
+            state,
             counters: self.counters,
+            invalid: self.invalid,
         }
     }
 }

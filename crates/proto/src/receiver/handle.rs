@@ -84,6 +84,7 @@ impl Receiver {
         let received = self.admit(&MediaPacket { head, ..*packet }, measured, came, brought);
         if !matches!(received, Received::Foreign | Received::Doubted | Received::Invalid(_)) {
             self.counter.follow(counted);
+            self.counters.uncertain += u64::from(presented.uncertain);
         }
         received
     }
@@ -146,8 +147,10 @@ impl Receiver {
             Admission::Resumed { sequence, media } => {
                 // What was sent before is heard to its end, and what comes now at its time, by a line of its own:
                 // a card drifts while its talker is not heard.
-                self.placement.forget_stream();
-                self.stepped |= self.phase == Phase::Playing;
+                let playing = self.phase == Phase::Playing;
+                let heard = playing && self.renderer.place().is_some_and(|place| place.frame < end);
+                self.placement.begin_run(media, end, heard);
+                self.stepped |= playing && !heard;
                 self.reset_repairer();
                 (sequence, media)
             }
@@ -182,6 +185,7 @@ impl Receiver {
             }
         };
         self.counters.received += 1;
+        self.counters.restarts += u64::from(sequel == Sequel::SaidAnew);
         if let Some(before) = self.turns.came(sequence) {
             if before.repaired {
                 // It may still bring others back.

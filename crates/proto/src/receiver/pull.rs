@@ -66,8 +66,9 @@ impl Receiver {
     /// Out of the way of the blocks that go on by the same step, nearly all: 30 instructions less each.
     #[inline(never)]
     fn look(&mut self, times: &PullTimes, frames: Frames) -> Option<Resync> {
+        let place = self.renderer.place()?;
+        self.stepped |= self.placement.take_next_run(place.frame);
         let due = self.placement.due(times.meets)?;
-        self.renderer.place()?;
         self.placement.settle();
         let resync = self.approach(&due, times.skipped);
         let (block, look) = (frames.count().max(1), self.format.rate.frames_within(Self::LOOK));

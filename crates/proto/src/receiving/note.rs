@@ -70,9 +70,16 @@ pub enum ReceiveNote {
     OutOfReach,
     /// The presentation times of its packets jump again and again.
     Unsteady {
-        /// So often it was placed anew in [`UNSTEADY_FOR`](super::UNSTEADY_FOR).
+        /// So often it was placed anew in [`LATELY`](super::LATELY).
         resyncs: u64,
     },
+    /// Its talker begins anew again and again, and says so.
+    Restarting {
+        /// So often in [`LATELY`](super::LATELY).
+        restarts: u64,
+    },
+    /// Its packets say that the clock of their presentation times is not to be relied upon.
+    Uncertain,
     /// Packets under the name of its sender come from another host too.
     Posing {
         /// The name: an SSRC.

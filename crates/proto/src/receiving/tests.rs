@@ -53,9 +53,13 @@ fn frames(count: i64) -> Span {
 
 impl Heard {
     fn by(periods: u32, latency: LatencyRule) -> Self {
+        Self::of(RtpUnpack::usual(), periods, latency)
+    }
+
+    fn of(wire: std::sync::Arc<dyn Unpack>, periods: u32, latency: LatencyRule) -> Self {
         let (rate, channels, period) = (Rate::HZ_48000, Channels::MONO, Frames::new(64));
         let format = StreamFormat { channels, packet: period, ..format(SampleFormat::L24, 97) };
-        let config = ReceiverConfig::new(RtpUnpack::usual(), format, Span::from_millis(5));
+        let config = ReceiverConfig::new(wire, format, Span::from_millis(5));
         let mut receiver = receiver_with_room(config, latency);
         let config = ReceivePolicyConfig {
             format,
@@ -99,6 +103,26 @@ impl Heard {
 
     fn asked(&mut self, latency: Span) -> Result<Span, LatencyRefused> {
         self.with(|policy, context| policy.set_latency(LatencyRule::Chosen(latency), context))
+    }
+}
+
+#[test]
+fn a_talker_that_begins_anew_again_and_again_is_told_of_so_and_its_times_are_not_blamed() {
+    let wire = crate::wire::avtp::AafUnpack::of(crate::wire::avtp::Encapsulation::Ethernet, None);
+    for (restarts, blamed) in [(1, false), (0, true)] {
+        let mut heard = Heard::of(wire.clone(), 3, LatencyRule::Usual);
+        for second in 0..9 {
+            let mut status = heard.receiver.status(LocalTime::ZERO + Span::from_secs(second));
+            status.counters.resyncs = second as u64;
+            status.counters.restarts = restarts * second as u64;
+            heard.with(|policy, context| policy.follow(&status, |_, _| false, context));
+        }
+        let notes = heard.policy.notes();
+        let told = match blamed {
+            true => ReceiveNote::Unsteady { resyncs: 8 },
+            false => ReceiveNote::Restarting { restarts: 8 },
+        };
+        assert_eq!(notes, [told]);
     }
 }
 
@@ -157,4 +181,18 @@ fn wake_ups_that_are_all_late_make_a_card_take_no_less() {
     heard.promised(Span::from_millis(7));
     let (asked, least) = (frames(250), least(3));
     assert_eq!(heard.asked(asked), Err(LatencyRefused::TooShort { asked, least }));
+}
+
+#[test]
+fn that_a_talker_does_not_rely_on_its_clock_is_noted_once() {
+    let mut heard = Heard::by(2, LatencyRule::Usual);
+    let mut follow = |uncertain| {
+        let mut status = heard.receiver.status(LocalTime::ZERO);
+        status.counters.uncertain = uncertain;
+        heard.with(|policy, context| policy.follow(&status, |_, _| false, context));
+        heard.policy.notes()
+    };
+    assert_eq!(follow(0), []);
+    assert_eq!(follow(1), [ReceiveNote::Uncertain]);
+    assert_eq!(follow(9), []);
 }

@@ -2,7 +2,8 @@
 //! bits, in a datagram of UDP (annex J).
 //!
 //! A packet (AVTPDU) says when its sound is to be presented instead of counting frames: the receiver counts
-//! ([`crate::counted`]). It has no room for the sender's instants, nor for earlier packets. Nothing here allocates.
+//! ([`crate::counted`]). It has no room for the sender's instants, nor for earlier packets. Writing, reading
+//! and counting allocate nothing (`tests/wire_allocation.rs`).
 //!
 //! | byte | field | is |
 //! |---|---|---|

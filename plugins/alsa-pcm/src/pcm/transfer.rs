@@ -1,13 +1,13 @@
 //! Frames between the application's memory and what holds its sound: those that it takes back,
 //! leaves out or asks for again included.
 
-use tautline_dsp::card::{self, CardFormat};
 use tautline_proto::device::Direction;
 use tautline_proto::time::{Frames, MediaTime};
 
 use super::{Application, Pcm, View};
 use crate::areas::Areas;
 use crate::complaint::Complaint;
+use crate::samples::SampleCoding;
 use crate::stream::{SoundEnd, Stream};
 
 /// Frames that are converted at a time.
@@ -57,10 +57,10 @@ impl Pcm {
         self.put(left_out, (at - left_out).max(Frames::ZERO).as_len(), |_, _, samples| {
             samples.fill(0.0)
         });
-        let format = self.hardware.map_or(CardFormat::S16, |hardware| hardware.format);
+        let coding = self.hardware.map_or(SampleCoding::S16, |hardware| hardware.samples);
         self.put(at, size, |frame, bytes, samples| {
             areas.gather(frame, bytes);
-            card::decode(format, bytes, samples);
+            coding.decode(bytes, samples);
         });
         let end = at + Frames::from_len(size);
         self.moved = self.moved.max(end);
@@ -80,7 +80,7 @@ impl Pcm {
         let channels = hardware.channels.count();
         for first in (0..frames).step_by(CHUNK) {
             let samples = CHUNK.min(frames - first) * channels;
-            let bytes = &mut self.bytes[..samples * hardware.format.bytes()];
+            let bytes = &mut self.bytes[..samples * hardware.samples.bytes()];
             let samples = &mut self.samples[..samples];
             make(first, bytes, samples);
             track.put(position + Frames::from_len(first), samples);
@@ -95,10 +95,10 @@ impl Pcm {
         let _ = self.pull(left_out, |_, _, _| {});
         let again = (self.moved - at).max(Frames::ZERO).as_len().min(size);
         self.repeat(at, again, areas);
-        let format = self.hardware.map_or(CardFormat::S16, |hardware| hardware.format);
+        let coding = self.hardware.map_or(SampleCoding::S16, |hardware| hardware.samples);
         again
             + self.pull(size - again, |frame, bytes, samples| {
-                card::encode(format, samples, bytes);
+                coding.encode(samples, bytes);
                 areas.scatter(again + frame, bytes);
             })
     }
@@ -107,10 +107,10 @@ impl Pcm {
     fn repeat(&mut self, at: MediaTime, frames: usize, areas: &Areas<'_>) {
         let Some(hardware) = self.hardware else { return };
         let channels = hardware.channels.count();
-        let bytes = &mut self.bytes[..channels * hardware.format.bytes()];
+        let bytes = &mut self.bytes[..channels * hardware.samples.bytes()];
         for frame in 0..frames {
             let place = hardware.place(at + Frames::from_len(frame));
-            card::encode(hardware.format, &self.read[place..place + channels], bytes);
+            hardware.samples.encode(&self.read[place..place + channels], bytes);
             areas.scatter(frame, bytes);
         }
     }
@@ -131,7 +131,7 @@ impl Pcm {
         let frames = frames.min(ring.slots() / channels);
         for first in (0..frames).step_by(CHUNK) {
             let samples = CHUNK.min(frames - first) * channels;
-            let bytes = &mut self.bytes[..samples * hardware.format.bytes()];
+            let bytes = &mut self.bytes[..samples * hardware.samples.bytes()];
             let samples = &mut self.samples[..samples];
             // They are there: nobody else takes anything out.
             if let Ok(chunk) = ring.read_chunk(samples.len()) {

@@ -105,13 +105,13 @@ impl Pcm {
 
 #[cfg(test)]
 mod tests {
-    use tautline_dsp::card::CardFormat;
     use tautline_io::clock::timer::Timer;
     use tautline_proto::units::{Channels, Rate};
 
     use super::*;
     use crate::keys::{self, Value};
     use crate::pcm::Hardware;
+    use crate::samples::SampleCoding;
     use crate::wire::reach;
 
     /// A PCM that was prepared, of an application that wrote so many frames.
@@ -121,9 +121,9 @@ mod tests {
         let reached = reach(wish, Direction::Playback).unwrap();
         let mut pcm = Pcm::new(Direction::Playback, reached, Timer::new().unwrap());
         let (rate, channels) = (Rate::HZ_48000, Channels::MONO);
-        let format = CardFormat::S16;
+        let samples = SampleCoding::S16;
         let (period, buffer) = (Frames::new(480), Frames::new(4800));
-        pcm.set_hardware(Hardware { format, rate, channels, period, buffer }).unwrap();
+        pcm.set_hardware(Hardware { samples, rate, channels, period, buffer }).unwrap();
         pcm.prepare().unwrap();
         let state = SND_PCM_STATE_DRAINING as c_int;
         (pcm, View { state, application, mapped: false })

@@ -88,12 +88,17 @@ fn a_pcm_offers_what_it_is_configured_for_and_buffers_of_seconds_at_most() {
 }
 
 /// The formats that a PCM knows, each with its bytes.
-const FORMATS: [(snd_pcm_format_t, usize); 5] = [
+const FORMATS: [(snd_pcm_format_t, usize); 10] = [
     (SND_PCM_FORMAT_S16_LE, 2),
+    (SND_PCM_FORMAT_S16_BE, 2),
     (SND_PCM_FORMAT_S24_3LE, 3),
+    (SND_PCM_FORMAT_S24_3BE, 3),
     (SND_PCM_FORMAT_S24_LE, 4),
+    (SND_PCM_FORMAT_S24_BE, 4),
     (SND_PCM_FORMAT_S32_LE, 4),
+    (SND_PCM_FORMAT_S32_BE, 4),
     (SND_PCM_FORMAT_FLOAT_LE, 4),
+    (SND_PCM_FORMAT_FLOAT_BE, 4),
 ];
 
 #[test]

@@ -1,22 +1,27 @@
 //! `taut lab interval`
 
-use std::fs::{File, read};
+use std::fs::{File, read, write};
 use std::path::Path;
 
+use tautline_dsp::format::SampleFormat;
 use tautline_engine::plan::address::Address;
 use tautline_engine::plan::pacing::PacingRung;
 use tautline_io::udp::UdpOptions;
 use tautline_lab::interval::{
-    IntervalListener, ListenOptions, QUESTION, climb, of_capture, of_ledger,
+    BareLoop, IntervalListener, ListenOptions, QUESTION, climb, of_capture, of_ledger,
 };
 use tautline_lab::report::LabReport;
 use tautline_lab::streams::LabStream;
+use tautline_proto::stream::{StreamFormat, packet_frames};
+use tautline_proto::time::Frames;
 
 use super::answer::ExperimentAnswer;
 use super::ends::over;
+use super::stop_with_agent;
 use crate::cmd::stop_on_signals;
 use crate::failure::Failure;
-use crate::flags::IntervalFlags;
+use crate::flags::{IntervalFlags, LoopFlags};
+use crate::screen;
 
 /// As many packets a second as the socket's buffer is laid out for: those of 125 µs.
 const PACKETS_PER_SECOND: u32 = 8000;
@@ -57,7 +62,6 @@ fn by_rungs(flags: &IntervalFlags, answer: ExperimentAnswer) -> Result<(), Failu
         if flags.pacing.is_empty() { PacingRung::ALL.to_vec() } else { flags.pacing.clone() };
     // The least regular first: what follows is to be better.
     rungs.sort_unstable_by_key(|rung| core::cmp::Reverse(*rung));
-    let rungs: Vec<_> = rungs.into_iter().map(PacingRung::name).collect();
     let stop = stop_on_signals()?;
     let asked = LabReport::of("interval", QUESTION);
     over(&flags.far.with, asked, answer, &stop, |ends, answer| {
@@ -77,9 +81,7 @@ fn heard(
     let stop = stop_on_signals()?;
     let resolved = address.resolve()?;
     let media = resolved.media().ok_or_else(|| {
-        Failure::usage(format!(
-            "{address} is none of UDP; give a capture of it: taut lab interval FILE.pcap"
-        ))
+        Failure::usage(format!("{address} is none of UDP; give a capture of it: --pcap FILE"))
     })?;
     let udp = UdpOptions {
         interface: address.interface.clone(),
@@ -96,4 +98,33 @@ fn heard(
     let listener = IntervalListener::open(options)?;
     answer.tell(&format!("listening at {address} for {}", flags.duration));
     Ok(listener.listen(&stop))
+}
+
+/// `taut lab loop`
+pub(crate) fn send(flags: &LoopFlags) -> Result<(), Failure> {
+    let stop = stop_with_agent()?;
+    let sample = SampleFormat::from(flags.format);
+    let format = StreamFormat {
+        rate: flags.rate,
+        channels: flags.channels,
+        sample,
+        packet: packet_frames(flags.rate, flags.ptime)
+            .map_err(|e| Failure::usage(e.to_string()))?,
+        payload_type: StreamFormat::default_payload_type(sample),
+    };
+    let bare = BareLoop {
+        rung: flags.pacing,
+        format,
+        period: Frames::new(flags.period.into()),
+        duration: flags.duration,
+        scheduler: flags.scheduler,
+    };
+    let sent = bare.send(flags.to, &stop).map_err(Failure::open)?;
+    write(&flags.ledger, sent.ledger())
+        .map_err(|error| Failure::running(format!("{}: {error}", flags.ledger.display())))?;
+    // As the report of `taut send` has it.
+    let pacing = serde_json::json!({ "lead_ns": sent.lead.as_nanos() });
+    let report = serde_json::json!({ "streams": [{ "pacing": pacing }] });
+    screen::print(&format!("{report}\n"));
+    Ok(())
 }

@@ -74,7 +74,8 @@ pub(super) fn table(streams: &[(&Snapshot, &StreamSnapshot)], width: usize) -> V
             shown[spared] = false;
         }
     }
-    let marks = streams.iter().map(|(_, stream)| if is_troubled(stream) { '!' } else { ' ' });
+    let mark = |troubled: bool| if troubled { '!' } else { ' ' };
+    let marks = streams.iter().map(|(run, stream)| mark(is_troubled(run, stream)));
     let line = |(mark, row): (char, &[String; HEAD.len()])| {
         let cells = row.iter().zip(widths).zip(shown).filter(|(_, shown)| *shown);
         let cells = cells.map(|((cell, width), _)| format!("{cell:<width$}"));

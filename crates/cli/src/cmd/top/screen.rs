@@ -33,10 +33,10 @@ pub(super) fn draw(programs: &Programs, choice: &ShownStream, area: Rect, buffer
         let first = choice.stream.saturating_sub(room.saturating_sub(1));
         pen.write(&format!(" {}", lines[0]), Style::new().add_modifier(Modifier::BOLD));
         let rows = lines[1..].iter().zip(&streams).enumerate();
-        for (index, (line, (_, stream))) in rows.skip(first).take(room) {
+        for (index, (line, (run, stream))) in rows.skip(first).take(room) {
             let chosen = index == choice.stream;
             let mut style = Style::new();
-            if is_troubled(stream) {
+            if is_troubled(run, stream) {
                 style = style.fg(Color::Red);
             }
             if chosen {

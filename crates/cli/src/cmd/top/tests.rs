@@ -7,8 +7,8 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use tautline_engine::watching::snapshot::{
-    LatencySnapshot, Meter, SecondCounts, Snapshot, StageLength, StreamSnapshot, StreamState,
-    WorstStages,
+    FollowedClockSnapshot, FollowedClockState, LatencySnapshot, Meter, SecondCounts, Snapshot,
+    StageLength, StreamSnapshot, StreamState, WorstStages,
 };
 
 use super::*;
@@ -101,6 +101,7 @@ fn run(streams: Vec<StreamSnapshot>) -> Snapshot {
         command: "taut recv --from rtp://0.0.0.0:5004".into(),
         elapsed_ns: 9_000_000_000,
         streams,
+        clock: None,
     }
 }
 
@@ -183,6 +184,36 @@ fn keys_choose_a_stream_show_it_alone_and_end() {
     let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
     assert!(choice.take(&Event::Key(control_c)).is_break());
     assert!(choice.take(&Event::Resize(80, 24)).is_continue());
+}
+
+#[test]
+fn a_clock_that_is_followed_is_shown_with_its_rate_and_for_how_long_it_is_silent() {
+    let still = StreamSnapshot { second: SecondCounts::default(), ..received() };
+    let page = |clock: &FollowedClockSnapshot| {
+        page::page(&told(&Snapshot { clock: Some(clock.clone()), ..run(vec![still.clone()]) }))
+    };
+    let mut clock = FollowedClockSnapshot {
+        address: "avtp://eth0/91:E0:F0:00:FE:08".into(),
+        state: FollowedClockState::Unheard,
+        ..FollowedClockSnapshot::default()
+    };
+    let unheard = page(&clock);
+    let said = "clock followed: CRF at avtp://eth0/91:E0:F0:00:FE:08, nothing yet\n";
+    assert!(unheard.ends_with(said), "{unheard}");
+    clock.stream = Some("02:22:33:44:55:66:0007".into());
+    clock.state = FollowedClockState::Heard;
+    let new = page(&clock);
+    assert!(new.ends_with(", not heard for long enough to be relied upon\n"), "{new}");
+    (clock.rate_ppm, clock.uncertainty_ppm) = (Some(-12.345), Some(0.204));
+    let heard = page(&clock);
+    let said = "clock followed: CRF of 02:22:33:44:55:66:0007 at avtp://eth0/91:E0:F0:00:FE:08, \
+                -12.35 ± 0.20 ppm against TAI\n";
+    assert!(heard.ends_with(said), "{heard}");
+    assert!(!heard.contains("! recv"), "{heard}");
+    (clock.state, clock.held_ns) = (FollowedClockState::Held, Some(12_400_000_000));
+    let held = page(&clock);
+    assert!(held.ends_with("ppm against TAI; silent for 12 s, and held\n"), "{held}");
+    assert!(held.contains("! recv"), "{held}");
 }
 
 #[test]

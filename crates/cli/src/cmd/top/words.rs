@@ -1,7 +1,8 @@
 //! A stream in words: its row in the table, and its details.
 
 use tautline_engine::watching::snapshot::{
-    ClockSnapshot, Meter, Snapshot, StageLength, StreamSnapshot, StreamState, WorstStages,
+    ClockSnapshot, FollowedClockSnapshot, FollowedClockState, Meter, Snapshot, StageLength,
+    StreamSnapshot, StreamState, WorstStages,
 };
 use tautline_engine::watching::text::Nanos;
 
@@ -36,11 +37,12 @@ pub(super) fn row(run: &Snapshot, stream: &StreamSnapshot) -> [String; HEAD.len(
     ]
 }
 
-/// Whether something went wrong within the last second.
-pub(super) fn is_troubled(stream: &StreamSnapshot) -> bool {
+/// Whether something went wrong within the last second, or the clock that it is played by is held.
+pub(super) fn is_troubled(run: &Snapshot, stream: &StreamSnapshot) -> bool {
     let second = &stream.second;
     second.lost + second.late + second.xruns > 0
         || matches!(stream.state, StreamState::Silent | StreamState::Refused)
+        || run.clock.as_ref().is_some_and(|clock| clock.state == FollowedClockState::Held)
 }
 
 /// Why there is no latency; `None` where there is.
@@ -110,6 +112,7 @@ pub(super) fn details(run: &Snapshot, stream: &StreamSnapshot) -> Vec<String> {
         lines.extend(stream.meters.as_deref().map(levels));
         let whose = if run.role == "send" { "receiver's" } else { "sender's" };
         lines.extend(stream.clock.as_ref().map(|known| clock(whose, known)));
+        lines.extend(run.clock.as_ref().map(followed));
     }
     lines.iter().map(|line| clean(line)).collect()
 }
@@ -192,13 +195,30 @@ fn clock(whose: &str, clock: &ClockSnapshot) -> String {
     if clock.source == "host" {
         return format!("{whose} clock: this machine's, which both ends read");
     }
-    let (source, uncertainty) = (&clock.source, Nanos(clock.uncertainty_ns));
-    let mut line = format!("{whose} clock: known by {source} to ± {uncertainty}");
+    let mut line = format!("{whose} clock: known by {}", clock.source);
+    line += &clock
+        .uncertainty_ns
+        .map_or(", not for sure".to_owned(), |known| format!(" to ± {}", Nanos(known)));
     if let Some(trip) = clock.round_trip_ns {
         line += &format!(", round trip {}", Nanos(trip));
     }
     if let Some(rate) = clock.rate_ppm {
         line += &format!(", runs at {rate:+.2} ppm");
+    }
+    line
+}
+
+/// The clock that the streams of a run are played by.
+fn followed(clock: &FollowedClockSnapshot) -> String {
+    let stream = clock.stream.as_ref().map(|stream| format!(" of {stream}")).unwrap_or_default();
+    let mut line = format!("clock followed: CRF{stream} at {}", clock.address);
+    line += &match (clock.rate_ppm, clock.uncertainty_ppm, clock.state) {
+        (Some(rate), Some(unsure), _) => format!(", {rate:+.2} ± {unsure:.2} ppm against TAI"),
+        (.., FollowedClockState::Unheard) => ", nothing yet".to_owned(),
+        _ => ", not heard for long enough to be relied upon".to_owned(),
+    };
+    if let Some(held) = clock.held_ns {
+        line += &format!("; silent for {:.0} s, and held", held as f64 / 1e9);
     }
     line
 }

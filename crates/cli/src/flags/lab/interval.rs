@@ -1,16 +1,18 @@
 //! `taut lab interval`
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
 use tautline_engine::plan::address::Address;
 use tautline_engine::plan::pacing::PacingRung;
+use tautline_io::thread::Scheduler;
 use tautline_proto::time::Span;
-use tautline_proto::units::Rate;
+use tautline_proto::units::{Channels, Rate};
 
 use super::Reporting;
 use super::streams::FarEnd;
-use crate::flags::{parse, rate, span};
+use crate::flags::{CodingName, channels, parse, rate, span};
 use crate::help;
 
 /// `taut lab interval`
@@ -27,7 +29,8 @@ pub(crate) struct IntervalFlags {
     /// A capture, pcap or pcapng, as tcpdump and Wireshark write them
     #[arg(long, value_name = "FILE")]
     pub(crate) pcap: Option<PathBuf>,
-    /// A stream that is sent from here by each rung of the pacing ladder in turn
+    /// A stream that is sent from here by each rung of the pacing ladder in turn, and beside each that spaces packets
+    /// by a bare loop
     #[arg(long)]
     pub(crate) rungs: bool,
     /// Only by this one; any number of times
@@ -60,4 +63,39 @@ pub(crate) struct IntervalFlags {
     pub(crate) packets: u32,
     #[command(flatten)]
     pub(crate) reporting: Reporting,
+}
+
+/// `taut lab loop`
+#[derive(Debug, Args)]
+pub(crate) struct LoopFlags {
+    /// Where packets go
+    #[arg(long, value_name = "IP:PORT")]
+    pub(crate) to: SocketAddr,
+    /// What spaces them
+    #[arg(long, value_name = "HOW", value_parser = parse::<PacingRung>)]
+    pub(crate) pacing: PacingRung,
+    /// Coding of samples
+    #[arg(long, value_name = "CODING")]
+    pub(crate) format: CodingName,
+    /// Channels
+    #[arg(long, value_name = "N", value_parser = channels)]
+    pub(crate) channels: Channels,
+    /// Sample rate
+    #[arg(long, value_name = "HZ", value_parser = rate)]
+    pub(crate) rate: Rate,
+    /// Audio time in one packet
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) ptime: Span,
+    /// Frames whose packets may be handed over at once
+    #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) period: u32,
+    /// Priority of the thread that sends
+    #[arg(long, value_name = "CLASS", value_parser = parse::<Scheduler>)]
+    pub(crate) scheduler: Scheduler,
+    /// For how long
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) duration: Span,
+    /// Where it is written when each packet was due, and when it was handed over
+    #[arg(long, value_name = "FILE.csv")]
+    pub(crate) ledger: PathBuf,
 }

@@ -18,6 +18,21 @@ pub(super) struct LaunchQueue {
     pub(super) least: Span,
     /// How long before the time that it is told it lets it go.
     pub(super) ahead: Span,
+    /// How long before its launch the driver has it, by whose stamp a probe knows when it left.
+    pub(super) stamped_ahead: Span,
+}
+
+impl LaunchQueue {
+    const fn of(rung: PacingRung) -> Self {
+        Self { rung, least: Span::ZERO, ahead: Span::ZERO, stamped_ahead: Span::ZERO }
+    }
+}
+
+/// Whether any of these interfaces, or the card of one that is a VLAN, has an etf: what has no launch time and comes to
+/// it is dropped.
+pub(super) fn has_etf(all: &[QueueDiscipline], interfaces: &[u32]) -> bool {
+    let at = |interface| all.iter().any(|q| q.interface == interface && q.kind == "etf");
+    interfaces.iter().any(|own| at(*own) || lower(*own).is_some_and(at))
 }
 
 /// Queues that heed launch times the same way at each of these interfaces, the most regular first.
@@ -45,20 +60,16 @@ fn queues_at(all: &[QueueDiscipline], interface: u32) -> Vec<LaunchQueue> {
     let of_it = all.iter().filter(|queue| queue.interface == interface);
     let mut queues: Vec<LaunchQueue> = of_it
         .filter_map(|queue| match (queue.kind.as_str(), queue.etf) {
-            ("fq", _) => {
-                Some(LaunchQueue { rung: PacingRung::Fq, least: Span::ZERO, ahead: Span::ZERO })
-            }
+            ("fq", _) => Some(LaunchQueue::of(PacingRung::Fq)),
             // Deadlines are no launch times, and by another clock our times mean nothing.
             ("etf", Some(etf)) if etf.by_tai && !etf.deadlines => {
                 Some(match etf.offload {
                     true => {
-                        let least = etf.delta + MARGIN;
-                        LaunchQueue { rung: PacingRung::Offload, least, ahead: Span::ZERO }
+                        let (least, stamped_ahead) = (etf.delta + MARGIN, etf.delta);
+                        LaunchQueue { least, stamped_ahead, ..LaunchQueue::of(PacingRung::Offload) }
                     }
                     // What the card is to have in time leaves at once where none waits for its time.
-                    false => {
-                        LaunchQueue { rung: PacingRung::Etf, least: Span::ZERO, ahead: etf.delta }
-                    }
+                    false => LaunchQueue { ahead: etf.delta, ..LaunchQueue::of(PacingRung::Etf) },
                 })
             }
             _ => None,
@@ -104,6 +115,9 @@ mod tests {
             ]
         );
         assert_eq!(found.iter().map(|queue| queue.ahead).collect::<Vec<_>>(), [none, delta, none]);
+        let stamped: Vec<_> = found.iter().map(|queue| queue.stamped_ahead).collect();
+        assert_eq!(stamped, [delta, none, none], "a card that launches has packets before");
+        assert!(has_etf(&all, &[3, 2]) && !has_etf(&all, &[3]));
         assert_eq!(queues(&all, &[4]), []);
     }
 

@@ -54,13 +54,16 @@ impl ReceivedStream {
             latency: LatencySnapshot {
                 configured_ns: policy.is_latency_told().then(|| nanos(policy.link_offset())),
                 measured_ns: statistics.recent().map(nanos),
-                uncertainty_ns: statistics.clock.map(|clock| nanos(clock.uncertainty + rounding)),
+                uncertainty_ns: statistics.known_to().map(|known| nanos(known + rounding)),
                 p99_ns: statistics.latency().0.percentile(0.99).map(nanos),
                 by: statistics.by().to_owned(),
             },
             depth_ns: policy.arrivals().needed().map(nanos),
             headroom_ns: headroom.map(nanos),
-            clock: statistics.clock.as_ref().map(ClockSnapshot::of),
+            clock: statistics.clock.as_ref().map(|clock| ClockSnapshot {
+                uncertainty_ns: statistics.known_to().map(nanos),
+                ..ClockSnapshot::of(clock)
+            }),
             ..StreamSnapshot::default()
         };
         statistics.observed.tell(now, summary::worst, &mut snapshot);

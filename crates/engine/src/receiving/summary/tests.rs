@@ -4,10 +4,12 @@ use super::*;
 use tautline_io::link::LinkCounters;
 use tautline_io::thread::stall::{Stall, StallLog};
 use tautline_proto::arrivals::ArrivalsConfig;
+use tautline_proto::clock::{ClockMapping, ClockSource};
 use tautline_proto::depth::LossTarget;
 use tautline_proto::device::Settings;
 use tautline_proto::faults::{Faults, Harm};
 use tautline_proto::latency::LatencyRule;
+use tautline_proto::ledger::Origin;
 use tautline_proto::receiver::Receiver;
 use tautline_proto::time::{Frames, LocalTime, MediaTime};
 use tautline_proto::units::{Channels, Rate};
@@ -226,4 +228,33 @@ fn a_witness_that_speaks_after_the_fault_is_heard() {
     let next = later(&begun, &[(980, 1_000, Harm { starved: 2, ..lost(5) })]);
     told.look(next, &silent);
     assert_eq!(told.report(&stalled(991, 999)).counters.host_stalled, 7);
+}
+
+#[test]
+fn of_a_talker_whose_clock_is_not_to_be_relied_upon_no_figure_is_called_sure() {
+    let known = |uncertain: u64, source: ClockSource| {
+        let mut told = Told::new();
+        let mut begun = status(990);
+        begun.stream.counters.uncertain = uncertain;
+        told.look(begun, &StallLog::new(1));
+        let mut clock = ClockMapping::known(Span::ZERO, Span::from_micros(3));
+        clock.source = source;
+        told.statistics.clock = Some(clock);
+        let played = Passage {
+            origin: Some(Origin { capture: at(980), sender: None }),
+            late: false,
+            ..late(981, 982)
+        };
+        // Of few packets no median is told.
+        (0..100).for_each(|_| told.statistics.promise(&played));
+        let report = told.report(&StallLog::new(1));
+        assert_eq!(report.counters.uncertain, uncertain);
+        let (clock, latency) = (report.clock.unwrap(), report.latency);
+        assert_eq!(clock.uncertainty_ns.is_some(), latency.uncertainty_ns.is_some());
+        assert_eq!(clock.uncertainty_ns.is_some(), latency.uncertainty_max_ns.is_some());
+        clock.uncertainty_ns
+    };
+    assert_eq!(known(0, ClockSource::Tai), Some(3_000));
+    assert_eq!(known(1, ClockSource::Tai), None);
+    assert_eq!(known(1, ClockSource::Exchange), Some(3_000), "by another clock than its own");
 }

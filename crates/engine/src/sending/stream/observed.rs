@@ -10,7 +10,9 @@ use crate::sending::transmitter::TransmitterCommand;
 use crate::watching::observers::Observers;
 use crate::watching::report::WorstPacket;
 use crate::watching::run::PeerState;
-use crate::watching::snapshot::{ClockSnapshot, LatencySnapshot, StreamSnapshot, StreamState};
+use crate::watching::snapshot::{
+    ClockSnapshot, LatencySnapshot, Snapshot, StreamSnapshot, StreamState,
+};
 
 impl SentStream {
     /// Tells those who look how it stands, of a run that began at `began`. Once a beat.
@@ -20,7 +22,12 @@ impl SentStream {
         let ask = || commands.push(TransmitterCommand::Levels(here)).is_ok();
         self.observed.look(now, here, ask);
         self.observed.follow(now, || counters);
-        observers.tell(now - began, || vec![self.snapshot(now - began, now)]);
+        let elapsed = now - began;
+        observers.tell(|| Snapshot {
+            elapsed_ns: elapsed.as_nanos(),
+            streams: vec![self.snapshot(elapsed, now)],
+            ..Snapshot::default()
+        });
     }
 
     fn snapshot(&mut self, elapsed: Span, now: LocalTime) -> StreamSnapshot {

@@ -4,6 +4,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use super::*;
+use crate::watching::snapshot::StreamSnapshot;
 
 /// A private folder of a test's own.
 struct Folder(PathBuf);
@@ -30,15 +31,16 @@ fn only_socket(folder: &Path) -> PathBuf {
     socket
 }
 
-fn streams(count: usize) -> Vec<StreamSnapshot> {
-    vec![StreamSnapshot { address: "x".repeat(100), ..Default::default() }; count]
+fn standing(count: usize) -> Snapshot {
+    let stream = StreamSnapshot { address: "x".repeat(100), ..Default::default() };
+    Snapshot { elapsed_ns: 1_000_000_000, streams: vec![stream; count], ..Snapshot::default() }
 }
 
 impl Observers {
     /// Told at once, whenever that was done last.
     fn tell_now(&self, count: usize) {
         self.0.as_ref().unwrap().lock().unwrap().next = LocalTime::ZERO;
-        self.tell(Span::from_secs(1), || streams(count));
+        self.tell(|| standing(count));
     }
 }
 
@@ -47,11 +49,11 @@ fn who_looks_is_told_a_line_at_a_time_and_nobody_else_is_worked_for() {
     let folder = Folder::new("told");
     let observers = Observers::open_in(&folder.0, "recv").unwrap();
     assert!(!observers.are_here());
-    observers.tell(Span::ZERO, || unreachable!("nobody is here"));
+    observers.tell(|| unreachable!("nobody is here"));
     let stream = UnixStream::connect(only_socket(&folder.0)).unwrap();
     assert!(observers.are_here());
     observers.tell_now(2);
-    observers.tell(Span::ZERO, || unreachable!("it is not time yet"));
+    observers.tell(|| unreachable!("it is not time yet"));
     let mut lines = BufReader::new(stream).lines();
     let told: Snapshot = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
     assert_eq!((told.schema, told.pid, &*told.role), (SCHEMA, std::process::id(), "recv"));

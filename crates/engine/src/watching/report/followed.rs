@@ -1,11 +1,11 @@
 //! How the clock stood that was followed beside the streams.
 
-use serde::Serialize;
-use tautline_proto::clock::CrfStanding;
+use serde::{Serialize, Serializer};
+use tautline_proto::clock::{CrfCounters, CrfStanding, CrfState};
 use tautline_proto::wire::avtp::crf::CrfInvalid;
 use tautline_proto::wire::avtp::id_of;
 
-use super::InvalidCount;
+use super::{InvalidCount, each_by_name};
 
 /// The clock that a receiver followed (`--clock`), at the end of a run.
 #[derive(Debug, Clone, Serialize)]
@@ -21,22 +21,9 @@ pub struct FollowedClockReport {
     /// Since when nothing told of it, by this machine's monotonic clock: the rate was held. Absent while it is heard, and
     /// where it never was.
     pub held_since_ns: Option<i64>,
-    /// Packets of its talker.
-    pub packets_received: u64,
-    /// Those that never came.
-    pub lost: u64,
-    /// Those that came after later ones.
-    pub reordered: u64,
-    /// Those that came again.
-    pub duplicates: u64,
-    /// Those that said that their times are not to be relied upon (`tu`).
-    pub uncertain: u64,
-    /// Those that did not fit what was told before.
-    pub doubted: u64,
-    /// How often the times jumped.
-    pub jumps: u64,
-    /// How often the media clock began anew (`mr`).
-    pub restarts: u64,
+    /// What was counted of it.
+    #[serde(flatten, serialize_with = "by_name")]
+    pub counters: CrfCounters,
     /// Packets that this host dropped since the socket's buffer was full; of the lost ones.
     pub socket_drops: u64,
     /// What told nothing of it, by reason.
@@ -45,27 +32,46 @@ pub struct FollowedClockReport {
 
 impl FollowedClockReport {
     pub(crate) fn of(address: &str, standing: &CrfStanding, socket_drops: u64) -> Self {
-        let counted = &standing.counters;
-        let invalid = CrfInvalid::NAMES.into_iter().zip(counted.invalid);
+        let invalid = CrfInvalid::NAMES.into_iter().zip(standing.invalid);
         Self {
             address: address.to_owned(),
             stream: standing.stream.map(id_of),
             rate_ppm: standing.told.map(|told| told.rate.as_f64()),
             uncertainty_ppm: standing.told.map(|told| told.uncertainty().as_f64()),
-            held_since_ns: standing.held_since.map(|since| since.as_nanos()),
-            packets_received: counted.received,
-            lost: counted.lost,
-            reordered: counted.reordered,
-            duplicates: counted.duplicates,
-            uncertain: counted.uncertain,
-            doubted: counted.doubted,
-            jumps: counted.jumps,
-            restarts: counted.restarts,
+            held_since_ns: match standing.state {
+                CrfState::Held { since, .. } => Some(since.as_nanos()),
+                CrfState::Unheard | CrfState::Heard => None,
+            },
+            counters: standing.counters,
             socket_drops,
             invalid: invalid
                 .filter(|(_, count)| *count > 0)
                 .map(|(reason, count)| InvalidCount { reason, count })
                 .collect(),
         }
+    }
+}
+
+fn by_name<S: Serializer>(counters: &CrfCounters, serializer: S) -> Result<S::Ok, S::Error> {
+    each_by_name(counters.each(), serializer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_counter_of_a_clock_stands_beside_what_else_is_told_of_it() {
+        let counters = CrfCounters { received: 500, restarts: 2, ..CrfCounters::default() };
+        let invalid = [3; CrfInvalid::COUNT];
+        let state = CrfState::Heard;
+        let standing = CrfStanding { stream: None, told: None, state, counters, invalid };
+        let told = FollowedClockReport::of("avtp://eth0", &standing, 7);
+        let told = serde_json::to_value(told).unwrap();
+        for (name, count) in counters.each().map(|counted| (counted.name, counted.count)) {
+            assert_eq!(told[name], count, "{name} in {told}");
+        }
+        assert_eq!((&told["packets_received"], &told["socket_drops"]), (&500.into(), &7.into()));
+        assert_eq!(told["invalid"].as_array().unwrap().len(), CrfInvalid::COUNT);
     }
 }

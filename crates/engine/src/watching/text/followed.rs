@@ -2,6 +2,7 @@
 
 use core::fmt::{self, Write};
 
+use super::others;
 use crate::watching::report::{FollowedClockReport, Report};
 
 /// Some lines, where a clock was to be followed.
@@ -18,21 +19,13 @@ fn tell(out: &mut String, clock: &FollowedClockReport, ended: i64) -> fmt::Resul
     }
     match (clock.rate_ppm, clock.uncertainty_ppm) {
         (Some(rate), Some(unsure)) => write!(out, ", {rate:+.2} ± {unsure:.2} ppm against TAI")?,
-        _ if clock.packets_received == 0 => {
+        _ if clock.counters.received == 0 => {
             write!(out, ", never heard: the rate was found by the streams' own packets")?;
         }
         _ => write!(out, ", not heard for long enough to be relied upon")?,
     }
-    write!(out, "; {} packets, {} lost", clock.packets_received, clock.lost)?;
-    let rare = [
-        (clock.jumps, "jumps"),
-        (clock.restarts, "restarts"),
-        (clock.uncertain, "said to be uncertain"),
-        (clock.doubted, "doubted"),
-    ];
-    for (count, name) in rare.into_iter().filter(|(count, _)| *count > 0) {
-        write!(out, ", {count} {name}")?;
-    }
+    write!(out, "; {} packets, {} lost", clock.counters.received, clock.counters.lost)?;
+    others(out, clock.counters.each())?;
     if let Some(since) = clock.held_since_ns {
         let seconds = ended.saturating_sub(since).max(0) as f64 / 1e9;
         write!(out, "; silent for {seconds:.1} s, and held")?;
@@ -44,6 +37,8 @@ fn tell(out: &mut String, clock: &FollowedClockReport, ended: i64) -> fmt::Resul
 
 #[cfg(test)]
 mod tests {
+    use tautline_proto::clock::CrfCounters;
+
     use super::*;
     use crate::watching::report::InvalidCount;
 
@@ -55,14 +50,7 @@ mod tests {
             rate_ppm: None,
             uncertainty_ppm: None,
             held_since_ns: None,
-            packets_received: 0,
-            lost: 0,
-            reordered: 0,
-            duplicates: 0,
-            uncertain: 0,
-            doubted: 0,
-            jumps: 0,
-            restarts: 0,
+            counters: CrfCounters::default(),
             socket_drops: 0,
             invalid: Vec::new(),
         };
@@ -81,16 +69,20 @@ mod tests {
             rate_ppm: Some(-12.345),
             uncertainty_ppm: Some(0.204),
             held_since_ns: Some(2_000_000_000),
-            packets_received: 500,
-            lost: 3,
-            jumps: 1,
+            counters: CrfCounters {
+                received: 500,
+                lost: 3,
+                jumps: 1,
+                restarts: 2,
+                ..never.counters
+            },
             invalid: vec![InvalidCount { reason: "version", count: 2 }],
             ..never
         };
         assert_eq!(
             told(&held),
             "clock followed: CRF of 02:22:33:44:55:66:0007 at avtp://eth0/91:E0:F0:00:FE:01, -12.35 ± 0.20 ppm against \
-             TAI; 500 packets, 3 lost, 1 jumps; silent for 12.0 s, and held\n  invalid: 2 × version\n"
+             TAI; 500 packets, 3 lost, 1 jump, 2 restarts; silent for 12.0 s, and held\n  invalid: 2 × version\n"
         );
     }
 }

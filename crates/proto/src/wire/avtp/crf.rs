@@ -88,6 +88,21 @@ pub enum CrfInvalid {
 impl CrfInvalid {
     /// How many reasons there are.
     pub const COUNT: usize = 12;
+    /// All of them, each at its [`CrfInvalid::index`].
+    pub const ALL: [Self; Self::COUNT] = [
+        Self::Truncated,
+        Self::Subtype,
+        Self::Version,
+        Self::Unnamed,
+        Self::OtherStream,
+        Self::Type,
+        Self::Pull,
+        Self::Frequency,
+        Self::Interval,
+        Self::Length,
+        Self::BeyondEnd,
+        Self::Times,
+    ];
     /// The names that reports and scripts use, at their [`CrfInvalid::index`].
     pub const NAMES: [&'static str; Self::COUNT] = [
         "truncated",

@@ -1,0 +1,106 @@
+//! A socket that hands each packet to the kernel by a system call of its own and keeps nothing of it: the least that
+//! sending takes, beside which links are measured.
+
+use std::net::SocketAddr;
+
+use tautline_proto::time::{LocalTime, Span};
+
+use crate::clock::{BRACKETS, Bracket};
+use crate::link::OpenError;
+use crate::socket::address::RawAddress;
+use crate::socket::descriptor::Socket;
+use crate::socket::fixed::Fixed;
+use crate::socket::launch::{LAUNCH_WORDS, LaunchClock, LaunchOptions, ask, launch_messages};
+use crate::udp::UdpOptions;
+use crate::udp::open::open;
+
+/// An open one.
+pub struct BareUdp {
+    socket: Socket,
+    to: RawAddress,
+    launch: Option<BareLaunch>,
+}
+
+// SAFETY: the control message is an array that this alone owns.
+unsafe impl Send for BareUdp {}
+
+/// How its packets are launched.
+struct BareLaunch {
+    /// What is added to a launch for the time that the queue is told, by its clock.
+    ahead: Span,
+    message: Fixed<u64>,
+}
+
+impl BareUdp {
+    /// Set up as a link with these options is, but to one place alone.
+    pub fn open(options: &UdpOptions, to: SocketAddr) -> Result<Self, OpenError> {
+        let socket = open(options)?;
+        let launching = |launch: LaunchOptions| {
+            ask(launch, &socket).map_err(|error| {
+                let tried = "asking the kernel for launch times".to_owned();
+                OpenError::new(tried, &error, "see `taut doctor`")
+            })?;
+            let tai = match launch.clock {
+                LaunchClock::Tai => Bracket::of(libc::CLOCK_TAI, BRACKETS).offset(),
+                LaunchClock::Monotonic => Span::ZERO,
+            };
+            Ok(BareLaunch { ahead: launch.ahead + tai, message: launch_messages(1, &[]) })
+        };
+        let launch = options.launch.map(launching).transpose()?;
+        Ok(Self { socket, to: to.into(), launch })
+    }
+
+    /// Hands a packet over, to be launched at that time if they are launched at all. False where the kernel does not
+    /// take it.
+    pub fn send(&mut self, datagram: &[u8], launched: LocalTime) -> bool {
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        let (name, name_len) = ((&raw mut self.to.storage).cast(), self.to.len);
+        let (fd, bytes, len) = (self.socket.fd(), datagram.as_ptr(), datagram.len());
+        let Some(BareLaunch { ahead, message }) = &self.launch else {
+            // SAFETY: the kernel reads the datagram and the name, which live as long as the call.
+            return unsafe { libc::sendto(fd, bytes.cast(), len, flags, name, name_len) } >= 0;
+        };
+        let mut vector = libc::iovec { iov_base: bytes.cast_mut().cast(), iov_len: len };
+        // SAFETY: all zeros are a valid msghdr.
+        let mut header: libc::msghdr = unsafe { core::mem::zeroed() };
+        (header.msg_name, header.msg_namelen) = (name.cast(), name_len);
+        (header.msg_iov, header.msg_iovlen) = (&raw mut vector, 1);
+        header.msg_control = message.at(0).cast();
+        header.msg_controllen = LAUNCH_WORDS * size_of::<u64>();
+        let nanos = (launched + *ahead).as_nanos().cast_unsigned();
+        // SAFETY: `at` yields a place inside the array, the data of its one control message; the kernel reads what the
+        // header leads to, all of which lives as long as the call.
+        unsafe {
+            message.at(LAUNCH_WORDS - 1).write(nanos);
+            libc::sendmsg(fd, &raw const header, flags) >= 0
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+    use crate::clock::now;
+    use crate::udp::blocked::BlockedUdp;
+
+    #[test]
+    fn packets_arrive_as_they_were_handed_over_with_launch_times_and_without() {
+        let (clock, none) = (LaunchClock::Monotonic, Span::ZERO);
+        let launched = LaunchOptions { clock, lead: none, least: none, ahead: none };
+        for launch in [None, Some(launched)] {
+            let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+            let patience = Span::from_secs(5);
+            let mut receiver = BlockedUdp::open(&UdpOptions::receiver(nobody), patience).unwrap();
+            let to = receiver.local();
+            let options = UdpOptions { launch, ..UdpOptions::sender(vec![to]) };
+            let mut bare = BareUdp::open(&options, to).unwrap();
+            assert!(bare.send(b"a packet", now()));
+            let mut came = Vec::new();
+            receiver.receive(&mut |arrival| came.extend_from_slice(arrival.datagram)).unwrap();
+            assert_eq!(came, b"a packet", "{launch:?}");
+            assert!(!bare.send(&[0; 70_000], now()), "no datagram is as long");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! What stands beside a rung: the same stream by a bare loop, and how many times its figures ours are.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+use tautline_engine::plan::pacing::PacingRung;
+use tautline_io::thread::Scheduler;
+
+use crate::report::ReportRow;
+use crate::streams::{LabStream, StreamOutcome};
+
+/// The stream that was sent as this report says, by a bare loop.
+pub(super) fn looping(stream: &LabStream, rung: PacingRung, sent: &Value) -> LabStream {
+    let (host, told) = (&sent["host"], &sent["streams"][0]);
+    let device: Option<Scheduler> = host["scheduler"].as_str().and_then(|text| text.parse().ok());
+    let words = [
+        ("--pacing", rung.to_string()),
+        ("--format", told["format"].as_str().unwrap_or_default().to_owned()),
+        ("--channels", told["channels"].to_string()),
+        ("--rate", stream.rate.to_string()),
+        ("--ptime", stream.ptime.to_string()),
+        ("--period", stream.period.to_string()),
+        // As a wire thread.
+        ("--scheduler", device.map_or(Scheduler::Other, Scheduler::one_below).to_string()),
+    ];
+    let head = ["lab", "loop"].map(str::to_owned).into_iter();
+    let words = words.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]);
+    LabStream { instead: Some(head.chain(words).collect()), ..stream.clone() }
+}
+
+/// The timestamps of a loop's packets that count: it says nothing of captures, which a receiver goes by.
+pub(super) fn counted_of_loop(outcome: &StreamOutcome) -> HashSet<u32> {
+    let begin = outcome.departures.first().map_or(0, |first| first.due);
+    let after = |due: i64| due.saturating_sub(begin) >= outcome.settle.as_nanos();
+    let counted = outcome.departures.iter().filter(|packet| after(packet.due));
+    counted.map(|packet| packet.timestamp).collect()
+}
+
+/// The key and the words of a ratio, and the figure that it is of.
+type FigureRatio = (&'static str, &'static str, fn(&ReportRow) -> Option<i64>);
+
+/// Of intervals.
+const INTERVALS: [FigureRatio; 2] = [
+    ("stdev_ratio", "stdev, ours to this", |row| row.measured?.stdev_ns),
+    ("spread_ratio", "p99.9 - p0.1, ours to this", |row| {
+        row.figures.iter().find(|figure| figure.key == "spread_ns")?.value.as_i64()
+    }),
+];
+/// Of how late packets were handed over.
+const LATENESS: [FigureRatio; 2] = [
+    ("p50_ratio", "p50, ours to this", |row| row.measured?.p50_ns),
+    ("p99_ratio", "p99, ours to this", |row| row.measured?.p99_ns),
+];
+
+/// Tells how many times the loop's figures ours are. The first row of both is of intervals, and of a rung that sleeps the
+/// next of how late packets were handed over.
+pub(super) fn compare(rung: PacingRung, ours: &[ReportRow], bare: &mut [ReportRow]) {
+    let sleeps = rung == PacingRung::Sleep;
+    let compared = if sleeps { &[INTERVALS, LATENESS][..] } else { &[INTERVALS] };
+    for ((ours, bare), compared) in ours.iter().zip(bare).zip(compared) {
+        for (key, words, figure) in compared {
+            let ratio = ratio(figure(ours), figure(bare));
+            bare.add(key, words, ratio);
+        }
+    }
+}
+
+/// To three digits behind the point; nothing where one is not known, or nothing is to be a part of.
+fn ratio(ours: Option<i64>, bare: Option<i64>) -> Option<f64> {
+    let (ours, bare) = (ours?, bare.filter(|bare| *bare > 0)?);
+    Some((ours as f64 / bare as f64 * 1e3).round() / 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_proto::time::{LocalTime, Span};
+
+    use super::*;
+    use crate::statistics::Series;
+
+    /// A row of such values, with a spread that is said.
+    fn row(values: impl Iterator<Item = i64>, spread: Option<i64>) -> ReportRow {
+        let mut series = Series::with_room(1000);
+        values.for_each(|nanos| series.push(LocalTime::ZERO, Span::from_nanos(nanos)));
+        let mut row = ReportRow::named("test").with(&series);
+        row.add("spread_ns", "", spread);
+        row
+    }
+
+    fn told(row: &ReportRow) -> Vec<(&str, Option<f64>)> {
+        let ratios = row.figures.iter().filter(|figure| figure.key.ends_with("_ratio"));
+        ratios.map(|figure| (figure.key, figure.value.as_f64())).collect()
+    }
+
+    #[test]
+    fn ours_are_so_many_times_the_loops_figures() {
+        let ours = [row((0..1000).map(|n| n % 2 * 3000), Some(90)), row(1..1001, None)];
+        let mut bare =
+            [row((0..1000).map(|n| n % 2 * 2000), Some(40)), row((1..1001).map(|n| 4 * n), None)];
+        compare(PacingRung::Sleep, &ours, &mut bare);
+        assert_eq!(told(&bare[0]), [("stdev_ratio", Some(1.5)), ("spread_ratio", Some(2.25))]);
+        assert_eq!(told(&bare[1]), [("p50_ratio", Some(0.25)), ("p99_ratio", Some(0.25))]);
+    }
+
+    #[test]
+    fn only_intervals_of_a_queue_are_compared_and_what_is_not_known_has_no_ratio() {
+        let ours = [row(0..3, None), row(0..3, None)];
+        let mut bare = [row([7; 3].into_iter(), Some(40)), row(0..3, None)];
+        compare(PacingRung::Etf, &ours, &mut bare);
+        assert_eq!(told(&bare[0]), [("stdev_ratio", None), ("spread_ratio", None)]);
+        assert_eq!(told(&bare[1]), []);
+    }
+}

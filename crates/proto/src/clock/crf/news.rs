@@ -1,0 +1,154 @@
+//! What people are to know of a clock that is followed, without the words for it.
+
+use super::{CrfStanding, CrfState};
+use crate::time::{LocalTime, Span};
+use crate::wire::avtp::crf::CrfInvalid;
+
+/// One matter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CrfNote {
+    /// Nothing was heard of it yet.
+    Unheard(CrfLack),
+    /// It is heard after all.
+    Heard,
+    /// It was heard and is not any more, so that its rate is held.
+    Held {
+        /// Whether packets of its talker come that are not to be relied upon; else none do.
+        comes: bool,
+    },
+    /// It is heard again.
+    Back,
+}
+
+/// Why nothing was heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CrfLack {
+    /// Nothing came.
+    Nothing,
+    /// Its talker says that its times are not to be relied upon.
+    Uncertain,
+    /// What came told nothing, most of it for this reason.
+    Invalid(CrfInvalid),
+}
+
+/// Notes each of these once when it begins.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CrfNews {
+    /// Since when it is to be heard.
+    since: Option<LocalTime>,
+    /// How it stood when something was noted, or heard for the first time.
+    noted: Option<CrfState>,
+}
+
+impl CrfNews {
+    /// Whoever starts a talker after its listener has done so by then.
+    const PATIENCE: Span = Span::from_secs(3);
+
+    /// Takes how it stands by now: what is to be noted.
+    pub fn follow(&mut self, standing: &CrfStanding, now: LocalTime) -> Option<CrfNote> {
+        let since = *self.since.get_or_insert(now);
+        let note = match (self.noted, standing.state) {
+            (None, CrfState::Unheard) if now - since < Self::PATIENCE => return None,
+            (None, CrfState::Unheard) => Some(CrfNote::Unheard(standing.lack())),
+            (None, CrfState::Heard) => None,
+            (Some(CrfState::Unheard), CrfState::Heard) => Some(CrfNote::Heard),
+            (Some(CrfState::Held { .. }), CrfState::Heard) => Some(CrfNote::Back),
+            (Some(CrfState::Held { .. }), CrfState::Held { .. }) => return None,
+            (_, CrfState::Held { comes, .. }) => Some(CrfNote::Held { comes }),
+            (Some(_), _) => return None,
+        };
+        self.noted = Some(standing.state);
+        note
+    }
+}
+
+impl CrfStanding {
+    /// Why nothing was heard.
+    fn lack(&self) -> CrfLack {
+        let reasons = CrfInvalid::ALL.into_iter().zip(self.invalid);
+        let most = reasons.filter(|(_, count)| *count > 0).max_by_key(|(_, count)| *count);
+        match most {
+            _ if self.counters.uncertain > 0 => CrfLack::Uncertain,
+            Some((reason, _)) => CrfLack::Invalid(reason),
+            None => CrfLack::Nothing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::CrfCounters;
+
+    const SINCE: LocalTime = LocalTime::from_nanos(7_000_000_000);
+    const SILENT: CrfState = CrfState::Held { since: SINCE, comes: false };
+
+    fn standing(state: CrfState) -> CrfStanding {
+        let (counters, invalid) = (CrfCounters::default(), [0; CrfInvalid::COUNT]);
+        CrfStanding { stream: None, told: None, state, counters, invalid }
+    }
+
+    /// What is noted where it stands so at these instants of a run.
+    fn noted(states: &[(i64, CrfState)]) -> Vec<(i64, CrfNote)> {
+        let mut news = CrfNews::default();
+        let mut note = |(millis, state)| {
+            let now = SINCE + Span::from_millis(millis);
+            Some((millis, news.follow(&standing(state), now)?))
+        };
+        states.iter().copied().filter_map(&mut note).collect()
+    }
+
+    #[test]
+    fn a_clock_that_falls_silent_is_noted_once_each_time_and_so_is_that_it_is_back() {
+        use CrfState::{Heard, Unheard};
+        let doubtful = CrfState::Held { since: SINCE, comes: true };
+        let states = [
+            (0, Unheard),
+            (20, Heard),
+            (5000, Heard),
+            (5500, SILENT),
+            (5520, SILENT),
+            (9000, doubtful),
+            (9020, Heard),
+            (9040, Heard),
+            (9060, doubtful),
+            (9080, Heard),
+        ];
+        let held = |comes| CrfNote::Held { comes };
+        assert_eq!(
+            noted(&states),
+            [(5500, held(false)), (9020, CrfNote::Back), (9060, held(true)), (9080, CrfNote::Back)]
+        );
+    }
+
+    #[test]
+    fn a_clock_that_was_never_heard_is_noted_after_three_seconds_and_when_it_comes() {
+        use CrfState::{Heard, Unheard};
+        let states =
+            [(0, Unheard), (2999, Unheard), (3000, Unheard), (3020, Unheard), (60_000, Heard)];
+        let unheard = CrfNote::Unheard(CrfLack::Nothing);
+        assert_eq!(noted(&states), [(3000, unheard), (60_000, CrfNote::Heard)]);
+        assert_eq!(noted(&[(0, Unheard), (2980, Heard), (3000, Heard)]), []);
+        // One packet was heard of it, and no more for half a second.
+        let states = [(0, Unheard), (3000, Unheard), (9000, SILENT)];
+        assert_eq!(noted(&states), [(3000, unheard), (9000, CrfNote::Held { comes: false })]);
+    }
+
+    #[test]
+    fn what_came_in_place_of_a_clock_is_told_by_what_most_of_it_was() {
+        let mut came = standing(CrfState::Unheard);
+        assert_eq!(came.lack(), CrfLack::Nothing);
+        came.invalid[CrfInvalid::Subtype.index()] = 3;
+        came.invalid[CrfInvalid::OtherStream.index()] = 4;
+        assert_eq!(came.lack(), CrfLack::Invalid(CrfInvalid::OtherStream));
+        came.counters.uncertain = 1;
+        assert_eq!(came.lack(), CrfLack::Uncertain);
+    }
+
+    #[test]
+    fn reasons_stand_at_the_place_of_their_counter() {
+        for (place, reason) in CrfInvalid::ALL.into_iter().enumerate() {
+            assert_eq!(reason.index(), place);
+        }
+    }
+}
