@@ -41,6 +41,13 @@ impl CardClock {
         Self { start, rate, error, speed: i128::from(rate.hertz()) * (WHOLE + parts).max(1) }
     }
 
+    /// The first whole millisecond from `now` on. Kernels tick then, those that tick 1000, 250 or 100 times a second
+    /// (`CONFIG_HZ`; linux commit e9523a0d8189): what departs well between two periods of a card that starts so is held
+    /// up by none.
+    pub fn start_at_tick(now: LocalTime) -> LocalTime {
+        now.next_of(Span::from_millis(1))
+    }
+
     /// When its frame 0 meets the converter.
     pub fn start(&self) -> LocalTime {
         self.start

@@ -8,6 +8,10 @@
 //! goes on unheard goes on numbering: after an outage the number is, of all 256, the one that the time asks for, and
 //! the time is a whole number of packets on, as near as its times ever were. After a pause the number
 //! goes on from before it, or begins anew, and so do its times, wherever between two packets.
+//!
+//! By UDP packets have two numbers, their own of 8 bits and one of 32 that stands before them. The latter tells more,
+//! but some talkers leave it at zero, and some count by it what they send of several streams: it is gone by while it
+//! moves in step with the former.
 
 use crate::packet::{PacketHead, PresentationTime, Presented, StreamId};
 use crate::time::{Frames, LocalTime, Span};
@@ -27,7 +31,13 @@ pub struct FrameCounter {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CountedPacket {
     stream: StreamId,
+    /// The number that it goes by.
     number: Wrapped,
+    /// The one that it carries, and its own.
+    carried: Wrapped,
+    own: Wrapped,
+    /// Whether the one that it carries has moved as its own has.
+    in_step: bool,
     restarts: bool,
     frames: Frames,
     /// Of its first frame.
@@ -57,6 +67,12 @@ impl CountedPacket {
         Wrapped::of(self.media, 32)
     }
 
+    /// Its number: the one that it carries, or, where that does not count the packets of the stream, as many after
+    /// the one before as its own says and its time.
+    pub const fn number(&self) -> Wrapped {
+        self.number
+    }
+
     /// How it comes after those that were heard.
     pub const fn sequel(&self) -> Sequel {
         self.sequel
@@ -70,6 +86,16 @@ enum Follows {
     Agreed(i64, Span),
     /// They do not: by its time.
     Astray(i64),
+}
+
+/// How far a packet is ahead of another, by its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Steps {
+    packets: i64,
+    /// Of the number that says so: beyond, it comes round.
+    bits: u32,
+    /// Whether the number that the packet carries still moves as its own does.
+    in_step: bool,
 }
 
 impl FrameCounter {
@@ -97,6 +123,9 @@ impl FrameCounter {
         let this = CountedPacket {
             stream: head.stream,
             number: head.number,
+            carried: head.number,
+            own: Wrapped::of(presented.number.into(), 8),
+            in_step: true,
             restarts: presented.restarts,
             frames,
             media: 0,
@@ -106,30 +135,40 @@ impl FrameCounter {
         };
         let after = |before: Option<CountedPacket>| {
             let before = before.filter(|before| before.stream == head.stream)?;
-            Some((before.follows(&this, rate), before))
+            let (follows, steps) = before.follows(&this, rate);
+            Some((follows, steps, before))
         };
         let (heard, doubted) = (after(self.heard), after(self.doubted));
         let (media, off, before) = match (heard, doubted) {
-            (Some((Follows::Agreed(media, off), before)), _)
-            | (_, Some((Follows::Agreed(media, off), before))) => (media, off, Some(before)),
-            (Some((Follows::Astray(media), before)), _)
-            | (None, Some((Follows::Astray(media), before))) => (media, Span::ZERO, Some(before)),
+            (Some((Follows::Agreed(media, off), steps, before)), _)
+            | (_, Some((Follows::Agreed(media, off), steps, before))) => {
+                (media, off, Some((steps, before)))
+            }
+            // Who begins anew may number as he did not before.
+            (Some((Follows::Astray(media), steps, before)), _)
+            | (None, Some((Follows::Astray(media), steps, before))) => {
+                (media, Span::ZERO, Some((Steps { in_step: true, ..steps }, before)))
+            }
             (None, None) => (0, Span::ZERO, None),
         };
+        let number = before
+            .map_or(head.number, |(Steps { packets, .. }, before)| before.number.plus(packets));
+        let (in_step, before) =
+            (before.is_none_or(|(steps, _)| steps.in_step), before.map(|(_, before)| before));
         let own = presented.time.map(|time| (time, media, arrival));
         let told = own.or(before.and_then(|before| before.told));
         let uneven = before.map_or(off, |before| before.uneven_with(off));
         let sequel = match (heard, self.heard) {
-            (Some((Follows::Astray(_), _)), Some(heard))
+            (Some((Follows::Astray(_), ..)), Some(heard))
                 if heard.restarts != this.restarts && heard.leads_alike(&this) =>
             {
                 Sequel::SaidAnew
             }
-            (Some((Follows::Astray(_), _)), _) => Sequel::Anew,
+            (Some((Follows::Astray(_), ..)), _) => Sequel::Anew,
             _ => Sequel::GoesOn,
         };
-        let counted = CountedPacket { media, told, uneven, sequel, ..this };
-        if !matches!(heard, Some((Follows::Agreed(..), _))) {
+        let counted = CountedPacket { number, in_step, media, told, uneven, sequel, ..this };
+        if !matches!(heard, Some((Follows::Agreed(..), ..))) {
             self.doubted = Some(counted);
         }
         counted
@@ -155,15 +194,27 @@ impl FrameCounter {
 }
 
 impl CountedPacket {
-    fn follows(&self, next: &Self, rate: Rate) -> Follows {
-        let steps = Unwrapper::starting_at(self.number).peek(next.number.value)
-            - i64::from(self.number.value);
-        let by_number = match steps {
-            1.. => self.media + self.frames.count() + (steps - 1) * next.frames.count(),
-            _ => self.media + steps * next.frames.count(),
+    /// By the number that it carries, or by its own from where that does not move in step.
+    fn steps_to(&self, next: &Self) -> Steps {
+        let ahead = |from: Wrapped, to: Wrapped| {
+            Unwrapper::starting_at(from).peek(to.value) - i64::from(from.value)
+        };
+        let (carried, own) = (ahead(self.carried, next.carried), ahead(self.own, next.own));
+        let in_step = self.in_step && Wrapped::of(carried - own, self.own.bits).value == 0;
+        match in_step {
+            true => Steps { packets: carried, bits: next.carried.bits, in_step },
+            false => Steps { packets: own, bits: next.own.bits, in_step },
+        }
+    }
+
+    fn follows(&self, next: &Self, rate: Rate) -> (Follows, Steps) {
+        let steps = self.steps_to(next);
+        let by_number = match steps.packets {
+            ahead @ 1.. => self.media + self.frames.count() + (ahead - 1) * next.frames.count(),
+            behind => self.media + behind * next.frames.count(),
         };
         let (Some((before, at, came)), Some((time, _, arrived))) = (self.told, next.told) else {
-            return Follows::Agreed(by_number, Span::ZERO);
+            return (Follows::Agreed(by_number, Span::ZERO), steps);
         };
         let passed = arrived - came;
         let since = Self::unwrapped(time.since(before), passed);
@@ -174,28 +225,29 @@ impl CountedPacket {
         let near = FrameCounter::NEAR.min(self.uneven.times(2)) + frame + drift;
         // An older packet, that was held up, has the older word.
         if self.restarts != next.restarts && by_time > self.media && off(by_number) > near {
-            return Follows::Astray(by_time);
+            return (Follows::Astray(by_time), steps);
         }
-        let round = next.frames.count() << next.number.bits.min(32);
+        let round = next.frames.count() << steps.bits.min(32);
         let rounds = (by_time - by_number + round / 2).div_euclid(round);
         if rounds != 0 {
             let rounded = by_number + rounds * round;
             let tells = near < rate.span_of(Frames::new(round)).divided(FrameCounter::CHANCE);
+            let packets = steps.packets + (rounds << steps.bits.min(32));
             return match tells && off(rounded) <= near {
-                true => Follows::Agreed(rounded, off(rounded)),
-                false => Follows::Astray(by_time),
+                true => (Follows::Agreed(rounded, off(rounded)), Steps { packets, ..steps }),
+                false => (Follows::Astray(by_time), steps),
             };
         }
         // A clock that is stepped is heard all the while, a talker that pauses is not.
         let waited = |media: i64| (passed - rate.span_of(Frames::new(media - at))).abs();
-        let paused = steps != 1
+        let paused = steps.packets != 1
             && off(by_number) > FrameCounter::NEAR + drift
             && waited(by_time) < waited(by_number);
-        if paused || off(by_number) > FrameCounter::ASTRAY + drift {
-            Follows::Astray(by_time)
-        } else {
-            Follows::Agreed(by_number, off(by_number))
-        }
+        let follows = match paused || off(by_number) > FrameCounter::ASTRAY + drift {
+            true => Follows::Astray(by_time),
+            false => Follows::Agreed(by_number, off(by_number)),
+        };
+        (follows, steps)
     }
 
     /// Whether the next is to be presented as long after it came as this one.

@@ -31,8 +31,8 @@ pub struct AddressClaim {
     state: State,
     /// When the next probe or announcement is due.
     due: LocalTime,
-    /// To whom a defence is owed, and of what.
-    owed: Option<([u8; 6], GroupRange)>,
+    /// To whom defences are owed, and of what.
+    owed: [Option<([u8; 6], GroupRange)>; Self::OWED],
     /// What is to be told, oldest first: a loss, and what followed.
     events: [Option<ClaimEvent>; 2],
 }
@@ -54,6 +54,10 @@ impl AddressClaim {
     /// `MAAP_ANNOUNCE_INTERVAL_BASE` and `MAAP_ANNOUNCE_INTERVAL_VARIATION` (table B.8).
     const ANNOUNCE_INTERVAL: (Span, Span) = (Span::from_secs(30), Span::from_secs(2));
 
+    /// Hosts that may ask before anything is said: with so many addresses two rarely pick the same, and who gets no
+    /// answer asks again (`MAAP_PROBE_RETRANSMITS`).
+    const OWED: usize = 4;
+
     /// Begins for the talker whose own address is `own`. What it picks follows from the seed.
     pub fn new(own: [u8; 6], seed: u64, now: LocalTime) -> Self {
         let mut claim = Self {
@@ -62,7 +66,7 @@ impl AddressClaim {
             address: [0; 6],
             state: State::Probe(0),
             due: now,
-            owed: None,
+            owed: [None; Self::OWED],
             events: [None; 2],
         };
         claim.pick(now);
@@ -94,7 +98,7 @@ impl AddressClaim {
             return;
         }
         match (self.state, message.kind) {
-            (State::Defend, MaapKind::Probe) => self.owed = Some((from, message.requested)),
+            (State::Defend, MaapKind::Probe) => self.owe(from, message.requested),
             (State::Probe(_), MaapKind::Probe) if self.precedes(from) => {}
             (State::Probe(_), _) => self.pick(now),
             (State::Defend, _) if self.precedes(from) => {}
@@ -108,7 +112,7 @@ impl AddressClaim {
     /// What is to be sent now, and where to. Ask until there is nothing more.
     pub fn poll(&mut self, now: LocalTime) -> Option<([u8; 6], MaapMessage)> {
         let own = GroupRange::only(self.address);
-        if let Some((to, requested)) = self.owed.take() {
+        if let Some((to, requested)) = self.owed.iter_mut().find_map(Option::take) {
             let conflict = own.shared_with(&requested).unwrap_or(own);
             return Some((to, MaapMessage { kind: MaapKind::Defend, requested, conflict }));
         }
@@ -141,6 +145,15 @@ impl AddressClaim {
         core::mem::replace(first, second.take())
     }
 
+    /// Whoever asks again before he was answered is owed one answer, to what he asked last.
+    fn owe(&mut self, to: [u8; 6], requested: GroupRange) {
+        let asked = self.owed.iter().position(|owed| owed.is_some_and(|(who, _)| who == to));
+        let free = || self.owed.iter().position(Option::is_none);
+        if let Some(place) = asked.or_else(free) {
+            self.owed[place] = Some((to, requested));
+        }
+    }
+
     fn tell(&mut self, event: ClaimEvent) {
         let [first, second] = &mut self.events;
         *(if first.is_none() { first } else { second }) = Some(event);
@@ -152,7 +165,8 @@ impl AddressClaim {
         while self.address == before {
             self.address = POOL.at(self.draw(POOL.count.into()) as u16);
         }
-        (self.state, self.due, self.owed) = (State::Probe(1 + Self::PROBES_AGAIN), now, None);
+        (self.state, self.due) = (State::Probe(1 + Self::PROBES_AGAIN), now);
+        self.owed = [None; Self::OWED];
     }
 
     /// Whether this talker's own address comes before the other's, compared from the last byte on

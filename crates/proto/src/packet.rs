@@ -138,6 +138,9 @@ pub struct Presented {
     pub uncertain: bool,
     /// Changes where the sender's media clock began anew (`mr`).
     pub restarts: bool,
+    /// Its own count of packets (`sequence_num`): the same as [`PacketHead::number`], or the low bits of that where
+    /// what carries the packet counts further.
+    pub number: u8,
 }
 
 /// What a packet says of the stream's shape.

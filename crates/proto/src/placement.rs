@@ -109,7 +109,7 @@ impl RunTimes {
     }
 }
 
-/// A run that came while the one before it is being heard.
+/// A run that came while one before it is being heard.
 #[derive(Debug, Clone)]
 struct NextRun {
     run: RunTimes,
@@ -126,7 +126,8 @@ pub struct Placement {
     clock: Option<ClockMapping>,
     /// The run that is being heard.
     run: RunTimes,
-    next: Option<NextRun>,
+    /// Those that follow it, the next first and no gap between.
+    next: [Option<NextRun>; Self::FOLLOWING],
     /// Whether the card here and the sender's go by one clock.
     one_clock: bool,
     /// Whether what it is told for captures is that, and not what stands in for them.
@@ -139,6 +140,9 @@ impl Placement {
     /// Cards of one clock need not be looked at more often than so: a clock of theirs that runs 100 ppm
     /// off the host's is 0.1 ms away by then.
     const SEEN: Span = Span::from_secs(1);
+    /// Runs that are kept while one before them is heard. A talker that is started anew takes longer than usual
+    /// latencies; of more within one, the last are heard by one line.
+    const FOLLOWING: usize = 3;
 
     /// Places frames of `rate`, `link_offset` after their capture.
     pub const fn new(rate: Rate, link_offset: Span) -> Self {
@@ -156,7 +160,7 @@ impl Placement {
             link_offset,
             clock: None,
             run: RunTimes::by(media_clock),
-            next: None,
+            next: [const { None }; Self::FOLLOWING],
             one_clock: false,
             captures_told: true,
             anew: true,
@@ -183,7 +187,7 @@ impl Placement {
     /// Takes how fast the sender's card runs against its clock, by the word of another stream.
     pub fn tell_rate(&mut self, told: ToldRate) {
         self.run.media_clock.tell_rate(told);
-        if let Some(next) = &mut self.next {
+        for next in self.next.iter_mut().flatten() {
             next.run.media_clock.tell_rate(told);
         }
     }
@@ -197,7 +201,7 @@ impl Placement {
     /// How far what is due may have moved since [`Self::settle`], beside what passing time moves it by;
     /// without end where it was found anew, or by other means, or another run is about to be heard.
     pub fn moved(&self) -> Span {
-        if self.anew || self.next.is_some() { Span::MAX } else { self.run.media_clock.moved() }
+        if self.anew || self.has_next() { Span::MAX } else { self.run.media_clock.moved() }
     }
 
     /// What is due is known now.
@@ -219,43 +223,54 @@ impl Placement {
     }
 
     /// The sender begins another run of sound with the frame `begins`. The one before is heard by its own times up
-    /// to its `end`, if `heard` says that it is being heard.
+    /// to its `end`, and so are those before that, if `heard` says that it is being heard or will be.
     pub fn begin_run(&mut self, begins: MediaTime, end: MediaTime, heard: bool) {
-        if let Some(NextRun { run, .. }) = self.next.take() {
-            self.run = run;
-        }
-        let run = self.run.following();
-        match heard {
-            true => self.next = Some(NextRun { run, begins, end }),
-            false => self.run = run,
-        }
         self.anew = true;
+        let run = self.run.following();
+        if !heard {
+            self.next.fill(None);
+            self.run = run;
+        } else if let Some(free) = self.next.iter_mut().find(|next| next.is_none()) {
+            *free = Some(NextRun { run, begins, end });
+        } else if let Some(Some(last)) = self.next.last_mut() {
+            // The last that waits is heard by the line of this one: less than a frame off, as times lay both.
+            last.run = run;
+        }
     }
 
     /// All before `place` has been heard. Tells whether the run that it was of ended with it, so that what is due goes
     /// by the next from now on.
     pub fn take_next_run(&mut self, place: MediaTime) -> bool {
-        let Some(NextRun { run, .. }) = self.next.take_if(|next| place >= next.end) else {
-            return false;
-        };
-        self.run = run;
-        self.anew = true;
-        true
+        let mut ended = false;
+        while let Some(NextRun { run, .. }) = self.next[0].take_if(|next| place >= next.end) {
+            self.run = run;
+            self.next.rotate_left(1);
+            ended = true;
+        }
+        self.anew |= ended;
+        ended
+    }
+
+    const fn has_next(&self) -> bool {
+        self.next[0].is_some()
     }
 
     /// The run that a frame is of.
     fn run_of(&self, media: MediaTime) -> &RunTimes {
-        match &self.next {
-            Some(next) if media >= next.begins => &next.run,
-            _ => &self.run,
+        if !self.has_next() {
+            return &self.run;
         }
+        let mut begun = self.next.iter().rev().flatten();
+        begun.find(|next| media >= next.begins).map_or(&self.run, |next| &next.run)
     }
 
     fn run_of_mut(&mut self, media: MediaTime) -> &mut RunTimes {
-        match &mut self.next {
-            Some(next) if media >= next.begins => &mut next.run,
-            _ => &mut self.run,
+        // Nearly always none follows.
+        if !self.has_next() {
+            return &mut self.run;
         }
+        let mut begun = self.next.iter_mut().rev().flatten();
+        begun.find(|next| media >= next.begins).map_or(&mut self.run, |next| &mut next.run)
     }
 
     /// Forgets all but the settings: another sender.

@@ -93,7 +93,7 @@ pub struct Sender {
     media: MediaTime,
     number: i64,
     marker: bool,
-    /// How often frames were skipped.
+    /// How often frames were skipped between two packets.
     restarts: u32,
     /// The clock that packets are presented by, and whether it is not to be relied upon; before anybody said, by the
     /// wall clock.
@@ -253,8 +253,9 @@ impl Sender {
         }
         if padding < frames {
             self.media += frames - padding;
+            // What is skipped bit by bit is one gap: of two restarts a listener would see none.
+            self.restarts = self.restarts.wrapping_add(u32::from(!self.marker));
             self.marker = true;
-            self.restarts = self.restarts.wrapping_add(1);
             self.encoder.reset();
         }
     }

@@ -58,6 +58,13 @@ impl LocalTime {
     pub const fn is_never(self) -> bool {
         self.0 == i64::MAX
     }
+
+    /// The first multiple of `step` from this instant on, counted from the clock's origin.
+    pub fn next_of(self, step: Span) -> Self {
+        let step = step.as_nanos().max(1);
+        let past = self.0.rem_euclid(step);
+        self + Span((step - past) % step)
+    }
 }
 
 impl Add<Span> for LocalTime {

@@ -104,13 +104,58 @@ fn a_run_that_follows_is_placed_by_its_own_captures_and_keeps_the_clock() {
     assert!(due(&placement).fraction > 0);
     assert!(placement.take_next_run(frame(900)) && !placement.take_next_run(frame(2000)));
     assert_eq!(due(&placement), MediaPoint::from(frame(1000)));
-    // One that comes before the next has begun follows that.
-    placement.begin_run(frame(2000), frame(1500), true);
-    placement.begin_run(frame(3000), frame(2500), true);
-    assert!(!placement.take_next_run(frame(1500)) && placement.take_next_run(frame(2500)));
     placement.forget_all();
     assert_eq!((placement.local(wall(5)), placement.presentation(frame(0))), (None, None));
     assert_eq!(placement.link_offset(), OFFSET);
+}
+
+#[test]
+fn runs_that_wait_for_their_turn_are_each_placed_by_their_own_captures_up_to_their_end() {
+    // Each begins a fraction of a frame later than the one before has it.
+    let begins = |run: i64| wall(0) + RATE.span_of(Frames::new(1000 * run)) + part(run);
+    let heard = |run: i64| at(0) + (begins(run) - wall(0)) + OFFSET;
+    for runs in 1..=5 {
+        let mut placement = captured(Some(exchanged()));
+        placement.begin_run(frame(0), frame(0), false);
+        placement.observe_capture(frame(0), begins(0));
+        for run in 1..=runs {
+            placement.begin_run(frame(1000 * run), frame(1000 * run - 100), true);
+            placement.observe_capture(frame(1000 * run), begins(run));
+        }
+        // Of more than four the last waiting goes by the newest line.
+        let off = |run: i64| if run < 3 { Span::ZERO } else { part(runs) - part(run) };
+        for run in 0..=runs {
+            let presentation = placement.presentation(frame(1000 * run)).expect("known");
+            let away = presentation - (heard(run) + off(run));
+            assert!(away.abs() <= Span::from_nanos(1), "{run} of {runs}: {away}");
+        }
+        let mut taken = 0;
+        for place in 0..1000 * runs {
+            let due = placement.due(heard(taken) + off(taken)).expect("known").point;
+            let away = nanos_of(due, frame(1000 * taken).into());
+            assert!(away.abs() <= 1, "{runs}: {away} ns at {place}");
+            let ends = place == 1000 * (taken + 1) - 100 && taken < runs.min(3);
+            assert_eq!(placement.take_next_run(frame(place)), ends, "{runs}: at {place}");
+            taken += i64::from(ends);
+        }
+    }
+    // Where nobody asked for long all that have ended go at once, and where none is heard the newest follows alone.
+    let mut placement = captured(Some(exchanged()));
+    placement.begin_run(frame(100_000), frame(90_000), true);
+    placement.begin_run(frame(200_000), frame(190_000), true);
+    placement.observe_capture(frame(200_000), wall(7_000_000));
+    assert!(placement.take_next_run(frame(195_000)) && !placement.take_next_run(frame(300_000)));
+    assert_eq!(placement.presentation(frame(200_000)), Some(at(7_000_000) + OFFSET));
+    placement.begin_run(frame(300_000), frame(290_000), true);
+    placement.begin_run(frame(400_000), frame(390_000), false);
+    placement.observe_capture(frame(400_000), wall(9_000_000));
+    assert!(!placement.take_next_run(frame(500_000)), "none waits");
+    assert_eq!(placement.presentation(frame(400_000)), Some(at(9_000_000) + OFFSET));
+}
+
+/// So many eighths of a frame.
+fn part(eighths: i64) -> Span {
+    RATE.span_of(Frames::new(1)).times(eighths).divided(8)
 }
 
 #[test]

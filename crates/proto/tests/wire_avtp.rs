@@ -154,6 +154,7 @@ proptest! {
         prop_assert_eq!(read.frames(&format, Frames::new(12)), Ok(Frames::new(frames)));
         let presented = read.presented.unwrap();
         prop_assert_eq!(presented.time, Some(PresentationTime(0x9ABC_DEF0)));
+        prop_assert_eq!(presented.number, number as u8);
         prop_assert_eq!((presented.restarts, presented.uncertain), (restarts % 2 == 1, restarts == 1));
     }
 

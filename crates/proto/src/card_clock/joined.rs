@@ -26,8 +26,7 @@ impl CardClock {
     /// frames, at 44.1 kHz in 10 ms, at 11 025 Hz in 40 ms.
     pub fn shared_start(now: LocalTime, rate: Rate) -> LocalTime {
         let apart = NANOS_PER_SECOND as i64 / shared(NANOS_PER_SECOND as i64, rate.hertz().into());
-        let past = now.as_nanos().rem_euclid(apart);
-        now + Span::from_nanos((apart - past) % apart)
+        now.next_of(Span::from_nanos(apart))
     }
 
     /// Where `frame` of this card lies among the frames of `player` that a cable of this `delay`

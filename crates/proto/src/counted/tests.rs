@@ -13,6 +13,10 @@ struct Scene {
     offset: Span,
     restarts: bool,
     bits: u32,
+    /// The number that stands before the packet with this one of its own.
+    carried: fn(i64) -> i64,
+    /// The number by which the last that arrived is told apart.
+    told_by: Wrapped,
     /// How the last that arrived came after those before.
     sequel: Sequel,
 }
@@ -28,8 +32,15 @@ impl Scene {
             offset,
             restarts: false,
             bits,
+            carried: |number| number,
+            told_by: Wrapped::of(250, bits),
             sequel: Sequel::GoesOn,
         }
+    }
+
+    /// By UDP, with numbers before the packets that are not theirs.
+    fn carried_by(carried: fn(i64) -> i64) -> Self {
+        Self { carried, ..Self::new(32) }
     }
 
     /// Sends one and, if it arrives, says which frame it is taken for.
@@ -37,7 +48,7 @@ impl Scene {
         let at = RATE.span_of(Frames::new(self.frame));
         let head = PacketHead {
             stream: StreamId(7),
-            number: Wrapped::of(self.number, self.bits),
+            number: Wrapped::of((self.carried)(self.number), self.bits),
             media: Wrapped::of(0, 32),
             begins: false,
             coding: 4,
@@ -45,24 +56,28 @@ impl Scene {
             instants: None,
         };
         let time = timed.then(|| PresentationTime((self.offset + at).as_nanos() as u32));
-        let presented = Presented { time, uncertain: false, restarts: self.restarts };
+        let number = Wrapped::of(self.number, 8).value as u8;
+        let presented = Presented { time, uncertain: false, restarts: self.restarts, number };
         self.number += 1;
         self.frame += PDU.count();
         arrives.then(|| {
             let counted = self.counter.count(&head, &presented, PDU, RATE, LocalTime::ZERO + at);
             self.counter.follow(counted);
-            self.sequel = counted.sequel();
+            (self.sequel, self.told_by) = (counted.sequel(), counted.number());
             i64::from(counted.media().value.cast_signed())
         })
     }
 
     /// So many, of which these arrive; each that does is counted right, from the first on.
     fn play(&mut self, packets: i64, arrives: impl Fn(i64) -> bool) {
+        let (mut before, mut number) = (self.told_by, self.number);
         for index in 0..packets {
-            let frame = self.frame;
+            let (frame, this) = (self.frame, self.number);
             if let Some(counted) = self.send(arrives(index), true) {
                 assert_eq!(counted, frame, "packet {index}");
                 assert_eq!(self.sequel, Sequel::GoesOn, "packet {index}");
+                assert!(index == 0 || self.told_by == before.plus(this - number), "{index}");
+                (before, number) = (self.told_by, this);
             }
         }
     }
@@ -101,6 +116,38 @@ fn what_is_lost_is_counted_whether_a_packet_or_three_seconds() {
     let mut scene = Scene::new(32);
     scene.play(100, |_| true);
     scene.play(160_000, |_| false);
+    scene.play(100, |_| true);
+}
+
+/// Nobody filled it in; it counts what goes to three listeners, or every second packet, or goes back.
+const OTHERS: [fn(i64) -> i64; 4] =
+    [|_| 0, |number| 3 * number, |number| number / 2, |number| 1000 - number];
+
+#[test]
+fn a_number_that_does_not_move_as_the_packets_own_is_not_gone_by() {
+    for carried in OTHERS {
+        for lost in [0, 1, 2, 127, 128, 255, 256, 257, 1000, 24_000] {
+            let mut scene = Scene::carried_by(carried);
+            scene.play(100, |_| true);
+            // The first that arrives is told apart by as many as were lost.
+            scene.play(1 + lost + 100, |index| index == 0 || index > lost);
+        }
+        let mut scene = Scene::carried_by(carried);
+        scene.play(2, |index| index == 0);
+        scene.play(1000, |index| index % 7 != 3);
+        let next = scene.number;
+        assert_eq!(scene.pause(4800 * 6 + 3, next), Sequel::Anew);
+        assert_eq!(scene.pause(100 * 6 + 3, next + 140), Sequel::Anew);
+    }
+}
+
+#[test]
+fn a_talker_that_begins_anew_is_gone_by_the_number_that_it_counts_by_then() {
+    let mut scene = Scene::carried_by(|number| if number < 10_000 { 0 } else { number });
+    scene.play(1000, |_| true);
+    assert_eq!(scene.pause(4800 * 6 + 3, 20_000), Sequel::Anew);
+    // Longer than 8 bits tell.
+    scene.play(160_000, |index| index == 0);
     scene.play(100, |_| true);
 }
 
@@ -219,7 +266,8 @@ fn what_is_not_admitted_moves_nothing() {
             instants: None,
         };
         let time = Some(PresentationTime((stray as u32).wrapping_mul(900_000_000)));
-        let presented = Presented { time, uncertain: false, restarts: false };
+        let number = head.number.value as u8;
+        let presented = Presented { time, uncertain: false, restarts: false, number };
         let came = LocalTime::ZERO + RATE.span_of(Frames::new(scene.frame));
         scene.counter.count(&head, &presented, PDU, RATE, came);
         scene.play(3, |_| true);

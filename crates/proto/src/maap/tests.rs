@@ -188,3 +188,19 @@ fn what_is_said_of_other_addresses_or_was_said_here_changes_nothing() {
     claim.handle(&MaapMessage::about(MaapKind::Announce, POOL), ALICE, START);
     assert_ne!(claim.address(), address, "a range of which it is one");
 }
+
+#[test]
+fn all_who_ask_at_once_are_answered_and_who_asks_twice_is_once() {
+    let mut scene = Scene::of(&[ALICE], 8);
+    scene.run(Span::from_secs(5), nothing);
+    let (now, claim) = (scene.now, &mut scene.claims[0]);
+    let only = GroupRange::only(claim.address());
+    let asking: [[u8; 6]; 5] = core::array::from_fn(|host| [2, 0, 0, 0, 1, host as u8]);
+    for host in [0, 1, 0, 2, 3, 4] {
+        claim.handle(&MaapMessage::about(MaapKind::Probe, only), asking[host], now);
+    }
+    let answers: Vec<_> = core::iter::from_fn(|| claim.poll(now)).collect();
+    let defence = MaapMessage { kind: MaapKind::Defend, requested: only, conflict: only };
+    // Of more than there is room for, those that asked first.
+    assert_eq!(answers, [0, 1, 2, 3].map(|host| (asking[host], defence)));
+}

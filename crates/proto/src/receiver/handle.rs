@@ -75,6 +75,7 @@ impl Receiver {
         let presentation = presented.time.zip(now).map(|(time, now)| time.nearest(now));
         let after = self.presented_after.unwrap_or(self.config.presented_after);
         let head = PacketHead {
+            number: counted.number(),
             media: counted.media(),
             begins: counted.sequel() == Sequel::SaidAnew,
             capture: presentation.map(|at| at + -after),

@@ -44,7 +44,8 @@ pub const HEADER_BYTES: usize = 24;
 pub enum Encapsulation {
     /// Nothing: a frame of Ethernet ends right before it.
     Ethernet,
-    /// The `encapsulation_sequence_num` of 32 bits (annex J.1), whose low bits are the packet's own number.
+    /// The `encapsulation_sequence_num` of 32 bits (annex J.1), whose low bits go as the packet's own number goes
+    /// where talkers count by it ([`crate::counted`] sees whether they do).
     Udp,
 }
 

@@ -76,6 +76,7 @@ impl Unpack for AafUnpack {
                 time,
                 uncertain: head[3] & TIME_UNCERTAIN != 0,
                 restarts: head[1] & MEDIA_RESTART != 0,
+                number: head[2],
             }),
             shape: Some(StatedShape {
                 rate: rate_of(head[17] >> 4),

@@ -1,0 +1,55 @@
+//! By UDP a number of 32 bits stands before each packet: what counts packets is gone by, what does not is not.
+
+use super::*;
+
+/// The number before the packet, of each.
+fn carried(number: impl Fn(u32) -> u32) -> impl Fn(i64, &mut [u8]) {
+    move |packet, bytes| bytes[..4].copy_from_slice(&number(packet as u32).to_be_bytes())
+}
+
+#[test]
+fn a_talker_whose_number_before_the_packet_counts_something_else_is_heard_by_its_own() {
+    // Never filled in, and counting what goes to three listeners.
+    let others: [fn(u32) -> u32; 3] = [|_| 0, |_| u32::MAX, |packet| 3 * packet];
+    for (kind, number) in others.into_iter().enumerate() {
+        let number = carried(number);
+        let mut road = Road::over(Encapsulation::Udp, SampleFormat::L16);
+        // One alone, the second of all among them, and more than its own number tells.
+        let lost = |packet: i64| [1, 700].contains(&packet) || (1700..2000).contains(&packet);
+        road.play(500, |packet, bytes| {
+            number(packet, bytes);
+            !lost(packet)
+        });
+        let counters = *road.receiver.counters();
+        let counted = (counters.lost, counters.duplicate, counters.resyncs, counters.doubted);
+        assert_eq!(counted, (302, 0, 0, 0), "{kind}: {counters:?}");
+        let cost = |packet: i64| 6 * packet..6 * packet + 54;
+        let unheard = road.unheard();
+        let meant = |frame: &i64| {
+            cost(1).contains(frame) || cost(700).contains(frame) || (10_200..12_048).contains(frame)
+        };
+        assert!(unheard.iter().all(meant), "{kind}: {unheard:?}");
+        // And a pause is one.
+        road.pause(46, true);
+        road.play(500, |packet, bytes| {
+            number(packet, bytes);
+            true
+        });
+        let counters = *road.receiver.counters();
+        let counted = (counters.lost, counters.duplicate, counters.resyncs, counters.doubted);
+        assert_eq!(counted, (302, 0, 1, 1), "{kind}: {counters:?}");
+    }
+}
+
+#[test]
+fn an_outage_is_counted_by_the_number_before_the_packets_however_long_it_takes() {
+    for lost in [257, 3001, 60_000] {
+        let mut road = Road::over(Encapsulation::Udp, SampleFormat::L16);
+        road.play(lost / 8 + 500, |packet, _| !(800..800 + lost).contains(&packet));
+        let counters = road.receiver.counters();
+        assert_eq!((counters.lost as i64, counters.duplicate), (lost, 0), "{counters:?}");
+        let unheard = road.unheard();
+        let meant = 4800..4800 + 6 * lost + 96;
+        assert!(unheard.iter().all(|frame| meant.contains(frame)), "{lost}: {unheard:?}");
+    }
+}

@@ -1,0 +1,52 @@
+//! A talker that begins again and again within the latency: each of its runs is heard to its end.
+
+use super::*;
+
+#[test]
+fn runs_that_follow_each_other_within_the_latency_are_each_heard_to_their_end_at_their_own_times() {
+    let part = |parts: i64| RATE.span_of(Frames::new(1)).times(parts).divided(16);
+    for (restarts, aside) in [1, 2, 3, 4].into_iter().flat_map(|r| [1, 5, 9, 13].map(|a| (r, a))) {
+        let mut road = Road::over(Encapsulation::Ethernet, SampleFormat::L16);
+        road.aside = part(aside);
+        let mut runs = Vec::new();
+        for run in 0..=restarts {
+            if run > 0 {
+                road.pause(2, true);
+            }
+            road.within = part(run * 6 % 16);
+            let begins = road.blocks * PERIOD.count() + road.beside;
+            let periods = if (1..restarts).contains(&run) { 2 } else { 500 };
+            road.play(periods, |_, _| true);
+            runs.push((begins..begins + periods * PERIOD.count(), road.within));
+        }
+        let told = format!("{restarts} restarts, {aside}/16 aside");
+        for (run, (frames, within)) in runs.iter().enumerate() {
+            // The first packet is doubted, and what follows the silence before it fades in for 1 ms.
+            let begins = if run > 0 { frames.start + 6 + 48 } else { frames.start };
+            let last = run as i64 == restarts;
+            let ends =
+                if last { frames.end - RATE.frames_within(LATENCY).count() } else { frames.end };
+            // By another's line it is less than a frame off, by its own half a frame.
+            let off = if (restarts, run) == (4, 3) { part(16) } else { part(8) };
+            for frame in begins..ends {
+                let due = START + LATENCY + RATE.span_of(Frames::new(frame)) + *within;
+                assert!(
+                    is_heard(&road, frame, due, off),
+                    "{told}, {frame} of run {run}, at {due:?}"
+                );
+            }
+        }
+        let counters = *road.receiver.counters();
+        let counted = (counters.lost, counters.late, counters.resyncs, counters.doubted);
+        // Of more than are kept, the last two go by one line.
+        let resyncs = restarts.min(3) as u64;
+        assert_eq!(counted, (0, 0, resyncs, restarts as u64), "{told}: {counters:?}");
+    }
+}
+
+/// Whether it meets the DAC so near to then.
+fn is_heard(road: &Road, frame: i64, due: LocalTime, off: Span) -> bool {
+    let nearest = RATE.frames_nearest(due - road.heard[0].0).count() as usize;
+    let mut near = road.heard[nearest.saturating_sub(1)..].iter().take(3);
+    near.any(|(at, heard)| *heard == Some(frame.rem_euclid(30_000)) && (*at - due).abs() <= off)
+}

@@ -1,0 +1,137 @@
+//! A talker whose clock is set: which frame is heard at which instant, before, at and after that.
+
+use super::*;
+
+/// The talker's clock less ours where presentation times come round with packet 4000.
+const AROUND: Span = Span::from_nanos((400_000_000 << 32) - 1_520_000_000);
+const ROUND: i64 = 4000;
+
+/// Where a talker's clock is set.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    encapsulation: Encapsulation,
+    millis: i64,
+    /// The first packet that tells of it.
+    first: i64,
+    /// One that never comes.
+    lost: Option<i64>,
+}
+
+#[test]
+fn a_clock_that_is_stepped_moves_the_sound_once_and_every_frame_is_where_it_is_to_be() {
+    // As the first of a block, amid one and as its last; right before, at and after the times come round.
+    let firsts = [3600, 3604, 3607, ROUND - 1, ROUND, ROUND + 1];
+    for encapsulation in [Encapsulation::Ethernet, Encapsulation::Udp] {
+        for millis in [-10, 10] {
+            for first in firsts {
+                let beside = [-2, -1, 0, 1, 2].map(|away| Some(first + away));
+                for lost in [None].into_iter().chain(beside) {
+                    check(Step { encapsulation, millis, first, lost });
+                }
+            }
+        }
+    }
+}
+
+fn check(step: Step) {
+    let Step { encapsulation, millis, first, lost } = step;
+    let by = Span::from_millis(millis);
+    let format = format(SampleFormat::L16);
+    let mut road = Road::by_wall(encapsulation, format, LATENCY, AROUND);
+    let mut told = Vec::new();
+    road.play(first / 8 + 100, |packet, bytes| {
+        let by = if packet < first { Span::ZERO } else { by };
+        told.push(set_on(encapsulation, bytes, by));
+        Some(packet) != lost
+    });
+    assert_eq!((told[3999], told[4000]), (u32::MAX - 124_999, 0), "they come round there");
+    let counters = *road.receiver.counters();
+    let costs = i64::from(lost.is_some());
+    assert_eq!((road.missing, road.concealed), (6 * costs, 6 * costs), "{step:?}");
+    let counted = (counters.lost as i64, counters.resyncs, counters.late, counters.doubted);
+    assert_eq!(counted, (costs, 1, 0, 0), "{step:?}: {counters:?}");
+    // The second packet that tells of it is believed, and heeded by the period that is asked for next.
+    let tells = (first..).filter(|packet| Some(*packet) != lost).nth(1).expect("they go on");
+    let moves = (tells / 8 * PERIOD.count()) as usize;
+    let moved = RATE.frames_nearest(by).count();
+    let mut altered = Vec::new();
+    for (index, (at, frame)) in road.heard.iter().enumerate() {
+        let before = RATE.frames_nearest(*at - START - LATENCY).count();
+        let due = if index < moves { before } else { before - moved };
+        if before < 0 || *frame == Some(due.rem_euclid(30_000)) {
+            continue;
+        }
+        // What went on is faded over for a millisecond where the sound moves, and after what was lost.
+        let fades = (moves..moves + 48).contains(&index);
+        let gone = lost.is_some_and(|lost| (6 * lost..6 * lost + 54).contains(&due));
+        assert!(fades || gone, "{step:?}: {frame:?} in place of {due} at {at:?}");
+        altered.push(due);
+    }
+    assert!(altered.len() > 6 * costs as usize, "{step:?}: the sound does move");
+}
+
+#[test]
+fn times_in_the_past_or_seconds_away_are_doubted_once_and_believed_when_the_next_packet_agrees() {
+    const ALL: u64 = 8000;
+    const HALF: u64 = 4000;
+    // The first packet, and what is counted of it and those that follow: doubted, late, early.
+    let counted = [
+        (HALF, -3000, (1, 0, HALF)),
+        (HALF, -1000, (1, HALF, 0)),
+        (HALF, -30, (1, HALF, 0)),
+        (HALF, 100, (1, 0, 0)),
+        (HALF, 1000, (1, 0, HALF)),
+        (HALF, 3000, (1, HALF, 0)),
+        (0, -1000, (0, ALL, 0)),
+        (0, -30, (0, ALL, 0)),
+        (0, 1000, (0, 0, ALL)),
+    ];
+    for encapsulation in [Encapsulation::Ethernet, Encapsulation::Udp] {
+        for (first, millis, (doubted, late, early)) in counted {
+            let mut road = Road::over(encapsulation, SampleFormat::L16);
+            road.play(1000, |packet, bytes| {
+                if packet >= first as i64 {
+                    set_on(encapsulation, bytes, Span::from_millis(millis));
+                }
+                true
+            });
+            let (counters, told) = (*road.receiver.counters(), format!("{millis} from {first}"));
+            assert_eq!((counters.doubted, counters.lost), (doubted, 0), "{told}: {counters:?}");
+            // What comes in the same period is placed before it is looked at what is due.
+            let near = |counted: u64, is: u64| counted == is || (is - 8..is).contains(&counted);
+            let (lates, earlies) = (near(counters.late, late), near(counters.early, early));
+            assert!(lates && earlies, "{encapsulation:?} {told}: {counters:?}");
+        }
+    }
+}
+
+#[test]
+fn a_clock_that_is_set_by_more_than_half_a_round_of_the_numbers_looks_like_a_pause() {
+    // Of 256 packets of class A, 16 ms; of the 32 bits 20 ms, which no talker that is heard is set by.
+    let doubted = [
+        (Encapsulation::Ethernet, 15, 0),
+        (Encapsulation::Ethernet, 17, 1),
+        (Encapsulation::Udp, 19, 0),
+        (Encapsulation::Udp, 21, 1),
+    ];
+    for (encapsulation, millis, doubted) in doubted {
+        let mut road = Road::of(encapsulation, format(SampleFormat::L16), LATENCY.times(2));
+        road.play(1000, |packet, bytes| {
+            if packet >= 4000 {
+                set_on(encapsulation, bytes, Span::from_millis(millis));
+            }
+            true
+        });
+        let counters = road.receiver.counters();
+        let counted = (counters.doubted, counters.resyncs, counters.lost);
+        assert_eq!(counted, (doubted, 1, 0), "{encapsulation:?}, {millis} ms: {counters:?}");
+    }
+}
+
+/// The time of a packet is so much later; what it was.
+fn set_on(encapsulation: Encapsulation, bytes: &mut [u8], by: Span) -> u32 {
+    let time = &mut bytes[time_at(encapsulation)..][..4];
+    let told = u32::from_be_bytes([0, 1, 2, 3].map(|byte| time[byte]));
+    time.copy_from_slice(&told.wrapping_add(by.as_nanos() as u32).to_be_bytes());
+    told
+}
