@@ -12,7 +12,7 @@ pub mod seal;
 pub(crate) mod shared;
 pub mod told;
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use tautline_proto::endpoint::Endpoint;
 use tautline_proto::stream::Outgoing;
@@ -83,8 +83,13 @@ pub struct LinkCounters {
     pub kernel_drops: u64,
     /// Datagrams that the wire thread dropped since the device's thread did not fetch them.
     pub ring_drops: u64,
-    /// Packets that the interface's queue dropped since it could not launch them in time.
+    /// Packets that the interface's queue dropped since it could not launch them in time, each once, to however many
+    /// destinations and by however many networks it was to go.
     pub unlaunched: u64,
+    /// Of those, the ones that the ordinary thread was not told by name
+    /// ([`LinkEvent::Unlaunched`](crate::link::told::LinkEvent::Unlaunched)): nobody knew them any more, there was no
+    /// room, or nobody to tell.
+    pub unnamed: u64,
     /// Departures (records for the ledger) that found the caller's ring full.
     pub departures_lost: u64,
 }
@@ -146,6 +151,17 @@ pub trait Link: Send {
 /// A link that a wire thread can run: one with a descriptor that becomes readable when a datagram or
 /// a transmit stamp has arrived.
 pub trait Pollable: Link + AsFd {
+    /// A second descriptor on which errors may come to be read, and nothing else that is wanted.
+    fn second(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// [`Link::transmit_stamps`], after a poll has said that there are errors: as long as any are left unread, each
+    /// poll returns at once, so they are read whether or not something was waited for.
+    fn read_errors(&mut self, deliver: &mut dyn FnMut(TransmitStamp)) {
+        self.transmit_stamps(deliver);
+    }
+
     /// The largest datagram in bytes that it was opened for.
     fn datagram_bytes(&self) -> usize;
 

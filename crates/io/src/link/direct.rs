@@ -15,9 +15,10 @@ use crate::link::{Arrival, Link, LinkCounters, OpenError, Pollable, TransmitStam
 use crate::rights::granting;
 use crate::socket::descriptor::Socket;
 use crate::socket::incoming::Incoming;
-use crate::socket::launch::{self, LaunchOptions, Launcher};
+use crate::socket::launch::{self, Dropped, LaunchOptions, Launcher};
 use crate::socket::outlet::{Outlet, Sent};
-use crate::socket::transmit::TransmitSampler;
+use crate::socket::transmit::{AT_ONCE, AT_ONCE_EARLY, Reading, TransmitSampler, read_dropped};
+use crate::thread::realtime::permit;
 
 /// What a link makes room for.
 #[derive(Debug, Clone, Default)]
@@ -105,6 +106,48 @@ impl DirectLink {
         Ok(self)
     }
 
+    /// Hands the batch over to every network.
+    fn send(&mut self) {
+        let Self { batch, outlet, also, incoming, counters, launcher, sampler, teller, .. } = self;
+        let (launcher, teller) = (launcher.as_mut(), teller.as_mut());
+        let mut tally = Tally { launcher, counters, teller };
+        let first = outlet.send(batch, |socket, time| {
+            tally.dropped_with(time, |dropped| {
+                let reading = Reading { clock: &mut incoming.clock, always: true, dropped };
+                sampler.collect_early(socket, reading);
+            })
+        });
+        if first.last_error != 0 {
+            sampler.start_over(&outlet.socket);
+        }
+        let second = also.as_mut().map(|also| {
+            also.send(batch, |socket, time| {
+                tally.dropped_with(time, |dropped| read_dropped(socket, AT_ONCE_EARLY, dropped))
+            })
+        });
+        self.count(first);
+        if let Some(outcome) = second {
+            self.counters.also.0 += outcome.sent;
+            self.counters.also.1 += outcome.refused;
+            self.count(outcome);
+        }
+    }
+
+    /// Reads what came back by the error queues, whether or not anything is waited for there.
+    fn read_back(&mut self, always: bool, deliver: &mut dyn FnMut(TransmitStamp)) {
+        let Self { outlet, also, incoming, counters, launcher, sampler, teller, .. } = self;
+        // What the queue dropped comes back there as well.
+        let always = always || launcher.is_some();
+        let (launcher, teller) = (launcher.as_mut(), teller.as_mut());
+        let mut tally = Tally { launcher, counters, teller };
+        let mut dropped = |time| tally.dropped(time);
+        if let Some(also) = also.as_ref().filter(|_| always) {
+            read_dropped(&also.socket, AT_ONCE, &mut dropped);
+        }
+        let reading = Reading { clock: &mut incoming.clock, always, dropped: &mut dropped };
+        sampler.collect(&outlet.socket, reading, deliver);
+    }
+
     fn count(&mut self, outcome: Sent) {
         self.counters.sent += outcome.sent;
         self.counters.send_errors += outcome.refused;
@@ -154,6 +197,21 @@ impl Pollable for DirectLink {
     fn is_full(&self) -> bool {
         self.batch.is_full()
     }
+
+    fn second(&self) -> Option<BorrowedFd<'_>> {
+        self.also.as_ref().map(|also| also.socket.as_fd())
+    }
+
+    fn read_errors(&mut self, deliver: &mut dyn FnMut(TransmitStamp)) {
+        self.read_back(true, deliver);
+        // Of the first network `receive` takes it: one that nobody takes would end every poll at once too.
+        let left = |also: &Outlet| {
+            let _permit = permit("the call takes a number from the socket and waits for nothing");
+            also.socket.option(libc::SOL_SOCKET, libc::SO_ERROR)
+        };
+        let errno = self.also.as_deref().map_or(0, |also| left(also).unwrap_or(0));
+        self.fail(errno);
+    }
 }
 
 impl Link for DirectLink {
@@ -186,17 +244,7 @@ impl Link for DirectLink {
             }
         }
         self.sampler.choose(&self.batch, &mut self.outlet);
-        let outcome = self.outlet.send(&self.batch);
-        self.count(outcome);
-        if outcome.last_error != 0 {
-            self.sampler.start_over(&self.outlet.socket);
-        }
-        if let Some(also) = &mut self.also {
-            let outcome = also.send(&self.batch);
-            self.counters.also.0 += outcome.sent;
-            self.counters.also.1 += outcome.refused;
-            self.count(outcome);
-        }
+        self.send();
         if let Some(teller) = self.teller.as_mut().filter(|teller| teller.tells_departures()) {
             for departure in self.batch.departures() {
                 self.counters.departures_lost += u64::from(!teller.departure(departure));
@@ -226,20 +274,46 @@ impl Link for DirectLink {
     }
 
     fn transmit_stamps(&mut self, deliver: &mut dyn FnMut(TransmitStamp)) {
-        let Self { outlet, incoming, launcher, counters, sampler, teller, .. } = self;
-        // What the queue dropped comes back there as well.
-        let mut unlaunched = |time| {
-            counters.unlaunched += 1;
-            let packet = launcher.as_ref().and_then(|launcher| launcher.packet(time));
-            if let (Some(teller), Some(packet)) = (teller.as_mut(), packet) {
-                teller.event(LinkEvent::Unlaunched(packet));
-            }
-        };
-        let dropped = launcher.is_some().then_some(&mut unlaunched as &mut dyn FnMut(u64));
-        sampler.collect(&outlet.socket, &mut incoming.clock, dropped, deliver);
+        self.read_back(false, deliver);
     }
 
     fn counters(&self) -> LinkCounters {
         self.counters
     }
 }
+
+/// Counts packets that a queue dropped, each once, and names them.
+struct Tally<'a> {
+    launcher: Option<&'a mut Launcher>,
+    counters: &'a mut LinkCounters,
+    teller: Option<&'a mut Teller>,
+}
+
+impl Tally<'_> {
+    /// A queue told that it dropped one with this launch time.
+    fn dropped(&mut self, time: u64) {
+        let found = self.launcher.as_mut().map_or(Dropped::Unknown, |known| known.dropped(time));
+        let named = match found {
+            Dropped::Again => return,
+            Dropped::Packet(packet) => {
+                self.teller.as_mut().is_some_and(|teller| teller.unlaunched(packet))
+            }
+            Dropped::Unknown => false,
+        };
+        self.counters.unlaunched += 1;
+        self.counters.unnamed += u64::from(!named);
+    }
+
+    /// Reads an error queue; whether one with this launch time was among those that it told of.
+    fn dropped_with(&mut self, time: u64, read: impl FnOnce(&mut dyn FnMut(u64))) -> bool {
+        let mut told = false;
+        read(&mut |of| {
+            told |= of == time;
+            self.dropped(of);
+        });
+        told
+    }
+}
+
+#[cfg(test)]
+mod tests;

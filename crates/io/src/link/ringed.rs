@@ -7,9 +7,10 @@
 //! datagram, or a hand-over; its time-out runs on the same high-resolution timer as
 //! `clock_nanosleep`, which could not wait for the other two.
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+mod waking;
+
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use rtrb::{Consumer, Producer};
@@ -20,13 +21,13 @@ use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::clock::now;
-use crate::control::poll;
+use crate::control::{poll, readable};
 use crate::link::destinations::Destinations;
 use crate::link::ring::{ByteReader, ByteWriter};
+use crate::link::ringed::waking::{Bell, Rhythm};
 use crate::link::shared::SharedCounters;
 use crate::link::told::Teller;
 use crate::link::{Arrival, Link, LinkCounters, OpenError, Pollable, TransmitStamp};
-use crate::system::checked;
 use crate::thread::memory;
 use crate::thread::realtime::{permit, scope};
 use crate::thread::{Granted, Scheduler, spawn};
@@ -154,6 +155,7 @@ impl Ringed {
             counters: Arc::clone(&counters),
             most: wire.spacing.together.max(1),
             lead: wire.spacing.lead,
+            rhythm: Rhythm::new(),
         };
         let (handle, granted) =
             spawn("taut-wire", wire.scheduler, STACK_BYTES, move || thread.run())
@@ -255,41 +257,6 @@ impl Drop for Ringed {
     }
 }
 
-/// Wakes the wire thread without waiting.
-struct Bell {
-    event: OwnedFd,
-    stop: AtomicBool,
-}
-
-impl Bell {
-    fn new() -> std::io::Result<Self> {
-        // SAFETY: no pointers.
-        let fd = checked(unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) })?;
-        // SAFETY: a descriptor just made, owned by nobody else.
-        Ok(Self { event: unsafe { OwnedFd::from_raw_fd(fd) }, stop: AtomicBool::new(false) })
-    }
-
-    fn ring(&self) {
-        let one = 1u64.to_ne_bytes();
-        let _permit = permit("the event descriptor is non-blocking");
-        // SAFETY: eight bytes, as an event descriptor wants. It refuses only when it has been rung
-        // 2⁶⁴ − 2 times unheard, and then it still wakes.
-        unsafe { libc::write(self.event.as_raw_fd(), one.as_ptr().cast(), one.len()) };
-    }
-
-    fn silence(&self) {
-        let mut count = [0u8; 8];
-        let _permit = permit("the event descriptor is non-blocking");
-        // SAFETY: eight writable bytes. It refuses if the bell has not rung, which is as well.
-        unsafe { libc::read(self.event.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
-    }
-
-    fn stop(&self) {
-        self.stop.store(true, Ordering::Release);
-        self.ring();
-    }
-}
-
 struct WireThread<L> {
     link: L,
     outgoing: Consumer<QueuedPacket>,
@@ -305,6 +272,7 @@ struct WireThread<L> {
     most: usize,
     /// [`Spacing::lead`].
     lead: Span,
+    rhythm: Rhythm,
 }
 
 /// Where arrivals are put for the device's thread.
@@ -317,11 +285,15 @@ struct Landing {
 impl<L: Pollable> WireThread<L> {
     fn run(&mut self) {
         let _scope = scope();
-        let wanted = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        let mut polled =
-            [wanted(self.bell.event.as_raw_fd()), wanted(self.link.as_fd().as_raw_fd())];
+        // What is not there has no descriptor, which the kernel passes over; errors show whatever is asked for.
+        let second = self.link.second().map_or(-1, |second| second.as_raw_fd());
+        let mut polled = [
+            readable(self.bell.as_raw_fd()),
+            readable(self.link.as_fd().as_raw_fd()),
+            libc::pollfd { fd: second, events: 0, revents: 0 },
+        ];
         loop {
-            let next = self.depart();
+            let next = self.depart_all();
             // Before the wait: what was sent and fetched must not stay unknown until the next event.
             self.publish();
             {
@@ -331,12 +303,33 @@ impl<L: Pollable> WireThread<L> {
             if polled[0].revents != 0 {
                 self.bell.silence();
             }
-            if self.bell.stop.load(Ordering::Acquire) {
+            if self.bell.is_stopped() {
                 return;
             }
-            // Transmit stamps show as an error that is readable, whatever was asked for.
-            if polled[1].revents != 0 {
-                self.fetch();
+            // Transmit stamps and what a queue dropped show as errors, whatever was asked for.
+            let errors = (polled[1].revents | polled[2].revents) & libc::POLLERR != 0;
+            if errors || polled[1].revents != 0 {
+                self.fetch(errors);
+            }
+        }
+    }
+
+    /// Sends what is to leave now. When to look again: where nothing waits, once the next packet is there by the rhythm
+    /// of those before, or when the bell is rung.
+    fn depart_all(&mut self) -> LocalTime {
+        loop {
+            let next = self.depart();
+            if !next.is_never() {
+                return next;
+            }
+            // The device's thread has as long for it as packets are held back.
+            let held = self.lead > Span::ZERO;
+            if let Some(due) = self.rhythm.take_next().filter(|_| held) {
+                return due + self.lead;
+            }
+            self.bell.wait_for();
+            if self.outgoing.is_empty() && self.redirected.is_empty() && self.given.is_empty() {
+                return LocalTime::NEVER;
             }
         }
     }
@@ -376,6 +369,7 @@ impl<L: Pollable> WireThread<L> {
             let datagram = &mut self.scratch[..header.len];
             self.outgoing_bytes.read(header.len, |bytes| datagram.copy_from_slice(bytes));
             let QueuedPacket { instants, handed_at, again, .. } = header;
+            self.rhythm.follow(instants.due);
             self.link.queue(&Outgoing { datagram, instants, handed_at, again });
             // The slot that was peeked at; only this thread takes any.
             let _ = self.outgoing.pop();
@@ -390,14 +384,19 @@ impl<L: Pollable> WireThread<L> {
         }
     }
 
-    fn fetch(&mut self) {
+    fn fetch(&mut self, errors: bool) {
         let landing = &mut self.landing;
         self.link.receive(&mut |arrival| landing.put(&arrival));
         let left = &mut self.left;
         // Stamps are samples: what does not fit is no loss.
-        self.link.transmit_stamps(&mut |stamp| {
+        let mut deliver = |stamp| {
             let _ = left.push(stamp);
-        });
+        };
+        if errors {
+            self.link.read_errors(&mut deliver);
+        } else {
+            self.link.transmit_stamps(&mut deliver);
+        }
     }
 
     fn publish(&self) {

@@ -8,7 +8,7 @@ use crate::link::LinkCounters;
 /// order between them is promised.
 #[derive(Debug, Default)]
 pub(crate) struct SharedCounters {
-    totals: [AtomicU64; 14],
+    totals: [AtomicU64; 15],
     last_error: AtomicI32,
 }
 
@@ -34,6 +34,7 @@ impl SharedCounters {
             ring_drops,
             departures_lost,
             unlaunched,
+            unnamed,
             also_sent,
             also_refused,
         ] = self.totals.each_ref().map(|total| total.load(Ordering::Relaxed));
@@ -52,12 +53,13 @@ impl SharedCounters {
             ring_drops,
             departures_lost,
             unlaunched,
+            unnamed,
         }
     }
 }
 
 /// Every total, in the order in which `load` takes them.
-const fn totals(counters: &LinkCounters) -> [u64; 14] {
+const fn totals(counters: &LinkCounters) -> [u64; 15] {
     [
         counters.sent,
         counters.send_errors,
@@ -71,6 +73,7 @@ const fn totals(counters: &LinkCounters) -> [u64; 14] {
         counters.ring_drops,
         counters.departures_lost,
         counters.unlaunched,
+        counters.unnamed,
         counters.also.0,
         counters.also.1,
     ]
@@ -97,6 +100,7 @@ mod tests {
             also: (12, 13),
             unopened: 14,
             unlaunched: 15,
+            unnamed: 16,
         };
         let shared = SharedCounters::default();
         shared.store(&counters);

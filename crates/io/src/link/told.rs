@@ -37,13 +37,16 @@ pub struct LinkReports {
     pub events: Consumer<LinkEvent>,
 }
 
-/// Events that wait to be heard; what is more is not told.
+/// Connections and errors that wait to be heard; what is more is not told.
 const EVENTS: usize = 64;
+/// So many of them are left to connections.
+const CONNECTIONS: usize = EVENTS / 2;
 
-/// Both ends, with room for the departures of so many packets.
+/// Both ends, with room for the departures of so many packets, and for the names of as many that a queue drops: of
+/// a packet whose departure found no room, nobody knows anything that its name could be told for.
 pub fn telling(departures: usize) -> (Teller, LinkReports) {
+    let (events_in, events) = memory::ring(departures + EVENTS);
     let (departures_in, departures) = memory::ring(departures);
-    let (events_in, events) = memory::ring(EVENTS);
     (
         Teller { departures: Some(departures_in), events: events_in },
         LinkReports { departures, events },
@@ -66,12 +69,40 @@ impl Teller {
         self.departures.as_mut().is_none_or(|departures| departures.push(departure).is_ok())
     }
 
-    /// Tells what happened to the link, as far as there is room. Errors leave half of it to
+    /// Tells what happened to the link, as far as there is room. Errors leave some of it to
     /// connections: those are told by nothing else, and what fails goes on failing.
     pub fn event(&mut self, event: LinkEvent) {
         let error = matches!(event, LinkEvent::Error(_) | LinkEvent::Unlaunched(_));
-        if !error || self.events.slots() > EVENTS / 2 {
+        if !error || self.events.slots() > CONNECTIONS {
             let _ = self.events.push(event);
         }
+    }
+
+    /// Names a packet that a queue dropped; false if there is no room.
+    pub(crate) fn unlaunched(&mut self, packet: MediaTime) -> bool {
+        // What is left beyond that is as much as errors may fill.
+        self.events.slots() > EVENTS && self.events.push(LinkEvent::Unlaunched(packet)).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_drops_are_named_as_departures_wait_and_the_rest_keeps_its_room() {
+        let (mut teller, mut told) = telling(160);
+        let media = |packet: i64| MediaTime::from_frames(6 * packet);
+        let named = (0..200).filter(|packet| teller.unlaunched(media(*packet))).count();
+        assert_eq!(named, 160);
+        teller.event(LinkEvent::Error(5));
+        (0..100).for_each(|_| teller.event(LinkEvent::Error(6)));
+        teller.event(LinkEvent::Lost(Endpoint::Connection(1)));
+        for packet in 0..160 {
+            assert_eq!(told.events.pop(), Ok(LinkEvent::Unlaunched(media(packet))));
+        }
+        assert_eq!(told.events.pop(), Ok(LinkEvent::Error(5)));
+        let last = std::iter::from_fn(|| told.events.pop().ok()).last();
+        assert_eq!(last, Some(LinkEvent::Lost(Endpoint::Connection(1))));
     }
 }

@@ -60,9 +60,32 @@ pub(crate) struct Launcher {
     options: LaunchOptions,
     tai: Span,
     read: LocalTime,
-    /// The launch times of the newest packets, in the order in which they were handed over.
-    launched: Box<[(u64, MediaTime)]>,
+    /// The newest packets, in the order in which they were handed over.
+    launched: Box<[Launched]>,
     next: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Launched {
+    /// In nanoseconds of the queue's clock.
+    time: u64,
+    media: MediaTime,
+    /// Whether the queue has told that it dropped it.
+    dropped: bool,
+}
+
+/// No queue tells of a packet with this time: the kernel counts with a sign.
+const NOTHING: Launched = Launched { time: u64::MAX, media: MediaTime::ZERO, dropped: false };
+
+/// What a queue dropped, by the launch time that it tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dropped {
+    /// The packet that begins with this frame.
+    Packet(MediaTime),
+    /// One of which that was known: it was to go to several destinations, or by several networks.
+    Again,
+    /// One that is none of the newest.
+    Unknown,
 }
 
 /// Packets whose launch times are kept, to tell which one the queue dropped: half a second of class A.
@@ -72,7 +95,7 @@ impl Launcher {
     /// [`ask`]s, and keeps launch times from then on.
     pub(crate) fn of(options: LaunchOptions, socket: &Socket, now: LocalTime) -> io::Result<Self> {
         ask(options, socket)?;
-        let mut launched = vec![(0, MediaTime::ZERO); KEPT].into_boxed_slice();
+        let mut launched = vec![NOTHING; KEPT].into_boxed_slice();
         prefault(&mut launched);
         let tai = Bracket::of(libc::CLOCK_TAI, BRACKETS).offset();
         Ok(Self { options, tai, read: now, launched, next: 0 })
@@ -93,17 +116,27 @@ impl Launcher {
     /// The launch time of a packet that is handed over now, in nanoseconds of the queue's clock.
     pub(crate) fn time(&mut self, packet: &Departure) -> u64 {
         let nanos = self.nanos(packet.launched + self.options.ahead);
-        self.launched[self.next] = (nanos, packet.media);
+        self.launched[self.next] = Launched { time: nanos, media: packet.media, dropped: false };
         self.next = (self.next + 1) % KEPT;
         nanos
     }
 
-    /// Which packet had this launch time, if it is one of the newest.
-    pub(crate) fn packet(&self, nanos: u64) -> Option<MediaTime> {
+    /// Which packet the queue tells of that dropped one with this launch time. Several may share one: those that
+    /// were too late when they were handed over together.
+    pub(crate) fn dropped(&mut self, nanos: u64) -> Dropped {
         // The newest first: what is dropped was handed over a moment ago.
-        let (newer, older) = self.launched.split_at(self.next);
-        let mut all = newer.iter().rev().chain(older.iter().rev());
-        all.find(|(time, _)| *time == nanos).map(|(_, media)| *media)
+        let (newer, older) = self.launched.split_at_mut(self.next);
+        let mut found = Dropped::Unknown;
+        for packet in newer.iter_mut().rev().chain(older.iter_mut().rev()) {
+            if packet.time == nanos {
+                if !packet.dropped {
+                    packet.dropped = true;
+                    return Dropped::Packet(packet.media);
+                }
+                found = Dropped::Again;
+            }
+        }
+        found
     }
 
     const fn nanos(&self, at: LocalTime) -> u64 {
@@ -169,7 +202,7 @@ mod tests {
             options: LaunchOptions { clock, lead, least: Span::ZERO, ahead },
             tai: Span::from_secs(37),
             read: zero,
-            launched: vec![(0, MediaTime::ZERO); KEPT].into_boxed_slice(),
+            launched: vec![NOTHING; KEPT].into_boxed_slice(),
             next: 0,
         };
         let handed = |launcher: &mut Launcher, packet: i64| {
@@ -183,12 +216,45 @@ mod tests {
         let times: Vec<_> = (0..all).map(|packet| handed(&mut launcher, packet)).collect();
         assert_eq!(times[8].0, 37_000_000_000 + 1_000_000 + 300_000);
         let (gone, kept) = times.split_at(times.len() - KEPT);
-        assert!(kept.iter().all(|(time, media)| launcher.packet(*time) == Some(*media)));
-        assert!(gone.iter().all(|(time, _)| launcher.packet(*time).is_none()));
+        for (time, media) in kept {
+            assert_eq!(launcher.dropped(*time), Dropped::Packet(*media));
+            assert_eq!(launcher.dropped(*time), Dropped::Again, "as of each destination");
+        }
+        assert!(gone.iter().all(|(time, _)| launcher.dropped(*time) == Dropped::Unknown));
         // Launch times that are told again, as of a clock that was set back, are of the newest packet.
         launcher.tai = launcher.tai - Span::from_micros(125).times(10);
         let (time, media) = handed(&mut launcher, all);
-        assert_eq!((time, launcher.packet(time)), (times[times.len() - 10].0, Some(media)));
+        assert_eq!(time, times[times.len() - 10].0);
+        assert_eq!(launcher.dropped(time), Dropped::Packet(media));
+        assert_eq!(launcher.dropped(0), Dropped::Unknown);
+    }
+
+    #[test]
+    fn packets_that_were_too_late_together_are_each_named_once() {
+        let (clock, zero) = (LaunchClock::Monotonic, LocalTime::ZERO);
+        let options =
+            LaunchOptions { clock, lead: Span::ZERO, least: Span::ZERO, ahead: Span::ZERO };
+        let launched = vec![NOTHING; KEPT].into_boxed_slice();
+        let mut launcher = Launcher { options, tai: Span::ZERO, read: zero, launched, next: 0 };
+        let packets = [6, 12].map(MediaTime::from_frames);
+        for media in packets {
+            let (launched, due) = (zero + Span::from_micros(50), zero);
+            let instants = Departure {
+                media,
+                capture: zero,
+                taken: zero,
+                packed: zero,
+                due,
+                handed: zero,
+                launched,
+            };
+            assert_eq!(launcher.time(&instants), 50_000);
+        }
+        let told = [0; 3].map(|_| launcher.dropped(50_000));
+        assert_eq!(
+            told,
+            [Dropped::Packet(packets[1]), Dropped::Packet(packets[0]), Dropped::Again]
+        );
     }
 
     #[test]

@@ -178,8 +178,13 @@ impl Outlet {
     }
 
     /// Hands everything to the kernel. A datagram that the kernel refuses is
-    /// left out and the rest goes on, unless the kernel has no room at all.
-    pub(crate) fn send(&mut self, batch: &Batch) -> Sent {
+    /// left out and the rest goes on, unless the kernel has no room at all. Where packets are launched, `dropped`
+    /// says whether the queue has told on the socket that it dropped one with this launch time, and counts it.
+    pub(crate) fn send(
+        &mut self,
+        batch: &Batch,
+        mut dropped: impl FnMut(&Socket, u64) -> bool,
+    ) -> Sent {
         let queued = batch.queued().min(self.capacity);
         for packet in 0..queued {
             let datagram = batch.datagram(packet);
@@ -192,41 +197,29 @@ impl Outlet {
             }
         }
         let total = queued * self.destinations;
-        let mut outcome = Sent::default();
         if self.send_segmented(batch, queued) {
-            outcome.sent = total as u64;
-            return outcome;
+            return Sent { sent: total as u64, ..Sent::default() };
         }
-        let mut next = 0;
-        while next < total {
-            let answer = self.hand_over(next, total - next);
-            if answer > 0 {
-                outcome.sent += answer as u64;
-                next += answer as usize;
-                continue;
-            }
-            let errno = errno();
-            if errno == libc::EINTR {
-                continue;
-            }
-            outcome.last_error = errno;
-            match errno {
-                // A queue that heeds launch times refuses the one packet that is too late for its own.
-                libc::ENOBUFS if self.launches.is_some() => {
-                    outcome.refused += 1;
-                    next += 1;
-                }
-                libc::EAGAIN | libc::ENOBUFS => {
-                    outcome.refused += (total - next) as u64;
-                    next = total;
-                }
-                _ => {
-                    outcome.refused += 1;
-                    next += 1;
-                }
-            }
+        let hand_over = |next, count| match self.hand_over(next, count) {
+            taken @ 1.. => Ok(taken.unsigned_abs()),
+            _ => Err(errno()),
+        };
+        if self.launches.is_none() {
+            return send_all(total, hand_over, None);
         }
-        outcome
+        let mut dropped = |message| {
+            let time = self.launch_time(message / self.destinations);
+            time.is_some_and(|time| dropped(&self.socket, time))
+        };
+        send_all(total, hand_over, Some(&mut dropped))
+    }
+
+    /// What [`Self::launch`] said of the packet.
+    fn launch_time(&self, packet: usize) -> Option<u64> {
+        let launches = self.launches.as_ref()?;
+        let data = packet * self.launch_words() + LAUNCH_WORDS - 1;
+        // SAFETY: `at` yields a place inside the array, which was zeroed.
+        Some(unsafe { *launches.at(data) })
     }
 
     /// Hands the packets to the kernel as one message. False if they cannot be one, or it does not take
@@ -266,6 +259,47 @@ impl Outlet {
     }
 }
 
+/// Hands over `total` datagrams, by a call that takes some from the first given on and says how many it took, or its
+/// `errno`. Where they are launched, `dropped` says whether the queue has told that it dropped this one.
+fn send_all(
+    total: usize,
+    mut hand_over: impl FnMut(usize, usize) -> Result<usize, i32>,
+    mut dropped: Option<&mut dyn FnMut(usize) -> bool>,
+) -> Sent {
+    let (mut outcome, mut next) = (Sent::default(), 0);
+    while next < total {
+        let answer = hand_over(next, total - next);
+        if let Ok(taken) = answer {
+            outcome.sent += taken as u64;
+            next += taken;
+        }
+        // An ETF refuses what is too late for it with ENOBUFS and tells it on the error queue besides
+        // (net/sched/sch_etf.c), and after others of the same call the kernel does not say that it was this
+        // (sendmmsg(2)). Handing it over again would have it dropped, told and counted once more.
+        if matches!(answer, Ok(_) | Err(libc::ENOBUFS))
+            && next < total
+            && dropped.as_mut().is_some_and(|dropped| dropped(next))
+        {
+            next += 1;
+            continue;
+        }
+        let errno = match answer {
+            Ok(_) | Err(libc::EINTR) => continue,
+            Err(errno) => errno,
+        };
+        outcome.last_error = errno;
+        let refused = match errno {
+            // A queue that heeds launch times refuses the one packet whose time it cannot take.
+            libc::ENOBUFS if dropped.is_some() => 1,
+            libc::EAGAIN | libc::ENOBUFS => total - next,
+            _ => 1,
+        };
+        outcome.refused += refused as u64;
+        next += refused;
+    }
+    outcome
+}
+
 /// The control message that asks for a software transmit stamp of one datagram.
 fn sample_request() -> Fixed<u64> {
     // SAFETY: arithmetic on a length.
@@ -281,4 +315,72 @@ fn sample_request() -> Fixed<u64> {
         libc::CMSG_DATA(control).cast::<u32>().write(libc::SOF_TIMESTAMPING_TX_SOFTWARE);
     }
     request
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// A kernel that refuses some datagrams, as `sendmmsg` does; the calls for each of them.
+    fn send(
+        total: usize,
+        refuses: impl Fn(usize, usize) -> Option<i32>,
+        dropped: Option<&mut dyn FnMut(usize) -> bool>,
+    ) -> (Sent, BTreeMap<usize, usize>) {
+        let mut tries = BTreeMap::<usize, usize>::new();
+        let hand_over = |next: usize, count: usize| {
+            for taken in 0..count {
+                let tried = tries.entry(next + taken).or_default();
+                *tried += 1;
+                match refuses(next + taken, *tried) {
+                    Some(errno) if taken == 0 => return Err(errno),
+                    Some(_) => return Ok(taken),
+                    None => {}
+                }
+            }
+            Ok(count)
+        };
+        let outcome = send_all(total, hand_over, dropped);
+        (outcome, tries)
+    }
+
+    #[test]
+    fn what_a_queue_tells_that_it_dropped_is_handed_over_once_and_is_no_error_beside_it() {
+        let late = [0, 3, 4, 9];
+        let refuses = |message, _| late.contains(&message).then_some(libc::ENOBUFS);
+        let mut counted = 0;
+        let mut told = |message| {
+            let dropped = late.contains(&message);
+            counted += usize::from(dropped);
+            dropped
+        };
+        let (outcome, tries) = send(10, refuses, Some(&mut told));
+        assert_eq!(outcome, Sent { sent: 6, refused: 0, last_error: 0 });
+        assert!(tries.values().all(|tried| *tried == 1), "{tries:?}");
+        assert_eq!(counted, late.len());
+    }
+
+    #[test]
+    fn what_a_queue_refuses_without_a_word_is_an_error_and_the_rest_goes_on() {
+        let refuses = |message, _| [2, 5].contains(&message).then_some(libc::ENOBUFS);
+        let (outcome, _) = send(8, refuses, Some(&mut |_| false));
+        assert_eq!(outcome, Sent { sent: 6, refused: 2, last_error: libc::ENOBUFS });
+        // Without launch times nobody but a full queue answers so.
+        let (outcome, _) = send(8, refuses, None);
+        assert_eq!(outcome, Sent { sent: 2, refused: 6, last_error: libc::ENOBUFS });
+    }
+
+    #[test]
+    fn what_was_refused_for_a_moment_is_handed_over_again() {
+        let refuses = |message, tried| (message == 3 && tried == 1).then_some(libc::ECONNREFUSED);
+        for launched in [true, false] {
+            let mut told = |_| false;
+            let dropped = launched.then_some(&mut told as &mut dyn FnMut(usize) -> bool);
+            let (outcome, tries) = send(6, refuses, dropped);
+            assert_eq!(outcome, Sent { sent: 6, refused: 0, last_error: 0 });
+            assert_eq!(tries[&3], 2);
+        }
+    }
 }

@@ -145,7 +145,7 @@ pub(crate) const CONTROL_WORDS: usize = 24;
 /// `SO_EE_ORIGIN_TXTIME` (linux/errqueue.h): both halves of a launch time.
 const ORIGIN_LAUNCH: u8 = 6;
 /// `PACKET_TX_TIMESTAMP` (linux/if_packet.h): what the error queue of a packet socket tells.
-const PACKET_TX_TIMESTAMP: libc::c_int = 16;
+pub(crate) const PACKET_TX_TIMESTAMP: libc::c_int = 16;
 
 /// Reads the control messages that came with `header`.
 ///
@@ -211,7 +211,7 @@ unsafe fn read_control(told: &mut Ancillary, control: &libc::cmsghdr, data: *con
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     const fn at(nanos: i64) -> LocalTime {
@@ -273,5 +273,75 @@ mod tests {
         clock.learn(around(EPOCH + HOUR, 20), at(10_000_000));
         clock.learn(around(EPOCH + HOUR, 20), at(3_000_000_000));
         assert!(clock.step.is_none());
+    }
+
+    /// What the kernel tells by one control message, read as it writes it.
+    pub(crate) fn told(
+        level: libc::c_int,
+        kind: libc::c_int,
+        error: libc::sock_extended_err,
+    ) -> Ancillary {
+        let mut control = [0u64; CONTROL_WORDS];
+        // SAFETY: zeros are a valid msghdr; the buffer is aligned for a cmsghdr, holds one with an extended error, and
+        // lives as long as the header.
+        unsafe {
+            let mut header: libc::msghdr = core::mem::zeroed();
+            header.msg_control = control.as_mut_ptr().cast();
+            header.msg_controllen =
+                libc::CMSG_SPACE(size_of::<libc::sock_extended_err>() as u32) as usize;
+            let message = libc::CMSG_FIRSTHDR(&raw const header);
+            (*message).cmsg_level = level;
+            (*message).cmsg_type = kind;
+            (*message).cmsg_len =
+                libc::CMSG_LEN(size_of::<libc::sock_extended_err>() as u32) as usize;
+            libc::CMSG_DATA(message).cast::<libc::sock_extended_err>().write_unaligned(error);
+            ancillary(&header)
+        }
+    }
+
+    /// What an ETF queue tells of a packet that it dropped (net/sched/sch_etf.c).
+    pub(crate) const fn dropped(launch: u64, ee_code: u8, errno: i32) -> libc::sock_extended_err {
+        libc::sock_extended_err {
+            ee_errno: errno.unsigned_abs(),
+            ee_origin: ORIGIN_LAUNCH,
+            ee_type: 0,
+            ee_code,
+            ee_pad: 0,
+            ee_info: launch as u32,
+            ee_data: (launch >> 32) as u32,
+        }
+    }
+
+    #[test]
+    fn what_a_queue_dropped_is_told_by_both_halves_of_its_launch_time_on_every_kind_of_socket() {
+        // By TAI, beyond what one half holds.
+        const LAUNCH: u64 = 1_700_000_037_123_456_789;
+        /// `SO_EE_CODE_TXTIME_INVALID_PARAM` and `SO_EE_CODE_TXTIME_MISSED` (linux/errqueue.h), with the `errno`s that
+        /// go with them (net/sched/sch_etf.c).
+        const CODES: [(u8, libc::c_int); 2] = [(1, libc::EINVAL), (2, libc::ECANCELED)];
+        let kinds = [
+            (libc::SOL_IP, libc::IP_RECVERR),
+            (libc::SOL_IPV6, libc::IPV6_RECVERR),
+            (libc::SOL_PACKET, PACKET_TX_TIMESTAMP),
+        ];
+        for (level, kind) in kinds {
+            for (ee_code, errno) in CODES {
+                let dropped = dropped(LAUNCH, ee_code, errno);
+                let expected = Ancillary { unlaunched: Some(LAUNCH), ..Ancillary::default() };
+                assert_eq!(told(level, kind, dropped), expected, "{level} {ee_code}");
+                // Whatever else an error queue tells is no drop.
+                let stamp = libc::sock_extended_err {
+                    ee_errno: libc::ENOMSG.unsigned_abs(),
+                    ee_origin: libc::SO_EE_ORIGIN_TIMESTAMPING,
+                    ..dropped
+                };
+                let expected =
+                    Ancillary { transmit_id: Some(stamp.ee_data), ..Ancillary::default() };
+                assert_eq!(told(level, kind, stamp), expected, "{level} {ee_code}");
+                let icmp =
+                    libc::sock_extended_err { ee_origin: libc::SO_EE_ORIGIN_ICMP, ..dropped };
+                assert_eq!(told(level, kind, icmp), Ancillary::default(), "{level} {ee_code}");
+            }
+        }
     }
 }

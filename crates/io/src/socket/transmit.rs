@@ -12,11 +12,16 @@ use crate::link::TransmitStamp;
 use crate::link::batch::Batch;
 use crate::socket::descriptor::Socket;
 use crate::socket::outlet::Outlet;
-use crate::socket::timestamp::{self, CONTROL_WORDS, StampClock, ancillary};
+use crate::socket::timestamp::{self, Ancillary, CONTROL_WORDS, StampClock, ancillary};
+use crate::thread::memory::push_within;
 use crate::thread::realtime::permit;
 
 /// Samples whose stamps may be outstanding; an older one is forgotten.
 const OUTSTANDING: usize = 64;
+/// Reports that one reading of the error queue fetches at most: its work is bounded.
+pub(crate) const AT_ONCE: usize = 64;
+/// The same right after a packet was refused: what waits there then is to be known.
+pub(crate) const AT_ONCE_EARLY: usize = 512;
 /// How often the error queue is read in vain for a sample before it is taken for lost: at a period
 /// of 1 ms a quarter of a second, far longer than any driver keeps a packet.
 const PATIENCE: u32 = 256;
@@ -33,11 +38,23 @@ pub(crate) struct TransmitSampler {
     patience: u32,
     /// Samples whose stamps have not come.
     waiting: u32,
+    /// Stamps that were read before they were asked for. There is room; what does not fit is no loss.
+    early: Vec<TransmitStamp>,
+}
+
+/// How an error queue is read.
+pub(crate) struct Reading<'a> {
+    pub(crate) clock: &'a mut StampClock,
+    /// Whether it is read even if no stamp is waited for: where packets are launched, those that were dropped come
+    /// back there as well.
+    pub(crate) always: bool,
+    /// Is given the launch times of packets that were dropped.
+    pub(crate) dropped: &'a mut dyn FnMut(u64),
 }
 
 impl TransmitSampler {
     /// One packet in `every`; 0 for none.
-    pub(crate) const fn every(every: u32) -> Self {
+    pub(crate) fn every(every: u32) -> Self {
         Self {
             every,
             until_next: 0,
@@ -46,6 +63,7 @@ impl TransmitSampler {
             marked: false,
             patience: 0,
             waiting: 0,
+            early: Vec::with_capacity(OUTSTANDING),
         }
     }
 
@@ -89,44 +107,69 @@ impl TransmitSampler {
         }
     }
 
-    /// Reads the error queue empty, if anything can be in it: stamps, and the launch times of packets that were
-    /// `dropped`, where packets are launched.
+    /// Reads the error queue empty, if anything can be in it, as far as its work is bounded.
     pub(crate) fn collect(
         &mut self,
         socket: &Socket,
-        clock: &mut StampClock,
-        mut dropped: Option<&mut dyn FnMut(u64)>,
+        mut reading: Reading<'_>,
         deliver: &mut dyn FnMut(TransmitStamp),
     ) {
-        if dropped.is_none() && (self.waiting == 0 || self.patience == 0) {
+        self.early.drain(..).for_each(&mut *deliver);
+        if !reading.always && (self.waiting == 0 || self.patience == 0) {
             return;
         }
-        for _ in 0..OUTSTANDING {
+        for _ in 0..AT_ONCE {
             let Some(told) = read_error_queue(socket) else {
                 self.patience = self.patience.saturating_sub(1);
                 return;
             };
-            if let (Some(time), Some(dropped)) = (told.unlaunched, &mut dropped) {
-                dropped(time);
-            }
-            let (Some(stamp), Some(id)) = (told.stamp, told.transmit_id) else { continue };
-            let slot = &mut self.samples[id as usize % OUTSTANDING];
-            let Some((_, departure)) = slot.take_if(|(sampled, _)| *sampled == id) else {
-                continue;
-            };
-            self.waiting = self.waiting.saturating_sub(1);
-            let Some((left, uncertainty)) = clock.localise(stamp, now()) else { continue };
-            // A stamp from before the packet was handed over belongs to an earlier count.
-            if left + uncertainty >= departure.handed {
-                let left = left.max(departure.handed);
-                let (media, handed) = (departure.media, departure.handed);
-                deliver(TransmitStamp { media, handed, left, uncertainty });
+            if let Some(stamp) = self.take(&told, &mut reading) {
+                deliver(stamp);
             }
         }
     }
+
+    /// The same right after a packet was refused, whether or not anything is waited for: stamps are delivered by the
+    /// next [`Self::collect`].
+    pub(crate) fn collect_early(&mut self, socket: &Socket, mut reading: Reading<'_>) {
+        for _ in 0..AT_ONCE_EARLY {
+            let Some(told) = read_error_queue(socket) else { return };
+            if let Some(stamp) = self.take(&told, &mut reading) {
+                let _ = push_within(&mut self.early, stamp);
+            }
+        }
+    }
+
+    /// What the kernel told of one packet: the stamp of a sample, or that it was dropped.
+    pub(crate) fn take(
+        &mut self,
+        told: &Ancillary,
+        reading: &mut Reading<'_>,
+    ) -> Option<TransmitStamp> {
+        if let Some(time) = told.unlaunched {
+            (reading.dropped)(time);
+        }
+        let (stamp, id) = told.stamp.zip(told.transmit_id)?;
+        let slot = &mut self.samples[id as usize % OUTSTANDING];
+        let (_, departure) = slot.take_if(|(sampled, _)| *sampled == id)?;
+        self.waiting = self.waiting.saturating_sub(1);
+        let (left, uncertainty) = reading.clock.localise(stamp, now())?;
+        let Departure { media, handed, .. } = departure;
+        // A stamp from before the packet was handed over belongs to an earlier count.
+        let left_then = left + uncertainty >= handed;
+        left_then.then(|| TransmitStamp { media, handed, left: left.max(handed), uncertainty })
+    }
 }
 
-fn read_error_queue(socket: &Socket) -> Option<timestamp::Ancillary> {
+/// Reads the error queue of a socket whose packets are not sampled, `most` reports of it at most.
+pub(crate) fn read_dropped(socket: &Socket, most: usize, dropped: &mut dyn FnMut(u64)) {
+    for _ in 0..most {
+        let Some(told) = read_error_queue(socket) else { return };
+        told.unlaunched.into_iter().for_each(&mut *dropped);
+    }
+}
+
+fn read_error_queue(socket: &Socket) -> Option<Ancillary> {
     let mut control = [0u64; CONTROL_WORDS];
     let mut header = MaybeUninit::<libc::msghdr>::zeroed();
     // SAFETY: zeros are a valid msghdr (no name, no data); the control buffer lives through the

@@ -1,5 +1,8 @@
 //! Frames without IP, between the two ends of a cable.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use tautline_io::clock::now;
 use tautline_io::ethernet::{EthernetAddress, EthernetOptions};
 use tautline_io::link::Link;
 use tautline_io::link::direct::DirectLink;
@@ -78,6 +81,118 @@ fn frames_of_others_never_reach_the_program_however_many_there_are() {
     });
 }
 
+/// Frames of others that go out at once.
+const AT_ONCE: usize = 64;
+/// Of IPv4, SRP, LLDP, PTP and experiments, and of AVTP.
+const ETHERTYPES: [u16; 6] = [0x0800, 0x22EA, 0x88CC, 0x88F7, 0x88B5, ETHERTYPE];
+/// Of AVTP, none of them ours: 61883, AAF's neighbours, CRF, ADP, MAAP.
+const OTHER_SUBTYPES: [u8; 6] = [0x00, 0x03, 0x05, SUBTYPES[1], 0xFA, 0xFE];
+
+/// Sends frames that differ from ours in nothing but the ethertype, or in the subtype, as fast as it can, until it
+/// is told to stop, and counts them as it goes.
+fn flood(stop: &AtomicBool, count: &AtomicU64) {
+    // SAFETY: no pointers.
+    let socket = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+    assert!(socket >= 0, "{}", std::io::Error::last_os_error());
+    let kinds = |number: usize| {
+        let ethertype = ETHERTYPES[number % ETHERTYPES.len()];
+        let other = OTHER_SUBTYPES[number / ETHERTYPES.len() % OTHER_SUBTYPES.len()];
+        (ethertype, if ethertype == ETHERTYPE { other } else { SUBTYPES[0] })
+    };
+    let mut frames: Vec<_> = (0..AT_ONCE)
+        .map(|number| {
+            let (ethertype, subtype) = kinds(number);
+            (group_of(ethertype), pdu(subtype, 7, number as u8))
+        })
+        .collect();
+    let mut vectors: Vec<_> = frames
+        .iter_mut()
+        .map(|(_, pdu)| libc::iovec { iov_base: pdu.as_mut_ptr().cast(), iov_len: pdu.len() })
+        .collect();
+    let mut messages: Vec<_> = frames
+        .iter_mut()
+        .zip(&mut vectors)
+        .map(|((to, _), vector)| {
+            // SAFETY: all zeros are a valid mmsghdr.
+            let mut message: libc::mmsghdr = unsafe { core::mem::zeroed() };
+            message.msg_hdr.msg_namelen = size_of_val(to) as u32;
+            message.msg_hdr.msg_name = (&raw mut *to).cast();
+            (message.msg_hdr.msg_iov, message.msg_hdr.msg_iovlen) = (vector, 1);
+            message
+        })
+        .collect();
+    while !stop.load(Ordering::Relaxed) {
+        // SAFETY: the messages, and the frames and addresses that they lead to, are alive and stay where they are.
+        let sent = unsafe { libc::sendmmsg(socket, messages.as_mut_ptr(), AT_ONCE as u32, 0) };
+        count.fetch_add(sent.max(0).unsigned_abs().into(), Ordering::Relaxed);
+    }
+    // SAFETY: a descriptor of this function's own.
+    unsafe { libc::close(socket) };
+}
+
+#[test]
+fn a_flood_of_other_ethertypes_and_subtypes_takes_nothing_from_ours() {
+    /// Ours that leave at once.
+    const BATCH: usize = 100;
+    apart(|| {
+        if !in_a_network_of_its_own(
+            "a_flood_of_other_ethertypes_and_subtypes_takes_nothing_from_ours",
+        ) {
+            return;
+        }
+        let wide = |options| EthernetOptions { batch: BATCH, ..options };
+        let mut receiver = open(&wide(end("veth0", GROUP, false)));
+        let mut ours = open(&wide(end("veth1", GROUP, true)));
+        let (stop, count) = (AtomicBool::new(false), AtomicU64::new(0));
+        std::thread::scope(|threads| {
+            let flooding = Flooding { stop: &stop };
+            threads.spawn(|| flood(&stop, &count));
+            let (began, mut batches) = (now(), 0_u64);
+            // As long as the others have not been many.
+            while batches < 100 || count.load(Ordering::Relaxed) < 200_000 {
+                let numbered = |number: usize| {
+                    let mut bytes = pdu(SUBTYPES[0], 7, number as u8);
+                    bytes[50..58].copy_from_slice(&batches.to_be_bytes());
+                    bytes
+                };
+                for number in 0..BATCH {
+                    assert!(ours.queue(&outgoing(&mut numbered(number))), "{number}");
+                }
+                ours.flush();
+                let got = collect(&mut receiver, BATCH);
+                assert_eq!(got.len(), BATCH);
+                for (number, got) in got.iter().enumerate() {
+                    assert_eq!(got.bytes, numbered(number), "batch {batches}");
+                }
+                batches += 1;
+            }
+            let (frames, nanos) = (count.load(Ordering::Relaxed), (now() - began).as_nanos());
+            drop(flooding);
+            let rate = i128::from(frames) * 1_000_000_000 / i128::from(nanos.max(1));
+            println!(
+                "{frames} frames of others, {rate} a second, beside {batches} batches of ours"
+            );
+            let (sent, heard) = (ours.counters(), receiver.counters());
+            let all = batches * BATCH as u64;
+            assert_eq!((sent.sent, sent.send_errors, sent.dropped), (all, 0, 0));
+            assert_eq!((heard.received, heard.kernel_drops, heard.truncated), (all, 0, 0));
+        });
+        // Nor of what came after the last of ours.
+        assert_eq!((drain(&mut receiver), receiver.counters().kernel_drops), (0, 0));
+    });
+}
+
+/// Ends the flood, also where the test fails.
+struct Flooding<'a> {
+    stop: &'a AtomicBool,
+}
+
+impl Drop for Flooding<'_> {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn a_clock_is_heard_alone_where_sound_goes_to_the_same_address() {
     apart(|| {
@@ -95,21 +210,26 @@ fn a_clock_is_heard_alone_where_sound_goes_to_the_same_address() {
     });
 }
 
-/// A frame with a tag of a VLAN of this number and the priority 3, by a socket of its own.
-fn send_tagged(vlan: u16, pdu: &[u8]) {
-    let tci = (3 << 13 | vlan).to_be_bytes();
-    let frame = [tci.as_slice(), &ETHERTYPE.to_be_bytes(), pdu].concat();
-    let mut to = libc::sockaddr_ll {
+/// The group by `veth1`, for a socket that is no link.
+fn group_of(ethertype: u16) -> libc::sockaddr_ll {
+    let [a, b, c, d, e, f] = GROUP;
+    libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as u16,
-        sll_protocol: (libc::ETH_P_8021Q as u16).to_be(),
+        sll_protocol: ethertype.to_be(),
         // SAFETY: the name is a C string.
         sll_ifindex: unsafe { libc::if_nametoindex(c"veth1".as_ptr()) } as i32,
         sll_hatype: 0,
         sll_pkttype: 0,
         sll_halen: 6,
-        sll_addr: [0; 8],
-    };
-    to.sll_addr[..6].copy_from_slice(&GROUP);
+        sll_addr: [a, b, c, d, e, f, 0, 0],
+    }
+}
+
+/// A frame with a tag of a VLAN of this number and the priority 3, by a socket of its own.
+fn send_tagged(vlan: u16, pdu: &[u8]) {
+    let tci = (3 << 13 | vlan).to_be_bytes();
+    let frame = [tci.as_slice(), &ETHERTYPE.to_be_bytes(), pdu].concat();
+    let to = group_of(libc::ETH_P_8021Q as u16);
     // SAFETY: the frame and the address are alive through the calls and as long as they are said to be.
     unsafe {
         let socket = libc::socket(libc::AF_PACKET, libc::SOCK_DGRAM, 0);

@@ -232,3 +232,45 @@ fn the_wire_thread_sends_to_the_destinations_it_is_given_later() {
     assert_eq!(collect(&mut receivers[1], 1)[0].bytes, [2]);
     assert_eq!(crate::common::drain(&mut receivers[0]), 0);
 }
+
+#[test]
+fn a_packet_leaves_whenever_it_comes_whether_its_time_was_foreseen_or_not() {
+    let mut receiver = DirectLink::open(&receiver_options()).unwrap();
+    let lead = Span::from_micros(300);
+    let spacing = Spacing { together: 1, lead };
+    let (mut sender, mut departures) = spacing_sender(receiver.local(), spacing);
+    let mut due = now();
+    let mut state = 9_u32;
+    let mut random = || {
+        // Xorshift (Marsaglia 2003).
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state
+    };
+    for number in 0..400_u32 {
+        // Steady for a while, then a pause, a burst, or one that is long due: nobody waits for it at its time.
+        due = match number % 20 {
+            0 => now() + Span::from_micros(i64::from(random() % 10_000) - 5000),
+            1 => due,
+            _ => due + Span::from_micros(250),
+        };
+        let mut datagram = number.to_be_bytes();
+        let instants = departure(due, due);
+        let (handed_at, again) = (None, None);
+        assert!(sender.queue(&Outgoing { datagram: &mut datagram, instants, handed_at, again }));
+        sender.flush();
+        if random() % 2 == 0 {
+            // Asleep by now, with nothing to do.
+            assert_eq!(collect(&mut receiver, 1).len(), 1, "{number}");
+            let left = departures.pop().unwrap();
+            assert!(left.handed >= due + lead, "{number} left {} early", due + lead - left.handed);
+        } else {
+            let mut other = [0; 60];
+            assert!(sender.queue(&Outgoing { datagram: &mut other, instants, handed_at, again }));
+            sender.flush();
+            assert_eq!(collect(&mut receiver, 2).len(), 2, "{number} and one more");
+            while departures.pop().is_ok() {}
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! When a wire thread wakes up: by its own timer as long as it knows when there is something to do, else by a bell.
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+
+use tautline_proto::time::{LocalTime, Span};
+
+use crate::system::checked;
+use crate::thread::realtime::permit;
+
+/// Wakes the wire thread without waiting.
+pub(super) struct Bell {
+    event: OwnedFd,
+    /// Whether the thread waits for nothing else: it hears no other ring, and need not.
+    awaited: AtomicBool,
+    stop: AtomicBool,
+}
+
+impl Bell {
+    pub(super) fn new() -> std::io::Result<Self> {
+        // SAFETY: no pointers.
+        let fd = checked(unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) })?;
+        // SAFETY: a descriptor just made, owned by nobody else.
+        let event = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Self { event, awaited: AtomicBool::new(false), stop: AtomicBool::new(false) })
+    }
+
+    /// Readable once it wakes.
+    pub(super) fn as_raw_fd(&self) -> RawFd {
+        self.event.as_raw_fd()
+    }
+
+    /// Whether the thread is to end.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    /// Says that something was put into a ring. A thread that wakes up by itself finds it then.
+    pub(super) fn ring(&self) {
+        // What was put is seen by the thread that then awaits the bell, or it is awaited here.
+        fence(Ordering::SeqCst);
+        if self.awaited.swap(false, Ordering::SeqCst) {
+            self.wake();
+        }
+    }
+
+    /// From now on it wakes the thread, which has yet to look whether something is there already.
+    pub(super) fn wait_for(&self) {
+        self.awaited.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+    }
+
+    fn wake(&self) {
+        let one = 1u64.to_ne_bytes();
+        let _permit = permit("the event descriptor is non-blocking");
+        // SAFETY: eight bytes, as an event descriptor wants. It refuses only when it has been rung
+        // 2⁶⁴ − 2 times unheard, and then it still wakes.
+        unsafe { libc::write(self.event.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+    }
+
+    pub(super) fn silence(&self) {
+        let mut count = [0u8; 8];
+        let _permit = permit("the event descriptor is non-blocking");
+        // SAFETY: eight writable bytes. It refuses if the bell has not rung, which is as well.
+        unsafe { libc::read(self.event.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+    }
+
+    pub(super) fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        self.wake();
+    }
+}
+
+/// When packets come, by those that came: where a device's thread queues a period's while they are held back, the wire
+/// thread wakes up once to hand them over, and not before that to learn that they are there.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rhythm {
+    last: LocalTime,
+    step: Span,
+    /// Whether the next is awaited by its time: once for each that came.
+    awaits: bool,
+}
+
+impl Rhythm {
+    /// Further apart nothing is gained.
+    const LONGEST: Span = Span::from_millis(20);
+
+    pub(super) const fn new() -> Self {
+        Self { last: LocalTime::NEVER, step: Span::ZERO, awaits: false }
+    }
+
+    /// A packet came that is due then.
+    pub(super) fn follow(&mut self, due: LocalTime) {
+        let step = due - self.last;
+        self.awaits = step > Span::ZERO && step <= Self::LONGEST;
+        (self.last, self.step) = (due, step);
+    }
+
+    /// When the next is due, if it has not been awaited yet.
+    pub(super) fn take_next(&mut self) -> Option<LocalTime> {
+        core::mem::take(&mut self.awaits).then(|| self.last + self.step)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::{poll, readable};
+
+    #[test]
+    fn a_bell_wakes_nobody_who_does_not_wait_for_it_and_who_does_but_once() {
+        let bell = Bell::new().unwrap();
+        let rung = || {
+            let mut event = [readable(bell.as_raw_fd())];
+            poll(&mut event, LocalTime::ZERO);
+            event[0].revents != 0
+        };
+        bell.ring();
+        assert!(!rung());
+        bell.wait_for();
+        assert!(!rung());
+        bell.ring();
+        assert!(rung());
+        bell.silence();
+        bell.ring();
+        assert!(!rung(), "it was heard, and is not waited for again");
+        bell.stop();
+        assert!(rung(), "whoever waits for whatever");
+    }
+
+    #[test]
+    fn the_next_packet_is_awaited_once_a_step_after_the_last() {
+        let at = |micros: i64| LocalTime::ZERO + Span::from_micros(micros);
+        let mut rhythm = Rhythm::new();
+        rhythm.follow(at(1000));
+        assert_eq!(rhythm.take_next(), None, "one has no rhythm");
+        rhythm.follow(at(1125));
+        assert_eq!((rhythm.take_next(), rhythm.take_next()), (Some(at(1250)), None));
+        rhythm.follow(at(1250));
+        rhythm.follow(at(1375));
+        assert_eq!(rhythm.take_next(), Some(at(1500)));
+        rhythm.follow(at(1375));
+        assert_eq!(rhythm.take_next(), None, "two at once");
+        rhythm.follow(at(90_000));
+        assert_eq!(rhythm.take_next(), None, "a pause");
+        rhythm.follow(at(50));
+        assert_eq!(rhythm.take_next(), None, "one from before");
+    }
+}
