@@ -157,6 +157,7 @@ impl SendEngine {
             commands,
             departures: told.departures,
             news: LinkNews::of(told.events),
+            unlaunched: Vec::new(),
             departed: None,
             probes: plan.probes,
             left: 0,

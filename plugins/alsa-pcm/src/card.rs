@@ -104,7 +104,11 @@ impl Device for DeviceProcess {
     }
 
     fn run(&mut self, mut process: Box<dyn Process>, stop: &Stop) -> (Box<dyn Process>, Ended) {
-        let clock = CardClock::new(now(), self.settings.rate, Ppm::ZERO);
+        let start = match self.direction() {
+            Direction::Capture => CardClock::start_at_tick(now()),
+            Direction::Playback => now(),
+        };
+        let clock = CardClock::new(start, self.settings.rate, Ppm::ZERO);
         // Nobody waits any more only if the PCM was given up meanwhile.
         let _ = self.started.try_send(clock);
         let ended = self.go(clock, process.as_mut(), stop);

@@ -40,7 +40,8 @@ impl From<AddressError> for Complaint {
 impl From<OpenError> for Complaint {
     fn from(error: OpenError) -> Self {
         let errno = if error.errno > 0 { error.errno } else { libc::EINVAL };
-        Self { errno, sentence: error.to_string() }
+        // Who configures the PCM has keys of the same names in the place of options.
+        Self { errno, sentence: error.to_string().replace("--pacing", "the key pacing") }
     }
 }
 

@@ -306,6 +306,7 @@ pub(crate) fn send_plan(
         latency: wish.latency,
         form: wish.address.form(),
         identity: lay::identity(core::slice::from_ref(resolved))?,
+        pacing: Some(paced),
         ..SendPlan::new(wish.address.to_string(), opened, format, *device)?
     })
 }

@@ -194,10 +194,12 @@ impl VirtualCard {
             Ends { cable, source: SampleSource::Cable(end), .. } => (cable.as_mut(), Some(end)),
             Ends { cable, .. } => (cable.as_mut(), None),
         };
-        let mut start = self.pace.now();
-        if playing.is_some() || hearing.is_some() {
-            start = CardClock::shared_start(start, rate);
-        }
+        let now = self.pace.now();
+        let start = match self.parts.directions.has(Direction::Capture) {
+            _ if playing.is_some() || hearing.is_some() => CardClock::shared_start(now, rate),
+            true => CardClock::start_at_tick(now),
+            false => now,
+        };
         let clock = CardClock::new(start, rate, self.parts.error);
         if let Some(end) = playing {
             end.begin(&clock);

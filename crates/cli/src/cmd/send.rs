@@ -6,7 +6,7 @@ use tautline_audio::{DeviceSpec, Extras, FileFormat, Opened, SoftwareSpec, Wante
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::map::ChannelMap;
 use tautline_engine::control::requests;
-use tautline_engine::plan::address::{Address, Resolved};
+use tautline_engine::plan::address::{Address, MOST_AHEAD, Resolved};
 use tautline_engine::plan::claim::ClaimedAddress;
 use tautline_engine::plan::pacing::{self, Paced, PacingRung};
 use tautline_engine::plan::sockets::{LinkOptions, sending_by_ethernet};
@@ -14,20 +14,21 @@ use tautline_engine::plan::too_long::too_long;
 use tautline_engine::plan::{LinkKind, SendPlan};
 use tautline_engine::plan::{lay, sockets};
 use tautline_engine::sending::SendEngine;
-use tautline_io::udp::{FragmentPolicy, UdpOptions};
+use tautline_io::udp::{DSCP_MEDIA, FragmentPolicy, UdpOptions};
 use tautline_proto::device::{Direction, Settings};
 use tautline_proto::latency::{LatencyRule, usual_latency, usual_latency_in_graph};
 use tautline_proto::redundancy::Redundancy;
 use tautline_proto::stream::{MOST_DATAGRAM_BYTES, StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Channels;
-use tautline_proto::wire::{PacketHeads, WireForm};
+use tautline_proto::wire::avtp::{self, Encapsulation};
+use tautline_proto::wire::{NotCarried, PacketHeads, WireForm};
 
 use super::send_changes::{SendLines, refuse_loss};
 use super::{device_settings, run_options, settled, stop_on_signals, tell_stream};
 use crate::control;
 use crate::failure::Failure;
-use crate::flags::{Fragment, LinkFlag, PacingFlag, Send};
+use crate::flags::{Fragment, LinkFlag, PacingFlag, Send, rates};
 use crate::redundancy::{self, Budget};
 use crate::show::Show;
 use crate::words::{fragments, longer};
@@ -48,7 +49,7 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     map.check(device.channels.count()).map_err(|error| Failure::usage(error.to_string()))?;
     let heads = heads(flags)?;
     let format = stream_format(flags, device, &map, file.as_ref())?;
-    heads.form.check(&format).map_err(|error| Failure::usage(error.to_string()))?;
+    heads.form.check(&format).map_err(not_carried)?;
     if heads.form.presents() && matches!(flags.timing.latency, Some(LatencyRule::Auto)) {
         return Err(Failure::usage(
             "--latency auto follows what receivers ask for, and packets of AVTP say when they are to be presented; give \
@@ -57,6 +58,7 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     }
     let budget = redundancy::budget(flags, &format, &device)?;
     let latency = latency(flags, &format, &device, &budget)?;
+    refuse_untellable(flags, latency, format.packing_age(device.period))?;
     // Takes two seconds: what else is refused is refused at once.
     let claim = claim(flags)?;
     let flags: &Send = flags;
@@ -66,9 +68,6 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     if let (true, LinkOptions::Udp(udp)) = (flags.running.control, &mut by) {
         lay::make_room_for_changes(udp, &format, device.period, heads);
     }
-    if let Some(every) = flags.stamp_every {
-        by.stamp_every(every);
-    }
     let options = run_options(&flags.timing, &flags.running);
     let opened = open_source(flags, device)?;
     let link = link_kind(flags)?;
@@ -76,6 +75,9 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     let spare = flags.transit().unwrap_or(latency - age);
     let asked = (link, flags.pacing.rung());
     let paced = pacing::pace(&mut by, asked, (&format, device.period), (spare, options.scheduler))?;
+    if let Some(every) = flags.stamp_every {
+        by.stamp_every(every);
+    }
     let latency = match flags.transit() {
         Some(transit) => age + paced.lead() + transit,
         None => lasting(latency, age + paced.lead(), paced.rung)?,
@@ -187,14 +189,56 @@ fn heads(flags: &Send) -> Result<PacketHeads, Failure> {
         ("--redundancy", flags.redundancy.amount != Redundancy::Off),
         ("--payload-type", flags.stream.payload_type.is_some()),
         ("--sdp", flags.sdp.is_some()),
+        ("--no-stamps", flags.no_stamps),
     ];
-    match refused.into_iter().find(|(_, asked)| *asked && form != WireForm::Rtp) {
-        Some((option, _)) => Err(Failure::usage(format!(
+    if let Some((option, _)) = refused.into_iter().find(|(_, asked)| *asked && form.presents()) {
+        return Err(Failure::usage(format!(
             "{option} is of RTP, and {} is AVTP; leave it out",
             flags.to[0]
-        ))),
-        None => Ok(PacketHeads { form, stamps: !flags.no_stamps }),
+        )));
     }
+    if flags.dscp.is_some() && form == WireForm::Avtp(Encapsulation::Ethernet) {
+        return Err(Failure::usage(format!(
+            "--dscp is of IP, and {} goes without; leave it out, or say the priority there: ?prio=3",
+            flags.to[0]
+        )));
+    }
+    Ok(PacketHeads { form, stamps: !flags.no_stamps })
+}
+
+/// What its form does not carry, with what it does.
+fn not_carried(error: NotCarried) -> Failure {
+    Failure::usage(match error {
+        NotCarried::Rate(rate) => {
+            format!("AVTP has no rate of {rate}; use {}", rates(avtp::carries))
+        }
+        NotCarried::Length { .. } => error.to_string(),
+    })
+}
+
+/// Refuses what puts presentations further ahead than packets can tell. Packets are of this age when they leave.
+fn refuse_untellable(flags: &Send, latency: Span, age: Span) -> Result<(), Failure> {
+    let ahead = flags.transit().map_or(latency, |transit| age + transit);
+    if ahead <= MOST_AHEAD || !form_of(flags).presents() {
+        return Ok(());
+    }
+    let told = format!("packets of AVTP tell presentations {MOST_AHEAD} ahead at most");
+    let Some(mtt) = flags.mtt else {
+        return Err(Failure::usage(format!(
+            "--latency {latency} is too long, as {told}; use --latency {MOST_AHEAD} or less"
+        )));
+    };
+    let uncertainty = flags.time_uncertainty;
+    // Beside it there is to be time that can be written.
+    let most = MOST_AHEAD - age - uncertainty;
+    let mend = match Span::from_millis(most.as_nanos().div_euclid(1_000_000)) {
+        most if most > Span::ZERO => format!("use --mtt {most} or less"),
+        _ => "use a shorter --time-uncertainty".to_owned(),
+    };
+    Err(Failure::usage(format!(
+        "--mtt {mtt} with a --time-uncertainty of {uncertainty} is too long, as {told}, of which {age} pass until they \
+         leave; {mend}"
+    )))
 }
 
 fn open_source(flags: &Send, device: Settings) -> Result<Opened, Failure> {
@@ -304,7 +348,7 @@ fn sockets(
     let bytes = heads.datagram_bytes(format);
     let mut udp = UdpOptions::sender(to.iter().filter_map(Resolved::media).collect());
     sockets::set(&mut udp, &flags.to, to)?;
-    udp.dscp = flags.dscp;
+    udp.dscp = flags.dscp.unwrap_or(DSCP_MEDIA);
     lay::make_room(&mut udp, format, Frames::new(flags.timing.period.into()), heads);
     udp.fragment = match flags.fragment {
         Fragment::Allow => FragmentPolicy::Allow,

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use tautline_dsp::gain::Gain;
 use tautline_proto::packet::StreamId;
+use tautline_proto::time::Span;
 use tautline_proto::wire::WireForm;
 use tautline_proto::wire::avtp::{self, Encapsulation};
 use tautline_proto::wire::sdp::Description;
@@ -49,6 +50,10 @@ pub struct Address {
 pub const ALL_SENDERS: NonZeroUsize = NonZeroUsize::new(64).expect("not zero");
 /// The most that may be asked for.
 pub const MOST_SENDERS: usize = 1024;
+
+/// How far ahead packets of AVTP may say that they are to be presented: of nanoseconds they have 32 bits, half of which
+/// are behind now (2.147 s), and clocks differ.
+pub const MOST_AHEAD: Span = Span::from_millis(2100);
 
 #[derive(Debug, Clone, PartialEq)]
 enum Target {
@@ -133,6 +138,12 @@ impl Resolved {
 }
 
 const FORMS: &str = "write rtp://HOST:PORT or the path of a .sdp file";
+/// What may be meant by a beginning that is none.
+const ALL_FORMS: &str =
+    "write rtp://HOST:PORT, avtp://INTERFACE/ADDRESS, avtp+udp://HOST or the path of a .sdp file";
+/// How places by UDP are written.
+const RTP: &str = "write rtp://HOST:5004";
+const AVTP_BY_UDP: &str = "write avtp+udp://HOST:17220";
 /// How a place on Ethernet is written.
 const ETHERNET: &str = "write avtp://eth0/91:E0:F0:00:FE:01";
 
@@ -143,8 +154,9 @@ enum AddressRole {
     From,
 }
 
-fn parse_host(rest: &str, text: &str) -> Result<(String, u16), String> {
-    let unusable = || format!("`{text}` has no UDP port; write rtp://HOST:5004");
+/// Reads HOST:PORT, or says how such a place is `written`.
+fn parse_host(rest: &str, text: &str, written: &str) -> Result<(String, u16), String> {
+    let unusable = || format!("`{text}` has no UDP port; {written}");
     let (host, port) = rest.trim_end_matches('/').rsplit_once(':').ok_or_else(unusable)?;
     if port.parse::<u16>().is_err() && !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit())
     {
@@ -160,6 +172,22 @@ fn parse_host(rest: &str, text: &str) -> Result<(String, u16), String> {
     }
     let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
     Ok((host, port))
+}
+
+/// The same of AVTP, whose UDP port may be left out.
+fn avtp_host(rest: &str, text: &str) -> Result<(String, u16), String> {
+    match rest.trim_end_matches('/').split_once('/') {
+        Some((interface, address)) => {
+            let meant = octets::<6>(address).filter(|_| !interface.contains(':'));
+            let by_ethernet = meant.map_or("avtp://eth0/91:E0:F0:00:FE:01".to_owned(), |_| {
+                format!("avtp://{interface}/{address}")
+            });
+            Err(format!(
+                "`{text}` has a /, and avtp+udp:// goes to a host; {AVTP_BY_UDP}, or {by_ethernet} for frames of Ethernet"
+            ))
+        }
+        None => parse_host(&with_port(rest), text, AVTP_BY_UDP),
+    }
 }
 
 /// What to write instead of an address without its beginning, or with a part of it.
@@ -212,19 +240,35 @@ pub const CLASS_A: u8 = 3;
 fn ethernet_target(rest: &str, text: &str, end: AddressRole) -> Result<EthernetTarget, String> {
     let rest = rest.trim_end_matches('/');
     let (interface, address) = rest.split_once('/').unwrap_or((rest, ""));
-    // Whoever sends may have one found.
-    let missing = address.is_empty() && end == AddressRole::From;
-    if interface.is_empty() || missing {
-        return Err(format!("`{text}` names no interface and address; {ETHERNET}"));
+    if interface.is_empty() || interface.starts_with(':') {
+        return Err(format!("`{text}` names no interface; {ETHERNET}"));
     }
     let address =
-        match address {
-            "" => None,
-            given => Some(octets::<6>(given).ok_or_else(|| {
+        match (address, end) {
+            // Whoever sends may have one found.
+            ("", AddressRole::To) => None,
+            ("", AddressRole::From) => return Err(unnamed(&format!("`{text}`"))),
+            (given, _) => Some(octets::<6>(given).ok_or_else(|| {
                 format!("`{given}` is no Ethernet address in `{text}`; {ETHERNET}")
             })?),
         };
+    if address == Some([0; 6]) {
+        return Err(format!("00:00:00:00:00:00 is nobody's address in `{text}`; {ETHERNET}"));
+    }
+    // No interface of Linux has a : in its name.
+    if let Some((name, _)) = interface.split_once(':') {
+        let behind = rest.strip_prefix(interface).unwrap_or_default();
+        return Err(format!(
+            "`{interface}` is no interface in `{text}`, as frames of Ethernet go by no port; write \
+             avtp://{name}{behind}"
+        ));
+    }
     Ok(EthernetTarget { interface: interface.to_owned(), address, priority: CLASS_A })
+}
+
+/// What to say of a place on Ethernet that has to have an address.
+fn unnamed(place: &str) -> String {
+    format!("{place} names no address, and `taut send --to` alone claims one; {ETHERNET}")
 }
 
 /// Bytes in hexadecimal with `:` or `-` between.
@@ -306,21 +350,26 @@ impl Address {
         let (place, query) = text.split_once('?').unwrap_or((text, ""));
         let place = match place.split_once("://") {
             Some(("rtp", rest)) if end == AddressRole::To && rest.starts_with(':') => {
-                return Err(format!("`{text}` names no host; write rtp://HOST:5004"));
+                return Err(format!("`{text}` names no host; {RTP}"));
+            }
+            Some(("avtp+udp", rest))
+                if end == AddressRole::To && (rest.is_empty() || rest.starts_with([':', '/'])) =>
+            {
+                return Err(format!("`{text}` names no host; {AVTP_BY_UDP}"));
             }
             Some(("rtp", rest)) => {
-                let (host, port) = parse_host(rest, text)?;
+                let (host, port) = parse_host(rest, text, RTP)?;
                 Target::Udp { form: WireForm::Rtp, host, port }
             }
             Some(("avtp+udp", rest)) => {
-                let (host, port) = parse_host(&with_port(rest), text)?;
+                let (host, port) = avtp_host(rest, text)?;
                 Target::Udp { form: WireForm::Avtp(Encapsulation::Udp), host, port }
             }
             Some(("avtp", rest)) => Target::Ethernet(ethernet_target(rest, text, end)?),
             Some((later @ "rtp+tcp", _)) => {
                 return Err(format!("{later}:// is not in this version yet; use rtp://HOST:PORT"));
             }
-            Some((scheme, _)) => return Err(format!("`{scheme}://` is unknown; {FORMS}")),
+            Some((scheme, _)) => return Err(format!("`{scheme}://` is unknown; {ALL_FORMS}")),
             None if Path::new(place).extension().is_some_and(|e| e.eq_ignore_ascii_case("sdp")) => {
                 Target::Sdp(place.into())
             }
@@ -517,11 +566,7 @@ impl Address {
                 Ok(Resolved { place, form: *form, stream: self.stream, description: None })
             }
             Target::Ethernet(EthernetTarget { interface, address, priority }) => {
-                let address = address.ok_or_else(|| {
-                    AddressError::Unusable(format!(
-                        "{self} names no address, and `taut send --to` alone claims one; {ETHERNET}"
-                    ))
-                })?;
+                let address = address.ok_or_else(|| AddressError::Unusable(unnamed(&self.text)))?;
                 let (interface, stream, priority) = (interface.clone(), self.stream, *priority);
                 let place = EthernetPlace { interface, address, stream, priority };
                 Ok(Resolved {
@@ -638,7 +683,8 @@ mod tests {
             assert_eq!(with.clone().claimed([1; 6]), with, "it has one");
         }
         assert!(Address::to_hear("avtp://eth0").is_err(), "whoever hears has to know where");
-        assert!(Address::to_send_to("avtp:///91:E0:F0:00:0A:01").is_err());
+        let nowhere = Address::to_send_to("avtp:///91:E0:F0:00:0A:01").unwrap_err();
+        assert!(nowhere.contains("names no interface"), "{nowhere}");
     }
 
     #[test]

@@ -24,7 +24,7 @@ use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
 
 use crate::plan::LinkKind;
-use crate::plan::pacing::phase::{Disturbance, WAKES, slept, together};
+use crate::plan::pacing::phase::{Disturbance, MOST_AT_ONCE, WAKES, off_ticks, slept, together};
 use crate::plan::pacing::queues::{LaunchQueue, has_etf, queues};
 use crate::plan::sockets::LinkOptions;
 
@@ -154,34 +154,43 @@ pub fn pace(
         if spaced { PacingRung::Sleep } else { PacingRung::Batch },
     )?;
     by.pace(paced.launch, paced.spacing);
-    if let (LinkOptions::Ethernet(ethernet), None) = (by, paced.launch)
-        && let Some(passed) = pass_by_etf(ethernet)
+    // What is launched does not pass it by, and is not to be probed without launch times.
+    if paced.launch.is_none()
+        && let Some(told) = pass_by_etf(by)
     {
-        paced.why = format!("{}; {passed}", paced.why);
+        paced.why = format!("{}; {told}", paced.why);
     }
     Ok(paced)
 }
 
-/// An etf drops what has no launch time: where it takes packets of this priority, they go with none. Tells so.
-fn pass_by_etf(ethernet: &mut EthernetOptions) -> Option<String> {
-    let by = LinkOptions::Ethernet(ethernet.clone());
-    let interfaces = by.interfaces()?;
-    if ethernet.priority == 0 || !has_etf(&queue_disciplines().ok()?, &interfaces) {
+/// An etf drops what has no launch time: where it takes packets of their priority, they go with none, if that passes.
+/// Tells what came of it.
+fn pass_by_etf(link: &mut LinkOptions) -> Option<String> {
+    let interfaces = link.interfaces()?;
+    if !has_etf(&queue_disciplines().ok()?, &interfaces) {
         return None;
     }
     let interface = *interfaces.first()?;
-    let passes = |ethernet: &EthernetOptions| {
-        let to_nobody = LinkOptions::Ethernet(ethernet.clone()).to_nobody(interface);
-        tried(to_nobody, None).is_ok_and(|probe| probe.has_left())
+    let passes = |link: &LinkOptions| {
+        tried(link.to_nobody(interface), None).is_ok_and(|probe| probe.has_left())
     };
-    let plain = EthernetOptions { priority: 0, ..ethernet.clone() };
-    if passes(ethernet) || !passes(&plain) {
+    if passes(link) {
         return None;
     }
-    let priority = core::mem::replace(&mut ethernet.priority, plain.priority);
-    Some(format!(
-        "an etf drops what of priority {priority} has no launch time, so that its priority is 0"
-    ))
+    if let LinkOptions::Ethernet(ethernet) = link {
+        let plain = EthernetOptions { priority: 0, ..ethernet.clone() };
+        if ethernet.priority > 0 && passes(&LinkOptions::Ethernet(plain)) {
+            let priority = core::mem::take(&mut ethernet.priority);
+            return Some(format!(
+                "an etf drops what of priority {priority} has no launch time, so that its priority is 0"
+            ));
+        }
+    }
+    Some(
+        "no packet of a probe without a launch time left, as an etf drops those: put it below a queue for one \
+         priority (taut doctor says how), or let packets be launched by it (CAP_NET_ADMIN)"
+            .to_owned(),
+    )
 }
 
 /// What of a stream its packets' spacing goes by.
@@ -301,22 +310,29 @@ fn held_by(
         if !probe.is_held() {
             return Err(format!("{rung} {}", broken(&probe)));
         }
-        // Each packet goes by every network.
-        cost += probe.cost;
+        // Each packet goes by every network, and to every destination there.
+        cost += probe.cost.times(link.most_destinations() as i64);
         latest = latest.max(probe.off.last().copied().unwrap_or_default());
         probed += probe.off.len();
     }
-    let (together, takes) = together(cost, wake, (packet, latest), wanted.packets);
-    // When a hand-over begins, how long it is held back to, and when it is over at the latest: a wire thread sleeps
-    // until then, the device's hands over once it has woken up and done its work.
-    let (begin, hold, over) = match wanted.launched_by_wire {
-        true => (slept(late), slept(late), slept(late) + takes),
-        false => (wake.times(WAKES), Span::ZERO, slept(late)),
+    // An fq counts those to all destinations as one stream.
+    let most = wanted.packets.min(MOST_AT_ONCE / link.most_destinations());
+    let (together, takes) = together(cost, wake, (packet, latest), most);
+    // When a hand-over begins and when it is over at the latest: a wire thread sleeps until it is held back no more, the
+    // device's hands over once it has woken up and done its work.
+    let window = |shift: Span| match wanted.launched_by_wire {
+        true => (slept(late) + shift, slept(late) + shift + takes),
+        false => (wake.times(WAKES), slept(late) + shift),
     };
-    let handing = Disturbance { begin: begin - latest, end: begin + takes };
+    let (shift, lead) = off_ticks(packet, latest + wake, |shift| {
+        let (begin, over) = window(shift);
+        Disturbance { begin: begin - latest, end: begin + takes }.avoided(least + over, packet)
+    });
+    let (begin, _) = window(shift);
+    let hold = if wanted.launched_by_wire { begin } else { Span::ZERO };
     Ok(Paced {
         rung,
-        launch: Some(launched(handing.avoided(least + over, packet))?),
+        launch: Some(launched(lead)?),
         spacing: Spacing { together, lead: hold },
         by_wire_thread: wanted.launched_by_wire,
         why: format!(

@@ -104,6 +104,10 @@ impl LinkOptions {
         match self {
             Self::Udp(options) => {
                 (options.launch, options.spacing) = (launch, spacing);
+                if launch.is_some() {
+                    let seldom = options.packets_per_second / STAMPED_A_SECOND;
+                    options.transmit_stamp_every = options.transmit_stamp_every.max(seldom);
+                }
                 // Where it is not at the root, an ETF is for what has the priority of class A: it would drop the
                 // rest.
                 if by_etf {
@@ -111,6 +115,14 @@ impl LinkOptions {
                 }
             }
             Self::Ethernet(options) => (options.launch, options.spacing) = (launch, spacing),
+        }
+    }
+
+    /// To how many destinations each of its packets goes by one network, or may while it runs.
+    pub fn most_destinations(&self) -> usize {
+        match self {
+            Self::Udp(options) => options.destinations.len().max(options.most_destinations).max(1),
+            Self::Ethernet(_) => 1,
         }
     }
 
@@ -187,8 +199,8 @@ struct EthernetRoom {
 }
 
 /// Packets whose departure the kernel stamps. It keeps a copy of each, for which a packet of class A is a few
-/// microseconds late: fewer than one in 1000, so that 99.9 % of all show none of it.
-const STAMPED_A_SECOND: u32 = 4;
+/// microseconds late and two intervals are off: fewer than one in 1000, so that 99.9 % of all show none of it.
+const STAMPED_A_SECOND: u32 = 2;
 
 impl EthernetRoom {
     /// Of any stream of class A, in whatever a frame holds.

@@ -65,6 +65,8 @@ pub(crate) struct SentStream {
     pub(crate) commands: Producer<TransmitterCommand>,
     pub(crate) departures: Consumer<Departure>,
     pub(crate) news: LinkNews,
+    /// Packets that were not launched, whose lines of the ledger have not come yet.
+    pub(crate) unlaunched: Vec<MediaTime>,
     /// The newest packet that left.
     pub(crate) departed: Option<MediaTime>,
     /// How many packets are measured, of those that left.
@@ -133,7 +135,12 @@ impl SentStream {
 
     /// Says what the kernel refused to send, and that nobody answered.
     pub(crate) fn note_refusals(&mut self, watch: &mut RunWatch) {
-        let LinkCounters { sent, send_errors, last_error: errno, also, .. } = self.last.link;
+        let LinkCounters { sent, send_errors, last_error: errno, also, unlaunched, .. } =
+            self.last.link;
+        if unlaunched > 0 {
+            let (address, of) = (&self.address, sent);
+            watch.conclude(&Note::Unlaunched { address, dropped: unlaunched, of });
+        }
         if let Some((one, other)) = self.networks() {
             let by_one = (sent.saturating_sub(also.0), send_errors.saturating_sub(also.1));
             for (network, (sent, refused)) in [(one, by_one), (other, also)] {
@@ -160,6 +167,9 @@ impl SentStream {
         watch.look();
         let policy = &mut self.policy;
         self.conversation.hear(None, |from, event: Event| policy.hear(from, &event, now()));
+        let Self { news, unlaunched, .. } = self;
+        let waited = unlaunched.len();
+        news.hear(&self.address, |note| watch.note(note), |packet| unlaunched.push(packet));
         while let Ok(departure) = self.departures.pop() {
             self.enter(&departure);
         }
@@ -171,13 +181,13 @@ impl SentStream {
                 line.left = Some(stamp.left);
             }
         }
-        let Self { news, ledger, .. } = self;
-        let unlaunched = |packet: MediaTime| {
-            if let Some(line) = line_of(ledger, packet) {
-                line.unlaunched = true;
-            }
-        };
-        news.hear(&self.address, |note| watch.note(note), unlaunched);
+        // One that was told of before its departure waits for its line until the next turn.
+        let Self { unlaunched, ledger, .. } = self;
+        let mut told = 0..;
+        unlaunched.retain(|packet| {
+            let line = line_of(ledger, *packet).map(|line| line.unlaunched = true);
+            told.next() >= Some(waited) && line.is_none()
+        });
         while let Ok(status) = self.status.pop() {
             self.xruns.take(&status.faults);
             let stalled = |from, to| watch.witness.overlaps(from, to);

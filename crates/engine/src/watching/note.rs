@@ -57,6 +57,15 @@ pub enum Note<'a> {
         /// What it answered last: an `errno`.
         errno: i32,
     },
+    /// The interface's queue dropped packets, as they came to it too late for their launch times.
+    Unlaunched {
+        /// The stream's address, as it was given.
+        address: &'a str,
+        /// So many,
+        dropped: u64,
+        /// of so many.
+        of: u64,
+    },
     /// The other end of a link is not connected any more.
     LinkLost {
         /// The stream's address, as it was given.

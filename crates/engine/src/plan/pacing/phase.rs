@@ -34,13 +34,35 @@ impl Disturbance {
     }
 }
 
+/// The kernel's work after a tick: in the lab's guest of 500 MIPS the device's thread is done 50 µs after it, and
+/// then its callbacks of RCU hold soft interrupts off, launches among them, until 105 µs after it.
+const AFTER_TICK: Span = Span::from_micros(100);
+/// Holding packets back by so many parts of the time of one is tried.
+const SHIFTS: i64 = 16;
+
+/// How much longer packets are held back, and their lead then, so that launches lie off the instants at which packets
+/// are due: the kernel's tick is among them where the device begins with one ([`CardClock::start_at_tick`]), and puts
+/// off what is to leave then or soon after. A launch is over `takes` after its time. Nothing where that cannot be had.
+///
+/// [`CardClock::start_at_tick`]: tautline_proto::card_clock::CardClock::start_at_tick
+pub(super) fn off_ticks(packet: Span, takes: Span, lead: impl Fn(Span) -> Span) -> (Span, Span) {
+    let until = packet - takes;
+    let from = AFTER_TICK.min(packet.times(3).divided(4)).min(until);
+    let shifts = (0..SHIFTS).map(|part| packet.times(part).divided(SHIFTS));
+    let mut leads = shifts.map(|shift| (shift, lead(shift)));
+    let after = |lead: Span| lead.as_nanos().rem_euclid(packet.as_nanos().max(1));
+    leads
+        .find(|(_, lead)| (from.as_nanos()..=until.as_nanos()).contains(&after(*lead)))
+        .unwrap_or_else(|| (Span::ZERO, lead(Span::ZERO)))
+}
+
 /// What is kept for a thread that was so late.
 pub(super) fn slept(late: Span) -> Span {
     late.clamp(LEAST_LATE, MOST_LATE)
 }
 
 /// An fq drops what it holds more than 100 packets of one stream for (`flow_limit`, tc-fq(8)).
-const MOST: usize = 64;
+pub(super) const MOST_AT_ONCE: usize = 64;
 
 /// How many packets are handed over at once, of the `all` that a period holds, and how long that takes: no longer
 /// than leaves launches, which take a queue until `latest` after their times, a third of their time undisturbed.
@@ -52,7 +74,7 @@ pub(super) fn together(
 ) -> (usize, Span) {
     let room = packet - packet.divided(3) - latest - wake;
     let most = usize::try_from(room.as_nanos() / cost.as_nanos().max(1)).unwrap_or(1);
-    let together = most.clamp(1, all.clamp(1, MOST));
+    let together = most.clamp(1, all.clamp(1, MOST_AT_ONCE));
     (together, wake + cost.times(together as i64))
 }
 
@@ -81,6 +103,24 @@ mod tests {
         // A wire thread, around whose departures the device's thread wakes up.
         assert_eq!(lead((-24, 24), 100, 125), 187);
         assert_eq!(lead((-24, 24), 100, 1000), 100);
+    }
+
+    #[test]
+    fn a_launch_is_over_before_the_next_packet_is_due_and_long_after_the_one_before() {
+        let micros = Span::from_micros;
+        let lead = |late: i64, takes: i64, packet: i64| {
+            let (shift, lead) = off_ticks(micros(packet), micros(20), |shift| {
+                let begin = micros(late) + shift;
+                let end = begin + micros(takes);
+                Disturbance { begin, end }.avoided(end, micros(packet))
+            });
+            (shift.as_nanos() / 1000, lead.as_nanos() / 1000)
+        };
+        assert_eq!(lead(100, 40, 125), (39, 221), "96 us after one is due");
+        assert_eq!(lead(140, 40, 125), (0, 222));
+        assert_eq!(lead(100, 40, 1000), (0, 190));
+        assert_eq!(lead(930, 40, 1000), (125, 1145));
+        assert_eq!(lead(100, 400, 125), (93, 593), "in the middle of a hand-over that takes longer");
     }
 
     #[test]

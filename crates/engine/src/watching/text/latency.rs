@@ -13,6 +13,9 @@ pub(super) fn latency(out: &mut String, stream: &StreamReport, role: &str) -> fm
     }
     match (latency.measured.p50_ns, latency.by) {
         (Some(median), Some(by)) => measured(out, latency, median, by)?,
+        _ if role == "send" && stream.address.starts_with("avtp://") => {
+            write!(out, "avtp:// has no way back: see the report of taut recv there")?;
+        }
         _ if role == "send" => write!(out, "measured by the receivers, in their reports")?,
         _ if stream.refused.is_some() => write!(out, "not measured, as none of it was played")?,
         _ => {
