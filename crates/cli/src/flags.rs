@@ -145,7 +145,7 @@ pub(crate) struct Send {
     /// to a group, where anybody may ask, 50ms]
     #[arg(long, value_name = "TIME", help_heading = "Timing", value_parser = span)]
     pub(crate) latency_limit: Option<Span>,
-    /// Plain RTP without the sender's instants: for receivers that refuse header extensions
+    /// Plain RTP without the sender's instants: for receivers that refuse header extensions; packets of AVTP have none
     #[arg(long, help_heading = "Network")]
     pub(crate) no_stamps: bool,
     /// What to do with packets too long for the network to carry in one piece
@@ -162,7 +162,8 @@ pub(crate) struct Send {
     #[arg(long, value_name = "N", help_heading = "Network",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) stamp_every: Option<u32>,
-    /// Instead of --latency: what packets take from leaving to being heard at most (max transit time)
+    /// Instead of --latency: what packets take from leaving to being heard at most (max transit time); by AVTP, with
+    /// what they take until they leave, 2.1s at most
     #[arg(long, value_name = "TIME", conflicts_with = "latency", help_heading = "Network",
           value_parser = span)]
     pub(crate) mtt: Option<Span>,
@@ -170,11 +171,11 @@ pub(crate) struct Send {
     #[arg(long, value_name = "TIME", default_value = "125us", requires = "mtt",
           help_heading = "Network", value_parser = span)]
     pub(crate) time_uncertainty: Span,
-    /// Priority mark for the network's switches (DSCP): 34 is what AES67 gives to media
-    #[arg(long, value_name = "N", default_value_t = tautline_io::udp::DSCP_MEDIA,
-          help_heading = "Network",
+    /// Priority mark for the network's switches (DSCP): 34 is what AES67 gives to media; frames of Ethernet
+    /// (avtp://) have ?prio= instead [default: 34]
+    #[arg(long, value_name = "N", help_heading = "Network",
           value_parser = clap::value_parser!(u8).range(0..64))]
-    pub(crate) dscp: u8,
+    pub(crate) dscp: Option<u8>,
     /// Write the stream's description (SDP) here, for receivers that ask for one
     #[arg(long, value_name = "PATH")]
     pub(crate) sdp: Option<PathBuf>,
@@ -229,7 +230,7 @@ pub(crate) struct Recv {
     #[arg(long)]
     pub(crate) overwrite: bool,
     /// End when every sender has said goodbye and all is played; where one falls silent without a
-    /// goodbye, 3 s later and with exit status 4
+    /// goodbye, 3 s later and with exit status 4. By Ethernet alone (avtp://) none is said
     #[arg(long)]
     pub(crate) until_bye: bool,
     /// Write beside a recording (--output file:heard.wav) what spoilt it, and where, for Audacity:
@@ -546,7 +547,18 @@ pub(crate) fn latency(text: &str) -> Result<LatencyRule, String> {
 
 fn rate(text: &str) -> Result<Rate, String> {
     let hertz = text.parse().map_err(|_| format!("`{text}` is no rate; write 48000"))?;
-    Rate::new(hertz).map_err(|error| error.to_string())
+    Rate::new(hertz).map_err(|_| {
+        let carried = rates(|_| true);
+        format!("{hertz} Hz is not a rate that tautline carries; use {carried}")
+    })
+}
+
+/// The rates of these that streams may have, for a sentence.
+pub(crate) fn rates(which: impl Fn(Rate) -> bool) -> String {
+    let all = Rate::SUPPORTED.into_iter().filter(|hertz| Rate::new(*hertz).is_ok_and(&which));
+    let mut words: Vec<String> = all.map(|hertz| hertz.to_string()).collect();
+    let last = words.pop().unwrap_or_default();
+    if words.is_empty() { last } else { format!("{} or {last}", words.join(", ")) }
 }
 
 fn channels(text: &str) -> Result<Channels, String> {

@@ -336,7 +336,11 @@ Addresses, for --from:
   avtp://eth0/91:E0:F0:00:FE:01
                    AVTP (IEEE 1722 AAF) in frames of Ethernet at eth0, to this
                    group or to eth0's own address. It takes CAP_NET_RAW, and no
-                   RTCP: the talker's clock is TAI, as PTP keeps it
+                   RTCP: the talker's clock is TAI, as PTP keeps it, and it says
+                   no goodbye, so no --until-bye. It tells when its sound is to
+                   be heard, and no latency: --latency moves nothing, it makes
+                   room for sound that waits and is taken for the way from
+                   capture, by which reports then tell the latency
   avtp+udp://HOST  AVTP by UDP port 17220, or another behind a :
 
   Options follow a ? and are joined by &, which a shell takes for its own: quote

@@ -44,6 +44,11 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
                 ),
             }
         }
+        Note::Unlaunched { address, dropped, of } => format!(
+            "{address}: the interface's queue dropped {dropped} of {of} packets, which came to it too late for their \
+             launch times; give the threads a higher --scheduler, or a longer --period (taut doctor says what holds \
+             them up)"
+        ),
         Note::LinkFound { address, place } => format!("{address}: {place} is connected again"),
         Note::LinkLost { address, place } => format!(
             "{address}: {place} is not connected any more; does the other end run, and is the way to \

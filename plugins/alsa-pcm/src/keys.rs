@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tautline_dsp::format::SampleFormat;
 use tautline_engine::plan::LinkKind;
-use tautline_engine::plan::address::Address;
+use tautline_engine::plan::address::{Address, MOST_AHEAD};
 use tautline_engine::plan::pacing::PacingRung;
 use tautline_proto::device::Direction;
 use tautline_proto::latency::LatencyRule;
@@ -13,6 +13,7 @@ use tautline_proto::stream::{LONGEST_LINK_OFFSET, PTIME_RANGE, packet_frames};
 use tautline_proto::text::{SpanError, parse_span};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
+use tautline_proto::wire::avtp;
 
 use crate::complaint::Complaint;
 
@@ -62,7 +63,8 @@ impl Wish {
 /// latency wants.
 pub(crate) const PERIODS: (i64, i64) = (16, 8192);
 
-const KEYS: &str = "to, from, latency, ptime, format, rate, channels, period, link and pacing";
+const KEYS: &str = "to, from, latency, ptime, format, rate, channels, period, link and pacing, or of those of type aaf \
+                    ifname, addr, streamid, prio, mtt, time_uncertainty, frames_per_pdu and ptime_tolerance";
 
 /// What the keys of ALSA's own type `aaf` say, so that what it is configured by is understood here, too.
 #[derive(Default)]
@@ -106,7 +108,7 @@ impl AafKeys {
     /// The address that they come to, if they name one.
     fn address(&self, direction: Direction) -> Result<Option<String>, String> {
         let (ifname, addr) = match (&self.ifname, &self.addr) {
-            (None, None) => return Ok(None),
+            (None, None) => return self.of_no_interface().map(|()| None),
             (Some(ifname), Some(addr)) => (ifname, addr),
             _ => {
                 return Err(
@@ -121,6 +123,18 @@ impl AafKeys {
         let begins = if query.is_empty() { "" } else { "?" };
         Ok(Some(format!("avtp://{ifname}/{addr}{begins}{}", query.join("&"))))
     }
+
+    /// Refuses what says something of them where they are not there: another address has it behind its `?`.
+    fn of_no_interface(&self) -> Result<(), String> {
+        let prio = self.prio.map(|prio| ("prio", prio.to_string()));
+        let streamid = self.streamid.clone().map(|id| ("streamid", id));
+        match prio.or(streamid) {
+            Some((key, value)) => Err(format!(
+                "{key} is of ifname and addr; leave it out, or write it as avtp://eth0/ADDRESS?{key}={value}"
+            )),
+            None => Ok(()),
+        }
+    }
 }
 
 /// What is gathered while keys are read.
@@ -128,7 +142,7 @@ struct Gathered {
     to: Option<String>,
     from: Option<String>,
     latency: LatencyRule,
-    ptime: Span,
+    ptime: Option<Span>,
     format: Option<SampleFormat>,
     rate: Option<Rate>,
     channels: Option<Channels>,
@@ -149,7 +163,7 @@ pub(crate) fn read(
         to: None,
         from: None,
         latency: LatencyRule::Usual,
-        ptime: Span::from_millis(1),
+        ptime: None,
         format: None,
         rate: None,
         channels: None,
@@ -179,15 +193,19 @@ impl Gathered {
             "from" => self.from = Some(text(key, value, "rtp://0.0.0.0:5004")?),
             "latency" => self.latency = latency(&text(key, value, "5ms")?)?,
             "ptime" => {
-                self.ptime = span(key, &text(key, value, "1ms")?, PTIME_RANGE.0, PTIME_RANGE.1)?;
-                packet_frames(Rate::HZ_48000, self.ptime).map_err(|error| error.to_string())?;
+                let ptime = span(key, &text(key, value, "1ms")?, PTIME_RANGE.0, PTIME_RANGE.1)?;
+                packet_frames(Rate::HZ_48000, ptime).map_err(|error| error.to_string())?;
+                self.ptime = Some(ptime);
             }
             "format" => self.format = Some(format(&text(key, value, "l24")?)?),
             "rate" => {
                 let rate = number(key, value)?;
                 let rate = u32::try_from(rate)
                     .map_err(|_| format!("rate {rate} is no rate; use 48000"))?;
-                self.rate = Some(Rate::new(rate).map_err(|error| error.to_string())?);
+                self.rate =
+                    Some(Rate::new(rate).map_err(|_| {
+                        format!("rate {rate} is not carried; use {}", rates(|_| true))
+                    })?);
             }
             "channels" => {
                 let count = number(key, value)?;
@@ -262,13 +280,23 @@ impl Gathered {
                         presented; give a latency or an mtt"
                 .to_owned());
         }
+        if sends {
+            refuse_untellable(&address, latency)?;
+        }
+        if let Some(rate) = rate.filter(|rate| !carries(&address, *rate)) {
+            let carried = rates(avtp::carries);
+            return Err(format!("AVTP has no rate of {rate}; use {carried}"));
+        }
         let packet = aaf.frames_per_pdu;
+        if let (Some(frames), Some(ptime)) = (packet, ptime) {
+            refuse_two_lengths(frames, ptime, rate.unwrap_or(Rate::HZ_48000))?;
+        }
         let coded_as_program = format.is_none() && aaf.ifname.is_some();
         let unsaid = if coded_as_program { SampleFormat::L32 } else { SampleFormat::L24 };
         Ok(Wish {
             address,
             latency,
-            ptime,
+            ptime: ptime.unwrap_or(Span::from_millis(1)),
             format: format.unwrap_or(unsaid),
             coded_as_program,
             rate,
@@ -280,6 +308,44 @@ impl Gathered {
             transit,
         })
     }
+}
+
+/// Whether packets that go or come there may be of this rate.
+fn carries(address: &Address, rate: Rate) -> bool {
+    !address.form().presents() || avtp::carries(rate)
+}
+
+/// The rates of these that streams may have, for a sentence.
+fn rates(which: impl Fn(Rate) -> bool) -> String {
+    let all = Rate::SUPPORTED.into_iter().filter(|hertz| Rate::new(*hertz).is_ok_and(&which));
+    let mut words: Vec<String> = all.map(|hertz| hertz.to_string()).collect();
+    let last = words.pop().unwrap_or_default();
+    if words.is_empty() { last } else { format!("{} or {last}", words.join(", ")) }
+}
+
+/// Refuses a latency that puts presentations further ahead than packets can tell.
+fn refuse_untellable(address: &Address, latency: LatencyRule) -> Result<(), String> {
+    match latency {
+        LatencyRule::Chosen(latency) if latency > MOST_AHEAD && address.form().presents() => {
+            Err(format!(
+                "latency {latency} is too long, as packets of AVTP tell presentations {MOST_AHEAD} ahead at most; use \
+                 latency \"{MOST_AHEAD}\" or less"
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses what says twice how long a packet is, unless that is the same at this rate.
+fn refuse_two_lengths(frames: Frames, ptime: Span, rate: Rate) -> Result<(), String> {
+    let other = packet_frames(rate, ptime).map_err(|error| error.to_string())?;
+    if frames == other {
+        return Ok(());
+    }
+    Err(format!(
+        "frames_per_pdu {frames} and ptime {ptime}, which is {other} frames at {rate}, say how long a packet is; leave \
+         one out"
+    ))
 }
 
 /// An address as `aplay -D taut:HOST` gives it, in full: RTP, at UDP port 5004 unless it says
@@ -507,6 +573,18 @@ mod tests {
     }
 
     #[test]
+    fn a_packet_may_be_told_twice_where_both_are_the_same() {
+        let wish = |rate| {
+            let twice = [("to", "a"), ("frames_per_pdu", "6"), ("ptime", "125us"), ("rate", rate)];
+            read("x", &keys(&twice), Direction::Playback)
+        };
+        assert_eq!(wish("").unwrap().packet, Some(Frames::new(6)));
+        assert_eq!(wish("48000").unwrap().packet, Some(Frames::new(6)));
+        let other = wish("96000").unwrap_err().sentence;
+        assert!(other.contains("12 frames at 96000 Hz"), "{other}");
+    }
+
+    #[test]
     fn the_direction_says_which_address_is_meant() {
         let both = keys(&[("to", "10.0.0.2"), ("from", "0.0.0.0:6000")]);
         let address = |direction| read("x", &both, direction).unwrap().address.to_string();
@@ -569,6 +647,13 @@ mod tests {
             (vec![("to", "avtp+udp://a"), ("latency", "auto")], "give a latency or an mtt"),
             (vec![("to", "a?gain=3dB")], "--from"),
             (vec![("ifname", "eth0")], "belong together"),
+            (vec![("to", "a"), ("mttt", "1")], "pacing, or of those of type aaf ifname, addr"),
+            (vec![("to", "a"), ("prio", "3")], "prio is of ifname and addr; leave it out, or"),
+            (vec![("to", "avtp://e/1:0:0:0:0:1"), ("streamid", "1:2:3:4:5:6:7")], "?streamid="),
+            (vec![("to", "a"), ("frames_per_pdu", "6"), ("ptime", "1ms")], "leave one out"),
+            (vec![("to", "avtp+udp://a"), ("latency", "3s")], "2.1s ahead at most; use latency"),
+            (vec![("to", "avtp+udp://a"), ("rate", "11025")], "use 8000, 16000, 24000"),
+            (vec![("to", "a"), ("rate", "47000")], "96000, 176400 or 192000"),
         ] {
             let sentence = refusal(&pairs);
             assert!(sentence.starts_with("pcm.x: ") && sentence.contains(words), "{sentence}");

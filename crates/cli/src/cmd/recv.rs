@@ -19,7 +19,9 @@ use tautline_proto::wire::{PacketHeads, WireForm};
 
 use super::layout::{PlayoutSetup, check_fits, check_told, knows_shape, layout};
 use super::recv_changes::{PlayedFormat, RecvLines};
-use super::streams::{HeardAddress, check_alike, check_clock, clock, latency, stream};
+use super::streams::{
+    HeardAddress, check_alike, check_clock, check_goodbye, clock, latency, stream, tell_of_others,
+};
 use super::{run_options, stop_on_signals, tell_stream};
 use crate::control;
 use crate::failure::Failure;
@@ -38,8 +40,10 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
         .map(|address| Ok(HeardAddress { address, resolved: address.resolve()? }))
         .collect::<Result<_, Failure>>()?;
     check_clock(flags)?;
+    flags.from.iter().try_for_each(|address| check_goodbye(flags, address))?;
     let stop = stop_on_signals()?;
     let described = from.iter().find_map(|heard| heard.resolved.description.as_ref());
+    tell_of_others(flags, &from);
     // What cannot work is said before a sender is waited for.
     let unheard = layout(flags, described, None)?;
     latency(flags, None, &unheard.format, &unheard.device)?;

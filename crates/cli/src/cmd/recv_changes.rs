@@ -8,7 +8,7 @@ use tautline_proto::device::Settings;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::stream::StreamFormat;
 
-use super::streams::{HeardAddress, check_alike, stream};
+use super::streams::{HeardAddress, check_alike, check_goodbye, stream};
 use crate::control::nothing;
 use crate::failure::Failure;
 use crate::flags::{Recv, latency, parse};
@@ -60,6 +60,7 @@ impl RecvLines {
     fn from(&self, rest: &str) -> Result<RecvChange, String> {
         let (which, text) = numbered(rest)?;
         let address = Address::to_hear(text)?;
+        check_goodbye(&self.flags, &address).map_err(|failure| failure.to_string())?;
         let Some((format, device)) = self.shape.get() else {
             return Err(
                 "no sender is heard yet, so it is not known what another must send; say it \
@@ -114,7 +115,22 @@ fn number(text: &str) -> Result<Option<usize>, String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+    use crate::flags::{Command, Taut};
+
+    #[test]
+    fn who_waits_for_a_goodbye_moves_to_nobody_who_says_none() {
+        let line = "taut recv --output null: --from rtp://127.0.0.1:5004 --until-bye";
+        let Ok(Taut { command: Command::Recv(flags) }) = Taut::try_parse_from(line.split(' '))
+        else {
+            panic!("no command of recv");
+        };
+        let lines = RecvLines { flags: *flags, shape: PlayedFormat::default() };
+        let refused = lines.read("from", "avtp://eth0/91:E0:F0:00:FE:01").err();
+        assert!(refused.is_some_and(|why| why.contains("has no goodbye")));
+    }
 
     #[test]
     fn a_number_before_a_value_names_a_stream() {

@@ -1,16 +1,18 @@
 //! What `taut recv` lays out for each stream it hears: sockets, format, latency.
 
 use tautline_audio::DeviceSpec;
-use tautline_engine::plan::address::{Address, Resolved};
+use tautline_engine::plan::address::{Address, EthernetPlace, Resolved};
 use tautline_engine::plan::lay;
 use tautline_engine::plan::sockets;
 use tautline_engine::plan::{ClockPlan, StreamPlan};
+use tautline_io::ethernet::own_address;
 use tautline_proto::device::Settings;
 use tautline_proto::latency::enough_latency;
 use tautline_proto::packet::Codings;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Span;
 use tautline_proto::wire::WireForm;
+use tautline_proto::wire::avtp::Encapsulation;
 use tautline_proto::wire::rtp::RtpUnpack;
 
 use super::periods;
@@ -87,6 +89,39 @@ pub(super) fn check_clock(flags: &Recv) -> Result<(), Failure> {
         ))),
         _ => Ok(()),
     }
+}
+
+/// Who sends by Ethernet alone says no goodbye: whoever waits for one would never have heard all of it.
+pub(super) fn check_goodbye(flags: &Recv, from: &Address) -> Result<(), Failure> {
+    if !flags.until_bye || from.form() != WireForm::Avtp(Encapsulation::Ethernet) {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "--until-bye waits for a goodbye, and AVTP by Ethernet, as at {from}, has no goodbye; use --duration, or leave \
+         it out and end with Ctrl-C"
+    )))
+}
+
+/// Says of an address of Ethernet that it is another machine's: a network brings nothing of that here unless it mirrors.
+pub(super) fn tell_of_others(flags: &Recv, from: &[HeardAddress<'_>]) {
+    for HeardAddress { address, resolved } in from {
+        let Some(EthernetPlace { interface, address: asked, .. }) = resolved.ethernet() else {
+            continue;
+        };
+        let own = own_address(interface).ok().filter(|own| own != asked && !is_group(asked));
+        if let Some([a, b, c, d, e, f]) = own {
+            flags.running.voice().tell(&format!(
+                "{address} is neither a group nor the address of {interface}, which is \
+                 {a:02X}:{b:02X}:{c:02X}:{d:02X}:{e:02X}:{f:02X}: switches bring nothing of it here; use that, or the \
+                 group that is sent to"
+            ));
+        }
+    }
+}
+
+/// The lowest bit of the first byte says so (IEEE 802 §8.2.2).
+const fn is_group(address: &[u8; 6]) -> bool {
+    address[0] & 1 == 1
 }
 
 /// The clock that is to be followed, if one is.

@@ -188,3 +188,12 @@ fn every_option_of_an_address_is_explained() {
         assert!(explained(super::RECV_LONG, option), "{option}");
     }
 }
+
+#[test]
+fn the_help_says_what_avtp_by_ethernet_makes_of_an_option() {
+    let shown = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let recv = shown(super::RECV_LONG);
+    for said in ["no goodbye, so no --until-bye", "--latency moves nothing"] {
+        assert!(recv.contains(said), "{said}");
+    }
+}

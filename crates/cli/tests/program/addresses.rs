@@ -9,7 +9,7 @@ use crate::common::{Folder, PATIENT, free_udp_ports, shared};
 use crate::errors::is_refused;
 
 fn send(options: &str) -> Call {
-    taut(words("send --input null:")).and(words(options))
+    taut(words("send --input null: --duration 1s")).and(words(options))
 }
 
 #[test]
@@ -49,6 +49,58 @@ fn what_means_nothing_for_a_receiver_is_refused() {
         let call = format!("recv --output null: --from rtp://239.69.77.3:5004?{key}");
         is_refused(&taut(words(&call)), 2, "is for --to", "use iface, source or gain");
     }
+}
+
+#[test]
+fn an_address_of_avtp_that_cannot_be_is_answered_with_one_of_avtp() {
+    let group = "91:E0:F0:00:FE:01";
+    for (to, wrong, mend) in [
+        ("avtp+upd://10.77.0.2".into(), "`avtp+upd://` is unknown", "avtp+udp://HOST"),
+        ("ethernet://eth0".into(), "`ethernet://` is unknown", "avtp://INTERFACE/ADDRESS"),
+        (format!("avtp+udp://newc_va/{group}"), "goes to a host", "avtp://newc_va/91:E0:F0"),
+        (
+            "avtp+udp://10.0.0.2:1/x".into(),
+            "goes to a host",
+            "or avtp://eth0/91:E0:F0:00:FE:01 for",
+        ),
+        ("avtp://:17220/1:2:3:4:5:6".into(), "names no interface", "avtp://eth0/91:E0:F0:00:FE:01"),
+        ("avtp+udp://10.77.0.2:x".into(), "has no UDP port", "avtp+udp://HOST:17220"),
+        ("avtp+udp://:17220".into(), "names no host", "avtp+udp://HOST:17220"),
+        (format!("avtp://eth0:17220/{group}"), "go by no port", "write avtp://eth0/91:E0:F0"),
+        ("avtp://eth0:17220".into(), "go by no port", "write avtp://eth0"),
+        ("avtp://eth0/00:00:00:00:00:00".into(), "is nobody's address", "avtp://eth0/91:E0"),
+    ] {
+        is_refused(&send(&format!("--to {to}")), 2, wrong, mend);
+    }
+    let recv = taut(words("recv --output null: --from avtp://eth0"));
+    let claims = "`avtp://eth0` names no address, and `taut send --to` alone claims one";
+    is_refused(&recv, 2, claims, "write avtp://eth0/91:E0:F0:00:FE:01");
+}
+
+#[test]
+fn options_that_mean_nothing_by_avtp_are_refused() {
+    let ethernet = "--to avtp://lo/91:E0:F0:00:FE:01";
+    is_refused(&send(&format!("{ethernet} --dscp 34")), 2, "--dscp is of IP", "leave it out");
+    for to in [ethernet, "--to avtp+udp://127.0.0.1"] {
+        let call = send(&format!("{to} --no-stamps"));
+        is_refused(&call, 2, "--no-stamps is of RTP", "leave it out");
+    }
+}
+
+#[test]
+fn an_address_of_ethernet_that_is_another_machines_is_told_of_as_such() {
+    let test = "an_address_of_ethernet_that_is_another_machines_is_told_of_as_such";
+    let Some(cable) = Cable::lay(test) else { return };
+    let name = &cable.left.interface;
+    let said = |address: &str| {
+        let line = format!("recv --output null: --duration 10ms --from avtp://{name}/{address}");
+        let ended = taut(words(&line)).within(&cable.left).run();
+        ended.said.into_iter().find(|line| line.contains("is neither a group nor"))
+    };
+    let told = said("02:00:00:00:00:01").expect("a line that says so");
+    let own = told.split_once("which is ").and_then(|(_, rest)| rest.get(..17)).expect("its own");
+    assert_eq!(said(own), None);
+    assert_eq!(said("91:E0:F0:00:FE:01"), None);
 }
 
 #[test]

@@ -132,6 +132,28 @@ fn a_talker_carries_nothing_of_other_packets_whoever_asks_it_to() {
     talker.ask("redundancy red:1", "carry nothing of others").ask("quit", "ok").end().well();
 }
 
+#[test]
+fn a_latency_beyond_what_presentation_times_tell_is_refused_with_the_longest() {
+    for to in ["avtp://lo/91:e0:f0:00:fe:01", "avtp+udp://127.0.0.1"] {
+        let send = |timing: &str| {
+            taut(words(&format!("send --input null: --duration 10ms --to {to} {timing}")))
+        };
+        let told = "2.1s ahead at most";
+        is_refused(&send("--latency 3s"), 2, told, "use --latency 2.1s or less");
+        is_refused(&send("--mtt 3s"), 2, told, "use --mtt 2.098s or less");
+        is_refused(&send("--mtt 1ms --time-uncertainty 3s"), 2, told, "a shorter --time-unc");
+    }
+    let send = taut(words("send --input null: --duration 10ms --to avtp+udp://127.0.0.1"));
+    send.and(["--mtt", "2.098s", "--report", "none"]).run().well();
+}
+
+#[test]
+fn an_end_by_goodbye_is_refused_where_no_talker_can_say_one() {
+    let from = "recv --output null: --duration 10ms --from rtp://127.0.0.1:5004";
+    let by_ethernet = format!("{from} --from avtp://lo/91:e0:f0:00:fe:01 --until-bye");
+    is_refused(&taut(words(&by_ethernet)), 2, "has no goodbye", "use --duration");
+}
+
 /// An AVTPDU of AAF as this stream's talker would write it, six frames of silence.
 fn pdu(stream: u64) -> Vec<u8> {
     let mut pdu = vec![0; 24 + 36];

@@ -220,7 +220,7 @@ fn a_clock_that_cannot_be_followed_is_refused_with_the_mend() {
             "no clock, which is told of by AVTP; write avtp://eth0/91:",
         ),
         ("ptp", "avtp+udp://127.0.0.1", "no clock"),
-        ("avtp://eth0", "avtp+udp://127.0.0.1", "names no interface and address"),
+        ("avtp://eth0", "avtp+udp://127.0.0.1", "names no address"),
         ("avtp://eth0/91:E0:F0:00:FE:08?gain=-6dB", "avtp+udp://127.0.0.1", "use streamid"),
         ("avtp+udp://*?senders=all", "avtp+udp://127.0.0.1", "use streamid or iface or source"),
         ("avtp+udp://*?streamid=7", "avtp+udp://127.0.0.1", "no stream id such as AA:BB"),

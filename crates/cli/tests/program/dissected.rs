@@ -9,6 +9,7 @@ use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Frames;
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::avtp::crf::CrfHead;
+use tautline_proto::wire::avtp::maap::{GroupRange, MaapKind, MaapMessage, POOL};
 use tautline_proto::wire::avtp::{ETHERNET_PACK, ETHERTYPE, Encapsulation, UDP_PACK, format_of};
 use tautline_proto::wrap::Wrapped;
 
@@ -232,5 +233,50 @@ fn wireshark_reads_what_tells_of_a_clock_for_what_it_is() {
     let Some(lines) = dissected(test, &frames, &CLOCK_FIELDS) else { return };
     for (line, expected) in lines.into_iter().zip(expected) {
         assert_eq!(line, expected, "{}", CLOCK_FIELDS.join("|"));
+    }
+}
+
+const CLAIM_FIELDS: [&str; 11] = [
+    "ieee1722.subtype",
+    "ieee1722.svfield",
+    "ieee1722.verfield",
+    "maap.message_type",
+    "maap.version",
+    "maap.data_length",
+    "maap.stream_id",
+    "maap.req_start_addr",
+    "maap.req_count",
+    "maap.conflict_start_addr",
+    "maap.conflict_count",
+];
+
+#[test]
+fn wireshark_reads_what_claims_an_address_for_what_it_is() {
+    let (mut frames, mut expected) = (Vec::new(), Vec::new());
+    let kinds = [(MaapKind::Probe, 1), (MaapKind::Defend, 2), (MaapKind::Announce, 3)];
+    for (kind, number) in kinds {
+        for at in [0, 0x1234, POOL.count - 1] {
+            let own = GroupRange::only(POOL.at(at));
+            let message = match kind {
+                // Another host may ask for many at once.
+                MaapKind::Defend => MaapMessage { kind, requested: POOL, conflict: own },
+                _ => MaapMessage::about(kind, own),
+            };
+            frames.push(framed(Encapsulation::Ethernet, &message.write()));
+            let told = |range: GroupRange| {
+                let address = range.first.map(|byte| format!("{byte:02x}")).join(":");
+                format!("{address}|0x{:04x}", range.count)
+            };
+            expected.push(format!(
+                "0xfe|0|0x00|0x{number:02x}|0x01|0x0010|0x0000000000000000|{}|{}||",
+                told(message.requested),
+                told(message.conflict),
+            ));
+        }
+    }
+    let test = "wireshark_reads_what_claims_an_address_for_what_it_is";
+    let Some(lines) = dissected(test, &frames, &CLAIM_FIELDS) else { return };
+    for (line, expected) in lines.into_iter().zip(expected) {
+        assert_eq!(line, expected, "{}", CLAIM_FIELDS.join("|"));
     }
 }

@@ -105,6 +105,16 @@ fn an_address_that_is_none_is_answered_with_its_form() {
 }
 
 #[test]
+fn a_rate_that_is_not_carried_is_answered_with_all_that_are() {
+    let folder = Folder::new();
+    let call = send(&folder, "--input null: --rate 47000");
+    is_refused(&call, 2, "47000 Hz is not a rate", "96000, 176400 or 192000");
+    let line = "send --input null: --rate 11025 --to avtp+udp://127.0.0.1";
+    let all = "use 8000, 16000, 24000, 32000, 44100, 48000, 88200, 96000, 176400 or 192000";
+    is_refused(&taut(words(line)), 2, "AVTP has no rate of 11025 Hz", all);
+}
+
+#[test]
 fn files_that_cannot_be_used_say_what_would_do() {
     let folder = Folder::new();
     std::fs::create_dir(folder.file("directory")).unwrap();

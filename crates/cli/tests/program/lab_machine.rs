@@ -203,6 +203,18 @@ fn beside_a_rung_that_sleeps_stands_a_bare_loop_of_which_every_packet_arrives() 
 }
 
 #[test]
+fn rungs_of_which_none_is_to_be_had_are_a_failed_run() {
+    // No queue of the loopback interface is one.
+    let line = "lab interval --rungs --pacing etf --duration 100ms --report json";
+    let ended = taut(words(line)).run();
+    assert_eq!(ended.status, Some(1), "{ended:#?}");
+    let report: Value = serde_json::from_str(&ended.out).unwrap();
+    let rows = report["rows"].as_array().unwrap();
+    assert!(rows.iter().any(|row| row["name"] == "etf" && row["void"].is_string()), "{report:#}");
+    assert!(ended.said.last().is_some_and(|line| line.contains("etf")), "{ended:#?}");
+}
+
+#[test]
 fn a_capture_that_is_none_or_not_there_is_refused_with_the_mend() {
     let folder = Folder::new();
     std::fs::write(folder.file("none.pcap"), "this is no capture, however long it may be").unwrap();

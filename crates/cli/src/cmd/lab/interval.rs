@@ -64,9 +64,24 @@ fn by_rungs(flags: &IntervalFlags, answer: ExperimentAnswer) -> Result<(), Failu
     rungs.sort_unstable_by_key(|rung| core::cmp::Reverse(*rung));
     let stop = stop_on_signals()?;
     let asked = LabReport::of("interval", QUESTION);
+    let mut void = None;
     over(&flags.far.with, asked, answer, &stop, |ends, answer| {
-        climb(ends, &plan, &rungs, &stop, &mut |sentence| answer.tell(sentence))
-    })
+        let report = climb(ends, &plan, &rungs, &stop, &mut |sentence| answer.tell(sentence));
+        void = nothing_of(&rungs, &report);
+        report
+    })?;
+    // What the stamps are worth is said all the same, and is nothing that was asked for.
+    void.map_or(Ok(()), |why| Err(Failure::running(why)))
+}
+
+/// Why nothing was measured of any of these rungs, if nothing was.
+fn nothing_of(rungs: &[PacingRung], report: &LabReport) -> Option<String> {
+    let whys = rungs.iter().map(|rung| {
+        let row = report.rows.iter().find(|row| row.name == rung.name());
+        row.map_or(Some("asked to stop before it was sent"), |row| row.void.as_deref())
+    });
+    let whys = whys.collect::<Option<Vec<_>>>()?;
+    whys.first().map(|why| (*why).to_owned())
 }
 
 fn unread(path: &Path, error: &std::io::Error) -> Failure {
