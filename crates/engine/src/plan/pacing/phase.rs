@@ -120,7 +120,11 @@ mod tests {
         assert_eq!(lead(140, 40, 125), (0, 222));
         assert_eq!(lead(100, 40, 1000), (0, 190));
         assert_eq!(lead(930, 40, 1000), (125, 1145));
-        assert_eq!(lead(100, 400, 125), (93, 593), "in the middle of a hand-over that takes longer");
+        assert_eq!(
+            lead(100, 400, 125),
+            (93, 593),
+            "in the middle of a hand-over that takes longer"
+        );
     }
 
     #[test]
