@@ -17,7 +17,9 @@ use crate::socket::descriptor::Socket;
 use crate::socket::incoming::Incoming;
 use crate::socket::launch::{self, Dropped, LaunchOptions, Launcher};
 use crate::socket::outlet::{Outlet, Sent};
-use crate::socket::transmit::{AT_ONCE, AT_ONCE_EARLY, Reading, TransmitSampler, read_dropped};
+use crate::socket::transmit::{
+    AT_ONCE, AT_ONCE_EARLY, ErrorReading, TransmitSampler, read_dropped,
+};
 use crate::thread::realtime::permit;
 
 /// What a link makes room for.
@@ -110,10 +112,10 @@ impl DirectLink {
     fn send(&mut self) {
         let Self { batch, outlet, also, incoming, counters, launcher, sampler, teller, .. } = self;
         let (launcher, teller) = (launcher.as_mut(), teller.as_mut());
-        let mut tally = Tally { launcher, counters, teller };
+        let mut tally = DropTally { launcher, counters, teller };
         let first = outlet.send(batch, |socket, time| {
             tally.dropped_with(time, |dropped| {
-                let reading = Reading { clock: &mut incoming.clock, always: true, dropped };
+                let reading = ErrorReading { clock: &mut incoming.clock, always: true, dropped };
                 sampler.collect_early(socket, reading);
             })
         });
@@ -139,12 +141,12 @@ impl DirectLink {
         // What the queue dropped comes back there as well.
         let always = always || launcher.is_some();
         let (launcher, teller) = (launcher.as_mut(), teller.as_mut());
-        let mut tally = Tally { launcher, counters, teller };
+        let mut tally = DropTally { launcher, counters, teller };
         let mut dropped = |time| tally.dropped(time);
         if let Some(also) = also.as_ref().filter(|_| always) {
             read_dropped(&also.socket, AT_ONCE, &mut dropped);
         }
-        let reading = Reading { clock: &mut incoming.clock, always, dropped: &mut dropped };
+        let reading = ErrorReading { clock: &mut incoming.clock, always, dropped: &mut dropped };
         sampler.collect(&outlet.socket, reading, deliver);
     }
 
@@ -283,13 +285,13 @@ impl Link for DirectLink {
 }
 
 /// Counts packets that a queue dropped, each once, and names them.
-struct Tally<'a> {
+struct DropTally<'a> {
     launcher: Option<&'a mut Launcher>,
     counters: &'a mut LinkCounters,
     teller: Option<&'a mut Teller>,
 }
 
-impl Tally<'_> {
+impl DropTally<'_> {
     /// A queue told that it dropped one with this launch time.
     fn dropped(&mut self, time: u64) {
         let found = self.launcher.as_mut().map_or(Dropped::Unknown, |known| known.dropped(time));

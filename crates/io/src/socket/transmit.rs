@@ -43,7 +43,7 @@ pub(crate) struct TransmitSampler {
 }
 
 /// How an error queue is read.
-pub(crate) struct Reading<'a> {
+pub(crate) struct ErrorReading<'a> {
     pub(crate) clock: &'a mut StampClock,
     /// Whether it is read even if no stamp is waited for: where packets are launched, those that were dropped come
     /// back there as well.
@@ -111,7 +111,7 @@ impl TransmitSampler {
     pub(crate) fn collect(
         &mut self,
         socket: &Socket,
-        mut reading: Reading<'_>,
+        mut reading: ErrorReading<'_>,
         deliver: &mut dyn FnMut(TransmitStamp),
     ) {
         self.early.drain(..).for_each(&mut *deliver);
@@ -131,7 +131,7 @@ impl TransmitSampler {
 
     /// The same right after a packet was refused, whether or not anything is waited for: stamps are delivered by the
     /// next [`Self::collect`].
-    pub(crate) fn collect_early(&mut self, socket: &Socket, mut reading: Reading<'_>) {
+    pub(crate) fn collect_early(&mut self, socket: &Socket, mut reading: ErrorReading<'_>) {
         for _ in 0..AT_ONCE_EARLY {
             let Some(told) = read_error_queue(socket) else { return };
             if let Some(stamp) = self.take(&told, &mut reading) {
@@ -144,7 +144,7 @@ impl TransmitSampler {
     pub(crate) fn take(
         &mut self,
         told: &Ancillary,
-        reading: &mut Reading<'_>,
+        reading: &mut ErrorReading<'_>,
     ) -> Option<TransmitStamp> {
         if let Some(time) = told.unlaunched {
             (reading.dropped)(time);

@@ -118,7 +118,7 @@ fn a_packet_that_queues_dropped_is_counted_once_and_named() {
     let DirectLink { launcher, counters, teller, .. } = &mut link;
     let launcher = launcher.as_mut().expect("packets are launched");
     let times: Vec<u64> = (0..4).map(|number| launcher.time(&packet(6 * number))).collect();
-    let mut tally = Tally { launcher: Some(launcher), counters, teller: teller.as_mut() };
+    let mut tally = DropTally { launcher: Some(launcher), counters, teller: teller.as_mut() };
     // By both networks.
     assert!(tally.dropped_with(times[1], |dropped| {
         [0, 1, 1].map(|of| dropped(times[of])).into_iter().for_each(drop)
@@ -141,14 +141,14 @@ fn the_report_of_an_etf_names_the_packet_that_it_dropped() {
     let DirectLink { launcher, counters, teller, sampler, incoming, .. } = &mut link;
     let launcher = launcher.as_mut().expect("packets are launched");
     let times: Vec<u64> = (0..3).map(|number| launcher.time(&packet(6 * number))).collect();
-    let mut tally = Tally { launcher: Some(launcher), counters, teller: teller.as_mut() };
+    let mut tally = DropTally { launcher: Some(launcher), counters, teller: teller.as_mut() };
     // Too late when it was handed over, and too late when its turn came.
     for (time, code, errno) in [(times[2], 1, libc::EINVAL), (times[0], 2, libc::ECANCELED)] {
         let report = reported::dropped(time, code, errno);
         let report = reported::told(libc::SOL_PACKET, PACKET_TX_TIMESTAMP, report);
         let mut dropped = |time| tally.dropped(time);
         let clock = &mut incoming.clock;
-        let mut reading = Reading { clock, always: true, dropped: &mut dropped };
+        let mut reading = ErrorReading { clock, always: true, dropped: &mut dropped };
         assert_eq!(sampler.take(&report, &mut reading), None);
     }
     assert_eq!((link.counters().unlaunched, link.counters().unnamed), (2, 0));
