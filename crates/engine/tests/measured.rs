@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use common::{Between, Road};
 use tautline_engine::plan::LinkKind;
 use tautline_engine::watching::report::{LatencyReport, Report, StreamReport};
+use tautline_proto::card_clock::CardClock;
 use tautline_proto::device::{Cycle, Flow, Process};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Rate;
@@ -211,7 +212,9 @@ fn from_converter_to_converter(name: &str, captures: Between) -> (Span, LatencyR
         ..Road::default()
     };
     let (mut report, _) = road.run(|process| process, |_| {});
-    let starts = road.started.each_ref().map(|started| *started.0.get().unwrap());
+    let [asked, heard] = road.started.each_ref().map(|started| *started.0.get().unwrap());
+    // A card that captures begins with the next tick of a kernel.
+    let starts = [CardClock::start_at_tick(asked), heard];
     let delays = marks::delays(&record.0, starts.into());
     assert!(delays.len() > 30, "{} marks were heard: {report:#?}", delays.len());
     (delays[delays.len() / 2], report.streams.remove(0).latency)

@@ -73,7 +73,7 @@ pub(crate) struct Road {
     pub(crate) captures: Option<Between>,
     /// Where the receiver's card records what it plays.
     pub(crate) record: Option<PathBuf>,
-    /// When the card of the first sender and that of the receiver started.
+    /// When the card of the first sender and that of the receiver were to start.
     pub(crate) started: [Started; 2],
     /// What is asked for while it runs.
     pub(crate) asks_sender: fn(&Asker<SendChange>),
@@ -277,7 +277,7 @@ impl Road {
     }
 }
 
-/// The host's clock, by which a card runs; when the first that runs by it started, which is what it
+/// The host's clock, by which a card runs; when the first that runs by it was to start, which is what it
 /// asks for first.
 #[derive(Clone, Default)]
 pub(crate) struct Started(pub(crate) Arc<OnceLock<LocalTime>>);
