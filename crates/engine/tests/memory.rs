@@ -89,7 +89,8 @@ fn one_stream_more_asks_for_less_than_one_and_a_half_megabytes_at_20_ms() {
         // So that what is shared by all streams, the resampler's kernel and repairers too, is there.
         held_for(1, ptime);
         let each = (held_for(12, ptime) - held_for(4, ptime)) / 8;
-        // While it plays, the packets that were brought are remembered in 0.13 MB more.
-        assert!(each <= 1_110_000, "{each} bytes with packets of {ptime}");
+        // While it plays, the packets that were brought are remembered in 0.13 MB more. Up to three runs of sound that
+        // wait for their turn have 1.2 kB each.
+        assert!(each <= 1_114_000, "{each} bytes with packets of {ptime}");
     }
 }
