@@ -548,17 +548,9 @@ pub(crate) fn latency(text: &str) -> Result<LatencyRule, String> {
 fn rate(text: &str) -> Result<Rate, String> {
     let hertz = text.parse().map_err(|_| format!("`{text}` is no rate; write 48000"))?;
     Rate::new(hertz).map_err(|_| {
-        let carried = rates(|_| true);
+        let carried = Rate::listed(|_| true);
         format!("{hertz} Hz is not a rate that tautline carries; use {carried}")
     })
-}
-
-/// The rates of these that streams may have, for a sentence.
-pub(crate) fn rates(which: impl Fn(Rate) -> bool) -> String {
-    let all = Rate::SUPPORTED.into_iter().filter(|hertz| Rate::new(*hertz).is_ok_and(&which));
-    let mut words: Vec<String> = all.map(|hertz| hertz.to_string()).collect();
-    let last = words.pop().unwrap_or_default();
-    if words.is_empty() { last } else { format!("{} or {last}", words.join(", ")) }
 }
 
 fn channels(text: &str) -> Result<Channels, String> {

@@ -43,6 +43,14 @@ impl Rate {
         if Self::SUPPORTED.contains(&hertz) { Ok(Self(hertz)) } else { Err(UnitError::Rate(hertz)) }
     }
 
+    /// Those of the supported that `which` says, in hertz, for a sentence.
+    pub fn listed(which: impl Fn(Self) -> bool) -> String {
+        let all = Self::SUPPORTED.into_iter().filter(|hertz| which(Self(*hertz)));
+        let mut words: Vec<String> = all.map(|hertz| hertz.to_string()).collect();
+        let last = words.pop().unwrap_or_default();
+        if words.is_empty() { last } else { format!("{} or {last}", words.join(", ")) }
+    }
+
     /// The rate in hertz.
     pub const fn hertz(self) -> u32 {
         self.0

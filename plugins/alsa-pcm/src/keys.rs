@@ -202,10 +202,9 @@ impl Gathered {
                 let rate = number(key, value)?;
                 let rate = u32::try_from(rate)
                     .map_err(|_| format!("rate {rate} is no rate; use 48000"))?;
-                self.rate =
-                    Some(Rate::new(rate).map_err(|_| {
-                        format!("rate {rate} is not carried; use {}", rates(|_| true))
-                    })?);
+                self.rate = Some(Rate::new(rate).map_err(|_| {
+                    format!("rate {rate} is not carried; use {}", Rate::listed(|_| true))
+                })?);
             }
             "channels" => {
                 let count = number(key, value)?;
@@ -284,7 +283,7 @@ impl Gathered {
             refuse_untellable(&address, latency)?;
         }
         if let Some(rate) = rate.filter(|rate| !carries(&address, *rate)) {
-            let carried = rates(avtp::carries);
+            let carried = Rate::listed(avtp::carries);
             return Err(format!("AVTP has no rate of {rate}; use {carried}"));
         }
         let packet = aaf.frames_per_pdu;
@@ -313,14 +312,6 @@ impl Gathered {
 /// Whether packets that go or come there may be of this rate.
 fn carries(address: &Address, rate: Rate) -> bool {
     !address.form().presents() || avtp::carries(rate)
-}
-
-/// The rates of these that streams may have, for a sentence.
-fn rates(which: impl Fn(Rate) -> bool) -> String {
-    let all = Rate::SUPPORTED.into_iter().filter(|hertz| Rate::new(*hertz).is_ok_and(&which));
-    let mut words: Vec<String> = all.map(|hertz| hertz.to_string()).collect();
-    let last = words.pop().unwrap_or_default();
-    if words.is_empty() { last } else { format!("{} or {last}", words.join(", ")) }
 }
 
 /// Refuses a latency that puts presentations further ahead than packets can tell.

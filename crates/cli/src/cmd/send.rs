@@ -20,7 +20,7 @@ use tautline_proto::latency::{LatencyRule, usual_latency, usual_latency_in_graph
 use tautline_proto::redundancy::Redundancy;
 use tautline_proto::stream::{MOST_DATAGRAM_BYTES, StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, Span};
-use tautline_proto::units::Channels;
+use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::avtp::{self, Encapsulation};
 use tautline_proto::wire::{NotCarried, PacketHeads, WireForm};
 
@@ -28,7 +28,7 @@ use super::send_changes::{SendLines, refuse_loss};
 use super::{device_settings, run_options, settled, stop_on_signals, tell_stream};
 use crate::control;
 use crate::failure::Failure;
-use crate::flags::{Fragment, LinkFlag, PacingFlag, Send, rates};
+use crate::flags::{Fragment, LinkFlag, PacingFlag, Send};
 use crate::redundancy::{self, Budget};
 use crate::show::Show;
 use crate::words::{fragments, longer};
@@ -210,7 +210,7 @@ fn heads(flags: &Send) -> Result<PacketHeads, Failure> {
 fn not_carried(error: NotCarried) -> Failure {
     Failure::usage(match error {
         NotCarried::Rate(rate) => {
-            format!("AVTP has no rate of {rate}; use {}", rates(avtp::carries))
+            format!("AVTP has no rate of {rate}; use {}", Rate::listed(avtp::carries))
         }
         NotCarried::Length { .. } => error.to_string(),
     })

@@ -104,7 +104,7 @@ impl LinkOptions {
         match self {
             Self::Udp(options) => {
                 (options.launch, options.spacing) = (launch, spacing);
-                if launch.is_some() {
+                if launch.is_some() && options.transmit_stamp_every > 0 {
                     let seldom = options.packets_per_second / STAMPED_A_SECOND;
                     options.transmit_stamp_every = options.transmit_stamp_every.max(seldom);
                 }

@@ -72,7 +72,7 @@ impl Teller {
     /// Tells what happened to the link, as far as there is room. Errors leave some of it to
     /// connections: those are told by nothing else, and what fails goes on failing.
     pub fn event(&mut self, event: LinkEvent) {
-        let error = matches!(event, LinkEvent::Error(_) | LinkEvent::Unlaunched(_));
+        let error = matches!(event, LinkEvent::Error(_));
         if !error || self.events.slots() > CONNECTIONS {
             let _ = self.events.push(event);
         }
