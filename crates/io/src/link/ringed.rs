@@ -317,21 +317,21 @@ impl<L: Pollable> WireThread<L> {
     /// Sends what is to leave now. When to look again: where nothing waits, once the next packet is there by the rhythm
     /// of those before, or when the bell is rung.
     fn depart_all(&mut self) -> LocalTime {
-        loop {
-            let next = self.depart();
-            if !next.is_never() {
-                return next;
-            }
-            // The device's thread has as long for it as packets are held back.
-            let held = self.lead > Span::ZERO;
-            if let Some(due) = self.rhythm.take_next().filter(|_| held) {
-                return due + self.lead;
-            }
-            self.bell.wait_for();
-            if self.outgoing.is_empty() && self.redirected.is_empty() && self.given.is_empty() {
-                return LocalTime::NEVER;
-            }
+        let next = self.depart();
+        if !next.is_never() {
+            return next;
         }
+        // The device's thread has as long for it as packets are held back.
+        let held = self.lead > Span::ZERO;
+        if let Some(due) = self.rhythm.take_next().filter(|_| held) {
+            return due + self.lead;
+        }
+        self.bell.wait_for();
+        if self.outgoing.is_empty() && self.redirected.is_empty() && self.given.is_empty() {
+            return LocalTime::NEVER;
+        }
+        // Put there meanwhile, unheard: at once, but what was sent and what came have their turn.
+        LocalTime::ZERO
     }
 
     /// Sends every packet whose time has come, and those that may leave with it; when the next one's
