@@ -7,7 +7,7 @@
 #[path = "../../plugins/alsa-pcm/src/complaint.rs"]
 #[expect(dead_code, reason = "the plugin has more to complain of")]
 mod complaint;
-#[path = "../../plugins/alsa-pcm/src/keys.rs"]
+#[path = "../../plugins/alsa-pcm/src/keys/mod.rs"]
 mod keys;
 
 use keys::{PERIODS, Value, read};

@@ -1,5 +1,6 @@
 """Packets that leave when they should: the rungs of the pacing ladder that only this kernel has."""
 
+import array
 import contextlib
 import csv
 import ctypes
@@ -33,7 +34,6 @@ LEDGER = "/run/ledger.csv"
 # An optimized program has 0.3 us by `fq`, 0.3 to 0.6 us by `sleep`, 0.5 to 0.7 us by `etf`, and 4 to 7.4 us of p99.9 -
 # p0.1; where the tick comes among the launches, 0.9 to 1.8 us and 26 to 35 us.
 REGULAR, WIDE = 1000, 10_000
-SINK = "import socket, sys; s = socket.socket(type=socket.SOCK_DGRAM); s.bind(('10.9.0.2', 5004)); sys.stdin.read()"
 
 
 @contextlib.contextmanager
@@ -46,27 +46,27 @@ def queue(rung):
 
 
 @contextlib.contextmanager
-def tapped(*port):
-    """Afterwards the list has the stamps of what arrived at the far end."""
-    tap = subprocess.Popen(["ip", "netns", "exec", "far", "python3", TAP, "veth0", *port], stdin=subprocess.PIPE,
-                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def tapped(*port, seconds=7):
+    """Afterwards the list has the stamps of what arrived at the far end, within so long."""
+    tap = subprocess.Popen(["ip", "netns", "exec", "far", "python3", TAP, "veth0", str(seconds), *port],
+                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     stamps = []
     try:
-        if tap.stdout.readline() != "listening\n":
+        if tap.stdout.readline() != b"listening\n":
             raise Wrong("nothing listens at the far end")
         yield stamps
     finally:
         told, said = tap.communicate()
     if tap.returncode != 0:
-        raise Wrong(f"the tap says: {said.strip()}")
-    stamps += map(int, told.split())
+        raise Wrong(f"the tap says: {said.decode().strip()}")
+    stamps += array.array("q", told)
 
 
 @contextlib.contextmanager
-def sending(to, pacing, *more):
-    """taut sends packets of class A for three seconds; afterwards the list has the stream's report."""
+def sending(to, pacing, *more, seconds=3):
+    """taut sends packets of class A for so long; afterwards the list has the stream's report."""
     program = subprocess.Popen(["ip", "netns", "exec", "near", guest.taut, "send", "--input", "tone:997", "--to", to,
-                                "--ptime", "125us", "--latency", "20ms", "--pacing", pacing, "--duration", "3s",
+                                "--ptime", "125us", "--latency", "20ms", "--pacing", pacing, "--duration", f"{seconds}s",
                                 "--no-witness", "--quiet", "--report", "json", *more],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     streams = []
@@ -79,15 +79,35 @@ def sending(to, pacing, *more):
     streams += json.loads(out)["streams"]
 
 
-def deviation(pacing, *more):
-    """Of the intervals between packets of class A, without the first half second; all are to arrive."""
-    with tapped() as stamps, sending(TO["AVTP"][0], pacing, *more) as streams:
+def looping(pacing, period=48, seconds=3):
+    """The stamps of packets of class A that a bare loop sends for so long; all are to arrive."""
+    with tapped(seconds=seconds + 4) as stamps:
+        sh(f"ip netns exec near {guest.taut} lab loop --to {TO['AVTP'][0]} --pacing {pacing} --format l24 --channels 2 "
+           f"--rate 48000 --ptime 125us --period {period} --duration {seconds}s --ledger {LEDGER} --scheduler fifo:69",
+           stdout=subprocess.DEVNULL)
+    if len(stamps) != 8000 * seconds:
+        raise Wrong(f"{len(stamps)} of {8000 * seconds} packets of the loop arrived by {pacing}")
+    return stamps
+
+
+def arrivals(pacing, *more, seconds=3):
+    """Of packets of class A; all are to arrive."""
+    with tapped(seconds=seconds + 4) as stamps, sending(TO["AVTP"][0], pacing, *more, seconds=seconds) as streams:
         pass
     counters, unlaunched = streams[0]["counters"], streams[0]["pacing"]["unlaunched"]
     sent, errors = counters["packets_sent"], counters.get("send_errors", 0)
-    if unlaunched or errors or len(stamps) != sent or sent < 23_900:
+    if unlaunched or errors or len(stamps) != sent or sent < 8000 * seconds - 100:
         raise Wrong(f"{len(stamps)} of {sent} packets arrived by {pacing}, {unlaunched} unlaunched, {errors} refused")
-    return statistics.pstdev(after - before for before, after in itertools.pairwise(stamps[4000:]))
+    return stamps
+
+
+def intervals(stamps):
+    """Without the first half second."""
+    return [after - before for before, after in itertools.pairwise(stamps[4000:])]
+
+
+def deviation(pacing, *more):
+    return statistics.pstdev(intervals(arrivals(pacing, *more)))
 
 
 @scenario("short", "all")
@@ -110,8 +130,8 @@ def packets_leave_at_their_launch_times_by(rung):
 
 
 def spread(stamps):
-    """Deviation, and p99.9 - p0.1, of intervals in nanoseconds, without the first half second."""
-    apart = sorted(after - before for before, after in itertools.pairwise(stamps[4000:]))
+    """Deviation, and p99.9 - p0.1, of intervals in nanoseconds."""
+    apart = sorted(intervals(stamps))
     least, most = (apart[int(len(apart) * part)] for part in (0.001, 0.999))
     return statistics.pstdev(apart), most - least
 
@@ -122,18 +142,9 @@ def packets_leave_nearly_as_regularly_as_those_of_a_bare_loop_by(rung):
     sleeps, by how late its thread was before the stream."""
     ours, bare = [], []
     with queue(rung) if rung in QUEUES else guest.network():
-        # Who sends to a port that nobody has is answered, once a millisecond.
-        sink = subprocess.Popen(["ip", "netns", "exec", "far", "python3", "-c", SINK], stdin=subprocess.PIPE)
         for _ in range(3):
-            with tapped("5004") as stamps:
-                sh(f"ip netns exec near {guest.taut} lab loop --to 10.9.0.2:5004 --pacing {rung} --format l24 "
-                   f"--channels 2 --rate 48000 --ptime 125us --period 48 --duration 3s --ledger {LEDGER} "
-                   "--scheduler fifo:69", stdout=subprocess.DEVNULL)
-            bare.append(spread(stamps))
-            with tapped() as stamps, sending(TO["AVTP"][0], rung, "--period", "48"):
-                pass
-            ours.append(spread(stamps))
-        sink.communicate()
+            bare.append(spread(looping(rung)))
+            ours.append(spread(arrivals(rung, "--period", "48")))
     told = "; ".join(f"{micros(own[0])} and {micros(own[1])}, the loop {micros(loop[0])} and {micros(loop[1])}"
                      for own, loop in zip(ours, bare))
     deviations, spreads = zip(*ours)

@@ -1,25 +1,25 @@
 """When frames arrive at an interface, by the kernel's stamps: those of AVTP to groups or, with a port, of UDP to it.
-Says so when it listens, and prints the stamps in nanoseconds once its standard input ends. It reads them only then: on
-one processor a reader would disturb the sender. So do frames that a socket keeps, of which every eighth has the kernel
-ask for more memory while it sends: of a ring's the stamp is left, and the frame is free at once.
+Says so when it listens, and writes the stamps once its standard input ends: nanoseconds, 64 bits each. It reads them
+only then: on one processor a reader would disturb the sender. So do frames that a socket keeps, of which every eighth
+has the kernel ask for more memory while it sends: of a ring's the stamp is left, and the frame is free at once.
 
-    tap.py INTERFACE [PORT]
+    tap.py INTERFACE SECONDS [PORT]
 """
 
+import array
 import mmap
 import socket
 import struct
 import sys
 
-# Frames that there is room for: seven seconds of class A. The kernel takes none beyond.
-ROOM = 60_000
+# Frames of class A in a second. The kernel takes none beyond those that there is room for.
+A_SECOND = 8000
 AVTP, IPV4, UDP = 0x22F0, 0x0800, 17
 # Of linux/if_packet.h; Python does not name them.
 SOL_PACKET, PACKET_ADD_MEMBERSHIP, PACKET_MR_PROMISC = 263, 1, 1
 PACKET_RX_RING, PACKET_STATISTICS, PACKET_VERSION, TPACKET_V2, TP_STATUS_USER = 5, 6, 10, 1, 1
 # Its own head, the frame's, and that of UDP over IPv4.
 PLACE, BLOCK = 128, 1 << 16
-BLOCKS = -(-ROOM * PLACE // BLOCK)
 
 
 def is_meant(frame, port):
@@ -29,27 +29,31 @@ def is_meant(frame, port):
     return frame[14 + 9] == UDP and int.from_bytes(frame[36:38], "big") == port
 
 
-def main(interface, port=None):
+def main(interface, seconds, port=None):
+    room = int(seconds) * A_SECOND
+    blocks = -(-room * PLACE // BLOCK)
     protocol = IPV4 if port else AVTP
     # It hears nothing before it is bound.
     tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     tap.setsockopt(SOL_PACKET, PACKET_VERSION, TPACKET_V2)
-    tap.setsockopt(SOL_PACKET, PACKET_RX_RING, struct.pack("4I", BLOCK, BLOCKS, PLACE, BLOCKS * BLOCK // PLACE))
-    ring = mmap.mmap(tap.fileno(), BLOCKS * BLOCK)
+    tap.setsockopt(SOL_PACKET, PACKET_RX_RING, struct.pack("4I", BLOCK, blocks, PLACE, blocks * BLOCK // PLACE))
+    ring = mmap.mmap(tap.fileno(), blocks * BLOCK)
     everything = struct.pack("iHH8s", socket.if_nametoindex(interface), PACKET_MR_PROMISC, 0, bytes(8))
     tap.setsockopt(SOL_PACKET, PACKET_ADD_MEMBERSHIP, everything)
     tap.bind((interface, protocol))
     print("listening", flush=True)
     sys.stdin.read()
+    stamps = array.array("q")
     for place in range(0, len(ring), PLACE):
         status, _, captured, begin, _, seconds, nanos = struct.unpack_from("3I2H2I", ring, place)
         if not status & TP_STATUS_USER:
             break
         if is_meant(ring[place + begin:place + begin + captured], port and int(port)):
-            print(seconds * 1_000_000_000 + nanos)
+            stamps.append(seconds * 1_000_000_000 + nanos)
+    stamps.tofile(sys.stdout.buffer)
     _, dropped = struct.unpack("2I", tap.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
     if dropped:
-        sys.exit(f"{dropped} frames found no room among {ROOM}")
+        sys.exit(f"{dropped} frames found no room among {room}")
 
 
 main(*sys.argv[1:])

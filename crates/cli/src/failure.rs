@@ -4,6 +4,7 @@ use core::fmt;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use tautline_engine::plan::address::AddressError;
+use tautline_engine::plan::pacing::RungRefused;
 use tautline_engine::watching::run::RunError;
 use tautline_io::link::OpenError;
 use tautline_proto::device::DeviceError;
@@ -106,6 +107,12 @@ impl From<DeviceError> for Failure {
 impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
         Self::open(error.to_string())
+    }
+}
+
+impl From<RungRefused> for Failure {
+    fn from(error: RungRefused) -> Self {
+        Self::open(format!("{error}; see `taut doctor`, or leave --pacing out"))
     }
 }
 

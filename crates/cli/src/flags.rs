@@ -3,23 +3,22 @@
 mod asked;
 mod kinds;
 mod lab;
+mod readers;
+mod words;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use tautline_audio::DeviceSpec;
-use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
 use tautline_dsp::map::ChannelMap;
 use tautline_dsp::resample::Quality;
 use tautline_engine::plan::address::Address;
-use tautline_engine::plan::pacing::PacingRung;
 use tautline_engine::plan::select::Select;
 use tautline_engine::watching::probes::Probes;
 use tautline_io::thread::Scheduler;
 use tautline_proto::depth::LossTarget;
 use tautline_proto::latency::LatencyRule;
-use tautline_proto::text::parse_span;
 use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
 
@@ -35,6 +34,8 @@ pub(crate) use lab::{
     MarkSide, NamedDevice, Network, Overhead, PacketsFlags, QualityFlags, Reporting, Resources,
     SampleFlags, Schedulers, Shape, StagesFlags, Stalls, Starved, Streams, Watching,
 };
+pub(crate) use readers::{channels, latency, parse, rate, span};
+pub(crate) use words::{CodingName, Fragment, LinkFlag, PacingFlag};
 
 /// Carries sound between machines and proves when it arrives.
 #[derive(Debug, Parser)]
@@ -432,128 +433,4 @@ pub(crate) struct OutFolder {
     /// The folder, made if need be
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
-}
-
-/// Codings, by their names on the command line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum CodingName {
-    /// 16-bit integers
-    L16,
-    /// 24-bit integers
-    L24,
-    /// 32-bit integers, to the 24 bits that count in a float
-    L32,
-    /// 32-bit floats
-    F32,
-}
-
-impl From<CodingName> for SampleFormat {
-    fn from(coding: CodingName) -> Self {
-        match coding {
-            CodingName::L16 => Self::L16,
-            CodingName::L24 => Self::L24,
-            CodingName::L32 => Self::L32,
-            CodingName::F32 => Self::F32,
-        }
-    }
-}
-
-/// Whether packets may be cut into IP fragments.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Fragment {
-    /// Send them in IP fragments, and say what it costs
-    Allow,
-    /// Refuse
-    Never,
-}
-
-/// Who makes the system calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LinkFlag {
-    /// Ringed where a period holds several packets, else direct
-    Auto,
-    /// The device's thread
-    Direct,
-    /// A wire thread
-    Ringed,
-}
-
-impl LinkFlag {
-    /// Its word.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Direct => "direct",
-            Self::Ringed => "ringed",
-        }
-    }
-}
-
-/// What spaces packets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum PacingFlag {
-    /// The most regular that a probe finds here, if the latency has room for it
-    Auto,
-    /// Launch times, kept by the card
-    EtfOffload,
-    /// Launch times, kept by the kernel's etf
-    Etf,
-    /// Launch times, kept by the kernel's fq
-    Fq,
-    /// A wire thread that sleeps until each departure
-    Sleep,
-    /// Nothing: all packets of a period leave at once
-    Batch,
-}
-
-impl PacingFlag {
-    /// The rung that is asked for.
-    pub(crate) const fn rung(self) -> Option<PacingRung> {
-        match self {
-            Self::Auto => None,
-            Self::EtfOffload => Some(PacingRung::Offload),
-            Self::Etf => Some(PacingRung::Etf),
-            Self::Fq => Some(PacingRung::Fq),
-            Self::Sleep => Some(PacingRung::Sleep),
-            Self::Batch => Some(PacingRung::Batch),
-        }
-    }
-}
-
-/// Reads a value by its own reader.
-pub(crate) fn parse<T: std::str::FromStr>(text: &str) -> Result<T, String>
-where
-    T::Err: std::fmt::Display,
-{
-    text.parse().map_err(|error: T::Err| error.to_string())
-}
-
-/// Reads a length of time above zero.
-pub(crate) fn span(text: &str) -> Result<Span, String> {
-    let span = parse_span(text).map_err(|error| error.to_string())?;
-    if span <= Span::ZERO {
-        return Err(format!("`{text}` is not longer than nothing; write 5ms or the like"));
-    }
-    Ok(span)
-}
-
-/// Reads a length of time, or `auto`.
-pub(crate) fn latency(text: &str) -> Result<LatencyRule, String> {
-    if text == "auto" {
-        return Ok(LatencyRule::Auto);
-    }
-    span(text).map(LatencyRule::Chosen).map_err(|error| format!("{error}, or auto"))
-}
-
-fn rate(text: &str) -> Result<Rate, String> {
-    let hertz = text.parse().map_err(|_| format!("`{text}` is no rate; write 48000"))?;
-    Rate::new(hertz).map_err(|_| {
-        let carried = Rate::listed(|_| true);
-        format!("{hertz} Hz is not a rate that tautline carries; use {carried}")
-    })
-}
-
-fn channels(text: &str) -> Result<Channels, String> {
-    let count = text.parse().map_err(|_| format!("`{text}` is no number of channels; write 2"))?;
-    Channels::new(count).map_err(|error| error.to_string())
 }

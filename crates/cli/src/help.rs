@@ -94,7 +94,8 @@ For scripts, --report json (times in nanoseconds, null where anything goes):
     "period_least_frames", "period_least_ns", "unknown" } ] } ] }"#;
 
 pub(crate) const TOP: &str = r#"Examples:
-  # Every stream of every taut that runs here, drawn anew ten times a second:
+  # Every stream of every taut that runs here, and of every program that plays
+  # or records by the ALSA PCM, drawn anew ten times a second:
   taut top
   # The same once, as text or for scripts:
   taut top --once
@@ -240,7 +241,8 @@ Addresses, for --to:
                    by Ethernet alone (AVTP, IEEE 1722): to a group's or a
                    machine's address there. Without one, as avtp://eth0, taut
                    claims a group by MAAP, which takes two seconds, and says
-                   which it took
+                   which it took; where that is lost to a talker with more right
+                   to it, it goes to another and says so
   avtp+udp://HOST:17220
                    AVTP by UDP
 

@@ -1,13 +1,13 @@
 //! What the engine has to tell, in the words of the command line: what is, and the option that mends it.
 
 mod changes;
-mod clock;
 mod receiving;
 mod sending;
 
 use tautline_engine::plan::address::MOST_SENDERS;
 use tautline_engine::plan::too_long::TooLong;
 use tautline_engine::watching::note::Note;
+use tautline_engine::watching::note::words::alike;
 use tautline_engine::watching::text::Nanos;
 use tautline_io::link::is_of_a_queue;
 use tautline_proto::depth::Journal;
@@ -29,7 +29,9 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
     Some(match note {
         Note::Sending { address, networks, note } => sending::words(address, *networks, note),
         Note::Receiving { address, note } => receiving::words(address, note),
-        Note::Clock { address, note } => clock::words(address, note),
+        Note::Clock { .. } | Note::AddressTaken { .. } | Note::AddressMoved { .. } => {
+            return alike(note);
+        }
         Note::Fragments { too_long, ptime } => fragments(too_long, *ptime),
         Note::SystemRefused { network, refused, of, errno } => {
             let answer = std::io::Error::from_raw_os_error(*errno);
@@ -44,10 +46,11 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
                 ),
             }
         }
-        Note::Unlaunched { address, dropped, of } => format!(
+        Note::Unlaunched { address, dropped, of, unnamed } => format!(
             "{address}: the interface's queue dropped {dropped} of {of} packets, which came to it too late for their \
-             launch times; give the threads a higher --scheduler, or a longer --period (taut doctor says what holds \
-             them up)"
+             launch times{}; give the threads a higher --scheduler, or a longer --period (taut doctor says what holds \
+             them up)",
+            unmarked(*unnamed)
         ),
         Note::LinkFound { address, place } => format!("{address}: {place} is connected again"),
         Note::LinkLost { address, place } => format!(
@@ -58,10 +61,6 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
             let answer = std::io::Error::from_raw_os_error(*errno);
             format!("{address}: the system answered {answer}; is the network there?")
         }
-        Note::AddressTaken { address, by } => format!(
-            "{address}: {by} has claimed this address too and has more right to it, so that listeners may \
-             hear either; the stream stays there, start it anew for another address"
-        ),
         Note::NobodyAnswers { address, stamps } => {
             let mend = match stamps {
                 true => "; PipeWire's rtp-source is silent then unless --no-stamps is given here",
@@ -114,6 +113,16 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
     })
 }
 
+/// What a ledger leaves out of dropped packets.
+fn unmarked(unnamed: u64) -> String {
+    match unnamed {
+        0 => String::new(),
+        _ => format!(
+            "; {unnamed} of those have no mark in the ledger, as nobody could say any more which packets they were"
+        ),
+    }
+}
+
 /// Packets that go in fragments.
 pub(crate) fn fragments(too_long: &TooLong, ptime: Span) -> String {
     let TooLong { fragments, shorter, .. } = too_long;
@@ -152,5 +161,23 @@ fn times(count: u64) -> String {
         1 => "once".into(),
         2 => "twice".into(),
         more => format!("{more} times"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_ledger_leaves_out_of_dropped_packets_is_told_and_nothing_else_of_it() {
+        let address = "avtp://eth0/91:E0:F0:00:FE:01";
+        let told =
+            |unnamed| words(&Note::Unlaunched { address, dropped: 9, of: 90, unnamed }).unwrap();
+        assert!(
+            told(2).contains("; 2 of those have no mark in the ledger, as nobody"),
+            "{}",
+            told(2)
+        );
+        assert!(!told(0).contains("ledger") && told(0).contains("9 of 90"), "{}", told(0));
     }
 }

@@ -122,6 +122,8 @@ pub enum CannotChange {
     Open(RunError),
     /// Several senders are heard at the stream's link: it is no stream to be replaced.
     Shared,
+    /// The clock that is followed comes to the stream's socket.
+    CarriesClock,
 }
 
 impl From<SendRefused> for CannotChange {

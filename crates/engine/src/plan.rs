@@ -1,6 +1,7 @@
 //! What is to be sent or received, and how: everything that is settled before a run.
 
 pub mod address;
+pub mod beside;
 pub mod claim;
 pub mod lay;
 pub mod pacing;
@@ -10,13 +11,13 @@ pub mod too_long;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use tautline_dsp::gain::Gain;
 use tautline_dsp::map::ChannelMap;
 use tautline_io::control::Control;
 use tautline_io::link::Link;
 use tautline_io::link::destinations::Outbound;
-use tautline_io::thread::Scheduler;
 use tautline_proto::asks::Limits;
 use tautline_proto::depth::LossTarget;
 use tautline_proto::device::Settings;
@@ -51,20 +52,13 @@ pub enum LinkKind {
 }
 
 impl LinkKind {
-    /// Whether a wire thread is to be used for such packets at this period: then it runs below the
-    /// device's thread, which `device` schedules.
-    pub fn wire_below(
-        self,
-        device: Scheduler,
-        format: &StreamFormat,
-        period: Frames,
-    ) -> Option<Scheduler> {
-        let ringed = match self {
+    /// Whether a wire thread spaces such packets at this period, where no queue launches them.
+    pub fn spaces(self, format: &StreamFormat, period: Frames) -> bool {
+        match self {
             Self::Auto => is_spaced(format, period),
             Self::Direct => false,
             Self::Ringed => true,
-        };
-        ringed.then_some(device)
+        }
     }
 }
 
@@ -113,8 +107,8 @@ pub struct SendPlan {
     pub ledger: Option<PathBuf>,
     /// What spaces its packets, if that was asked: for the report.
     pub pacing: Option<Paced>,
-    /// The address that it goes to, if that was claimed: it is defended while the stream lives.
-    pub claim: Option<ClaimedAddress>,
+    /// The claim to the address that it goes to, if that was claimed: where it is lost, the stream goes where the next one says.
+    pub claim: Option<Arc<ClaimedAddress>>,
 }
 
 /// One stream to receive.
@@ -137,6 +131,8 @@ pub struct StreamPlan {
     /// How many senders are heard at its link at once, each as a stream like this one; `None` is one,
     /// and who else sends there is not heard.
     pub senders: Option<NonZeroUsize>,
+    /// Whether the clock that is followed comes by its link, too.
+    pub carries_clock: bool,
 }
 
 impl StreamPlan {
@@ -149,8 +145,18 @@ impl StreamPlan {
     ) -> Self {
         let latency = LatencyRule::Chosen(receiver.link_offset);
         let loss_target = LossTarget::DEFAULT;
-        let (gain, senders) = (Gain::UNITY, None);
-        Self { address, receiver, latency, loss_target, link, control, gain, senders }
+        let (gain, senders, carries_clock) = (Gain::UNITY, None, false);
+        Self {
+            address,
+            receiver,
+            latency,
+            loss_target,
+            link,
+            control,
+            gain,
+            senders,
+            carries_clock,
+        }
     }
 
     /// A receiver with room for what its latency may become, to which repairers are lent.

@@ -3,6 +3,7 @@
 mod change;
 pub mod doubt;
 mod followed;
+mod kept;
 mod labels;
 mod lead;
 pub mod learn;

@@ -2,6 +2,7 @@
 //! report of it.
 
 mod change;
+mod claimed;
 mod stream;
 mod transmitter;
 
@@ -29,6 +30,7 @@ use crate::link_news::LinkNews;
 use crate::plan::SendPlan;
 use crate::plan::pacing::Paced;
 use crate::sending::change::hosts;
+use crate::sending::claimed::FollowedClaim;
 use crate::sending::stream::{PresentationClock, SentStream};
 use crate::sending::transmitter::{Transmitter, TxStatus};
 use crate::watching::distribution::Distribution;
@@ -142,6 +144,7 @@ impl SendEngine {
             by_two_networks: plan.outbound.networks.is_some(),
             most_bytes: plan.outbound.datagram_bytes,
         });
+        let claim = plan.claim.map(|claim| FollowedClaim::of(claim, &plan.outbound));
         let stream = SentStream {
             address: plan.address,
             policy,
@@ -174,7 +177,7 @@ impl SendEngine {
             ledger: plan.ledger.as_deref().map(LedgerFile::create).transpose()?,
             pacing: plan.pacing,
             presented: plan.form.presents().then(PresentationClock::default),
-            claim: plan.claim,
+            claim,
         };
         Ok(Self { transmitter, stream, drain, requests: None, observers: Observers::none() })
     }

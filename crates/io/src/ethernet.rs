@@ -139,17 +139,8 @@ pub fn open_stream(
 impl DirectLink {
     /// Opens a packet socket and lays out everything that will ever be needed.
     pub fn open_ethernet(options: &EthernetOptions) -> Result<Self, OpenError> {
-        let EthernetOptions { interface, address, .. } = options;
-        let tried = || format!("opening {interface} for AVTP");
-        let index = interface_index(interface).map_err(|error| {
-            OpenError::new(tried(), &error, "`ip -brief link` lists the interfaces")
-        })?;
-        let socket =
-            Socket::for_datagrams_of_frames().map_err(|error| missing_right(tried(), &error))?;
-        configure(&socket, options, index).map_err(|error| {
-            OpenError::new(tried(), &error, "is it an Ethernet interface, and up?")
-        })?;
-        let place = Endpoint::Ethernet { address: *address, network: index };
+        let (socket, index) = socket_of(options)?;
+        let place = Endpoint::Ethernet { address: options.address, network: index };
         let room = DirectRoom {
             datagram_bytes: options.datagram_bytes,
             batch: options.batch,
@@ -160,6 +151,20 @@ impl DirectLink {
         let to = if options.sends { vec![place] } else { Vec::new() };
         Self::over((socket, to), None, room, (place, None)).launching(options.launch)
     }
+}
+
+/// A packet socket, set up, and the number of its interface.
+pub(crate) fn socket_of(options: &EthernetOptions) -> Result<(Socket, u32), OpenError> {
+    let interface = &options.interface;
+    let tried = || format!("opening {interface} for AVTP");
+    let index = interface_index(interface).map_err(|error| {
+        OpenError::new(tried(), &error, "`ip -brief link` lists the interfaces")
+    })?;
+    let socket =
+        Socket::for_datagrams_of_frames().map_err(|error| missing_right(tried(), &error))?;
+    configure(&socket, options, index)
+        .map_err(|error| OpenError::new(tried(), &error, "is it an Ethernet interface, and up?"))?;
+    Ok((socket, index))
 }
 
 fn configure(socket: &Socket, options: &EthernetOptions, index: u32) -> io::Result<()> {

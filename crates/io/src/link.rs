@@ -5,6 +5,7 @@
 pub(crate) mod batch;
 pub mod destinations;
 pub mod direct;
+pub mod divided;
 pub mod launch_probe;
 pub(crate) mod ring;
 pub mod ringed;

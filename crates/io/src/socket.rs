@@ -2,6 +2,7 @@
 //! a datagram. [`crate::udp`] and [`crate::ethernet`] open them; [`crate::link::direct`] runs them.
 
 pub(crate) mod address;
+pub mod bare;
 pub(crate) mod buffers;
 pub(crate) mod descriptor;
 pub(crate) mod fixed;

@@ -114,6 +114,30 @@ impl Scheduler {
         }
     }
 
+    /// How the kernel schedules the current thread.
+    pub fn current() -> Self {
+        // SAFETY: all zeros are a valid sched_attr.
+        let mut found: libc::sched_attr = unsafe { core::mem::zeroed() };
+        let (this_thread, no_flags, size) = (0, 0, size_of::<libc::sched_attr>());
+        // SAFETY: room for a sched_attr of the size that is stated; the C library has no wrapper.
+        let answer = unsafe {
+            libc::syscall(libc::SYS_sched_getattr, this_thread, &raw mut found, size, no_flags)
+        };
+        let priority = u8::try_from(found.sched_priority).unwrap_or(99);
+        let span = |nanos: u64| Span::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX));
+        match found.sched_policy as i32 {
+            _ if answer != 0 => Self::Other,
+            libc::SCHED_FIFO => Self::Fifo(priority),
+            libc::SCHED_RR => Self::RoundRobin(priority),
+            libc::SCHED_DEADLINE => Self::Deadline {
+                runtime: span(found.sched_runtime),
+                deadline: span(found.sched_deadline),
+                period: span(found.sched_period),
+            },
+            _ => Self::Other,
+        }
+    }
+
     /// Asks the kernel to schedule the current thread so. Refused, the thread goes on as it was.
     pub fn apply(self) -> Granted {
         let errno = self.ask().err().map_or(0, |error| error.raw_os_error().unwrap_or(libc::EPERM));

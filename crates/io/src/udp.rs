@@ -1,6 +1,5 @@
 //! RTP's usual way: UDP.
 
-pub mod bare;
 pub mod blocked;
 pub(crate) mod open;
 pub mod pair;

@@ -10,6 +10,7 @@ mod row;
 #[cfg(test)]
 pub(crate) mod tests;
 mod unsent;
+mod words;
 
 use core::time::Duration;
 use std::net::IpAddr;
@@ -29,6 +30,8 @@ pub use clocks::MOST_UNSURE;
 use ending::StreamEnding;
 use machines::MachineSamplers;
 pub use machines::{SampledMachines, SampledQuantity};
+pub use words::LabWire;
+use words::StreamPath;
 
 /// What a stream is.
 #[derive(Debug, Clone)]
@@ -58,6 +61,8 @@ pub struct LabStream {
     pub input: Option<String>,
     /// What they are played on; a card without hardware if it is not said.
     pub output: Option<String>,
+    /// What carries it. By Ethernet there are no copies.
+    pub wire: LabWire,
     /// By which address the receiver is reached; found out if it is not said.
     pub at: Option<IpAddr>,
     /// Processors of the sender and of the receiver; all if there are none.
@@ -90,6 +95,7 @@ impl Default for LabStream {
             duration: Span::from_secs(10),
             input: None,
             output: None,
+            wire: LabWire::default(),
             at: None,
             cpus: [Vec::new(), Vec::new()],
             max_uncertainty: None,
@@ -124,6 +130,19 @@ pub struct StreamOutcome {
     pub settle: Span,
     /// The same.
     pub max_uncertainty: Option<Span>,
+}
+
+impl StreamOutcome {
+    /// AVTP carries no media time, and each end counts from another: from here on both do as the sender, by the last
+    /// packet of each. Were that lost, the one before it would be taken for it.
+    fn count_alike(&mut self) {
+        let (Some(sent), Some(heard)) = (self.departures.last(), self.arrivals.last()) else {
+            return;
+        };
+        let apart = sent.timestamp.wrapping_sub(heard.timestamp);
+        let heard = self.arrivals.iter_mut();
+        heard.for_each(|packet| packet.timestamp = packet.timestamp.wrapping_add(apart));
+    }
 }
 
 /// In which blocks and packets a stream is carried.
@@ -255,16 +274,22 @@ impl StreamEnds {
         plan: &LabStream,
         watch: &mut StreamWatch<'_>,
     ) -> Result<StreamOutcome, HostError> {
-        let (address, ports) = self.reached(plan.at, plan.copies)?;
+        let path = match &plan.wire {
+            LabWire::Rtp => {
+                let (address, port) = self.reached(plan.at, plan.copies)?;
+                StreamPath::by_udp(address, port, plan.copies)
+            }
+            LabWire::Avtp(interfaces) => StreamPath::by_ethernet(interfaces),
+        };
         let lasts = plan.settle + plan.duration;
         if plan.input.is_none() && plan.instead.is_none() {
             self.sender.noise("noise.wav", plan.noise(), plan.rate)?;
         }
-        let recv = plan.recv_words(lasts, address, ports);
+        let recv = plan.recv_words(lasts, &path);
         // Its cost is measured with what it is beside: only where packets are told one by one.
         let samplers = plan.ledgers.then(|| MachineSamplers::start(self, lasts));
         let listening = self.receiver.start_within(&recv, &plan.cpus[1], plan.limits);
-        let carried = |listening| self.carried(plan, listening, (address, ports), watch);
+        let carried = |listening| self.carried(plan, listening, &path, watch);
         let came = listening.and_then(carried);
         let machines = samplers.map(|samplers| samplers.end(self)).unwrap_or_default();
         came.map(|outcome| StreamOutcome { machines, ..outcome })
@@ -275,11 +300,11 @@ impl StreamEnds {
         &mut self,
         plan: &LabStream,
         listening: u32,
-        to: (IpAddr, u16),
+        path: &StreamPath,
         watch: &mut StreamWatch<'_>,
     ) -> Result<StreamOutcome, HostError> {
         let mut sending = None;
-        let both = self.carry(plan, listening, &mut sending, to, watch);
+        let both = self.carry(plan, listening, &mut sending, path, watch);
         if both.is_err() {
             // Or they would be heard beside the next. An agent that is silent takes its own with it.
             for (host, child) in
@@ -309,6 +334,9 @@ impl StreamEnds {
         if plan.ledgers {
             outcome.departures = ledger::packets(&self.sender.read("sent.csv")?);
             outcome.arrivals = ledger::packets(&self.receiver.read("heard.csv")?);
+            if matches!(plan.wire, LabWire::Avtp(_)) {
+                outcome.count_alike();
+            }
         }
         Ok(outcome)
     }
@@ -319,7 +347,7 @@ impl StreamEnds {
         plan: &LabStream,
         listening: u32,
         started: &mut Option<u32>,
-        (address, ports): (IpAddr, u16),
+        path: &StreamPath,
         watch: &mut StreamWatch<'_>,
     ) -> Result<(BothEnded, [Option<UsedBetween>; 2]), HostError> {
         let lasts = plan.settle + plan.duration;
@@ -327,7 +355,7 @@ impl StreamEnds {
         if let ChildState::Ended(ended) = self.receiver.wait(listening, duration(READY))? {
             return Err(self.receiver.failed("recv", ended));
         }
-        let send = plan.send_words(lasts, address, ports);
+        let send = plan.send_words(lasts, path);
         let sending = self.sender.start(&send, &plan.cpus[0])?;
         *started = Some(sending);
         let children = [sending, listening];
@@ -394,11 +422,6 @@ fn duration(span: Span) -> Duration {
     Duration::from_nanos(span.as_nanos().max(0) as u64)
 }
 
-/// Words of a command line.
-fn words<const COUNT: usize>(words: [&str; COUNT]) -> impl Iterator<Item = String> {
-    words.map(str::to_owned).into_iter()
-}
-
 impl LabStream {
     /// In which blocks and packets it is carried.
     pub const fn shape(&self) -> CarriedShape {
@@ -416,76 +439,6 @@ impl LabStream {
     pub fn outlasts_noise(&self) -> bool {
         self.input.is_none() && self.noise() > LONGEST_NOISE
     }
-
-    /// That both ends have; the sender is the first of two.
-    fn common(&self, end: usize, lasts: Span) -> Vec<String> {
-        let [ptime, latency, lasts] =
-            [self.ptime, self.latency, lasts].map(|span| span.to_string());
-        let [period, periods, rate] = [self.period, self.periods, self.rate].map(|n| n.to_string());
-        let mut all: Vec<String> = words([
-            "--ptime",
-            &ptime,
-            "--latency",
-            &latency,
-            "--period",
-            &period,
-            "--periods",
-            &periods,
-            "--rate",
-            &rate,
-            "--duration",
-            &lasts,
-            "--report",
-            "json",
-            "--quiet",
-        ])
-        .collect();
-        if let Some(scheduler) = &self.schedulers[end] {
-            all.extend(words(["--scheduler", scheduler]));
-        }
-        if self.ledgers {
-            all.extend(words(["--ledger", ["{dir}/sent.csv", "{dir}/heard.csv"][end]]));
-        }
-        all
-    }
-
-    fn send_words(&self, lasts: Span, address: IpAddr, ports: u16) -> Vec<String> {
-        if let Some(instead) = &self.instead {
-            let to = std::net::SocketAddr::from((address, ports)).to_string();
-            let lasts = lasts.to_string();
-            let rest = ["--to", &to, "--duration", &lasts, "--ledger", "{dir}/sent.csv"];
-            return instead.iter().cloned().chain(words(rest)).collect();
-        }
-        let input = self.input.as_deref().unwrap_or("virtual:?source={dir}/noise.wav");
-        let mut all: Vec<String> = words(["send", "--input", input]).collect();
-        for copy in 0..self.copies {
-            all.extend(words(["--to", &rtp(address, ports + 2 * copy)]));
-        }
-        all.extend(self.common(0, lasts));
-        all.extend(self.send.clone());
-        all
-    }
-
-    fn recv_words(&self, lasts: Span, address: IpAddr, ports: u16) -> Vec<String> {
-        let any: IpAddr = match address {
-            IpAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
-            IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
-        };
-        let output = self.output.as_deref().unwrap_or("virtual:");
-        let mut all: Vec<String> = words(["recv", "--output", output]).collect();
-        for copy in 0..self.copies {
-            all.extend(words(["--from", &rtp(any, ports + 2 * copy)]));
-        }
-        // It is there before the sender, and ends after it.
-        all.extend(self.common(1, lasts + READY + TAIL));
-        all.push("--until-bye".to_owned());
-        all.extend(self.recv.clone());
-        all
-    }
-}
-
-fn rtp(address: IpAddr, port: u16) -> String {
-    format!("rtp://{}", std::net::SocketAddr::from((address, port)))
 }
 
 fn ended(

@@ -96,6 +96,9 @@ counters! {
     /// Packets that were here in time and were not heard, as the device played silence of its own at
     /// their turn.
     unheard: "unheard", "unheard", "unheard";
+    /// Packets that came, and whose turn was over before the device asked for the first block of their
+    /// stream: it was being opened.
+    unasked: "unasked", "before the device asked for any", "before the device asked for any";
     /// Datagrams that found a buffer of this host full.
     socket_drops: "socket_drops", "dropped by a full socket", "dropped by a full socket";
     /// Datagrams that the system refused, or that there was no room for.
@@ -105,9 +108,9 @@ counters! {
     /// Times the playout was laid anew: as another sender is heard, as the one that is heard paused or
     /// began again, or as what was due moved.
     resyncs: "resyncs", "resyncs", "resync";
-    /// Times that the sender said that its sound began anew (`mr` of AVTP), as after an xrun of its own: each is a
-    /// resync.
-    restarts: "restarts", "restarts of the talker", "restart of the talker";
+    /// Times that the sender said that its media clock restarted (`mr` of AVTP), as after an xrun of its own: each is
+    /// a resync.
+    restarts: "restarts", "restarts of the talker's media clock", "restart of the talker's media clock";
     /// Frames that were due and had not come, while the stream ran.
     missing_frames: "missing_frames", "frames missing", "frame missing";
     /// Of those, frames in whose place the sound before went on; the others were silent.

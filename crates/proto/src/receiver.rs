@@ -67,6 +67,10 @@ pub struct Receiver {
     placement: Placement,
     renderer: Renderer,
     phase: Phase,
+    /// Whether the block that is asked for is the first of the stream.
+    begins: bool,
+    /// Whether any block has been asked for.
+    begun: bool,
     /// What was due before now was given up since the last block, as the device stood still.
     caught_up: bool,
     /// The clock by which packets are to be presented was set.
@@ -134,6 +138,8 @@ impl Receiver {
             placement,
             renderer,
             phase: Phase::Waiting(None),
+            begins: false,
+            begun: false,
             caught_up: false,
             stepped: false,
             unlooked: (Frames::ZERO, LocalTime::ZERO),

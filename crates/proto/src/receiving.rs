@@ -125,7 +125,8 @@ type ReceiveContext<'a> = Context<'a, ReceiveCommand>;
 pub fn receiver_with_room(config: ReceiverConfig, rule: LatencyRule) -> Receiver {
     let link_offset = rule.room(config.link_offset);
     let wanted = config.link_offset;
-    let captures_told = !config.wire.presents() || matches!(rule, LatencyRule::Chosen(_));
+    // What is configured here is no word for when a talker captured what it presents.
+    let captures_told = !config.wire.presents();
     let config = ReceiverConfig { link_offset, captures_told, ..config };
     let mut receiver = Receiver::without_repairer(config);
     receiver.set_link_offset(wanted);
@@ -232,7 +233,7 @@ impl ReceivePolicy {
         }
     }
 
-    /// Notes what is placed anew again and again, and whether its talker says that it began anew.
+    /// Notes what is placed anew again and again, and whether its talker says that its media clock restarted.
     fn follow_restarts(&mut self, status: &StreamStatus) {
         let Counters { resyncs, restarts, .. } = status.counters;
         if let Some(resyncs) = self.jumps.follow(resyncs.saturating_sub(restarts), status.at) {
@@ -329,11 +330,15 @@ impl ReceivePolicy {
         self.presents().then(|| told.unwrap_or(self.config.link_offset))
     }
 
-    /// Whether anybody says what the latency is, and so when sound was captured: of packets that tell their
-    /// presentation alone nobody knows, unless their sender announces it or whoever opened the stream chose it.
+    /// Whether the sender says what the latency is, and so when sound was captured: of packets that tell their
+    /// presentation alone nobody knows, unless it announces it.
     pub fn is_latency_told(&self) -> bool {
-        let chosen = matches!(self.config.latency, LatencyRule::Chosen(_));
-        !self.presents() || chosen || self.announced.is_some()
+        !self.presents() || self.announced.is_some()
+    }
+
+    /// Whether anybody says it, be it whoever opened the stream: configured is not yet measured.
+    pub fn is_latency_configured(&self) -> bool {
+        self.is_latency_told() || matches!(self.config.latency, LatencyRule::Chosen(_))
     }
 
     /// Takes how to read TAI by this host's clock, if it is another mapping than it was. How far that may be from the

@@ -13,10 +13,7 @@ const NANOS_PER_SECOND: i128 = 1_000_000_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
     /// A frame rate outside [`Rate::SUPPORTED`].
-    #[error(
-        "{0} Hz is not a rate that tautline carries; use 8000, 11025, 16000, 22050, 24000, 32000, \
-         44100, 48000, 88200, 96000 or 192000"
-    )]
+    #[error("{0} Hz is not a rate that tautline carries; use {all}", all = Rate::listed(|_| true))]
     Rate(u32),
     /// A channel count outside 1 to [`Channels::MAX`].
     #[error("{0} channels cannot be carried; use 1 to 64")]

@@ -14,6 +14,8 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::avtp::{AafUnpack, ETHERNET_PACK, Encapsulation, UDP_PACK, format_of};
 
+#[path = "avtp/beginnings.rs"]
+mod beginnings;
 #[path = "avtp/losses.rs"]
 mod losses;
 #[path = "avtp/numbers.rs"]

@@ -42,6 +42,10 @@ fn a_length_that_no_64_bits_hold_is_held_at_the_end() {
 #[test]
 fn what_cannot_be_carried_is_said_with_its_value() {
     assert_eq!(Rate::new(12_000), Err(UnitError::Rate(12_000)));
+    let told = UnitError::Rate(12_000).to_string();
+    for hertz in Rate::SUPPORTED {
+        assert!(told.contains(&format!(" {hertz}")), "no {hertz} in {told:?}");
+    }
     for count in [0, 65, 65_537, u32::MAX] {
         assert_eq!(Channels::new(count), Err(UnitError::Channels(count)));
     }

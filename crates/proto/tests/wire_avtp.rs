@@ -7,10 +7,10 @@ use tautline_proto::packet::{PackedSound, PacketHead, PresentationTime, StreamId
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Frames;
 use tautline_proto::units::{Channels, Rate};
-use tautline_proto::wire::Invalid;
 use tautline_proto::wire::avtp::{
     AafUnpack, ETHERNET_PACK, Encapsulation, HEADER_BYTES, UDP_PACK, format_of,
 };
+use tautline_proto::wire::{Invalid, WireForm};
 use tautline_proto::wrap::Wrapped;
 
 const STREAM: StreamId = StreamId(0xAABB_CCDD_EEFF_0001);
@@ -22,6 +22,17 @@ fn format(sample: SampleFormat) -> StreamFormat {
         sample,
         packet: Frames::new(6),
         payload_type: format_of(sample),
+    }
+}
+
+#[test]
+fn a_rate_that_avtp_lacks_is_answered_with_all_that_it_has() {
+    let form = WireForm::Avtp(Encapsulation::Ethernet);
+    let of = |hertz| StreamFormat { rate: Rate::new(hertz).unwrap(), ..format(SampleFormat::L24) };
+    let told = form.check(&of(11_025)).unwrap_err().to_string();
+    for hertz in Rate::SUPPORTED {
+        let is_told = told.contains(&format!(" {hertz}"));
+        assert_eq!(is_told, form.check(&of(hertz)).is_ok() || hertz == 11_025, "{hertz}: {told}");
     }
 }
 

@@ -4,6 +4,8 @@
 use core::ffi::c_int;
 
 use tautline_engine::plan::address::AddressError;
+use tautline_engine::plan::claim::ClaimError;
+use tautline_engine::plan::pacing::RungRefused;
 use tautline_engine::watching::run::RunError;
 use tautline_io::link::OpenError;
 
@@ -40,13 +42,49 @@ impl From<AddressError> for Complaint {
 impl From<OpenError> for Complaint {
     fn from(error: OpenError) -> Self {
         let errno = if error.errno > 0 { error.errno } else { libc::EINVAL };
-        // Who configures the PCM has keys of the same names in the place of options.
-        Self { errno, sentence: error.to_string().replace("--pacing", "the key pacing") }
+        Self { errno, sentence: error.to_string() }
+    }
+}
+
+impl From<ClaimError> for Complaint {
+    fn from(error: ClaimError) -> Self {
+        let sentence = error.to_string();
+        match error {
+            ClaimError::Open(error) => error.into(),
+            ClaimError::System { error, .. } => {
+                Self { errno: error.raw_os_error().unwrap_or(libc::EIO), sentence }
+            }
+            ClaimError::AllTaken(_) => Self { errno: libc::EADDRINUSE, sentence },
+        }
+    }
+}
+
+impl From<RungRefused> for Complaint {
+    fn from(error: RungRefused) -> Self {
+        Self::unusable(format!("{error}; see `taut doctor`, or leave the key pacing out"))
     }
 }
 
 impl From<RunError> for Complaint {
     fn from(error: RunError) -> Self {
         Self { errno: libc::EIO, sentence: error.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_engine::plan::pacing::PacingRung;
+
+    use super::*;
+
+    #[test]
+    fn a_rung_that_is_not_to_be_had_is_answered_with_the_key_that_asked_for_it() {
+        let refused = RungRefused { rung: PacingRung::Etf, why: "there is none".to_owned() };
+        let Complaint { errno, sentence } = refused.into();
+        assert_eq!(errno, libc::EINVAL);
+        assert!(
+            sentence.ends_with("there is none; see `taut doctor`, or leave the key pacing out")
+        );
+        assert!(!sentence.contains("--"), "{sentence}");
     }
 }

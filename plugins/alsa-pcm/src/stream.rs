@@ -11,9 +11,11 @@ use std::thread::JoinHandle;
 use rtrb::Consumer;
 use tautline_engine::receiving::RecvEngine;
 use tautline_engine::sending::SendEngine;
+use tautline_engine::watching::note::words::claimed;
+use tautline_engine::watching::observers::Observers;
 use tautline_engine::watching::run::{Progress, RunOptions};
 use tautline_io::thread::memory;
-use tautline_io::thread::{Scheduler, without_signals};
+use tautline_io::thread::{Scheduler, spawn as spawn_as, without_signals};
 use tautline_proto::card_clock::CardClock;
 use tautline_proto::device::{Direction, Settings, Stop};
 use tautline_proto::time::{LocalTime, MediaTime, Span};
@@ -50,10 +52,15 @@ pub(crate) struct Stream {
     thread: Option<JoinHandle<Result<(), Complaint>>>,
 }
 
+/// That of the device's thread, and one below it that of a wire thread.
+const USUAL_PRIORITY: u8 = 70;
+/// Above it run threads of the kernel that nobody may keep waiting.
+const MOST_PRIORITY: u8 = 98;
+
 /// How the threads run: in a program that is somebody else's, so without its memory locked and
 /// without a witness on every core.
 const OPTIONS: RunOptions = RunOptions {
-    scheduler: Scheduler::Fifo(70),
+    scheduler: Scheduler::Fifo(USUAL_PRIORITY),
     duration: None,
     witness: false,
     lock_memory: false,
@@ -63,6 +70,29 @@ const OPTIONS: RunOptions = RunOptions {
 /// The device's thread begins within the engine's prelude of 100 ms; on a host that freezes a good
 /// deal later.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How the device's thread is to run for a program whose thread runs so: before it, and a wire thread, too. A program
+/// fills its whole buffer when it starts, and where it has a real-time priority that takes the processor for longer
+/// than a period is: what became due meanwhile would leave all at once.
+fn before(program: Scheduler) -> Scheduler {
+    let above = match program {
+        Scheduler::Fifo(priority) | Scheduler::RoundRobin(priority) => priority.saturating_add(2),
+        Scheduler::Other | Scheduler::Deadline { .. } => USUAL_PRIORITY,
+    };
+    Scheduler::Fifo(above.clamp(USUAL_PRIORITY, MOST_PRIORITY))
+}
+
+/// The same as far as the system grants it, which may have a limit below (`RLIMIT_RTPRIO`).
+fn granted_before(program: Scheduler) -> Scheduler {
+    let wanted = before(program);
+    let is_granted = |wanted: &Scheduler| {
+        let tried = without_signals(|| spawn_as("taut-probe", *wanted, 0, || ()));
+        tried.is_ok_and(|(_, granted)| granted.is_granted())
+    };
+    // One above the program the wire thread shares its priority.
+    let highest = [wanted, wanted.one_below()].into_iter().filter(|one| *one != OPTIONS.scheduler);
+    highest.into_iter().find(is_granted).unwrap_or(OPTIONS.scheduler)
+}
 
 impl Stream {
     /// Starts the stream and waits until its card runs. `notes` is told what the application's user
@@ -78,20 +108,30 @@ impl Stream {
         let shared = Arc::new(StreamShared::default());
         let (started, starts) = sync_channel(1);
         let stop = Stop::default();
+        let options = RunOptions { scheduler: granted_before(Scheduler::current()), ..OPTIONS };
         let (thread, held) = match direction {
             Direction::Playback => {
                 let track = Arc::new(Track::new(shape.room, channels));
                 let end = BufferEnd::ToWire(Feeder::new(Arc::clone(&track)));
                 let card = card(shape, end, &shared, started);
-                let plan = without_signals(|| send_plan(reached, &device, OPTIONS.scheduler))?;
+                let plan = without_signals(|| send_plan(reached, &device, options.scheduler))?;
+                if reached.claim.is_some() {
+                    let said = claimed(&reached.wish.address.to_string(), &plan.address);
+                    tell_all(&notes, [said].iter());
+                }
                 shared.set_latency(plan.link_offset);
                 let (told, asked, promise) = (Arc::clone(&shared), stop.clone(), plan.link_offset);
-                let engine = without_signals(|| SendEngine::new(plan))?;
+                let mut engine = without_signals(|| SendEngine::new(plan))?;
+                engine.show_to(observers("send"));
                 let run = move || {
-                    let tell = &mut |progress: &Progress<'_>| follow(&told, progress, promise);
-                    let report = engine.run(card, &OPTIONS, &asked, tell)?;
+                    let mut said = 0;
+                    let tell = &mut |progress: &Progress<'_>| {
+                        follow(&told, progress, promise);
+                        said = speak(&notes, progress.notes, said);
+                    };
+                    let report = engine.run(card, &options, &asked, tell)?;
                     // A sender knows when it ends what the system refused.
-                    tell_all(&notes, report.notes.iter());
+                    speak(&notes, &report.notes, said);
                     Ok(())
                 };
                 (spawn(run)?, SoundEnd::Playing(track))
@@ -104,14 +144,15 @@ impl Stream {
                 let promise = plan.streams[0].receiver.link_offset;
                 shared.set_latency(promise);
                 let (told, asked) = (Arc::clone(&shared), stop.clone());
-                let engine = RecvEngine::new(plan)?;
+                let mut engine = RecvEngine::new(plan)?;
+                engine.show_to(observers("recv"));
                 let run = move || {
                     let mut said = 0;
                     let tell = &mut |progress: &Progress<'_>| {
                         follow(&told, progress, promise);
                         said = speak(&notes, progress.notes, said);
                     };
-                    engine.run(card, &OPTIONS, &asked, tell).map(drop).map_err(Complaint::from)
+                    engine.run(card, &options, &asked, tell).map(drop).map_err(Complaint::from)
                 };
                 (spawn(run)?, SoundEnd::Recording(consumer))
             }
@@ -151,6 +192,12 @@ impl Stream {
             None => Ok(()),
         }
     }
+}
+
+/// Those who look at it by `taut top`. Where nobody can, as in a program that may make no socket, that is nothing to
+/// the program.
+fn observers(role: &'static str) -> Observers {
+    Observers::open(role).unwrap_or_default()
 }
 
 fn card(
@@ -276,6 +323,23 @@ mod tests {
             ran.unwrap().join().unwrap().unwrap();
         });
         program.join().unwrap();
+    }
+
+    #[test]
+    fn the_threads_of_a_stream_go_before_a_real_time_program() {
+        let device = |program| match before(program) {
+            Scheduler::Fifo(priority) => priority,
+            other => panic!("{other}"),
+        };
+        for program in [Scheduler::Other, Scheduler::Fifo(1), Scheduler::RoundRobin(68)] {
+            assert_eq!(device(program), 70, "{program}");
+        }
+        for priority in 69..97 {
+            for program in [Scheduler::Fifo(priority), Scheduler::RoundRobin(priority)] {
+                assert!(device(program) > priority + 1, "a wire thread, too");
+            }
+        }
+        assert_eq!(device(Scheduler::Fifo(99)), 98, "not beside the kernel's own");
     }
 
     /// The real-time sanitizer watches the engine on the threads of a PCM, both ways.

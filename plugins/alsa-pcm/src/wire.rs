@@ -1,8 +1,10 @@
 //! What the engine is asked to send or hear for a PCM.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use tautline_engine::plan::address::{Address, AddressError, Resolved, StreamPlace};
+use tautline_engine::plan::beside::follow;
+use tautline_engine::plan::claim::ClaimedAddress;
 use tautline_engine::plan::sockets::{LinkOptions, any_by_ethernet, sending_by_ethernet};
 use tautline_engine::plan::{RecvPlan, SendPlan, StreamPlan};
 use tautline_engine::plan::{lay, pacing, sockets};
@@ -16,6 +18,7 @@ use tautline_proto::stream::{MOST_DATAGRAM_BYTES, StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::PacketHeads;
+use tautline_proto::wire::avtp::maap::POOL;
 use tautline_proto::wire::rtcp::Announcement;
 
 use crate::complaint::Complaint;
@@ -40,6 +43,10 @@ pub(crate) const CARD_PERIODS: u32 = 2;
 pub(crate) struct Reached {
     pub(crate) wish: Wish,
     pub(crate) resolved: Resolved,
+    /// The claim to the address, of a stream that goes to an interface alone: defended as long as the PCM is open.
+    pub(crate) claim: Option<Arc<ClaimedAddress>>,
+    /// What the clock to follow stands for, if there is one.
+    pub(crate) clock: Option<Resolved>,
     /// What the sender says of itself, where it does.
     pub(crate) announced: Option<TheirStream>,
 }
@@ -53,16 +60,29 @@ pub(crate) struct TheirStream {
 }
 
 /// Looks up, opens and closes again what the PCM will use, and listens for what is sent where
-/// nobody said it. Takes less than a second.
+/// nobody said it. Takes less than a second. A claim to an address is begun, and not waited for.
 pub(crate) fn reach(mut wish: Wish, direction: Direction) -> Result<Reached, Complaint> {
     let until = now() + OPEN;
-    let resolved = look_up(&wish.address)?;
+    let (mut clock, mut claim) = (None, None);
+    if direction == Direction::Playback {
+        claim = without_signals(|| ClaimedAddress::begin(&wish.address))?.map(Arc::new);
+    }
+    let resolved = match &claim {
+        // What is opened meanwhile goes to nobody.
+        Some(_) => wish.address.clone().claimed(POOL.at(0)).resolve()?,
+        None => look_up(&wish.address)?,
+    };
     let mut announced = None;
     match direction {
         Direction::Playback => {
             sending(&wish, &resolved, None)?.open(None)?;
         }
         Direction::Capture => {
+            if let Some(address) = &wish.clock {
+                let resolved = look_up(address)?;
+                sockets::clock(address, &resolved).open(None)?;
+                clock = Some(resolved);
+            }
             let opened = sockets::reception(&wish.address, &resolved).open(None)?;
             let described = resolved.description.as_ref();
             wish.rate = wish.rate.or(described.map(|described| described.rate));
@@ -70,7 +90,7 @@ pub(crate) fn reach(mut wish: Wish, direction: Direction) -> Result<Reached, Com
             if described.is_none() {
                 let known = wish.rate.is_some() && wish.channels.is_some();
                 announced = hear_of(
-                    (resolved.form.unpack(resolved.stream), opened),
+                    ListenedAt::new(resolved.form.unpack(resolved.stream), opened),
                     until,
                     known.then_some(now() + SILENT),
                 );
@@ -80,7 +100,7 @@ pub(crate) fn reach(mut wish: Wish, direction: Direction) -> Result<Reached, Com
             }
         }
     }
-    Ok(Reached { wish, resolved, announced })
+    Ok(Reached { wish, resolved, claim, clock, announced })
 }
 
 /// What the sender announces until then; no longer than until `silent` if nothing comes at all.
@@ -280,15 +300,21 @@ pub(crate) fn longest_period(
     }
 }
 
-/// What is sent, from a device's thread that runs as `scheduler` says. Opens its sockets.
+/// What is sent, from a device's thread that runs as `scheduler` says. Opens its sockets. Waits for an address that is
+/// claimed, which takes somewhat more than two seconds from [`reach`] on.
 pub(crate) fn send_plan(
     reached: &Reached,
     device: &Settings,
     scheduler: Scheduler,
 ) -> Result<SendPlan, Complaint> {
-    let Reached { wish, resolved, .. } = reached;
+    let Reached { wish, claim, .. } = reached;
     let format = format(wish, device)?;
     carried(wish, &format)?;
+    let address = claim.as_ref().map_or_else(|| Ok(wish.address.clone()), |claim| claim.wait())?;
+    let resolved = match claim {
+        Some(_) => &address.resolve()?,
+        None => &reached.resolved,
+    };
     let mut by = sending(wish, resolved, Some((&format, device.period)))?;
     let unpaced = promised(wish, &format, device, Span::ZERO)?;
     let spare = unpaced - format.packing_age(device.period);
@@ -307,7 +333,8 @@ pub(crate) fn send_plan(
         form: wish.address.form(),
         identity: lay::identity(core::slice::from_ref(resolved))?,
         pacing: Some(paced),
-        ..SendPlan::new(wish.address.to_string(), opened, format, *device)?
+        claim: claim.clone(),
+        ..SendPlan::new(address.to_string(), opened, format, *device)?
     })
 }
 
@@ -376,7 +403,11 @@ pub(crate) fn recv_plan(reached: &Reached, device: &Settings) -> Result<RecvPlan
     let opened = options.open(None)?;
     let latency = wish.latency;
     let stream = StreamPlan { latency, ..StreamPlan::of(&wish.address, receiver, opened) };
-    Ok(RecvPlan::new(vec![stream], *device))
+    let (streams, clock) = match wish.clock.as_ref().zip(reached.clock.as_ref()) {
+        Some(told) => follow(told, &[(&wish.address, resolved)], vec![stream])?,
+        None => (vec![stream], None),
+    };
+    Ok(RecvPlan { clock, ..RecvPlan::new(streams, *device) })
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! and the key of the PCM that mends it.
 
 use tautline_engine::watching::note::Note;
+use tautline_engine::watching::note::words::alike;
 use tautline_io::link::is_of_a_queue;
 use tautline_proto::latency::{LatencyRule, enough_latency};
 use tautline_proto::receiving::{ReceiveNote, Refusal, WrongType};
@@ -15,12 +16,12 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
             let mend = refusal(*errno);
             Some(format!("the system refused {refused} of {of} packets: {answer}; {mend}"))
         }
-        Note::Unlaunched { address, dropped, of } => Some(format!(
+        Note::Unlaunched { address, dropped, of, .. } => Some(format!(
             "the interface's queue dropped {dropped} of {of} packets to {address}, which came to it too late for their \
              launch times; run the application with real-time priority, or give pacing \"fq\" or \"sleep\""
         )),
         Note::Receiving { address, note } => Some(receiving(address, note)),
-        _ => None,
+        note => alike(note),
     }
 }
 
@@ -88,8 +89,8 @@ fn receiving(address: &str, note: &ReceiveNote) -> String {
              let the talker reckon them by the clock of its samples, and keep its clock by PTP"
         ),
         ReceiveNote::Restarting { restarts } => format!(
-            "the talker of {address} begins anew again and again, {restarts} times of late, as it does after xruns of \
-             its own card: give it a longer period, or real-time priority"
+            "the media clock of the talker of {address} restarted, as after an xrun, {restarts} times of late by its own \
+             word (mr): give it a longer period, or real-time priority"
         ),
         ReceiveNote::Uncertain => format!(
             "packets from {address} say that their talker's clock is not to be relied upon (tu): keep it by PTP"

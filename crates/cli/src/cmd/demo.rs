@@ -8,6 +8,9 @@ use std::thread::JoinHandle;
 use indicatif::{MultiProgress, ProgressBar};
 use tautline_audio::{DeviceSpec, Extras, SoftwareSpec, Wanted};
 use tautline_dsp::format::SampleFormat;
+use tautline_engine::plan::lay;
+use tautline_engine::plan::pacing;
+use tautline_engine::plan::sockets::LinkOptions;
 use tautline_engine::plan::{LinkKind, RecvPlan, SendPlan, StreamPlan};
 use tautline_engine::receiving::RecvEngine;
 use tautline_engine::sending::SendEngine;
@@ -24,10 +27,11 @@ use tautline_proto::receiver::ReceiverConfig;
 use tautline_proto::stream::{StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
+use tautline_proto::wire::PacketHeads;
 use tautline_proto::wire::rtp::RtpUnpack;
 
 use super::compare::compare;
-use super::stop_on_signals;
+use super::{stop_on_signals, told_pacing};
 use crate::details::Details;
 use crate::failure::Failure;
 use crate::flags::Demo;
@@ -124,9 +128,14 @@ impl Part {
         }
         if self.voice == Voice::Verbose {
             for news in self.details.news(progress) {
-                self.lines.suspend(|| self.voice.detail(&format!("{}: {news}", self.name)));
+                self.detail(&news);
             }
         }
+    }
+
+    /// Tells what an engineer wants to see.
+    fn detail(&self, news: &str) {
+        self.lines.suspend(|| self.voice.detail(&format!("{}: {news}", self.name)));
     }
 }
 
@@ -262,16 +271,22 @@ fn send(
     let extras = Extras { listener: None, record_format: scene.format.sample };
     let device = tautline_audio::open(&spec, Direction::Capture, scene.device, extras)?.device;
     let mut udp = UdpOptions::sender(receivers.iter().map(|receiver| receiver.rtp).collect());
-    udp.transmit_stamp_every = 50;
-    let (format, period) = (&scene.format, scene.device.period);
-    let wire_below = LinkKind::Auto.wire_below(scene.options.scheduler, format, period);
-    let opened = open_stream(&udp, wire_below)?;
+    let (format, period, scheduler) = (&scene.format, scene.device.period, scene.options.scheduler);
+    // As `taut send` does that is asked for nothing.
+    lay::make_room(&mut udp, format, period, PacketHeads::rtp(true));
+    let mut by = LinkOptions::Udp(Box::new(udp));
+    let age = format.packing_age(period);
+    let (asked, spare) = ((LinkKind::Auto, None), scene.latency - age);
+    let paced = pacing::pace(&mut by, asked, (format, period), (spare, scheduler))?;
+    part.detail(&told_pacing(&paced));
+    let opened = by.open(paced.by_wire_thread.then_some(scheduler))?;
     let address =
         receivers.iter().map(|r| format!("rtp://{}", r.rtp)).collect::<Vec<_>>().join(" ");
     let plan = SendPlan {
         reports_to: receivers.iter().map(|receiver| receiver.rtcp.into()).collect(),
         link_offset: scene.latency,
         latency: LatencyRule::Chosen(scene.latency),
+        pacing: Some(paced),
         ..SendPlan::new(address, opened, scene.format, scene.device)?
     };
     let mut engine = SendEngine::new(plan)?;

@@ -24,10 +24,11 @@ pub(crate) use recv_changes::RecvLines;
 pub(crate) use send_changes::SendLines;
 
 use tautline_audio::{DeviceSpec, FileFormat};
+use tautline_engine::plan::pacing::Paced;
 use tautline_engine::watching::run::RunOptions;
 use tautline_proto::device::{Directions, Settings, Stop};
 use tautline_proto::stream::StreamFormat;
-use tautline_proto::time::Frames;
+use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 
 use crate::failure::Failure;
@@ -112,6 +113,16 @@ fn periods(device: &Settings) -> String {
     let Settings { period, periods, .. } = device;
     let plural = if *periods == 1 { "" } else { "s" };
     format!("{periods} period{plural} of {period} frames")
+}
+
+/// What spaces packets, and why, in words.
+fn told_pacing(paced: &Paced) -> String {
+    let Paced { rung, why, .. } = paced;
+    let lead = match paced.lead() {
+        Span::ZERO => String::new(),
+        lead => format!(", each launched {lead} after it is due"),
+    };
+    format!("pacing: {rung}{lead}: {why}")
 }
 
 /// Ctrl-C and a polite kill ask to stop; a second one ends the program at once.

@@ -5,7 +5,7 @@ use tautline_engine::control::{RecvChange, Requests, requests};
 use tautline_engine::plan::RecvPlan;
 use tautline_engine::plan::sockets;
 use tautline_engine::receiving::doubt::{Doubt, Ran};
-use tautline_engine::receiving::learn::{Believe, Learnt, learn};
+use tautline_engine::receiving::learn::{Believe, Learnt, ListenedAt, learn};
 use tautline_engine::receiving::{RecvEngine, RunControl};
 use tautline_engine::watching::run::{Progress, RunError};
 use tautline_io::clock::now;
@@ -21,6 +21,7 @@ use super::layout::{PlayoutSetup, check_fits, check_told, knows_shape, layout};
 use super::recv_changes::{PlayedFormat, RecvLines};
 use super::streams::{
     HeardAddress, check_alike, check_clock, check_goodbye, clock, latency, stream, tell_of_others,
+    wire_thread,
 };
 use super::{run_options, stop_on_signals, tell_stream};
 use crate::control;
@@ -34,15 +35,16 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     flags.running.refuse_a_ledger_of_few()?;
     super::takes::refuse_to_overwrite(&flags.output, flags.overwrite)?;
     let labels = super::takes::labels(&flags.output, flags.labels, flags.overwrite)?;
-    let from: Vec<HeardAddress<'_>> = flags
+    let mut from: Vec<HeardAddress<'_>> = flags
         .from
         .iter()
-        .map(|address| Ok(HeardAddress { address, resolved: address.resolve()? }))
+        .map(|address| Ok(HeardAddress { address, resolved: address.resolve()?, opened: None }))
         .collect::<Result<_, Failure>>()?;
     check_clock(flags)?;
     flags.from.iter().try_for_each(|address| check_goodbye(flags, address))?;
     let stop = stop_on_signals()?;
-    let described = from.iter().find_map(|heard| heard.resolved.description.as_ref());
+    let described = from.iter().find_map(|heard| heard.resolved.description.clone());
+    let described = described.as_ref();
     tell_of_others(flags, &from);
     // What cannot work is said before a sender is waited for.
     let unheard = layout(flags, described, None)?;
@@ -64,7 +66,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     let until = flags.running.duration.map(|duration| now() + duration);
     let over = || stop.is_requested() || until.is_some_and(|until| now() >= until);
     let wait = SenderWait { show: &mut show, over: &over };
-    let mut settled = settle(flags, &from, unheard, Believe::Anybody, wait)?;
+    let mut settled = settle(flags, &mut from, unheard, Believe::Anybody, wait)?;
     let mut begun = 0;
     loop {
         let Settled { layout: PlayoutSetup { format, device, map }, announced, by } = settled;
@@ -79,10 +81,11 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
         let mut options = run_options(&flags.timing, &flags.running);
         // What was spent on waiting for the sender is a part of it.
         options.duration = until.map(|until| (until - now()).max(Span::from_nanos(1)));
-        let stream = |heard: &HeardAddress<'_>| stream(flags, heard, promised, format, &device);
-        let streams = from.iter().map(stream).collect::<Result<Vec<_>, Failure>>()?;
+        let stream = |heard: &mut HeardAddress<'_>| stream(flags, heard, promised, format, &device);
+        let streams = from.iter_mut().map(stream).collect::<Result<Vec<_>, Failure>>()?;
+        let (streams, clock) = clock(flags, &from, streams)?;
         let plan = RecvPlan {
-            clock: clock(flags)?,
+            clock,
             select: flags.select,
             gain: flags.sound.volume,
             map,
@@ -142,7 +145,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
             None => {
                 let unheard = layout(flags, described, None)?;
                 let wait = SenderWait { show: &mut show, over: &over };
-                settle(flags, &from, unheard, Believe::Senders, wait)?
+                settle(flags, &mut from, unheard, Believe::Senders, wait)?
             }
         };
     }
@@ -209,13 +212,14 @@ struct SenderWait<'a> {
 /// Settles what is played: by what is said here, or else by what a sender says of itself.
 fn settle(
     flags: &Recv,
-    from: &[HeardAddress<'_>],
+    from: &mut [HeardAddress<'_>],
     unheard: PlayoutSetup,
     believe: Believe,
     mut wait: SenderWait<'_>,
 ) -> Result<Settled, Failure> {
     let said = knows_shape(flags, from);
-    let described = from.iter().find_map(|heard| heard.resolved.description.as_ref());
+    let described = from.iter().find_map(|heard| heard.resolved.description.clone());
+    let described = described.as_ref();
     let mut asked = (!said).then_some(believe);
     while let Some(believe) = asked.take() {
         let (announced, sends) = match learnt(flags, from, believe, &mut wait)? {
@@ -284,18 +288,19 @@ fn tell_details(
     ));
 }
 
-/// What a sender says of its stream.
+/// What a sender says of its stream. Where its packets say it, they are kept to be played.
 fn learnt(
     flags: &Recv,
-    from: &[HeardAddress<'_>],
+    from: &mut [HeardAddress<'_>],
     believe: Believe,
     wait: &mut SenderWait<'_>,
 ) -> Result<Learnt, Failure> {
     let mut opened = from
         .iter()
         .map(|heard| {
-            let opened = sockets::reception(heard.address, &heard.resolved).open(None)?;
-            Ok((heard.resolved.form.unpack(heard.resolved.stream), opened))
+            let options = sockets::reception(heard.address, &heard.resolved);
+            let opened = options.open(wire_thread(flags))?;
+            Ok(ListenedAt::new(heard.resolved.form.unpack(heard.resolved.stream), opened))
         })
         .collect::<Result<Vec<_>, Failure>>()?;
     if believe == Believe::Anybody {
@@ -309,6 +314,9 @@ fn learnt(
         (wait.over)()
     };
     let learnt = learn(&mut opened, believe, given_up);
+    for (heard, listened) in from.iter_mut().zip(opened) {
+        heard.opened = listened.to_be_played();
+    }
     if learnt == Learnt::Unannounced {
         flags.running.voice().tell(
             "the sender does not say what its stream is: 48000 Hz and 2 channels are assumed \

@@ -1,31 +1,33 @@
 //! `taut send`
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use tautline_audio::{DeviceSpec, Extras, FileFormat, Opened, SoftwareSpec, Wanted};
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::map::ChannelMap;
 use tautline_engine::control::requests;
 use tautline_engine::plan::address::{Address, MOST_AHEAD, Resolved};
-use tautline_engine::plan::claim::ClaimedAddress;
+use tautline_engine::plan::claim::{ClaimError, ClaimedAddress};
 use tautline_engine::plan::pacing::{self, Paced, PacingRung};
 use tautline_engine::plan::sockets::{LinkOptions, sending_by_ethernet};
 use tautline_engine::plan::too_long::too_long;
 use tautline_engine::plan::{LinkKind, SendPlan};
 use tautline_engine::plan::{lay, sockets};
 use tautline_engine::sending::SendEngine;
+use tautline_engine::watching::note::words::claimed;
 use tautline_io::udp::{DSCP_MEDIA, FragmentPolicy, UdpOptions};
 use tautline_proto::device::{Direction, Settings};
 use tautline_proto::latency::{LatencyRule, usual_latency, usual_latency_in_graph};
 use tautline_proto::redundancy::Redundancy;
 use tautline_proto::stream::{MOST_DATAGRAM_BYTES, StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, Span};
-use tautline_proto::units::{Channels, Rate};
-use tautline_proto::wire::avtp::{self, Encapsulation};
-use tautline_proto::wire::{NotCarried, PacketHeads, WireForm};
+use tautline_proto::units::Channels;
+use tautline_proto::wire::avtp::Encapsulation;
+use tautline_proto::wire::{PacketHeads, WireForm};
 
 use super::send_changes::{SendLines, refuse_loss};
-use super::{device_settings, run_options, settled, stop_on_signals, tell_stream};
+use super::{device_settings, run_options, settled, stop_on_signals, tell_stream, told_pacing};
 use crate::control;
 use crate::failure::Failure;
 use crate::flags::{Fragment, LinkFlag, PacingFlag, Send};
@@ -49,7 +51,7 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     map.check(device.channels.count()).map_err(|error| Failure::usage(error.to_string()))?;
     let heads = heads(flags)?;
     let format = stream_format(flags, device, &map, file.as_ref())?;
-    heads.form.check(&format).map_err(not_carried)?;
+    heads.form.check(&format).map_err(|error| Failure::usage(error.to_string()))?;
     if heads.form.presents() && matches!(flags.timing.latency, Some(LatencyRule::Auto)) {
         return Err(Failure::usage(
             "--latency auto follows what receivers ask for, and packets of AVTP say when they are to be presented; give \
@@ -142,16 +144,19 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
 }
 
 /// The address of a group for what is sent to an interface alone, by which listeners find it.
-fn claim(flags: &mut Send) -> Result<Option<ClaimedAddress>, Failure> {
-    let Some(interface) = flags.to.iter().find_map(Address::unclaimed) else { return Ok(None) };
+fn claim(flags: &mut Send) -> Result<Option<Arc<ClaimedAddress>>, Failure> {
+    let Some(without) = flags.to.iter().find(|to| to.unclaimed().is_some()) else {
+        return Ok(None);
+    };
     refuse_two_by_ethernet(flags)?;
-    let claimed =
-        ClaimedAddress::claim(interface).map_err(|error| Failure::open(error.to_string()))?;
-    let without = flags.to[0].to_string();
-    flags.to = vec![flags.to.remove(0).claimed(claimed.address())];
+    let without = without.clone();
+    let refused = |error: ClaimError| Failure::open(error.to_string());
+    let Some(claim) = ClaimedAddress::begin(&without).map_err(refused)? else { return Ok(None) };
+    let goes_to = claim.wait().map_err(refused)?;
     let voice = flags.running.voice();
-    voice.tell(&format!("{without}: claimed a group by MAAP, the stream goes to {}", flags.to[0]));
-    Ok(Some(claimed))
+    voice.tell(&claimed(&without.to_string(), &goes_to.to_string()));
+    flags.to = vec![goes_to];
+    Ok(Some(Arc::new(claim)))
 }
 
 fn refuse_two_by_ethernet(flags: &Send) -> Result<(), Failure> {
@@ -204,16 +209,6 @@ fn heads(flags: &Send) -> Result<PacketHeads, Failure> {
         )));
     }
     Ok(PacketHeads { form, stamps: !flags.no_stamps })
-}
-
-/// What its form does not carry, with what it does.
-fn not_carried(error: NotCarried) -> Failure {
-    Failure::usage(match error {
-        NotCarried::Rate(rate) => {
-            format!("AVTP has no rate of {rate}; use {}", Rate::listed(avtp::carries))
-        }
-        NotCarried::Length { .. } => error.to_string(),
-    })
 }
 
 /// Refuses what puts presentations further ahead than packets can tell. Packets are of this age when they leave.
@@ -404,12 +399,7 @@ fn link_kind(flags: &Send) -> Result<LinkKind, Failure> {
 /// Says what spaces packets, and why, and what the latency leaves for the way.
 fn tell_of_pacing(flags: &Send, paced: &Paced, latency: Span, age: Span) {
     let voice = flags.running.voice();
-    let Paced { rung, why, .. } = paced;
-    let lead = match paced.lead() {
-        Span::ZERO => String::new(),
-        lead => format!(", each launched {lead} after it is due"),
-    };
-    voice.detail(&format!("pacing: {rung}{lead}: {why}"));
+    voice.detail(&told_pacing(paced));
     let left = age + paced.lead();
     voice.detail(&format!(
         "latency: {latency} promised; packets are up to {left} old when they leave, which gives the way {} \

@@ -2,10 +2,13 @@
 
 use tautline_audio::DeviceSpec;
 use tautline_engine::plan::address::{Address, EthernetPlace, Resolved};
+use tautline_engine::plan::beside::follow;
 use tautline_engine::plan::lay;
 use tautline_engine::plan::sockets;
 use tautline_engine::plan::{ClockPlan, StreamPlan};
 use tautline_io::ethernet::own_address;
+use tautline_io::thread::Scheduler;
+use tautline_io::udp::pair::OpenedStream;
 use tautline_proto::device::Settings;
 use tautline_proto::latency::enough_latency;
 use tautline_proto::packet::Codings;
@@ -23,11 +26,13 @@ use crate::flags::{LinkFlag, Recv};
 pub(super) struct HeardAddress<'a> {
     pub(super) address: &'a Address,
     pub(super) resolved: Resolved,
+    /// By what it is heard, where its first packets said what it is: they wait there.
+    pub(super) opened: Option<OpenedStream>,
 }
 
 /// All streams of one device have its rate and channels.
 pub(super) fn check_alike(
-    HeardAddress { address, resolved }: &HeardAddress<'_>,
+    HeardAddress { address, resolved, .. }: &HeardAddress<'_>,
     format: &StreamFormat,
 ) -> Result<(), Failure> {
     let Some(described) = &resolved.description else { return Ok(()) };
@@ -43,7 +48,7 @@ pub(super) fn check_alike(
 
 pub(super) fn stream(
     flags: &Recv,
-    HeardAddress { address, resolved }: &HeardAddress<'_>,
+    HeardAddress { address, resolved, opened }: &mut HeardAddress<'_>,
     promised: Option<Span>,
     format: StreamFormat,
     device: &Settings,
@@ -62,12 +67,10 @@ pub(super) fn stream(
     if described.is_none() && resolved.form == WireForm::Rtp {
         receiver.wire = RtpUnpack::taking(codings);
     }
-    let options = sockets::receiving((address, resolved), &format);
-    let device = match flags.link {
-        LinkFlag::Ringed => Some(flags.timing.scheduler),
-        LinkFlag::Auto | LinkFlag::Direct => None,
+    let opened = match opened.take() {
+        Some(opened) => opened,
+        None => sockets::receiving((address, resolved), &format).open(wire_thread(flags))?,
     };
-    let opened = options.open(device)?;
     if let Some((packets, reports)) = opened.local {
         let words =
             format!("sockets: packets are heard at {packets}, RTCP at {reports}, for {address}");
@@ -78,6 +81,14 @@ pub(super) fn stream(
         loss_target: flags.loss_target,
         ..StreamPlan::of(address, receiver, opened)
     })
+}
+
+/// The device's thread below which a wire thread is to read, if one is.
+pub(super) const fn wire_thread(flags: &Recv) -> Option<Scheduler> {
+    match flags.link {
+        LinkFlag::Ringed => Some(flags.timing.scheduler),
+        LinkFlag::Auto | LinkFlag::Direct => None,
+    }
 }
 
 /// A clock is told of against TAI, and so is when the packets of AVTP are presented: of others nobody knows.
@@ -104,7 +115,7 @@ pub(super) fn check_goodbye(flags: &Recv, from: &Address) -> Result<(), Failure>
 
 /// Says of an address of Ethernet that it is another machine's: a network brings nothing of that here unless it mirrors.
 pub(super) fn tell_of_others(flags: &Recv, from: &[HeardAddress<'_>]) {
-    for HeardAddress { address, resolved } in from {
+    for HeardAddress { address, resolved, .. } in from {
         let Some(EthernetPlace { interface, address: asked, .. }) = resolved.ethernet() else {
             continue;
         };
@@ -124,14 +135,16 @@ const fn is_group(address: &[u8; 6]) -> bool {
     address[0] & 1 == 1
 }
 
-/// The clock that is to be followed, if one is.
-pub(super) fn clock(flags: &Recv) -> Result<Option<ClockPlan>, Failure> {
-    let Some(address) = &flags.clock else { return Ok(None) };
-    let WireForm::Avtp(encapsulation) = address.form() else { return Ok(None) };
+/// The clock that is to be followed, if one is: by a socket of its own, or by that of the stream whose address it has.
+pub(super) fn clock(
+    flags: &Recv,
+    from: &[HeardAddress<'_>],
+    streams: Vec<StreamPlan>,
+) -> Result<(Vec<StreamPlan>, Option<ClockPlan>), Failure> {
+    let Some(address) = &flags.clock else { return Ok((streams, None)) };
     let resolved = address.resolve()?;
-    let link = sockets::clock(address, &resolved).open(None)?.link;
-    let (address, stream) = (address.to_string(), resolved.stream);
-    Ok(Some(ClockPlan { address, link, encapsulation, stream }))
+    let places: Vec<_> = from.iter().map(|heard| (heard.address, &heard.resolved)).collect();
+    Ok(follow((address, &resolved), &places, streams)?)
 }
 
 /// The latency chosen, promised, or the usual one, where it is to follow the packets to begin with:

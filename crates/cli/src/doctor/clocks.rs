@@ -1,12 +1,12 @@
 //! Whether time is read quickly, timers are fine, and clocks of several machines agree.
 
 use tautline_io::clock::kept::{HardwareClock, KernelClock, hardware_clocks, kept_clock};
-use tautline_io::clock::ptp4l::{Ptp4l, SOCKETS};
+use tautline_io::clock::ptp4l::Ptp4l;
 use tautline_io::thread::limits::{timer_resolution, timer_slack};
 use tautline_io::thread::{Scheduler, spawn};
 use tautline_proto::clock::{ClockSource, KeptClock};
 use tautline_proto::time::Span;
-use tautline_proto::wire::ptp::{PortState, PtpState};
+use tautline_proto::wire::ptp::{Domain, PortState, PtpState};
 
 use super::root::Root;
 use super::{Finding, Verdict};
@@ -17,7 +17,9 @@ pub(super) fn check(root: &Root) -> Vec<Finding> {
     found.push(timers(timer_resolution()));
     let slack = spawn("taut-doctor", Scheduler::Other, 0, timer_slack);
     found.extend(slack.ok().and_then(|(thread, _)| thread.join().ok()).map(slack_of));
-    found.push(kept(KernelClock::read(), kept_clock(), &hardware_clocks()));
+    let kernel = KernelClock::read();
+    found.push(kept(kernel, kept_clock(), &hardware_clocks()));
+    found.extend(kernel.map(tai));
     found.extend(ask().map(ptp));
     found
 }
@@ -98,15 +100,21 @@ fn kept(
             _ => "NTP or the like",
         };
         let most = rounded(clock.uncertainty);
-        return Finding::fine(CHECK, format!("the system clock is kept by {by}, to {most}"));
+        let said = kernel.map_or(String::new(), |kernel| {
+            format!("; the kernel calls it synchronised, {} off at most", rounded(kernel.most))
+        });
+        return Finding::fine(CHECK, format!("the system clock is kept by {by}, to {most}{said}"));
     }
     let what = match kernel {
-        Some(_) => "nothing keeps the system clock",
-        None => "the kernel does not say how its clock is kept",
+        Some(kernel) => format!(
+            "nothing keeps the system clock: the kernel calls it not synchronised, up to {} off",
+            rounded(kernel.most)
+        ),
+        None => "the kernel does not say how its clock is kept".to_owned(),
     };
     let why = "clocks are mapped by RTCP alone, and where one way of a network takes longer than the \
                other the latency is off by half of that";
-    let finding = Finding::of(Verdict::Warns, CHECK, what, why);
+    let finding = Finding::of(Verdict::Warns, CHECK, what.as_str(), why);
     match hardware.first() {
         None => finding.mended_by("sudo apt install chrony"),
         Some(clock) => {
@@ -117,28 +125,50 @@ fn kept(
     }
 }
 
+/// What the kernel makes of UTC where it is asked for TAI.
+fn tai(kernel: KernelClock) -> Finding {
+    const CHECK: &str = "tai";
+    let ahead = kernel.tai_offset;
+    if ahead > Span::ZERO {
+        return Finding::fine(CHECK, format!("the kernel's TAI is {ahead} ahead of UTC"));
+    }
+    let what = "the kernel's TAI is UTC, as nobody told it how many seconds lie between (offset 0, not set)";
+    let why = "AVTP's presentation times are off those of hosts that know TAI by as much (37 s since 2017), so that \
+               nothing of theirs is heard here in time, nor of ours there, and packets say that theirs are not to be \
+               relied upon (tu); ptp4l or phc2sys tells it where they set this clock, and else chrony does by \
+               leapsectz (on Debian 13 with tzdata-legacy installed)";
+    let mend = "echo 'leapsectz right/UTC' | sudo tee /etc/chrony/conf.d/tai.conf \
+                && sudo systemctl restart chrony";
+    Finding::of(Verdict::Warns, CHECK, what, why).mended_by(mend)
+}
+
 /// `ptp4l` is waited for so long: some of a machine's worst moments, and no time for who reads this.
 const ANSWERS: Span = Span::from_millis(200);
 
 /// What linuxptp says of itself, where it runs: nothing where it does not answer.
-fn ask() -> Option<Option<PtpState>> {
-    let mut daemon = Ptp4l::at(&SOCKETS)?;
-    Some(daemon.ask().ok().and_then(|()| daemon.wait(ANSWERS)))
+fn ask() -> Option<Option<(PtpState, Domain)>> {
+    let mut daemon = Ptp4l::find(true)?;
+    // Where its own domain is not known, some are tried at first and the others next.
+    let answered = (0..2).find_map(|_| {
+        daemon.ask().ok()?;
+        daemon.wait(ANSWERS)
+    });
+    Some(answered.zip(daemon.domain()))
 }
 
-fn ptp(state: Option<PtpState>) -> Finding {
+fn ptp(answered: Option<(PtpState, Domain)>) -> Finding {
     const CHECK: &str = "ptp4l";
     const LOOK: &str = "sudo pmc -u -b 0 'GET TIME_STATUS_NP' 'GET PORT_DATA_SET'";
-    let Some(state) = state else {
-        let why = "whether it follows a grandmaster is not known; its domain may be another than 0 or 127, or it \
-                   runs in another network namespace";
+    let Some((state, Domain { number: domain, .. })) = answered else {
+        let why = "whether it follows a grandmaster is not known; it may run in another network namespace, or what it \
+                   was told of its domain cannot be read and is none of the usual ones (0 and 127)";
         return Finding::of(Verdict::Unknown, CHECK, "ptp4l runs and does not answer", why)
             .seen_by(LOOK);
     };
     let PtpState { port, grandmaster, offset, path_delay, .. } = state;
     if state.is_locked() {
         let what = format!(
-            "ptp4l follows {grandmaster}: {offset} off it by its own word, {path_delay} away"
+            "ptp4l follows {grandmaster} in domain {domain}: {offset} off it by its own word, {path_delay} away"
         );
         return Finding::fine(CHECK, what);
     }
@@ -206,18 +236,20 @@ mod tests {
             path_delay: Span::from_nanos(640),
             ingress: 0,
         };
-        let found = ptp(Some(state));
+        let ptp = |state| ptp(Some((state, Domain { number: 44, transport: 0 })));
+        let found = ptp(state);
         assert_eq!(found.verdict, Verdict::Fine);
-        assert!(found.what.starts_with("ptp4l follows 001b21.fffe.010203: "), "{found:?}");
+        let told = "ptp4l follows 001b21.fffe.010203 in domain 44: ";
+        assert!(found.what.starts_with(told), "{found:?}");
         let listens = PtpState { port: PortState::Listening, present: false, ..state };
-        let found = ptp(Some(listens));
+        let found = ptp(listens);
         assert!(
             found.verdict == Verdict::Warns && found.what.ends_with("(LISTENING)"),
             "{found:?}"
         );
         let leads = PtpState { port: PortState::Master, present: false, ..state };
-        assert_eq!(ptp(Some(leads)).verdict, Verdict::Fine);
-        assert_eq!(ptp(None).verdict, Verdict::Unknown);
+        assert_eq!(ptp(leads).verdict, Verdict::Fine);
+        assert_eq!(super::ptp(None).verdict, Verdict::Unknown);
     }
 
     #[test]
@@ -225,6 +257,7 @@ mod tests {
         let most = Span::from_millis(16_000);
         let kernel = KernelClock { synchronised: false, most, tai_offset: Span::ZERO };
         let found = kept(Some(kernel), None, &[]);
+        assert!(found.what.ends_with("calls it not synchronised, up to 16s off"), "{found:?}");
         assert_eq!(found.mend(), Some("sudo apt install chrony"));
         let clock = HardwareClock {
             device: "/dev/ptp0".to_owned(),
@@ -236,7 +269,27 @@ mod tests {
         assert!(found.what.ends_with("though there is /dev/ptp0 (igb)"), "{found:?}");
         let uncertainty = Span::from_nanos(350_200);
         let clock = KeptClock { offset: Span::ZERO, uncertainty, source: ClockSource::System };
+        let most = Span::from_micros(350);
+        let kernel = KernelClock { synchronised: true, most, ..kernel };
         let found = kept(Some(kernel), Some(clock), &[]);
-        assert_eq!(found.what, "the system clock is kept by NTP or the like, to 351us");
+        let told = "the system clock is kept by NTP or the like, to 351us; the kernel calls it synchronised, 350us off \
+                    at most";
+        assert_eq!(found.what, told);
+    }
+
+    #[test]
+    fn a_kernel_that_was_not_told_of_leap_seconds_is_told_of_with_what_that_costs_avtp() {
+        let kernel = |seconds| KernelClock {
+            synchronised: true,
+            most: Span::from_micros(350),
+            tai_offset: Span::from_secs(seconds),
+        };
+        let found = tai(kernel(37));
+        let told = "the kernel's TAI is 37s ahead of UTC";
+        assert_eq!((found.verdict, found.what.as_str()), (Verdict::Fine, told));
+        let found = tai(kernel(0));
+        assert!(found.what.contains("offset 0, not set"), "{found:?}");
+        assert!(found.why.contains("AVTP") && found.why.contains("phc2sys"), "{found:?}");
+        assert!(found.mend().unwrap().starts_with("echo 'leapsectz right/UTC'"), "{found:?}");
     }
 }

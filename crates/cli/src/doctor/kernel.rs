@@ -83,10 +83,14 @@ fn chosen(root: &Root) -> Option<Preemption> {
     }
 }
 
-/// What it was built for, as a file beside it says, or as it says itself.
-fn built(root: &Root, release: &str) -> Preemption {
+/// With what it was built, as a file beside it says, or as it says itself; nothing where neither does.
+pub(super) fn config(root: &Root, release: &str) -> String {
     let beside = root.read(&format!("boot/config-{release}"));
-    let config = beside.or_else(|| unpacked(root, "proc/config.gz")).unwrap_or_default();
+    beside.or_else(|| unpacked(root, "proc/config.gz")).unwrap_or_default()
+}
+
+fn built(root: &Root, release: &str) -> Preemption {
+    let config = config(root, release);
     let set = |name: &str| config.lines().any(|line| line == format!("CONFIG_{name}=y"));
     match () {
         () if set("PREEMPT_VOLUNTARY") => Preemption::Voluntary,

@@ -6,6 +6,7 @@
 
 mod ask;
 mod clocks;
+mod disciplines;
 mod firewall;
 mod interface;
 mod interrupt;

@@ -5,6 +5,7 @@ use tautline_io::network::ethtool::{Moderation, moderation};
 use tautline_io::network::qdisc::{QdiscPlace, QueueDiscipline, queue_disciplines};
 use tautline_proto::time::Span;
 
+use super::disciplines::{Discipline, Lacking};
 use super::interface::Interface;
 use super::root::Root;
 use super::{Finding, Requirements, Verdict, packets};
@@ -17,11 +18,12 @@ pub(super) fn check(root: &Root, interfaces: &[Interface], asked: &Requirements)
         return vec![finding.seen_by("ip -brief link")];
     }
     let queues = queue_disciplines().unwrap_or_default();
+    let lacking = Lacking::read(root);
     let mut found = Vec::new();
     for interface in interfaces {
         found.extend(wireless(interface, asked));
-        found.push(queue(interface, &queues));
-        found.extend(pacing(interface, &queues));
+        found.push(queue(interface, &queues, &lacking));
+        found.extend(pacing(interface, &queues, &lacking));
         let moderation = moderation(&interface.name).ok();
         found.extend(moderation.map(|moderation| gathered(interface, &moderation, asked)));
         found.push(packets::longest(interface, asked));
@@ -54,7 +56,7 @@ fn wireless(interface: &Interface, asked: &Requirements) -> Option<Finding> {
     Some(finding.mended_by(format!("sudo iw dev {name} set power_save off")))
 }
 
-fn queue(interface: &Interface, all: &[QueueDiscipline]) -> Finding {
+fn queue(interface: &Interface, all: &[QueueDiscipline], lacking: &Lacking) -> Finding {
     const CHECK: &str = "qdisc";
     let name = &interface.name;
     let of_it = |place: QdiscPlace| {
@@ -69,8 +71,10 @@ fn queue(interface: &Interface, all: &[QueueDiscipline]) -> Finding {
     // A card with several queues of its own: what matters hangs below.
     let kind = if root == "mq" { of_it(QdiscPlace::Below).next().unwrap_or(root) } else { root };
     let what = format!("{name} has {kind}");
-    let to_fq = format!("sudo tc qdisc replace dev {name} root fq");
-    let bad = |verdict, why: &str| Finding::of(verdict, CHECK, what.clone(), why).mended_by(&to_fq);
+    let fair = fairest(lacking);
+    let to_fair = format!("sudo tc qdisc replace dev {name} root {fair}");
+    let bad =
+        |verdict, why: &str| Finding::of(verdict, CHECK, what.clone(), why).mended_by(&to_fair);
     match kind {
         // taut's sockets ask for the first band of pfifo_fast and prio (SO_PRIORITY).
         "fq" | "fq_codel" | "cake" | "noqueue" | "mq" | "mqprio" | "taprio" | "cbs" | "prio"
@@ -81,7 +85,8 @@ fn queue(interface: &Interface, all: &[QueueDiscipline]) -> Finding {
         "etf" if root == "etf" => {
             let why = "it drops all that has no launch time, the questions for addresses (ARP) among it: who is \
                        not known any more is not found again";
-            Finding::of(Verdict::Warns, CHECK, what, why).mended_by(etf_below(name))
+            let found = Finding::of(Verdict::Warns, CHECK, what, why);
+            found.mended_by(etf_below(name, lacking).unwrap_or(to_fair))
         }
         "netem" => bad(Verdict::Spoils, "it delays or loses packets on purpose"),
         "tbf" | "htb" | "hfsc" => bad(
@@ -92,8 +97,15 @@ fn queue(interface: &Interface, all: &[QueueDiscipline]) -> Finding {
     }
 }
 
-/// What keeps launch times on the way out, and what would keep them better.
-fn pacing(interface: &Interface, all: &[QueueDiscipline]) -> Option<Finding> {
+/// The queue that keeps sound waiting least, of those that this kernel has: of `pfifo_fast`, which none lacks, it is the
+/// first band.
+fn fairest(lacking: &Lacking) -> &'static str {
+    let fair = [Discipline::Fq, Discipline::FqCodel].into_iter().find(|one| !lacking.has(*one));
+    fair.map_or("pfifo_fast", Discipline::name)
+}
+
+/// What keeps launch times on the way out, and what would keep them better, if this kernel has that.
+fn pacing(interface: &Interface, all: &[QueueDiscipline], lacking: &Lacking) -> Option<Finding> {
     const CHECK: &str = "pacing";
     let name = &interface.name;
     let mut of_it = all.iter().filter(|queue| queue.interface == interface.index).peekable();
@@ -105,40 +117,61 @@ fn pacing(interface: &Interface, all: &[QueueDiscipline]) -> Option<Finding> {
             return Some(Finding::fine(CHECK, what));
         }
         Some(PacingRung::Etf) => {
-            (format!("{name} keeps launch times by etf, to some microseconds"), offloaded(name))
+            let what = format!("{name} keeps launch times by etf, to some microseconds");
+            (what, offloaded(name, lacking))
         }
         Some(_) => {
-            (format!("{name} keeps launch times by fq, to some ten microseconds"), etf_below(name))
+            let what = format!("{name} keeps launch times by fq, to some ten microseconds");
+            (what, etf_below(name, lacking))
         }
         None if has_etf => {
             let what = format!("{name} has an etf by another clock than TAI, or by deadlines");
             let why = "it drops what has no such time, and taut launches by none of them";
-            return Some(Finding::of(Verdict::Warns, CHECK, what, why).mended_by(etf_below(name)));
+            let mend = etf_below(name, lacking).unwrap_or_else(|| {
+                format!("sudo tc qdisc replace dev {name} root {}", fairest(lacking))
+            });
+            return Some(Finding::of(Verdict::Warns, CHECK, what, why).mended_by(mend));
         }
-        None => (
-            format!("{name} keeps no launch times: packets leave when a thread hands them over"),
-            format!("sudo tc qdisc replace dev {name} root fq"),
-        ),
+        None => {
+            let what = format!(
+                "{name} keeps no launch times: packets leave when a thread hands them over"
+            );
+            match lacking.has(Discipline::Fq) {
+                false => (what, Some(format!("sudo tc qdisc replace dev {name} root fq"))),
+                true => (format!("{what}, and this kernel has no fq"), etf_below(name, lacking)),
+            }
+        }
     };
-    Some(Finding::fine(CHECK, what).bettered_by(better))
+    let found = Finding::fine(CHECK, what);
+    Some(match better {
+        Some(better) => found.bettered_by(better),
+        None => found,
+    })
 }
 
 /// ETF for what has the priority of class A, as taut's AVTP does, and a queue that is fair for all else.
-fn etf_below(name: &str) -> String {
-    format!(
+fn etf_below(name: &str, lacking: &Lacking) -> Option<String> {
+    if [Discipline::Prio, Discipline::Etf].into_iter().any(|one| lacking.has(one)) {
+        return None;
+    }
+    Some(format!(
         "sudo tc qdisc replace dev {name} root handle 100: prio bands 3 priomap 1 1 1 0 1 1 1 1 1 1 1 1 1 1 1 1 \
          && sudo tc qdisc replace dev {name} parent 100:1 etf clockid CLOCK_TAI delta 300000 \
-         && sudo tc qdisc replace dev {name} parent 100:2 fq"
-    )
+         && sudo tc qdisc replace dev {name} parent 100:2 {}",
+        fairest(lacking)
+    ))
 }
 
 /// The same by the card, for cards that can: whether one does nobody tells before it is tried.
-fn offloaded(name: &str) -> String {
-    format!(
+fn offloaded(name: &str, lacking: &Lacking) -> Option<String> {
+    if lacking.has(Discipline::Mqprio) {
+        return None;
+    }
+    Some(format!(
         "sudo tc qdisc replace dev {name} root handle 100: mqprio num_tc 2 map 1 1 1 0 1 1 1 1 1 1 1 1 1 1 1 1 \
          queues 1@0 1@1 hw 0 && sudo tc qdisc replace dev {name} parent 100:1 etf clockid CLOCK_TAI delta 300000 \
          offload  # perhaps: few cards can, and their clock must be kept in step (phc2sys)"
-    )
+    ))
 }
 
 /// A card that gathers packets for more than this part of the latency costs more than it saves.
@@ -216,22 +249,24 @@ mod tests {
             ("etf", Verdict::Warns),
             ("netem", Verdict::Spoils),
         ] {
-            let found = queue(&Interface::wired("eth0"), &[queued(kind, QdiscPlace::Root)]);
+            let queued = [queued(kind, QdiscPlace::Root)];
+            let found = queue(&Interface::wired("eth0"), &queued, &Lacking::default());
             assert_eq!(found.verdict, verdict, "{kind}");
             assert_eq!(found.what, format!("eth0 has {kind}"));
         }
         let below = [queued("mq", QdiscPlace::Root), queued("pfifo", QdiscPlace::Below)];
-        let found = queue(&Interface::wired("eth0"), &below);
+        let found = queue(&Interface::wired("eth0"), &below, &Lacking::default());
         assert_eq!((&*found.what, found.verdict), ("eth0 has pfifo", Verdict::Warns));
         let other = QueueDiscipline { interface: 3, ..queued("fq", QdiscPlace::Root) };
-        let unseen = queue(&Interface::wired("eth0"), &[other, queued("fq", QdiscPlace::Ingress)]);
+        let elsewhere = [other, queued("fq", QdiscPlace::Ingress)];
+        let unseen = queue(&Interface::wired("eth0"), &elsewhere, &Lacking::default());
         assert_eq!(unseen.verdict, Verdict::Unknown);
     }
 
     #[test]
     fn what_would_keep_launch_times_better_is_told_from_rung_to_rung() {
         let told = |queues: &[QueueDiscipline]| {
-            let found = pacing(&Interface::wired("eth0"), queues).unwrap();
+            let found = pacing(&Interface::wired("eth0"), queues, &Lacking::default()).unwrap();
             assert_eq!(found.verdict, Verdict::Fine);
             found.better().map(str::to_owned)
         };
@@ -250,10 +285,36 @@ mod tests {
         for useless in
             [EtfSettings { by_tai: false, ..etf }, EtfSettings { deadlines: true, ..etf }]
         {
-            let found = pacing(&Interface::wired("eth0"), &below(useless)).unwrap();
+            let interface = Interface::wired("eth0");
+            let found = pacing(&interface, &below(useless), &Lacking::default()).unwrap();
             assert_eq!(found.verdict, Verdict::Warns, "{}", found.what);
         }
-        assert_eq!(pacing(&Interface::wired("eth0"), &[]), None);
+        assert_eq!(pacing(&Interface::wired("eth0"), &[], &Lacking::default()), None);
+    }
+
+    #[test]
+    fn no_queue_is_advised_that_the_kernel_lacks() {
+        use Discipline::{Etf, Fq, FqCodel, Mqprio, Prio};
+        let eth0 = Interface::wired("eth0");
+        let root = |kind| [queued(kind, QdiscPlace::Root)];
+        let lacking = Lacking::of;
+        let mend = |lacks: &[Discipline]| {
+            queue(&eth0, &root("pfifo"), &lacking(lacks)).mend().map(str::to_owned).unwrap()
+        };
+        assert!(mend(&[Fq]).ends_with("root fq_codel"));
+        assert!(mend(&[Fq, FqCodel]).ends_with("root pfifo_fast"));
+        let etf = queue(&eth0, &root("etf"), &lacking(&[Fq, Prio]));
+        assert_eq!(etf.mend(), Some("sudo tc qdisc replace dev eth0 root fq_codel"));
+        let better = |kind, lacks: &[Discipline]| {
+            let found = pacing(&eth0, &root(kind), &lacking(lacks)).unwrap();
+            (found.better().map(str::to_owned), found.what)
+        };
+        let (line, what) = better("pfifo_fast", &[Fq]);
+        let line = line.unwrap();
+        assert!(line.contains("parent 100:1 etf") && line.ends_with("100:2 fq_codel"), "{line}");
+        assert!(what.ends_with(", and this kernel has no fq"), "{what}");
+        assert_eq!(better("pfifo_fast", &[Fq, Etf]).0, None);
+        assert_eq!(better("fq", &[Etf, Mqprio]).0, None);
     }
 
     #[test]

@@ -101,6 +101,11 @@ pub(crate) fn cannot_change(why: &CannotChange) -> String {
              for another address"
                 .into()
         }
+        CannotChange::CarriesClock => {
+            "the clock of --clock comes to the same address, so the stream is not replaced; start taut again for \
+             another address"
+                .into()
+        }
     }
 }
 

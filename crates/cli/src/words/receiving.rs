@@ -73,8 +73,8 @@ pub(super) fn words(address: &str, note: &ReceiveNote) -> String {
             LATELY.as_millis_f64() / 1e3
         ),
         ReceiveNote::Restarting { restarts } => format!(
-            "{address}: its talker says that its sound began anew, {restarts} times within {:.0} s, as it does after \
-             xruns of its own card: give the talker a longer period, or real-time priority",
+            "{address}: the talker's media clock restarted, as after an xrun, {restarts} times within {:.0} s by its \
+             own word (mr): give the talker a longer period, or real-time priority",
             LATELY.as_millis_f64() / 1e3
         ),
         ReceiveNote::Uncertain => format!(

@@ -73,7 +73,7 @@ fn an_address_of_avtp_that_cannot_be_is_answered_with_one_of_avtp() {
         is_refused(&send(&format!("--to {to}")), 2, wrong, mend);
     }
     let recv = taut(words("recv --output null: --from avtp://eth0"));
-    let claims = "`avtp://eth0` names no address, and `taut send --to` alone claims one";
+    let claims = "`avtp://eth0` names no address, and only what is sent has one claimed for it";
     is_refused(&recv, 2, claims, "write avtp://eth0/91:E0:F0:00:FE:01");
 }
 

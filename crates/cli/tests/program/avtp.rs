@@ -70,6 +70,13 @@ fn sound_crosses_by_ethernet_alone_bit_for_bit() {
             let (sent, report) = carried(&cable, &folder, (&to, &from), shape);
             report.missed_nothing();
             assert_eq!(report.stream("/latency/configured_ns"), 400_000_000, "{:#}", report.0);
+            // What is configured here is no measurement: no talker by Ethernet says when it captured what.
+            for unknown in ["/latency/by", "/latency/measured/p50_ns", "/latency/advised_ns"] {
+                assert!(report.stream(unknown).is_null(), "{unknown}: {:#}", report.0);
+            }
+            let stages = report.stream("/stages").as_array().unwrap();
+            assert!(stages.iter().all(|stage| stage["name"] != "sender"), "{:#}", report.0);
+            assert!(report.nanos("/latency/presented/off/p50_ns").abs() < 1_000_000);
             heard(&folder, &sent).is_exactly(&sent);
         });
     }
@@ -111,6 +118,22 @@ fn of_a_talker_that_tells_nothing_but_presentations_no_more_is_told_than_that() 
         let off = report.nanos("/latency/presented/off/p50_ns");
         assert!(off.abs() < 1_000_000, "{told}");
     });
+}
+
+#[test]
+fn a_talker_tells_its_stream_id_as_a_listener_asks_for_it() {
+    const ID: &str = "02:22:33:44:55:66:0007";
+    let sent = |to: &str, report: &str| {
+        let line = format!("send --input tone:440 --duration 20ms --to {to} --report {report}");
+        taut(words(&line)).run().well()
+    };
+    let port = free_udp_ports();
+    let to = format!("avtp+udp://127.0.0.1:{port}?streamid={ID}");
+    assert_eq!(*sent(&to, "json").report().stream("/stream_id"), ID);
+    let text = sent(&to, "text").out;
+    assert!(text.contains(&format!("per packet, stream id {ID}\n")), "{text}");
+    let by_rtp = sent(&format!("rtp://127.0.0.1:{port}"), "json").report();
+    assert!(by_rtp.stream("/stream_id").is_null(), "{:#}", by_rtp.0);
 }
 
 #[test]

@@ -137,6 +137,45 @@ fn strange(number: i64) -> [(Vec<u8>, &'static str); 11] {
 const SILENCE: i64 = 350;
 
 #[test]
+fn a_clock_that_is_told_of_at_the_address_of_the_stream_is_followed_by_the_same_socket() {
+    shared(|| {
+        let (place, onlooker) = (free_udp_ports(), Onlooker::new());
+        let copy = onlooker.address().replace("rtp:", "avtp+udp:");
+        // Nothing says what the stream is, and the clock is heard first.
+        let recv = format!(
+            "recv --from avtp+udp://127.0.0.1:{place} --clock avtp+udp://127.0.0.1:{place}?streamid={ID} \
+             --output null: --duration 9s --report json --latency 400ms --period 240 --periods 32 --no-witness"
+        );
+        let recv = taut(words(&recv)).controlled().start().listening();
+        let talker = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let tell = |number: i64| {
+            let datagram = [&(number as u32).to_be_bytes(), pdu(number).as_slice()].concat();
+            talker.send_to(&datagram, (Ipv4Addr::LOCALHOST, place)).unwrap();
+        };
+        (0..5).for_each(tell);
+        let send = format!(
+            "send --input virtual:?tone=440&ppm={CARD} --to avtp+udp://127.0.0.1:{place} --to {copy} --ptime 1ms {BOTH}"
+        );
+        let send = taut(words(&send)).start();
+        // The card there is open by then.
+        onlooker.see(500);
+        for number in 500..1500 {
+            onlooker.see(4);
+            tell(number);
+        }
+        let elsewhere = format!("from avtp+udp://127.0.0.1:{}", free_udp_ports());
+        let recv = recv.ask(&elsewhere, "the clock of --clock comes to the same address");
+        let report = recv.end().report();
+        send.signal("-INT");
+        send.end();
+        is_followed(&report, 1000, 0);
+        assert_eq!(report.count("invalid"), 0, "{:#}", report.0);
+        assert_eq!(report.0["clock"]["invalid"], serde_json::json!([]), "{:#}", report.0);
+        assert!(report.count("packets_received") > 4000, "{:#}", report.0);
+    });
+}
+
+#[test]
 fn what_tells_nothing_of_a_clock_is_counted_by_its_reason_and_moves_nothing() {
     shared(|| {
         let (sound, clock) = (free_udp_ports(), free_udp_ports());

@@ -36,6 +36,20 @@ fn a_demo_that_nobody_touches_is_identical() {
 }
 
 #[test]
+fn a_demo_spaces_its_packets_as_a_sender_does_that_is_asked_for_nothing() {
+    // A queue of the loopback interface is somebody's own doing.
+    for (period, rung) in [("--period 48", "batch"), ("--period 480 --periods 4", "sleep")] {
+        let folder = Folder::new();
+        demo(&folder, &format!("--latency 400ms --seconds 1 {period}")).end();
+        let report = std::fs::read(folder.file("sender.json")).unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
+        let pacing = &report["streams"][0]["pacing"];
+        assert_eq!(pacing["rung"], rung, "{period}: {pacing:#}");
+        assert!(pacing["why"].is_string(), "{period}: {pacing:#}");
+    }
+}
+
+#[test]
 fn a_demo_that_is_stopped_by_ctrl_c_tells_how_much_was_identical() {
     timed(|| {
         let folder = Folder::new();

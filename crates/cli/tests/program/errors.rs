@@ -1,5 +1,7 @@
 //! What cannot be done is answered with one line that has the mend; what is broken is outlived.
 
+mod files;
+
 use std::net::{Ipv4Addr, UdpSocket};
 
 use crate::common::network::Cable;
@@ -112,77 +114,6 @@ fn a_rate_that_is_not_carried_is_answered_with_all_that_are() {
     let line = "send --input null: --rate 11025 --to avtp+udp://127.0.0.1";
     let all = "use 8000, 16000, 24000, 32000, 44100, 48000, 88200, 96000, 176400 or 192000";
     is_refused(&taut(words(line)), 2, "AVTP has no rate of 11025 Hz", all);
-}
-
-#[test]
-fn files_that_cannot_be_used_say_what_would_do() {
-    let folder = Folder::new();
-    std::fs::create_dir(folder.file("directory")).unwrap();
-    std::fs::write(folder.file("empty.wav"), []).unwrap();
-    let input = |name: &str| send(&folder, &format!("--input file:{name}"));
-    is_refused(&input("missing.wav"), 3, "missing.wav: No such file", "check the path");
-    is_refused(&input("directory"), 3, "this is a directory", "name a WAV or FLAC file");
-    is_refused(&input("empty.wav"), 3, "the file is empty", "name a WAV or FLAC file");
-    let output = |name: &str| {
-        recv(&folder, &format!("--from rtp://127.0.0.1:{} --output file:{name}", free_udp_ports()))
-    };
-    is_refused(&output("directory"), 3, "this is a directory", "such as directory/out.wav");
-    is_refused(&output("missing/out.wav"), 3, "No such file", "mkdir -p missing");
-    is_refused(&output("out.flac"), 3, "is written as WAV", "name it out.wav");
-    is_refused(&output("out.mp3"), 3, "is written as WAV", "name it out.wav");
-}
-
-#[test]
-fn a_take_is_not_lost_by_a_command_repeated() {
-    let folder = Folder::new();
-    let take = Sound::noise(Shape::STEREO_24, 100, 1);
-    take.write(&folder.file("heard.wav"));
-    let recv = |output: &str| {
-        recv(&folder, &format!("--from {} --output {output} --duration 50ms", loopback()))
-    };
-    for output in ["file:heard.wav", "virtual:?record=heard.wav"] {
-        let mend = "name another file or add --overwrite";
-        is_refused(&recv(output), 3, "heard.wav is there already", mend);
-    }
-    Sound::read(&folder.file("heard.wav")).is_exactly(&take);
-    let ended = recv("file:heard.wav --rate 48000 --channels 2 --overwrite").run();
-    assert_eq!(ended.status, Some(1), "nothing came: {ended:#?}");
-    assert!(!folder.file("heard.wav").exists());
-}
-
-#[test]
-fn a_recording_of_nothing_does_not_stand_in_the_way_of_the_next() {
-    let folder = Folder::new();
-    for output in ["file:heard.wav", "virtual:?record=heard.wav"] {
-        for shape in ["", "--rate 48000 --channels 2"] {
-            let from = loopback();
-            let options = format!("--from {from} --output {output} --duration 50ms {shape}");
-            let ended = recv(&folder, &options).run();
-            assert_eq!(ended.status, Some(1), "nothing came: {ended:#?}");
-            assert!(ended.out.contains("note: nothing was heard, so heard.wav was not kept\n"));
-            assert!(!folder.file("heard.wav").exists(), "{options}");
-        }
-    }
-    // As a run leaves it that was killed before it heard anything.
-    Sound { shape: Shape::STEREO_24, samples: Vec::new() }.write(&folder.file("heard.wav"));
-    let again = format!("--from {} --output file:heard.wav --duration 50ms", loopback());
-    assert_eq!(recv(&folder, &again).run().status, Some(1), "it was not refused, and nothing came");
-}
-
-#[test]
-fn a_file_of_another_rate_is_answered_with_how_to_convert_it() {
-    let folder = Folder::new();
-    Sound::noise(Shape { rate: 12_000, ..Shape::STEREO_24 }, 100, 1).write(&folder.file("12.wav"));
-    Sound::noise(Shape::STEREO_24, 100, 1).write(&folder.file("48.wav"));
-    let call = send(&folder, "--input file:12.wav");
-    is_refused(&call, 3, "it is 12000 Hz", "sox 12.wav -r 48000 ");
-    let call = send(&folder, "--input file:48.wav --rate 44100");
-    is_refused(&call, 3, "it is 48000 Hz and the stream 44100 Hz", "sox 48.wav -r 44100 ");
-    let call = send(&folder, "--input file:48.wav --channels 8");
-    is_refused(&call, 3, "it has 2 channels and the stream 8", "sox 48.wav -c 8 ");
-    let call = send(&folder, "--input file:48.wav --format l16");
-    is_refused(&call, 2, "finer samples than 16 bits", "--format l24");
-    is_refused(&call, 2, "finer samples", "sox 48.wav -b 16 48-16-bit.wav");
 }
 
 #[test]
@@ -338,25 +269,6 @@ fn an_option_that_is_none_is_answered_with_the_one_meant() {
     }
     let call = taut(words("send"));
     is_refused(&call, 2, "--input <DEVICE>, --to <ADDRESS>", "--help");
-}
-
-#[test]
-fn a_wav_that_was_cut_is_refused_with_what_is_there() {
-    let folder = Folder::new();
-    let whole = Sound::noise(Shape::STEREO_24, 1000, 8);
-    whole.write(&folder.file("cut.wav"));
-    let bytes = std::fs::read(folder.file("cut.wav")).unwrap();
-    // In the middle of a frame.
-    let left = bytes.len() / 2 / 6 * 6 + 3;
-    std::fs::write(folder.file("cut.wav"), &bytes[..left]).unwrap();
-    let there = (left - (bytes.len() - whole.samples.len() * 3)) / 6;
-    let promised = whole.samples.len() / 2;
-    is_refused(
-        &send(&folder, "--input file:cut.wav"),
-        3,
-        &format!("the file is cut: it promises {promised} frames and holds {there};"),
-        "copy it again, or keep what is there: sox cut.wav cut-rest.wav",
-    );
 }
 
 #[test]

@@ -181,25 +181,41 @@ fn what_a_sender_wrote_and_what_arrived_say_the_same_of_its_packets() {
 fn beside_a_rung_that_sleeps_stands_a_bare_loop_of_which_every_packet_arrives() {
     shared(|| {
         let test = "beside_a_rung_that_sleeps_stands_a_bare_loop_of_which_every_packet_arrives";
-        let Some(Cable { left, right }) = &Cable::lay(test) else { return };
-        let line = format!("lab interval --rungs --pacing sleep --with netns:{}", right.name);
-        // Buffers that outlast a host that freezes.
-        let patient = "--ptime 1ms --period 3840 --latency 400ms --duration 2s --report json";
-        let call = taut(words(&line)).and(words(patient));
-        let rows = call.within(left).run().report().0["rows"].as_array().unwrap().clone();
-        let row = |name: &str| rows.iter().find(|row| row["name"] == name).expect(name);
-        let (ours, bare) = (row("sleep"), row("sleep, a bare loop"));
-        assert_eq!((&bare["missed"]["missed"], &bare["missed"]["due"]), (&0.into(), &2000.into()));
-        assert_eq!(bare["configured_ns"], ours["configured_ns"], "{rows:#?}");
-        let is_ratio = |ratio: &Value, ours: &Value, bare: &Value| {
-            let [ratio, ours, bare] = [ratio, ours, bare].map(|figure| figure.as_f64().unwrap());
-            assert!((ratio - ours / bare).abs() < 0.001, "{ratio} of {ours} and {bare}");
-        };
-        is_ratio(&bare["stdev_ratio"], &ours["stdev_ns"], &bare["stdev_ns"]);
-        let [ours, bare] =
-            ["sleep", "sleep, a bare loop"].map(|of| row(&format!("{of}, handed over late")));
-        is_ratio(&bare["p99_ratio"], &ours["measured"]["p99_ns"], &bare["measured"]["p99_ns"]);
+        let Some(cable) = &Cable::lay(test) else { return };
+        stands_beside(cable, "");
     });
+}
+
+#[test]
+fn beside_a_rung_stands_a_bare_loop_by_avtp_too() {
+    shared(|| {
+        let test = "beside_a_rung_stands_a_bare_loop_by_avtp_too";
+        let Some(cable) = &Cable::lay(test) else { return };
+        let [left, right] = [&cable.left, &cable.right].map(|end| end.interface.clone());
+        stands_beside(cable, &format!("--avtp {left},{right}"));
+    });
+}
+
+/// Of both, what arrives is what was sent, and the ratios are those of their figures.
+fn stands_beside(Cable { left, right }: &Cable, by: &str) {
+    let line = format!("lab interval --rungs --pacing sleep --with netns:{} {by}", right.name);
+    // Buffers that outlast a host that freezes.
+    let patient = "--ptime 1ms --period 3840 --latency 400ms --duration 2s --report json";
+    let call = taut(words(&line)).and(words(patient));
+    let rows = call.within(left).run().report().0["rows"].as_array().unwrap().clone();
+    let row = |name: &str| rows.iter().find(|row| row["name"] == name).expect(name);
+    let (ours, bare) = (row("sleep"), row("sleep, a bare loop"));
+    assert_eq!((&bare["missed"]["missed"], &bare["missed"]["due"]), (&0.into(), &2000.into()));
+    assert_eq!(ours["missed"]["missed"], 0, "{rows:#?}");
+    assert_eq!(bare["configured_ns"], ours["configured_ns"], "{rows:#?}");
+    let is_ratio = |ratio: &Value, ours: &Value, bare: &Value| {
+        let [ratio, ours, bare] = [ratio, ours, bare].map(|figure| figure.as_f64().unwrap());
+        assert!((ratio - ours / bare).abs() < 0.001, "{ratio} of {ours} and {bare}");
+    };
+    is_ratio(&bare["stdev_ratio"], &ours["stdev_ns"], &bare["stdev_ns"]);
+    let [ours, bare] =
+        ["sleep", "sleep, a bare loop"].map(|of| row(&format!("{of}, handed over late")));
+    is_ratio(&bare["p99_ratio"], &ours["measured"]["p99_ns"], &bare["measured"]["p99_ns"]);
 }
 
 #[test]

@@ -22,14 +22,14 @@ fn shared_object() -> PathBuf {
 
 /// A folder with a configuration of ALSA's in it that knows the shared object, `taut` as it is
 /// installed and the PCM `net`.
-struct Scene {
-    folder: Folder,
+pub(crate) struct Scene {
+    pub(crate) folder: Folder,
     port: u16,
 }
 
 impl Scene {
     /// With these keys of `net`, besides its address.
-    fn set(keys: &str) -> Self {
+    pub(crate) fn set(keys: &str) -> Self {
         let (folder, port) = (Folder::new(), free_udp_ports());
         let installed =
             concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugins/alsa-pcm/99-tautline.conf");
@@ -44,8 +44,16 @@ impl Scene {
         Self { folder, port }
     }
 
+    /// The same with more PCMs.
+    pub(crate) fn with(self, more: &str) -> Self {
+        let conf = self.folder.file("asound.conf");
+        let text = std::fs::read_to_string(&conf).unwrap();
+        std::fs::write(&conf, text + more).unwrap();
+        self
+    }
+
     /// An ALSA program in the folder.
-    fn program(&self, program: &str, line: &str) -> Call {
+    pub(crate) fn program(&self, program: &str, line: &str) -> Call {
         let conf = self.folder.file("asound.conf");
         call(program, words(line)).in_folder(self.folder.path()).with("ALSA_CONFIG_PATH", conf)
     }
@@ -100,7 +108,7 @@ fn plays(test: &str, program: &str) -> bool {
 }
 
 /// Whether the program is there; says loudly if not.
-fn is_there(test: &str, program: &str, asks: &str) -> bool {
+pub(crate) fn is_there(test: &str, program: &str, asks: &str) -> bool {
     let mut command = Command::new(program);
     let ran = command.arg(asks).stdout(Stdio::null()).stderr(Stdio::null()).status();
     if ran.is_err() {
@@ -302,13 +310,10 @@ fn a_pcm_that_cannot_be_is_refused_in_one_sentence_with_the_mend() {
             ("typo", "`latncy` is no key", "Invalid argument"),
             ("aaf", "ifname and addr belong together", "Invalid argument"),
         ] {
-            let scene = Scene::set("");
+            let scene = Scene::set("").with(
+                "pcm.typo { type tautline to a latncy 5 }\npcm.aaf { type tautline ifname eth0 }\n",
+            );
             scene.noise(FileCoding::L16);
-            let conf = scene.folder.file("asound.conf");
-            let mut text = std::fs::read_to_string(&conf).unwrap();
-            text +=
-                "pcm.typo { type tautline to a latncy 5 }\npcm.aaf { type tautline ifname eth0 }\n";
-            std::fs::write(&conf, text).unwrap();
             let refused = scene.program("aplay", &format!("-q -D {pcm} sent.wav")).run();
             assert_eq!(refused.status, Some(1), "{refused:#?}");
             assert_eq!(refused.out, "");
@@ -343,5 +348,63 @@ fn a_name_server_that_does_not_answer_is_given_up_within_a_second() {
         let said = refused.said.iter().any(|line| line.contains("; check the name server"));
         assert!(said, "{refused:#?}");
         assert!(took < Duration::from_secs(1), "{took:?}");
+    });
+}
+
+#[test]
+fn top_shows_a_program_that_plays_by_the_pcm_and_one_that_records() {
+    let test = "top_shows_a_program_that_plays_by_the_pcm_and_one_that_records";
+    shared(|| {
+        if !is_there(test, "aplay", "--version") {
+            return;
+        }
+        let scene = Scene::set("rate 48000 channels 2");
+        let runtime = ("XDG_RUNTIME_DIR", scene.folder.path());
+        let starts = |program: &str, line: &str, word: &str| {
+            scene.program(program, line).with(runtime.0, runtime.1).start().wait_for(word)
+        };
+        let line = "-D net -f S16_LE -r 48000 -c 2";
+        let records = starts("arecord", &format!("{line} heard.wav"), "Recording");
+        let plays = starts("aplay", &format!("{line} /dev/zero"), "Playing");
+        let top = || {
+            let top = taut(words("top --once --report json")).with(runtime.0, runtime.1);
+            serde_json::from_str::<serde_json::Value>(&top.run().well().out).unwrap()
+        };
+        let told = top();
+        for (role, running, program) in [("send", &plays, "aplay"), ("recv", &records, "arecord")] {
+            let programs = told["programs"].as_array().unwrap();
+            let shown = programs.iter().find(|shown| shown["role"] == role);
+            let shown = shown.unwrap_or_else(|| panic!("no {role} in {told:#}"));
+            assert_eq!(shown["pid"].to_string(), running.id(), "{told:#}");
+            assert!(shown["command"].as_str().unwrap().starts_with(program), "{told:#}");
+            let address = shown["streams"][0]["address"].as_str().unwrap();
+            assert_eq!(address, format!("rtp://127.0.0.1:{}", scene.port), "{told:#}");
+        }
+        for running in [plays, records] {
+            running.signal("-INT");
+            running.end();
+        }
+        assert_eq!(top()["programs"].as_array().map(Vec::len), Some(0));
+    });
+}
+
+#[test]
+fn a_recorder_that_is_to_follow_a_clock_says_when_nothing_is_heard_of_it() {
+    let test = "a_recorder_that_is_to_follow_a_clock_says_when_nothing_is_heard_of_it";
+    shared(|| {
+        if !is_there(test, "arecord", "--version") {
+            return;
+        }
+        let from = format!("avtp+udp://127.0.0.1:{}", free_udp_ports());
+        let clock = format!("avtp+udp://127.0.0.1:{}", free_udp_ports());
+        let keys = "rate 48000 channels 2 latency 50ms";
+        let scene = Scene::set("").with(&format!(
+            "pcm.led {{ type tautline from \"{from}\" clock \"{clock}\" {keys} }}\n"
+        ));
+        let line = "-q -D led -f S16_LE -r 48000 -c 2 heard.wav";
+        let unheard = format!("{clock}: nothing is heard yet of the clock to follow");
+        let records = scene.program("arecord", line).start().wait_for(&unheard);
+        records.signal("-INT");
+        records.end();
     });
 }

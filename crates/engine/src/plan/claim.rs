@@ -1,21 +1,22 @@
-//! The address of a group for a stream that was given none: claimed before it is sent (MAAP), and defended on an
-//! ordinary thread of its own for as long as it lives.
+//! The address of a group for a stream that was given none: claimed before it is sent (MAAP) and defended on an
+//! ordinary thread of its own for as long as it lives. Where it is lost all the same, another is claimed.
 
 use core::fmt;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use tautline_io::clock::{now, sleep_until};
+use tautline_io::ethernet::EthernetAddress;
 use tautline_io::ethernet::maap::MaapSocket;
 use tautline_io::link::OpenError;
 use tautline_io::thread::{Scheduler, spawn};
-use tautline_proto::endpoint::Endpoint;
 use tautline_proto::maap::{AddressClaim, ClaimEvent};
 use tautline_proto::time::{LocalTime, Span};
 
+use crate::plan::address::Address;
 use crate::watching::machine;
 
 /// Why no address could be claimed: one sentence that ends with the mend.
@@ -41,69 +42,147 @@ pub enum ClaimError {
     AllTaken(String),
 }
 
-/// An address that was claimed. It is given up when this is dropped.
+/// How a claim stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClaimStanding {
+    /// Others are asked whether they have the address.
+    Asking,
+    /// This address is the stream's.
+    Held(EthernetAddress),
+    /// It was, until another was found to have more right to it; others are asked about another one.
+    Lost {
+        /// Who has it now.
+        to: EthernetAddress,
+    },
+    /// None could be claimed: what the system answered, or, if nothing, others had all that were asked for.
+    Failed(Option<i32>),
+}
+
+/// The claim to an address. What is claimed is defended for as long as this lives, and then given up.
 pub struct ClaimedAddress {
-    address: [u8; 6],
-    lost: Receiver<Endpoint>,
-    over: Arc<AtomicBool>,
+    without: Address,
+    shared: Arc<ClaimShared>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread that claims and those that send know of each other.
+#[derive(Debug)]
+struct ClaimShared {
+    standing: Mutex<ClaimStanding>,
+    changed: Condvar,
+    over: AtomicBool,
+}
+
+impl ClaimShared {
+    fn standing(&self) -> MutexGuard<'_, ClaimStanding> {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, standing: ClaimStanding) {
+        *self.standing() = standing;
+        self.changed.notify_all();
+    }
 }
 
 impl ClaimedAddress {
     /// Asking for one takes two seconds; for so long others may object before nobody is asked any more.
     const PATIENCE: Span = Span::from_secs(20);
+    /// What a thread that gives up may be late by.
+    const LATE: Duration = Duration::from_secs(5);
     /// How often the thread looks whether the stream is over.
     const LOOK: Span = Span::from_millis(100);
 
-    /// Claims one by this interface. Takes somewhat more than two seconds.
-    pub fn claim(interface: &str) -> Result<Self, ClaimError> {
+    /// Begins to claim one for a stream that goes to `without`, if that names none; it does not wait for what comes of
+    /// that.
+    pub fn begin(without: &Address) -> Result<Option<Self>, ClaimError> {
+        let Some(interface) = without.unclaimed() else { return Ok(None) };
         let system = |error| ClaimError::System { interface: interface.into(), error };
         let socket = MaapSocket::open(interface)?;
         let [a, b, c, d, e, f, g, h, ..] = machine::random().map_err(system)?;
         let seed = u64::from_ne_bytes([a, b, c, d, e, f, g, h]);
-        let mut claim = AddressClaim::new(socket.own(), seed, now());
-        let until = now() + Self::PATIENCE;
-        let address = loop {
-            speak(&mut claim, &socket).map_err(system)?;
-            if let Some(ClaimEvent::Claimed(address)) = claim.poll_event() {
-                break address;
-            }
-            if now() > until {
-                return Err(ClaimError::AllTaken(interface.into()));
-            }
-            listen(&mut claim, &socket, until).map_err(system)?;
+        let claim = AddressClaim::new(socket.own(), seed, now());
+        let shared = Arc::new(ClaimShared {
+            standing: Mutex::new(ClaimStanding::Asking),
+            changed: Condvar::new(),
+            over: AtomicBool::new(false),
+        });
+        let told = Arc::clone(&shared);
+        let run = move || match first(claim, &socket, &told) {
+            Ok(claim) => defend(claim, &socket, &told),
+            Err(failed) => told.set(failed),
         };
-        let over = Arc::new(AtomicBool::new(false));
-        let (tell, lost) = mpsc::channel();
-        let asked_to_end = Arc::clone(&over);
-        let defend = move || {
-            while !asked_to_end.load(Ordering::Relaxed) {
-                let look = now() + Self::LOOK;
-                // An interface that is down comes up again.
-                let turn =
-                    speak(&mut claim, &socket).and_then(|()| listen(&mut claim, &socket, look));
-                if turn.is_err() {
-                    sleep_until(look);
-                }
-                // The stream stays where it is, so that there is nothing to defend any more.
-                if let Some(ClaimEvent::Lost { to, .. }) = claim.poll_event() {
-                    let _ = tell.send(Endpoint::Ethernet { address: to, network: 0 });
-                    return;
-                }
-            }
-        };
-        let (thread, _) = spawn("taut-maap", Scheduler::Other, 0, defend).map_err(system)?;
-        Ok(Self { address, lost, over, thread: Some(thread) })
+        let (thread, _) = spawn("taut-maap", Scheduler::Other, 0, run).map_err(system)?;
+        Ok(Some(Self { without: without.clone(), shared, thread: Some(thread) }))
     }
 
-    /// The address.
-    pub const fn address(&self) -> [u8; 6] {
-        self.address
+    /// Where the stream goes, once an address is held: what is left of somewhat more than two seconds, longer where
+    /// others object.
+    pub fn wait(&self) -> Result<Address, ClaimError> {
+        let patience = Duration::from_nanos(Self::PATIENCE.as_nanos().unsigned_abs()) + Self::LATE;
+        let asking = |standing: &mut ClaimStanding| {
+            matches!(standing, ClaimStanding::Asking | ClaimStanding::Lost { .. })
+        };
+        let waited =
+            self.shared.changed.wait_timeout_while(self.shared.standing(), patience, asking);
+        let standing = *waited.unwrap_or_else(PoisonError::into_inner).0;
+        let interface = || self.without.unclaimed().unwrap_or_default().to_owned();
+        match standing {
+            ClaimStanding::Held(address) => Ok(self.goes_to(address)),
+            ClaimStanding::Failed(Some(errno)) => Err(ClaimError::System {
+                interface: interface(),
+                error: io::Error::from_raw_os_error(errno),
+            }),
+            _ => Err(ClaimError::AllTaken(interface())),
+        }
     }
 
-    /// Who has it too, and more right to it, if that was found out since this was last asked.
-    pub(crate) fn taken_by(&self) -> Option<Endpoint> {
-        self.lost.try_recv().ok()
+    /// The stream's address with that of a group in it.
+    pub(crate) fn goes_to(&self, group: EthernetAddress) -> Address {
+        self.without.clone().claimed(group)
+    }
+
+    /// How it stands now.
+    pub fn standing(&self) -> ClaimStanding {
+        *self.shared.standing()
+    }
+}
+
+/// Claims one. What it comes to where none can be had.
+fn first(
+    mut claim: AddressClaim,
+    socket: &MaapSocket,
+    told: &ClaimShared,
+) -> Result<AddressClaim, ClaimStanding> {
+    // What a socket answers bears a number.
+    let system = |error: io::Error| ClaimStanding::Failed(error.raw_os_error());
+    let until = now() + ClaimedAddress::PATIENCE;
+    loop {
+        speak(&mut claim, socket).map_err(system)?;
+        if let Some(ClaimEvent::Claimed(address)) = claim.poll_event() {
+            told.set(ClaimStanding::Held(address));
+            return Ok(claim);
+        }
+        if now() > until || told.over.load(Ordering::Relaxed) {
+            return Err(ClaimStanding::Failed(None));
+        }
+        listen(&mut claim, socket, until.min(now() + ClaimedAddress::LOOK)).map_err(system)?;
+    }
+}
+
+/// Defends what is held until the stream is over, and claims another in the place of what was lost.
+fn defend(mut claim: AddressClaim, socket: &MaapSocket, told: &ClaimShared) {
+    while !told.over.load(Ordering::Relaxed) {
+        let look = now() + ClaimedAddress::LOOK;
+        // An interface that is down comes up again.
+        if speak(&mut claim, socket).and_then(|()| listen(&mut claim, socket, look)).is_err() {
+            sleep_until(look);
+        }
+        while let Some(event) = claim.poll_event() {
+            told.set(match event {
+                ClaimEvent::Claimed(address) => ClaimStanding::Held(address),
+                ClaimEvent::Lost { to, .. } => ClaimStanding::Lost { to },
+            });
+        }
     }
 }
 
@@ -126,7 +205,7 @@ fn listen(claim: &mut AddressClaim, socket: &MaapSocket, until: LocalTime) -> io
 
 impl Drop for ClaimedAddress {
     fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
+        self.shared.over.store(true, Ordering::Relaxed);
         // It says nothing that anybody waits for.
         let _ = self.thread.take().map(JoinHandle::join);
     }
@@ -134,6 +213,6 @@ impl Drop for ClaimedAddress {
 
 impl fmt::Debug for ClaimedAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ClaimedAddress({:02x?})", self.address)
+        write!(f, "ClaimedAddress({}, {:02x?})", self.without, self.standing())
     }
 }

@@ -24,7 +24,7 @@ use tautline_proto::wire::{PacketHeads, WireForm};
 use super::address::{Address, Resolved};
 use super::select::Select;
 use super::sockets::packets_per_second;
-use super::{RecvPlan, SendPlan, StreamPlan};
+use super::{ClockPlan, RecvPlan, SendPlan, StreamPlan};
 use crate::sending::random_identity;
 use crate::watching::probes::Probes;
 use crate::watching::run::RunError;
@@ -143,6 +143,15 @@ impl StreamPlan {
         let OpenedStream { link, control, .. } = opened;
         let Address { gain, senders, .. } = *address;
         Self { gain, senders, ..Self::new(address.to_string(), receiver, link, control) }
+    }
+}
+
+impl ClockPlan {
+    /// The clock that an address stands for; none where that is not told of by AVTP.
+    pub fn of(address: &Address, resolved: &Resolved, opened: OpenedStream) -> Option<Self> {
+        let WireForm::Avtp(encapsulation) = resolved.form else { return None };
+        let (address, stream) = (address.to_string(), resolved.stream);
+        Some(Self { address, link: opened.link, encapsulation, stream })
     }
 }
 

@@ -19,12 +19,13 @@ use tautline_io::network::qdisc::{QueueDiscipline, queue_disciplines};
 use tautline_io::socket::launch::{LaunchClock, LaunchOptions};
 use tautline_io::thread::{Scheduler, spawn};
 use tautline_io::udp::UdpOptions;
-use tautline_proto::pacing::is_spaced;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
 
 use crate::plan::LinkKind;
-use crate::plan::pacing::phase::{Disturbance, MOST_AT_ONCE, WAKES, off_ticks, slept, together};
+use crate::plan::pacing::phase::{
+    Disturbance, MOST_AT_ONCE, WAKES, held_up, off_ticks, packed, slept, together, woken,
+};
 use crate::plan::pacing::queues::{LaunchQueue, has_etf, queues};
 use crate::plan::sockets::LinkOptions;
 
@@ -96,6 +97,16 @@ impl fmt::Display for PacingRung {
     }
 }
 
+/// A rung that was asked for is not to be had. How it was asked for, and so how another is, whoever tells it knows.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("launching packets by {rung}: {why}")]
+pub struct RungRefused {
+    /// The rung.
+    pub rung: PacingRung,
+    /// What was found in its way.
+    pub why: String,
+}
+
 /// How a stream's packets are spaced, and why so.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paced {
@@ -135,22 +146,22 @@ pub fn pace(
     (link, asked): (LinkKind, Option<PacingRung>),
     (format, period): (&StreamFormat, Frames),
     (spare, scheduler): (Span, Scheduler),
-) -> Result<Paced, OpenError> {
-    let spaced = match link {
-        LinkKind::Auto => is_spaced(format, period),
-        LinkKind::Direct => false,
-        LinkKind::Ringed => true,
-    };
+) -> Result<Paced, RungRefused> {
+    let spaced = link.spaces(format, period);
     let packets = period.as_len().div_ceil(format.packet.as_len().max(1));
     // It hands over when that disturbs no launch, whenever the device's thread is done.
     let launched_by_wire = match link {
         LinkKind::Auto => packets > 1,
         _ => spaced,
     };
+    // A network that keeps room for a stream of AVTP does so for one packet in each interval (IEEE 802.1Q §34.3): several
+    // at once are more than it was told of, be they short.
+    let one_by_one = matches!(by, LinkOptions::Ethernet(_)) && launched_by_wire && packets > 1;
+    let packet = format.ptime();
     let mut paced = climb(
         by,
         asked,
-        PacedStream { packet: format.ptime(), packets, spare, scheduler, launched_by_wire },
+        PacedStream { packet, packets, spare, scheduler, launched_by_wire, one_by_one },
         if spaced { PacingRung::Sleep } else { PacingRung::Batch },
     )?;
     by.pace(paced.launch, paced.spacing);
@@ -206,6 +217,8 @@ struct PacedStream {
     scheduler: Scheduler,
     /// Whether that is a wire thread where they have launch times.
     launched_by_wire: bool,
+    /// Whether that leaves each at its own time, where no queue launches them.
+    one_by_one: bool,
 }
 
 impl PacedStream {
@@ -222,7 +235,7 @@ fn climb(
     asked: Option<PacingRung>,
     wanted: PacedStream,
     otherwise: PacingRung,
-) -> Result<Paced, OpenError> {
+) -> Result<Paced, RungRefused> {
     let plain = Paced {
         rung: otherwise,
         launch: None,
@@ -268,22 +281,29 @@ fn climb(
         });
     }
     match asked {
-        Some(rung) => Err(OpenError {
-            tried: format!("launching packets by {rung}"),
-            answer: why.join("; "),
-            mend: "see `taut doctor`, or leave --pacing out".to_owned(),
-            errno: 0,
-        }),
-        None => Ok(Paced { why: why.join("; "), ..plain }),
+        Some(rung) => Err(RungRefused { rung, why: why.join("; ") }),
+        None => {
+            let sleeping = wanted.one_by_one.then(|| sleeping(wanted));
+            // As of launch times: only where that is worth what it takes.
+            let worth = |spacing: &Spacing| spacing.lead <= wanted.spare.divided(WORTH);
+            if let Some(lead) = sleeping.filter(|spacing| !worth(spacing)).map(|it| it.lead) {
+                why.push(format!("a thread that sleeps to each would take {lead} of the latency"));
+            }
+            let why = why.join("; ");
+            Ok(match sleeping.filter(worth) {
+                Some(spacing) => {
+                    Paced { rung: PacingRung::Sleep, spacing, by_wire_thread: true, why, ..plain }
+                }
+                None => Paced { why, ..plain },
+            })
+        }
     }
 }
 
 /// How a wire thread spaces packets by itself, as regularly as can be: where that is what is asked for.
 fn sleeping(wanted: PacedStream) -> Spacing {
     let [wake, late] = wanted.wakes();
-    // The device's thread goes before a wire thread.
-    let work = Disturbance { begin: -wake.times(WAKES), end: wake.times(WAKES) };
-    Spacing { together: 1, lead: work.avoided(slept(late), wanted.packet) }
+    Spacing { together: 1, lead: woken(wake, wanted.packet).avoided(slept(late), wanted.packet) }
 }
 
 /// Packets launched by that queue of each of these interfaces, with a lead of `most` at most, if a probe finds it held; else why not.
@@ -318,10 +338,16 @@ fn held_by(
     // An fq counts those to all destinations as one stream.
     let most = wanted.packets.min(MOST_AT_ONCE / link.most_destinations());
     let (together, takes) = together(cost, wake, (packet, latest), most);
-    // When a hand-over begins and when it is over at the latest: a wire thread sleeps until it is held back no more, the
-    // device's hands over once it has woken up and done its work.
+    // When a hand-over begins and when it is over at the latest: a wire thread sleeps until it is held back no more, and
+    // waits where the device's thread just packs the period after; the device's hands over once it has done that.
+    let packing = packed(wake, cost, wanted.packets);
+    let begin = slept(late).max(packing);
     let window = |shift: Span| match wanted.launched_by_wire {
-        true => (slept(late) + shift, slept(late) + shift + takes),
+        true => {
+            let shape = (packet, wanted.packets, together);
+            let begin = begin + shift;
+            (begin, begin + takes + held_up((begin, takes), packing, shape))
+        }
         false => (wake.times(WAKES), slept(late) + shift),
     };
     let (shift, lead) = off_ticks(packet, latest + wake, |shift| {
@@ -367,5 +393,56 @@ fn broken(probe: &LaunchProbe) -> String {
         (_, _, 1..) => "did not take probe packets".to_owned(),
         (Some(off), ..) => format!("let a probe packet go {} before its launch time", off.abs()),
         (None, ..) => "says of no probe packet when it left".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_dsp::format::SampleFormat;
+    use tautline_proto::units::{Channels, Rate};
+
+    use super::*;
+    use crate::plan::address::EthernetPlace;
+    use crate::plan::sockets::any_by_ethernet;
+
+    /// The rung, and how packets are spaced, of stereo in packets of so many frames at a period of 48.
+    fn paced(by: LinkOptions, link: LinkKind, packet: i64, spare: Span) -> (PacingRung, Spacing) {
+        let format = StreamFormat {
+            rate: Rate::HZ_48000,
+            channels: Channels::STEREO,
+            sample: SampleFormat::L16,
+            packet: Frames::new(packet),
+            payload_type: 4,
+        };
+        let (mut by, period) = (by, Frames::new(48));
+        let paced =
+            pace(&mut by, (link, None), (&format, period), (spare, Scheduler::Other)).unwrap();
+        assert_eq!(paced.by_wire_thread, paced.rung == PacingRung::Sleep, "{paced:?}");
+        (paced.rung, paced.spacing)
+    }
+
+    /// By the interface that no machine launches anything by.
+    fn by_ethernet() -> LinkOptions {
+        let interface = "lo".to_owned();
+        let address = [0x91, 0xE0, 0xF0, 0, 0xFE, 1];
+        let place = EthernetPlace { interface, address, stream: None, priority: 3 };
+        LinkOptions::Ethernet(any_by_ethernet(&place))
+    }
+
+    #[test]
+    fn without_a_queue_that_launches_packets_of_a_period_leave_one_by_one_by_ethernet() {
+        let roomy = Span::from_secs(1);
+        let (rung, spacing) = paced(by_ethernet(), LinkKind::Auto, 6, roomy);
+        assert_eq!((rung, spacing.together), (PacingRung::Sleep, 1));
+        assert!(spacing.lead > Span::ZERO);
+        // One packet is all that there is to leave.
+        assert_eq!(paced(by_ethernet(), LinkKind::Auto, 48, roomy).0, PacingRung::Batch);
+        assert_eq!(paced(by_ethernet(), LinkKind::Direct, 6, roomy).0, PacingRung::Batch);
+        // A latency that leaves no time for a thread to be late.
+        assert_eq!(paced(by_ethernet(), LinkKind::Auto, 6, Span::ZERO).0, PacingRung::Batch);
+        // By UDP, which no network keeps room for, short ones go together.
+        let to = "127.0.0.1:9".parse().unwrap();
+        let by_udp = LinkOptions::Udp(Box::new(UdpOptions::sender(vec![to])));
+        assert_eq!(paced(by_udp, LinkKind::Auto, 6, roomy).0, PacingRung::Batch);
     }
 }

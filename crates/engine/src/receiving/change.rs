@@ -207,6 +207,9 @@ impl MixChanges {
         if streams[place].shares.is_some() {
             return Err(CannotChange::Shared);
         }
+        if streams[place].carries_clock {
+            return Err(CannotChange::CarriesClock);
+        }
         let address = plan.address.clone();
         let (mut stream, mut input) = self.connect(plan).map_err(CannotChange::Open)?;
         // It is faded in when the other is faded out.

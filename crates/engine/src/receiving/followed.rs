@@ -1,4 +1,4 @@
-//! The clock that is followed beside the streams: a talker of CRF at a socket of its own.
+//! The clock that is followed beside the streams: a talker of CRF at a socket of its own or at that of a stream.
 //!
 //! The ordinary thread reads it, once a beat: what it says of the rate holds for seconds, whenever it is read.
 
@@ -47,7 +47,8 @@ impl FollowedClock {
     }
 
     pub(crate) fn report(&self) -> FollowedClockReport {
-        let dropped = self.link.counters().kernel_drops;
+        let counters = self.link.counters();
+        let dropped = counters.kernel_drops + counters.ring_drops;
         FollowedClockReport::of(&self.address, &self.follower.standing(now()), dropped)
     }
 }

@@ -17,7 +17,10 @@ pub use tautline_proto::receiving::Believe;
 use tautline_proto::receiving::Hearsay;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::wire::Invalid;
 use tautline_proto::wire::rtcp::{Announcement, Compound, Item};
+
+use super::kept::KeptDatagrams;
 
 /// What was learnt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,10 +46,33 @@ const PATIENCE: Span = Span::from_secs(1);
 const BEAT: Span = Span::from_millis(20);
 
 /// What is listened at, and what reads its packets.
-pub type ListenedAt = (Arc<dyn Unpack>, OpenedStream);
+pub struct ListenedAt {
+    wire: Arc<dyn Unpack>,
+    opened: OpenedStream,
+    kept: KeptDatagrams,
+}
+
+impl ListenedAt {
+    /// Nothing has been heard there.
+    pub fn new(wire: Arc<dyn Unpack>, opened: OpenedStream) -> Self {
+        Self { wire, opened, kept: KeptDatagrams::default() }
+    }
+
+    /// Whether nobody reports there, so that its packets say all that will be known.
+    const fn tells_by_packets(&self) -> bool {
+        self.opened.control.is_none()
+    }
+
+    /// The stream to be played, from the first packet on that came, if packets alone say there what it is. Where reports
+    /// do it was opened for packets of any kind; the stream's own are known by now, and it is opened anew for those.
+    pub fn to_be_played(self) -> Option<OpenedStream> {
+        self.tells_by_packets().then(|| self.kept.unread(self.opened))
+    }
+}
 
 /// Listens at all that is `opened` until a sender says what its stream is, or `given_up` says so, of which
-/// it is told whether any packet has come. What comes meanwhile is dropped.
+/// it is told whether any packet has come. What comes meanwhile is dropped, but where packets alone say what they are
+/// ([`ListenedAt::to_be_played`]).
 pub fn learn(
     opened: &mut [ListenedAt],
     believe: Believe,
@@ -57,9 +83,11 @@ pub fn learn(
     let mut shaped = None;
     while !given_up(packets_since.is_some()) {
         let channels: Vec<&dyn Control> =
-            opened.iter().filter_map(|(_, opened)| opened.control.as_deref()).collect();
+            opened.iter().filter_map(|at| at.opened.control.as_deref()).collect();
         wait(&channels, now() + BEAT);
-        for (wire, OpenedStream { link, control, .. }) in opened.iter_mut() {
+        for at in opened.iter_mut() {
+            let keeps = at.tells_by_packets();
+            let ListenedAt { wire, opened: OpenedStream { link, control, .. }, kept } = at;
             let mut hear = |arrival: Arrival<'_>| {
                 let Ok(compound) = Compound::parse(arrival.datagram) else { return };
                 let host = arrival.source.host();
@@ -74,9 +102,17 @@ pub fn learn(
             }
             link.receive(&mut |arrival| {
                 let host = arrival.source.host();
-                if let Ok(packet) = wire.unpack(arrival.datagram) {
-                    hearsay.sends(Author { ssrc: packet.head.stream.ssrc(), host });
-                    shaped = shaped.or(packet.format());
+                match wire.unpack(arrival.datagram) {
+                    Ok(packet) => {
+                        hearsay.sends(Author { ssrc: packet.head.stream.ssrc(), host });
+                        shaped = shaped.or(packet.format());
+                        if keeps {
+                            kept.keep(&arrival);
+                        }
+                    }
+                    // A clock may be told of there, which says nothing of a stream.
+                    Err(Invalid::Subtype(_)) => return,
+                    Err(_) => {}
                 }
                 packets_since.get_or_insert(arrival.read);
             });

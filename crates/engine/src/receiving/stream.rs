@@ -67,6 +67,8 @@ pub(crate) struct ReceivedStream {
     pub(crate) number: usize,
     /// The link and the channel that it shares with other senders' streams, if it does.
     pub(crate) shares: Option<Shares>,
+    /// Whether the clock that is followed comes by its link, too.
+    pub(crate) carries_clock: bool,
     pending: Pending,
     news: LinkNews,
 }
@@ -128,7 +130,16 @@ pub(crate) fn connect(
         loss_target: stream.loss_target,
         device: *device,
     };
-    let policy = ReceivePolicy::new(config, &mut receiver);
+    let mut policy = ReceivePolicy::new(config, &mut receiver);
+    if policy.presents() {
+        // Before the first block, which the device's thread asks for whether or not this one has had a turn: placed
+        // by arrivals it would be beside its time, and brought there by resampling.
+        let command = &mut |command| {
+            receiver.obey(command);
+            true
+        };
+        policy.present_by(tai::tai().mapping, &mut Context { now: now(), session: None, command });
+    }
     let (measurement, tap) = heard.unzip();
     let rings = InputRings { commands, passages, status };
     let mut input = MixerInput::new(number, receiver, stream.link, stream.gain, rings);
@@ -154,6 +165,7 @@ pub(crate) fn connect(
         clock_steps: 0,
         number,
         shares: None,
+        carries_clock: stream.carries_clock,
         pending: Pending::default(),
         news: LinkNews::of(told.events),
     };
@@ -399,6 +411,7 @@ impl ReceivedStream {
             config: &self.config,
             link_offset: policy.link_offset(),
             told: policy.is_latency_told(),
+            configured: policy.is_latency_configured(),
             rule: policy.rule(),
             statistics: &self.statistics,
             arrivals: policy.arrivals(),

@@ -33,8 +33,10 @@ pub(crate) struct ReportSource<'a> {
     pub(crate) address: &'a str,
     pub(crate) config: &'a ReceiverConfig,
     pub(crate) link_offset: Span,
-    /// Whether anybody says that this is the latency.
+    /// Whether its sender says that this is the latency, so that something can be measured against it.
     pub(crate) told: bool,
+    /// Whether anybody says it, be it whoever opened the stream.
+    pub(crate) configured: bool,
     pub(crate) rule: LatencyRule,
     pub(crate) statistics: &'a Statistics,
     pub(crate) arrivals: &'a Arrivals,
@@ -93,6 +95,7 @@ impl ReportSource<'_> {
         StreamReport {
             address: self.address.to_owned(),
             sender: self.statistics.status.and_then(|status| sender(&status)),
+            stream_id: None,
             rate: format.rate.hertz(),
             channels: format.channels.count(),
             format: format.sample.name(),
@@ -154,11 +157,13 @@ impl ReportSource<'_> {
             + self.statistics.unmapped
             + counted.late
             + counted.unheard
+            + counted.unasked
             + counted.unbooked;
         NotFound {
             lost: counted.lost,
             late: counted.late,
             unheard: counted.unheard,
+            unasked: counted.unasked,
             repaired: counted.repaired,
             unplayed: counted.received.saturating_sub(counted.duplicate + told),
             no_clock: self.statistics.unmapped,
@@ -179,7 +184,7 @@ impl ReportSource<'_> {
         let rounding = format.rate.span_of(tautline_proto::time::Frames::new(1)).half();
         let rounded = |nanos: i64| nanos + rounding.as_nanos();
         LatencyReport {
-            configured_ns: self.told.then(|| self.link_offset.as_nanos()),
+            configured_ns: self.configured.then(|| self.link_offset.as_nanos()),
             presented: self.statistics.presented(),
             measured: latency.summary(),
             by: (latency.count() > 0).then(|| self.statistics.by()),
@@ -194,7 +199,7 @@ impl ReportSource<'_> {
                 None => "none",
             },
             loss_target: Some(f64::from(self.arrivals.loss_target().parts()) / 1e9),
-            // By a latency that nobody told none is long enough or too short.
+            // By a latency that its sender did not tell none is long enough or too short.
             advised_ns: self.arrivals.advised().filter(|_| self.told).map(Span::as_nanos),
             curve: match self.told {
                 true => self.arrivals.curve().iter().map(curve_point).collect(),
@@ -269,6 +274,7 @@ impl ReportSource<'_> {
             repaired: 0,
             early: 0,
             unheard: 0,
+            unasked: 0,
             unbooked: 0,
             missing_frames: 0,
             concealed_frames: 0,

@@ -2,18 +2,47 @@
 
 use tautline_dsp::gain::Gain;
 use tautline_io::clock::now;
-use tautline_io::link::destinations::Outbound;
+use tautline_io::link::destinations::{Destinations, Outbound};
 use tautline_proto::endpoint::{Endpoint, Host};
 
 use crate::control::{Answer, CannotChange, Changed, Destined, SendChange, SendStanding};
 use crate::conversation::Audience;
 use crate::plan::too_long::too_long;
+use crate::sending::claimed::Follow;
 use crate::sending::stream::SentStream;
 use crate::sending::transmitter::TransmitterCommand;
 use crate::watching::note::Note;
 use crate::watching::run::RunWatch;
 
 impl SentStream {
+    /// Goes where the claim says, if there is one.
+    pub(crate) fn follow_claim(&mut self, watch: &mut RunWatch) {
+        let Some(followed) = &self.claim else { return };
+        let goes_to = self.outbound.destinations.first().and_then(|to| match to {
+            Endpoint::Ethernet { address, .. } => Some(*address),
+            _ => None,
+        });
+        let before = self.address.clone();
+        let (address, destinations) = match followed.next(goes_to) {
+            Follow::Stay => return,
+            // Listeners of the other talker would have both, and nobody can know yet where this stream goes on: what
+            // is sent until another address is claimed is let go.
+            Follow::Leave(to) => {
+                watch.note(&Note::AddressTaken { address: &before, by: followed.endpoint(to) });
+                (before, Destinations::NONE)
+            }
+            Follow::Go(address) => {
+                let goes_to = followed.name(address);
+                watch.note(&Note::AddressMoved { from: &before, to: &goes_to });
+                (goes_to, Destinations::one(followed.endpoint(address)))
+            }
+        };
+        let destined = Destined { address, destinations, reports_to: Vec::new() };
+        self.set_destinations(destined, watch);
+        // By Ethernet nobody is to learn our clock before.
+        self.take_destinations();
+    }
+
     /// Makes one change, or says why it cannot be made.
     pub(crate) fn change(&mut self, change: SendChange, watch: &mut RunWatch) -> Answer {
         let changed = match change {
@@ -50,7 +79,8 @@ impl SentStream {
         self.set_gain(gain, muted).map(Changed::Volume).map_err(|()| CannotChange::Busy)
     }
 
-    fn set_destinations(&mut self, destined: Destined, watch: &mut RunWatch) -> Changed {
+    /// Has all go there soon.
+    pub(crate) fn set_destinations(&mut self, destined: Destined, watch: &mut RunWatch) -> Changed {
         self.outbound.destinations = destined.destinations.iter().collect();
         self.address.clone_from(&destined.address);
         if let Audience::Everyone(told) = &mut self.conversation.audience {
@@ -66,9 +96,13 @@ impl SentStream {
 
     /// Sends to the destinations that were set last, once receivers there know our clock.
     pub(crate) fn go_to_destinations(&mut self) {
-        if !self.policy.destinations_due(now()) {
-            return;
+        if self.policy.destinations_due(now()) {
+            self.take_destinations();
         }
+    }
+
+    /// Sends there from now on.
+    fn take_destinations(&mut self) {
         let Some(destined) = self.destined.take() else { return };
         if self.commands.push(TransmitterCommand::Destinations(destined.destinations)).is_err() {
             // Where the ring is full, at the next turn.

@@ -2,6 +2,7 @@
 //! counted of departures.
 
 mod observed;
+mod report;
 
 use rtrb::{Consumer, Producer};
 use tautline_dsp::gain::Gain;
@@ -12,30 +13,23 @@ use tautline_proto::clock::ClockMapping;
 use tautline_proto::faults::UnjudgedFaults;
 use tautline_proto::ledger::{Departure, Stage};
 use tautline_proto::policy::Context;
-use tautline_proto::redundancy::Redundancy;
 use tautline_proto::sender::Identity;
-use tautline_proto::sending::{KnownReceiver, SendCommand, SendPolicy};
+use tautline_proto::sending::{SendCommand, SendPolicy};
 use tautline_proto::session::Event;
-use tautline_proto::stream::StreamFormat;
-use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
-use tautline_proto::wire::rtcp::LossReport;
+use tautline_proto::time::{LocalTime, MediaTime, Span};
 
 use crate::control::Destined;
 use crate::conversation::Conversation;
 use crate::fader::Fader;
 use crate::link_news::LinkNews;
-use crate::plan::claim::ClaimedAddress;
 use crate::plan::pacing::Paced;
+use crate::sending::claimed::FollowedClaim;
 use crate::sending::transmitter::{TransmitterCommand, TxStatus};
 use crate::watching::distribution::Distribution;
 use crate::watching::ledger_file::{LedgerFile, SentEntry};
 use crate::watching::note::Note;
 use crate::watching::observed::Observed;
 use crate::watching::probes::Probes;
-use crate::watching::report::{
-    self, Counters, GapReport, LatencyReport, PacingReport, RemoteReceiver, StageSummary,
-    StreamReport,
-};
 use crate::watching::run::{KnownClock, PeerState, Progress, RunWatch};
 use crate::watching::xruns::XrunTimes;
 
@@ -90,7 +84,7 @@ pub(crate) struct SentStream {
     /// By what its packets are presented, where they say when.
     pub(crate) presented: Option<PresentationClock>,
     /// The address that it goes to, if that was claimed.
-    pub(crate) claim: Option<ClaimedAddress>,
+    pub(crate) claim: Option<FollowedClaim>,
 }
 
 /// What was told last of the clock that packets are presented by.
@@ -135,11 +129,9 @@ impl SentStream {
 
     /// Says what the kernel refused to send, and that nobody answered.
     pub(crate) fn note_refusals(&mut self, watch: &mut RunWatch) {
-        let LinkCounters { sent, send_errors, last_error: errno, also, unlaunched, .. } =
-            self.last.link;
-        if unlaunched > 0 {
-            let (address, of) = (&self.address, sent);
-            watch.conclude(&Note::Unlaunched { address, dropped: unlaunched, of });
+        let LinkCounters { sent, send_errors, last_error: errno, also, .. } = self.last.link;
+        if let Some(note) = report::dropped(&self.address, &self.last.link, self.ledger.is_some()) {
+            watch.conclude(&note);
         }
         if let Some((one, other)) = self.networks() {
             let by_one = (sent.saturating_sub(also.0), send_errors.saturating_sub(also.1));
@@ -194,9 +186,7 @@ impl SentStream {
             self.stalled += u64::from(self.unjudged.take(&status.faults, stalled).starved);
             self.last = status;
         }
-        if let Some(by) = self.claim.as_ref().and_then(ClaimedAddress::taken_by) {
-            watch.note(&Note::AddressTaken { address: &self.address, by });
-        }
+        self.follow_claim(watch);
         // The sound goes on without it.
         if let Some(flaw) = self.ledger.as_ref().and_then(LedgerFile::flaw) {
             watch.note(&Note::Unwritten(&flaw));
@@ -314,91 +304,6 @@ impl SentStream {
         }
     }
 
-    pub(crate) fn report(&self) -> StreamReport {
-        let (format, as_needed) = (self.policy.format(), self.policy.is_as_needed());
-        StreamReport {
-            address: self.address.clone(),
-            sender: None,
-            rate: format.rate.hertz(),
-            channels: format.channels.count(),
-            format: format.sample.name(),
-            refused: None,
-            ended: None,
-            ptime_ns: format.ptime().as_nanos(),
-            latency: LatencyReport {
-                configured_ns: Some(self.policy.link_offset().as_nanos()),
-                basis: "clock",
-                ..LatencyReport::unmeasured("receivers")
-            },
-            probes: self.probes.name(),
-            stages: STAGES
-                .into_iter()
-                .zip(&self.stages)
-                .filter(|_| self.probes != Probes::Off)
-                // There is no such stage where nothing is launched.
-                .filter(|(stage, spans)| *stage != Stage::Launch || spans.count() > 0)
-                .map(|(stage, spans)| StageSummary {
-                    name: stage.name(),
-                    summary: spans.summary(),
-                    uncertainty_ns: None,
-                })
-                .collect(),
-            counters: self.counters(),
-            xruns: self.xruns.report(),
-            // A packet that missed its launch was handed over too late by this program.
-            gaps: self.pacing.as_ref().filter(|paced| paced.launch.is_some()).map(|_| GapReport {
-                late_sender: self.last.link.unlaunched,
-                ..GapReport::default()
-            }),
-            redundancy: self.redundancy(),
-            repair: None,
-            paths: Vec::new(),
-            invalid: Vec::new(),
-            drift_ppm: None,
-            clock: None,
-            worst: Vec::new(),
-            receivers: self
-                .policy
-                .receivers()
-                .map(|known| remote(known, &format, as_needed))
-                .collect(),
-            transmit: (self.transmit.count() > 0).then(|| self.transmit.summary()),
-            lateness: (self.probes != Probes::Off).then(|| self.lateness.summary()),
-            pacing: self.pacing.as_ref().map(|paced| PacingReport {
-                rung: paced.rung.name(),
-                lead_ns: (paced.lead() > Span::ZERO).then(|| paced.lead().as_nanos()),
-                why: paced.why.clone(),
-                unlaunched: self.last.link.unlaunched,
-            }),
-        }
-    }
-
-    fn counters(&self) -> Counters {
-        let counted = &self.last;
-        Counters {
-            sent: counted.state.packets,
-            invalid: self.conversation.invalid,
-            xruns: counted.xruns,
-            send_errors: counted.link.send_errors + counted.link.dropped,
-            host_stalled: self.stalled,
-            ..Counters::default()
-        }
-    }
-
-    /// What packets carry of earlier ones, if that is asked for.
-    fn redundancy(&self) -> Option<report::RedundancyReport> {
-        let (asked, layout) = (self.policy.redundancy(), self.policy.layout());
-        let bounds = self.policy.reckoned_with();
-        (asked != Redundancy::Off).then(|| report::RedundancyReport {
-            asked: asked.to_string(),
-            budget_ns: bounds.budget.as_nanos(),
-            symbols: layout.reaches().len(),
-            window: layout.window(),
-            repeated: layout.repeat().is_some(),
-            bytes: bounds.cost(&self.policy.format(), &layout),
-        })
-    }
-
     /// Another gain.
     pub(crate) fn set_gain(&mut self, gain: Gain, muted: bool) -> Result<Fader, ()> {
         let fader = Fader { gain, muted };
@@ -419,83 +324,4 @@ fn line_of(
 /// The two networks that everything goes by, if it does.
 fn networks(outbound: &Outbound) -> Option<(&str, &str)> {
     outbound.networks.as_ref().map(|(one, other)| (one.as_str(), other.as_str()))
-}
-
-fn remote(known: &KnownReceiver, format: &StreamFormat, as_needed: bool) -> RemoteReceiver {
-    let jitter = known.block.map_or(0, |block| i64::from(block.jitter));
-    let standard = known.block.map_or(0, |block| i64::from(block.cumulative_lost));
-    RemoteReceiver {
-        ssrc: known.ssrc,
-        address: known.host.to_string(),
-        believed: known.is_believed(),
-        asked_ns: known.ask.longest().filter(|_| as_needed).map(Span::as_nanos),
-        // The standard report takes off what came twice, as it does over two networks.
-        lost: known.losses.map_or(standard, |LossReport { tally, .. }| {
-            i64::try_from(tally.missing.saturating_add(tally.beyond)).unwrap_or(i64::MAX)
-        }),
-        jitter_ns: format.rate.span_of(Frames::new(jitter)).as_nanos(),
-        effective_ns: known.effective.map(|effective| effective.effective.as_nanos()),
-        uncertainty_ns: known.effective.map(|effective| effective.uncertainty.as_nanos()),
-        repaired: known.losses.map(|losses| losses.repaired),
-        unrepaired: known.losses.map(|losses| losses.lost),
-        round_trip_ns: known
-            .clock
-            .as_ref()
-            .and_then(ClockMapping::known_round_trip)
-            .map(Span::as_nanos),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use tautline_dsp::format::SampleFormat;
-    use tautline_proto::device::Settings;
-    use tautline_proto::endpoint::Host;
-    use tautline_proto::latency::LatencyRule;
-    use tautline_proto::redundancy::Regulator;
-    use tautline_proto::redundancy::sizing::Tally;
-    use tautline_proto::sending::SendPolicyConfig;
-    use tautline_proto::units::{Channels, Rate};
-    use tautline_proto::wire::rtp::PACK;
-
-    use super::*;
-
-    #[test]
-    fn what_a_receiver_missed_in_an_outage_is_lost_for_its_sender_too() {
-        let format = StreamFormat {
-            rate: Rate::HZ_48000,
-            channels: Channels::STEREO,
-            sample: SampleFormat::L24,
-            packet: Frames::new(48),
-            payload_type: 97,
-        };
-        let (rate, channels, period) = (format.rate, format.channels, format.packet);
-        let mut policy = SendPolicy::new(SendPolicyConfig {
-            wire: PACK,
-            format,
-            timestamp: 0,
-            link_offset: Span::from_millis(5),
-            latency: LatencyRule::Usual,
-            usual: Span::from_millis(5),
-            device: Settings { rate, channels, period, periods: 2 },
-            stamps: true,
-            spaced: false,
-            held: Span::ZERO,
-            redundancy: Regulator::OFF,
-            repair_budget: None,
-            limits: Default::default(),
-            destinations: vec![Host::UNKNOWN],
-            by_two_networks: false,
-            most_bytes: 1472,
-        });
-        let tally = Tally { expected: 20_000, missing: 5, runs: 4, beyond: 10_012 };
-        let losses = LossReport { ssrc: 1, tally, repaired: 5, lost: 10_012 };
-        // It is not taken back when the receiver leaves.
-        for event in [Event::Losses { ssrc: 2, losses }, Event::Left { ssrc: 2 }] {
-            policy.hear(Host::UNKNOWN, &event, LocalTime::ZERO);
-            let told = remote(policy.receivers().next().unwrap(), &format, false);
-            let lost = (told.lost, told.repaired, told.unrepaired);
-            assert_eq!(lost, (10_017, Some(5), Some(10_012)), "{event:?}");
-        }
-    }
 }

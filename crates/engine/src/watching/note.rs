@@ -1,5 +1,7 @@
 //! What people are to know of a run, without the words for it: whoever runs the engine has those.
 
+pub mod words;
+
 use tautline_proto::clock::CrfNote;
 use tautline_proto::depth::Journal;
 use tautline_proto::endpoint::{Endpoint, Host};
@@ -65,6 +67,9 @@ pub enum Note<'a> {
         dropped: u64,
         /// of so many.
         of: u64,
+        /// Of the dropped ones, those that a ledger does not mark, as nobody could say which packets they were; 0 where
+        /// none is written.
+        unnamed: u64,
     },
     /// The other end of a link is not connected any more.
     LinkLost {
@@ -87,12 +92,20 @@ pub enum Note<'a> {
         /// What the system answered first: an `errno`.
         errno: i32,
     },
-    /// The address of a group that was claimed for a stream is another talker's, too.
+    /// The address of a group that was claimed for a stream is another talker's: nothing is sent there any more, until
+    /// another is claimed.
     AddressTaken {
         /// The stream's address.
         address: &'a str,
         /// Who claimed it with more right.
         by: Endpoint,
+    },
+    /// Another address was claimed in the place of one that was lost, and the stream goes there.
+    AddressMoved {
+        /// Where it went before.
+        from: &'a str,
+        /// Where it goes.
+        to: &'a str,
     },
     /// No receiver has answered.
     NobodyAnswers {

@@ -64,6 +64,8 @@ pub struct StreamReport {
     pub address: String,
     /// Who is heard, or was last; absent where nobody is known, and at a sender.
     pub sender: Option<HeardSender>,
+    /// Of a sender of AVTP: what its packets name the stream, `AA:BB:CC:DD:EE:FF:0001`, as `?streamid=` takes it.
+    pub stream_id: Option<String>,
     /// Frames per second.
     pub rate: u32,
     /// Samples per frame.
@@ -200,6 +202,8 @@ pub struct NotFound {
     pub late: u64,
     /// The device played silence of its own at their turn.
     pub unheard: u64,
+    /// Their turn was over before the device asked for the first block.
+    pub unasked: u64,
     /// They were rebuilt, and heard at their turn.
     pub repaired: u64,
     /// They came and were not played: too far ahead, given up at a resync, rebuilt before they came, or
@@ -223,7 +227,7 @@ pub struct NotFound {
 
 impl NotFound {
     /// Each with its words, in the order of travel.
-    pub const fn each(&self) -> [(&'static str, u64); 12] {
+    pub const fn each(&self) -> [(&'static str, u64); 13] {
         [
             ("lost", self.lost),
             ("late", self.late),
@@ -233,6 +237,7 @@ impl NotFound {
             ("not booked", self.unbooked),
             ("not to be measured", self.unprobed),
             ("unheard", self.unheard),
+            ("before the device asked for any", self.unasked),
             ("in silence", self.silent),
             ("of sound that repeats itself", self.repeats),
             ("in other sound", self.unlike),
@@ -475,4 +480,6 @@ pub struct PacingReport {
     pub why: String,
     /// Packets that the queue dropped, since they could not be launched in time.
     pub unlaunched: u64,
+    /// Of those, packets of which nobody could say which they were: no line of a ledger marks them.
+    pub unnamed: u64,
 }

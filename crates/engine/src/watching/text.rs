@@ -76,7 +76,7 @@ fn head(out: &mut String, stream: &StreamReport, several: bool) -> fmt::Result {
     if let Some(sender) = stream.sender.as_ref().filter(|_| several) {
         write!(out, " from {}", sender.from)?;
     }
-    writeln!(
+    write!(
         out,
         ": {} {} Hz, {} channel{}, {} per packet",
         stream.format,
@@ -84,7 +84,11 @@ fn head(out: &mut String, stream: &StreamReport, several: bool) -> fmt::Result {
         stream.channels,
         if stream.channels == 1 { "" } else { "s" },
         Nanos(stream.ptime_ns)
-    )
+    )?;
+    if let Some(id) = &stream.stream_id {
+        write!(out, ", stream id {id}")?;
+    }
+    writeln!(out)
 }
 
 /// How the sender's clock is known, and what it and the sender's card run at.
@@ -291,6 +295,13 @@ mod tests {
             ..Counters::default()
         };
         assert_eq!(told(&counted), ", 1 report doubted, 11 exchanges refused, 1 clock step");
+    }
+
+    #[test]
+    fn a_media_clock_that_restarted_is_not_called_a_restart_of_the_talker() {
+        let counted = |restarts| told(&Counters { restarts, ..Counters::default() });
+        assert_eq!(counted(1), ", 1 restart of the talker's media clock");
+        assert_eq!(counted(2), ", 2 restarts of the talker's media clock");
     }
 
     #[test]

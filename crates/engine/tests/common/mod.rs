@@ -158,7 +158,7 @@ impl Road {
         // For changes: the longest packets, many of the shortest, and more destinations.
         (udp.datagram_bytes, udp.batch, udp.most_destinations) = (8_000, 64, 4);
         let period = Frames::new(self.period);
-        let device = self.link.wire_below(REALTIME, &self.format(), period);
+        let device = self.link.spaces(&self.format(), period).then_some(REALTIME);
         let OpenedStream { link, control, outbound, .. } = open_stream(&udp, device).unwrap();
         let reports_to = vec![report_to.into()];
         SendPlan { reports_to, control, ..self.sender_by(link, outbound, to.to_string()) }

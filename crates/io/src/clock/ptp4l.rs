@@ -1,5 +1,7 @@
 //! What linuxptp's `ptp4l` says of itself, asked at its local sockets.
 
+mod running;
+
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -12,13 +14,14 @@ use tautline_proto::wire::ptp::{
     Asked, Domain, MOST_BYTES, PtpAnswers, PtpState, answer, question,
 };
 
+use self::running::{RunningPtp4l, running};
 use super::now;
 
 /// Where it answers: anybody since 4.0, and before that root alone (ptp4l(8), `uds_ro_address`, `uds_address`).
-pub const SOCKETS: [&str; 2] = ["/var/run/ptp4lro", "/var/run/ptp4l"];
+const SOCKETS: [&str; 2] = ["/var/run/ptp4lro", "/var/run/ptp4l"];
 
-/// It answers in its own domain alone and tells nobody which that is: those of IEEE 1588 and AES67, of 802.1AS, and of
-/// ST 2059.
+/// It answers in its own domain alone. Where nobody can see which it was told, these are tried: those of IEEE 1588 and
+/// AES67, of 802.1AS, and of ST 2059.
 const DOMAINS: [Domain; 3] = [
     Domain { number: 0, transport: 0 },
     Domain { number: 0, transport: 1 },
@@ -29,6 +32,10 @@ const DOMAINS: [Domain; 3] = [
 #[derive(Debug)]
 pub struct Ptp4l {
     socket: UnixDatagram,
+    /// In which it may answer, the likeliest first.
+    domains: Vec<Domain>,
+    /// From which of those on it is asked next.
+    next: usize,
     /// In which it answered.
     domain: Option<Domain>,
     sequence: u16,
@@ -36,9 +43,35 @@ pub struct Ptp4l {
 }
 
 impl Ptp4l {
-    /// The daemon at the first of these sockets where there is one. Sends nothing yet.
-    pub fn at(sockets: &[impl AsRef<Path>]) -> Option<Self> {
+    /// The daemon that runs here, in whichever domain, if there is one; unless this is to be `thorough`, at the usual
+    /// sockets alone. Reads files of every process where it is, or finds a socket. Sends nothing yet.
+    pub fn find(thorough: bool) -> Option<Self> {
+        let usual = Self::at(&SOCKETS);
+        if usual.is_none() && !thorough {
+            return None;
+        }
+        Self::told(&running(Path::new("/proc"))).or(usual)
+    }
+
+    /// The first of these that there is.
+    fn told(running: &[RunningPtp4l]) -> Option<Self> {
+        running.iter().find_map(|told| {
+            let mut found = Self::at(&told.sockets)?;
+            // It may be another's socket by the same name: the usual domains are left for later.
+            found.domains = told.domain.into_iter().collect();
+            found.domains.extend(DOMAINS.iter().filter(|usual| told.domain != Some(**usual)));
+            Some(found)
+        })
+    }
+
+    /// The daemon at the first of these sockets where there is one, in a usual domain. Sends nothing yet.
+    fn at(sockets: &[impl AsRef<Path>]) -> Option<Self> {
         sockets.iter().find_map(|path| Self::open(path.as_ref()).ok())
+    }
+
+    /// The domain in which it answered last.
+    pub const fn domain(&self) -> Option<Domain> {
+        self.domain
     }
 
     fn open(path: &Path) -> io::Result<Self> {
@@ -50,7 +83,14 @@ impl Ptp4l {
         // From then on only the daemon can send to it.
         socket.connect(path)?;
         socket.set_nonblocking(true)?;
-        Ok(Self { socket, domain: None, sequence: 0, answers: PtpAnswers::default() })
+        Ok(Self {
+            socket,
+            domains: DOMAINS.to_vec(),
+            next: 0,
+            domain: None,
+            sequence: 0,
+            answers: PtpAnswers::default(),
+        })
     }
 
     /// Asks for all that is wanted, without waiting for it. An error means that the daemon is gone, or does not read
@@ -58,12 +98,15 @@ impl Ptp4l {
     pub fn ask(&mut self) -> io::Result<()> {
         self.sequence = self.sequence.wrapping_add(1);
         self.answers = PtpAnswers::default();
-        for domain in DOMAINS.iter().filter(|domain| self.domain.is_none_or(|own| own == **domain))
-        {
+        // As many as wait at a socket that nobody has read yet (net.unix.max_dgram_qlen, 10).
+        let tried = self.domains.iter().cycle().skip(self.next).take(DOMAINS.len());
+        let asked = self.domain.as_ref().map_or_else(|| tried.collect(), |own| vec![own]);
+        for domain in asked {
             for asked in Asked::ALL {
                 self.socket.send(&question(asked, *domain, self.sequence))?;
             }
         }
+        self.next = (self.next + DOMAINS.len()) % self.domains.len();
         Ok(())
     }
 
@@ -96,7 +139,7 @@ impl Ptp4l {
 
     fn take(&mut self, datagram: &[u8]) {
         if let Some(answer) = answer(datagram).filter(|answer| answer.sequence == self.sequence) {
-            self.domain = DOMAINS.into_iter().find(|domain| *domain == answer.domain);
+            self.domain = self.domains.iter().copied().find(|domain| *domain == answer.domain);
             self.answers.take(answer.told);
         }
     }
@@ -112,7 +155,10 @@ mod tests {
 
     const GRANDMASTER: ClockIdentity = ClockIdentity([1, 2, 3, 0xFF, 0xFE, 4, 5, 6]);
 
-    /// A daemon of IEEE 802.1AS with two ports, at a socket of its own.
+    /// Of IEEE 802.1AS.
+    const GPTP: Domain = Domain { number: 0, transport: 1 };
+
+    /// A daemon with two ports, at a socket of its own.
     struct Daemon(UnixDatagram, PathBuf);
 
     impl Daemon {
@@ -125,16 +171,15 @@ mod tests {
             Self(socket, path)
         }
 
-        /// Answers what was asked in its domain, with this added to the number of the question.
-        fn answer(&self, more: u16) {
+        /// Answers what was asked in this domain, with this added to the number of the question.
+        fn answer(&self, domain: Domain, more: u16) {
             let mut asked = [0; MOST_BYTES];
             while let Ok((bytes, from)) = self.0.recv_from(&mut asked) {
-                if bytes != 54 || asked[0] >> 4 != 1 {
+                if bytes != 54 || (asked[4], asked[0] >> 4) != (domain.number, domain.transport) {
                     continue;
                 }
                 let sequence = u16::from_be_bytes([asked[30], asked[31]]).wrapping_add(more);
                 for told in told(u16::from_be_bytes([asked[52], asked[53]])) {
-                    let domain = Domain { number: 0, transport: 1 };
                     let said = PtpAnswer { domain, clock: GRANDMASTER, sequence, told };
                     let mut room = [0; MOST_BYTES];
                     let bytes = said.write(&mut room);
@@ -173,7 +218,7 @@ mod tests {
         let mut asks = Ptp4l::at(&[Path::new("/nowhere"), daemon.1.as_path()]).unwrap();
         asks.ask().unwrap();
         assert_eq!(asks.hear(), None, "it has not answered yet");
-        daemon.answer(0);
+        daemon.answer(GPTP, 0);
         let state = asks.hear().unwrap();
         assert!(state.is_locked() && state.grandmaster == GRANDMASTER);
         assert_eq!(state.uncertainty(), Span::from_nanos(970));
@@ -187,15 +232,36 @@ mod tests {
     }
 
     #[test]
+    fn a_daemon_is_asked_in_the_domain_that_it_was_told_and_then_in_the_usual_ones() {
+        let (told, other) = (Domain { number: 44, transport: 1 }, DOMAINS[2]);
+        for answers_in in [told, other] {
+            let daemon = Daemon::new(&format!("told-{}", answers_in.number));
+            let sockets = ["/nowhere".into(), daemon.1.clone()];
+            let mut asks = Ptp4l::told(&[RunningPtp4l { domain: Some(told), sockets }]).unwrap();
+            // Four domains are asked for in two turns.
+            let answered = (0..2).any(|_| {
+                asks.ask().unwrap();
+                daemon.answer(answers_in, 0);
+                asks.hear().is_some()
+            });
+            assert!(answered, "{answers_in:?}");
+            assert_eq!(asks.domain(), Some(answers_in));
+        }
+        let nowhere =
+            RunningPtp4l { domain: None, sockets: ["/nowhere", "/nor/here"].map(PathBuf::from) };
+        assert!(Ptp4l::told(&[nowhere]).is_none());
+    }
+
+    #[test]
     fn nobody_is_waited_for_without_end_and_answers_to_other_questions_are_none() {
         let daemon = Daemon::new("silent");
         let mut asks = Ptp4l::at(&[&daemon.1]).unwrap();
         asks.ask().unwrap();
         assert_eq!(asks.wait(Span::from_millis(2)), None);
-        daemon.answer(1);
+        daemon.answer(GPTP, 1);
         assert_eq!(asks.wait(Span::from_millis(2)), None);
         asks.ask().unwrap();
-        daemon.answer(0);
+        daemon.answer(GPTP, 0);
         assert!(asks.wait(Span::from_secs(10)).is_some());
         drop(daemon);
         assert!(asks.ask().is_err(), "it is gone");

@@ -11,7 +11,7 @@ use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::wire::ptp::PtpState;
 
 use super::kept::{FINE, KernelClock, hardware_clocks, kept_clock};
-use super::ptp4l::{Ptp4l, SOCKETS};
+use super::ptp4l::Ptp4l;
 use super::{BRACKETS, Bracket, now};
 
 /// TAI, as far as it is known.
@@ -58,9 +58,14 @@ pub fn followed_tai() -> Option<Tai> {
     followed.as_mut().map(Follower::tai)
 }
 
+/// A daemon at another socket than the usual ones is looked for so often, as that reads files of every process.
+const SEARCH_EVERY: Span = Span::from_secs(10);
+
 struct Follower {
     clock: TaiClock,
     daemon: Option<Ptp4l>,
+    /// When one was last looked for everywhere.
+    searched: LocalTime,
     ptp: Option<PtpState>,
     /// When the last message of its master's had come that it told of, by its clock, and since when by ours.
     ingress: (i64, LocalTime),
@@ -70,12 +75,14 @@ struct Follower {
 
 impl Follower {
     fn begin() -> Self {
-        let mut daemon = ask(None);
+        let searched = now();
+        let mut daemon = ask(None, true);
         let ptp = daemon.as_mut().and_then(|daemon| daemon.wait(FIRST_ANSWER));
         let mut clock = TaiClock::default();
         let mapping = clock.observe(&read(ptp.map(|ptp| (ptp, Span::ZERO))));
         let ingress = (ptp.map_or(0, |ptp| ptp.ingress), now());
-        Self { clock, daemon: ask(daemon), ptp, ingress, mapping, read: now() }
+        let daemon = ask(daemon, false);
+        Self { clock, daemon, searched, ptp, ingress, mapping, read: now() }
     }
 
     fn tai(&mut self) -> Tai {
@@ -95,7 +102,9 @@ impl Follower {
     fn turn(&mut self) {
         // What it answered since it was asked a second ago: nobody waits.
         self.ptp = self.daemon.as_mut().and_then(Ptp4l::hear);
-        self.daemon = ask(self.daemon.take());
+        let thorough = now() - self.searched >= SEARCH_EVERY;
+        self.searched = if thorough { now() } else { self.searched };
+        self.daemon = ask(self.daemon.take(), thorough);
         let ptp = self.ptp.map(|ptp| {
             if ptp.ingress != self.ingress.0 {
                 self.ingress = (ptp.ingress, now());
@@ -108,9 +117,9 @@ impl Follower {
 }
 
 /// Asks the daemon, or whichever runs now.
-fn ask(daemon: Option<Ptp4l>) -> Option<Ptp4l> {
+fn ask(daemon: Option<Ptp4l>, thorough: bool) -> Option<Ptp4l> {
     let asked = |mut daemon: Ptp4l| daemon.ask().is_ok().then_some(daemon);
-    daemon.and_then(asked).or_else(|| Ptp4l::at(&SOCKETS).and_then(asked))
+    daemon.and_then(asked).or_else(|| Ptp4l::find(thorough).and_then(asked))
 }
 
 /// Reads the kernel's clock, where `ptp4l` stands so and heard its master so long ago.

@@ -13,6 +13,16 @@ impl Destinations {
     /// The most that a link can be given while it sends.
     pub const MOST: usize = 16;
 
+    /// Nowhere: what is sent is let go.
+    pub const NONE: Self = Self { all: [None; Self::MOST] };
+
+    /// This one alone.
+    pub const fn one(destination: Endpoint) -> Self {
+        let mut set = Self::NONE;
+        set.all[0] = Some(destination);
+        set
+    }
+
     /// The destinations of `all`, or `None` if they are more than [`Destinations::MOST`].
     pub fn new<T: Copy + Into<Endpoint>>(all: &[T]) -> Option<Self> {
         if all.len() > Self::MOST {

@@ -222,8 +222,10 @@ impl Link for DirectLink {
     }
 
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool {
-        let taken = self.outlet.sends() && self.batch.queue(packet);
-        self.counters.dropped += u64::from(!taken);
+        // What is to go nowhere is let go, and nobody lacks it.
+        let goes = self.outlet.sends();
+        let taken = goes && self.batch.queue(packet);
+        self.counters.dropped += u64::from(goes && !taken);
         taken
     }
 

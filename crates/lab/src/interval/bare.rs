@@ -2,22 +2,28 @@
 //! the kernel, with launch times where the rung has them. It is what a rung cannot be better than here.
 
 use core::fmt::Write;
-use std::net::SocketAddr;
 
 use tautline_engine::plan::LinkKind;
+use tautline_engine::plan::address::{Address, StreamPlace};
+use tautline_engine::plan::lay::{batch, identity};
 use tautline_engine::plan::pacing::{Paced, PacingRung, pace};
-use tautline_engine::plan::sockets::LinkOptions;
-use tautline_io::clock::{now, sleep_until};
+use tautline_engine::plan::sockets::{self, LinkOptions, sending_by_ethernet};
+use tautline_io::clock::{WallClock, now, sleep_until};
+use tautline_io::socket::bare::BareSocket;
 use tautline_io::thread::memory::prefault;
 use tautline_io::thread::{Scheduler, spawn};
 use tautline_io::udp::UdpOptions;
-use tautline_io::udp::bare::BareUdp;
+use tautline_proto::clock::WallTime;
 use tautline_proto::device::Stop;
+use tautline_proto::packet::{PackedSound, PacketHead, StreamId};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::wire::WireForm;
+use tautline_proto::wire::avtp::{self, format_of};
 use tautline_proto::wire::rtp::{
     HEADER_BYTES, Header, NtpTime, STAMPED_HEADER_BYTES, SenderStamps,
 };
+use tautline_proto::wrap::Wrapped;
 
 use crate::kept::lock_memory;
 
@@ -35,6 +41,8 @@ pub struct BareLoop {
     pub format: StreamFormat,
     /// Frames whose packets may be handed over at once.
     pub period: Frames,
+    /// How long after packets are due their sound is presented, of AVTP.
+    pub latency: Span,
     /// For how long.
     pub duration: Span,
     /// Of its thread.
@@ -65,22 +73,57 @@ impl BareDepartures {
     }
 }
 
+/// What its packets are.
+#[derive(Debug, Clone, Copy)]
+enum BarePackets {
+    Rtp,
+    /// Of this stream, each to be presented so long after it is due, by the sender's monotonic clock.
+    Aaf {
+        stream: StreamId,
+        presented: Span,
+    },
+}
+
 impl BareLoop {
     /// Sends it there, on a thread of its own, to its end or until it is asked to stop.
-    pub fn send(self, to: SocketAddr, stop: &Stop) -> Result<BareDepartures, String> {
-        let mut link = LinkOptions::Udp(Box::new(UdpOptions::sender(vec![to])));
+    pub fn send(self, to: &Address, stop: &Stop) -> Result<BareDepartures, String> {
+        let resolved = to.resolve().map_err(|error| error.to_string())?;
+        let (mut link, packets) = match &resolved.place {
+            StreamPlace::Udp { media, .. } if resolved.form == WireForm::Rtp => {
+                let mut udp = UdpOptions::sender(vec![*media]);
+                sockets::set(&mut udp, core::slice::from_ref(to), core::slice::from_ref(&resolved))
+                    .map_err(|error| error.to_string())?;
+                (LinkOptions::Udp(Box::new(udp)), BarePackets::Rtp)
+            }
+            StreamPlace::Udp { .. } => {
+                return Err(format!(
+                    "{to} is AVTP by UDP, which the loop does not send; use avtp:// or rtp://"
+                ));
+            }
+            StreamPlace::Ethernet(place) => {
+                let own = identity(core::slice::from_ref(&resolved));
+                let stream = own.map_err(|error| error.to_string())?.stream;
+                let presented = self.latency + WallClock::tai().offset();
+                let at_once = batch(self.period, self.format.packet);
+                let link = sending_by_ethernet(place, &self.format, at_once);
+                (LinkOptions::Ethernet(link), BarePackets::Aaf { stream, presented })
+            }
+        };
         let asked = (LinkKind::Ringed, Some(self.rung));
         let shape = (&self.format, self.period);
         let paced = pace(&mut link, asked, shape, (Span::MAX, self.scheduler))
             .map_err(|error| error.to_string())?;
-        let LinkOptions::Udp(options) = link else { return Err(format!("{to} is none of UDP")) };
-        let socket = BareUdp::open(&options, to).map_err(|error| error.to_string())?;
+        let socket = match &link {
+            LinkOptions::Udp(options) => BareSocket::open(options),
+            LinkOptions::Ethernet(options) => BareSocket::open_ethernet(options),
+        };
+        let socket = socket.map_err(|error| error.to_string())?;
         let (lead, packet) = (paced.lead(), self.format.packet.count() as u32);
         lock_memory();
         let asked = stop.clone();
-        let (thread, granted) =
-            spawn("taut-loop", self.scheduler, 0, move || self.run(&paced, socket, &asked))
-                .map_err(|error| format!("its thread could not be started: {error}"))?;
+        let run = move || self.run(&paced, (socket, packets), &asked);
+        let (thread, granted) = spawn("taut-loop", self.scheduler, 0, run)
+            .map_err(|error| format!("its thread could not be started: {error}"))?;
         let handed = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         match granted.is_granted() {
             true => Ok(BareDepartures { lead, packet, handed }),
@@ -89,47 +132,86 @@ impl BareLoop {
     }
 
     /// Each packet's due time and its hand-over.
-    fn run(&self, paced: &Paced, mut socket: BareUdp, stop: &Stop) -> Vec<(LocalTime, LocalTime)> {
+    fn run(
+        &self,
+        paced: &Paced,
+        (mut socket, packets): (BareSocket, BarePackets),
+        stop: &Stop,
+    ) -> Vec<(LocalTime, LocalTime)> {
         let (ptime, hold, lead) = (self.format.ptime(), paced.spacing.lead, paced.lead());
         let count = self.duration.as_nanos() / ptime.as_nanos().max(1);
         let mut handed = vec![(LocalTime::ZERO, LocalTime::ZERO); count.max(0) as usize];
         prefault(&mut handed);
-        let mut datagram = self.datagram();
+        let mut datagram = packets.datagram(&self.format);
         let begin = now() + AHEAD;
         let due = |number: usize| begin + ptime.times(number as i64);
         let together = paced.spacing.together.min(handed.len()).max(1);
-        for (turn, packets) in handed.chunks_mut(together).enumerate() {
+        let mut sent = handed.len();
+        for (turn, chunk) in handed.chunks_mut(together).enumerate() {
+            let first = turn * together;
             if stop.is_requested() {
+                sent = first;
                 break;
             }
-            let first = turn * together;
             sleep_until(due(first) + hold);
-            for (number, packet) in (first..).zip(packets) {
-                let timestamp = (number as u32).wrapping_mul(self.format.packet.count() as u32);
-                datagram[2..4].copy_from_slice(&(number as u16).to_be_bytes());
-                datagram[4..8].copy_from_slice(&timestamp.to_be_bytes());
+            for (number, packet) in (first..).zip(chunk) {
+                packets.number(&mut datagram, &self.format, (number, due(number)));
                 *packet = (due(number), now());
                 socket.send(&datagram, due(number) + lead);
             }
         }
+        handed.truncate(sent);
         handed
     }
+}
 
-    /// As long as those of `taut send`, which say when their sound was captured. Nothing stands there, as a receiver
-    /// would go by it.
-    fn datagram(&self) -> Vec<u8> {
-        let mut datagram = vec![0; STAMPED_HEADER_BYTES + self.format.payload_bytes()];
+impl BarePackets {
+    /// As long as those of `taut send`, with silence in them. Of RTP those say when their sound was captured: nothing
+    /// stands there, as a receiver would go by it.
+    fn datagram(self, format: &StreamFormat) -> Vec<u8> {
+        let Self::Rtp = self else {
+            return vec![0; avtp::HEADER_BYTES + format.payload_bytes()];
+        };
+        let mut datagram = vec![0; STAMPED_HEADER_BYTES + format.payload_bytes()];
         let stamps = SenderStamps { capture: NtpTime::from_bits(0), instants: None };
         let header = Header {
             sequence: 0,
             timestamp: 0,
             ssrc: fastrand::u32(..),
             marker: false,
-            payload_type: self.format.payload_type,
+            payload_type: format.payload_type,
             stamps: Some(stamps),
         };
         let bytes = header.write(&mut datagram);
         datagram[HEADER_BYTES + EXTENSION_HEAD..bytes].fill(0);
         datagram
+    }
+
+    /// Makes it the packet of that number, which is due then.
+    fn number(self, datagram: &mut [u8], format: &StreamFormat, (number, due): (usize, LocalTime)) {
+        let media = (number as u32).wrapping_mul(format.packet.count() as u32);
+        match self {
+            Self::Rtp => {
+                datagram[2..4].copy_from_slice(&(number as u16).to_be_bytes());
+                datagram[4..8].copy_from_slice(&media.to_be_bytes());
+            }
+            Self::Aaf { stream, presented } => {
+                let head = PacketHead {
+                    stream,
+                    number: Wrapped::of(number as i64, avtp::ETHERNET_PACK.number_bits()),
+                    media: Wrapped { value: media, bits: 32 },
+                    begins: false,
+                    coding: format_of(format.sample),
+                    capture: None,
+                    instants: None,
+                };
+                let at = (due + presented).as_nanos();
+                let sound = PackedSound {
+                    presentation: WallTime::from_unix_nanos(at),
+                    ..PackedSound::of(format, format.payload_bytes())
+                };
+                avtp::ETHERNET_PACK.pack(&head, &sound, &[], datagram);
+            }
+        }
     }
 }

@@ -20,6 +20,7 @@ pub(super) fn looping(stream: &LabStream, rung: PacingRung, sent: &Value) -> Lab
         ("--rate", stream.rate.to_string()),
         ("--ptime", stream.ptime.to_string()),
         ("--period", stream.period.to_string()),
+        ("--latency", stream.latency.to_string()),
         // As a wire thread.
         ("--scheduler", device.map_or(Scheduler::Other, Scheduler::one_below).to_string()),
     ];

@@ -173,6 +173,36 @@ fn who_has_it_with_less_right_says_that_it_lost_it_and_takes_another() {
 }
 
 #[test]
+fn what_was_lost_is_given_up_at_once_and_the_next_is_asked_for_from_the_first_probe_on() {
+    let mut scene = Scene::of(&[BOB], 11);
+    scene.run(Span::from_secs(5), nothing);
+    let held = scene.holds(0).unwrap();
+    let (now, claim) = (scene.now, &mut scene.claims[0]);
+    let lost = GroupRange::only(held);
+    // Somebody asks for it, and before he is answered who has more right to it says that it is his.
+    claim.handle(&MaapMessage::about(MaapKind::Probe, lost), [2, 0, 0, 0, 1, 9], now);
+    claim.handle(&MaapMessage::about(MaapKind::Announce, lost), ALICE, now);
+    assert_eq!(claim.poll_event(), Some(ClaimEvent::Lost { address: held, to: ALICE }));
+    let asks = MaapMessage::about(MaapKind::Probe, GroupRange::only(claim.address()));
+    assert_eq!(claim.poll(now), Some((GROUP, asks)), "nothing is said of the other any more");
+    claim.handle(&MaapMessage::about(MaapKind::Probe, lost), [2, 0, 0, 0, 1, 9], now);
+    assert_eq!(claim.poll(now), None);
+    // Whoever has the next, too, is given way to without a word: nothing was had.
+    let next = GroupRange::only(claim.address());
+    claim.handle(&MaapMessage::about(MaapKind::Defend, next), ALICE, now);
+    assert_eq!((claim.poll_event(), claim.address() == next.first), (None, false));
+    scene.said.clear();
+    scene.run(Span::from_secs(5), nothing);
+    let kinds: Vec<_> = scene.said.iter().map(|(.., message)| message.kind).collect();
+    let (probe, announce) = (MaapKind::Probe, MaapKind::Announce);
+    assert_eq!(kinds, [probe, probe, probe, probe, announce]);
+    assert_eq!(
+        scene.events,
+        [(0, ClaimEvent::Claimed(held)), (0, ClaimEvent::Claimed(scene.claims[0].address))]
+    );
+}
+
+#[test]
 fn what_is_said_of_other_addresses_or_was_said_here_changes_nothing() {
     let mut claim = AddressClaim::new(BOB, 6, START);
     let address = claim.address();

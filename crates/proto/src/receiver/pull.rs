@@ -36,6 +36,7 @@ impl Receiver {
             return Pulled { media: None, missing: frames, concealed, resync };
         };
         self.take_turns(&rendered, times, passage);
+        self.begins = false;
         self.counters.resampled_frames +=
             if rendered.resampled { frames.as_len() as u64 } else { 0 };
         // Nearly no block lacks any; where none is missing, none lies beyond the newest packet either.
@@ -93,6 +94,7 @@ impl Receiver {
         if let Phase::Waiting(reason) = self.phase {
             self.renderer.begin(due.point);
             self.phase = Phase::Playing;
+            self.begins = !core::mem::replace(&mut self.begun, true);
             return reason;
         }
         if caught_up {
@@ -144,7 +146,8 @@ impl Receiver {
         self.renderer.is_out_of_reach()
     }
 
-    /// Ends the turn of every packet that begins in the frames that were read.
+    /// Ends the turn of every packet that begins in the frames that were read. What lies before them where the stream
+    /// begins was due while nobody asked for it.
     fn take_turns(
         &mut self,
         rendered: &Rendered,
@@ -160,10 +163,13 @@ impl Receiver {
         // What is read first is heard so much later, as the resampler reads ahead.
         let resample =
             if copied { Span::ZERO } else { renderer.span(MediaPoint::from(read) - start) };
-        let mut unheard = 0;
+        let (mut unheard, mut unasked) = (0, 0);
         let taken = self.turns.take(&rendered.read, source, |kept| {
             if kept.media < read {
-                unheard += u64::from(kept.media + times.skipped >= read);
+                match self.begins {
+                    false => unheard += u64::from(kept.media + times.skipped >= read),
+                    true => unasked += 1,
+                }
                 return;
             }
             let after = if copied {
@@ -174,6 +180,7 @@ impl Receiver {
             let dac = times.meets + after;
             passage(kept.passage(placement, times.now, dac, resample));
         });
+        self.counters.unasked += unasked;
         self.counters.lost += taken.lost;
         self.counters.skipped_frames += taken.skipped;
         self.counters.unheard += unheard;

@@ -73,7 +73,7 @@ pub enum ReceiveNote {
         /// So often it was placed anew in [`LATELY`](super::LATELY).
         resyncs: u64,
     },
-    /// Its talker begins anew again and again, and says so.
+    /// Its talker's media clock restarts again and again, by the talker's own word.
     Restarting {
         /// So often in [`LATELY`](super::LATELY).
         restarts: u64,

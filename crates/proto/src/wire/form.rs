@@ -45,7 +45,7 @@ impl PacketHeads {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotCarried {
     /// The rate is none of its nominal ones.
-    #[error("AVTP has no rate of {0}; use 48000, 44100, 96000 or another that it names")]
+    #[error("AVTP has no rate of {0}; use {all}", all = Rate::listed(avtp::carries))]
     Rate(Rate),
     /// The length field has too few bits.
     #[error(

@@ -11,7 +11,7 @@ use tautline_lab::interval::{
     BareLoop, IntervalListener, ListenOptions, QUESTION, climb, of_capture, of_ledger,
 };
 use tautline_lab::report::LabReport;
-use tautline_lab::streams::LabStream;
+use tautline_lab::streams::{LabStream, LabWire};
 use tautline_proto::stream::{StreamFormat, packet_frames};
 use tautline_proto::time::Frames;
 
@@ -55,6 +55,7 @@ fn by_rungs(flags: &IntervalFlags, answer: ExperimentAnswer) -> Result<(), Failu
         period: flags.period,
         latency: flags.latency,
         duration: flags.duration,
+        wire: flags.avtp.clone().map_or(LabWire::Rtp, LabWire::Avtp),
         at: flags.far.at,
         ..LabStream::default()
     };
@@ -131,10 +132,11 @@ pub(crate) fn send(flags: &LoopFlags) -> Result<(), Failure> {
         rung: flags.pacing,
         format,
         period: Frames::new(flags.period.into()),
+        latency: flags.latency,
         duration: flags.duration,
         scheduler: flags.scheduler,
     };
-    let sent = bare.send(flags.to, &stop).map_err(Failure::open)?;
+    let sent = bare.send(&flags.to, &stop).map_err(Failure::open)?;
     write(&flags.ledger, sent.ledger())
         .map_err(|error| Failure::running(format!("{}: {error}", flags.ledger.display())))?;
     // As the report of `taut send` has it.

@@ -1,6 +1,5 @@
 //! `taut lab interval`
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
@@ -49,6 +48,10 @@ pub(crate) struct IntervalFlags {
     #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = span,
           help_heading = "Rungs")]
     pub(crate) latency: Span,
+    /// Send it by AVTP, from this interface to that of the receiver [default of the second: of the same name]
+    #[arg(long, value_name = "IF[,IF]", requires = "rungs", value_parser = interfaces,
+          conflicts_with = "at", help_heading = "Rungs")]
+    pub(crate) avtp: Option<[String; 2]>,
     #[command(flatten)]
     pub(crate) far: FarEnd,
     /// Sample rate of the streams, by which their media clocks are read
@@ -68,9 +71,9 @@ pub(crate) struct IntervalFlags {
 /// `taut lab loop`
 #[derive(Debug, Args)]
 pub(crate) struct LoopFlags {
-    /// Where packets go
-    #[arg(long, value_name = "IP:PORT")]
-    pub(crate) to: SocketAddr,
+    /// Where packets go: rtp://HOST:PORT, or avtp://IF/ADDRESS
+    #[arg(long, value_name = "ADDRESS", value_parser = Address::to_relay_to)]
+    pub(crate) to: Address,
     /// What spaces them
     #[arg(long, value_name = "HOW", value_parser = parse::<PacingRung>)]
     pub(crate) pacing: PacingRung,
@@ -89,6 +92,9 @@ pub(crate) struct LoopFlags {
     /// Frames whose packets may be handed over at once
     #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) period: u32,
+    /// How long after its packets are due their sound is presented, of AVTP
+    #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = span)]
+    pub(crate) latency: Span,
     /// Priority of the thread that sends
     #[arg(long, value_name = "CLASS", value_parser = parse::<Scheduler>)]
     pub(crate) scheduler: Scheduler,
@@ -98,4 +104,15 @@ pub(crate) struct LoopFlags {
     /// Where it is written when each packet was due, and when it was handed over
     #[arg(long, value_name = "FILE.csv")]
     pub(crate) ledger: PathBuf,
+}
+
+/// That of the sender and that of the receiver.
+fn interfaces(text: &str) -> Result<[String; 2], String> {
+    let mut names = text.split(',').map(str::to_owned);
+    let first = names.next().filter(|name| !name.is_empty());
+    let second = names.next().or(first.clone()).filter(|name| !name.is_empty());
+    match (first, second, names.next()) {
+        (Some(first), Some(second), None) => Ok([first, second]),
+        _ => Err(format!("`{text}` is neither an interface nor two, as in veth0,veth1")),
+    }
 }

@@ -51,3 +51,13 @@ fn a_coding_that_would_be_read_as_another_is_refused_with_the_option_that_fits()
     assert!(both.contains("expects 48000 Hz with 2 in l16, so"), "{both}");
     assert!(both.ends_with("by --rate 48000 --channels 1 --format l24"), "{both}");
 }
+
+#[test]
+fn a_media_clock_that_restarts_is_told_as_what_an_xrun_does() {
+    let told = words("avtp://eth0/91:E0:F0:00:FE:01", &ReceiveNote::Restarting { restarts: 8 });
+    assert!(
+        told.contains("the talker's media clock restarted, as after an xrun, 8 times"),
+        "{told}"
+    );
+    assert!(!told.contains("anew"), "{told}");
+}

@@ -52,7 +52,7 @@ impl ReceivedStream {
             format: format.sample.name().to_owned(),
             ptime_ns: nanos(format.ptime()),
             latency: LatencySnapshot {
-                configured_ns: policy.is_latency_told().then(|| nanos(policy.link_offset())),
+                configured_ns: policy.is_latency_configured().then(|| nanos(policy.link_offset())),
                 measured_ns: statistics.recent().map(nanos),
                 uncertainty_ns: statistics.known_to().map(|known| nanos(known + rounding)),
                 p99_ns: statistics.latency().0.percentile(0.99).map(nanos),

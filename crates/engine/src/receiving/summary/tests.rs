@@ -124,6 +124,7 @@ impl Told {
             config: &self.config,
             link_offset: self.config.link_offset,
             told: true,
+            configured: true,
             rule: LatencyRule::Chosen(Span::from_millis(5)),
             statistics: &self.statistics,
             arrivals: &self.arrivals,

@@ -24,7 +24,7 @@ pub struct FollowedClockReport {
     /// What was counted of it.
     #[serde(flatten, serialize_with = "by_name")]
     pub counters: CrfCounters,
-    /// Packets that this host dropped since the socket's buffer was full; of the lost ones.
+    /// Packets that this host dropped since the buffer of the socket, or of the stream that it shares it with, was full; of the lost ones.
     pub socket_drops: u64,
     /// What told nothing of it, by reason.
     pub invalid: Vec<InvalidCount>,

@@ -20,6 +20,9 @@ pub(super) fn latency(out: &mut String, stream: &StreamReport, role: &str) -> fm
         _ if stream.refused.is_some() => write!(out, "not measured, as none of it was played")?,
         _ => {
             write!(out, "not measured")?;
+            if latency.presented.is_some() && latency.configured_ns.is_some() {
+                write!(out, ", as packets say their presentation alone")?;
+            }
             others(out, &latency.not_found, ": ")?;
         }
     }

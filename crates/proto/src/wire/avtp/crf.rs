@@ -31,6 +31,11 @@ const TIME_BYTES: usize = 8;
 /// Times are no further apart: what is followed is to be told of more often than a card strays.
 const LONGEST_INTERVAL: Span = Span::from_secs(1);
 
+/// Whether a datagram is of CRF, good or not: a stream's socket may have to hand it to who follows a clock.
+pub fn is_crf(encapsulation: Encapsulation, datagram: &[u8]) -> bool {
+    encapsulation.split(datagram).is_some_and(|(_, pdu)| pdu.first() == Some(&SUBTYPE))
+}
+
 /// What stands before the times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CrfHead {

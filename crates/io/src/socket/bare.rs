@@ -1,11 +1,13 @@
 //! A socket that hands each packet to the kernel by a system call of its own and keeps nothing of it: the least that
 //! sending takes, beside which links are measured.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::wire::avtp::ETHERTYPE;
 
 use crate::clock::{BRACKETS, Bracket};
+use crate::ethernet::{EthernetOptions, socket_of};
 use crate::link::OpenError;
 use crate::socket::address::RawAddress;
 use crate::socket::descriptor::Socket;
@@ -15,14 +17,14 @@ use crate::udp::UdpOptions;
 use crate::udp::open::open;
 
 /// An open one.
-pub struct BareUdp {
+pub struct BareSocket {
     socket: Socket,
     to: RawAddress,
     launch: Option<BareLaunch>,
 }
 
 // SAFETY: the control message is an array that this alone owns.
-unsafe impl Send for BareUdp {}
+unsafe impl Send for BareSocket {}
 
 /// How its packets are launched.
 struct BareLaunch {
@@ -31,10 +33,26 @@ struct BareLaunch {
     message: Fixed<u64>,
 }
 
-impl BareUdp {
-    /// Set up as a link with these options is, but to one place alone.
-    pub fn open(options: &UdpOptions, to: SocketAddr) -> Result<Self, OpenError> {
-        let socket = open(options)?;
+impl BareSocket {
+    /// Set up as a link with these options is, to the first of its destinations alone.
+    pub fn open(options: &UdpOptions) -> Result<Self, OpenError> {
+        let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+        let to = options.destinations.first().copied().unwrap_or(nowhere);
+        Self::over(open(options)?, to.into(), options.launch)
+    }
+
+    /// Set up as a link with these options is that sends.
+    pub fn open_ethernet(options: &EthernetOptions) -> Result<Self, OpenError> {
+        let (socket, index) = socket_of(options)?;
+        let to = RawAddress::of_ethernet(options.address, index, ETHERTYPE);
+        Self::over(socket, to, options.launch)
+    }
+
+    fn over(
+        socket: Socket,
+        to: RawAddress,
+        launch: Option<LaunchOptions>,
+    ) -> Result<Self, OpenError> {
         let launching = |launch: LaunchOptions| {
             ask(launch, &socket).map_err(|error| {
                 let tried = "asking the kernel for launch times".to_owned();
@@ -46,8 +64,8 @@ impl BareUdp {
             };
             Ok(BareLaunch { ahead: launch.ahead + tai, message: launch_messages(1, &[]) })
         };
-        let launch = options.launch.map(launching).transpose()?;
-        Ok(Self { socket, to: to.into(), launch })
+        let launch = launch.map(launching).transpose()?;
+        Ok(Self { socket, to, launch })
     }
 
     /// Hands a packet over, to be launched at that time if they are launched at all. False where the kernel does not
@@ -79,8 +97,6 @@ impl BareUdp {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
-
     use super::*;
     use crate::clock::now;
     use crate::udp::blocked::BlockedUdp;
@@ -95,7 +111,7 @@ mod tests {
             let mut receiver = BlockedUdp::open(&UdpOptions::receiver(nobody), patience).unwrap();
             let to = receiver.local();
             let options = UdpOptions { launch, ..UdpOptions::sender(vec![to]) };
-            let mut bare = BareUdp::open(&options, to).unwrap();
+            let mut bare = BareSocket::open(&options).unwrap();
             assert!(bare.send(b"a packet", now()));
             let mut came = Vec::new();
             receiver.receive(&mut |arrival| came.extend_from_slice(arrival.datagram)).unwrap();

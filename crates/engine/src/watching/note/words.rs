@@ -1,9 +1,31 @@
-//! Of a clock that is followed.
+//! Words for what neither an option nor a key mends: the same for whoever runs the engine.
 
 use tautline_proto::clock::{CrfLack, CrfNote};
 use tautline_proto::wire::avtp::crf::CrfInvalid;
 
-pub(super) fn words(address: &str, note: &CrfNote) -> String {
+use super::Note;
+
+/// A sentence for a note that is told alike by whoever tells it.
+pub fn alike(note: &Note<'_>) -> Option<String> {
+    match note {
+        Note::Clock { address, note } => Some(clock(address, note)),
+        Note::AddressTaken { address, by } => Some(format!(
+            "{address}: {by} has claimed this address too and has more right to it, so that nothing is sent there any \
+             more; another is claimed, which takes two seconds"
+        )),
+        Note::AddressMoved { from, to } => Some(format!(
+            "{from}: claimed another group by MAAP, the stream goes to {to} from now on; let listeners listen there"
+        )),
+        _ => None,
+    }
+}
+
+/// A sentence for an address that was claimed for a stream that had none.
+pub fn claimed(without: &str, address: &str) -> String {
+    format!("{without}: claimed a group by MAAP, the stream goes to {address}")
+}
+
+fn clock(address: &str, note: &CrfNote) -> String {
     match note {
         CrfNote::Unheard(lack) => format!(
             "{address}: nothing is heard yet of the clock to follow, so that rates are found by the streams' own \
@@ -63,13 +85,13 @@ mod tests {
         let held = [false, true].map(|comes| CrfNote::Held { comes });
         let failed: Vec<_> = lacks.map(CrfNote::Unheard).chain(held).collect();
         for note in failed {
-            let told = words(address, &note);
+            let told = clock(address, &note);
             assert!(told.starts_with(&format!("{address}: ")), "{told}");
             let mend = told.rsplit([';', ':']).next().unwrap();
             let mends = ["?", "have the talker", "name"];
             assert!(mends.iter().any(|word| mend.contains(word)), "{told}");
         }
-        let heard = [CrfNote::Heard, CrfNote::Back].map(|note| words(address, &note));
+        let heard = [CrfNote::Heard, CrfNote::Back].map(|note| clock(address, &note));
         assert!(heard.iter().all(|told| told.contains("is heard")), "{heard:?}");
         assert_ne!(heard[0], heard[1], "what was told is not told again");
     }

@@ -1,0 +1,41 @@
+//! What reads the values of options.
+
+use tautline_proto::latency::LatencyRule;
+use tautline_proto::text::parse_span;
+use tautline_proto::time::Span;
+use tautline_proto::units::{Channels, Rate};
+
+/// Reads a value by its own reader.
+pub(crate) fn parse<T: std::str::FromStr>(text: &str) -> Result<T, String>
+where
+    T::Err: std::fmt::Display,
+{
+    text.parse().map_err(|error: T::Err| error.to_string())
+}
+
+/// Reads a length of time above zero.
+pub(crate) fn span(text: &str) -> Result<Span, String> {
+    let span = parse_span(text).map_err(|error| error.to_string())?;
+    if span <= Span::ZERO {
+        return Err(format!("`{text}` is not longer than nothing; write 5ms or the like"));
+    }
+    Ok(span)
+}
+
+/// Reads a length of time, or `auto`.
+pub(crate) fn latency(text: &str) -> Result<LatencyRule, String> {
+    if text == "auto" {
+        return Ok(LatencyRule::Auto);
+    }
+    span(text).map(LatencyRule::Chosen).map_err(|error| format!("{error}, or auto"))
+}
+
+pub(crate) fn rate(text: &str) -> Result<Rate, String> {
+    let hertz = text.parse().map_err(|_| format!("`{text}` is no rate; write 48000"))?;
+    Rate::new(hertz).map_err(|error| error.to_string())
+}
+
+pub(crate) fn channels(text: &str) -> Result<Channels, String> {
+    let count = text.parse().map_err(|_| format!("`{text}` is no number of channels; write 2"))?;
+    Channels::new(count).map_err(|error| error.to_string())
+}

@@ -1,0 +1,119 @@
+//! How listeners to AVTP begin: with the first packet that came, bit for bit, and with an account of each.
+
+use crate::common::network::Cable;
+use crate::common::program::{Ended, taut, words};
+use crate::common::report::Report;
+use crate::common::sound::{Shape, Sound};
+use crate::common::{Folder, free_udp_ports, shared};
+
+/// A group of those that AVTP gives away (IEEE 1722-2016, table B.9).
+const GROUP: &str = "91:E0:F0:00:FE:0A";
+
+/// Lines of the ledger: of each packet that was heard, or came too late.
+fn lines(folder: &Folder) -> u64 {
+    let ledger = std::fs::read_to_string(folder.file("ledger.csv")).unwrap();
+    ledger.lines().skip(1).count() as u64
+}
+
+/// Each packet that was sent came, and was heard or counted by what kept it from that.
+#[track_caller]
+fn adds_up(folder: &Folder, sent: &Report, report: &Report) {
+    let kept_off: u64 = ["unasked", "unheard", "unbooked", "early", "duplicate", "doubted"]
+        .map(|name| report.count(name))
+        .iter()
+        .sum();
+    let (received, dropped) = (report.count("packets_received"), report.count("socket_drops"));
+    let told = format!("{} lines, {kept_off} kept off: {:#}", lines(folder), report.0);
+    assert_eq!(received + dropped, sent.count("packets_sent"), "{told}");
+    assert_eq!(lines(folder) + kept_off, received, "{told}");
+    assert_eq!(report.count("lost"), dropped, "{told}");
+}
+
+#[test]
+fn a_listener_that_learns_from_packets_what_a_stream_is_plays_it_from_the_first_of_them() {
+    let test =
+        "a_listener_that_learns_from_packets_what_a_stream_is_plays_it_from_the_first_of_them";
+    // With the latter the first were due before a card can be opened.
+    for (latency, periods) in [("400ms", "240 --periods 32"), ("5ms", "48 --periods 2")] {
+        for link in ["direct", "ringed"] {
+            shared(|| {
+                let Some(cable) = Cable::lay(test) else { return };
+                let folder = Folder::new();
+                let sent = Sound::noise(Shape::STEREO_24, 1000, 5);
+                sent.write(&folder.file("sent.wav"));
+                let both = format!("--latency {latency} --period {periods} --no-witness");
+                let [to, from] = [&cable.left, &cable.right]
+                    .map(|end| format!("avtp://{}/{GROUP}", end.interface));
+                // Nothing says what comes.
+                let recv = format!(
+                    "recv --from {from} --link {link} --output file:heard.wav --duration 5s \
+                     --ledger ledger.csv --report json {both}"
+                );
+                let recv = taut(words(&recv)).in_folder(folder.path()).within(&cable.right);
+                let recv = recv.start().listening();
+                let send = format!(
+                    "send --input file:sent.wav --to {to} --format l24 --ptime 1ms --report json {both}"
+                );
+                let send = taut(words(&send)).in_folder(folder.path()).within(&cable.left);
+                let told = send.run().report();
+                let report = recv.end().report();
+                adds_up(&folder, &told, &report);
+                if latency == "400ms" {
+                    report.missed_nothing();
+                    assert_eq!(report.count("unasked"), 0, "{:#}", report.0);
+                    let heard = Sound::read(&folder.file("heard.wav"));
+                    let begin = heard.begins().unwrap() * sent.shape.channels;
+                    let heard = &heard.samples[begin..begin + sent.samples.len()];
+                    assert!(heard == sent.samples, "it is heard from its first frame to its last");
+                } else {
+                    assert!(report.count("unasked") > 0, "{:#}", report.0);
+                }
+            });
+        }
+    }
+}
+
+/// The listener, whose report it gives, and what is heard of a stream that was under way as it joined.
+fn joined(from: &str, to: &str, within: [Option<&crate::common::network::Namespace>; 2]) -> Ended {
+    const BOTH: &str = "--latency 100ms --period 48 --periods 32 --no-witness";
+    let call = |line: &str, end: usize| match within[end] {
+        Some(place) => taut(words(line)).within(place),
+        None => taut(words(line)),
+    };
+    let send = format!("send --input virtual:?tone=440 --to {to} --format l24 --ptime 1ms {BOTH}");
+    let send = call(&send, 0).start();
+    let recv = |more: &str| {
+        format!(
+            "recv --from {from} --rate 48000 --channels 2 --format l24 --output virtual: --report json \
+             {BOTH} {more}"
+        )
+    };
+    // It is under way once somebody heard it.
+    let before = call(&recv("--duration 500ms"), 1).run().report();
+    assert!(before.count("packets_received") > 100, "{:#}", before.0);
+    let ended = call(&recv("--duration 1500ms"), 1).run();
+    send.signal("-INT");
+    send.end();
+    ended
+}
+
+#[test]
+fn who_joins_a_talker_on_the_same_clock_copies_it_from_the_first_frame_on() {
+    let test = "who_joins_a_talker_on_the_same_clock_copies_it_from_the_first_frame_on";
+    for _ in 0..4 {
+        shared(|| {
+            let port = free_udp_ports();
+            let place = format!("avtp+udp://127.0.0.1:{port}");
+            let report = joined(&place, &place, [None, None]).report();
+            assert_eq!(report.count("resampled_frames"), 0, "{:#}", report.0);
+        });
+        shared(|| {
+            let Some(cable) = Cable::lay(test) else { return };
+            let [to, from] =
+                [&cable.left, &cable.right].map(|end| format!("avtp://{}/{GROUP}", end.interface));
+            let within = [Some(&cable.left), Some(&cable.right)];
+            let report = joined(&from, &to, within).report();
+            assert_eq!(report.count("resampled_frames"), 0, "{:#}", report.0);
+        });
+    }
+}

@@ -1,0 +1,112 @@
+//! Addresses that are claimed (MAAP) for streams that were given none, and lost to a talker with more right to them.
+
+use tautline_proto::wire::avtp::ETHERTYPE;
+use tautline_proto::wire::avtp::maap::{GROUP, GroupRange, MaapKind, MaapMessage};
+
+use crate::common::network::{Cable, Namespace};
+use crate::common::program::{Running, call, taut, words};
+use crate::common::report::Report;
+use crate::common::{Folder, shared};
+use crate::pcm::{Scene, is_there};
+
+/// A talker that goes before all others: addresses are compared from the last byte on.
+const OTHER: [u8; 6] = [0x02, 0, 0, 0, 0, 0];
+
+/// A file is sent as one frame.
+const TALKER: &str = "import socket, sys\n\
+    s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\n\
+    s.bind((sys.argv[1], 0))\n\
+    s.send(open(sys.argv[2], 'rb').read())\n";
+
+/// The group that a line ends with.
+fn group(line: &str) -> [u8; 6] {
+    let octets: Vec<u8> = line
+        .rsplit('/')
+        .next()
+        .unwrap()
+        .split([':', ';', ' '])
+        .map_while(|octet| u8::from_str_radix(octet, 16).ok())
+        .collect();
+    octets.try_into().unwrap_or_else(|octets| panic!("{octets:x?} in {line}"))
+}
+
+fn written([a, b, c, d, e, f]: [u8; 6]) -> String {
+    format!("{a:02X}:{b:02X}:{c:02X}:{d:02X}:{e:02X}:{f:02X}")
+}
+
+/// The group that a stream goes to, by the newest line with this in it.
+fn told(talker: &Running, word: &str) -> [u8; 6] {
+    let line = talker.said().filter(|line| line.contains(word)).last().unwrap();
+    let (_, goes_to) = line.split_once("the stream goes to ").unwrap();
+    group(goes_to.split(' ').next().unwrap())
+}
+
+/// How many packets come to this group within a second.
+fn packets(at: &Namespace, group: [u8; 6]) -> u64 {
+    let recv = format!(
+        "recv --from avtp://{}/{} --rate 48000 --channels 2 --output null: --duration 1s --no-witness --report json",
+        at.interface,
+        written(group)
+    );
+    let ended = taut(words(&recv)).within(at).run();
+    // Where nothing came it has failed.
+    assert!(matches!(ended.status, Some(0 | 1)), "{ended:#?}");
+    Report(serde_json::from_str(&ended.out).unwrap()).count("packets_received")
+}
+
+/// A talker, which has claimed an address by the left end of the cable, loses it to another with more right to it, and
+/// is heard at the one that it claims then, and nowhere else.
+fn moves(cable: &Cable, folder: &Folder, talker: Running) -> (Running, [u8; 6]) {
+    let talker = talker.wait_for("claimed a group by MAAP");
+    let first = told(&talker, "claimed a group");
+    assert!(packets(&cable.right, first) > 100);
+    let announced = MaapMessage::about(MaapKind::Announce, GroupRange::only(first)).write();
+    let frame = [&GROUP[..], &OTHER, &ETHERTYPE.to_be_bytes(), &announced].concat();
+    std::fs::write(folder.file("frame"), frame).unwrap();
+    let other = ["-c", TALKER, &cable.right.interface, "frame"];
+    call("python3", other).in_folder(folder.path()).within(&cable.right).run().well();
+    let talker = talker.wait_for("has claimed this address too").wait_for("claimed another group");
+    let second = told(&talker, "claimed another group");
+    assert_ne!(first, second);
+    assert!(packets(&cable.right, second) > 100);
+    assert_eq!(packets(&cable.right, first), 0, "it was given up");
+    talker.signal("-INT");
+    (talker, second)
+}
+
+#[test]
+fn a_stream_whose_address_is_lost_to_another_talker_goes_to_another_address() {
+    let test = "a_stream_whose_address_is_lost_to_another_talker_goes_to_another_address";
+    shared(|| {
+        let Some(cable) = Cable::lay(test) else { return };
+        let folder = Folder::new();
+        let send = format!(
+            "send --input tone:440 --to avtp://{} --no-witness --report json",
+            cable.left.interface
+        );
+        let talker = taut(words(&send)).in_folder(folder.path()).within(&cable.left).start();
+        let (talker, second) = moves(&cable, &folder, talker);
+        let report = talker.end().report();
+        let address = report.stream("/address").as_str().unwrap().to_owned();
+        assert!(address.ends_with(&written(second)), "{address}");
+        assert_eq!(report.count("send_errors"), 0, "{:#}", report.0);
+    });
+}
+
+#[test]
+fn a_pcm_that_is_given_no_address_claims_one_and_goes_to_another_when_it_is_lost() {
+    let test = "a_pcm_that_is_given_no_address_claims_one_and_goes_to_another_when_it_is_lost";
+    shared(|| {
+        if !is_there(test, "aplay", "--version") {
+            return;
+        }
+        let Some(cable) = Cable::lay(test) else { return };
+        let scene = Scene::set("").with(&format!(
+            "pcm.claimed {{ type tautline to \"avtp://{}\" }}\n",
+            cable.left.interface
+        ));
+        let line = "-q -D claimed -f S16_LE -r 48000 -c 2 /dev/zero";
+        let talker = scene.program("aplay", line).within(&cable.left).start();
+        moves(&cable, &scene.folder, talker).0.end();
+    });
+}

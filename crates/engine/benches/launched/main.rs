@@ -1,0 +1,115 @@
+//! What class A costs in processor time whose packets have launch times: eight streams of eight channels in one process,
+//! against a bare `sendmmsg` with `SCM_TXTIME`, which hands over as many packets of the same length by as many sockets
+//! with the same options, and converts their samples once.
+//!
+//! Ours is what `taut --link direct` runs, called as its device would call it, but without waiting for the next period.
+//! Where a wire thread hands packets over, its wake-ups come on top. Both alternate in chunks on one thread, and medians
+//! are compared. The loopback interface has no queue that heeds launch times: they
+//! are handed over, read, and let be.
+//!
+//! One line for each wire. By AVTP takes `CAP_NET_RAW`, and without it there is none.
+#![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
+#![expect(clippy::unwrap_used, reason = "a bench that cannot set itself up is over")]
+
+mod bare;
+#[path = "../packets/lender.rs"]
+mod lender;
+mod ours;
+
+use tautline_dsp::format::SampleFormat;
+use tautline_io::socket::launch::{LaunchClock, LaunchOptions};
+use tautline_proto::device::Settings;
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::units::{Channels, Rate};
+
+use bare::Bare;
+use ours::Ours;
+
+const STREAMS: usize = 8;
+const CHANNELS: usize = 8;
+/// Frames of one packet, and packets of one period.
+const FRAMES: usize = 6;
+const PACKETS: usize = 8;
+/// Samples of one packet, and of one period.
+const SAMPLES: usize = FRAMES * CHANNELS;
+const BLOCK: usize = PACKETS * SAMPLES;
+/// Periods of both before anything is measured, of a chunk, and how often both take turns.
+const WARM_UP: usize = 200;
+const CHUNK: usize = 20;
+const TURNS: usize = 61;
+
+fn device() -> Settings {
+    Settings {
+        rate: Rate::HZ_48000,
+        channels: Channels::new(CHANNELS as u32).unwrap(),
+        period: Frames::new((FRAMES * PACKETS) as i64),
+        periods: 2,
+    }
+}
+
+fn format() -> StreamFormat {
+    StreamFormat {
+        rate: Rate::HZ_48000,
+        channels: Channels::new(CHANNELS as u32).unwrap(),
+        sample: SampleFormat::L24,
+        packet: Frames::new(FRAMES as i64),
+        payload_type: StreamFormat::default_payload_type(SampleFormat::L24),
+    }
+}
+
+/// As an `fq` would have them.
+const LAUNCH: LaunchOptions = LaunchOptions {
+    clock: LaunchClock::Monotonic,
+    lead: Span::from_millis(1),
+    least: Span::ZERO,
+    ahead: Span::ZERO,
+};
+
+/// What carries them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum BenchWire {
+    Rtp,
+    Avtp,
+}
+
+fn main() {
+    for (name, wire) in [("rtp", BenchWire::Rtp), ("avtp", BenchWire::Avtp)] {
+        let (Some(mut ours), Some(mut bare)) = (Ours::open(wire), Bare::open(wire)) else {
+            continue;
+        };
+        for _ in 0..WARM_UP {
+            ours.period();
+            bare.period();
+        }
+        let (mut costs_ours, mut costs_bare) = (Vec::new(), Vec::new());
+        for _ in 0..TURNS {
+            costs_ours.push(chunk(|| ours.period()));
+            costs_bare.push(chunk(|| bare.period()));
+            ours.wait();
+        }
+        let (taut, bare) = (median(costs_ours), median(costs_bare));
+        println!("{name}: taut {taut:.0} ns, bare {bare:.0} ns, ratio {:.3}", taut / bare);
+        ours.close();
+    }
+}
+
+/// Processor time of a packet in nanoseconds, the mean of a chunk.
+fn chunk(mut period: impl FnMut()) -> f64 {
+    let begin = processor();
+    (0..CHUNK).for_each(|_| period());
+    (processor() - begin) / (CHUNK * STREAMS * PACKETS) as f64
+}
+
+fn median(mut costs: Vec<f64>) -> f64 {
+    costs.sort_by(f64::total_cmp);
+    costs[costs.len() / 2]
+}
+
+/// Processor time of this thread in nanoseconds.
+fn processor() -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a writable timespec.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+}

@@ -1,0 +1,158 @@
+//! As many senders as there are streams, in one process: real engines whose devices lend their processes to the bench.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::thread::JoinHandle;
+
+use tautline_engine::plan::SendPlan;
+use tautline_engine::plan::address::EthernetPlace;
+use tautline_engine::plan::sockets::sending_by_ethernet;
+use tautline_engine::sending::SendEngine;
+use tautline_engine::watching::report::Report;
+use tautline_engine::watching::run::RunOptions;
+use tautline_io::clock::{now, sleep_until};
+use tautline_io::ethernet::{self, EthernetOptions};
+use tautline_io::link::OpenError;
+use tautline_io::thread::Scheduler;
+use tautline_io::udp::UdpOptions;
+use tautline_io::udp::pair::open_stream;
+use tautline_proto::device::{Cycle, Side, Stop};
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::wire::avtp::Encapsulation;
+use tautline_proto::wire::rtp::STAMPED_HEADER_BYTES;
+use tautline_proto::wire::{WireForm, avtp};
+
+use crate::lender::{Loan, clock, lender};
+use crate::{BLOCK, BenchWire, LAUNCH, PACKETS, STREAMS, device, format};
+
+const PERIOD: Span = Span::from_millis(1);
+const LATENCY: Span = Span::from_millis(20);
+/// How far the bench's clock may run ahead.
+const AHEAD: Span = Span::from_millis(100);
+
+/// The UDP port of the service that throws away all it gets (RFC 863), in a network for documentation by the loopback
+/// interface: nobody listens, and nobody answers.
+pub(crate) const NOBODY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 9)), 9);
+const OPTIONS: RunOptions = RunOptions {
+    scheduler: Scheduler::Other,
+    duration: None,
+    witness: false,
+    lock_memory: true,
+    words: |note| Some(format!("{note:?}")),
+};
+
+/// Bytes before the sound.
+pub(crate) const fn head_bytes(wire: BenchWire) -> usize {
+    match wire {
+        BenchWire::Rtp => STAMPED_HEADER_BYTES,
+        BenchWire::Avtp => avtp::HEADER_BYTES,
+    }
+}
+
+/// What `taut send` asks of a socket for this format.
+pub(crate) fn by_udp(to: SocketAddr) -> UdpOptions {
+    let mut options = UdpOptions::sender(vec![to]);
+    options.datagram_bytes = head_bytes(BenchWire::Rtp) + format().payload_bytes();
+    options.batch = PACKETS;
+    options.transmit_stamp_every = 4000;
+    options.launch = Some(LAUNCH);
+    options
+}
+
+/// The same by Ethernet.
+pub(crate) fn by_ethernet() -> EthernetOptions {
+    // One that may be used at one place without being claimed (IEEE 1722 table B.10).
+    let address = [0x91, 0xE0, 0xF0, 0x00, 0xFE, 0x01];
+    let place = EthernetPlace { interface: "lo".to_owned(), address, stream: None, priority: 3 };
+    EthernetOptions { launch: Some(LAUNCH), ..sending_by_ethernet(&place, &format(), PACKETS) }
+}
+
+/// All streams, running.
+pub(crate) struct Ours {
+    senders: Vec<Loan>,
+    stop: Stop,
+    sending: Vec<JoinHandle<Report>>,
+    block: [f32; BLOCK],
+    /// The capture of the next block, by a clock that runs as fast as the bench does.
+    capture: LocalTime,
+    periods: u64,
+}
+
+impl Ours {
+    /// None, and said, where that takes a right that is not there.
+    pub(crate) fn open(wire: BenchWire) -> Option<Self> {
+        let stop = Stop::default();
+        let started = (0..STREAMS).map(|_| send(wire, stop.clone())).collect::<Result<Vec<_>, _>>();
+        let (senders, sending) = match started {
+            Ok(started) => started.into_iter().unzip(),
+            Err(error) => {
+                println!("left out: {error}");
+                return None;
+            }
+        };
+        let block = std::array::from_fn(|index| (index as f32 * 0.37).sin() * 0.5);
+        Some(Self { senders, stop, sending, block, capture: now(), periods: 0 })
+    }
+
+    /// One period of every device.
+    pub(crate) fn period(&mut self) {
+        let capture = self.capture;
+        self.capture += PERIOD;
+        self.periods += 1;
+        for sender in &mut self.senders {
+            let captured = Side {
+                samples: &mut self.block,
+                meets: capture,
+                uncertainty: Span::ZERO,
+                skipped: Frames::ZERO,
+            };
+            sender.process.process(&mut Cycle {
+                now: now(),
+                capture: captured,
+                playback: Side::absent(),
+                xruns: 0,
+                clock: Some(clock()),
+            });
+        }
+    }
+
+    /// Waits until the world's clock is not far behind the bench's.
+    pub(crate) fn wait(&self) {
+        sleep_until(self.capture - AHEAD);
+    }
+
+    /// Ends all and holds the reports to what was sent.
+    pub(crate) fn close(self) {
+        self.senders.into_iter().for_each(Loan::end);
+        self.stop.request();
+        for report in self.sending {
+            let report = report.join().unwrap();
+            let counted = &report.streams[0].counters;
+            assert_eq!(counted.send_errors, 0);
+            // What is at hand begins at a whole packet, and the last may wait for its end.
+            let due = self.periods * PACKETS as u64;
+            assert!(counted.sent.abs_diff(due) <= PACKETS as u64, "{counted:?} of {due}");
+        }
+    }
+}
+
+fn send(wire: BenchWire, stop: Stop) -> Result<(Loan, JoinHandle<Report>), OpenError> {
+    let opened = match wire {
+        BenchWire::Rtp => open_stream(&by_udp(NOBODY), None),
+        BenchWire::Avtp => ethernet::open_stream(&by_ethernet(), None),
+    }?;
+    let form = match wire {
+        BenchWire::Rtp => WireForm::Rtp,
+        BenchWire::Avtp => WireForm::Avtp(Encapsulation::Ethernet),
+    };
+    let plan = SendPlan {
+        form,
+        link_offset: LATENCY,
+        ..SendPlan::new(format!("{wire:?}"), opened, format(), device()).unwrap()
+    };
+    let engine = SendEngine::new(plan).unwrap();
+    let (device, loan) = lender(device());
+    let running = std::thread::spawn(move || {
+        engine.run(Box::new(device), &OPTIONS, &stop, &mut |_| {}).unwrap()
+    });
+    Ok((loan(), running))
+}

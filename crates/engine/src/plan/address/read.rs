@@ -1,0 +1,421 @@
+//! How addresses are written, and what is said of those that are not written so.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+use tautline_dsp::gain::Gain;
+use tautline_proto::packet::StreamId;
+use tautline_proto::wire::WireForm;
+use tautline_proto::wire::avtp::{self, Encapsulation};
+
+use super::{ALL_SENDERS, Address, CLASS_A, EthernetTarget, MOST_SENDERS, Target};
+
+const FORMS: &str = "write rtp://HOST:PORT or the path of a .sdp file";
+/// What may be meant by a beginning that is none.
+const ALL_FORMS: &str =
+    "write rtp://HOST:PORT, avtp://INTERFACE/ADDRESS, avtp+udp://HOST or the path of a .sdp file";
+/// How places by UDP are written.
+const RTP: &str = "write rtp://HOST:5004";
+const AVTP_BY_UDP: &str = "write avtp+udp://HOST:17220";
+/// How a place on Ethernet is written.
+const ETHERNET: &str = "write avtp://eth0/91:E0:F0:00:FE:01";
+
+/// Which end an address is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AddressRole {
+    To,
+    From,
+}
+
+/// Reads HOST:PORT, or says how such a place is `written`.
+fn parse_host(rest: &str, text: &str, written: &str) -> Result<(String, u16), String> {
+    let unusable = || format!("`{text}` has no UDP port; {written}");
+    let (host, port) = rest.trim_end_matches('/').rsplit_once(':').ok_or_else(unusable)?;
+    if port.parse::<u16>().is_err() && !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit())
+    {
+        return Err(format!(
+            "{port} is too large for a UDP port in `{text}`; write one up to {}",
+            u16::MAX - 1
+        ));
+    }
+    // Nobody can be sent to at UDP port 0, and nobody would know what it came to be here.
+    let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(unusable)?;
+    if host.contains('/') {
+        return Err(format!("`{text}` has a / before its UDP port; {}", meant(text)));
+    }
+    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    Ok((host, port))
+}
+
+/// The same of AVTP, whose UDP port may be left out.
+fn avtp_host(rest: &str, text: &str) -> Result<(String, u16), String> {
+    match rest.trim_end_matches('/').split_once('/') {
+        Some((interface, address)) => {
+            let meant = octets::<6>(address).filter(|_| !interface.contains(':'));
+            let by_ethernet = meant.map_or("avtp://eth0/91:E0:F0:00:FE:01".to_owned(), |_| {
+                format!("avtp://{interface}/{address}")
+            });
+            Err(format!(
+                "`{text}` has a /, and avtp+udp:// goes to a host; {AVTP_BY_UDP}, or {by_ethernet} for frames of Ethernet"
+            ))
+        }
+        None => parse_host(&with_port(rest), text, AVTP_BY_UDP),
+    }
+}
+
+/// What to write instead of an address without its beginning, or with a part of it.
+fn meant(text: &str) -> String {
+    let text = after_beginning(text);
+    let (place, query) = text.split_once('?').unwrap_or((text, ""));
+    let query = if query.is_empty() { String::new() } else { format!("?{query}") };
+    if let Ok(six) = place.parse::<Ipv6Addr>() {
+        return format!("write rtp://[{six}]:5004{query}");
+    }
+    match place.rsplit_once(':') {
+        Some((host, port)) if is_host(host) && port.parse::<u16>().is_ok_and(|port| port > 0) => {
+            format!("write rtp://{text}")
+        }
+        None if place.parse::<Ipv4Addr>().is_ok() => format!("write rtp://{place}:5004{query}"),
+        _ => FORMS.to_owned(),
+    }
+}
+
+fn is_host(text: &str) -> bool {
+    let of_v6 = text.starts_with('[') && text.ends_with(']');
+    !text.is_empty() && !text.contains('/') && (of_v6 || !text.contains(':'))
+}
+
+/// What follows a beginning that lacks a slash or the colon: `rtp:/HOST`, `rtp:HOST`, `//HOST`.
+fn after_beginning(text: &str) -> &str {
+    let rest = text.strip_prefix("rtp").filter(|rest| rest.starts_with([':', '/']));
+    match rest.or(text.starts_with('/').then_some(text)) {
+        Some(rest) => rest.trim_start_matches([':', '/']),
+        None => text,
+    }
+}
+
+/// What may stand there instead, if this says nothing of an address of Ethernet.
+fn unknown_to_ethernet(key: &str, end: AddressRole) -> Option<&'static str> {
+    match (key, end) {
+        ("streamid", _) | ("prio", AddressRole::To) | ("gain" | "senders", AddressRole::From) => {
+            None
+        }
+        (_, AddressRole::To) => Some("streamid or prio"),
+        (_, AddressRole::From) => Some("streamid, gain or senders"),
+    }
+}
+
+/// The greatest that the kernel makes of a queue's priority (linux/pkt_sched.h, `TC_PRIO_MAX`).
+const MOST_PRIORITY: u8 = 15;
+
+fn ethernet_target(rest: &str, text: &str, end: AddressRole) -> Result<EthernetTarget, String> {
+    let rest = rest.trim_end_matches('/');
+    let (interface, address) = rest.split_once('/').unwrap_or((rest, ""));
+    if interface.is_empty() || interface.starts_with(':') {
+        return Err(format!("`{text}` names no interface; {ETHERNET}"));
+    }
+    let address =
+        match (address, end) {
+            // Whoever sends may have one found.
+            ("", AddressRole::To) => None,
+            ("", AddressRole::From) => return Err(unnamed(&format!("`{text}`"))),
+            (given, _) => Some(octets::<6>(given).ok_or_else(|| {
+                format!("`{given}` is no Ethernet address in `{text}`; {ETHERNET}")
+            })?),
+        };
+    if address == Some([0; 6]) {
+        return Err(format!("00:00:00:00:00:00 is nobody's address in `{text}`; {ETHERNET}"));
+    }
+    // No interface of Linux has a : in its name.
+    if let Some((name, _)) = interface.split_once(':') {
+        let behind = rest.strip_prefix(interface).unwrap_or_default();
+        return Err(format!(
+            "`{interface}` is no interface in `{text}`, as frames of Ethernet go by no port; write \
+             avtp://{name}{behind}"
+        ));
+    }
+    Ok(EthernetTarget { interface: interface.to_owned(), address, priority: CLASS_A })
+}
+
+/// What to say of a place on Ethernet that has to have an address.
+pub(super) fn unnamed(place: &str) -> String {
+    format!("{place} names no address, and only what is sent has one claimed for it; {ETHERNET}")
+}
+
+/// Bytes in hexadecimal with `:` or `-` between.
+fn octets<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    let mut words = text.split([':', '-']);
+    for byte in &mut bytes {
+        let word = words.next().filter(|word| (1..=2).contains(&word.len()))?;
+        *byte = u8::from_str_radix(word, 16).ok()?;
+    }
+    words.next().is_none().then_some(bytes)
+}
+
+/// The address of a talker and a number of its own: `AA:BB:CC:DD:EE:FF:0001`, as the `aaf` plug-in of ALSA has it.
+fn stream_id(text: &str) -> Option<StreamId> {
+    let (address, number) = text.rsplit_once(':')?;
+    let [a, b, c, d, e, f] = octets::<6>(address)?;
+    let number = u16::from_str_radix(number, 16).ok().filter(|_| number.len() <= 4)?;
+    let address = u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
+    Some(StreamId(address << 16 | u64::from(number)))
+}
+
+/// The same with the UDP port of AVTP where it has none.
+fn with_port(place: &str) -> String {
+    let place = place.trim_end_matches('/');
+    let port = place.rsplit_once(':').map(|(_, port)| port);
+    match port {
+        Some(port) if !port.ends_with(']') => place.to_owned(),
+        _ => format!("{place}:{}", avtp::UDP_PORT),
+    }
+}
+
+fn with_scheme(text: &str) -> String {
+    // What begins wrongly is refused with what was meant.
+    let begins = text.contains("://") || text.starts_with("rtp:/") || text.starts_with('/');
+    if begins { text.to_owned() } else { format!("rtp://{text}") }
+}
+
+impl Address {
+    /// Reads what follows `--to`.
+    pub fn to_send_to(text: &str) -> Result<Self, String> {
+        Self::read(text, AddressRole::To)
+    }
+
+    /// Reads what follows `--from`.
+    pub fn to_hear(text: &str) -> Result<Self, String> {
+        Self::read(text, AddressRole::From)
+    }
+
+    /// Reads what follows `--clock`.
+    pub fn to_follow(text: &str) -> Result<Self, String> {
+        const ETHERNET_KEYS: &[&str] = &["streamid"];
+        const UDP_KEYS: &[&str] = &["streamid", "iface", "source"];
+        let (place, query) = text.split_once('?').unwrap_or((text, ""));
+        let keys = match place.split_once("://") {
+            Some(("avtp", _)) => ETHERNET_KEYS,
+            Some(("avtp+udp", _)) => UDP_KEYS,
+            _ => return Err(format!("`{text}` is no clock, which is told of by AVTP; {ETHERNET}")),
+        };
+        let asked = query.split('&').map(|pair| pair.split('=').next().unwrap_or(pair));
+        if let Some(key) = asked.filter(|key| !key.is_empty()).find(|key| !keys.contains(key)) {
+            let known = keys.join(" or ");
+            return Err(format!("`{key}` is nothing that a clock is asked for by; use {known}"));
+        }
+        Self::read(text, AddressRole::From)
+    }
+
+    /// Reads where a relay listens: `rtp://` may be left out.
+    pub fn to_listen_at(text: &str) -> Result<Self, String> {
+        Self::read(&with_scheme(text), AddressRole::From)
+    }
+
+    /// Reads where a relay hands on to: `rtp://` may be left out.
+    pub fn to_relay_to(text: &str) -> Result<Self, String> {
+        Self::read(&with_scheme(text), AddressRole::To)
+    }
+
+    fn read(text: &str, end: AddressRole) -> Result<Self, String> {
+        let (place, query) = text.split_once('?').unwrap_or((text, ""));
+        let place = match place.split_once("://") {
+            Some(("rtp", rest)) if end == AddressRole::To && rest.starts_with(':') => {
+                return Err(format!("`{text}` names no host; {RTP}"));
+            }
+            Some(("avtp+udp", rest))
+                if end == AddressRole::To && (rest.is_empty() || rest.starts_with([':', '/'])) =>
+            {
+                return Err(format!("`{text}` names no host; {AVTP_BY_UDP}"));
+            }
+            Some(("rtp", rest)) => {
+                let (host, port) = parse_host(rest, text, RTP)?;
+                Target::Udp { form: WireForm::Rtp, host, port }
+            }
+            Some(("avtp+udp", rest)) => {
+                let (host, port) = avtp_host(rest, text)?;
+                Target::Udp { form: WireForm::Avtp(Encapsulation::Udp), host, port }
+            }
+            Some(("avtp", rest)) => Target::Ethernet(ethernet_target(rest, text, end)?),
+            Some((later @ "rtp+tcp", _)) => {
+                return Err(format!("{later}:// is not in this version yet; use rtp://HOST:PORT"));
+            }
+            Some((scheme, _)) => return Err(format!("`{scheme}://` is unknown; {ALL_FORMS}")),
+            None if Path::new(place).extension().is_some_and(|e| e.eq_ignore_ascii_case("sdp")) => {
+                Target::Sdp(place.into())
+            }
+            None => return Err(format!("`{text}` is no address; {}", meant(text))),
+        };
+        let mut address = Self {
+            text: text.to_owned(),
+            place,
+            interface: None,
+            sources: Vec::new(),
+            ttl: None,
+            loopback: None,
+            gain: Gain::UNITY,
+            senders: None,
+            stream: None,
+        };
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            address.set(pair, end)?;
+        }
+        let families = |is: fn(&IpAddr) -> bool| address.sources.iter().any(is);
+        if families(IpAddr::is_ipv4) && families(IpAddr::is_ipv6) {
+            return Err(format!(
+                "`source` in `{}` has addresses of IPv4 and of IPv6, and what is heard comes by one; \
+                 leave out those of the other",
+                address.text
+            ));
+        }
+        // Whoever names several hosts wants to hear them all.
+        if address.sources.len() > 1 {
+            address.senders.get_or_insert(ALL_SENDERS);
+        }
+        Ok(address)
+    }
+
+    fn set(&mut self, pair: &str, end: AddressRole) -> Result<(), String> {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let unusable = |what| format!("`{value}` is no {what} in `{}`", self.text);
+        if let (Target::Ethernet(_), Some(known)) = (&self.place, unknown_to_ethernet(key, end)) {
+            return Err(format!("`{key}` is nothing that frames of Ethernet go by; use {known}"));
+        }
+        match (key, end) {
+            ("streamid", _) => {
+                let stream = stream_id(value)
+                    .ok_or_else(|| unusable("stream id such as AA:BB:CC:DD:EE:FF:0001"))?;
+                if !matches!(self.form(), WireForm::Avtp(_)) {
+                    return Err(format!("`{key}` is of AVTP; leave it out of {}", self.text));
+                }
+                self.stream = Some(stream);
+            }
+            ("prio", AddressRole::To) => {
+                let priority = value.parse().ok().filter(|priority| *priority <= MOST_PRIORITY);
+                let priority = priority.ok_or_else(|| unusable("priority of 0 to 15"))?;
+                self.on_ethernet(key)?.priority = priority;
+            }
+            ("iface", _) if value.is_empty() => {
+                return Err(unusable("interface such as eth0 or its IP address"));
+            }
+            ("iface", _) => self.interface = Some(value.to_owned()),
+            ("source", AddressRole::From) => {
+                let hosts = value.split(',').map(str::parse).collect::<Result<Vec<IpAddr>, _>>();
+                self.sources =
+                    hosts.map_err(|_| unusable("IP address, or several with , between"))?;
+                self.sources.sort_unstable();
+                self.sources.dedup();
+            }
+            ("gain", AddressRole::From) => {
+                self.gain = value.parse().map_err(|_| unusable("gain such as -6dB"))?;
+            }
+            ("senders", AddressRole::From) => {
+                self.senders = Some(match (value, value.parse()) {
+                    ("all", _) => ALL_SENDERS,
+                    (_, Ok(most)) if most <= MOST_SENDERS => NonZeroUsize::new(most)
+                        .ok_or_else(|| unusable("number of senders, at least 1, or all"))?,
+                    _ => return Err(unusable("number of senders up to 1024, or all")),
+                });
+            }
+            ("ttl", AddressRole::To) => {
+                self.ttl = Some(value.parse().map_err(|_| unusable("TTL of 0 to 255"))?);
+            }
+            ("loop", AddressRole::To) => {
+                self.loopback = Some(match value {
+                    "0" => false,
+                    "1" => true,
+                    _ => return Err(unusable("choice of 0 or 1")),
+                });
+            }
+            ("source", AddressRole::To) => {
+                return Err("`source` is for --from, where it says which sender to hear; use \
+                            iface, ttl or loop"
+                    .into());
+            }
+            ("gain", AddressRole::To) => {
+                return Err("`gain` is for --from, where it is that of one stream in a mix; use \
+                            --volume for what is sent"
+                    .into());
+            }
+            ("senders", AddressRole::To) => {
+                return Err(
+                    "`senders` is for --from, where it says how many are heard at once; use \
+                            iface, ttl or loop"
+                        .into(),
+                );
+            }
+            ("ttl" | "loop", AddressRole::From) => {
+                return Err(format!(
+                    "`{key}` is for --to, as a receiver sends nothing to a group; leave it out, or \
+                     use iface, source or gain, or senders"
+                ));
+            }
+            (_, AddressRole::To) => {
+                return Err(format!("`{key}` is unknown after ?; use iface, ttl or loop"));
+            }
+            (_, AddressRole::From) => {
+                return Err(format!(
+                    "`{key}` is unknown after ?; use iface, source or gain, or senders"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// What such a key is of.
+    fn on_ethernet(&mut self, key: &str) -> Result<&mut EthernetTarget, String> {
+        match &mut self.place {
+            Target::Ethernet(place) => Ok(place),
+            _ => Err(format!(
+                "`{key}` is of avtp://INTERFACE/ADDRESS; leave it out of {}",
+                self.text
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_suggested_is_not_what_was_refused() {
+        for text in
+            ["rtp://studio/left:5004", "studio/left:5004", "//studio/left:5004", "a:0", "::1::1"]
+        {
+            let why = Address::to_send_to(text).expect_err(text);
+            assert!(why.ends_with(FORMS), "{why}");
+        }
+        let why = Address::to_hear("rtp:/studio:5004").expect_err("one slash");
+        assert!(why.ends_with("write rtp://studio:5004"), "{why}");
+    }
+
+    #[test]
+    fn whoever_names_several_hosts_hears_every_sender_of_theirs() {
+        let read = |query: &str| Address::to_hear(&format!("rtp://*:5004?{query}"));
+        let senders = |query| read(query).unwrap().senders;
+        assert_eq!(senders("source=10.0.0.7"), None);
+        assert_eq!(senders("source=10.0.0.7,10.0.0.7"), None, "one host");
+        assert_eq!(senders("source=10.0.0.7,10.0.0.9"), Some(ALL_SENDERS));
+        assert_eq!(senders("senders=2&source=10.0.0.7,10.0.0.9"), NonZeroUsize::new(2));
+        for query in ["source=", "source=10.0.0.7,", "source=10.0.0.7,kitchen"] {
+            assert!(read(query).unwrap_err().contains("is no IP address"), "{query}");
+        }
+    }
+
+    #[test]
+    fn what_frames_of_ethernet_do_not_go_by_is_refused_with_what_they_do() {
+        let group = "avtp://eth0/91:E0:F0:00:0A:01";
+        for key in ["ttl=4", "loop=0", "iface=eth1", "source=10.0.0.9", "nosuch=1", "gain=-6dB"] {
+            let why = Address::to_send_to(&format!("{group}?{key}")).expect_err(key);
+            assert!(why.ends_with("use streamid or prio"), "{why}");
+        }
+        for key in ["ttl=4", "iface=eth1", "source=10.0.0.9", "prio=2"] {
+            let why = Address::to_hear(&format!("{group}?{key}")).expect_err(key);
+            assert!(why.ends_with("use streamid, gain or senders"), "{why}");
+        }
+        assert!(Address::to_hear(&format!("{group}?gain=-6dB&senders=2")).is_ok());
+        assert!(Address::to_send_to("avtp+udp://10.0.0.9:17220?iface=eth1").is_ok());
+    }
+}

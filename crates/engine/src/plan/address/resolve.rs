@@ -1,0 +1,93 @@
+//! What an address stands for: a name is looked up, and a description read.
+
+use std::io::Read;
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::path::Path;
+
+use tautline_proto::wire::WireForm;
+use tautline_proto::wire::avtp::Encapsulation;
+use tautline_proto::wire::sdp::Description;
+
+use super::read::unnamed;
+use super::{Address, AddressError, EthernetPlace, EthernetTarget, Resolved, StreamPlace, Target};
+
+impl Address {
+    /// Looks the host up, or reads the description. Takes as long as the system's resolver does.
+    pub fn resolve(&self) -> Result<Resolved, AddressError> {
+        match &self.place {
+            Target::Udp { form, host, port } => {
+                let media = look_up(host, *port)?;
+                let above = port.checked_add(1).ok_or_else(|| {
+                    AddressError::Unusable(format!(
+                        "{self}: RTCP needs the UDP port above; use one below"
+                    ))
+                })?;
+                let reports = SocketAddr::new(media.ip(), above);
+                let place = StreamPlace::Udp { media, reports };
+                Ok(Resolved { place, form: *form, stream: self.stream, description: None })
+            }
+            Target::Ethernet(EthernetTarget { interface, address, priority }) => {
+                let address = address.ok_or_else(|| AddressError::Unusable(unnamed(&self.text)))?;
+                let (interface, stream, priority) = (interface.clone(), self.stream, *priority);
+                let place = EthernetPlace { interface, address, stream, priority };
+                Ok(Resolved {
+                    place: StreamPlace::Ethernet(place),
+                    form: WireForm::Avtp(Encapsulation::Ethernet),
+                    stream,
+                    description: None,
+                })
+            }
+            Target::Sdp(path) => {
+                let bytes = read_bounded(path)?;
+                let description = Description::read(&bytes).map_err(|error| {
+                    AddressError::NotThere(format!("reading {}: {error}", path.display()))
+                })?;
+                Ok(Resolved {
+                    place: StreamPlace::Udp {
+                        media: SocketAddr::new(description.destination, description.rtp_port),
+                        reports: SocketAddr::new(description.destination, description.rtcp_port),
+                    },
+                    form: WireForm::Rtp,
+                    stream: None,
+                    description: Some(description),
+                })
+            }
+        }
+    }
+}
+
+/// Reads a description, but never much more than one may have, and nothing that has to be waited
+/// for, such as a pipe that nobody writes.
+fn read_bounded(path: &Path) -> Result<Vec<u8>, AddressError> {
+    let most = tautline_proto::wire::sdp::MOST_BYTES as u64 + 1;
+    let mut bytes = Vec::new();
+    let read = std::fs::metadata(path).and_then(|there| {
+        if !(there.is_file() || there.is_dir()) {
+            return Err(std::io::Error::other("it is a pipe or a device"));
+        }
+        std::fs::File::open(path)?.take(most).read_to_end(&mut bytes)
+    });
+    read.map_err(|error| {
+        let path = path.display();
+        AddressError::NotThere(format!("reading {path}: {error}; name the sender's .sdp file"))
+    })?;
+    Ok(bytes)
+}
+
+/// Whether it stands for every address of this machine.
+pub(super) fn is_any(host: &str) -> bool {
+    host.is_empty() || host == "*"
+}
+
+fn look_up(host: &str, port: u16) -> Result<SocketAddr, AddressError> {
+    if is_any(host) {
+        return Ok(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port));
+    }
+    let unknown = |why: String| {
+        AddressError::NotThere(format!(
+            "looking up {host}: {why}; check the name or give an IP address"
+        ))
+    };
+    let mut found = (host, port).to_socket_addrs().map_err(|error| unknown(error.to_string()))?;
+    found.next().ok_or_else(|| unknown("it has no address".into()))
+}

@@ -1,0 +1,96 @@
+//! A clock whose talker sends to the very address of a stream: one socket hears both.
+
+use std::net::SocketAddr;
+
+use tautline_io::link::OpenError;
+use tautline_io::link::divided::divide;
+use tautline_proto::wire::WireForm;
+use tautline_proto::wire::avtp::Encapsulation;
+use tautline_proto::wire::avtp::crf::is_crf;
+
+use super::address::{Address, Resolved};
+use super::{ClockPlan, StreamPlan, sockets};
+
+/// Packets of a clock that wait to be read: those of half a second at 500 in one, more than ten beats of the thread
+/// that reads them.
+const PACKETS: usize = 256;
+
+/// Whether what a clock's talker sends to its address comes to the socket at which a stream is heard. By Ethernet each
+/// has a socket of its own, to which the kernel hands what is of its kind.
+fn come_together(
+    (stream, heard): (&Address, &Resolved),
+    (clock, told): (&Address, &Resolved),
+) -> bool {
+    let avtp = |resolved: &Resolved| resolved.form == WireForm::Avtp(Encapsulation::Udp);
+    let (Some(one), Some(other)) = (heard.media(), told.media()) else { return false };
+    let alike = (&stream.interface, &stream.sources) == (&clock.interface, &clock.sources);
+    alike && avtp(heard) && avtp(told) && covers(one, other)
+}
+
+/// Whether a socket that is bound to the one address hears what comes to the other.
+fn covers(bound: SocketAddr, to: SocketAddr) -> bool {
+    let every = bound.ip().is_unspecified() && bound.is_ipv4() == to.is_ipv4();
+    bound.port() == to.port() && (bound.ip() == to.ip() || every && !to.ip().is_multicast())
+}
+
+/// Follows the clock of that address: by the socket of the first of these streams, heard at those places, that is its own
+/// too, else by one of its own.
+pub fn follow(
+    told: (&Address, &Resolved),
+    places: &[(&Address, &Resolved)],
+    mut streams: Vec<StreamPlan>,
+) -> Result<(Vec<StreamPlan>, Option<ClockPlan>), OpenError> {
+    let (address, resolved) = told;
+    let at = places.iter().take(streams.len()).position(|heard| come_together(*heard, told));
+    if let Some(at) = at {
+        let (stream, clock) = ClockPlan::beside(streams.remove(at), address, resolved);
+        streams.insert(at, stream);
+        return Ok((streams, Some(clock)));
+    }
+    let opened = sockets::clock(address, resolved).open(None)?;
+    Ok((streams, ClockPlan::of(address, resolved, opened)))
+}
+
+impl ClockPlan {
+    /// A clock that is heard where this stream is, and the stream without it.
+    fn beside(stream: StreamPlan, address: &Address, resolved: &Resolved) -> (StreamPlan, Self) {
+        let encapsulation = Encapsulation::Udp;
+        let is_aside = Box::new(move |datagram: &[u8]| is_crf(encapsulation, datagram));
+        let (link, aside) = divide(stream.link, PACKETS, is_aside);
+        let clock = Self {
+            address: address.to_string(),
+            link: Box::new(aside),
+            encapsulation,
+            stream: resolved.stream,
+        };
+        (StreamPlan { link: Box::new(link), carries_clock: true, ..stream }, clock)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_comes_to_the_socket_of_a_stream_at_its_own_address_or_at_every_address_here() {
+        for (stream, clock, together) in [
+            ("avtp+udp://127.0.0.1:17220", "avtp+udp://127.0.0.1:17220", true),
+            ("avtp+udp://127.0.0.1", "avtp+udp://127.0.0.1:17220?streamid=2:0:0:0:0:1:7", true),
+            ("avtp+udp://*:17220", "avtp+udp://127.0.0.1:17220", true),
+            ("avtp+udp://239.69.0.1:17220", "avtp+udp://239.69.0.1:17220", true),
+            ("avtp+udp://127.0.0.1:17220", "avtp+udp://127.0.0.1:17222", false),
+            ("avtp+udp://127.0.0.1:17220", "avtp+udp://127.0.0.2:17220", false),
+            ("avtp+udp://*:17220", "avtp+udp://239.69.0.1:17220", false),
+            ("avtp+udp://127.0.0.1:17220", "avtp+udp://127.0.0.1:17220?source=10.0.0.1", false),
+            ("rtp://127.0.0.1:17220", "avtp+udp://127.0.0.1:17220", false),
+        ] {
+            let [one, other] = [stream, clock].map(|text| {
+                let address = Address::to_hear(text).unwrap();
+                let resolved = address.resolve().unwrap();
+                (address, resolved)
+            });
+            let found = come_together((&one.0, &one.1), (&other.0, &other.1));
+            assert_eq!(found, together, "{stream}, {clock}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! What came to a link while nobody was ready to play it.
+
+use tautline_io::link::destinations::Destinations;
+use tautline_io::link::told::Teller;
+use tautline_io::link::{Arrival, Link, LinkCounters, TransmitStamp};
+use tautline_io::udp::pair::OpenedStream;
+use tautline_proto::endpoint::Endpoint;
+use tautline_proto::stream::Outgoing;
+use tautline_proto::time::{LocalTime, Span};
+
+/// Datagrams that were read and are not played yet, oldest first.
+#[derive(Default)]
+pub(super) struct KeptDatagrams(Vec<KeptDatagram>);
+
+struct KeptDatagram {
+    bytes: Box<[u8]>,
+    source: Endpoint,
+    arrival: LocalTime,
+    stamp_uncertainty: Span,
+    read: LocalTime,
+    truncated: bool,
+}
+
+impl KeptDatagrams {
+    /// No more are kept: what is listened to is known from the first packet, and more than a beat does not come.
+    const MOST: usize = 4096;
+
+    /// Keeps one, if there is room.
+    pub(super) fn keep(&mut self, arrival: &Arrival<'_>) {
+        if self.0.len() == Self::MOST {
+            return;
+        }
+        let &Arrival { datagram, source, arrival, stamp_uncertainty, read, truncated } = arrival;
+        let bytes = datagram.into();
+        self.0.push(KeptDatagram { bytes, source, arrival, stamp_uncertainty, read, truncated });
+    }
+
+    /// The stream as if nobody had read of it yet.
+    pub(super) fn unread(self, opened: OpenedStream) -> OpenedStream {
+        let OpenedStream { link, .. } = opened;
+        OpenedStream { link: Box::new(UnreadLink { link, kept: self.0, next: 0 }), ..opened }
+    }
+}
+
+/// A link that delivers first what was read of it before.
+struct UnreadLink {
+    link: Box<dyn Link>,
+    kept: Vec<KeptDatagram>,
+    /// The first that was not delivered. What was delivered stays: a device's thread gives back no memory.
+    next: usize,
+}
+
+impl Link for UnreadLink {
+    fn tell(&mut self, teller: Teller) {
+        self.link.tell(teller);
+    }
+
+    fn queue(&mut self, packet: &Outgoing<'_>) -> bool {
+        self.link.queue(packet)
+    }
+
+    fn flush(&mut self) {
+        self.link.flush();
+    }
+
+    fn set_destinations(&mut self, destinations: &Destinations) -> bool {
+        self.link.set_destinations(destinations)
+    }
+
+    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
+        for kept in self.kept.iter().skip(self.next) {
+            let &KeptDatagram { source, arrival, stamp_uncertainty, read, truncated, .. } = kept;
+            let datagram = &*kept.bytes;
+            deliver(Arrival { datagram, source, arrival, stamp_uncertainty, read, truncated });
+        }
+        self.next = self.kept.len();
+        self.link.receive(deliver);
+    }
+
+    fn transmit_stamps(&mut self, deliver: &mut dyn FnMut(TransmitStamp)) {
+        self.link.transmit_stamps(deliver);
+    }
+
+    fn counters(&self) -> LinkCounters {
+        self.link.counters()
+    }
+}

@@ -1,0 +1,84 @@
+//! A stream to an address that was claimed follows the claim: where that is lost to somebody with more right to it,
+//! nothing is sent there any more, and once another address is claimed all goes there.
+
+use std::sync::Arc;
+
+use tautline_io::ethernet::EthernetAddress;
+use tautline_io::link::destinations::Outbound;
+use tautline_proto::endpoint::Endpoint;
+
+use crate::plan::claim::{ClaimStanding, ClaimedAddress};
+
+/// A claim that is followed.
+pub(crate) struct FollowedClaim {
+    claim: Arc<ClaimedAddress>,
+    /// The number of the interface by which it is claimed.
+    network: u32,
+}
+
+impl FollowedClaim {
+    /// For what is sent by a link that was opened so.
+    pub(crate) fn of(claim: Arc<ClaimedAddress>, outbound: &Outbound) -> Self {
+        Self { claim, network: outbound.destinations.first().map_or(0, Endpoint::network) }
+    }
+
+    /// What a stream is to do that goes there, or nowhere.
+    pub(crate) fn next(&self, goes_to: Option<EthernetAddress>) -> Follow {
+        follow(goes_to, self.claim.standing())
+    }
+
+    /// The address in words, as what is claimed.
+    pub(crate) fn name(&self, address: EthernetAddress) -> String {
+        self.claim.goes_to(address).to_string()
+    }
+
+    pub(crate) const fn endpoint(&self, address: EthernetAddress) -> Endpoint {
+        Endpoint::Ethernet { address, network: self.network }
+    }
+}
+
+/// What a stream is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Follow {
+    /// It stays as it is.
+    Stay,
+    /// It goes nowhere, as this one has its address.
+    Leave(EthernetAddress),
+    /// It goes to this address.
+    Go(EthernetAddress),
+}
+
+/// What a stream that goes there, or nowhere, is to do where its claim stands so.
+fn follow(goes_to: Option<EthernetAddress>, standing: ClaimStanding) -> Follow {
+    match standing {
+        ClaimStanding::Held(address) if goes_to != Some(address) => Follow::Go(address),
+        ClaimStanding::Lost { to } if goes_to.is_some() => Follow::Leave(to),
+        _ => Follow::Stay,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OURS: EthernetAddress = [0x91, 0xE0, 0xF0, 0, 1, 1];
+    const NEXT: EthernetAddress = [0x91, 0xE0, 0xF0, 0, 2, 2];
+    const OTHER: EthernetAddress = [0x02, 0, 0, 0, 0, 1];
+
+    #[test]
+    fn a_stream_leaves_the_address_that_it_lost_and_goes_to_the_next_that_is_held() {
+        let lost = ClaimStanding::Lost { to: OTHER };
+        for (goes_to, standing, does) in [
+            (Some(OURS), ClaimStanding::Held(OURS), Follow::Stay),
+            (Some(OURS), lost, Follow::Leave(OTHER)),
+            // What is lost is left once, and told once.
+            (None, lost, Follow::Stay),
+            (None, ClaimStanding::Held(NEXT), Follow::Go(NEXT)),
+            (Some(NEXT), ClaimStanding::Held(NEXT), Follow::Stay),
+            // Whoever was held up while it was lost sees only where it goes.
+            (Some(OURS), ClaimStanding::Held(NEXT), Follow::Go(NEXT)),
+        ] {
+            assert_eq!(follow(goes_to, standing), does, "{goes_to:?} {standing:?}");
+        }
+    }
+}

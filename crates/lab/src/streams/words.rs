@@ -1,0 +1,115 @@
+//! A stream in the words of the programs that carry it.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use tautline_proto::time::Span;
+
+use super::{LabStream, READY, TAIL};
+
+/// What carries a stream.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum LabWire {
+    /// UDP, as RTP.
+    #[default]
+    Rtp,
+    /// Ethernet without IP, as AVTP, from this interface of the sender's to that of the receiver's.
+    Avtp([String; 2]),
+}
+
+/// An address that may be used at one place without being claimed (IEEE 1722 table B.10).
+const GROUP: &str = "91:E0:F0:00:FE:01";
+
+/// Where a stream goes, as each end is told: an address for each copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct StreamPath {
+    to: Vec<String>,
+    from: Vec<String>,
+}
+
+impl StreamPath {
+    /// To that address, at every other UDP port from that on.
+    pub(super) fn by_udp(address: IpAddr, port: u16, copies: u16) -> Self {
+        let any: IpAddr = match address {
+            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let at = |address: IpAddr| {
+            let ports = (0..copies).map(|copy| port + 2 * copy);
+            ports.map(|port| format!("rtp://{}", SocketAddr::from((address, port)))).collect()
+        };
+        Self { to: at(address), from: at(any) }
+    }
+
+    /// By these interfaces.
+    pub(super) fn by_ethernet(interfaces: &[String; 2]) -> Self {
+        let [to, from] = interfaces.each_ref().map(|name| vec![format!("avtp://{name}/{GROUP}")]);
+        Self { to, from }
+    }
+}
+
+/// Words of a command line.
+fn words<const COUNT: usize>(words: [&str; COUNT]) -> impl Iterator<Item = String> {
+    words.map(str::to_owned).into_iter()
+}
+
+impl LabStream {
+    /// That both ends have; the sender is the first of two.
+    fn common(&self, end: usize, lasts: Span) -> Vec<String> {
+        let [ptime, latency, lasts] =
+            [self.ptime, self.latency, lasts].map(|span| span.to_string());
+        let [period, periods, rate] = [self.period, self.periods, self.rate].map(|n| n.to_string());
+        let mut all: Vec<String> = words([
+            "--ptime",
+            &ptime,
+            "--latency",
+            &latency,
+            "--period",
+            &period,
+            "--periods",
+            &periods,
+            "--rate",
+            &rate,
+            "--duration",
+            &lasts,
+            "--report",
+            "json",
+            "--quiet",
+        ])
+        .collect();
+        if let Some(scheduler) = &self.schedulers[end] {
+            all.extend(words(["--scheduler", scheduler]));
+        }
+        if self.ledgers {
+            all.extend(words(["--ledger", ["{dir}/sent.csv", "{dir}/heard.csv"][end]]));
+        }
+        all
+    }
+
+    pub(super) fn send_words(&self, lasts: Span, path: &StreamPath) -> Vec<String> {
+        if let Some(instead) = &self.instead {
+            let lasts = lasts.to_string();
+            let rest = ["--to", &path.to[0], "--duration", &lasts, "--ledger", "{dir}/sent.csv"];
+            return instead.iter().cloned().chain(words(rest)).collect();
+        }
+        let input = self.input.as_deref().unwrap_or("virtual:?source={dir}/noise.wav");
+        let mut all: Vec<String> = words(["send", "--input", input]).collect();
+        all.extend(path.to.iter().flat_map(|to| words(["--to", to])));
+        all.extend(self.common(0, lasts));
+        all.extend(self.send.clone());
+        all
+    }
+
+    pub(super) fn recv_words(&self, lasts: Span, path: &StreamPath) -> Vec<String> {
+        let output = self.output.as_deref().unwrap_or("virtual:");
+        let mut all: Vec<String> = words(["recv", "--output", output]).collect();
+        all.extend(path.from.iter().flat_map(|from| words(["--from", from])));
+        // It is there before the sender, and ends after it.
+        all.extend(self.common(1, lasts + READY + TAIL));
+        // Nobody says goodbye by Ethernet.
+        if self.wire == LabWire::Rtp {
+            all.push("--until-bye".to_owned());
+        }
+        all.extend(self.recv.clone());
+        all
+    }
+}

@@ -1,0 +1,50 @@
+//! What came before the first block was asked for: a listener's socket is open before its card runs.
+
+use super::*;
+
+impl Road {
+    /// So many periods of the talker's card, of which each packet arrives `after` it left, while nothing is asked for.
+    fn arrive(&mut self, periods: i64, after: Span) {
+        for _ in 0..periods {
+            let first = self.blocks * PERIOD.count();
+            let capture = START + RATE.span_of(Frames::new(first));
+            let block: Vec<f32> = (first..first + PERIOD.count()).map(sample).collect();
+            let now = capture + RATE.span_of(PERIOD);
+            let Self { sender, receiver, packets, .. } = self;
+            sender.push(&block, BlockTimes { capture, taken: now, now }, |packet| {
+                receiver.handle(packet.datagram, now + after, now + after);
+                *packets += 1;
+            });
+            self.blocks += 1;
+        }
+    }
+
+    /// The talker is silent until all that it sent was due.
+    fn end(&mut self) {
+        for _ in 0..40 {
+            self.pull(START + RATE.span_of(Frames::new((self.blocks + 1) * PERIOD.count())));
+        }
+    }
+}
+
+#[test]
+fn each_packet_that_came_before_the_first_block_is_heard_or_counted_as_unasked() {
+    for encapsulation in [Encapsulation::Ethernet, Encapsulation::Udp] {
+        for periods in [1, 5, 17, 18, 19, 27, 40] {
+            let mut road = Road::over(encapsulation, SampleFormat::L16);
+            road.arrive(periods, Span::ZERO);
+            road.play(200, |_, _| true);
+            road.end();
+            let counters = *road.receiver.counters();
+            let told = format!("{periods} periods, {encapsulation:?}: {counters:?}");
+            // The first block is heard two periods after those that came: what is due then was captured 20 ms ago.
+            let due =
+                ((periods + 2) * PERIOD.count() - RATE.frames_nearest(LATENCY).count()).max(0);
+            assert_eq!(counters.unasked as i64, due / PDU.count(), "{told}");
+            assert_eq!(road.unheard().iter().filter(|frame| **frame < 9600).count(), 0, "{told}");
+            let of_all = (counters.received as i64, counters.lost, counters.late, counters.unheard);
+            assert_eq!(of_all, (road.packets, 0, 0, 0), "{told}");
+            assert_eq!(road.passages + counters.unasked, counters.received, "{told}");
+        }
+    }
+}

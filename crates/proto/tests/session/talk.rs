@@ -1,0 +1,187 @@
+//! Two hosts that talk by a pipe.
+
+use std::collections::BTreeMap;
+
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::clock::WallTime;
+use tautline_proto::endpoint::Host as From;
+use tautline_proto::sender::SenderState;
+use tautline_proto::session::{Event, ReportArrival, Sending, Session, SessionConfig};
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
+use tautline_proto::units::{Channels, Ppm, Rate};
+
+pub(crate) const SENDER: u32 = 0x5e4d;
+pub(crate) const LISTENER: u32 = 0x11;
+
+pub(crate) const FORMAT: StreamFormat = StreamFormat {
+    rate: Rate::HZ_48000,
+    channels: Channels::STEREO,
+    sample: SampleFormat::L24,
+    packet: Frames::new(48),
+    payload_type: 97,
+};
+
+/// One host: its session, its clock, and what it was told.
+pub(crate) struct Host {
+    pub(crate) session: Session,
+    /// How wrong its clock's rate is.
+    pub(crate) drift: Ppm,
+    /// What its monotonic clock shows at the true time zero.
+    pub(crate) origin: Span,
+    pub(crate) wall_offset: Span,
+    pub(crate) events: Vec<(LocalTime, Event)>,
+    /// True times of its reports.
+    pub(crate) reports: Vec<LocalTime>,
+}
+
+impl Host {
+    pub(crate) fn new(ssrc: u32, drift: Ppm, origin: Span, wall_offset: Span) -> Self {
+        let cname = format!("host-{ssrc}");
+        let session = Session::new(SessionConfig { ssrc, cname, wall_offset, host: None });
+        Self { session, drift, origin, wall_offset, events: vec![], reports: vec![] }
+    }
+
+    /// Its monotonic clock at this true time.
+    pub(crate) fn local(&self, at: LocalTime) -> LocalTime {
+        LocalTime::ZERO + self.origin + self.drift.stretch(at - LocalTime::ZERO)
+    }
+
+    pub(crate) fn wall(&self, at: LocalTime) -> WallTime {
+        WallTime::of_local(self.local(at), self.wall_offset)
+    }
+
+    /// The true time at which its deadline has come.
+    pub(crate) fn wakes(&self) -> LocalTime {
+        let deadline = self.session.deadline();
+        if deadline.is_never() {
+            return LocalTime::NEVER;
+        }
+        let truly = self.drift.unstretch(deadline - (LocalTime::ZERO + self.origin));
+        LocalTime::ZERO + truly + Span::from_nanos(2)
+    }
+}
+
+/// What the pipe does to one report: from which host, with two random numbers; `None` loses it.
+pub(crate) type Pipe = Box<dyn FnMut(usize, [u32; 2]) -> Option<Span>>;
+
+pub(crate) struct Talk {
+    pub(crate) now: LocalTime,
+    pub(crate) hosts: [Host; 2],
+    pipe: Pipe,
+    pub(crate) on_the_way: BTreeMap<(LocalTime, usize), (usize, Vec<u8>)>,
+    sent: usize,
+    random: u32,
+    /// Mappings seen: host, true time.
+    pub(crate) mapped: Vec<(usize, LocalTime)>,
+}
+
+impl Talk {
+    pub(crate) fn new(pipe: Pipe) -> Self {
+        Self::between(pipe, [Ppm::ZERO; 2])
+    }
+
+    pub(crate) fn between(pipe: Pipe, drifts: [Ppm; 2]) -> Self {
+        let wall = Span::from_secs(1_700_000_000);
+        let sender = Host::new(SENDER, drifts[0], Span::from_secs(5_000), wall);
+        let listener =
+            Host::new(LISTENER, drifts[1], Span::from_millis(77_123), wall + Span::from_secs(3));
+        let mut talk = Self {
+            now: LocalTime::ZERO + Span::from_secs(1),
+            hosts: [sender, listener],
+            pipe,
+            on_the_way: BTreeMap::new(),
+            sent: 0,
+            random: 12_345,
+            mapped: vec![],
+        };
+        talk.hosts[0].session.set_sending(sending());
+        talk
+    }
+
+    pub(crate) fn random(&mut self) -> u32 {
+        self.random = self.random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        self.random >> 8
+    }
+
+    /// Lets true time pass, report by report.
+    pub(crate) fn run(&mut self, span: Span) {
+        let end = self.now + span;
+        loop {
+            let arrives = self.on_the_way.keys().next().map_or(LocalTime::NEVER, |key| key.0);
+            let wakes = [self.hosts[0].wakes(), self.hosts[1].wakes()];
+            let next = arrives.min(wakes[0]).min(wakes[1]);
+            if next > end {
+                self.now = end;
+                return;
+            }
+            self.now = self.now.max(next);
+            if arrives <= next {
+                self.deliver();
+            } else {
+                self.report(usize::from(wakes[1] < wakes[0]));
+            }
+        }
+    }
+
+    pub(crate) fn report(&mut self, from: usize) {
+        let mut buffer = [0; 1500];
+        let local = self.hosts[from].local(self.now);
+        let written = self.hosts[from].session.poll(local, &mut buffer).expect("its time has come");
+        self.hosts[from].reports.push(self.now);
+        self.send(from, buffer[..written].to_vec());
+    }
+
+    pub(crate) fn send(&mut self, from: usize, bytes: Vec<u8>) {
+        let random = [self.random(), self.random()];
+        if let Some(delay) = (self.pipe)(from, random) {
+            self.sent += 1;
+            self.on_the_way.insert((self.now + delay, self.sent), (1 - from, bytes));
+        }
+    }
+
+    pub(crate) fn deliver(&mut self) {
+        let (_, (to, bytes)) = self.on_the_way.pop_first().expect("one is on the way");
+        let arrival = self.hosts[to].local(self.now);
+        let mut events = vec![];
+        let told = self.hosts[to].session.handle(
+            &bytes,
+            ReportArrival::exact(From::UNKNOWN, arrival),
+            |e| events.push(e),
+        );
+        told.expect("what a session writes can be read");
+        for event in events {
+            if let Event::Mapped { ssrc, mapping } = event {
+                let peer = &self.hosts[1 - to];
+                assert_eq!(ssrc, [SENDER, LISTENER][1 - to]);
+                let error = mapping.local(peer.wall(self.now)) - arrival;
+                assert!(
+                    error.abs() <= mapping.uncertainty,
+                    "off by {error}, said {}",
+                    mapping.uncertainty
+                );
+                self.mapped.push((to, self.now));
+            }
+            self.hosts[to].events.push((self.now, event));
+        }
+    }
+
+    pub(crate) fn told(&self, host: usize) -> impl DoubleEndedIterator<Item = &Event> {
+        self.hosts[host].events.iter().map(|(_, event)| event)
+    }
+}
+
+pub(crate) fn sending() -> Sending {
+    let state = SenderState {
+        packets: 7,
+        octets: 2016,
+        reference: Some((MediaTime::from_frames(288), LocalTime::from_nanos(5_001_000_000_000))),
+    };
+    let (link_offset, packing_age) = (Span::from_millis(5), Span::from_millis(1));
+    Sending { format: FORMAT, link_offset, packing_age, card: None, timestamp: 1000, state }
+}
+
+/// A pipe that takes as long each time, maybe differently there and back.
+pub(crate) fn steady(there: Span, back: Span) -> Pipe {
+    Box::new(move |from, _| Some(if from == 0 { there } else { back }))
+}

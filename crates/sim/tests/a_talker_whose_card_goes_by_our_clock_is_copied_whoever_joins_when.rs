@@ -1,0 +1,144 @@
+//! Under test: AAF of AVTP between two programs of one machine, each of which follows TAI by readings of its own, to cards
+//! of one clock: a listener that joins at any instant copies what was captured, from the first frame that it plays.
+
+use std::collections::VecDeque;
+
+use fastrand::Rng;
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::clock::{ClockMapping, TaiClock, TaiReading};
+use tautline_proto::depth::LossTarget;
+use tautline_proto::device::Settings;
+use tautline_proto::latency::LatencyRule;
+use tautline_proto::packet::StreamId;
+use tautline_proto::policy::Context;
+use tautline_proto::receiver::{Counters, PullTimes, ReceiveCommand, Receiver, ReceiverConfig};
+use tautline_proto::receiving::{ReceivePolicy, ReceivePolicyConfig};
+use tautline_proto::redundancy::Layout;
+use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::units::{Channels, Rate};
+use tautline_proto::wire::WireForm;
+use tautline_proto::wire::avtp::{Encapsulation, format_of};
+
+const RATE: Rate = Rate::HZ_48000;
+const PERIOD: Frames = Frames::new(48);
+const PERIODS: i64 = 45_000;
+const LATENCY: Span = Span::from_millis(60);
+/// TAI less the clock of the machine.
+const TAI: Span = Span::from_secs(1_795_000_000);
+/// What reading two clocks one after the other errs by, at the most.
+const READ: i64 = 2_000;
+
+/// A frame as no other for half a second: its number.
+fn value(frame: i64) -> f32 {
+    (frame.rem_euclid(24_000) + 1) as f32 / 32_768.0
+}
+
+/// TAI as a program follows it: read once a second.
+struct FollowedTai {
+    clock: TaiClock,
+    rng: Rng,
+}
+
+impl FollowedTai {
+    fn read(&mut self, local: LocalTime) -> ClockMapping {
+        let precision = self.rng.i64(100..READ);
+        let error = Span::from_nanos(self.rng.i64(-precision..=precision));
+        let precision = Span::from_nanos(precision);
+        self.clock.observe(&TaiReading { local, offset: TAI + error, precision, kept: None })
+    }
+}
+
+fn obey(policy: &mut ReceivePolicy, receiver: &mut Receiver, now: LocalTime, tai: ClockMapping) {
+    let command = &mut |command: ReceiveCommand| {
+        receiver.obey(command);
+        true
+    };
+    policy.present_by(tai, &mut Context { now, session: None, command });
+}
+
+/// What a listener counts that joins at a random instant, and how many frames it played that were not those due.
+fn listened(seed: u64) -> (Counters, usize) {
+    let mut rng = Rng::with_seed(seed);
+    let packet = [Frames::new(6), PERIOD][rng.usize(..2)];
+    let form = WireForm::Avtp([Encapsulation::Ethernet, Encapsulation::Udp][rng.usize(..2)]);
+    let sample = SampleFormat::L24;
+    let (channels, payload_type) = (Channels::MONO, format_of(sample));
+    let format = StreamFormat { rate: RATE, channels, sample, packet, payload_type };
+    let mut sender = Sender::new(SenderConfig {
+        wire: form.pack(),
+        format,
+        identity: Identity { stream: StreamId(7), sequence: 0, timestamp: 0 },
+        period: PERIOD,
+        stamps: true,
+        wall_offset: TAI,
+        redundancy: Layout::NONE,
+        presented_after: LATENCY,
+    });
+    let device = Settings { rate: RATE, channels, period: PERIOD, periods: 2 };
+    let mut receiver = Receiver::new(ReceiverConfig::new(form.unpack(None), format, LATENCY));
+    let config = ReceivePolicyConfig {
+        format,
+        latency: LatencyRule::Chosen(LATENCY),
+        link_offset: LATENCY,
+        longest: receiver.longest_link_offset(),
+        loss_target: LossTarget::DEFAULT,
+        device,
+    };
+    let mut policy = ReceivePolicy::new(config, &mut receiver);
+    let [mut theirs, mut ours] =
+        [(); 2].map(|()| FollowedTai { clock: TaiClock::default(), rng: rng.fork() });
+    // Its socket is open for a while before its card runs, whose blocks begin anywhere in a period.
+    let (joins, opens) = (rng.i64(1000..4000), rng.i64(0..50));
+    let aside = Span::from_nanos(rng.i64(0..1_000_000));
+    let (mut on_the_way, mut wrong) = (VecDeque::new(), 0);
+    let mut out = [0.0; PERIOD.as_len()];
+    for number in 0..PERIODS {
+        let capture = LocalTime::ZERO + RATE.span_of(Frames::new(number * PERIOD.count()));
+        let now = capture + RATE.span_of(PERIOD);
+        if number % 1000 == 0 {
+            sender.set_presentation_clock(theirs.read(now), true);
+        }
+        if number == joins || number > joins && number % 1000 == joins % 1000 {
+            obey(&mut policy, &mut receiver, now, ours.read(now));
+        }
+        let first = number * PERIOD.count();
+        let block: Vec<f32> = (first..first + PERIOD.count()).map(value).collect();
+        sender.push(&block, BlockTimes { capture, taken: now, now }, |packet| {
+            let late = Span::from_nanos(rng.i64(20_000..400_000));
+            on_the_way.push_back((now + late, packet.datagram.to_vec()));
+        });
+        if number < joins {
+            on_the_way.clear();
+        }
+        if number < joins + opens {
+            continue;
+        }
+        let woke = now + aside;
+        while on_the_way.front().is_some_and(|(at, _)| *at <= woke) {
+            let Some((at, datagram)) = on_the_way.pop_front() else { break };
+            receiver.handle(&datagram, at, woke);
+        }
+        let meets = woke + RATE.span_of(PERIOD);
+        let times = PullTimes { now: woke, meets, skipped: Frames::ZERO, clock: None };
+        receiver.pull(&mut out, times, |_| {});
+        // What is due, or the one beside it: the place is a whole frame, and each end has its own word for TAI.
+        let due = RATE.frames_nearest(meets - LATENCY - LocalTime::ZERO).count();
+        let begun = due > (joins + 2) * PERIOD.count() && number > joins + opens + 2;
+        let is_due =
+            |beside: i64| (due + beside..).zip(&out).all(|(at, heard)| *heard == value(at));
+        wrong += usize::from(begun && ![-1, 0, 1].into_iter().any(is_due));
+    }
+    (*receiver.counters(), wrong)
+}
+
+#[test]
+fn a_talker_whose_card_goes_by_our_clock_is_copied_whoever_joins_when() {
+    for seed in 1..=24 {
+        let (counters, wrong) = listened(seed);
+        let told = format!("seed {seed}: {wrong} blocks are wrong, {counters:?}");
+        assert_eq!((counters.resampled_frames, counters.resyncs, wrong), (0, 0, 0), "{told}");
+        assert_eq!((counters.late, counters.lost, counters.unheard), (0, 0, 0), "{told}");
+    }
+}

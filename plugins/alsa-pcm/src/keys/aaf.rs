@@ -1,0 +1,78 @@
+//! The keys of ALSA's own type `aaf`.
+
+use tautline_proto::device::Direction;
+use tautline_proto::time::{Frames, Span};
+
+use super::PERIODS;
+use super::values::{Value, micros, number, text};
+
+/// What the keys of ALSA's own type `aaf` say, so that what it is configured by is understood here, too.
+#[derive(Default)]
+pub(super) struct AafKeys {
+    pub(super) ifname: Option<String>,
+    addr: Option<String>,
+    prio: Option<i64>,
+    streamid: Option<String>,
+    pub(super) mtt: Span,
+    pub(super) time_uncertainty: Span,
+    pub(super) timed: bool,
+    pub(super) frames_per_pdu: Option<Frames>,
+}
+
+impl AafKeys {
+    /// Takes a key, if it is one of them.
+    pub(super) fn take(&mut self, key: &str, value: &Value) -> Result<bool, String> {
+        match key {
+            "ifname" => self.ifname = Some(text(key, value, "eth0")?),
+            "addr" => self.addr = Some(text(key, value, "01:AA:AA:AA:AA:AA")?),
+            "streamid" => self.streamid = Some(text(key, value, "AA:BB:CC:DD:EE:FF:0001")?),
+            "prio" => self.prio = Some(number(key, value)?),
+            "mtt" => (self.mtt, self.timed) = (micros(key, value)?, true),
+            "time_uncertainty" => {
+                (self.time_uncertainty, self.timed) = (micros(key, value)?, true);
+            }
+            "frames_per_pdu" => {
+                let frames = number(key, value)?;
+                if !(1..=PERIODS.1).contains(&frames) {
+                    return Err(format!("frames_per_pdu {frames} cannot be carried; use 6"));
+                }
+                self.frames_per_pdu = Some(Frames::new(frames));
+            }
+            // Presentation times are followed here however far they are off.
+            "ptime_tolerance" => drop(micros(key, value)?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// The address that they come to, if they name one.
+    pub(super) fn address(&self, direction: Direction) -> Result<Option<String>, String> {
+        let (ifname, addr) = match (&self.ifname, &self.addr) {
+            (None, None) => return self.of_no_interface().map(|()| None),
+            (Some(ifname), Some(addr)) => (ifname, addr),
+            _ => {
+                return Err(
+                    "ifname and addr belong together; write both, or to \"avtp://eth0/…\"".into()
+                );
+            }
+        };
+        let id = self.streamid.as_ref().map(|id| format!("streamid={id}"));
+        let sends = direction == Direction::Playback;
+        let prio = self.prio.filter(|_| sends).map(|prio| format!("prio={prio}"));
+        let query: Vec<_> = id.into_iter().chain(prio).collect();
+        let begins = if query.is_empty() { "" } else { "?" };
+        Ok(Some(format!("avtp://{ifname}/{addr}{begins}{}", query.join("&"))))
+    }
+
+    /// Refuses what says something of them where they are not there: another address has it behind its `?`.
+    fn of_no_interface(&self) -> Result<(), String> {
+        let prio = self.prio.map(|prio| ("prio", prio.to_string()));
+        let streamid = self.streamid.clone().map(|id| ("streamid", id));
+        match prio.or(streamid) {
+            Some((key, value)) => Err(format!(
+                "{key} is of ifname and addr; leave it out, or write it as avtp://eth0/ADDRESS?{key}={value}"
+            )),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! The keys of `type tautline` in ALSA's configuration.
+
+mod aaf;
+mod values;
+
+use std::net::Ipv6Addr;
+use std::path::Path;
+
+use tautline_dsp::format::SampleFormat;
+use tautline_engine::plan::LinkKind;
+use tautline_engine::plan::address::{Address, MOST_AHEAD};
+use tautline_engine::plan::pacing::PacingRung;
+use tautline_proto::device::Direction;
+use tautline_proto::latency::LatencyRule;
+use tautline_proto::stream::{PTIME_RANGE, packet_frames};
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::units::{Channels, Rate};
+use tautline_proto::wire::avtp;
+
+use self::aaf::AafKeys;
+pub(crate) use self::values::Value;
+use self::values::{format, latency, link, number, pacing, span, text};
+use crate::complaint::Complaint;
+
+/// A PCM as it is configured.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Wish {
+    pub(crate) address: Address,
+    pub(crate) latency: LatencyRule,
+    pub(crate) ptime: Span,
+    /// Coding on the wire.
+    pub(crate) format: SampleFormat,
+    /// Whether the program's own samples say that, as with type `aaf`; until it has chosen, the widest holds.
+    pub(crate) coded_as_program: bool,
+    pub(crate) rate: Option<Rate>,
+    pub(crate) channels: Option<Channels>,
+    /// Frames per wake-up of the thread that owns the wire, at most.
+    pub(crate) period: Frames,
+    pub(crate) link: LinkKind,
+    /// The only pacing that will do, if there is one.
+    pub(crate) pacing: Option<PacingRung>,
+    /// Frames of a packet, where that is said and no `ptime`.
+    pub(crate) packet: Option<Frames>,
+    /// The clock that is followed, of a recorder.
+    pub(crate) clock: Option<Address>,
+    /// From departure to presentation, where that is said and no latency: what packets take at most, and what the
+    /// talker's clock may be off by.
+    pub(crate) transit: Option<Span>,
+}
+
+impl Wish {
+    /// The program codes its samples so. Whether that changes what is on the wire.
+    pub(crate) fn code_as(&mut self, program: SampleFormat) -> bool {
+        let format = if self.coded_as_program { program } else { self.format };
+        core::mem::replace(&mut self.format, format) != format
+    }
+}
+
+/// Periods that an engine takes: 16 frames are what cards at their least do, 8192 is more than any
+/// latency wants.
+pub(crate) const PERIODS: (i64, i64) = (16, 8192);
+
+const KEYS: &str = "to, from, latency, ptime, format, rate, channels, period, link, pacing and clock, or of those of type aaf \
+                    ifname, addr, streamid, prio, mtt, time_uncertainty, frames_per_pdu and ptime_tolerance";
+
+/// What is gathered while keys are read.
+struct Gathered {
+    to: Option<String>,
+    from: Option<String>,
+    latency: LatencyRule,
+    ptime: Option<Span>,
+    format: Option<SampleFormat>,
+    rate: Option<Rate>,
+    channels: Option<Channels>,
+    period: Frames,
+    link: LinkKind,
+    pacing: Option<PacingRung>,
+    clock: Option<Address>,
+    aaf: AafKeys,
+}
+
+/// Reads the keys of the PCM called `name`, opened in this direction. A text that is empty stands
+/// for a key that is not there, as arguments with nothing in them do.
+pub(crate) fn read(
+    name: &str,
+    keys: &[(String, Value)],
+    direction: Direction,
+) -> Result<Wish, Complaint> {
+    let mut gathered = Gathered {
+        to: None,
+        from: None,
+        latency: LatencyRule::Usual,
+        ptime: None,
+        format: None,
+        rate: None,
+        channels: None,
+        period: Frames::new(48),
+        link: LinkKind::Auto,
+        pacing: None,
+        clock: None,
+        aaf: AafKeys::default(),
+    };
+    let about = |why: String| Complaint::unusable(format!("pcm.{name}: {why}"));
+    let is_there = |value: &Value| !matches!(value, Value::Text(text) if text.trim().is_empty());
+    for (key, value) in keys.iter().filter(|(_, value)| is_there(value)) {
+        gathered.take(key, value).map_err(about)?;
+    }
+    let wish = gathered.wish(direction).map_err(about)?;
+    if let Some(rate) = wish.rate {
+        packet_frames(rate, wish.ptime).map_err(|error| about(error.to_string()))?;
+    }
+    Ok(wish)
+}
+
+impl Gathered {
+    fn take(&mut self, key: &str, value: &Value) -> Result<(), String> {
+        match key {
+            // `type` brought us here, the others are for people and for lists of PCMs.
+            "type" | "comment" | "hint" => {}
+            "to" => self.to = Some(text(key, value, "rtp://239.69.1.5:5004")?),
+            "from" => self.from = Some(text(key, value, "rtp://0.0.0.0:5004")?),
+            "latency" => self.latency = latency(&text(key, value, "5ms")?)?,
+            "ptime" => {
+                let ptime = span(key, &text(key, value, "1ms")?, PTIME_RANGE.0, PTIME_RANGE.1)?;
+                packet_frames(Rate::HZ_48000, ptime).map_err(|error| error.to_string())?;
+                self.ptime = Some(ptime);
+            }
+            "format" => self.format = Some(format(&text(key, value, "l24")?)?),
+            "rate" => {
+                let rate = number(key, value)?;
+                let rate = u32::try_from(rate)
+                    .map_err(|_| format!("rate {rate} is no rate; use 48000"))?;
+                self.rate = Some(Rate::new(rate).map_err(|_| {
+                    format!("rate {rate} is not carried; use {}", Rate::listed(|_| true))
+                })?);
+            }
+            "channels" => {
+                let count = number(key, value)?;
+                let known = u32::try_from(count).ok().and_then(|count| Channels::new(count).ok());
+                self.channels = Some(known.ok_or_else(|| {
+                    format!("{count} channels cannot be carried; use 1 to {}", Channels::MAX)
+                })?);
+            }
+            "period" => {
+                let frames = number(key, value)?;
+                if !(PERIODS.0..=PERIODS.1).contains(&frames) {
+                    return Err(format!(
+                        "period {frames} cannot be kept; use {} to {} frames",
+                        PERIODS.0, PERIODS.1
+                    ));
+                }
+                self.period = Frames::new(frames);
+            }
+            "clock" => {
+                let address = text(key, value, "avtp://eth0/91:E0:F0:00:FE:08")?;
+                self.clock = Some(Address::to_follow(&address)?);
+            }
+            "link" => self.link = link(&text(key, value, "auto")?)?,
+            "pacing" => {
+                let word = text(key, value, "auto")?;
+                match link(&word) {
+                    // What `link` was called at first; `auto` is the same of both.
+                    Ok(link) => self.link = link,
+                    Err(_) => self.pacing = Some(pacing(&word)?),
+                }
+            }
+            key if self.aaf.take(key, value)? => {}
+            other => return Err(format!("`{other}` is no key of type tautline; use {KEYS}")),
+        }
+        Ok(())
+    }
+
+    fn wish(self, direction: Direction) -> Result<Wish, String> {
+        let (own, other, end) = match direction {
+            Direction::Playback => (self.to, self.from, ("to", "from", "playing", "recorded from")),
+            Direction::Capture => (self.from, self.to, ("from", "to", "recording", "played to")),
+        };
+        let (key, other_key, doing, rather) = end;
+        let by_aaf = self.aaf.address(direction)?;
+        if let (Some(_), Some(own)) = (&by_aaf, &own) {
+            return Err(format!("{key} {own} and ifname say both where it goes; leave one out"));
+        }
+        if self.clock.is_some() && direction == Direction::Playback && other.is_none() {
+            return Err(
+                "clock is for what is recorded, and this has no `from`; leave it out".into()
+            );
+        }
+        let own = own.or(by_aaf);
+        let Some(text) = own else {
+            return Err(if other.is_some() {
+                format!(
+                    "it has only `{other_key}`, so it can be {rather}; for {doing} add {key} \
+                     \"rtp://HOST:5004\""
+                )
+            } else {
+                format!(
+                    "an address is missing; write taut:HOST, or {key} \"rtp://HOST:5004\" in its pcm"
+                )
+            });
+        };
+        let text = completed(&text).ok_or_else(|| {
+            format!("{key} {text} names no host; write {key} \"rtp://HOST:5004\"")
+        })?;
+        let address = match direction {
+            Direction::Playback => Address::to_send_to(&text)?,
+            Direction::Capture => Address::to_hear(&text)?,
+        };
+        let Self {
+            latency, ptime, format, rate, channels, period, link, pacing, clock, aaf, ..
+        } = self;
+        let transit = aaf.timed.then_some(aaf.mtt + aaf.time_uncertainty);
+        if transit.is_some() && latency != LatencyRule::Usual {
+            return Err("latency and mtt say the same; leave one out".to_owned());
+        }
+        let sends = direction == Direction::Playback;
+        if sends && address.form().presents() && latency == LatencyRule::Auto {
+            return Err("latency auto follows what receivers ask for, and packets of AVTP say when they are to be \
+                        presented; give a latency or an mtt"
+                .to_owned());
+        }
+        // One that plays and records follows it where it records.
+        let clock = clock.filter(|_| !sends);
+        if clock.is_some() && !address.form().presents() {
+            return Err(format!(
+                "clock is for streams of AVTP and {address} is none; leave clock out, or record from avtp://"
+            ));
+        }
+        if sends {
+            refuse_untellable(&address, latency)?;
+        }
+        if let Some(rate) = rate.filter(|rate| !carries(&address, *rate)) {
+            let carried = Rate::listed(avtp::carries);
+            return Err(format!("AVTP has no rate of {rate}; use {carried}"));
+        }
+        let packet = aaf.frames_per_pdu;
+        if let (Some(frames), Some(ptime)) = (packet, ptime) {
+            refuse_two_lengths(frames, ptime, rate.unwrap_or(Rate::HZ_48000))?;
+        }
+        let coded_as_program = format.is_none() && aaf.ifname.is_some();
+        let unsaid = if coded_as_program { SampleFormat::L32 } else { SampleFormat::L24 };
+        Ok(Wish {
+            address,
+            latency,
+            ptime: ptime.unwrap_or(Span::from_millis(1)),
+            format: format.unwrap_or(unsaid),
+            coded_as_program,
+            rate,
+            channels,
+            period,
+            link,
+            pacing,
+            packet,
+            clock,
+            transit,
+        })
+    }
+}
+
+/// Whether packets that go or come there may be of this rate.
+fn carries(address: &Address, rate: Rate) -> bool {
+    !address.form().presents() || avtp::carries(rate)
+}
+
+/// Refuses a latency that puts presentations further ahead than packets can tell.
+fn refuse_untellable(address: &Address, latency: LatencyRule) -> Result<(), String> {
+    match latency {
+        LatencyRule::Chosen(latency) if latency > MOST_AHEAD && address.form().presents() => {
+            Err(format!(
+                "latency {latency} is too long, as packets of AVTP tell presentations {MOST_AHEAD} ahead at most; use \
+                 latency \"{MOST_AHEAD}\" or less"
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses what says twice how long a packet is, unless that is the same at this rate.
+fn refuse_two_lengths(frames: Frames, ptime: Span, rate: Rate) -> Result<(), String> {
+    let other = packet_frames(rate, ptime).map_err(|error| error.to_string())?;
+    if frames == other {
+        return Ok(());
+    }
+    Err(format!(
+        "frames_per_pdu {frames} and ptime {ptime}, which is {other} frames at {rate}, say how long a packet is; leave \
+         one out"
+    ))
+}
+
+/// An address as `aplay -D taut:HOST` gives it, in full: RTP, at UDP port 5004 unless it says
+/// another. Nothing if it is a number, which the system's resolver takes for an IP address.
+fn completed(text: &str) -> Option<String> {
+    let (place, query) = text.split_at(text.find('?').unwrap_or(text.len()));
+    let is_file = Path::new(place).extension().is_some_and(|end| end.eq_ignore_ascii_case("sdp"));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    // A beginning that lacks a slash is for the address's reader to mend; a host may be called rtp.
+    let begins = place.strip_prefix("rtp:").is_some_and(|rest| !is_number(rest));
+    if is_file || begins || place.contains("://") {
+        return Some(text.to_owned());
+    }
+    if place.parse::<Ipv6Addr>().is_ok() {
+        return Some(format!("rtp://[{place}]:5004{query}"));
+    }
+    // One beyond what there are is a port too, for the address's reader to refuse.
+    let (host, port) = match place.rsplit_once(':') {
+        Some((host, port)) if is_number(port) => (host, port),
+        _ => (place, "5004"),
+    };
+    (!is_number(host)).then(|| format!("rtp://{host}:{port}{query}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,107 @@
+//! What stands behind a key: texts, numbers and the words that they may be.
+
+use tautline_dsp::format::SampleFormat;
+use tautline_engine::plan::LinkKind;
+use tautline_engine::plan::pacing::PacingRung;
+use tautline_proto::latency::LatencyRule;
+use tautline_proto::stream::LONGEST_LINK_OFFSET;
+use tautline_proto::text::{SpanError, parse_span};
+use tautline_proto::time::Span;
+
+/// A value as ALSA reads it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Value {
+    Text(String),
+    Number(i64),
+    Real(f64),
+    /// A compound or a pointer.
+    Other,
+}
+
+pub(super) fn text(key: &str, value: &Value, example: &str) -> Result<String, String> {
+    let timed = key == "latency" || key == "ptime";
+    match value {
+        Value::Text(text) => Ok(text.trim().to_owned()),
+        Value::Number(number) => Ok(number.to_string()),
+        Value::Real(real) if timed => Ok(real.to_string()),
+        Value::Real(_) | Value::Other => {
+            Err(format!("`{key}` is to be a text; write {key} \"{example}\""))
+        }
+    }
+}
+
+pub(super) fn number(key: &str, value: &Value) -> Result<i64, String> {
+    let unusable = |given: &str| {
+        format!("{key} {given} is no whole number; write it without unit and quotation marks")
+    };
+    match value {
+        Value::Number(number) => Ok(*number),
+        Value::Text(text) => text.trim().parse().map_err(|_| unusable(&format!("\"{text}\""))),
+        Value::Real(real) => {
+            Err(format!("{key} {real} is no whole number; write {key} {:.0}", real.max(1.0)))
+        }
+        Value::Other => Err(unusable("{…}")),
+    }
+}
+
+/// A duration between these. Of a figure alone it says the unit that it may have.
+pub(super) fn span(key: &str, text: &str, least: Span, most: Span) -> Result<Span, String> {
+    let figure = match parse_span(text) {
+        Err(SpanError::Unit(figure)) => figure,
+        answer => return answer.map_err(|error| format!("{key}: {error}")),
+    };
+    let with = |unit: &str| parse_span(&format!("{figure}{unit}"));
+    let can_be = |unit: &&str| with(unit).is_ok_and(|span| span >= least && span <= most);
+    match ["ms", "us"].into_iter().find(can_be) {
+        Some(unit) => Err(format!("{key} {figure} has no unit; write {key} \"{figure}{unit}\"")),
+        None => with("ms").map_err(|error| format!("{key}: {error}")),
+    }
+}
+
+pub(super) fn latency(text: &str) -> Result<LatencyRule, String> {
+    if text == "auto" {
+        return Ok(LatencyRule::Auto);
+    }
+    let latency = span("latency", text, Span::from_micros(1), LONGEST_LINK_OFFSET)?;
+    if latency <= Span::ZERO || latency > LONGEST_LINK_OFFSET {
+        return Err(format!(
+            "a latency of {latency} cannot be kept; use one up to {LONGEST_LINK_OFFSET}, or auto"
+        ));
+    }
+    Ok(LatencyRule::Chosen(latency))
+}
+
+pub(super) fn format(text: &str) -> Result<SampleFormat, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "l16" => Ok(SampleFormat::L16),
+        "l24" => Ok(SampleFormat::L24),
+        "l32" => Ok(SampleFormat::L32),
+        "f32" => Ok(SampleFormat::F32),
+        _ => Err(format!("format \"{text}\" is not carried; use l16, l24, l32 or f32")),
+    }
+}
+
+pub(super) fn link(text: &str) -> Result<LinkKind, String> {
+    match text {
+        "auto" => Ok(LinkKind::Auto),
+        "direct" => Ok(LinkKind::Direct),
+        "ringed" => Ok(LinkKind::Ringed),
+        _ => Err(format!("link \"{text}\" is unknown; use auto, direct or ringed")),
+    }
+}
+
+pub(super) fn pacing(text: &str) -> Result<PacingRung, String> {
+    text.parse().map_err(|_| {
+        let names = PacingRung::ALL.map(PacingRung::name).join(", ");
+        format!("pacing \"{text}\" is unknown; use auto or one of {names}")
+    })
+}
+
+/// Whole microseconds, as type `aaf` has them.
+pub(super) fn micros(key: &str, value: &Value) -> Result<Span, String> {
+    let micros = number(key, value)?;
+    if !(0..=1_000_000).contains(&micros) {
+        return Err(format!("{key} {micros} is no time in microseconds up to a second"));
+    }
+    Ok(Span::from_micros(micros))
+}

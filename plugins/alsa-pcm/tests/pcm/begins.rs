@@ -1,0 +1,79 @@
+//! How packets leave when a program begins.
+
+use alsa_sys::{SND_PCM_STREAM_PLAYBACK, snd_pcm_start};
+use tautline_io::clock::now;
+use tautline_io::link::Link;
+use tautline_io::link::direct::DirectLink;
+use tautline_io::thread::Scheduler;
+use tautline_io::thread::affinity::{pin_to, usable_cores};
+use tautline_io::udp::UdpOptions;
+use tautline_proto::time::{LocalTime, Span};
+use tautline_trial::{Lack, skipped};
+
+use crate::handle::{Asked, Handle};
+use crate::timed;
+
+const CHANNELS: usize = 16;
+/// Frames of the program's buffer: so many that it takes milliseconds to fill.
+const BUFFER: usize = 96_000;
+/// Packets of the first 50 ms, within which the buffer is filled.
+const PACKETS: usize = 400;
+
+/// Most packets that arrived within half a millisecond.
+fn together(mut arrivals: Vec<LocalTime>) -> usize {
+    arrivals.sort();
+    let within = |first: &LocalTime| {
+        let until = *first + Span::from_micros(500);
+        arrivals.iter().filter(|arrival| (*first..until).contains(arrival)).count()
+    };
+    arrivals.iter().map(within).max().unwrap_or(0)
+}
+
+/// A program at this priority, on one core with the stream that it opens, fills its buffer at once: when the packets
+/// arrived that left meanwhile and right after. `None` where it is granted no priority.
+fn arrivals(priority: u8) -> Option<Vec<LocalTime>> {
+    let mut far = DirectLink::open(&UdpOptions::receiver("127.0.0.1:0".parse().unwrap())).unwrap();
+    let port = far.local().port();
+    let program = std::thread::spawn(move || {
+        pin_to(usable_cores()[0]).unwrap();
+        let keys = format!(
+            "to \"127.0.0.1:{port}\" channels {CHANNELS} ptime 125us pacing sleep latency 50ms"
+        );
+        let pcm = Handle::open(&keys, SND_PCM_STREAM_PLAYBACK).unwrap();
+        if !Scheduler::Fifo(priority).apply().is_granted() {
+            return false;
+        }
+        let asked = Asked { channels: CHANNELS as u32, buffer: BUFFER as u64, ..Asked::default() };
+        pcm.set(asked).unwrap();
+        let samples = vec![1_i16; BUFFER * CHANNELS];
+        assert_eq!(pcm.write(&samples, BUFFER), Ok(BUFFER as i64));
+        pcm.ask(snd_pcm_start).unwrap();
+        // What is counted comes while it waits for room.
+        assert_eq!(pcm.write(&samples, BUFFER / 8), Ok(BUFFER as i64 / 8));
+        true
+    });
+    let (mut arrivals, until) = (Vec::new(), now() + Span::from_secs(20));
+    while arrivals.len() < PACKETS && now() < until && !program.is_finished() {
+        far.receive(&mut |arrival| arrivals.push(arrival.arrival));
+        std::thread::yield_now();
+    }
+    program.join().unwrap().then_some(arrivals)
+}
+
+#[test]
+fn the_first_packets_leave_at_their_departures_while_a_real_time_program_fills_its_buffer() {
+    let test =
+        "the_first_packets_leave_at_their_departures_while_a_real_time_program_fills_its_buffer";
+    timed(|| {
+        // One below which the threads of a stream usually run.
+        let Some(arrivals) = arrivals(75) else {
+            return skipped(Lack::Privilege, test, "no real-time priority is granted");
+        };
+        assert!(arrivals.len() >= PACKETS, "{} packets", arrivals.len());
+        let together = together(arrivals);
+        println!("at most {together} packets of 125 us within 0.5 ms");
+        // Four are due in it, and a host that others use holds up a thread for a millisecond now and then. Behind the
+        // program it was eight for each millisecond that filling takes.
+        assert!(together <= 16, "{together} packets within 0.5 ms");
+    });
+}
