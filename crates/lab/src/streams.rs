@@ -1,6 +1,7 @@
 //! A stream from one host to another, run as its users run it: `taut send` and `taut recv`, each with its
 //! report and its ledger.
 
+mod alike;
 mod by_second;
 mod clocks;
 mod ending;
@@ -130,19 +131,6 @@ pub struct StreamOutcome {
     pub settle: Span,
     /// The same.
     pub max_uncertainty: Option<Span>,
-}
-
-impl StreamOutcome {
-    /// AVTP carries no media time, and each end counts from another: from here on both do as the sender, by the last
-    /// packet of each. Were that lost, the one before it would be taken for it.
-    fn count_alike(&mut self) {
-        let (Some(sent), Some(heard)) = (self.departures.last(), self.arrivals.last()) else {
-            return;
-        };
-        let apart = sent.timestamp.wrapping_sub(heard.timestamp);
-        let heard = self.arrivals.iter_mut();
-        heard.for_each(|packet| packet.timestamp = packet.timestamp.wrapping_add(apart));
-    }
 }
 
 /// In which blocks and packets a stream is carried.
@@ -335,7 +323,8 @@ impl StreamEnds {
             outcome.departures = ledger::packets(&self.sender.read("sent.csv")?);
             outcome.arrivals = ledger::packets(&self.receiver.read("heard.csv")?);
             if matches!(plan.wire, LabWire::Avtp(_)) {
-                outcome.count_alike();
+                let one_clock = self.share_clock()?;
+                outcome.count_alike(one_clock);
             }
         }
         Ok(outcome)

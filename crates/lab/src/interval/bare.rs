@@ -54,6 +54,8 @@ pub struct BareLoop {
 pub struct BareDepartures {
     /// How long after it is due a packet is launched, or handed over where it is not launched.
     pub lead: Span,
+    /// Whether a queue of the kernel is to hold each until then.
+    launches: bool,
     /// Frames in a packet.
     packet: u32,
     /// Of each packet when it was due, and when it was handed over.
@@ -63,11 +65,12 @@ pub struct BareDepartures {
 impl BareDepartures {
     /// As `taut send --ledger` has it, as far as it is known.
     pub fn ledger(&self) -> String {
-        let mut text = "rtp_timestamp,capture,taken,packed,due,handed\n".to_owned();
+        let mut text = "rtp_timestamp,capture,taken,packed,due,handed,launched\n".to_owned();
         for (number, (due, handed)) in self.handed.iter().enumerate() {
             let timestamp = (number as u32).wrapping_mul(self.packet);
-            let [due, handed] = [due, handed].map(|at| at.as_nanos());
-            let _ = writeln!(text, "{timestamp},{due},{due},{due},{due},{handed}");
+            let launched = if self.launches { (*due + self.lead).max(*handed) } else { *handed };
+            let [due, handed, launched] = [*due, *handed, launched].map(LocalTime::as_nanos);
+            let _ = writeln!(text, "{timestamp},{due},{due},{due},{due},{handed},{launched}");
         }
         text
     }
@@ -119,6 +122,7 @@ impl BareLoop {
         };
         let socket = socket.map_err(|error| error.to_string())?;
         let (lead, packet) = (paced.lead(), self.format.packet.count() as u32);
+        let launches = paced.launch.is_some();
         lock_memory();
         let asked = stop.clone();
         let run = move || self.run(&paced, (socket, packets), &asked);
@@ -126,7 +130,7 @@ impl BareLoop {
             .map_err(|error| format!("its thread could not be started: {error}"))?;
         let handed = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         match granted.is_granted() {
-            true => Ok(BareDepartures { lead, packet, handed }),
+            true => Ok(BareDepartures { lead, launches, packet, handed }),
             false => Err(format!("its thread ran as {granted}")),
         }
     }

@@ -121,6 +121,14 @@ fn rows(
         );
         return vec![row];
     }
+    if packets.len() < 2 {
+        row.void = Some(format!(
+            "{} of its {} packets that count arrived, which are no interval",
+            packets.len(),
+            counted.len()
+        ));
+        return vec![row];
+    }
     let mut rows = vec![row];
     if rung == PacingRung::Sleep {
         let sent = outcome.departures.iter();

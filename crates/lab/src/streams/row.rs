@@ -1,6 +1,8 @@
 //! A stream as a row of a report: what was measured, packet by packet, from the ledgers, and how sure that
 //! is, from the receiver's own report.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 use tautline_proto::time::{LocalTime, Span};
 
@@ -181,15 +183,21 @@ impl StreamOutcome {
     }
 
     /// The packets that count, each with when it was captured: neither of the beginning nor after the
-    /// sender's end.
+    /// sender's end. Where the receiver could not know that of any (AVTP by a clock that is not to be relied upon),
+    /// it is as the sender's own ledger has it.
     pub(crate) fn counted(&self) -> Vec<(LocalTime, HeardPacket)> {
+        let heard = || self.arrivals.iter().filter(|packet| packet.stream == 0);
+        let sent: HashMap<u32, i64> = if heard().any(|packet| packet.sender[0].is_some()) {
+            HashMap::new()
+        } else {
+            self.departures.iter().map(|packet| (packet.timestamp, packet.capture)).collect()
+        };
+        let captured = |packet: &HeardPacket| {
+            packet.sender[0].or_else(|| sent.get(&packet.timestamp).copied())
+        };
         let at = |nanos: i64| LocalTime::ZERO + Span::from_nanos(nanos);
-        let mut packets: Vec<_> = self
-            .arrivals
-            .iter()
-            .filter(|packet| packet.stream == 0)
-            .filter_map(|packet| Some((at(packet.sender[0]?), *packet)))
-            .collect();
+        let mut packets: Vec<_> =
+            heard().filter_map(|packet| Some((at(captured(packet)?), *packet))).collect();
         packets.sort_by_key(|(due, _)| *due);
         let Some(begin) = packets.first().map(|(due, _)| *due + self.settle) else {
             return packets;

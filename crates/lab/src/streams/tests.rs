@@ -59,6 +59,17 @@ fn a_stream_is_a_row_of_all_packets_after_the_first_seconds() {
 }
 
 #[test]
+fn packets_of_which_the_receiver_knows_no_capture_count_by_the_senders_ledger() {
+    let mut outcome = outcome(4000, &[3000]);
+    outcome.arrivals.iter_mut().for_each(|packet| packet.sender = [None; 5]);
+    let counted = outcome.counted();
+    let first = counted.first().map(|(due, packet)| (due.as_nanos(), packet.timestamp));
+    assert_eq!((counted.len(), first), (1999, Some((2_000_000_000, 2000 * 48 - 480))));
+    let missed = outcome.missed(&counted).unwrap();
+    assert_eq!((missed.due, missed.missed), (2000, 1));
+}
+
+#[test]
 fn a_stream_is_told_second_by_second_with_all_its_parts_and_what_each_missed() {
     let mut outcome = outcome(6400, &[100, 2500, 2501, 4000]);
     for (number, packet) in outcome.arrivals.iter_mut().enumerate() {
