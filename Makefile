@@ -106,14 +106,8 @@ fuzz: ## Run every fuzz target for FUZZ_SECONDS (60)
 .PHONY: fuzz-kept
 fuzz-kept: ## Run every fuzz target from the inputs kept in the tree, each time the same, for 10 s at most
 	@scripts/setup fuzz
-	@set -e; export RUSTC_BOOTSTRAP=1; targets=$$(cargo fuzz list); \
-	for target in $$targets; do \
-	    echo "fuzz: $$target, the inputs that are kept and 200000 more, 10 s at most"; \
-	    mkdir -p "fuzz/seeds/$$target"; found=$$(mktemp -d); \
-	    cargo fuzz run "$$target" "$$found" "fuzz/seeds/$$target" -- \
-	        -seed=1 -runs=200000 -max_total_time=10 -verbosity=0 $(fuzz_limits); \
-	    rm -r "$$found"; \
-	done
+	RUSTC_BOOTSTRAP=1 cargo fuzz build
+	@RUSTC_BOOTSTRAP=1 cargo fuzz list | xargs -P "$$(nproc)" -I TARGET scripts/fuzz-kept TARGET $(fuzz_limits)
 
 .PHONY: man
 man: release ## Write man pages and shell completions to target/man and target/completions

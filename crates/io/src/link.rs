@@ -66,8 +66,10 @@ pub struct LinkCounters {
     /// The `errno` of the latest system call that failed, 0 if none did.
     pub last_error: i32,
     /// Packets that found no room in the batch or the ring, or were longer than the link was opened
-    /// for, or had no destination.
+    /// for.
     pub dropped: u64,
+    /// Packets that were let go since there was no destination.
+    pub let_go: u64,
     /// Datagrams delivered.
     pub received: u64,
     /// Datagrams delivered that were longer than the link was opened for.

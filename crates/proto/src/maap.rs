@@ -145,6 +145,15 @@ impl AddressClaim {
         core::mem::replace(first, second.take())
     }
 
+    /// What was to be said could not be: nobody was asked, so the claimant asks anew from the first probe on, or says
+    /// a little later what it has.
+    pub fn unsaid(&mut self, now: LocalTime) {
+        if let State::Probe(left) = &mut self.state {
+            *left = 1 + Self::PROBES_AGAIN;
+        }
+        self.wait(now, Self::PROBE_INTERVAL);
+    }
+
     /// Whoever asks again before he was answered is owed one answer, to what he asked last.
     fn owe(&mut self, to: [u8; 6], requested: GroupRange) {
         let asked = self.owed.iter().position(|owed| owed.is_some_and(|(who, _)| who == to));

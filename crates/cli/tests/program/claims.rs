@@ -81,7 +81,7 @@ fn a_stream_whose_address_is_lost_to_another_talker_goes_to_another_address() {
         let Some(cable) = Cable::lay(test) else { return };
         let folder = Folder::new();
         let send = format!(
-            "send --input tone:440 --to avtp://{} --no-witness --report json",
+            "send --input tone:440 --to avtp://{} --no-witness --ledger sent.csv --report json",
             cable.left.interface
         );
         let talker = taut(words(&send)).in_folder(folder.path()).within(&cable.left).start();
@@ -90,6 +90,10 @@ fn a_stream_whose_address_is_lost_to_another_talker_goes_to_another_address() {
         let address = report.stream("/address").as_str().unwrap().to_owned();
         assert!(address.ends_with(&written(second)), "{address}");
         assert_eq!(report.count("send_errors"), 0, "{:#}", report.0);
+        // Of what was let go while it had no address there is no line.
+        let lines =
+            std::fs::read_to_string(folder.file("sent.csv")).unwrap().lines().count() as u64;
+        assert_eq!(report.count("packets_sent"), lines - 1, "{:#}", report.0);
     });
 }
 

@@ -11,7 +11,7 @@ use tautline_io::link::direct::DirectLink;
 use tautline_proto::wire::avtp::ETHERTYPE;
 
 use crate::ours::{NOBODY, by_ethernet, by_udp, head_bytes};
-use crate::{BLOCK, BenchWire, LAUNCH, PACKETS, SAMPLES, STREAMS, format};
+use crate::{BLOCK, BenchWire, LAUNCH, PACKETS, SAMPLES, format};
 
 /// Words of a control message: its head, and a launch time.
 const WORDS: usize = 3;
@@ -23,8 +23,8 @@ pub(crate) struct Bare {
 }
 
 impl Bare {
-    pub(crate) fn open(wire: BenchWire) -> Option<Self> {
-        let streams = (0..STREAMS).map(|_| Outgoing::open(wire)).collect::<Option<_>>()?;
+    pub(crate) fn open(wire: BenchWire, streams: usize) -> Option<Self> {
+        let streams = (0..streams).map(|_| Outgoing::open(wire)).collect::<Option<_>>()?;
         Some(Self {
             streams,
             block: std::array::from_fn(|index| (index as f32 * 0.37).sin() * 0.5),

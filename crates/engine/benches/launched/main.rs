@@ -3,11 +3,14 @@
 //! with the same options, and converts their samples once.
 //!
 //! Ours is what `taut --link direct` runs, called as its device would call it, but without waiting for the next period.
-//! Where a wire thread hands packets over, its wake-ups come on top. Both alternate in chunks on one thread, and medians
-//! are compared. The loopback interface has no queue that heeds launch times: they
-//! are handed over, read, and let be.
+//! Both alternate in chunks on one thread, and medians are compared. The loopback interface has no queue that heeds
+//! launch times: they are handed over, read, and let be.
 //!
-//! One line for each wire. By AVTP takes `CAP_NET_RAW`, and without it there is none.
+//! A wire thread, which `auto` has hand packets over, wakes up for that: with it, both are called each period in real
+//! time, and all threads of the process count, the ordinary ones too. Its floor is the same bare loop, which wakes up
+//! once a period for all sockets; and one with a thread for each, as launches that nobody's packing is to disturb want.
+//!
+//! One line for each wire and way. By AVTP takes `CAP_NET_RAW`, and without it there is none.
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot set itself up is over")]
 
@@ -17,6 +20,8 @@ mod lender;
 mod ours;
 
 use tautline_dsp::format::SampleFormat;
+use tautline_io::clock::{now, processor_time, sleep_until};
+use tautline_io::link::ringed::Spacing;
 use tautline_io::socket::launch::{LaunchClock, LaunchOptions};
 use tautline_proto::device::Settings;
 use tautline_proto::stream::StreamFormat;
@@ -24,7 +29,7 @@ use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 
 use bare::Bare;
-use ours::Ours;
+use ours::{Ours, PERIOD};
 
 const STREAMS: usize = 8;
 const CHANNELS: usize = 8;
@@ -38,6 +43,11 @@ const BLOCK: usize = PACKETS * SAMPLES;
 const WARM_UP: usize = 200;
 const CHUNK: usize = 20;
 const TURNS: usize = 61;
+/// Periods in real time, and how often.
+const IN_TIME: usize = 1000;
+const ROUNDS: usize = 5;
+/// Half a period at once, as `auto` has it where handing a packet over takes 10 us.
+const SPACING: Spacing = Spacing { together: PACKETS / 2, lead: Span::from_micros(200) };
 
 fn device() -> Settings {
     Settings {
@@ -75,7 +85,8 @@ enum BenchWire {
 
 fn main() {
     for (name, wire) in [("rtp", BenchWire::Rtp), ("avtp", BenchWire::Avtp)] {
-        let (Some(mut ours), Some(mut bare)) = (Ours::open(wire), Bare::open(wire)) else {
+        let (Some(mut ours), Some(mut bare)) = (Ours::open(wire, None), Bare::open(wire, STREAMS))
+        else {
             continue;
         };
         for _ in 0..WARM_UP {
@@ -91,7 +102,49 @@ fn main() {
         let (taut, bare) = (median(costs_ours), median(costs_bare));
         println!("{name}: taut {taut:.0} ns, bare {bare:.0} ns, ratio {:.3}", taut / bare);
         ours.close();
+        in_time(name, wire);
     }
+}
+
+/// The same in real time, with wire threads.
+fn in_time(name: &str, wire: BenchWire) {
+    let [mut taut, mut alone, mut each] = [const { Vec::new() }; 3];
+    for _ in 0..ROUNDS {
+        let Some(mut ours) = Ours::open(wire, Some(SPACING)) else { return };
+        (0..WARM_UP).for_each(|_| ours.period_in_time());
+        taut.push(of_process(|| (0..IN_TIME).for_each(|_| ours.period_in_time())));
+        ours.close();
+        alone.push(of_process(|| bare_in_time(wire, STREAMS)));
+        each.push(of_process(|| {
+            std::thread::scope(|scope| {
+                (0..STREAMS).for_each(|_| drop(scope.spawn(|| bare_in_time(wire, 1))));
+            });
+        }));
+    }
+    let [taut, alone, each] = [taut, alone, each].map(median);
+    for (way, bare) in [("one thread", alone), ("a thread each", each)] {
+        println!(
+            "{name}, wire threads: taut {taut:.0} ns, bare {way} {bare:.0} ns, ratio {:.3}",
+            taut / bare
+        );
+    }
+}
+
+/// So many streams by a bare loop, a period when it is captured.
+fn bare_in_time(wire: BenchWire, streams: usize) {
+    let Some(mut bare) = Bare::open(wire, streams) else { return };
+    let begin = now();
+    for period in 1..=IN_TIME {
+        sleep_until(begin + PERIOD.times(period as i64));
+        bare.period();
+    }
+}
+
+/// Processor time of a packet in nanoseconds, of all threads while this lasts.
+fn of_process(run: impl FnOnce()) -> f64 {
+    let begin = processor_time();
+    run();
+    (processor_time() - begin).as_nanos() as f64 / (IN_TIME * STREAMS * PACKETS) as f64
 }
 
 /// Processor time of a packet in nanoseconds, the mean of a chunk.

@@ -12,6 +12,7 @@ use tautline_engine::watching::run::RunOptions;
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::ethernet::{self, EthernetOptions};
 use tautline_io::link::OpenError;
+use tautline_io::link::ringed::Spacing;
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;
 use tautline_io::udp::pair::open_stream;
@@ -24,7 +25,7 @@ use tautline_proto::wire::{WireForm, avtp};
 use crate::lender::{Loan, clock, lender};
 use crate::{BLOCK, BenchWire, LAUNCH, PACKETS, STREAMS, device, format};
 
-const PERIOD: Span = Span::from_millis(1);
+pub(crate) const PERIOD: Span = Span::from_millis(1);
 const LATENCY: Span = Span::from_millis(20);
 /// How far the bench's clock may run ahead.
 const AHEAD: Span = Span::from_millis(100);
@@ -78,10 +79,12 @@ pub(crate) struct Ours {
 }
 
 impl Ours {
-    /// None, and said, where that takes a right that is not there.
-    pub(crate) fn open(wire: BenchWire) -> Option<Self> {
+    /// None, and said, where that takes a right that is not there. `spacing` is that of wire threads, if they are to
+    /// hand over.
+    pub(crate) fn open(wire: BenchWire, spacing: Option<Spacing>) -> Option<Self> {
         let stop = Stop::default();
-        let started = (0..STREAMS).map(|_| send(wire, stop.clone())).collect::<Result<Vec<_>, _>>();
+        let send = |_| send(wire, spacing, stop.clone());
+        let started = (0..STREAMS).map(send).collect::<Result<Vec<_>, _>>();
         let (senders, sending) = match started {
             Ok(started) => started.into_iter().unzip(),
             Err(error) => {
@@ -115,6 +118,12 @@ impl Ours {
         }
     }
 
+    /// A period of every device when it is captured.
+    pub(crate) fn period_in_time(&mut self) {
+        sleep_until(self.capture + PERIOD);
+        self.period();
+    }
+
     /// Waits until the world's clock is not far behind the bench's.
     pub(crate) fn wait(&self) {
         sleep_until(self.capture - AHEAD);
@@ -135,10 +144,18 @@ impl Ours {
     }
 }
 
-fn send(wire: BenchWire, stop: Stop) -> Result<(Loan, JoinHandle<Report>), OpenError> {
+fn send(
+    wire: BenchWire,
+    spacing: Option<Spacing>,
+    stop: Stop,
+) -> Result<(Loan, JoinHandle<Report>), OpenError> {
+    let by_wire = spacing.map(|_| OPTIONS.scheduler);
+    let spacing = spacing.unwrap_or_default();
     let opened = match wire {
-        BenchWire::Rtp => open_stream(&by_udp(NOBODY), None),
-        BenchWire::Avtp => ethernet::open_stream(&by_ethernet(), None),
+        BenchWire::Rtp => open_stream(&UdpOptions { spacing, ..by_udp(NOBODY) }, by_wire),
+        BenchWire::Avtp => {
+            ethernet::open_stream(&EthernetOptions { spacing, ..by_ethernet() }, by_wire)
+        }
     }?;
     let form = match wire {
         BenchWire::Rtp => WireForm::Rtp,

@@ -222,10 +222,13 @@ impl Link for DirectLink {
     }
 
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool {
-        // What is to go nowhere is let go, and nobody lacks it.
-        let goes = self.outlet.sends();
-        let taken = goes && self.batch.queue(packet);
-        self.counters.dropped += u64::from(goes && !taken);
+        // Nobody lacks what is to go nowhere.
+        if !self.outlet.sends() {
+            self.counters.let_go += 1;
+            return false;
+        }
+        let taken = self.batch.queue(packet);
+        self.counters.dropped += u64::from(!taken);
         taken
     }
 

@@ -8,7 +8,7 @@ use crate::link::LinkCounters;
 /// order between them is promised.
 #[derive(Debug, Default)]
 pub(crate) struct SharedCounters {
-    totals: [AtomicU64; 15],
+    totals: [AtomicU64; 16],
     last_error: AtomicI32,
 }
 
@@ -37,6 +37,7 @@ impl SharedCounters {
             unnamed,
             also_sent,
             also_refused,
+            let_go,
         ] = self.totals.each_ref().map(|total| total.load(Ordering::Relaxed));
         LinkCounters {
             sent,
@@ -54,12 +55,13 @@ impl SharedCounters {
             departures_lost,
             unlaunched,
             unnamed,
+            let_go,
         }
     }
 }
 
 /// Every total, in the order in which `load` takes them.
-const fn totals(counters: &LinkCounters) -> [u64; 15] {
+const fn totals(counters: &LinkCounters) -> [u64; 16] {
     [
         counters.sent,
         counters.send_errors,
@@ -76,6 +78,7 @@ const fn totals(counters: &LinkCounters) -> [u64; 15] {
         counters.unnamed,
         counters.also.0,
         counters.also.1,
+        counters.let_go,
     ]
 }
 
@@ -101,6 +104,7 @@ mod tests {
             unopened: 14,
             unlaunched: 15,
             unnamed: 16,
+            let_go: 17,
         };
         let shared = SharedCounters::default();
         shared.store(&counters);

@@ -203,6 +203,44 @@ fn what_was_lost_is_given_up_at_once_and_the_next_is_asked_for_from_the_first_pr
 }
 
 #[test]
+fn an_address_that_nobody_could_be_asked_about_is_claimed_only_after_four_who_could_be() {
+    // The interface goes down at each of the probes in turn, and comes up three tries later.
+    for down in 0..4 {
+        let mut claim = AddressClaim::new(ALICE, 2, START);
+        let (mut said, mut tried, mut now) = (Vec::new(), 0, START);
+        while claim.poll_event().is_none() {
+            now = now.max(claim.deadline());
+            let Some((_, message)) = claim.poll(now) else { continue };
+            if (down..down + 3).contains(&tried) {
+                claim.unsaid(now);
+                said.clear();
+            } else {
+                said.push(message.kind);
+            }
+            tried += 1;
+        }
+        let probe = MaapKind::Probe;
+        assert_eq!(said, [probe, probe, probe, probe, MaapKind::Announce], "down at {down}");
+    }
+}
+
+#[test]
+fn an_announcement_that_could_not_be_sent_follows_before_the_next_is_due() {
+    let mut claim = AddressClaim::new(ALICE, 2, START);
+    let mut now = START;
+    while claim.poll_event().is_none() {
+        now = now.max(claim.deadline());
+        claim.poll(now);
+    }
+    claim.unsaid(now);
+    assert!(claim.deadline() < now + Span::from_secs(1));
+    assert!(
+        matches!(claim.poll(claim.deadline()), Some((GROUP, said)) if said.kind == MaapKind::Announce)
+    );
+    assert_eq!(claim.poll_event(), None, "it was had all the time");
+}
+
+#[test]
 fn what_is_said_of_other_addresses_or_was_said_here_changes_nothing() {
     let mut claim = AddressClaim::new(BOB, 6, START);
     let address = claim.address();

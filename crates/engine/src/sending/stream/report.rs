@@ -78,7 +78,8 @@ impl SentStream {
     pub(super) fn counters(&self) -> Counters {
         let counted = &self.last;
         Counters {
-            sent: counted.state.packets,
+            // While a lost address is claimed anew there is nowhere to send to.
+            sent: counted.state.packets.saturating_sub(counted.link.let_go),
             invalid: self.conversation.invalid,
             xruns: counted.xruns,
             send_errors: counted.link.send_errors + counted.link.dropped,
