@@ -123,13 +123,14 @@ def launched():
     found = {}
     for _ in range(REPEATS):
         for line in cargo_bench("tautline-engine", "launched").splitlines():
-            case = re.match(r"(rtp|avtp): taut (\S+) ns, bare (\S+) ns", line)
+            case = re.match(r"(rtp|avtp)(?:, (wire threads))?: taut (\S+) ns, bare (.*?)(\S+) ns", line)
             if case:
-                found.setdefault(case[1].upper(), []).append((float(case[2]), float(case[3])))
-    for wire, pairs in found.items():
+                by = (case[1].upper(), case[2] or "--link direct", case[4].strip())
+                found.setdefault(by, []).append((float(case[3]), float(case[5])))
+    for (wire, way, loop), pairs in found.items():
         ratios = [ours / bare for ours, bare in pairs]
-        rows.add(f"packet of {wire} with a launch time, 125 µs of 8 channels, 8 streams",
-                 f"bare loop {spread([bare / 1e3 for _, bare in pairs])} µs",
+        rows.add(f"packet of {wire} with a launch time, 125 µs of 8 channels, 8 streams, {way}",
+                 f"bare loop{loop and f', {loop},'} {spread([bare / 1e3 for _, bare in pairs])} µs",
                  f"{spread([ours / 1e3 for ours, _ in pairs])} µs",
                  f"{spread(ratios)} times", "≤ 1.3 times", statistics.median(ratios) <= 1.3)
     return [rows.table()]

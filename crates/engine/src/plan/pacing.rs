@@ -23,9 +23,7 @@ use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
 
 use crate::plan::LinkKind;
-use crate::plan::pacing::phase::{
-    Disturbance, MOST_AT_ONCE, WAKES, held_up, off_ticks, packed, slept, together, woken,
-};
+use crate::plan::pacing::phase::{HandOver, HandOvers, MOST_AT_ONCE, slept, woken};
 use crate::plan::pacing::queues::{LaunchQueue, has_etf, queues};
 use crate::plan::sockets::LinkOptions;
 
@@ -335,26 +333,19 @@ fn held_by(
         latest = latest.max(probe.off.last().copied().unwrap_or_default());
         probed += probe.off.len();
     }
-    // An fq counts those to all destinations as one stream.
-    let most = wanted.packets.min(MOST_AT_ONCE / link.most_destinations());
-    let (together, takes) = together(cost, wake, (packet, latest), most);
-    // When a hand-over begins and when it is over at the latest: a wire thread sleeps until it is held back no more, and
-    // waits where the device's thread just packs the period after; the device's hands over once it has done that.
-    let packing = packed(wake, cost, wanted.packets);
-    let begin = slept(late).max(packing);
-    let window = |shift: Span| match wanted.launched_by_wire {
-        true => {
-            let shape = (packet, wanted.packets, together);
-            let begin = begin + shift;
-            (begin, begin + takes + held_up((begin, takes), packing, shape))
-        }
-        false => (wake.times(WAKES), slept(late) + shift),
+    let hands = HandOvers {
+        packet,
+        packets: wanted.packets,
+        // An fq counts those to all destinations as one stream.
+        most: wanted.packets.min(MOST_AT_ONCE / link.most_destinations()),
+        cost,
+        wake,
+        late: slept(late),
+        latest,
+        least,
+        by_wire_thread: wanted.launched_by_wire,
     };
-    let (shift, lead) = off_ticks(packet, latest + wake, |shift| {
-        let (begin, over) = window(shift);
-        Disturbance { begin: begin - latest, end: begin + takes }.avoided(least + over, packet)
-    });
-    let (begin, _) = window(shift);
+    let HandOver { together, begin, takes, lead } = hands.chosen(most);
     let hold = if wanted.launched_by_wire { begin } else { Span::ZERO };
     Ok(Paced {
         rung,

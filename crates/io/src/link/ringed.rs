@@ -57,7 +57,8 @@ pub struct WireOptions {
 /// How a wire thread spaces packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spacing {
-    /// Packets that it hands over at once, at most.
+    /// Packets that it hands over at once, at most; if that is any number, none that were queued before a
+    /// [`Link::flush`] with one that was queued after it.
     pub together: usize,
     /// How long after it is due it hands a packet over: so long the device's thread may take with a period's.
     pub lead: Span,
@@ -107,6 +108,8 @@ struct QueuedPacket {
     instants: Departure,
     handed_at: Option<usize>,
     again: Option<usize>,
+    /// Whether it is the first since the device's thread was done the last time.
+    begins: bool,
 }
 
 /// What goes with a datagram's bytes from the wire thread.
@@ -194,7 +197,7 @@ impl Link for Ringed {
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool {
         let len = packet.datagram.len();
         let &Outgoing { instants, handed_at, again, .. } = packet;
-        let header = QueuedPacket { len, instants, handed_at, again };
+        let header = QueuedPacket { len, instants, handed_at, again, begins: !self.unannounced };
         let fits = len <= self.datagram_bytes
             && !self.packets.is_full()
             && self.packet_bytes.write(packet.datagram);
@@ -350,14 +353,16 @@ impl<L: Pollable> WireThread<L> {
             // With what leaves once more, which is as long.
             let len = header.len * (1 + usize::from(header.again.is_some()));
             let goes_along = |together: &mut Together| together.takes(due, len);
-            if count >= self.most || !together.as_mut().is_some_and(goes_along) {
+            // Where so many at most are asked for it was reckoned with none of two periods.
+            let is_full = count >= self.most || header.begins && self.most < usize::MAX;
+            if is_full || !together.as_mut().is_some_and(goes_along) {
                 if due > now() {
                     next = due;
                     break;
                 }
                 // Those that are late are handed over so many at once as well, each time with its own instant: a
                 // queue that heeds launch times takes what is late by the last one no more.
-                if count >= self.most {
+                if is_full {
                     self.link.flush();
                 }
                 (together, count) = (Some(Together::begin(due, len)), 0);

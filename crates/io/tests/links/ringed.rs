@@ -60,6 +60,31 @@ fn packets_that_are_all_late_are_handed_over_no_more_at_once_than_was_asked_for(
 }
 
 #[test]
+fn packets_of_two_periods_are_not_handed_over_at_once_where_so_many_at_most_are_asked_for() {
+    let mut receiver = DirectLink::open(&receiver_options()).unwrap();
+    let spacing = Spacing { together: 3, lead: Span::ZERO };
+    let (mut sender, mut departures) = spacing_sender(receiver.local(), spacing);
+    let start = now() + Span::from_millis(20);
+    for number in 0..12_u8 {
+        let mut datagram = [number; 60];
+        let due = start + Span::from_micros(125 * i64::from(number));
+        let instants = departure(start, due);
+        let packet = Outgoing { datagram: &mut datagram, instants, handed_at: None, again: None };
+        assert!(sender.queue(&packet));
+        // Four are a period.
+        if number % 4 == 3 {
+            sender.flush();
+        }
+    }
+    collect(&mut receiver, 12);
+    let left: Vec<Departure> = core::iter::from_fn(|| departures.pop().ok()).collect();
+    // One hand-over is one reading of the clock.
+    let handed: Vec<usize> =
+        left.chunk_by(|one, next| one.handed == next.handed).map(<[Departure]>::len).collect();
+    assert_eq!(handed, [3, 1, 3, 1, 3, 1], "{left:?}");
+}
+
+#[test]
 fn packets_of_one_period_leave_at_their_own_times() {
     let mut receiver = DirectLink::open(&receiver_options()).unwrap();
     let (mut sender, mut departures) = recording_sender(receiver.local());

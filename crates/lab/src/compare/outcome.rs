@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Compared, ComparedFigure, ComparedRow, ComparedVerdict, counts, text};
+use super::{Compared, ComparedFigure, ComparedRow, ComparedVerdict, counts};
 
 /// What two reports come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -81,9 +81,19 @@ fn left_open(row: &ComparedRow) -> Option<String> {
     if let Some(first) = figures.first() {
         let named: Vec<String> = figures.iter().map(|figure| row.words(figure)).collect();
         let because = first.why.as_deref().unwrap_or("too little to tell");
-        why.push(format!("{}: {because}", text::some(&named)));
+        why.push(format!("{}: {because}", some(&named)));
     }
     (!why.is_empty()).then(|| format!("{}: {}", row.title(), why.join("; ")))
+}
+
+/// The first of them, where they are many.
+pub(super) fn some(figures: &[String]) -> String {
+    match figures {
+        [first, _, _, more @ ..] if !more.is_empty() => {
+            format!("{first} and {} more", more.len() + 2)
+        }
+        few => few.join(", "),
+    }
 }
 
 /// What a reader should know of what was found.

@@ -4,7 +4,7 @@ use core::fmt;
 
 use tautline_proto::time::Span;
 
-use super::outcome::is_told;
+use super::outcome::{is_told, some};
 use super::{CHANCE, Compared, ComparedFigure, ComparedOutcome, ComparedRow, ComparedVerdict};
 use crate::report::text::{aligned, share};
 use crate::report::{RECEIVER_LATE, SENDER_LATE};
@@ -102,16 +102,6 @@ fn reasons(row: &ComparedRow) -> Vec<(ComparedVerdict, Vec<String>, &str)> {
         }
     }
     all
-}
-
-/// The first of them, where they are many.
-pub(super) fn some(figures: &[String]) -> String {
-    match figures {
-        [first, _, _, more @ ..] if !more.is_empty() => {
-            format!("{first} and {} more", more.len() + 2)
-        }
-        few => few.join(", "),
-    }
 }
 
 impl ComparedRow {

@@ -1,5 +1,7 @@
 //! When packets are handed over and launched, so that neither disturbs the other.
 
+use core::cmp::Reverse;
+
 use tautline_proto::time::Span;
 
 /// The least that a thread is taken to be late by.
@@ -8,7 +10,7 @@ const LEAST_LATE: Span = Span::from_micros(100);
 const MOST_LATE: Span = Span::from_millis(2);
 
 /// Wake-ups until what a thread does is done: its timer's, another thread's that it wakes, and as much for the work.
-pub(super) const WAKES: i64 = 3;
+const WAKES: i64 = 3;
 /// Nothing need keep farther away from what disturbs it than this.
 const APART: Span = Span::from_micros(50);
 
@@ -45,23 +47,98 @@ pub(super) fn woken(wake: Span, packet: Span) -> Disturbance {
     Disturbance { begin: -device, end: tick.max(device) }
 }
 
+/// How far a launch so long after its packet is due lies from where no tick disturbs it: the kernel's is among the
+/// instants at which packets are due where the device begins with one ([`CardClock::start_at_tick`]), and puts off what
+/// is to leave then or soon after. A launch is over `takes` after its time.
+///
+/// [`CardClock::start_at_tick`]: tautline_proto::card_clock::CardClock::start_at_tick
+fn near_tick(packet: Span, takes: Span, lead: Span) -> Span {
+    let until = packet - takes;
+    let from = AFTER_TICK.min(packet.times(3).divided(4)).min(until);
+    let after = Span::from_nanos(lead.as_nanos().rem_euclid(packet.as_nanos().max(1)));
+    (from - after).max(after - until).max(Span::ZERO)
+}
+
+/// What decides how a thread hands over packets that are launched.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HandOvers {
+    /// Sound in one.
+    pub(super) packet: Span,
+    /// In a period.
+    pub(super) packets: usize,
+    /// At once, at most.
+    pub(super) most: usize,
+    /// What one takes to be handed over.
+    pub(super) cost: Span,
+    /// How late a thread usually wakes up,
+    pub(super) wake: Span,
+    /// and at most.
+    pub(super) late: Span,
+    /// So long after its launch time a queue still works on a packet.
+    pub(super) latest: Span,
+    /// So long before that it wants it.
+    pub(super) least: Span,
+    /// Whether a wire thread does it, or the device's.
+    pub(super) by_wire_thread: bool,
+}
+
+/// How they are handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct HandOver {
+    /// So many at once,
+    pub(super) together: usize,
+    /// from so long after the first of them is due,
+    pub(super) begin: Span,
+    /// which takes so long.
+    pub(super) takes: Span,
+    /// How long after it is due each is launched.
+    pub(super) lead: Span,
+}
+
 /// Holding packets back by so many parts of the time of one is tried.
 const SHIFTS: i64 = 16;
 
-/// How much longer packets are held back, and their lead then, so that launches lie off the instants at which packets
-/// are due: the kernel's tick is among them where the device begins with one ([`CardClock::start_at_tick`]), and puts
-/// off what is to leave then or soon after. A launch is over `takes` after its time. Nothing where that cannot be had.
-///
-/// [`CardClock::start_at_tick`]: tautline_proto::card_clock::CardClock::start_at_tick
-pub(super) fn off_ticks(packet: Span, takes: Span, lead: impl Fn(Span) -> Span) -> (Span, Span) {
-    let until = packet - takes;
-    let from = AFTER_TICK.min(packet.times(3).divided(4)).min(until);
-    let shifts = (0..SHIFTS).map(|part| packet.times(part).divided(SHIFTS));
-    let mut leads = shifts.map(|shift| (shift, lead(shift)));
-    let after = |lead: Span| lead.as_nanos().rem_euclid(packet.as_nanos().max(1));
-    leads
-        .find(|(_, lead)| (from.as_nanos()..=until.as_nanos()).contains(&after(*lead)))
-        .unwrap_or_else(|| (Span::ZERO, lead(Span::ZERO)))
+impl HandOvers {
+    /// The one whose hand-overs and launches disturb each other least, of those with a lead of `most` if there are any:
+    /// none meets the device's thread at its work, launches keep off the tick, few hand-overs, a short lead; in this
+    /// order.
+    pub(super) fn chosen(&self, most: Span) -> HandOver {
+        let (together, _) = together(self.cost, self.wake, (self.packet, self.latest), self.most);
+        // Those of the device's thread are where its packing is over.
+        let least = if self.by_wire_thread { 1 } else { together };
+        let shifted = |together: usize| {
+            let turns = if self.by_wire_thread { together as i64 } else { 1 };
+            (0..SHIFTS * turns).map(move |part| (together, part))
+        };
+        let tried = (least..=together).flat_map(shifted).map(|(together, part)| {
+            let (way, held) = self.held_back(together, self.packet.times(part).divided(SHIFTS));
+            let near = near_tick(self.packet, self.latest + self.wake, way.lead);
+            ((way.lead > most, held, near, Reverse(together), way.lead), way)
+        });
+        let best = tried.min_by_key(|(order, _)| *order);
+        // At least one is handed over at once.
+        best.map_or_else(|| self.held_back(1, Span::ZERO).0, |(_, way)| way)
+    }
+
+    /// So many at once, held back for so much longer than they must be; and how long the device's thread holds one up.
+    fn held_back(&self, together: usize, shift: Span) -> (HandOver, Span) {
+        let Self { packet, packets, cost, wake, late, latest, least, .. } = *self;
+        let takes = wake + cost.times(together as i64);
+        // When a hand-over begins and when it is over at the latest: a wire thread sleeps until it is held back no more,
+        // and waits where the device's thread just packs the period after; the device's hands over once it has done
+        // that.
+        let packing = packed(wake, cost, packets);
+        let (begin, over, held) = if self.by_wire_thread {
+            let begin = late.max(packing) + shift;
+            let held = held_up((begin, takes), packing, (packet, packets, together));
+            (begin, begin + takes + held, held)
+        } else {
+            (wake.times(WAKES), late + shift, Span::ZERO)
+        };
+        let lead =
+            Disturbance { begin: begin - latest, end: begin + takes }.avoided(least + over, packet);
+        (HandOver { together, begin, takes, lead }, held)
+    }
 }
 
 /// Packing takes so many parts of what handing over does: a quarter to a third, of a packet of two to eight channels.
@@ -69,14 +146,14 @@ const PACKING: i64 = 3;
 
 /// How long the device's thread is at work, from its wake-up on, on so many packets of which each is handed over at
 /// that cost: nothing below it runs meanwhile.
-pub(super) fn packed(wake: Span, cost: Span, packets: usize) -> Span {
+fn packed(wake: Span, cost: Span, packets: usize) -> Span {
     wake.times(WAKES) + cost.times(packets as i64).divided(PACKING)
 }
 
 /// How much longer a hand-over lasts at the most as the device's thread begins to pack a period before or while it is
 /// made: each begins so long after the first of its packets is due, and takes so long. Of a period of so many
 /// packets so many are handed over together.
-pub(super) fn held_up(
+fn held_up(
     (begin, takes): (Span, Span),
     packing: Span,
     (packet, packets, together): (Span, usize, usize),
@@ -105,12 +182,7 @@ pub(super) const MOST_AT_ONCE: usize = 64;
 
 /// How many packets are handed over at once, of the `all` that a period holds, and how long that takes: no longer
 /// than leaves launches, which take a queue until `latest` after their times, a third of their time undisturbed.
-pub(super) fn together(
-    cost: Span,
-    wake: Span,
-    (packet, latest): (Span, Span),
-    all: usize,
-) -> (usize, Span) {
+fn together(cost: Span, wake: Span, (packet, latest): (Span, Span), all: usize) -> (usize, Span) {
     let room = packet - packet.divided(3) - latest - wake;
     let most = usize::try_from(room.as_nanos() / cost.as_nanos().max(1)).unwrap_or(1);
     let together = most.clamp(1, all.clamp(1, MOST_AT_ONCE));
@@ -158,26 +230,72 @@ mod tests {
         assert_eq!(lead(40, 100, 125), 120_000);
     }
 
+    /// As the lab's guest has it: a packet of class A takes 16 us.
+    fn guest(packets: usize, latest: i64) -> HandOvers {
+        let micros = Span::from_micros;
+        HandOvers {
+            packet: micros(125),
+            packets,
+            most: packets,
+            cost: micros(16),
+            wake: micros(5),
+            late: micros(100),
+            latest: micros(latest),
+            least: Span::ZERO,
+            by_wire_thread: true,
+        }
+    }
+
+    #[test]
+    fn hand_overs_are_moved_until_none_meets_the_next_period_s_packing() {
+        // 13 times 3, and one that begins a packet before those of the next period, which takes 228 us to be packed.
+        let way = guest(40, 16).chosen(Span::MAX);
+        assert_eq!(way.together, 3);
+        let packing = packed(Span::from_micros(5), Span::from_micros(16), 40);
+        assert!(way.begin - Span::from_micros(125) >= packing, "{way:?}");
+        assert!(way.begin + way.takes <= Span::from_micros(500), "{way:?}");
+        // Short of room, as before: the last waits, and launches wait for it.
+        let most = way.lead - Span::from_micros(1);
+        let short = guest(40, 16).chosen(most);
+        assert!(short.lead <= most && short.lead >= short.begin + short.takes, "{short:?}");
+        // Nothing of a lead that is too long can be had at all; that is whoever asks to say.
+        assert!(guest(40, 16).chosen(Span::ZERO).lead > Span::ZERO);
+    }
+
+    #[test]
+    fn of_a_short_period_as_many_as_can_be_are_handed_over_at_once_and_launched_off_the_tick() {
+        let way = guest(8, 16).chosen(Span::MAX);
+        let after = way.lead.as_nanos() % 125_000;
+        assert_eq!(way.together, 3);
+        assert!((93_000..=104_000).contains(&after), "{way:?}");
+        assert!(way.lead < Span::from_micros(500), "{way:?}");
+        // Where no place is far enough from both, the one that is farthest from the tick before.
+        let late = guest(8, 27).chosen(Span::MAX);
+        assert!((88_000..=96_000).contains(&(late.lead.as_nanos() % 125_000)), "{late:?}");
+    }
+
     #[test]
     fn a_launch_is_over_before_the_next_packet_is_due_and_long_after_the_one_before() {
-        let micros = Span::from_micros;
-        let lead = |late: i64, takes: i64, packet: i64| {
-            let (shift, lead) = off_ticks(micros(packet), micros(20), |shift| {
-                let begin = micros(late) + shift;
-                let end = begin + micros(takes);
-                Disturbance { begin, end }.avoided(end, micros(packet))
-            });
-            (shift.as_nanos() / 1000, lead.as_nanos() / 1000)
+        let near = |packet: i64, lead: i64| {
+            let [packet, takes, lead] = [packet, 20, lead].map(Span::from_micros);
+            near_tick(packet, takes, lead).as_nanos() / 1000
         };
-        assert_eq!(lead(100, 40, 125), (39, 221), "96 us after one is due");
-        assert_eq!(lead(140, 40, 125), (0, 222));
-        assert_eq!(lead(100, 40, 1000), (0, 190));
-        assert_eq!(lead(930, 40, 1000), (125, 1145));
-        assert_eq!(
-            lead(100, 400, 125),
-            (93, 593),
-            "in the middle of a hand-over that takes longer"
-        );
+        for (packet, lead, expected) in [
+            (125, 93, 0),
+            (125, 105, 0),
+            (125, 230, 0),
+            (125, 106, 1),
+            (125, 50, 43),
+            (125, 250, 93),
+            (1000, 100, 0),
+            (1000, 980, 0),
+            (1000, 1050, 50),
+            (1000, 990, 10),
+        ] {
+            assert_eq!(near(packet, lead), expected, "{lead} of {packet}");
+        }
+        // Where a launch takes all of the time between two, none is off.
+        assert_eq!(near(15, 0), 5);
     }
 
     #[test]
