@@ -107,7 +107,8 @@ fuzz: ## Run every fuzz target for FUZZ_SECONDS (60)
 fuzz-kept: ## Run every fuzz target from the inputs kept in the tree, each time the same, for 10 s at most
 	@scripts/setup fuzz
 	RUSTC_BOOTSTRAP=1 cargo fuzz build
-	@RUSTC_BOOTSTRAP=1 cargo fuzz list | xargs -P "$$(nproc)" -I TARGET scripts/fuzz-kept TARGET $(fuzz_limits)
+	@set -eo pipefail; targets=$$(RUSTC_BOOTSTRAP=1 cargo fuzz list); [ -n "$$targets" ]; \
+	xargs -P "$$(nproc)" -I TARGET scripts/fuzz-kept TARGET $(fuzz_limits) <<<"$$targets"
 
 .PHONY: man
 man: release ## Write man pages and shell completions to target/man and target/completions

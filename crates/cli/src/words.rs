@@ -9,7 +9,7 @@ use tautline_engine::plan::too_long::TooLong;
 use tautline_engine::watching::note::Note;
 use tautline_engine::watching::note::words::alike;
 use tautline_engine::watching::text::Nanos;
-use tautline_io::link::is_of_a_queue;
+use tautline_io::link::{is_of_a_queue, is_of_an_interface};
 use tautline_proto::depth::Journal;
 use tautline_proto::time::Span;
 
@@ -19,6 +19,8 @@ pub(crate) use changes::{cannot_change, changed};
 fn refusal(errno: i32) -> &'static str {
     if is_of_a_queue(errno) {
         "the interface's queue was full, or is an etf, which takes packets with launch times alone (--pacing etf)"
+    } else if is_of_an_interface(errno) {
+        "bring the interface up (ip link set dev NAME up), and see that its cable is in"
     } else {
         "is the address right, and a way to it?"
     }

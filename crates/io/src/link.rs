@@ -173,6 +173,11 @@ pub trait Pollable: Link + AsFd {
     fn is_full(&self) -> bool;
 }
 
+/// Whether it was the interface that was down, or gone, where packets were refused with this `errno`.
+pub const fn is_of_an_interface(errno: i32) -> bool {
+    matches!(errno, libc::ENETDOWN | libc::ENODEV | libc::ENXIO)
+}
+
 /// Whether it was a queue of the interface that refused packets with this `errno`, not the way to an address.
 pub const fn is_of_a_queue(errno: i32) -> bool {
     errno == libc::ENOBUFS

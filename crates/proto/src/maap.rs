@@ -35,6 +35,8 @@ pub struct AddressClaim {
     owed: [Option<([u8; 6], GroupRange)>; Self::OWED],
     /// What is to be told, oldest first: a loss, and what followed.
     events: [Option<ClaimEvent>; 2],
+    /// Addresses in a row that somebody had.
+    taken: u32,
 }
 
 /// States of annex B (§B.3.1), but for the first, which takes no time.
@@ -54,6 +56,10 @@ impl AddressClaim {
     /// `MAAP_ANNOUNCE_INTERVAL_BASE` and `MAAP_ANNOUNCE_INTERVAL_VARIATION` (table B.8).
     const ANNOUNCE_INTERVAL: (Span, Span) = (Span::from_secs(30), Span::from_secs(2));
 
+    /// So many addresses are asked for at once, one after the other; then there is a pause before each, as somebody may
+    /// defend whatever he is asked for (RFC 3927 §9, `MAX_CONFLICTS`).
+    const MOST_TAKEN: u32 = 10;
+
     /// Hosts that may ask before anything is said: with so many addresses two rarely pick the same, and who gets no
     /// answer asks again (`MAAP_PROBE_RETRANSMITS`).
     const OWED: usize = 4;
@@ -68,6 +74,7 @@ impl AddressClaim {
             due: now,
             owed: [None; Self::OWED],
             events: [None; 2],
+            taken: 0,
         };
         claim.pick(now);
         claim
@@ -100,7 +107,13 @@ impl AddressClaim {
         match (self.state, message.kind) {
             (State::Defend, MaapKind::Probe) => self.owe(from, message.requested),
             (State::Probe(_), MaapKind::Probe) if self.precedes(from) => {}
-            (State::Probe(_), _) => self.pick(now),
+            (State::Probe(_), _) => {
+                self.pick(now);
+                self.taken += 1;
+                if self.taken >= Self::MOST_TAKEN {
+                    self.wait(now, Self::PROBE_INTERVAL);
+                }
+            }
             (State::Defend, _) if self.precedes(from) => {}
             (State::Defend, _) => {
                 self.tell(ClaimEvent::Lost { address: self.address, to: from });
@@ -126,7 +139,7 @@ impl AddressClaim {
                 MaapKind::Probe
             }
             State::Probe(0) => {
-                self.state = State::Defend;
+                (self.state, self.taken) = (State::Defend, 0);
                 self.tell(ClaimEvent::Claimed(self.address));
                 self.wait(now, Self::ANNOUNCE_INTERVAL);
                 MaapKind::Announce

@@ -68,6 +68,7 @@ fn an_address_of_avtp_that_cannot_be_is_answered_with_one_of_avtp() {
         ("avtp+udp://:17220".into(), "names no host", "avtp+udp://HOST:17220"),
         (format!("avtp://eth0:17220/{group}"), "go by no port", "write avtp://eth0/91:E0:F0"),
         ("avtp://eth0:17220".into(), "go by no port", "write avtp://eth0"),
+        (format!("avtp://{group}"), "names no interface", "write avtp://INTERFACE/91:E0:F0"),
         ("avtp://eth0/00:00:00:00:00:00".into(), "is nobody's address", "avtp://eth0/91:E0"),
     ] {
         is_refused(&send(&format!("--to {to}")), 2, wrong, mend);

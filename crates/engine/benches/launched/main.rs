@@ -19,6 +19,8 @@ mod bare;
 mod lender;
 mod ours;
 
+use std::sync::Barrier;
+
 use tautline_dsp::format::SampleFormat;
 use tautline_io::clock::{now, processor_time, sleep_until};
 use tautline_io::link::ringed::Spacing;
@@ -46,7 +48,7 @@ const TURNS: usize = 61;
 /// Periods in real time, and how often.
 const IN_TIME: usize = 1000;
 const ROUNDS: usize = 5;
-/// Half a period at once, as `auto` has it where handing a packet over takes 10 us.
+/// Half a period at once; `auto` has that where handing a packet over takes 12 us and a thread wakes up 10 us late.
 const SPACING: Spacing = Spacing { together: PACKETS / 2, lead: Span::from_micros(200) };
 
 fn device() -> Settings {
@@ -114,12 +116,22 @@ fn in_time(name: &str, wire: BenchWire) {
         (0..WARM_UP).for_each(|_| ours.period_in_time());
         taut.push(of_process(|| (0..IN_TIME).for_each(|_| ours.period_in_time())));
         ours.close();
-        alone.push(of_process(|| bare_in_time(wire, STREAMS)));
-        each.push(of_process(|| {
-            std::thread::scope(|scope| {
-                (0..STREAMS).for_each(|_| drop(scope.spawn(|| bare_in_time(wire, 1))));
-            });
-        }));
+        let mut all = Bare::open(wire, STREAMS).unwrap();
+        bare_in_time(&mut all, WARM_UP);
+        alone.push(of_process(|| bare_in_time(&mut all, IN_TIME)));
+        let warm = Barrier::new(STREAMS + 1);
+        let single = || {
+            let mut bare = Bare::open(wire, 1).unwrap();
+            bare_in_time(&mut bare, WARM_UP);
+            warm.wait();
+            bare_in_time(&mut bare, IN_TIME);
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..STREAMS).map(|_| scope.spawn(single)).collect();
+            warm.wait();
+            let join = || threads.into_iter().for_each(|thread| thread.join().unwrap());
+            each.push(of_process(join));
+        });
     }
     let [taut, alone, each] = [taut, alone, each].map(median);
     for (way, bare) in [("one thread", alone), ("a thread each", each)] {
@@ -130,11 +142,10 @@ fn in_time(name: &str, wire: BenchWire) {
     }
 }
 
-/// So many streams by a bare loop, a period when it is captured.
-fn bare_in_time(wire: BenchWire, streams: usize) {
-    let Some(mut bare) = Bare::open(wire, streams) else { return };
+/// So many periods by a bare loop, each when it is captured.
+fn bare_in_time(bare: &mut Bare, periods: usize) {
     let begin = now();
-    for period in 1..=IN_TIME {
+    for period in 1..=periods {
         sleep_until(begin + PERIOD.times(period as i64));
         bare.period();
     }

@@ -164,7 +164,8 @@ pub fn identity(to: &[Resolved]) -> Result<Identity, RunError> {
     }
     let Some(place) = to.iter().find_map(Resolved::ethernet) else { return Ok(random) };
     let own = {
-        let [a, b, c, d, e, f] = own_address(&place.interface).unwrap_or_default();
+        // Without an address of its own, as on the loopback interface, nobody else is to have the same by chance.
+        let Ok([a, b, c, d, e, f]) = own_address(&place.interface) else { return Ok(random) };
         let number = random.stream.0 & u64::from(u16::MAX);
         StreamId(u64::from_be_bytes([a, b, c, d, e, f, 0, 0]) | number)
     };

@@ -203,9 +203,8 @@ struct EthernetRoom {
 const STAMPED_A_SECOND: u32 = 2;
 
 impl EthernetRoom {
-    /// Of any stream, in whatever a frame holds: of 48 kHz down to packets of one frame each. A receive buffer takes no
-    /// memory before something waits in it.
-    const ANY: Self = Self { datagram_bytes: 1500, per_second: 48_000, batch: 32 };
+    /// Of any stream of class A, in whatever a frame holds.
+    const ANY: Self = Self { datagram_bytes: 1500, per_second: 8000, batch: 32 };
 
     fn of(format: &StreamFormat, batch: usize) -> Self {
         let heads = PacketHeads { form: WireForm::Avtp(Encapsulation::Ethernet), stamps: false };

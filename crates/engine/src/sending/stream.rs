@@ -8,7 +8,7 @@ use rtrb::{Consumer, Producer};
 use tautline_dsp::gain::Gain;
 use tautline_io::clock::{now, tai};
 use tautline_io::link::destinations::Outbound;
-use tautline_io::link::{LinkCounters, TransmitStamp};
+use tautline_io::link::{LinkCounters, TransmitStamp, is_of_an_interface};
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::faults::UnjudgedFaults;
 use tautline_proto::ledger::{Departure, Stage};
@@ -149,7 +149,7 @@ impl SentStream {
             let (address, stamps) = (&self.address, self.policy.stamps());
             watch.note(&Note::NobodyAnswers { address, stamps });
         }
-        if send_errors > sent {
+        if send_errors > sent || (send_errors > 0 && is_of_an_interface(errno)) {
             let (refused, of) = (send_errors, send_errors + sent);
             watch.note(&Note::SystemRefused { network: None, refused, of, errno });
         }
@@ -273,7 +273,7 @@ impl SentStream {
         let elapsed = now() - watch.began;
         Progress {
             elapsed,
-            packets: self.last.state.packets,
+            packets: self.sent(),
             missed: self.last.link.send_errors + self.last.link.dropped,
             xruns: self.last.xruns,
             latency: self.effective(),

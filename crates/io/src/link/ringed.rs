@@ -57,10 +57,10 @@ pub struct WireOptions {
 /// How a wire thread spaces packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spacing {
-    /// Packets that it hands over at once, at most; if that is any number, none that were queued before a
-    /// [`Link::flush`] with one that was queued after it.
+    /// Packets that it hands over at once: so many, but for none that were queued before a [`Link::flush`] with one that
+    /// was queued after it; `usize::MAX` for those that may leave together as they are no burst.
     pub together: usize,
-    /// How long after it is due it hands a packet over: so long the device's thread may take with a period's.
+    /// How long after it is due it hands a packet over: no less than the device's thread takes with a period's.
     pub lead: Span,
 }
 
@@ -109,7 +109,7 @@ struct QueuedPacket {
     handed_at: Option<usize>,
     again: Option<usize>,
     /// Whether it is the first since the device's thread was done the last time.
-    begins: bool,
+    begins_period: bool,
 }
 
 /// What goes with a datagram's bytes from the wire thread.
@@ -197,7 +197,8 @@ impl Link for Ringed {
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool {
         let len = packet.datagram.len();
         let &Outgoing { instants, handed_at, again, .. } = packet;
-        let header = QueuedPacket { len, instants, handed_at, again, begins: !self.unannounced };
+        let header =
+            QueuedPacket { len, instants, handed_at, again, begins_period: !self.unannounced };
         let fits = len <= self.datagram_bytes
             && !self.packets.is_full()
             && self.packet_bytes.write(packet.datagram);
@@ -352,9 +353,10 @@ impl<L: Pollable> WireThread<L> {
             let due = header.instants.due + self.lead;
             // With what leaves once more, which is as long.
             let len = header.len * (1 + usize::from(header.again.is_some()));
-            let goes_along = |together: &mut Together| together.takes(due, len);
-            // Where so many at most are asked for it was reckoned with none of two periods.
-            let is_full = count >= self.most || header.begins && self.most < usize::MAX;
+            // Where so many at most are asked for it was reckoned with just those, and with none of two periods.
+            let reckoned = self.most < usize::MAX;
+            let is_full = count >= self.most || reckoned && header.begins_period;
+            let goes_along = |together: &mut Together| reckoned || together.takes(due, len);
             if is_full || !together.as_mut().is_some_and(goes_along) {
                 if due > now() {
                     next = due;

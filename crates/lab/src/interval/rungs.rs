@@ -122,11 +122,11 @@ fn rows(
         return vec![row];
     }
     if packets.len() < 2 {
-        row.void = Some(format!(
-            "{} of its {} packets that count arrived, which are no interval",
-            packets.len(),
-            counted.len()
-        ));
+        row.void = Some(
+            "no two packets that count arrived; the receiver is to be at the other end of the interface that they leave \
+             by (--with PLACE, by Ethernet --avtp HERE,THERE)"
+                .to_owned(),
+        );
         return vec![row];
     }
     let mut rows = vec![row];

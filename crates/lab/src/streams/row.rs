@@ -183,17 +183,20 @@ impl StreamOutcome {
     }
 
     /// The packets that count, each with when it was captured: neither of the beginning nor after the
-    /// sender's end. Where the receiver could not know that of any (AVTP by a clock that is not to be relied upon),
-    /// it is as the sender's own ledger has it.
+    /// sender's end. Where the receiver could not know that of most (AVTP by a clock that is not to be relied upon), it
+    /// is of all as the sender's own ledger has it.
     pub(crate) fn counted(&self) -> Vec<(LocalTime, HeardPacket)> {
         let heard = || self.arrivals.iter().filter(|packet| packet.stream == 0);
-        let sent: HashMap<u32, i64> = if heard().any(|packet| packet.sender[0].is_some()) {
-            HashMap::new()
-        } else {
+        let known = heard().filter(|packet| packet.sender[0].is_some()).count();
+        let by_sender = known * 2 < heard().count();
+        let sent: HashMap<u32, i64> = if by_sender {
             self.departures.iter().map(|packet| (packet.timestamp, packet.capture)).collect()
+        } else {
+            HashMap::new()
         };
-        let captured = |packet: &HeardPacket| {
-            packet.sender[0].or_else(|| sent.get(&packet.timestamp).copied())
+        let captured = |packet: &HeardPacket| match by_sender {
+            true => sent.get(&packet.timestamp).copied(),
+            false => packet.sender[0],
         };
         let at = |nanos: i64| LocalTime::ZERO + Span::from_nanos(nanos);
         let mut packets: Vec<_> =

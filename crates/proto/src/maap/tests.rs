@@ -203,6 +203,23 @@ fn what_was_lost_is_given_up_at_once_and_the_next_is_asked_for_from_the_first_pr
 }
 
 #[test]
+fn whoever_defends_all_that_is_asked_for_is_asked_twice_a_second_before_long() {
+    let mut claim = AddressClaim::new(BOB, 12, START);
+    let (mut now, mut probes) = (START, 0);
+    while now < START + Span::from_secs(20) {
+        now = now.max(claim.deadline());
+        while let Some((_, probe)) = claim.poll(now) {
+            probes += 1;
+            let requested = probe.requested;
+            let defence = MaapMessage { kind: MaapKind::Defend, requested, conflict: requested };
+            claim.handle(&defence, ALICE, now);
+        }
+    }
+    assert!((30..=52).contains(&probes), "{probes}");
+    assert_eq!(claim.poll_event(), None);
+}
+
+#[test]
 fn an_address_that_nobody_could_be_asked_about_is_claimed_only_after_four_who_could_be() {
     // The interface goes down at each of the probes in turn, and comes up three tries later.
     for down in 0..4 {

@@ -127,6 +127,12 @@ fn ethernet_target(rest: &str, text: &str, end: AddressRole) -> Result<EthernetT
     if address == Some([0; 6]) {
         return Err(format!("00:00:00:00:00:00 is nobody's address in `{text}`; {ETHERNET}"));
     }
+    if octets::<6>(interface).is_some() {
+        return Err(format!(
+            "`{text}` names no interface; write avtp://INTERFACE/{interface}, as in avtp://eth0/{interface} (ip link \
+             lists the interfaces)"
+        ));
+    }
     // No interface of Linux has a : in its name.
     if let Some((name, _)) = interface.split_once(':') {
         let behind = rest.strip_prefix(interface).unwrap_or_default();

@@ -98,10 +98,18 @@ pub(super) struct HandOver {
 /// Holding packets back by so many parts of the time of one is tried.
 const SHIFTS: i64 = 16;
 
+/// What a probe measured is no better known, and less is worth no wake-up.
+const GRAIN: Span = Span::from_micros(10);
+
+/// So many begun grains.
+fn grains(span: Span) -> i64 {
+    (span.as_nanos() + GRAIN.as_nanos() - 1).div_euclid(GRAIN.as_nanos())
+}
+
 impl HandOvers {
     /// The one whose hand-overs and launches disturb each other least, of those with a lead of `most` if there are any:
     /// none meets the device's thread at its work, launches keep off the tick, few hand-overs, a short lead; in this
-    /// order.
+    /// order, the first two to a grain.
     pub(super) fn chosen(&self, most: Span) -> HandOver {
         let (together, _) = together(self.cost, self.wake, (self.packet, self.latest), self.most);
         // Those of the device's thread are where its packing is over.
@@ -113,7 +121,8 @@ impl HandOvers {
         let tried = (least..=together).flat_map(shifted).map(|(together, part)| {
             let (way, held) = self.held_back(together, self.packet.times(part).divided(SHIFTS));
             let near = near_tick(self.packet, self.latest + self.wake, way.lead);
-            ((way.lead > most, held, near, Reverse(together), way.lead), way)
+            let order = (way.lead > most, grains(held), grains(near), Reverse(together), way.lead);
+            (order, way)
         });
         let best = tried.min_by_key(|(order, _)| *order);
         // At least one is handed over at once.

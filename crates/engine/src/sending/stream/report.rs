@@ -75,11 +75,16 @@ impl SentStream {
         }
     }
 
+    /// Packets so far, but for those that were to go nowhere: while a lost address is claimed anew, or where the last
+    /// destination was taken away.
+    pub(super) fn sent(&self) -> u64 {
+        self.last.state.packets.saturating_sub(self.last.link.let_go)
+    }
+
     pub(super) fn counters(&self) -> Counters {
         let counted = &self.last;
         Counters {
-            // While a lost address is claimed anew there is nowhere to send to.
-            sent: counted.state.packets.saturating_sub(counted.link.let_go),
+            sent: self.sent(),
             invalid: self.conversation.invalid,
             xruns: counted.xruns,
             send_errors: counted.link.send_errors + counted.link.dropped,
