@@ -24,6 +24,8 @@ mod numbers;
 mod runs;
 #[path = "avtp/steps.rs"]
 mod steps;
+#[path = "avtp/talkers.rs"]
+mod talkers;
 
 const RATE: Rate = Rate::HZ_48000;
 /// Of class A.

@@ -1,0 +1,82 @@
+//! Talkers that send otherwise than their listener was told, and networks that bring packets in another order.
+
+use super::*;
+
+#[test]
+fn packets_of_any_length_are_heard_whatever_length_the_listener_expects() {
+    // Of class B, of whole periods, and of lengths that no period is a multiple of.
+    for frames in [12, 48, 5, 7, 1] {
+        for encapsulation in [Encapsulation::Ethernet, Encapsulation::Udp] {
+            let mut road = Road::over(encapsulation, SampleFormat::L24);
+            road.talk(Frames::new(frames));
+            road.play(1000, |_, _| true);
+            assert_eq!(road.unheard(), [], "{frames} frames, {encapsulation:?}");
+            let counters = road.receiver.counters();
+            assert_eq!((counters.resyncs, counters.lost, counters.invalid), (0, 0, 0));
+        }
+    }
+}
+
+#[test]
+fn a_talker_that_goes_on_in_packets_of_another_length_loses_nothing() {
+    let mut road = Road::over(Encapsulation::Ethernet, SampleFormat::L16);
+    road.play(300, |_, _| true);
+    // As class B, begun anew; and back.
+    for frames in [12, 6] {
+        road.pause(20, false);
+        road.talk(Frames::new(frames));
+        let before = road.heard.len();
+        road.play(300, |_, _| true);
+        assert_eq!(road.receiver.counters().lost, 0, "{frames}");
+        // Once the pause is over all of it sounds: its last 250 ms.
+        let heard = &road.heard[before + 50 * PERIOD.as_len()..];
+        assert!(heard.iter().all(|(_, frame)| frame.is_some()), "{frames}");
+    }
+}
+
+#[test]
+fn packets_that_change_places_on_the_way_are_heard_whole() {
+    for encapsulation in [Encapsulation::Ethernet, Encapsulation::Udp] {
+        let mut road = Road::over(encapsulation, SampleFormat::L24);
+        road.play(10, |_, _| true);
+        // Every second one comes after the one that follows it, which is of another period at times.
+        road.play_crossed(600);
+        assert_eq!(road.unheard(), [], "{encapsulation:?}");
+        let counters = road.receiver.counters();
+        assert_eq!((counters.lost, counters.resyncs, counters.invalid), (0, 0, 0));
+        // The last is still on its way.
+        assert_eq!(counters.reordered, 600 * 8 / 2 - 1, "{encapsulation:?}");
+    }
+}
+
+impl Road {
+    /// The talker begins anew with packets of so many frames, and the listener is not told.
+    fn talk(&mut self, packet: Frames) {
+        let identity = Identity { stream: STREAM, sequence: 9, timestamp: 0 };
+        let format = StreamFormat { packet, ..*self.sender.format() };
+        self.sender = Sender::new(config(self.wire, format, identity, self.latency, self.wall));
+    }
+
+    fn play_crossed(&mut self, periods: i64) {
+        let mut waits: Option<Vec<u8>> = None;
+        for _ in 0..periods {
+            let first = self.blocks * PERIOD.count() + self.beside;
+            let capture = START + RATE.span_of(Frames::new(first));
+            let block: Vec<f32> = (first..first + PERIOD.count()).map(sample).collect();
+            let now = capture + RATE.span_of(PERIOD);
+            let Self { sender, receiver, packets, .. } = self;
+            sender.push(&block, BlockTimes { capture, taken: now, now }, |packet| {
+                if *packets % 2 == 1 {
+                    waits = Some(packet.datagram.to_vec());
+                } else {
+                    receiver.handle(packet.datagram, now, now);
+                    if let Some(waited) = waits.take() {
+                        receiver.handle(&waited, now, now);
+                    }
+                }
+                *packets += 1;
+            });
+            self.pull(START + RATE.span_of(Frames::new((self.blocks + 1) * PERIOD.count())));
+        }
+    }
+}
