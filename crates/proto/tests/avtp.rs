@@ -169,6 +169,19 @@ impl Road {
 
     /// So many periods of both cards; `change` says what becomes of each packet.
     fn play(&mut self, periods: i64, mut change: impl FnMut(i64, &mut [u8]) -> bool) {
+        self.carry(periods, |receiver, packet, datagram, now| {
+            if change(packet, datagram) {
+                receiver.handle(datagram, now, now);
+            }
+        });
+    }
+
+    /// The same by a `network` that brings each packet to the listener as it likes.
+    fn carry(
+        &mut self,
+        periods: i64,
+        mut network: impl FnMut(&mut Receiver, i64, &mut [u8], LocalTime),
+    ) {
         for _ in 0..periods {
             let first = self.blocks * PERIOD.count() + self.beside;
             let capture = START + RATE.span_of(Frames::new(first)) + self.within;
@@ -176,9 +189,7 @@ impl Road {
             let now = capture + RATE.span_of(PERIOD);
             let Self { sender, receiver, packets, .. } = self;
             sender.push(&block, BlockTimes { capture, taken: now, now }, |packet| {
-                if change(*packets, packet.datagram) {
-                    receiver.handle(packet.datagram, now, now);
-                }
+                network(receiver, *packets, packet.datagram, now);
                 *packets += 1;
             });
             self.pull(START + RATE.span_of(Frames::new((self.blocks + 1) * PERIOD.count())));

@@ -22,7 +22,7 @@ mod ours;
 use std::sync::Barrier;
 
 use tautline_dsp::format::SampleFormat;
-use tautline_io::clock::{now, processor_time, sleep_until};
+use tautline_io::clock::{now, processor_time, sleep_until, thread_time};
 use tautline_io::link::ringed::Spacing;
 use tautline_io::socket::launch::{LaunchClock, LaunchOptions};
 use tautline_proto::device::Settings;
@@ -160,20 +160,12 @@ fn of_process(run: impl FnOnce()) -> f64 {
 
 /// Processor time of a packet in nanoseconds, the mean of a chunk.
 fn chunk(mut period: impl FnMut()) -> f64 {
-    let begin = processor();
+    let begin = thread_time();
     (0..CHUNK).for_each(|_| period());
-    (processor() - begin) / (CHUNK * STREAMS * PACKETS) as f64
+    (thread_time() - begin).as_nanos() as f64 / (CHUNK * STREAMS * PACKETS) as f64
 }
 
 fn median(mut costs: Vec<f64>) -> f64 {
     costs.sort_by(f64::total_cmp);
     costs[costs.len() / 2]
-}
-
-/// Processor time of this thread in nanoseconds.
-fn processor() -> f64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a writable timespec.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }

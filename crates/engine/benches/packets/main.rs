@@ -102,10 +102,7 @@ fn median(costs: &[Cost], pick: fn(&Cost) -> f64) -> f64 {
 
 /// Processor time of this thread in nanoseconds.
 fn processor() -> f64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a writable timespec.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+    tautline_io::clock::thread_time().as_nanos() as f64
 }
 
 /// What two readings of the thread's processor time see of themselves.

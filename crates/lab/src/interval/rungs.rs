@@ -1,7 +1,7 @@
 //! Each rung of the pacing ladder in turn: the same stream, and at which intervals its packets arrive; after each the
 //! same by a bare loop.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use tautline_engine::plan::pacing::PacingRung;
 use tautline_proto::device::Stop;
@@ -164,8 +164,7 @@ fn arrived(outcome: &StreamOutcome, counted: &HashSet<u32>) -> Vec<Numbered> {
 
 /// When each of them arrived, and when it was to be launched.
 fn launched(outcome: &StreamOutcome, counted: &HashSet<u32>) -> Vec<(i64, i64)> {
-    let sent = outcome.departures.iter().map(|packet| (packet.timestamp, packet.launched));
-    let sent: HashMap<u32, i64> = sent.collect();
+    let sent = outcome.sent_at(|packet| packet.launched);
     came(outcome, counted)
         .filter_map(|packet| Some((packet.arrival, *sent.get(&packet.timestamp)?)))
         .collect()

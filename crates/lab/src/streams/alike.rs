@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::StreamOutcome;
+use crate::ledger::SentPacket;
 
 /// So many packets may both ends' last ones be apart: what was lost at the end, as where a host froze.
 const MOST_APART: i64 = 512;
@@ -14,6 +15,11 @@ const EARLIEST: i64 = -10_000;
 const FEW: u64 = 2;
 
 impl StreamOutcome {
+    /// An instant of each packet that left, by its timestamp.
+    pub(crate) fn sent_at(&self, instant: impl Fn(&SentPacket) -> i64) -> HashMap<u32, i64> {
+        self.departures.iter().map(|packet| (packet.timestamp, instant(packet))).collect()
+    }
+
     /// AVTP carries no media time, and each end counts from another: from here on both do as the sender. The last
     /// packets of both are taken for one, unless one clock says better: then each came a little after it left.
     pub(super) fn count_alike(&mut self, one_clock: bool) {
@@ -34,8 +40,7 @@ impl StreamOutcome {
         let two = self.departures.windows(2);
         let steps = two.map(|two| two[1].timestamp.wrapping_sub(two[0].timestamp));
         let Some(step) = steps.filter(|step| *step > 0).min() else { return guess };
-        let left: HashMap<u32, i64> =
-            self.departures.iter().map(|packet| (packet.timestamp, packet.launched)).collect();
+        let left = self.sent_at(|packet| packet.launched);
         let between = |packets: i64| {
             let apart = guess.wrapping_add((packets * i64::from(step)) as u32);
             let (mut both, mut early, mut sum) = (0_u64, 0_u64, 0_u128);

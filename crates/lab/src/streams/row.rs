@@ -1,8 +1,6 @@
 //! A stream as a row of a report: what was measured, packet by packet, from the ledgers, and how sure that
 //! is, from the receiver's own report.
 
-use std::collections::HashMap;
-
 use serde_json::Value;
 use tautline_proto::time::{LocalTime, Span};
 
@@ -189,14 +187,10 @@ impl StreamOutcome {
         let heard = || self.arrivals.iter().filter(|packet| packet.stream == 0);
         let known = heard().filter(|packet| packet.sender[0].is_some()).count();
         let by_sender = known * 2 < heard().count();
-        let sent: HashMap<u32, i64> = if by_sender {
-            self.departures.iter().map(|packet| (packet.timestamp, packet.capture)).collect()
-        } else {
-            HashMap::new()
-        };
-        let captured = |packet: &HeardPacket| match by_sender {
-            true => sent.get(&packet.timestamp).copied(),
-            false => packet.sender[0],
+        let sent = by_sender.then(|| self.sent_at(|packet| packet.capture));
+        let captured = |packet: &HeardPacket| match &sent {
+            Some(sent) => sent.get(&packet.timestamp).copied(),
+            None => packet.sender[0],
         };
         let at = |nanos: i64| LocalTime::ZERO + Span::from_nanos(nanos);
         let mut packets: Vec<_> =

@@ -40,7 +40,17 @@ fn packets_that_change_places_on_the_way_are_heard_whole() {
         let mut road = Road::over(encapsulation, SampleFormat::L24);
         road.play(10, |_, _| true);
         // Every second one comes after the one that follows it, which is of another period at times.
-        road.play_crossed(600);
+        let mut waits: Option<Vec<u8>> = None;
+        road.carry(600, |receiver, packet, datagram, now| {
+            if packet % 2 == 1 {
+                waits = Some(datagram.to_vec());
+                return;
+            }
+            receiver.handle(datagram, now, now);
+            if let Some(waited) = waits.take() {
+                receiver.handle(&waited, now, now);
+            }
+        });
         assert_eq!(road.unheard(), [], "{encapsulation:?}");
         let counters = road.receiver.counters();
         assert_eq!((counters.lost, counters.resyncs, counters.invalid), (0, 0, 0));
@@ -55,28 +65,5 @@ impl Road {
         let identity = Identity { stream: STREAM, sequence: 9, timestamp: 0 };
         let format = StreamFormat { packet, ..*self.sender.format() };
         self.sender = Sender::new(config(self.wire, format, identity, self.latency, self.wall));
-    }
-
-    fn play_crossed(&mut self, periods: i64) {
-        let mut waits: Option<Vec<u8>> = None;
-        for _ in 0..periods {
-            let first = self.blocks * PERIOD.count() + self.beside;
-            let capture = START + RATE.span_of(Frames::new(first));
-            let block: Vec<f32> = (first..first + PERIOD.count()).map(sample).collect();
-            let now = capture + RATE.span_of(PERIOD);
-            let Self { sender, receiver, packets, .. } = self;
-            sender.push(&block, BlockTimes { capture, taken: now, now }, |packet| {
-                if *packets % 2 == 1 {
-                    waits = Some(packet.datagram.to_vec());
-                } else {
-                    receiver.handle(packet.datagram, now, now);
-                    if let Some(waited) = waits.take() {
-                        receiver.handle(&waited, now, now);
-                    }
-                }
-                *packets += 1;
-            });
-            self.pull(START + RATE.span_of(Frames::new((self.blocks + 1) * PERIOD.count())));
-        }
     }
 }

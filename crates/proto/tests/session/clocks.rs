@@ -1,7 +1,7 @@
 //! Under test: what each end learns of the other's clock.
 
 use proptest::prelude::*;
-use tautline_proto::clock::{ClockSource, HostClock, KeptClock, WallTime};
+use tautline_proto::clock::{ClockMapping, ClockSource, HostClock, KeptClock, WallTime};
 use tautline_proto::endpoint::Host as From;
 use tautline_proto::session::{Event, ReportArrival, Session, SessionConfig};
 use tautline_proto::time::{LocalTime, Span};
@@ -69,17 +69,23 @@ proptest! {
     }
 }
 
-#[test]
-fn a_symmetric_path_gives_the_offset_itself() {
-    let delay = Span::from_micros(100);
-    let mut talk = Talk::new(steady(delay, delay));
-    talk.run(Span::from_secs(10));
+/// The mapping that the listener was told last, and how far it is off.
+fn mapped(talk: &Talk) -> (ClockMapping, Span) {
     let mapping = talk
         .told(1)
         .filter_map(|e| if let Event::Mapped { mapping, .. } = e { Some(*mapping) } else { None })
         .next_back()
         .expect("mapped");
     let error = mapping.local(talk.hosts[0].wall(talk.now)) - talk.hosts[1].local(talk.now);
+    (mapping, error)
+}
+
+#[test]
+fn a_symmetric_path_gives_the_offset_itself() {
+    let delay = Span::from_micros(100);
+    let mut talk = Talk::new(steady(delay, delay));
+    talk.run(Span::from_secs(10));
+    let (mapping, error) = mapped(&talk);
     assert!(error.abs() <= Span::from_micros(5), "{error}");
     assert!((mapping.round_trip - delay.times(2)).abs() <= Span::from_micros(8));
     assert!(mapping.uncertainty <= Span::from_micros(120), "{}", mapping.uncertainty);
@@ -97,12 +103,7 @@ fn kept(micros: i64) -> (ClockSource, Span) {
         }));
     }
     talk.run(Span::from_secs(10));
-    let mapping = talk
-        .told(1)
-        .filter_map(|e| if let Event::Mapped { mapping, .. } = e { Some(*mapping) } else { None })
-        .next_back()
-        .expect("mapped");
-    let error = mapping.local(talk.hosts[0].wall(talk.now)) - talk.hosts[1].local(talk.now);
+    let (mapping, error) = mapped(&talk);
     (mapping.source, error.abs())
 }
 

@@ -111,7 +111,7 @@ impl HandOvers {
     /// none meets the device's thread at its work, launches keep off the tick, few hand-overs, a short lead; in this
     /// order, the first two to a grain.
     pub(super) fn chosen(&self, most: Span) -> HandOver {
-        let (together, _) = together(self.cost, self.wake, (self.packet, self.latest), self.most);
+        let together = self.together();
         // Those of the device's thread are where its packing is over.
         let least = if self.by_wire_thread { 1 } else { together };
         let shifted = |together: usize| {
@@ -129,10 +129,23 @@ impl HandOvers {
         best.map_or_else(|| self.held_back(1, Span::ZERO).0, |(_, way)| way)
     }
 
+    /// So many packets at once leave launches, which take a queue until `latest` after their times, a third of their time
+    /// undisturbed.
+    fn together(&self) -> usize {
+        let room = self.packet - self.packet.divided(3) - self.latest - self.wake;
+        let most = usize::try_from(room.as_nanos() / self.cost.as_nanos().max(1)).unwrap_or(1);
+        most.clamp(1, self.most.clamp(1, MOST_AT_ONCE))
+    }
+
+    /// How long handing so many over takes.
+    fn takes(&self, together: usize) -> Span {
+        self.wake + self.cost.times(together as i64)
+    }
+
     /// So many at once, held back for so much longer than they must be; and how long the device's thread holds one up.
     fn held_back(&self, together: usize, shift: Span) -> (HandOver, Span) {
         let Self { packet, packets, cost, wake, late, latest, least, .. } = *self;
-        let takes = wake + cost.times(together as i64);
+        let takes = self.takes(together);
         // When a hand-over begins and when it is over at the latest: a wire thread sleeps until it is held back no more,
         // and waits where the device's thread just packs the period after; the device's hands over once it has done
         // that.
@@ -188,15 +201,6 @@ pub(super) fn slept(late: Span) -> Span {
 
 /// An fq drops what it holds more than 100 packets of one stream for (`flow_limit`, tc-fq(8)).
 pub(super) const MOST_AT_ONCE: usize = 64;
-
-/// How many packets are handed over at once, of the `all` that a period holds, and how long that takes: no longer
-/// than leaves launches, which take a queue until `latest` after their times, a third of their time undisturbed.
-fn together(cost: Span, wake: Span, (packet, latest): (Span, Span), all: usize) -> (usize, Span) {
-    let room = packet - packet.divided(3) - latest - wake;
-    let most = usize::try_from(room.as_nanos() / cost.as_nanos().max(1)).unwrap_or(1);
-    let together = most.clamp(1, all.clamp(1, MOST_AT_ONCE));
-    (together, wake + cost.times(together as i64))
-}
 
 #[cfg(test)]
 mod tests {
@@ -339,9 +343,9 @@ mod tests {
     fn so_many_are_handed_over_at_once_that_launches_have_their_place_between_two() {
         let micros = Span::from_micros;
         let of = |cost, wake, latest, all| {
-            let (count, takes) =
-                together(micros(cost), micros(wake), (micros(125), micros(latest)), all);
-            (count, takes.as_nanos() / 1000)
+            let hands = HandOvers { cost: micros(cost), wake: micros(wake), ..guest(all, latest) };
+            let count = hands.together();
+            (count, hands.takes(count).as_nanos() / 1000)
         };
         assert_eq!(of(2, 5, 3, 8), (8, 21));
         assert_eq!(of(12, 8, 25, 8), (4, 56));
