@@ -1,0 +1,1 @@
+//! Runs other people's plugins, each in a process of its own.

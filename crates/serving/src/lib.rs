@@ -1,0 +1,1 @@
+//! The serving side of what one `taut` says to another.

@@ -1,0 +1,1 @@
+//! A LADSPA library in which other machines' plugins appear as local ones.
