@@ -1,0 +1,9 @@
+//! LADSPA 1.1: the types of its header, libraries of plugins, and one plugin that runs.
+
+#![expect(unsafe_code, reason = "plugins are C, and nobody vouches for them")]
+
+pub mod abi;
+mod buffer;
+pub mod description;
+pub mod instance;
+pub mod library;

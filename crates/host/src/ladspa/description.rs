@@ -1,0 +1,159 @@
+//! What a library says of its plugins, read with the care that a stranger's word asks for.
+
+use core::ffi::{CStr, c_char, c_int};
+
+use super::abi::{AUDIO, CONTROL, Descriptor, INPUT, LATENCY, OUTPUT, RangeHint, UNIQUE_IDS};
+
+/// Ports that one plugin may have: more is a library that says nonsense. The largest seen, of `swh-plugins`
+/// and others, have some dozens.
+pub const MOST_PORTS: usize = 1024;
+
+/// A port, as its plugin describes it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PortDescription {
+    /// For people.
+    pub name: String,
+    /// Exactly one of each: input or output, control or audio.
+    pub kind: c_int,
+    /// What values it is meant to have.
+    pub range: RangeHint,
+}
+
+/// A plugin, as its library describes it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PluginDescription {
+    /// What names it within its file; without white space.
+    pub label: String,
+    /// Below [`UNIQUE_IDS`].
+    pub unique_id: u32,
+    /// For people.
+    pub name: String,
+    /// Who made it.
+    pub maker: String,
+    /// `None` where there is none.
+    pub copyright: String,
+    /// Bits of [`super::abi`].
+    pub properties: c_int,
+    /// In the plugin's own order.
+    pub ports: Vec<PortDescription>,
+}
+
+/// Why a plugin of a library cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Nonsense {
+    /// A name that is not there, is empty or has white space.
+    #[error("its label is {0:?}, which names nothing; ask its maker for one without white space")]
+    Label(String),
+    /// A number that the header forbids.
+    #[error("its unique id is {0}, and ids lie below {UNIQUE_IDS}; ask its maker for another")]
+    UniqueId(u64),
+    /// More than [`MOST_PORTS`].
+    #[error("it says that it has {0} ports, and {MOST_PORTS} are the most; use another plugin")]
+    Ports(u64),
+    /// No list of them.
+    #[error("it says that it has {0} ports and tells none; use another plugin")]
+    NoPorts(u64),
+    /// Neither this nor that, or both.
+    #[error(
+        "its port {0} is of kind {1:#x}, where each is an input or an output, of sound or a \
+         control; use another plugin"
+    )]
+    Kind(usize, c_int),
+    /// One that no plugin works without.
+    #[error("it has no function `{0}`; use another plugin")]
+    Function(&'static str),
+}
+
+impl PortDescription {
+    /// Whether it is one of sound.
+    pub const fn is_audio(&self) -> bool {
+        self.kind & AUDIO != 0
+    }
+
+    /// Whether the host writes it.
+    pub const fn is_input(&self) -> bool {
+        self.kind & INPUT != 0
+    }
+
+    /// Whether it tells by how many frames the plugin's output is late.
+    pub fn is_latency(&self) -> bool {
+        self.kind == CONTROL | OUTPUT && self.name == LATENCY
+    }
+}
+
+impl PluginDescription {
+    /// Reads what a library tells.
+    ///
+    /// # Safety
+    /// `descriptor` is one that a library which is still loaded told, and what it points to is as the
+    /// header says.
+    pub(crate) unsafe fn read(descriptor: &Descriptor) -> Result<Self, Nonsense> {
+        // SAFETY: null or a text, by the header.
+        let text = |start| unsafe { text_at(start) };
+        let label = text(descriptor.label);
+        if label.is_empty() || label.contains(char::is_whitespace) {
+            return Err(Nonsense::Label(label));
+        }
+        let unique_id = u32::try_from(descriptor.unique_id).ok().filter(|id| *id < UNIQUE_IDS);
+        let lacks = [
+            (descriptor.instantiate.is_none(), "instantiate"),
+            (descriptor.connect_port.is_none(), "connect_port"),
+            (descriptor.run.is_none(), "run"),
+            (descriptor.cleanup.is_none(), "cleanup"),
+        ];
+        if let Some((_, name)) = lacks.into_iter().find(|(missing, _)| *missing) {
+            return Err(Nonsense::Function(name));
+        }
+        Ok(Self {
+            unique_id: unique_id.ok_or(Nonsense::UniqueId(descriptor.unique_id))?,
+            name: text(descriptor.name),
+            maker: text(descriptor.maker),
+            copyright: text(descriptor.copyright),
+            properties: descriptor.properties,
+            // SAFETY: the caller vouches for the lists.
+            ports: unsafe { ports(descriptor) }?,
+            label,
+        })
+    }
+
+    /// The places, among its ports, of those of such a kind.
+    pub fn places(&self, kind: c_int) -> impl Iterator<Item = usize> {
+        let kinds = self.ports.iter().map(|port| port.kind).enumerate();
+        kinds.filter(move |(_, of)| *of == kind).map(|(place, _)| place)
+    }
+}
+
+/// # Safety
+/// The lists of the descriptor are null or have as many entries as it says that it has ports.
+unsafe fn ports(descriptor: &Descriptor) -> Result<Vec<PortDescription>, Nonsense> {
+    let told = descriptor.port_count;
+    let count = usize::try_from(told).ok().filter(|count| *count <= MOST_PORTS);
+    let count = count.ok_or(Nonsense::Ports(told))?;
+    let lists = (descriptor.port_descriptors, descriptor.port_names, descriptor.port_range_hints);
+    if count > 0 && (lists.0.is_null() || lists.1.is_null() || lists.2.is_null()) {
+        return Err(Nonsense::NoPorts(told));
+    }
+    let port = |place: usize| {
+        // SAFETY: within lists of `count` entries, which are there.
+        let (kind, name, range) =
+            unsafe { (*lists.0.add(place), *lists.1.add(place), *lists.2.add(place)) };
+        let one_of = |bits: c_int| (kind & bits).count_ones() == 1;
+        if !one_of(INPUT | OUTPUT) || !one_of(CONTROL | AUDIO) {
+            return Err(Nonsense::Kind(place, kind));
+        }
+        // SAFETY: null or a text, by the header.
+        let name = unsafe { text_at(name) };
+        Ok(PortDescription { name, kind: kind & (INPUT | OUTPUT | CONTROL | AUDIO), range })
+    };
+    (0..count).map(port).collect()
+}
+
+/// # Safety
+/// Null, or the start of a text that ends in a zero.
+unsafe fn text_at(start: *const c_char) -> String {
+    if start.is_null() {
+        return String::new();
+    }
+    // SAFETY: a text, as the caller vouches.
+    unsafe { CStr::from_ptr(start) }.to_string_lossy().into_owned()
+}

@@ -1,0 +1,126 @@
+//! A library of plugins that was loaded into this process.
+
+use core::ffi::c_ulong;
+use std::path::{Path, PathBuf};
+
+use libloading::os::unix::{Library as Loaded, RTLD_LOCAL, RTLD_NOW};
+
+use super::abi::{Descriptor, DescriptorFunction, ENTRY};
+use super::description::{Nonsense, PluginDescription};
+
+/// Plugins that one library may have: one that never says it was the last is no library of plugins.
+pub const MOST_PLUGINS: usize = 4096;
+
+/// A library that was loaded, and what it tells of its plugins. Where it is dropped it is unloaded,
+/// so whoever runs one of them holds it.
+#[derive(Debug)]
+pub struct Library {
+    path: PathBuf,
+    plugins: Vec<(*const Descriptor, PluginDescription)>,
+    skipped: Vec<SkippedPlugin>,
+    /// Dropped last.
+    _loaded: Loaded,
+}
+
+// SAFETY: what the library told is not written any more, and lasts as long as it is loaded.
+unsafe impl Send for Library {}
+// SAFETY: as above.
+unsafe impl Sync for Library {}
+
+/// A plugin that is of no use, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkippedPlugin {
+    /// Its place in the library.
+    pub index: usize,
+    /// What is wrong with it.
+    pub why: Nonsense,
+}
+
+/// Why a file is no library of plugins that can be used here.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LoadError {
+    /// What the system's loader says.
+    #[error("loading {path}: {answer}; install what it needs, or leave it out of LADSPA_PATH")]
+    Load {
+        /// The file.
+        path: PathBuf,
+        /// The loader's words.
+        answer: String,
+    },
+    /// It can be loaded and has no plugins.
+    #[error(
+        "loading {0}: it has no function {ENTRY}, so it is no LADSPA library; leave it out of LADSPA_PATH"
+    )]
+    NoPlugins(PathBuf),
+    /// It tells of plugins and never of the last.
+    #[error(
+        "loading {0}: it tells of more than {MOST_PLUGINS} plugins; leave it out of LADSPA_PATH"
+    )]
+    Endless(PathBuf),
+}
+
+impl Library {
+    /// Loads it, and runs what it does when it is loaded: in a process that may die of it, unless
+    /// whoever runs this program chose the file.
+    pub fn load(path: &Path) -> Result<Self, LoadError> {
+        // Without a slash the loader would look for it where programs' own libraries are.
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        // SAFETY: what a library does when it is loaded is its own affair; see above.
+        let loaded = unsafe { Loaded::open(Some(&path), RTLD_NOW | RTLD_LOCAL) };
+        let loaded = loaded.map_err(|error| LoadError::Load {
+            answer: words_of(&error, &path),
+            path: path.clone(),
+        })?;
+        // SAFETY: a function of this name has this type, by the header.
+        let entry = unsafe { loaded.get::<DescriptorFunction>(ENTRY) };
+        let entry = *entry.map_err(|_| LoadError::NoPlugins(path.clone()))?;
+        let (mut plugins, mut skipped) = (Vec::new(), Vec::new());
+        for index in 0.. {
+            // SAFETY: by the header any index may be asked for, in turn.
+            let told = unsafe { entry(index as c_ulong) };
+            // SAFETY: null, or a descriptor that lasts as long as the library.
+            let Some(descriptor) = (unsafe { told.as_ref() }) else { break };
+            if index >= MOST_PLUGINS {
+                return Err(LoadError::Endless(path));
+            }
+            // SAFETY: the library told it and is loaded.
+            match unsafe { PluginDescription::read(descriptor) } {
+                Ok(description) => plugins.push((told, description)),
+                Err(why) => skipped.push(SkippedPlugin { index, why }),
+            }
+        }
+        Ok(Self { path, plugins, skipped, _loaded: loaded })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its plugins that can be used.
+    pub fn plugins(&self) -> impl Iterator<Item = &PluginDescription> {
+        self.plugins.iter().map(|(_, description)| description)
+    }
+
+    /// Those that cannot.
+    pub fn skipped(&self) -> &[SkippedPlugin] {
+        &self.skipped
+    }
+
+    pub(crate) fn find(&self, label: &str) -> Option<(&Descriptor, &PluginDescription)> {
+        let (told, description) = self.plugins.iter().find(|(_, of)| of.label == label)?;
+        // SAFETY: it was told by the library, which is loaded as long as this is borrowed.
+        Some((unsafe { &**told }, description))
+    }
+}
+
+/// What the loader says, without the path before it, which its reader has already.
+fn words_of(error: &libloading::Error, path: &Path) -> String {
+    let mut innermost: &dyn std::error::Error = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    let words = innermost.to_string();
+    let after = words.strip_prefix(&format!("{}: ", path.display()));
+    after.unwrap_or(&words).to_owned()
+}
