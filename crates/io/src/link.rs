@@ -2,6 +2,7 @@
 //! the system calls itself, as of [`DirectLink`](crate::link::direct::DirectLink), or a wire thread does
 //! ([`Ringed`](crate::link::ringed::Ringed)).
 
+pub mod awaiting;
 pub(crate) mod batch;
 pub mod destinations;
 pub mod direct;
@@ -143,6 +144,12 @@ pub trait Link: Send {
 
     /// Delivers every datagram that has arrived, oldest first, each with its stamps.
     fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>));
+
+    /// A descriptor that becomes readable once [`Link::receive`] has something to deliver, for a wait that its caller
+    /// can spare ([`awaiting`]); to be asked for anew before each wait. `None` where there is none.
+    fn awaited(&mut self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 
     /// Delivers the transmit stamps that came back since the last call.
     fn transmit_stamps(&mut self, deliver: &mut dyn FnMut(TransmitStamp));

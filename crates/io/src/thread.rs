@@ -2,6 +2,8 @@
 //! needed.
 
 pub mod affinity;
+pub mod float_mode;
+pub mod halt;
 pub mod limits;
 pub mod memory;
 pub mod realtime;

@@ -5,6 +5,7 @@ pub(crate) mod open;
 pub mod pair;
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::OwnedFd;
 
 use tautline_proto::endpoint::Endpoint;
 
@@ -12,11 +13,11 @@ use crate::link::OpenError;
 use crate::link::direct::{DirectLink, DirectRoom};
 use crate::link::seal::Seal;
 pub use crate::socket::address::interface_label;
-use crate::udp::open::open;
 pub use crate::udp::open::{
     DSCP_MEDIA, FragmentPolicy, PORT_HELD, UdpOptions, check_destinations, header_bytes, leaves_by,
     path_mtu, source_address,
 };
+use crate::udp::open::{adopt, open};
 
 impl DirectLink {
     /// Opens the socket and lays out everything that will ever be needed. Datagrams go and come as
@@ -38,6 +39,19 @@ impl DirectLink {
         let also = options.also.as_deref().map(outlet).transpose()?;
         let local = first.0.local().unwrap_or(options.bind).into();
         Self::over(first, also, room_for(options), (local, seal)).launching(options.launch)
+    }
+
+    /// The same over a UDP socket that somebody else opened and bound, as a parent process does that hands it down. Of
+    /// `options` the address, the second network and the launch times are not looked at.
+    pub fn over_socket(
+        socket: impl Into<OwnedFd>,
+        options: &UdpOptions,
+        seal: Option<Box<dyn Seal>>,
+    ) -> Result<Self, OpenError> {
+        let socket = adopt(socket.into(), options)?;
+        let local = socket.local().unwrap_or(options.bind).into();
+        let destinations = options.destinations.iter().map(|to| (*to).into()).collect();
+        Ok(Self::over((socket, destinations), None, room_for(options), (local, seal)))
     }
 
     /// The address that its socket is bound to; an unspecified one where it goes by another network.

@@ -280,6 +280,10 @@ impl Link for DirectLink {
         self.fail(errno);
     }
 
+    fn awaited(&mut self) -> Option<BorrowedFd<'_>> {
+        Some(self.outlet.socket.as_fd())
+    }
+
     fn transmit_stamps(&mut self, deliver: &mut dyn FnMut(TransmitStamp)) {
         self.read_back(false, deliver);
     }

@@ -9,7 +9,7 @@
 
 mod waking;
 
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -93,6 +93,8 @@ pub struct Ringed {
     destinations: Producer<Destinations>,
     tellers: Producer<Teller>,
     bell: Arc<Bell>,
+    /// Rings when a datagram came, for a device's thread that waits for it.
+    landed: Arc<Bell>,
     datagram_bytes: usize,
     dropped: u64,
     unannounced: bool,
@@ -133,6 +135,7 @@ impl Ringed {
             mend: "raise the limits of processes and open files (ulimit -u, ulimit -n)".into(),
         };
         let bell = Arc::new(Bell::new().map_err(cannot)?);
+        let landed = Arc::new(Bell::new().map_err(cannot)?);
         let counters = Arc::new(SharedCounters::default());
         let slots = wire.ring_packets.max(1);
         let datagram_bytes = link.datagram_bytes();
@@ -155,6 +158,7 @@ impl Ringed {
             redirected,
             given,
             bell: Arc::clone(&bell),
+            landed: Arc::clone(&landed),
             counters: Arc::clone(&counters),
             most: wire.spacing.together.max(1),
             lead: wire.spacing.lead,
@@ -172,6 +176,7 @@ impl Ringed {
             destinations,
             tellers,
             bell,
+            landed,
             datagram_bytes,
             dropped: 0,
             unannounced: false,
@@ -238,6 +243,15 @@ impl Link for Ringed {
         }
     }
 
+    fn awaited(&mut self) -> Option<BorrowedFd<'_>> {
+        self.landed.silence();
+        self.landed.wait_for();
+        if !self.arrivals.is_empty() {
+            self.landed.ring();
+        }
+        Some(self.landed.as_fd())
+    }
+
     fn transmit_stamps(&mut self, deliver: &mut dyn FnMut(TransmitStamp)) {
         while let Ok(stamp) = self.stamps.pop() {
             deliver(stamp);
@@ -271,6 +285,7 @@ struct WireThread<L> {
     redirected: Consumer<Destinations>,
     given: Consumer<Teller>,
     bell: Arc<Bell>,
+    landed: Arc<Bell>,
     counters: Arc<SharedCounters>,
     /// Packets that are handed over at once.
     most: usize,
@@ -394,6 +409,7 @@ impl<L: Pollable> WireThread<L> {
     fn fetch(&mut self, errors: bool) {
         let landing = &mut self.landing;
         self.link.receive(&mut |arrival| landing.put(&arrival));
+        self.landed.ring();
         let left = &mut self.left;
         // Stamps are samples: what does not fit is no loss.
         let mut deliver = |stamp| {

@@ -100,6 +100,19 @@ impl Socket {
         Ok(socket)
     }
 
+    /// Takes over a socket that somebody else opened.
+    pub(crate) fn adopt(descriptor: OwnedFd) -> io::Result<Self> {
+        let fd = descriptor.as_raw_fd();
+        // SAFETY: no pointers; the flags are those that the socket has, and one more.
+        unsafe {
+            let flags = checked(libc::fcntl(fd, libc::F_GETFL))?;
+            checked(libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK))?;
+            checked(libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC))?;
+        }
+        forks::remember(fd);
+        Ok(Self(descriptor))
+    }
+
     pub(crate) fn fd(&self) -> RawFd {
         self.0.as_raw_fd()
     }

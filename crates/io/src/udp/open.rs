@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::OwnedFd;
 
 use tautline_proto::endpoint::{Endpoint, Host};
 
@@ -224,6 +225,22 @@ pub(crate) fn open(options: &UdpOptions) -> Result<Socket, OpenError> {
     for destination in &options.destinations {
         check_route(*destination, options, index)?;
     }
+    Ok(socket)
+}
+
+/// Takes over a UDP socket that somebody else bound, with everything else that `options` ask for; the address in
+/// them is not looked at.
+pub(crate) fn adopt(descriptor: OwnedFd, options: &UdpOptions) -> Result<Socket, OpenError> {
+    let cannot = |error: io::Error| {
+        let tried = "taking over a socket that was handed over".to_owned();
+        OpenError::new(tried, &error, "hand over a UDP socket that is bound")
+    };
+    let socket = Socket::adopt(descriptor).map_err(cannot)?;
+    let bound = socket.local().map_err(cannot)?;
+    let options = UdpOptions { bind: bound, ..options.clone() };
+    check_families(&options)?;
+    let index = options.interface.as_deref().map(find_interface).transpose()?;
+    configure(&socket, &options, index).map_err(cannot)?;
     Ok(socket)
 }
 

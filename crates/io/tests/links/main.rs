@@ -1,6 +1,7 @@
 //! Links on real sockets of the loopback interface.
 #![expect(clippy::unwrap_used, reason = "a test that cannot open its socket has failed")]
 
+mod awaiting;
 mod common;
 mod ethernet;
 mod launched;

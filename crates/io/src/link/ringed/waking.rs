@@ -1,6 +1,7 @@
-//! When a wire thread wakes up: by its own timer as long as it knows when there is something to do, else by a bell.
+//! When a wire thread wakes up: by its own timer as long as it knows when there is something to do, else by a bell. A
+//! second bell is for whoever waits for what it hands on.
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use tautline_proto::time::{LocalTime, Span};
@@ -8,12 +9,18 @@ use tautline_proto::time::{LocalTime, Span};
 use crate::system::checked;
 use crate::thread::realtime::permit;
 
-/// Wakes the wire thread without waiting.
+/// Wakes a thread without waiting.
 pub(super) struct Bell {
     event: OwnedFd,
     /// Whether the thread waits for nothing else: it hears no other ring, and need not.
     awaited: AtomicBool,
     stop: AtomicBool,
+}
+
+impl AsFd for Bell {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
+    }
 }
 
 impl Bell {

@@ -1,0 +1,190 @@
+//! How the processor takes numbers too small for the usual form (*denormals*): whoever computes for
+//! somebody else has to compute as that one does, or the bits differ.
+
+use core::marker::PhantomData;
+
+/// What becomes of denormals, on one thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FloatMode {
+    /// A result that would be one is zero (x86 calls it FTZ).
+    pub flush_to_zero: bool,
+    /// An operand that is one is taken for zero (DAZ). Arm has one switch for both.
+    pub denormals_are_zero: bool,
+}
+
+impl FloatMode {
+    /// Denormals as IEEE 754 has them: what threads begin with.
+    pub const EXACT: Self = Self { flush_to_zero: false, denormals_are_zero: false };
+
+    /// That of the current thread; `None` for a processor that this does not know.
+    pub fn current() -> Option<Self> {
+        register::read().map(register::decode)
+    }
+
+    /// The current thread computes so until the guard is dropped. On a processor that this does not know nothing
+    /// changes.
+    pub fn set(self) -> FloatModeGuard {
+        let before = register::read();
+        if let Some(before) = before {
+            let wanted = register::encode(before, self);
+            if wanted != before {
+                register::write(wanted);
+            }
+        }
+        FloatModeGuard { before, _here: PhantomData }
+    }
+}
+
+/// Restores what the thread had before.
+#[derive(Debug)]
+#[must_use = "the mode ends when this is dropped"]
+pub struct FloatModeGuard {
+    before: Option<register::Word>,
+    /// Of the thread that made it.
+    _here: PhantomData<*const ()>,
+}
+
+impl Drop for FloatModeGuard {
+    fn drop(&mut self) {
+        if let Some(before) = self.before {
+            register::write(before);
+        }
+    }
+}
+
+/// MXCSR (Intel SDM volume 1, 10.2.3): bit 15 flushes results, bit 6 takes operands for zero.
+#[cfg(target_arch = "x86_64")]
+mod register {
+    use super::FloatMode;
+
+    pub(super) type Word = u32;
+    const FLUSH_TO_ZERO: Word = 1 << 15;
+    const DENORMALS_ARE_ZERO: Word = 1 << 6;
+
+    pub(super) fn read() -> Option<Word> {
+        let mut word: Word = 0;
+        // SAFETY: stores 32 bits where there is room for them.
+        unsafe {
+            core::arch::asm!("stmxcsr [{}]", in(reg) &raw mut word, options(nostack, preserves_flags));
+        }
+        Some(word)
+    }
+
+    pub(super) fn write(word: Word) {
+        // SAFETY: loads a word that was read before but for the two bits, none of which is reserved. What runs
+        // under another mode is other people's code, called through a pointer: nothing of ours that computes.
+        unsafe {
+            core::arch::asm!("ldmxcsr [{}]", in(reg) &raw const word, options(nostack, preserves_flags));
+        }
+    }
+
+    pub(super) fn decode(word: Word) -> FloatMode {
+        FloatMode {
+            flush_to_zero: word & FLUSH_TO_ZERO != 0,
+            denormals_are_zero: word & DENORMALS_ARE_ZERO != 0,
+        }
+    }
+
+    pub(super) fn encode(word: Word, mode: FloatMode) -> Word {
+        let bit = |wanted, bit| if wanted { bit } else { 0 };
+        word & !(FLUSH_TO_ZERO | DENORMALS_ARE_ZERO)
+            | bit(mode.flush_to_zero, FLUSH_TO_ZERO)
+            | bit(mode.denormals_are_zero, DENORMALS_ARE_ZERO)
+    }
+}
+
+/// FPCR (Arm ARM, C5.2.8): bit 24 (FZ) does both.
+#[cfg(target_arch = "aarch64")]
+mod register {
+    use super::FloatMode;
+
+    pub(super) type Word = u64;
+    const FLUSH_TO_ZERO: Word = 1 << 24;
+
+    pub(super) fn read() -> Option<Word> {
+        let word: Word;
+        // SAFETY: reads a register.
+        unsafe { core::arch::asm!("mrs {}, fpcr", out(reg) word, options(nomem, nostack)) };
+        Some(word)
+    }
+
+    pub(super) fn write(word: Word) {
+        // SAFETY: a word that was read before but for one bit. What runs under another mode is other people's
+        // code, called through a pointer: nothing of ours that computes.
+        unsafe { core::arch::asm!("msr fpcr, {}", in(reg) word, options(nostack)) };
+    }
+
+    pub(super) fn decode(word: Word) -> FloatMode {
+        let flushes = word & FLUSH_TO_ZERO != 0;
+        FloatMode { flush_to_zero: flushes, denormals_are_zero: flushes }
+    }
+
+    pub(super) fn encode(word: Word, mode: FloatMode) -> Word {
+        let wanted = mode.flush_to_zero || mode.denormals_are_zero;
+        word & !FLUSH_TO_ZERO | if wanted { FLUSH_TO_ZERO } else { 0 }
+    }
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod register {
+    use super::FloatMode;
+
+    pub(super) type Word = u64;
+
+    pub(super) fn read() -> Option<Word> {
+        None
+    }
+
+    pub(super) fn write(_: Word) {}
+
+    pub(super) fn decode(_: Word) -> FloatMode {
+        FloatMode::EXACT
+    }
+
+    pub(super) fn encode(word: Word, _: FloatMode) -> Word {
+        word
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::hint::black_box;
+
+    const ALL: [FloatMode; 4] = [
+        FloatMode::EXACT,
+        FloatMode { flush_to_zero: true, denormals_are_zero: false },
+        FloatMode { flush_to_zero: false, denormals_are_zero: true },
+        FloatMode { flush_to_zero: true, denormals_are_zero: true },
+    ];
+
+    #[test]
+    fn a_mode_lasts_until_its_guard_is_dropped_whatever_is_set_within() {
+        let Some(before) = FloatMode::current() else { return };
+        for (outer, inner) in ALL.iter().flat_map(|outer| ALL.map(|inner| (*outer, inner))) {
+            let both = |mode: FloatMode| mode.flush_to_zero || mode.denormals_are_zero;
+            let outer_guard = outer.set();
+            let inner_guard = inner.set();
+            let found = FloatMode::current().unwrap();
+            assert!(found == inner || cfg!(target_arch = "aarch64") && both(found) == both(inner));
+            drop(inner_guard);
+            assert_eq!(FloatMode::current().map(both), Some(both(outer)));
+            drop(outer_guard);
+        }
+        assert_eq!(FloatMode::current(), Some(before));
+    }
+
+    #[test]
+    fn results_that_are_too_small_are_zero_only_while_they_are_flushed() {
+        if FloatMode::current().is_none() {
+            return;
+        }
+        let smaller = || black_box(black_box(f32::MIN_POSITIVE) * black_box(0.5));
+        let flushed = {
+            let _mode = FloatMode { flush_to_zero: true, denormals_are_zero: false }.set();
+            smaller()
+        };
+        assert_eq!(flushed.to_bits(), 0);
+        assert_ne!(smaller().to_bits(), 0);
+    }
+}

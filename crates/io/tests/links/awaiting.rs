@@ -1,0 +1,84 @@
+//! Links over sockets that somebody else opened, and waits for what comes by links.
+
+use std::net::UdpSocket;
+
+use tautline_io::clock::now;
+use tautline_io::link::Link;
+use tautline_io::link::awaiting::await_any;
+use tautline_io::link::destinations::Destinations;
+use tautline_io::link::direct::DirectLink;
+use tautline_io::link::ringed::{Ringed, WireOptions};
+use tautline_io::thread::Scheduler;
+use tautline_io::udp::UdpOptions;
+use tautline_proto::time::{LocalTime, Span};
+
+use crate::common::outgoing;
+
+fn handed_over() -> DirectLink {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let options = UdpOptions { most_destinations: 1, ..UdpOptions::default() };
+    DirectLink::over_socket(socket, &options, None).unwrap()
+}
+
+/// Far enough that no busy machine comes near it.
+fn later() -> LocalTime {
+    now() + Span::from_secs(20)
+}
+
+fn answers_where_it_is_asked_from(link: &mut dyn Link, address: std::net::SocketAddr) {
+    let asks = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for question in 0..5u8 {
+        assert!(!await_any([link.awaited(), None], LocalTime::ZERO), "nothing came yet");
+        asks.send_to(&[question], address).unwrap();
+        assert!(await_any([None, link.awaited()], later()));
+        let mut came = Vec::new();
+        while came.is_empty() {
+            link.receive(&mut |arrival| came.push((arrival.datagram[0], arrival.source)));
+        }
+        assert_eq!(came.len(), 1);
+        assert_eq!(came[0].0, question);
+        assert!(link.set_destinations(&Destinations::one(came[0].1)));
+        assert!(link.queue(&outgoing(&mut [question + 100])));
+        link.flush();
+        let mut answer = [0; 8];
+        assert_eq!(asks.recv(&mut answer).unwrap(), 1);
+        assert_eq!(answer[0], question + 100);
+    }
+}
+
+#[test]
+fn a_link_over_a_socket_that_was_handed_over_answers_where_it_is_asked_from() {
+    let mut link = handed_over();
+    let address = link.local();
+    answers_where_it_is_asked_from(&mut link, address);
+}
+
+#[test]
+fn a_wire_thread_wakes_whoever_waits_for_what_it_hands_on() {
+    let link = handed_over();
+    let address = link.local();
+    let mut link = Ringed::start(link, WireOptions::below(Scheduler::Other, 16)).unwrap();
+    answers_where_it_is_asked_from(&mut link, address);
+}
+
+#[test]
+fn what_came_before_the_wait_ends_it_at_once() {
+    let link = handed_over();
+    let address = link.local();
+    let mut link = Ringed::start(link, WireOptions::below(Scheduler::Other, 16)).unwrap();
+    let asks = UdpSocket::bind("127.0.0.1:0").unwrap();
+    asks.send_to(&[1], address).unwrap();
+    while link.counters().received == 0 {
+        std::thread::yield_now();
+    }
+    assert!((0..2).all(|_| await_any([link.awaited()], later())));
+}
+
+#[test]
+fn what_is_no_socket_is_not_taken_over() {
+    let file = std::fs::File::open("/dev/null").unwrap();
+    let Err(error) = DirectLink::over_socket(file, &UdpOptions::default(), None) else {
+        panic!("it was taken over");
+    };
+    assert!(error.to_string().ends_with("hand over a UDP socket that is bound"), "{error}");
+}
