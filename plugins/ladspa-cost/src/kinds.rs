@@ -1,0 +1,128 @@
+//! What plugins there are, and the controls of each.
+
+use core::ffi::{CStr, c_int};
+
+use tautline_host::ladspa::abi::{
+    BOUNDED_ABOVE, BOUNDED_BELOW, DEFAULT_0, DEFAULT_100, DEFAULT_MAXIMUM, HARD_RT_CAPABLE,
+    INTEGER, RangeHint, TOGGLED,
+};
+
+/// The port of sound that is heard.
+pub const IN: usize = 0;
+/// The port of sound that is played: what was heard, bit for bit.
+pub const OUT: usize = 1;
+/// Port: the least that a run takes, in microseconds.
+pub const MICROSECONDS: usize = 2;
+/// Port: above 0 it sleeps instead of working.
+pub const VIRTUAL: usize = 3;
+/// Port of [`Kind::Fixed`]: what each frame takes beside, in nanoseconds.
+pub const PER_FRAME: usize = 4;
+/// Port of [`Kind::Random`]: what a run takes beside at most, in microseconds; any time up to that is
+/// as likely as another.
+pub const SPREAD: usize = 4;
+/// Port of [`Kind::Burst`]: what a run of a burst takes beside, in microseconds.
+pub const BURST: usize = 4;
+/// Port of [`Kind::Burst`]: one run in so many is one of a burst.
+pub const EVERY: usize = 5;
+/// Port of [`Kind::Cache`]: the memory that is walked through, in KiB.
+pub const KIBIBYTES: usize = 4;
+
+/// The most memory that [`Kind::Cache`] walks through: more than one core's share of the last cache.
+pub const MOST_KIBIBYTES: usize = 16 << 10;
+/// A second: no period of sound is longer.
+const MOST_MICROSECONDS: f32 = 1e6;
+
+/// How the time that a run takes comes about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Always the same, and so much more for each frame.
+    Fixed,
+    /// More by chance.
+    Random,
+    /// More once in a while.
+    Burst,
+    /// Always the same, spent on memory that no cache near the core holds, so that what others had
+    /// there is gone.
+    Cache,
+}
+
+/// A control of one plugin.
+#[derive(Debug)]
+pub(crate) struct ControlPort {
+    pub(crate) name: &'static CStr,
+    pub(crate) range: RangeHint,
+}
+
+impl Kind {
+    /// All there are, in the library's order.
+    pub const ALL: [Self; 4] = [Self::Fixed, Self::Random, Self::Burst, Self::Cache];
+
+    /// By which hosts find it.
+    pub const fn label(self) -> &'static CStr {
+        match self {
+            Self::Fixed => c"waste_time",
+            Self::Random => c"waste_random",
+            Self::Burst => c"waste_burst",
+            Self::Cache => c"waste_cache",
+        }
+    }
+
+    pub(crate) const fn name(self) -> &'static CStr {
+        match self {
+            Self::Fixed => c"Takes time",
+            Self::Random => c"Takes time by chance",
+            Self::Burst => c"Takes time in bursts",
+            Self::Cache => c"Takes time and the cache",
+        }
+    }
+
+    /// Of those up to 1000, which are nobody's.
+    pub(crate) const fn unique_id(self) -> u32 {
+        match self {
+            Self::Fixed => 941,
+            Self::Random => 942,
+            Self::Burst => 943,
+            Self::Cache => 944,
+        }
+    }
+
+    /// Whether what a run takes is A + B·frames, as the header asks of those that say so: as long as
+    /// they work and do not sleep.
+    pub(crate) const fn properties(self) -> c_int {
+        match self {
+            Self::Fixed | Self::Cache => HARD_RT_CAPABLE,
+            Self::Random | Self::Burst => 0,
+        }
+    }
+
+    /// Its controls, from port 2 on.
+    pub(crate) fn controls(self) -> Vec<ControlPort> {
+        let mut all = vec![
+            control(c"Microseconds", DEFAULT_100, 0.0, MOST_MICROSECONDS),
+            ControlPort { name: c"Virtual", range: hint(TOGGLED | DEFAULT_0, 0.0, 0.0) },
+        ];
+        match self {
+            Self::Fixed => all.push(control(c"Nanoseconds per frame", DEFAULT_0, 0.0, 1e6)),
+            Self::Random => {
+                all.push(control(c"Spread in microseconds", DEFAULT_100, 0.0, MOST_MICROSECONDS));
+            }
+            Self::Burst => {
+                all.push(control(c"Burst in microseconds", DEFAULT_100, 0.0, MOST_MICROSECONDS));
+                all.push(control(c"One run in", INTEGER | DEFAULT_100, 1.0, 1e6));
+            }
+            Self::Cache => {
+                let most = MOST_KIBIBYTES as f32;
+                all.push(control(c"KiB", INTEGER | DEFAULT_MAXIMUM, 1.0, most));
+            }
+        }
+        all
+    }
+}
+
+fn control(name: &'static CStr, hints: c_int, lower: f32, upper: f32) -> ControlPort {
+    ControlPort { name, range: hint(BOUNDED_BELOW | BOUNDED_ABOVE | hints, lower, upper) }
+}
+
+const fn hint(hints: c_int, lower: f32, upper: f32) -> RangeHint {
+    RangeHint { hints, lower, upper }
+}

@@ -1,0 +1,187 @@
+//! A plugin at work: it copies, and the rest of its time is wasted.
+
+use core::ffi::{CStr, c_ulong};
+use core::ptr::{copy, null_mut};
+
+use tautline_host::ladspa::abi::{Data, Descriptor, Handle};
+use tautline_io::clock::{now, sleep_until};
+use tautline_proto::time::{LocalTime, Span};
+
+use crate::kinds::{
+    BURST, EVERY, IN, KIBIBYTES, Kind, MICROSECONDS, MOST_KIBIBYTES, OUT, PER_FRAME, SPREAD,
+    VIRTUAL,
+};
+
+/// Of any kind.
+const PORTS: usize = 6;
+/// Words of memory in one KiB.
+const WORDS: usize = 128;
+/// Steps through memory between two looks at the clock: some microseconds.
+const STEPS: usize = 64;
+
+struct Waste {
+    kind: Kind,
+    ports: [*mut Data; PORTS],
+    /// Runs since the activation.
+    runs: u64,
+    /// Of the generator that chooses times and ways (Knuth's MMIX constants).
+    chance: u64,
+    memory: Vec<u64>,
+}
+
+impl Waste {
+    fn new(kind: Kind) -> Self {
+        let words = if kind == Kind::Cache { MOST_KIBIBYTES * WORDS } else { 0 };
+        Self { kind, ports: [null_mut(); PORTS], runs: 0, chance: 1, memory: vec![0; words] }
+    }
+
+    /// The value of a control; what is no figure, or none that it may have, is 0.
+    fn value(&self, port: usize) -> f64 {
+        // SAFETY: null, or where the host has the value of this control.
+        let value = unsafe { self.ports[port].as_ref() }.map_or(0.0, |value| f64::from(*value));
+        if value.is_finite() { value.clamp(0.0, 1e6) } else { 0.0 }
+    }
+
+    fn next_chance(&mut self) -> u64 {
+        self.chance =
+            self.chance.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+        self.chance >> 32
+    }
+
+    /// What this run is to take, in nanoseconds.
+    fn time(&mut self, frames: usize) -> f64 {
+        let beside = match self.kind {
+            Kind::Fixed => self.value(PER_FRAME) * frames as f64,
+            Kind::Random => {
+                let share = self.next_chance() as f64 / 2f64.powi(32);
+                self.value(SPREAD) * 1000.0 * share
+            }
+            Kind::Burst if self.runs.is_multiple_of((self.value(EVERY) as u64).max(1)) => {
+                self.value(BURST) * 1000.0
+            }
+            Kind::Burst | Kind::Cache => 0.0,
+        };
+        self.value(MICROSECONDS) * 1000.0 + beside
+    }
+
+    fn work(&mut self, until: LocalTime) {
+        let words = ((self.value(KIBIBYTES) as usize).max(1) * WORDS).min(self.memory.len());
+        while now() < until {
+            for _ in 0..STEPS {
+                if words == 0 {
+                    core::hint::spin_loop();
+                } else {
+                    let place = self.next_chance() as usize % words;
+                    self.memory[place] = self.memory[place].wrapping_add(1);
+                }
+            }
+        }
+    }
+
+    fn run(&mut self, frames: usize) {
+        let begun = now();
+        self.runs += 1;
+        let (from, to) = (self.ports[IN], self.ports[OUT]);
+        if !from.is_null() && !to.is_null() {
+            // SAFETY: the host has so many samples at either; they may be the same.
+            unsafe { copy(from, to, frames) };
+        }
+        let until = begun + Span::from_nanos(self.time(frames) as i64);
+        if self.value(VIRTUAL) > 0.0 { sleep_until(until) } else { self.work(until) }
+    }
+}
+
+/// # Safety
+/// As the header has it: the descriptor is one of this library.
+pub(crate) unsafe extern "C" fn instantiate(of: *const Descriptor, _rate: c_ulong) -> Handle {
+    // SAFETY: a descriptor of this library, whose label is one of its texts.
+    let label = unsafe { CStr::from_ptr((*of).label) };
+    match Kind::ALL.into_iter().find(|kind| kind.label() == label) {
+        Some(kind) => Box::into_raw(Box::new(Waste::new(kind))).cast(),
+        None => null_mut(),
+    }
+}
+
+/// # Safety
+/// As the header has it: an instance of this library that was not ended and that nobody else uses now.
+unsafe fn instance<'a>(handle: Handle) -> &'a mut Waste {
+    // SAFETY: made by `instantiate`, and nobody else's at this moment.
+    unsafe { &mut *handle.cast::<Waste>() }
+}
+
+/// # Safety
+/// As of [`instance`]; the address is null or has room for what the port has.
+pub(crate) unsafe extern "C" fn connect_port(handle: Handle, port: c_ulong, at: *mut Data) {
+    // SAFETY: see above.
+    let waste = unsafe { instance(handle) };
+    if let Some(place) = usize::try_from(port).ok().and_then(|port| waste.ports.get_mut(port)) {
+        *place = at;
+    }
+}
+
+/// # Safety
+/// As of [`instance`].
+pub(crate) unsafe extern "C" fn activate(handle: Handle) {
+    // SAFETY: see above.
+    let waste = unsafe { instance(handle) };
+    (waste.runs, waste.chance) = (0, 1);
+    // In memory before it is needed.
+    waste.memory.fill(1);
+}
+
+/// # Safety
+/// As of [`instance`]; each port has room for so many frames.
+pub(crate) unsafe extern "C" fn run(handle: Handle, frames: c_ulong) {
+    // SAFETY: see above.
+    unsafe { instance(handle) }.run(frames as usize);
+}
+
+/// # Safety
+/// As of [`instance`], which is none any more.
+pub(crate) unsafe extern "C" fn cleanup(handle: Handle) {
+    // SAFETY: made of a box by `instantiate`, and ended once.
+    drop(unsafe { Box::from_raw(handle.cast::<Waste>()) });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What each of so many runs of 48 frames takes, in nanoseconds.
+    fn times(kind: Kind, controls: &[f32], runs: usize) -> Vec<f64> {
+        let mut waste = Waste::new(kind);
+        let mut values = controls.to_vec();
+        for (port, value) in values.iter_mut().enumerate() {
+            waste.ports[MICROSECONDS + port] = value;
+        }
+        let one = |_| {
+            waste.runs += 1;
+            waste.time(48)
+        };
+        (0..runs).map(one).collect()
+    }
+
+    #[test]
+    fn a_fixed_time_is_so_much_for_the_run_and_so_much_for_each_frame() {
+        assert_eq!(times(Kind::Fixed, &[100.0, 0.0, 50.0], 3), [102_400.0; 3]);
+    }
+
+    #[test]
+    fn one_run_in_so_many_is_one_of_a_burst() {
+        let all = times(Kind::Burst, &[10.0, 0.0, 500.0, 4.0], 12);
+        let bursts: Vec<_> = (0..12).filter(|run| all[*run] == 510_000.0).collect();
+        assert_eq!(bursts, [3, 7, 11]);
+        assert!(all.iter().filter(|time| **time == 10_000.0).count() == 9, "{all:?}");
+    }
+
+    #[test]
+    fn times_by_chance_lie_within_their_spread_and_are_spread_over_it() {
+        let all = times(Kind::Random, &[10.0, 0.0, 100.0], 1000);
+        assert!(all.iter().all(|time| (10_000.0..110_000.0).contains(time)), "{all:?}");
+        let mean = all.iter().sum::<f64>() / 1000.0;
+        assert!((mean - 60_000.0).abs() < 5000.0, "{mean}");
+        let tenth =
+            |of: usize| (of as f64 * 10_000.0 + 10_000.0)..(of as f64 * 10_000.0 + 20_000.0);
+        assert!((0..10).all(|of| all.iter().any(|time| tenth(of).contains(time))));
+    }
+}
