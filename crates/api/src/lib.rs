@@ -1,1 +1,6 @@
 //! What one `taut` says to another: types, identity and trust, seals, and a small blocking client.
+//!
+//! `v1` is the words of the first version, as JSON, and the trait behind which whoever answers them
+//! stands. Nothing here is asynchronous and nothing prints: a plugin in somebody else's process links it.
+
+pub mod v1;

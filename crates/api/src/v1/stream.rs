@@ -1,0 +1,163 @@
+//! Asking for a plugin to be run, and how it stands.
+
+use serde::{Deserialize, Serialize};
+
+use super::block::{DescribedBlock, DescribedOrder};
+
+/// `POST /v1/streams`: asks for an instance of a plugin and a way to it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StreamRequest {
+    /// [`VERSION`](super::VERSION).
+    pub version: u32,
+    /// [`Plugin::id`](super::Plugin::id).
+    pub plugin: String,
+    /// [`Plugin::hash`](super::Plugin::hash), if it is to be that very library.
+    #[serde(default)]
+    pub hash: Option<String>,
+    /// Frames per second.
+    pub rate: u32,
+    /// The most frames of one iteration.
+    pub most_frames: u32,
+    /// How the master has its numbers.
+    pub byte_order: DescribedOrder,
+    /// The longest datagram that the path carries whole, before it is sealed.
+    pub datagram_bytes: u32,
+    /// How often the plugin will be run, for the admission; without it the shortest that `most_frames` and
+    /// `rate` allow is taken.
+    #[serde(default)]
+    pub period_ns: Option<u64>,
+    /// Iterations of answers that the worker is to keep, so that it can send them again.
+    #[serde(default = "default_history")]
+    pub history: u32,
+    /// Earlier answers that leave once more with each.
+    #[serde(default)]
+    pub copies: u8,
+    /// Frames after which the plugin remembers nothing of what it heard, where anybody knows.
+    #[serde(default)]
+    pub memory_frames: Option<u64>,
+    /// Datagrams without a seal, for measuring what it costs: on the loopback interface alone.
+    #[serde(default)]
+    pub cleartext: bool,
+}
+
+/// As many as a quarter of a second has of the shortest usual blocks.
+const fn default_history() -> u32 {
+    256
+}
+
+/// What was opened for a [`StreamRequest`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WorkStream {
+    /// Names it in later calls and in each datagram. Never used again by the same worker.
+    pub id: u32,
+    /// Where the worker hears its datagrams, at the address by which the worker was asked.
+    pub udp_port: u16,
+    /// The blocks of an iteration, in their order.
+    pub set: Vec<DescribedBlock>,
+    /// [`StreamRequest::most_frames`], as it was agreed on.
+    pub most_frames: u32,
+    /// [`StreamRequest::datagram_bytes`], as it was agreed on.
+    pub datagram_bytes: u32,
+    /// How the worker has its numbers.
+    pub byte_order: DescribedOrder,
+    /// Audio inputs of the plugin.
+    pub inputs: u32,
+    /// Audio outputs.
+    pub outputs: u32,
+    /// Control inputs.
+    pub controls_in: u32,
+    /// Control outputs.
+    pub controls_out: u32,
+    /// Of 32 bytes, in base64: makes the secret of this stream of that of the TLS connection
+    /// . The server fills it in; `None` without TLS.
+    #[serde(default)]
+    pub salt: Option<String>,
+    /// The secret of this stream in base64, over plain HTTP on the loopback interface alone. The server
+    /// fills it in.
+    #[serde(default)]
+    pub key: Option<String>,
+    /// How it stands.
+    pub state: WorkStreamState,
+}
+
+/// `GET /v1/streams/{id}`: how a stream stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WorkStreamState {
+    /// [`WorkStream::id`].
+    pub id: u32,
+    /// [`Plugin::id`](super::Plugin::id).
+    pub plugin: String,
+    /// Frames per second.
+    pub rate: u32,
+    /// The most frames of one iteration.
+    pub most_frames: u32,
+    /// Where its datagrams are heard.
+    pub udp_port: u16,
+    /// What it does.
+    pub phase: StreamPhase,
+    /// Why it does that, where it is no good news: a sentence.
+    #[serde(default)]
+    pub why: Option<String>,
+    /// How often its process was started anew.
+    pub restarts: u32,
+    /// The activation that it is in; 0 before the first.
+    pub epoch: u32,
+    /// Whether the plugin missed blocks of this epoch.
+    pub dirty: bool,
+    /// What the plugin says that its output is late by.
+    pub latency_frames: u32,
+    /// The core that its thread is on, if it is bound to one.
+    #[serde(default)]
+    pub core: Option<u32>,
+    /// The share of a core that it was promised, 0 to 1.
+    pub share: f64,
+    /// What was counted since it was opened.
+    pub counters: WorkCounters,
+}
+
+/// What a stream does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StreamPhase {
+    /// Its process is being made.
+    Starting,
+    /// It waits for blocks.
+    Idle,
+    /// Blocks come.
+    Running,
+    /// Its process ended by a fault, and another is being made.
+    Restarting,
+    /// It was given up.
+    Failed,
+}
+
+/// What a worker counts of one stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WorkCounters {
+    /// Blocks that the plugin worked on.
+    pub blocks: u64,
+    /// Those of them that came again, since they were asked for.
+    pub replayed: u64,
+    /// Times that a block was asked for again.
+    pub asked: u64,
+    /// Blocks that the master kept no more.
+    pub gone: u64,
+    /// Datagrams that came.
+    pub received: u64,
+    /// Datagrams that left.
+    pub sent: u64,
+    /// Datagrams that came again.
+    pub duplicate: u64,
+    /// Datagrams that break their format.
+    pub invalid: u64,
+    /// Datagrams of another stream or an older epoch.
+    pub foreign: u64,
+    /// Datagrams that were not sealed as they are opened.
+    pub unopened: u64,
+    /// What all runs of the plugin took, in nanoseconds.
+    pub busy_ns: u64,
+    /// What the longest took, in nanoseconds.
+    pub longest_ns: u64,
+}
