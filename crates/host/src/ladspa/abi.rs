@@ -4,6 +4,8 @@
 
 use core::ffi::{c_char, c_int, c_ulong, c_void};
 
+use serde::{Deserialize, Serialize};
+
 /// `LADSPA_Data`: a sample, or the value of a control port.
 pub type Data = f32;
 /// `LADSPA_Handle`: what a plugin calls one of its instances.
@@ -72,7 +74,7 @@ pub const LATENCY: &str = "latency";
 
 /// `LADSPA_PortRangeHint`: what values a port is meant to have.
 #[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RangeHint {
     /// The bits above.
     pub hints: c_int,

@@ -2,14 +2,19 @@
 
 use core::ffi::{CStr, c_char, c_int};
 
-use super::abi::{AUDIO, CONTROL, Descriptor, INPUT, LATENCY, OUTPUT, RangeHint, UNIQUE_IDS};
+use serde::{Deserialize, Serialize};
+
+use super::abi::{
+    AUDIO, BOUNDED_ABOVE, BOUNDED_BELOW, CONTROL, Descriptor, INPUT, LATENCY, OUTPUT, RangeHint,
+    UNIQUE_IDS,
+};
 
 /// Ports that one plugin may have: more is a library that says nonsense. The largest seen, of `swh-plugins`
 /// and others, have some dozens.
 pub const MOST_PORTS: usize = 1024;
 
 /// A port, as its plugin describes it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PortDescription {
     /// For people.
     pub name: String,
@@ -20,7 +25,7 @@ pub struct PortDescription {
 }
 
 /// A plugin, as its library describes it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PluginDescription {
     /// What names it within its file; without white space.
     pub label: String,
@@ -143,9 +148,18 @@ unsafe fn ports(descriptor: &Descriptor) -> Result<Vec<PortDescription>, Nonsens
         }
         // SAFETY: null or a text, by the header.
         let name = unsafe { text_at(name) };
-        Ok(PortDescription { name, kind: kind & (INPUT | OUTPUT | CONTROL | AUDIO), range })
+        let kind = kind & (INPUT | OUTPUT | CONTROL | AUDIO);
+        Ok(PortDescription { name, kind, range: with_real_bounds(range) })
     };
     (0..count).map(port).collect()
+}
+
+/// A bound that is no figure bounds nothing.
+fn with_real_bounds(RangeHint { hints, lower, upper }: RangeHint) -> RangeHint {
+    let (below, above) = (lower.is_finite(), upper.is_finite());
+    let lost = if below { 0 } else { BOUNDED_BELOW } | if above { 0 } else { BOUNDED_ABOVE };
+    let real = |is_real, bound| if is_real { bound } else { 0.0 };
+    RangeHint { hints: hints & !lost, lower: real(below, lower), upper: real(above, upper) }
 }
 
 /// # Safety

@@ -2,8 +2,9 @@
 
 use core::ffi::c_ulong;
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
-use libloading::os::unix::{Library as Loaded, RTLD_LOCAL, RTLD_NOW};
+use libloading::os::unix::{Library as Loaded, RTLD_GLOBAL, RTLD_LOCAL, RTLD_NOW};
 
 use super::abi::{Descriptor, DescriptorFunction, ENTRY};
 use super::description::{Nonsense, PluginDescription};
@@ -65,6 +66,7 @@ impl Library {
     pub fn load(path: &Path) -> Result<Self, LoadError> {
         // Without a slash the loader would look for it where programs' own libraries are.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        lend_mathematics();
         // SAFETY: what a library does when it is loaded is its own affair; see above.
         let loaded = unsafe { Loaded::open(Some(&path), RTLD_NOW | RTLD_LOCAL) };
         let loaded = loaded.map_err(|error| LoadError::Load {
@@ -112,6 +114,19 @@ impl Library {
         // SAFETY: it was told by the library, which is loaded as long as this is borrowed.
         Some((unsafe { &**told }, description))
     }
+}
+
+/// Some libraries, as those of `ladspa-sdk`, use the C library's mathematics and do not say so: whoever loads them
+/// has it, as most hosts do by chance.
+fn lend_mathematics() {
+    static LENT: Once = Once::new();
+    LENT.call_once(|| {
+        // SAFETY: a part of the C library, which does nothing when it is loaded. Where it has another name it
+        // is a part of what every program has.
+        if let Ok(loaded) = unsafe { Loaded::open(Some("libm.so.6"), RTLD_NOW | RTLD_GLOBAL) } {
+            core::mem::forget(loaded);
+        }
+    });
 }
 
 /// What the loader says, without the path before it, which its reader has already.

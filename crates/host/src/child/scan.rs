@@ -1,0 +1,27 @@
+//! Loads a library and says what it has.
+
+use std::io;
+use std::path::Path;
+
+use super::{end_with_the_parent, leave, parent, say};
+use crate::ladspa::library::Library;
+use crate::scan::asked::{Answer, Asked};
+
+pub(super) fn run(path: &Path) -> io::Result<()> {
+    let mut parent = parent()?;
+    end_with_the_parent()?;
+    let answer = match Library::load(path) {
+        Ok(library) => {
+            let skipped = library.skipped().iter();
+            let skipped =
+                skipped.map(|it| format!("plugin {} of it: {}", it.index, it.why)).collect();
+            let plugins = library.plugins().cloned().collect();
+            // Some crash where they are unloaded.
+            core::mem::forget(library);
+            Answer::Library(Asked { plugins, skipped })
+        }
+        Err(error) => Answer::Refused(error.to_string()),
+    };
+    say(&mut parent, &answer)?;
+    leave()
+}

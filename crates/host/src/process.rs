@@ -1,0 +1,185 @@
+//! A child process that runs what nobody vouches for: its pipes and its end, each within a limit.
+
+#![expect(unsafe_code, reason = "a socket is handed over, and the end of a process is waited for")]
+
+use std::ffi::OsString;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use tautline_io::clock::now;
+use tautline_io::control::wait;
+use tautline_proto::time::{LocalTime, Span};
+
+/// What a child says at once at most: the plugins of one library, of which each says some thousand bytes.
+const LONGEST_LINE: usize = 16 << 20;
+/// How long a child that was killed may take to be gone: it is in the kernel's hands.
+const LAST_WAIT: Span = Span::from_secs(5);
+
+/// How a child is started: this program once more, as a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    path: PathBuf,
+}
+
+impl Program {
+    /// The program that runs, even if its file was replaced meanwhile.
+    pub fn this() -> Self {
+        Self { path: PathBuf::from("/proc/self/exe") }
+    }
+
+    /// Another that takes the same words: see [`crate::child::main`].
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+}
+
+/// What a child is started with.
+#[derive(Debug, Default)]
+pub(crate) struct Starting<'a> {
+    pub(crate) words: Vec<OsString>,
+    /// Stays open in the child, under the same number.
+    pub(crate) socket: Option<BorrowedFd<'a>>,
+    /// Whether what it writes on standard error is seen.
+    pub(crate) heard: bool,
+}
+
+/// A child that runs; dropped, it is killed and gone.
+#[derive(Debug)]
+pub(crate) struct ChildProcess {
+    child: Child,
+    /// Readable once it has ended.
+    ended: OwnedFd,
+    /// What it said after the last whole line.
+    begun: Vec<u8>,
+}
+
+/// What a child said, or why it says nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Said {
+    Line(String),
+    /// It closed its standard output, as it does when it ends.
+    Nothing,
+    /// Not before the instant that was asked for.
+    Late,
+}
+
+impl ChildProcess {
+    pub(crate) fn start(program: &Program, starting: &Starting<'_>) -> io::Result<Self> {
+        let mut command = Command::new(&program.path);
+        command.args(&starting.words).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.stderr(if starting.heard { Stdio::inherit() } else { Stdio::null() });
+        // What a terminal sends to the parent is the parent's to hand on.
+        command.process_group(0);
+        if let Some(socket) = starting.socket.map(|socket| socket.as_raw_fd()) {
+            let keep = move || {
+                // SAFETY: no pointers; a signal's handler might do it too.
+                let answer = unsafe { libc::fcntl(socket, libc::F_SETFD, 0) };
+                if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+            };
+            // SAFETY: `keep` makes one system call, which is allowed between fork and exec.
+            unsafe { command.pre_exec(keep) };
+        }
+        let mut child = command.spawn()?;
+        match pidfd(child.id()) {
+            Ok(ended) => Ok(Self { child, ended, begun: Vec::new() }),
+            Err(error) => {
+                // Nobody could see it end otherwise; if it has already, that is as well.
+                let _ = child.kill();
+                child.wait()?;
+                Err(error)
+            }
+        }
+    }
+
+    /// The next line that it writes, before `until`.
+    pub(crate) fn line(&mut self, until: LocalTime) -> Said {
+        let Some(stdout) = &mut self.child.stdout else { return Said::Nothing };
+        let mut room = [0; 4096];
+        loop {
+            if let Some(end) = self.begun.iter().position(|byte| *byte == b'\n') {
+                let rest = self.begun.split_off(end + 1);
+                let line = core::mem::replace(&mut self.begun, rest);
+                return Said::Line(String::from_utf8_lossy(&line[..end]).into_owned());
+            }
+            if self.begun.len() > LONGEST_LINE {
+                return Said::Nothing;
+            }
+            if !wait(&[stdout], until) {
+                return Said::Late;
+            }
+            match stdout.read(&mut room) {
+                Ok(0) | Err(_) => return Said::Nothing,
+                Ok(read) => self.begun.extend_from_slice(&room[..read]),
+            }
+        }
+    }
+
+    /// Its end, which is hastened if it has not come by `until`; `None` for one that stays in the
+    /// kernel.
+    pub(crate) fn end(&mut self, until: LocalTime) -> Option<ExitStatus> {
+        // Closed: it is not to wait for more.
+        self.child.stdin = None;
+        if !wait(&[&self.ended], until) {
+            self.kill();
+            if !wait(&[&self.ended], now() + LAST_WAIT) {
+                return None;
+            }
+        }
+        self.child.wait().ok()
+    }
+
+    /// Ends it now.
+    pub(crate) fn kill(&mut self) {
+        // Refused only if it has ended.
+        let _ = self.child.kill();
+    }
+}
+
+impl Drop for ChildProcess {
+    fn drop(&mut self) {
+        self.end(LocalTime::ZERO);
+    }
+}
+
+impl AsFd for ChildProcess {
+    /// Readable once it has ended.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.ended.as_fd()
+    }
+}
+
+fn pidfd(process: u32) -> io::Result<OwnedFd> {
+    // SAFETY: no pointers.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, process as libc::pid_t, 0) };
+    let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0).ok_or_else(io::Error::last_os_error)?;
+    // SAFETY: the descriptor was made above and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// How a process ended, in words.
+pub(crate) fn words_of(status: Option<ExitStatus>) -> String {
+    match status {
+        None => "it cannot be ended".to_owned(),
+        Some(status) => match (status.signal(), status.code()) {
+            (Some(signal), _) => format!("it crashed ({})", name_of(signal)),
+            (None, Some(code)) => format!("it ended its process, with status {code}"),
+            (None, None) => "it ended its process".to_owned(),
+        },
+    }
+}
+
+fn name_of(signal: i32) -> String {
+    match signal {
+        libc::SIGSEGV => "SIGSEGV: memory that is not its own".to_owned(),
+        libc::SIGBUS => "SIGBUS: memory that is not there".to_owned(),
+        libc::SIGABRT => "SIGABRT: it gave itself up".to_owned(),
+        libc::SIGFPE => "SIGFPE: a division by zero".to_owned(),
+        libc::SIGILL => "SIGILL: instructions that this processor lacks".to_owned(),
+        libc::SIGKILL => "SIGKILL: somebody killed it".to_owned(),
+        libc::SIGXCPU => "SIGXCPU: it ran without a pause".to_owned(),
+        other => format!("signal {other}"),
+    }
+}

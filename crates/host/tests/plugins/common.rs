@@ -1,0 +1,52 @@
+//! What these tests share: the program that children are, and libraries that misbehave.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tautline_host::process::Program;
+use tautline_trial::{Lack, skipped};
+use tempfile::TempDir;
+
+pub(crate) fn program() -> Program {
+    Program::at(env!("CARGO_BIN_EXE_tautline-host-child"))
+}
+
+/// A folder of libraries.
+pub(crate) struct Shelf(TempDir);
+
+impl Shelf {
+    pub(crate) fn new() -> Self {
+        Self(TempDir::with_prefix("taut-plugins-").unwrap())
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// With a library that does these things (`fixtures/odd.c`); `None`, said loudly, where none can be built.
+    pub(crate) fn with(&self, test: &str, name: &str, does: &[&str]) -> Option<PathBuf> {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plugins/fixtures/odd.c");
+        let library = self.path().join(format!("{name}.so"));
+        let mut cc = Command::new("cc");
+        cc.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(&source);
+        cc.args(does.iter().map(|what| format!("-D{what}")));
+        let why = match cc.output() {
+            Ok(built) if built.status.success() => return Some(library),
+            Ok(built) => String::from_utf8_lossy(&built.stderr).into_owned(),
+            Err(error) => format!("cc: {error}"),
+        };
+        let words = why.lines().find(|line| line.contains("rror")).unwrap_or(&why);
+        skipped(Lack::Package, test, words);
+        None
+    }
+}
+
+/// The folder of distributions' plugins; `None`, said loudly, where this library is not there.
+pub(crate) fn installed(test: &str, file: &str) -> Option<PathBuf> {
+    let folder = PathBuf::from("/usr/lib/ladspa");
+    if folder.join(file).exists() {
+        return Some(folder);
+    }
+    skipped(Lack::Package, test, &format!("{}: No such file", folder.join(file).display()));
+    None
+}

@@ -1,0 +1,6 @@
+//! Other people's plugins, real and odd ones, in processes of their own.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
+
+mod common;
+mod scanned;

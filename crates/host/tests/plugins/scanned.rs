@@ -1,0 +1,96 @@
+//! Libraries that are asked what they have.
+
+use tautline_host::scan::{PATIENCE, Scan, scan};
+use tautline_proto::time::Span;
+
+use crate::common::{Shelf, installed, program};
+
+fn scanned(shelf: &Shelf, patience: Span) -> Scan {
+    scan(&program(), &[shelf.path().to_owned()], patience)
+}
+
+/// Why the library of this name was skipped.
+fn why<'a>(scan: &'a Scan, name: &str) -> &'a str {
+    let of = |path: &std::path::Path| path.file_stem().is_some_and(|stem| stem == name);
+    let found = scan.skipped.iter().find(|skipped| of(&skipped.path));
+    &found.unwrap_or_else(|| panic!("{name} was not skipped: {scan:#?}")).why
+}
+
+#[test]
+fn the_plugins_of_debian_are_all_found() {
+    let test = "the_plugins_of_debian_are_all_found";
+    for file in ["cmt.so", "plate_1423.so", "tap_reverb.so"] {
+        let Some(folder) = installed(test, file) else { return };
+        let found = scan(&program(), &[folder.clone(), folder], PATIENCE);
+        assert_eq!(found.skipped, [], "{file}");
+        let count: usize = found.libraries.iter().map(|library| library.plugins.len()).sum();
+        let name = file.trim_end_matches(".so");
+        let library = found.libraries.iter().find(|library| library.file == name).unwrap();
+        assert!(count > 100 && !library.plugins.is_empty(), "{count}, of {library:?}");
+        assert_eq!(library.hash.len(), 64);
+    }
+}
+
+#[test]
+fn a_library_that_cannot_be_loaded_is_skipped_and_the_others_are_found() {
+    let test = "a_library_that_cannot_be_loaded_is_skipped_and_the_others_are_found";
+    let shelf = Shelf::new();
+    for (name, does) in [
+        ("good", &[][..]),
+        ("crashes", &["CRASHES"]),
+        ("leaves", &["LEAVES"]),
+        ("endless", &["ENDLESS"]),
+        ("spaced", &["SPACED_LABEL"]),
+        ("strange", &["STRANGE_PORT"]),
+        ("talks", &["TALKS"]),
+    ] {
+        if shelf.with(test, name, does).is_none() {
+            return;
+        }
+    }
+    std::fs::write(shelf.path().join("text.so"), "no library").unwrap();
+    std::fs::write(shelf.path().join("notes.txt"), "nobody's").unwrap();
+    let found = scanned(&shelf, PATIENCE);
+    let usable = |name| {
+        let library = found.libraries.iter().find(|library| library.file == name);
+        library.map_or(0, |library| library.plugins.len())
+    };
+    assert_eq!([usable("good"), usable("talks"), usable("spaced")], [1, 1, 0], "{found:#?}");
+    for (name, words) in [
+        ("crashes", "it crashed (SIGABRT"),
+        ("leaves", "it ended its process, with status 3"),
+        ("endless", "more than 4096 plugins"),
+        ("spaced", "plugin 0 of it: its label is \"two words\""),
+        ("strange", "its port 3 is of kind 0x7"),
+        ("text", "file too short"),
+    ] {
+        assert!(why(&found, name).contains(words), "{name}: {}", why(&found, name));
+    }
+    assert_eq!(found.skipped.len(), 6, "{found:#?}");
+}
+
+#[test]
+fn a_library_that_never_comes_back_is_skipped_when_patience_ends() {
+    let test = "a_library_that_never_comes_back_is_skipped_when_patience_ends";
+    let shelf = Shelf::new();
+    if shelf.with(test, "hangs", &["HANGS"]).is_none() {
+        return;
+    }
+    let found = scanned(&shelf, Span::from_millis(200));
+    assert!(why(&found, "hangs").contains("does not come to an end, within 200ms"), "{found:#?}");
+}
+
+#[test]
+fn a_plugin_is_described_as_its_library_has_it() {
+    let shelf = Shelf::new();
+    let test = "a_plugin_is_described_as_its_library_has_it";
+    if shelf.with(test, "good", &[]).is_none() {
+        return;
+    }
+    let found = scanned(&shelf, PATIENCE);
+    let plugin = &found.libraries[0].plugins[0];
+    assert_eq!((&*plugin.label, &*plugin.name, plugin.unique_id), ("odd", "Odd", 901));
+    let names: Vec<_> = plugin.ports.iter().map(|port| &*port.name).collect();
+    assert_eq!(names, ["In", "Out", "What", "latency"]);
+    assert!(plugin.ports[3].is_latency() && !plugin.ports[2].is_latency());
+}
