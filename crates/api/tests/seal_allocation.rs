@@ -1,0 +1,57 @@
+//! Sealing and opening happen where a device calls its process, and take no memory.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use tautline_api::seal::{ROOM, Sealed, StreamKeys};
+use tautline_io::link::seal::Seal;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+// SAFETY: hands everything to the system's allocator; the count is a plain thread-local without a
+// destructor, which allocates nothing itself.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller keeps the contract of this very function.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of this very function.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn allocations(run: impl FnOnce()) -> usize {
+    let before = ALLOCATIONS.get();
+    run();
+    ALLOCATIONS.get() - before
+}
+
+#[test]
+fn the_count_sees_an_allocation() {
+    assert!(allocations(|| drop(std::hint::black_box(vec![1_u8; 100]))) > 0);
+}
+
+#[test]
+fn sealing_and_opening_take_no_memory() {
+    let keys = StreamKeys::of(&[1; 32], 1);
+    let (mut master, mut worker) = (Sealed::master(&keys, 0), Sealed::worker(&keys, 0));
+    let mut bytes = [5; 1400 + ROOM];
+    let taken = allocations(|| {
+        for len in 0..1400 {
+            let sealed = master.seal(&mut bytes, len);
+            assert!(worker.open(&mut bytes[..sealed]).is_some());
+            assert!(worker.open(&mut bytes[..sealed]).is_none());
+        }
+    });
+    assert_eq!(taken, 0);
+}
