@@ -6,6 +6,7 @@
 //! A plugin may do anything, so nothing here but a child process ever loads one that a user did not
 //! choose.
 
+pub mod chain;
 pub mod child;
 pub mod ladspa;
 pub mod process;

@@ -1,0 +1,203 @@
+//! Chains and what runs side by side, as a user writes them down.
+//!
+//! ```toml
+//! [[chain]]
+//! name = "voice"
+//! plugins = ["tap_eq:tap_equalizer", "sc4_1882:sc4"]
+//!
+//! [[parallel]]
+//! name = "rooms"
+//! plugins = ["gverb_1216:gverb", "voice"]
+//! ```
+//!
+//! A plugin is named by its library and its label, or it is what stands above in the file.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::{MOST_INSTANCES, MisfitError, Outline};
+
+/// Things that one file may define.
+const MOST: usize = 1024;
+
+/// How members are put together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChainKind {
+    /// One behind the other.
+    Chain,
+    /// Side by side.
+    Parallel,
+}
+
+/// One thing that a file defines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChainDefinition {
+    /// How its members are put together.
+    pub kind: ChainKind,
+    /// By which it is asked for.
+    pub name: String,
+    /// `FILE:LABEL`, or the name of another.
+    pub members: Vec<String>,
+}
+
+/// What a file defines.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ChainFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// All chains, and then all that runs side by side.
+    pub definitions: Vec<ChainDefinition>,
+}
+
+/// What is wrong with a file of chains.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ChainFileError {
+    /// It cannot be read.
+    #[error("reading {0}: {1}; check its name and its rights")]
+    Unreadable(PathBuf, String),
+    /// It is not TOML of this shape.
+    #[error(
+        "{0} is no file of chains: {1}; write [[chain]], name = \"NAME\", plugins = [\"FILE:LABEL\"]"
+    )]
+    Unusable(PathBuf, String),
+    /// A name that cannot be asked for.
+    #[error("`{0}` is no name for a chain; choose one without white space and colons")]
+    Name(String),
+    /// A name that is taken.
+    #[error("`{0}` is defined twice; choose another name for one of them")]
+    Twice(String),
+    /// A member that there is not.
+    #[error(
+        "`{chain}` has a member `{member}`, which is no plugin here and not defined without `{chain}` \
+         itself; `taut plugins` lists what there is"
+    )]
+    Unknown {
+        /// What is defined.
+        chain: String,
+        /// What it lacks.
+        member: String,
+    },
+    /// Nothing, or too much.
+    #[error("`{0}` has {1} plugins; give it 1 to {MOST_INSTANCES}")]
+    Size(String, usize),
+    /// Members that do not fit.
+    #[error("`{0}`: {1}")]
+    Misfit(String, MisfitError),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    #[serde(default)]
+    chain: Vec<WrittenDefinition>,
+    #[serde(default)]
+    parallel: Vec<WrittenDefinition>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenDefinition {
+    name: String,
+    plugins: Vec<String>,
+}
+
+impl ChainFile {
+    /// Reads the file at `path`.
+    pub fn read(path: &Path) -> Result<Self, ChainFileError> {
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            ChainFileError::Unreadable(path.to_owned(), error.to_string().to_lowercase())
+        })?;
+        Self::parse(path, &text)
+    }
+
+    /// Reads the text of such a file.
+    pub fn parse(path: &Path, text: &str) -> Result<Self, ChainFileError> {
+        let unusable = |why: String| ChainFileError::Unusable(path.to_owned(), why);
+        let written: Written = toml::from_str(text).map_err(|error| {
+            unusable(error.message().split_whitespace().collect::<Vec<_>>().join(" "))
+        })?;
+        let of = |kind| {
+            move |WrittenDefinition { name, plugins }| ChainDefinition {
+                kind,
+                name,
+                members: plugins,
+            }
+        };
+        let chains = written.chain.into_iter().map(of(ChainKind::Chain));
+        let definitions: Vec<_> =
+            chains.chain(written.parallel.into_iter().map(of(ChainKind::Parallel))).collect();
+        if definitions.len() > MOST {
+            return Err(unusable(format!("{} definitions are too many", definitions.len())));
+        }
+        for (place, ChainDefinition { name, .. }) in definitions.iter().enumerate() {
+            if name.is_empty() || name.contains(|c: char| c.is_whitespace() || c == ':') {
+                return Err(ChainFileError::Name(name.clone()));
+            }
+            if definitions[..place].iter().any(|before| before.name == *name) {
+                return Err(ChainFileError::Twice(name.clone()));
+            }
+        }
+        Ok(Self { path: path.to_owned(), definitions })
+    }
+
+    /// What is defined, of plugins that `plugin` finds by `FILE:LABEL`: in the file's order.
+    pub fn outlines(
+        &self,
+        plugin: &dyn Fn(&str) -> Option<Outline>,
+    ) -> Result<Vec<Outline>, ChainFileError> {
+        let mut made: Vec<Option<Outline>> = vec![None; self.definitions.len()];
+        // Each may be of others that stand anywhere; what is never ready needs itself.
+        while made.iter().any(Option::is_none) {
+            let before = made.iter().flatten().count();
+            let mut lacks = None;
+            for place in 0..made.len() {
+                if made[place].is_some() {
+                    continue;
+                }
+                let known = |name: &str| {
+                    plugin(name)
+                        .or_else(|| made.iter().flatten().find(|of| of.label == name).cloned())
+                };
+                match outline(&self.definitions[place], &known) {
+                    Err(error @ ChainFileError::Unknown { .. }) => lacks = lacks.or(Some(error)),
+                    outline => made[place] = Some(outline?),
+                }
+            }
+            match lacks {
+                Some(error) if made.iter().flatten().count() == before => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(made.into_iter().flatten().collect())
+    }
+}
+
+fn outline(
+    definition: &ChainDefinition,
+    known: &dyn Fn(&str) -> Option<Outline>,
+) -> Result<Outline, ChainFileError> {
+    let ChainDefinition { kind, name, members } = definition;
+    let unknown =
+        |member: &String| ChainFileError::Unknown { chain: name.clone(), member: member.clone() };
+    let mut found = Vec::new();
+    for member in members {
+        found.push(known(member).ok_or_else(|| unknown(member))?);
+        let count = found.iter().map(|of: &Outline| of.recipe.instances()).sum();
+        if count > MOST_INSTANCES {
+            return Err(ChainFileError::Size(name.clone(), count));
+        }
+    }
+    if found.is_empty() {
+        return Err(ChainFileError::Size(name.clone(), 0));
+    }
+    let outline = match kind {
+        ChainKind::Chain => Outline::chain(name, found)
+            .map_err(|misfit| ChainFileError::Misfit(name.clone(), misfit))?,
+        ChainKind::Parallel => Outline::parallel(name, &found),
+    };
+    match outline.recipe.instances() {
+        count if count > MOST_INSTANCES => Err(ChainFileError::Size(name.clone(), count)),
+        _ => Ok(outline),
+    }
+}

@@ -1,0 +1,238 @@
+//! One plugin or several at work as one, in this process.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::{MOST_INSTANCES, Recipe};
+use crate::ladspa::instance::{Instance, InstanceError};
+use crate::ladspa::library::{Library, LoadError};
+
+/// What a recipe becomes. Sound and controls are counted as those of an
+/// [`Instance`]: members' ones follow each other in their order.
+#[derive(Debug)]
+pub enum Node {
+    /// One plugin.
+    Plugin(Box<Instance>),
+    /// One behind the other.
+    Chain(Vec<Node>),
+    /// Side by side.
+    Parallel(Vec<Node>),
+    /// Side by side, with one set of controls.
+    Copies(Vec<Node>),
+}
+
+/// Why a recipe cannot be run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NodeError {
+    /// One of its libraries.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// One of its plugins.
+    #[error(transparent)]
+    Instance(#[from] InstanceError),
+    /// More than [`MOST_INSTANCES`].
+    #[error("it has {0} plugins, and {MOST_INSTANCES} are run as one at most; divide it")]
+    TooMany(usize),
+}
+
+/// Which of a node's ports are counted.
+type Count = fn(&Node) -> usize;
+
+impl Node {
+    /// Loads and begins all of it, at `rate` frames per second, for blocks of `most_frames` at most.
+    pub fn load(recipe: &Recipe, rate: u32, most_frames: usize) -> Result<Self, NodeError> {
+        match recipe.instances() {
+            count if count > MOST_INSTANCES => Err(NodeError::TooMany(count)),
+            _ => Loading { rate, most_frames, libraries: BTreeMap::new() }.node(recipe),
+        }
+    }
+
+    /// Inputs of sound.
+    pub fn inputs(&self) -> usize {
+        match self {
+            Self::Plugin(plugin) => plugin.inputs(),
+            Self::Chain(members) => members.first().map_or(0, Self::inputs),
+            Self::Parallel(members) | Self::Copies(members) => sum(members, Self::inputs),
+        }
+    }
+
+    /// Outputs of sound.
+    pub fn outputs(&self) -> usize {
+        match self {
+            Self::Plugin(plugin) => plugin.outputs(),
+            Self::Chain(members) => members.last().map_or(0, Self::outputs),
+            Self::Parallel(members) | Self::Copies(members) => sum(members, Self::outputs),
+        }
+    }
+
+    /// Controls that the host sets.
+    pub fn controls(&self) -> usize {
+        match self {
+            Self::Plugin(plugin) => plugin.controls(),
+            Self::Chain(members) | Self::Parallel(members) => sum(members, Self::controls),
+            Self::Copies(members) => members.first().map_or(0, Self::controls),
+        }
+    }
+
+    /// Controls that are told.
+    pub fn told_controls(&self) -> usize {
+        match self {
+            Self::Plugin(plugin) => plugin.told_controls(),
+            Self::Chain(members) | Self::Parallel(members) => sum(members, Self::told_controls),
+            Self::Copies(members) => members.first().map_or(0, Self::told_controls),
+        }
+    }
+
+    /// Where an input is written, before [`Self::run`].
+    pub fn input_mut(&mut self, channel: usize) -> &mut [f32] {
+        match self {
+            Self::Plugin(plugin) => plugin.input_mut(channel),
+            Self::Chain(members) => members[0].input_mut(channel),
+            Self::Parallel(members) | Self::Copies(members) => {
+                let (member, channel) = member_of(members, Self::inputs, channel);
+                members[member].input_mut(channel)
+            }
+        }
+    }
+
+    /// What an output holds, after [`Self::run`].
+    pub fn output(&self, channel: usize) -> &[f32] {
+        match self {
+            Self::Plugin(plugin) => plugin.output(channel),
+            Self::Chain(members) => members[members.len() - 1].output(channel),
+            Self::Parallel(members) | Self::Copies(members) => {
+                let (member, channel) = member_of(members, Self::outputs, channel);
+                members[member].output(channel)
+            }
+        }
+    }
+
+    /// The value that a control has from now on.
+    pub fn set_control(&mut self, control: usize, value: f32) {
+        match self {
+            Self::Plugin(plugin) => plugin.set_control(control, value),
+            Self::Chain(members) | Self::Parallel(members) => {
+                let (member, control) = member_of(members, Self::controls, control);
+                members[member].set_control(control, value);
+            }
+            Self::Copies(members) => {
+                members.iter_mut().for_each(|member| member.set_control(control, value));
+            }
+        }
+    }
+
+    /// What was told at the end of the last run; of copies, by the first.
+    pub fn told(&self, control: usize) -> f32 {
+        match self {
+            Self::Plugin(plugin) => plugin.told(control),
+            Self::Chain(members) | Self::Parallel(members) => {
+                let (member, control) = member_of(members, Self::told_controls, control);
+                members[member].told(control)
+            }
+            Self::Copies(members) => members[0].told(control),
+        }
+    }
+
+    /// How many frames later than its input its output is, by the plugins' own words: one behind the
+    /// other they add up, side by side the latest counts.
+    pub fn latency(&self) -> u32 {
+        match self {
+            Self::Plugin(plugin) => plugin.latency(),
+            Self::Chain(members) => members.iter().map(Self::latency).fold(0, u32::saturating_add),
+            Self::Parallel(members) | Self::Copies(members) => {
+                members.iter().map(Self::latency).max().unwrap_or(0)
+            }
+        }
+    }
+
+    /// Begins, or begins anew: all that was heard is forgotten.
+    pub fn activate(&mut self) {
+        match self {
+            Self::Plugin(plugin) => plugin.activate(),
+            Self::Chain(members) | Self::Parallel(members) | Self::Copies(members) => {
+                members.iter_mut().for_each(Self::activate);
+            }
+        }
+    }
+
+    /// Works on the next `frames`.
+    pub fn run(&mut self, frames: usize) {
+        match self {
+            Self::Plugin(plugin) => plugin.run(frames),
+            Self::Parallel(members) | Self::Copies(members) => {
+                members.iter_mut().for_each(|member| member.run(frames));
+            }
+            Self::Chain(members) => {
+                for place in 0..members.len() {
+                    let (before, from_here) = members.split_at_mut(place);
+                    if let (Some(before), Some(here)) = (before.last(), from_here.first_mut()) {
+                        here.hear(before, frames);
+                    }
+                    members[place].run(frames);
+                }
+            }
+        }
+    }
+
+    /// Takes what the one before plays: channel by channel, or its only one everywhere.
+    fn hear(&mut self, before: &Self, frames: usize) {
+        let is_mono = before.outputs() == 1;
+        for channel in 0..self.inputs() {
+            let heard = before.output(if is_mono { 0 } else { channel });
+            let (heard, input) = (heard.iter().take(frames), self.input_mut(channel));
+            input.iter_mut().zip(heard).for_each(|(input, heard)| *input = *heard);
+        }
+    }
+}
+
+fn sum(members: &[Node], count: Count) -> usize {
+    members.iter().map(count).sum()
+}
+
+/// Whose a port is, and which of its own.
+fn member_of(members: &[Node], count: Count, mut port: usize) -> (usize, usize) {
+    for (member, node) in members.iter().enumerate() {
+        match count(node) {
+            own if port < own => return (member, port),
+            own => port -= own,
+        }
+    }
+    // As an index out of range, which it is: the last one complains of it.
+    (members.len() - 1, port)
+}
+
+struct Loading {
+    rate: u32,
+    most_frames: usize,
+    /// Each is loaded once.
+    libraries: BTreeMap<PathBuf, Arc<Library>>,
+}
+
+impl Loading {
+    fn node(&mut self, recipe: &Recipe) -> Result<Node, NodeError> {
+        Ok(match recipe {
+            Recipe::Plugin { path, label } => {
+                let library = match self.libraries.get(path) {
+                    Some(library) => Arc::clone(library),
+                    None => {
+                        let library = Arc::new(Library::load(path)?);
+                        self.libraries.insert(path.clone(), Arc::clone(&library));
+                        library
+                    }
+                };
+                Node::Plugin(Box::new(Instance::new(&library, label, self.rate, self.most_frames)?))
+            }
+            Recipe::Chain(members) => Node::Chain(self.nodes(members)?),
+            Recipe::Parallel(members) => Node::Parallel(self.nodes(members)?),
+            Recipe::Copies { of, times } => {
+                let copies = (0..*times).map(|_| self.node(of));
+                Node::Copies(copies.collect::<Result<_, _>>()?)
+            }
+        })
+    }
+
+    fn nodes(&mut self, members: &[Recipe]) -> Result<Vec<Node>, NodeError> {
+        members.iter().map(|member| self.node(member)).collect()
+    }
+}

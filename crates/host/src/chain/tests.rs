@@ -1,0 +1,124 @@
+use std::path::Path;
+
+use super::*;
+use crate::ladspa::abi::{AUDIO, CONTROL, HARD_RT_CAPABLE, INPUT, OUTPUT, REALTIME, RangeHint};
+use crate::ladspa::description::{PluginDescription, PortDescription};
+
+/// A plugin of so many inputs and outputs, with one control and a latency.
+fn plugin(label: &str, inputs: usize, outputs: usize) -> Outline {
+    let range = RangeHint { hints: 0, lower: 0.0, upper: 0.0 };
+    let port = |name: &str, kind| PortDescription { name: name.to_owned(), kind, range };
+    let mut ports = vec![port("Gain", INPUT | CONTROL), port("latency", OUTPUT | CONTROL)];
+    ports.extend(vec![port("In", INPUT | AUDIO); inputs]);
+    ports.extend(vec![port("Out", OUTPUT | AUDIO); outputs]);
+    let text = String::new;
+    Outline::of(
+        Path::new("/lib.so"),
+        &PluginDescription {
+            label: label.to_owned(),
+            unique_id: 1,
+            name: text(),
+            maker: text(),
+            copyright: text(),
+            properties: HARD_RT_CAPABLE,
+            ports,
+        },
+    )
+}
+
+fn known(name: &str) -> Option<Outline> {
+    Some(match name {
+        "lib:mono" => plugin("mono", 1, 1),
+        "lib:wide" => plugin("wide", 1, 2),
+        "lib:stereo" => plugin("stereo", 2, 2),
+        "lib:sum" => plugin("sum", 3, 1),
+        "lib:tone" => plugin("tone", 0, 1),
+        _ => return None,
+    })
+}
+
+fn outlines(text: &str) -> Result<Vec<Outline>, ChainFileError> {
+    ChainFile::parse(Path::new("chains.toml"), text)?.outlines(&known)
+}
+
+fn refused(text: &str) -> String {
+    outlines(text).unwrap_err().to_string()
+}
+
+fn names(ports: &[PortDescription]) -> Vec<&str> {
+    ports.iter().map(|port| &*port.name).collect()
+}
+
+#[test]
+fn a_chain_has_the_ports_of_its_ends_and_the_controls_of_all() {
+    let text = "[[chain]]\nname = 'a'\nplugins = ['lib:mono', 'lib:wide', 'lib:mono']";
+    let chain = &outlines(text).unwrap()[0];
+    assert_eq!((&*chain.label, chain.recipe.instances()), ("a", 4), "one mono for each channel");
+    assert_eq!((names(&chain.inputs), names(&chain.outputs)), (vec!["In"], vec!["Out 1", "Out 2"]));
+    assert_eq!(names(&chain.controls), ["mono: Gain", "wide: Gain", "mono 2: Gain"]);
+    assert_eq!(names(&chain.told), ["mono: latency", "wide: latency", "mono 2: latency"]);
+    assert_eq!(chain.properties, HARD_RT_CAPABLE);
+}
+
+#[test]
+fn side_by_side_each_has_inputs_and_outputs_of_its_own() {
+    let text = "[[parallel]]\nname = 'b'\nplugins = ['a', 'lib:stereo']\n\
+                [[chain]]\nname = 'a'\nplugins = ['lib:tone', 'lib:stereo']";
+    let all = outlines(text).unwrap();
+    let both = all.iter().find(|outline| outline.label == "b").unwrap();
+    assert_eq!((both.inputs.len(), both.outputs.len()), (2, 4));
+    assert_eq!(names(&both.inputs), ["stereo: In", "stereo: In"]);
+    assert_eq!(names(&both.controls), ["a: tone: Gain", "a: stereo: Gain", "stereo: Gain"]);
+}
+
+#[test]
+fn what_holds_for_one_member_only_does_not_hold_for_the_chain() {
+    let members = vec![
+        Outline { properties: REALTIME, ..plugin("one", 1, 1) },
+        Outline { properties: HARD_RT_CAPABLE, ..plugin("other", 1, 1) },
+    ];
+    assert_eq!(Outline::chain("a", members).unwrap().properties, REALTIME);
+}
+
+#[test]
+fn members_that_do_not_fit_are_named_with_their_channels() {
+    let said = refused("[[chain]]\nname = 'a'\nplugins = ['lib:stereo', 'lib:sum']");
+    assert!(said.starts_with("`a`: stereo plays 2 channels and sum, which"), "{said}");
+    let said = refused("[[chain]]\nname = 'a'\nplugins = ['lib:mono', 'lib:tone']");
+    assert!(said.contains("mono plays 1 channels and tone, which is to follow, hears 0"), "{said}");
+}
+
+#[test]
+fn a_file_that_makes_no_sense_says_where_and_what_does() {
+    let of =
+        |name: &str, plugins: &str| format!("[[chain]]\nname = '{name}'\nplugins = {plugins}\n");
+    for (text, words) in [
+        (of("two words", "[]"), "`two words` is no name"),
+        (of("", "[]"), "`` is no name"),
+        (of("a", "[]"), "`a` has 0 plugins"),
+        (of("a", "['lib:none']"), "`a` has a member `lib:none`, which is no plugin here"),
+        (of("a", "['b']") + &of("b", "['a']"), "`a` has a member `b`"),
+        (of("a", "['a']"), "`a` has a member `a`"),
+        (of("a", "['lib:mono']") + &of("a", "['lib:mono']"), "`a` is defined twice"),
+        (of("a", "7"), "invalid type"),
+        ("chian = 1".to_owned(), "unknown field `chian`"),
+        ("[[".to_owned(), "chains.toml is no file of chains"),
+    ] {
+        let said = refused(&text);
+        assert!(said.contains(words), "{text}: {said}");
+    }
+}
+
+#[test]
+fn chains_of_chains_grow_no_larger_than_what_is_run_as_one() {
+    let mut text = "[[chain]]\nname = 'n0'\nplugins = ['lib:mono', 'lib:mono']\n".to_owned();
+    for n in 1..64 {
+        let before = n - 1;
+        text += &format!("[[chain]]\nname = 'n{n}'\nplugins = ['n{before}', 'n{before}']\n");
+    }
+    assert!(
+        refused(&text).contains("`n8` has 512 plugins; give it 1 to 256"),
+        "{}",
+        refused(&text)
+    );
+}
