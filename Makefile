@@ -29,9 +29,9 @@ release: ## Build taut, optimized, as target/release/taut
 	cargo build --release --locked -p tautline-cli $(features)
 
 .PHONY: plugins
-plugins: ## Build what other programs load: the ALSA PCM `type tautline`
+plugins: ## Build what other programs load: the ALSA PCM `type tautline` and the LADSPA proxy
 	@scripts/setup build
-	cargo build --release --locked -p tautline-alsa-pcm
+	cargo build --release --locked -p tautline-alsa-pcm -p tautline-ladspa-proxy
 
 .PHONY: test tests
 test: ## Run all tests; those that lack something say SKIPPED, and are counted by what they lack

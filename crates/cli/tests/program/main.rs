@@ -38,6 +38,7 @@ mod jack;
 mod known_delays;
 mod lab_machine;
 mod labels;
+mod ladspa_hosts;
 mod least;
 mod lies;
 mod namespaces;

@@ -1,0 +1,100 @@
+//! LADSPA hosts that load `tautline.so` as any other library of plugins.
+
+mod scene;
+
+use std::time::Instant;
+
+use serde_json::Value;
+
+use crate::common::host::shared;
+use crate::ladspa_hosts::scene::{Scene, plugin, port};
+use crate::pcm::is_there;
+
+/// A catalogue of so many plugins of ten ports each.
+fn many(count: usize) -> Vec<Value> {
+    let control = |n| port(&format!("Control {n}"), 5, 0xC3, (0.0, 10.0));
+    let mut ports: Vec<Value> = (0..8).map(control).collect();
+    ports.extend([port("Input", 9, 0, (0.0, 0.0)), port("Output", 10, 0, (0.0, 0.0))]);
+    let of = |n| plugin(&format!("lib{}.so", n / 10), &format!("effect_{n}"), &ports);
+    (0..count).map(of).collect()
+}
+
+#[test]
+fn a_host_finds_what_the_catalogue_file_has() {
+    let test = "a_host_finds_what_the_catalogue_file_has";
+    if !is_there(test, "analyseplugin", "--help") {
+        return;
+    }
+    let scene = Scene::new();
+    let ports = [
+        port("Gain", 5, 0x1 | 0x2 | 0xC0, (0.0, 2.0)),
+        port("Cutoff", 5, 0x1 | 0x2 | 0x8 | 0x10 | 0x80, (0.001, 0.5)),
+        port("In", 9, 0, (0.0, 0.0)),
+        port("Out", 10, 0, (0.0, 0.0)),
+    ];
+    scene.saves("127.0.0.1:1", "the studio", vec![plugin("a.so", "verb", &ports)]);
+    let said = scene.host("analyseplugin", "tautline.so a.so:verb@the_studio").run().well();
+    for line in [
+        "Plugin Name: \"Verb @ the studio\"",
+        "Plugin Label: \"a.so:verb@the_studio\"",
+        "Ports:\t\"Gain\" input, control, 0 to 2, default 1",
+        "\t\"Cutoff\" input, control, 0.001*srate to 0.5*srate",
+        "\t\"In\" input, audio",
+        "\t\"Out\" output, audio",
+        "\t\"latency\" output, control, 0 to ..., integer",
+    ] {
+        assert!(said.out.lines().any(|said| said.starts_with(line)), "{line:?}: {said:#?}");
+    }
+    assert_eq!(said.said, Vec::<String>::new());
+    let again = scene.host("analyseplugin", "tautline.so a.so:verb@the_studio").run().well();
+    assert_eq!(said.out, again.out, "numbers and labels are those of before");
+}
+
+#[test]
+fn a_catalogue_that_is_none_leaves_a_host_without_plugins_and_says_why() {
+    let test = "a_catalogue_that_is_none_leaves_a_host_without_plugins_and_says_why";
+    if !is_there(test, "listplugins", "--help") {
+        return;
+    }
+    let scene = Scene::new();
+    let none = scene.host("listplugins", "").run().well();
+    assert!(none.out.contains("tautline.so"), "{none:#?}");
+    assert_eq!(none.said, Vec::<String>::new(), "nothing was saved, and nothing is wrong");
+    for (text, why) in [
+        ("{", "EOF while parsing"),
+        ("{\"version\": 2, \"workers\": []}", "it is of version 2 and not 1"),
+        ("{\"version\": 1, \"workers\": 7}", "invalid type"),
+    ] {
+        std::fs::write(scene.catalogue(), text).unwrap();
+        let ran = scene.host("listplugins", "").run().well();
+        assert_eq!(ran.said.len(), 1, "{ran:#?}");
+        let mend = "run taut plugins --worker HOST --save";
+        assert!(ran.said[0].contains(why) && ran.said[0].ends_with(mend), "{ran:#?}");
+    }
+}
+
+#[test]
+fn five_hundred_plugins_are_scanned_whole() {
+    shared(|| {
+        let test = "five_hundred_plugins_are_scanned_whole";
+        if !is_there(test, "listplugins", "--help") {
+            return;
+        }
+        let scene = Scene::new();
+        scene.saves("127.0.0.1:1", "studio", many(500));
+        // What the loader and the host take by themselves is not ours.
+        let timed = || {
+            let began = Instant::now();
+            let ran = scene.host("listplugins", "").run().well();
+            (began.elapsed(), ran)
+        };
+        let (took, ran) = (0..5).map(|_| timed()).min_by_key(|(took, _)| *took).unwrap();
+        let numbers: std::collections::BTreeSet<&str> = ran
+            .out
+            .lines()
+            .filter_map(|line| line.split_once(" @ studio (")?.1.split('/').next())
+            .collect();
+        assert_eq!(numbers.len(), 500, "each has a number of its own");
+        eprintln!("500 plugins were scanned in {took:?}, the host's own start included");
+    });
+}

@@ -1,0 +1,106 @@
+//! One run, in the buffers of the host.
+
+use crate::host_block::HostBlock;
+use tautline_host::ladspa::abi::Data;
+
+use crate::ports::Connections;
+use crate::twin::Twin;
+
+/// The ports as they are connected, for a run of so many frames.
+pub(crate) struct Ports<'a> {
+    connections: &'a Connections,
+    frames: usize,
+    /// What outputs are multiplied by before they are added to what is there; none if they take its place.
+    gain: Option<f32>,
+    /// The value of each control that is not connected.
+    usual: &'a [f32],
+    twin: Option<&'a mut Twin>,
+}
+
+impl<'a> Ports<'a> {
+    /// # Safety
+    /// Each connected port has memory for so many frames, of sound, or for a value, of a control, that nobody else
+    /// touches while this lives.
+    pub(crate) unsafe fn new(
+        connections: &'a Connections,
+        frames: usize,
+        gain: Option<f32>,
+        usual: &'a [f32],
+        twin: Option<&'a mut Twin>,
+    ) -> Self {
+        Self { connections, frames, gain, usual, twin }
+    }
+
+    /// How much of `samples` is within the run from `from` on.
+    fn within(&self, from: usize, samples: usize) -> usize {
+        self.frames.saturating_sub(from).min(samples)
+    }
+
+    /// The plugin has a broken instance: its inputs go on to its outputs, and what has no input is silent.
+    pub(crate) fn pass_on(&mut self) {
+        let mut chunk = [0.0; 64];
+        for from in (0..self.frames).step_by(chunk.len()) {
+            for channel in 0..self.connections.outputs.len() {
+                chunk.fill(0.0);
+                self.input(channel, from, &mut chunk);
+                self.output(channel, from, &chunk);
+            }
+        }
+    }
+}
+
+impl HostBlock for Ports<'_> {
+    fn frames(&self) -> usize {
+        self.frames
+    }
+
+    fn input(&mut self, channel: usize, from: usize, samples: &mut [f32]) {
+        let count = self.within(from, samples.len());
+        let (heard, rest) = samples.split_at_mut(count);
+        rest.fill(0.0);
+        let place = self.connections.inputs.get(channel).copied();
+        let Some(place) = place.filter(|place| !place.is_null()) else {
+            heard.fill(0.0);
+            return;
+        };
+        // SAFETY: `new`'s caller vouches for so many frames there. `samples` is ours, so it is elsewhere.
+        unsafe { core::ptr::copy_nonoverlapping(place.add(from), heard.as_mut_ptr(), count) };
+    }
+
+    fn control(&mut self, index: usize) -> f32 {
+        let place = self.connections.controls.get(index).copied().filter(|place| !place.is_null());
+        // SAFETY: `new`'s caller vouches for a value there.
+        let value = place.map(|place| unsafe { place.read() });
+        value.or_else(|| self.usual.get(index).copied()).unwrap_or(0.0)
+    }
+
+    fn output(&mut self, channel: usize, from: usize, samples: &[f32]) {
+        let count = self.within(from, samples.len());
+        if let Some(twin) = &mut self.twin {
+            twin.take(channel, from, &samples[..count]);
+        }
+        let place = self.connections.outputs.get(channel).copied();
+        let Some(place) = place.filter(|place| !place.is_null()) else { return };
+        // SAFETY: `new`'s caller vouches for so many frames there.
+        let place = unsafe { place.add(from) };
+        match self.gain {
+            // SAFETY: as above; `samples` is not the host's memory.
+            None => unsafe { core::ptr::copy_nonoverlapping(samples.as_ptr(), place, count) },
+            Some(gain) => {
+                for (at, sample) in samples[..count].iter().enumerate() {
+                    // SAFETY: as above.
+                    unsafe { place.add(at).write(place.add(at).read() + gain * sample) };
+                }
+            }
+        }
+    }
+
+    fn control_out(&mut self, index: usize, value: f32) {
+        // What is added to is sound: a control output is written by either kind of run.
+        let place = self.connections.told.get(index).copied().filter(|place| !place.is_null());
+        if let Some(place) = place {
+            // SAFETY: `new`'s caller vouches for a value there.
+            unsafe { place.write(value) };
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Clerks: an ordinary thread for each worker, which opens the streams of all instances here, watches
+//! them and opens them anew. Whatever takes time or may fail is theirs; the host's threads meet them
+//! by wait-free rings and single words alone.
+
+pub(crate) mod calls;
+mod errand;
+pub(crate) mod standing;
+
+use core::sync::atomic::{AtomicPtr, Ordering};
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use tautline_io::clock::now;
+use tautline_io::thread::without_signals;
+
+pub(crate) use errand::{Errand, News};
+
+use calls::Calls;
+
+/// How often a clerk looks whether there is something to do. The sound is to be back within 100 ms of
+/// a worker's being back: this, an attempt that just failed, and the opening must fit.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Where instances leave what a clerk is to do for them.
+#[derive(Default)]
+pub(crate) struct Desk {
+    inbox: Mutex<Inbox>,
+    bell: Condvar,
+}
+
+#[derive(Default)]
+struct Inbox {
+    arrived: Vec<Errand>,
+    rung: bool,
+    /// A clerk is there, and takes what arrives.
+    is_staffed: bool,
+}
+
+impl Desk {
+    fn inbox(&self) -> MutexGuard<'_, Inbox> {
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something changed that is not to wait for the next look.
+    pub(crate) fn ring(&self) {
+        self.inbox().rung = true;
+        self.bell.notify_all();
+    }
+}
+
+type Desks = Mutex<BTreeMap<String, Arc<Desk>>>;
+
+/// Those of this process, by the worker's address. A fork has none of its maker's.
+static DESKS: AtomicPtr<Desks> = AtomicPtr::new(core::ptr::null_mut());
+
+/// In a fork: its maker's clerks are not there, and who knows what they held.
+pub(crate) fn forget_all() {
+    DESKS.store(core::ptr::null_mut(), Ordering::Relaxed);
+}
+
+fn desks() -> &'static Desks {
+    let mut there = DESKS.load(Ordering::Acquire);
+    if there.is_null() {
+        let made = Box::into_raw(Box::new(Desks::default()));
+        let null = core::ptr::null_mut();
+        match DESKS.compare_exchange(null, made, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => there = made,
+            Err(first) => {
+                // SAFETY: made above, and known to nobody else.
+                drop(unsafe { Box::from_raw(made) });
+                there = first;
+            }
+        }
+    }
+    // SAFETY: a box that was made here or by another thread, and is never freed.
+    unsafe { &*there }
+}
+
+/// Leaves something to do for the worker at this address, and sees that a clerk is there.
+pub(crate) fn leave(
+    address: &str,
+    errand: Errand,
+    calls: impl FnOnce() -> Box<dyn Calls>,
+) -> Arc<Desk> {
+    let mut desks = desks().lock().unwrap_or_else(PoisonError::into_inner);
+    let desk = Arc::clone(desks.entry(address.to_owned()).or_default());
+    drop(desks);
+    let standing = Arc::clone(&errand.standing);
+    let mut inbox = desk.inbox();
+    inbox.arrived.push(errand);
+    if !inbox.is_staffed {
+        let (its, calls) = (Arc::clone(&desk), calls());
+        let thread = std::thread::Builder::new().name("taut-clerk".into());
+        match without_signals(|| thread.spawn(move || work(&its, calls))) {
+            Ok(_) => inbox.is_staffed = true,
+            Err(error) => {
+                inbox.arrived.clear();
+                standing.say(format!("starting a thread: {error}; raise ulimit -u"));
+            }
+        }
+    }
+    drop(inbox);
+    desk.ring();
+    desk
+}
+
+/// A clerk's life: until nobody has anything to do for it.
+fn work(desk: &Desk, mut calls: Box<dyn Calls>) {
+    let mut errands: Vec<Errand> = Vec::new();
+    loop {
+        let mut inbox = desk.inbox();
+        errands.append(&mut inbox.arrived);
+        inbox.rung = false;
+        if errands.is_empty() {
+            inbox.is_staffed = false;
+            return;
+        }
+        drop(inbox);
+        let mut is_away = false;
+        errands.retain_mut(|errand| errand.see_to(&mut *calls, now(), &mut is_away));
+        let inbox = desk.inbox();
+        let waits = |inbox: &mut Inbox| !inbox.rung;
+        drop(desk.bell.wait_timeout_while(inbox, LOOK, waits).unwrap_or_else(PoisonError::into_inner));
+    }
+}

@@ -1,0 +1,168 @@
+//! What an instance and its clerks share: how the host's thread stands, and the sentences for people.
+
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::time::Duration;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use tautline_engine::offload::attendant::{Attendant, FAR_ENDS, Which};
+
+use crate::record::Record;
+use crate::say::say;
+
+/// How an instance stands, for its own threads and for those of its clerks.
+pub(crate) struct Standing {
+    /// Runs that the host's thread began, and those that it ended.
+    begun: AtomicU64,
+    ended: AtomicU64,
+    is_over: AtomicBool,
+    watch: Mutex<Watch>,
+    papers: Mutex<Papers>,
+    changed: Condvar,
+}
+
+/// The ordinary threads' end of what the host's thread holds, and what was heard by it.
+pub(crate) struct Watch {
+    pub(crate) attendant: Attendant,
+    pub(crate) record: Record,
+}
+
+#[derive(Default)]
+struct Papers {
+    /// How each worker stands.
+    workers: [Worker; FAR_ENDS],
+    said: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Worker {
+    /// A clerk sees to it.
+    is_seen_to: bool,
+    is_open: bool,
+    /// It was tried, with whatever success.
+    is_tried: bool,
+    opened: u64,
+}
+
+/// Sentences that are kept, so that a worker which comes and goes for days takes no memory.
+const MOST_SAID: usize = 32;
+
+/// Which run the host's thread is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Running {
+    pub(crate) begun: u64,
+    /// It is within that one.
+    pub(crate) is_inside: bool,
+}
+
+impl Standing {
+    pub(crate) fn new(attendant: Attendant) -> Self {
+        Self {
+            begun: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
+            is_over: AtomicBool::new(false),
+            watch: Mutex::new(Watch { attendant, record: Record::default() }),
+            papers: Mutex::default(),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Not for the host's thread while it runs.
+    pub(crate) fn watch(&self) -> MutexGuard<'_, Watch> {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn papers(&self) -> MutexGuard<'_, Papers> {
+        self.papers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The host's thread begins a run.
+    pub(crate) fn begin_run(&self) {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// It ends it.
+    pub(crate) fn end_run(&self) {
+        self.ended.store(self.begun.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    pub(crate) fn running(&self) -> Running {
+        let begun = self.begun.load(Ordering::Relaxed);
+        Running { begun, is_inside: self.ended.load(Ordering::Relaxed) != begun }
+    }
+
+    /// The instance is about to end.
+    pub(crate) fn end(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
+    /// A clerk sees to this worker from now on.
+    pub(crate) fn set_seen_to(&self, which: Which) {
+        self.papers().workers[which as usize].is_seen_to = true;
+    }
+
+    /// An attempt to open a stream came to this.
+    pub(crate) fn set_open(&self, which: Which, is_open: bool) {
+        let mut papers = self.papers();
+        let worker = &mut papers.workers[which as usize];
+        worker.opened += u64::from(is_open);
+        (worker.is_open, worker.is_tried) = (is_open, true);
+        self.changed.notify_all();
+    }
+
+    /// How often a stream of this worker was opened.
+    pub(crate) fn opened(&self, which: Which) -> u64 {
+        self.papers().workers[which as usize].opened
+    }
+
+    /// Its clerk has nothing to do for it any more.
+    pub(crate) fn close(&self, which: Which) {
+        let mut papers = self.papers();
+        let worker = &mut papers.workers[which as usize];
+        (worker.is_seen_to, worker.is_open) = (false, false);
+        self.changed.notify_all();
+    }
+
+    /// Waits until each worker's stream is open, or was tried in vain.
+    pub(crate) fn await_tried(&self, patience: Duration) {
+        self.await_papers(patience, |papers| {
+            papers.workers.iter().all(|worker| !worker.is_seen_to || worker.is_tried)
+        });
+    }
+
+    /// Waits until a stream is open; whether one is.
+    pub(crate) fn await_open(&self, patience: Duration) -> bool {
+        let is_open = |papers: &Papers| papers.workers.iter().any(|worker| worker.is_open);
+        self.await_papers(patience, is_open);
+        is_open(&self.papers())
+    }
+
+    /// Waits until open streams are closed at their workers: they would keep their places until they
+    /// find themselves alone.
+    pub(crate) fn await_closed(&self, patience: Duration) {
+        self.await_papers(patience, |papers| !papers.workers.iter().any(|worker| worker.is_open));
+    }
+
+    fn await_papers(&self, patience: Duration, are_so: impl Fn(&Papers) -> bool) {
+        let waits = |papers: &mut Papers| !are_so(papers);
+        drop(self.changed.wait_timeout_while(self.papers(), patience, waits));
+    }
+
+    /// Says a sentence where people are, unless it was the last that was said.
+    pub(crate) fn say(&self, sentence: String) {
+        let mut papers = self.papers();
+        if papers.said.last() == Some(&sentence) || papers.said.len() >= MOST_SAID {
+            return;
+        }
+        say(&sentence);
+        papers.said.push(sentence);
+    }
+
+    /// All that was said.
+    pub(crate) fn said(&self) -> Vec<String> {
+        self.papers().said.clone()
+    }
+}

@@ -1,0 +1,94 @@
+//! What hosts call. No panic gets out of here: an instance in which one happened plays its input on.
+
+use core::ffi::{c_ulong, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tautline_host::ladspa::abi::{Data, Descriptor, Handle};
+
+use crate::instance::{Instance, Run};
+use crate::shelf::offers;
+
+/// The plugins of this library, from 0 until null.
+#[unsafe(no_mangle)]
+pub extern "C" fn ladspa_descriptor(index: c_ulong) -> *const Descriptor {
+    let offer = catch_unwind(|| offers().get(usize::try_from(index).ok()?));
+    offer.ok().flatten().map_or(core::ptr::null(), |offer| &raw const offer.descriptor)
+}
+
+pub(crate) unsafe extern "C" fn instantiate(
+    descriptor: *const Descriptor,
+    rate: c_ulong,
+) -> Handle {
+    // SAFETY: a host hands over a descriptor of ours, or its own copy of one.
+    let Some(descriptor) = (unsafe { descriptor.as_ref() }) else { return core::ptr::null_mut() };
+    let number = descriptor.unique_id;
+    let made = catch_unwind(|| {
+        let offer = offers().iter().find(|offer| offer.descriptor.unique_id == number)?;
+        let rate = u32::try_from(rate).ok().filter(|rate| *rate > 0)?;
+        Some(Box::new(Instance::new(offer, rate)))
+    });
+    let made = made.ok().flatten();
+    made.map_or(core::ptr::null_mut(), |instance| Box::into_raw(instance).cast::<c_void>())
+}
+
+/// Does something with an instance, which counts as broken if that panics.
+///
+/// # Safety
+/// `handle` is null or came from [`instantiate`] and was not given to [`cleanup`], and no other call
+/// with it runs: ladspa.h promises no more to plugins.
+unsafe fn with(handle: Handle, act: impl FnOnce(&mut Instance)) {
+    // SAFETY: the caller vouches for it.
+    let Some(instance) = (unsafe { handle.cast::<Instance>().as_mut() }) else { return };
+    let acted = catch_unwind(AssertUnwindSafe(|| act(&mut *instance)));
+    if acted.is_err() {
+        instance.set_broken();
+    }
+}
+
+pub(crate) unsafe extern "C" fn connect_port(handle: Handle, port: c_ulong, place: *mut Data) {
+    let Ok(port) = usize::try_from(port) else { return };
+    // SAFETY: called by the host.
+    unsafe { with(handle, |instance| instance.connect(port, place)) }
+}
+
+pub(crate) unsafe extern "C" fn activate(handle: Handle) {
+    // SAFETY: called by the host.
+    unsafe { with(handle, Instance::activate) }
+}
+
+pub(crate) unsafe extern "C" fn run(handle: Handle, frames: c_ulong) {
+    // SAFETY: called by the host, which has connected ports to memory of so many frames.
+    unsafe { with(handle, |instance| instance.run(frames as usize, Run::Replacing)) }
+}
+
+pub(crate) unsafe extern "C" fn run_adding(handle: Handle, frames: c_ulong) {
+    // SAFETY: called by the host, which has connected ports to memory of so many frames.
+    unsafe { with(handle, |instance| instance.run(frames as usize, Run::Adding)) }
+}
+
+pub(crate) unsafe extern "C" fn set_run_adding_gain(handle: Handle, gain: Data) {
+    // SAFETY: called by the host.
+    unsafe { with(handle, |instance| instance.set_gain(gain)) }
+}
+
+pub(crate) unsafe extern "C" fn deactivate(handle: Handle) {
+    // SAFETY: called by the host.
+    unsafe { with(handle, Instance::deactivate) }
+}
+
+pub(crate) unsafe extern "C" fn cleanup(handle: Handle) {
+    if handle.is_null() {
+        return;
+    }
+    // SAFETY: called by the host.
+    unsafe { with(handle, Instance::end) };
+    // SAFETY: it was a box in `instantiate`, and the host calls nothing with it any more.
+    let instance = unsafe { Box::from_raw(handle.cast::<Instance>()) };
+    if instance.is_ours() {
+        // What dropping it panics over is not the host's to see.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(instance)));
+    } else {
+        // In a fork: its threads are not there, and its rings' other ends never let go.
+        core::mem::forget(instance);
+    }
+}

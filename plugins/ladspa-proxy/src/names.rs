@@ -1,0 +1,101 @@
+//! What hosts know a plugin by: a number, a label, a name. Sessions are saved with them, so they
+//! depend on nothing but the worker's name and the plugin's own id.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Numbers below this one were given out by hand to plugins that exist; ours begin here.
+const FIRST: u32 = 0x0010_0000;
+/// Hosts may assume that numbers are below it (ladspa.h, `UniqueID`).
+const END: u32 = 0x0100_0000;
+
+/// Which plugin of which worker.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Origin {
+    /// What people call the worker, its address where two are called the same.
+    pub(crate) host: String,
+    /// The plugin's id in the worker's catalogue.
+    pub(crate) id: String,
+}
+
+impl Origin {
+    /// What a host knows it by within this file. Neither blanks, which labels must not have, nor
+    /// commas, at which hosts with command lines cut them.
+    pub(crate) fn label(&self) -> String {
+        format!("{}@{}", self.id, self.host)
+            .chars()
+            .map(|c| if c.is_whitespace() || c.is_control() || c == ',' { '_' } else { c })
+            .collect()
+    }
+
+    /// A number for it, another for each attempt (FNV-1a, and splitmix64's last steps over it: the
+    /// lower bits of the former alone depend on few characters).
+    fn number(&self, attempt: u32) -> u32 {
+        const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+        const PRIME: u64 = 0x0000_0100_0000_01b3;
+        let parts = [self.host.as_bytes(), &[0], self.id.as_bytes(), &attempt.to_le_bytes()];
+        let mut hash = parts
+            .concat()
+            .iter()
+            .fold(BASIS, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(PRIME));
+        hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        hash ^= hash >> 31;
+        FIRST + (hash % u64::from(END - FIRST)) as u32
+    }
+}
+
+/// A number for each, no two the same. Where two would have one, the first in the order of their
+/// names keeps it: which others there are, and in what order they are listed, matters to nobody else.
+pub(crate) fn numbered(origins: &[Origin]) -> Vec<u32> {
+    let mut taken = BTreeSet::new();
+    let in_order: BTreeSet<&Origin> = origins.iter().collect();
+    let numbers: BTreeMap<&Origin, u32> = in_order
+        .into_iter()
+        .map(|origin| {
+            let free = (0..).map(|attempt| origin.number(attempt)).find(|n| taken.insert(*n));
+            (origin, free.expect("a file has fewer plugins than there are numbers"))
+        })
+        .collect();
+    origins.iter().map(|origin| numbers[origin]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn many(count: usize) -> Vec<Origin> {
+        (0..count)
+            .map(|n| Origin { host: "studio".into(), id: format!("cmt.so:effect_{n}") })
+            .collect()
+    }
+
+    #[test]
+    fn numbers_are_those_of_yesterday() {
+        let origin = |host: &str, id: &str| Origin { host: host.into(), id: id.into() };
+        let origins = [origin("studio", "cmt.so:delay_5s"), origin("attic", "cmt.so:delay_5s")];
+        assert_eq!(numbered(&origins), [1_808_376, 6_189_564], "sessions are saved with them");
+    }
+
+    #[test]
+    fn no_two_plugins_share_a_number_and_hosts_may_have_all() {
+        // As many as make collisions certain.
+        let numbers = numbered(&many(20_000));
+        assert_eq!(numbers.iter().collect::<BTreeSet<_>>().len(), 20_000);
+        assert!(numbers.iter().all(|number| (FIRST..END).contains(number)));
+    }
+
+    #[test]
+    fn the_order_of_a_catalogue_changes_no_number() {
+        let (one_way, mut other_way) = (many(5000), many(5000));
+        other_way.reverse();
+        let mut other = numbered(&other_way);
+        other.reverse();
+        assert_eq!(numbered(&one_way), other);
+    }
+
+    #[test]
+    fn a_label_has_neither_blanks_nor_commas() {
+        let origin = Origin { host: "the attic".into(), id: "my chain,\tlong".into() };
+        assert_eq!(origin.label(), "my_chain__long@the_attic");
+    }
+}

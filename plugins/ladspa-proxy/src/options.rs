@@ -1,0 +1,259 @@
+//! How an instance is to run: `[offload]` in `tautline.toml`, and the environment, which has the last
+//! word.
+//!
+//! ```toml
+//! [offload]
+//! window = 1              # blocks under way; or delay, in frames
+//! wait = "250us"          # how long the host's thread waits for a block; 0us never
+//! stand_in = "conceal"    # or "dry", "last-good": what plays for a block that is not back
+//! spare = "attic"         # a second worker that gets the same blocks
+//! [offload."cmt.so:freeverb3@studio"]
+//! window = 2              # for this plugin
+//! ```
+//!
+//! What cannot be read is passed over and said: a host is not to lose a session over a typing error.
+
+use std::path::{Path, PathBuf};
+
+use tautline_proto::offload::returns::StandIn;
+use tautline_proto::text::parse_span;
+use tautline_proto::time::Span;
+use toml::{Table, Value};
+
+/// Whether a host that is faster than real time waits for each block, however long it takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WaitOffline {
+    Never,
+    /// Where its pace says that it renders.
+    ByPace,
+    /// It renders, whatever its pace.
+    Always,
+}
+
+/// How an instance is to run.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Options {
+    /// Blocks under way.
+    pub(crate) window: u32,
+    /// Frames under way, in the window's stead.
+    pub(crate) delay: Option<u32>,
+    /// How long the host's thread waits for a block.
+    pub(crate) wait: Span,
+    pub(crate) stand_in: StandIn,
+    /// The worker that gets the same blocks.
+    pub(crate) spare: Option<String>,
+    pub(crate) wait_offline: WaitOffline,
+    /// Runs the plugin here as well and compares; it takes the host's own time.
+    pub(crate) compare_local: bool,
+    /// Earlier blocks that leave once more with each.
+    pub(crate) copies: u8,
+    /// Blocks kept for a worker that missed them.
+    pub(crate) history: u32,
+    pub(crate) cleartext: bool,
+    /// Where what was seen is written when the instance ends.
+    pub(crate) report: Option<PathBuf>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            window: 1,
+            delay: None,
+            wait: Span::ZERO,
+            stand_in: StandIn::Dry,
+            spare: None,
+            wait_offline: WaitOffline::ByPace,
+            compare_local: false,
+            copies: 0,
+            history: 256,
+            cleartext: false,
+            report: None,
+        }
+    }
+}
+
+/// More blocks under way are a delay that nobody plays with.
+const MOST_WINDOW: u32 = 64;
+/// A second at 192 kHz.
+const MOST_DELAY: u32 = 192_000;
+/// A host's thread that waits for longer has stopped.
+const MOST_WAIT: Span = Span::from_secs(1);
+const MOST_COPIES: u32 = 8;
+/// Fewer would not outlast what a worker asks for again; more are memory for nothing.
+const HISTORY: (u32, u32) = (16, 4096);
+
+/// The options of the plugin with this label, and what to say of those that cannot be read.
+pub(crate) fn read(label: &str) -> (Options, Vec<String>) {
+    let mut complaints = Vec::new();
+    let file = places().find_map(|path| std::fs::read_to_string(&path).ok().map(|it| (path, it)));
+    let mut options = match file {
+        Some((path, text)) => by_file(&path, &text, label, &mut complaints),
+        None => Options::default(),
+    };
+    for key in KEYS {
+        let name = format!("TAUT_OFFLOAD_{}", key.to_uppercase());
+        let Some(value) = std::env::var_os(&name) else { continue };
+        if let Err(why) = options.set(key, &value.to_string_lossy()) {
+            complaints.push(format!("in {name}: {why}"));
+        }
+    }
+    (options, complaints)
+}
+
+/// Where `tautline.toml` may be: not in the folder that somebody else's program was started in.
+fn places() -> impl Iterator<Item = PathBuf> {
+    let folder = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let system = folder("XDG_CONFIG_HOME")
+        .or_else(|| folder("HOME").map(|home| home.join(".config")))
+        .map(|config| config.join("tautline"));
+    [folder("TAUT_HOME"), system, Some("/etc/tautline".into())]
+        .into_iter()
+        .flatten()
+        .map(|folder| folder.join("tautline.toml"))
+}
+
+fn by_file(path: &Path, text: &str, label: &str, complaints: &mut Vec<String>) -> Options {
+    let mut options = Options::default();
+    let table = match text.parse::<Table>() {
+        Ok(table) => table,
+        Err(error) => {
+            let why = error.message().replace('\n', ", ");
+            complaints.push(format!("reading {}: {why}; mend that line", path.display()));
+            return options;
+        }
+    };
+    let Some(offload) = table.get("offload").and_then(Value::as_table) else { return options };
+    let own = offload.get(label).and_then(Value::as_table);
+    for (key, value) in offload.iter().chain(own.into_iter().flatten()) {
+        let text = match value {
+            Value::String(text) => text.clone(),
+            // Those of other plugins.
+            Value::Table(_) => continue,
+            other => other.to_string(),
+        };
+        if let Err(why) = options.set(&key.replace('-', "_"), &text) {
+            complaints.push(format!("in {}, [offload] {key}: {why}", path.display()));
+        }
+    }
+    options
+}
+
+const KEYS: [&str; 11] = [
+    "window",
+    "delay",
+    "wait",
+    "stand_in",
+    "spare",
+    "wait_offline",
+    "compare_local",
+    "copies",
+    "history",
+    "cleartext",
+    "report",
+];
+
+impl Options {
+    fn set(&mut self, key: &str, text: &str) -> Result<(), String> {
+        match key {
+            "window" => self.window = count(text, 0, MOST_WINDOW)?,
+            "delay" => self.delay = Some(count(text, 0, MOST_DELAY)?),
+            "wait" => self.wait = wait(text)?,
+            "stand_in" => {
+                self.stand_in = match text {
+                    "dry" => StandIn::Dry,
+                    "conceal" => StandIn::Conceal,
+                    "last-good" | "last_good" => StandIn::LastGood,
+                    _ => return Err(none_of(text, "dry, conceal or last-good")),
+                }
+            }
+            "spare" => self.spare = Some(text.to_owned()).filter(|name| !name.is_empty()),
+            "wait_offline" => {
+                self.wait_offline = match text {
+                    "always" => WaitOffline::Always,
+                    "by-pace" | "true" | "1" => WaitOffline::ByPace,
+                    "never" | "false" | "0" => WaitOffline::Never,
+                    _ => return Err(none_of(text, "never, by-pace or always")),
+                }
+            }
+            "compare_local" => self.compare_local = truth(text)?,
+            "copies" => self.copies = count(text, 0, MOST_COPIES)? as u8,
+            "history" => self.history = count(text, HISTORY.0, HISTORY.1)?,
+            "cleartext" => self.cleartext = truth(text)?,
+            "report" => self.report = Some(PathBuf::from(text)).filter(|path| path.is_absolute()),
+            _ => return Err(format!("there is no such option; there are {}", KEYS.join(", "))),
+        }
+        Ok(())
+    }
+}
+
+fn none_of(text: &str, words: &str) -> String {
+    format!("`{text}` is none of its words; write {words}")
+}
+
+fn count(text: &str, least: u32, most: u32) -> Result<u32, String> {
+    let read = text.trim().parse().ok().filter(|count| (least..=most).contains(count));
+    read.ok_or_else(|| format!("`{text}` is no number from {least} to {most}; write one"))
+}
+
+fn truth(text: &str) -> Result<bool, String> {
+    match text {
+        "true" | "1" | "yes" => Ok(true),
+        "false" | "0" | "no" | "" => Ok(false),
+        _ => Err(none_of(text, "true or false")),
+    }
+}
+
+fn wait(text: &str) -> Result<Span, String> {
+    let span = parse_span(text).map_err(|error| error.to_string())?;
+    if (Span::ZERO..=MOST_WAIT).contains(&span) {
+        return Ok(span);
+    }
+    Err(format!("`{text}` is not from 0us to {MOST_WAIT}; write a wait between"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn by(text: &str) -> (Options, Vec<String>) {
+        let mut complaints = Vec::new();
+        let options = by_file(Path::new("tautline.toml"), text, "verb@studio", &mut complaints);
+        (options, complaints)
+    }
+
+    #[test]
+    fn a_plugins_own_section_has_more_to_say_than_that_of_all() {
+        let (options, complaints) = by(
+            "workers = [\"10.0.0.2\"]\n[offload]\nwindow = 2\nwait = \"250us\"\n\
+             [offload.\"verb@studio\"]\nwindow = 3\nstand-in = \"last-good\"\n\
+             [offload.\"other@studio\"]\nwindow = 4\n",
+        );
+        assert_eq!(complaints, Vec::<String>::new());
+        assert_eq!((options.window, options.stand_in), (3, StandIn::LastGood));
+        assert_eq!(options.wait, Span::from_micros(250));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said_and_the_rest_holds() {
+        let (options, complaints) =
+            by("[offload]\nwindow = -1\nwaiting = 3\ncopies = 2\nwait = \"5min\"\n");
+        assert_eq!((options.window, options.copies), (1, 2));
+        assert_eq!(
+            complaints,
+            [
+                "in tautline.toml, [offload] wait: `5min` is not from 0us to 1s; write a wait between",
+                "in tautline.toml, [offload] waiting: there is no such option; there are window, \
+                 delay, wait, stand_in, spare, wait_offline, compare_local, copies, history, \
+                 cleartext, report",
+                "in tautline.toml, [offload] window: `-1` is no number from 0 to 64; write one",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_none_leaves_what_is_usual() {
+        let (options, complaints) = by("[offload\nwindow = 2");
+        assert_eq!(options, Options::default());
+        assert_eq!(complaints.len(), 1);
+    }
+}

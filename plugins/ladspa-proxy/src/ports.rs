@@ -1,0 +1,164 @@
+//! What the ports of a plugin are, and where a host has connected them.
+
+use core::ffi::c_int;
+
+use tautline_host::ladspa::abi::{AUDIO, CONTROL, Data, INPUT, LATENCY, OUTPUT, RangeHint};
+
+/// What goes by a port; sound and controls are counted apart, as the blocks of a stream are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Carries {
+    Input(usize),
+    Output(usize),
+    Control(usize),
+    Told(usize),
+    /// The latency, where the plugin itself tells none: it stands after the plugin's own ports.
+    Latency,
+}
+
+/// The ports of a plugin, in its order, and one for the latency if none of them is that.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PortPlan {
+    carries: Vec<Carries>,
+    /// The value of each control that no host connected.
+    pub(crate) usual: Vec<RangeHint>,
+    /// Which of the told controls is the plugin's own latency.
+    pub(crate) own_latency: Option<usize>,
+    pub(crate) inputs: usize,
+    pub(crate) outputs: usize,
+    pub(crate) told: usize,
+}
+
+impl PortPlan {
+    /// Of a plugin with such ports: their bits, hints and names.
+    pub(crate) fn of<'a>(ports: impl IntoIterator<Item = (c_int, RangeHint, &'a str)>) -> Self {
+        let mut plan = Self {
+            carries: Vec::new(),
+            usual: Vec::new(),
+            own_latency: None,
+            inputs: 0,
+            outputs: 0,
+            told: 0,
+        };
+        for (bits, hint, name) in ports {
+            plan.carries.push(match (bits & AUDIO != 0, bits & INPUT != 0) {
+                (true, true) => Carries::Input(next(&mut plan.inputs)),
+                (true, false) => Carries::Output(next(&mut plan.outputs)),
+                (false, true) => {
+                    plan.usual.push(hint);
+                    Carries::Control(plan.usual.len() - 1)
+                }
+                (false, false) => {
+                    let told = next(&mut plan.told);
+                    if name == LATENCY && plan.own_latency.is_none() {
+                        plan.own_latency = Some(told);
+                    }
+                    Carries::Told(told)
+                }
+            });
+        }
+        if plan.own_latency.is_none() {
+            plan.carries.push(Carries::Latency);
+        }
+        plan
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.carries.len()
+    }
+}
+
+/// The place, which is then one further.
+fn next(place: &mut usize) -> usize {
+    *place += 1;
+    *place - 1
+}
+
+/// The bits and hints of the port that is added.
+pub(crate) const ADDED_BITS: c_int = OUTPUT | CONTROL;
+pub(crate) const ADDED_HINT: RangeHint = RangeHint {
+    hints: tautline_host::ladspa::abi::BOUNDED_BELOW | tautline_host::ladspa::abi::INTEGER,
+    lower: 0.0,
+    upper: 0.0,
+};
+
+/// Where the host has what goes by the ports; null until it has said so.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    carries: Vec<Carries>,
+    pub(crate) inputs: Vec<*const Data>,
+    pub(crate) outputs: Vec<*mut Data>,
+    pub(crate) controls: Vec<*const Data>,
+    pub(crate) told: Vec<*mut Data>,
+    pub(crate) latency: *mut Data,
+    own_latency: Option<usize>,
+}
+
+impl Connections {
+    pub(crate) fn new(plan: &PortPlan) -> Self {
+        let (nowhere, written) = (core::ptr::null(), core::ptr::null_mut());
+        Self {
+            carries: plan.carries.clone(),
+            inputs: vec![nowhere; plan.inputs],
+            outputs: vec![written; plan.outputs],
+            controls: vec![nowhere; plan.usual.len()],
+            told: vec![written; plan.told],
+            latency: written,
+            own_latency: plan.own_latency,
+        }
+    }
+
+    /// The host says where a port is. What is no port is passed over.
+    pub(crate) fn connect(&mut self, port: usize, place: *mut Data) {
+        match self.carries.get(port) {
+            Some(Carries::Input(input)) => self.inputs[*input] = place,
+            Some(Carries::Output(output)) => self.outputs[*output] = place,
+            Some(Carries::Control(control)) => self.controls[*control] = place,
+            Some(Carries::Told(told)) => {
+                self.told[*told] = place;
+                if self.own_latency == Some(*told) {
+                    self.latency = place;
+                }
+            }
+            Some(Carries::Latency) => self.latency = place,
+            None => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONE: RangeHint = RangeHint { hints: 0, lower: 0.0, upper: 0.0 };
+
+    #[test]
+    fn a_latency_port_is_added_after_the_plugins_own() {
+        let ports = [
+            (INPUT | CONTROL, NONE, "gain"),
+            (INPUT | AUDIO, NONE, "in"),
+            (OUTPUT | AUDIO, NONE, "out"),
+        ];
+        let plan = PortPlan::of(ports);
+        assert_eq!(
+            plan.carries,
+            [Carries::Control(0), Carries::Input(0), Carries::Output(0), Carries::Latency]
+        );
+    }
+
+    #[test]
+    fn a_latency_port_that_the_plugin_has_is_the_one() {
+        let ports = [
+            (OUTPUT | CONTROL, NONE, "level"),
+            (OUTPUT | CONTROL, NONE, "latency"),
+            (OUTPUT | AUDIO, NONE, "out"),
+        ];
+        let plan = PortPlan::of(ports);
+        assert_eq!((plan.len(), plan.own_latency), (3, Some(1)));
+        let (mut level, mut latency) = (0.0, 0.0);
+        let mut connections = Connections::new(&plan);
+        connections.connect(0, &raw mut level);
+        connections.connect(1, &raw mut latency);
+        assert_eq!(connections.latency, &raw mut latency);
+        connections.connect(3, &raw mut level);
+    }
+}

@@ -1,0 +1,107 @@
+//! What is written when an instance ends, if it was asked for: one line of JSON for each.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tautline_engine::offload::attendant::{Standing as Seen, Which};
+use tautline_proto::offload::returns::{Cause, Damage, StandIn};
+
+use crate::clerk::standing::Standing;
+use crate::options::Options;
+use crate::shelf::Offer;
+use crate::twin::Verdict;
+
+/// What there is to report on.
+pub(crate) struct Reported<'a> {
+    pub(crate) offer: &'a Offer,
+    pub(crate) options: &'a Options,
+    pub(crate) rate: u32,
+    pub(crate) standing: &'a Standing,
+    pub(crate) seen: Seen,
+    /// The host was faster than real time, at some time.
+    pub(crate) rendered: bool,
+    pub(crate) verdict: Option<Verdict>,
+}
+
+impl Reported<'_> {
+    /// Frames that something stood in for.
+    pub(crate) fn stood_in(&self) -> u64 {
+        self.seen.counters.stood_in
+    }
+
+    /// As JSON.
+    pub(crate) fn json(&self) -> Value {
+        let said = self.standing.said();
+        let opened = Which::ALL.map(|which| self.standing.opened(which));
+        let watch = self.standing.watch();
+        let record = &watch.record;
+        let micros = |share| record.left_but(share).map(|left| left.as_micros_f64());
+        let counters = self.seen.counters;
+        json!({
+            "plugin": self.offer.label,
+            "worker": self.offer.worker,
+            "spare": self.options.spare,
+            "rate": self.rate,
+            "blocks": counters.runs,
+            "frames": counters.frames,
+            "delay_frames": self.seen.delay,
+            "latency_frames": self.seen.latency,
+            "rendered": self.rendered,
+            "complete": self.stood_in() == 0,
+            "stood_in_frames": self.stood_in(),
+            "damage": record.damage.iter().map(line).collect::<Vec<_>>(),
+            "damage_not_listed": record.unlisted + counters.damage_untold,
+            "slack": {
+                "answered": record.answered,
+                "unanswered": record.unanswered,
+                "p50_us": micros(0.5),
+                "p99_us": micros(0.01),
+            },
+            "waits": counters.waits,
+            "waited_us": counters.waited.as_micros_f64(),
+            "streams_opened": { "worker": opened[0], "spare": opened[1] },
+            "compared": self.verdict.map(verdict),
+            "said": said,
+        })
+    }
+
+    /// Appends it to the file: instances of one host, and hosts of one evening, share it.
+    pub(crate) fn write(&self, path: &Path) -> std::io::Result<()> {
+        let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path)?;
+        // In one write, so that lines do not mix.
+        file.write_all(format!("{}\n", self.json()).as_bytes())
+    }
+}
+
+fn line(damage: &Damage) -> Value {
+    json!({
+        "epoch": damage.epoch,
+        "from": damage.from,
+        "frames": damage.frames,
+        "cause": match damage.cause {
+            Cause::Late => "late",
+            Cause::Lost => "lost",
+            Cause::Dirty => "dirty",
+            Cause::Grown => "grown",
+            Cause::NoWorker => "no worker",
+        },
+        "stand_in": match damage.stand_in {
+            StandIn::Dry => "dry",
+            StandIn::Conceal => "conceal",
+            StandIn::LastGood => "last-good",
+        },
+    })
+}
+
+fn verdict(verdict: Verdict) -> Value {
+    json!({
+        "samples": verdict.compared,
+        "equal": verdict.equal,
+        "passed_over": verdict.stood_in,
+        "bit_identical": verdict.compared > 0 && verdict.equal == verdict.compared,
+        "first_difference": verdict.first_difference,
+        "largest_difference": verdict.largest_difference,
+        "residual_db": verdict.residual_db(),
+    })
+}

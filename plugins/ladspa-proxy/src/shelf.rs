@@ -1,0 +1,151 @@
+//! The plugins that hosts find here: a descriptor for each plugin of each worker, as the catalogue
+//! file has them, made at the first question and there until the process ends.
+
+use core::ffi::{c_char, c_int};
+use std::collections::BTreeSet;
+use std::ffi::CString;
+use std::sync::OnceLock;
+
+use tautline_api::v1::{Plugin, PluginPort};
+use tautline_host::ladspa::abi::{
+    AUDIO, CONTROL, Descriptor, INPUT, LATENCY, OUTPUT, REALTIME, RangeHint,
+};
+
+use crate::catalogue::{self, SavedWorker};
+use crate::edges;
+use crate::names::{Origin, numbered};
+use crate::ports::{ADDED_BITS, ADDED_HINT, PortPlan};
+use crate::say::say;
+
+/// A plugin that hosts can have.
+pub(crate) struct Offer {
+    pub(crate) descriptor: Descriptor,
+    pub(crate) label: String,
+    pub(crate) plugin: Plugin,
+    /// Where its worker is, and what people call that.
+    pub(crate) address: String,
+    pub(crate) worker: String,
+    pub(crate) ports: PortPlan,
+}
+
+/// A stream has 256 blocks at most: one for each port of sound, one for the controls each way.
+const MOST_SOUND_PORTS: usize = 254;
+/// More than any plugin has; a catalogue that tells more is nonsense.
+const MOST_PORTS: usize = 1024;
+
+/// All of them, in the file's order.
+pub(crate) fn offers() -> &'static [Offer] {
+    static OFFERS: OnceLock<Vec<Offer>> = OnceLock::new();
+    OFFERS.get_or_init(|| {
+        let Some(path) = catalogue::place() else { return Vec::new() };
+        let workers = catalogue::read(&path).unwrap_or_else(|why| {
+            say(&why);
+            Vec::new()
+        });
+        of(workers)
+    })
+}
+
+/// Where the workers that the file knows are, by what people call them.
+pub(crate) fn address_of(worker: &str) -> Option<&'static str> {
+    offers().iter().find(|offer| offer.worker == worker).map(|offer| offer.address.as_str())
+}
+
+/// What is made of these workers' catalogues.
+fn of(workers: Vec<SavedWorker>) -> Vec<Offer> {
+    let names: Vec<String> = workers.iter().map(|worker| worker.name.clone()).collect();
+    let alike = |name: &str| names.iter().filter(|other| *other == name).count() > 1;
+    let mut known = BTreeSet::new();
+    let mut found = Vec::new();
+    for worker in workers {
+        let host = if alike(&worker.name) { &worker.address } else { &worker.name }.clone();
+        for plugin in worker.catalogue.plugins {
+            let origin = Origin { host: host.clone(), id: plugin.id.clone() };
+            if is_usable(&plugin) && known.insert(origin.clone()) {
+                found.push((origin, worker.address.clone(), worker.name.clone(), plugin));
+            }
+        }
+    }
+    let origins: Vec<Origin> = found.iter().map(|(origin, ..)| origin.clone()).collect();
+    let mut labels = BTreeSet::new();
+    let numbers = numbered(&origins);
+    let all = found.into_iter().zip(numbers);
+    all.map(|((origin, address, worker, plugin), number)| {
+        let mut label = origin.label();
+        // Two ids that differ in what a label cannot have.
+        if !labels.insert(label.clone()) {
+            label = format!("{label}-{number:06x}");
+            labels.insert(label.clone());
+        }
+        offer(Named { label, number, host: origin.host }, plugin, (address, worker))
+    })
+    .collect()
+}
+
+/// Whether a host and a stream can have it.
+fn is_usable(plugin: &Plugin) -> bool {
+    let sound = plugin.ports.iter().filter(|port| bits(port) & AUDIO != 0).count();
+    let one_of = |port: &PluginPort, both: c_int| (bits(port) & both).count_ones() == 1;
+    plugin.ports.len() <= MOST_PORTS
+        && sound <= MOST_SOUND_PORTS
+        && plugin
+            .ports
+            .iter()
+            .all(|port| one_of(port, INPUT | OUTPUT) && one_of(port, AUDIO | CONTROL))
+}
+
+fn bits(port: &PluginPort) -> c_int {
+    (port.descriptor & (INPUT | OUTPUT | AUDIO | CONTROL) as u32) as c_int
+}
+
+fn hint(port: &PluginPort) -> RangeHint {
+    RangeHint { hints: port.hints as c_int, lower: port.lower, upper: port.upper }
+}
+
+struct Named {
+    label: String,
+    number: u32,
+    host: String,
+}
+
+fn offer(named: Named, plugin: Plugin, (address, worker): (String, String)) -> Offer {
+    let own = plugin.ports.iter().map(|port| (bits(port), hint(port), port.name.as_str()));
+    let ports = PortPlan::of(own.clone());
+    let added = ports.own_latency.is_none().then_some((ADDED_BITS, ADDED_HINT, LATENCY));
+    let all: Vec<_> = own.chain(added).collect();
+    let descriptor = Descriptor {
+        unique_id: named.number.into(),
+        label: text(&named.label),
+        // Buffers may be shared here, whatever the plugin says; a network is never hard real time.
+        properties: plugin.properties as c_int & REALTIME,
+        name: text(&format!("{} @ {}", plugin.name, named.host)),
+        maker: text(&plugin.maker),
+        copyright: text(if plugin.copyright.is_empty() { "None" } else { &plugin.copyright }),
+        port_count: all.len() as core::ffi::c_ulong,
+        port_descriptors: kept(all.iter().map(|(bits, ..)| *bits)),
+        port_names: kept(all.iter().map(|(.., name)| text(name))),
+        port_range_hints: kept(all.iter().map(|(_, hint, _)| *hint)),
+        implementation_data: core::ptr::null_mut(),
+        instantiate: Some(edges::instantiate),
+        connect_port: Some(edges::connect_port),
+        activate: Some(edges::activate),
+        run: Some(edges::run),
+        run_adding: Some(edges::run_adding),
+        set_run_adding_gain: Some(edges::set_run_adding_gain),
+        deactivate: Some(edges::deactivate),
+        cleanup: Some(edges::cleanup),
+    };
+    Offer { descriptor, label: named.label, plugin, address, worker, ports }
+}
+
+/// A list that stays.
+fn kept<T>(items: impl Iterator<Item = T>) -> *const T {
+    let items: Vec<T> = items.collect();
+    Box::leak(items.into_boxed_slice()).as_ptr()
+}
+
+/// A text that stays.
+fn text(text: &str) -> *const c_char {
+    let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
+    CString::into_raw(text)
+}
