@@ -29,10 +29,11 @@ use crate::voice::{Voice, VoiceFlags};
 pub(crate) use asked::RedundancyFlag;
 pub(crate) use kinds::{PlainKind, ReportKind};
 pub(crate) use lab::{
-    All, Back, BetweenFlags, BlockSizes, Burdening, Delay, Handover, Impair, IntervalFlags,
-    KernelFlags, KnownSound, Lab, LabCompare, Ladder, LeastFlags, LoadFlags, LoopFlags, MarkShape,
-    MarkSide, NamedDevice, Network, Overhead, PacketsFlags, QualityFlags, Reporting, Resources,
-    SampleFlags, Schedulers, Shape, StagesFlags, Stalls, Starved, Streams, Watching,
+    All, Back, BetweenFlags, BlockSizes, Burdening, CapacityFlags, Delay, EchoFlags, Handover,
+    Impair, IntervalFlags, KernelFlags, KnownSound, Lab, LabCompare, Ladder, LeastFlags, LoadFlags,
+    LoopFlags, MarkShape, MarkSide, NamedDevice, Network, Overhead, PacketsFlags, QualityFlags,
+    Reporting, Resources, SampleFlags, Schedulers, Shape, StagesFlags, Stalls, Starved, Streams,
+    Watching,
 };
 pub(crate) use readers::{channels, latency, parse, rate, span};
 pub(crate) use words::{CodingName, Fragment, LinkFlag, PacingFlag};

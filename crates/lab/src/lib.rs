@@ -6,6 +6,7 @@
 pub mod all;
 pub mod between;
 pub mod burden;
+pub mod capacity;
 mod cases;
 pub mod compare;
 pub mod delay;
@@ -121,6 +122,11 @@ pub const EXPERIMENTS: &[Experiment] = &[
         name: "load",
         asks: load::QUESTION,
         does: "send more and more streams until the first miss, then hold the most that went",
+    },
+    Experiment {
+        name: "capacity",
+        asks: capacity::QUESTION,
+        does: "hand blocks to plugins on other machines, which take ever longer, until one is missed",
     },
     Experiment {
         name: "overhead",

@@ -4,6 +4,7 @@ mod all;
 mod answer;
 mod between;
 mod burden;
+mod capacity;
 mod compare;
 mod delay;
 mod ends;
@@ -91,6 +92,8 @@ pub(crate) fn run(lab: &Lab) -> Result<(), Failure> {
         Lab::Impair(flags) => impair::run(flags)?,
         Lab::Interval(flags) => interval::run(flags)?,
         Lab::Loop(flags) => interval::send(flags)?,
+        Lab::Capacity(flags) => capacity::run(flags)?,
+        Lab::Echo(flags) => capacity::echo(flags)?,
         Lab::Kernel(flags) => kernel::run(flags)?,
         Lab::Ladder(flags) => ladder::run(flags)?,
         Lab::Least(flags) => least::run(flags)?,

@@ -2,6 +2,7 @@
 
 mod all;
 mod burdens;
+mod capacity;
 mod impair;
 mod interval;
 mod machine;
@@ -19,6 +20,7 @@ use crate::help;
 
 pub(crate) use all::All;
 pub(crate) use burdens::{Burdening, Watching};
+pub(crate) use capacity::{CapacityFlags, EchoFlags};
 pub(crate) use impair::{Back, Impair};
 pub(crate) use interval::{IntervalFlags, LoopFlags};
 pub(crate) use machine::{Handover, KernelFlags, PacketsFlags, Resources, SampleFlags, Stalls};
@@ -66,6 +68,8 @@ pub(crate) enum Lab {
     Overhead(Box<Overhead>),
     /// Measure at which intervals packets go or come: by a ledger, at a socket, from a capture
     Interval(Box<IntervalFlags>),
+    /// Measure how much of a period plugins on other machines can use
+    Capacity(Box<CapacityFlags>),
     /// Relay a stream as a bad network would: late, lost, reordered, twice
     Impair(Box<Impair>),
     /// Run every experiment once, shortly, and write a page that leads to their reports
@@ -99,6 +103,9 @@ pub(crate) enum Lab {
     /// Read what this machine does until Ctrl-C, for an experiment
     #[command(hide = true)]
     Sample(SampleFlags),
+    /// Send datagrams back until Ctrl-C, for an experiment
+    #[command(hide = true)]
+    Echo(EchoFlags),
 }
 
 /// `taut lab compare`

@@ -284,3 +284,25 @@ nothing of a row that the first has (`gone`); 5 if nothing is known to be worse
 and not all could be compared, such as rows shorter than 8 seconds, a latency
 that is configured otherwise, or two experiments; 2 if a file is no such
 report, 3 if it cannot be opened."#;
+
+pub(crate) const CAPACITY: &str = r#"Examples:
+  # Seven workers at 96 kHz and 2.19 ms, one block under way, as root:
+  taut lab capacity --virtual-work
+  # The same if the host's call may wait for a quarter of a millisecond:
+  taut lab capacity --virtual-work --wait 250us
+  # All that Lago and Kon measured, with a page that has their points behind:
+  taut lab capacity --grid paper --report-file capacity.html
+  # One worker that works, without root:
+  taut lab capacity --workers 1 --local
+
+A thread is woken once a period, as a sound card wakes its own, and hands a
+block to each worker: `taut work`, in a network namespace of its own. Its plugin
+takes --step longer each time until an answer is missed; what lies between is
+halved to --fine, and what went is held. If that misses something, less is held.
+
+Before it comes the same plugin on this machine alone, and workers whose blocks
+cost nothing: an idle exchange. After it comes a bare exchange of as many bytes.
+What was missed while every core of the host stood still does not count, and
+neither does what a worker that such a freeze held up is still behind with; both
+are told. With --virtual-work a plugin's time passes by a timer; grids have it
+but for the rows that say `real work`."#;

@@ -110,6 +110,7 @@ fn no_line_below_the_options_would_be_wrapped() {
         super::lab::STAGES,
         super::lab::SCHEDULERS,
         super::lab::LOAD,
+        super::lab::CAPACITY,
         super::lab::OVERHEAD,
         super::lab::QUALITY,
         super::lab::NETWORK,

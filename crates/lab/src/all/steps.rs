@@ -48,6 +48,11 @@ pub const STEPS: &[AllStep] = &[
     sends("network", "lab network --duration 500ms --settle 1s"),
     sends("starved", "lab starved --duration 1s --settle 1s"),
     sends("load", "lab load --duration 1s --settle 1s --most 16 --hold 2 --allow 1%"),
+    machine(
+        "capacity",
+        "lab capacity --workers 1 --workers-here --virtual-work --step 500us --attempt 100ms \
+         --idle 500ms --hold 500ms",
+    ),
     sends("overhead", "lab overhead --duration 1s --settle 1s --rounds 2"),
     sends("quality", "lab quality"),
     machine(

@@ -1,0 +1,109 @@
+//! How much of its period a host can hand to plugins on other machines: the paper's method (N. P. Lago and F. Kon,
+//! *A Middleware System for Distributed Real-Time Multimedia Processing*, 2003, section 5), tightened.
+//!
+//! A thread is woken once a period, as a card wakes its own, and hands a block to each worker. The plugin there takes
+//! so long, and ever longer, until the first answer is missed; what lies between is halved, and what went is held.
+//! The same plugin on this machine alone comes first, an idle exchange with the same workers next, and a bare
+//! exchange of as many bytes last.
+
+mod bare;
+mod figures;
+mod grid;
+mod judge;
+mod local;
+mod machines;
+mod master;
+mod point;
+mod published;
+mod search;
+#[cfg(test)]
+mod tests;
+
+use tautline_io::thread::Scheduler;
+use tautline_io::thread::stall::StallWitness;
+use tautline_proto::device::Stop;
+use tautline_proto::time::Span;
+
+use crate::kept::lock_memory;
+use crate::report::{HostDescription, LabReport, ReportRow};
+
+pub use bare::echo;
+pub use grid::{CapacityGrid, CapacityPoint};
+pub use machines::{CapacityWork, Machines, MachinesOptions, MachinesPlace};
+pub use search::{CapacityFinding, CapacitySearch, CapacitySteps, CapacityTry};
+
+/// What is asked.
+pub const QUESTION: &str = "how much of a period can plugins on other machines use?";
+
+/// How each point is measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CapacityOptions {
+    /// What is measured, a row each.
+    pub points: Vec<CapacityPoint>,
+    /// From one cost to the next, upwards.
+    pub step: Span,
+    /// What is found is known to within this.
+    pub fine: Span,
+    /// How long each cost is tried,
+    pub attempt: Span,
+    /// how long workers are idle first,
+    pub idle: Span,
+    /// and how long what went is held.
+    pub hold: Span,
+    /// So many blocks of all may be missed, beside those that a freeze of the host cost.
+    pub allowed: f64,
+    /// Of the master's thread.
+    pub scheduler: Scheduler,
+}
+
+impl CapacityOptions {
+    /// Values that are kept of a point's longest run.
+    pub fn values(&self, point: &CapacityPoint) -> usize {
+        let longest = self.hold.max(self.idle).max(self.attempt).as_nanos();
+        let periods = longest / point.period_span().as_nanos().max(1);
+        (periods.max(0) as usize).saturating_mul(2 * point.workers + 1)
+    }
+}
+
+/// What is asked, without an answer yet.
+pub fn empty() -> LabReport {
+    LabReport::of("capacity", QUESTION)
+}
+
+/// Measures point after point, each after the plugin of its rate and period on this machine alone.
+pub fn measure(
+    options: &CapacityOptions,
+    machines: &mut Machines,
+    stop: &Stop,
+    tell: &mut dyn FnMut(&str),
+) -> LabReport {
+    let mut report = empty();
+    report.notes.extend(lock_memory());
+    let mut measuring = point::Measuring { options, stop, witness: StallWitness::start() };
+    let mut local: Vec<CapacityPoint> = Vec::new();
+    for asked in &options.points {
+        let here = asked.local();
+        let first = (!local.contains(&here)).then_some(here);
+        for point in first.into_iter().chain((asked.workers > 0).then_some(*asked)) {
+            if stop.is_requested() {
+                break;
+            }
+            tell(&point.to_string());
+            let row = match point.workers {
+                0 => measuring.here(&point),
+                _ => measuring.offloaded(&point, machines),
+            };
+            report.rows.push(row.unwrap_or_else(|why| ReportRow::void(point.to_string(), why)));
+        }
+        local.push(here);
+    }
+    let mut host = HostDescription::here("here");
+    measuring.witness.poll();
+    host.stalls = Some(measuring.witness.log().total());
+    report.hosts.push(host);
+    report.notes.extend(figures::notes(options, machines));
+    if let Some(refused) = measuring.witness.trust().refused {
+        report.notes.push(format!("stalls may be other programs': the witness runs as {refused}"));
+    }
+    report
+}

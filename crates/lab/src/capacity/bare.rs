@@ -1,0 +1,88 @@
+//! The least that an exchange takes: as many datagrams as long to programs that send them back, and nothing kept of
+//! them.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+
+use tautline_proto::time::LocalTime;
+
+use super::master::{Cycle, MasterLog};
+
+/// One block to each of several machines, and back.
+#[derive(Debug)]
+pub(super) struct BareCycle {
+    sockets: Vec<(UdpSocket, SocketAddr)>,
+    datagram: Vec<u8>,
+    room: Vec<u8>,
+    answered: u64,
+}
+
+/// What was seen of it.
+#[derive(Debug)]
+pub(super) struct BareFound {
+    pub(super) log: MasterLog,
+    /// Datagrams that came back.
+    pub(super) answered: u64,
+}
+
+impl BareCycle {
+    /// A socket for each.
+    pub(super) fn open(far: &[SocketAddr], bytes: usize) -> Result<Self, String> {
+        let open = |far: &SocketAddr| {
+            let any: SocketAddr = match far {
+                SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
+                SocketAddr::V6(_) => ([0_u16; 8], 0).into(),
+            };
+            let socket = UdpSocket::bind(any)?;
+            socket.set_nonblocking(true)?;
+            Ok((socket, *far))
+        };
+        let sockets: io::Result<Vec<_>> = far.iter().map(open).collect();
+        let sockets = sockets.map_err(|error| {
+            format!("opening sockets for a bare exchange: {error}; raise ulimit -n")
+        })?;
+        Ok(Self { sockets, datagram: vec![0; bytes], room: vec![0; bytes], answered: 0 })
+    }
+
+    pub(super) fn answered(&self) -> u64 {
+        self.answered
+    }
+}
+
+impl Cycle for BareCycle {
+    fn blocks(&self) -> usize {
+        self.sockets.len()
+    }
+
+    fn run(&mut self, _due: LocalTime, _log: &mut MasterLog) {
+        for (socket, far) in &self.sockets {
+            // What was sent in the period before is back, or it is not waited for.
+            if socket.recv_from(&mut self.room).is_ok() {
+                self.answered += 1;
+            }
+            // What the kernel does not take is not answered either.
+            let _ = socket.send_to(&self.datagram, far);
+        }
+    }
+}
+
+/// Sends back whatever arrives at a socket, until it is asked to stop; the socket waits no longer than for
+/// `patience` at once.
+pub fn echo(
+    socket: &UdpSocket,
+    stop: &tautline_proto::device::Stop,
+    patience: core::time::Duration,
+) -> io::Result<()> {
+    socket.set_read_timeout(Some(patience))?;
+    let mut room = vec![0; MOST_BYTES];
+    while !stop.is_requested() {
+        if let Ok((bytes, from)) = socket.recv_from(&mut room) {
+            // Where it does not go, nobody is waiting for it.
+            let _ = socket.send_to(&room[..bytes], from);
+        }
+    }
+    Ok(())
+}
+
+/// The longest datagram (RFC 768).
+const MOST_BYTES: usize = 65_535;

@@ -1,0 +1,186 @@
+//! What was found, as rows and notes.
+
+use tautline_proto::time::{LocalTime, Span};
+
+use super::bare::BareFound;
+use super::grid::CapacityPoint;
+use super::machines::Machines;
+use super::master::MasterLog;
+use super::point::TrySeen;
+use super::search::CapacitySearch;
+use super::{CapacityOptions, published};
+use crate::report::{Meanwhile, Points, ReportRow};
+use crate::resources::Record;
+use crate::statistics::{Missed, Series};
+
+/// What was found at a point.
+pub(super) struct PointFound {
+    /// Blocks that cost nothing.
+    pub(super) idle: TrySeen,
+    /// The last that was held, whether it went or not.
+    pub(super) held: TrySeen,
+    pub(super) search: CapacitySearch,
+}
+
+/// The row of a point: what of the period could be used, beside what it took.
+pub(super) fn row(
+    point: &CapacityPoint,
+    found: &PointFound,
+    bare: Option<&BareFound>,
+    options: &CapacityOptions,
+) -> ReportRow {
+    let PointFound { idle, held, search } = found;
+    let (period, usable) = (point.period_span(), held.cost);
+    let mut one = Series::with_room(1);
+    one.push(LocalTime::ZERO, usable);
+    let mut row = ReportRow::named(point.to_string()).with(&one);
+    (row.of_rounds, row.intervals, row.worst) = (true, Vec::new(), Vec::new());
+    (row.configured, row.uncertainty) = (Some(period), Some(options.fine));
+    row.published = published::of(point);
+    let misses = held.misses;
+    row.missed =
+        Some(Missed::of(misses.otherwise(), misses.due - misses.in_freeze - misses.after_freeze));
+    row.add("usable_share", "usable, of the period", share(usable, period));
+    row.add("result", "held", if search.held().is_some() { "whole" } else { "missed" });
+    row.add("first_miss_ns", "missed at", search.bad().map(Span::as_nanos));
+    row.add("missed_in_freeze", "missed in freezes", misses.in_freeze);
+    row.add("missed_after_freeze", "missed after freezes", misses.after_freeze);
+    row.add("overrun", "calls past their period", held.log.overrun);
+    if let Some(bare) = bare {
+        tell_exchange(&mut row, point, found);
+        tell_cost(&mut row, (&idle.log, bare), point.workers);
+    }
+    tell_processors(&mut row, held);
+    row.meanwhile = held.record.machine(held.log.called.begin().unwrap_or(LocalTime::ZERO));
+    row.meanwhile.iter_mut().for_each(|series: &mut Meanwhile| series.drawn = false);
+    row.points = lines(&held.log, bare.is_some());
+    row
+}
+
+/// How much time was left, and what an exchange takes of workers that do nothing.
+fn tell_exchange(row: &mut ReportRow, point: &CapacityPoint, found: &PointFound) {
+    let PointFound { idle, held, .. } = found;
+    // Of the least that is left, not of the most.
+    let left = negated(&held.log.slack).summary();
+    let of = |value: Option<i64>| value.map(|nanos| -nanos);
+    row.add("slack_p50_ns", "left, p50", of(left.p50_ns));
+    row.add("slack_p99_ns", "99 of 100 have more", of(left.p99_ns));
+    row.add("slack_p999_ns", "999 of 1000", of(left.p999_ns));
+    let exchange = idle.log.exchanges.summary();
+    row.add("idle_p50_ns", "idle exchange, p50", exchange.p50_ns);
+    row.add("idle_p99_ns", "p99 of it", exchange.p99_ns);
+    row.add("idle_p999_ns", "p99.9 of it", exchange.p999_ns);
+    // What would be left if nothing but the exchange and the wait counted.
+    let budget = point.period_span().times(i64::from(point.window)) + point.wait_at_most();
+    let floor = exchange.p999_ns.map(|nanos| {
+        let left = budget.as_nanos() - nanos * 12 / 10;
+        left.clamp(0, point.period_span().as_nanos())
+    });
+    row.add("usable_by_idle_ns", "less 1.2 × p99.9", floor);
+}
+
+/// What a block costs the master, beside a bare exchange of the same bytes.
+fn tell_cost(row: &mut ReportRow, (ours, bare): (&MasterLog, &BareFound), workers: usize) {
+    let called = ours.called.summary();
+    row.add("call_p50_ns", "idle call, p50", called.p50_ns);
+    row.add("call_p99_ns", "p99 of the call", called.p99_ns);
+    let there = bare.log.called.summary();
+    row.add("bare_call_p50_ns", "bare call, p50", there.p50_ns);
+    let ratio = |ours: i64, bare: i64| (bare > 0).then(|| ours as f64 / bare as f64);
+    let calls = called.p50_ns.zip(there.p50_ns).and_then(|(ours, bare)| ratio(ours, bare));
+    row.add("call_ratio", "call / bare call", calls);
+    let each = |log: &MasterLog| {
+        let blocks = log.called.values().len() * workers;
+        (blocks > 0).then(|| log.cpu.as_nanos() / blocks as i64)
+    };
+    row.add("cpu_per_block_ns", "processor time a block", each(ours));
+    row.add("bare_cpu_per_block_ns", "of the bare exchange", each(&bare.log));
+    let cpu = each(ours).zip(each(&bare.log)).and_then(|(ours, bare)| ratio(ours, bare));
+    row.add("cpu_ratio", "its ratio", cpu);
+    let lost = (bare.log.due).saturating_sub(bare.answered);
+    if lost > workers as u64 {
+        row.add("bare_unanswered", "bare ones not back in a period", lost);
+    }
+}
+
+/// Who used how much of which processor while it was held.
+fn tell_processors(row: &mut ReportRow, held: &TrySeen) {
+    let TrySeen { log, record, .. } = held;
+    let lasted = log.lasted.as_nanos().max(1) as f64;
+    row.add("master_percent", "master, % of a core", 100.0 * log.cpu.as_nanos() as f64 / lasted);
+    let ticks = log.ticks.user + log.ticks.system;
+    if ticks > 0 {
+        // The kernel counts a thread's time to the nanosecond, and by which half of it in ticks.
+        let all = 100.0 * log.cpu.as_nanos() as f64 / lasted;
+        let user = all * log.ticks.user as f64 / ticks as f64;
+        row.add("master_user_percent", "of it user", user);
+        row.add("master_system_percent", "of it system", all - user);
+    }
+    for (key, words, of) in [
+        ("workers_user_percent", "workers, user, % of a core", "user_core_percent"),
+        ("workers_system_percent", "workers, system, % of a core", "system_core_percent"),
+    ] {
+        row.add(key, words, of_programs(record, of));
+    }
+    let machine = record.machine_row();
+    for wanted in ["irq_percent", "softirq_percent", "packets_out_per_s", "bytes_out_per_s"] {
+        let found = machine.figures.iter().find(|figure| figure.key == wanted);
+        if let Some(figure) = found {
+            row.add(figure.key, figure.words, figure.value.clone());
+        }
+    }
+}
+
+/// The sum of what programs used, each of its own core; nothing where none runs.
+fn of_programs(record: &Record, key: &str) -> Option<f64> {
+    let rows = (0..).map_while(|index| record.process_row(index));
+    let values = rows.filter_map(|row| {
+        let figure = row.figures.into_iter().find(|figure| figure.key == key)?;
+        figure.value.as_f64()
+    });
+    values.reduce(|sum, value| sum + value)
+}
+
+fn share(of: Span, all: Span) -> f64 {
+    of.as_nanos() as f64 / all.as_nanos().max(1) as f64
+}
+
+fn negated(series: &Series) -> Series {
+    let mut negated = Series::with_room(series.values().len());
+    series.values().iter().for_each(|(due, value)| negated.push(*due, value.times(-1)));
+    negated
+}
+
+/// What the page shows block by block.
+fn lines(log: &MasterLog, offloaded: bool) -> Vec<Points> {
+    let begin = log.called.begin().unwrap_or(LocalTime::ZERO);
+    let line = |name: &str, series: &Series| {
+        let values = series.values().iter();
+        let at = |(due, value): &(LocalTime, Span)| ((*due - begin).as_nanos(), value.as_nanos());
+        Points { name: name.to_owned(), values: values.map(at).collect() }
+    };
+    let mut lines = vec![line("call", &log.called)];
+    if offloaded {
+        lines.push(line("left", &log.slack));
+    }
+    lines
+}
+
+/// What a reader should know.
+pub(super) fn notes(options: &CapacityOptions, machines: &Machines) -> Vec<String> {
+    let mut notes = vec![format!(
+        "each cost was tried for {}, twice if it missed anything, and what went was held for {}: a miss more \
+         seldom than that is not seen",
+        options.attempt, options.hold
+    )];
+    if options.points.iter().any(|point| !point.real) {
+        notes.push(
+            "virtual work: a plugin's time passes by a timer, so that a few cores stand for many machines, and \
+             neither its caches nor its processor's heat are in it"
+                .to_owned(),
+        );
+    }
+    notes.push(published::MASTER.to_owned());
+    notes.extend(machines.notes());
+    notes
+}

@@ -1,0 +1,126 @@
+//! What is measured in one go: single points, and the grids that others and the project ask for.
+
+use core::fmt;
+
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::units::Rate;
+
+/// What one row is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CapacityPoint {
+    /// Of the sound.
+    pub rate: Rate,
+    /// Frames that the host hands out at once.
+    pub period: u32,
+    /// Blocks under way: 0 is back within its own period.
+    pub window: u32,
+    /// Machines, each with one plugin.
+    pub workers: usize,
+    /// The longest that the host's callback waits for an answer; of window 0 it is the period.
+    pub wait: Span,
+    /// Whether plugins work, and do not only let time pass.
+    pub real: bool,
+}
+
+impl CapacityPoint {
+    /// From one block to the next.
+    pub fn period_span(&self) -> Span {
+        self.rate.span_of(Frames::new(i64::from(self.period)))
+    }
+
+    /// The delay of the sound that the window makes, in frames.
+    pub fn delay(&self) -> u32 {
+        self.window * self.period
+    }
+
+    /// The longest wait in a callback.
+    pub fn wait_at_most(&self) -> Span {
+        if self.window == 0 { self.period_span() } else { self.wait }
+    }
+
+    /// Rate and period alone, by which the plugin that runs here is known.
+    pub fn local(&self) -> Self {
+        Self { window: 0, workers: 0, wait: Span::ZERO, ..*self }
+    }
+}
+
+impl fmt::Display for CapacityPoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let micros = (self.period_span().as_micros_f64() / 10.0).round() / 100.0;
+        write!(f, "{} Hz, {} frames ({micros} ms)", self.rate.hertz(), self.period)?;
+        let work = if self.real { ", real work" } else { "" };
+        if self.workers == 0 {
+            return write!(f, ", here{work}");
+        }
+        let plural = if self.workers == 1 { "" } else { "s" };
+        write!(f, ", window {}, {} worker{plural}", self.window, self.workers)?;
+        if self.window > 0 && self.wait > Span::ZERO {
+            write!(f, ", wait {}", self.wait)?;
+        }
+        f.write_str(work)
+    }
+}
+
+/// Several points that belong together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CapacityGrid {
+    /// Figures 5 to 8 of the paper.
+    Paper,
+    /// What the project holds itself to.
+    Goals,
+}
+
+/// What plugins of grids may wait for: the paper's master waits to the end of its period.
+const WAIT: Span = Span::from_micros(250);
+
+/// 44.1 kHz: 1.45, 2.18 and 3.0 ms.
+const LOW: [u32; 3] = [64, 96, 132];
+/// 96 kHz: 1.45, 2.19 and 3.0 ms.
+const HIGH: [u32; 3] = [139, 210, 288];
+
+fn high() -> Rate {
+    Rate::new(96_000).expect("96 kHz is among the rates of cards")
+}
+
+fn point((rate, period): (Rate, u32), window: u32, workers: usize, wait: Span) -> CapacityPoint {
+    CapacityPoint { rate, period, window, workers, wait, real: false }
+}
+
+impl CapacityGrid {
+    /// Its points, in the order in which they are measured, where this machine has so many cores.
+    pub fn points(self, cores: usize) -> Vec<CapacityPoint> {
+        match self {
+            Self::Paper => paper(),
+            Self::Goals => goals(cores),
+        }
+    }
+}
+
+fn paper() -> Vec<CapacityPoint> {
+    let (low, high) = ((Rate::HZ_44100, LOW[1]), (high(), HIGH[1]));
+    // Figure 5.
+    let here = [(low.0, LOW), (high.0, HIGH)]
+        .into_iter()
+        .flat_map(|(rate, periods)| periods.map(|period| point((rate, period), 0, 0, Span::ZERO)));
+    // Figures 6, 7 and 8.
+    let none = (1..=3).map(|workers| point(low, 0, workers, Span::ZERO));
+    let two = (1..=4).map(|workers| point(low, 2, workers, WAIT));
+    let two_high = [4, 7].map(|workers| point(high, 2, workers, WAIT));
+    let one = (1..=7).map(|workers| point(high, 1, workers, WAIT));
+    let sweep = [HIGH[0], HIGH[2]].map(|period| point((high.0, period), 1, 4, WAIT));
+    here.chain(none).chain(two).chain(two_high).chain(one).chain(sweep).collect()
+}
+
+fn goals(cores: usize) -> Vec<CapacityPoint> {
+    let (high, short) = ((high(), HIGH[1]), (Rate::HZ_48000, 64));
+    let mut points = vec![
+        point(high, 1, 7, Span::ZERO),
+        point(high, 1, 7, WAIT),
+        point(high, 1, 1, Span::ZERO),
+        point(high, 2, 7, Span::ZERO),
+    ];
+    points.extend((1..=3).map(|workers| point(high, 0, workers, Span::ZERO)));
+    points.extend([point(short, 1, 7, Span::ZERO), point(short, 1, 7, WAIT)]);
+    points.push(CapacityPoint { real: true, ..point(high, 1, cores, WAIT) });
+    points
+}

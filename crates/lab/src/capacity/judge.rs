@@ -1,0 +1,124 @@
+//! Whose a missed block was: the host's, where it stood still, or ours. Pure.
+
+use tautline_io::thread::stall::Stall;
+use tautline_proto::time::{LocalTime, Span};
+
+/// A block whose answer was not there when it was to be played.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct MissedBlock {
+    /// When it was due to be handed out.
+    pub(super) from: LocalTime,
+    /// When its answer was looked for, and was not there.
+    pub(super) until: LocalTime,
+}
+
+/// What was missed of all blocks of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct BlockMisses {
+    pub(super) due: u64,
+    pub(super) missed: u64,
+    /// Of those missed, those under way while every core stood still.
+    pub(super) in_freeze: u64,
+    /// Of those missed, those that came due while what a freeze had held up was caught up with.
+    pub(super) after_freeze: u64,
+}
+
+impl BlockMisses {
+    /// What is not explained by the host.
+    pub(super) fn otherwise(&self) -> u64 {
+        self.missed - self.in_freeze - self.after_freeze
+    }
+}
+
+/// By how much a block may cost and how often one comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct BlockPace {
+    pub(super) cost: Span,
+    pub(super) period: Span,
+}
+
+impl BlockPace {
+    /// How long a worker takes to catch up with a freeze of this length. The blocks that the master skips meanwhile
+    /// are not sent, so no more than a period is to be made good, of which each block leaves what it does not cost.
+    fn catches_up_in(self, frozen: Span) -> Span {
+        let behind = frozen.min(self.period).as_nanos();
+        let gained = (self.period - self.cost).as_nanos().max(1);
+        // No block is behind for longer than this, whatever it costs.
+        let most = self.period.as_nanos().saturating_mul(MOST_BLOCKS);
+        let nanos = i128::from(behind) * i128::from(self.period.as_nanos()) / i128::from(gained);
+        Span::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX).min(most))
+    }
+}
+
+/// Blocks that a freeze excuses at most after its end: those of a worker that is busy for 99 of 100.
+const MOST_BLOCKS: i64 = 100;
+
+/// Tells the misses of a run apart, by the times in which every core stood still.
+pub(super) fn judged(
+    due: u64,
+    missed: &[MissedBlock],
+    stalls: &[Stall],
+    pace: BlockPace,
+) -> BlockMisses {
+    let mut found = BlockMisses { due, missed: missed.len() as u64, ..BlockMisses::default() };
+    for block in missed {
+        let overlaps = |stall: &Stall| stall.from <= block.until && block.from <= stall.to;
+        let follows = |stall: &Stall| {
+            let caught_up = stall.to + pace.catches_up_in(stall.length()) + pace.period;
+            stall.to < block.from && block.from <= caught_up
+        };
+        if stalls.iter().any(overlaps) {
+            found.in_freeze += 1;
+        } else if stalls.iter().any(follows) {
+            found.after_freeze += 1;
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(micros: i64) -> LocalTime {
+        LocalTime::ZERO + Span::from_micros(micros)
+    }
+
+    fn block(from: i64) -> MissedBlock {
+        MissedBlock { from: at(from), until: at(from + 2000) }
+    }
+
+    /// What is missed of these blocks where every core stood still from 10 to 13 ms.
+    fn of(blocks: &[i64], cost: i64) -> BlockMisses {
+        let missed: Vec<_> = blocks.iter().map(|from| block(*from)).collect();
+        let stall = Stall { from: at(10_000), to: at(13_000) };
+        let pace = BlockPace { cost: Span::from_micros(cost), period: Span::from_micros(2000) };
+        judged(100, &missed, &[stall], pace)
+    }
+
+    #[test]
+    fn a_block_under_way_in_a_freeze_is_the_hosts_and_one_before_it_is_ours() {
+        let found = of(&[5000, 9000, 12_000], 0);
+        assert_eq!((found.missed, found.in_freeze, found.otherwise()), (3, 2, 1));
+    }
+
+    #[test]
+    fn what_a_busy_worker_is_behind_with_after_a_freeze_is_the_hosts_until_it_can_have_caught_up() {
+        // Half busy: one period behind is caught up within two, and one more may be under way.
+        let found = of(&[18_000, 20_000], 1000);
+        assert_eq!((found.after_freeze, found.otherwise()), (1, 1));
+        // Busy for 19 of 20: a gain of 0.1 ms for each block.
+        let found = of(&[18_000, 20_000, 54_000, 56_000], 1900);
+        assert_eq!((found.after_freeze, found.otherwise()), (3, 1));
+        // One that is never free catches up with nothing, and is excused no longer for that.
+        let found = of(&[100_000, 220_000], 2000);
+        assert_eq!((found.after_freeze, found.otherwise()), (1, 1));
+    }
+
+    #[test]
+    fn without_a_freeze_every_miss_is_ours() {
+        let pace = BlockPace { cost: Span::ZERO, period: Span::from_millis(2) };
+        let found = judged(10, &[block(1000)], &[], pace);
+        assert_eq!((found.due, found.otherwise()), (10, 1));
+    }
+}

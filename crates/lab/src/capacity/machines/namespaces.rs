@@ -1,0 +1,92 @@
+//! Machines made of network namespaces: the master's, and one for each worker, joined by a cable of their own.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::process::Command;
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+/// Where addresses are taken from: 198.18.0.0/15 is for measuring (RFC 2544, appendix C.2.2).
+const NETWORK: &str = "198.18";
+
+/// The master's network, in which this thread is until it is dropped, and that of each worker.
+#[derive(Debug)]
+pub(super) struct Namespaces {
+    master: String,
+    workers: Vec<String>,
+    /// Where this thread was before.
+    before: File,
+}
+
+/// The network that the current thread is in.
+const CURRENT: &str = "/proc/thread-self/ns/net";
+
+impl Namespaces {
+    /// Without a worker yet. What is opened from now on, and what this thread starts, is in the master's network.
+    pub(super) fn make() -> Result<Self, String> {
+        let before = File::open(CURRENT).map_err(|error| format!("reading {CURRENT}: {error}"))?;
+        let master = format!("taut-capacity-{}", std::process::id());
+        // Dropped on every way out: what was made is removed again.
+        let made = Self { master, workers: Vec::new(), before };
+        ip(&format!("netns add {}", made.master))?;
+        let path = format!("/run/netns/{}", made.master);
+        let entered = File::open(&path).map_err(|error| error.to_string()).and_then(|file| {
+            let network = Some(LinkNameSpaceType::Network);
+            move_into_link_name_space(file.as_fd(), network).map_err(|error| error.to_string())
+        });
+        entered.map_err(|why| format!("entering {path}: {why}; {MEND}"))?;
+        ip("link set lo up")?;
+        Ok(made)
+    }
+
+    /// Goes on until there are so many.
+    pub(super) fn grow(&mut self, count: usize) -> Result<(), String> {
+        while self.workers.len() < count {
+            let number = self.workers.len();
+            let (name, end) = (format!("{}-{number}", self.master), format!("to-{number}"));
+            self.workers.push(name.clone());
+            ip(&format!("netns add {name}"))?;
+            ip(&format!("link add {end} type veth peer name up netns {name}"))?;
+            ip(&format!("address add {NETWORK}.{number}.1/24 dev {end}"))?;
+            ip(&format!("-n {name} address add {NETWORK}.{number}.2/24 dev up"))?;
+            for step in [format!("link set {end} up"), format!("-n {name} link set up up")] {
+                ip(&step)?;
+            }
+            ip(&format!("-n {name} link set lo up"))?;
+        }
+        Ok(())
+    }
+
+    /// The address of a worker.
+    pub(super) fn address(number: usize) -> String {
+        format!("{NETWORK}.{number}.2")
+    }
+
+    /// What runs a program in a worker's network.
+    pub(super) fn command(&self, number: usize, program: &std::path::Path) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.workers[number]]).arg(program);
+        command
+    }
+}
+
+impl Drop for Namespaces {
+    fn drop(&mut self) {
+        // Fails for what could not be made, or entered.
+        let _ = move_into_link_name_space(self.before.as_fd(), Some(LinkNameSpaceType::Network));
+        for name in self.workers.iter().chain([&self.master]) {
+            let _ = ip(&format!("netns delete {name}"));
+        }
+    }
+}
+
+/// What to do where networks cannot be made.
+const MEND: &str = "run it as root with iproute2 installed, or use --local";
+
+fn ip(step: &str) -> Result<(), String> {
+    let failed = |why: String| format!("making a network by `ip {step}`: {why}; {MEND}");
+    let done = Command::new("ip").args(step.split(' ')).output();
+    let done = done.map_err(|error| failed(error.to_string()))?;
+    let said = String::from_utf8_lossy(&done.stderr);
+    done.status.success().then_some(()).ok_or_else(|| failed(said.trim().to_owned()))
+}

@@ -1,0 +1,254 @@
+//! The host's side: a thread that is woken once a period by an absolute timer, as a card wakes its own, and hands
+//! out a block to each worker.
+
+use tautline_io::clock::{now, sleep_until, thread_time};
+use tautline_io::thread::{Scheduler, spawn};
+use tautline_proto::device::Stop;
+use tautline_proto::time::{LocalTime, Span};
+
+use super::judge::MissedBlock;
+use crate::schedule::OpenSchedule;
+use crate::statistics::Series;
+
+/// What a host has its plugins do in a period.
+pub(super) trait Cycle: Send {
+    /// Blocks that are due in a period.
+    fn blocks(&self) -> usize;
+
+    /// A period, which was due then. No allocation, lock or blocking call, but for the wait that was asked for.
+    fn run(&mut self, due: LocalTime, log: &mut MasterLog);
+}
+
+/// What is noted of a run. All room is taken before.
+#[derive(Debug, Default)]
+pub(super) struct MasterLog {
+    /// How long each call took that a host would have made.
+    pub(super) called: Series,
+    /// From when a block was handed out until its answer was here.
+    pub(super) exchanges: Series,
+    /// What was left when an answer was here.
+    pub(super) slack: Series,
+    /// Blocks without an answer in time.
+    pub(super) missed: Vec<MissedBlock>,
+    /// Blocks that were due.
+    pub(super) due: u64,
+    /// Periods that were over before the call was: the card's own xruns.
+    pub(super) overrun: u64,
+    /// Processor time of the thread,
+    pub(super) cpu: Span,
+    /// and by which half of it, in the kernel's ticks.
+    pub(super) ticks: ThreadTicks,
+    /// How long it ran.
+    pub(super) lasted: Span,
+}
+
+impl MasterLog {
+    /// With room for so many periods of so many blocks.
+    fn with_room(periods: usize, blocks: usize) -> Self {
+        let all = periods.saturating_mul(blocks.max(1));
+        let mut missed = vec![MissedBlock { from: LocalTime::ZERO, until: LocalTime::ZERO }; all];
+        missed.clear();
+        Self {
+            called: Series::with_room(periods),
+            exchanges: Series::with_room(all),
+            slack: Series::with_room(all),
+            missed,
+            ..Self::default()
+        }
+    }
+
+    /// Notes a block that has no answer. Never allocates.
+    pub(super) fn miss(&mut self, from: LocalTime, until: LocalTime) {
+        // There is room for all that are due.
+        if self.missed.len() < self.missed.capacity() {
+            self.missed.push(MissedBlock { from, until });
+        }
+    }
+}
+
+/// What the kernel counts of the current thread (proc_pid_stat(5)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct ThreadTicks {
+    pub(super) user: u64,
+    pub(super) system: u64,
+}
+
+impl ThreadTicks {
+    /// Nothing where it cannot be read.
+    fn read() -> Self {
+        let text = std::fs::read_to_string("/proc/thread-self/stat").unwrap_or_default();
+        // From the third field on: the name before may hold anything.
+        let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields);
+        let field = |number: usize| fields.split_whitespace().nth(number - 3)?.parse().ok();
+        Self { user: field(14).unwrap_or(0), system: field(15).unwrap_or(0) }
+    }
+
+    fn since(self, before: Self) -> Self {
+        Self {
+            user: self.user.saturating_sub(before.user),
+            system: self.system.saturating_sub(before.system),
+        }
+    }
+}
+
+/// How a host runs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MasterPace {
+    pub(super) period: Span,
+    pub(super) duration: Span,
+    pub(super) scheduler: Scheduler,
+}
+
+/// Its thread is there when the first period is due.
+const AHEAD: Span = Span::from_millis(20);
+/// Periods at the beginning that do not count: caches are cold, and windows fill.
+const SETTLES: i64 = 16;
+
+impl MasterPace {
+    /// Runs it, and hands back what runs in it with what was noted; the reason where its thread is not as asked.
+    pub(super) fn keep<C: Cycle + 'static>(
+        self,
+        mut cycle: C,
+        stop: &Stop,
+    ) -> Result<(C, MasterLog), String> {
+        let periods = self.duration.as_nanos() / self.period.as_nanos().max(1);
+        let log = MasterLog::with_room(periods.max(0) as usize + 1, cycle.blocks());
+        let asked = stop.clone();
+        let run = move || {
+            let log = self.run(&mut cycle, log, &asked);
+            (cycle, log)
+        };
+        let (thread, granted) = spawn("taut-master", self.scheduler, STACK, run)
+            .map_err(|error| format!("the master's thread could not be started: {error}"))?;
+        let (cycle, log) = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        match granted.is_granted() {
+            true => Ok((cycle, log)),
+            false => Err(format!(
+                "the master's thread would run as {granted}; or choose --scheduler other"
+            )),
+        }
+    }
+
+    fn run(self, cycle: &mut dyn Cycle, mut log: MasterLog, stop: &Stop) -> MasterLog {
+        let begins = now() + AHEAD;
+        let counts = begins + self.period.times(SETTLES);
+        // What is noted before it counts finds no room, and nobody misses it.
+        self.periods(begins, counts, stop, |due| {
+            if let PeriodDue::Now(due) = due {
+                cycle.run(due, &mut MasterLog::default());
+            }
+        });
+        let (ticks, cpu, ends) = (ThreadTicks::read(), thread_time(), counts + self.duration);
+        self.periods(counts, ends, stop, |due| self.count(cycle, due, &mut log));
+        (log.cpu, log.lasted) = (thread_time() - cpu, now() - counts);
+        log.ticks = ThreadTicks::read().since(ticks);
+        log
+    }
+
+    /// Each period from one instant to another. One that is late is run all the same, as a card holds two, and one
+    /// that is over before it could begin is lost.
+    fn periods(
+        self,
+        begins: LocalTime,
+        ends: LocalTime,
+        stop: &Stop,
+        mut run: impl FnMut(PeriodDue),
+    ) {
+        let mut schedule = OpenSchedule::new(begins, self.period, ends);
+        while let Some(due) = schedule.next().filter(|_| !stop.is_requested()) {
+            sleep_until(due);
+            run(PeriodDue::Now(due));
+            schedule.pass(due, |_| {});
+            let lost = now() - self.period;
+            schedule.pass(lost, |due| run(PeriodDue::Lost(due)));
+        }
+    }
+
+    fn count(self, cycle: &mut dyn Cycle, due: PeriodDue, log: &mut MasterLog) {
+        log.due += cycle.blocks() as u64;
+        match due {
+            PeriodDue::Lost(due) => {
+                (0..cycle.blocks()).for_each(|_| log.miss(due, due + self.period));
+            }
+            PeriodDue::Now(due) => {
+                let (woke, before) = (now(), log.missed.len());
+                cycle.run(due, log);
+                let over = now();
+                log.called.push(due, over - woke);
+                if over > due + self.period {
+                    log.overrun += 1;
+                    // Once for each period, if nothing else was missed in it.
+                    if log.missed.len() == before {
+                        log.miss(due, over);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A period whose time has come.
+#[derive(Debug, Clone, Copy)]
+enum PeriodDue {
+    /// To be run.
+    Now(LocalTime),
+    /// Over before it could be.
+    Lost(LocalTime),
+}
+
+/// Stack of the master's thread.
+const STACK: usize = 256 << 10;
+
+#[cfg(test)]
+mod tests {
+    use tautline_trial::shared;
+
+    use super::*;
+
+    /// Takes this long in every period, and misses a block in every other.
+    struct Takes(Span, bool);
+
+    impl Cycle for Takes {
+        fn blocks(&self) -> usize {
+            1
+        }
+
+        fn run(&mut self, due: LocalTime, log: &mut MasterLog) {
+            self.1 = !self.1;
+            if self.1 {
+                log.miss(due, due);
+            }
+            sleep_until(now() + self.0);
+        }
+    }
+
+    fn kept(takes: Span) -> MasterLog {
+        let pace = MasterPace {
+            period: Span::from_millis(5),
+            duration: Span::from_millis(100),
+            scheduler: Scheduler::Other,
+        };
+        pace.keep(Takes(takes, false), &Stop::default()).unwrap().1
+    }
+
+    #[test]
+    fn every_period_that_was_due_is_counted_and_so_is_what_it_missed() {
+        shared(|| {
+            let log = kept(Span::ZERO);
+            assert_eq!(log.due, 20);
+            assert!(log.missed.len() >= 10 && log.cpu > Span::ZERO, "{log:?}");
+        });
+    }
+
+    #[test]
+    fn a_call_that_outlasts_its_period_is_missed_and_periods_that_it_swallows_are_lost() {
+        shared(|| {
+            // Of four periods one is run, and three are over meanwhile.
+            let log = kept(Span::from_millis(19));
+            assert_eq!(log.due, 20);
+            let run = log.called.values().len();
+            assert!((2..=10).contains(&run), "{log:?}");
+            assert_eq!((log.overrun as usize, log.missed.len()), (run, 20), "{log:?}");
+        });
+    }
+}

@@ -1,0 +1,60 @@
+//! What the paper found, as far as its text says it: N. P. Lago and F. Kon, *A Middleware System for Distributed
+//! Real-Time Multimedia Processing*, 2003, section 5.3. Its machines were PCs of 350 to 1400 MHz on Fast Ethernet.
+
+use super::grid::CapacityPoint;
+use crate::report::{Published, Statistic};
+
+/// One of its figures.
+struct PaperPoint {
+    hertz: u32,
+    period: u32,
+    /// No window and no workers where the plugin ran on the master.
+    window: u32,
+    workers: usize,
+    source: &'static str,
+    /// Of the period, in percent, that the plugin could use.
+    usable: i64,
+}
+
+const fn paper(
+    (hertz, period): (u32, u32),
+    (window, workers): (u32, usize),
+    source: &'static str,
+    usable: i64,
+) -> PaperPoint {
+    PaperPoint { hertz, period, window, workers, source, usable }
+}
+
+const FIGURE_5: &str = "Lago and Kon 2003, section 5.3 and figure 5: one machine, Athlon 1.4 GHz";
+const FIGURE_6: &str = "Lago and Kon 2003, section 5.3 and figure 6: the most at any period, the master waiting busily";
+const FIGURE_8: &str = "Lago and Kon 2003, section 5.3 and figure 8: 7 machines on Fast Ethernet, the master \
+                        waiting busily";
+
+/// Those of which the text gives the figure.
+const POINTS: [PaperPoint; 6] = [
+    paper((44_100, 64), (0, 0), FIGURE_5, 89),
+    paper((44_100, 132), (0, 0), FIGURE_5, 96),
+    paper((44_100, 96), (0, 1), FIGURE_6, 73),
+    paper((44_100, 96), (0, 2), FIGURE_6, 27),
+    paper((44_100, 96), (0, 3), FIGURE_6, 9),
+    paper((96_000, 210), (1, 7), FIGURE_8, 96),
+];
+
+/// What the paper has of this point.
+pub(super) fn of(point: &CapacityPoint) -> Vec<Published> {
+    let same = |there: &&PaperPoint| {
+        (there.hertz, there.period) == (point.rate.hertz(), point.period)
+            && (there.window, there.workers) == (point.window, point.workers)
+    };
+    let told = |there: &PaperPoint| Published {
+        source: there.source,
+        name: "usable, Lago and Kon",
+        statistic: Statistic::Single,
+        value_ns: point.period_span().as_nanos() * there.usable / 100,
+    };
+    POINTS.iter().filter(same).map(told).collect()
+}
+
+/// Of the master's processor, user and system, with 7 workers at 96 kHz and 2.19 ms: figure 7 and section 5.3.
+pub(super) const MASTER: &str = "the paper's master took 45 % user and 20 % system of an Athlon 1.4 GHz with 7 workers \
+                                 at 96 kHz and 2.19 ms, waiting busily";

@@ -1,0 +1,181 @@
+//! Which cost is tried next, by what came of those before: no clock, no worker.
+//!
+//! As the paper does it, the cost of every block grows by one step until the first miss; what lies between is then
+//! halved, and the greatest cost that went is held for long. A hold that misses something goes on below, each time
+//! by twice as much: what is missed so seldom is not seen in a short try.
+
+use tautline_proto::time::Span;
+
+/// How far apart costs are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CapacitySteps {
+    /// From one cost to the next, upwards.
+    pub step: Span,
+    /// What is found is known to within this.
+    pub fine: Span,
+    /// No block costs more.
+    pub most: Span,
+}
+
+/// What to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CapacityTry {
+    /// Of every block, on every worker.
+    pub cost: Span,
+    /// Whether it is held, and not only tried.
+    pub held: bool,
+}
+
+/// What was seen of a try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CapacityFinding {
+    /// No block was missed, but for what the host cost.
+    Whole,
+    /// Some were.
+    Missed,
+    /// It could not be found out.
+    Void,
+}
+
+/// The greatest cost that goes, with what is known so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CapacitySearch {
+    steps: CapacitySteps,
+    /// The greatest that went.
+    good: Option<Span>,
+    /// The least that did not.
+    bad: Option<Span>,
+    phase: SearchPhase,
+    /// Times that the present one missed something, one after the other.
+    missed: u32,
+    /// Void ones, one after the other.
+    voids: u32,
+}
+
+/// How far the search is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SearchPhase {
+    /// One step more each time, until one does not go.
+    Climbs,
+    /// What lies between is halved.
+    Halves,
+    /// This is held; if it fails, what is so much below.
+    Holds { cost: Span, below: Span, failed: u32 },
+    /// It is over; what went when it was held.
+    Ended(Option<Span>),
+}
+
+/// A try that misses something is run again before it counts as one that does not go: a single miss says little.
+const TRIES: u32 = 2;
+/// Holds that fail before the search ends with what the last one missed.
+const HOLDS: u32 = 4;
+/// So often one is run of which nothing can be found out.
+const VOIDS: u32 = 2;
+
+impl CapacitySearch {
+    /// From no cost at all upwards.
+    pub fn new(steps: CapacitySteps) -> Self {
+        let least = Span::from_nanos(1);
+        let steps =
+            CapacitySteps { step: steps.step.max(least), fine: steps.fine.max(least), ..steps };
+        Self { steps, good: None, bad: None, phase: SearchPhase::Climbs, missed: 0, voids: 0 }
+    }
+
+    /// What to run next; `None` when it is known, or cannot be.
+    pub fn next(&self) -> Option<CapacityTry> {
+        let tried = |cost| Some(CapacityTry { cost, held: false });
+        match self.phase {
+            SearchPhase::Climbs => match self.good {
+                None => tried(Span::ZERO),
+                Some(good) => tried((good + self.steps.step).min(self.steps.most)),
+            },
+            SearchPhase::Halves => {
+                let (good, bad) = (self.good?, self.bad?);
+                tried(good + (bad - good).half())
+            }
+            SearchPhase::Holds { cost, .. } => Some(CapacityTry { cost, held: true }),
+            SearchPhase::Ended(_) => None,
+        }
+    }
+
+    /// Takes what was seen of the next one.
+    pub fn tried(&mut self, finding: CapacityFinding) {
+        let Some(CapacityTry { cost, held }) = self.next() else { return };
+        match finding {
+            CapacityFinding::Void => {
+                self.voids += 1;
+                if self.voids >= VOIDS {
+                    self.phase = SearchPhase::Ended(None);
+                }
+                return;
+            }
+            CapacityFinding::Whole if held => self.phase = SearchPhase::Ended(Some(cost)),
+            CapacityFinding::Whole => self.goes(cost),
+            CapacityFinding::Missed if held => self.hold_failed(cost),
+            CapacityFinding::Missed => {
+                self.missed += 1;
+                if self.missed < TRIES {
+                    return;
+                }
+                self.fails(cost);
+            }
+        }
+        (self.missed, self.voids) = (0, 0);
+    }
+
+    fn goes(&mut self, cost: Span) {
+        self.good = Some(cost);
+        if cost >= self.steps.most {
+            self.holds(cost);
+        } else {
+            self.settle();
+        }
+    }
+
+    fn fails(&mut self, cost: Span) {
+        self.bad = Some(cost);
+        if self.good.is_none() {
+            // Not even what costs nothing.
+            self.phase = SearchPhase::Ended(None);
+        } else {
+            self.settle();
+        }
+    }
+
+    /// Goes on with what lies between, or holds what is left.
+    fn settle(&mut self) {
+        let Some((good, bad)) = self.good.zip(self.bad) else { return };
+        self.phase = SearchPhase::Halves;
+        if bad - good <= self.steps.fine {
+            self.holds(good);
+        }
+    }
+
+    fn holds(&mut self, cost: Span) {
+        self.phase = SearchPhase::Holds { cost, below: self.steps.fine, failed: 0 };
+    }
+
+    fn hold_failed(&mut self, cost: Span) {
+        let SearchPhase::Holds { below, failed, .. } = self.phase else { return };
+        self.bad = Some(cost);
+        let failed = failed + 1;
+        let lower = (cost - below).max(Span::ZERO);
+        self.phase = match failed < HOLDS && cost > Span::ZERO {
+            true => SearchPhase::Holds { cost: lower, below: below.times(2), failed },
+            false => SearchPhase::Ended(None),
+        };
+    }
+
+    /// The greatest cost that went when it was held; `None` as long as that is not known.
+    pub fn held(&self) -> Option<Span> {
+        match self.phase {
+            SearchPhase::Ended(held) => held,
+            _ => None,
+        }
+    }
+
+    /// The least cost that did not go.
+    pub fn bad(&self) -> Option<Span> {
+        self.bad
+    }
+}

@@ -1,0 +1,150 @@
+use tautline_proto::time::{LocalTime, Span};
+
+use super::*;
+
+const PERIOD: Span = Span::from_micros(2188);
+
+fn steps() -> CapacitySteps {
+    let micros = Span::from_micros;
+    CapacitySteps { step: micros(100), fine: micros(10), most: PERIOD }
+}
+
+/// All that is tried where it is found by that, and what goes when it is held.
+fn searched(find: impl FnMut(CapacityTry) -> CapacityFinding) -> (Vec<CapacityTry>, Option<Span>) {
+    let (mut search, mut all, mut find) = (CapacitySearch::new(steps()), Vec::new(), find);
+    while let Some(attempt) = search.next() {
+        all.push(attempt);
+        assert!(all.len() < 80, "{all:?}");
+        search.tried(find(attempt));
+    }
+    (all, search.held())
+}
+
+fn if_no_more_than(capacity: Span) -> impl FnMut(CapacityTry) -> CapacityFinding {
+    move |attempt| match attempt.cost <= capacity {
+        true => CapacityFinding::Whole,
+        false => CapacityFinding::Missed,
+    }
+}
+
+#[test]
+fn the_greatest_cost_that_goes_is_found_to_within_what_was_asked_for_and_held() {
+    for micros in (0..=2188).step_by(7) {
+        let capacity = Span::from_micros(micros);
+        let (tried, held) = searched(if_no_more_than(capacity));
+        let held = held.unwrap();
+        assert!(held <= capacity && capacity - held <= steps().fine, "{held} of {capacity}");
+        assert_eq!(tried.last(), Some(&CapacityTry { cost: held, held: true }));
+        assert_eq!(tried[0], CapacityTry { cost: Span::ZERO, held: false }, "idle first");
+    }
+}
+
+#[test]
+fn costs_climb_by_steps_and_never_beyond_the_period() {
+    let (tried, held) = searched(if_no_more_than(PERIOD));
+    let costs: Vec<i64> = tried.iter().map(|attempt| attempt.cost.as_nanos() / 1000).collect();
+    assert_eq!(costs[..4], [0, 100, 200, 300]);
+    assert_eq!((costs[costs.len() - 2], held), (2188, Some(PERIOD)));
+}
+
+#[test]
+fn one_miss_by_chance_is_tried_again_and_two_are_not() {
+    let mut runs = 0;
+    let once = |attempt: CapacityTry| {
+        runs += u32::from(attempt.cost == Span::from_micros(300));
+        match attempt.cost == Span::from_micros(300) && runs == 1 {
+            true => CapacityFinding::Missed,
+            false => if_no_more_than(Span::from_micros(1500))(attempt),
+        }
+    };
+    assert_eq!(searched(once).1, Some(Span::from_micros(1500)));
+    let twice = searched(if_no_more_than(Span::from_micros(250))).0;
+    let at = |micros| twice.iter().filter(|a| a.cost == Span::from_micros(micros)).count();
+    assert_eq!((at(200), at(300)), (1, 2));
+}
+
+#[test]
+fn a_hold_that_misses_goes_on_below_each_time_further_and_ends_at_last() {
+    let capacity = Span::from_micros(1000);
+    // What is tried shortly goes up to there, and what is held 35 µs less.
+    let (tried, held) = searched(|attempt| {
+        let most = if attempt.held { capacity - Span::from_micros(35) } else { capacity };
+        if_no_more_than(most)(attempt)
+    });
+    let holds: Vec<i64> =
+        tried.iter().filter(|a| a.held).map(|a| a.cost.as_nanos() / 1000).collect();
+    assert_eq!(holds, [1000, 990, 970, 930]);
+    assert_eq!(held, Some(Span::from_micros(930)));
+    let (tried, held) = searched(|attempt| match attempt.held {
+        true => CapacityFinding::Missed,
+        false => if_no_more_than(capacity)(attempt),
+    });
+    assert_eq!((tried.iter().filter(|a| a.held).count(), held), (4, None));
+}
+
+#[test]
+fn workers_that_miss_what_costs_nothing_and_runs_in_which_nothing_is_due_end_it() {
+    let (tried, held) = searched(|_| CapacityFinding::Missed);
+    assert_eq!((tried.len(), held), (2, None));
+    let (tried, held) = searched(|_| CapacityFinding::Void);
+    assert_eq!((tried.len(), held), (2, None));
+}
+
+/// A worker behind a path that takes so long each way, and longer once in so many blocks.
+#[derive(Clone, Copy)]
+struct SimulatedWorker {
+    window: i64,
+    wait: Span,
+    way: Span,
+    seldom: Option<(i64, Span)>,
+}
+
+impl SimulatedWorker {
+    /// Whether so many blocks of this cost are all back in time: one begins when it is there and the one before it
+    /// is done.
+    fn carries(&self, cost: Span, blocks: i64) -> bool {
+        let mut free = LocalTime::ZERO;
+        (0..blocks).all(|number| {
+            let sent = LocalTime::ZERO + PERIOD.times(number);
+            let late = self.seldom.filter(|(every, _)| number % every == every - 1);
+            free = free.max(sent + self.way + late.map_or(Span::ZERO, |(_, late)| late)) + cost;
+            free + self.way <= sent + PERIOD.times(self.window) + self.wait
+        })
+    }
+
+    fn capacity(&self, (tried, held): (i64, i64)) -> Option<Span> {
+        searched(|attempt| {
+            let blocks = if attempt.held { held } else { tried };
+            match self.carries(attempt.cost, blocks) {
+                true => CapacityFinding::Whole,
+                false => CapacityFinding::Missed,
+            }
+        })
+        .1
+    }
+}
+
+#[test]
+fn of_simulated_workers_what_their_windows_waits_and_ways_leave_is_found() {
+    let micros = Span::from_micros;
+    let worker = SimulatedWorker { window: 1, wait: Span::ZERO, way: micros(60), seldom: None };
+    let blocks = (200, 4000);
+    let near = |found: Option<Span>, known: Span| {
+        let found = found.unwrap();
+        assert!(found <= known && known - found <= steps().fine, "{found} of {known}");
+    };
+    // What is left of one period by both ways, of the wait on top, and of no window by a wait for all of it.
+    near(worker.capacity(blocks), PERIOD - micros(120));
+    near(SimulatedWorker { wait: micros(50), ..worker }.capacity(blocks), PERIOD - micros(70));
+    near(
+        SimulatedWorker { window: 0, wait: PERIOD, ..worker }.capacity(blocks),
+        PERIOD - micros(120),
+    );
+    // No worker does more than a period's work in a period, however wide the window is.
+    near(SimulatedWorker { window: 2, ..worker }.capacity(blocks), PERIOD);
+    // What is late by 30 µs once in a thousand blocks is not seen in a try, and is in a hold: 10 and 20 µs less do
+    // not go, 40 more do.
+    let seldom = SimulatedWorker { seldom: Some((1000, micros(30))), ..worker };
+    let found = seldom.capacity(blocks).unwrap();
+    assert!(seldom.carries(found, 4000) && PERIOD - found <= micros(120 + 30 + 40 + 10), "{found}");
+}
