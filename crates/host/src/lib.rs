@@ -1,13 +1,18 @@
 //! Runs other people's plugins, each in a process of its own.
 //!
-//! `ladspa` is the plugins' ABI and what can be done with one library in this process; `process` starts
-//! children, which do what `child` says; `scan` asks every library what it has.
+//! `ladspa` is the plugins' ABI and what can be done with one library in this process; `chain` makes one
+//! of several. `process` starts children, which do what `child` says. `scan` asks every library what it
+//! has, and `offers` says what of it masters are told. `cost` measures what a plugin takes, by which
+//! `admission` decides whether there is room for it.
 //!
 //! A plugin may do anything, so nothing here but a child process ever loads one that a user did not
 //! choose.
 
+pub mod admission;
 pub mod chain;
 pub mod child;
+pub mod cost;
 pub mod ladspa;
+pub mod offers;
 pub mod process;
 pub mod scan;

@@ -74,7 +74,7 @@ pub fn scan(program: &Program, folders: &[PathBuf], patience: Span) -> Scan {
             let next = files.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop_front();
             let Some(path) = next else { break };
             let asked = asked::ask(program, &path, patience);
-            let hash = hash(&path);
+            let hash = hash_of(&path);
             let mut found = found.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             match asked.and_then(|asked| Ok((asked, hash?))) {
                 Ok((asked, hash)) => {
@@ -127,9 +127,13 @@ fn name_of(path: &Path) -> String {
     path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
 }
 
-fn hash(path: &Path) -> Result<String, String> {
+/// SHA-256 of a file, in hex.
+pub(crate) fn hash_of(path: &Path) -> Result<String, String> {
     let bytes = std::fs::read(path)
         .map_err(|error| format!("reading it: {error}; make it readable for this user"))?;
-    let hex = |byte: &u8| format!("{byte:02x}");
-    Ok(digest(&SHA256, &bytes).as_ref().iter().map(hex).collect())
+    Ok(hex(digest(&SHA256, &bytes).as_ref()))
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

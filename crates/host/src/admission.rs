@@ -1,0 +1,163 @@
+//! Which streams a worker takes: those whose plugins, as they were measured, leave each core some of its time.
+
+use std::collections::BTreeMap;
+
+use tautline_api::v1::PluginCost;
+
+use crate::cost::of_run;
+
+/// What a stream asks for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Demand {
+    /// What its plugin takes.
+    pub cost: PluginCost,
+    /// Frames of a run.
+    pub frames: f64,
+    /// From one run to the next, in nanoseconds.
+    pub period_ns: f64,
+}
+
+/// A stream for which there is no time left.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[error(
+    "the plugin takes {run:.0} us of every {period:.0} us, {share:.0} % of a core, and of the core that has most \
+     left, {left:.0} % can still be had; close streams, choose a longer period, or ask another worker"
+)]
+pub struct OverloadError {
+    /// Microseconds of a run.
+    run: f64,
+    /// Microseconds of a period.
+    period: f64,
+    /// Of a core, in percent.
+    share: f64,
+    /// The same.
+    left: f64,
+}
+
+/// What is promised of each core. Which core a thread runs on is the kernel's choice; that all streams fit,
+/// each on one core, is what this sees to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Admission {
+    cores: usize,
+    most_share: f64,
+    streams: BTreeMap<u32, Promise>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Promise {
+    core: usize,
+    share: f64,
+}
+
+impl Demand {
+    /// The share of a core's time.
+    pub fn share(&self) -> f64 {
+        let share = of_run(self.cost, self.frames) / self.period_ns;
+        // A period of nothing cannot be kept.
+        if share.is_finite() { share } else { f64::INFINITY }
+    }
+}
+
+impl Admission {
+    /// Of a host with so many cores, of each of which streams may have `most_share`.
+    pub fn new(cores: usize, most_share: f64) -> Self {
+        Self { cores: cores.max(1), most_share, streams: BTreeMap::new() }
+    }
+
+    /// Whether there is room for it: then it has it, until it is [released](Self::release), and this is its share.
+    pub fn admit(&mut self, stream: u32, demand: &Demand) -> Result<f64, OverloadError> {
+        let used = self.used();
+        let least = used.iter().enumerate().min_by(|one, other| one.1.total_cmp(other.1));
+        let (core, used) = least.map_or((0, 0.0), |(core, used)| (core, *used));
+        let (share, left) = (demand.share(), (self.most_share - used).max(0.0));
+        if share > left {
+            return Err(OverloadError {
+                run: of_run(demand.cost, demand.frames) / 1000.0,
+                period: demand.period_ns / 1000.0,
+                share: share * 100.0,
+                left: left * 100.0,
+            });
+        }
+        self.streams.insert(stream, Promise { core, share });
+        Ok(share)
+    }
+
+    /// It turned out to take this share: whoever comes next finds so much less.
+    pub fn correct(&mut self, stream: u32, share: f64) {
+        if let Some(promise) = self.streams.get_mut(&stream).filter(|_| share.is_finite()) {
+            promise.share = share;
+        }
+    }
+
+    /// It is over.
+    pub fn release(&mut self, stream: u32) {
+        self.streams.remove(&stream);
+    }
+
+    /// Of each core, the share that is promised.
+    pub fn used(&self) -> Vec<f64> {
+        let mut used = vec![0.0; self.cores];
+        self.streams.values().for_each(|promise| used[promise.core] += promise.share);
+        used
+    }
+
+    /// What of each core may be promised.
+    pub const fn most_share(&self) -> f64 {
+        self.most_share
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A plugin that takes so much of each millisecond.
+    fn taking(micros: f64) -> Demand {
+        let cost = PluginCost { fixed_ns: micros * 500.0, per_frame_ns: micros * 500.0 / 48.0 };
+        Demand { cost, frames: 48.0, period_ns: 1e6 }
+    }
+
+    #[test]
+    fn streams_go_to_the_core_that_has_most_left_until_none_has_enough() {
+        let mut admission = Admission::new(2, 0.8);
+        assert!((admission.admit(1, &taking(500.0)).unwrap() - 0.5).abs() < 1e-9);
+        admission.admit(2, &taking(600.0)).unwrap();
+        admission.admit(3, &taking(250.0)).unwrap();
+        let refused = admission.admit(4, &taking(210.0)).unwrap_err().to_string();
+        assert!(
+            refused.starts_with(
+                "the plugin takes 210 us of every 1000 us, 21 % of a core, and of the core that has \
+                 most left, 20 % can still be had; close streams"
+            ),
+            "{refused}"
+        );
+        admission.release(2);
+        admission.admit(4, &taking(210.0)).unwrap();
+        assert!(admission.used().iter().all(|used| *used <= 0.8), "{:?}", admission.used());
+    }
+
+    #[test]
+    fn what_a_stream_turns_out_to_take_counts_from_then_on() {
+        let mut admission = Admission::new(1, 0.8);
+        admission.admit(1, &taking(100.0)).unwrap();
+        admission.correct(1, 0.7);
+        assert!(admission.admit(2, &taking(200.0)).is_err());
+        admission.correct(1, 0.5);
+        admission.admit(2, &taking(200.0)).unwrap();
+        admission.correct(9, 0.9);
+        assert!((admission.used()[0] - 0.7).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_period_of_nothing_is_refused() {
+        let mut admission = Admission::new(1, 0.8);
+        for demand in [
+            Demand { period_ns: 0.0, ..taking(10.0) },
+            Demand { period_ns: 0.0, ..taking(0.0) },
+            Demand { period_ns: f64::NAN, ..taking(10.0) },
+        ] {
+            assert!(admission.admit(1, &demand).is_err(), "{demand:?}");
+        }
+        assert_eq!(admission.used(), [0.0]);
+    }
+}

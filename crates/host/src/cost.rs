@@ -1,0 +1,105 @@
+//! What a plugin takes: A + B·N nanoseconds for a run of N frames, measured where it is to run, as the LADSPA
+//! header asks of hosts.
+
+use tautline_api::v1::PluginCost;
+use tautline_io::clock::thread_time;
+use tautline_proto::time::Span;
+
+use crate::chain::Node;
+
+/// Runs of each length that are measured.
+const RUNS: usize = 24;
+/// Processor time that measuring may take, but for the run that it is noticed after.
+const MOST: Span = Span::from_millis(150);
+/// Of how many lengths, from the longest on, each half of the one before.
+const LENGTHS: u32 = 4;
+/// Of the runs of one length, how many in a hundred take no longer than what counts: the slowest are the
+/// host's doing as a rule, such as a cache that others emptied.
+const PERCENT: usize = 90;
+/// As loud as sound that is worth hearing: silence is quicker for some, and what is nearly silence slower.
+const LEVEL: f32 = 0.1;
+
+/// What `node` takes for runs of up to `most_frames`, in processor time of this thread: what others have of it
+/// meanwhile is no cost of the plugin's.
+pub fn measure(node: &mut Node, most_frames: usize) -> PluginCost {
+    let mut noise = 1u32;
+    for channel in 0..node.inputs() {
+        // Numerical Recipes' generator: any noise will do.
+        node.input_mut(channel).fill_with(|| {
+            noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (noise as f32 / u32::MAX as f32 - 0.5) * LEVEL
+        });
+    }
+    let begun = thread_time();
+    let mut measured = Vec::new();
+    for shorter in 0..LENGTHS {
+        let frames = most_frames >> shorter;
+        if frames == 0 {
+            break;
+        }
+        // What is done at the first run only is done.
+        node.run(frames);
+        let mut times = Vec::with_capacity(RUNS);
+        while times.len() < RUNS && (times.is_empty() || thread_time() - begun < MOST) {
+            let before = thread_time();
+            node.run(frames);
+            times.push((thread_time() - before).as_nanos());
+        }
+        times.sort_unstable();
+        let counts = times[(times.len() - 1) * PERCENT / 100];
+        measured.push((frames as f64, counts as f64));
+        if thread_time() - begun >= MOST {
+            break;
+        }
+    }
+    fit(&measured)
+}
+
+/// What a run of so many frames takes, in nanoseconds.
+pub fn of_run(cost: PluginCost, frames: f64) -> f64 {
+    cost.fixed_ns + cost.per_frame_ns * frames
+}
+
+/// The line through what was measured (least squares), which falls nowhere and begins at 0 or above; it is moved up
+/// until no measured length takes longer.
+fn fit(measured: &[(f64, f64)]) -> PluginCost {
+    let count = measured.len().max(1) as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| measured.iter().map(of).sum::<f64>() / count;
+    let (frames, time) = (mean(|of| of.0), mean(|of| of.1));
+    let spread: f64 = measured.iter().map(|of| (of.0 - frames).powi(2)).sum();
+    let slope: f64 = measured.iter().map(|of| (of.0 - frames) * (of.1 - time)).sum();
+    let per_frame_ns = if spread > 0.0 { (slope / spread).max(0.0) } else { 0.0 };
+    let above = |(frames, time): &(f64, f64)| time - per_frame_ns * frames;
+    let fixed_ns = measured.iter().map(above).fold(0.0, f64::max);
+    PluginCost { fixed_ns, per_frame_ns }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_found_in_what_lies_on_one() {
+        let cost = fit(&[64.0, 128.0, 256.0].map(|frames| (frames, 500.0 + 3.0 * frames)));
+        assert!((cost.fixed_ns - 500.0).abs() < 1e-6 && (cost.per_frame_ns - 3.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn no_length_takes_longer_than_the_line_says() {
+        let measured = [(64.0, 900.0), (128.0, 700.0), (256.0, 2000.0), (512.0, 2100.0)];
+        let cost = fit(&measured);
+        assert!(
+            measured.iter().all(|(frames, time)| of_run(cost, *frames) >= time - 1e-6),
+            "{cost:?}"
+        );
+    }
+
+    #[test]
+    fn what_falls_or_was_measured_once_is_a_figure_for_the_run() {
+        let falls = fit(&[(64.0, 900.0), (128.0, 700.0)]);
+        assert_eq!((falls.fixed_ns, falls.per_frame_ns), (900.0, 0.0));
+        let once = fit(&[(64.0, 900.0)]);
+        assert_eq!((once.fixed_ns, once.per_frame_ns), (900.0, 0.0));
+        assert_eq!(fit(&[]), PluginCost { fixed_ns: 0.0, per_frame_ns: 0.0 });
+    }
+}

@@ -1,0 +1,226 @@
+//! What a worker offers: the plugins of every library, and what a user made of them.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use ring::digest::{Context, SHA256};
+use tautline_api::v1::{Plugin, PluginPort};
+
+use crate::chain::{ChainFile, ChainFileError, Outline, Recipe};
+use crate::ladspa::description::{PluginDescription, PortDescription};
+use crate::scan::{Scan, ScannedLibrary, Skipped, hash_of, hex};
+
+/// All that is offered.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Offers {
+    offers: Vec<Offer>,
+    skipped: Vec<Skipped>,
+}
+
+/// One plugin, or several that are offered as one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Offer {
+    /// As masters are told of it.
+    pub plugin: Plugin,
+    /// How it is run.
+    pub recipe: Recipe,
+    /// How many ports of each kind it has.
+    pub ports: PortCounts,
+    /// Its libraries, each with the hash that it had when it was asked.
+    libraries: Vec<(PathBuf, String)>,
+}
+
+/// How many ports of each kind a plugin has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PortCounts {
+    /// Inputs of sound.
+    pub inputs: usize,
+    /// Outputs of sound.
+    pub outputs: usize,
+    /// Controls that the master sets.
+    pub controls: usize,
+    /// Controls that are told.
+    pub told: usize,
+}
+
+/// What became of a library since it was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gone {
+    /// It is not there, or cannot be read.
+    Missing,
+    /// It is another by now.
+    Changed,
+}
+
+impl Offers {
+    /// All that was found, and what `chains` makes of it.
+    pub fn new(scan: &Scan, chains: Option<&ChainFile>) -> Result<Self, ChainFileError> {
+        let mut made = Self { offers: Vec::new(), skipped: scan.skipped.clone() };
+        for library in &scan.libraries {
+            let mut known = BTreeSet::new();
+            for plugin in &library.plugins {
+                if known.insert(&plugin.label) {
+                    made.offers.push(of_library(library, plugin));
+                } else {
+                    let label = &plugin.label;
+                    let why = format!(
+                        "a second plugin of it is called `{label}` too; only the first can be told by that"
+                    );
+                    made.skipped.push(Skipped { path: library.path.clone(), why });
+                }
+            }
+        }
+        if let Some(file) = chains {
+            let plugin = |name: &str| {
+                let (library, description) = find(scan, name)?;
+                Some(Outline::of(&library.path, description))
+            };
+            let outlines = file.outlines(&plugin)?;
+            made.offers.extend(outlines.iter().map(|outline| of_chain(scan, file, outline)));
+        }
+        Ok(made)
+    }
+
+    /// In the order in which they are told.
+    pub fn all(&self) -> &[Offer] {
+        &self.offers
+    }
+
+    /// What is of no use, and why.
+    pub fn skipped(&self) -> &[Skipped] {
+        &self.skipped
+    }
+
+    /// What has this id: `FILE:LABEL`, with or without the file's `.so`, or the name of a chain.
+    pub fn find(&self, id: &str) -> Option<&Offer> {
+        let plain = without_ending(id);
+        self.offers
+            .iter()
+            .find(|offer| offer.plugin.id == id || Some(&offer.plugin.id) == plain.as_ref())
+    }
+}
+
+impl Offer {
+    /// Whether its libraries are still those that were asked. Reads them.
+    pub fn check(&self) -> Result<(), Gone> {
+        for (path, hash) in &self.libraries {
+            match hash_of(path) {
+                Ok(now) if now == *hash => {}
+                Ok(_) => return Err(Gone::Changed),
+                Err(_) => return Err(Gone::Missing),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `FILE:LABEL` of `FILE.so:LABEL`.
+fn without_ending(id: &str) -> Option<String> {
+    let (file, label) = id.split_once(':')?;
+    Some(format!("{}:{label}", file.strip_suffix(".so")?))
+}
+
+fn find<'a>(scan: &'a Scan, name: &str) -> Option<(&'a ScannedLibrary, &'a PluginDescription)> {
+    let (file, label) = name.split_once(':')?;
+    let file = file.strip_suffix(".so").unwrap_or(file);
+    let library = scan.libraries.iter().find(|library| library.file == file)?;
+    Some((library, library.plugins.iter().find(|plugin| plugin.label == label)?))
+}
+
+fn of_library(library: &ScannedLibrary, plugin: &PluginDescription) -> Offer {
+    let outline = Outline::of(&library.path, plugin);
+    let file = library.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    Offer {
+        plugin: Plugin {
+            id: format!("{}:{}", library.file, plugin.label),
+            file,
+            label: plugin.label.clone(),
+            unique_id: plugin.unique_id,
+            name: plugin.name.clone(),
+            maker: plugin.maker.clone(),
+            copyright: plugin.copyright.clone(),
+            properties: plugin.properties as u32,
+            ports: plugin.ports.iter().map(told).collect(),
+            hash: library.hash.clone(),
+            cost: None,
+        },
+        ports: PortCounts::of(&outline),
+        recipe: outline.recipe,
+        libraries: vec![(library.path.clone(), library.hash.clone())],
+    }
+}
+
+fn of_chain(scan: &Scan, file: &ChainFile, outline: &Outline) -> Offer {
+    let ports = [&outline.inputs, &outline.controls, &outline.outputs, &outline.told];
+    let libraries: BTreeSet<_> = outline.recipe.libraries().into_iter().collect();
+    let hashed = |path: &&PathBuf| {
+        let library = scan.libraries.iter().find(|library| library.path == **path);
+        ((*path).clone(), library.map_or_else(String::new, |library| library.hash.clone()))
+    };
+    let libraries: Vec<_> = libraries.iter().map(hashed).collect();
+    Offer {
+        plugin: Plugin {
+            id: outline.label.clone(),
+            file: file.path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            label: outline.label.clone(),
+            unique_id: 0,
+            name: outline.label.clone(),
+            maker: String::new(),
+            copyright: String::new(),
+            properties: outline.properties as u32,
+            ports: ports.into_iter().flatten().map(told).collect(),
+            hash: hash_of_chain(outline, &libraries),
+            cost: None,
+        },
+        recipe: outline.recipe.clone(),
+        ports: PortCounts::of(outline),
+        libraries,
+    }
+}
+
+/// Of how its members are put together and of all their libraries.
+fn hash_of_chain(outline: &Outline, libraries: &[(PathBuf, String)]) -> String {
+    let mut context = Context::new(&SHA256);
+    let mut add = |text: &str| context.update(text.as_bytes());
+    // The paths are this host's affair; what is at them is hashed.
+    shape(&outline.recipe, libraries, &mut add);
+    hex(context.finish().as_ref())
+}
+
+fn shape(recipe: &Recipe, libraries: &[(PathBuf, String)], add: &mut dyn FnMut(&str)) {
+    let mut all = |word: &str, members: &[Recipe]| {
+        add(word);
+        members.iter().for_each(|member| shape(member, libraries, add));
+        add(")");
+    };
+    match recipe {
+        Recipe::Plugin { path, label } => {
+            let hash = libraries.iter().find(|(of, _)| of == path).map_or("", |(_, hash)| hash);
+            [hash, ":", label, " "].into_iter().for_each(add);
+        }
+        Recipe::Chain(members) => all("chain(", members),
+        Recipe::Parallel(members) => all("parallel(", members),
+        Recipe::Copies { of, times } => all(&format!("{times}("), std::slice::from_ref(of)),
+    }
+}
+
+impl PortCounts {
+    fn of(outline: &Outline) -> Self {
+        Self {
+            inputs: outline.inputs.len(),
+            outputs: outline.outputs.len(),
+            controls: outline.controls.len(),
+            told: outline.told.len(),
+        }
+    }
+}
+
+fn told(port: &PortDescription) -> PluginPort {
+    PluginPort {
+        name: port.name.clone(),
+        descriptor: port.kind as u32,
+        hints: port.range.hints as u32,
+        lower: port.range.lower,
+        upper: port.range.upper,
+    }
+}
