@@ -29,6 +29,7 @@ pub mod holes;
 pub mod latency;
 pub mod ledger;
 pub mod maap;
+pub mod offload;
 pub mod pacing;
 pub mod packet;
 pub mod placement;

@@ -1,0 +1,160 @@
+//! Blocks that are being put together.
+
+use super::{Handled, InboundConfig};
+use crate::offload::block::{BlockLeg, BlockSet};
+use crate::offload::datagram::{Cut, Flags, Head, InvalidBlock, most_parts};
+use crate::offload::{OffloadError, kept_bytes};
+use crate::time::LocalTime;
+
+/// No block has this number.
+const NOTHING: u64 = u64::MAX;
+
+#[derive(Debug, Clone, Copy)]
+struct AssemblySlot {
+    /// Which; [`NOTHING`] where there is none.
+    block: u64,
+    position: u64,
+    frames: u32,
+    flags: Flags,
+    latency: u32,
+    parts: u16,
+    missing: u16,
+    came: LocalTime,
+}
+
+/// What is known of a block that is complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Whole {
+    pub(super) position: u64,
+    pub(super) frames: u32,
+    pub(super) flags: Flags,
+    pub(super) latency: u32,
+    /// When its last part did.
+    pub(super) came: LocalTime,
+}
+
+/// A ring of blocks that are being put together, each at the place that its number has.
+#[derive(Debug, Clone)]
+pub(super) struct Assembly {
+    set: BlockSet,
+    leg: BlockLeg,
+    slots: Box<[AssemblySlot]>,
+    bytes: Box<[u8]>,
+    each: usize,
+    /// For each place, which parts have come.
+    marks: Box<[u64]>,
+    marks_each: usize,
+}
+
+impl Assembly {
+    pub(super) fn new(config: &InboundConfig) -> Result<Self, OffloadError> {
+        let InboundConfig { set, leg, hold, .. } = config;
+        let each = set.bytes(*leg, set.most_frames());
+        let hold = (*hold).max(1);
+        let bytes = kept_bytes(hold, each)?;
+        let marks_each = most_parts(each).div_ceil(64);
+        let nothing = AssemblySlot {
+            block: NOTHING,
+            position: 0,
+            frames: 0,
+            flags: Flags::NONE,
+            latency: 0,
+            parts: 0,
+            missing: 0,
+            came: LocalTime::ZERO,
+        };
+        Ok(Self {
+            set: set.clone(),
+            leg: *leg,
+            slots: vec![nothing; hold].into(),
+            bytes: vec![0; bytes].into(),
+            each,
+            marks: vec![0; marks_each * hold].into(),
+            marks_each,
+        })
+    }
+
+    pub(super) fn hold(&self) -> u64 {
+        self.slots.len() as u64
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.slots.iter_mut().for_each(|slot| slot.block = NOTHING);
+    }
+
+    fn index(&self, block: u64) -> usize {
+        (block % self.hold()) as usize
+    }
+
+    /// Takes a part in; its block lies within the ring, as whoever calls this knows.
+    pub(super) fn take(&mut self, head: &Head, body: &[u8], now: LocalTime) -> Handled {
+        if head.frames > self.set.most_frames() {
+            return Handled::Invalid(InvalidBlock::Frames(head.frames));
+        }
+        let bytes = self.set.bytes(self.leg, head.frames);
+        let Head { part, parts, .. } = *head;
+        let cut = Cut::claimed(bytes, parts).filter(|_| part < parts);
+        let Some(cut) = cut else {
+            return Handled::Invalid(InvalidBlock::Part { part, parts });
+        };
+        let place = cut.place(part);
+        if body.len() != place.len() {
+            return Handled::Invalid(InvalidBlock::Length(body.len()));
+        }
+        let at = self.index(head.block);
+        let marks = &mut self.marks[at * self.marks_each..][..self.marks_each];
+        let slot = &mut self.slots[at];
+        if slot.block != head.block {
+            marks.fill(0);
+            *slot = AssemblySlot {
+                block: head.block,
+                position: head.position,
+                frames: head.frames,
+                flags: head.flags.without(Flags::REPLAY),
+                latency: head.latency,
+                parts,
+                missing: parts,
+                came: now,
+            };
+        } else if (slot.position, slot.frames, slot.parts) != (head.position, head.frames, parts) {
+            return Handled::Invalid(InvalidBlock::Contradicts);
+        }
+        let (word, bit) = (usize::from(part) / 64, 1 << (part % 64));
+        if marks[word] & bit != 0 {
+            return Handled::Duplicate;
+        }
+        marks[word] |= bit;
+        let begin = at * self.each;
+        self.bytes[begin + place.start..begin + place.end].copy_from_slice(body);
+        slot.missing -= 1;
+        if slot.missing > 0 {
+            return Handled::Part;
+        }
+        slot.came = now;
+        Handled::Complete { block: head.block }
+    }
+
+    /// What is known of a block, if it is complete.
+    pub(super) fn whole(&self, block: u64) -> Option<Whole> {
+        let slot = &self.slots[self.index(block)];
+        (slot.block == block && slot.missing == 0).then_some(Whole {
+            position: slot.position,
+            frames: slot.frames,
+            flags: slot.flags,
+            latency: slot.latency,
+            came: slot.came,
+        })
+    }
+
+    /// The bytes of a complete block of so many frames.
+    pub(super) fn bytes(&self, block: u64, frames: u32) -> &[u8] {
+        let begin = self.index(block) * self.each;
+        &self.bytes[begin..begin + self.set.bytes(self.leg, frames)]
+    }
+
+    /// The same, to be changed.
+    pub(super) fn bytes_mut(&mut self, block: u64, frames: u32) -> &mut [u8] {
+        let begin = self.index(block) * self.each;
+        &mut self.bytes[begin..begin + self.set.bytes(self.leg, frames)]
+    }
+}

@@ -1,0 +1,329 @@
+//! Blocks in order, each once.
+
+use core::ops::Range;
+
+use super::asking::Asking;
+use super::assembly::Assembly;
+use super::{Handled, InboundConfig, Sorted, sort};
+use crate::offload::OffloadError;
+use crate::offload::counters::InboundCounters;
+use crate::offload::datagram::{DatagramKind, Flags, Head, InvalidBlock};
+use crate::time::LocalTime;
+
+/// Whether what runs has seen every block of the epoch, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PluginState {
+    /// It has, or what it has not it does not remember any more.
+    Clean,
+    /// It has not.
+    Dirty {
+        /// The first frame that it has not seen, or that was made by what had not.
+        since: u64,
+    },
+}
+
+/// A block whose turn it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockTurn {
+    /// The activation.
+    pub epoch: u32,
+    /// Counts blocks since the epoch began.
+    pub block: u64,
+    /// Frames before it in the epoch.
+    pub position: u64,
+    /// Frames of it.
+    pub frames: u32,
+    /// What is said of it.
+    pub flags: Flags,
+    /// Frames by which its sound lags already.
+    pub latency: u32,
+    /// It is the first of its epoch to run: what runs is to be reset before.
+    pub restart: bool,
+    /// Whether what runs has seen all there was before, and that was made by what had.
+    pub clean: bool,
+}
+
+/// Blocks in order: none has its turn before the one before it, unless that is kept by nobody any more. Follows the
+/// newest epoch that it hears of.
+#[derive(Debug, Clone)]
+pub struct OrderedInbound {
+    assembly: Assembly,
+    asking: Asking,
+    stream: u32,
+    memory: Option<u64>,
+    epoch: Option<u32>,
+    /// The one that is waited for, or runs.
+    next: u64,
+    /// Where it is to begin.
+    position: u64,
+    /// As many from it on are complete.
+    complete: u64,
+    /// The one after the highest that was heard of.
+    heard: u64,
+    heard_at: LocalTime,
+    /// Those before that are not here are kept no more.
+    gone: u64,
+    turn: Option<BlockTurn>,
+    restart: bool,
+    state: PluginState,
+    /// Frames that ran since it became dirty.
+    since: u64,
+    counters: InboundCounters,
+}
+
+impl OrderedInbound {
+    /// Nothing has come yet; what runs remembers `memory` frames, if anybody knows. Allocates; nothing later does.
+    pub fn new(config: &InboundConfig, memory: Option<u64>) -> Result<Self, OffloadError> {
+        let assembly = Assembly::new(config)?;
+        Ok(Self {
+            asking: Asking::new(assembly.hold()),
+            assembly,
+            stream: config.stream,
+            memory,
+            epoch: None,
+            next: 0,
+            position: 0,
+            complete: 0,
+            heard: 0,
+            heard_at: LocalTime::ZERO,
+            gone: 0,
+            turn: None,
+            restart: true,
+            state: PluginState::Clean,
+            since: 0,
+            counters: InboundCounters::default(),
+        })
+    }
+
+    /// The epoch, once anything was heard.
+    pub const fn epoch(&self) -> Option<u32> {
+        self.epoch
+    }
+
+    /// Whether what runs is clean.
+    pub const fn state(&self) -> PluginState {
+        self.state
+    }
+
+    /// What was counted.
+    pub const fn counters(&self) -> InboundCounters {
+        self.counters
+    }
+
+    /// Blocks that were heard of and have not run.
+    pub const fn behind(&self) -> u64 {
+        self.heard.saturating_sub(self.next)
+    }
+
+    /// Takes a datagram in that came at `now`.
+    pub fn handle(&mut self, datagram: &[u8], now: LocalTime) -> Handled {
+        self.counters.datagrams += 1;
+        self.counters.bytes += datagram.len() as u64;
+        let handled = match sort(datagram, self.stream) {
+            Err(handled) => handled,
+            Ok(Sorted::Block(head, body)) => self.handle_block(&head, body, now),
+            Ok(Sorted::Gone { epoch, first }) if self.epoch == Some(epoch) => {
+                // What was not heard of yet is a later block's matter, or a lie.
+                self.gone = self.gone.max(first.min(self.heard));
+                Handled::Gone { first }
+            }
+            Ok(Sorted::Gone { .. }) => Handled::Late,
+            Ok(Sorted::Ask { .. }) => Handled::Invalid(InvalidBlock::Kind(1)),
+        };
+        self.counters.count(handled);
+        handled
+    }
+
+    /// Takes a question for what leaves here as that stream in that epoch.
+    pub(in crate::offload) fn handle_ask(
+        &mut self,
+        datagram: &[u8],
+        stream: u32,
+        epoch: u32,
+    ) -> Handled {
+        self.counters.datagrams += 1;
+        self.counters.bytes += datagram.len() as u64;
+        let handled = match sort(datagram, stream) {
+            Err(handled) => handled,
+            Ok(Sorted::Ask { epoch: of, from, until }) if of == epoch => {
+                Handled::Ask { from, until }
+            }
+            Ok(_) => Handled::Late,
+        };
+        self.counters.count(handled);
+        handled
+    }
+
+    fn handle_block(&mut self, head: &Head, body: &[u8], now: LocalTime) -> Handled {
+        let newer = self.epoch.is_none_or(|epoch| head.epoch.wrapping_sub(epoch).cast_signed() > 0);
+        if newer {
+            self.begin(head.epoch);
+        } else if self.epoch != Some(head.epoch) {
+            return Handled::Late;
+        }
+        if head.block < self.next {
+            let again = head.flags.has(Flags::REPLAY) && head.part + 1 == head.parts;
+            return if again { Handled::Again { block: head.block } } else { Handled::Duplicate };
+        }
+        if head.block - self.next >= self.assembly.hold() {
+            self.hear(head.block, now);
+            return Handled::Early;
+        }
+        let handled = self.assembly.take(head, body, now);
+        match handled {
+            Handled::Complete { block } => {
+                self.complete += 1;
+                self.counters.reordered += u64::from(block + 1 < self.heard);
+                self.asking.progress();
+                self.hear(block, now);
+            }
+            Handled::Part => self.hear(head.block, now),
+            _ => {}
+        }
+        handled
+    }
+
+    fn hear(&mut self, block: u64, now: LocalTime) {
+        self.heard = self.heard.max(block + 1);
+        self.heard_at = now;
+    }
+
+    fn begin(&mut self, epoch: u32) {
+        self.epoch = Some(epoch);
+        self.assembly.clear();
+        self.asking.begin();
+        (self.next, self.position, self.complete) = (0, 0, 0);
+        (self.heard, self.gone) = (0, 0);
+        (self.turn, self.restart) = (None, true);
+        (self.state, self.since) = (PluginState::Clean, 0);
+        self.counters.epochs += 1;
+    }
+
+    /// The block whose turn it is, if it has come and the one before is finished.
+    pub fn next(&mut self) -> Option<BlockTurn> {
+        let epoch = self.epoch.filter(|_| self.turn.is_none())?;
+        if self.assembly.whole(self.next).is_none() {
+            self.skip_gone();
+        }
+        let whole = self.assembly.whole(self.next)?;
+        self.position = whole.position;
+        if matches!(self.memory, Some(memory) if self.since >= memory) {
+            self.state = PluginState::Clean;
+        }
+        if whole.flags.has(Flags::DIRTY) {
+            self.soil();
+        }
+        let turn = BlockTurn {
+            epoch,
+            block: self.next,
+            position: whole.position,
+            frames: whole.frames,
+            flags: whole.flags,
+            latency: whole.latency,
+            restart: self.restart,
+            clean: self.state == PluginState::Clean,
+        };
+        self.restart = false;
+        self.turn = Some(turn);
+        Some(turn)
+    }
+
+    /// What is waited for is kept no more: goes on with what there is.
+    fn skip_gone(&mut self) {
+        if self.next >= self.gone {
+            return;
+        }
+        let reach = self.gone.min(self.next + self.assembly.hold());
+        let next = (self.next..reach).find(|block| self.assembly.whole(*block).is_some());
+        let next = next.unwrap_or(self.gone);
+        self.counters.gone += next - self.next;
+        self.next = next;
+        self.soil();
+    }
+
+    fn soil(&mut self) {
+        if self.state == PluginState::Clean {
+            self.state = PluginState::Dirty { since: self.position };
+        }
+        self.since = 0;
+    }
+
+    /// The bytes of the block whose turn it is; none between turns.
+    pub fn bytes(&self) -> &[u8] {
+        self.turn.map_or(&[], |turn| self.assembly.bytes(turn.block, turn.frames))
+    }
+
+    /// The same, to be rearranged.
+    pub(in crate::offload) fn bytes_mut(&mut self) -> &mut [u8] {
+        match self.turn {
+            Some(turn) => self.assembly.bytes_mut(turn.block, turn.frames),
+            None => &mut [],
+        }
+    }
+
+    /// The block whose turn it is.
+    pub const fn turn(&self) -> Option<&BlockTurn> {
+        self.turn.as_ref()
+    }
+
+    /// The block whose turn it was has run.
+    pub fn finish(&mut self) -> Option<BlockTurn> {
+        let turn = self.turn.take()?;
+        self.next = turn.block + 1;
+        self.position = turn.position + u64::from(turn.frames);
+        self.complete -= 1;
+        if !turn.flags.has(Flags::DIRTY) {
+            self.since = self.since.saturating_add(turn.frames.into());
+        }
+        Some(turn)
+    }
+
+    /// The blocks that are to be asked for now, if there are any; may be called until there are none.
+    pub fn wanted(&mut self, now: LocalTime) -> Option<(u64, u64)> {
+        let (among, open) = self.reach(now);
+        if among.end - among.start <= self.complete {
+            self.asking.nothing_is_missing();
+            return None;
+        }
+        let (assembly, gone) = (&self.assembly, self.gone);
+        let missing = |block| block >= gone && assembly.whole(block).is_none();
+        let asked = self.asking.next(among, open, now, missing)?;
+        self.counters.asks += 1;
+        Some((asked.start, asked.end))
+    }
+
+    /// The same, as a datagram; `room` has as many bytes as the smallest datagram at least.
+    pub fn poll_ask(&mut self, now: LocalTime, room: &mut [u8]) -> Option<usize> {
+        let epoch = self.epoch?;
+        let (from, until) = self.wanted(now)?;
+        let mut body = [0; 16];
+        body[..8].copy_from_slice(&from.to_be_bytes());
+        body[8..].copy_from_slice(&until.to_be_bytes());
+        Head::beside(DatagramKind::Ask, self.stream, epoch, from).with_body(&body, room)
+    }
+
+    /// The blocks that could be here, and whether there are more behind them.
+    fn reach(&self, now: LocalTime) -> (Range<u64>, bool) {
+        let limit = self.next + self.assembly.hold();
+        let mut end = self.heard;
+        if self.newest_is_under_way() && now < self.heard_at + self.asking.wait() {
+            end -= 1;
+        }
+        (self.next..end.min(limit).max(self.next), end > limit)
+    }
+
+    /// Whether some of the newest has come, part by part, and not all.
+    fn newest_is_under_way(&self) -> bool {
+        (self.next + 1..=self.next + self.assembly.hold()).contains(&self.heard)
+            && self.assembly.whole(self.heard - 1).is_none()
+    }
+
+    /// When [`Self::wanted`] is to be called again, if nothing comes before.
+    pub fn deadline(&self) -> LocalTime {
+        if self.asking.again().is_never() && self.newest_is_under_way() {
+            self.heard_at + self.asking.wait()
+        } else {
+            self.asking.again()
+        }
+    }
+}

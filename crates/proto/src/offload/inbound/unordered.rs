@@ -1,0 +1,138 @@
+//! Blocks in whatever order they come.
+
+use super::assembly::Assembly;
+use super::{Handled, InboundConfig, Sorted, sort};
+use crate::offload::OffloadError;
+use crate::offload::counters::InboundCounters;
+use crate::offload::datagram::{Flags, Head, InvalidBlock};
+use crate::time::LocalTime;
+
+/// A block that is complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ArrivedBlock<'a> {
+    /// Its bytes.
+    pub bytes: &'a [u8],
+    /// Frames before it in the epoch.
+    pub position: u64,
+    /// Frames of it.
+    pub frames: u32,
+    /// What is said of it.
+    pub flags: Flags,
+    /// Frames by which its sound lags for what it was made by.
+    pub latency: u32,
+    /// When its last part came.
+    pub came: LocalTime,
+}
+
+/// Blocks that are taken when their turn comes, complete or not. Those of one epoch only, which it is told.
+#[derive(Debug, Clone)]
+pub struct UnorderedInbound {
+    assembly: Assembly,
+    stream: u32,
+    epoch: u32,
+    /// Those before are over.
+    from: u64,
+    /// The one after the highest that is complete.
+    newest: u64,
+    counters: InboundCounters,
+}
+
+impl UnorderedInbound {
+    /// Nothing has come yet. Allocates; nothing later does.
+    pub fn new(config: &InboundConfig) -> Result<Self, OffloadError> {
+        Ok(Self {
+            assembly: Assembly::new(config)?,
+            stream: config.stream,
+            epoch: 0,
+            from: 0,
+            newest: 0,
+            counters: InboundCounters::default(),
+        })
+    }
+
+    /// A new epoch: nothing of the old one counts.
+    pub fn begin(&mut self, epoch: u32) {
+        self.assembly.clear();
+        (self.epoch, self.from, self.newest) = (epoch, 0, 0);
+        self.counters.epochs += 1;
+    }
+
+    /// The same blocks come from another worker.
+    pub fn retarget(&mut self, stream: u32) {
+        self.stream = stream;
+    }
+
+    /// What was counted.
+    pub const fn counters(&self) -> InboundCounters {
+        self.counters
+    }
+
+    /// Takes a datagram in that came at `now`. `expected` says where a block lies and how long it is, as far as the
+    /// caller still knows.
+    pub fn handle(
+        &mut self,
+        datagram: &[u8],
+        now: LocalTime,
+        expected: impl FnOnce(u64) -> Option<(u64, u32)>,
+    ) -> Handled {
+        self.counters.datagrams += 1;
+        self.counters.bytes += datagram.len() as u64;
+        let handled = match sort(datagram, self.stream) {
+            Err(handled) => handled,
+            Ok(Sorted::Block(head, body)) => self.handle_block(&head, body, now, expected),
+            Ok(Sorted::Ask { epoch, .. } | Sorted::Gone { epoch, .. }) if epoch != self.epoch => {
+                Handled::Late
+            }
+            Ok(Sorted::Ask { from, until, .. }) => Handled::Ask { from, until },
+            Ok(Sorted::Gone { first, .. }) => Handled::Gone { first },
+        };
+        self.count(handled);
+        handled
+    }
+
+    fn handle_block(
+        &mut self,
+        head: &Head,
+        body: &[u8],
+        now: LocalTime,
+        expected: impl FnOnce(u64) -> Option<(u64, u32)>,
+    ) -> Handled {
+        let block = head.block;
+        if head.epoch != self.epoch || block < self.from {
+            return Handled::Late;
+        }
+        if block - self.from >= self.assembly.hold() {
+            return Handled::Early;
+        }
+        if expected(block) != Some((head.position, head.frames)) {
+            return Handled::Invalid(InvalidBlock::Block(block));
+        }
+        self.assembly.take(head, body, now)
+    }
+
+    /// A block, if all of it has come and it is not over.
+    pub fn get(&self, block: u64) -> Option<ArrivedBlock<'_>> {
+        let whole = self.assembly.whole(block).filter(|_| block >= self.from)?;
+        Some(ArrivedBlock {
+            bytes: self.assembly.bytes(block, whole.frames),
+            position: whole.position,
+            frames: whole.frames,
+            flags: whole.flags,
+            latency: whole.latency,
+            came: whole.came,
+        })
+    }
+
+    /// Blocks before this one are over: what still comes of them is late.
+    pub fn release(&mut self, before: u64) {
+        self.from = self.from.max(before);
+    }
+
+    fn count(&mut self, handled: Handled) {
+        self.counters.count(handled);
+        if let Handled::Complete { block } = handled {
+            self.counters.reordered += u64::from(block < self.newest);
+            self.newest = self.newest.max(block + 1);
+        }
+    }
+}

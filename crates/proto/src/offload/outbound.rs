@@ -1,0 +1,320 @@
+//! Blocks on their way out: written in place into the history, cut into datagrams, and sent once more when somebody
+//! asks for them.
+//!
+//! Newest first: what was just handed out leaves before any copy, and a copy before what was asked for. Of the last
+//! there are [`OutboundBlocks::REPLAYS`] iterations at most for each that is handed out, so that whoever catches up does
+//! not hold up whoever does not have to.
+
+mod queue;
+
+use thiserror::Error;
+
+use self::queue::OutboundQueue;
+use super::block::{BlockLeg, BlockSet};
+use super::counters::OutboundCounters;
+use super::datagram::{Cut, DatagramKind, Flags, HEAD_BYTES, Head, LEAST_DATAGRAM_BYTES};
+use super::{OffloadError, kept_bytes};
+
+/// How blocks leave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutboundConfig {
+    /// What an iteration consists of.
+    pub set: BlockSet,
+    /// Which of it leaves.
+    pub leg: BlockLeg,
+    /// The stream's number.
+    pub stream: u32,
+    /// The largest datagram that the path carries whole.
+    pub datagram_bytes: usize,
+    /// Iterations that are kept for whoever asks for them, beside the one that is being written.
+    pub history: usize,
+    /// Earlier iterations that leave once more with each.
+    pub copies: u8,
+}
+
+/// Why there is no room for an iteration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("an iteration of {frames} frames is longer than agreed: hand out {most} at most at once")]
+pub struct RoomRefused {
+    /// Frames that there was to be room for.
+    pub frames: u32,
+    /// Frames that there is room for.
+    pub most: u32,
+}
+
+/// What is said of an iteration that leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BlockMeta {
+    /// See [`Flags`].
+    pub flags: Flags,
+    /// Frames by which its sound lags for what it was made by.
+    pub latency: u32,
+}
+
+/// One iteration of the history.
+#[derive(Debug, Clone, Copy)]
+struct OutboundSlot {
+    /// Which; [`NOTHING`] where there is none.
+    block: u64,
+    position: u64,
+    frames: u32,
+    meta: BlockMeta,
+    asked: bool,
+}
+
+/// No block has this number.
+const NOTHING: u64 = u64::MAX;
+
+/// Blocks on their way out.
+#[derive(Debug, Clone)]
+pub struct OutboundBlocks {
+    set: BlockSet,
+    leg: BlockLeg,
+    stream: u32,
+    part_bytes: usize,
+    history: u64,
+    slots: Box<[OutboundSlot]>,
+    bytes: Box<[u8]>,
+    each: usize,
+    epoch: u32,
+    next: u64,
+    /// Of the next.
+    position: u64,
+    /// Frames of the next, as room was made for them.
+    frames: u32,
+    queue: OutboundQueue,
+    counters: OutboundCounters,
+}
+
+impl OutboundBlocks {
+    /// Iterations that leave once more for each that is handed out, and for each time that somebody asks.
+    pub const REPLAYS: u32 = 8;
+
+    /// Nothing has left yet. Allocates; nothing later does.
+    pub fn new(config: OutboundConfig) -> Result<Self, OffloadError> {
+        let OutboundConfig { set, leg, stream, datagram_bytes, history, copies } = config;
+        if datagram_bytes < LEAST_DATAGRAM_BYTES {
+            return Err(OffloadError::Datagram { datagram_bytes });
+        }
+        let each = set.bytes(leg, set.most_frames());
+        let count = history.max(copies.into()).max(1).saturating_add(1);
+        let bytes = kept_bytes(count, each)?;
+        let nothing = OutboundSlot {
+            block: NOTHING,
+            position: 0,
+            frames: 0,
+            meta: BlockMeta::default(),
+            asked: false,
+        };
+        Ok(Self {
+            set,
+            leg,
+            stream,
+            part_bytes: datagram_bytes - HEAD_BYTES,
+            history: count as u64 - 1,
+            slots: vec![nothing; count].into(),
+            bytes: vec![0; bytes].into(),
+            each,
+            epoch: 0,
+            next: 0,
+            position: 0,
+            frames: 0,
+            queue: OutboundQueue::new(copies),
+            counters: OutboundCounters::default(),
+        })
+    }
+
+    /// A new epoch begins, with block 0 at frame 0. What was kept is forgotten.
+    pub fn begin(&mut self, epoch: u32) {
+        self.slots.iter_mut().for_each(|slot| (slot.block, slot.asked) = (NOTHING, false));
+        self.queue.begin();
+        (self.epoch, self.next, self.position) = (epoch, 0, 0);
+    }
+
+    /// The epoch.
+    pub const fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// The number of the next block: as many were handed out in this epoch.
+    pub const fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Frames handed out in this epoch.
+    pub const fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// The stream's number.
+    pub const fn stream(&self) -> u32 {
+        self.stream
+    }
+
+    /// What leaves from now on is for another stream: the same blocks, at another worker, who has to ask for those
+    /// that left.
+    pub fn retarget(&mut self, stream: u32) {
+        self.stream = stream;
+        self.slots.iter_mut().for_each(|slot| slot.asked = false);
+        self.queue.forget_asked();
+    }
+
+    /// What was counted.
+    pub const fn counters(&self) -> OutboundCounters {
+        self.counters
+    }
+
+    /// The next block is this one: those between were never made.
+    pub(super) fn skip_to(&mut self, block: u64, position: u64) {
+        (self.next, self.position) = (block, position);
+        self.queue.skip_to(block);
+    }
+
+    /// Room for the bytes of the next iteration, in the history itself; what is in it is old.
+    pub fn room(&mut self, frames: u32) -> Result<&mut [u8], RoomRefused> {
+        let most = self.set.most_frames();
+        if frames > most {
+            return Err(RoomRefused { frames, most });
+        }
+        self.frames = frames;
+        let at = self.index(self.next);
+        if self.slots[at].asked {
+            self.queue.answered(1);
+        }
+        (self.slots[at].block, self.slots[at].asked) = (NOTHING, false);
+        let begin = at * self.each;
+        Ok(&mut self.bytes[begin..begin + self.set.bytes(self.leg, frames)])
+    }
+
+    /// The iteration that room was made for is written: it leaves next. Returns its number.
+    pub fn commit(&mut self, meta: BlockMeta) -> u64 {
+        let (block, at) = (self.next, self.index(self.next));
+        let frames = self.frames;
+        self.slots[at] =
+            OutboundSlot { block, position: self.position, frames, meta, asked: false };
+        self.position += u64::from(frames);
+        self.next += 1;
+        self.queue.committed(self.next);
+        self.counters.blocks += 1;
+        block
+    }
+
+    /// Writes the next datagram that is to leave, if there is one; `room` has as many bytes as the largest datagram.
+    /// Returns its length.
+    pub fn poll(&mut self, room: &mut [u8]) -> Option<usize> {
+        loop {
+            let Some((block, part, flags)) = self.queue.current() else {
+                if self.queue.take_gone() {
+                    return self.tell_gone(room);
+                }
+                if !self.choose() {
+                    return None;
+                }
+                continue;
+            };
+            let slot = self.slots[self.index(block)];
+            if slot.block != block {
+                // Overwritten while it was being cut up.
+                self.queue.done();
+                continue;
+            }
+            let bytes = self.set.bytes(self.leg, slot.frames);
+            let cut = Cut::new(bytes, self.part_bytes);
+            let place = cut.place(part);
+            let (head_room, rest) = room.split_first_chunk_mut::<HEAD_BYTES>()?;
+            let body = rest.get_mut(..place.len())?;
+            self.queue.advance(cut.parts);
+            let head = Head {
+                kind: DatagramKind::Block,
+                flags: slot.meta.flags.with(flags),
+                part,
+                parts: cut.parts,
+                stream: self.stream,
+                epoch: self.epoch,
+                block,
+                position: slot.position,
+                frames: slot.frames,
+                latency: slot.meta.latency,
+            };
+            head.write(head_room);
+            let begin = self.index(block) * self.each;
+            body.copy_from_slice(&self.bytes[begin + place.start..begin + place.end]);
+            return Some(self.counted(HEAD_BYTES + place.len()));
+        }
+    }
+
+    /// These blocks are wanted again.
+    pub fn handle_ask(&mut self, from: u64, until: u64) {
+        self.counters.asked += 1;
+        let kept_from = self.next.saturating_sub(self.history);
+        let until = until.min(self.next);
+        if from >= until {
+            return;
+        }
+        if self.kept(from).is_none() {
+            self.queue.ask_gone(from);
+            self.counters.gone += 1;
+        }
+        for block in from.max(kept_from)..until {
+            let at = self.index(block);
+            let slot = &mut self.slots[at];
+            if slot.block == block && !slot.asked {
+                slot.asked = true;
+                self.queue.ask(block);
+            }
+        }
+        self.queue.allow();
+    }
+
+    /// Where a block of this epoch begins, and its frames, if it is kept.
+    pub fn kept(&self, block: u64) -> Option<(u64, u32)> {
+        let slot = &self.slots[self.index(block)];
+        (slot.block == block).then_some((slot.position, slot.frames))
+    }
+
+    fn index(&self, block: u64) -> usize {
+        (block % self.slots.len() as u64) as usize
+    }
+
+    fn counted(&mut self, bytes: usize) -> usize {
+        self.counters.datagrams += 1;
+        self.counters.bytes += bytes as u64;
+        bytes
+    }
+
+    /// Chooses what leaves next. False if nothing is to.
+    fn choose(&mut self) -> bool {
+        if self.queue.choose_new() {
+            return true;
+        }
+        while let Some(block) = self.queue.next_copy() {
+            if self.kept(block).is_some() {
+                self.counters.copies += 1;
+                self.queue.send(block, Flags::NONE);
+                return true;
+            }
+        }
+        while let Some(block) = self.queue.next_asked(self.next) {
+            let at = self.index(block);
+            let slot = &mut self.slots[at];
+            if slot.block == block && slot.asked {
+                slot.asked = false;
+                self.counters.replays += 1;
+                self.queue.send_asked(block);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Says which is the first block that is kept from the one on that was asked for.
+    fn tell_gone(&mut self, room: &mut [u8]) -> Option<usize> {
+        let kept_from = self.next.saturating_sub(self.history).max(self.queue.gone_from());
+        let first = (kept_from..self.next).find(|block| self.kept(*block).is_some());
+        let first = first.unwrap_or(self.next);
+        let body = first.to_be_bytes();
+        let head = Head::beside(DatagramKind::Gone, self.stream, self.epoch, first);
+        let len = head.with_body(&body, room)?;
+        Some(self.counted(len))
+    }
+}

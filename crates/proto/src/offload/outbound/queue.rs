@@ -1,0 +1,146 @@
+//! What is to leave, and in which order.
+
+use core::ops::Range;
+
+use crate::offload::datagram::Flags;
+use crate::offload::outbound::OutboundBlocks;
+
+/// Numbers of blocks that are to leave. What they are, the history knows.
+#[derive(Debug, Clone)]
+pub(super) struct OutboundQueue {
+    copies: u64,
+    /// What is being cut up: the block, the next part, and what is said beside its own.
+    current: Option<(u64, u16, Flags)>,
+    /// Those that have not left yet.
+    new: Range<u64>,
+    /// The first of those that were new together.
+    first_new: u64,
+    /// Those that are to leave once more beside them.
+    copied: Range<u64>,
+    /// As many are asked for, none before the first.
+    asked: usize,
+    asked_from: u64,
+    /// As many of them may leave now.
+    allowed: u32,
+    /// From where on what is kept no more was asked for.
+    gone: Option<u64>,
+    gone_from: u64,
+}
+
+impl OutboundQueue {
+    pub(super) fn new(copies: u8) -> Self {
+        Self {
+            copies: copies.into(),
+            current: None,
+            new: 0..0,
+            first_new: 0,
+            copied: 0..0,
+            asked: 0,
+            asked_from: 0,
+            allowed: 0,
+            gone: None,
+            gone_from: 0,
+        }
+    }
+
+    pub(super) fn begin(&mut self) {
+        *self = Self { copies: self.copies, ..Self::new(0) };
+    }
+
+    pub(super) fn skip_to(&mut self, block: u64) {
+        if self.new.is_empty() {
+            (self.new, self.first_new) = (block..block, block);
+        }
+    }
+
+    /// A block was committed; the next will have this number.
+    pub(super) fn committed(&mut self, next: u64) {
+        if self.new.is_empty() {
+            self.first_new = next - 1;
+            self.new.start = next - 1;
+        }
+        self.new.end = next;
+        self.copied = self.first_new.saturating_sub(self.copies)..self.first_new;
+        self.allow();
+    }
+
+    /// More of what is asked for may leave.
+    pub(super) fn allow(&mut self) {
+        self.allowed = OutboundBlocks::REPLAYS;
+    }
+
+    pub(super) fn ask(&mut self, block: u64) {
+        self.asked_from = if self.asked == 0 { block } else { self.asked_from.min(block) };
+        self.asked += 1;
+    }
+
+    pub(super) fn ask_gone(&mut self, from: u64) {
+        self.gone = Some(self.gone.map_or(from, |gone| gone.min(from)));
+    }
+
+    /// As many of those that were asked for are kept no more.
+    pub(super) fn answered(&mut self, count: usize) {
+        self.asked = self.asked.saturating_sub(count);
+    }
+
+    pub(super) fn forget_asked(&mut self) {
+        (self.asked, self.gone) = (0, None);
+    }
+
+    pub(super) const fn current(&self) -> Option<(u64, u16, Flags)> {
+        self.current
+    }
+
+    /// A part of the current block leaves, which has so many.
+    pub(super) fn advance(&mut self, parts: u16) {
+        self.current = self.current.and_then(|(block, part, flags)| {
+            (part + 1 < parts).then_some((block, part + 1, flags))
+        });
+    }
+
+    pub(super) fn done(&mut self) {
+        self.current = None;
+    }
+
+    pub(super) fn send(&mut self, block: u64, flags: Flags) {
+        self.current = Some((block, 0, flags));
+    }
+
+    pub(super) fn send_asked(&mut self, block: u64) {
+        self.answered(1);
+        self.allowed = self.allowed.saturating_sub(1);
+        self.send(block, Flags::REPLAY);
+    }
+
+    /// Whether a notice is to leave; only between blocks, and after what is new.
+    pub(super) fn take_gone(&mut self) -> bool {
+        if !self.new.is_empty() {
+            return false;
+        }
+        let gone = self.gone.take();
+        self.gone_from = gone.unwrap_or(self.gone_from);
+        gone.is_some()
+    }
+
+    pub(super) const fn gone_from(&self) -> u64 {
+        self.gone_from
+    }
+
+    pub(super) fn choose_new(&mut self) -> bool {
+        let next = self.new.next();
+        next.inspect(|block| self.send(*block, Flags::NONE)).is_some()
+    }
+
+    pub(super) fn next_copy(&mut self) -> Option<u64> {
+        self.copied.next()
+    }
+
+    /// The next number below `end` that may have been asked for.
+    pub(super) fn next_asked(&mut self, end: u64) -> Option<u64> {
+        if self.asked == 0 || self.allowed == 0 || self.asked_from >= end {
+            return None;
+        }
+        self.asked_from += 1;
+        Some(self.asked_from - 1)
+    }
+}

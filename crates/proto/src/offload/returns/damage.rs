@@ -1,0 +1,188 @@
+//! The damage ledger: every frame that was stood in for, or made by what had not seen all, with the cause.
+
+use core::ops::Range;
+use std::collections::VecDeque;
+
+use super::StandIn;
+
+/// Why frames are not as they should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// They came back after their turn.
+    Late,
+    /// They never came back.
+    Lost,
+    /// They came from a plugin that had not seen all before, and were played.
+    Dirty,
+    /// What is given out was to lag by more from there on.
+    Grown,
+    /// There was no worker.
+    NoWorker,
+}
+
+/// A run of frames that are not as they should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Damage {
+    /// Counts the epochs since [`Returns`](super::Returns) was made, from 1.
+    pub epoch: u32,
+    /// The first of them, in frames handed out before it in the epoch.
+    pub from: u64,
+    /// How many.
+    pub frames: u32,
+    /// Why.
+    pub cause: Cause,
+    /// What stood in for them, if anything had to.
+    pub stand_in: StandIn,
+}
+
+impl Damage {
+    fn end(&self) -> u64 {
+        self.from + u64::from(self.frames)
+    }
+
+    /// Whether `next` is more of the same.
+    fn goes_on_in(&self, next: &Self) -> bool {
+        (self.epoch, self.cause, self.end()) == (next.epoch, next.cause, next.from)
+            && self.frames.checked_add(next.frames).is_some()
+    }
+}
+
+/// Entries that wait to be told, at most.
+const MOST_ENTRIES: usize = 1024;
+
+/// A bounded ledger, in order of position.
+#[derive(Debug, Clone)]
+pub(super) struct DamageLedger {
+    entries: VecDeque<Damage>,
+    epoch: u32,
+    rate: u32,
+    /// Frames before this one were given out.
+    turn: u64,
+    /// Those before are noted already.
+    noted: u64,
+    /// So many entries from the front are settled, whatever is to come.
+    settled: usize,
+    overflow: u64,
+}
+
+impl DamageLedger {
+    pub(super) fn new(rate: u32) -> Self {
+        let entries = VecDeque::with_capacity(MOST_ENTRIES);
+        Self { entries, epoch: 0, rate, turn: 0, noted: 0, settled: 0, overflow: 0 }
+    }
+
+    pub(super) fn begin(&mut self) {
+        self.settle();
+        self.epoch = self.epoch.wrapping_add(1);
+        (self.turn, self.noted) = (0, 0);
+    }
+
+    pub(super) fn settle(&mut self) {
+        self.settled = self.entries.len();
+    }
+
+    pub(super) fn goes_on(&mut self, turn: u64) {
+        self.turn = turn;
+    }
+
+    /// Whatever happens to frames before this one now is noted already.
+    pub(super) fn noted_until(&mut self, position: u64) {
+        self.noted = self.noted.max(position);
+    }
+
+    pub(super) const fn overflow(&self) -> u64 {
+        self.overflow
+    }
+
+    pub(super) fn note(&mut self, from: u64, frames: u32, cause: Cause, stand_in: StandIn) {
+        let end = from + u64::from(frames);
+        let from = from.max(self.noted.min(end));
+        let frames = (end - from) as u32;
+        if frames == 0 {
+            return;
+        }
+        let entry = Damage { epoch: self.epoch, from, frames, cause, stand_in };
+        let open = self.entries.len() > self.settled;
+        match self.entries.back_mut() {
+            // Whoever reads it is to hear of a long one while it lasts.
+            Some(last) if open && last.goes_on_in(&entry) && last.frames < self.rate => {
+                last.frames += frames;
+            }
+            _ => self.insert(self.entries.len(), entry),
+        }
+    }
+
+    fn insert(&mut self, at: usize, entry: Damage) {
+        if self.entries.len() < MOST_ENTRIES {
+            self.entries.insert(at, entry);
+        } else {
+            self.overflow += u64::from(entry.frames);
+        }
+    }
+
+    /// These came after their turn: what was lost is late.
+    pub(super) fn came_late(&mut self, range: Range<u64>) {
+        let mut at = self.settled;
+        while let Some(entry) = self.entries.get(at).copied() {
+            let (from, end) = (entry.from.max(range.start), entry.end().min(range.end));
+            if entry.cause == Cause::Lost && entry.epoch == self.epoch && from < end {
+                at += self.split(at, entry, from..end);
+            } else if entry.epoch == self.epoch && entry.from >= range.end {
+                return;
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    /// Part of an entry is late: returns in how many entries it ends.
+    fn split(&mut self, at: usize, entry: Damage, late: Range<u64>) -> usize {
+        let part = |range: Range<u64>, cause| Damage {
+            from: range.start,
+            frames: (range.end - range.start) as u32,
+            cause,
+            ..entry
+        };
+        let before = entry.from..late.start;
+        let after = late.end..entry.end();
+        let mut count = 1;
+        self.entries[at] = part(late, Cause::Late);
+        if !before.is_empty() {
+            self.insert(at, part(before, Cause::Lost));
+            count += 1;
+        }
+        if !after.is_empty() {
+            let full = self.entries.len() == MOST_ENTRIES;
+            self.insert(at + count, part(after, Cause::Lost));
+            count += usize::from(!full);
+        }
+        count
+    }
+
+    pub(super) fn poll(&mut self) -> Option<Damage> {
+        let mut first = *self.entries.front()?;
+        if !self.is_settled(0, &first) {
+            return None;
+        }
+        self.take();
+        while let Some(next) = self.entries.front().copied() {
+            if !first.goes_on_in(&next) || !self.is_settled(0, &next) {
+                break;
+            }
+            first.frames += next.frames;
+            self.take();
+        }
+        Some(first)
+    }
+
+    fn take(&mut self) {
+        self.entries.pop_front();
+        self.settled = self.settled.saturating_sub(1);
+    }
+
+    fn is_settled(&self, at: usize, entry: &Damage) -> bool {
+        at < self.settled
+            || entry.epoch != self.epoch
+            || self.turn >= entry.end() + u64::from(self.rate / 4)
+    }
+}
