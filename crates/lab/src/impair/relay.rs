@@ -84,7 +84,7 @@ impl Relay {
         let start = now();
         let above = SocketAddr::new(options.to.ip(), options.to.port().saturating_add(1));
         let stop = Arc::new(AtomicBool::new(false));
-        let worker = Worker {
+        let worker = RelayWorker {
             sockets: [media, control, onward_media, onward_control],
             sender: [None; 2],
             to: [options.to, above].map(Endpoint::from),
@@ -153,7 +153,7 @@ impl Drop for Relay {
     }
 }
 
-struct Worker {
+struct RelayWorker {
     /// To the sender, RTP and RTCP; onward, RTP and RTCP.
     sockets: [ControlSocket; 4],
     /// Who sent last, by RTP and by RTCP: who is answered.
@@ -174,7 +174,7 @@ const LEGS: [(Leg, UdpPort); 4] = [
     (Leg::Back, UdpPort::Control),
 ];
 
-impl Worker {
+impl RelayWorker {
     fn run(mut self, seed: u64) -> RelayReport {
         while !self.stop.load(Ordering::Acquire) {
             let until = self.impairer.next_due().min(now() + BEAT);

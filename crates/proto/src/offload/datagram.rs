@@ -217,13 +217,13 @@ pub(super) fn numbers<const N: usize>(body: &[u8]) -> Result<[u64; N], InvalidBl
 
 /// How an iteration is cut up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Cut {
+pub(super) struct PartCut {
     pub(super) parts: u16,
     each: usize,
     bytes: usize,
 }
 
-impl Cut {
+impl PartCut {
     /// Bytes that leave in parts of `most` or fewer, which is at least [`LEAST_PART`].
     pub(super) fn new(bytes: usize, most: usize) -> Self {
         Self::into_parts(bytes, bytes.div_ceil(most.max(LEAST_PART)).max(1) as u16)

@@ -68,27 +68,27 @@ pub enum Handled {
 }
 
 /// A datagram's head and body as far as both can be told apart without knowing any block.
-enum Sorted<'a> {
+enum SortedDatagram<'a> {
     Block(Head, &'a [u8]),
     Ask { epoch: u32, from: u64, until: u64 },
     Gone { epoch: u32, first: u64 },
 }
 
-fn sort(datagram: &[u8], stream: u32) -> Result<Sorted<'_>, Handled> {
+fn sort(datagram: &[u8], stream: u32) -> Result<SortedDatagram<'_>, Handled> {
     let (head, body) = Head::read(datagram).map_err(Handled::Invalid)?;
     if head.stream != stream {
         return Err(Handled::Foreign);
     }
     let epoch = head.epoch;
     match head.kind {
-        DatagramKind::Block => Ok(Sorted::Block(head, body)),
+        DatagramKind::Block => Ok(SortedDatagram::Block(head, body)),
         DatagramKind::Ask => {
             let [from, until] = numbers(body).map_err(Handled::Invalid)?;
-            Ok(Sorted::Ask { epoch, from, until })
+            Ok(SortedDatagram::Ask { epoch, from, until })
         }
         DatagramKind::Gone => {
             let [first] = numbers(body).map_err(Handled::Invalid)?;
-            Ok(Sorted::Gone { epoch, first })
+            Ok(SortedDatagram::Gone { epoch, first })
         }
     }
 }

@@ -12,7 +12,7 @@ use thiserror::Error;
 use self::queue::OutboundQueue;
 use super::block::{BlockLeg, BlockSet};
 use super::counters::OutboundCounters;
-use super::datagram::{Cut, DatagramKind, Flags, HEAD_BYTES, Head, LEAST_DATAGRAM_BYTES};
+use super::datagram::{DatagramKind, Flags, HEAD_BYTES, Head, LEAST_DATAGRAM_BYTES, PartCut};
 use super::{OffloadError, kept_bytes};
 
 /// How blocks leave.
@@ -219,7 +219,7 @@ impl OutboundBlocks {
                 continue;
             }
             let bytes = self.set.bytes(self.leg, slot.frames);
-            let cut = Cut::new(bytes, self.part_bytes);
+            let cut = PartCut::new(bytes, self.part_bytes);
             let place = cut.place(part);
             let (head_room, rest) = room.split_first_chunk_mut::<HEAD_BYTES>()?;
             let body = rest.get_mut(..place.len())?;

@@ -94,8 +94,8 @@ impl Worker {
     }
 
     /// The block whose turn it is, if there is one and the one before is finished.
-    pub fn next(&mut self) -> Option<BlockTurn> {
-        let turn = self.there.next()?;
+    pub fn next_turn(&mut self) -> Option<BlockTurn> {
+        let turn = self.there.next_turn()?;
         if turn.restart || self.back.epoch() != turn.epoch {
             self.back.begin(turn.epoch);
         }

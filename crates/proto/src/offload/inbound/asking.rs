@@ -13,7 +13,7 @@ const LONGEST_WAIT: Span = Span::from_millis(40);
 
 /// What was asked for, and when it is to be asked for again.
 #[derive(Debug, Clone)]
-pub(super) struct Asking {
+pub(super) struct BlockAsking {
     /// By place in the ring, which block was asked for.
     asked: Box<[u64]>,
     wait: Span,
@@ -23,7 +23,7 @@ pub(super) struct Asking {
 /// No block has this number.
 const NOTHING: u64 = u64::MAX;
 
-impl Asking {
+impl BlockAsking {
     pub(super) fn new(hold: u64) -> Self {
         Self {
             asked: vec![NOTHING; hold as usize].into(),

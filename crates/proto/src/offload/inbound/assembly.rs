@@ -2,7 +2,7 @@
 
 use super::{Handled, InboundConfig};
 use crate::offload::block::{BlockLeg, BlockSet};
-use crate::offload::datagram::{Cut, Flags, Head, InvalidBlock, most_parts};
+use crate::offload::datagram::{Flags, Head, InvalidBlock, PartCut, most_parts};
 use crate::offload::{OffloadError, kept_bytes};
 use crate::time::LocalTime;
 
@@ -93,7 +93,7 @@ impl Assembly {
         }
         let bytes = self.set.bytes(self.leg, head.frames);
         let Head { part, parts, .. } = *head;
-        let cut = Cut::claimed(bytes, parts).filter(|_| part < parts);
+        let cut = PartCut::claimed(bytes, parts).filter(|_| part < parts);
         let Some(cut) = cut else {
             return Handled::Invalid(InvalidBlock::Part { part, parts });
         };

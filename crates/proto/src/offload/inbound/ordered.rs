@@ -2,9 +2,9 @@
 
 use core::ops::Range;
 
-use super::asking::Asking;
+use super::asking::BlockAsking;
 use super::assembly::Assembly;
-use super::{Handled, InboundConfig, Sorted, sort};
+use super::{Handled, InboundConfig, SortedDatagram, sort};
 use crate::offload::OffloadError;
 use crate::offload::counters::InboundCounters;
 use crate::offload::datagram::{DatagramKind, Flags, Head, InvalidBlock};
@@ -48,7 +48,7 @@ pub struct BlockTurn {
 #[derive(Debug, Clone)]
 pub struct OrderedInbound {
     assembly: Assembly,
-    asking: Asking,
+    asking: BlockAsking,
     stream: u32,
     memory: Option<u64>,
     epoch: Option<u32>,
@@ -76,7 +76,7 @@ impl OrderedInbound {
     pub fn new(config: &InboundConfig, memory: Option<u64>) -> Result<Self, OffloadError> {
         let assembly = Assembly::new(config)?;
         Ok(Self {
-            asking: Asking::new(assembly.hold()),
+            asking: BlockAsking::new(assembly.hold()),
             assembly,
             stream: config.stream,
             memory,
@@ -121,14 +121,14 @@ impl OrderedInbound {
         self.counters.bytes += datagram.len() as u64;
         let handled = match sort(datagram, self.stream) {
             Err(handled) => handled,
-            Ok(Sorted::Block(head, body)) => self.handle_block(&head, body, now),
-            Ok(Sorted::Gone { epoch, first }) if self.epoch == Some(epoch) => {
+            Ok(SortedDatagram::Block(head, body)) => self.handle_block(&head, body, now),
+            Ok(SortedDatagram::Gone { epoch, first }) if self.epoch == Some(epoch) => {
                 // What was not heard of yet is a later block's matter, or a lie.
                 self.gone = self.gone.max(first.min(self.heard));
                 Handled::Gone { first }
             }
-            Ok(Sorted::Gone { .. }) => Handled::Late,
-            Ok(Sorted::Ask { .. }) => Handled::Invalid(InvalidBlock::Kind(1)),
+            Ok(SortedDatagram::Gone { .. }) => Handled::Late,
+            Ok(SortedDatagram::Ask { .. }) => Handled::Invalid(InvalidBlock::Kind(1)),
         };
         self.counters.count(handled);
         handled
@@ -145,7 +145,7 @@ impl OrderedInbound {
         self.counters.bytes += datagram.len() as u64;
         let handled = match sort(datagram, stream) {
             Err(handled) => handled,
-            Ok(Sorted::Ask { epoch: of, from, until }) if of == epoch => {
+            Ok(SortedDatagram::Ask { epoch: of, from, until }) if of == epoch => {
                 Handled::Ask { from, until }
             }
             Ok(_) => Handled::Late,
@@ -200,7 +200,7 @@ impl OrderedInbound {
     }
 
     /// The block whose turn it is, if it has come and the one before is finished.
-    pub fn next(&mut self) -> Option<BlockTurn> {
+    pub fn next_turn(&mut self) -> Option<BlockTurn> {
         let epoch = self.epoch.filter(|_| self.turn.is_none())?;
         if self.assembly.whole(self.next).is_none() {
             self.skip_gone();

@@ -1,7 +1,7 @@
 //! Blocks in whatever order they come.
 
 use super::assembly::Assembly;
-use super::{Handled, InboundConfig, Sorted, sort};
+use super::{Handled, InboundConfig, SortedDatagram, sort};
 use crate::offload::OffloadError;
 use crate::offload::counters::InboundCounters;
 use crate::offload::datagram::{Flags, Head, InvalidBlock};
@@ -79,12 +79,14 @@ impl UnorderedInbound {
         self.counters.bytes += datagram.len() as u64;
         let handled = match sort(datagram, self.stream) {
             Err(handled) => handled,
-            Ok(Sorted::Block(head, body)) => self.handle_block(&head, body, now, expected),
-            Ok(Sorted::Ask { epoch, .. } | Sorted::Gone { epoch, .. }) if epoch != self.epoch => {
+            Ok(SortedDatagram::Block(head, body)) => self.handle_block(&head, body, now, expected),
+            Ok(SortedDatagram::Ask { epoch, .. } | SortedDatagram::Gone { epoch, .. })
+                if epoch != self.epoch =>
+            {
                 Handled::Late
             }
-            Ok(Sorted::Ask { from, until, .. }) => Handled::Ask { from, until },
-            Ok(Sorted::Gone { first, .. }) => Handled::Gone { first },
+            Ok(SortedDatagram::Ask { from, until, .. }) => Handled::Ask { from, until },
+            Ok(SortedDatagram::Gone { first, .. }) => Handled::Gone { first },
         };
         self.count(handled);
         handled
