@@ -1,6 +1,17 @@
 //! What a worker offers.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::VERSION;
+
+/// Plugins of one worker.
+const MOST_PLUGINS: usize = 8192;
+/// Ports of one plugin: a block of each goes with an iteration, or a value.
+const MOST_PORTS: usize = 1024;
+/// Characters of a text.
+const MOST_TEXT: usize = 1024;
 
 /// `GET /v1/catalogue`: every plugin that a worker offers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -11,6 +22,39 @@ pub struct Catalogue {
     pub worker: String,
     /// In the order in which they were found.
     pub plugins: Vec<Plugin>,
+}
+
+impl Catalogue {
+    /// Whether it can be true: what comes from another host may say anything. What is wrong with it
+    /// otherwise.
+    pub fn check(&self) -> Result<(), String> {
+        if self.version != VERSION {
+            return Err(format!("a catalogue of version {}", self.version));
+        }
+        if self.plugins.len() > MOST_PLUGINS {
+            return Err(format!("{} plugins, and {MOST_PLUGINS} are the most", self.plugins.len()));
+        }
+        text("the worker's name", &self.worker)?;
+        let mut known = BTreeSet::new();
+        for plugin in &self.plugins {
+            plugin.check()?;
+            if !known.insert(plugin.id.as_str()) {
+                return Err(format!("two plugins are {:?}", plugin.id));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Nothing that a terminal or a host would stumble over.
+fn text(what: &str, text: &str) -> Result<(), String> {
+    let long = text.chars().count() > MOST_TEXT;
+    if long || text.chars().any(char::is_control) {
+        let begins: String = text.chars().take(40).collect();
+        let why = if long { "is too long" } else { "has control characters" };
+        return Err(format!("{what} {why}: {begins:?}…"));
+    }
+    Ok(())
 }
 
 /// A plugin, or a chain of plugins that is offered as one.
@@ -42,6 +86,28 @@ pub struct Plugin {
     pub cost: Option<PluginCost>,
 }
 
+impl Plugin {
+    fn check(&self) -> Result<(), String> {
+        let Self { id, label, ports, .. } = self;
+        text("a plugin's id", id)?;
+        if id.is_empty() || label.is_empty() || label.contains(char::is_whitespace) {
+            return Err(format!("{id:?} has the label {label:?}, which is no word"));
+        }
+        if ports.len() > MOST_PORTS {
+            return Err(format!("{id:?} has {} ports, and {MOST_PORTS} are the most", ports.len()));
+        }
+        let texts = [&self.file, label, &self.name, &self.maker, &self.copyright, &self.hash];
+        let texts = texts.into_iter().chain(ports.iter().map(|port| &port.name));
+        for other in texts {
+            text(id, other)?;
+        }
+        match ports.iter().find(|port| !port.has_one_kind()) {
+            Some(port) => Err(format!("port {:?} of {id:?} is of no kind", port.name)),
+            None => Ok(()),
+        }
+    }
+}
+
 /// A port of a plugin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PluginPort {
@@ -57,6 +123,14 @@ pub struct PluginPort {
     /// The upper bound, where the hints say that there is one.
     #[serde(serialize_with = "finite", deserialize_with = "or_zero")]
     pub upper: f32,
+}
+
+impl PluginPort {
+    /// Input or output, of control values or of sound (`LADSPA_PORT_INPUT` 1, `OUTPUT` 2, `CONTROL` 4,
+    /// `AUDIO` 8).
+    const fn has_one_kind(&self) -> bool {
+        matches!(self.descriptor & 0xF, 5 | 6 | 9 | 10)
+    }
 }
 
 /// What a run takes: A + B·N nanoseconds for N frames, as the LADSPA header asks of plugins that are fit

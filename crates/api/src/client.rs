@@ -1,0 +1,243 @@
+//! Asks a worker: a small HTTP client whose calls block, each no longer than its time limit.
+//!
+//! A worker on this host is asked by plain HTTP on the loopback interface, any other by TLS with a key that
+//! is trusted. Each call makes a connection of its own, so nothing is kept open for a worker that is asked
+//! twice a day.
+
+mod address;
+mod error;
+mod wire;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::de::DeserializeOwned;
+use ureq::http::{Method, Request};
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::{Agent, RequestExt};
+
+use crate::seal::{SECRET_BYTES, stream_secret};
+use crate::trust::TrustStore;
+use crate::v1::{
+    Capacity, Catalogue, RefusalAnswer, StreamRequest, VERSION, WorkStream, WorkStreamState,
+};
+
+pub use address::{NoWorkerAddress, WorkerAddress};
+pub use error::AskError;
+use wire::{Meeting, WorkerConnector};
+
+/// How long a call takes at most, where nobody says otherwise: a worker starts a process for a stream.
+const USUAL_LIMIT: Duration = Duration::from_secs(10);
+/// Until there is a connection.
+const CONNECT_LIMIT: Duration = Duration::from_secs(2);
+/// Of an answer: a catalogue of thousands of plugins has 5 MB.
+const MOST_ANSWER: u64 = 32 << 20;
+const MOST_HEAD: usize = 16 << 10;
+
+/// Asks one worker.
+#[derive(Debug, Clone)]
+pub struct WorkerClient {
+    address: WorkerAddress,
+    trust: Option<Arc<TrustStore>>,
+    by_tls: bool,
+    limit: Duration,
+}
+
+/// A stream that a worker opened, and what is needed to reach it.
+pub struct WorkOpened {
+    /// As the worker told it.
+    pub stream: WorkStream,
+    /// Where its datagrams are heard.
+    pub far: SocketAddr,
+    /// What its keys are made of; `None` if it is cleartext.
+    pub secret: Option<[u8; SECRET_BYTES]>,
+}
+
+impl core::fmt::Debug for WorkOpened {
+    /// Without its secret, which may also stand in the answer.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let sealed = self.secret.is_some();
+        let Self { stream: WorkStream { id, state, .. }, far, .. } = self;
+        write!(f, "WorkOpened {{ id: {id}, far: {far}, sealed: {sealed}, state: {state:?} }}")
+    }
+}
+
+/// An answer, and by what connection it came.
+struct Answered {
+    status: u16,
+    body: Vec<u8>,
+    met: Meeting,
+}
+
+impl WorkerClient {
+    /// Without `trust` it asks workers on this host alone.
+    pub fn new(address: &WorkerAddress, trust: Option<Arc<TrustStore>>) -> Self {
+        Self { address: address.clone(), trust, by_tls: false, limit: USUAL_LIMIT }
+    }
+
+    /// With the trust that lies where it usually does; this host's key is made if there is none.
+    pub fn usual(address: &WorkerAddress) -> Result<Self, AskError> {
+        let trust = match address.is_surely_here() {
+            true => None,
+            false => Some(TrustStore::usual()?),
+        };
+        Ok(Self::new(address, trust))
+    }
+
+    /// Each call ends within this time.
+    #[must_use]
+    pub const fn within(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// A worker on this host, too, is asked by TLS.
+    #[must_use]
+    pub const fn by_tls(mut self) -> Self {
+        self.by_tls = true;
+        self
+    }
+
+    /// Whom it asks.
+    pub const fn address(&self) -> &WorkerAddress {
+        &self.address
+    }
+
+    /// Every plugin that the worker offers. What it says is held against itself: see
+    /// [`Catalogue::check`].
+    pub fn catalogue(&self) -> Result<Catalogue, AskError> {
+        let catalogue: Catalogue = self.get("/v1/catalogue")?;
+        catalogue.check().map_err(|what| self.nonsense(what))?;
+        Ok(catalogue)
+    }
+
+    /// What is taken and what is left.
+    pub fn capacity(&self) -> Result<Capacity, AskError> {
+        self.get("/v1/capacity")
+    }
+
+    /// How all of its streams stand.
+    pub fn states(&self) -> Result<Vec<WorkStreamState>, AskError> {
+        self.get("/v1/streams")
+    }
+
+    /// How one of them stands, if it is there.
+    pub fn state(&self, id: u32) -> Result<Option<WorkStreamState>, AskError> {
+        let answered = self.ask(Method::GET, &format!("/v1/streams/{id}"), None)?;
+        if answered.status == 404 {
+            return Ok(None);
+        }
+        self.read(&answered).map(Some)
+    }
+
+    /// Opens a stream. It stays open until it is closed, whatever becomes of this client.
+    pub fn open(&self, request: &StreamRequest) -> Result<WorkOpened, AskError> {
+        let body = serde_json::to_vec(request).map_err(|error| self.nonsense(error.to_string()))?;
+        let answered = self.ask(Method::POST, "/v1/streams", Some(body))?;
+        let mut stream: WorkStream = self.read(&answered)?;
+        let secret = self.secret(&mut stream, request.cleartext, &answered.met)?;
+        let far = SocketAddr::new(answered.met.peer.ip(), stream.udp_port);
+        Ok(WorkOpened { stream, far, secret })
+    }
+
+    /// Ends a stream; whether it was there.
+    pub fn close(&self, id: u32) -> Result<bool, AskError> {
+        let answered = self.ask(Method::DELETE, &format!("/v1/streams/{id}"), None)?;
+        match answered.status {
+            404 => Ok(false),
+            204 => Ok(true),
+            _ => Err(self.refused(&answered)),
+        }
+    }
+
+    /// What the worker and this host know of a stream and nobody else does.
+    fn secret(
+        &self,
+        stream: &mut WorkStream,
+        cleartext: bool,
+        met: &Meeting,
+    ) -> Result<Option<[u8; SECRET_BYTES]>, AskError> {
+        let bytes = |text: Option<String>| {
+            let bytes = STANDARD.decode(text?).ok()?;
+            <[u8; SECRET_BYTES]>::try_from(bytes).ok()
+        };
+        let (salt, key) = (bytes(stream.salt.take()), bytes(stream.key.take()));
+        let secret = match &met.secret {
+            _ if cleartext => return Ok(None),
+            Some(connection) => salt.map(|salt| stream_secret(connection, &salt)),
+            None => key,
+        };
+        let without =
+            || self.nonsense("it opened a stream and gave nothing to seal it by".to_owned());
+        secret.map(Some).ok_or_else(without)
+    }
+
+    fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, AskError> {
+        self.read(&self.ask(Method::GET, path, None)?)
+    }
+
+    fn read<T: DeserializeOwned>(&self, answered: &Answered) -> Result<T, AskError> {
+        if !(200..300).contains(&answered.status) {
+            return Err(self.refused(answered));
+        }
+        serde_json::from_slice(&answered.body).map_err(|error| self.nonsense(error.to_string()))
+    }
+
+    fn ask(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<Answered, AskError> {
+        let connector = WorkerConnector::new(
+            self.address.clone(),
+            self.trust.clone(),
+            self.by_tls,
+            CONNECT_LIMIT.min(self.limit),
+        );
+        let config = Agent::config_builder()
+            .timeout_global(Some(self.limit))
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .max_response_header_size(MOST_HEAD)
+            .max_idle_connections(0)
+            // Nobody's environment decides whom a plugin asks.
+            .proxy(None)
+            .user_agent(concat!("taut/", env!("CARGO_PKG_VERSION")))
+            .build();
+        let agent = Agent::with_parts(config, connector.clone(), DefaultResolver::default());
+        let told = |error| error::told(&self.address, self.limit, error, &connector);
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("http://{}{path}", self.address.authority()));
+        let response = match body {
+            Some(body) => request
+                .header("content-type", "application/json")
+                .body(body)
+                .map_err(ureq::Error::Http)
+                .and_then(|request| request.with_agent(&agent).run()),
+            None => request
+                .body(())
+                .map_err(ureq::Error::Http)
+                .and_then(|request| request.with_agent(&agent).run()),
+        };
+        let mut response = response.map_err(told)?;
+        let status = response.status().as_u16();
+        let body = response.body_mut().with_config().limit(MOST_ANSWER).read_to_vec();
+        let body = body.map_err(told)?;
+        let met = connector.met().ok_or_else(|| told(ureq::Error::ConnectionFailed))?;
+        Ok(Answered { status, body, met })
+    }
+
+    fn refused(&self, answered: &Answered) -> AskError {
+        let worker = self.address.clone();
+        let status = answered.status;
+        match serde_json::from_slice(&answered.body) {
+            Ok(RefusalAnswer { error }) => AskError::Refused { worker, status, error },
+            Err(_) => self.nonsense(format!("status {status} without a reason")),
+        }
+    }
+
+    fn nonsense(&self, what: String) -> AskError {
+        AskError::Nonsense { worker: self.address.clone(), what, version: VERSION }
+    }
+}

@@ -1,0 +1,133 @@
+//! Where a worker is.
+
+use core::fmt;
+use core::str::FromStr;
+use std::net::{IpAddr, Ipv6Addr};
+
+use thiserror::Error;
+
+use crate::v1::PORT;
+
+/// `[NAME=]HOST[:PORT]`: a worker's host, its TCP port, and the name by which its key is trusted. Without a
+/// name any key will do that is trusted.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkerAddress {
+    /// As `taut trust` has it.
+    pub name: Option<String>,
+    /// A name or an IP address.
+    pub host: String,
+    /// TCP.
+    pub port: u16,
+}
+
+/// A text that is no worker's address.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "{0:?} is no worker: write HOST, HOST:PORT or NAME=HOST:PORT, and an IPv6 address as [::1]:17230"
+)]
+pub struct NoWorkerAddress(pub String);
+
+impl WorkerAddress {
+    /// The host and port as a URL has them.
+    pub(super) fn authority(&self) -> String {
+        match self.host.parse::<Ipv6Addr>() {
+            Ok(address) => format!("[{address}]:{}", self.port),
+            Err(_) => format!("{}:{}", self.host, self.port),
+        }
+    }
+
+    /// Whether it is this host without asking anybody.
+    pub(super) fn is_surely_here(&self) -> bool {
+        let address = self.host.parse::<IpAddr>();
+        self.host == "localhost"
+            || address.is_ok_and(|address| address.to_canonical().is_loopback())
+    }
+}
+
+impl fmt::Display for WorkerAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = &self.name {
+            write!(f, "{name}=")?;
+        }
+        f.write_str(&self.authority())
+    }
+}
+
+impl FromStr for WorkerAddress {
+    type Err = NoWorkerAddress;
+
+    fn from_str(text: &str) -> Result<Self, NoWorkerAddress> {
+        let wrong = || NoWorkerAddress(text.chars().take(80).collect());
+        let (name, place) = match text.split_once('=') {
+            Some((name, place)) => (Some(name.trim().to_owned()), place.trim()),
+            None => (None, text.trim()),
+        };
+        let (host, port) = match place.strip_prefix('[') {
+            Some(bracketed) => {
+                let (host, after) = bracketed.split_once(']').ok_or_else(wrong)?;
+                host.parse::<Ipv6Addr>().map_err(|_| wrong())?;
+                (
+                    host,
+                    after.strip_prefix(':').or(after.is_empty().then_some("")).ok_or_else(wrong)?,
+                )
+            }
+            None if place.parse::<Ipv6Addr>().is_ok() => (place, ""),
+            None => match place.split_once(':') {
+                Some((_, "")) => return Err(wrong()),
+                Some(parts) => parts,
+                None => (place, ""),
+            },
+        };
+        let port = match port {
+            "" => PORT,
+            digits => digits.parse().ok().filter(|port| *port != 0).ok_or_else(wrong)?,
+        };
+        let of_a_host = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
+        let fits = !host.is_empty() && host.len() <= 253 && host.chars().all(of_a_host);
+        if !fits || name.as_ref().is_some_and(String::is_empty) {
+            return Err(wrong());
+        }
+        Ok(Self { name, host: host.to_owned(), port })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn read(text: &str) -> (Option<String>, String, u16) {
+        let WorkerAddress { name, host, port } = text.parse().unwrap();
+        (name, host, port)
+    }
+
+    #[test]
+    fn name_and_port_may_be_left_out() {
+        assert_eq!(read("10.0.0.2"), (None, "10.0.0.2".to_owned(), 17230));
+        assert_eq!(read("studio:9000"), (None, "studio".to_owned(), 9000));
+        let named = (Some("studio".to_owned()), "10.0.0.3".to_owned(), 17230);
+        assert_eq!(read("studio=10.0.0.3:17230"), named);
+        for text in ["::1", "[::1]", "[::1]:17230"] {
+            assert_eq!(read(text), (None, "::1".to_owned(), 17230));
+            assert_eq!(text.parse::<WorkerAddress>().unwrap().to_string(), "[::1]:17230");
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_is_told_back_with_the_mend() {
+        for text in [
+            "", ":1", "a:", "a:0", "a:65536", "=a", "a b", "http://a", "[::1", "[::1]x", "a/b",
+            "a@b",
+        ] {
+            let error = text.parse::<WorkerAddress>().expect_err(text).to_string();
+            assert!(error.contains("write HOST"), "{error}");
+        }
+    }
+
+    #[test]
+    fn this_host_is_known_without_asking() {
+        let here = |text: &str| text.parse::<WorkerAddress>().unwrap().is_surely_here();
+        assert!(here("127.0.0.1") && here("localhost:1") && here("::1") && here("127.9.9.9"));
+        assert!(!here("10.0.0.1") && !here("0.0.0.0") && !here("studio"));
+    }
+}

@@ -1,0 +1,101 @@
+//! Files that only their owner may read or change.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use super::TrustError;
+
+const HERE: &str = "set TAUT_HOME to a folder of yours, or mend its rights";
+
+pub(super) fn refused(tried: &'static str, path: &Path, error: std::io::Error) -> TrustError {
+    TrustError::Io { tried, path: path.to_owned(), error, mend: HERE }
+}
+
+/// What a file may be for others, and how much of it is read.
+pub(super) struct FileRules {
+    /// Bits of its mode that may not be set.
+    pub(super) forbidden: u32,
+    /// What to say if they are, what to do besides, and the mode that it should have.
+    pub(super) otherwise: (&'static str, &'static str, u32),
+    /// More bytes are no such file.
+    pub(super) most_bytes: u64,
+}
+
+/// What stands in a file, or `None` if there is none.
+pub(super) fn read(path: &Path, expected: &FileRules) -> Result<Option<String>, TrustError> {
+    let cannot = |error| refused("reading", path, error);
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(cannot(error)),
+    };
+    // Of the file that is read, whatever the path leads to by now.
+    let mode = file.metadata().map_err(cannot)?.mode() & 0o777;
+    if mode & expected.forbidden != 0 {
+        let (what, mend, right) = expected.otherwise;
+        return Err(TrustError::Rights { what, path: path.to_owned(), mode, mend, right });
+    }
+    let mut text = String::new();
+    file.take(expected.most_bytes + 1).read_to_string(&mut text).map_err(cannot)?;
+    if text.len() as u64 > expected.most_bytes {
+        let what = format!("more than {} bytes are no such file", expected.most_bytes);
+        let mend = "move it away and make it again";
+        return Err(TrustError::Content { path: path.to_owned(), what, mend });
+    }
+    Ok(Some(text))
+}
+
+/// Makes the folder for its owner alone, if it is not there.
+pub(super) fn make_folder(folder: &Path) -> Result<(), TrustError> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|error| refused("making", folder, error))
+}
+
+/// What a file is to be.
+pub(super) struct NewFile<'a> {
+    pub(super) path: &'a Path,
+    pub(super) text: &'a str,
+    pub(super) mode: u32,
+}
+
+impl NewFile<'_> {
+    /// Writes it in one go: whoever reads meanwhile sees the old one whole or the new one whole.
+    pub(super) fn replace(&self) -> Result<(), TrustError> {
+        self.beside(|new| fs::rename(new, self.path))
+    }
+
+    /// The same, if there is none; whether there was none.
+    pub(super) fn make(&self) -> Result<bool, TrustError> {
+        let mut made = true;
+        self.beside(|new| match fs::hard_link(new, self.path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                made = false;
+                Ok(())
+            }
+            other => other,
+        })?;
+        Ok(made)
+    }
+
+    /// Writes it under a name of this process's own, has it moved to its place, and leaves nothing beside.
+    fn beside(
+        &self,
+        place: impl FnOnce(&Path) -> Result<(), std::io::Error>,
+    ) -> Result<(), TrustError> {
+        let new = self.path.with_extension(format!("new-{}", std::process::id()));
+        let write = || {
+            let mut options = OpenOptions::new();
+            // What a dead process of this number left has unknown rights.
+            let _ = fs::remove_file(&new);
+            let mut file = options.write(true).create_new(true).mode(self.mode).open(&new)?;
+            file.write_all(self.text.as_bytes())?;
+            file.sync_all()?;
+            place(&new)
+        };
+        let written = write();
+        let _ = fs::remove_file(&new);
+        written.map_err(|error| refused("writing", self.path, error))
+    }
+}

@@ -1,0 +1,143 @@
+//! This host's own key.
+
+use core::fmt;
+use std::path::Path;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, PKCS_ED25519};
+use ring::rand::{SecureRandom, SystemRandom};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+
+use super::files::{self, FileRules, NewFile};
+use super::{HostKey, TrustError, host_name};
+
+/// Beside the list of trusted hosts.
+pub(super) const IDENTITY_FILE: &str = "identity.pem";
+/// What stands before the 32 secret bytes in PKCS #8 of version 1 (RFC 8410 §7): what ring makes itself is
+/// of version 2, which OpenSSL, and so curl, does not read.
+const PKCS8_PREFIX: [u8; 16] =
+    [0x30, 0x2e, 0x02, 0x01, 0, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
+const PEM_LINE: usize = 64;
+const ANEW: &str = "move it away, and taut id makes another; the other hosts must trust that anew";
+
+const EXPECTED: FileRules = FileRules {
+    forbidden: 0o077,
+    otherwise: (
+        "others may read this host's key",
+        "if nobody can have read it meanwhile, take the rights away; else move it away, and trust the \
+         next one anew",
+        0o600,
+    ),
+    most_bytes: 64 * 1024,
+};
+
+/// A host's key pair, and the certificate by which TLS shows it.
+pub struct HostIdentity {
+    key: HostKey,
+    private: PrivatePkcs8KeyDer<'static>,
+    certificate: CertificateDer<'static>,
+}
+
+impl HostIdentity {
+    /// The one that lies in this folder, or a new one. Of several processes that come first, all have the
+    /// same.
+    pub fn load_or_make(folder: &Path) -> Result<Self, TrustError> {
+        if let Some(known) = Self::load(folder)? {
+            return Ok(known);
+        }
+        let made = Self::made()?;
+        files::make_folder(folder)?;
+        let path = folder.join(IDENTITY_FILE);
+        let text = made.key_pem() + &made.certificate_pem();
+        if (NewFile { path: &path, text: &text, mode: 0o600 }).make()? {
+            return Ok(made);
+        }
+        Self::load(folder)?
+            .ok_or_else(|| files::refused("reading", &path, std::io::ErrorKind::NotFound.into()))
+    }
+
+    /// The one that lies in this folder, if there is one.
+    pub fn load(folder: &Path) -> Result<Option<Self>, TrustError> {
+        let path = folder.join(IDENTITY_FILE);
+        let Some(text) = files::read(&path, &EXPECTED)? else { return Ok(None) };
+        let wrong = |what: String| TrustError::Content { path: path.clone(), what, mend: ANEW };
+        let private = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes())
+            .map_err(|error| wrong(format!("no private key stands in it ({error})")))?;
+        Self::of(private).map(Some).map_err(|error| wrong(error.to_string()))
+    }
+
+    /// One that nobody has yet, and no file.
+    pub fn made() -> Result<Self, TrustError> {
+        let mut pkcs8 = [0; 48];
+        let (prefix, secret) = pkcs8.split_at_mut(PKCS8_PREFIX.len());
+        prefix.copy_from_slice(&PKCS8_PREFIX);
+        let random = SystemRandom::new().fill(secret);
+        random.map_err(|_| TrustError::Unusable("the system gave no random bytes".to_owned()))?;
+        Self::of(pkcs8.to_vec().into())
+    }
+
+    fn of(private: PrivatePkcs8KeyDer<'static>) -> Result<Self, TrustError> {
+        let unusable = |error: rcgen::Error| TrustError::Unusable(error.to_string());
+        let pair = KeyPair::from_pkcs8_der_and_sign_algo(&private, &PKCS_ED25519);
+        let pair = pair.map_err(unusable)?;
+        let mut params = CertificateParams::default();
+        // For people who look at it: nobody believes it.
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, host_name());
+        let certificate = params.self_signed(&pair).map_err(unusable)?.der().clone();
+        let key = HostKey::of_certificate(&certificate)
+            .ok_or_else(|| TrustError::Unusable("it is none of Ed25519".to_owned()))?;
+        Ok(Self { key, private, certificate })
+    }
+
+    /// What others know this host by.
+    pub const fn key(&self) -> HostKey {
+        self.key
+    }
+
+    /// The certificate alone, for programs that are to show it.
+    pub fn certificate_pem(&self) -> String {
+        pem("CERTIFICATE", &self.certificate)
+    }
+
+    /// The secret key, for programs that are to speak for this host.
+    pub fn key_pem(&self) -> String {
+        pem("PRIVATE KEY", self.private.secret_pkcs8_der())
+    }
+
+    /// Writes both into a folder, as `taut-cert.pem` and `taut-key.pem`, the key for its owner alone.
+    pub fn export(&self, folder: &Path) -> Result<(), TrustError> {
+        files::make_folder(folder)?;
+        let (certificate, key) = (self.certificate_pem(), self.key_pem());
+        let path = &folder.join("taut-cert.pem");
+        NewFile { path, text: &certificate, mode: 0o644 }.replace()?;
+        let path = &folder.join("taut-key.pem");
+        NewFile { path, text: &key, mode: 0o600 }.replace()
+    }
+
+    pub(super) fn for_tls(&self) -> (CertificateDer<'static>, PrivatePkcs8KeyDer<'static>) {
+        (self.certificate.clone(), self.private.clone_key())
+    }
+}
+
+impl fmt::Debug for HostIdentity {
+    /// Nothing of its secret: what is printed is kept by somebody.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HostIdentity({})", self.key)
+    }
+}
+
+fn pem(label: &str, der: &[u8]) -> String {
+    let text = STANDARD.encode(der);
+    let mut pem = format!("-----BEGIN {label}-----\n");
+    let mut rest = text.as_str();
+    while !rest.is_empty() {
+        let (line, after) = rest.split_at(rest.len().min(PEM_LINE));
+        pem.push_str(line);
+        pem.push('\n');
+        rest = after;
+    }
+    pem + &format!("-----END {label}-----\n")
+}

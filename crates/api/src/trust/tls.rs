@@ -1,0 +1,197 @@
+//! TLS 1.3 between hosts that know each other's keys.
+//!
+//! Both ends show a certificate that they signed themselves. All that is looked at is its key, which must
+//! be trusted, and that the other end proved to have it, by rustls's own function. Nothing is resumed, so
+//! each connection is judged by the list as it then stands. The provider is handed over and never made
+//! that of the process, which may be somebody else's.
+
+use std::sync::Arc;
+
+use rustls::client::Resumption;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::NoServerSessionStorage;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::version::TLS13;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error,
+    PeerMisbehaved, ServerConfig, SignatureScheme,
+};
+
+use super::{HostKey, TrustError, TrustStore};
+use crate::seal::{EXPORTER_LABEL, SECRET_BYTES};
+
+/// How this host calls others: any that is trusted, or the one of this name alone.
+pub fn calling(
+    store: &Arc<TrustStore>,
+    name: Option<&str>,
+) -> Result<Arc<ClientConfig>, TrustError> {
+    let (certificate, key) = store.identity().for_tls();
+    let provider = Arc::new(ring::default_provider());
+    let verifier = PinnedPeer::new(store, name, &provider);
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&TLS13])
+        .map_err(unusable)?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_client_auth_cert(vec![certificate], key.into())
+        .map_err(unusable)?;
+    config.resumption = Resumption::disabled();
+    // Whom one calls is nobody else's business, and the answer is judged by its key.
+    config.enable_sni = false;
+    Ok(Arc::new(config))
+}
+
+/// How this host answers those that are trusted.
+pub fn answering(store: &Arc<TrustStore>) -> Result<Arc<ServerConfig>, TrustError> {
+    let (certificate, key) = store.identity().for_tls();
+    let provider = Arc::new(ring::default_provider());
+    let verifier = PinnedPeer::new(store, None, &provider);
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&TLS13])
+        .map_err(unusable)?
+        .with_client_cert_verifier(Arc::new(verifier))
+        .with_single_cert(vec![certificate], key.into())
+        .map_err(unusable)?;
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    Ok(Arc::new(config))
+}
+
+fn unusable(error: Error) -> TrustError {
+    TrustError::Unusable(error.to_string())
+}
+
+/// What both ends of a connection know and nobody else does; `None` before the handshake is over.
+pub fn connection_secret<Side>(
+    connection: &rustls::ConnectionCommon<Side>,
+) -> Option<[u8; SECRET_BYTES]> {
+    connection.export_keying_material([0; SECRET_BYTES], EXPORTER_LABEL, None).ok()
+}
+
+/// The key that the other end proved to have.
+pub fn peer_key(connection: &rustls::CommonState) -> Option<HostKey> {
+    HostKey::of_certificate(connection.peer_certificates()?.first()?)
+}
+
+/// Takes a peer by its key.
+#[derive(Debug)]
+struct PinnedPeer {
+    store: Arc<TrustStore>,
+    name: Option<String>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl PinnedPeer {
+    fn new(store: &Arc<TrustStore>, name: Option<&str>, provider: &Arc<CryptoProvider>) -> Self {
+        let (store, provider) = (Arc::clone(store), Arc::clone(provider));
+        Self { store, name: name.map(str::to_owned), provider }
+    }
+
+    fn judge(&self, certificate: &CertificateDer<'_>) -> Result<(), Error> {
+        let unknown = Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure);
+        let key = HostKey::of_certificate(certificate)
+            .ok_or(Error::InvalidCertificate(CertificateError::BadEncoding))?;
+        // A list that cannot be read names nobody.
+        let Ok(hosts) = self.store.trusted().hosts() else { return Err(unknown) };
+        let trusted = match &self.name {
+            Some(name) => hosts.key(name) == Some(key),
+            None => hosts.name(key).is_some(),
+        };
+        if trusted { Ok(()) } else { Err(unknown) }
+    }
+
+    fn proves(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+}
+
+/// The only keys there are.
+fn schemes() -> Vec<SignatureScheme> {
+    vec![SignatureScheme::ED25519]
+}
+
+/// Older versions are not spoken.
+fn never_asked() -> Error {
+    Error::PeerMisbehaved(PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme)
+}
+
+impl ServerCertVerifier for PinnedPeer {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        self.judge(end_entity).map(|()| ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(never_asked())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.proves(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        schemes()
+    }
+}
+
+impl ClientCertVerifier for PinnedPeer {
+    /// A list of authorities; there are none.
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        self.judge(end_entity).map(|()| ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(never_asked())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.proves(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        schemes()
+    }
+}

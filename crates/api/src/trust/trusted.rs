@@ -1,0 +1,165 @@
+//! The list of hosts that are trusted: `trusted.toml`, a line for each, `name = "key"`.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use toml::{Table, Value};
+
+use super::files::{self, FileRules, NewFile};
+use super::{HostKey, TrustError};
+
+/// Beside this host's key.
+const TRUSTED_FILE: &str = "trusted.toml";
+/// Of a name.
+pub(super) const MOST_NAME: usize = 64;
+const MEND: &str = "mend it, or move it away and trust each host again (taut trust NAME KEY); until then \
+                    nobody is trusted";
+
+const EXPECTED: FileRules = FileRules {
+    forbidden: 0o022,
+    otherwise: (
+        "others may change whom this host trusts",
+        "look through it with taut trust --list, after",
+        0o600,
+    ),
+    // Ten thousand hosts.
+    most_bytes: 1 << 20,
+};
+
+pub(super) const fn is_name_character(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_')
+}
+
+fn is_name(name: &str) -> bool {
+    (1..=MOST_NAME).contains(&name.len()) && name.chars().all(is_name_character)
+}
+
+/// Hosts by their names, in alphabetical order.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TrustedHosts(BTreeMap<String, HostKey>);
+
+impl TrustedHosts {
+    /// Whether nobody is trusted.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Each with its key.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, HostKey)> {
+        self.0.iter().map(|(name, key)| (name.as_str(), *key))
+    }
+
+    /// The key of the host of this name.
+    pub fn key(&self, name: &str) -> Option<HostKey> {
+        self.0.get(name).copied()
+    }
+
+    /// The name of the host with this key, if it is trusted.
+    pub fn name(&self, key: HostKey) -> Option<&str> {
+        self.iter().find(|(_, known)| *known == key).map(|(name, _)| name)
+    }
+
+    /// What a file says.
+    fn read(text: &str) -> Result<Self, String> {
+        let table: Table = text.parse().map_err(|error: toml::de::Error| {
+            error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
+        })?;
+        let hosts = table.into_iter().map(|(name, value)| {
+            let Value::String(key) = value else { return Err(format!("{name} has no key")) };
+            if !is_name(&name) {
+                return Err(TrustError::Name(name).to_string());
+            }
+            let key = key.parse().map_err(|error| format!("{name}: {error}"))?;
+            Ok((name, key))
+        });
+        hosts.collect::<Result<_, _>>().map(Self)
+    }
+
+    fn written(&self) -> String {
+        let mut text = "# Hosts that this one trusts: taut trust NAME KEY.\n".to_owned();
+        for (name, key) in self.iter() {
+            text.push_str(&format!("\"{name}\" = \"{key}\"\n"));
+        }
+        text
+    }
+}
+
+/// What tells one state of a file from another: when it was changed, how long it is and which it is.
+type FileStamp = Option<(i64, i64, u64, u64)>;
+
+/// The list on disk: whoever is added or removed is so for all who look, at once.
+#[derive(Debug)]
+pub struct TrustFile {
+    path: PathBuf,
+    read: Mutex<Option<(FileStamp, Arc<TrustedHosts>)>>,
+}
+
+impl TrustFile {
+    /// That of this folder, whether or not it is there.
+    pub fn in_folder(folder: &Path) -> Self {
+        Self { path: folder.join(TRUSTED_FILE), read: Mutex::new(None) }
+    }
+
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Who is trusted now. Read anew only where the file is another.
+    pub fn hosts(&self) -> Result<Arc<TrustedHosts>, TrustError> {
+        let stamp = self.stamp()?;
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((of, hosts)) = read.as_ref().filter(|(of, _)| *of == stamp) {
+            debug_assert_eq!(*of, stamp);
+            return Ok(Arc::clone(hosts));
+        }
+        let hosts = Arc::new(self.load()?);
+        *read = Some((stamp, Arc::clone(&hosts)));
+        Ok(hosts)
+    }
+
+    fn load(&self) -> Result<TrustedHosts, TrustError> {
+        let text = files::read(&self.path, &EXPECTED)?;
+        TrustedHosts::read(text.as_deref().unwrap_or_default())
+            .map_err(|what| TrustError::Content { path: self.path.clone(), what, mend: MEND })
+    }
+
+    fn stamp(&self) -> Result<FileStamp, TrustError> {
+        match std::fs::metadata(&self.path) {
+            Ok(file) => Ok(Some((file.mtime(), file.mtime_nsec(), file.len(), file.ino()))),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(files::refused("looking at", &self.path, error)),
+        }
+    }
+
+    /// Trusts a host; the key that it had by this name before, if it had another.
+    pub fn trust(&self, name: &str, key: HostKey) -> Result<Option<HostKey>, TrustError> {
+        if !is_name(name) {
+            return Err(TrustError::Name(name.chars().take(MOST_NAME).collect()));
+        }
+        let mut hosts = self.load()?;
+        let before = hosts.0.insert(name.to_owned(), key);
+        self.write(&hosts)?;
+        Ok(before.filter(|before| *before != key))
+    }
+
+    /// Trusts it no more; the key that it had, if it was trusted.
+    pub fn remove(&self, name: &str) -> Result<Option<HostKey>, TrustError> {
+        let mut hosts = self.load()?;
+        let before = hosts.0.remove(name);
+        if before.is_some() {
+            self.write(&hosts)?;
+        }
+        Ok(before)
+    }
+
+    fn write(&self, hosts: &TrustedHosts) -> Result<(), TrustError> {
+        if let Some(folder) = self.path.parent() {
+            files::make_folder(folder)?;
+        }
+        NewFile { path: &self.path, text: &hosts.written(), mode: 0o600 }.replace()
+    }
+}
