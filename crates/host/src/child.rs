@@ -7,23 +7,32 @@
 
 #![expect(unsafe_code, reason = "standard output is kept from plugins")]
 
+mod gauge;
 mod scan;
+mod sound;
+mod work;
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Stdin, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::process::ExitCode;
 
 /// The word for [`scan`](crate::scan).
 pub const SCAN: &str = "scan-child";
+/// The word for a child of [`workshop`](crate::workshop).
+pub const WORK: &str = "work-child";
 
 /// Does what the words of the command line say, the program's own name not among them.
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<OsString> = words.into_iter().collect();
     let done = match words.first().and_then(|word| word.to_str()) {
         Some(SCAN) if words.len() == 2 => scan::run(Path::new(&words[1])),
+        Some(WORK) if words.len() == 2 => match words[1].to_str().map(str::parse) {
+            Some(Ok(socket)) => work::run(socket),
+            _ => Err(io::Error::other("no such socket")),
+        },
         _ => Err(io::Error::other("no such child")),
     };
     match done {
@@ -48,9 +57,9 @@ fn say(pipe: &mut File, line: &impl serde::Serialize) -> io::Result<()> {
 }
 
 /// Ends the process, at once, when the parent closes its end: on a thread of its own.
-fn end_with_the_parent() -> io::Result<()> {
-    let watch = || {
-        let mut lines = BufReader::new(io::stdin()).split(b'\n');
+fn end_with_the_parent(lines: BufReader<Stdin>) -> io::Result<()> {
+    let watch = move || {
+        let mut lines = lines.split(b'\n');
         while let Some(Ok(_)) = lines.next() {}
         leave();
     };

@@ -3,7 +3,7 @@
 //! `ladspa` is the plugins' ABI and what can be done with one library in this process; `chain` makes one
 //! of several. `process` starts children, which do what `child` says. `scan` asks every library what it
 //! has, and `offers` says what of it masters are told. `cost` measures what a plugin takes, by which
-//! `admission` decides whether there is room for it.
+//! `admission` decides whether there is room for it. `workshop` is all of that as masters ask for it.
 //!
 //! A plugin may do anything, so nothing here but a child process ever loads one that a user did not
 //! choose.
@@ -14,5 +14,7 @@ pub mod child;
 pub mod cost;
 pub mod ladspa;
 pub mod offers;
+mod plan;
 pub mod process;
 pub mod scan;
+pub mod workshop;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use ring::digest::{Context, SHA256};
+use serde::{Deserialize, Serialize};
 use tautline_api::v1::{Plugin, PluginPort};
 
 use crate::chain::{ChainFile, ChainFileError, Outline, Recipe};
@@ -31,7 +32,7 @@ pub struct Offer {
 }
 
 /// How many ports of each kind a plugin has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortCounts {
     /// Inputs of sound.
     pub inputs: usize,

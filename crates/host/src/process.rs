@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "a socket is handed over, and the end of a process is waited for")]
 
 use std::ffi::OsString;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
@@ -62,7 +62,7 @@ pub(crate) enum Said {
     Line(String),
     /// It closed its standard output, as it does when it ends.
     Nothing,
-    /// Not before the instant that was asked for.
+    /// Not before the instant, or what else was waited for.
     Late,
 }
 
@@ -94,8 +94,15 @@ impl ChildProcess {
         }
     }
 
-    /// The next line that it writes, before `until`.
-    pub(crate) fn line(&mut self, until: LocalTime) -> Said {
+    /// Writes a line to it.
+    pub(crate) fn tell(&mut self, line: &str) -> io::Result<()> {
+        let Some(stdin) = &mut self.child.stdin else { return Ok(()) };
+        stdin.write_all(format!("{line}\n").as_bytes())?;
+        stdin.flush()
+    }
+
+    /// The next line that it writes, before `until` and before `also` can be read.
+    pub(crate) fn line(&mut self, until: LocalTime, also: Option<BorrowedFd<'_>>) -> Said {
         let Some(stdout) = &mut self.child.stdout else { return Said::Nothing };
         let mut room = [0; 4096];
         loop {
@@ -107,7 +114,11 @@ impl ChildProcess {
             if self.begun.len() > LONGEST_LINE {
                 return Said::Nothing;
             }
-            if !wait(&[stdout], until) {
+            let pipe = stdout.as_fd();
+            if !wait(&[&pipe, &also.unwrap_or(pipe)], until) {
+                return Said::Late;
+            }
+            if also.is_some_and(|also| wait(&[&also], LocalTime::ZERO)) {
                 return Said::Late;
             }
             match stdout.read(&mut room) {

@@ -1,6 +1,6 @@
 //! Loads a library and says what it has.
 
-use std::io;
+use std::io::{self, BufReader};
 use std::path::Path;
 
 use super::{end_with_the_parent, leave, parent, say};
@@ -9,7 +9,7 @@ use crate::scan::asked::{Answer, Asked};
 
 pub(super) fn run(path: &Path) -> io::Result<()> {
     let mut parent = parent()?;
-    end_with_the_parent()?;
+    end_with_the_parent(BufReader::new(io::stdin()))?;
     let answer = match Library::load(path) {
         Ok(library) => {
             let skipped = library.skipped().iter();

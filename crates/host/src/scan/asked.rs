@@ -35,7 +35,7 @@ pub(crate) fn ask(program: &Program, path: &Path, patience: Span) -> Result<Aske
         format!("starting a process for it: {error}; free some memory or processes")
     })?;
     let until = now() + patience;
-    match child.line(until) {
+    match child.line(until, None) {
         Said::Line(line) => match serde_json::from_str(&line) {
             Ok(Answer::Library(asked)) => Ok(asked),
             Ok(Answer::Refused(why)) => Err(why),

@@ -1,0 +1,91 @@
+//! Blocks of sound, as they come and go, through a plugin.
+
+use std::sync::Arc;
+
+use tautline_engine::offload::sound_set::SoundSet;
+use tautline_engine::offload::working::{Work, WorkStanding};
+use tautline_io::clock::now;
+use tautline_proto::offload::block::{BlockLeg, BlockSet, BlockSetError};
+use tautline_proto::offload::block::{ByteOrder, get_f32, put_f32};
+use tautline_proto::offload::datagram::Flags;
+use tautline_proto::offload::inbound::BlockTurn;
+
+use super::gauge::Gauge;
+use crate::chain::Node;
+
+/// A plugin at work for a stream.
+pub(super) struct Sound {
+    node: Node,
+    sound: SoundSet,
+    set: BlockSet,
+    gauge: Arc<Gauge>,
+}
+
+impl Sound {
+    pub(super) fn new(
+        node: Node,
+        sound: SoundSet,
+        gauge: Arc<Gauge>,
+    ) -> Result<Self, BlockSetError> {
+        Ok(Self { node, set: sound.block_set()?, sound, gauge })
+    }
+
+    fn hear(&mut self, frames: u32, input: &[u8]) {
+        let mut is_odd = false;
+        for (block, place) in self.set.placed(BlockLeg::There, frames) {
+            let Some(bytes) = input.get(place) else { return };
+            if block < self.sound.inputs {
+                get_f32(bytes, self.node.input_mut(block), ByteOrder::NATIVE);
+                continue;
+            }
+            for (control, value) in bytes.as_chunks().0.iter().enumerate() {
+                let value = f32::from_ne_bytes(*value);
+                // The plugin gets it all the same, as it would from the master's own host.
+                is_odd |= !value.is_finite();
+                self.node.set_control(control, value);
+            }
+        }
+        if is_odd {
+            self.gauge.count_odd_controls();
+        }
+    }
+
+    fn tell(&self, frames: u32, output: &mut [u8]) {
+        let first = self.sound.output(0);
+        for (block, place) in self.set.placed(BlockLeg::Back, frames) {
+            let Some(bytes) = output.get_mut(place) else { return };
+            let channel = block.saturating_sub(first);
+            if channel < self.sound.outputs {
+                put_f32(bytes, self.node.output(channel));
+                continue;
+            }
+            for (control, value) in bytes.as_chunks_mut().0.iter_mut().enumerate() {
+                *value = self.node.told(control).to_ne_bytes();
+            }
+        }
+    }
+}
+
+impl Work for Sound {
+    fn restart(&mut self) {
+        self.node.activate();
+    }
+
+    fn work(&mut self, turn: &BlockTurn, input: &[u8], output: &mut [u8]) -> u32 {
+        if turn.flags.has(Flags::REPLAY) {
+            self.gauge.count_replayed();
+        }
+        self.hear(turn.frames, input);
+        let begun = now();
+        self.gauge.begin();
+        self.node.run(turn.frames as usize);
+        let latency = self.node.latency();
+        self.gauge.end(now() - begun, latency);
+        self.tell(turn.frames, output);
+        latency
+    }
+
+    fn rest(&mut self, standing: &WorkStanding) {
+        self.gauge.rest(standing);
+    }
+}

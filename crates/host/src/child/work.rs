@@ -1,0 +1,179 @@
+//! Runs a plugin for one stream: a real-time thread works, and the first one watches it.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Stdin};
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+
+use tautline_api::seal::{Sealed, StreamKeys};
+use tautline_api::v1::DescribedOrder;
+use tautline_engine::offload::working::work;
+use tautline_io::clock::{now, sleep_until};
+use tautline_io::link::direct::DirectLink;
+use tautline_io::link::seal::Seal;
+use tautline_io::thread::float_mode::FloatMode;
+use tautline_io::thread::halt::Halt;
+use tautline_io::thread::memory::lock;
+use tautline_io::thread::{Granted, Scheduler, spawn, without_signals};
+use tautline_io::udp::UdpOptions;
+use tautline_proto::offload::block::ByteOrder;
+use tautline_proto::offload::worker::{Worker, WorkerConfig};
+use tautline_proto::time::Span;
+
+use super::gauge::Gauge;
+use super::sound::Sound;
+use super::{end_with_the_parent, leave, parent, say};
+use crate::chain::Node;
+use crate::cost;
+use crate::plan::{Event, Plan};
+
+/// From one look at the thread that works to the next.
+const STEP: Span = Span::from_millis(50);
+/// So many looks lie between two reports: half a second.
+const REPORT: u32 = 10;
+/// As much as the deepest plugin seen takes, several times over.
+const STACK_BYTES: usize = 512 << 10;
+/// Datagrams a second that the socket has room for a quarter of: of the shortest blocks of usual hosts, 32 frames at
+/// 96 kHz, and as many that are replayed.
+const DATAGRAMS_PER_SECOND: u32 = 6000;
+/// Datagrams that are fetched or handed over at once.
+const BATCH: usize = 32;
+
+pub(super) fn run(socket: RawFd) -> io::Result<()> {
+    let mut parent = parent()?;
+    let mut lines = BufReader::new(io::stdin());
+    let plan = read_plan(&mut lines)?;
+    end_with_the_parent(lines)?;
+    // SAFETY: the parent left this descriptor open for this process, which has no other name for it.
+    let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+    match begin(&plan, socket) {
+        Ok((ready, gauge)) => {
+            say(&mut parent, &ready)?;
+            watch(&plan, &mut parent, &gauge)
+        }
+        Err(why) => {
+            say(&mut parent, &Event::Refused(why))?;
+            leave()
+        }
+    }
+}
+
+fn read_plan(lines: &mut BufReader<Stdin>) -> io::Result<Plan> {
+    let mut line = String::new();
+    lines.read_line(&mut line)?;
+    serde_json::from_str(&line).map_err(io::Error::other)
+}
+
+/// Loads what is to be run and begins to take blocks; or why it cannot be run.
+fn begin(plan: &Plan, socket: OwnedFd) -> Result<(Event, Arc<Gauge>), String> {
+    let load = || Node::load(&plan.recipe, plan.rate, plan.most_frames as usize);
+    let node = load().map_err(|error| error.to_string())?;
+    check(plan, &node)?;
+    // Denormals cost a hundred times as much as other numbers; where the master says how its host takes them,
+    // the blocks are worked on so.
+    let flushed = FloatMode { flush_to_zero: true, denormals_are_zero: true };
+    let cost = if plan.measure {
+        let _mode = flushed.set();
+        // Another one, so that what it hears now is nothing that the stream's hears.
+        let mut measured = load().map_err(|error| error.to_string())?;
+        Some(cost::measure(&mut measured, plan.most_frames as usize))
+    } else {
+        None
+    };
+    let gauge = Arc::new(Gauge::default());
+    let sound = Sound::new(node, plan.sound_set(), Arc::clone(&gauge));
+    let mut sound = sound.map_err(|error| error.to_string())?;
+    let mut worker = worker(plan)?;
+    let mut link = link(plan, socket)?;
+    let scheduler = plan.scheduler.parse::<Scheduler>().map_err(|error| error.to_string())?;
+    let halt = Halt::new().map_err(|error| format!("making an event descriptor: {error}"))?;
+    // Refused, it works all the same; `taut doctor` says what mends it.
+    let _ = lock();
+    let thread = without_signals(|| {
+        spawn("plugin", scheduler, STACK_BYTES, move || {
+            let _mode = flushed.set();
+            work(&mut link, &mut worker, &mut sound, &halt);
+            // Never without being asked to, and nobody asks: the process ends as a whole.
+            leave();
+        })
+    });
+    let (_, granted): (_, Granted) =
+        thread.map_err(|error| format!("starting a thread: {error}; allow more of them"))?;
+    Ok((Event::Ready { scheduled: granted.to_string(), cost }, gauge))
+}
+
+/// A library that has other ports than it said is another one by now.
+fn check(plan: &Plan, node: &Node) -> Result<(), String> {
+    let ports = &plan.ports;
+    let said = [ports.inputs, ports.outputs, ports.controls, ports.told];
+    let found = [node.inputs(), node.outputs(), node.controls(), node.told_controls()];
+    if said == found {
+        return Ok(());
+    }
+    Err(format!(
+        "the plugin has {found:?} inputs, outputs, controls and told controls, and said that it has {said:?}; start \
+         `taut work` anew"
+    ))
+}
+
+fn worker(plan: &Plan) -> Result<Worker, String> {
+    let set = plan.sound_set().block_set().map_err(|error| error.to_string())?;
+    let order = match plan.byte_order {
+        DescribedOrder::Little => ByteOrder::Little,
+        DescribedOrder::Big => ByteOrder::Big,
+    };
+    let config = WorkerConfig {
+        set,
+        stream: plan.stream,
+        order,
+        datagram_bytes: plan.datagram_bytes,
+        history: plan.history,
+        copies: plan.copies,
+        hold: plan.history,
+        memory: plan.memory_frames,
+    };
+    Worker::new(config).map_err(|error| error.to_string())
+}
+
+fn link(plan: &Plan, socket: OwnedFd) -> Result<DirectLink, String> {
+    let options = UdpOptions {
+        most_destinations: 1,
+        datagram_bytes: plan.datagram_bytes,
+        packets_per_second: DATAGRAMS_PER_SECOND,
+        batch: BATCH,
+        ..UdpOptions::default()
+    };
+    let seal = plan.secret.map(|secret| -> Box<dyn Seal> {
+        let keys = StreamKeys::of(&secret, plan.stream);
+        Box::new(Sealed::worker(&keys, plan.incarnation))
+    });
+    DirectLink::over_socket(socket, &options, seal).map_err(|error| error.to_string())
+}
+
+/// Tells the parent how the plugin stands, and ends the process where a run does not come to an end.
+fn watch(plan: &Plan, parent: &mut File, gauge: &Gauge) -> ! {
+    let most = plan.patience_ms.div_ceil(STEP.as_nanos().unsigned_abs() / 1_000_000).max(2);
+    let (mut seen, mut looks, mut told) = (None, 0u64, None);
+    for step in 1u32.. {
+        // Counted in looks and not in time: a process that was stopped has not hung.
+        sleep_until(now() + STEP);
+        let under_way = gauge.under_way();
+        looks = if under_way.is_some() && under_way == seen { looks + 1 } else { 0 };
+        seen = under_way;
+        let standing = gauge.standing();
+        if looks >= most {
+            let millis = looks * STEP.as_nanos().unsigned_abs() / 1_000_000;
+            // Whether or not anybody hears it.
+            let _ = say(parent, &Event::Standing(standing));
+            let _ = say(parent, &Event::Hung { millis });
+            break;
+        }
+        if step.is_multiple_of(REPORT) && told != Some(standing) {
+            told = Some(standing);
+            if say(parent, &Event::Standing(standing)).is_err() {
+                break;
+            }
+        }
+    }
+    leave()
+}

@@ -1,0 +1,85 @@
+//! What parent and child of one stream say to each other, each a line of JSON.
+
+use serde::{Deserialize, Serialize};
+use tautline_api::v1::{DescribedOrder, PluginCost, WorkCounters};
+use tautline_engine::offload::sound_set::SoundSet;
+
+use crate::chain::Recipe;
+use crate::offers::PortCounts;
+
+/// What a child is to do.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Plan {
+    pub(crate) recipe: Recipe,
+    /// Its ports, as its libraries said when they were asked.
+    pub(crate) ports: PortCounts,
+    pub(crate) stream: u32,
+    /// Frames per second.
+    pub(crate) rate: u32,
+    pub(crate) most_frames: u32,
+    /// Before they are sealed.
+    pub(crate) datagram_bytes: usize,
+    pub(crate) history: usize,
+    pub(crate) copies: u8,
+    pub(crate) memory_frames: Option<u64>,
+    pub(crate) byte_order: DescribedOrder,
+    /// The number of this process among those of the stream.
+    pub(crate) incarnation: u32,
+    /// Datagrams are sealed by it, if there is one.
+    pub(crate) secret: Option<[u8; 32]>,
+    /// As `--scheduler` has it.
+    pub(crate) scheduler: String,
+    /// Whether to measure first what the plugin takes.
+    pub(crate) measure: bool,
+    /// How long a run may take before it is taken for one that does not come to an end.
+    pub(crate) patience_ms: u64,
+}
+
+impl Plan {
+    pub(crate) fn sound_set(&self) -> SoundSet {
+        self.ports.sound_set(self.most_frames)
+    }
+}
+
+impl PortCounts {
+    /// What both ends agree on.
+    pub fn sound_set(&self, most_frames: u32) -> SoundSet {
+        let Self { inputs, outputs, controls, told } = *self;
+        SoundSet { inputs, outputs, controls_in: controls, controls_out: told, most_frames }
+    }
+}
+
+/// What a child tells.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Event {
+    /// It takes blocks from now on.
+    Ready {
+        /// How its thread is scheduled, in a sentence where that was refused.
+        scheduled: String,
+        /// Where that was to be measured.
+        cost: Option<PluginCost>,
+    },
+    /// It will never, and why.
+    Refused(String),
+    /// A run does not come to an end; the process ends next.
+    Hung {
+        /// How long it has been running.
+        millis: u64,
+    },
+    /// How it stands.
+    Standing(ChildStanding),
+}
+
+/// How a child stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct ChildStanding {
+    /// 0 before the first.
+    pub(crate) epoch: u32,
+    pub(crate) dirty: bool,
+    /// By the plugin's word, in frames.
+    pub(crate) latency: u32,
+    /// Blocks in which a control was no number, or infinite.
+    pub(crate) odd_controls: u64,
+    pub(crate) counters: WorkCounters,
+}

@@ -1,0 +1,268 @@
+//! The processes of one stream, one after the other, and the thread that sees to them.
+
+use std::net::UdpSocket;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use tautline_api::v1::{PluginCost, PluginPort, StreamPhase, WorkRefused, WorkStreamState};
+use tautline_io::clock::now;
+use tautline_io::control::wait;
+use tautline_io::thread::halt::Halt;
+use tautline_proto::time::{LocalTime, Span};
+
+use super::locked;
+use super::told::Told;
+use crate::admission::Admission;
+use crate::child::WORK;
+use crate::plan::{ChildStanding, Event, Plan};
+use crate::process::{ChildProcess, Program, Said, Starting, words_of};
+
+/// How long a process may take until it takes blocks: some plugins read samples or compute tables, and measuring
+/// takes 0.2 s.
+const BEGINNING: Span = Span::from_secs(10);
+/// How long what has crashed may take to be gone.
+const ENDING: Span = Span::from_secs(1);
+/// A process that lived for so long was a good one: what ends it is no reason to wait with the next.
+const GOOD: Span = Span::from_secs(10);
+/// The wait before the second process in a row that was no good; it doubles up to the longest.
+const FIRST_WAIT: Span = Span::from_millis(50);
+const LONGEST_WAIT: Span = Span::from_secs(5);
+/// Processes in a row that were no good, after which there is no other.
+const MOST_IN_A_ROW: u32 = 20;
+/// A process that tells nothing for so long has nothing to tell: it reports twice a second while blocks come.
+const SILENCE: Span = Span::from_secs(2);
+
+/// What a stream's processes are started with and counted by.
+pub(super) struct StreamSetting {
+    pub(super) program: Program,
+    pub(super) admission: Arc<Mutex<Admission>>,
+    pub(super) plugin: String,
+    pub(super) controls: Vec<PluginPort>,
+}
+
+/// The process of a stream, or the next one; dropped, it is over.
+pub(super) struct StreamProcess {
+    told: Arc<Mutex<Told>>,
+    halt: Halt,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl StreamProcess {
+    /// Starts a process and waits until it takes blocks; with what its plugin takes, if that was to be measured.
+    pub(super) fn begin(
+        plan: Plan,
+        socket: UdpSocket,
+        setting: StreamSetting,
+    ) -> Result<(Self, Option<PluginCost>), WorkRefused> {
+        let failed = |what: &str, error: &std::io::Error| {
+            WorkRefused::Failed(format!("{what}: {error}; allow more open files and processes"))
+        };
+        let halt = Halt::new().map_err(|error| failed("making an event descriptor", &error))?;
+        let udp_port = socket.local_addr().map_or(0, |address| address.port());
+        let told = Told::new(&plan, &setting.plugin, &setting.controls, udp_port);
+        let told = Arc::new(Mutex::new(told));
+        let (tell, hear) = sync_channel(1);
+        let keeper = Keeper {
+            plan,
+            socket,
+            setting,
+            told: Arc::clone(&told),
+            halt: halt.clone(),
+            first: Some(tell),
+        };
+        let thread = std::thread::Builder::new().name("stream".into()).stack_size(128 << 10);
+        let thread = thread.spawn(move || keeper.keep());
+        let thread = thread.map_err(|error| failed("starting a thread", &error))?;
+        let process = Self { told, halt, thread: Some(thread) };
+        match hear.recv() {
+            Ok(Ok(cost)) => Ok((process, cost)),
+            Ok(Err(why)) => Err(WorkRefused::Failed(why)),
+            Err(_) => Err(WorkRefused::Failed("its thread ended; start `taut work` anew".into())),
+        }
+    }
+
+    /// What was promised to it of a core.
+    pub(super) fn promise(&self, share: f64) {
+        locked(&self.told).state.share = share;
+    }
+
+    pub(super) fn state(&self) -> WorkStreamState {
+        locked(&self.told).state.clone()
+    }
+}
+
+impl Drop for StreamProcess {
+    fn drop(&mut self) {
+        self.halt.request();
+        if let Some(thread) = self.thread.take() {
+            // A panic there was told where it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// How a process ended.
+enum End {
+    /// It was to.
+    Asked,
+    /// Why it was not to.
+    Fault(String),
+}
+
+/// What of a process is told first: the opener waits for it.
+type First = Result<Option<PluginCost>, String>;
+
+struct Keeper {
+    plan: Plan,
+    socket: UdpSocket,
+    setting: StreamSetting,
+    told: Arc<Mutex<Told>>,
+    halt: Halt,
+    first: Option<SyncSender<First>>,
+}
+
+impl Keeper {
+    fn keep(mut self) {
+        let mut in_a_row = 0;
+        loop {
+            self.plan.incarnation += 1;
+            let begun = now();
+            let End::Fault(why) = self.one_process() else { return };
+            if let Some(first) = self.first.take() {
+                // Nothing was opened, so nothing is to go on.
+                let _ = first.send(Err(why));
+                return;
+            }
+            self.plan.measure = false;
+            in_a_row = if now() - begun >= GOOD { 1 } else { in_a_row + 1 };
+            let mut told = locked(&self.told);
+            told.ended(why);
+            if in_a_row > MOST_IN_A_ROW {
+                told.state.phase = StreamPhase::Failed;
+                drop(told);
+                wait(&[&self.halt], LocalTime::NEVER);
+                return;
+            }
+            told.state.restarts += 1;
+            drop(told);
+            if wait(&[&self.halt], now() + pause(in_a_row)) {
+                return;
+            }
+        }
+    }
+
+    /// From the beginning of a process to its end.
+    fn one_process(&mut self) -> End {
+        let mut child = match self.start() {
+            Ok(child) => child,
+            Err(error) => {
+                return End::Fault(format!(
+                    "starting a process: {error}; allow more processes and memory"
+                ));
+            }
+        };
+        let mut until = now() + BEGINNING;
+        let mut is_ready = false;
+        let mut hung = None;
+        loop {
+            match child.line(until, Some(self.halt.as_fd())) {
+                _ if self.halt.is_requested() => {
+                    child.kill();
+                    return End::Asked;
+                }
+                Said::Line(line) => match serde_json::from_str(&line) {
+                    Ok(Event::Ready { cost, .. }) => {
+                        is_ready = true;
+                        locked(&self.told).ready(now());
+                        if let Some(first) = self.first.take() {
+                            let _ = first.send(Ok(cost));
+                        }
+                    }
+                    Ok(Event::Refused(why)) => return End::Fault(why),
+                    Ok(Event::Hung { millis }) => hung = Some(millis),
+                    Ok(Event::Standing(standing)) => self.take(standing),
+                    Err(error) => {
+                        return End::Fault(format!(
+                            "its process said nonsense: {error}; use another plugin"
+                        ));
+                    }
+                },
+                Said::Late if is_ready => self.rest(),
+                Said::Late => {
+                    return End::Fault(format!(
+                        "the plugin did not begin within {BEGINNING}; use another one"
+                    ));
+                }
+                Said::Nothing => return End::Fault(fault(hung, &mut child)),
+            }
+            if is_ready {
+                until = now() + SILENCE;
+            }
+        }
+    }
+
+    fn start(&self) -> std::io::Result<ChildProcess> {
+        let number = self.socket.as_raw_fd().to_string();
+        let starting = Starting {
+            words: vec![WORK.into(), number.into()],
+            socket: Some(self.socket.as_fd()),
+            heard: true,
+        };
+        let mut child = ChildProcess::start(&self.setting.program, &starting)?;
+        let plan = serde_json::to_string(&self.plan)?;
+        child.tell(&plan)?;
+        Ok(child)
+    }
+
+    fn take(&self, standing: ChildStanding) {
+        let mut told = locked(&self.told);
+        let took = told.take(standing, now());
+        let promised = told.state.share;
+        drop(told);
+        locked(&self.setting.admission).correct(self.plan.stream, took.max(promised));
+    }
+
+    /// It has told nothing for a while.
+    fn rest(&self) {
+        let mut told = locked(&self.told);
+        told.state.phase = StreamPhase::Idle;
+        let promised = told.state.share;
+        drop(told);
+        locked(&self.setting.admission).correct(self.plan.stream, promised);
+    }
+}
+
+/// How long to wait before the next process, after so many in a row that were no good.
+fn pause(in_a_row: u32) -> Span {
+    match in_a_row {
+        0 | 1 => Span::ZERO,
+        more => {
+            let doubled = FIRST_WAIT.as_nanos() << (more - 2).min(16);
+            Span::from_nanos(doubled).min(LONGEST_WAIT)
+        }
+    }
+}
+
+fn fault(hung: Option<u64>, child: &mut ChildProcess) -> String {
+    let how = words_of(child.end(now() + ENDING));
+    match hung {
+        Some(millis) => format!(
+            "a run of the plugin did not come to an end within {millis} ms; use another one"
+        ),
+        None => format!("running the plugin: {how}; use another one, or tell its maker"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_process_anew_is_started_at_once_and_the_next_ones_later_and_later() {
+        let pauses: Vec<_> = (1..=10).map(|n| pause(n).as_nanos() / 1_000_000).collect();
+        assert_eq!(pauses, [0, 50, 100, 200, 400, 800, 1600, 3200, 5000, 5000]);
+        assert_eq!(pause(u32::MAX), LONGEST_WAIT);
+    }
+}
