@@ -158,6 +158,8 @@ pub enum BlockSetError {
 pub struct BlockSet {
     blocks: Box<[BlockSpec]>,
     most_frames: u32,
+    /// By leg, the bytes that each iteration has, and those that it has for each frame.
+    bytes: [(usize, usize); 2],
 }
 
 impl BlockSet {
@@ -176,14 +178,18 @@ impl BlockSet {
         if most_frames > Self::MOST_FRAMES {
             return Err(BlockSetError::Frames { frames: most_frames });
         }
+        let mut bytes = [(0, 0); 2];
         for leg in [BlockLeg::There, BlockLeg::Back] {
-            let going = blocks.iter().filter(|block| block.way.goes(leg));
-            let bytes = going.map(|block| block.bytes(most_frames)).sum();
-            if bytes > Self::MOST_BYTES as u128 {
-                return Err(BlockSetError::Bytes { bytes, leg });
+            let going = || blocks.iter().filter(|block| block.way.goes(leg));
+            let all = |frames| going().map(|block| block.bytes(frames)).sum::<u128>();
+            if all(most_frames) > Self::MOST_BYTES as u128 {
+                return Err(BlockSetError::Bytes { bytes: all(most_frames), leg });
             }
+            // Of an iteration without frames that could have none, nothing is ever asked.
+            let each = if most_frames > 0 { all(1) - all(0) } else { 0 };
+            bytes[leg as usize] = (all(0) as usize, each as usize);
         }
-        Ok(Self { blocks: blocks.into(), most_frames })
+        Ok(Self { blocks: blocks.into(), most_frames, bytes })
     }
 
     /// The blocks.
@@ -198,7 +204,8 @@ impl BlockSet {
 
     /// The bytes of an iteration of so many frames on that leg; of more frames than there may be, those of the most.
     pub fn bytes(&self, leg: BlockLeg, frames: u32) -> usize {
-        self.placed(leg, frames).last().map_or(0, |(_, place)| place.end)
+        let (fixed, each) = self.bytes[leg as usize];
+        fixed + each * frames.min(self.most_frames) as usize
     }
 
     /// Where block `index` lies in that leg's bytes. `None` if it does not go that way, or there is no such block.

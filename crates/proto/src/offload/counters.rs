@@ -34,8 +34,10 @@ pub struct InboundCounters {
     pub reordered: u64,
     /// Datagrams that had come before.
     pub duplicates: u64,
-    /// Datagrams of blocks whose turn was over, or of an epoch that is.
+    /// Datagrams of blocks whose turn was over.
     pub late: u64,
+    /// Datagrams of an epoch that is over, or has not begun.
+    pub old: u64,
     /// Datagrams of blocks that there is no room for yet; they are asked for again.
     pub early: u64,
     /// Datagrams of other streams.
@@ -55,7 +57,8 @@ impl InboundCounters {
         match handled {
             Handled::Complete { .. } => self.blocks += 1,
             Handled::Duplicate | Handled::Again { .. } => self.duplicates += 1,
-            Handled::Late => self.late += 1,
+            Handled::Late { .. } => self.late += 1,
+            Handled::Old => self.old += 1,
             Handled::Early => self.early += 1,
             Handled::Foreign => self.foreign += 1,
             Handled::Invalid(_) => self.invalid += 1,

@@ -45,8 +45,15 @@ pub enum Handled {
         /// Which block.
         block: u64,
     },
-    /// Of a block whose turn is over, or of an epoch that is.
-    Late,
+    /// Of a block whose turn is over.
+    Late {
+        /// Frames before the block in the epoch.
+        position: u64,
+        /// Frames of it, as it says.
+        frames: u32,
+    },
+    /// Of an epoch that is over, or has not begun.
+    Old,
     /// Of a block that there is no room for yet.
     Early,
     /// Of another stream.

@@ -201,8 +201,7 @@ impl Returns {
         let end = position.saturating_add(frames.into());
         let turn = self.turn();
         if position < turn {
-            self.counters.late += end.min(turn) - position;
-            self.ledger.came_late(position..end.min(turn));
+            self.came_late(position, (end.min(turn) - position) as u32);
         }
         self.counters.misplaced += end.saturating_sub(until.max(turn).max(position));
         if from >= until {
@@ -211,6 +210,12 @@ impl Returns {
         let frames = (until - from) as usize;
         self.marks.mark(from, frames, if clean { FrameMark::Clean } else { FrameMark::Dirty });
         frames as u32
+    }
+
+    /// These frames came after their turn, and were not placed.
+    pub fn came_late(&mut self, position: u64, frames: u32) {
+        self.counters.late += u64::from(frames);
+        self.ledger.came_late(position..position.saturating_add(frames.into()));
     }
 
     /// What of these frames can still be given out.

@@ -1,1 +1,10 @@
+//! The machines together, and each on its own.
 
+mod agreement;
+mod damage;
+mod losses;
+mod pipeline;
+mod places;
+mod questions;
+mod road;
+mod spare;

@@ -127,7 +127,7 @@ impl OrderedInbound {
                 self.gone = self.gone.max(first.min(self.heard));
                 Handled::Gone { first }
             }
-            Ok(SortedDatagram::Gone { .. }) => Handled::Late,
+            Ok(SortedDatagram::Gone { .. }) => Handled::Old,
             Ok(SortedDatagram::Ask { .. }) => Handled::Invalid(InvalidBlock::Kind(1)),
         };
         self.counters.count(handled);
@@ -148,7 +148,7 @@ impl OrderedInbound {
             Ok(SortedDatagram::Ask { epoch: of, from, until }) if of == epoch => {
                 Handled::Ask { from, until }
             }
-            Ok(_) => Handled::Late,
+            Ok(_) => Handled::Old,
         };
         self.counters.count(handled);
         handled
@@ -159,7 +159,7 @@ impl OrderedInbound {
         if newer {
             self.begin(head.epoch);
         } else if self.epoch != Some(head.epoch) {
-            return Handled::Late;
+            return Handled::Old;
         }
         if head.block < self.next {
             let again = head.flags.has(Flags::REPLAY) && head.part + 1 == head.parts;

@@ -83,7 +83,7 @@ impl UnorderedInbound {
             Ok(SortedDatagram::Ask { epoch, .. } | SortedDatagram::Gone { epoch, .. })
                 if epoch != self.epoch =>
             {
-                Handled::Late
+                Handled::Old
             }
             Ok(SortedDatagram::Ask { from, until, .. }) => Handled::Ask { from, until },
             Ok(SortedDatagram::Gone { first, .. }) => Handled::Gone { first },
@@ -100,8 +100,11 @@ impl UnorderedInbound {
         expected: impl FnOnce(u64) -> Option<(u64, u32)>,
     ) -> Handled {
         let block = head.block;
-        if head.epoch != self.epoch || block < self.from {
-            return Handled::Late;
+        if head.epoch != self.epoch {
+            return Handled::Old;
+        }
+        if block < self.from {
+            return Handled::Late { position: head.position, frames: head.frames };
         }
         if block - self.from >= self.assembly.hold() {
             return Handled::Early;

@@ -1,0 +1,244 @@
+//! Answers by position: what is heard, whatever blocks the host makes and whatever is missing.
+
+use proptest::prelude::*;
+
+use super::road::bits;
+use crate::offload::returns::{PulledReturns, Returns, ReturnsConfig, StandIn};
+
+const RATE: u32 = 48_000;
+const MOST: u32 = 256;
+
+fn config(delay: u32, stand_in: StandIn) -> ReturnsConfig {
+    ReturnsConfig { inputs: 2, outputs: 2, rate: RATE, delay, most_frames: MOST, stand_in }
+}
+
+/// What goes in: loud, and without a value twice.
+fn dry(channel: usize, frame: u64) -> f32 {
+    ((frame * 7919 + channel as u64 * 13) % 10_007) as f32 / 10_007.0 - 0.5
+}
+
+/// What comes back for it.
+fn wet(channel: usize, frame: u64) -> f32 {
+    (frame as f32 * 0.01).sin() * 0.5 + channel as f32 / 16.0 + dry(channel, frame) / 64.0
+}
+
+/// A host with a worker.
+struct Heard {
+    returns: Returns,
+    clock: u64,
+    heard: [Vec<f32>; 2],
+    pulled: Vec<PulledReturns>,
+}
+
+impl Heard {
+    fn new(config: ReturnsConfig, delay: u32) -> Self {
+        let mut returns = Returns::new(config);
+        returns.begin(delay);
+        Self { returns, clock: 0, heard: [Vec::new(), Vec::new()], pulled: Vec::new() }
+    }
+
+    fn place(&mut self, position: u64, frames: u32, clean: bool) -> u32 {
+        for channel in 0..2 {
+            let samples: Vec<f32> =
+                (position..position + u64::from(frames)).map(|at| wet(channel, at)).collect();
+            self.returns.place(position, channel, &samples);
+        }
+        self.returns.arrived(position, frames, clean)
+    }
+
+    /// A run; what `answers` are there is placed between what goes in and what comes out.
+    fn run(&mut self, frames: u32, answers: &[(u64, u32)]) {
+        for channel in 0..2 {
+            let clock = self.clock;
+            let samples: Vec<f32> =
+                (clock..clock + u64::from(frames)).map(|at| dry(channel, at)).collect();
+            self.returns.push_dry(channel, &samples);
+        }
+        for (position, frames) in answers {
+            self.place(*position, *frames, true);
+        }
+        let heard = &mut self.heard;
+        let pulled = self.returns.pull(frames, &mut |channel, samples| {
+            assert_eq!(samples.len(), frames as usize);
+            heard[channel].extend_from_slice(samples);
+        });
+        self.clock += u64::from(frames);
+        let PulledReturns { wet, stood_in, before, .. } = pulled;
+        assert_eq!(wet + stood_in + before, frames);
+        self.pulled.push(pulled);
+    }
+}
+
+fn stand_ins() -> impl Strategy<Value = StandIn> {
+    prop_oneof![Just(StandIn::Dry), Just(StandIn::Conceal), Just(StandIn::LastGood)]
+}
+
+proptest! {
+    #[test]
+    fn what_differs_is_what_is_missing_and_a_millisecond_after(
+        runs in proptest::collection::vec((1..=MOST, 0u8..10), 1..120),
+        delay in prop_oneof![Just(0u32), Just(64), 1u32..2000],
+        lag in 0usize..3,
+        stand_in in stand_ins(),
+    ) {
+        let mut host = Heard::new(config(delay, stand_in), delay);
+        // Each run is a block, which comes back `lag` runs later, or never.
+        let mut blocks: Vec<(u64, u32, bool)> = Vec::new();
+        let mut missing = vec![false; 0];
+        for (index, (frames, luck)) in runs.iter().enumerate() {
+            blocks.push((host.clock, *frames, *luck > 0));
+            let answer = index.checked_sub(lag).map(|at| blocks[at]);
+            let in_time = answer.filter(|(.., comes)| *comes);
+            let turn = (host.clock).saturating_sub(delay.into());
+            missing.resize((host.clock + u64::from(*frames)) as usize, true);
+            if let Some((position, length, _)) = in_time {
+                for frame in position.max(turn)..position + u64::from(length) {
+                    missing[frame as usize] = false;
+                }
+            }
+            let answers: Vec<(u64, u32)> =
+                in_time.into_iter().map(|(position, length, _)| (position, length)).collect();
+            host.run(*frames, &answers);
+        }
+        let fade = host.returns.fade_frames() as usize;
+        prop_assert_eq!(fade, 48);
+        let heard = host.heard[0].len();
+        let played = heard.saturating_sub(delay as usize);
+        let may_differ = |frame: usize| {
+            missing[frame.saturating_sub(fade)..=frame].iter().any(|missing| *missing)
+        };
+        for channel in 0..2 {
+            let heard = &host.heard[channel];
+            let silent = heard.len().min(delay as usize);
+            prop_assert!(heard[..silent].iter().all(|sample| sample.to_bits() == 0));
+            for (frame, heard) in heard[silent..].iter().enumerate() {
+                let truth = wet(channel, frame as u64);
+                prop_assert!(heard.is_finite());
+                prop_assert!(
+                    may_differ(frame) || heard.to_bits() == truth.to_bits(),
+                    "frame {} of {}", frame, played
+                );
+            }
+        }
+        // The ledger says as much: each missing frame that was to be played, and no other.
+        host.returns.settle();
+        let mut noted = vec![false; played];
+        while let Some(damage) = host.returns.poll_damage() {
+            prop_assert_eq!((damage.epoch, damage.stand_in), (1, stand_in));
+            for frame in damage.from..damage.from + u64::from(damage.frames) {
+                prop_assert!(!core::mem::replace(&mut noted[frame as usize], true));
+            }
+        }
+        prop_assert_eq!(&noted[..], &missing[..played]);
+        prop_assert_eq!(host.returns.damage_overflow(), 0);
+        let stood_in: u64 = host.pulled.iter().map(|pulled| u64::from(pulled.stood_in)).sum();
+        prop_assert_eq!(stood_in, noted.iter().filter(|missing| **missing).count() as u64);
+    }
+
+    #[test]
+    fn without_a_loss_any_blocks_of_the_host_come_out_as_one_sound(
+        runs in proptest::collection::vec(0..=MOST, 1..100),
+        delay in 256u32..1000,
+    ) {
+        let mut host = Heard::new(config(delay, StandIn::Dry), delay);
+        for frames in runs {
+            let answer = (host.clock, frames);
+            host.run(frames, &[]);
+            host.place(answer.0, answer.1, true);
+        }
+        for channel in 0..2 {
+            let heard = &host.heard[channel];
+            let silent = heard.len().min(delay as usize);
+            let truth: Vec<f32> =
+                (0..heard.len() - silent).map(|frame| wet(channel, frame as u64)).collect();
+            prop_assert_eq!(bits(&heard[silent..]), bits(&truth));
+        }
+        prop_assert!(host.returns.poll_damage().is_none());
+    }
+}
+
+/// Runs of 64 frames, each of which comes back in the next, but for those in `lost`.
+fn with_lost(config: ReturnsConfig, count: u64, lost: core::ops::Range<u64>) -> Heard {
+    let mut host = Heard::new(config, config.delay);
+    for run in 0..count {
+        let back = run.checked_sub(1).filter(|back| !lost.contains(back));
+        let answers: Vec<(u64, u32)> = back.into_iter().map(|back| (back * 64, 64)).collect();
+        host.run(64, &answers);
+    }
+    host
+}
+
+#[test]
+fn dry_stands_in_at_the_same_delay_and_after_the_plugins_own() {
+    let mut host = with_lost(config(64, StandIn::Dry), 40, 10..20);
+    let heard = &host.heard[1][64..];
+    // After the fade into it, and until the sound is back.
+    for frame in 10 * 64 + 48..20 * 64 {
+        assert_eq!(heard[frame].to_bits(), dry(1, frame as u64).to_bits(), "frame {frame}");
+    }
+    host.returns.set_plugin_latency(100);
+    let before = host.heard[0].len();
+    (0..4).for_each(|_| host.run(64, &[]));
+    for at in before + 64..host.heard[0].len() {
+        let frame = at as u64 - 64 - 100;
+        assert_eq!(host.heard[0][at].to_bits(), dry(0, frame).to_bits());
+    }
+}
+
+#[test]
+fn no_stand_in_begins_or_ends_with_a_jump() {
+    for stand_in in [StandIn::Dry, StandIn::Conceal, StandIn::LastGood] {
+        let mut host = Heard::new(config(64, stand_in), 64);
+        let sine = |frame: u64| (frame as f32 * core::f32::consts::TAU / 480.0).sin() * 0.5;
+        for run in 0..100u64 {
+            let samples: Vec<f32> = (run * 64..run * 64 + 64).map(|at| sine(at) * 0.25).collect();
+            (0..2).for_each(|channel| host.returns.push_dry(channel, &samples));
+            if let Some(back) = run.checked_sub(1).filter(|back| !(50..60).contains(back)) {
+                let samples: Vec<f32> = (back * 64..back * 64 + 64).map(sine).collect();
+                (0..2).for_each(|channel| host.returns.place(back * 64, channel, &samples));
+                host.returns.arrived(back * 64, 64, true);
+            }
+            let heard = &mut host.heard;
+            host.returns.pull(64, &mut |channel, samples| heard[channel].extend(samples));
+        }
+        let steps = host.heard[0].windows(2).map(|pair| (pair[1] - pair[0]).abs());
+        let most = steps.fold(0.0, f32::max);
+        // The sine itself steps by 0.0065 at most, and a fade of 48 frames by 1/30 of a difference below 1.
+        assert!(most < 0.045, "{stand_in:?} steps by {most}");
+    }
+}
+
+#[test]
+fn what_is_no_number_passes_as_it_is() {
+    let mut host = Heard::new(config(64, StandIn::Conceal), 64);
+    let odd = [f32::from_bits(0x7fc0_1234), f32::NEG_INFINITY, -0.0, f32::from_bits(3)];
+    let samples: Vec<f32> = odd.into_iter().cycle().take(64).collect();
+    for run in 0..20u64 {
+        (0..2).for_each(|channel| host.returns.push_dry(channel, &samples));
+        if run > 0 {
+            (0..2).for_each(|channel| host.returns.place((run - 1) * 64, channel, &samples));
+            host.returns.arrived((run - 1) * 64, 64, true);
+        }
+        let heard = &mut host.heard;
+        host.returns.pull(64, &mut |channel, samples| heard[channel].extend(samples));
+    }
+    assert_eq!(bits(&host.heard[0][64..128]), bits(&samples));
+    assert_eq!(bits(&host.heard[0][19 * 64..]), bits(&samples));
+    // A hole after it is filled with numbers.
+    host.run(64, &[]);
+    assert!(host.heard[0][20 * 64..].iter().all(|sample| sample.is_finite()));
+}
+
+#[test]
+fn an_epoch_begins_with_nothing_of_the_one_before() {
+    for stand_in in [StandIn::Dry, StandIn::Conceal, StandIn::LastGood] {
+        let mut host = with_lost(config(64, stand_in), 40, 38..50);
+        host.returns.begin(32);
+        (host.clock, host.heard) = (0, [Vec::new(), Vec::new()]);
+        host.run(64, &[(0, 64)]);
+        host.run(64, &[(64, 64)]);
+        assert!(host.heard[0][..32].iter().all(|sample| *sample == 0.0));
+        let truth: Vec<f32> = (0..96).map(|frame| wet(0, frame)).collect();
+        assert_eq!(bits(&host.heard[0][32..]), bits(&truth));
+    }
+}

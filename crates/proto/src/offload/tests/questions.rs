@@ -1,0 +1,184 @@
+//! What a worker asks for, and when.
+
+use super::road::{Fate, OneWay, Recursive, Road, master_config, worker_config};
+use crate::offload::datagram::{DatagramKind, HEAD_BYTES, Head, LEAST_DATAGRAM_BYTES};
+use crate::offload::inbound::{Handled, PluginState};
+use crate::offload::master::MasterConfig;
+use crate::offload::outbound::OutboundBlocks;
+use crate::offload::worker::{Worker, WorkerConfig};
+use crate::time::{LocalTime, Span};
+
+/// Hands out so many blocks of 64 frames; those that are `lost` do not arrive.
+fn with_losses(count: u64, lost: &[u64], worker: WorkerConfig) -> Road {
+    let mut road = Road::new(master_config(64), worker);
+    let fates = (0..count).map(|at| if lost.contains(&at) { Fate::Lost } else { Fate::Arrives });
+    road.there = OneWay::new(fates.collect());
+    (0..count).for_each(|_| {
+        road.hand_out(64);
+    });
+    let mut room = [0; 600];
+    while let Some(len) = road.master.poll(&mut room) {
+        road.there.carry(&room[..len], |datagram| {
+            road.worker.handle(datagram, road.now);
+        });
+    }
+    road
+}
+
+fn asks(worker: &mut Worker, now: LocalTime) -> Vec<(u64, u64)> {
+    let mut room = [0; LEAST_DATAGRAM_BYTES];
+    let mut asked = Vec::new();
+    while let Some(len) = worker.poll_ask(now, &mut room) {
+        let (head, body) = Head::read(&room[..len]).unwrap();
+        assert_eq!((head.kind, len), (DatagramKind::Ask, HEAD_BYTES + 16));
+        let number = |at: usize| u64::from_be_bytes(body[at..at + 8].try_into().unwrap());
+        asked.push((number(0), number(8)));
+    }
+    asked
+}
+
+#[test]
+fn each_gap_is_asked_for_at_once_and_only_once() {
+    let mut road = with_losses(10, &[2, 5, 6], worker_config(None));
+    assert_eq!(asks(&mut road.worker, road.now), [(2, 3), (5, 7)]);
+    assert_eq!(asks(&mut road.worker, road.now + Span::from_millis(4)), []);
+}
+
+#[test]
+fn a_question_that_nobody_answers_is_asked_again_ever_more_seldom() {
+    let mut road = with_losses(3, &[1], worker_config(None));
+    let mut now = road.now;
+    assert_eq!(asks(&mut road.worker, now), [(1, 2)]);
+    let mut waits = Vec::new();
+    for _ in 0..6 {
+        let deadline = road.worker.deadline();
+        assert_eq!(asks(&mut road.worker, deadline - Span::from_nanos(1)), []);
+        assert_eq!(asks(&mut road.worker, deadline), [(1, 2)]);
+        waits.push((deadline - now).as_nanos() / 1_000_000);
+        now = deadline;
+    }
+    assert_eq!(waits, [5, 10, 20, 40, 40, 40]);
+}
+
+#[test]
+fn nothing_is_asked_for_while_nothing_is_missing() {
+    let mut road = with_losses(10, &[], worker_config(None));
+    assert_eq!(asks(&mut road.worker, road.now), []);
+    assert!(road.worker.deadline().is_never());
+}
+
+#[test]
+fn a_block_whose_last_part_is_lost_is_asked_for_when_nothing_follows() {
+    let mut road = Road::new(master_config(8), worker_config(None));
+    road.there = OneWay::new(vec![Fate::Arrives, Fate::Lost]);
+    road.hand_out(256);
+    road.carry();
+    assert!(road.turns.is_empty());
+    assert_eq!(road.worker.deadline(), road.now + Span::from_millis(5));
+    road.pass(Span::from_millis(5));
+    road.carry();
+    assert!(road.is_true(0));
+}
+
+#[test]
+fn a_worker_that_joins_late_is_given_the_epoch_from_its_beginning() {
+    let mut road = Road::new(master_config(64), worker_config(None));
+    let late = core::mem::replace(&mut road.worker, Worker::new(worker_config(None)).unwrap());
+    (0..40).for_each(|_| {
+        road.hand_out(64);
+    });
+    road.carry();
+    // The first is gone; another is started in its place.
+    (road.worker, road.plugin) = (late, Recursive::default());
+    road.turns.clear();
+    for _ in 0..12 {
+        road.hand_out(64);
+        road.carry();
+        road.pass(Span::from_micros(1333));
+    }
+    assert!(road.turns[0].restart && road.turns.iter().all(|turn| turn.clean));
+    assert_eq!(road.turns.len(), 52);
+    assert!((0..52).all(|block| road.is_true(block)));
+}
+
+#[test]
+fn a_worker_that_joins_too_late_is_given_what_is_kept_and_is_dirty() {
+    let config = MasterConfig { hold: 64, ..master_config(10) };
+    let mut road = Road::new(config, worker_config(None));
+    road.there = OneWay::new(vec![Fate::Lost; 30]);
+    (0..30).for_each(|_| {
+        road.hand_out(64);
+        road.carry();
+    });
+    // No more than a few are replayed with each.
+    (0..2).for_each(|_| {
+        road.hand_out(64);
+        road.carry();
+    });
+    let ran: Vec<u64> = road.turns.iter().map(|turn| turn.block).collect();
+    assert_eq!(ran, (21..=31).collect::<Vec<_>>());
+    assert!(road.turns[0].restart && road.turns.iter().all(|turn| !turn.clean));
+    assert_eq!(road.worker.state(), PluginState::Dirty { since: 0 });
+    assert_eq!(road.worker.counters().there.gone, 21);
+    assert!(!road.answer(30).unwrap().1);
+}
+
+#[test]
+fn replays_leave_after_what_is_new_and_a_few_at_a_time() {
+    let mut road = Road::new(master_config(64), worker_config(None));
+    road.there = OneWay::new(vec![Fate::Lost; 40]);
+    (0..40).for_each(|_| {
+        road.hand_out(64);
+    });
+    let mut room = [0; 600];
+    while road.master.poll(&mut room).is_some() {}
+    let mut ask = [0; HEAD_BYTES + 16];
+    ask[HEAD_BYTES + 8..].copy_from_slice(&40u64.to_be_bytes());
+    let head = Head::beside(DatagramKind::Ask, super::road::STREAM, road.master.epoch(), 0);
+    head.write(ask.first_chunk_mut().unwrap());
+    let handled = road.master.handle(&ask, road.now);
+    assert_eq!(handled, Handled::Ask { from: 0, until: 40 });
+    let mut left = |road: &mut Road| {
+        let mut left = Vec::new();
+        while let Some(len) = road.master.poll(&mut room) {
+            left.push(Head::read(&room[..len]).unwrap().0.block);
+        }
+        left
+    };
+    let most = u64::from(OutboundBlocks::REPLAYS);
+    assert_eq!(left(&mut road), (0..most).collect::<Vec<_>>());
+    road.hand_out(64);
+    let expected: Vec<u64> = core::iter::once(40).chain(most..2 * most).collect();
+    assert_eq!(left(&mut road), expected);
+}
+
+#[test]
+fn an_answer_that_was_lost_comes_again_when_the_master_insists() {
+    let mut road = Road::new(master_config(8), worker_config(None));
+    road.back = OneWay::new(vec![Fate::Lost]);
+    road.hand_out(64);
+    road.carry();
+    assert!(road.answer(0).is_none());
+    road.master.insist(0);
+    road.carry();
+    assert!(road.is_true(0));
+    assert_eq!(road.turns.len(), 1);
+}
+
+#[test]
+fn a_new_epoch_resets_the_plugin_and_what_is_old_counts_no_more() {
+    let mut road = Road::new(master_config(8), worker_config(None));
+    road.there = OneWay::new(vec![Fate::Later(2)]);
+    road.hand_out(64);
+    road.carry();
+    road.master.begin();
+    road.truth.clear();
+    road.hand_out(64);
+    road.carry();
+    road.hand_out(64);
+    road.carry();
+    let began: Vec<(u32, u64, bool)> =
+        road.turns.iter().map(|turn| (turn.epoch, turn.block, turn.restart)).collect();
+    assert_eq!(began, [(2, 0, true), (2, 1, false)]);
+    assert_eq!(road.worker.counters().there.old, 1);
+}
