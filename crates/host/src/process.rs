@@ -94,6 +94,11 @@ impl ChildProcess {
         }
     }
 
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Writes a line to it.
     pub(crate) fn tell(&mut self, line: &str) -> io::Result<()> {
         let Some(stdin) = &mut self.child.stdin else { return Ok(()) };

@@ -119,6 +119,11 @@ impl PluginWorkshop {
         &self.offers
     }
 
+    /// The process that runs a stream's plugin at the moment.
+    pub fn process(&self, stream: u32) -> Option<u32> {
+        locked(&self.streams).get(&stream)?.process.process()
+    }
+
     fn take_place(&self) -> Result<Place, WorkRefused> {
         let most = self.options.most_streams;
         let taken = self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {

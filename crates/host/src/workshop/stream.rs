@@ -88,6 +88,10 @@ impl StreamProcess {
         locked(&self.told).state.share = share;
     }
 
+    pub(super) fn process(&self) -> Option<u32> {
+        locked(&self.told).process
+    }
+
     pub(super) fn state(&self) -> WorkStreamState {
         locked(&self.told).state.clone()
     }
@@ -213,6 +217,7 @@ impl Keeper {
         let mut child = ChildProcess::start(&self.setting.program, &starting)?;
         let plan = serde_json::to_string(&self.plan)?;
         child.tell(&plan)?;
+        locked(&self.told).process = Some(child.id());
         Ok(child)
     }
 

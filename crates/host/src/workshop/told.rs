@@ -10,6 +10,8 @@ use crate::plan::{ChildStanding, Plan};
 #[derive(Debug)]
 pub(super) struct Told {
     pub(super) state: WorkStreamState,
+    /// Its process at the moment, if there is one.
+    pub(super) process: Option<u32>,
     /// What the processes before this one counted.
     before: WorkCounters,
     newest: ChildStanding,
@@ -39,6 +41,7 @@ impl Told {
                 share: 0.0,
                 counters: WorkCounters::default(),
             },
+            process: None,
             before: WorkCounters::default(),
             newest: ChildStanding::default(),
             at: LocalTime::ZERO,
@@ -75,6 +78,7 @@ impl Told {
 
     /// A process ended.
     pub(super) fn ended(&mut self, why: String) {
+        self.process = None;
         self.before = self.state.counters;
         self.newest = ChildStanding::default();
         self.state.phase = StreamPhase::Restarting;

@@ -3,4 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
 
 mod common;
+mod master;
 mod scanned;
+mod worked;

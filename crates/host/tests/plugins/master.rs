@@ -1,0 +1,161 @@
+//! A master that hands out one block after the other and waits for each to come back.
+
+use std::net::{Ipv4Addr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use tautline_api::seal::{Sealed, StreamKeys};
+use tautline_api::v1::{DescribedOrder, StreamRequest, VERSION, WorkStream};
+use tautline_engine::offload::sound_set::SoundSet;
+use tautline_io::link::seal::Seal;
+use tautline_proto::offload::block::{BlockLeg, BlockSet, ByteOrder, get_f32, put_f32};
+use tautline_proto::offload::datagram::Flags;
+use tautline_proto::offload::master::{Master, MasterConfig};
+use tautline_proto::time::LocalTime;
+
+/// What no test waits longer for.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// After so long without an answer a block is handed out once more.
+const AGAIN: Duration = Duration::from_millis(100);
+const DATAGRAM_BYTES: usize = 1400;
+
+pub(crate) fn request(plugin: &str, rate: u32, most_frames: u32) -> StreamRequest {
+    StreamRequest {
+        version: VERSION,
+        plugin: plugin.to_owned(),
+        hash: None,
+        rate,
+        most_frames,
+        byte_order: DescribedOrder::NATIVE,
+        datagram_bytes: DATAGRAM_BYTES as u32,
+        period_ns: None,
+        history: 64,
+        copies: 0,
+        memory_frames: None,
+        cleartext: false,
+    }
+}
+
+pub(crate) struct TestMaster {
+    master: Master,
+    set: BlockSet,
+    pub(crate) sound: SoundSet,
+    socket: UdpSocket,
+    seal: Option<Sealed>,
+}
+
+/// What became of a block.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Worked {
+    pub(crate) outputs: Vec<Vec<f32>>,
+    pub(crate) told: Vec<f32>,
+    pub(crate) latency: u32,
+    pub(crate) clean: bool,
+}
+
+impl TestMaster {
+    pub(crate) fn of(stream: &WorkStream, secret: Option<[u8; 32]>) -> Self {
+        let sound = SoundSet {
+            inputs: stream.inputs as usize,
+            outputs: stream.outputs as usize,
+            controls_in: stream.controls_in as usize,
+            controls_out: stream.controls_out as usize,
+            most_frames: stream.most_frames,
+        };
+        let set = sound.block_set().unwrap();
+        let mut master = Master::new(MasterConfig {
+            set: set.clone(),
+            stream: stream.id,
+            epoch_seed: 6,
+            datagram_bytes: DATAGRAM_BYTES,
+            history: 64,
+            copies: 0,
+            hold: 64,
+        })
+        .unwrap();
+        master.begin();
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        socket.connect((Ipv4Addr::LOCALHOST, stream.udp_port)).unwrap();
+        socket.set_read_timeout(Some(AGAIN)).unwrap();
+        let seal = secret.map(|secret| Sealed::master(&StreamKeys::of(&secret, stream.id), 1));
+        Self { master, set, sound, socket, seal }
+    }
+
+    /// Another activation.
+    pub(crate) fn begin(&mut self) {
+        self.master.begin();
+    }
+
+    /// Hands a block out: its number.
+    pub(crate) fn hand_out(&mut self, inputs: &[Vec<f32>], controls: &[f32], flags: Flags) -> u64 {
+        let frames = inputs.first().map_or(self.sound.most_frames as usize, Vec::len) as u32;
+        let places: Vec<_> = self.set.placed(BlockLeg::There, frames).collect();
+        let bytes = self.master.room(frames).unwrap();
+        for (block, place) in places {
+            put_f32(&mut bytes[place], inputs.get(block).map_or(controls, |samples| samples));
+        }
+        let block = self.master.commit(flags);
+        self.send();
+        block
+    }
+
+    fn send(&mut self) {
+        let mut room = [0; DATAGRAM_BYTES + tautline_api::seal::ROOM];
+        while let Some(len) = self.master.poll(&mut room[..DATAGRAM_BYTES]) {
+            let len = self.seal.as_mut().map_or(len, |seal| seal.seal(&mut room, len));
+            // Refused while nobody hears it.
+            let _ = self.socket.send(&room[..len]);
+        }
+    }
+
+    /// Takes in what came, or waits a little for it.
+    pub(crate) fn receive(&mut self) -> bool {
+        let mut room = [0; 65_536];
+        let Ok(len) = self.socket.recv(&mut room) else { return false };
+        let opened = match &mut self.seal {
+            Some(seal) => seal.open(&mut room[..len]),
+            None => Some(&room[..len]),
+        };
+        if let Some(datagram) = opened {
+            self.master.handle(datagram, LocalTime::ZERO);
+        }
+        self.send();
+        true
+    }
+
+    /// What became of a block, once it has come back.
+    pub(crate) fn await_block(&mut self, block: u64) -> Worked {
+        let until = Instant::now() + PATIENCE;
+        while self.master.answer(block).is_none() {
+            assert!(Instant::now() < until, "block {block} never came back");
+            if !self.receive() {
+                self.master.insist(block);
+                self.send();
+            }
+        }
+        let (sound, set) = (self.sound, &self.set);
+        let answer = self.master.answer(block).unwrap();
+        let frames = answer.frames;
+        let read = |place: core::ops::Range<usize>| {
+            let mut values = vec![0.0; place.len() / 4];
+            get_f32(&answer.bytes[place], &mut values, ByteOrder::NATIVE);
+            values
+        };
+        let mut values: Vec<_> =
+            set.placed(BlockLeg::Back, frames).map(|(_, place)| read(place)).collect();
+        let told = values.split_off(sound.outputs).pop().unwrap_or_default();
+        let worked = Worked {
+            outputs: values,
+            told,
+            latency: answer.latency,
+            clean: !answer.flags.has(Flags::DIRTY),
+        };
+        self.master.release(block + 1);
+        worked
+    }
+
+    /// Hands a block out and waits until it has come back.
+    pub(crate) fn run(&mut self, inputs: &[Vec<f32>], controls: &[f32]) -> Worked {
+        let block = self.hand_out(inputs, controls, Flags::NONE);
+        self.await_block(block)
+    }
+}

@@ -1,0 +1,368 @@
+//! Plugins that run for a stream.
+
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tautline_api::v1::{
+    DescribedOrder, StreamPhase, StreamRequest, WorkRefused, WorkStreamState, Workshop,
+};
+use tautline_host::ladspa::instance::Instance;
+use tautline_host::ladspa::library::Library;
+use tautline_host::offers::Offers;
+use tautline_host::scan::{PATIENCE as SCAN_PATIENCE, scan};
+use tautline_host::workshop::{MOST_SHARE, PluginWorkshop, WorkshopOptions};
+use tautline_io::thread::Scheduler;
+use tautline_proto::offload::datagram::Flags;
+use tautline_proto::time::Span;
+
+use crate::common::{Shelf, installed, program};
+use crate::master::{PATIENCE, TestMaster, Worked, request};
+
+const SECRET: Option<[u8; 32]> = Some([7; 32]);
+
+fn options() -> WorkshopOptions {
+    WorkshopOptions {
+        program: program(),
+        name: "here".to_owned(),
+        bind: Ipv4Addr::LOCALHOST.into(),
+        scheduler: Scheduler::Other,
+        most_streams: 8,
+        most_share: MOST_SHARE,
+        patience: Span::from_millis(300),
+    }
+}
+
+fn workshop_of(folder: PathBuf, options: WorkshopOptions) -> PluginWorkshop {
+    let found = scan(&program(), &[folder], SCAN_PATIENCE);
+    PluginWorkshop::new(options, Offers::new(&found, None).unwrap())
+}
+
+/// A workshop with the odd plugin alone, in a folder that it holds.
+fn odd(test: &str, options: WorkshopOptions) -> Option<(Shelf, PluginWorkshop)> {
+    let shelf = Shelf::new();
+    shelf.with(test, "odd", &[])?;
+    let workshop = workshop_of(shelf.path().to_owned(), options);
+    Some((shelf, workshop))
+}
+
+fn opened(workshop: &PluginWorkshop, request: StreamRequest) -> (u32, TestMaster) {
+    let stream = workshop.open(request, SECRET).unwrap();
+    (stream.id, TestMaster::of(&stream, SECRET))
+}
+
+/// The state of a stream, once it is so.
+#[track_caller]
+fn becomes(
+    workshop: &PluginWorkshop,
+    id: u32,
+    is_so: impl Fn(&WorkStreamState) -> bool,
+) -> WorkStreamState {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let state = workshop.stream(id).unwrap();
+        if is_so(&state) {
+            return state;
+        }
+        assert!(Instant::now() < until, "it never became so: {state:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Sound that no two blocks have alike.
+fn sound(block: usize, frames: usize) -> Vec<f32> {
+    (0..frames).map(|frame| ((block * 1009 + frame * 7) % 251) as f32 / 251.0 - 0.5).collect()
+}
+
+#[test]
+fn a_plugin_far_away_plays_bit_for_bit_what_it_plays_here() {
+    let test = "a_plugin_far_away_plays_bit_for_bit_what_it_plays_here";
+    let Some(folder) = installed(test, "tap_reverb.so") else { return };
+    let workshop = workshop_of(folder.clone(), options());
+    let (_, mut far) = opened(&workshop, request("tap_reverb:tap_reverb", 44_100, 512));
+    let library = Arc::new(Library::load(&folder.join("tap_reverb.so")).unwrap());
+    let mut here = Instance::new(&library, "tap_reverb", 44_100, 512).unwrap();
+    here.activate();
+    let mut controls: Vec<f32> =
+        (0..here.controls()).map(|control| here.control(control)).collect();
+    for block in 0..200 {
+        let frames = [512, 64, 138, 1, 441][block % 5];
+        controls[1] = -(block as f32 % 20.0);
+        let inputs: Vec<_> = (0..here.inputs()).map(|of| sound(block + of, frames)).collect();
+        for (channel, samples) in inputs.iter().enumerate() {
+            here.input_mut(channel)[..frames].copy_from_slice(samples);
+        }
+        controls.iter().enumerate().for_each(|(control, value)| here.set_control(control, *value));
+        {
+            let mode = tautline_io::thread::float_mode::FloatMode {
+                flush_to_zero: true,
+                denormals_are_zero: true,
+            };
+            let _mode = mode.set();
+            here.run(frames);
+        }
+        let Worked { outputs, clean, .. } = far.run(&inputs, &controls);
+        assert!(clean);
+        for (channel, heard) in outputs.iter().enumerate() {
+            let bits = |samples: &[f32]| samples.iter().map(|s| s.to_bits()).collect::<Vec<_>>();
+            assert_eq!(bits(heard), bits(&here.output(channel)[..frames]), "block {block}");
+        }
+    }
+}
+
+#[test]
+fn what_a_plugin_tells_comes_back_and_a_new_activation_forgets_the_sound_before() {
+    let test = "what_a_plugin_tells_comes_back_and_a_new_activation_forgets_the_sound_before";
+    let Some((_shelf, workshop)) = odd(test, options()) else { return };
+    let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
+    let worked = far.run(&[vec![1.0, 2.0, 4.0]], &[0.0]);
+    let expected =
+        Worked { outputs: vec![vec![1.0, 3.0, 6.0]], told: vec![3.0], latency: 3, clean: true };
+    assert_eq!(worked, expected);
+    assert_eq!(far.run(&[vec![8.0]], &[0.0]).outputs, [[12.0]]);
+    far.begin();
+    assert_eq!(far.run(&[vec![16.0]], &[0.0]).outputs, [[16.0]]);
+    let state = becomes(&workshop, id, |state| state.counters.blocks == 3);
+    assert_eq!((state.restarts, state.dirty, state.latency_frames, state.epoch), (0, false, 3, 8));
+    assert!(workshop.close(id) && !workshop.close(id) && workshop.streams().is_empty());
+}
+
+#[test]
+fn a_plugin_that_crashes_takes_its_own_stream_alone_and_that_goes_on() {
+    let test = "a_plugin_that_crashes_takes_its_own_stream_alone_and_that_goes_on";
+    let Some((_shelf, workshop)) = odd(test, options()) else { return };
+    let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
+    let (other, mut beside) = opened(&workshop, request("odd:odd", 48_000, 64));
+    far.run(&[vec![1.0]], &[0.0]);
+    beside.run(&[vec![1.0]], &[0.0]);
+    far.hand_out(&[vec![2.0]], &[1.0], Flags::NONE);
+    assert_eq!(beside.run(&[vec![2.0]], &[0.0]).outputs, [[3.0]]);
+    let state = becomes(&workshop, id, |state| state.restarts > 0);
+    assert!(state.why.as_ref().is_some_and(|why| why.contains("it crashed (SIGSEGV")), "{state:?}");
+    // The block that it crashed at would come again: another activation begins.
+    far.begin();
+    assert_eq!(far.run(&[vec![4.0]], &[0.0]).outputs, [[4.0]]);
+    assert_eq!(beside.run(&[vec![4.0]], &[0.0]).outputs, [[6.0]]);
+    assert_eq!(workshop.stream(other).unwrap().restarts, 0);
+}
+
+#[test]
+fn a_plugin_that_does_not_come_back_from_a_run_is_ended_and_begun_anew() {
+    let test = "a_plugin_that_does_not_come_back_from_a_run_is_ended_and_begun_anew";
+    let Some((_shelf, workshop)) = odd(test, options()) else { return };
+    for (what, words) in [
+        (2.0, "a run of the plugin did not come to an end within"),
+        (3.0, "a run of the plugin did not come to an end within"),
+        (4.0, "it ended its process, with status 7"),
+    ] {
+        let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
+        far.hand_out(&[vec![1.0]], &[what], Flags::NONE);
+        let state = becomes(&workshop, id, |state| state.restarts > 0);
+        assert!(state.why.as_ref().is_some_and(|why| why.contains(words)), "{what}: {state:?}");
+        far.begin();
+        assert_eq!(far.run(&[vec![4.0]], &[0.0]).outputs, [[4.0]]);
+        workshop.close(id);
+    }
+}
+
+#[test]
+fn a_process_that_is_killed_is_replaced_and_the_sound_before_is_heard_again() {
+    let test = "a_process_that_is_killed_is_replaced_and_the_sound_before_is_heard_again";
+    let Some((_shelf, workshop)) = odd(test, options()) else { return };
+    let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
+    far.run(&[vec![1.0]], &[0.0]);
+    signal("-KILL", workshop.process(id).unwrap());
+    // What the next process has not seen it asks for: so it knows what was heard before.
+    let worked = far.run(&[vec![2.0]], &[0.0]);
+    assert_eq!((worked.outputs, worked.clean), (vec![vec![3.0]], true));
+    let state = becomes(&workshop, id, |state| state.restarts == 1);
+    assert!(state.why.as_ref().is_some_and(|why| why.contains("SIGKILL")), "{state:?}");
+}
+
+#[test]
+fn a_process_that_stands_still_for_a_while_works_on_all_that_came_meanwhile() {
+    let test = "a_process_that_stands_still_for_a_while_works_on_all_that_came_meanwhile";
+    let Some((_shelf, workshop)) = odd(test, options()) else { return };
+    let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
+    assert_eq!(far.run(&[vec![1.0]], &[0.0]).outputs, [[1.0]]);
+    let process = workshop.process(id).unwrap();
+    signal("-STOP", process);
+    let blocks: Vec<_> = (0..20).map(|_| far.hand_out(&[vec![1.0]], &[0.0], Flags::NONE)).collect();
+    // Nothing comes: each of these ends after a tenth of a second.
+    assert!(!far.receive() && !far.receive());
+    signal("-CONT", process);
+    for block in blocks {
+        let worked = far.await_block(block);
+        assert_eq!((worked.outputs, worked.clean), (vec![vec![2.0]], true), "{block}");
+    }
+    assert_eq!(workshop.stream(id).unwrap().restarts, 0);
+}
+
+#[test]
+fn a_plugin_that_takes_longer_than_the_period_is_refused_with_both_figures() {
+    let test = "a_plugin_that_takes_longer_than_the_period_is_refused_with_both_figures";
+    let Some((_shelf, workshop)) = odd(test, options()) else { return };
+    for _ in 0..2 {
+        // Measured, and then known: as nothing takes 1 ns.
+        let asked = StreamRequest { period_ns: Some(1), ..request("odd:odd", 48_000, 64) };
+        let refused = workshop.open(asked, SECRET).unwrap_err();
+        assert_eq!(refused.status(), 503);
+        assert!(refused.to_string().starts_with("the plugin takes "), "{refused}");
+        assert!(workshop.streams().is_empty());
+    }
+    assert!(workshop.catalogue().plugins[0].cost.is_some_and(|cost| cost.fixed_ns > 0.0));
+    workshop.open(request("odd:odd", 48_000, 64), SECRET).unwrap();
+}
+
+fn signal(name: &str, process: u32) {
+    let sent = Command::new("kill").args([name, &process.to_string()]).status().unwrap();
+    assert!(sent.success(), "kill {name} {process}");
+}
+
+#[test]
+fn words_on_standard_output_disturb_nothing() {
+    let test = "words_on_standard_output_disturb_nothing";
+    let Some((_shelf, workshop)) = odd(test, options()) else { return };
+    let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
+    for _ in 0..100 {
+        far.run(&[vec![1.0]], &[5.0]);
+    }
+    let state = becomes(&workshop, id, |state| state.counters.blocks == 100);
+    assert_eq!((state.restarts, state.why), (0, None));
+}
+
+#[test]
+fn controls_that_are_no_numbers_are_told_and_disturb_nothing_else() {
+    let test = "controls_that_are_no_numbers_are_told_and_disturb_nothing_else";
+    let Some((_shelf, workshop)) = odd(test, options()) else { return };
+    let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
+    for odd in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        far.run(&[vec![1.0]], &[odd]);
+    }
+    let state = becomes(&workshop, id, |state| state.why.is_some());
+    let why = state.why.unwrap();
+    assert!(why.starts_with("in 3 blocks a control was no number"), "{why}");
+}
+
+#[test]
+fn a_plugin_that_will_not_begin_is_refused_with_its_words() {
+    let test = "a_plugin_that_will_not_begin_is_refused_with_its_words";
+    let shelf = Shelf::new();
+    if shelf.with(test, "refuses", &["REFUSES"]).is_none() {
+        return;
+    }
+    let workshop = workshop_of(shelf.path().to_owned(), options());
+    let refused = workshop.open(request("refuses:odd", 48_000, 64), SECRET).unwrap_err();
+    assert_eq!(refused.status(), 500);
+    let said = refused.to_string();
+    assert!(said.contains("would not begin at 48000 Hz: it answered nothing"), "{said}");
+    assert!(
+        workshop.streams().is_empty() && workshop.capacity().used_share.iter().sum::<f64>() == 0.0
+    );
+}
+
+#[test]
+fn a_library_that_has_gone_or_changed_is_told() {
+    let test = "a_library_that_has_gone_or_changed_is_told";
+    let Some((shelf, workshop)) = odd(test, options()) else { return };
+    let ask = |hash: Option<&str>| {
+        let hash = hash.map(str::to_owned);
+        workshop.open(StreamRequest { hash, ..request("odd:odd", 48_000, 64) }, SECRET)
+    };
+    let hash = workshop.catalogue().plugins[0].hash.clone();
+    ask(Some(&hash)).unwrap();
+    assert_eq!(ask(Some("00")).unwrap_err().status(), 410);
+    let file = shelf.path().join("odd.so");
+    std::fs::remove_file(&file).unwrap();
+    let said = ask(None).unwrap_err().to_string();
+    assert!(said.contains("has gone"), "{said}");
+    std::fs::write(&file, "another").unwrap();
+    let said = ask(None).unwrap_err().to_string();
+    assert!(said.contains("is another than when this worker was started"), "{said}");
+    let none = workshop.open(request("odd:none", 48_000, 64), SECRET).unwrap_err();
+    assert_eq!(none, WorkRefused::NoSuchPlugin("odd:none".to_owned()));
+}
+
+#[test]
+fn requests_that_make_no_sense_are_refused_with_what_does() {
+    let test = "requests_that_make_no_sense_are_refused_with_what_does";
+    let Some((_shelf, workshop)) = odd(test, options()) else { return };
+    let good = request("odd:odd", 48_000, 64);
+    let of = |change: &dyn Fn(&mut StreamRequest)| {
+        let mut request = good.clone();
+        change(&mut request);
+        request
+    };
+    for (bad, words) in [
+        (of(&|r| r.version = 2), "version 2 was asked for"),
+        (of(&|r| r.rate = 0), "a rate of 0 Hz"),
+        (of(&|r| r.rate = u32::MAX), "a rate of 4294967295 Hz"),
+        (of(&|r| r.most_frames = 0), "runs of 0 frames"),
+        (of(&|r| r.most_frames = u32::MAX), "frames is too long"),
+        (of(&|r| r.datagram_bytes = 3), "datagrams of 3 bytes"),
+        (of(&|r| r.datagram_bytes = u32::MAX), "datagrams of 4294967295 bytes"),
+        (of(&|r| r.history = 0), "a history of 0 iterations"),
+        (of(&|r| r.history = u32::MAX), "a history of 4294967295 iterations"),
+        (of(&|r| r.copies = 200), "200 copies"),
+        (of(&|r| r.period_ns = Some(0)), "a period of nothing"),
+        (of(&|r| (r.most_frames, r.history) = (65_536, 65_536)), "a stream may keep 134217728"),
+    ] {
+        let refused = workshop.open(bad, SECRET).unwrap_err();
+        assert_eq!(refused.status(), 422, "{refused}");
+        assert!(refused.to_string().contains(words), "{words}: {refused}");
+    }
+    assert!(workshop.streams().is_empty());
+}
+
+#[test]
+fn a_master_that_has_its_numbers_the_other_way_round_gets_them_so() {
+    let test = "a_master_that_has_its_numbers_the_other_way_round_gets_them_so";
+    let Some((_shelf, workshop)) = odd(test, options()) else { return };
+    let other = match DescribedOrder::NATIVE {
+        DescribedOrder::Little => DescribedOrder::Big,
+        DescribedOrder::Big => DescribedOrder::Little,
+    };
+    let asked = StreamRequest { byte_order: other, ..request("odd:odd", 48_000, 64) };
+    let (_, mut far) = opened(&workshop, asked);
+    let swapped = |value: f32| f32::from_bits(value.to_bits().swap_bytes());
+    let worked = far.run(&[vec![swapped(1.0), swapped(2.0)]], &[0.0]);
+    assert_eq!(worked.outputs, [[swapped(1.0), swapped(3.0)]]);
+    assert_eq!(worked.told, [swapped(3.0)]);
+}
+
+#[test]
+fn of_ten_thousand_requests_those_that_find_no_place_are_refused_and_leave_nothing() {
+    let test = "of_ten_thousand_requests_those_that_find_no_place_are_refused_and_leave_nothing";
+    let Some((_shelf, workshop)) = odd(test, options()) else { return };
+    let open = || workshop.open(request("odd:odd", 48_000, 64), SECRET);
+    let ids: Vec<u32> = (0..8).map(|_| open().unwrap().id).collect();
+    let files = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let (before, mut most) = (files(), 0);
+    for _ in 0..10_000 {
+        let refused = open().unwrap_err();
+        assert_eq!(refused.status(), 503, "{refused}");
+        most = most.max(workshop.streams().len());
+    }
+    assert_eq!(most, 8);
+    // Other tests open and close files meanwhile, a few each.
+    assert!(files() < before + 200, "{} of {before}", files());
+    ids.iter().for_each(|id| assert!(workshop.close(*id)));
+    assert_eq!(workshop.capacity().used_share.iter().sum::<f64>(), 0.0);
+    open().unwrap();
+}
+
+#[test]
+fn a_stream_starts_idle_and_runs_while_blocks_come() {
+    let test = "a_stream_starts_idle_and_runs_while_blocks_come";
+    let Some((_shelf, workshop)) = odd(test, options()) else { return };
+    let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
+    assert_eq!(workshop.stream(id).unwrap().phase, StreamPhase::Idle);
+    let until = Instant::now() + PATIENCE;
+    while workshop.stream(id).unwrap().phase != StreamPhase::Running {
+        assert!(Instant::now() < until);
+        far.run(&[vec![1.0]], &[0.0]);
+    }
+    becomes(&workshop, id, |state| state.phase == StreamPhase::Idle);
+}
