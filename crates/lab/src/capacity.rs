@@ -15,6 +15,7 @@ mod machines;
 mod master;
 mod point;
 mod published;
+mod remote;
 mod search;
 #[cfg(test)]
 mod tests;

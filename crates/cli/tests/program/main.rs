@@ -18,6 +18,7 @@ mod avtp_peer;
 mod between;
 mod bit_exact;
 mod cables;
+mod capacity;
 mod change;
 mod claims;
 mod clock_followed;

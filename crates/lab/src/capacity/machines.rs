@@ -1,18 +1,29 @@
 //! The machines that plugins run on: `taut work` in network namespaces, or on the loopback; or threads of this
 //! program.
 
+mod here;
 mod namespaces;
 mod program;
+mod worker;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
 
+use tautline_api::trust::TrustStore;
+use tautline_engine::offload::offloaded::{Far, OffloadedConfig};
+use tautline_engine::offload::sound_set::SoundSet;
 use tautline_io::thread::Scheduler;
 
 use super::grid::CapacityPoint;
 use super::point::CapacityCycle;
+use super::remote::RemoteCycle;
+use here::WorkerHere;
 use namespaces::Namespaces;
 use program::Program;
+use tempfile::TempDir;
+use worker::{StreamAsked, TautWorker};
 
 /// Where workers are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,16 +71,41 @@ pub struct MachinesOptions {
 pub struct Machines {
     options: MachinesOptions,
     /// Dropped before the networks that they are in.
+    workers: Vec<TautWorker>,
     echoes: Vec<(Program, SocketAddr)>,
     namespaces: Option<Namespaces>,
+    /// Who all of them are, and whom they trust: one another.
+    home: TempDir,
+    trust: Option<Arc<TrustStore>>,
+    /// Of the workers on the loopback.
+    first_port: u16,
 }
 
 /// Plugins on machines, ready to be run.
 pub(super) struct OpenedWorkers {
     pub(super) cycle: Box<dyn CapacityCycle>,
-    /// The programs that run them.
-    pub(super) pids: Vec<u32>,
+    /// Ended when they are dropped.
+    pub(super) workers: Vec<Box<dyn OpenedWorker>>,
 }
+
+/// A worker that runs a plugin.
+pub(super) trait OpenedWorker {
+    /// The programs that do it, if they are others than this.
+    fn pids(&self) -> Vec<u32>;
+}
+
+/// Of the datagrams of a block, before they are sealed: what Ethernet carries whole, with room for a seal.
+const DATAGRAM_BYTES: usize = 1400;
+/// Answers that a worker keeps.
+const HISTORY: u32 = 256;
+/// Where a worker listens in a network of its own.
+const PORT: u16 = 17_230;
+/// On the loopback it is among these, below what Linux gives to sockets that ask for any.
+const PORTS: core::ops::Range<u16> = 20_000..29_000;
+/// What stands before a block's bytes.
+const HEAD_BYTES: usize = tautline_proto::offload::datagram::HEAD_BYTES;
+/// A nonce and a tag.
+const SEAL_BYTES: usize = 28;
 
 impl Machines {
     /// So many, if any are asked for.
@@ -83,28 +119,113 @@ impl Machines {
             }
             _ => None,
         };
-        Ok(Self { options, echoes: Vec::new(), namespaces })
+        let home = TempDir::with_prefix("taut-capacity-")
+            .map_err(|error| format!("making a folder for keys: {error}; set TMPDIR"))?;
+        let trust = match options.place {
+            MachinesPlace::Namespaces => Some(trusting_itself(&home)?),
+            _ => None,
+        };
+        let (workers, echoes, first_port) = (Vec::new(), Vec::new(), fastrand::u16(PORTS));
+        Ok(Self { options, workers, echoes, namespaces, home, trust, first_port })
     }
 
     /// A plugin on each of as many machines as the point has.
     pub(super) fn open(&mut self, point: &CapacityPoint) -> Result<OpenedWorkers, String> {
-        Err(format!("no worker can be had for {point}"))
+        let (set, mut ends) = (self.set(point), Vec::new());
+        let mut workers: Vec<Box<dyn OpenedWorker>> = Vec::new();
+        for number in 0..point.workers {
+            if self.options.place == MachinesPlace::Here {
+                let (worker, far) = self.worker_here(point, &set)?;
+                workers.push(Box::new(worker));
+                ends.push(far);
+            } else {
+                let asked = self.asked();
+                let (stream, far) = self.worker(number)?.open(point, asked)?;
+                workers.push(Box::new(stream));
+                ends.push(far);
+            }
+        }
+        let config = OffloadedConfig {
+            wait: point.wait_at_most(),
+            datagram_bytes: DATAGRAM_BYTES,
+            ..OffloadedConfig::new(set, point.rate, point.window)
+        };
+        let cycle = RemoteCycle::new(point, (self.options.work, config), ends)?;
+        Ok(OpenedWorkers { cycle: Box::new(cycle), workers })
     }
 
-    /// Bytes of a datagram that carries a block of the point, there as back.
+    /// What is asked of a worker.
+    fn asked(&self) -> StreamAsked<'static> {
+        StreamAsked {
+            label: self.options.work.label(),
+            datagram_bytes: DATAGRAM_BYTES,
+            history: HISTORY,
+            cleartext: self.options.cleartext,
+        }
+    }
+
+    /// The worker of that number, which is started if it does not run yet.
+    fn worker(&mut self, number: usize) -> Result<&TautWorker, String> {
+        while self.workers.len() <= number {
+            let number = self.workers.len();
+            let port = match &self.namespaces {
+                Some(_) => PORT,
+                None => self.first_port + number as u16,
+            };
+            let at = (self.address(number), port);
+            let mut command = self.command(number);
+            command.args(["work", "--listen", &format!("{}:{}", at.0, at.1)]);
+            command.env("LADSPA_PATH", &self.options.plugins).env("TAUT_HOME", self.home.path());
+            self.workers.push(TautWorker::start(command, at, self.trust.clone())?);
+        }
+        Ok(&self.workers[number])
+    }
+
+    /// The address of a machine.
+    fn address(&self, number: usize) -> IpAddr {
+        match &self.namespaces {
+            Some(_) => Namespaces::address(number).into(),
+            None => Ipv4Addr::LOCALHOST.into(),
+        }
+    }
+
+    fn worker_here(
+        &self,
+        point: &CapacityPoint,
+        set: &SoundSet,
+    ) -> Result<(WorkerHere, Far), String> {
+        let period = point.period_span().as_nanos().max(1);
+        let blocks_per_second = (1_000_000_000 / period) as u32 + 1;
+        WorkerHere::start(
+            set,
+            (DATAGRAM_BYTES, blocks_per_second),
+            self.options.scheduler.one_below(),
+        )
+    }
+
+    /// What the plugin has.
+    fn set(&self, point: &CapacityPoint) -> SoundSet {
+        SoundSet {
+            inputs: 1,
+            outputs: 1,
+            controls_in: self.options.work.controls().count(),
+            controls_out: 0,
+            most_frames: point.period,
+        }
+    }
+
+    /// Bytes of a datagram that carries a block of the point.
     pub(super) fn bytes(&self, point: &CapacityPoint) -> usize {
-        point.period as usize * size_of::<f32>()
+        let sealed = self.options.place != MachinesPlace::Here && !self.options.cleartext;
+        let values = point.period as usize + self.options.work.controls().count();
+        HEAD_BYTES + values * size_of::<f32>() + if sealed { SEAL_BYTES } else { 0 }
     }
 
     /// Where datagrams are sent back, one for each machine.
     pub(super) fn echoes(&mut self, count: usize) -> Result<Vec<SocketAddr>, String> {
         while self.echoes.len() < count {
             let number = self.echoes.len();
-            let address = match &self.namespaces {
-                Some(_) => Namespaces::address(number),
-                None => "127.0.0.1".to_owned(),
-            };
-            let listen = format!("{address}:0");
+            let listen = format!("{}:0", self.address(number));
             let scheduler = self.options.scheduler.one_below().to_string();
             let words = ["lab", "echo", "--listen", &listen, "--scheduler", &scheduler];
             let mut command = self.command(number);
@@ -118,10 +239,10 @@ impl Machines {
     }
 
     /// What runs `taut` on a machine.
-    fn command(&self, number: usize) -> std::process::Command {
+    fn command(&self, number: usize) -> Command {
         match &self.namespaces {
             Some(namespaces) => namespaces.command(number, &self.options.program),
-            None => std::process::Command::new(&self.options.program),
+            None => Command::new(&self.options.program),
         }
     }
 
@@ -143,4 +264,12 @@ impl Machines {
         };
         vec![note.to_owned()]
     }
+}
+
+/// A key, and trust in it: each worker is who the master is.
+fn trusting_itself(home: &TempDir) -> Result<Arc<TrustStore>, String> {
+    let store = TrustStore::open(home.path()).map_err(|error| error.to_string())?;
+    let key = store.identity().key();
+    store.trusted().trust("capacity", key).map_err(|error| error.to_string())?;
+    Ok(store)
 }

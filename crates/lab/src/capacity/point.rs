@@ -63,7 +63,9 @@ impl Measuring<'_> {
         machines: &mut Machines,
     ) -> Result<ReportRow, String> {
         let opened = machines.open(point)?;
-        let found = self.search(point, opened.cycle, &opened.pids)?;
+        let pids: Vec<u32> = opened.workers.iter().flat_map(|worker| worker.pids()).collect();
+        let found = self.search(point, opened.cycle, &pids)?;
+        drop(opened.workers);
         let bare = self.bare(point, machines)?;
         Ok(figures::row(point, &found, Some(&bare), self.options))
     }

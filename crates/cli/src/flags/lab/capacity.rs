@@ -59,11 +59,11 @@ pub(crate) struct CapacityFlags {
           help_heading = "Search")]
     pub(crate) fine: Span,
     /// How long each cost is tried
-    #[arg(long, value_name = "TIME", default_value = "400ms", value_parser = span,
+    #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = span,
           help_heading = "Search")]
     pub(crate) attempt: Span,
     /// How long the workers are idle first, and a bare exchange goes on last
-    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = span,
+    #[arg(long, value_name = "TIME", default_value = "4s", value_parser = span,
           help_heading = "Search")]
     pub(crate) idle: Span,
     /// How long the greatest cost that went is held

@@ -1,13 +1,17 @@
 //! Machines made of network namespaces: the master's, and one for each worker, joined by a cable of their own.
 
 use std::fs::File;
+use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 use std::process::Command;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// Where addresses are taken from: 198.18.0.0/15 is for measuring (RFC 2544, appendix C.2.2).
-const NETWORK: &str = "198.18";
+/// Where addresses are taken from: 198.18.0.0/15 is for measuring (RFC 2544, appendix C.2.2). Each worker has a
+/// network of its own, in which the master is 1 and the worker 2.
+fn address(number: usize, host: u8) -> Ipv4Addr {
+    Ipv4Addr::new(198, 18, number as u8, host)
+}
 
 /// The master's network, in which this thread is until it is dropped, and that of each worker.
 #[derive(Debug)]
@@ -47,8 +51,8 @@ impl Namespaces {
             self.workers.push(name.clone());
             ip(&format!("netns add {name}"))?;
             ip(&format!("link add {end} type veth peer name up netns {name}"))?;
-            ip(&format!("address add {NETWORK}.{number}.1/24 dev {end}"))?;
-            ip(&format!("-n {name} address add {NETWORK}.{number}.2/24 dev up"))?;
+            ip(&format!("address add {}/24 dev {end}", address(number, 1)))?;
+            ip(&format!("-n {name} address add {}/24 dev up", address(number, 2)))?;
             for step in [format!("link set {end} up"), format!("-n {name} link set up up")] {
                 ip(&step)?;
             }
@@ -58,8 +62,8 @@ impl Namespaces {
     }
 
     /// The address of a worker.
-    pub(super) fn address(number: usize) -> String {
-        format!("{NETWORK}.{number}.2")
+    pub(super) fn address(number: usize) -> Ipv4Addr {
+        address(number, 2)
     }
 
     /// What runs a program in a worker's network.

@@ -1,0 +1,66 @@
+//! How much of a period plugins elsewhere can use: of workers that are there, and of none.
+
+use serde_json::Value;
+
+use crate::common::program::{Call, taut, words};
+use crate::common::{Folder, shared};
+use crate::errors::is_refused;
+
+/// Long periods and few tries, which a machine that others use too has time for: what is judged are outcomes.
+const SHORT: &str = "--rate 48000 --period 480 --step 4ms --fine 2ms --attempt 200ms --idle 400ms --hold 800ms \
+                     --allow 5% --scheduler other --report json";
+
+fn capacity(flags: &str) -> Call {
+    taut(words(&format!("lab capacity --virtual-work {SHORT} {flags}")))
+}
+
+/// The rows: of the plugin here, and of the same elsewhere.
+#[track_caller]
+fn both(report: &Value) -> [&Value; 2] {
+    let rows = report["rows"].as_array().unwrap();
+    let [here, there] = &rows[..] else { panic!("{report:#}") };
+    for row in [here, there] {
+        assert_eq!(row["void"], Value::Null, "{report:#}");
+        assert_eq!(row["configured_ns"], 10_000_000, "{row:#}");
+    }
+    [here, there]
+}
+
+/// What is told of a row whatever the machine makes of it, and what no worker can be without.
+#[track_caller]
+fn is_whole(there: &Value, workers: u64) {
+    let due = there["missed"]["due"].as_u64().unwrap();
+    // 80 periods are held, but for those that the host's freezes took.
+    assert!(due >= 40 * workers && due <= 80 * workers, "{there:#}");
+    let usable = there["measured"]["mean_ns"].as_i64().unwrap();
+    assert!(usable >= 4_000_000, "nearly half of a long period goes: {there:#}");
+    assert_eq!(there["usable_share"].as_f64(), Some(usable as f64 / 1e7), "{there:#}");
+    let idle = there["idle_p50_ns"].as_i64().unwrap();
+    assert!(idle > 0 && there["slack_p50_ns"].as_i64().unwrap() < 10_000_000 - usable, "{there:#}");
+    for told in ["master_percent", "call_p50_ns", "bare_call_p50_ns", "call_ratio", "cpu_ratio"] {
+        assert!(there[told].as_f64().unwrap() > 0.0, "{told}: {there:#}");
+    }
+}
+
+#[test]
+fn what_a_thread_here_can_use_of_a_period_is_found_and_held_beside_the_plugin_alone() {
+    shared(|| {
+        let folder = Folder::new();
+        let call = capacity("--workers-here --workers 2 --report-file capacity.html");
+        let report = call.in_folder(folder.path()).run().report().0;
+        let [here, there] = both(&report);
+        assert_eq!(here["name"], "48000 Hz, 480 frames (10 ms), here", "{report:#}");
+        assert_eq!(there["name"], "48000 Hz, 480 frames (10 ms), window 1, 2 workers");
+        is_whole(there, 2);
+        let page = std::fs::read_to_string(folder.file("capacity.html")).unwrap();
+        assert!(page.contains("<svg") && page.contains("window 1, 2 workers"), "{page}");
+    });
+}
+
+#[test]
+fn more_workers_that_work_than_cores_are_refused_and_so_is_a_grid_with_a_point() {
+    let many = taut(words("lab capacity --workers 32"));
+    is_refused(&many, 2, "32 workers", "use --virtual-work");
+    let both = taut(words("lab capacity --grid paper --workers 3"));
+    is_refused(&both, 2, "--workers", "--help");
+}

@@ -1,0 +1,128 @@
+//! Workers that are threads of this program: the same thread as a worker's process has, with a plugin that does
+//! nothing but take its time.
+
+use std::net::Ipv4Addr;
+use std::thread::JoinHandle;
+
+use tautline_engine::offload::offloaded::Far;
+use tautline_engine::offload::sound_set::SoundSet;
+use tautline_engine::offload::working::{Work, work};
+use tautline_io::link::direct::DirectLink;
+use tautline_io::thread::halt::Halt;
+use tautline_io::thread::{Scheduler, spawn};
+use tautline_io::udp::UdpOptions;
+use tautline_proto::offload::block::{BlockLeg, BlockSet, ByteOrder, get_f32};
+use tautline_proto::offload::inbound::BlockTurn;
+use tautline_proto::offload::worker::{Worker, WorkerConfig};
+use tautline_proto::time::Span;
+
+use super::OpenedWorker;
+use crate::capacity::local::Passing;
+
+/// A thread that works, until it is dropped.
+#[derive(Debug)]
+pub(super) struct WorkerHere {
+    halt: Halt,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Answers that are kept, and blocks that there is room for.
+const KEPT: usize = 256;
+
+impl WorkerHere {
+    /// Starts one, and opens the way to it.
+    pub(super) fn start(
+        set: &SoundSet,
+        (datagram_bytes, blocks_per_second): (usize, u32),
+        scheduler: Scheduler,
+    ) -> Result<(Self, Far), String> {
+        const STREAM: u32 = 1;
+        let failed = |why: &dyn core::fmt::Display| format!("starting a worker: {why}");
+        let blocks = set.block_set().map_err(|error| failed(&error))?;
+        let mut worker = Worker::new(WorkerConfig {
+            set: blocks.clone(),
+            stream: STREAM,
+            order: ByteOrder::NATIVE,
+            datagram_bytes,
+            history: KEPT,
+            copies: 0,
+            hold: KEPT,
+            memory: None,
+        })
+        .map_err(|error| failed(&error))?;
+        let here = (Ipv4Addr::LOCALHOST, 0).into();
+        let options = UdpOptions {
+            datagram_bytes,
+            packets_per_second: blocks_per_second,
+            most_destinations: 1,
+            ..UdpOptions::receiver(here)
+        };
+        let mut link = DirectLink::open(&options).map_err(|error| failed(&error))?;
+        let to = UdpOptions {
+            datagram_bytes,
+            packets_per_second: blocks_per_second,
+            ..UdpOptions::sender(vec![link.local()])
+        };
+        let far = DirectLink::open(&to).map_err(|error| failed(&error))?;
+        let halt = Halt::new().map_err(|error| failed(&error))?;
+        let asked = halt.clone();
+        let mut wasting = WastingWork { set: *set, blocks };
+        let (thread, granted) = spawn("taut-worker", scheduler, STACK, move || {
+            work(&mut link, &mut worker, &mut wasting, &asked);
+        })
+        .map_err(|error| failed(&error))?;
+        let started = Self { halt, thread: Some(thread) };
+        match granted.is_granted() {
+            true => Ok((started, Far { link: Box::new(far), stream: STREAM })),
+            false => Err(failed(&format_args!(
+                "its thread would run as {granted}; or choose --scheduler other"
+            ))),
+        }
+    }
+}
+
+impl OpenedWorker for WorkerHere {
+    fn pids(&self) -> Vec<u32> {
+        Vec::new()
+    }
+}
+
+impl Drop for WorkerHere {
+    fn drop(&mut self) {
+        self.halt.request();
+        if let Some(thread) = self.thread.take() {
+            // What went wrong in it has been said by its panic.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Takes its time, as the controls of the block say, and gives the sound back.
+struct WastingWork {
+    set: SoundSet,
+    blocks: BlockSet,
+}
+
+impl Work for WastingWork {
+    fn restart(&mut self) {}
+
+    fn work(&mut self, turn: &BlockTurn, input: &[u8], output: &mut [u8]) -> u32 {
+        let place = |leg, block: Option<usize>| self.blocks.place(leg, block?, turn.frames);
+        let mut controls = [0.0; 2];
+        if let Some(bytes) = place(BlockLeg::There, self.set.controls_in()) {
+            // What the master's host rearranged is rearranged by the worker's machine.
+            get_f32(&input[bytes.start..bytes.start + 8], &mut controls, ByteOrder::NATIVE);
+        }
+        let cost = Span::from_nanos((f64::from(controls[0]) * 1000.0) as i64);
+        Passing { cost, real: controls[1] <= 0.0 }.pass();
+        let heard = place(BlockLeg::There, Some(self.set.input(0)));
+        let played = place(BlockLeg::Back, Some(self.set.output(0)));
+        if let (Some(heard), Some(played)) = (heard, played) {
+            output[played].copy_from_slice(&input[heard]);
+        }
+        0
+    }
+}
+
+/// Of its thread.
+const STACK: usize = 256 << 10;

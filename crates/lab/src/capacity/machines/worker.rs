@@ -1,0 +1,151 @@
+//! Workers as anybody has them: `taut work`, asked over its API and reached by sealed datagrams.
+
+use std::fs;
+use std::net::IpAddr;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tautline_api::client::{WorkerAddress, WorkerClient};
+use tautline_api::seal::{Sealed, StreamKeys};
+use tautline_api::trust::TrustStore;
+use tautline_api::v1::{DescribedOrder, StreamRequest, VERSION};
+use tautline_engine::offload::offloaded::Far;
+use tautline_io::link::direct::DirectLink;
+use tautline_io::link::seal::Seal;
+use tautline_io::udp::UdpOptions;
+
+use super::OpenedWorker;
+use super::program::Program;
+use crate::capacity::grid::CapacityPoint;
+
+/// A worker that runs.
+#[derive(Debug)]
+pub(super) struct TautWorker {
+    program: Program,
+    client: WorkerClient,
+}
+
+/// How a stream is asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StreamAsked<'a> {
+    /// LADSPA's label of the plugin.
+    pub(super) label: &'a str,
+    pub(super) datagram_bytes: usize,
+    /// Runs whose answers are kept.
+    pub(super) history: u32,
+    pub(super) cleartext: bool,
+}
+
+/// It loads its plugins before it answers, and one that is not measured yet takes a while.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Between two tries to reach it.
+const LOOK: Duration = Duration::from_millis(20);
+
+impl TautWorker {
+    /// Starts it by this command, and waits until it answers at its address.
+    pub(super) fn start(
+        command: Command,
+        (host, port): (IpAddr, u16),
+        trust: Option<Arc<TrustStore>>,
+    ) -> Result<Self, String> {
+        let program = Program::start(command)?;
+        let address = WorkerAddress { name: None, host: host.to_string(), port };
+        let client = WorkerClient::new(&address, trust).within(PATIENCE);
+        let mut worker = Self { program, client };
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match worker.client.capacity() {
+                Ok(_) => return Ok(worker),
+                Err(error) if Instant::now() > until || worker.program.is_over() => {
+                    return Err(format!("a worker does not answer: {error}"));
+                }
+                Err(_) => std::thread::sleep(LOOK),
+            }
+        }
+    }
+
+    /// An instance of the plugin for a point, and the way to it.
+    pub(super) fn open(
+        &self,
+        point: &CapacityPoint,
+        asked: StreamAsked<'_>,
+    ) -> Result<(StreamOpened, Far), String> {
+        let catalogue = self.client.catalogue().map_err(|error| error.to_string())?;
+        let plugin = catalogue.plugins.iter().find(|plugin| plugin.label == asked.label);
+        let plugin = plugin.ok_or_else(|| {
+            format!(
+                "the worker offers no plugin {}; build it with `make plugins`, and say where it is with --plugins",
+                asked.label
+            )
+        })?;
+        let opened = self.client.open(&StreamRequest {
+            version: VERSION,
+            plugin: plugin.id.clone(),
+            hash: None,
+            rate: point.rate.hertz(),
+            most_frames: point.period,
+            byte_order: DescribedOrder::NATIVE,
+            datagram_bytes: asked.datagram_bytes as u32,
+            period_ns: Some(point.period_span().as_nanos().cast_unsigned()),
+            history: asked.history,
+            copies: 0,
+            memory_frames: None,
+            cleartext: asked.cleartext,
+        });
+        let opened = opened.map_err(|error| error.to_string())?;
+        let stream = opened.stream.id;
+        let held = StreamOpened { client: self.client.clone(), stream, root: self.program.pid() };
+        let seal = opened.secret.map(|secret| {
+            Box::new(Sealed::master(&StreamKeys::of(&secret, stream), 0)) as Box<dyn Seal>
+        });
+        let options = UdpOptions {
+            datagram_bytes: asked.datagram_bytes,
+            ..UdpOptions::sender(vec![opened.far])
+        };
+        let link = DirectLink::open_sealed(&options, seal).map_err(|error| error.to_string())?;
+        Ok((held, Far { link: Box::new(link), stream }))
+    }
+}
+
+/// A stream of a worker; closed when it is dropped.
+#[derive(Debug)]
+pub(super) struct StreamOpened {
+    client: WorkerClient,
+    stream: u32,
+    /// The worker's own program.
+    root: u32,
+}
+
+impl OpenedWorker for StreamOpened {
+    fn pids(&self) -> Vec<u32> {
+        let mut all = vec![self.root];
+        // Each of those may have started others.
+        let mut known = 0;
+        while let Some(parent) = all.get(known).copied() {
+            known += 1;
+            all.extend(children_of(parent));
+        }
+        all
+    }
+}
+
+impl Drop for StreamOpened {
+    fn drop(&mut self) {
+        // A worker that no longer answers is ended in a moment.
+        let _ = self.client.close(self.stream);
+    }
+}
+
+/// The programs that this one started and that run (proc_pid_stat(5)).
+fn children_of(parent: u32) -> Vec<u32> {
+    let Ok(listed) = fs::read_dir("/proc") else { return Vec::new() };
+    let pids = listed.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    pids.filter(|pid: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // The name, which may hold anything, then the state and the parent.
+        let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+        fields.split_whitespace().nth(1).and_then(|field| field.parse().ok()) == Some(parent)
+    })
+    .collect()
+}

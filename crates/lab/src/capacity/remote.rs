@@ -1,0 +1,180 @@
+//! A plugin on each of several machines: a host's call that hands every one of them a block, one after the other, as
+//! a rack of plugins does.
+
+use tautline_engine::offload::attendant::Attendant;
+use tautline_engine::offload::host_block::HostBlock;
+use tautline_engine::offload::offloaded::{Far, Offloaded, OffloadedConfig, Which};
+use tautline_io::clock::now;
+use tautline_proto::time::{LocalTime, Span};
+
+use super::grid::CapacityPoint;
+use super::local::Passing;
+use super::machines::CapacityWork;
+use super::master::{Cycle, MasterLog};
+use super::point::CapacityCycle;
+
+/// Runs that are remembered: more than any window has.
+const REMEMBERED: usize = 64;
+
+/// A plugin elsewhere.
+struct RemotePlugin {
+    offloaded: Offloaded,
+    attendant: Attendant,
+    /// When the latest runs began, each at the place of its number.
+    began: [LocalTime; REMEMBERED],
+    runs: u64,
+}
+
+/// The plugins of a host.
+pub(super) struct RemoteCycle {
+    plugins: Vec<RemotePlugin>,
+    block: CostlyBlock,
+    point: CapacityPoint,
+}
+
+impl RemoteCycle {
+    /// A plugin at each of these ends, with that set of controls.
+    pub(super) fn new(
+        point: &CapacityPoint,
+        (work, config): (CapacityWork, OffloadedConfig),
+        ends: Vec<Far>,
+    ) -> Result<Self, String> {
+        let plugin = |far: Far| {
+            let (mut offloaded, attendant) =
+                Offloaded::new(config).map_err(|error| error.to_string())?;
+            offloaded.attach(Which::Worker, far);
+            Ok(RemotePlugin { offloaded, attendant, began: [LocalTime::ZERO; REMEMBERED], runs: 0 })
+        };
+        let plugins = ends.into_iter().map(plugin).collect::<Result<_, String>>()?;
+        let block = CostlyBlock { frames: point.period as usize, controls: work.controls() };
+        Ok(Self { plugins, block, point: *point })
+    }
+}
+
+impl Cycle for RemoteCycle {
+    fn blocks(&self) -> usize {
+        self.plugins.len()
+    }
+
+    fn run(&mut self, due: LocalTime, log: &mut MasterLog) {
+        let Self { plugins, block, point } = self;
+        for plugin in plugins {
+            plugin.run(due, (block, point), log);
+        }
+    }
+}
+
+impl CapacityCycle for RemoteCycle {
+    fn begin(&mut self, passing: Passing) {
+        self.block.controls.begin(passing);
+        for plugin in &mut self.plugins {
+            plugin.offloaded.activate();
+            while plugin.attendant.take_slack().is_some() {}
+            plugin.runs = 0;
+        }
+    }
+}
+
+impl RemotePlugin {
+    fn run(
+        &mut self,
+        due: LocalTime,
+        (block, point): (&mut CostlyBlock, &CapacityPoint),
+        log: &mut MasterLog,
+    ) {
+        let began = now();
+        let place = |run: u64| (run % REMEMBERED as u64) as usize;
+        self.began[place(self.runs)] = began;
+        self.runs += 1;
+        let outcome = self.offloaded.run(block, began);
+        let period = point.period_span();
+        if outcome.stood_in > 0 {
+            log.miss(due - period.times(i64::from(point.window)), now());
+        }
+        let needed = began + point.wait_at_most();
+        while let Some(slack) = self.attendant.take_slack() {
+            let Some(left) = slack.left else { continue };
+            let sent = self.began[place(slack.position / u64::from(point.period.max(1)))];
+            log.slack.push(due, left);
+            log.exchanges.push(due, needed - left - sent);
+        }
+        while self.attendant.take_damage().is_some() {}
+    }
+}
+
+/// Sound of no matter, and what the plugin is told to take.
+struct CostlyBlock {
+    frames: usize,
+    controls: CostControls,
+}
+
+/// The controls of a plugin that takes time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CostControls {
+    work: CapacityWork,
+    /// As many as it has.
+    values: [f32; Self::MOST],
+    count: usize,
+}
+
+impl CostControls {
+    const MOST: usize = 4;
+
+    pub(super) const fn count(&self) -> usize {
+        self.count
+    }
+
+    /// So that no block costs more.
+    fn begin(&mut self, Passing { cost, real }: Passing) {
+        let micros = |cost: Span| cost.as_micros_f64() as f32;
+        let timed = if real { 0.0 } else { 1.0 };
+        let half = micros(cost.half());
+        self.values = match self.work {
+            CapacityWork::Fixed => [micros(cost), timed, 0.0, 0.0],
+            CapacityWork::Random => [half, timed, half, 0.0],
+            CapacityWork::Burst => [half, timed, half, ONE_IN],
+            CapacityWork::Cache => [micros(cost), timed, KIBIBYTES, 0.0],
+        };
+    }
+}
+
+/// Of bursts: one block in so many.
+const ONE_IN: f32 = 100.0;
+/// More than caches near a core hold.
+const KIBIBYTES: f32 = 16_384.0;
+
+impl CapacityWork {
+    /// LADSPA's label of the plugin.
+    pub(super) const fn label(self) -> &'static str {
+        match self {
+            Self::Fixed => "waste_time",
+            Self::Random => "waste_random",
+            Self::Burst => "waste_burst",
+            Self::Cache => "waste_cache",
+        }
+    }
+
+    /// Its controls, none of which costs anything yet.
+    pub(super) const fn controls(self) -> CostControls {
+        let count = if matches!(self, Self::Burst) { 4 } else { 3 };
+        CostControls { work: self, values: [0.0; CostControls::MOST], count }
+    }
+}
+
+impl HostBlock for CostlyBlock {
+    fn frames(&self) -> usize {
+        self.frames
+    }
+
+    fn input(&mut self, _channel: usize, _from: usize, samples: &mut [f32]) {
+        samples.fill(0.5);
+    }
+
+    fn control(&mut self, index: usize) -> f32 {
+        self.controls.values.get(index).copied().unwrap_or(0.0)
+    }
+
+    fn output(&mut self, _channel: usize, _from: usize, _samples: &[f32]) {}
+
+    fn control_out(&mut self, _index: usize, _value: f32) {}
+}
