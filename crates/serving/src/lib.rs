@@ -1,1 +1,20 @@
-//! The serving side of what one `taut` says to another.
+//! The serving side of what one `taut` says to another: HTTP/1.1 in front of a
+//! [`Workshop`](tautline_api::v1::Workshop).
+//!
+//! One thread of its own runs all connections, others what the workshop does meanwhile; nobody
+//! outside sees anything asynchronous. One TCP port speaks both: plain HTTP to this host's own programs, by
+//! the loopback interface, and TLS with pinned keys to everybody. What has not shown yet that it is trusted
+//! gets little time, little memory and few connections.
+
+mod calls;
+mod connection;
+mod guests;
+mod listen;
+mod refusal;
+mod routes;
+mod server;
+
+pub use calls::ApiCall;
+pub use listen::{ListenError, Listening};
+pub use routes::OPENAPI;
+pub use server::{ApiServer, serve};

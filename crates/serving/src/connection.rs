@@ -1,0 +1,125 @@
+//! One connection, from its first byte to its end.
+
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use rustls::ServerConfig;
+use tautline_api::trust::tls::{connection_secret, peer_key};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use crate::guests::Guest;
+use crate::routes::Caller;
+
+/// To show whose it is: the first byte, and the handshake.
+const SHOWING: Duration = Duration::from_secs(3);
+/// For the head of a request, and between requests.
+const HEAD_LIMIT: Duration = Duration::from_secs(5);
+/// Of a head.
+const MOST_HEAD: usize = 16 << 10;
+/// For a whole connection, whatever comes by it: a client that wants more makes another.
+const WHOLE_LIMIT: Duration = Duration::from_secs(60);
+/// For the other end to read why it was refused.
+const FAREWELL: Duration = Duration::from_millis(500);
+/// A record of TLS that begins a handshake (RFC 8446 §5.1); no request of HTTP begins so.
+const HANDSHAKE: u8 = 22;
+
+/// What all connections share.
+#[derive(Clone)]
+pub(crate) struct Reception {
+    pub(crate) router: Router,
+    pub(crate) tls: Option<Arc<ServerConfig>>,
+    /// True when the server is to end.
+    pub(crate) ending: watch::Receiver<bool>,
+}
+
+impl Reception {
+    /// Answers whatever comes by it, for as long as it may.
+    pub(crate) async fn attend(self, stream: TcpStream, from: SocketAddr, guest: Guest) {
+        // What fails here is the other end's: it was told, or is not there any more.
+        let _ = stream.set_nodelay(true);
+        let mut ending = self.ending.clone();
+        let attended = timeout(WHOLE_LIMIT, self.show(stream, from, guest));
+        tokio::select! {
+            _ = attended => {}
+            _ = ending.wait_for(|ending| *ending) => {}
+        }
+    }
+
+    async fn show(self, stream: TcpStream, from: SocketAddr, guest: Guest) {
+        let mut first = [0];
+        let Ok(Ok(1)) = timeout(SHOWING, stream.peek(&mut first)).await else { return };
+        if first == [HANDSHAKE] {
+            return self.by_tls(stream, from, guest).await;
+        }
+        if !from.ip().to_canonical().is_loopback() {
+            return refuse_plain(stream).await;
+        }
+        if let Some(guest) = guest.known() {
+            self.answer(stream, Caller { address: from.ip(), proven: None }, guest).await;
+        }
+    }
+
+    async fn by_tls(self, stream: TcpStream, from: SocketAddr, guest: Guest) {
+        let Some(config) = self.tls.clone() else { return };
+        let accept = TlsAcceptor::from(config).accept(stream).into_fallible();
+        let mut stream = match timeout(SHOWING, accept).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err((_, stream))) => return farewell(stream).await,
+            Err(_) => return,
+        };
+        let (_, connection) = stream.get_ref();
+        let proven = peer_key(connection).zip(connection_secret(connection));
+        let Some(guest) = guest.known() else { return };
+        if proven.is_none() {
+            // Nobody gets here without a certificate; better closed than open.
+            let _ = stream.shutdown().await;
+            return;
+        }
+        self.answer(stream, Caller { address: from.ip(), proven }, guest).await;
+    }
+
+    async fn answer<S>(self, stream: S, caller: Caller, guest: Guest)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let router = self.router.layer(axum::Extension(caller));
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_LIMIT)
+            .max_header_size(MOST_HEAD)
+            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        let _ = pin!(connection).await;
+        drop(guest);
+    }
+}
+
+/// In plain HTTP, as whoever asked so reads nothing else.
+async fn refuse_plain(mut stream: TcpStream) {
+    let body = r#"{"error":"from other hosts this worker is asked by TLS alone, with a key that it trusts; see taut id and taut trust"}"#;
+    let answer = format!(
+        "HTTP/1.1 403 Forbidden\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: \
+         close\r\n\r\n{body}",
+        body.len()
+    );
+    if stream.write_all(answer.as_bytes()).await.is_ok() {
+        farewell(stream).await;
+    }
+}
+
+/// What was said last is lost to the other end if the connection is closed upon what it sent meanwhile.
+async fn farewell(mut stream: TcpStream) {
+    let _ = stream.shutdown().await;
+    let mut unread = [0; 1024];
+    let rest = async { while matches!(stream.read(&mut unread).await, Ok(1..)) {} };
+    let _ = timeout(FAREWELL, rest).await;
+}

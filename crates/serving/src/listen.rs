@@ -1,0 +1,81 @@
+//! Where to listen, and whether that may be.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tautline_api::trust::{TrustError, TrustStore, host_name};
+use thiserror::Error;
+
+/// Where a server listens, and by what it knows whom to answer.
+#[derive(Debug, Clone)]
+pub struct Listening {
+    /// UDP ports of streams are at the same address. Port 0 for any that is free.
+    pub address: SocketAddr,
+    /// Without it plain HTTP is all that is spoken, on the loopback interface.
+    pub trust: Option<Arc<TrustStore>>,
+}
+
+/// Why nobody listens. Each is a sentence that ends with the mend.
+#[derive(Debug, Error)]
+pub enum ListenError {
+    /// Anybody could come, and nobody may.
+    #[error(
+        "{address} can be reached from other hosts, and none is trusted ({}); run here what taut id prints \
+         on the other host, taut trust NAME KEY, or listen on 127.0.0.1",
+        list.display()
+    )]
+    NobodyTrusted {
+        /// Where it was to listen.
+        address: SocketAddr,
+        /// The list that names nobody.
+        list: PathBuf,
+    },
+    /// There is no identity to show.
+    #[error(
+        "{0} can be reached from other hosts, and this one has no key to show; run taut id first"
+    )]
+    NoIdentity(SocketAddr),
+    /// The system refused.
+    #[error(
+        "listening on TCP {address}: {error}; another taut work may run there already: choose another port \
+         with --listen HOST:PORT"
+    )]
+    Bind {
+        /// Where it was to listen.
+        address: SocketAddr,
+        /// What was answered.
+        error: std::io::Error,
+    },
+    /// The system refused a thread or what it waits by.
+    #[error(
+        "starting the thread that answers: {0}; look at the limits of this user (ulimit -u, ulimit -n)"
+    )]
+    Thread(std::io::Error),
+    /// The key or the list.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+}
+
+impl Listening {
+    /// Beyond the loopback interface somebody must be trusted.
+    pub(crate) fn check(&self) -> Result<(), ListenError> {
+        let address = self.address;
+        let beyond = !address.ip().to_canonical().is_loopback();
+        let Some(trust) = &self.trust else {
+            return if beyond { Err(ListenError::NoIdentity(address)) } else { Ok(()) };
+        };
+        let hosts = trust.trusted().hosts()?;
+        if beyond && hosts.is_empty() {
+            let list = trust.trusted().path().to_owned();
+            return Err(ListenError::NobodyTrusted { address, list });
+        }
+        Ok(())
+    }
+
+    /// What to run on another host so that it trusts this one.
+    pub fn introduction(&self) -> Option<String> {
+        let key = self.trust.as_ref()?.identity().key();
+        Some(format!("taut trust {} {key}", host_name()))
+    }
+}

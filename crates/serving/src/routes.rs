@@ -1,0 +1,261 @@
+//! What can be asked, and who may ask.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{Path, Request, State};
+use axum::http::header::{CONTENT_TYPE, HOST};
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, delete, get, post};
+use axum::{Extension, Json, Router};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use ring::rand::{SecureRandom, SystemRandom};
+use tautline_api::seal::{SECRET_BYTES, stream_secret};
+use tautline_api::trust::{HostKey, TrustStore};
+use tautline_api::v1::{
+    Capacity, Catalogue, StreamRequest, VERSION, WorkRefused, WorkStream, WorkStreamState, Workshop,
+};
+
+use crate::calls::ApiCall;
+use crate::refusal::HttpRefusal;
+
+/// What the API is, for programs and people (OpenAPI 3.1).
+pub const OPENAPI: &str = include_str!("../openapi.json");
+
+/// Of a body: a request for a stream has 400 bytes.
+const MOST_BODY: usize = 64 << 10;
+/// From the head of a request to the end of its body.
+const BODY_LIMIT: Duration = Duration::from_secs(5);
+
+/// Whose a connection is.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    /// Where it comes from.
+    pub(crate) address: IpAddr,
+    /// By TLS: the key that it has, and what both ends know.
+    pub(crate) proven: Option<(HostKey, [u8; SECRET_BYTES])>,
+}
+
+impl Caller {
+    fn is_here(&self) -> bool {
+        self.address.to_canonical().is_loopback()
+    }
+}
+
+/// What all requests share.
+#[derive(Clone)]
+struct Desk {
+    workshop: Arc<dyn Workshop>,
+    trust: Option<Arc<TrustStore>>,
+}
+
+/// The whole API in front of a workshop.
+pub(crate) fn router(workshop: Arc<dyn Workshop>, trust: Option<Arc<TrustStore>>) -> Router {
+    let desk = Desk { workshop, trust };
+    let all = ApiCall::ALL.into_iter();
+    all.fold(Router::new(), |router, call| router.route(call.path(), handler(call)))
+        .fallback(unknown)
+        .method_not_allowed_fallback(not_so)
+        .layer(middleware::from_fn_with_state(desk.clone(), admit))
+        .with_state(desk)
+}
+
+fn handler(call: ApiCall) -> MethodRouter<Desk> {
+    match call {
+        ApiCall::Catalogue => get(catalogue),
+        ApiCall::Capacity => get(capacity),
+        ApiCall::Streams => get(streams),
+        ApiCall::Open => post(open),
+        ApiCall::Stream => get(stream),
+        ApiCall::Close => delete(close),
+        ApiCall::Openapi => get(openapi),
+    }
+}
+
+/// Who was trusted when the connection was made may be so no more; and a page in a browser of this host,
+/// which may send requests to any address, names another host than this.
+async fn admit(
+    State(desk): State<Desk>,
+    Extension(caller): Extension<Caller>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let refused = match &caller.proven {
+        Some((key, _)) => {
+            let hosts = desk.trust.as_ref().and_then(|trust| trust.trusted().hosts().ok());
+            let known = hosts.is_some_and(|hosts| hosts.name(*key).is_some());
+            (!known).then_some("this host is trusted here no more; run there: taut trust NAME KEY")
+        }
+        None => (!names_this_host(request.headers())).then_some(
+            "over plain HTTP the Host header is to be localhost or a loopback address; ask for \
+             127.0.0.1, or by TLS",
+        ),
+    };
+    match refused {
+        Some(why) => HttpRefusal::new(StatusCode::FORBIDDEN, why).into_response(),
+        None => next.run(request).await,
+    }
+}
+
+fn names_this_host(headers: &HeaderMap) -> bool {
+    let Some(host) = headers.get(HOST).and_then(|host| host.to_str().ok()) else { return false };
+    let name = match host.strip_prefix('[') {
+        Some(bracketed) => bracketed.split(']').next(),
+        None => host.split(':').next(),
+    };
+    name.is_some_and(|name| {
+        name.eq_ignore_ascii_case("localhost")
+            || name.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
+    })
+}
+
+/// The workshop may block, so it is asked on a thread that may.
+async fn asked<T: Send + 'static>(
+    desk: &Desk,
+    ask: impl FnOnce(&dyn Workshop) -> T + Send + 'static,
+) -> Result<T, HttpRefusal> {
+    let workshop = Arc::clone(&desk.workshop);
+    let answer = tokio::task::spawn_blocking(move || ask(&*workshop)).await;
+    answer.map_err(|_| {
+        let why = "the worker failed to answer, which is a fault of its own; look at what taut work \
+                   printed, and tell its makers";
+        HttpRefusal::new(StatusCode::INTERNAL_SERVER_ERROR, why)
+    })
+}
+
+async fn catalogue(State(desk): State<Desk>) -> Result<Json<Catalogue>, HttpRefusal> {
+    asked(&desk, |workshop| workshop.catalogue()).await.map(Json)
+}
+
+async fn capacity(State(desk): State<Desk>) -> Result<Json<Capacity>, HttpRefusal> {
+    asked(&desk, |workshop| workshop.capacity()).await.map(Json)
+}
+
+async fn streams(State(desk): State<Desk>) -> Result<Json<Vec<WorkStreamState>>, HttpRefusal> {
+    asked(&desk, |workshop| workshop.streams()).await.map(Json)
+}
+
+async fn stream(
+    State(desk): State<Desk>,
+    Path(id): Path<String>,
+) -> Result<Json<WorkStreamState>, HttpRefusal> {
+    let number = number(&id)?;
+    let state = asked(&desk, move |workshop| workshop.stream(number)).await?;
+    state.map(Json).ok_or_else(|| no_stream(&id))
+}
+
+async fn close(
+    State(desk): State<Desk>,
+    Path(id): Path<String>,
+) -> Result<StatusCode, HttpRefusal> {
+    let number = number(&id)?;
+    let was_there = asked(&desk, move |workshop| workshop.close(number)).await?;
+    was_there.then_some(StatusCode::NO_CONTENT).ok_or_else(|| no_stream(&id))
+}
+
+async fn openapi() -> impl IntoResponse {
+    ([(CONTENT_TYPE, "application/json")], OPENAPI)
+}
+
+async fn open(
+    State(desk): State<Desk>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<(StatusCode, Json<WorkStream>), HttpRefusal> {
+    let request = read(&headers, body).await?;
+    if request.cleartext && !caller.is_here() {
+        let why = "datagrams without a seal are for measuring on the loopback interface alone; leave \
+                   cleartext out";
+        return Err(HttpRefusal::new(StatusCode::UNPROCESSABLE_ENTITY, why));
+    }
+    let cleartext = request.cleartext;
+    let chance = random()?;
+    let secret = match &caller.proven {
+        Some((_, connection)) => stream_secret(connection, &chance),
+        None => chance,
+    };
+    let given = (!cleartext).then_some(secret);
+    let mut stream = asked(&desk, move |workshop| workshop.open(request, given)).await??;
+    let told = (!cleartext).then(|| STANDARD.encode(chance));
+    (stream.salt, stream.key) = if caller.proven.is_some() { (told, None) } else { (None, told) };
+    Ok((StatusCode::CREATED, Json(stream)))
+}
+
+/// What was asked for, as far as one can tell without the workshop.
+async fn read(headers: &HeaderMap, body: Body) -> Result<StreamRequest, HttpRefusal> {
+    // A page in a browser can send any other without asking whether it may.
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if !kind.split(';').next().is_some_and(|kind| kind.trim() == "application/json") {
+        let why = "the body is to be JSON and to say so; write Content-Type: application/json (curl \
+                   --json does)";
+        return Err(HttpRefusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
+    }
+    let bytes = whole(body).await?;
+    // The version first: another has other fields.
+    let version = serde_json::from_slice::<serde_json::Value>(&bytes)
+        .ok()
+        .and_then(|asked| asked.get("version").and_then(serde_json::Value::as_u64));
+    if let Some(version) = version.filter(|version| *version != u64::from(VERSION)) {
+        let why = format!(
+            "this worker speaks version {VERSION}, and was asked in version {version}; update taut on both \
+             hosts"
+        );
+        return Err(WorkRefused::BadRequest(why).into());
+    }
+    serde_json::from_slice(&bytes).map_err(|error| {
+        let why =
+            format!("the request is not what /v1/openapi.json describes ({error}); see there");
+        HttpRefusal::new(StatusCode::UNPROCESSABLE_ENTITY, why)
+    })
+}
+
+/// A body that is short and comes soon.
+async fn whole(body: Body) -> Result<Bytes, HttpRefusal> {
+    match tokio::time::timeout(BODY_LIMIT, to_bytes(body, MOST_BODY)).await {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(_)) => {
+            let why = format!("a body of more than {MOST_BODY} bytes asks for nothing; send less");
+            Err(HttpRefusal::new(StatusCode::PAYLOAD_TOO_LARGE, why))
+        }
+        Err(_) => {
+            let why = format!("the body did not come within {BODY_LIMIT:?}; send it again");
+            Err(HttpRefusal::new(StatusCode::REQUEST_TIMEOUT, why))
+        }
+    }
+}
+
+fn random() -> Result<[u8; SECRET_BYTES], HttpRefusal> {
+    let mut bytes = [0; SECRET_BYTES];
+    let filled = SystemRandom::new().fill(&mut bytes);
+    filled.map(|()| bytes).map_err(|_| {
+        let why = "the system gave no random bytes to seal a stream by; try again";
+        HttpRefusal::new(StatusCode::INTERNAL_SERVER_ERROR, why)
+    })
+}
+
+fn number(id: &str) -> Result<u32, HttpRefusal> {
+    id.parse().map_err(|_| no_stream(id))
+}
+
+fn no_stream(id: &str) -> HttpRefusal {
+    let id: String = id.chars().take(20).collect();
+    let why = format!("no stream {id:?} is open here; GET /v1/streams lists those that are");
+    HttpRefusal::new(StatusCode::NOT_FOUND, why)
+}
+
+async fn unknown(uri: Uri) -> HttpRefusal {
+    let path: String = uri.path().chars().take(80).collect();
+    let why = format!("nothing answers at {path:?}; /v1/openapi.json says what does");
+    HttpRefusal::new(StatusCode::NOT_FOUND, why)
+}
+
+async fn not_so(method: Method, uri: Uri) -> HttpRefusal {
+    let why = format!("{method} does nothing at {}; /v1/openapi.json says what does", uri.path());
+    HttpRefusal::new(StatusCode::METHOD_NOT_ALLOWED, why)
+}

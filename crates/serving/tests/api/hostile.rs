@@ -1,0 +1,221 @@
+//! What nobody gets by with who is not trusted, or says nonsense, or nothing.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tautline_api::client::{AskError, WorkerClient};
+use tautline_api::trust::{HostIdentity, TrustStore};
+
+use crate::common::{client, plugin, request, serving};
+
+/// As long as a test waits for what the server does by itself.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long the server leaves a connection open by which these bytes came, and what it answered.
+fn endured(at: SocketAddr, bytes: &[u8]) -> (Duration, Vec<u8>) {
+    let began = Instant::now();
+    let mut stream = TcpStream::connect(at).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(bytes).unwrap();
+    let mut answer = Vec::new();
+    match stream.read_to_end(&mut answer) {
+        Err(error) if error.kind() != ErrorKind::ConnectionReset => panic!("still open: {error}"),
+        _ => (began.elapsed(), answer),
+    }
+}
+
+fn trusting() -> (tempfile::TempDir, Arc<TrustStore>) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = TrustStore::open(folder.path()).unwrap();
+    store.trusted().trust("other", HostIdentity::made().unwrap().key()).unwrap();
+    (folder, store)
+}
+
+#[test]
+fn who_says_nothing_or_half_of_something_is_cut_off() {
+    let (_folder, store) = trusting();
+    let (server, _) = serving(Some(store));
+    let at = server.address();
+    let half_hello = [22, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3];
+    let half_head = b"GET /v1/capacity HTTP/1.1\r\nHost: 127.0.0.1\r\n".as_slice();
+    let half_body = b"POST /v1/streams HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: \
+                      application/json\r\nContent-Length: 400\r\nConnection: close\r\n\r\n{"
+        .as_slice();
+    std::thread::scope(|scope| {
+        for bytes in [b"".as_slice(), &half_hello, half_head, half_body] {
+            scope.spawn(move || {
+                let (time, _) = endured(at, bytes);
+                assert!(time < PATIENCE, "{bytes:?}");
+            });
+        }
+    });
+    assert!(client(at).capacity().is_ok(), "and others are answered");
+}
+
+#[test]
+fn a_head_that_comes_byte_by_byte_gets_no_more_time_than_another() {
+    let (server, _) = serving(None);
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ").unwrap();
+    let began = Instant::now();
+    // Each waits for an answer instead of sleeping.
+    while began.elapsed() < PATIENCE {
+        let written = stream.write_all(b"x");
+        let answer = stream.read(&mut [0; 64]);
+        let waits = |error: &std::io::Error| error.kind() == ErrorKind::WouldBlock;
+        if written.is_err() || answer.map_or_else(|error| !waits(&error), |_| true) {
+            return;
+        }
+    }
+    panic!("it was let go on");
+}
+
+#[test]
+fn many_that_say_nothing_do_not_keep_others_out_for_long() {
+    let (server, _) = serving(None);
+    let at = server.address();
+    let silent: Vec<_> = (0..200).map(|_| TcpStream::connect(at).unwrap()).collect();
+    // From the same host, so that it has to wait until they are cut off: 3 s.
+    let began = Instant::now();
+    while client(at).within(Duration::from_secs(1)).capacity().is_err() {
+        assert!(began.elapsed() < PATIENCE, "nobody is answered any more");
+    }
+    drop(silent);
+}
+
+#[test]
+fn a_head_that_is_too_long_is_not_kept() {
+    let (server, _) = serving(None);
+    let long = format!("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: {}\r\n\r\n", "x".repeat(100_000));
+    let (_, answer) = endured(server.address(), long.as_bytes());
+    assert!(!answer.starts_with(b"HTTP/1.1 2"), "{answer:?}");
+    assert!(client(server.address()).capacity().is_ok());
+}
+
+#[test]
+fn noise_and_other_protocols_are_closed() {
+    let (_folder, store) = trusting();
+    let (server, _) = serving(Some(store));
+    let at = server.address();
+    let older = [22, 3, 1, 0, 5, 1, 0, 0, 1, 0];
+    for bytes in [b"SSH-2.0-x\r\n\r\n".as_slice(), &[0xff; 300], &older, b"PRI * HTTP/2.0\r\n\r\n"]
+    {
+        let (_, answer) = endured(at, bytes);
+        assert!(!answer.starts_with(b"HTTP/1.1 2"), "{answer:?}");
+    }
+    assert!(client(at).capacity().is_ok());
+}
+
+#[test]
+fn by_tls_a_server_without_a_key_says_nothing() {
+    let (server, _) = serving(None);
+    let (_folder, store) = trusting();
+    let address = server.address().to_string().parse().unwrap();
+    let error = WorkerClient::new(&address, Some(store)).by_tls().capacity().expect_err("no key");
+    assert!(matches!(error, AskError::Unreachable { .. } | AskError::Tls { .. }), "{error:?}");
+}
+
+/// A worker that answers with these very bytes, once.
+fn lying(answer: String) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = stream.read(&mut [0; 4096]);
+        let _ = stream.write_all(answer.as_bytes());
+    });
+    at
+}
+
+fn http(body: &str) -> String {
+    format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+#[test]
+fn a_worker_that_lies_is_found_out() {
+    let catalogue = |change: &dyn Fn(&mut serde_json::Value)| {
+        let plugin = serde_json::to_value(plugin()).unwrap();
+        let mut told = serde_json::json!({"version": 1, "worker": "w", "plugins": [plugin]});
+        change(&mut told);
+        http(&told.to_string())
+    };
+    assert!(client(lying(catalogue(&|_| {}))).catalogue().is_ok());
+    for (answer, says) in [
+        (catalogue(&|told| told["version"] = 2.into()), "version 2"),
+        (catalogue(&|told| told["plugins"][0]["label"] = "two words".into()), "no word"),
+        (catalogue(&|told| told["plugins"][0]["name"] = "\u{1b}[2J".into()), "control characters"),
+        (catalogue(&|told| told["plugins"][0]["maker"] = "m".repeat(2000).into()), "too long"),
+        (catalogue(&|told| told["plugins"][0]["ports"][0]["descriptor"] = 15.into()), "no kind"),
+        (
+            catalogue(&|told| {
+                let port = told["plugins"][0]["ports"][0].clone();
+                told["plugins"][0]["ports"] = vec![port; 5000].into();
+            }),
+            "5000 ports",
+        ),
+        (
+            catalogue(&|told| {
+                let plugin = told["plugins"][0].clone();
+                told["plugins"] = vec![plugin; 2].into();
+            }),
+            "two plugins are",
+        ),
+        (http("nonsense"), "line 1"),
+        ("HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n".to_owned(), "status 500"),
+        ("SMTP ready\r\n".to_owned(), "update taut"),
+    ] {
+        let error = client(lying(answer)).catalogue().expect_err(says).to_string();
+        assert!(error.contains(says) && error.contains("update taut"), "{says}: {error}");
+    }
+}
+
+#[test]
+fn a_stream_without_a_secret_is_none() {
+    let (server, _) = serving(None);
+    let opened = client(server.address()).open(&request()).unwrap();
+    let told = serde_json::to_string(&opened.stream).unwrap();
+    let error = client(lying(http(&told))).open(&request()).expect_err("no key in it");
+    assert!(error.to_string().contains("nothing to seal it by"), "{error}");
+}
+
+#[test]
+fn a_worker_that_says_nothing_is_given_up_in_time() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = client(listener.local_addr().unwrap()).within(Duration::from_millis(200));
+    let error = silent.catalogue().expect_err("it says nothing");
+    assert!(matches!(error, AskError::TimedOut { .. }), "{error:?}");
+}
+
+#[test]
+fn an_answer_that_never_ends_is_given_up_in_time() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = stream.read(&mut [0; 4096]);
+        let head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let mut written = stream.write_all(head);
+        while written.is_ok() {
+            written = stream.write_all(b"4\r\n    \r\n");
+        }
+    });
+    let error = client(at).within(Duration::from_secs(2)).catalogue().expect_err("no end");
+    let given_up = matches!(error, AskError::TimedOut { .. } | AskError::Nonsense { .. });
+    assert!(given_up, "{error:?}");
+}
+
+#[test]
+fn nobody_and_no_host_are_told_apart() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = client(free).catalogue().expect_err("nobody");
+    assert!(matches!(error, AskError::Unreachable { .. }), "{error:?}");
+    let address = "no-such-host.invalid".parse().unwrap();
+    let error = WorkerClient::new(&address, None).catalogue().expect_err("no host");
+    assert!(error.to_string().contains("no-such-host.invalid"), "{error}");
+}

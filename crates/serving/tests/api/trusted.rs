@@ -1,0 +1,185 @@
+//! Hosts that trust each other's keys, and those that do not.
+
+use std::sync::Arc;
+
+use tautline_api::client::{AskError, WorkerClient};
+use tautline_api::trust::{HostKey, TrustStore};
+use tautline_api::v1::StreamRequest;
+use tautline_serving::{ApiServer, ListenError, Listening, serve};
+use tempfile::TempDir;
+
+use crate::common::{Hollow, address, request, serving};
+
+/// A host of its own: its key and its list.
+struct Host {
+    store: Arc<TrustStore>,
+    _folder: TempDir,
+}
+
+impl Host {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self { store: TrustStore::open(folder.path()).unwrap(), _folder: folder }
+    }
+
+    fn key(&self) -> HostKey {
+        self.store.identity().key()
+    }
+
+    fn trusts(&self, name: &str, other: &Self) {
+        self.store.trusted().trust(name, other.key()).unwrap();
+    }
+
+    fn asks(&self, server: &ApiServer) -> WorkerClient {
+        WorkerClient::new(&address(server), Some(Arc::clone(&self.store))).by_tls()
+    }
+
+    fn serving(&self) -> (ApiServer, Arc<Hollow>) {
+        serving(Some(Arc::clone(&self.store)))
+    }
+}
+
+/// Two that trust each other.
+fn friends() -> (Host, Host) {
+    let (worker, master) = (Host::new(), Host::new());
+    worker.trusts("master", &master);
+    master.trusts("worker", &worker);
+    (worker, master)
+}
+
+#[test]
+fn hosts_that_trust_each_other_come_to_the_same_secret() {
+    let (worker, master) = friends();
+    let (server, hollow) = worker.serving();
+    let client = master.asks(&server);
+    let (one, other) = (client.open(&request()).unwrap(), client.open(&request()).unwrap());
+    let asked = hollow.asked.lock().unwrap();
+    assert!(one.secret.is_some() && one.secret == asked[0].1, "and it went over no wire");
+    assert!(one.stream.key.is_none());
+    assert_eq!(other.secret, asked[1].1);
+    assert_ne!(one.secret, other.secret);
+}
+
+#[test]
+fn a_host_that_the_worker_does_not_trust_is_told_what_to_run_there() {
+    let (worker, _) = friends();
+    let stranger = Host::new();
+    stranger.trusts("worker", &worker);
+    let (server, hollow) = worker.serving();
+    let error = stranger.asks(&server).open(&request()).expect_err("not trusted");
+    let AskError::NotTrustedThere { key, .. } = &error else { panic!("{error:?}") };
+    assert_eq!(*key, stranger.key());
+    let mend = format!("taut trust {} {key}", tautline_api::trust::host_name());
+    assert!(error.to_string().ends_with(&mend), "{error}");
+    assert!(hollow.asked.lock().unwrap().is_empty());
+}
+
+#[test]
+fn a_worker_that_is_not_trusted_is_asked_nothing() {
+    let (worker, master) = (Host::new(), Host::new());
+    worker.trusts("master", &master);
+    let (server, hollow) = worker.serving();
+    let error = master.asks(&server).open(&request()).expect_err("not trusted");
+    assert!(matches!(error, AskError::Untrusted { .. }), "{error:?}");
+    assert!(error.to_string().contains("taut id"), "{error}");
+    assert!(hollow.asked.lock().unwrap().is_empty());
+}
+
+#[test]
+fn a_worker_with_a_name_is_that_host_and_no_other_that_is_trusted() {
+    let (worker, master) = friends();
+    let other = Host::new();
+    master.trusts("studio", &other);
+    let (server, _) = worker.serving();
+    let asks = |name: &str| {
+        let address = format!("{name}={}", server.address()).parse().unwrap();
+        WorkerClient::new(&address, Some(Arc::clone(&master.store))).by_tls().capacity()
+    };
+    assert!(asks("worker").is_ok());
+    for name in ["studio", "nobody"] {
+        let error = asks(name).expect_err(name);
+        assert!(matches!(error, AskError::OtherHost { .. }), "{error:?}");
+    }
+}
+
+#[test]
+fn who_is_trusted_while_the_worker_runs_is_answered_and_who_is_removed_is_not() {
+    let (worker, master) = friends();
+    let late = Host::new();
+    late.trusts("worker", &worker);
+    let (server, _) = worker.serving();
+    let client = late.asks(&server);
+    assert!(client.capacity().is_err());
+    worker.trusts("late", &late);
+    assert!(client.capacity().is_ok());
+    worker.store.trusted().remove("late").unwrap();
+    assert!(client.capacity().is_err());
+    assert!(master.asks(&server).capacity().is_ok(), "the others stay");
+}
+
+#[test]
+fn a_list_that_cannot_be_read_names_nobody() {
+    let (worker, master) = friends();
+    let (server, _) = worker.serving();
+    let client = master.asks(&server);
+    assert!(client.capacity().is_ok());
+    std::fs::write(worker.store.trusted().path(), "master = ").unwrap();
+    assert!(matches!(client.capacity(), Err(AskError::NotTrustedThere { .. })));
+}
+
+#[test]
+fn this_hosts_own_programs_need_no_key() {
+    let (worker, _) = friends();
+    let (server, _) = worker.serving();
+    assert!(WorkerClient::new(&address(&server), None).capacity().is_ok());
+}
+
+#[test]
+fn cleartext_is_for_the_loopback_interface_even_by_tls() {
+    let (worker, master) = friends();
+    let (server, hollow) = worker.serving();
+    let asked = StreamRequest { cleartext: true, ..request() };
+    let opened = master.asks(&server).open(&asked).unwrap();
+    assert!(opened.secret.is_none() && opened.stream.salt.is_none());
+    assert_eq!(hollow.asked.lock().unwrap()[0].1, None);
+}
+
+#[test]
+fn beyond_loopback_nobody_listens_while_nobody_is_trusted() {
+    let host = Host::new();
+    let beyond = |trust: Option<&Host>| {
+        let trust = trust.map(|host| Arc::clone(&host.store));
+        serve(
+            &Listening { address: "0.0.0.0:0".parse().unwrap(), trust },
+            Arc::new(Hollow::default()),
+        )
+    };
+    let refused = beyond(Some(&host)).expect_err("nobody is trusted").to_string();
+    assert!(refused.contains("taut trust NAME KEY") && refused.contains("127.0.0.1"), "{refused}");
+    let refused = beyond(None).expect_err("no key to show");
+    assert!(matches!(refused, ListenError::NoIdentity(_)), "{refused:?}");
+    host.trusts("somebody", &Host::new());
+    let server = beyond(Some(&host)).unwrap();
+    assert!(server.address().ip().is_unspecified() && server.address().port() != 0);
+}
+
+#[test]
+fn a_list_that_is_spoilt_or_open_to_others_keeps_a_worker_from_listening() {
+    use std::os::unix::fs::PermissionsExt;
+    let (worker, _) = friends();
+    let path = worker.store.trusted().path();
+    let listens = || {
+        let trust = Some(Arc::clone(&worker.store));
+        let listening = Listening { address: "127.0.0.1:0".parse().unwrap(), trust };
+        serve(&listening, Arc::new(Hollow::default())).map(drop).map_err(|error| error.to_string())
+    };
+    assert_eq!(listens(), Ok(()));
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666)).unwrap();
+    std::fs::write(path, "# touched").unwrap();
+    let error = listens().expect_err("others may write it");
+    assert!(error.contains("chmod 600"), "{error}");
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    std::fs::write(path, "a = \"no key\"").unwrap();
+    let error = listens().expect_err("no key");
+    assert!(error.contains("taut trust NAME KEY"), "{error}");
+}
