@@ -3,13 +3,15 @@
 //! The way of a frame is read here: a device calls [`sending`]'s transmitter, which packs and hands to
 //! a link; at the other end a device calls [`receiving`]'s mixer, which reads its links, places and
 //! plays. Both run on the device's thread and tell the ordinary thread by wait-free rings; that
-//! one talks to the peer, measures, and writes the [report](watching::report).
+//! one talks to the peer, measures, and writes the [report](watching::report). Beside it stands [`offload`]: plugins that
+//! run on other hosts.
 #![forbid(unsafe_code)]
 
 pub mod control;
 mod conversation;
 mod fader;
 mod link_news;
+pub mod offload;
 pub mod plan;
 pub mod receiving;
 pub mod sending;

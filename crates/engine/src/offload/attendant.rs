@@ -1,0 +1,166 @@
+//! The ordinary thread's end of what a host's real-time thread holds.
+
+use rtrb::{Consumer, Producer};
+use tautline_io::link::LinkCounters;
+use tautline_io::thread::memory::ring;
+use tautline_proto::offload::master::MasterCounters;
+use tautline_proto::offload::returns::Damage;
+use tautline_proto::time::Span;
+
+use crate::offload::far::{FAR_ENDS, Far, Which};
+
+/// What goes down to the real-time thread.
+#[expect(clippy::large_enum_variant, reason = "a box could not be freed on the real-time thread")]
+pub(crate) enum Change {
+    Attach(Which, Far),
+    Detach(Which),
+}
+
+/// How much time was left when an answer came: told of each run when its first frame is played.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slack {
+    /// The first frame of the run.
+    pub position: u64,
+    /// Frames of the run.
+    pub frames: u32,
+    /// From the first answer to the instant at which it was needed, the wait that was allowed included; `None` where
+    /// none had come.
+    pub left: Option<Span>,
+}
+
+/// What was counted on the real-time thread. All are totals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OffloadedCounters {
+    /// Runs of the host.
+    pub runs: u64,
+    /// Frames of those.
+    pub frames: u64,
+    /// Frames for which something stood in.
+    pub stood_in: u64,
+    /// Runs that waited for an answer.
+    pub waits: u64,
+    /// How long they waited, all together.
+    pub waited: Span,
+    /// Entries of the damage ledger that found the ring to the ordinary thread full.
+    pub damage_untold: u64,
+    /// [`Slack`]s that did.
+    pub slack_untold: u64,
+}
+
+/// How a far end stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct EndStanding {
+    /// What its machine counted.
+    pub machine: MasterCounters,
+    /// What its link counted.
+    pub link: LinkCounters,
+    /// Whether the last answer of its that was played came from a plugin that has seen every block.
+    pub clean: bool,
+    /// Answers of its that were played.
+    pub played: u64,
+}
+
+/// How the real-time thread stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Standing {
+    /// Which activation.
+    pub activation: u32,
+    /// Frames handed out in it.
+    pub position: u64,
+    /// What is played is so many frames behind what was handed out.
+    pub delay: u32,
+    /// That and the plugin's own.
+    pub latency: u32,
+    /// Whether the host runs faster than real time.
+    pub offline: bool,
+    /// The far ends that are attached, in the order of [`Which::ALL`].
+    pub ends: [Option<EndStanding>; FAR_ENDS],
+    /// What was counted.
+    pub counters: OffloadedCounters,
+}
+
+/// Far ends that may wait to be attached, and that wait to be taken back.
+const CHANGES: usize = 8;
+/// Lines of the damage ledger, and slacks, that wait to be heard.
+const TOLD: usize = 4096;
+/// Standings: the newest says all.
+const STANDINGS: usize = 4;
+
+/// The real-time thread's ends of the rings.
+pub(crate) struct Rings {
+    pub(crate) changes: Consumer<Change>,
+    pub(crate) gone: Producer<Far>,
+    pub(crate) damage: Producer<Damage>,
+    pub(crate) slack: Producer<Slack>,
+    pub(crate) standing: Producer<Standing>,
+}
+
+/// Attaches workers while sound plays, takes them back, and hears how it went. For one ordinary thread; what it does
+/// holds the real-time thread up in nothing.
+pub struct Attendant {
+    changes: Producer<Change>,
+    gone: Consumer<Far>,
+    damage: Consumer<Damage>,
+    slack: Consumer<Slack>,
+    standing: Consumer<Standing>,
+    newest: Standing,
+}
+
+/// Both ends.
+pub(crate) fn rings() -> (Rings, Attendant) {
+    let (changes_in, changes) = ring(CHANGES);
+    let (gone, gone_out) = ring(CHANGES);
+    let (damage, damage_out) = ring(TOLD);
+    let (slack, slack_out) = ring(TOLD);
+    let (standing, standing_out) = ring(STANDINGS);
+    let attendant = Attendant {
+        changes: changes_in,
+        gone: gone_out,
+        damage: damage_out,
+        slack: slack_out,
+        standing: standing_out,
+        newest: Standing::default(),
+    };
+    (Rings { changes, gone, damage, slack, standing }, attendant)
+}
+
+impl Attendant {
+    /// Attaches a worker in the place of the one that is there, from the next run on: it is told of a new epoch and
+    /// of no block before. Given back if too many wait already, since the host does not run.
+    pub fn attach(&mut self, which: Which, far: Far) -> Result<(), Far> {
+        self.changes.push(Change::Attach(which, far)).map_err(|rtrb::PushError::Full(change)| {
+            match change {
+                Change::Attach(_, far) => far,
+                Change::Detach(_) => unreachable!("what comes back is what was pushed"),
+            }
+        })
+    }
+
+    /// Takes the worker off, from the next run on. False if too many changes wait already.
+    pub fn detach(&mut self, which: Which) -> bool {
+        self.changes.push(Change::Detach(which)).is_ok()
+    }
+
+    /// A far end that was taken off, to be dropped here.
+    pub fn take_gone(&mut self) -> Option<Far> {
+        self.gone.pop().ok()
+    }
+
+    /// The next line of the damage ledger.
+    pub fn take_damage(&mut self) -> Option<Damage> {
+        self.damage.pop().ok()
+    }
+
+    /// The next run's slack.
+    pub fn take_slack(&mut self) -> Option<Slack> {
+        self.slack.pop().ok()
+    }
+
+    /// How it stands, as the real-time thread told last: every 10 ms of the host's running.
+    pub fn standing(&mut self) -> &Standing {
+        while let Ok(standing) = self.standing.pop() {
+            self.newest = standing;
+        }
+        &self.newest
+    }
+}

@@ -1,0 +1,97 @@
+//! The runs that were handed out and not yet played.
+
+/// One run of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct HandedOut {
+    /// Its first frame.
+    pub(super) position: u64,
+    pub(super) frames: u32,
+    /// Which block it is, to every far end.
+    pub(super) block: u64,
+    /// Whether an answer was placed.
+    pub(super) placed: bool,
+    /// Whether its turn has come: its slack was told.
+    pub(super) told: bool,
+}
+
+impl HandedOut {
+    /// The frame behind its last.
+    pub(super) const fn end(&self) -> u64 {
+        self.position + self.frames as u64
+    }
+
+    pub(super) const fn new(position: u64, frames: u32, block: u64) -> Self {
+        Self { position, frames, block, placed: false, told: false }
+    }
+}
+
+/// Runs in the order in which they were handed out.
+#[derive(Debug)]
+pub(super) struct UnderWay {
+    slots: Box<[HandedOut]>,
+    first: usize,
+    count: usize,
+}
+
+impl UnderWay {
+    /// Room for so many; with more the oldest is forgotten, and what stands in plays for it.
+    pub(super) fn new(room: usize) -> Self {
+        Self { slots: vec![HandedOut::new(0, 0, 0); room.max(1)].into(), first: 0, count: 0 }
+    }
+
+    pub(super) const fn clear(&mut self) {
+        (self.first, self.count) = (0, 0);
+    }
+
+    pub(super) fn push(&mut self, run: HandedOut) {
+        if self.count == self.slots.len() {
+            self.pop();
+        }
+        let at = (self.first + self.count) % self.slots.len();
+        self.slots[at] = run;
+        self.count += 1;
+    }
+
+    pub(super) fn pop(&mut self) -> Option<HandedOut> {
+        let run = self.slots[self.first];
+        self.count = self.count.checked_sub(1)?;
+        self.first = (self.first + 1) % self.slots.len();
+        Some(run)
+    }
+
+    pub(super) const fn count(&self) -> usize {
+        self.count
+    }
+
+    /// All of them, the oldest first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &HandedOut> {
+        (self.first..self.first + self.count).map(|at| &self.slots[at % self.slots.len()])
+    }
+
+    /// That so many behind the oldest.
+    pub(super) fn get(&mut self, index: usize) -> Option<&mut HandedOut> {
+        if index >= self.count {
+            return None;
+        }
+        let at = (self.first + index) % self.slots.len();
+        Some(&mut self.slots[at])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_come_out_as_they_went_in_and_the_oldest_gives_way() {
+        let mut runs = UnderWay::new(3);
+        for number in 0..5 {
+            runs.push(HandedOut::new(number * 10, 10, number));
+        }
+        assert_eq!(runs.count(), 3);
+        assert_eq!(runs.get(1).map(|run| run.end()), Some(40));
+        assert_eq!(runs.get(3), None);
+        let left: Vec<u64> = std::iter::from_fn(|| runs.pop()).map(|run| run.position).collect();
+        assert_eq!(left, [20, 30, 40]);
+    }
+}

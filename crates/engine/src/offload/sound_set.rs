@@ -1,0 +1,91 @@
+//! The set of blocks that one run of a plugin of sound consists of.
+
+use tautline_proto::offload::block::{
+    BlockSet, BlockSetError, BlockSpec, BlockWay, Element, Length,
+};
+
+/// What a plugin has, as both ends must agree on it.
+///
+/// The order of its blocks: each audio input, then all control inputs as one block where there are any, then each
+/// audio output, then all control outputs as one. All are 32-bit floats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SoundSet {
+    /// Channels that it reads.
+    pub inputs: usize,
+    /// Channels that it writes.
+    pub outputs: usize,
+    /// Control values that it reads, each for a whole run.
+    pub controls_in: usize,
+    /// Control values that it writes, each for a whole run.
+    pub controls_out: usize,
+    /// The longest run in frames.
+    pub most_frames: u32,
+}
+
+impl SoundSet {
+    /// The same as blocks.
+    pub fn block_set(&self) -> Result<BlockSet, BlockSetError> {
+        let channel = |way| BlockSpec { element: Element::F32, way, length: Length::PerFrame(1) };
+        let controls = |count: usize, way| {
+            let length = Length::Fixed(u32::try_from(count).unwrap_or(u32::MAX));
+            (count > 0).then_some(BlockSpec { element: Element::F32, way, length })
+        };
+        let mut blocks = vec![channel(BlockWay::ToWorker); self.inputs];
+        blocks.extend(controls(self.controls_in, BlockWay::ToWorker));
+        blocks.extend(vec![channel(BlockWay::FromWorker); self.outputs]);
+        blocks.extend(controls(self.controls_out, BlockWay::FromWorker));
+        BlockSet::new(blocks, self.most_frames)
+    }
+
+    /// Which block an audio input is.
+    pub const fn input(&self, channel: usize) -> usize {
+        channel
+    }
+
+    /// Which block the control inputs are, if there are any.
+    pub const fn controls_in(&self) -> Option<usize> {
+        if self.controls_in > 0 { Some(self.inputs) } else { None }
+    }
+
+    /// Which block an audio output is.
+    pub const fn output(&self, channel: usize) -> usize {
+        self.inputs + (self.controls_in > 0) as usize + channel
+    }
+
+    /// Which block the control outputs are, if there are any.
+    pub const fn controls_out(&self) -> Option<usize> {
+        if self.controls_out > 0 { Some(self.output(self.outputs)) } else { None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tautline_proto::offload::block::BlockLeg;
+
+    #[test]
+    fn every_block_of_sound_goes_its_way_and_lies_behind_the_one_before() {
+        let set =
+            SoundSet { inputs: 2, outputs: 3, controls_in: 4, controls_out: 1, most_frames: 64 };
+        let blocks = set.block_set().unwrap();
+        assert_eq!(blocks.blocks().len(), 7);
+        assert_eq!(blocks.place(BlockLeg::There, set.input(1), 10), Some(40..80));
+        assert_eq!(blocks.place(BlockLeg::There, set.controls_in().unwrap(), 10), Some(80..96));
+        assert_eq!(blocks.place(BlockLeg::There, set.output(0), 10), None);
+        assert_eq!(blocks.place(BlockLeg::Back, set.output(2), 10), Some(80..120));
+        assert_eq!(blocks.place(BlockLeg::Back, set.controls_out().unwrap(), 10), Some(120..124));
+        assert_eq!(
+            (blocks.bytes(BlockLeg::There, 10), blocks.bytes(BlockLeg::Back, 10)),
+            (96, 124)
+        );
+    }
+
+    #[test]
+    fn a_plugin_without_controls_has_no_block_for_them() {
+        let set =
+            SoundSet { inputs: 1, outputs: 1, controls_in: 0, controls_out: 0, most_frames: 64 };
+        assert_eq!((set.controls_in(), set.controls_out()), (None, None));
+        assert_eq!(set.block_set().unwrap().blocks().len(), 2);
+        assert_eq!(set.output(0), 1);
+    }
+}

@@ -1,0 +1,145 @@
+//! Workers on threads of their own, each at a UDP socket that outlives it, as a parent process keeps it.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+
+use tautline_engine::offload::working::{Work, WorkStanding, work};
+use tautline_io::link::direct::DirectLink;
+use tautline_io::thread::float_mode::FloatMode;
+use tautline_io::thread::halt::Halt;
+use tautline_io::thread::realtime::permit;
+use tautline_io::udp::UdpOptions;
+use tautline_proto::offload::block::ByteOrder;
+use tautline_proto::offload::inbound::BlockTurn;
+use tautline_proto::offload::worker::{Worker, WorkerConfig};
+
+use crate::filter::{Filter, SET};
+use crate::road::Progress;
+
+pub(crate) const STREAM: u32 = 7;
+pub(crate) const DATAGRAM_BYTES: usize = 1400;
+
+/// A place where workers are, one at a time.
+pub(crate) struct Crew {
+    socket: UdpSocket,
+    pub(crate) progress: Arc<Progress>,
+    held: Arc<Mutex<()>>,
+    /// The float modes in which blocks were worked on, as they changed.
+    pub(crate) modes: Arc<Mutex<Vec<FloatMode>>>,
+    running: Option<(Halt, JoinHandle<()>)>,
+    memory: Option<u64>,
+}
+
+impl Crew {
+    pub(crate) fn new(memory: Option<u64>) -> Self {
+        let mut crew = Self {
+            socket: UdpSocket::bind("127.0.0.1:0").unwrap(),
+            progress: Arc::default(),
+            held: Arc::default(),
+            modes: Arc::default(),
+            running: None,
+            memory,
+        };
+        crew.begin();
+        crew
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.socket.local_addr().unwrap()
+    }
+
+    /// A worker begins that has seen nothing.
+    pub(crate) fn begin(&mut self) {
+        self.end();
+        self.progress.tell(0, 0);
+        let options = UdpOptions {
+            datagram_bytes: DATAGRAM_BYTES,
+            most_destinations: 1,
+            packets_per_second: 20_000,
+            ..UdpOptions::default()
+        };
+        let socket = self.socket.try_clone().unwrap();
+        let mut link = DirectLink::over_socket(socket, &options, None).unwrap();
+        let mut worker = Worker::new(WorkerConfig {
+            set: SET.block_set().unwrap(),
+            stream: STREAM,
+            order: ByteOrder::NATIVE,
+            datagram_bytes: DATAGRAM_BYTES,
+            history: 64,
+            copies: 0,
+            hold: 256,
+            memory: self.memory,
+        })
+        .unwrap();
+        let mut hand = Hand {
+            filter: Filter::default(),
+            progress: Arc::clone(&self.progress),
+            held: Arc::clone(&self.held),
+            modes: Arc::clone(&self.modes),
+        };
+        let halt = Halt::new().unwrap();
+        let told = halt.clone();
+        let thread = std::thread::spawn(move || work(&mut link, &mut worker, &mut hand, &told));
+        self.running = Some((halt, thread));
+    }
+
+    /// The worker is gone, as if killed: what is sent meanwhile waits in the socket.
+    pub(crate) fn end(&mut self) {
+        if let Some((halt, thread)) = self.running.take() {
+            halt.request();
+            thread.join().unwrap();
+        }
+    }
+
+    /// The worker stands still until this is dropped.
+    pub(crate) fn hold(held: &Arc<Mutex<()>>) -> MutexGuard<'_, ()> {
+        held.lock().unwrap()
+    }
+
+    pub(crate) fn hold_of(&self) -> Arc<Mutex<()>> {
+        Arc::clone(&self.held)
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+struct Hand {
+    filter: Filter,
+    progress: Arc<Progress>,
+    held: Arc<Mutex<()>>,
+    modes: Arc<Mutex<Vec<FloatMode>>>,
+}
+
+impl Work for Hand {
+    fn restart(&mut self) {
+        self.filter = Filter::default();
+    }
+
+    fn work(&mut self, turn: &BlockTurn, input: &[u8], output: &mut [u8]) -> u32 {
+        {
+            let _permit = permit("the test holds the worker up and asks what it saw");
+            drop(self.held.lock().unwrap());
+            if let Some(mode) = FloatMode::current() {
+                let mut modes = self.modes.lock().unwrap();
+                if modes.last() != Some(&mode) {
+                    modes.push(mode);
+                }
+            }
+        }
+        self.filter.block(turn.frames, input, output);
+        OWN_LATENCY
+    }
+
+    fn rest(&mut self, standing: &WorkStanding) {
+        let _permit = permit("the test is told how far it is");
+        self.progress.tell(standing.link.received, standing.link.sent);
+    }
+}
+
+/// What the plugin says of itself.
+pub(crate) const OWN_LATENCY: u32 = 3;

@@ -1,0 +1,8 @@
+//! Plugins that run elsewhere, over real sockets: what is heard against what the same plugin makes here.
+#![expect(clippy::unwrap_used, reason = "a test that cannot open its socket has failed")]
+
+mod crew;
+mod filter;
+mod plain;
+mod road;
+mod stage;

@@ -1,0 +1,53 @@
+//! Nothing is lost: every sample is the plugin's, as late as was agreed.
+
+use tautline_engine::offload::delay::Delay;
+use tautline_engine::offload::offloaded::OffloadedConfig;
+use tautline_proto::time::Span;
+
+use crate::crew::OWN_LATENCY;
+use crate::stage::{BLOCK, Stage, config};
+
+#[test]
+fn what_is_heard_is_what_the_plugin_makes_here_one_window_later() {
+    for window in 1..4 {
+        let mut stage = Stage::smooth(config(window));
+        stage.go_on(200);
+        stage.assert_damaged(&[]);
+        stage.assert_controls(window as usize);
+        let latency = window * BLOCK as u32 + OWN_LATENCY;
+        assert_eq!(stage.offloaded.latency(), latency);
+        assert_eq!(stage.ledger(), []);
+    }
+}
+
+#[test]
+fn without_a_window_a_run_waits_for_its_own_answer() {
+    let wait = Span::from_secs(20);
+    let mut stage = Stage::smooth(OffloadedConfig { wait, ..config(0) });
+    for _ in 0..100 {
+        stage.rush(BLOCK);
+    }
+    stage.assert_damaged(&[]);
+    stage.assert_controls(0);
+}
+
+#[test]
+fn blocks_of_any_length_come_back_by_the_same_number_of_frames() {
+    let delay = Delay::Frames(300);
+    let mut stage = Stage::smooth(OffloadedConfig { delay, ..config(0) });
+    for frames in [64, 1, 256, 255, 0, 17, 64, 3, 200, 31, 256, 256, 100].repeat(10) {
+        stage.go(frames);
+    }
+    stage.assert_damaged(&[]);
+    assert_eq!(stage.offloaded.standing().delay, 300);
+}
+
+#[test]
+fn a_run_longer_than_agreed_is_taken_in_parts() {
+    let delay = Delay::Frames(1000);
+    let mut stage = Stage::smooth(OffloadedConfig { delay, ..config(0) });
+    for frames in [1000, 256, 257, 700].repeat(5) {
+        stage.go(frames);
+    }
+    stage.assert_damaged(&[]);
+}

@@ -1,0 +1,275 @@
+//! A link that loses, doubles and holds back datagrams as it is told, over real sockets; and a way to wait until all
+//! that was sent has been worked on, without looking at a clock.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+use tautline_io::clock::now;
+use tautline_io::link::destinations::Destinations;
+use tautline_io::link::direct::DirectLink;
+use tautline_io::link::{Arrival, Link, LinkCounters, TransmitStamp};
+use tautline_io::udp::UdpOptions;
+use tautline_proto::endpoint::Endpoint;
+use tautline_proto::ledger::Departure;
+use tautline_proto::offload::block::BlockLeg;
+use tautline_proto::offload::datagram::{DatagramKind, Head};
+use tautline_proto::stream::Outgoing;
+use tautline_proto::time::{MediaTime, Span};
+
+/// What becomes of a datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Goes,
+    Lost,
+    Twice,
+    /// Comes only once the road is told of that run of the host.
+    Held(u64),
+}
+
+/// What becomes of each, by the way it goes and what it says.
+pub(crate) type Plan = Box<dyn FnMut(BlockLeg, &Head) -> Fate + Send>;
+
+/// Nothing happens to any.
+pub(crate) fn smooth() -> Plan {
+    Box::new(|_, _| Fate::Goes)
+}
+
+/// How far a worker is: datagrams that it has read and worked on, and those that it has sent.
+#[derive(Default)]
+pub(crate) struct Progress {
+    done: Mutex<(u64, u64)>,
+    changed: Condvar,
+}
+
+impl Progress {
+    pub(crate) fn tell(&self, received: u64, sent: u64) {
+        *self.done.lock().unwrap() = (received, sent);
+        self.changed.notify_all();
+    }
+}
+
+struct Inner {
+    link: DirectLink,
+    plan: Plan,
+    run: u64,
+    /// Datagrams handed to the kernel since a worker was there, and read from it.
+    sent: u64,
+    read: u64,
+    /// Those that are delivered by the next `receive`.
+    here: Vec<Vec<u8>>,
+    held: Vec<(u64, BlockLeg, Vec<u8>)>,
+    epoch: u32,
+    /// Of each block of the epoch, which parts of its answer were delivered, and at which run the last was.
+    came: BTreeMap<u64, (BTreeSet<u16>, u16, u64)>,
+}
+
+/// The master's link.
+#[derive(Clone)]
+pub(crate) struct Road(Arc<Mutex<Inner>>);
+
+/// Far longer than a busy machine takes.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+impl Road {
+    pub(crate) fn to(worker: SocketAddr, datagram_bytes: usize, plan: Plan) -> Self {
+        let options = UdpOptions {
+            datagram_bytes,
+            packets_per_second: 20_000,
+            ..UdpOptions::sender(vec![worker])
+        };
+        let link = DirectLink::open(&options).unwrap();
+        Self(Arc::new(Mutex::new(Inner {
+            link,
+            plan,
+            run: 0,
+            sent: 0,
+            read: 0,
+            here: Vec::new(),
+            held: Vec::new(),
+            epoch: 0,
+            came: BTreeMap::new(),
+        })))
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap()
+    }
+
+    /// The host is at this run: what was held until then goes on.
+    pub(crate) fn at_run(&self, run: u64) {
+        let mut inner = self.inner();
+        inner.run = run;
+        let (due, held) =
+            core::mem::take(&mut inner.held).into_iter().partition(|one| one.0 <= run);
+        inner.held = held;
+        for (_, leg, bytes) in Vec::<(u64, BlockLeg, Vec<u8>)>::from(due) {
+            match leg {
+                BlockLeg::There => inner.send(&bytes),
+                BlockLeg::Back => inner.here.push(bytes),
+            }
+        }
+        inner.link.flush();
+    }
+
+    /// Waits until the worker has done all that it was sent, and what it answered is here.
+    pub(crate) fn settle(&self, progress: &Progress) {
+        loop {
+            let mut done = progress.done.lock().unwrap();
+            loop {
+                let mut inner = self.inner();
+                inner.read();
+                if *done == (inner.sent, inner.read) {
+                    return;
+                }
+                let behind = done.0 < inner.sent;
+                drop(inner);
+                if !behind {
+                    // On its way through the kernel, which takes no time worth a wait.
+                    std::thread::yield_now();
+                    break;
+                }
+                let (next, wait) = progress.changed.wait_timeout(done, PATIENCE).unwrap();
+                assert!(!wait.timed_out(), "the worker does nothing");
+                done = next;
+            }
+        }
+    }
+
+    /// A worker that begins anew has seen nothing of what was sent.
+    pub(crate) fn begin(&self) {
+        let mut inner = self.inner();
+        inner.read();
+        (inner.sent, inner.read) = (0, 0);
+    }
+
+    /// At which run all of the answer to a block had been delivered.
+    pub(crate) fn came(&self, block: u64) -> Option<u64> {
+        let inner = self.inner();
+        let (parts, all, run) = inner.came.get(&block)?;
+        (parts.len() == usize::from(*all)).then_some(*run)
+    }
+
+    pub(crate) fn set_plan(&self, plan: Plan) {
+        self.inner().plan = plan;
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.inner().link.local()
+    }
+}
+
+impl Inner {
+    fn send(&mut self, bytes: &[u8]) {
+        let at = now();
+        let instants = Departure {
+            media: MediaTime::ZERO,
+            capture: at,
+            taken: at,
+            packed: at,
+            due: at,
+            handed: at,
+            launched: at,
+        };
+        let mut datagram = bytes.to_vec();
+        let outgoing = Outgoing { datagram: &mut datagram, instants, handed_at: None, again: None };
+        if !self.link.queue(&outgoing) {
+            self.link.flush();
+            assert!(self.link.queue(&outgoing));
+        }
+        self.sent += 1;
+    }
+
+    fn meets(&mut self, leg: BlockLeg, bytes: &[u8]) {
+        let (head, _) = Head::read(bytes).expect("one of ours");
+        let fate = (self.plan)(leg, &head);
+        let times = match fate {
+            Fate::Lost => 0,
+            Fate::Goes => 1,
+            Fate::Twice => 2,
+            Fate::Held(run) if run <= self.run => 1,
+            Fate::Held(run) => {
+                self.held.push((run, leg, bytes.to_vec()));
+                0
+            }
+        };
+        for _ in 0..times {
+            match leg {
+                BlockLeg::There => self.send(bytes),
+                BlockLeg::Back => self.here.push(bytes.to_vec()),
+            }
+        }
+    }
+
+    fn note(&mut self, datagram: &[u8]) {
+        let (head, _) = Head::read(datagram).expect("one of ours");
+        if head.kind != DatagramKind::Block {
+            return;
+        }
+        if head.epoch != self.epoch {
+            self.epoch = head.epoch;
+            self.came.clear();
+        }
+        let run = self.run;
+        let came = self.came.entry(head.block).or_insert((BTreeSet::new(), head.parts, run));
+        if came.0.insert(head.part) {
+            came.2 = run;
+        }
+    }
+
+    fn read(&mut self) {
+        let mut came = Vec::new();
+        self.link.receive(&mut |arrival| came.push(arrival.datagram.to_vec()));
+        self.read += came.len() as u64;
+        came.iter().for_each(|bytes| self.meets(BlockLeg::Back, bytes));
+    }
+}
+
+impl Link for Road {
+    fn queue(&mut self, packet: &Outgoing<'_>) -> bool {
+        let mut inner = self.inner();
+        inner.meets(BlockLeg::There, packet.datagram);
+        true
+    }
+
+    fn flush(&mut self) {
+        self.inner().link.flush();
+    }
+
+    fn set_destinations(&mut self, destinations: &Destinations) -> bool {
+        self.inner().link.set_destinations(destinations)
+    }
+
+    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
+        let here = {
+            let mut inner = self.inner();
+            inner.read();
+            let here = core::mem::take(&mut inner.here);
+            here.iter().for_each(|datagram| inner.note(datagram));
+            here
+        };
+        let read = now();
+        for datagram in &here {
+            deliver(Arrival {
+                datagram,
+                source: Endpoint::UNKNOWN,
+                arrival: read,
+                stamp_uncertainty: Span::MAX,
+                read,
+                truncated: false,
+            });
+        }
+    }
+
+    fn awaited(&mut self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn transmit_stamps(&mut self, _: &mut dyn FnMut(TransmitStamp)) {}
+
+    fn counters(&self) -> LinkCounters {
+        self.inner().link.counters()
+    }
+}

@@ -1,0 +1,237 @@
+//! A host that runs a plugin elsewhere, with what the same plugin makes of the same sound here, and what was heard.
+
+use std::ops::Range;
+
+use tautline_engine::offload::attendant::Attendant;
+use tautline_engine::offload::host_block::HostBlock;
+use tautline_engine::offload::offloaded::{Far, Offloaded, OffloadedConfig, RunOutcome, Which};
+use tautline_io::clock::now;
+use tautline_proto::offload::returns::{Cause, Damage};
+use tautline_proto::units::Rate;
+
+use crate::crew::{Crew, DATAGRAM_BYTES, STREAM};
+use crate::filter::{CHANNELS, Filter, SET, noise};
+use crate::road::{Plan, Road, smooth};
+
+/// Frames of a run, where nothing else is said.
+pub(crate) const BLOCK: usize = 64;
+/// A millisecond at the rate of these tests: what may differ after a hole.
+pub(crate) const FADE: u64 = 48;
+
+pub(crate) fn config(window: u32) -> OffloadedConfig {
+    OffloadedConfig {
+        datagram_bytes: DATAGRAM_BYTES,
+        ..OffloadedConfig::new(SET, Rate::HZ_48000, window)
+    }
+}
+
+/// The buffers of one run: inputs and outputs are the same, as many hosts have it.
+struct InPlace {
+    frames: usize,
+    buffers: [Vec<f32>; CHANNELS],
+    gain: f32,
+    told: f32,
+}
+
+impl HostBlock for InPlace {
+    fn frames(&self) -> usize {
+        self.frames
+    }
+
+    fn input(&mut self, channel: usize, from: usize, samples: &mut [f32]) {
+        samples.copy_from_slice(&self.buffers[channel][from..from + samples.len()]);
+    }
+
+    fn control(&mut self, _: usize) -> f32 {
+        self.gain
+    }
+
+    fn output(&mut self, channel: usize, from: usize, samples: &[f32]) {
+        // Another channel's input: what is written before all is read spoils it.
+        self.buffers[CHANNELS - 1 - channel][from..from + samples.len()].copy_from_slice(samples);
+    }
+
+    fn control_out(&mut self, _: usize, value: f32) {
+        self.told = value;
+    }
+}
+
+pub(crate) struct Stage {
+    pub(crate) offloaded: Offloaded,
+    pub(crate) attendant: Attendant,
+    pub(crate) ends: Vec<(Road, Crew)>,
+    local: Filter,
+    /// What the plugin makes here, what went in, and what was heard, by channel; all from the activation on.
+    wet: [Vec<f32>; CHANNELS],
+    dry: [Vec<f32>; CHANNELS],
+    heard: [Vec<f32>; CHANNELS],
+    /// What the control output was after each run.
+    pub(crate) told: Vec<f32>,
+    /// What it is to be for each run.
+    telling: Vec<f32>,
+    pub(crate) run: u64,
+    pub(crate) outcome: RunOutcome,
+}
+
+impl Stage {
+    /// A host with as many workers as there are plans, all attached.
+    pub(crate) fn new(config: OffloadedConfig, plans: Vec<Plan>) -> Self {
+        let config = OffloadedConfig { spare: plans.len() > 1, ..config };
+        let (mut offloaded, attendant) = Offloaded::new(config).unwrap();
+        let mut ends = Vec::new();
+        for (which, plan) in Which::ALL.into_iter().zip(plans) {
+            let crew = Crew::new(None);
+            let road = Road::to(crew.address(), DATAGRAM_BYTES, plan);
+            let far = Far { link: Box::new(road.clone()), stream: STREAM };
+            assert!(offloaded.attach(which, far).is_none());
+            ends.push((road, crew));
+        }
+        let mut stage = Self {
+            offloaded,
+            attendant,
+            ends,
+            local: Filter::default(),
+            wet: Default::default(),
+            dry: Default::default(),
+            heard: Default::default(),
+            told: Vec::new(),
+            telling: Vec::new(),
+            run: 0,
+            outcome: RunOutcome::default(),
+        };
+        stage.activate();
+        stage
+    }
+
+    pub(crate) fn smooth(config: OffloadedConfig) -> Self {
+        Self::new(config, vec![smooth()])
+    }
+
+    pub(crate) fn activate(&mut self) {
+        self.offloaded.activate();
+        self.local = Filter::default();
+        for sound in [&mut self.wet, &mut self.dry, &mut self.heard] {
+            sound.iter_mut().for_each(Vec::clear);
+        }
+        self.told.clear();
+        self.telling.clear();
+        self.run = 0;
+    }
+
+    /// One run of the host, without waiting for anything after it.
+    pub(crate) fn rush(&mut self, frames: usize) {
+        self.ends.iter().for_each(|(road, _)| road.at_run(self.run));
+        let gain = 1.0 + (self.run % 7) as f32 * 0.1;
+        let first = self.dry[0].len() as u64;
+        let mut block = InPlace { frames, buffers: Default::default(), gain, told: 0.0 };
+        for channel in 0..CHANNELS {
+            let samples: Vec<f32> =
+                (first..first + frames as u64).map(|frame| noise(channel, frame)).collect();
+            self.dry[channel].extend(&samples);
+            let mut wet = samples.clone();
+            // Runs that are longer than agreed go in parts.
+            wet.chunks_mut(SET.most_frames as usize)
+                .for_each(|part| self.local.channel(channel, gain, part));
+            self.wet[channel].extend(&wet);
+            block.buffers[channel] = samples;
+        }
+        self.telling.push(self.local.told());
+        self.outcome = self.offloaded.run(&mut block, now());
+        for channel in 0..CHANNELS {
+            self.heard[channel].extend(&block.buffers[CHANNELS - 1 - channel]);
+        }
+        self.told.push(block.told);
+        self.run += 1;
+    }
+
+    /// Waits until every worker has done what it was sent.
+    pub(crate) fn settle(&self) {
+        self.ends.iter().for_each(|(road, crew)| road.settle(&crew.progress));
+    }
+
+    /// One run, after which all that was sent is worked on and answered before the next.
+    pub(crate) fn go(&mut self, frames: usize) {
+        self.rush(frames);
+        self.settle();
+    }
+
+    pub(crate) fn go_on(&mut self, runs: u64) {
+        (0..runs).for_each(|_| self.go(BLOCK));
+    }
+
+    fn delay(&self) -> usize {
+        self.offloaded.standing().delay as usize
+    }
+
+    /// The frames, as they were handed out, that were not heard as the plugin makes them here.
+    pub(crate) fn differing(&self) -> Vec<u64> {
+        let delay = self.delay();
+        let heard = self.heard[0].len();
+        let differs = |frame: &usize| {
+            (0..CHANNELS).any(|channel| {
+                self.heard[channel][frame + delay].to_bits() != self.wet[channel][*frame].to_bits()
+            })
+        };
+        (0..heard.saturating_sub(delay)).filter(differs).map(|frame| frame as u64).collect()
+    }
+
+    /// Holds what was heard against what may differ: the frames of these blocks, and of a millisecond after each run of
+    /// them. Each of them must differ, since nobody's guess is the plugin's sound; and what came before all is silence.
+    pub(crate) fn assert_damaged(&self, blocks: &[Range<u64>]) {
+        let frames = |blocks: &Range<u64>| blocks.start * BLOCK as u64..blocks.end * BLOCK as u64;
+        self.assert_differ(&blocks.iter().map(frames).collect::<Vec<_>>());
+    }
+
+    pub(crate) fn assert_differ(&self, missing: &[Range<u64>]) {
+        let end = (self.heard[0].len() - self.delay()) as u64;
+        for frame in self.differing() {
+            let may = |one: &Range<u64>| one.start <= frame && frame < one.end + FADE;
+            assert!(missing.iter().any(may), "frame {frame} differs, beside {missing:?}");
+        }
+        let differing = self.differing();
+        for one in missing {
+            let count = differing.iter().filter(|frame| one.contains(frame)).count() as u64;
+            // By chance a sample may be the same; the most of a hole is not.
+            let expected = one.end.min(end).saturating_sub(one.start);
+            assert!(2 * count > expected, "{count} of {one:?} differ");
+        }
+        let silence =
+            self.heard.iter().all(|heard| heard[..self.delay()].iter().all(|s| *s == 0.0));
+        assert!(silence, "what comes before all is silence");
+    }
+
+    /// Everything that the ledger has, with the causes.
+    pub(crate) fn ledger(&mut self) -> Vec<(Range<u64>, Cause)> {
+        // An entry is settled a quarter of a second after it.
+        for _ in 0..12_000 / BLOCK + 2 {
+            self.go(BLOCK);
+        }
+        let entries = std::iter::from_fn(|| self.attendant.take_damage());
+        let range = |damage: &Damage| damage.from..damage.from + u64::from(damage.frames);
+        entries.map(|damage| (range(&damage), damage.cause)).collect()
+    }
+
+    /// The blocks that had not come at their turn, as the road saw it: what any judge outside would say.
+    pub(crate) fn missed(&self, window: u64) -> Vec<Range<u64>> {
+        let mut missed: Vec<Range<u64>> = Vec::new();
+        for block in 0..self.run.saturating_sub(window) {
+            if self
+                .ends
+                .iter()
+                .any(|(road, _)| road.came(block).is_some_and(|run| run <= block + window))
+            {
+                continue;
+            }
+            match missed.last_mut() {
+                Some(last) if last.end == block => last.end = block + 1,
+                _ => missed.push(block..block + 1),
+            }
+        }
+        missed
+    }
+
+    /// The control output of the run that is played now is told now.
+    pub(crate) fn assert_controls(&self, window: usize) {
+        assert_eq!(self.told[window..], self.telling[..self.telling.len() - window]);
+    }
+}
