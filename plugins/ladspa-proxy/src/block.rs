@@ -1,7 +1,6 @@
 //! One run, in the buffers of the host.
 
-use crate::host_block::HostBlock;
-use tautline_host::ladspa::abi::Data;
+use tautline_engine::offload::host_block::HostBlock;
 
 use crate::ports::Connections;
 use crate::twin::Twin;

@@ -2,8 +2,9 @@
 //! them and opens them anew. Whatever takes time or may fail is theirs; the host's threads meet them
 //! by wait-free rings and single words alone.
 
-pub(crate) mod calls;
+mod calls;
 mod errand;
+mod http;
 pub(crate) mod standing;
 
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -14,9 +15,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use tautline_io::clock::now;
 use tautline_io::thread::without_signals;
 
-pub(crate) use errand::{Errand, News};
+pub(crate) use errand::Errand;
 
 use calls::Calls;
+use http::HttpCalls;
 
 /// How often a clerk looks whether there is something to do. The sound is to be back within 100 ms of
 /// a worker's being back: this, an attempt that just failed, and the opening must fit.
@@ -78,24 +80,22 @@ fn desks() -> &'static Desks {
 }
 
 /// Leaves something to do for the worker at this address, and sees that a clerk is there.
-pub(crate) fn leave(
-    address: &str,
-    errand: Errand,
-    calls: impl FnOnce() -> Box<dyn Calls>,
-) -> Arc<Desk> {
+pub(crate) fn leave(address: &str, errand: Errand) -> Arc<Desk> {
     let mut desks = desks().lock().unwrap_or_else(PoisonError::into_inner);
     let desk = Arc::clone(desks.entry(address.to_owned()).or_default());
     drop(desks);
-    let standing = Arc::clone(&errand.standing);
+    let (standing, which) = (Arc::clone(&errand.standing), errand.which);
+    standing.set_seen_to(which);
     let mut inbox = desk.inbox();
     inbox.arrived.push(errand);
     if !inbox.is_staffed {
-        let (its, calls) = (Arc::clone(&desk), calls());
+        let (its, mut calls) = (Arc::clone(&desk), HttpCalls::new(address));
         let thread = std::thread::Builder::new().name("taut-clerk".into());
-        match without_signals(|| thread.spawn(move || work(&its, calls))) {
+        match without_signals(|| thread.spawn(move || work(&its, &mut calls))) {
             Ok(_) => inbox.is_staffed = true,
             Err(error) => {
                 inbox.arrived.clear();
+                standing.close(which);
                 standing.say(format!("starting a thread: {error}; raise ulimit -u"));
             }
         }
@@ -106,7 +106,7 @@ pub(crate) fn leave(
 }
 
 /// A clerk's life: until nobody has anything to do for it.
-fn work(desk: &Desk, mut calls: Box<dyn Calls>) {
+fn work(desk: &Desk, calls: &mut dyn Calls) {
     let mut errands: Vec<Errand> = Vec::new();
     loop {
         let mut inbox = desk.inbox();
@@ -118,9 +118,13 @@ fn work(desk: &Desk, mut calls: Box<dyn Calls>) {
         }
         drop(inbox);
         let mut is_away = false;
-        errands.retain_mut(|errand| errand.see_to(&mut *calls, now(), &mut is_away));
+        errands.retain_mut(|errand| errand.see_to(calls, now(), &mut is_away));
         let inbox = desk.inbox();
         let waits = |inbox: &mut Inbox| !inbox.rung;
-        drop(desk.bell.wait_timeout_while(inbox, LOOK, waits).unwrap_or_else(PoisonError::into_inner));
+        drop(
+            desk.bell
+                .wait_timeout_while(inbox, LOOK, waits)
+                .unwrap_or_else(PoisonError::into_inner),
+        );
     }
 }

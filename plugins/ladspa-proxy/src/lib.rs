@@ -1,12 +1,17 @@
 //! A LADSPA library in which other machines' plugins appear as local ones.
 
+mod ahead;
 mod block;
 mod catalogue;
+mod clerk;
 pub mod edges;
-pub mod host_block;
+mod forked;
 mod instance;
 mod names;
+mod options;
 mod ports;
+mod record;
+mod report;
 mod say;
 mod shelf;
 mod twin;

@@ -127,9 +127,17 @@ fn by_file(path: &Path, text: &str, label: &str, complaints: &mut Vec<String>) -
     for (key, value) in offload.iter().chain(own.into_iter().flatten()) {
         let text = match value {
             Value::String(text) => text.clone(),
+            Value::Integer(number) => number.to_string(),
+            Value::Boolean(truth) => truth.to_string(),
             // Those of other plugins.
             Value::Table(_) => continue,
-            other => other.to_string(),
+            _ => {
+                let place = path.display();
+                let mend = "write a number, a word or true";
+                complaints
+                    .push(format!("in {place}, [offload] {key}: it is none of these; {mend}"));
+                continue;
+            }
         };
         if let Err(why) = options.set(&key.replace('-', "_"), &text) {
             complaints.push(format!("in {}, [offload] {key}: {why}", path.display()));
@@ -223,11 +231,10 @@ mod tests {
 
     #[test]
     fn a_plugins_own_section_has_more_to_say_than_that_of_all() {
-        let (options, complaints) = by(
-            "workers = [\"10.0.0.2\"]\n[offload]\nwindow = 2\nwait = \"250us\"\n\
+        let (options, complaints) =
+            by("workers = [\"10.0.0.2\"]\n[offload]\nwindow = 2\nwait = \"250us\"\n\
              [offload.\"verb@studio\"]\nwindow = 3\nstand-in = \"last-good\"\n\
-             [offload.\"other@studio\"]\nwindow = 4\n",
-        );
+             [offload.\"other@studio\"]\nwindow = 4\n");
         assert_eq!(complaints, Vec::<String>::new());
         assert_eq!((options.window, options.stand_in), (3, StandIn::LastGood));
         assert_eq!(options.wait, Span::from_micros(250));

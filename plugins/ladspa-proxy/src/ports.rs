@@ -61,10 +61,6 @@ impl PortPlan {
         }
         plan
     }
-
-    pub(crate) fn len(&self) -> usize {
-        self.carries.len()
-    }
 }
 
 /// The place, which is then one further.
@@ -153,7 +149,7 @@ mod tests {
             (OUTPUT | AUDIO, NONE, "out"),
         ];
         let plan = PortPlan::of(ports);
-        assert_eq!((plan.len(), plan.own_latency), (3, Some(1)));
+        assert_eq!((plan.carries.len(), plan.own_latency), (3, Some(1)));
         let (mut level, mut latency) = (0.0, 0.0);
         let mut connections = Connections::new(&plan);
         connections.connect(0, &raw mut level);

@@ -4,7 +4,8 @@ use std::io::Write as _;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use tautline_engine::offload::attendant::{Standing as Seen, Which};
+use tautline_engine::offload::attendant::Standing as Seen;
+use tautline_engine::offload::offloaded::Which;
 use tautline_proto::offload::returns::{Cause, Damage, StandIn};
 
 use crate::clerk::standing::Standing;

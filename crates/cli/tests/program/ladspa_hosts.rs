@@ -1,5 +1,7 @@
 //! LADSPA hosts that load `tautline.so` as any other library of plugins.
 
+mod alone;
+mod hosted;
 mod scene;
 
 use std::time::Instant;

@@ -1,12 +1,15 @@
 //! What a clerk asks of its worker.
 
 use tautline_api::v1::StreamRequest;
-use tautline_engine::offload::far::Far;
-use tautline_engine::offload::offloaded::OffloadedConfig;
+use tautline_engine::offload::offloaded::Far;
+use tautline_engine::offload::sound_set::SoundSet;
 
 /// What came of asking for a stream.
 pub(crate) enum Opening {
-    Opened { id: u32, far: Box<Far> },
+    Opened {
+        id: u32,
+        far: Far,
+    },
     /// The worker is there and has a reason.
     Refused(String),
     /// It is not there, or does not answer.
@@ -27,7 +30,7 @@ pub(crate) enum Alive {
 
 /// A worker, as a clerk asks it. Each call ends by itself.
 pub(crate) trait Calls: Send {
-    fn open(&mut self, request: &StreamRequest, config: &OffloadedConfig) -> Opening;
+    fn open(&mut self, request: &StreamRequest, set: SoundSet) -> Opening;
     fn look(&mut self, id: u32) -> Alive;
     fn close(&mut self, id: u32);
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tautline_api::v1::StreamRequest;
-use tautline_engine::offload::attendant::Which;
-use tautline_engine::offload::offloaded::OffloadedConfig;
+use tautline_engine::offload::offloaded::Which;
+use tautline_engine::offload::sound_set::SoundSet;
 use tautline_proto::time::{LocalTime, Span};
 
 use super::calls::{Alive, Calls, Opening};
@@ -13,8 +13,9 @@ use super::standing::Standing;
 /// What a clerk does for one instance.
 pub(crate) struct Errand {
     pub(crate) which: Which,
-    pub(crate) request: StreamRequest,
-    pub(crate) config: OffloadedConfig,
+    request: StreamRequest,
+    /// What the plugin has, as the catalogue says.
+    set: SoundSet,
     pub(crate) standing: Arc<Standing>,
     state: State,
 }
@@ -57,10 +58,10 @@ impl Errand {
     pub(crate) fn new(
         which: Which,
         request: StreamRequest,
-        config: OffloadedConfig,
+        set: SoundSet,
         standing: Arc<Standing>,
     ) -> Self {
-        Self { which, request, config, standing, state: State::Apart { until: LocalTime::ZERO } }
+        Self { which, request, set, standing, state: State::Apart { until: LocalTime::ZERO } }
     }
 
     /// Does what is due; false when all is done. `is_away` is set as soon as the worker is found
@@ -108,11 +109,11 @@ impl Errand {
         let mut watch = self.standing.watch();
         watch.hear();
         let standing = watch.attendant.standing();
-        standing.ends[self.which as usize].map_or(0, |end| end.answers)
+        standing.ends[self.which as usize].map_or(0, |end| end.machine.back.blocks)
     }
 
     fn open(&mut self, calls: &mut dyn Calls, now: LocalTime, is_away: &mut bool) {
-        let until = match calls.open(&self.request, &self.config) {
+        let until = match calls.open(&self.request, self.set) {
             Opening::Opened { id, far } => {
                 if self.standing.watch().attendant.attach(self.which, far).is_ok() {
                     self.standing.set_open(self.which, true);

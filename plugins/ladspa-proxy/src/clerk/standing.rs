@@ -4,7 +4,8 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use tautline_engine::offload::attendant::{Attendant, FAR_ENDS, Which};
+use tautline_engine::offload::attendant::Attendant;
+use tautline_engine::offload::offloaded::Which;
 
 use crate::record::Record;
 use crate::say::say;
@@ -29,7 +30,7 @@ pub(crate) struct Watch {
 #[derive(Default)]
 struct Papers {
     /// How each worker stands.
-    workers: [Worker; FAR_ENDS],
+    workers: [Worker; Which::ALL.len()],
     said: Vec<String>,
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::common::Folder;
-use crate::common::program::{Call, call, words};
+use crate::common::program::{Call, Ended, call, words};
 
 /// What a host finds, and nothing else of this machine's.
 pub(crate) struct Scene {
@@ -54,6 +54,31 @@ impl Scene {
             .with("XDG_CACHE_HOME", self.folder.file("cache"))
             .with("TAUT_HOME", self.folder.file("home"))
     }
+}
+
+/// Whether this process is one that [`alone`] began.
+const INSIDE: &str = "TAUT_TEST_INSIDE";
+
+/// Does something in a process of its own: what a library learns when it is loaded it learns but once. `outside` makes
+/// the process's scene, and has the call that runs the same test inside.
+pub(crate) fn alone(test: &str, inside: impl FnOnce(), outside: impl FnOnce(Call)) {
+    if std::env::var_os(INSIDE).is_some() {
+        return inside();
+    }
+    let program = std::env::current_exe().unwrap();
+    let line = format!("ladspa_hosts::{test} --exact --nocapture --test-threads 1");
+    outside(call(program.to_str().unwrap(), words(&line)).with(INSIDE, "1"));
+}
+
+/// What a test inside wrote on standard output, without what the tests' runner writes.
+pub(crate) fn did_well(ended: Ended) -> Vec<String> {
+    let ended = ended.well();
+    let of_ours = |line: &&str| {
+        !line.is_empty()
+            && !["running ", "test ", "test result"].iter().any(|of| line.starts_with(of))
+    };
+    assert_eq!(ended.out.lines().find(of_ours), None, "standard output is the host's");
+    ended.said
 }
 
 /// A port, in the words of a catalogue.

@@ -1,0 +1,155 @@
+//! Plugins whose worker is not there.
+
+use super::hosted::{Hosted, find, load};
+use super::scene::{Scene, alone, did_well, plugin, port};
+
+/// A catalogue of a stereo plugin with a control each way, at a worker that is not there.
+fn absent(scene: &Scene) {
+    let ports = [
+        port("Gain", 5, 0x3 | 0xC0, (0.0, 2.0)),
+        port("In L", 9, 0, (0.0, 0.0)),
+        port("In R", 9, 0, (0.0, 0.0)),
+        port("Out L", 10, 0, (0.0, 0.0)),
+        port("Out R", 10, 0, (0.0, 0.0)),
+        port("Level", 6, 0, (0.0, 0.0)),
+    ];
+    scene.saves("127.0.0.1:1", "studio", vec![plugin("a.so", "verb", &ports)]);
+}
+
+/// The plugin, inside.
+fn verb() -> Hosted {
+    let folder = std::env::var_os("LADSPA_PATH").unwrap();
+    let plugins = load(&std::path::Path::new(&folder).join("tautline.so"));
+    Hosted::new(find(&plugins, "a.so:verb@studio"), 48_000)
+}
+
+/// Runs blocks of these lengths: all that was heard, and all that should have been without the delay.
+fn runs(hosted: &mut Hosted, blocks: &[usize]) -> (Vec<Vec<f32>>, Vec<Vec<f32>>) {
+    let (mut heard, mut sent) = (vec![Vec::new(); 2], vec![Vec::new(); 2]);
+    let mut noise = fastrand::Rng::with_seed(4);
+    for frames in blocks {
+        let inputs: Vec<Vec<f32>> =
+            (0..2).map(|_| (0..*frames).map(|_| noise.f32() - 0.5).collect()).collect();
+        let slices: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
+        let outputs = hosted.run_for(*frames, &slices, &[1.0]);
+        for channel in 0..2 {
+            heard[channel].extend_from_slice(&outputs[channel]);
+            sent[channel].extend_from_slice(&inputs[channel]);
+        }
+    }
+    (heard, sent)
+}
+
+/// A millisecond: what is heard first begins softly.
+const FADE: usize = 48;
+
+/// What was heard is what was sent, so many frames late.
+#[track_caller]
+fn is_late_by(delay: usize, (heard, sent): &(Vec<Vec<f32>>, Vec<Vec<f32>>)) {
+    for (heard, sent) in heard.iter().zip(sent) {
+        assert!(heard[..delay].iter().all(|sample| *sample == 0.0), "it begins with silence");
+        let pairs = heard[delay..].iter().zip(sent).skip(FADE);
+        let differs = pairs.clone().position(|(heard, sent)| heard != sent);
+        assert_eq!(differs, None, "of {} frames", pairs.len());
+    }
+}
+
+#[test]
+fn without_a_worker_a_plugin_plays_its_input_on_and_says_how_late() {
+    let test = "alone::without_a_worker_a_plugin_plays_its_input_on_and_says_how_late";
+    let inside = || {
+        let mut verb = verb();
+        verb.activate();
+        is_late_by(256, &runs(&mut verb, &[256; 40]));
+        assert_eq!(verb.latency(), Some(256.0), "a block");
+        // A host may use the plugin again.
+        verb.deactivate();
+        verb.activate();
+        is_late_by(256, &runs(&mut verb, &[256; 40]));
+    };
+    alone(test, inside, |call| {
+        let scene = Scene::new();
+        absent(&scene);
+        let said = did_well(scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never").run());
+        let why = said.iter().filter(|line| line.contains("run taut work there")).count();
+        assert_eq!(why, 1, "it is said once: {said:#?}");
+    });
+}
+
+#[test]
+fn blocks_of_any_length_are_late_by_the_delay_that_was_asked_for() {
+    let test = "alone::blocks_of_any_length_are_late_by_the_delay_that_was_asked_for";
+    let inside = || {
+        let mut verb = verb();
+        verb.activate();
+        // Longer ones than are sent at once, too.
+        let blocks = [64, 1, 0, 511, 138, 9000, 17, 512, 512, 4096, 4097, 3];
+        is_late_by(600, &runs(&mut verb, &blocks));
+        assert_eq!(verb.latency(), Some(600.0));
+    };
+    alone(test, inside, |call| {
+        let scene = Scene::new();
+        absent(&scene);
+        let call = scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never");
+        did_well(call.with("TAUT_OFFLOAD_DELAY", "600").run());
+    });
+}
+
+#[test]
+fn ports_in_one_place_and_ports_in_none_are_no_harm() {
+    let test = "alone::ports_in_one_place_and_ports_in_none_are_no_harm";
+    let inside = || {
+        let mut verb = verb();
+        verb.in_place = true;
+        verb.activate();
+        is_late_by(128, &runs(&mut verb, &[128; 20]));
+        drop(verb);
+        // Not even its latency is anywhere.
+        let mut deaf = self::verb();
+        deaf.unconnected = (0..7).collect();
+        deaf.activate();
+        runs(&mut deaf, &[128; 20]);
+        let mut half = self::verb();
+        half.unconnected = vec![0, 2, 3];
+        let (heard, sent) = runs(&mut half, &[128; 20]);
+        assert_eq!(heard[1][128..], vec![0.0; sent[0].len() - 128], "the right input is nowhere");
+    };
+    alone(test, inside, |call| {
+        let scene = Scene::new();
+        absent(&scene);
+        did_well(scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never").run());
+    });
+}
+
+#[test]
+fn an_instance_may_end_whatever_its_state_and_there_may_be_hundreds() {
+    let test = "alone::an_instance_may_end_whatever_its_state_and_there_may_be_hundreds";
+    let inside = || {
+        drop(verb());
+        let mut active = verb();
+        active.activate();
+        drop(active);
+        let mut never_activated = verb();
+        is_late_by(64, &runs(&mut never_activated, &[64; 10]));
+        never_activated.deactivate();
+        never_activated.deactivate();
+        is_late_by(64, &runs(&mut never_activated, &[64; 10]));
+        let began = std::time::Instant::now();
+        let mut all: Vec<Hosted> = (0..100).map(|_| verb()).collect();
+        eprintln!("100 instances were made in {:?}", began.elapsed());
+        for hosted in &mut all {
+            hosted.activate();
+        }
+        for hosted in &mut all {
+            is_late_by(64, &runs(hosted, &[64; 10]));
+        }
+    };
+    alone(test, inside, |call| {
+        let scene = Scene::new();
+        absent(&scene);
+        let call = scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never");
+        for line in did_well(call.run()) {
+            eprintln!("{line}");
+        }
+    });
+}

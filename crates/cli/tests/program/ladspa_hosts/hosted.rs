@@ -1,0 +1,167 @@
+//! A host: loads a library as hosts do, and runs a plugin of it in buffers of its own.
+
+use core::ffi::{CStr, c_int, c_ulong};
+use std::ffi::CString;
+use std::path::Path;
+
+use tautline_host::ladspa::abi::{
+    AUDIO, CONTROL, Descriptor, Handle, INPUT, LATENCY, OUTPUT, RangeHint,
+};
+
+/// The plugins of a library, which stays loaded.
+pub(crate) fn load(path: &Path) -> Vec<&'static Descriptor> {
+    let name = CString::new(path.to_str().unwrap()).unwrap();
+    // SAFETY: a library of plugins, which does what such libraries do when they are loaded.
+    let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    assert!(!library.is_null(), "{} cannot be loaded", path.display());
+    // SAFETY: the library is loaded, and the name ends with a zero.
+    let entry = unsafe { libc::dlsym(library, c"ladspa_descriptor".as_ptr()) };
+    assert!(!entry.is_null(), "{} is no library of plugins", path.display());
+    // SAFETY: a function of this name has this type, by the header.
+    let entry: unsafe extern "C" fn(c_ulong) -> *const Descriptor =
+        unsafe { core::mem::transmute(entry) };
+    // SAFETY: any index may be asked for; what is answered is null or stays as long as the library.
+    (0..).map_while(|index| unsafe { entry(index).as_ref() }).collect()
+}
+
+/// The label of a plugin.
+pub(crate) fn label(descriptor: &Descriptor) -> &str {
+    // SAFETY: a label, by the header.
+    unsafe { CStr::from_ptr(descriptor.label) }.to_str().unwrap()
+}
+
+/// The plugin of this label.
+pub(crate) fn find(plugins: &[&'static Descriptor], wanted: &str) -> &'static Descriptor {
+    let found = plugins.iter().find(|descriptor| label(descriptor) == wanted);
+    found.unwrap_or_else(|| panic!("no {wanted}"))
+}
+
+/// An instance.
+pub(crate) struct Hosted {
+    descriptor: &'static Descriptor,
+    handle: Handle,
+    kinds: Vec<c_int>,
+    hints: Vec<RangeHint>,
+    latency: Option<usize>,
+    /// A buffer for each port of sound, and a value for each control, as they are connected.
+    buffers: Vec<Vec<f32>>,
+    /// Which ports are left unconnected.
+    pub(crate) unconnected: Vec<usize>,
+    /// Outputs are where inputs are, as far as there are as many.
+    pub(crate) in_place: bool,
+}
+
+impl Hosted {
+    pub(crate) fn new(descriptor: &'static Descriptor, rate: u32) -> Self {
+        let count = descriptor.port_count as usize;
+        // SAFETY: lists of so many entries, by the header.
+        let (kinds, hints, names) = unsafe {
+            (
+                core::slice::from_raw_parts(descriptor.port_descriptors, count).to_vec(),
+                core::slice::from_raw_parts(descriptor.port_range_hints, count).to_vec(),
+                core::slice::from_raw_parts(descriptor.port_names, count),
+            )
+        };
+        // SAFETY: names, by the header.
+        let is_latency = |port: &usize| unsafe {
+            kinds[*port] == OUTPUT | CONTROL
+                && CStr::from_ptr(names[*port]).to_bytes() == LATENCY.as_bytes()
+        };
+        let latency = (0..count).find(is_latency);
+        // SAFETY: a descriptor of a library that is loaded.
+        let handle = unsafe { descriptor.instantiate.unwrap()(descriptor, rate.into()) };
+        assert!(!handle.is_null(), "{} does not begin", label(descriptor));
+        Self {
+            descriptor,
+            handle,
+            kinds,
+            hints,
+            latency,
+            buffers: vec![Vec::new(); count],
+            unconnected: Vec::new(),
+            in_place: false,
+        }
+    }
+
+    pub(crate) fn ports(&self, kind: c_int) -> Vec<usize> {
+        (0..self.kinds.len()).filter(|port| self.kinds[*port] == kind).collect()
+    }
+
+    /// The hints of its controls.
+    pub(crate) fn controls(&self) -> Vec<RangeHint> {
+        self.ports(INPUT | CONTROL).into_iter().map(|port| self.hints[port]).collect()
+    }
+
+    pub(crate) fn activate(&mut self) {
+        if let Some(activate) = self.descriptor.activate {
+            // SAFETY: a live instance.
+            unsafe { activate(self.handle) };
+        }
+    }
+
+    pub(crate) fn deactivate(&mut self) {
+        if let Some(deactivate) = self.descriptor.deactivate {
+            // SAFETY: a live instance.
+            unsafe { deactivate(self.handle) };
+        }
+    }
+
+    /// Runs it over these inputs: what its outputs are.
+    pub(crate) fn run(&mut self, inputs: &[&[f32]], controls: &[f32]) -> Vec<Vec<f32>> {
+        let frames = inputs.first().map_or(0, |input| input.len());
+        self.run_for(frames, inputs, controls)
+    }
+
+    /// The same where there may be no inputs.
+    pub(crate) fn run_for(
+        &mut self,
+        frames: usize,
+        inputs: &[&[f32]],
+        controls: &[f32],
+    ) -> Vec<Vec<f32>> {
+        let (audio_in, audio_out) = (self.ports(INPUT | AUDIO), self.ports(OUTPUT | AUDIO));
+        for port in 0..self.kinds.len() {
+            let length = if self.kinds[port] & AUDIO != 0 { frames } else { 1 };
+            self.buffers[port].resize(length, 0.0);
+        }
+        for (port, input) in audio_in.iter().zip(inputs) {
+            self.buffers[*port].copy_from_slice(input);
+        }
+        for (port, value) in self.ports(INPUT | CONTROL).into_iter().zip(controls) {
+            self.buffers[port][0] = *value;
+        }
+        let mut places: Vec<usize> = (0..self.kinds.len()).collect();
+        if self.in_place {
+            for (output, input) in audio_out.iter().zip(&audio_in) {
+                places[*output] = *input;
+            }
+        }
+        let connect = self.descriptor.connect_port.unwrap();
+        for (port, place) in places.iter().enumerate() {
+            if !self.unconnected.contains(&port) {
+                // SAFETY: a live instance, a port of its, and memory that stays where it is while it runs.
+                unsafe { connect(self.handle, port as c_ulong, self.buffers[*place].as_mut_ptr()) };
+            }
+        }
+        // SAFETY: a live instance, each port with memory for so many frames.
+        unsafe { self.descriptor.run.unwrap()(self.handle, frames as c_ulong) };
+        audio_out.into_iter().map(|port| self.buffers[places[port]].clone()).collect()
+    }
+
+    /// What its controls told, but for the latency.
+    pub(crate) fn told(&self) -> Vec<f32> {
+        let told = self.ports(OUTPUT | CONTROL).into_iter();
+        told.filter(|port| self.latency != Some(*port)).map(|port| self.buffers[port][0]).collect()
+    }
+
+    pub(crate) fn latency(&self) -> Option<f32> {
+        self.latency.map(|port| self.buffers[port][0])
+    }
+}
+
+impl Drop for Hosted {
+    fn drop(&mut self) {
+        // SAFETY: a live instance, of which nothing is used afterwards.
+        unsafe { self.descriptor.cleanup.unwrap()(self.handle) };
+    }
+}
