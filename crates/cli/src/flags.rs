@@ -5,6 +5,7 @@ mod kinds;
 mod lab;
 mod readers;
 mod words;
+mod work;
 
 use std::path::PathBuf;
 
@@ -37,6 +38,7 @@ pub(crate) use lab::{
 };
 pub(crate) use readers::{channels, latency, parse, rate, span};
 pub(crate) use words::{CodingName, Fragment, LinkFlag, PacingFlag};
+pub(crate) use work::{Plugins, Work};
 
 /// Carries sound between machines and proves when it arrives.
 #[derive(Debug, Parser)]
@@ -65,6 +67,10 @@ pub(crate) enum Command {
     Doctor(Doctor),
     /// Show what is happening now: every stream that is sent or received on this machine
     Top(Top),
+    /// Run LADSPA plugins for other machines, inside their hosts' own period
+    Work(Box<Work>),
+    /// List the LADSPA plugins of this machine, or of others where `taut work` runs
+    Plugins(Plugins),
     /// Join the ledgers of a sender and a receiver, packet by packet
     Join(Join),
     /// Say whether what was heard is what was sent, frame by frame

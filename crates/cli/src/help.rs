@@ -7,8 +7,10 @@ mod files;
 pub(crate) mod lab;
 #[cfg(test)]
 mod tests;
+mod work;
 
 pub(crate) use files::{BETWEEN, COMPARE};
+pub(crate) use work::{PLUGINS, WORK};
 
 macro_rules! send_examples {
     () => {

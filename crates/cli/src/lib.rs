@@ -31,9 +31,15 @@ use clap::error::ErrorKind;
 use config::Arguments;
 use failure::Failure;
 use flags::{Command, Taut};
+use tautline_host::child::{SCAN, WORK};
 
 /// Reads the command line and does what it says; the status says how it went.
 pub fn main() -> ExitCode {
+    // What `taut work` and `taut plugins` start reads no options and no file.
+    let mut words = std::env::args_os().skip(1);
+    if words.next().is_some_and(|word| word == SCAN || word == WORK) {
+        return tautline_host::child::main(std::env::args_os().skip(1));
+    }
     match config::arguments().and_then(|arguments| run(understand(&arguments)?.command)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -61,6 +67,8 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Devices(flags) => cmd::devices::run(&flags),
         Command::Doctor(flags) => cmd::doctor::run(&flags),
         Command::Top(flags) => cmd::top::run(&flags),
+        Command::Work(flags) => cmd::work::run(&flags),
+        Command::Plugins(flags) => cmd::plugins::run(&flags),
         Command::Join(flags) => cmd::join::run(&flags),
         Command::Compare(flags) => cmd::compare::run(&flags),
         Command::Lab(lab) => cmd::lab::run(&lab),

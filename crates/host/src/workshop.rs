@@ -51,6 +51,8 @@ pub struct WorkshopOptions {
     pub most_share: f64,
     /// [`PATIENCE`], as a rule.
     pub patience: Span,
+    /// Whether masters of this host may have datagrams without a seal.
+    pub cleartext: bool,
 }
 
 /// Runs what it offers.
@@ -225,6 +227,11 @@ impl Workshop for PluginWorkshop {
     ) -> Result<WorkStream, WorkRefused> {
         let offer = self.find(&request)?;
         let agreed = Agreed::on(&request, offer)?;
+        if secret.is_none() && !self.options.cleartext {
+            return Err(WorkRefused::BadRequest(
+                "this worker seals every datagram; leave cleartext out, or start it with --cleartext".into(),
+            ));
+        }
         let place = self.take_place()?;
         let number = self.next_number();
         let key = (offer.plugin.id.clone(), request.rate);

@@ -8,6 +8,7 @@ pub(crate) mod join;
 pub(crate) mod lab;
 mod layout;
 pub(crate) mod pages;
+pub(crate) mod plugins;
 pub(crate) mod recv;
 mod recv_changes;
 mod sdp;
@@ -16,6 +17,7 @@ mod send_changes;
 mod streams;
 mod takes;
 pub(crate) mod top;
+pub(crate) mod work;
 
 use core::fmt::Display;
 #[cfg(any(test, fuzzing))]

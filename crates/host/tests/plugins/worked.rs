@@ -32,6 +32,7 @@ fn options() -> WorkshopOptions {
         most_streams: 8,
         most_share: MOST_SHARE,
         patience: Span::from_millis(300),
+        cleartext: true,
     }
 }
 

@@ -1,0 +1,103 @@
+//! `taut work`: runs plugins for other machines.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+
+use tautline_api::client::WorkerAddress;
+use tautline_api::trust::{HostIdentity, TrustStore, host_name, usual_folder};
+use tautline_host::chain::{ChainFile, ChainFileError};
+use tautline_host::offers::Offers;
+use tautline_host::process::Program;
+use tautline_host::scan::{PATIENCE as SCAN_PATIENCE, folders, scan};
+use tautline_host::workshop::{MOST_SHARE, PATIENCE, PluginWorkshop, WorkshopOptions};
+use tautline_io::clock::{now, sleep_until};
+use tautline_io::thread::{Scheduler, spawn};
+use tautline_proto::time::Span;
+use tautline_serving::{Listening, serve};
+
+use super::stop_on_signals;
+use crate::failure::Failure;
+use crate::flags::Work;
+use crate::screen;
+
+/// From one look for a signal to the next.
+const STEP: Span = Span::from_millis(50);
+
+pub(crate) fn run(flags: &Work) -> Result<(), Failure> {
+    let stop = stop_on_signals()?;
+    let voice = flags.voice.voice();
+    let address = resolved(&flags.listen)?;
+    let trust = trust(address)?;
+    let offers = offers(flags.chains.as_deref())?;
+    if let Some(refused) = refused(flags.scheduler) {
+        voice.tell(&format!("plugins run as {refused}"));
+    }
+    let left_out = offers.skipped().len();
+    if left_out > 0 {
+        voice.tell(&format!("{left_out} libraries or plugins are left out; taut plugins says why"));
+    }
+    let options = WorkshopOptions {
+        program: Program::this(),
+        name: host_name(),
+        bind: address.ip(),
+        scheduler: flags.scheduler,
+        most_streams: flags.most_streams as usize,
+        most_share: MOST_SHARE,
+        patience: PATIENCE,
+        cleartext: flags.cleartext,
+    };
+    let count = offers.all().len();
+    let workshop = Arc::new(PluginWorkshop::new(options, offers));
+    let listening = Listening { address, trust };
+    let server = serve(&listening, Arc::clone(&workshop) as _);
+    let server = server.map_err(|error| Failure::open(error.to_string()))?;
+    screen::say(&format!("worker at {} with {count} plugins", server.address()));
+    while !stop.is_requested() {
+        sleep_until(now() + STEP);
+    }
+    // First nobody is answered any more, then what runs is ended.
+    server.stop();
+    drop(workshop);
+    Ok(())
+}
+
+/// What this machine offers.
+pub(super) fn offers(chains: Option<&std::path::Path>) -> Result<Offers, Failure> {
+    let refused = |error: ChainFileError| match error {
+        ChainFileError::Unreadable(..) => Failure::open(error.to_string()),
+        _ => Failure::usage(error.to_string()),
+    };
+    let chains = chains.map(ChainFile::read).transpose().map_err(refused)?;
+    let found = scan(&Program::this(), &folders(), SCAN_PATIENCE);
+    Offers::new(&found, chains.as_ref()).map_err(refused)
+}
+
+fn resolved(listen: &WorkerAddress) -> Result<SocketAddr, Failure> {
+    let found = (&*listen.host, listen.port).to_socket_addrs();
+    found.ok().and_then(|mut found| found.next()).ok_or_else(|| {
+        let host = &listen.host;
+        Failure::usage(format!("--listen {host}: no such address; use one of `ip -brief address`"))
+    })
+}
+
+/// Where only programs of this machine can come, nobody needs a key; one that is there is shown.
+fn trust(address: SocketAddr) -> Result<Option<Arc<TrustStore>>, Failure> {
+    let open = || {
+        if address.ip().to_canonical().is_loopback() {
+            let is_there = usual_folder().and_then(|folder| HostIdentity::load(&folder));
+            if !is_there?.is_some() {
+                return Ok(None);
+            }
+        }
+        TrustStore::usual().map(Some)
+    };
+    open().map_err(|error: tautline_api::trust::TrustError| Failure::open(error.to_string()))
+}
+
+/// Why threads are not scheduled so, if they are not: asked of one that does nothing else.
+fn refused(scheduler: Scheduler) -> Option<String> {
+    let (thread, granted) = spawn("asks", scheduler, 0, || ()).ok()?;
+    // It does nothing that could fail.
+    let _ = thread.join();
+    (!granted.is_granted()).then(|| granted.to_string())
+}
