@@ -3,7 +3,9 @@
 //! `v1` is the words of the first version, as JSON, and the trait behind which whoever answers them
 //! stands. Nothing here is asynchronous and nothing prints: a plugin in somebody else's process links it.
 
+pub mod attach;
 pub mod client;
 pub mod seal;
 pub mod trust;
 pub mod v1;
+pub mod workers;

@@ -191,7 +191,7 @@ async fn open(
 async fn read(headers: &HeaderMap, body: Body) -> Result<StreamRequest, HttpRefusal> {
     // A page in a browser can send any other without asking whether it may.
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    if !kind.split(';').next().is_some_and(|kind| kind.trim() == "application/json") {
+    if kind.split(';').next().is_none_or(|kind| kind.trim() != "application/json") {
         let why = "the body is to be JSON and to say so; write Content-Type: application/json (curl \
                    --json does)";
         return Err(HttpRefusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));

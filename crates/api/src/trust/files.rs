@@ -4,6 +4,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::TrustError;
 
@@ -47,6 +48,16 @@ pub(super) fn read(path: &Path, expected: &FileRules) -> Result<Option<String>, 
     Ok(Some(text))
 }
 
+/// Files that this process wrote.
+static WRITTEN: AtomicU64 = AtomicU64::new(0);
+
+/// Whoever changes what lies in this folder waits until this is dropped.
+pub(super) fn hold(folder: &Path) -> Result<File, TrustError> {
+    make_folder(folder)?;
+    let held = File::open(folder).and_then(|folder| folder.lock().map(|()| folder));
+    held.map_err(|error| refused("locking", folder, error))
+}
+
 /// Makes the folder for its owner alone, if it is not there.
 pub(super) fn make_folder(folder: &Path) -> Result<(), TrustError> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
@@ -79,12 +90,13 @@ impl NewFile<'_> {
         Ok(made)
     }
 
-    /// Writes it under a name of this process's own, has it moved to its place, and leaves nothing beside.
+    /// Writes it under a name that nobody else has, has it moved to its place, and leaves nothing beside.
     fn beside(
         &self,
         place: impl FnOnce(&Path) -> Result<(), std::io::Error>,
     ) -> Result<(), TrustError> {
-        let new = self.path.with_extension(format!("new-{}", std::process::id()));
+        let (process, file) = (std::process::id(), WRITTEN.fetch_add(1, Ordering::Relaxed));
+        let new = self.path.with_extension(format!("new-{process}-{file}"));
         let write = || {
             let mut options = OpenOptions::new();
             // What a dead process of this number left has unknown rights.

@@ -1,1 +1,240 @@
+use std::os::unix::fs::PermissionsExt;
 
+use super::*;
+
+fn home() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn rights(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn the_folder_is_that_of_taut_else_of_the_user() {
+    let of = |set: &[(&str, &str)]| {
+        let found = |name: &str| set.iter().find(|(known, _)| *known == name);
+        folder(|name| found(name).map(|(_, value)| PathBuf::from(value))).ok()
+    };
+    let all = [("TAUT_HOME", "/t"), ("XDG_CONFIG_HOME", "/x"), ("HOME", "/h")];
+    assert_eq!(of(&all), Some("/t".into()));
+    assert_eq!(of(&all[1..]), Some("/x/tautline".into()));
+    assert_eq!(of(&all[2..]), Some("/h/.config/tautline".into()));
+    assert_eq!(
+        of(&[("XDG_CONFIG_HOME", "relative"), ("HOME", "/h")]),
+        Some("/h/.config/tautline".into())
+    );
+    assert_eq!(of(&[]), None);
+}
+
+#[test]
+fn a_key_is_made_once_and_for_its_owner_alone() {
+    let home = home();
+    let folder = home.path().join("not/yet");
+    assert!(HostIdentity::load(&folder).unwrap().is_none());
+    let made = HostIdentity::load_or_make(&folder).unwrap();
+    let again = HostIdentity::load_or_make(&folder).unwrap();
+    assert_eq!(made.key(), again.key());
+    assert_ne!(made.key(), HostIdentity::made().unwrap().key());
+    assert_eq!(mode(&folder.join("identity.pem")), 0o600);
+    assert_eq!(mode(&folder), 0o700);
+    let left: Vec<_> = std::fs::read_dir(&folder).unwrap().collect();
+    assert_eq!(left.len(), 1, "nothing beside it: {left:?}");
+}
+
+#[test]
+fn of_several_that_make_a_key_at_once_all_have_the_same() {
+    let home = home();
+    let keys: Vec<_> = std::thread::scope(|scope| {
+        let make = || HostIdentity::load_or_make(home.path()).map(|made| made.key());
+        let all: Vec<_> = (0..4).map(|_| scope.spawn(make)).collect();
+        all.into_iter().map(|one| one.join().unwrap().unwrap()).collect()
+    });
+    assert!(keys.iter().all(|key| *key == keys[0]), "{keys:?}");
+}
+
+#[test]
+fn a_key_that_others_may_read_is_refused_with_the_mend() {
+    let home = home();
+    let path = home.path().join("identity.pem");
+    HostIdentity::load_or_make(home.path()).unwrap();
+    for wrong in [0o640, 0o604, 0o660, 0o601] {
+        rights(&path, wrong);
+        let error = HostIdentity::load_or_make(home.path()).expect_err("others may read it");
+        let mend = format!("chmod 600 {}", path.display());
+        assert!(error.to_string().ends_with(&mend), "{error}");
+    }
+    rights(&path, 0o600);
+    assert!(HostIdentity::load_or_make(home.path()).is_ok());
+}
+
+#[test]
+fn a_key_file_that_is_spoilt_is_told_and_not_replaced() {
+    let home = home();
+    let path = home.path().join("identity.pem");
+    let whole = HostIdentity::made().unwrap().key_pem();
+    let cut = whole.replace("MC4C", "MC4D");
+    let rsa = whole.replace("PRIVATE KEY", "RSA PRIVATE KEY");
+    for text in [
+        "",
+        "nonsense",
+        "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
+        &cut,
+        &rsa,
+    ] {
+        std::fs::write(&path, text).unwrap();
+        rights(&path, 0o600);
+        let error = HostIdentity::load_or_make(home.path()).expect_err("no key").to_string();
+        assert!(error.contains("taut id makes another"), "{error}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    }
+    std::fs::write(&path, "x".repeat(100_000)).unwrap();
+    assert!(matches!(HostIdentity::load(home.path()), Err(TrustError::Content { .. })));
+}
+
+#[test]
+fn what_is_printed_of_an_identity_holds_no_secret() {
+    let identity = HostIdentity::made().unwrap();
+    assert_eq!(format!("{identity:?}"), format!("HostIdentity({})", identity.key()));
+}
+
+#[test]
+fn what_is_exported_is_the_certificate_of_this_key() {
+    let home = home();
+    let identity = HostIdentity::load_or_make(home.path()).unwrap();
+    let out = home.path().join("out");
+    identity.export(&out).unwrap();
+    assert_eq!((mode(&out.join("taut-key.pem")), mode(&out.join("taut-cert.pem"))), (0o600, 0o644));
+    let kept = std::fs::read_to_string(home.path().join("identity.pem")).unwrap();
+    for name in ["taut-key.pem", "taut-cert.pem"] {
+        assert!(kept.contains(&std::fs::read_to_string(out.join(name)).unwrap()), "{name}");
+    }
+}
+
+#[test]
+fn a_key_in_text_is_read_again() {
+    let key = HostIdentity::made().unwrap().key();
+    assert_eq!(key.to_string().parse(), Ok(key));
+    assert_eq!(key.to_string().len(), 44);
+    let text = key.to_string();
+    for wrong in [
+        "",
+        "x",
+        &text[..43],
+        &format!("{text}="),
+        &text[4..],
+        "ssh-ed25519 AAAA",
+        &"A".repeat(9999),
+    ] {
+        let error = wrong.parse::<HostKey>().expect_err(wrong).to_string();
+        assert!(error.contains("taut id") && error.len() < 300, "{error}");
+    }
+}
+
+#[test]
+fn who_is_trusted_stands_in_the_list_until_removed() {
+    let home = home();
+    let list = TrustFile::in_folder(&home.path().join("new"));
+    let keys = [1, 2, 3].map(|byte| HostKey::new([byte; 32]));
+    assert!(list.hosts().unwrap().is_empty());
+    assert_eq!(list.trust("studio.local", keys[0]).unwrap(), None);
+    assert_eq!(list.trust("attic", keys[1]).unwrap(), None);
+    assert_eq!(list.trust("attic", keys[1]).unwrap(), None, "the same again");
+    assert_eq!(list.trust("attic", keys[2]).unwrap(), Some(keys[1]), "another key");
+    let hosts = list.hosts().unwrap();
+    assert_eq!(hosts.iter().collect::<Vec<_>>(), [("attic", keys[2]), ("studio.local", keys[0])]);
+    assert_eq!((hosts.name(keys[0]), hosts.name(keys[1])), (Some("studio.local"), None));
+    assert_eq!(hosts.key("attic"), Some(keys[2]));
+    assert_eq!(mode(list.path()), 0o600);
+    assert_eq!(list.remove("attic").unwrap(), Some(keys[2]));
+    assert_eq!(list.remove("attic").unwrap(), None);
+    assert_eq!(list.hosts().unwrap().key("attic"), None);
+}
+
+#[test]
+fn several_that_change_the_list_at_once_undo_nothing() {
+    let home = home();
+    std::thread::scope(|scope| {
+        for byte in 0..8 {
+            let list = TrustFile::in_folder(home.path());
+            let name = format!("host{byte}");
+            scope.spawn(move || list.trust(&name, HostKey::new([byte; 32])).unwrap());
+        }
+    });
+    assert_eq!(TrustFile::in_folder(home.path()).hosts().unwrap().iter().count(), 8);
+}
+
+#[test]
+fn a_change_by_another_process_is_seen_at_once() {
+    let home = home();
+    let (mine, other) = (TrustFile::in_folder(home.path()), TrustFile::in_folder(home.path()));
+    for byte in 0..20 {
+        let key = HostKey::new([byte; 32]);
+        other.trust("host", key).unwrap();
+        assert_eq!(mine.hosts().unwrap().key("host"), Some(key));
+    }
+    std::fs::remove_file(other.path()).unwrap();
+    assert!(mine.hosts().unwrap().is_empty());
+}
+
+#[test]
+fn a_name_that_would_not_stand_in_the_list_is_refused() {
+    let home = home();
+    let list = TrustFile::in_folder(home.path());
+    for name in ["", "two words", "a=b", "\"", "a\nb", &"x".repeat(65), "ä", "a/b"] {
+        let error = list.trust(name, HostKey::new([0; 32])).expect_err(name);
+        assert!(matches!(error, TrustError::Name(_)), "{error:?}");
+    }
+    assert!(!list.path().exists());
+}
+
+#[test]
+fn a_list_that_is_spoilt_names_nobody_and_stays_as_it_is() {
+    let home = home();
+    let list = TrustFile::in_folder(home.path());
+    let key = HostKey::new([1; 32]);
+    for (text, says) in [
+        ("attic = ", "attic"),
+        ("attic = 1", "attic has no key"),
+        ("attic = \"AAAA\"", "attic: \"AAAA\" is no key"),
+        ("[attic]\nkey = \"x\"", "attic has no key"),
+        ("\"a b\" = \"x\"", "is no name"),
+        ("\u{0}", "TOML"),
+    ] {
+        std::fs::write(list.path(), text).unwrap();
+        rights(list.path(), 0o600);
+        for error in
+            [list.hosts().map(drop), list.trust("b", key).map(drop), list.remove("b").map(drop)]
+        {
+            let error = error.expect_err(text).to_string();
+            let told = error.contains(says) && error.contains("taut trust NAME KEY");
+            assert!(told, "{says}: {error}");
+        }
+        assert_eq!(std::fs::read_to_string(list.path()).unwrap(), text);
+    }
+}
+
+#[test]
+fn a_list_that_others_may_change_is_refused_with_the_mend() {
+    let home = home();
+    let list = TrustFile::in_folder(home.path());
+    list.trust("attic", HostKey::new([1; 32])).unwrap();
+    for wrong in [0o620, 0o602, 0o666] {
+        rights(list.path(), wrong);
+        let error = TrustFile::in_folder(home.path()).hosts().expect_err("others may change it");
+        let mend = format!("chmod 600 {}", list.path().display());
+        assert!(error.to_string().ends_with(&mend), "{error}");
+    }
+    rights(list.path(), 0o644);
+    assert!(TrustFile::in_folder(home.path()).hosts().is_ok(), "it is no secret");
+}
+
+#[test]
+fn a_host_has_a_name_that_can_be_trusted() {
+    let name = host_name();
+    assert!(!name.is_empty() && name.chars().all(trusted::is_name_character), "{name}");
+}

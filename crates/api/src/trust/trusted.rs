@@ -1,6 +1,7 @@
 //! The list of hosts that are trusted: `trusted.toml`, a line for each, `name = "key"`.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -140,6 +141,7 @@ impl TrustFile {
         if !is_name(name) {
             return Err(TrustError::Name(name.chars().take(MOST_NAME).collect()));
         }
+        let _held = self.hold()?;
         let mut hosts = self.load()?;
         let before = hosts.0.insert(name.to_owned(), key);
         self.write(&hosts)?;
@@ -148,6 +150,7 @@ impl TrustFile {
 
     /// Trusts it no more; the key that it had, if it was trusted.
     pub fn remove(&self, name: &str) -> Result<Option<HostKey>, TrustError> {
+        let _held = self.hold()?;
         let mut hosts = self.load()?;
         let before = hosts.0.remove(name);
         if before.is_some() {
@@ -156,10 +159,12 @@ impl TrustFile {
         Ok(before)
     }
 
+    /// Two that change it at once would else undo each other's.
+    fn hold(&self) -> Result<Option<File>, TrustError> {
+        self.path.parent().map(files::hold).transpose()
+    }
+
     fn write(&self, hosts: &TrustedHosts) -> Result<(), TrustError> {
-        if let Some(folder) = self.path.parent() {
-            files::make_folder(folder)?;
-        }
         NewFile { path: &self.path, text: &hosts.written(), mode: 0o600 }.replace()
     }
 }
