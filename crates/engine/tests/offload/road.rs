@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ struct Inner {
 
 /// The master's link.
 #[derive(Clone)]
-pub(crate) struct Road(Arc<Mutex<Inner>>);
+pub(crate) struct Road(Arc<Mutex<Inner>>, Arc<OwnedFd>);
 
 /// Far longer than a busy machine takes.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -81,7 +81,8 @@ impl Road {
             ..UdpOptions::sender(vec![worker])
         };
         let link = DirectLink::open(&options).unwrap();
-        Self(Arc::new(Mutex::new(Inner {
+        let socket = Arc::new(link.as_fd().try_clone_to_owned().unwrap());
+        let inner = Mutex::new(Inner {
             link,
             plan,
             run: 0,
@@ -91,7 +92,8 @@ impl Road {
             held: Vec::new(),
             epoch: 0,
             came: BTreeMap::new(),
-        })))
+        });
+        Self(Arc::new(inner), socket)
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -264,7 +266,7 @@ impl Link for Road {
     }
 
     fn awaited(&mut self) -> Option<BorrowedFd<'_>> {
-        None
+        Some(self.1.as_fd())
     }
 
     fn transmit_stamps(&mut self, _: &mut dyn FnMut(TransmitStamp)) {}
