@@ -181,8 +181,12 @@ pub(crate) fn with_file(
 }
 
 /// In these the file has no say: they write pages for the installation, the list that one may need
-/// in order to write the file, and what other programs do.
-const WITHOUT_FILE: [&str; 4] = ["man", "completions", "devices", "top"];
+/// in order to write the file, and what other programs do or may do.
+const WITHOUT_FILE: [&str; 6] = ["man", "completions", "devices", "top", "id", "trust"];
+
+/// What stands in the file for others: how the LADSPA plugin runs plugins of workers, and which workers
+/// there are.
+const OF_OTHERS: [&str; 2] = ["offload", "workers"];
 
 /// Whether the file has a say in a command.
 fn takes_options(command: &Command) -> bool {
@@ -216,7 +220,7 @@ fn check(table: &Table, taut: &Command) -> Result<(), String> {
         takes_options(command)
             && command.get_arguments().any(|argument| argument.get_long() == Some(key))
     };
-    for (key, value) in table {
+    for (key, value) in table.iter().filter(|(key, _)| !OF_OTHERS.contains(&key.as_str())) {
         match (value.as_table(), taut.find_subcommand(key)) {
             (Some(own), Some(command)) => {
                 if let Some(unknown) = own.keys().find(|key| !has(command, key)) {

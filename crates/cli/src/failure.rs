@@ -3,6 +3,7 @@
 use core::fmt;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use tautline_api::trust::TrustError;
 use tautline_engine::plan::address::AddressError;
 use tautline_engine::plan::pacing::RungRefused;
 use tautline_engine::watching::run::RunError;
@@ -121,6 +122,15 @@ impl From<RunError> for Failure {
         match error {
             RunError::Ledger { .. } => Self::open(error.to_string()),
             RunError::Device(_) | RunError::System(..) => Self::running(error.to_string()),
+        }
+    }
+}
+
+impl From<TrustError> for Failure {
+    fn from(error: TrustError) -> Self {
+        match error {
+            TrustError::Name(_) => Self::usage(error.to_string()),
+            _ => Self::open(error.to_string()),
         }
     }
 }

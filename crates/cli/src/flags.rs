@@ -4,6 +4,7 @@ mod asked;
 mod kinds;
 mod lab;
 mod readers;
+mod trust;
 mod words;
 mod work;
 
@@ -37,8 +38,9 @@ pub(crate) use lab::{
     Watching,
 };
 pub(crate) use readers::{channels, latency, parse, rate, span};
+pub(crate) use trust::{Id, TrustFlags};
 pub(crate) use words::{CodingName, Fragment, LinkFlag, PacingFlag};
-pub(crate) use work::{Plugins, Work};
+pub(crate) use work::{Plugins, WorkFlags};
 
 /// Carries sound between machines and proves when it arrives.
 #[derive(Debug, Parser)]
@@ -68,9 +70,13 @@ pub(crate) enum Command {
     /// Show what is happening now: every stream that is sent or received on this machine
     Top(Top),
     /// Run LADSPA plugins for other machines, inside their hosts' own period
-    Work(Box<Work>),
+    Work(Box<WorkFlags>),
     /// List the LADSPA plugins of this machine, or of others where `taut work` runs
     Plugins(Plugins),
+    /// Show what this machine is known by to others that are to trust it
+    Id(Id),
+    /// Trust another machine, by its key: for what listens beyond this one
+    Trust(TrustFlags),
     /// Join the ledgers of a sender and a receiver, packet by packet
     Join(Join),
     /// Say whether what was heard is what was sent, frame by frame

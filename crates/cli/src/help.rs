@@ -7,9 +7,11 @@ mod files;
 pub(crate) mod lab;
 #[cfg(test)]
 mod tests;
+mod trust;
 mod work;
 
 pub(crate) use files::{BETWEEN, COMPARE};
+pub(crate) use trust::{ID, TRUST};
 pub(crate) use work::{PLUGINS, WORK};
 
 macro_rules! send_examples {

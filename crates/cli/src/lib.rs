@@ -69,6 +69,8 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Top(flags) => cmd::top::run(&flags),
         Command::Work(flags) => cmd::work::run(&flags),
         Command::Plugins(flags) => cmd::plugins::run(&flags),
+        Command::Id(flags) => cmd::id::run(&flags),
+        Command::Trust(flags) => cmd::trust::run(&flags),
         Command::Join(flags) => cmd::join::run(&flags),
         Command::Compare(flags) => cmd::compare::run(&flags),
         Command::Lab(lab) => cmd::lab::run(&lab),

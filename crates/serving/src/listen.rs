@@ -21,8 +21,8 @@ pub struct Listening {
 pub enum ListenError {
     /// Anybody could come, and nobody may.
     #[error(
-        "{address} can be reached from other hosts, and none is trusted ({}); run here what taut id prints \
-         on the other host, taut trust NAME KEY, or listen on 127.0.0.1",
+        "{address} can be reached from other hosts, and none is trusted ({}); run taut id on the \
+         other host, and here taut trust NAME KEY with what it prints, or listen on 127.0.0.1",
         list.display()
     )]
     NobodyTrusted {

@@ -49,8 +49,8 @@ pub enum AskError {
     },
     /// This host does not trust the worker.
     #[error(
-        "{worker} is not trusted here; on that host, taut id prints what to run on this one, taut trust \
-         NAME KEY"
+        "{worker} is not trusted here; run taut id on that host, and here taut trust with the name and the \
+         key that it prints"
     )]
     Untrusted {
         /// Who was asked.

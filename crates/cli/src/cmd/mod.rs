@@ -4,6 +4,7 @@ pub(crate) mod compare;
 pub(crate) mod demo;
 pub(crate) mod devices;
 pub(crate) mod doctor;
+pub(crate) mod id;
 pub(crate) mod join;
 pub(crate) mod lab;
 mod layout;
@@ -17,6 +18,7 @@ mod send_changes;
 mod streams;
 mod takes;
 pub(crate) mod top;
+pub(crate) mod trust;
 pub(crate) mod work;
 
 use core::fmt::Display;

@@ -117,6 +117,8 @@ fn no_line_below_the_options_would_be_wrapped() {
         super::lab::STARVED,
         super::lab::LAB_COMPARE,
         super::TOP,
+        super::ID,
+        super::TRUST,
         super::WORK,
         super::PLUGINS,
         super::SEND_LONG,

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test whose worker fails it is over")]
 
 mod common;
+mod curl;
 mod hostile;
 mod openapi;
 mod plain;

@@ -1,0 +1,48 @@
+//! `taut id`
+
+use serde::Serialize;
+use tautline_api::trust::{HostIdentity, HostKey, host_name, usual_folder};
+
+use crate::cmd::answer;
+use crate::failure::Failure;
+use crate::flags::Id;
+use crate::screen;
+
+/// Raised when a field goes or means something else.
+pub(super) const SCHEMA: u32 = 1;
+
+/// A machine as scripts are told it.
+#[derive(Serialize)]
+pub(super) struct ToldHost<'a> {
+    name: &'a str,
+    key: String,
+    pin: String,
+}
+
+impl<'a> ToldHost<'a> {
+    pub(super) fn new(name: &'a str, key: HostKey) -> Self {
+        Self { name, key: key.to_string(), pin: key.pin() }
+    }
+}
+
+#[derive(Serialize)]
+struct ToldIdentity<'a> {
+    schema: u32,
+    #[serde(flatten)]
+    host: ToldHost<'a>,
+}
+
+pub(crate) fn run(flags: &Id) -> Result<(), Failure> {
+    let identity = HostIdentity::load_or_make(&usual_folder()?)?;
+    if let Some(folder) = &flags.export {
+        identity.export(folder)?;
+        let folder = folder.display();
+        screen::tell(&format!(
+            "taut-cert.pem and taut-key.pem are in {folder}; who has the second speaks for this machine"
+        ));
+    }
+    let (name, key) = (host_name(), identity.key());
+    let told = ToldIdentity { schema: SCHEMA, host: ToldHost::new(&name, key) };
+    let json = serde_json::to_string_pretty(&told).map(|text| text + "\n");
+    answer(flags.report, &format!("{name} {key}\n"), json)
+}

@@ -1,0 +1,43 @@
+//! `taut trust`
+
+use serde::Serialize;
+use tautline_api::trust::{TrustFile, TrustedHosts, usual_folder};
+
+use super::id::{SCHEMA, ToldHost};
+use crate::cmd::answer;
+use crate::failure::Failure;
+use crate::flags::TrustFlags;
+use crate::screen;
+
+#[derive(Serialize)]
+struct ToldList<'a> {
+    schema: u32,
+    trusted: Vec<ToldHost<'a>>,
+}
+
+pub(crate) fn run(flags: &TrustFlags) -> Result<(), Failure> {
+    let file = TrustFile::in_folder(&usual_folder()?);
+    if let Some(name) = &flags.remove {
+        return match file.remove(name)? {
+            Some(_) => Ok(()),
+            None => Err(Failure::usage(format!(
+                "nobody is trusted by the name {name:?}; taut trust --list shows who is"
+            ))),
+        };
+    }
+    if let Some((name, key)) = flags.name.as_ref().zip(flags.key) {
+        if let Some(before) = file.trust(name, key)? {
+            screen::tell(&format!("{name} had another key, {before}, which is trusted no more"));
+        }
+        return Ok(());
+    }
+    list(flags, &*file.hosts()?)
+}
+
+fn list(flags: &TrustFlags, hosts: &TrustedHosts) -> Result<(), Failure> {
+    let text: String = hosts.iter().map(|(name, key)| format!("{name} {key}\n")).collect();
+    let trusted = hosts.iter().map(|(name, key)| ToldHost::new(name, key)).collect();
+    let told = ToldList { schema: SCHEMA, trusted };
+    let json = serde_json::to_string_pretty(&told).map(|text| text + "\n");
+    answer(flags.report, &text, json)
+}

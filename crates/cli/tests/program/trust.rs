@@ -1,0 +1,93 @@
+//! Who a machine is and whom it trusts.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::common::Folder;
+use crate::common::program::{Call, taut, words};
+use crate::errors::is_refused;
+
+fn at(home: &Folder, line: &str) -> Call {
+    taut(words(line)).with("TAUT_HOME", home.path())
+}
+
+fn json(call: &Call) -> Value {
+    serde_json::from_str(&call.run().well().out).unwrap()
+}
+
+#[test]
+fn what_one_machine_prints_the_other_takes() {
+    let (here, there) = (Folder::new(), Folder::new());
+    let printed = at(&there, "id").run().well().out;
+    assert_eq!(printed, at(&there, "id").run().well().out, "made once");
+    assert_eq!(at(&here, &format!("trust {printed}")).run().well().out, "");
+    assert_eq!(at(&here, "trust --list").run().well().out, printed);
+    let (told, known) = (at(&there, "id --report json"), at(&here, "trust --list --report json"));
+    let (told, known) = (json(&told), json(&known));
+    for field in ["name", "key", "pin"] {
+        assert_eq!(known["trusted"][0][field], told[field], "{field}");
+    }
+    let name = told["name"].as_str().unwrap();
+    at(&here, &format!("trust --remove {name}")).run().well();
+    assert_eq!(at(&here, "trust --list").run().well().out, "");
+}
+
+#[test]
+fn a_name_that_gets_another_key_is_told() {
+    let home = Folder::new();
+    let key = |byte: char| format!("{}=", byte.to_string().repeat(43));
+    at(&home, &format!("trust studio {}", key('A'))).run().well();
+    let ended = at(&home, &format!("trust studio {}", key('E'))).run().well();
+    assert!(ended.said.concat().contains("studio had another key, AAAA"), "{:?}", ended.said);
+}
+
+#[test]
+fn a_key_or_name_that_is_none_is_refused_with_the_mend() {
+    let home = Folder::new();
+    is_refused(&at(&home, "trust studio x"), 2, "\"x\" is no key", "taut id prints");
+    let key = format!("{}=", "A".repeat(43));
+    is_refused(&at(&home, &format!("trust a/b {key}")), 2, "\"a/b\" is no name", "1 to 64 letters");
+    is_refused(&at(&home, "trust studio"), 2, "<KEY>", "--help");
+    is_refused(&at(&home, "trust"), 2, "<NAME>", "--help");
+    is_refused(&at(&home, "trust --remove attic"), 2, "\"attic\"", "taut trust --list");
+}
+
+#[test]
+fn files_with_wrong_rights_or_contents_are_refused_with_the_mend() {
+    let home = Folder::new();
+    let rights = |name: &str, mode| {
+        std::fs::set_permissions(home.file(name), PermissionsExt::from_mode(mode)).unwrap();
+    };
+    at(&home, "id").run().well();
+    rights("identity.pem", 0o644);
+    is_refused(&at(&home, "id"), 3, "others may read this host's key", "chmod 600 ");
+    rights("identity.pem", 0o600);
+    at(&home, "id").run().well();
+    std::fs::write(home.file("trusted.toml"), "studio = 5").unwrap();
+    rights("trusted.toml", 0o600);
+    is_refused(&at(&home, "trust --list"), 3, "studio has no key", "taut trust NAME KEY");
+}
+
+#[test]
+fn what_is_exported_is_for_its_owner_alone() {
+    let home = Folder::new();
+    let keys = home.file("keys");
+    let ended = at(&home, "id --export").and([&keys]).run().well();
+    assert!(ended.said.concat().contains("speaks for this machine"), "{:?}", ended.said);
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&keys.join("taut-key.pem")), 0o600);
+    let key = std::fs::read_to_string(keys.join("taut-key.pem")).unwrap();
+    let secret = key.lines().nth(1).unwrap();
+    assert!(!format!("{ended:?}").contains(secret));
+}
+
+#[test]
+fn what_the_file_has_for_workers_is_no_option_of_a_command() {
+    let folder = Folder::new();
+    let file = "workers = [\"10.0.0.2\"]\n[offload]\nwindow = 1\n";
+    std::fs::write(folder.file("tautline.toml"), file).unwrap();
+    let join = taut(words("doctor --report none --latency 0ms")).in_folder(folder.path());
+    is_refused(&join, 2, "0ms", "");
+}
