@@ -33,7 +33,6 @@ impl BlockAsking {
     }
 
     pub(super) fn begin(&mut self) {
-        self.asked.fill(NOTHING);
         self.nothing_is_missing();
     }
 
@@ -47,7 +46,11 @@ impl BlockAsking {
         self.wait
     }
 
+    /// Whatever was asked for is here, or not waited for now.
     pub(super) fn nothing_is_missing(&mut self) {
+        if !self.again.is_never() {
+            self.asked.fill(NOTHING);
+        }
         (self.wait, self.again) = (FIRST_WAIT, LocalTime::NEVER);
     }
 

@@ -60,6 +60,7 @@ proptest! {
     fn what_two_workers_make_one_after_the_other_is_whole_whatever_is_lost(
         frames in proptest::collection::vec(0u32..=MOST_FRAMES, 1..50),
         ways in (fates(), fates(), fates(), fates()),
+        lost_asks in 0usize..20,
     ) {
         let mut master =
             Master::new(MasterConfig { set: whole_set(), ..master_config(1024) }).unwrap();
@@ -70,9 +71,11 @@ proptest! {
         let mut second =
             Worker::new(WorkerConfig { stream: SECOND, ..worker_config(None) }).unwrap();
         second.feed(super::road::STREAM);
+        let asked = ways.3.into_iter().take(lost_asks).collect();
         let mut plugins = [Recursive::default(); 4];
-        let (mut there, mut on, mut back, mut asks) =
-            (OneWay::new(ways.0), OneWay::new(ways.1), OneWay::new(ways.2), OneWay::new(ways.3));
+        let (mut there, mut on, mut back) =
+            (OneWay::new(ways.0), OneWay::new(ways.1), OneWay::new(ways.2));
+        let (mut asks, mut asks_on) = (OneWay::default(), OneWay::new(asked));
         let mut truth = Vec::new();
         let mut room = [0; 600];
         let mut now = LocalTime::ZERO;
@@ -109,7 +112,7 @@ proptest! {
                 }
                 moved |= run(&mut second, &mut plugins[1], &mut Vec::new()) > 0;
                 while let Some(len) = second.poll_ask(now, &mut room) {
-                    asks.carry(&room[..len], |datagram| {first.handle(datagram, now);});
+                    asks_on.carry(&room[..len], |datagram| {first.handle(datagram, now);});
                     moved = true;
                 }
                 while let Some(len) = second.poll_answer(&mut room) {
@@ -126,6 +129,12 @@ proptest! {
         let counters = (first.counters().there, second.counters().there, master.counters().back);
         prop_assert_eq!((counters.0.invalid, counters.1.invalid, counters.2.invalid), (0, 0, 0));
         prop_assert!([&there, &on, &back].iter().all(|way| way.is_good()));
-        prop_assert!(master.answer(master.next() - 1).is_some());
+        prop_assert!(
+            master.answer(master.next() - 1).is_some(),
+            "{:?} {:?} {:?}",
+            first.counters(),
+            second.counters(),
+            master.counters()
+        );
     }
 }

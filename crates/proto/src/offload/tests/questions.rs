@@ -1,6 +1,6 @@
 //! What a worker asks for, and when.
 
-use super::road::{Fate, OneWay, Recursive, Road, master_config, worker_config};
+use super::road::{Fate, OneWay, Recursive, Road, master_config, sound, worker_config};
 use crate::offload::datagram::{DatagramKind, HEAD_BYTES, Head, LEAST_DATAGRAM_BYTES};
 use crate::offload::inbound::{Handled, PluginState};
 use crate::offload::master::MasterConfig;
@@ -181,4 +181,26 @@ fn a_new_epoch_resets_the_plugin_and_what_is_old_counts_no_more() {
         road.turns.iter().map(|turn| (turn.epoch, turn.block, turn.restart)).collect();
     assert_eq!(began, [(2, 0, true), (2, 1, false)]);
     assert_eq!(road.worker.counters().there.old, 1);
+}
+
+#[test]
+fn a_block_that_goes_on_coming_after_it_was_asked_for_is_asked_for_again() {
+    let master = MasterConfig { set: sound(512), ..master_config(8) };
+    let worker = WorkerConfig { set: sound(512), ..worker_config(None) };
+    let mut road = Road::new(master, worker);
+    road.hand_out(512);
+    let mut parts = Vec::new();
+    let mut room = [0; 600];
+    while let Some(len) = road.master.poll(&mut room) {
+        parts.push(room[..len].to_vec());
+    }
+    assert_eq!(parts.len(), 4);
+    road.worker.handle(&parts[0], road.now);
+    road.pass(Span::from_millis(5));
+    assert_eq!(asks(&mut road.worker, road.now), [(0, 1)]);
+    road.worker.handle(&parts[1], road.now);
+    assert_eq!(asks(&mut road.worker, road.now), []);
+    // What was asked for is lost on its way too.
+    road.pass(Span::from_millis(40));
+    assert_eq!(asks(&mut road.worker, road.now), [(0, 1)]);
 }
