@@ -3,6 +3,8 @@
 
 mod crew;
 mod filter;
+mod oracle;
 mod plain;
 mod road;
 mod stage;
+mod workers;

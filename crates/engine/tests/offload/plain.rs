@@ -24,6 +24,7 @@ fn what_is_heard_is_what_the_plugin_makes_here_one_window_later() {
 fn without_a_window_a_run_waits_for_its_own_answer() {
     let wait = Span::from_secs(20);
     let mut stage = Stage::smooth(OffloadedConfig { wait, ..config(0) });
+    stage.ends[0].0.live();
     for _ in 0..100 {
         stage.rush(BLOCK);
     }

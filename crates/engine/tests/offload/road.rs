@@ -15,7 +15,7 @@ use tautline_io::udp::UdpOptions;
 use tautline_proto::endpoint::Endpoint;
 use tautline_proto::ledger::Departure;
 use tautline_proto::offload::block::BlockLeg;
-use tautline_proto::offload::datagram::{DatagramKind, Head};
+use tautline_proto::offload::datagram::{DatagramKind, Flags, Head};
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{MediaTime, Span};
 
@@ -61,6 +61,8 @@ struct Inner {
     /// Those that are delivered by the next `receive`.
     here: Vec<Vec<u8>>,
     held: Vec<(u64, BlockLeg, Vec<u8>)>,
+    /// Whether what comes during a run is delivered in it.
+    live: bool,
     epoch: u32,
     /// Of each block of the epoch, which parts of its answer were delivered, and at which run the last was.
     came: BTreeMap<u64, (BTreeSet<u16>, u16, u64)>,
@@ -90,6 +92,7 @@ impl Road {
             read: 0,
             here: Vec::new(),
             held: Vec::new(),
+            live: false,
             epoch: 0,
             came: BTreeMap::new(),
         });
@@ -154,12 +157,14 @@ impl Road {
         (parts.len() == usize::from(*all)).then_some(*run)
     }
 
-    pub(crate) fn set_plan(&self, plan: Plan) {
-        self.inner().plan = plan;
+    /// From now on what comes during a run is delivered in it; otherwise that would be a matter of how busy the machine
+    /// is.
+    pub(crate) fn live(&self) {
+        self.inner().live = true;
     }
 
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.inner().link.local()
+    pub(crate) fn set_plan(&self, plan: Plan) {
+        self.inner().plan = plan;
     }
 }
 
@@ -207,7 +212,8 @@ impl Inner {
 
     fn note(&mut self, datagram: &[u8]) {
         let (head, _) = Head::read(datagram).expect("one of ours");
-        if head.kind != DatagramKind::Block {
+        // What a worker made that had not seen all before is no answer to judge by.
+        if head.kind != DatagramKind::Block || head.flags.has(Flags::DIRTY) {
             return;
         }
         if head.epoch != self.epoch {
@@ -247,7 +253,9 @@ impl Link for Road {
     fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
         let here = {
             let mut inner = self.inner();
-            inner.read();
+            if inner.live {
+                inner.read();
+            }
             let here = core::mem::take(&mut inner.here);
             here.iter().for_each(|datagram| inner.note(datagram));
             here

@@ -183,7 +183,7 @@ impl Stage {
     }
 
     pub(crate) fn assert_differ(&self, missing: &[Range<u64>]) {
-        let end = (self.heard[0].len() - self.delay()) as u64;
+        let end = self.heard[0].len().saturating_sub(self.delay()) as u64;
         for frame in self.differing() {
             let may = |one: &Range<u64>| one.start <= frame && frame < one.end + FADE;
             assert!(missing.iter().any(may), "frame {frame} differs, beside {missing:?}");
@@ -195,20 +195,30 @@ impl Stage {
             let expected = one.end.min(end).saturating_sub(one.start);
             assert!(2 * count > expected, "{count} of {one:?} differ");
         }
-        let silence =
-            self.heard.iter().all(|heard| heard[..self.delay()].iter().all(|s| *s == 0.0));
+        let begins =
+            |heard: &Vec<f32>| heard.iter().take(self.delay()).all(|sample| *sample == 0.0);
+        let silence = self.heard.iter().all(begins);
         assert!(silence, "what comes before all is silence");
     }
 
-    /// Everything that the ledger has, with the causes.
+    /// Everything that the ledger has of this activation, with the causes; another begins.
     pub(crate) fn ledger(&mut self) -> Vec<(Range<u64>, Cause)> {
-        // An entry is settled a quarter of a second after it.
+        // What is missing may turn out to be late for a quarter of a second.
         for _ in 0..12_000 / BLOCK + 2 {
             self.go(BLOCK);
         }
-        let entries = std::iter::from_fn(|| self.attendant.take_damage());
-        let range = |damage: &Damage| damage.from..damage.from + u64::from(damage.frames);
-        entries.map(|damage| (range(&damage), damage.cause)).collect()
+        self.activate();
+        self.go(BLOCK);
+        let mut all: Vec<(Range<u64>, Cause)> = Vec::new();
+        while let Some(Damage { from, frames, cause, .. }) = self.attendant.take_damage() {
+            let end = from + u64::from(frames);
+            match all.last_mut() {
+                // What was found to be late bit by bit.
+                Some((last, same)) if last.end == from && *same == cause => last.end = end,
+                _ => all.push((from..end, cause)),
+            }
+        }
+        all
     }
 
     /// The blocks that had not come at their turn, as the road saw it: what any judge outside would say.

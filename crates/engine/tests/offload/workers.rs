@@ -1,0 +1,161 @@
+//! Workers that stop, die, come back, come late, and stand in for one another.
+
+use tautline_engine::offload::offloaded::{Far, Offloaded, OffloadedConfig, Which};
+use tautline_io::thread::float_mode::FloatMode;
+use tautline_proto::offload::returns::Cause;
+
+use crate::crew::{Crew, DATAGRAM_BYTES, STREAM};
+use crate::road::{Road, smooth};
+use crate::stage::{BLOCK, Stage, config};
+
+#[test]
+fn a_worker_that_stands_still_spoils_what_is_due_meanwhile_and_is_right_afterwards() {
+    let mut stage = Stage::smooth(config(1));
+    stage.go_on(50);
+    let held = stage.ends[0].1.hold_of();
+    let standing = Crew::hold(&held);
+    // Blocks 50 to 59 are worked on by nobody before the turn of the last but one has passed.
+    (0..10).for_each(|_| stage.rush(BLOCK));
+    drop(standing);
+    stage.settle();
+    stage.go_on(60);
+    stage.assert_damaged(&[50..59]);
+    let frames = 50 * BLOCK as u64..59 * BLOCK as u64;
+    assert_eq!(stage.ledger(), [(frames, Cause::Late)]);
+}
+
+#[test]
+fn a_worker_that_dies_and_comes_back_is_told_what_it_missed_and_is_right_afterwards() {
+    let mut stage = Stage::smooth(config(1));
+    stage.go_on(50);
+    stage.ends[0].1.end();
+    stage.ends[0].0.begin();
+    (0..10).for_each(|_| stage.rush(BLOCK));
+    stage.ends[0].1.begin();
+    // All sixty are within the history: it asks for those from the first on, eight at a time.
+    stage.settle();
+    stage.go_on(60);
+    let missed = stage.missed(1);
+    assert_eq!(missed.len(), 1, "{missed:?}");
+    assert!(missed[0].start == 50 && missed[0].end < 80, "{missed:?}");
+    stage.assert_damaged(&missed);
+}
+
+#[test]
+fn what_is_not_kept_any_more_leaves_a_worker_that_comes_back_dirty_and_the_ledger_says_so() {
+    let config = OffloadedConfig { history: 32, ..config(1) };
+    let mut stage = Stage::smooth(config);
+    stage.go_on(100);
+    stage.ends[0].1.end();
+    stage.ends[0].0.begin();
+    stage.rush(BLOCK);
+    stage.ends[0].1.begin();
+    stage.settle();
+    stage.go_on(60);
+    assert!(!stage.offloaded.standing().ends[0].unwrap().clean);
+    let differing = stage.differing();
+    assert!(differing.iter().all(|frame| *frame >= 100 * BLOCK as u64));
+    // A new activation is clean again, and what the one before was is told at its end.
+    stage.activate();
+    stage.go_on(50);
+    stage.assert_damaged(&[]);
+    assert!(stage.offloaded.standing().ends[0].unwrap().clean);
+    let ledger = stage.ledger();
+    assert!(ledger.iter().any(|(_, cause)| *cause == Cause::Dirty), "{ledger:?}");
+}
+
+#[test]
+fn killing_one_of_two_workers_changes_no_sample() {
+    for killed in [0, 1] {
+        let mut stage = Stage::new(config(1), vec![smooth(), smooth()]);
+        stage.go_on(50);
+        stage.ends[killed].1.end();
+        let (road, _) = stage.ends.remove(killed);
+        stage.go_on(50);
+        stage.assert_damaged(&[]);
+        assert_eq!(stage.ledger(), []);
+        assert!(road.came(10).is_some(), "both had the same to do");
+    }
+}
+
+#[test]
+fn a_worker_that_comes_while_sound_plays_is_heard_from_then_on_as_if_it_had_been_there() {
+    let mut stage = Stage::new(config(1), Vec::new());
+    (0..20).for_each(|_| stage.rush(BLOCK));
+    let crew = Crew::new(None);
+    let road = Road::to(crew.address(), DATAGRAM_BYTES, smooth());
+    let far = Far { link: Box::new(road.clone()), stream: STREAM };
+    assert!(stage.attendant.attach(Which::Worker, far).is_ok());
+    stage.ends.push((road, crew));
+    stage.go_on(60);
+    let missed = stage.missed(1);
+    assert_eq!(missed.len(), 1, "{missed:?}");
+    assert!(missed[0].start == 0 && missed[0].end < 40, "{missed:?}");
+    stage.assert_damaged(&missed);
+    let ledger = stage.ledger();
+    assert_eq!(ledger[0].1, Cause::NoWorker);
+}
+
+#[test]
+fn a_worker_that_is_taken_off_is_given_back_and_what_is_handed_out_plays_dry() {
+    let mut stage = Stage::smooth(config(1));
+    stage.go_on(20);
+    assert!(stage.attendant.take_gone().is_none());
+    assert!(stage.attendant.detach(Which::Worker));
+    stage.rush(BLOCK);
+    let gone = stage.attendant.take_gone();
+    assert_eq!(gone.map(|far| far.stream), Some(STREAM));
+    (0..20).for_each(|_| stage.rush(BLOCK));
+    let standing = stage.offloaded.standing();
+    assert!(standing.ends[0].is_none());
+    assert_eq!(stage.outcome.stood_in, BLOCK as u32);
+}
+
+#[test]
+fn there_is_no_place_for_a_spare_that_was_not_asked_for() {
+    let (mut offloaded, _attendant) = Offloaded::new(config(1)).unwrap();
+    let crew = Crew::new(None);
+    let road = Road::to(crew.address(), DATAGRAM_BYTES, smooth());
+    let back = offloaded.attach(Which::Spare, Far { link: Box::new(road), stream: STREAM });
+    assert!(back.is_some());
+}
+
+#[test]
+fn a_new_activation_begins_with_a_plugin_that_was_reset() {
+    let mut stage = Stage::smooth(config(2));
+    for runs in [30, 1, 40] {
+        stage.go_on(runs);
+        stage.assert_damaged(&[]);
+        stage.activate();
+    }
+}
+
+#[test]
+fn a_worker_computes_in_the_float_mode_of_the_hosts_thread() {
+    let Some(before) = FloatMode::current() else { return };
+    let flushing = FloatMode { flush_to_zero: true, denormals_are_zero: true };
+    let mut stage = Stage::smooth(config(1));
+    stage.go_on(3);
+    {
+        let _mode = flushing.set();
+        stage.go_on(3);
+    }
+    stage.go_on(3);
+    let seen = stage.ends[0].1.modes.lock().unwrap().clone();
+    assert_eq!(seen, [before, flushing, before]);
+}
+
+#[test]
+fn longer_blocks_grow_the_window_once_and_the_ledger_says_so() {
+    let mut stage = Stage::smooth(config(1));
+    stage.go_on(40);
+    stage.go(2 * BLOCK);
+    let grown = stage.offloaded.standing().delay;
+    assert_eq!(grown, 2 * BLOCK as u32);
+    stage.go_on(40);
+    assert_eq!(stage.offloaded.standing().delay, grown);
+    let ledger = stage.ledger();
+    assert_eq!(ledger.len(), 1, "{ledger:?}");
+    assert_eq!(ledger[0].1, Cause::Grown);
+    assert_eq!(ledger[0].0.end - ledger[0].0.start, BLOCK as u64);
+}
