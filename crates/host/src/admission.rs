@@ -37,14 +37,14 @@ pub struct OverloadError {
 /// What is promised of each core. Which core a thread runs on is the kernel's choice; that all streams fit,
 /// each on one core, is what this sees to.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Admission {
+pub struct CoreAdmission {
     cores: usize,
     most_share: f64,
-    streams: BTreeMap<u32, Promise>,
+    streams: BTreeMap<u32, CorePromise>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Promise {
+struct CorePromise {
     core: usize,
     share: f64,
 }
@@ -58,7 +58,7 @@ impl Demand {
     }
 }
 
-impl Admission {
+impl CoreAdmission {
     /// Of a host with so many cores, of each of which streams may have `most_share`.
     pub fn new(cores: usize, most_share: f64) -> Self {
         Self { cores: cores.max(1), most_share, streams: BTreeMap::new() }
@@ -78,7 +78,7 @@ impl Admission {
                 left: left * 100.0,
             });
         }
-        self.streams.insert(stream, Promise { core, share });
+        self.streams.insert(stream, CorePromise { core, share });
         Ok(share)
     }
 
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn streams_go_to_the_core_that_has_most_left_until_none_has_enough() {
-        let mut admission = Admission::new(2, 0.8);
+        let mut admission = CoreAdmission::new(2, 0.8);
         assert!((admission.admit(1, &taking(500.0)).unwrap() - 0.5).abs() < 1e-9);
         admission.admit(2, &taking(600.0)).unwrap();
         admission.admit(3, &taking(250.0)).unwrap();
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn what_a_stream_turns_out_to_take_counts_from_then_on() {
-        let mut admission = Admission::new(1, 0.8);
+        let mut admission = CoreAdmission::new(1, 0.8);
         admission.admit(1, &taking(100.0)).unwrap();
         admission.correct(1, 0.7);
         assert!(admission.admit(2, &taking(200.0)).is_err());
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_period_of_nothing_is_refused() {
-        let mut admission = Admission::new(1, 0.8);
+        let mut admission = CoreAdmission::new(1, 0.8);
         for demand in [
             Demand { period_ns: 0.0, ..taking(10.0) },
             Demand { period_ns: 0.0, ..taking(0.0) },

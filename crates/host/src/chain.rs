@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub use file::{ChainDefinition, ChainFile, ChainFileError, ChainKind};
-pub use node::{Node, NodeError};
+pub use node::{ChainNode, NodeError};
 pub use outline::{MisfitError, Outline};
 
 /// Plugins that one stream runs at most.

@@ -5,7 +5,7 @@ use tautline_api::v1::PluginCost;
 use tautline_io::clock::thread_time;
 use tautline_proto::time::Span;
 
-use crate::chain::Node;
+use crate::chain::ChainNode;
 
 /// Runs of each length that are measured.
 const RUNS: usize = 24;
@@ -21,7 +21,7 @@ const LEVEL: f32 = 0.1;
 
 /// What `node` takes for runs of up to `most_frames`, in processor time of this thread: what others have of it
 /// meanwhile is no cost of the plugin's.
-pub fn measure(node: &mut Node, most_frames: usize) -> PluginCost {
+pub fn measure(node: &mut ChainNode, most_frames: usize) -> PluginCost {
     let mut noise = 1u32;
     for channel in 0..node.inputs() {
         // Numerical Recipes' generator: any noise will do.

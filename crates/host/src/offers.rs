@@ -13,14 +13,14 @@ use crate::scan::{Scan, ScannedLibrary, Skipped, hash_of, hex};
 
 /// All that is offered.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Offers {
-    offers: Vec<Offer>,
+pub struct PluginOffers {
+    offers: Vec<OfferedPlugin>,
     skipped: Vec<Skipped>,
 }
 
 /// One plugin, or several that are offered as one.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Offer {
+pub struct OfferedPlugin {
     /// As masters are told of it.
     pub plugin: Plugin,
     /// How it is run.
@@ -53,7 +53,7 @@ pub enum Gone {
     Changed,
 }
 
-impl Offers {
+impl PluginOffers {
     /// All that was found, and what `chains` makes of it.
     pub fn new(scan: &Scan, chains: Option<&ChainFile>) -> Result<Self, ChainFileError> {
         let mut made = Self { offers: Vec::new(), skipped: scan.skipped.clone() };
@@ -83,7 +83,7 @@ impl Offers {
     }
 
     /// In the order in which they are told.
-    pub fn all(&self) -> &[Offer] {
+    pub fn all(&self) -> &[OfferedPlugin] {
         &self.offers
     }
 
@@ -93,7 +93,7 @@ impl Offers {
     }
 
     /// What has this id: `FILE:LABEL`, with or without the file's `.so`, or the name of a chain.
-    pub fn find(&self, id: &str) -> Option<&Offer> {
+    pub fn find(&self, id: &str) -> Option<&OfferedPlugin> {
         let plain = without_ending(id);
         self.offers
             .iter()
@@ -101,7 +101,7 @@ impl Offers {
     }
 }
 
-impl Offer {
+impl OfferedPlugin {
     /// Whether its libraries are still those that were asked. Reads them.
     pub fn check(&self) -> Result<(), Gone> {
         for (path, hash) in &self.libraries {
@@ -128,10 +128,10 @@ fn find<'a>(scan: &'a Scan, name: &str) -> Option<(&'a ScannedLibrary, &'a Plugi
     Some((library, library.plugins.iter().find(|plugin| plugin.label == label)?))
 }
 
-fn of_library(library: &ScannedLibrary, plugin: &PluginDescription) -> Offer {
+fn of_library(library: &ScannedLibrary, plugin: &PluginDescription) -> OfferedPlugin {
     let outline = Outline::of(&library.path, plugin);
     let file = library.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    Offer {
+    OfferedPlugin {
         plugin: Plugin {
             id: format!("{}:{}", library.file, plugin.label),
             file,
@@ -151,7 +151,7 @@ fn of_library(library: &ScannedLibrary, plugin: &PluginDescription) -> Offer {
     }
 }
 
-fn of_chain(scan: &Scan, file: &ChainFile, outline: &Outline) -> Offer {
+fn of_chain(scan: &Scan, file: &ChainFile, outline: &Outline) -> OfferedPlugin {
     let ports = [&outline.inputs, &outline.controls, &outline.outputs, &outline.told];
     let libraries: BTreeSet<_> = outline.recipe.libraries().into_iter().collect();
     let hashed = |path: &&PathBuf| {
@@ -159,7 +159,7 @@ fn of_chain(scan: &Scan, file: &ChainFile, outline: &Outline) -> Offer {
         ((*path).clone(), library.map_or_else(String::new, |library| library.hash.clone()))
     };
     let libraries: Vec<_> = libraries.iter().map(hashed).collect();
-    Offer {
+    OfferedPlugin {
         plugin: Plugin {
             id: outline.label.clone(),
             file: file.path.file_name().unwrap_or_default().to_string_lossy().into_owned(),

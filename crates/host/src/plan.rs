@@ -52,7 +52,7 @@ impl PortCounts {
 /// What a child tells.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Event {
+pub(crate) enum ChildEvent {
     /// It takes blocks from now on.
     Ready {
         /// How its thread is scheduled, in a sentence where that was refused.

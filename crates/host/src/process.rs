@@ -20,11 +20,11 @@ const LAST_WAIT: Span = Span::from_secs(5);
 
 /// How a child is started: this program once more, as a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Program {
+pub struct ChildProgram {
     path: PathBuf,
 }
 
-impl Program {
+impl ChildProgram {
     /// The program that runs, even if its file was replaced meanwhile.
     pub fn this() -> Self {
         Self { path: PathBuf::from("/proc/self/exe") }
@@ -58,7 +58,7 @@ pub(crate) struct ChildProcess {
 
 /// What a child said, or why it says nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum ChildSaid {
     Line(String),
     /// It closed its standard output, as it does when it ends.
     Nothing,
@@ -67,7 +67,7 @@ pub(crate) enum Said {
 }
 
 impl ChildProcess {
-    pub(crate) fn start(program: &Program, starting: &Starting<'_>) -> io::Result<Self> {
+    pub(crate) fn start(program: &ChildProgram, starting: &Starting<'_>) -> io::Result<Self> {
         let mut command = Command::new(&program.path);
         command.args(&starting.words).stdin(Stdio::piped()).stdout(Stdio::piped());
         command.stderr(if starting.heard { Stdio::inherit() } else { Stdio::null() });
@@ -107,27 +107,27 @@ impl ChildProcess {
     }
 
     /// The next line that it writes, before `until` and before `also` can be read.
-    pub(crate) fn line(&mut self, until: LocalTime, also: Option<BorrowedFd<'_>>) -> Said {
-        let Some(stdout) = &mut self.child.stdout else { return Said::Nothing };
+    pub(crate) fn line(&mut self, until: LocalTime, also: Option<BorrowedFd<'_>>) -> ChildSaid {
+        let Some(stdout) = &mut self.child.stdout else { return ChildSaid::Nothing };
         let mut room = [0; 4096];
         loop {
             if let Some(end) = self.begun.iter().position(|byte| *byte == b'\n') {
                 let rest = self.begun.split_off(end + 1);
                 let line = core::mem::replace(&mut self.begun, rest);
-                return Said::Line(String::from_utf8_lossy(&line[..end]).into_owned());
+                return ChildSaid::Line(String::from_utf8_lossy(&line[..end]).into_owned());
             }
             if self.begun.len() > LONGEST_LINE {
-                return Said::Nothing;
+                return ChildSaid::Nothing;
             }
             let pipe = stdout.as_fd();
             if !wait(&[&pipe, &also.unwrap_or(pipe)], until) {
-                return Said::Late;
+                return ChildSaid::Late;
             }
             if also.is_some_and(|also| wait(&[&also], LocalTime::ZERO)) {
-                return Said::Late;
+                return ChildSaid::Late;
             }
             match stdout.read(&mut room) {
-                Ok(0) | Err(_) => return Said::Nothing,
+                Ok(0) | Err(_) => return ChildSaid::Nothing,
                 Ok(read) => self.begun.extend_from_slice(&room[..read]),
             }
         }

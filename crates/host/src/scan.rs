@@ -12,7 +12,7 @@ use ring::digest::{SHA256, digest};
 use tautline_proto::time::Span;
 
 use crate::ladspa::description::PluginDescription;
-use crate::process::Program;
+use crate::process::ChildProgram;
 
 /// How long a library may take to say what it has. The slowest of Debian's take some milliseconds.
 pub const PATIENCE: Span = Span::from_secs(5);
@@ -65,7 +65,7 @@ pub fn folders() -> Vec<PathBuf> {
 }
 
 /// Asks every library of these folders. Where two have a name in common, the first counts.
-pub fn scan(program: &Program, folders: &[PathBuf], patience: Span) -> Scan {
+pub fn scan(program: &ChildProgram, folders: &[PathBuf], patience: Span) -> Scan {
     let files = Mutex::new(libraries(folders));
     let found = Mutex::new(Scan::default());
     let ask_all = || {

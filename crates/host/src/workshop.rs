@@ -19,10 +19,10 @@ use tautline_io::thread::Scheduler;
 use tautline_io::thread::affinity::usable_cores;
 use tautline_proto::time::Span;
 
-use crate::admission::{Admission, Demand};
-use crate::offers::{Gone, Offer, Offers};
+use crate::admission::{CoreAdmission, Demand};
+use crate::offers::{Gone, OfferedPlugin, PluginOffers};
 use crate::plan::Plan;
-use crate::process::Program;
+use crate::process::ChildProgram;
 use request::Agreed;
 use stream::{StreamProcess, StreamSetting};
 
@@ -38,7 +38,7 @@ pub const PATIENCE: Span = Span::from_secs(1);
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkshopOptions {
     /// What children are started as.
-    pub program: Program,
+    pub program: ChildProgram,
     /// As masters are told.
     pub name: String,
     /// Where datagrams are heard.
@@ -58,10 +58,10 @@ pub struct WorkshopOptions {
 /// Runs what it offers.
 pub struct PluginWorkshop {
     options: WorkshopOptions,
-    offers: Offers,
+    offers: PluginOffers,
     /// What plugins take at a rate, as far as that was measured.
     costs: Mutex<BTreeMap<(String, u32), PluginCost>>,
-    admission: Arc<Mutex<Admission>>,
+    admission: Arc<Mutex<CoreAdmission>>,
     streams: Mutex<BTreeMap<u32, OpenStream>>,
     /// Those that are open or being opened.
     taken: Arc<AtomicUsize>,
@@ -71,23 +71,23 @@ pub struct PluginWorkshop {
 /// A stream, and what is given back when it is over.
 struct OpenStream {
     process: StreamProcess,
-    _promise: Promise,
-    _place: Place,
+    _promise: HeldPromise,
+    _place: WorkPlace,
 }
 
 /// A place among the streams that there may be.
-struct Place(Arc<AtomicUsize>);
+struct WorkPlace(Arc<AtomicUsize>);
 
-impl Drop for Place {
+impl Drop for WorkPlace {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// What was promised of a core.
-struct Promise(Arc<Mutex<Admission>>, u32);
+struct HeldPromise(Arc<Mutex<CoreAdmission>>, u32);
 
-impl Drop for Promise {
+impl Drop for HeldPromise {
     fn drop(&mut self) {
         locked(&self.0).release(self.1);
     }
@@ -100,8 +100,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl PluginWorkshop {
     /// Offers what was found.
-    pub fn new(options: WorkshopOptions, offers: Offers) -> Self {
-        let admission = Admission::new(usable_cores().len(), options.most_share);
+    pub fn new(options: WorkshopOptions, offers: PluginOffers) -> Self {
+        let admission = CoreAdmission::new(usable_cores().len(), options.most_share);
         // So that the streams of a worker that is started anew are none of those that it had before.
         let mut first = [0; 4];
         let _ = SystemRandom::new().fill(&mut first);
@@ -117,7 +117,7 @@ impl PluginWorkshop {
     }
 
     /// What it offers.
-    pub const fn offers(&self) -> &Offers {
+    pub const fn offers(&self) -> &PluginOffers {
         &self.offers
     }
 
@@ -126,7 +126,7 @@ impl PluginWorkshop {
         locked(&self.streams).get(&stream)?.process.process()
     }
 
-    fn take_place(&self) -> Result<Place, WorkRefused> {
+    fn take_place(&self) -> Result<WorkPlace, WorkRefused> {
         let most = self.options.most_streams;
         let taken = self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
             (taken < most).then_some(taken + 1)
@@ -137,7 +137,7 @@ impl PluginWorkshop {
                  --most-streams"
             ))
         };
-        taken.map(|_| Place(Arc::clone(&self.taken))).map_err(full)
+        taken.map(|_| WorkPlace(Arc::clone(&self.taken))).map_err(full)
     }
 
     fn next_number(&self) -> u32 {
@@ -151,12 +151,12 @@ impl PluginWorkshop {
         number: u32,
         agreed: &Agreed,
         cost: PluginCost,
-    ) -> Result<(f64, Promise), WorkRefused> {
+    ) -> Result<(f64, HeldPromise), WorkRefused> {
         let Agreed { run_frames, period_ns, .. } = *agreed;
         let demand = Demand { cost, frames: run_frames, period_ns };
         let share = locked(&self.admission).admit(number, &demand);
         let share = share.map_err(|error| WorkRefused::Overloaded(error.to_string()))?;
-        Ok((share, Promise(Arc::clone(&self.admission), number)))
+        Ok((share, HeldPromise(Arc::clone(&self.admission), number)))
     }
 
     /// Where the datagrams of a stream are heard: of one that anybody could read, here alone.
@@ -173,7 +173,7 @@ impl PluginWorkshop {
         })
     }
 
-    fn find(&self, request: &StreamRequest) -> Result<&Offer, WorkRefused> {
+    fn find(&self, request: &StreamRequest) -> Result<&OfferedPlugin, WorkRefused> {
         let offer = self.offers.find(&request.plugin);
         let offer = offer.ok_or_else(|| WorkRefused::NoSuchPlugin(request.plugin.clone()))?;
         let gone = |what: &str| WorkRefused::PluginGone {
@@ -194,7 +194,7 @@ impl PluginWorkshop {
 impl Workshop for PluginWorkshop {
     fn catalogue(&self) -> Catalogue {
         let costs = locked(&self.costs);
-        let with_cost = |offer: &Offer| {
+        let with_cost = |offer: &OfferedPlugin| {
             let mut plugin = offer.plugin.clone();
             // Of the lowest rate that it was measured at.
             let known = costs.range((plugin.id.clone(), 0)..=(plugin.id.clone(), u32::MAX));

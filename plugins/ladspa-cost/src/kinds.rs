@@ -15,26 +15,26 @@ pub const OUT: usize = 1;
 pub const MICROSECONDS: usize = 2;
 /// Port: above 0 it sleeps instead of working.
 pub const VIRTUAL: usize = 3;
-/// Port of [`Kind::Fixed`]: what each frame takes beside, in nanoseconds.
+/// Port of [`WasteKind::Fixed`]: what each frame takes beside, in nanoseconds.
 pub const PER_FRAME: usize = 4;
-/// Port of [`Kind::Random`]: what a run takes beside at most, in microseconds; any time up to that is
+/// Port of [`WasteKind::Random`]: what a run takes beside at most, in microseconds; any time up to that is
 /// as likely as another.
 pub const SPREAD: usize = 4;
-/// Port of [`Kind::Burst`]: what a run of a burst takes beside, in microseconds.
+/// Port of [`WasteKind::Burst`]: what a run of a burst takes beside, in microseconds.
 pub const BURST: usize = 4;
-/// Port of [`Kind::Burst`]: one run in so many is one of a burst.
+/// Port of [`WasteKind::Burst`]: one run in so many is one of a burst.
 pub const EVERY: usize = 5;
-/// Port of [`Kind::Cache`]: the memory that is walked through, in KiB.
+/// Port of [`WasteKind::Cache`]: the memory that is walked through, in KiB.
 pub const KIBIBYTES: usize = 4;
 
-/// The most memory that [`Kind::Cache`] walks through: more than one core's share of the last cache.
+/// The most memory that [`WasteKind::Cache`] walks through: more than one core's share of the last cache.
 pub const MOST_KIBIBYTES: usize = 16 << 10;
 /// A second: no period of sound is longer.
 const MOST_MICROSECONDS: f32 = 1e6;
 
 /// How the time that a run takes comes about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum WasteKind {
     /// Always the same, and so much more for each frame.
     Fixed,
     /// More by chance.
@@ -53,7 +53,7 @@ pub(crate) struct ControlPort {
     pub(crate) range: RangeHint,
 }
 
-impl Kind {
+impl WasteKind {
     /// All there are, in the library's order.
     pub const ALL: [Self; 4] = [Self::Fixed, Self::Random, Self::Burst, Self::Cache];
 

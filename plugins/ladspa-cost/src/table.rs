@@ -6,16 +6,16 @@ use std::sync::OnceLock;
 
 use tautline_host::ladspa::abi::{AUDIO, CONTROL, Descriptor, INPUT, OUTPUT, RangeHint};
 
-use crate::kinds::Kind;
+use crate::kinds::WasteKind;
 use crate::waste::{activate, cleanup, connect_port, instantiate, run};
 
 /// All of them. Made once and kept for good, as hosts keep what they point to.
 pub(crate) fn all() -> &'static [Descriptor] {
     static ALL: OnceLock<Vec<Descriptor>> = OnceLock::new();
-    ALL.get_or_init(|| Kind::ALL.into_iter().map(descriptor).collect())
+    ALL.get_or_init(|| WasteKind::ALL.into_iter().map(descriptor).collect())
 }
 
-fn descriptor(kind: Kind) -> Descriptor {
+fn descriptor(kind: WasteKind) -> Descriptor {
     let sound = RangeHint { hints: 0, lower: 0.0, upper: 0.0 };
     let mut ports = vec![(AUDIO | INPUT, c"In", sound), (AUDIO | OUTPUT, c"Out", sound)];
     let controls = kind.controls().into_iter();

@@ -8,8 +8,8 @@ use tautline_io::clock::{now, sleep_until};
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::kinds::{
-    BURST, EVERY, IN, KIBIBYTES, Kind, MICROSECONDS, MOST_KIBIBYTES, OUT, PER_FRAME, SPREAD,
-    VIRTUAL,
+    BURST, EVERY, IN, KIBIBYTES, MICROSECONDS, MOST_KIBIBYTES, OUT, PER_FRAME, SPREAD, VIRTUAL,
+    WasteKind,
 };
 
 /// Of any kind.
@@ -20,7 +20,7 @@ const WORDS: usize = 128;
 const STEPS: usize = 64;
 
 struct Waste {
-    kind: Kind,
+    kind: WasteKind,
     ports: [*mut Data; PORTS],
     /// Runs since the activation.
     runs: u64,
@@ -30,8 +30,8 @@ struct Waste {
 }
 
 impl Waste {
-    fn new(kind: Kind) -> Self {
-        let words = if kind == Kind::Cache { MOST_KIBIBYTES * WORDS } else { 0 };
+    fn new(kind: WasteKind) -> Self {
+        let words = if kind == WasteKind::Cache { MOST_KIBIBYTES * WORDS } else { 0 };
         Self { kind, ports: [null_mut(); PORTS], runs: 0, chance: 1, memory: vec![0; words] }
     }
 
@@ -51,15 +51,15 @@ impl Waste {
     /// What this run is to take, in nanoseconds.
     fn time(&mut self, frames: usize) -> f64 {
         let beside = match self.kind {
-            Kind::Fixed => self.value(PER_FRAME) * frames as f64,
-            Kind::Random => {
+            WasteKind::Fixed => self.value(PER_FRAME) * frames as f64,
+            WasteKind::Random => {
                 let share = self.next_chance() as f64 / 2f64.powi(32);
                 self.value(SPREAD) * 1000.0 * share
             }
-            Kind::Burst if self.runs.is_multiple_of((self.value(EVERY) as u64).max(1)) => {
+            WasteKind::Burst if self.runs.is_multiple_of((self.value(EVERY) as u64).max(1)) => {
                 self.value(BURST) * 1000.0
             }
-            Kind::Burst | Kind::Cache => 0.0,
+            WasteKind::Burst | WasteKind::Cache => 0.0,
         };
         self.value(MICROSECONDS) * 1000.0 + beside
     }
@@ -96,7 +96,7 @@ impl Waste {
 pub(crate) unsafe extern "C" fn instantiate(of: *const Descriptor, _rate: c_ulong) -> Handle {
     // SAFETY: a descriptor of this library, whose label is one of its texts.
     let label = unsafe { CStr::from_ptr((*of).label) };
-    match Kind::ALL.into_iter().find(|kind| kind.label() == label) {
+    match WasteKind::ALL.into_iter().find(|kind| kind.label() == label) {
         Some(kind) => Box::into_raw(Box::new(Waste::new(kind))).cast(),
         None => null_mut(),
     }
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     /// What each of so many runs of 48 frames takes, in nanoseconds.
-    fn times(kind: Kind, controls: &[f32], runs: usize) -> Vec<f64> {
+    fn times(kind: WasteKind, controls: &[f32], runs: usize) -> Vec<f64> {
         let mut waste = Waste::new(kind);
         let mut values = controls.to_vec();
         for (port, value) in values.iter_mut().enumerate() {
@@ -163,12 +163,12 @@ mod tests {
 
     #[test]
     fn a_fixed_time_is_so_much_for_the_run_and_so_much_for_each_frame() {
-        assert_eq!(times(Kind::Fixed, &[100.0, 0.0, 50.0], 3), [102_400.0; 3]);
+        assert_eq!(times(WasteKind::Fixed, &[100.0, 0.0, 50.0], 3), [102_400.0; 3]);
     }
 
     #[test]
     fn one_run_in_so_many_is_one_of_a_burst() {
-        let all = times(Kind::Burst, &[10.0, 0.0, 500.0, 4.0], 12);
+        let all = times(WasteKind::Burst, &[10.0, 0.0, 500.0, 4.0], 12);
         let bursts: Vec<_> = (0..12).filter(|run| all[*run] == 510_000.0).collect();
         assert_eq!(bursts, [3, 7, 11]);
         assert!(all.iter().filter(|time| **time == 10_000.0).count() == 9, "{all:?}");
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn times_by_chance_lie_within_their_spread_and_are_spread_over_it() {
-        let all = times(Kind::Random, &[10.0, 0.0, 100.0], 1000);
+        let all = times(WasteKind::Random, &[10.0, 0.0, 100.0], 1000);
         assert!(all.iter().all(|time| (10_000.0..110_000.0).contains(time)), "{all:?}");
         let mean = all.iter().sum::<f64>() / 1000.0;
         assert!((mean - 60_000.0).abs() < 5000.0, "{mean}");

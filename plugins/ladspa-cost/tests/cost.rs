@@ -3,24 +3,24 @@
 
 use std::sync::Arc;
 
-use tautline_host::ladspa::instance::Instance;
-use tautline_host::ladspa::library::Library;
+use tautline_host::ladspa::instance::PluginInstance;
+use tautline_host::ladspa::library::PluginLibrary;
 use tautline_io::clock::{now, thread_time};
-use tautline_ladspa_cost::kinds::Kind;
+use tautline_ladspa_cost::kinds::WasteKind;
 use tautline_proto::time::Span;
 
 /// The shared object that cargo made beside this test.
-fn library() -> Arc<Library> {
+fn library() -> Arc<PluginLibrary> {
     let mut folder = std::env::current_exe().unwrap();
     while !folder.join("libtautline_ladspa_cost.so").exists() {
         assert!(folder.pop(), "the library is not beside the test");
     }
-    Arc::new(Library::load(&folder.join("libtautline_ladspa_cost.so")).unwrap())
+    Arc::new(PluginLibrary::load(&folder.join("libtautline_ladspa_cost.so")).unwrap())
 }
 
-fn instance(kind: Kind, micros: f32, is_virtual: bool) -> Instance {
+fn instance(kind: WasteKind, micros: f32, is_virtual: bool) -> PluginInstance {
     let label = kind.label().to_str().unwrap();
-    let mut instance = Instance::new(&library(), label, 48_000, 64).unwrap();
+    let mut instance = PluginInstance::new(&library(), label, 48_000, 64).unwrap();
     instance.set_control(0, micros);
     instance.set_control(1, f32::from(u8::from(is_virtual)));
     instance
@@ -29,7 +29,7 @@ fn instance(kind: Kind, micros: f32, is_virtual: bool) -> Instance {
 #[test]
 fn every_plugin_copies_bit_for_bit() {
     let odd = [f32::NAN, -0.0, f32::MIN_POSITIVE / 2.0, f32::INFINITY, 0.25];
-    for kind in Kind::ALL {
+    for kind in WasteKind::ALL {
         let mut plugin = instance(kind, 0.0, false);
         plugin.input_mut(0)[..odd.len()].copy_from_slice(&odd);
         plugin.run(odd.len());
@@ -40,7 +40,7 @@ fn every_plugin_copies_bit_for_bit() {
 
 #[test]
 fn a_run_takes_at_least_what_it_was_told_to() {
-    for kind in Kind::ALL {
+    for kind in WasteKind::ALL {
         for is_virtual in [false, true] {
             let mut plugin = instance(kind, 500.0, is_virtual);
             plugin.activate();
@@ -60,7 +60,7 @@ fn a_run_takes_at_least_what_it_was_told_to() {
 fn what_is_no_time_is_none() {
     for micros in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -5.0] {
         for is_virtual in [false, true] {
-            instance(Kind::Fixed, micros, is_virtual).run(64);
+            instance(WasteKind::Fixed, micros, is_virtual).run(64);
         }
     }
 }

@@ -4,12 +4,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tautline_host::ladspa::instance::Instance;
-use tautline_host::ladspa::library::Library;
+use tautline_host::ladspa::instance::PluginInstance;
+use tautline_host::ladspa::library::PluginLibrary;
 
 /// The plugin as it runs here, and what it played so far.
 pub(crate) struct Twin {
-    instance: Instance,
+    instance: PluginInstance,
     /// What it played, each channel in a ring of `kept` frames by its position.
     played: Vec<Vec<f32>>,
     kept: u64,
@@ -84,8 +84,8 @@ impl Twin {
                 "{file} is in no folder of LADSPA_PATH here, so nothing is compared; install it"
             )
         })?;
-        let library = Arc::new(Library::load(&path).map_err(|error| error.to_string())?);
-        let instance = Instance::new(&library, label, rate, most_frames as usize)
+        let library = Arc::new(PluginLibrary::load(&path).map_err(|error| error.to_string())?);
+        let instance = PluginInstance::new(&library, label, rate, most_frames as usize)
             .map_err(|error| error.to_string())?;
         let kept = u64::from(behind + most_frames).next_power_of_two();
         let played = vec![vec![0.0; kept as usize]; instance.outputs()];

@@ -7,7 +7,7 @@ use serde::Serialize;
 use tautline_api::client::{WorkerAddress, WorkerClient};
 use tautline_api::trust::host_name;
 use tautline_api::v1::{Catalogue, VERSION};
-use tautline_host::offers::{Offer, Offers};
+use tautline_host::offers::{OfferedPlugin, PluginOffers};
 
 use super::work::offers;
 use crate::failure::Failure;
@@ -46,7 +46,7 @@ pub(crate) fn run(flags: &Plugins) -> Result<(), Failure> {
         Some(offers) => vec![listed_here(offers)],
         None => flags.worker.iter().map(listed).collect::<Result<_, _>>()?,
     };
-    let skipped = here.as_ref().map_or(&[][..], Offers::skipped);
+    let skipped = here.as_ref().map_or(&[][..], PluginOffers::skipped);
     if flags.save {
         let path = saved::keep(&workers)?;
         let count: usize = workers.iter().map(|worker| worker.catalogue.plugins.len()).sum();
@@ -69,8 +69,8 @@ pub(crate) fn run(flags: &Plugins) -> Result<(), Failure> {
     Ok(())
 }
 
-fn listed_here(offers: &Offers) -> ListedWorker {
-    let plugin = |offer: &Offer| offer.plugin.clone();
+fn listed_here(offers: &PluginOffers) -> ListedWorker {
+    let plugin = |offer: &OfferedPlugin| offer.plugin.clone();
     let plugins = offers.all().iter().map(plugin).collect();
     let worker = host_name();
     let catalogue = Catalogue { version: VERSION, worker: worker.clone(), plugins };

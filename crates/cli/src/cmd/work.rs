@@ -1,13 +1,12 @@
 //! `taut work`: runs plugins for other machines.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tautline_api::client::WorkerAddress;
 use tautline_api::trust::{HostIdentity, TrustStore, host_name, usual_folder};
 use tautline_host::chain::{ChainFile, ChainFileError};
-use tautline_host::offers::Offers;
-use tautline_host::process::Program;
+use tautline_host::offers::PluginOffers;
+use tautline_host::process::ChildProgram;
 use tautline_host::scan::{PATIENCE as SCAN_PATIENCE, folders, scan};
 use tautline_host::workshop::{MOST_SHARE, PATIENCE, PluginWorkshop, WorkshopOptions};
 use tautline_io::clock::{now, sleep_until};
@@ -17,16 +16,16 @@ use tautline_serving::{Listening, serve};
 
 use super::stop_on_signals;
 use crate::failure::Failure;
-use crate::flags::Work;
+use crate::flags::WorkFlags;
 use crate::screen;
 
 /// From one look for a signal to the next.
 const STEP: Span = Span::from_millis(50);
 
-pub(crate) fn run(flags: &Work) -> Result<(), Failure> {
+pub(crate) fn run(flags: &WorkFlags) -> Result<(), Failure> {
     let stop = stop_on_signals()?;
     let voice = flags.voice.voice();
-    let address = resolved(&flags.listen)?;
+    let address = flags.listen;
     let trust = trust(address)?;
     let offers = offers(flags.chains.as_deref())?;
     if let Some(refused) = refused(flags.scheduler) {
@@ -37,7 +36,7 @@ pub(crate) fn run(flags: &Work) -> Result<(), Failure> {
         voice.tell(&format!("{left_out} libraries or plugins are left out; taut plugins says why"));
     }
     let options = WorkshopOptions {
-        program: Program::this(),
+        program: ChildProgram::this(),
         name: host_name(),
         bind: address.ip(),
         scheduler: flags.scheduler,
@@ -62,22 +61,14 @@ pub(crate) fn run(flags: &Work) -> Result<(), Failure> {
 }
 
 /// What this machine offers.
-pub(super) fn offers(chains: Option<&std::path::Path>) -> Result<Offers, Failure> {
+pub(super) fn offers(chains: Option<&std::path::Path>) -> Result<PluginOffers, Failure> {
     let refused = |error: ChainFileError| match error {
         ChainFileError::Unreadable(..) => Failure::open(error.to_string()),
         _ => Failure::usage(error.to_string()),
     };
     let chains = chains.map(ChainFile::read).transpose().map_err(refused)?;
-    let found = scan(&Program::this(), &folders(), SCAN_PATIENCE);
-    Offers::new(&found, chains.as_ref()).map_err(refused)
-}
-
-fn resolved(listen: &WorkerAddress) -> Result<SocketAddr, Failure> {
-    let found = (&*listen.host, listen.port).to_socket_addrs();
-    found.ok().and_then(|mut found| found.next()).ok_or_else(|| {
-        let host = &listen.host;
-        Failure::usage(format!("--listen {host}: no such address; use one of `ip -brief address`"))
-    })
+    let found = scan(&ChildProgram::this(), &folders(), SCAN_PATIENCE);
+    PluginOffers::new(&found, chains.as_ref()).map_err(refused)
 }
 
 /// Where only programs of this machine can come, nobody needs a key; one that is there is shown.

@@ -1,9 +1,11 @@
 //! Of the commands that run other people's plugins and list them.
 
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 use clap::Args;
 use tautline_api::client::WorkerAddress;
+use tautline_api::v1::PORT;
 use tautline_io::thread::Scheduler;
 
 use super::kinds::PlainKind;
@@ -14,12 +16,12 @@ use crate::voice::VoiceFlags;
 /// `taut work`
 #[derive(Debug, Args)]
 #[command(after_help = help::WORK)]
-pub(crate) struct Work {
+pub(crate) struct WorkFlags {
     /// Where to listen: an address of this machine, such as 0.0.0.0 for all. Beyond 127.0.0.1, the
     /// default, only machines that are trusted here are answered (taut trust)
     #[arg(long, value_name = "HOST[:PORT]", default_value = "127.0.0.1",
-          value_parser = parse::<WorkerAddress>)]
-    pub(crate) listen: WorkerAddress,
+          value_parser = listen)]
+    pub(crate) listen: SocketAddr,
     /// What is to be offered beside single plugins: a file of chains, see below
     #[arg(long, value_name = "FILE")]
     pub(crate) chains: Option<PathBuf>,
@@ -54,4 +56,41 @@ pub(crate) struct Plugins {
     /// What to print
     #[arg(long, value_name = "KIND", default_value = "text")]
     pub(crate) report: PlainKind,
+}
+
+/// Reads an address of this machine: UDP and TCP ports of 0 stand for any that is free.
+fn listen(text: &str) -> Result<SocketAddr, String> {
+    let bare = text.trim_start_matches('[').trim_end_matches(']');
+    if let Ok(address) = bare.parse::<IpAddr>() {
+        return Ok((address, PORT).into());
+    }
+    let found = match text.rsplit_once(':') {
+        Some(_) => text.to_socket_addrs(),
+        None => (text, PORT).to_socket_addrs(),
+    };
+    found.ok().and_then(|mut found| found.next()).ok_or_else(|| {
+        format!("`{text}` is no address to listen at; use one of `ip -brief address`, such as 10.0.0.2:{PORT}")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::listen;
+
+    #[test]
+    fn a_place_to_listen_is_an_address_with_or_without_a_port() {
+        for (text, address) in [
+            ("127.0.0.1", "127.0.0.1:17230"),
+            ("127.0.0.1:0", "127.0.0.1:0"),
+            ("::1", "[::1]:17230"),
+            ("[::]", "[::]:17230"),
+            ("[::1]:7", "[::1]:7"),
+        ] {
+            assert_eq!(listen(text).unwrap().to_string(), address, "{text}");
+        }
+        for text in ["", ":", "127.0.0.1:", "127.0.0.1:70000", "a=127.0.0.1", "no such host"] {
+            let error = listen(text).unwrap_err();
+            assert!(error.contains("ip -brief address"), "{text}: {error}");
+        }
+    }
 }

@@ -12,8 +12,8 @@ use tautline_api::v1::{DescribedOrder, StreamRequest, VERSION};
 use tautline_engine::offload::host_block::HostBlock;
 use tautline_engine::offload::offloaded::{Far, Offloaded, OffloadedConfig, Which};
 use tautline_engine::offload::sound_set::SoundSet;
-use tautline_host::ladspa::instance::Instance;
-use tautline_host::ladspa::library::Library;
+use tautline_host::ladspa::instance::PluginInstance;
+use tautline_host::ladspa::library::PluginLibrary;
 use tautline_io::clock::now;
 use tautline_io::udp::UdpOptions;
 use tautline_proto::time::Span;
@@ -137,8 +137,8 @@ fn a_plugin_of_a_worker_plays_bit_for_bit_what_it_plays_here() {
         let worker = TestWorker::start(&[library], "");
         let opened = worker.open("tap_reverb:tap_reverb", 44_100, 256);
         let mut far = offloaded(&opened, Rate::HZ_44100);
-        let loaded = Arc::new(Library::load(library).unwrap());
-        let mut here = Instance::new(&loaded, "tap_reverb", 44_100, 256).unwrap();
+        let loaded = Arc::new(PluginLibrary::load(library).unwrap());
+        let mut here = PluginInstance::new(&loaded, "tap_reverb", 44_100, 256).unwrap();
         let mut controls: Vec<f32> = (0..here.controls()).map(|n| here.control(n)).collect();
         here.activate();
         for run in 0..200 {

@@ -88,7 +88,7 @@ pub enum ChainFileError {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct WrittenChains {
     #[serde(default)]
     chain: Vec<WrittenDefinition>,
     #[serde(default)]
@@ -114,7 +114,7 @@ impl ChainFile {
     /// Reads the text of such a file.
     pub fn parse(path: &Path, text: &str) -> Result<Self, ChainFileError> {
         let unusable = |why: String| ChainFileError::Unusable(path.to_owned(), why);
-        let written: Written = toml::from_str(text).map_err(|error| {
+        let written: WrittenChains = toml::from_str(text).map_err(|error| {
             unusable(error.message().split_whitespace().collect::<Vec<_>>().join(" "))
         })?;
         let of = |kind| {

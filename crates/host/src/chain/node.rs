@@ -5,21 +5,21 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::{MOST_INSTANCES, Recipe};
-use crate::ladspa::instance::{Instance, InstanceError};
-use crate::ladspa::library::{Library, LoadError};
+use crate::ladspa::instance::{InstanceError, PluginInstance};
+use crate::ladspa::library::{LoadError, PluginLibrary};
 
 /// What a recipe becomes. Sound and controls are counted as those of an
-/// [`Instance`]: members' ones follow each other in their order.
+/// [`PluginInstance`]: members' ones follow each other in their order.
 #[derive(Debug)]
-pub enum Node {
+pub enum ChainNode {
     /// One plugin.
-    Plugin(Box<Instance>),
+    Plugin(Box<PluginInstance>),
     /// One behind the other.
-    Chain(Vec<Node>),
+    Chain(Vec<ChainNode>),
     /// Side by side.
-    Parallel(Vec<Node>),
+    Parallel(Vec<ChainNode>),
     /// Side by side, with one set of controls.
-    Copies(Vec<Node>),
+    Copies(Vec<ChainNode>),
 }
 
 /// Why a recipe cannot be run.
@@ -37,9 +37,9 @@ pub enum NodeError {
 }
 
 /// Which of a node's ports are counted.
-type Count = fn(&Node) -> usize;
+type Count = fn(&ChainNode) -> usize;
 
-impl Node {
+impl ChainNode {
     /// Loads and begins all of it, at `rate` frames per second, for blocks of `most_frames` at most.
     pub fn load(recipe: &Recipe, rate: u32, most_frames: usize) -> Result<Self, NodeError> {
         match recipe.instances() {
@@ -186,12 +186,12 @@ impl Node {
     }
 }
 
-fn sum(members: &[Node], count: Count) -> usize {
+fn sum(members: &[ChainNode], count: Count) -> usize {
     members.iter().map(count).sum()
 }
 
 /// Whose a port is, and which of its own.
-fn member_of(members: &[Node], count: Count, mut port: usize) -> (usize, usize) {
+fn member_of(members: &[ChainNode], count: Count, mut port: usize) -> (usize, usize) {
     for (member, node) in members.iter().enumerate() {
         match count(node) {
             own if port < own => return (member, port),
@@ -206,33 +206,38 @@ struct Loading {
     rate: u32,
     most_frames: usize,
     /// Each is loaded once.
-    libraries: BTreeMap<PathBuf, Arc<Library>>,
+    libraries: BTreeMap<PathBuf, Arc<PluginLibrary>>,
 }
 
 impl Loading {
-    fn node(&mut self, recipe: &Recipe) -> Result<Node, NodeError> {
+    fn node(&mut self, recipe: &Recipe) -> Result<ChainNode, NodeError> {
         Ok(match recipe {
             Recipe::Plugin { path, label } => {
                 let library = match self.libraries.get(path) {
                     Some(library) => Arc::clone(library),
                     None => {
-                        let library = Arc::new(Library::load(path)?);
+                        let library = Arc::new(PluginLibrary::load(path)?);
                         self.libraries.insert(path.clone(), Arc::clone(&library));
                         library
                     }
                 };
-                Node::Plugin(Box::new(Instance::new(&library, label, self.rate, self.most_frames)?))
+                ChainNode::Plugin(Box::new(PluginInstance::new(
+                    &library,
+                    label,
+                    self.rate,
+                    self.most_frames,
+                )?))
             }
-            Recipe::Chain(members) => Node::Chain(self.nodes(members)?),
-            Recipe::Parallel(members) => Node::Parallel(self.nodes(members)?),
+            Recipe::Chain(members) => ChainNode::Chain(self.nodes(members)?),
+            Recipe::Parallel(members) => ChainNode::Parallel(self.nodes(members)?),
             Recipe::Copies { of, times } => {
                 let copies = (0..*times).map(|_| self.node(of));
-                Node::Copies(copies.collect::<Result<_, _>>()?)
+                ChainNode::Copies(copies.collect::<Result<_, _>>()?)
             }
         })
     }
 
-    fn nodes(&mut self, members: &[Recipe]) -> Result<Vec<Node>, NodeError> {
+    fn nodes(&mut self, members: &[Recipe]) -> Result<Vec<ChainNode>, NodeError> {
         members.iter().map(|member| self.node(member)).collect()
     }
 }

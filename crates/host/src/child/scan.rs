@@ -4,13 +4,13 @@ use std::io::{self, BufReader};
 use std::path::Path;
 
 use super::{end_with_the_parent, leave, parent, say};
-use crate::ladspa::library::Library;
-use crate::scan::asked::{Answer, Asked};
+use crate::ladspa::library::PluginLibrary;
+use crate::scan::asked::{AskedLibrary, LibraryAnswer};
 
 pub(super) fn run(path: &Path) -> io::Result<()> {
     let mut parent = parent()?;
     end_with_the_parent(BufReader::new(io::stdin()))?;
-    let answer = match Library::load(path) {
+    let answer = match PluginLibrary::load(path) {
         Ok(library) => {
             let skipped = library.skipped().iter();
             let skipped =
@@ -18,9 +18,9 @@ pub(super) fn run(path: &Path) -> io::Result<()> {
             let plugins = library.plugins().cloned().collect();
             // Some crash where they are unloaded.
             core::mem::forget(library);
-            Answer::Library(Asked { plugins, skipped })
+            LibraryAnswer::Library(AskedLibrary { plugins, skipped })
         }
-        Err(error) => Answer::Refused(error.to_string()),
+        Err(error) => LibraryAnswer::Refused(error.to_string()),
     };
     say(&mut parent, &answer)?;
     leave()

@@ -11,19 +11,19 @@ use tautline_proto::offload::datagram::Flags;
 use tautline_proto::offload::inbound::BlockTurn;
 
 use super::gauge::Gauge;
-use crate::chain::Node;
+use crate::chain::ChainNode;
 
 /// A plugin at work for a stream.
-pub(super) struct Sound {
-    node: Node,
+pub(super) struct PluginSound {
+    node: ChainNode,
     sound: SoundSet,
     set: BlockSet,
     gauge: Arc<Gauge>,
 }
 
-impl Sound {
+impl PluginSound {
     pub(super) fn new(
-        node: Node,
+        node: ChainNode,
         sound: SoundSet,
         gauge: Arc<Gauge>,
     ) -> Result<Self, BlockSetError> {
@@ -66,7 +66,7 @@ impl Sound {
     }
 }
 
-impl Work for Sound {
+impl Work for PluginSound {
     fn restart(&mut self) {
         self.node.activate();
     }

@@ -21,11 +21,11 @@ use tautline_proto::offload::worker::{Worker, WorkerConfig};
 use tautline_proto::time::Span;
 
 use super::gauge::Gauge;
-use super::sound::Sound;
+use super::sound::PluginSound;
 use super::{end_with_the_parent, leave, parent, say};
-use crate::chain::Node;
+use crate::chain::ChainNode;
 use crate::cost;
-use crate::plan::{Event, Plan};
+use crate::plan::{ChildEvent, Plan};
 
 /// From one look at the thread that works to the next.
 const STEP: Span = Span::from_millis(50);
@@ -52,7 +52,7 @@ pub(super) fn run(socket: RawFd) -> io::Result<()> {
             watch(&plan, &mut parent, &gauge)
         }
         Err(why) => {
-            say(&mut parent, &Event::Refused(why))?;
+            say(&mut parent, &ChildEvent::Refused(why))?;
             leave()
         }
     }
@@ -65,8 +65,8 @@ fn read_plan(lines: &mut BufReader<Stdin>) -> io::Result<Plan> {
 }
 
 /// Loads what is to be run and begins to take blocks; or why it cannot be run.
-fn begin(plan: &Plan, socket: OwnedFd) -> Result<(Event, Arc<Gauge>), String> {
-    let load = || Node::load(&plan.recipe, plan.rate, plan.most_frames as usize);
+fn begin(plan: &Plan, socket: OwnedFd) -> Result<(ChildEvent, Arc<Gauge>), String> {
+    let load = || ChainNode::load(&plan.recipe, plan.rate, plan.most_frames as usize);
     let node = load().map_err(|error| error.to_string())?;
     check(plan, &node)?;
     // Denormals cost a hundred times as much as other numbers; where the master says how its host takes them,
@@ -81,7 +81,7 @@ fn begin(plan: &Plan, socket: OwnedFd) -> Result<(Event, Arc<Gauge>), String> {
         None
     };
     let gauge = Arc::new(Gauge::default());
-    let sound = Sound::new(node, plan.sound_set(), Arc::clone(&gauge));
+    let sound = PluginSound::new(node, plan.sound_set(), Arc::clone(&gauge));
     let mut sound = sound.map_err(|error| error.to_string())?;
     let mut worker = worker(plan)?;
     let mut link = link(plan, socket)?;
@@ -99,11 +99,11 @@ fn begin(plan: &Plan, socket: OwnedFd) -> Result<(Event, Arc<Gauge>), String> {
     });
     let (_, granted): (_, Granted) =
         thread.map_err(|error| format!("starting a thread: {error}; allow more of them"))?;
-    Ok((Event::Ready { scheduled: granted.to_string(), cost }, gauge))
+    Ok((ChildEvent::Ready { scheduled: granted.to_string(), cost }, gauge))
 }
 
 /// A library that has other ports than it said is another one by now.
-fn check(plan: &Plan, node: &Node) -> Result<(), String> {
+fn check(plan: &Plan, node: &ChainNode) -> Result<(), String> {
     let ports = &plan.ports;
     let said = [ports.inputs, ports.outputs, ports.controls, ports.told];
     let found = [node.inputs(), node.outputs(), node.controls(), node.told_controls()];
@@ -164,13 +164,13 @@ fn watch(plan: &Plan, parent: &mut File, gauge: &Gauge) -> ! {
         if looks >= most {
             let millis = looks * STEP.as_nanos().unsigned_abs() / 1_000_000;
             // Whether or not anybody hears it.
-            let _ = say(parent, &Event::Standing(standing));
-            let _ = say(parent, &Event::Hung { millis });
+            let _ = say(parent, &ChildEvent::Standing(standing));
+            let _ = say(parent, &ChildEvent::Hung { millis });
             break;
         }
         if step.is_multiple_of(REPORT) && told != Some(standing) {
             told = Some(standing);
-            if say(parent, &Event::Standing(standing)).is_err() {
+            if say(parent, &ChildEvent::Standing(standing)).is_err() {
                 break;
             }
         }

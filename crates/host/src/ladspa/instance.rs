@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::abi::{AUDIO, CONTROL, Descriptor, Handle, INPUT, OUTPUT};
 use super::buffer::Buffer;
 use super::description::PluginDescription;
-use super::library::Library;
+use super::library::PluginLibrary;
 
 /// A plugin at work. Its ports are connected for good to buffers that it has here, one for each, so
 /// that a plugin which fails where an input is also an output runs as any other.
@@ -15,7 +15,7 @@ use super::library::Library;
 /// Sound and controls are counted apart, inputs and outputs too, each from 0 in the order of the
 /// plugin's ports.
 #[derive(Debug)]
-pub struct Instance {
+pub struct PluginInstance {
     handle: Handle,
     functions: Functions,
     inputs: Vec<Buffer>,
@@ -28,11 +28,11 @@ pub struct Instance {
     is_active: bool,
     description: PluginDescription,
     /// Dropped last.
-    _library: Arc<Library>,
+    _library: Arc<PluginLibrary>,
 }
 
 // SAFETY: by the header an instance may be used by one thread after another.
-unsafe impl Send for Instance {}
+unsafe impl Send for PluginInstance {}
 
 #[derive(Debug, Clone, Copy)]
 struct Functions {
@@ -81,11 +81,11 @@ pub enum InstanceError {
     },
 }
 
-impl Instance {
+impl PluginInstance {
     /// A plugin at `rate` frames per second, which will be asked for `most_frames` at once at most.
     /// Controls have their first values ([`RangeHint::first_value`](super::abi::RangeHint::first_value)).
     pub fn new(
-        library: &Arc<Library>,
+        library: &Arc<PluginLibrary>,
         label: &str,
         rate: u32,
         most_frames: usize,
@@ -234,7 +234,7 @@ impl Instance {
     }
 }
 
-impl Drop for Instance {
+impl Drop for PluginInstance {
     fn drop(&mut self) {
         self.deactivate();
         // SAFETY: a live instance that is not active, of which nothing is used any more.

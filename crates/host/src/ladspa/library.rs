@@ -15,7 +15,7 @@ pub const MOST_PLUGINS: usize = 4096;
 /// A library that was loaded, and what it tells of its plugins. Where it is dropped it is unloaded,
 /// so whoever runs one of them holds it.
 #[derive(Debug)]
-pub struct Library {
+pub struct PluginLibrary {
     path: PathBuf,
     plugins: Vec<(*const Descriptor, PluginDescription)>,
     skipped: Vec<SkippedPlugin>,
@@ -24,9 +24,9 @@ pub struct Library {
 }
 
 // SAFETY: what the library told is not written any more, and lasts as long as it is loaded.
-unsafe impl Send for Library {}
+unsafe impl Send for PluginLibrary {}
 // SAFETY: as above.
-unsafe impl Sync for Library {}
+unsafe impl Sync for PluginLibrary {}
 
 /// A plugin that is of no use, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub enum LoadError {
     Endless(PathBuf),
 }
 
-impl Library {
+impl PluginLibrary {
     /// Loads it, and runs what it does when it is loaded: in a process that may die of it, unless
     /// whoever runs this program chose the file.
     pub fn load(path: &Path) -> Result<Self, LoadError> {

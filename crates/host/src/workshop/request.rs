@@ -8,7 +8,7 @@ use tautline_api::v1::{
 use tautline_proto::offload::block::{BlockLeg, BlockSet, BlockSpec, BlockWay, Element, Length};
 use tautline_proto::offload::datagram::LEAST_DATAGRAM_BYTES;
 
-use crate::offers::Offer;
+use crate::offers::OfferedPlugin;
 
 /// Frames per second that plugins are begun with.
 const RATES: core::ops::RangeInclusive<u32> = 1_000..=1_536_000;
@@ -32,7 +32,7 @@ pub(super) struct Agreed {
 }
 
 impl Agreed {
-    pub(super) fn on(request: &StreamRequest, offer: &Offer) -> Result<Self, WorkRefused> {
+    pub(super) fn on(request: &StreamRequest, offer: &OfferedPlugin) -> Result<Self, WorkRefused> {
         let refuse = |sentence: String| Err(WorkRefused::BadRequest(sentence));
         if request.version != VERSION {
             return refuse(format!(
@@ -94,7 +94,7 @@ impl Agreed {
     pub(super) fn answer(
         &self,
         request: &StreamRequest,
-        offer: &Offer,
+        offer: &OfferedPlugin,
         state: WorkStreamState,
     ) -> WorkStream {
         let ports = offer.ports;

@@ -13,11 +13,11 @@ use tautline_io::thread::halt::Halt;
 use tautline_proto::time::{LocalTime, Span};
 
 use super::locked;
-use super::told::Told;
-use crate::admission::Admission;
+use super::told::StreamTold;
+use crate::admission::CoreAdmission;
 use crate::child::WORK;
-use crate::plan::{ChildStanding, Event, Plan};
-use crate::process::{ChildProcess, Program, Said, Starting, words_of};
+use crate::plan::{ChildEvent, ChildStanding, Plan};
+use crate::process::{ChildProcess, ChildProgram, ChildSaid, Starting, words_of};
 
 /// How long a process may take until it takes blocks: some plugins read samples or compute tables, and measuring
 /// takes 0.2 s.
@@ -36,15 +36,15 @@ const SILENCE: Span = Span::from_secs(2);
 
 /// What a stream's processes are started with and counted by.
 pub(super) struct StreamSetting {
-    pub(super) program: Program,
-    pub(super) admission: Arc<Mutex<Admission>>,
+    pub(super) program: ChildProgram,
+    pub(super) admission: Arc<Mutex<CoreAdmission>>,
     pub(super) plugin: String,
     pub(super) controls: Vec<PluginPort>,
 }
 
 /// The process of a stream, or the next one; dropped, it is over.
 pub(super) struct StreamProcess {
-    told: Arc<Mutex<Told>>,
+    told: Arc<Mutex<StreamTold>>,
     halt: Halt,
     thread: Option<JoinHandle<()>>,
 }
@@ -61,7 +61,7 @@ impl StreamProcess {
         };
         let halt = Halt::new().map_err(|error| failed("making an event descriptor", &error))?;
         let udp_port = socket.local_addr().map_or(0, |address| address.port());
-        let told = Told::new(&plan, &setting.plugin, &setting.controls, udp_port);
+        let told = StreamTold::new(&plan, &setting.plugin, &setting.controls, udp_port);
         let told = Arc::new(Mutex::new(told));
         let (tell, hear) = sync_channel(1);
         let keeper = Keeper {
@@ -108,7 +108,7 @@ impl Drop for StreamProcess {
 }
 
 /// How a process ended.
-enum End {
+enum ProcessEnd {
     /// It was to.
     Asked,
     /// Why it was not to.
@@ -122,7 +122,7 @@ struct Keeper {
     plan: Plan,
     socket: UdpSocket,
     setting: StreamSetting,
-    told: Arc<Mutex<Told>>,
+    told: Arc<Mutex<StreamTold>>,
     halt: Halt,
     first: Option<SyncSender<First>>,
 }
@@ -133,7 +133,7 @@ impl Keeper {
         loop {
             self.plan.incarnation += 1;
             let begun = now();
-            let End::Fault(why) = self.one_process() else { return };
+            let ProcessEnd::Fault(why) = self.one_process() else { return };
             if let Some(first) = self.first.take() {
                 // Nothing was opened, so nothing is to go on.
                 let _ = first.send(Err(why));
@@ -158,11 +158,11 @@ impl Keeper {
     }
 
     /// From the beginning of a process to its end.
-    fn one_process(&mut self) -> End {
+    fn one_process(&mut self) -> ProcessEnd {
         let mut child = match self.start() {
             Ok(child) => child,
             Err(error) => {
-                return End::Fault(format!(
+                return ProcessEnd::Fault(format!(
                     "starting a process: {error}; allow more processes and memory"
                 ));
             }
@@ -174,32 +174,32 @@ impl Keeper {
             match child.line(until, Some(self.halt.as_fd())) {
                 _ if self.halt.is_requested() => {
                     child.kill();
-                    return End::Asked;
+                    return ProcessEnd::Asked;
                 }
-                Said::Line(line) => match serde_json::from_str(&line) {
-                    Ok(Event::Ready { cost, .. }) => {
+                ChildSaid::Line(line) => match serde_json::from_str(&line) {
+                    Ok(ChildEvent::Ready { cost, .. }) => {
                         is_ready = true;
                         locked(&self.told).ready(now());
                         if let Some(first) = self.first.take() {
                             let _ = first.send(Ok(cost));
                         }
                     }
-                    Ok(Event::Refused(why)) => return End::Fault(why),
-                    Ok(Event::Hung { millis }) => hung = Some(millis),
-                    Ok(Event::Standing(standing)) => self.take(standing),
+                    Ok(ChildEvent::Refused(why)) => return ProcessEnd::Fault(why),
+                    Ok(ChildEvent::Hung { millis }) => hung = Some(millis),
+                    Ok(ChildEvent::Standing(standing)) => self.take(standing),
                     Err(error) => {
-                        return End::Fault(format!(
+                        return ProcessEnd::Fault(format!(
                             "its process said nonsense: {error}; use another plugin"
                         ));
                     }
                 },
-                Said::Late if is_ready => self.rest(),
-                Said::Late => {
-                    return End::Fault(format!(
+                ChildSaid::Late if is_ready => self.rest(),
+                ChildSaid::Late => {
+                    return ProcessEnd::Fault(format!(
                         "the plugin did not begin within {BEGINNING}; use another one"
                     ));
                 }
-                Said::Nothing => return End::Fault(fault(hung, &mut child)),
+                ChildSaid::Nothing => return ProcessEnd::Fault(fault(hung, &mut child)),
             }
             if is_ready {
                 until = now() + SILENCE;

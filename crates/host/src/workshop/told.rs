@@ -8,7 +8,7 @@ use crate::plan::{ChildStanding, Plan};
 
 /// What is known of a stream.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct StreamTold {
     pub(super) state: WorkStreamState,
     /// Its process at the moment, if there is one.
     pub(super) process: Option<u32>,
@@ -21,7 +21,7 @@ pub(super) struct Told {
     has_controls: bool,
 }
 
-impl Told {
+impl StreamTold {
     pub(super) fn new(plan: &Plan, plugin: &str, ports: &[PluginPort], udp_port: u16) -> Self {
         let control = (CONTROL | INPUT) as u32;
         Self {

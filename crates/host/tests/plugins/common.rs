@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tautline_host::process::Program;
+use tautline_host::process::ChildProgram;
 use tautline_trial::{Lack, skipped};
 use tempfile::TempDir;
 
-pub(crate) fn program() -> Program {
-    Program::at(env!("CARGO_BIN_EXE_tautline-host-child"))
+pub(crate) fn program() -> ChildProgram {
+    ChildProgram::at(env!("CARGO_BIN_EXE_tautline-host-child"))
 }
 
 /// A folder of libraries.

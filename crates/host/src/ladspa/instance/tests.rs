@@ -6,9 +6,9 @@ use super::*;
 use crate::ladspa::library::LoadError;
 
 /// A plugin of `ladspa-sdk`, or nothing where that is not installed.
-fn library(test: &str, file: &str) -> Option<Arc<Library>> {
+fn library(test: &str, file: &str) -> Option<Arc<PluginLibrary>> {
     let path = Path::new("/usr/lib/ladspa").join(file);
-    match Library::load(&path) {
+    match PluginLibrary::load(&path) {
         Ok(library) => Some(Arc::new(library)),
         Err(error) => {
             skipped(Lack::Package, test, &error.to_string());
@@ -20,7 +20,7 @@ fn library(test: &str, file: &str) -> Option<Arc<Library>> {
 #[test]
 fn a_plugin_runs_on_blocks_of_any_length() {
     let Some(library) = library("a_plugin_runs_on_blocks_of_any_length", "amp.so") else { return };
-    let mut amp = Instance::new(&library, "amp_stereo", 48_000, 64).unwrap();
+    let mut amp = PluginInstance::new(&library, "amp_stereo", 48_000, 64).unwrap();
     assert_eq!((amp.inputs(), amp.outputs(), amp.controls(), amp.told_controls()), (2, 2, 1, 0));
     assert_eq!(amp.control(0), 1.0, "its default");
     amp.set_control(0, 0.5);
@@ -44,11 +44,11 @@ fn a_plugin_runs_on_blocks_of_any_length() {
 fn what_is_heard_before_an_activation_is_forgotten_after_it() {
     let test = "what_is_heard_before_an_activation_is_forgotten_after_it";
     let Some(library) = library(test, "delay.so") else { return };
-    let mut delay = Instance::new(&library, "delay_5s", 8000, 80).unwrap();
+    let mut delay = PluginInstance::new(&library, "delay_5s", 8000, 80).unwrap();
     // A hundredth of a second, wet alone.
     delay.set_control(0, 0.01);
     delay.set_control(1, 1.0);
-    let heard = |delay: &mut Instance, sample: f32| {
+    let heard = |delay: &mut PluginInstance, sample: f32| {
         delay.input_mut(0).fill(sample);
         delay.run(80);
         delay.output(0).to_vec()
@@ -63,7 +63,7 @@ fn what_is_heard_before_an_activation_is_forgotten_after_it() {
 #[test]
 fn a_plugin_that_is_not_there_is_named() {
     let Some(library) = library("a_plugin_that_is_not_there_is_named", "amp.so") else { return };
-    let sentence = Instance::new(&library, "ampere", 48_000, 64).unwrap_err().to_string();
+    let sentence = PluginInstance::new(&library, "ampere", 48_000, 64).unwrap_err().to_string();
     assert!(sentence.contains("amp.so has no plugin `ampere`"), "{sentence}");
 }
 
@@ -72,13 +72,13 @@ fn a_file_that_is_no_library_of_plugins_says_what_it_lacks() {
     let folder = tempfile::tempdir().unwrap();
     let text = folder.path().join("text.so");
     std::fs::write(&text, "not ELF").unwrap();
-    let answer = match Library::load(&text) {
+    let answer = match PluginLibrary::load(&text) {
         Err(LoadError::Load { answer, .. }) => answer,
         other => panic!("{other:?}"),
     };
     assert_eq!(answer, "file too short");
     let other = ["/lib/x86_64-linux-gnu/libm.so.6", "/lib/aarch64-linux-gnu/libm.so.6"];
     let Some(other) = other.iter().map(Path::new).find(|path| path.exists()) else { return };
-    let sentence = Library::load(other).unwrap_err().to_string();
+    let sentence = PluginLibrary::load(other).unwrap_err().to_string();
     assert!(sentence.contains("no function ladspa_descriptor"), "{sentence}");
 }
