@@ -2,9 +2,9 @@
 //!
 //! Hosts have clocks that err ([`clock`]), paths do to packets what networks do ([`link`]), cards
 //! wake when their own clocks say so ([`card`]); the very machines of `proto` send, receive and
-//! talk over them ([`world`]), or several senders share one link ([`world::shared`]). The same seed
-//! gives the same bytes. Networks are named after places ([`preset`]), each with where its figures
-//! come from, or recorded ([`trace`]).
+//! talk over them ([`world`]), several senders share one link ([`world::shared`]), or a plugin runs
+//! elsewhere ([`offload`]). The same seed gives the same bytes. Networks are named after places
+//! ([`preset`]), each with where its figures come from, or recorded ([`trace`]).
 #![forbid(unsafe_code)]
 
 mod beat;
@@ -13,6 +13,7 @@ pub mod clock;
 pub mod fault;
 pub mod heard;
 pub mod link;
+pub mod offload;
 pub mod preset;
 pub mod scenario;
 pub mod trace;

@@ -1,0 +1,149 @@
+//! A worker's host, and what the master's has for it.
+
+use tautline_proto::offload::block::{ByteOrder, get_f32, put_f32};
+use tautline_proto::offload::master::{Master, MasterConfig};
+use tautline_proto::offload::worker::{Worker, WorkerConfig};
+use tautline_proto::time::{LocalTime, Span};
+
+use super::plugin::{SimPlugin, sim_set};
+use super::{OffloadScenario, WorkerModel, WorkerOutcome};
+use crate::clock::TrueTime;
+use crate::link::Path;
+
+/// The largest datagram.
+pub(super) const DATAGRAM_BYTES: usize = 1400;
+const STREAM: u32 = 1;
+
+/// The clocks of this world's hosts are right: nothing here depends on what they show.
+pub(super) const fn local(at: TrueTime) -> LocalTime {
+    LocalTime::from_nanos(at.as_nanos())
+}
+
+/// A worker, and the two ways of its path.
+pub(super) struct SimWorker {
+    model: WorkerModel,
+    config: WorkerConfig,
+    worker: Worker,
+    plugin: SimPlugin,
+    samples: Vec<f32>,
+    /// It works on a block until then.
+    pub(super) busy: TrueTime,
+    /// How many times it has died.
+    deaths: usize,
+    pub(super) there: Path,
+    pub(super) back: Path,
+    pub(super) master: Master,
+    pub(super) played: u64,
+}
+
+impl SimWorker {
+    pub(super) fn new(scenario: &OffloadScenario, index: usize) -> Self {
+        let model = scenario.workers[index].clone();
+        let most_frames = scenario.runs.iter().copied().max().unwrap_or(1);
+        let set = sim_set(most_frames);
+        // Far apart: neighbouring seeds draw alike.
+        let seed = (scenario.seed * 2 + index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let config = WorkerConfig {
+            set: set.clone(),
+            stream: STREAM,
+            order: ByteOrder::NATIVE,
+            datagram_bytes: DATAGRAM_BYTES,
+            history: 64,
+            copies: scenario.copies,
+            hold: 256,
+            memory: model.memory,
+        };
+        let master = MasterConfig {
+            set,
+            stream: STREAM,
+            epoch_seed: 0,
+            datagram_bytes: DATAGRAM_BYTES,
+            history: scenario.history,
+            copies: scenario.copies,
+            hold: scenario.history,
+        };
+        let mut master = Master::new(master).expect("a history of simulated length is kept");
+        master.begin();
+        Self {
+            worker: Worker::new(config.clone()).expect("as many blocks are held"),
+            config,
+            plugin: SimPlugin::default(),
+            samples: vec![0.0; most_frames as usize],
+            busy: TrueTime::ZERO,
+            deaths: 0,
+            there: Path::new(model.there.clone(), seed ^ 0x7468_6572),
+            back: Path::new(model.back.clone(), seed ^ 0x6261_636b),
+            master,
+            played: 0,
+            model,
+        }
+    }
+
+    /// When what comes at `at` is read; `None` if never.
+    pub(super) fn reads(&self, at: TrueTime) -> Option<TrueTime> {
+        let within = |(from, to): &&(TrueTime, TrueTime)| (*from..*to).contains(&at);
+        if self.model.dead.iter().any(|span| within(&span)) {
+            return None;
+        }
+        Some(self.model.frozen.iter().find(within).map_or(at, |(_, to)| *to))
+    }
+
+    /// A datagram is read.
+    pub(super) fn read(&mut self, datagram: &[u8], now: TrueTime) {
+        let deaths = self.model.dead.iter().filter(|(_, to)| *to <= now).count();
+        if deaths > self.deaths {
+            self.deaths = deaths;
+            self.worker = Worker::new(self.config.clone()).expect("as before");
+            self.plugin = SimPlugin::default();
+        }
+        self.worker.handle(datagram, local(now));
+    }
+
+    /// Runs the block whose turn it is, unless it is at one. Returns when it is done with it.
+    pub(super) fn work(&mut self, now: TrueTime) -> Option<TrueTime> {
+        if now < self.busy || self.reads(now) != Some(now) {
+            return None;
+        }
+        let turn = self.worker.next_turn()?;
+        if turn.restart {
+            self.plugin = SimPlugin::default();
+        }
+        let samples = &mut self.samples[..turn.frames as usize];
+        let (input, output) = self.worker.buffers();
+        let (channel, control) = input.split_at(4 * samples.len());
+        let mut value = [0.0];
+        get_f32(channel, samples, ByteOrder::NATIVE);
+        get_f32(control, &mut value, ByteOrder::NATIVE);
+        self.plugin.run(samples, value[0]);
+        put_f32(output, samples);
+        self.worker.finish(0);
+        self.busy = now.after(self.model.cost.max(Span::from_nanos(1)));
+        Some(self.busy)
+    }
+
+    /// Sends all that is to leave, unless it is at a block or stands still; `arrives` is told of each.
+    pub(super) fn send(&mut self, now: TrueTime, mut arrives: impl FnMut(TrueTime, &[u8])) {
+        if now < self.busy || self.reads(now) != Some(now) {
+            return;
+        }
+        let mut room = [0; DATAGRAM_BYTES];
+        while let Some(len) = self.worker.poll(local(now), &mut room) {
+            self.back.carry(len, now, |at| arrives(at, &room[..len]));
+        }
+    }
+
+    /// When it wants to ask again.
+    pub(super) fn deadline(&self) -> Option<TrueTime> {
+        let deadline = self.worker.deadline();
+        (!deadline.is_never()).then(|| TrueTime::from_nanos(deadline.as_nanos()))
+    }
+
+    pub(super) fn outcome(&self) -> WorkerOutcome {
+        WorkerOutcome {
+            state: self.worker.state(),
+            counters: self.worker.counters(),
+            master: self.master.counters(),
+            played: self.played,
+        }
+    }
+}
