@@ -22,7 +22,8 @@ use ureq::{Agent, RequestExt};
 use crate::seal::{SECRET_BYTES, stream_secret};
 use crate::trust::TrustStore;
 use crate::v1::{
-    Capacity, Catalogue, RefusalAnswer, StreamRequest, VERSION, WorkStream, WorkStreamState,
+    Capacity, Catalogue, RefusalAnswer, SecretText, StreamRequest, VERSION, WorkStream,
+    WorkStreamState,
 };
 
 pub use address::{NoWorkerAddress, WorkerAddress};
@@ -164,7 +165,8 @@ impl WorkerClient {
             let bytes = STANDARD.decode(text?).ok()?;
             <[u8; SECRET_BYTES]>::try_from(bytes).ok()
         };
-        let (salt, key) = (bytes(stream.salt.take()), bytes(stream.key.take()));
+        let (salt, key) =
+            (bytes(stream.salt.take()), bytes(stream.key.take().map(|SecretText(key)| key)));
         let secret = match &met.secret {
             _ if cleartext => return Ok(None),
             Some(connection) => salt.map(|salt| stream_secret(connection, &salt)),

@@ -13,7 +13,9 @@ mod workshop;
 pub use block::{DescribedBlock, DescribedElement, DescribedLength, DescribedOrder, DescribedWay};
 pub use capacity::Capacity;
 pub use catalogue::{Catalogue, Plugin, PluginCost, PluginPort};
-pub use stream::{StreamPhase, StreamRequest, WorkCounters, WorkStream, WorkStreamState};
+pub use stream::{
+    SecretText, StreamPhase, StreamRequest, WorkCounters, WorkStream, WorkStreamState,
+};
 pub use workshop::{RefusalAnswer, WorkRefused, Workshop};
 
 /// The version that these types are.

@@ -18,7 +18,8 @@ use ring::rand::{SecureRandom, SystemRandom};
 use tautline_api::seal::{SECRET_BYTES, stream_secret};
 use tautline_api::trust::{HostKey, TrustStore};
 use tautline_api::v1::{
-    Capacity, Catalogue, StreamRequest, VERSION, WorkRefused, WorkStream, WorkStreamState, Workshop,
+    Capacity, Catalogue, SecretText, StreamRequest, VERSION, WorkRefused, WorkStream,
+    WorkStreamState, Workshop,
 };
 
 use crate::calls::ApiCall;
@@ -183,7 +184,10 @@ async fn open(
     let given = (!cleartext).then_some(secret);
     let mut stream = asked(&desk, move |workshop| workshop.open(request, given)).await??;
     let told = (!cleartext).then(|| STANDARD.encode(chance));
-    (stream.salt, stream.key) = if caller.proven.is_some() { (told, None) } else { (None, told) };
+    match caller.proven {
+        Some(_) => stream.salt = told,
+        None => stream.key = told.map(SecretText),
+    }
     Ok((StatusCode::CREATED, Json(stream)))
 }
 

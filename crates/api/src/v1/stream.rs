@@ -1,5 +1,7 @@
 //! Asking for a plugin to be run, and how it stands.
 
+use core::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::block::{DescribedBlock, DescribedOrder};
@@ -46,6 +48,17 @@ const fn default_history() -> u32 {
     256
 }
 
+/// A text that is not to be printed.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SecretText(pub String);
+
+impl fmt::Debug for SecretText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SecretText")
+    }
+}
+
 /// What was opened for a [`StreamRequest`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorkStream {
@@ -76,7 +89,7 @@ pub struct WorkStream {
     /// The secret of this stream in base64, over plain HTTP on the loopback interface alone. The server
     /// fills it in.
     #[serde(default)]
-    pub key: Option<String>,
+    pub key: Option<SecretText>,
     /// How it stands.
     pub state: WorkStreamState,
 }

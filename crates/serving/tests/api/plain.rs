@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 
 use crate::common::{client, plugin, request, serving, state};
 use tautline_api::client::AskError;
-use tautline_api::v1::{Capacity, StreamRequest, WorkRefused};
+use tautline_api::v1::{Capacity, SecretText, StreamRequest, WorkRefused};
 
 /// What comes back for these very bytes: status and body.
 fn sent(at: SocketAddr, bytes: &str) -> (u16, String) {
@@ -182,4 +182,12 @@ fn a_server_that_was_stopped_answers_nobody() {
     assert!(matches!(error, AskError::Unreachable { .. }), "{error:?}");
     assert!(error.to_string().contains("run taut work there"), "{error}");
     drop(idle);
+}
+
+#[test]
+fn a_worker_that_prints_what_it_answers_tells_no_key() {
+    let stream = serde_json::json!({"a": "AAAA"});
+    let key: SecretText = serde_json::from_value(stream["a"].clone()).unwrap();
+    assert_eq!(serde_json::to_value(&key).unwrap(), "AAAA");
+    assert!(!format!("{key:?}").contains('A'));
 }
