@@ -15,6 +15,7 @@ use tautline_api::v1::{
     Capacity, Catalogue, PluginCost, StreamRequest, VERSION, WorkRefused, WorkStream,
     WorkStreamState, Workshop,
 };
+use tautline_io::clock::now;
 use tautline_io::thread::Scheduler;
 use tautline_io::thread::affinity::usable_cores;
 use tautline_proto::time::Span;
@@ -34,6 +35,9 @@ pub const MOST_SHARE: f64 = 0.8;
 /// A run that takes longer does not come to an end: no period of sound is as long.
 pub const PATIENCE: Span = Span::from_secs(1);
 
+/// A stream from which nothing came for so long makes room for one that finds none: its master may be gone.
+pub const SILENCE: Span = Span::from_secs(60);
+
 /// How a worker works.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkshopOptions {
@@ -51,6 +55,8 @@ pub struct WorkshopOptions {
     pub most_share: f64,
     /// [`PATIENCE`], as a rule.
     pub patience: Span,
+    /// [`SILENCE`], as a rule.
+    pub silence: Span,
     /// Whether masters of this host may have datagrams without a seal.
     pub cleartext: bool,
 }
@@ -140,6 +146,20 @@ impl PluginWorkshop {
         taken.map(|_| WorkPlace(Arc::clone(&self.taken))).map_err(full)
     }
 
+    /// Ends the stream that has been silent for longest, if that is long enough; whether there was one.
+    fn make_room(&self) -> bool {
+        let mut streams = locked(&self.streams);
+        let heard = streams.iter().map(|(number, stream)| (stream.process.heard(), *number));
+        let Some((heard, number)) = heard.min() else { return false };
+        if now() - heard < self.options.silence {
+            return false;
+        }
+        let silent = streams.remove(&number);
+        // Ended after the others can be asked for again.
+        drop(streams);
+        silent.is_some()
+    }
+
     fn next_number(&self) -> u32 {
         let mut next = locked(&self.next);
         *next = next.wrapping_add(1).max(1);
@@ -189,44 +209,14 @@ impl PluginWorkshop {
             Err(Gone::Changed) => Err(gone("is another than when this worker was started")),
         }
     }
-}
 
-impl Workshop for PluginWorkshop {
-    fn catalogue(&self) -> Catalogue {
-        let costs = locked(&self.costs);
-        let with_cost = |offer: &OfferedPlugin| {
-            let mut plugin = offer.plugin.clone();
-            // Of the lowest rate that it was measured at.
-            let known = costs.range((plugin.id.clone(), 0)..=(plugin.id.clone(), u32::MAX));
-            plugin.cost = known.map(|(_, cost)| *cost).next();
-            plugin
-        };
-        Catalogue {
-            version: VERSION,
-            worker: self.options.name.clone(),
-            plugins: self.offers.all().iter().map(with_cost).collect(),
-        }
-    }
-
-    fn capacity(&self) -> Capacity {
-        let admission = locked(&self.admission);
-        let used_share = admission.used();
-        Capacity {
-            cores: used_share.len() as u32,
-            used_share,
-            most_share: admission.most_share(),
-            streams: locked(&self.streams).len() as u32,
-            most_streams: self.options.most_streams as u32,
-        }
-    }
-
-    fn open(
+    fn try_to_open(
         &self,
-        request: StreamRequest,
+        request: &StreamRequest,
         secret: Option<[u8; 32]>,
     ) -> Result<WorkStream, WorkRefused> {
-        let offer = self.find(&request)?;
-        let agreed = Agreed::on(&request, offer)?;
+        let offer = self.find(request)?;
+        let agreed = Agreed::on(request, offer)?;
         if secret.is_none() && !self.options.cleartext {
             return Err(WorkRefused::BadRequest(
                 "this worker seals every datagram; leave cleartext out, or start it with --cleartext".into(),
@@ -271,10 +261,53 @@ impl Workshop for PluginWorkshop {
             }
         };
         process.promise(share);
-        let opened = agreed.answer(&request, offer, process.state());
+        let opened = agreed.answer(request, offer, process.state());
         let stream = OpenStream { process, _promise: promise, _place: place };
         locked(&self.streams).insert(number, stream);
         Ok(opened)
+    }
+}
+
+impl Workshop for PluginWorkshop {
+    fn catalogue(&self) -> Catalogue {
+        let costs = locked(&self.costs);
+        let with_cost = |offer: &OfferedPlugin| {
+            let mut plugin = offer.plugin.clone();
+            // Of the lowest rate that it was measured at.
+            let known = costs.range((plugin.id.clone(), 0)..=(plugin.id.clone(), u32::MAX));
+            plugin.cost = known.map(|(_, cost)| *cost).next();
+            plugin
+        };
+        Catalogue {
+            version: VERSION,
+            worker: self.options.name.clone(),
+            plugins: self.offers.all().iter().map(with_cost).collect(),
+        }
+    }
+
+    fn capacity(&self) -> Capacity {
+        let admission = locked(&self.admission);
+        let used_share = admission.used();
+        Capacity {
+            cores: used_share.len() as u32,
+            used_share,
+            most_share: admission.most_share(),
+            streams: locked(&self.streams).len() as u32,
+            most_streams: self.options.most_streams as u32,
+        }
+    }
+
+    fn open(
+        &self,
+        request: StreamRequest,
+        secret: Option<[u8; 32]>,
+    ) -> Result<WorkStream, WorkRefused> {
+        loop {
+            match self.try_to_open(&request, secret) {
+                Err(WorkRefused::Overloaded(_)) if self.make_room() => {}
+                opened => return opened,
+            }
+        }
     }
 
     fn streams(&self) -> Vec<WorkStreamState> {

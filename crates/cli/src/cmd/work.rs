@@ -8,7 +8,7 @@ use tautline_host::chain::{ChainFile, ChainFileError};
 use tautline_host::offers::PluginOffers;
 use tautline_host::process::ChildProgram;
 use tautline_host::scan::{PATIENCE as SCAN_PATIENCE, folders, scan};
-use tautline_host::workshop::{MOST_SHARE, PATIENCE, PluginWorkshop, WorkshopOptions};
+use tautline_host::workshop::{MOST_SHARE, PATIENCE, PluginWorkshop, SILENCE, WorkshopOptions};
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::{Scheduler, spawn};
 use tautline_proto::time::Span;
@@ -43,6 +43,7 @@ pub(crate) fn run(flags: &WorkFlags) -> Result<(), Failure> {
         most_streams: flags.most_streams as usize,
         most_share: MOST_SHARE,
         patience: PATIENCE,
+        silence: SILENCE,
         cleartext: flags.cleartext,
     };
     let count = offers.all().len();

@@ -92,6 +92,11 @@ impl StreamProcess {
         locked(&self.told).process
     }
 
+    /// When a datagram had come last, as far as its process told.
+    pub(super) fn heard(&self) -> LocalTime {
+        locked(&self.told).heard
+    }
+
     pub(super) fn state(&self) -> WorkStreamState {
         locked(&self.told).state.clone()
     }

@@ -1,6 +1,7 @@
 //! How a stream stands, as its processes told one after the other.
 
 use tautline_api::v1::{PluginPort, StreamPhase, WorkCounters, WorkStreamState};
+use tautline_io::clock::now;
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::ladspa::abi::{CONTROL, INPUT};
@@ -17,6 +18,8 @@ pub(super) struct StreamTold {
     newest: ChildStanding,
     /// When it was told.
     at: LocalTime,
+    /// When a datagram had come last.
+    pub(super) heard: LocalTime,
     /// Its controls, for a sentence.
     has_controls: bool,
 }
@@ -45,6 +48,7 @@ impl StreamTold {
             before: WorkCounters::default(),
             newest: ChildStanding::default(),
             at: LocalTime::ZERO,
+            heard: now(),
             has_controls: ports.iter().any(|port| port.descriptor & control == control),
         }
     }
@@ -59,6 +63,9 @@ impl StreamTold {
     pub(super) fn take(&mut self, standing: ChildStanding, now: LocalTime) -> f64 {
         let (since, before) = (now - self.at, self.newest);
         let busy = standing.counters.busy_ns.saturating_sub(before.counters.busy_ns);
+        if standing.counters.received > before.counters.received {
+            self.heard = now;
+        }
         let moves = standing.counters.blocks > before.counters.blocks;
         (self.newest, self.at) = (standing, now);
         self.state.phase = if moves { StreamPhase::Running } else { StreamPhase::Idle };

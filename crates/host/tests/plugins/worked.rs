@@ -32,6 +32,7 @@ fn options() -> WorkshopOptions {
         most_streams: 8,
         most_share: MOST_SHARE,
         patience: Span::from_millis(300),
+        silence: Span::from_secs(3600),
         cleartext: true,
     }
 }
@@ -216,6 +217,58 @@ fn a_plugin_that_takes_longer_than_the_period_is_refused_with_both_figures() {
     }
     assert!(workshop.catalogue().plugins[0].cost.is_some_and(|cost| cost.fixed_ns > 0.0));
     workshop.open(request("odd:odd", 48_000, 64), SECRET).unwrap();
+}
+
+#[test]
+fn who_was_not_heard_of_for_long_makes_room_for_one_that_finds_none() {
+    let test = "who_was_not_heard_of_for_long_makes_room_for_one_that_finds_none";
+    let silence = Span::from_millis(300);
+    let few = WorkshopOptions { most_streams: 2, silence, ..options() };
+    let Some((_shelf, workshop)) = odd(test, few) else { return };
+    let open = || workshop.open(request("odd:odd", 48_000, 64), SECRET);
+    let silent = open().unwrap().id;
+    let (heard, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
+    let until = Instant::now() + PATIENCE;
+    let third = loop {
+        far.run(&[vec![1.0]], &[0.0]);
+        match open() {
+            Ok(third) => break third.id,
+            Err(refused) => assert_eq!(refused.status(), 503),
+        }
+        assert!(Instant::now() < until);
+    };
+    let there: Vec<u32> = workshop.streams().iter().map(|state| state.id).collect();
+    assert!(there.contains(&heard) && there.contains(&third) && !there.contains(&silent));
+}
+
+#[test]
+fn datagrams_without_a_seal_are_for_those_who_may_have_them() {
+    let test = "datagrams_without_a_seal_are_for_those_who_may_have_them";
+    let Some((shelf, workshop)) = odd(test, options()) else { return };
+    let stream = workshop.open(request("odd:odd", 48_000, 64), None).unwrap();
+    let mut far = TestMaster::of(&stream, None);
+    assert_eq!(far.run(&[vec![1.0]], &[0.0]).outputs, [[1.0]]);
+    let strict = WorkshopOptions { cleartext: false, ..options() };
+    let workshop = workshop_of(shelf.path().to_owned(), strict);
+    let refused = workshop.open(request("odd:odd", 48_000, 64), None).unwrap_err();
+    assert_eq!(refused.status(), 422);
+    assert!(refused.to_string().contains("start it with --cleartext"), "{refused}");
+}
+
+#[test]
+fn forged_datagrams_disturb_nothing_and_are_counted() {
+    let test = "forged_datagrams_disturb_nothing_and_are_counted";
+    let Some((_shelf, workshop)) = odd(test, options()) else { return };
+    let stream = workshop.open(request("odd:odd", 48_000, 64), SECRET).unwrap();
+    let mut far = TestMaster::of(&stream, SECRET);
+    let mut forger = TestMaster::of(&stream, Some([8; 32]));
+    assert_eq!(far.run(&[vec![1.0]], &[0.0]).outputs, [[1.0]]);
+    for _ in 0..50 {
+        forger.hand_out(&[vec![9.0]], &[1.0], Flags::NONE);
+    }
+    assert_eq!(far.run(&[vec![2.0]], &[0.0]).outputs, [[3.0]]);
+    let state = becomes(&workshop, stream.id, |state| state.counters.unopened >= 50);
+    assert_eq!((state.restarts, state.counters.blocks), (0, 2));
 }
 
 fn signal(name: &str, process: u32) {
