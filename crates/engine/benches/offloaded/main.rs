@@ -1,0 +1,139 @@
+//! What plugins on other hosts cost a master, against a bare `sendmmsg`/`recvmmsg` exchange of as many datagrams of the
+//! same length with as many sockets: processor time of the whole program for each worker and block, wire threads
+//! included, and the time that a host's callback is longer by. Datagrams are not sealed, as those of the bare exchange are
+//! not.
+//!
+//! The workers are another process, one for each kind: ours copies what it gets, the bare one sends it back. All run for
+//! one period of 210 frames at 96 kHz after the other in turns of thirty, on threads of real-time priority where the system
+//! grants it; what sleeping between the periods takes is measured in the same run and taken off. One line per case, for
+//! people and for `scripts/bench`. Arguments are numbers of workers.
+#![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
+#![expect(clippy::unwrap_used, reason = "a bench that cannot set itself up is over")]
+
+mod bare;
+mod ours;
+mod workers;
+
+use tautline_io::clock::{now, processor_time, sleep_until};
+use tautline_io::thread::{Scheduler, spawn};
+use tautline_proto::time::{LocalTime, Span};
+
+use bare::Bare;
+use ours::{Kind, Ours};
+use workers::Workers;
+
+/// Frames of a run, and the time they take at 96 kHz.
+const FRAMES: usize = 210;
+const PERIOD: Span = Span::from_nanos(2_187_500);
+/// Channels there, and back.
+const CHANNELS: usize = 2;
+/// Control values there, and back.
+const CONTROLS: usize = 2;
+/// A run's bytes, each way, and the datagrams that they are cut into.
+const BYTES: usize = 4 * (CHANNELS * FRAMES + CONTROLS);
+const HEAD: usize = 40;
+const PARTS: usize = 2;
+const PART: usize = BYTES / PARTS + HEAD;
+/// Periods of a turn, and turns.
+const TURN: usize = 30;
+const TURNS: usize = 20;
+const STACK: usize = 1 << 20;
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let [word, count] = &words[..]
+        && word == "workers"
+    {
+        return workers::serve(count.parse().unwrap());
+    }
+    let asked: Vec<usize> = words.iter().filter_map(|word| word.parse().ok()).collect();
+    let counts = if asked.is_empty() { vec![1, 2, 3, 4, 5, 6, 7] } else { asked };
+    let run = move || {
+        for count in counts {
+            compare(count);
+        }
+    };
+    let (thread, granted) = spawn("taut-device", Scheduler::Fifo(70), STACK, run).unwrap();
+    if !granted.is_granted() {
+        println!("as an ordinary program: {granted}");
+    }
+    thread.join().unwrap();
+}
+
+/// What one kind took in a turn.
+#[derive(Default)]
+struct Taken {
+    /// Processor time of each turn, for each period.
+    processor: Vec<f64>,
+    /// How long each callback took, for all workers.
+    callback: Vec<f64>,
+}
+
+fn compare(count: usize) {
+    let workers = Workers::start(count);
+    let mut direct = Ours::open(&workers.ours[..count], Kind::Direct);
+    let mut ringed = Ours::open(&workers.ours[count..], Kind::Ringed);
+    let mut bare = Bare::open(&workers.bare);
+    let [mut idle, mut one, mut other, mut plain] = [(); 4].map(|()| Taken::default());
+    for turn in 0..=TURNS {
+        idle.turn(|| {});
+        one.turn(|| direct.period());
+        other.turn(|| ringed.period());
+        plain.turn(|| bare.period());
+        if turn == 0 {
+            // What was touched for the first time.
+            for taken in [&mut idle, &mut one, &mut other, &mut plain] {
+                *taken = Taken::default();
+            }
+            direct.forget();
+            ringed.forget();
+        }
+    }
+    let cost = |taken: &Taken| (taken.processor() - idle.processor()) / count as f64;
+    let bare_cost = cost(&plain);
+    for (kind, taken, ours) in [("direct", &one, &mut direct), ("ringed", &other, &mut ringed)] {
+        let late = ours.late();
+        println!(
+            "{count} workers, {kind}: {:5.1} us a worker and block, bare {bare_cost:5.1} us, ratio {:.2}; callback p50 {:5.1} us, p99 \
+             {:5.1} us, bare {:5.1} us, {:5.1} us; {late} of {} answers late",
+            cost(taken),
+            cost(taken) / bare_cost,
+            taken.callback(50),
+            taken.callback(99),
+            plain.callback(50),
+            plain.callback(99),
+            TURN * TURNS * count,
+        );
+    }
+}
+
+impl Taken {
+    /// So many periods, in real time.
+    fn turn(&mut self, mut period: impl FnMut()) {
+        let (mut due, begun) = (now() + PERIOD, processor_time());
+        for _ in 0..TURN {
+            sleep_until(due);
+            let began: LocalTime = now();
+            period();
+            self.callback.push((now() - began).as_micros_f64());
+            due += PERIOD;
+        }
+        // What the last period's answers take belongs to it.
+        sleep_until(due);
+        self.processor.push((processor_time() - begun).as_micros_f64() / TURN as f64);
+    }
+
+    fn processor(&self) -> f64 {
+        percentile(&self.processor, 50)
+    }
+
+    fn callback(&self, percent: usize) -> f64 {
+        percentile(&self.callback, percent)
+    }
+}
+
+fn percentile(values: &[f64], percent: usize) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    values[(values.len() - 1) * percent / 100]
+}
