@@ -47,6 +47,8 @@ pub struct CapacityOptions {
     pub fine: Span,
     /// How long each cost is tried,
     pub attempt: Span,
+    /// how often one that misses something,
+    pub tries: u32,
     /// how long workers are idle first,
     pub idle: Span,
     /// and how long what went is held.

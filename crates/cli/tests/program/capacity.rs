@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
-use crate::common::program::{Call, taut, words};
-use crate::common::{Folder, shared};
+use crate::common::host::timed;
+use crate::common::program::{Call, Ended, taut, words};
+use crate::common::{Folder, Lack, shared, skipped};
 use crate::errors::is_refused;
 
 /// Long periods and few tries, which a machine that others use too has time for: what is judged are outcomes.
@@ -63,4 +64,59 @@ fn more_workers_that_work_than_cores_are_refused_and_so_is_a_grid_with_a_point()
     is_refused(&many, 2, "32 workers", "use --virtual-work");
     let both = taut(words("lab capacity --grid paper --workers 3"));
     is_refused(&both, 2, "--workers", "--help");
+}
+
+/// What it said, or nothing, and that loudly, where networks cannot be made.
+fn in_networks(test: &str, call: Call) -> Option<Value> {
+    let ended: Ended = call.run();
+    let refused = ended.said.iter().find(|line| line.contains("making a network"));
+    if let Some(why) = refused.filter(|_| ended.status == Some(3)) {
+        skipped(Lack::told_by(why), test, why);
+        return None;
+    }
+    Some(serde_json::from_str(&ended.well().out).unwrap())
+}
+
+#[test]
+fn workers_in_networks_of_their_own_run_the_plugin_sealed_and_are_held_to_what_they_carry() {
+    let test = "workers_in_networks_of_their_own_run_the_plugin_sealed_and_are_held_to_what_they_carry";
+    shared(|| {
+        let Some(report) = in_networks(test, capacity("--workers 2")) else { return };
+        let [_, there] = both(&report);
+        is_whole(there, 2);
+        for told in ["workers_user_percent", "workers_system_percent"] {
+            assert!(there[told].is_f64(), "{told}: {there:#}");
+        }
+        // A datagram there and one back for each block, of both workers, at 100 blocks a second.
+        let packets = there["packets_out_per_s"].as_f64().unwrap();
+        assert!((100.0..400.0).contains(&packets), "{there:#}");
+    });
+}
+
+#[test]
+fn workers_on_the_loopback_take_no_root_and_one_without_the_plugin_is_void_with_the_mend() {
+    shared(|| {
+        let report = taut(words(&format!("lab capacity {SHORT} --local --workers 1")));
+        let report = report.run().report().0;
+        let [_, there] = both(&report);
+        is_whole(there, 1);
+        let empty = Folder::new();
+        let none = capacity("--local --workers 1 --plugins").and([empty.path()]).run();
+        let report: Value = serde_json::from_str(&none.out).unwrap();
+        let why = report["rows"][1]["void"].as_str().unwrap();
+        assert!(why.contains("libtautline_ladspa_cost.so") && why.contains("--plugins"), "{why}");
+    });
+}
+
+#[test]
+#[ignore = "soak: ten minutes"]
+fn seven_workers_use_most_of_a_short_period_for_ten_minutes() {
+    let test = "seven_workers_use_most_of_a_short_period_for_ten_minutes";
+    timed(|| {
+        let line = "lab capacity --virtual-work --wait 250us --hold 600s --allow 0.1% --report json";
+        let Some(report) = in_networks(test, taut(words(line))) else { return };
+        let there = &report["rows"][1];
+        assert_eq!((&there["void"], &there["result"]), (&Value::Null, &"whole".into()));
+        assert!(there["usable_share"].as_f64().unwrap() >= 0.9, "{there:#}");
+    });
 }

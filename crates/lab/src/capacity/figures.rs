@@ -9,6 +9,7 @@ use super::master::MasterLog;
 use super::point::TrySeen;
 use super::search::CapacitySearch;
 use super::{CapacityOptions, published};
+use crate::report::text::share as share_of;
 use crate::report::{Meanwhile, Points, ReportRow};
 use crate::resources::Record;
 use crate::statistics::{Missed, Series};
@@ -70,6 +71,9 @@ fn tell_exchange(row: &mut ReportRow, point: &CapacityPoint, found: &PointFound)
     row.add("idle_p50_ns", "idle exchange, p50", exchange.p50_ns);
     row.add("idle_p99_ns", "p99 of it", exchange.p99_ns);
     row.add("idle_p999_ns", "p99.9 of it", exchange.p999_ns);
+    let called = held.log.called.summary();
+    row.add("held_call_p50_ns", "call while held, p50", called.p50_ns);
+    row.add("held_call_p99_ns", "p99 while held", called.p99_ns);
     // What would be left if nothing but the exchange and the wait counted.
     let budget = point.period_span().times(i64::from(point.window)) + point.wait_at_most();
     let floor = exchange.p999_ns.map(|nanos| {
@@ -169,9 +173,12 @@ fn lines(log: &MasterLog, offloaded: bool) -> Vec<Points> {
 /// What a reader should know.
 pub(super) fn notes(options: &CapacityOptions, machines: &Machines) -> Vec<String> {
     let mut notes = vec![format!(
-        "each cost was tried for {}, twice if it missed anything, and what went was held for {}: a miss more \
-         seldom than that is not seen",
-        options.attempt, options.hold
+        "each cost was tried for {}, {} times if it missed more than {} each time, and what went was held for {}: \
+         a miss more seldom than that is not seen",
+        options.attempt,
+        options.tries,
+        share_of(options.allowed),
+        options.hold
     )];
     if options.points.iter().any(|point| !point.real) {
         notes.push(

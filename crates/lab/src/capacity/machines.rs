@@ -6,7 +6,9 @@ mod namespaces;
 mod program;
 mod worker;
 
+use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -56,12 +58,15 @@ pub struct MachinesOptions {
     pub place: MachinesPlace,
     /// `taut` itself.
     pub program: PathBuf,
-    /// The folder of the plugin that takes time.
-    pub plugins: PathBuf,
+    /// Folders in which the library of the plugin that takes time may be.
+    pub plugins: Vec<PathBuf>,
     /// How it takes it.
     pub work: CapacityWork,
     /// Whether blocks go as they are.
     pub cleartext: bool,
+    /// Of each network namespace's link to a switch, in bits per second; without it each has a cable that carries
+    /// whatever comes.
+    pub link_rate: Option<u64>,
     /// Of the threads that send datagrams back.
     pub scheduler: Scheduler,
 }
@@ -77,8 +82,6 @@ pub struct Machines {
     /// Who all of them are, and whom they trust: one another.
     home: TempDir,
     trust: Option<Arc<TrustStore>>,
-    /// Of the workers on the loopback.
-    first_port: u16,
 }
 
 /// Plugins on machines, ready to be run.
@@ -98,10 +101,6 @@ pub(super) trait OpenedWorker {
 const DATAGRAM_BYTES: usize = 1400;
 /// Answers that a worker keeps.
 const HISTORY: u32 = 256;
-/// Where a worker listens in a network of its own.
-const PORT: u16 = 17_230;
-/// On the loopback it is among these, below what Linux gives to sockets that ask for any.
-const PORTS: core::ops::Range<u16> = 20_000..29_000;
 /// What stands before a block's bytes.
 const HEAD_BYTES: usize = tautline_proto::offload::datagram::HEAD_BYTES;
 /// A nonce and a tag.
@@ -113,7 +112,7 @@ impl Machines {
         let count = count.unwrap_or(0);
         let namespaces = match options.place {
             MachinesPlace::Namespaces if count > 0 => {
-                let mut made = Namespaces::make()?;
+                let mut made = Namespaces::make(options.link_rate)?;
                 made.grow(count)?;
                 Some(made)
             }
@@ -125,8 +124,8 @@ impl Machines {
             MachinesPlace::Namespaces => Some(trusting_itself(&home)?),
             _ => None,
         };
-        let (workers, echoes, first_port) = (Vec::new(), Vec::new(), fastrand::u16(PORTS));
-        Ok(Self { options, workers, echoes, namespaces, home, trust, first_port })
+        let (workers, echoes) = (Vec::new(), Vec::new());
+        Ok(Self { options, workers, echoes, namespaces, home, trust })
     }
 
     /// A plugin on each of as many machines as the point has.
@@ -168,17 +167,39 @@ impl Machines {
     fn worker(&mut self, number: usize) -> Result<&TautWorker, String> {
         while self.workers.len() <= number {
             let number = self.workers.len();
-            let port = match &self.namespaces {
-                Some(_) => PORT,
-                None => self.first_port + number as u16,
-            };
-            let at = (self.address(number), port);
+            let listen = format!("{}:0", self.address(number));
+            let scheduler = self.options.scheduler.one_below().to_string();
             let mut command = self.command(number);
-            command.args(["work", "--listen", &format!("{}:{}", at.0, at.1)]);
-            command.env("LADSPA_PATH", &self.options.plugins).env("TAUT_HOME", self.home.path());
-            self.workers.push(TautWorker::start(command, at, self.trust.clone())?);
+            command.args(["work", "--listen", &listen, "--scheduler", &scheduler]);
+            if self.options.cleartext {
+                command.arg("--cleartext");
+            }
+            command.env("LADSPA_PATH", self.plugins()?).env("TAUT_HOME", self.home.path());
+            self.workers.push(TautWorker::start(command, self.trust.clone())?);
         }
         Ok(&self.workers[number])
+    }
+
+    /// A folder with the library of the plugin alone: what else lies beside it is not asked.
+    fn plugins(&self) -> Result<PathBuf, String> {
+        const LIBRARY: &str = "libtautline_ladspa_cost.so";
+        let found = self.options.plugins.iter().map(|folder| folder.join(LIBRARY));
+        let library = found.filter_map(|library| library.canonicalize().ok()).next();
+        let library = library.ok_or_else(|| {
+            let folders: Vec<_> =
+                self.options.plugins.iter().map(|folder| folder.display().to_string()).collect();
+            format!(
+                "there is no {LIBRARY} in {}; build it with `make plugins`, and say where it is with --plugins",
+                folders.join(", ")
+            )
+        })?;
+        let folder = self.home.path().join("plugins");
+        let made = fs::create_dir_all(&folder).and_then(|()| match folder.join(LIBRARY).exists() {
+            true => Ok(()),
+            false => symlink(&library, folder.join(LIBRARY)),
+        });
+        made.map_err(|error| format!("making {}: {error}; set TMPDIR", folder.display()))?;
+        Ok(folder)
     }
 
     /// The address of a machine.
@@ -262,7 +283,10 @@ impl Machines {
                  in it"
             }
         };
-        vec![note.to_owned()]
+        let rate = self.options.link_rate.map(|rate| {
+            format!("master and workers have links of {} Mbit/s to a switch", rate as f64 / 1e6)
+        });
+        core::iter::once(note.to_owned()).chain(rate).collect()
     }
 }
 

@@ -91,16 +91,16 @@ impl Measuring<'_> {
         mut cycle: Box<dyn CapacityCycle>,
         pids: &[u32],
     ) -> Result<PointFound, String> {
-        let CapacityOptions { step, fine, .. } = *self.options;
-        let mut search =
-            CapacitySearch::new(CapacitySteps { step, fine, most: point.period_span() });
+        let CapacityOptions { step, fine, tries, .. } = *self.options;
+        let most = point.period_span();
+        let mut search = CapacitySearch::new(CapacitySteps { step, fine, most, tries });
         let (mut idle, mut held) = (None, None);
         while let Some(attempt) = search.next() {
             cycle.begin(Passing { cost: attempt.cost, real: point.real });
             let duration = match attempt {
                 CapacityTry { held: true, .. } => self.options.hold,
-                _ if idle.is_none() => self.options.idle,
-                _ => self.options.attempt,
+                CapacityTry { cost: Span::ZERO, .. } => self.options.idle,
+                CapacityTry { .. } => self.options.attempt,
             };
             let (back, seen) = self.attempt(point, (cycle, attempt.cost), duration, pids)?;
             cycle = back;

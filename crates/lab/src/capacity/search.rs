@@ -15,6 +15,9 @@ pub struct CapacitySteps {
     pub fine: Span,
     /// No block costs more.
     pub most: Span,
+    /// A cost that misses something is tried so often before it counts as one that does not go: what others do on a
+    /// machine makes a miss now and then, and too great a cost makes them always.
+    pub tries: u32,
 }
 
 /// What to run.
@@ -65,8 +68,6 @@ enum SearchPhase {
     Ended(Option<Span>),
 }
 
-/// A try that misses something is run again before it counts as one that does not go: a single miss says little.
-const TRIES: u32 = 2;
 /// Holds that fail before the search ends with what the last one missed.
 const HOLDS: u32 = 4;
 /// So often one is run of which nothing can be found out.
@@ -114,7 +115,7 @@ impl CapacitySearch {
             CapacityFinding::Missed if held => self.hold_failed(cost),
             CapacityFinding::Missed => {
                 self.missed += 1;
-                if self.missed < TRIES {
+                if self.missed < self.steps.tries {
                     return;
                 }
                 self.fails(cost);

@@ -6,7 +6,7 @@ const PERIOD: Span = Span::from_micros(2188);
 
 fn steps() -> CapacitySteps {
     let micros = Span::from_micros;
-    CapacitySteps { step: micros(100), fine: micros(10), most: PERIOD }
+    CapacitySteps { step: micros(100), fine: micros(10), most: PERIOD, tries: 2 }
 }
 
 /// All that is tried where it is found by that, and what goes when it is held.

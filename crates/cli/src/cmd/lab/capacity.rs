@@ -26,6 +26,7 @@ pub(crate) fn run(flags: &CapacityFlags) -> Result<(), Failure> {
         step: flags.step,
         fine: flags.fine,
         attempt: flags.attempt,
+        tries: flags.tries,
         idle: flags.idle,
         hold: flags.hold,
         allowed: flags.allow.0,
@@ -41,10 +42,11 @@ pub(crate) fn run(flags: &CapacityFlags) -> Result<(), Failure> {
     };
     let machines = MachinesOptions {
         place,
-        plugins: flags.plugins.clone().unwrap_or_else(|| beside(&program)),
+        plugins: flags.plugins.clone().map_or_else(|| plugins(&program), |folder| vec![folder]),
         program,
         work: flags.work.into(),
         cleartext: flags.cleartext,
+        link_rate: flags.link_rate.map(|rate| rate.0),
         scheduler: flags.scheduler,
     };
     let stop = stop_on_signals()?;
@@ -61,9 +63,13 @@ pub(crate) fn run(flags: &CapacityFlags) -> Result<(), Failure> {
     }
 }
 
-/// Where a build leaves what it makes.
-fn beside(program: &Path) -> PathBuf {
-    program.parent().map_or_else(PathBuf::new, Path::to_owned)
+/// Where a build leaves libraries, and where they are installed.
+fn plugins(program: &Path) -> Vec<PathBuf> {
+    let beside = program.parent().unwrap_or(Path::new("/"));
+    let path = std::env::var_os("LADSPA_PATH").unwrap_or_default();
+    let installed = beside.join("../lib/ladspa");
+    let built = [beside.to_owned(), beside.join("deps"), installed];
+    std::env::split_paths(&path).chain(built).collect()
 }
 
 fn points(flags: &CapacityFlags) -> Result<Vec<CapacityPoint>, Failure> {

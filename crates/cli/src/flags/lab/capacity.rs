@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use tautline_io::thread::Scheduler;
 use tautline_lab::capacity::{CapacityGrid, CapacityWork};
-use tautline_lab::impair::Share;
+use tautline_lab::impair::{BitRate, Share};
 use tautline_proto::time::Span;
 use tautline_proto::units::Rate;
 
@@ -47,7 +47,7 @@ pub(crate) struct CapacityFlags {
     /// What takes the time
     #[arg(long, value_name = "KIND", default_value = "fixed", help_heading = "Plugin")]
     pub(crate) work: WorkName,
-    /// Where libtautline_ladspa_cost.so is [default: beside `taut`]
+    /// Where libtautline_ladspa_cost.so is [default: in LADSPA_PATH, beside `taut`, or installed with it]
     #[arg(long, value_name = "FOLDER", help_heading = "Plugin")]
     pub(crate) plugins: Option<PathBuf>,
     /// From one cost to the next
@@ -62,6 +62,10 @@ pub(crate) struct CapacityFlags {
     #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = span,
           help_heading = "Search")]
     pub(crate) attempt: Span,
+    /// How often a cost that misses something is tried before it counts as too much
+    #[arg(long, value_name = "N", default_value_t = 3, help_heading = "Search",
+          value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) tries: u32,
     /// How long the workers are idle first, and a bare exchange goes on last
     #[arg(long, value_name = "TIME", default_value = "4s", value_parser = span,
           help_heading = "Search")]
@@ -74,6 +78,10 @@ pub(crate) struct CapacityFlags {
     #[arg(long, value_name = "SHARE", default_value = "0%", value_parser = parse::<Share>,
           help_heading = "Search")]
     pub(crate) allow: Share,
+    /// Join master and workers by a switch with links of so many bits per second, such as 100Mbit
+    #[arg(long, value_name = "RATE", value_parser = parse::<BitRate>,
+          conflicts_with_all = ["local", "workers_here"], help_heading = "Machines")]
+    pub(crate) link_rate: Option<BitRate>,
     /// Run the workers on this machine's loopback: no root, no network namespaces
     #[arg(long, help_heading = "Machines")]
     pub(crate) local: bool,

@@ -8,16 +8,21 @@ use std::process::Command;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 /// Where addresses are taken from: 198.18.0.0/15 is for measuring (RFC 2544, appendix C.2.2). Each worker has a
-/// network of its own, in which the master is 1 and the worker 2.
+/// network of its own, in which the master is 1 and the worker 2; behind a switch all are of one network.
 fn address(number: usize, host: u8) -> Ipv4Addr {
     Ipv4Addr::new(198, 18, number as u8, host)
 }
+
+/// The master's behind a switch, where no worker has it.
+const MASTER: u8 = 255;
 
 /// The master's network, in which this thread is until it is dropped, and that of each worker.
 #[derive(Debug)]
 pub(super) struct Namespaces {
     master: String,
     workers: Vec<String>,
+    /// A network that all are joined to, by links of that rate in bits per second.
+    switch: Option<(String, u64)>,
     /// Where this thread was before.
     before: File,
 }
@@ -26,12 +31,15 @@ pub(super) struct Namespaces {
 const CURRENT: &str = "/proc/thread-self/ns/net";
 
 impl Namespaces {
-    /// Without a worker yet. What is opened from now on, and what this thread starts, is in the master's network.
-    pub(super) fn make() -> Result<Self, String> {
+    /// Without a worker yet. What is opened from now on, and what this thread starts, is in the master's network. With
+    /// a rate all are joined by a switch, to which each has a link of so many bits per second each way, the master too;
+    /// without one each worker has a cable to the master that carries whatever comes.
+    pub(super) fn make(rate: Option<u64>) -> Result<Self, String> {
         let before = File::open(CURRENT).map_err(|error| format!("reading {CURRENT}: {error}"))?;
         let master = format!("taut-capacity-{}", std::process::id());
         // Dropped on every way out: what was made is removed again.
-        let made = Self { master, workers: Vec::new(), before };
+        let switch = rate.map(|rate| (format!("{master}-switch"), rate));
+        let made = Self { master, workers: Vec::new(), switch, before };
         ip(&format!("netns add {}", made.master))?;
         let path = format!("/run/netns/{}", made.master);
         let entered = File::open(&path).map_err(|error| error.to_string()).and_then(|file| {
@@ -40,6 +48,12 @@ impl Namespaces {
         });
         entered.map_err(|why| format!("entering {path}: {why}; {MEND}"))?;
         ip("link set lo up")?;
+        if let Some((switch, rate)) = &made.switch {
+            ip(&format!("netns add {switch}"))?;
+            ip(&format!("-n {switch} link add all type bridge forward_delay 0"))?;
+            ip(&format!("-n {switch} link set all up"))?;
+            plug(switch, "master", (None, address(MASTER.into(), 1)), *rate)?;
+        }
         Ok(made)
     }
 
@@ -50,13 +64,17 @@ impl Namespaces {
             let (name, end) = (format!("{}-{number}", self.master), format!("to-{number}"));
             self.workers.push(name.clone());
             ip(&format!("netns add {name}"))?;
-            ip(&format!("link add {end} type veth peer name up netns {name}"))?;
+            ip(&format!("-n {name} link set lo up"))?;
+            if let Some((switch, rate)) = &self.switch {
+                plug(switch, &end, (Some(&name), address(number, 2)), *rate)?;
+                continue;
+            }
+            ip(&format!("link add {end} type veth peer name eth0 netns {name}"))?;
             ip(&format!("address add {}/24 dev {end}", address(number, 1)))?;
-            ip(&format!("-n {name} address add {}/24 dev up", address(number, 2)))?;
-            for step in [format!("link set {end} up"), format!("-n {name} link set up up")] {
+            ip(&format!("-n {name} address add {}/24 dev eth0", address(number, 2)))?;
+            for step in [format!("link set {end} up"), format!("-n {name} link set eth0 up")] {
                 ip(&step)?;
             }
-            ip(&format!("-n {name} link set lo up"))?;
         }
         Ok(())
     }
@@ -78,7 +96,8 @@ impl Drop for Namespaces {
     fn drop(&mut self) {
         // Fails for what could not be made, or entered.
         let _ = move_into_link_name_space(self.before.as_fd(), Some(LinkNameSpaceType::Network));
-        for name in self.workers.iter().chain([&self.master]) {
+        let switch = self.switch.iter().map(|(name, _)| name);
+        for name in self.workers.iter().chain(switch).chain([&self.master]) {
             let _ = ip(&format!("netns delete {name}"));
         }
     }
@@ -87,9 +106,44 @@ impl Drop for Namespaces {
 /// What to do where networks cannot be made.
 const MEND: &str = "run it as root with iproute2 installed, or use --local";
 
+/// Joins a network, or else this thread's, to a switch by a link of that rate, under this name at the switch.
+fn plug(
+    switch: &str,
+    port: &str,
+    (network, address): (Option<&str>, Ipv4Addr),
+    rate: u64,
+) -> Result<(), String> {
+    let within = network.map_or_else(String::new, |name| format!("-n {name} "));
+    let netns = network.map_or_else(String::new, |name| format!(" netns {name}"));
+    ip(&format!("-n {switch} link add {port} type veth peer name eth0{netns}"))?;
+    if network.is_none() {
+        // It was made beside the other end.
+        let own = std::process::id();
+        ip(&format!("-n {switch} link set eth0 netns {own}"))?;
+    }
+    ip(&format!("-n {switch} link set {port} master all"))?;
+    ip(&format!("{within}address add {address}/16 dev eth0"))?;
+    for (within, end) in [(format!("-n {switch} "), port), (within, "eth0")] {
+        ip(&format!("{within}link set {end} up"))?;
+        // One frame at a time (tc-tbf(8)): a token bucket no larger than the longest.
+        tc(&format!(
+            "{within}qdisc add dev {end} root tbf rate {rate}bit burst 1600 latency 10ms"
+        ))?;
+    }
+    Ok(())
+}
+
 fn ip(step: &str) -> Result<(), String> {
-    let failed = |why: String| format!("making a network by `ip {step}`: {why}; {MEND}");
-    let done = Command::new("ip").args(step.split(' ')).output();
+    done("ip", step)
+}
+
+fn tc(step: &str) -> Result<(), String> {
+    done("tc", step)
+}
+
+fn done(program: &str, step: &str) -> Result<(), String> {
+    let failed = |why: String| format!("making a network by `{program} {step}`: {why}; {MEND}");
+    let done = Command::new(program).args(step.split(' ')).output();
     let done = done.map_err(|error| failed(error.to_string()))?;
     let said = String::from_utf8_lossy(&done.stderr);
     done.status.success().then_some(()).ok_or_else(|| failed(said.trim().to_owned()))

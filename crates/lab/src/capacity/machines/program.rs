@@ -25,11 +25,6 @@ impl Program {
         self.child.id()
     }
 
-    /// Whether it has ended.
-    pub(super) fn is_over(&mut self) -> bool {
-        !matches!(self.child.try_wait(), Ok(None))
-    }
-
     /// The next line that it says.
     pub(super) fn says(&mut self, what: &str) -> Result<String, String> {
         let mut line = String::new();

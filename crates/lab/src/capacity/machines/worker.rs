@@ -1,10 +1,10 @@
 //! Workers as anybody has them: `taut work`, asked over its API and reached by sealed datagrams.
 
 use std::fs;
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tautline_api::client::{WorkerAddress, WorkerClient};
 use tautline_api::seal::{Sealed, StreamKeys};
@@ -37,32 +37,22 @@ pub(super) struct StreamAsked<'a> {
     pub(super) cleartext: bool,
 }
 
-/// It loads its plugins before it answers, and one that is not measured yet takes a while.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Between two tries to reach it.
-const LOOK: Duration = Duration::from_millis(20);
+/// How long a call may take: a stream's program is started meanwhile.
+const CALL: Duration = Duration::from_secs(20);
 
 impl TautWorker {
-    /// Starts it by this command, and waits until it answers at its address.
-    pub(super) fn start(
-        command: Command,
-        (host, port): (IpAddr, u16),
-        trust: Option<Arc<TrustStore>>,
-    ) -> Result<Self, String> {
-        let program = Program::start(command)?;
-        let address = WorkerAddress { name: None, host: host.to_string(), port };
-        let client = WorkerClient::new(&address, trust).within(PATIENCE);
-        let mut worker = Self { program, client };
-        let until = Instant::now() + PATIENCE;
-        loop {
-            match worker.client.capacity() {
-                Ok(_) => return Ok(worker),
-                Err(error) if Instant::now() > until || worker.program.is_over() => {
-                    return Err(format!("a worker does not answer: {error}"));
-                }
-                Err(_) => std::thread::sleep(LOOK),
-            }
-        }
+    /// Starts it by this command, and waits until it says where it listens.
+    pub(super) fn start(command: Command, trust: Option<Arc<TrustStore>>) -> Result<Self, String> {
+        let mut program = Program::start(command)?;
+        let said = program.says("where it listens")?;
+        // "worker at ADDRESS with …".
+        let at: SocketAddr = said
+            .split_whitespace()
+            .nth(2)
+            .and_then(|word| word.parse().ok())
+            .ok_or_else(|| format!("a worker says `{}`, not where it listens", said.trim()))?;
+        let address = WorkerAddress { name: None, host: at.ip().to_string(), port: at.port() };
+        Ok(Self { program, client: WorkerClient::new(&address, trust).within(CALL) })
     }
 
     /// An instance of the plugin for a point, and the way to it.
