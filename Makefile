@@ -81,8 +81,8 @@ checks:
 	scripts/check-deny
 	scripts/sanitize
 	scripts/check-realtime --self-test
-	cargo build --locked -p tautline-cli -p tautline-alsa-pcm $(features)
-	scripts/check-realtime $(target)/debug/taut $(target)/debug/libasound_module_pcm_tautline.so
+	cargo build --locked -p tautline-cli -p tautline-alsa-pcm -p tautline-ladspa-proxy $(features)
+	scripts/check-realtime $(target)/debug/taut $(target)/debug/libasound_module_pcm_tautline.so $(target)/debug/libtautline_ladspa.so
 	python3 scripts/measure/page_test.py
 	scripts/bench --check
 	scripts/house

@@ -8,6 +8,7 @@
 //! differ from what they would have been, and no others.
 
 mod damage;
+mod entries;
 mod marks;
 mod playing;
 mod rings;
@@ -93,8 +94,9 @@ pub struct Returns {
 }
 
 impl Returns {
-    /// The most frames that a plugin lags by which what was handed out is held back for, in parts of a second.
-    const LATENCY_PART: u32 = 2;
+    /// The most frames that a plugin lags by which what was handed out is held back for, in parts of a second. Each run
+    /// goes on around the ring that this makes: half a second of it took a microsecond a run, all cold memory.
+    const LATENCY_PART: u32 = 8;
 
     /// Nothing was handed out yet. Allocates; nothing later does.
     pub fn new(config: ReturnsConfig) -> Self {
@@ -151,8 +153,8 @@ impl Returns {
         self.delay
     }
 
-    /// The plugin itself lags by so many frames: what was handed out and stands in is held back as long, half a second at
-    /// most.
+    /// The plugin itself lags by so many frames: what was handed out and stands in is held back as long, an eighth of
+    /// a second at most.
     pub fn set_plugin_latency(&mut self, frames: u32) {
         self.plugin_latency = frames.min(self.config.rate / Self::LATENCY_PART);
     }

@@ -1,9 +1,9 @@
 //! The damage ledger: every frame that was stood in for, or made by what had not seen all, with the cause.
 
 use core::ops::Range;
-use std::collections::VecDeque;
 
 use super::StandIn;
+use super::entries::DamageRing;
 
 /// Why frames are not as they should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,7 @@ const MOST_ENTRIES: usize = 1024;
 /// A bounded ledger, in order of position.
 #[derive(Debug, Clone)]
 pub(super) struct DamageLedger {
-    entries: VecDeque<Damage>,
+    entries: DamageRing,
     epoch: u32,
     rate: u32,
     /// Frames before this one were given out.
@@ -67,7 +67,7 @@ pub(super) struct DamageLedger {
 
 impl DamageLedger {
     pub(super) fn new(rate: u32) -> Self {
-        let entries = VecDeque::with_capacity(MOST_ENTRIES);
+        let entries = DamageRing::new(MOST_ENTRIES);
         Self { entries, epoch: 0, rate, turn: 0, noted: 0, settled: 0, overflow: 0 }
     }
 
@@ -102,20 +102,20 @@ impl DamageLedger {
             return;
         }
         let entry = Damage { epoch: self.epoch, from, frames, cause, stand_in };
-        let open = self.entries.len() > self.settled;
-        match self.entries.back_mut() {
+        let count = self.entries.len();
+        let open = count > self.settled;
+        let last = count.checked_sub(1).and_then(|last| Some((last, self.entries.get(last)?)));
+        match last {
             // Whoever reads it is to hear of a long one while it lasts.
-            Some(last) if open && last.goes_on_in(&entry) && last.frames < self.rate => {
-                last.frames += frames;
+            Some((at, last)) if open && last.goes_on_in(&entry) && last.frames < self.rate => {
+                self.entries.set(at, Damage { frames: last.frames + frames, ..last });
             }
-            _ => self.insert(self.entries.len(), entry),
+            _ => self.insert(count, entry),
         }
     }
 
     fn insert(&mut self, at: usize, entry: Damage) {
-        if self.entries.len() < MOST_ENTRIES {
-            self.entries.insert(at, entry);
-        } else {
+        if !self.entries.insert(at, entry) {
             self.overflow += u64::from(entry.frames);
         }
     }
@@ -123,7 +123,7 @@ impl DamageLedger {
     /// These came after their turn: what was lost is late.
     pub(super) fn came_late(&mut self, range: Range<u64>) {
         let mut at = self.settled;
-        while let Some(entry) = self.entries.get(at).copied() {
+        while let Some(entry) = self.entries.get(at) {
             let (from, end) = (entry.from.max(range.start), entry.end().min(range.end));
             if entry.cause == Cause::Lost && entry.epoch == self.epoch && from < end {
                 at += self.split(at, entry, from..end);
@@ -146,13 +146,13 @@ impl DamageLedger {
         let before = entry.from..late.start;
         let after = late.end..entry.end();
         let mut count = 1;
-        self.entries[at] = part(late, Cause::Late);
+        self.entries.set(at, part(late, Cause::Late));
         if !before.is_empty() {
             self.insert(at, part(before, Cause::Lost));
             count += 1;
         }
         if !after.is_empty() {
-            let full = self.entries.len() == MOST_ENTRIES;
+            let full = self.entries.is_full();
             self.insert(at + count, part(after, Cause::Lost));
             count += usize::from(!full);
         }
@@ -160,12 +160,12 @@ impl DamageLedger {
     }
 
     pub(super) fn poll(&mut self) -> Option<Damage> {
-        let mut first = *self.entries.front()?;
+        let mut first = self.entries.get(0)?;
         if !self.is_settled(0, &first) {
             return None;
         }
         self.take();
-        while let Some(next) = self.entries.front().copied() {
+        while let Some(next) = self.entries.get(0) {
             if !first.goes_on_in(&next) || !self.is_settled(0, &next) {
                 break;
             }

@@ -1,0 +1,95 @@
+//! A ring of entries that never grows, into the middle of which one may be put.
+
+use super::damage::Damage;
+
+/// Room for a fixed number of entries, laid out once: one that grows asks for memory, if only by its code.
+#[derive(Debug, Clone)]
+pub(super) struct DamageRing {
+    slots: Box<[Option<Damage>]>,
+    first: usize,
+    len: usize,
+}
+
+impl DamageRing {
+    /// Room for so many. Allocates; nothing later does.
+    pub(super) fn new(most: usize) -> Self {
+        Self { slots: vec![None; most].into(), first: 0, len: 0 }
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) const fn is_full(&self) -> bool {
+        self.len == self.slots.len()
+    }
+
+    fn slot(&self, index: usize) -> usize {
+        (self.first + index) % self.slots.len().max(1)
+    }
+
+    pub(super) fn get(&self, index: usize) -> Option<Damage> {
+        if index < self.len { self.slots[self.slot(index)] } else { None }
+    }
+
+    /// Puts another in the place of the one at `index`, which is there.
+    pub(super) fn set(&mut self, index: usize, entry: Damage) {
+        if index < self.len {
+            let slot = self.slot(index);
+            self.slots[slot] = Some(entry);
+        }
+    }
+
+    /// Puts one before the one at `index`; false if there is no room.
+    pub(super) fn insert(&mut self, index: usize, entry: Damage) -> bool {
+        if self.is_full() || index > self.len {
+            return false;
+        }
+        for behind in (index..self.len).rev() {
+            let (from, to) = (self.slot(behind), self.slot(behind + 1));
+            self.slots[to] = self.slots[from];
+        }
+        let slot = self.slot(index);
+        self.slots[slot] = Some(entry);
+        self.len += 1;
+        true
+    }
+
+    pub(super) fn pop_front(&mut self) -> Option<Damage> {
+        let entry = self.get(0)?;
+        self.first = self.slot(1);
+        self.len -= 1;
+        Some(entry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::offload::returns::{Cause, StandIn};
+
+    #[test]
+    fn entries_keep_their_order_round_the_end_and_what_has_no_room_is_refused() {
+        let entry = |from| {
+            let (cause, stand_in) = (Cause::Lost, StandIn::Dry);
+            Damage { epoch: 1, from, frames: 1, cause, stand_in }
+        };
+        let order = |ring: &DamageRing| -> Vec<u64> {
+            (0..ring.len()).filter_map(|index| ring.get(index)).map(|entry| entry.from).collect()
+        };
+        let mut ring = DamageRing::new(4);
+        for from in [0, 1, 4] {
+            assert!(ring.insert(ring.len(), entry(from)));
+        }
+        assert_eq!(ring.pop_front().map(|entry| entry.from), Some(0));
+        assert_eq!(ring.pop_front().map(|entry| entry.from), Some(1));
+        for from in [2, 3] {
+            assert!(ring.insert(ring.len() - 1, entry(from)), "before the last");
+        }
+        assert!(ring.insert(0, entry(1)));
+        assert_eq!(order(&ring), [1, 2, 3, 4]);
+        assert!(!ring.insert(0, entry(0)) && ring.is_full());
+        ring.set(3, entry(5));
+        assert_eq!(order(&ring), [1, 2, 3, 5]);
+    }
+}
