@@ -50,14 +50,14 @@ impl Caller {
 
 /// What all requests share.
 #[derive(Clone)]
-struct Desk {
+struct ApiDesk {
     workshop: Arc<dyn Workshop>,
     trust: Option<Arc<TrustStore>>,
 }
 
 /// The whole API in front of a workshop.
 pub(crate) fn router(workshop: Arc<dyn Workshop>, trust: Option<Arc<TrustStore>>) -> Router {
-    let desk = Desk { workshop, trust };
+    let desk = ApiDesk { workshop, trust };
     let all = ApiCall::ALL.into_iter();
     all.fold(Router::new(), |router, call| router.route(call.path(), handler(call)))
         .fallback(unknown)
@@ -66,7 +66,7 @@ pub(crate) fn router(workshop: Arc<dyn Workshop>, trust: Option<Arc<TrustStore>>
         .with_state(desk)
 }
 
-fn handler(call: ApiCall) -> MethodRouter<Desk> {
+fn handler(call: ApiCall) -> MethodRouter<ApiDesk> {
     match call {
         ApiCall::Catalogue => get(catalogue),
         ApiCall::Capacity => get(capacity),
@@ -81,7 +81,7 @@ fn handler(call: ApiCall) -> MethodRouter<Desk> {
 /// Who was trusted when the connection was made may be so no more; and a page in a browser of this host,
 /// which may send requests to any address, names another host than this.
 async fn admit(
-    State(desk): State<Desk>,
+    State(desk): State<ApiDesk>,
     Extension(caller): Extension<Caller>,
     request: Request,
     next: Next,
@@ -117,7 +117,7 @@ fn names_this_host(headers: &HeaderMap) -> bool {
 
 /// The workshop may block, so it is asked on a thread that may.
 async fn asked<T: Send + 'static>(
-    desk: &Desk,
+    desk: &ApiDesk,
     ask: impl FnOnce(&dyn Workshop) -> T + Send + 'static,
 ) -> Result<T, HttpRefusal> {
     let workshop = Arc::clone(&desk.workshop);
@@ -129,20 +129,20 @@ async fn asked<T: Send + 'static>(
     })
 }
 
-async fn catalogue(State(desk): State<Desk>) -> Result<Json<Catalogue>, HttpRefusal> {
+async fn catalogue(State(desk): State<ApiDesk>) -> Result<Json<Catalogue>, HttpRefusal> {
     asked(&desk, |workshop| workshop.catalogue()).await.map(Json)
 }
 
-async fn capacity(State(desk): State<Desk>) -> Result<Json<Capacity>, HttpRefusal> {
+async fn capacity(State(desk): State<ApiDesk>) -> Result<Json<Capacity>, HttpRefusal> {
     asked(&desk, |workshop| workshop.capacity()).await.map(Json)
 }
 
-async fn streams(State(desk): State<Desk>) -> Result<Json<Vec<WorkStreamState>>, HttpRefusal> {
+async fn streams(State(desk): State<ApiDesk>) -> Result<Json<Vec<WorkStreamState>>, HttpRefusal> {
     asked(&desk, |workshop| workshop.streams()).await.map(Json)
 }
 
 async fn stream(
-    State(desk): State<Desk>,
+    State(desk): State<ApiDesk>,
     Path(id): Path<String>,
 ) -> Result<Json<WorkStreamState>, HttpRefusal> {
     let number = number(&id)?;
@@ -151,7 +151,7 @@ async fn stream(
 }
 
 async fn close(
-    State(desk): State<Desk>,
+    State(desk): State<ApiDesk>,
     Path(id): Path<String>,
 ) -> Result<StatusCode, HttpRefusal> {
     let number = number(&id)?;
@@ -164,7 +164,7 @@ async fn openapi() -> impl IntoResponse {
 }
 
 async fn open(
-    State(desk): State<Desk>,
+    State(desk): State<ApiDesk>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Body,

@@ -79,6 +79,18 @@ fn what_is_older_than_the_window_is_not_opened() {
 }
 
 #[test]
+fn what_was_heard_long_ago_is_not_taken_for_what_comes_now() {
+    let mut window = ReplayWindow::default();
+    // Their bits lie at the same place.
+    let turn = REPLAY_WINDOW + 64;
+    window.note(0, 5);
+    window.note(0, 5 + turn + 10);
+    assert!(window.is_new(0, 5 + turn));
+    window.note(0, 5 + 9 * turn);
+    assert!(window.is_new(0, 5 + 9 * turn - 1));
+}
+
+#[test]
 fn a_higher_incarnation_begins_anew_and_the_one_before_is_over() {
     let keys = StreamKeys::of(&[3; SECRET_BYTES], 7);
     let mut master = Sealed::master(&keys, 0);

@@ -195,3 +195,6 @@ impl ClientCertVerifier for PinnedPeer {
         schemes()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! The list of hosts that are trusted: `trusted.toml`, a line for each, `name = "key"`.
 
+use core::fmt;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::ErrorKind;
@@ -63,8 +64,8 @@ impl TrustedHosts {
         self.iter().find(|(_, known)| *known == key).map(|(name, _)| name)
     }
 
-    /// What a file says.
-    fn read(text: &str) -> Result<Self, String> {
+    /// What the text of such a file says, or what is wrong with it.
+    pub fn read(text: &str) -> Result<Self, String> {
         let table: Table = text.parse().map_err(|error: toml::de::Error| {
             error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
         })?;
@@ -78,13 +79,13 @@ impl TrustedHosts {
         });
         hosts.collect::<Result<_, _>>().map(Self)
     }
+}
 
-    fn written(&self) -> String {
-        let mut text = "# Hosts that this one trusts: taut trust NAME KEY.\n".to_owned();
-        for (name, key) in self.iter() {
-            text.push_str(&format!("\"{name}\" = \"{key}\"\n"));
-        }
-        text
+impl fmt::Display for TrustedHosts {
+    /// As the file has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("# Hosts that this one trusts: taut trust NAME KEY.\n")?;
+        self.iter().try_for_each(|(name, key)| writeln!(f, "\"{name}\" = \"{key}\""))
     }
 }
 
@@ -165,6 +166,6 @@ impl TrustFile {
     }
 
     fn write(&self, hosts: &TrustedHosts) -> Result<(), TrustError> {
-        NewFile { path: &self.path, text: &hosts.written(), mode: 0o600 }.replace()
+        NewFile { path: &self.path, text: &hosts.to_string(), mode: 0o600 }.replace()
     }
 }
