@@ -55,5 +55,11 @@ fn kept_bytes(blocks: usize, bytes: usize) -> Result<usize, OffloadError> {
     all.ok_or(OffloadError::Kept { blocks, bytes })
 }
 
+/// As many bytes, which nobody reads before they are written. Not zeros: those the system gives page by page when they
+/// are touched for the first time, which would be on a real-time thread.
+fn touched(bytes: usize) -> Box<[u8]> {
+    vec![0xFF; bytes].into()
+}
+
 #[cfg(test)]
 mod tests;

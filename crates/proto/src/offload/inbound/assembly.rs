@@ -3,7 +3,7 @@
 use super::{Handled, InboundConfig};
 use crate::offload::block::{BlockLeg, BlockSet};
 use crate::offload::datagram::{Flags, Head, InvalidBlock, PartCut, most_parts};
-use crate::offload::{OffloadError, kept_bytes};
+use crate::offload::{OffloadError, kept_bytes, touched};
 use crate::time::LocalTime;
 
 /// No block has this number.
@@ -67,7 +67,7 @@ impl Assembly {
             set: set.clone(),
             leg: *leg,
             slots: vec![nothing; hold].into(),
-            bytes: vec![0; bytes].into(),
+            bytes: touched(bytes),
             each,
             marks: vec![0; marks_each * hold].into(),
             marks_each,
