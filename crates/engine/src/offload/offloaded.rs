@@ -73,10 +73,25 @@ impl OffloadedConfig {
             datagram_bytes: self.datagram_bytes,
             history: self.history,
             copies: self.copies,
-            hold: self.history,
+            hold: self.hold(),
         }
     }
+
+    /// Runs that may be under way, and some more.
+    fn hold(&self) -> usize {
+        let under_way = match self.delay {
+            Delay::Window(blocks) => SPLIT * blocks as usize,
+            Delay::Frames(frames) => frames as usize / SPLIT,
+        };
+        (under_way + REMEMBERED).min(self.history.max(1))
+    }
 }
+
+/// Answers that there is room for beside those under way. More would only tell for longer whether what was missing came
+/// late or never, and each is memory that a run goes on to and that no cache has.
+const REMEMBERED: usize = 48;
+/// A host may split its blocks: into so many runs each, or into runs of so many frames.
+const SPLIT: usize = 16;
 
 /// Why a plugin cannot run elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -217,7 +217,7 @@ impl Offloaded {
     /// never is a difference to whoever reads the ledger.
     fn release(&mut self, due: u64) {
         let remembered = u64::from(self.config.rate.hertz() / REMEMBERED_PART);
-        let most = self.config.history - self.config.history / 4;
+        let most = self.config.hold() - 1;
         while let Some(run) = self.under_way.get(0).copied() {
             let over = run.placed || run.end() + remembered <= due || self.under_way.count() > most;
             if run.end() > due || !over {
