@@ -10,7 +10,6 @@ use tautline_proto::time::Span;
 use crate::offload::far::{FAR_ENDS, Far, Which};
 
 /// What goes down to the real-time thread.
-#[expect(clippy::large_enum_variant, reason = "a box could not be freed on the real-time thread")]
 pub(crate) enum Change {
     Attach(Which, Far),
     Detach(Which),

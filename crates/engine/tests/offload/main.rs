@@ -1,5 +1,9 @@
 //! Plugins that run elsewhere, over real sockets: what is heard against what the same plugin makes here.
 #![expect(clippy::unwrap_used, reason = "a test that cannot open its socket has failed")]
+#![expect(
+    clippy::single_range_in_vec_init,
+    reason = "blocks that are named, in one run or several"
+)]
 
 mod crew;
 mod filter;

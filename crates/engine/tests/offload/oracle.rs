@@ -67,8 +67,9 @@ fn a_burst_spoils_what_it_holds_up_and_the_state_is_right_afterwards() {
     for (window, damaged) in [(1, 50..56), (2, 50..55)] {
         let mut stage = Stage::new(config(window), vec![lost(BlockLeg::There, 50..55)]);
         stage.go_on(200);
-        assert_eq!(stage.missed(window.into()), [damaged.clone()], "window {window}");
-        stage.assert_damaged(&[damaged]);
+        let damaged = [damaged];
+        assert_eq!(stage.missed(window.into()), damaged, "window {window}");
+        stage.assert_damaged(&damaged);
     }
 }
 

@@ -108,10 +108,10 @@ impl Road {
     pub(crate) fn at_run(&self, run: u64) {
         let mut inner = self.inner();
         inner.run = run;
-        let (due, held) =
+        let (due, held): (Vec<_>, Vec<_>) =
             core::mem::take(&mut inner.held).into_iter().partition(|one| one.0 <= run);
         inner.held = held;
-        for (_, leg, bytes) in Vec::<(u64, BlockLeg, Vec<u8>)>::from(due) {
+        for (_, leg, bytes) in due {
             match leg {
                 BlockLeg::There => inner.send(&bytes),
                 BlockLeg::Back => inner.here.push(bytes),
