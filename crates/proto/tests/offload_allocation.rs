@@ -42,11 +42,12 @@ const STREAM: u32 = 1;
 
 fn sound() -> BlockSet {
     let block = |way| BlockSpec { element: Element::F32, way, length: Length::PerFrame(2) };
-    BlockSet::new(vec![block(BlockWay::ToWorker), block(BlockWay::FromWorker)], FRAMES).unwrap()
+    BlockSet::new(vec![block(BlockWay::ToWorker), block(BlockWay::FromWorker)], FRAMES)
+        .expect("within all bounds")
 }
 
 #[test]
-fn a_run_with_losses_allocates_nothing() {
+fn an_offloaded_run_with_losses_allocates_nothing() {
     for stand_in in [StandIn::Dry, StandIn::Conceal, StandIn::LastGood] {
         let master = MasterConfig {
             set: sound(),

@@ -14,7 +14,7 @@ fn at(millis: i64) -> TrueTime {
 fn with_spare(seed: u64) -> OffloadScenario {
     let mut scenario = OffloadScenario::on(Preset::Wired, seed);
     let mut spare = WorkerModel::at(Preset::Wired);
-    spare.back.delay = spare.back.delay + Span::from_micros(300);
+    spare.back.delay += Span::from_micros(300);
     scenario.workers.push(spare);
     scenario
 }

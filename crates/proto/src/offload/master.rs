@@ -127,7 +127,7 @@ impl Master {
     /// What was made of a block is wanted, and neither it nor a question came: the block leaves once more, and a
     /// worker that has run it sends its answer once more.
     pub fn insist(&mut self, block: u64) {
-        self.there.handle_ask(block, block.saturating_add(1));
+        self.there.send_again(block);
     }
 
     /// What was counted.

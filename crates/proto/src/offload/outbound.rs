@@ -2,8 +2,8 @@
 //! asks for them.
 //!
 //! Newest first: what was just handed out leaves before any copy, and a copy before what was asked for. Of the last
-//! there are [`OutboundBlocks::REPLAYS`] iterations at most for each that is handed out, so that whoever catches up does
-//! not hold up whoever does not have to.
+//! there are a few iterations at most for each that is handed out ([`OutboundBlocks::REPLAYS`]), so that whoever catches up
+//! does not hold up whoever does not have to.
 
 mod queue;
 
@@ -13,7 +13,7 @@ use self::queue::OutboundQueue;
 use super::block::{BlockLeg, BlockSet};
 use super::counters::OutboundCounters;
 use super::datagram::{DatagramKind, Flags, HEAD_BYTES, Head, LEAST_DATAGRAM_BYTES, PartCut};
-use super::{OffloadError, kept_bytes};
+use super::{OffloadError, kept_bytes, touched};
 
 /// How blocks leave.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,8 +87,11 @@ pub struct OutboundBlocks {
 }
 
 impl OutboundBlocks {
-    /// Iterations that leave once more for each that is handed out, and for each time that somebody asks.
+    /// Iterations that leave once more for each that is handed out, and for each time that somebody asks, at most: whoever
+    /// lacks 200 ms has them in 30 ms.
     pub const REPLAYS: u32 = 8;
+    /// Bytes of them, as long as they are two iterations, without which nobody would catch up: 2 ms of a gigabit.
+    pub const REPLAYED_BYTES: usize = 256 << 10;
 
     /// Nothing has left yet. Allocates; nothing later does.
     pub fn new(config: OutboundConfig) -> Result<Self, OffloadError> {
@@ -113,15 +116,19 @@ impl OutboundBlocks {
             part_bytes: datagram_bytes - HEAD_BYTES,
             history: count as u64 - 1,
             slots: vec![nothing; count].into(),
-            bytes: vec![0; bytes].into(),
+            bytes: touched(bytes),
             each,
             epoch: 0,
             next: 0,
             position: 0,
             frames: 0,
-            queue: OutboundQueue::new(copies),
+            queue: OutboundQueue::new(copies, Self::replays(each)),
             counters: OutboundCounters::default(),
         })
+    }
+
+    fn replays(bytes: usize) -> u32 {
+        (Self::REPLAYED_BYTES / bytes.max(1)).clamp(2, Self::REPLAYS as usize) as u32
     }
 
     /// A new epoch begins, with block 0 at frame 0. What was kept is forgotten.
@@ -255,15 +262,25 @@ impl OutboundBlocks {
             self.queue.ask_gone(from);
             self.counters.gone += 1;
         }
-        for block in from.max(kept_from)..until {
-            let at = self.index(block);
-            let slot = &mut self.slots[at];
-            if slot.block == block && !slot.asked {
-                slot.asked = true;
-                self.queue.ask(block);
-            }
-        }
+        (from.max(kept_from)..until).for_each(|block| self.mark_asked(block));
         self.queue.allow();
+    }
+
+    /// This block leaves once more, if it is kept.
+    pub fn send_again(&mut self, block: u64) {
+        if self.kept(block).is_some() {
+            self.mark_asked(block);
+            self.queue.allow();
+        }
+    }
+
+    fn mark_asked(&mut self, block: u64) {
+        let at = self.index(block);
+        let slot = &mut self.slots[at];
+        if slot.block == block && !slot.asked {
+            slot.asked = true;
+            self.queue.ask(block);
+        }
     }
 
     /// Where a block of this epoch begins, and its frames, if it is kept.

@@ -3,12 +3,13 @@
 use core::ops::Range;
 
 use crate::offload::datagram::Flags;
-use crate::offload::outbound::OutboundBlocks;
 
 /// Numbers of blocks that are to leave. What they are, the history knows.
 #[derive(Debug, Clone)]
 pub(super) struct OutboundQueue {
     copies: u64,
+    /// As many of those that are asked for leave at once, at most.
+    replays: u32,
     /// What is being cut up: the block, the next part, and what is said beside its own.
     current: Option<(u64, u16, Flags)>,
     /// Those that have not left yet.
@@ -28,9 +29,10 @@ pub(super) struct OutboundQueue {
 }
 
 impl OutboundQueue {
-    pub(super) fn new(copies: u8) -> Self {
+    pub(super) fn new(copies: u8, replays: u32) -> Self {
         Self {
             copies: copies.into(),
+            replays,
             current: None,
             new: 0..0,
             first_new: 0,
@@ -44,7 +46,7 @@ impl OutboundQueue {
     }
 
     pub(super) fn begin(&mut self) {
-        *self = Self { copies: self.copies, ..Self::new(0) };
+        *self = Self { copies: self.copies, ..Self::new(0, self.replays) };
     }
 
     pub(super) fn skip_to(&mut self, block: u64) {
@@ -66,7 +68,7 @@ impl OutboundQueue {
 
     /// More of what is asked for may leave.
     pub(super) fn allow(&mut self) {
-        self.allowed = OutboundBlocks::REPLAYS;
+        self.allowed = self.replays;
     }
 
     pub(super) fn ask(&mut self, block: u64) {

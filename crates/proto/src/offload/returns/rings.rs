@@ -1,5 +1,7 @@
 //! Samples by frame position, a channel behind the other.
 
+use core::hint::black_box;
+
 /// A ring of so many frames for each channel.
 #[derive(Debug, Clone)]
 pub(super) struct ChannelRing {
@@ -13,7 +15,10 @@ impl ChannelRing {
     /// Room for `frames` or a few more.
     pub(super) fn new(channels: usize, frames: usize) -> Self {
         let frames = frames.max(1).next_power_of_two();
-        Self { channels, frames, samples: vec![0.0; channels * frames].into() }
+        // Zeros that were written: others the system gives page by page when they are touched for the first time.
+        let mut samples = vec![1.0; channels * frames];
+        black_box(&mut samples).fill(0.0);
+        Self { channels, frames, samples: samples.into() }
     }
 
     pub(super) const fn channels(&self) -> usize {

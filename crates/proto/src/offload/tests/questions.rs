@@ -1,7 +1,7 @@
 //! What a worker asks for, and when.
 
 use super::road::{Fate, OneWay, Recursive, Road, master_config, sound, worker_config};
-use crate::offload::datagram::{DatagramKind, HEAD_BYTES, Head, LEAST_DATAGRAM_BYTES};
+use crate::offload::datagram::{DatagramKind, Flags, HEAD_BYTES, Head, LEAST_DATAGRAM_BYTES};
 use crate::offload::inbound::{Handled, PluginState};
 use crate::offload::master::MasterConfig;
 use crate::offload::outbound::OutboundBlocks;
@@ -203,4 +203,36 @@ fn a_block_that_goes_on_coming_after_it_was_asked_for_is_asked_for_again() {
     // What was asked for is lost on its way too.
     road.pass(Span::from_millis(40));
     assert_eq!(asks(&mut road.worker, road.now), [(0, 1)]);
+}
+
+#[test]
+fn of_long_blocks_fewer_are_replayed_at_a_time_but_two() {
+    let mut left = Vec::new();
+    for frames in [8_000, 20_000, 60_000] {
+        let config = MasterConfig { set: sound(frames), datagram_bytes: 9000, ..master_config(12) };
+        let mut road = Road::new(config, worker_config(None));
+        let mut room = vec![0; 9000];
+        for block in 0..12 {
+            road.master.room(1).unwrap();
+            assert_eq!(road.master.commit(Flags::NONE), block);
+        }
+        while road.master.poll(&mut room).is_some() {}
+        (0..12).for_each(|block| road.master.insist(block));
+        left.push(core::iter::from_fn(|| road.master.poll(&mut room)).count());
+    }
+    // 256 KiB hold eight blocks of 32 kB, three of 80 kB, and one of 240 kB.
+    assert_eq!(left, [8, 3, 2]);
+}
+
+#[test]
+fn a_master_that_insists_on_what_it_keeps_no_more_sends_nothing() {
+    let mut road = Road::new(master_config(2), worker_config(None));
+    (0..9).for_each(|_| {
+        road.hand_out(64);
+    });
+    let mut room = [0; 600];
+    while road.master.poll(&mut room).is_some() {}
+    (0..6).for_each(|block| road.master.insist(block));
+    road.master.insist(u64::MAX - 1);
+    assert_eq!(road.master.poll(&mut room), None);
 }
