@@ -6,7 +6,7 @@ use std::net::{SocketAddr, UdpSocket};
 
 use tautline_proto::time::LocalTime;
 
-use super::master::{Cycle, MasterLog};
+use super::master::{MasterLog, PeriodCycle};
 
 /// One block to each of several machines, and back.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl BareCycle {
     }
 }
 
-impl Cycle for BareCycle {
+impl PeriodCycle for BareCycle {
     fn blocks(&self) -> usize {
         self.sockets.len()
     }

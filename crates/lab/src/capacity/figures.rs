@@ -46,6 +46,7 @@ pub(super) fn row(
     row.add("first_miss_ns", "missed at", search.bad().map(Span::as_nanos));
     row.add("missed_in_freeze", "missed in freezes", misses.in_freeze);
     row.add("missed_after_freeze", "missed after freezes", misses.after_freeze);
+    row.add("missed_of_a_core", "missed as a core stood still", misses.of_a_core);
     row.add("overrun", "calls past their period", held.log.overrun);
     if let Some(bare) = bare {
         tell_exchange(&mut row, point, found);
@@ -172,13 +173,14 @@ fn lines(log: &MasterLog, offloaded: bool) -> Vec<Points> {
 
 /// What a reader should know.
 pub(super) fn notes(options: &CapacityOptions, machines: &Machines) -> Vec<String> {
+    let anything = match options.allowed > 0.0 {
+        true => format!("more than {}", share_of(options.allowed)),
+        false => "anything".to_owned(),
+    };
     let mut notes = vec![format!(
-        "each cost was tried for {}, {} times if it missed more than {} each time, and what went was held for {}: \
+        "each cost was tried for {}, {} times if it missed {anything} each time, and what went was held for {}: \
          a miss more seldom than that is not seen",
-        options.attempt,
-        options.tries,
-        share_of(options.allowed),
-        options.hold
+        options.attempt, options.tries, options.hold
     )];
     if options.points.iter().any(|point| !point.real) {
         notes.push(

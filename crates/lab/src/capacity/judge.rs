@@ -21,6 +21,8 @@ pub(super) struct BlockMisses {
     pub(super) in_freeze: u64,
     /// Of those missed, those that came due while what a freeze had held up was caught up with.
     pub(super) after_freeze: u64,
+    /// Of what no freeze explains, what a stall of one core alone would: ours all the same.
+    pub(super) of_a_core: u64,
 }
 
 impl BlockMisses {
@@ -28,6 +30,13 @@ impl BlockMisses {
     pub(super) fn otherwise(&self) -> u64 {
         self.missed - self.in_freeze - self.after_freeze
     }
+}
+
+/// The times in which nothing ran: on any core, and on one of several.
+#[derive(Debug, Default)]
+pub(super) struct StallsSeen {
+    pub(super) by_all: Vec<Stall>,
+    pub(super) by_one: Vec<Stall>,
 }
 
 /// By how much a block may cost and how often one comes.
@@ -53,24 +62,41 @@ impl BlockPace {
 /// Blocks that a freeze excuses at most after its end: those of a worker that is busy for 99 of 100.
 const MOST_BLOCKS: i64 = 100;
 
+/// How a stall has to do with a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Explains {
+    /// It overlaps the time in which the block was under way.
+    Overlaps,
+    /// What it held up may not have been caught up with.
+    Follows,
+}
+
+fn explains(block: &MissedBlock, stalls: &[Stall], pace: BlockPace) -> Option<Explains> {
+    let overlaps = |stall: &Stall| stall.from <= block.until && block.from <= stall.to;
+    let follows = |stall: &Stall| {
+        let caught_up = stall.to + pace.catches_up_in(stall.length()) + pace.period;
+        stall.to < block.from && block.from <= caught_up
+    };
+    if stalls.iter().any(overlaps) {
+        return Some(Explains::Overlaps);
+    }
+    stalls.iter().any(follows).then_some(Explains::Follows)
+}
+
 /// Tells the misses of a run apart, by the times in which every core stood still.
 pub(super) fn judged(
     due: u64,
     missed: &[MissedBlock],
-    stalls: &[Stall],
+    stalls: &StallsSeen,
     pace: BlockPace,
 ) -> BlockMisses {
     let mut found = BlockMisses { due, missed: missed.len() as u64, ..BlockMisses::default() };
     for block in missed {
-        let overlaps = |stall: &Stall| stall.from <= block.until && block.from <= stall.to;
-        let follows = |stall: &Stall| {
-            let caught_up = stall.to + pace.catches_up_in(stall.length()) + pace.period;
-            stall.to < block.from && block.from <= caught_up
-        };
-        if stalls.iter().any(overlaps) {
-            found.in_freeze += 1;
-        } else if stalls.iter().any(follows) {
-            found.after_freeze += 1;
+        match explains(block, &stalls.by_all, pace) {
+            Some(Explains::Overlaps) => found.in_freeze += 1,
+            Some(Explains::Follows) => found.after_freeze += 1,
+            None if explains(block, &stalls.by_one, pace).is_some() => found.of_a_core += 1,
+            None => {}
         }
     }
     found
@@ -91,9 +117,10 @@ mod tests {
     /// What is missed of these blocks where every core stood still from 10 to 13 ms.
     fn of(blocks: &[i64], cost: i64) -> BlockMisses {
         let missed: Vec<_> = blocks.iter().map(|from| block(*from)).collect();
-        let stall = Stall { from: at(10_000), to: at(13_000) };
+        let by_all = vec![Stall { from: at(10_000), to: at(13_000) }];
+        let stalls = StallsSeen { by_all, by_one: Vec::new() };
         let pace = BlockPace { cost: Span::from_micros(cost), period: Span::from_micros(2000) };
-        judged(100, &missed, &[stall], pace)
+        judged(100, &missed, &stalls, pace)
     }
 
     #[test]
@@ -118,7 +145,16 @@ mod tests {
     #[test]
     fn without_a_freeze_every_miss_is_ours() {
         let pace = BlockPace { cost: Span::ZERO, period: Span::from_millis(2) };
-        let found = judged(10, &[block(1000)], &[], pace);
+        let found = judged(10, &[block(1000)], &StallsSeen::default(), pace);
         assert_eq!((found.due, found.otherwise()), (10, 1));
+    }
+
+    #[test]
+    fn a_stall_of_one_core_is_told_and_excuses_nothing() {
+        let pace = BlockPace { cost: Span::ZERO, period: Span::from_millis(2) };
+        let by_one = vec![Stall { from: at(1500), to: at(4000) }];
+        let stalls = StallsSeen { by_all: Vec::new(), by_one };
+        let found = judged(10, &[block(1000), block(20_000)], &stalls, pace);
+        assert_eq!((found.of_a_core, found.otherwise()), (1, 2));
     }
 }

@@ -3,7 +3,7 @@
 use tautline_io::clock::{now, sleep_until};
 use tautline_proto::time::{LocalTime, Span};
 
-use super::master::{Cycle, MasterLog};
+use super::master::{MasterLog, PeriodCycle};
 use super::point::CapacityCycle;
 
 /// How a plugin's time passes.
@@ -32,7 +32,7 @@ impl Passing {
 #[derive(Debug)]
 pub(super) struct LocalCycle(pub(super) Passing);
 
-impl Cycle for LocalCycle {
+impl PeriodCycle for LocalCycle {
     fn blocks(&self) -> usize {
         1
     }

@@ -23,7 +23,7 @@ use super::point::CapacityCycle;
 use super::remote::RemoteCycle;
 use here::WorkerHere;
 use namespaces::Namespaces;
-use program::Program;
+use program::WorkerProgram;
 use tempfile::TempDir;
 use worker::{StreamAsked, TautWorker};
 
@@ -77,7 +77,7 @@ pub struct Machines {
     options: MachinesOptions,
     /// Dropped before the networks that they are in.
     workers: Vec<TautWorker>,
-    echoes: Vec<(Program, SocketAddr)>,
+    echoes: Vec<(WorkerProgram, SocketAddr)>,
     namespaces: Option<Namespaces>,
     /// Who all of them are, and whom they trust: one another.
     home: TempDir,
@@ -251,7 +251,7 @@ impl Machines {
             let words = ["lab", "echo", "--listen", &listen, "--scheduler", &scheduler];
             let mut command = self.command(number);
             command.args(words);
-            let mut program = Program::start(command)?;
+            let mut program = WorkerProgram::start(command)?;
             let said = program.says("where it listens")?;
             let at = said.trim().parse().map_err(|_| format!("an echo listens at `{said}`"))?;
             self.echoes.push((program, at));

@@ -11,7 +11,7 @@ use crate::schedule::OpenSchedule;
 use crate::statistics::Series;
 
 /// What a host has its plugins do in a period.
-pub(super) trait Cycle: Send {
+pub(super) trait PeriodCycle: Send {
     /// Blocks that are due in a period.
     fn blocks(&self) -> usize;
 
@@ -106,7 +106,7 @@ const SETTLES: i64 = 16;
 
 impl MasterPace {
     /// Runs it, and hands back what runs in it with what was noted; the reason where its thread is not as asked.
-    pub(super) fn keep<C: Cycle + 'static>(
+    pub(super) fn keep<C: PeriodCycle + 'static>(
         self,
         mut cycle: C,
         stop: &Stop,
@@ -129,7 +129,7 @@ impl MasterPace {
         }
     }
 
-    fn run(self, cycle: &mut dyn Cycle, mut log: MasterLog, stop: &Stop) -> MasterLog {
+    fn run(self, cycle: &mut dyn PeriodCycle, mut log: MasterLog, stop: &Stop) -> MasterLog {
         let begins = now() + AHEAD;
         let counts = begins + self.period.times(SETTLES);
         // What is noted before it counts finds no room, and nobody misses it.
@@ -164,7 +164,7 @@ impl MasterPace {
         }
     }
 
-    fn count(self, cycle: &mut dyn Cycle, due: PeriodDue, log: &mut MasterLog) {
+    fn count(self, cycle: &mut dyn PeriodCycle, due: PeriodDue, log: &mut MasterLog) {
         log.due += cycle.blocks() as u64;
         match due {
             PeriodDue::Lost(due) => {
@@ -208,7 +208,7 @@ mod tests {
     /// Takes this long in every period, and misses a block in every other.
     struct Takes(Span, bool);
 
-    impl Cycle for Takes {
+    impl PeriodCycle for Takes {
         fn blocks(&self) -> usize {
             1
         }

@@ -8,21 +8,21 @@ use super::CapacityOptions;
 use super::bare::{BareCycle, BareFound};
 use super::figures::{self, PointFound};
 use super::grid::CapacityPoint;
-use super::judge::{BlockMisses, BlockPace, judged};
+use super::judge::{BlockMisses, BlockPace, StallsSeen, judged};
 use super::local::{LocalCycle, Passing};
 use super::machines::Machines;
-use super::master::{Cycle, MasterLog, MasterPace};
+use super::master::{MasterLog, MasterPace, PeriodCycle};
 use super::search::{CapacityFinding, CapacitySearch, CapacitySteps, CapacityTry};
 use crate::report::ReportRow;
 use crate::resources::{Record, Sampler, SamplerOptions};
 
 /// What has plugins work, at a cost that may be set.
-pub(super) trait CapacityCycle: Cycle {
+pub(super) trait CapacityCycle: PeriodCycle {
     /// Begins anew: from now on each block costs so much.
     fn begin(&mut self, passing: Passing);
 }
 
-impl Cycle for Box<dyn CapacityCycle> {
+impl PeriodCycle for Box<dyn CapacityCycle> {
     fn blocks(&self) -> usize {
         (**self).blocks()
     }
@@ -42,13 +42,13 @@ pub(super) struct TrySeen {
 }
 
 /// What every point is measured with.
-pub(super) struct Measuring<'a> {
+pub(super) struct CapacityMeasuring<'a> {
     pub(super) options: &'a CapacityOptions,
     pub(super) stop: &'a Stop,
     pub(super) witness: StallWitness,
 }
 
-impl Measuring<'_> {
+impl CapacityMeasuring<'_> {
     /// The plugin on this machine alone.
     pub(super) fn here(&mut self, point: &CapacityPoint) -> Result<ReportRow, String> {
         let passing = Passing { cost: Span::ZERO, real: point.real };
@@ -151,7 +151,10 @@ impl Measuring<'_> {
         let record = sampler.finish();
         let (cycle, log) = kept?;
         self.witness.poll();
-        let stalls: Vec<_> = self.witness.stalls_seen_by_all().collect();
+        let stalls = StallsSeen {
+            by_all: self.witness.stalls_seen_by_all().collect(),
+            by_one: self.witness.log().seen_by_one().collect(),
+        };
         let pace = BlockPace { cost, period: point.period_span() };
         let misses = judged(log.due, &log.missed, &stalls, pace);
         Ok((cycle, TrySeen { cost, log, misses, record }))

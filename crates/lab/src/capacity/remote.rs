@@ -10,7 +10,7 @@ use tautline_proto::time::{LocalTime, Span};
 use super::grid::CapacityPoint;
 use super::local::Passing;
 use super::machines::CapacityWork;
-use super::master::{Cycle, MasterLog};
+use super::master::{MasterLog, PeriodCycle};
 use super::point::CapacityCycle;
 
 /// Runs that are remembered: more than any window has.
@@ -51,7 +51,7 @@ impl RemoteCycle {
     }
 }
 
-impl Cycle for RemoteCycle {
+impl PeriodCycle for RemoteCycle {
     fn blocks(&self) -> usize {
         self.plugins.len()
     }

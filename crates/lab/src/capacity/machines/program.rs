@@ -7,12 +7,12 @@ use crate::signals::interrupt;
 
 /// It is asked to end when it is dropped, and ended if it does not.
 #[derive(Debug)]
-pub(super) struct Program {
+pub(super) struct WorkerProgram {
     child: Child,
     out: BufReader<ChildStdout>,
 }
 
-impl Program {
+impl WorkerProgram {
     pub(super) fn start(mut command: Command) -> Result<Self, String> {
         let started = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
         let failed = |why: String| format!("starting {}: {why}", command_line(&command));
@@ -40,7 +40,7 @@ fn command_line(command: &Command) -> String {
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
-impl Drop for Program {
+impl Drop for WorkerProgram {
     fn drop(&mut self) {
         interrupt(&mut self.child);
         if self.child.try_wait().ok().flatten().is_none() {

@@ -16,13 +16,13 @@ use tautline_io::link::seal::Seal;
 use tautline_io::udp::UdpOptions;
 
 use super::OpenedWorker;
-use super::program::Program;
+use super::program::WorkerProgram;
 use crate::capacity::grid::CapacityPoint;
 
 /// A worker that runs.
 #[derive(Debug)]
 pub(super) struct TautWorker {
-    program: Program,
+    program: WorkerProgram,
     client: WorkerClient,
 }
 
@@ -43,7 +43,7 @@ const CALL: Duration = Duration::from_secs(20);
 impl TautWorker {
     /// Starts it by this command, and waits until it says where it listens.
     pub(super) fn start(command: Command, trust: Option<Arc<TrustStore>>) -> Result<Self, String> {
-        let mut program = Program::start(command)?;
+        let mut program = WorkerProgram::start(command)?;
         let said = program.says("where it listens")?;
         // "worker at ADDRESS with …".
         let at: SocketAddr = said
