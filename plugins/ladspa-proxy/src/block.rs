@@ -6,7 +6,7 @@ use crate::ports::Connections;
 use crate::twin::Twin;
 
 /// The ports as they are connected, for a run of so many frames.
-pub(crate) struct Ports<'a> {
+pub(crate) struct HostPorts<'a> {
     connections: &'a Connections,
     frames: usize,
     /// What outputs are multiplied by before they are added to what is there; none if they take its place.
@@ -16,7 +16,7 @@ pub(crate) struct Ports<'a> {
     twin: Option<&'a mut Twin>,
 }
 
-impl<'a> Ports<'a> {
+impl<'a> HostPorts<'a> {
     /// # Safety
     /// Each connected port has memory for so many frames, of sound, or for a value, of a control, that nobody else
     /// touches while this lives.
@@ -48,7 +48,7 @@ impl<'a> Ports<'a> {
     }
 }
 
-impl HostBlock for Ports<'_> {
+impl HostBlock for HostPorts<'_> {
     fn frames(&self) -> usize {
         self.frames
     }

@@ -15,9 +15,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use tautline_io::clock::now;
 use tautline_io::thread::without_signals;
 
-pub(crate) use errand::Errand;
+pub(crate) use errand::StreamErrand;
 
-use calls::Calls;
+use calls::WorkerCalls;
 use http::HttpCalls;
 
 /// How often a clerk looks whether there is something to do. The sound is to be back within 100 ms of
@@ -33,7 +33,7 @@ pub(crate) struct Desk {
 
 #[derive(Default)]
 struct Inbox {
-    arrived: Vec<Errand>,
+    arrived: Vec<StreamErrand>,
     rung: bool,
     /// A clerk is there, and takes what arrives.
     is_staffed: bool,
@@ -80,7 +80,7 @@ fn desks() -> &'static Desks {
 }
 
 /// Leaves something to do for the worker at this address, and sees that a clerk is there.
-pub(crate) fn leave(address: &str, errand: Errand) -> Arc<Desk> {
+pub(crate) fn leave(address: &str, errand: StreamErrand) -> Arc<Desk> {
     let mut desks = desks().lock().unwrap_or_else(PoisonError::into_inner);
     let desk = Arc::clone(desks.entry(address.to_owned()).or_default());
     drop(desks);
@@ -106,8 +106,8 @@ pub(crate) fn leave(address: &str, errand: Errand) -> Arc<Desk> {
 }
 
 /// A clerk's life: until nobody has anything to do for it.
-fn work(desk: &Desk, calls: &mut dyn Calls) {
-    let mut errands: Vec<Errand> = Vec::new();
+fn work(desk: &Desk, calls: &mut dyn WorkerCalls) {
+    let mut errands: Vec<StreamErrand> = Vec::new();
     loop {
         let mut inbox = desk.inbox();
         errands.append(&mut inbox.arrived);

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tautline_host::ladspa::abi::{Data, Descriptor, Handle};
 
-use crate::instance::{Instance, Run};
+use crate::instance::{HostRun, Instance};
 use crate::shelf::offers;
 
 /// The plugins of this library, from 0 until null.
@@ -58,12 +58,12 @@ pub(crate) unsafe extern "C" fn activate(handle: Handle) {
 
 pub(crate) unsafe extern "C" fn run(handle: Handle, frames: c_ulong) {
     // SAFETY: called by the host, which has connected ports to memory of so many frames.
-    unsafe { with(handle, |instance| instance.run(frames as usize, Run::Replacing)) }
+    unsafe { with(handle, |instance| instance.run(frames as usize, HostRun::Replacing)) }
 }
 
 pub(crate) unsafe extern "C" fn run_adding(handle: Handle, frames: c_ulong) {
     // SAFETY: called by the host, which has connected ports to memory of so many frames.
-    unsafe { with(handle, |instance| instance.run(frames as usize, Run::Adding)) }
+    unsafe { with(handle, |instance| instance.run(frames as usize, HostRun::Adding)) }
 }
 
 pub(crate) unsafe extern "C" fn set_run_adding_gain(handle: Handle, gain: Data) {

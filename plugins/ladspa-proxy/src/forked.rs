@@ -1,5 +1,5 @@
 //! Hosts that fork. Clerks are threads, so a fork has none: what it has of an instance plays its input
-//! on, late as before, and what it makes itself has clerks of its own.
+//! on, and what it makes itself has clerks of its own.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 

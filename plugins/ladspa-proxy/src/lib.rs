@@ -1,4 +1,16 @@
 //! A LADSPA library in which other machines' plugins appear as local ones.
+//!
+//! ```text
+//! host ──run──▶ instance ──▶ working ──blocks──▶ worker
+//!      edges                    ▲ rings
+//!                             clerk ──HTTP──▶ worker
+//! ```
+//!
+//! What there is says the catalogue file (`catalogue`, `names`, `shelf`); how an instance is to run
+//! `options`. `edges` is what hosts call, and lets no panic out. An instance is there at once and always
+//! plays: its clerk, an ordinary thread, opens its stream when the worker can be had, and the engine
+//! (`working`) does the rest on the host's own thread. `record` and `report` tell how it went, `twin`
+//! whether it was right.
 
 mod ahead;
 mod block;
@@ -15,3 +27,4 @@ mod report;
 mod say;
 mod shelf;
 mod twin;
+mod working;

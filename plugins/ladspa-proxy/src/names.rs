@@ -10,14 +10,14 @@ const END: u32 = 0x0100_0000;
 
 /// Which plugin of which worker.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Origin {
+pub(crate) struct PluginOrigin {
     /// What people call the worker, its address where two are called the same.
     pub(crate) host: String,
     /// The plugin's id in the worker's catalogue.
     pub(crate) id: String,
 }
 
-impl Origin {
+impl PluginOrigin {
     /// What a host knows it by within this file. Neither blanks, which labels must not have, nor
     /// commas, at which hosts with command lines cut them.
     pub(crate) fn label(&self) -> String {
@@ -46,10 +46,10 @@ impl Origin {
 
 /// A number for each, no two the same. Where two would have one, the first in the order of their
 /// names keeps it: which others there are, and in what order they are listed, matters to nobody else.
-pub(crate) fn numbered(origins: &[Origin]) -> Vec<u32> {
+pub(crate) fn numbered(origins: &[PluginOrigin]) -> Vec<u32> {
     let mut taken = BTreeSet::new();
-    let in_order: BTreeSet<&Origin> = origins.iter().collect();
-    let numbers: BTreeMap<&Origin, u32> = in_order
+    let in_order: BTreeSet<&PluginOrigin> = origins.iter().collect();
+    let numbers: BTreeMap<&PluginOrigin, u32> = in_order
         .into_iter()
         .map(|origin| {
             let free = (0..).map(|attempt| origin.number(attempt)).find(|n| taken.insert(*n));
@@ -63,15 +63,15 @@ pub(crate) fn numbered(origins: &[Origin]) -> Vec<u32> {
 mod tests {
     use super::*;
 
-    fn many(count: usize) -> Vec<Origin> {
+    fn many(count: usize) -> Vec<PluginOrigin> {
         (0..count)
-            .map(|n| Origin { host: "studio".into(), id: format!("cmt.so:effect_{n}") })
+            .map(|n| PluginOrigin { host: "studio".into(), id: format!("cmt.so:effect_{n}") })
             .collect()
     }
 
     #[test]
     fn numbers_are_those_of_yesterday() {
-        let origin = |host: &str, id: &str| Origin { host: host.into(), id: id.into() };
+        let origin = |host: &str, id: &str| PluginOrigin { host: host.into(), id: id.into() };
         let origins = [origin("studio", "cmt.so:delay_5s"), origin("attic", "cmt.so:delay_5s")];
         assert_eq!(numbered(&origins), [1_808_376, 6_189_564], "sessions are saved with them");
     }
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_label_has_neither_blanks_nor_commas() {
-        let origin = Origin { host: "the attic".into(), id: "my chain,\tlong".into() };
+        let origin = PluginOrigin { host: "the attic".into(), id: "my chain,\tlong".into() };
         assert_eq!(origin.label(), "my_chain__long@the_attic");
     }
 }

@@ -32,7 +32,7 @@ pub(crate) enum WaitOffline {
 
 /// How an instance is to run.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Options {
+pub(crate) struct OffloadOptions {
     /// Blocks under way.
     pub(crate) window: u32,
     /// Frames under way, in the window's stead.
@@ -54,7 +54,7 @@ pub(crate) struct Options {
     pub(crate) report: Option<PathBuf>,
 }
 
-impl Default for Options {
+impl Default for OffloadOptions {
     fn default() -> Self {
         Self {
             window: 1,
@@ -83,12 +83,12 @@ const MOST_COPIES: u32 = 8;
 const HISTORY: (u32, u32) = (16, 4096);
 
 /// The options of the plugin with this label, and what to say of those that cannot be read.
-pub(crate) fn read(label: &str) -> (Options, Vec<String>) {
+pub(crate) fn read(label: &str) -> (OffloadOptions, Vec<String>) {
     let mut complaints = Vec::new();
     let file = places().find_map(|path| std::fs::read_to_string(&path).ok().map(|it| (path, it)));
     let mut options = match file {
         Some((path, text)) => by_file(&path, &text, label, &mut complaints),
-        None => Options::default(),
+        None => OffloadOptions::default(),
     };
     for key in KEYS {
         let name = format!("TAUT_OFFLOAD_{}", key.to_uppercase());
@@ -112,8 +112,8 @@ fn places() -> impl Iterator<Item = PathBuf> {
         .map(|folder| folder.join("tautline.toml"))
 }
 
-fn by_file(path: &Path, text: &str, label: &str, complaints: &mut Vec<String>) -> Options {
-    let mut options = Options::default();
+fn by_file(path: &Path, text: &str, label: &str, complaints: &mut Vec<String>) -> OffloadOptions {
+    let mut options = OffloadOptions::default();
     let table = match text.parse::<Table>() {
         Ok(table) => table,
         Err(error) => {
@@ -160,7 +160,7 @@ const KEYS: [&str; 11] = [
     "report",
 ];
 
-impl Options {
+impl OffloadOptions {
     fn set(&mut self, key: &str, text: &str) -> Result<(), String> {
         match key {
             "window" => self.window = count(text, 0, MOST_WINDOW)?,
@@ -223,7 +223,7 @@ fn wait(text: &str) -> Result<Span, String> {
 mod tests {
     use super::*;
 
-    fn by(text: &str) -> (Options, Vec<String>) {
+    fn by(text: &str) -> (OffloadOptions, Vec<String>) {
         let mut complaints = Vec::new();
         let options = by_file(Path::new("tautline.toml"), text, "verb@studio", &mut complaints);
         (options, complaints)
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn a_file_that_is_none_leaves_what_is_usual() {
         let (options, complaints) = by("[offload\nwindow = 2");
-        assert_eq!(options, Options::default());
+        assert_eq!(options, OffloadOptions::default());
         assert_eq!(complaints.len(), 1);
     }
 }

@@ -4,7 +4,7 @@ use tautline_engine::offload::attendant::Slack;
 use tautline_proto::offload::returns::Damage;
 use tautline_proto::time::Span;
 
-use crate::clerk::standing::Watch;
+use crate::clerk::standing::StreamWatch;
 
 /// Lines that are kept; a host that plays for days beside an absent worker takes no more memory.
 const MOST_LINES: usize = 4096;
@@ -13,7 +13,7 @@ const MOST_SLACKS: usize = 1 << 16;
 
 /// All of it.
 #[derive(Debug, Default)]
-pub(crate) struct Record {
+pub(crate) struct RunRecord {
     pub(crate) damage: Vec<Damage>,
     /// Lines beyond those.
     pub(crate) unlisted: u64,
@@ -25,7 +25,7 @@ pub(crate) struct Record {
     pub(crate) answered: u64,
 }
 
-impl Watch {
+impl StreamWatch {
     /// Takes what the host's thread told since.
     pub(crate) fn hear(&mut self) {
         while let Some(gone) = self.attendant.take_gone() {
@@ -40,7 +40,7 @@ impl Watch {
     }
 }
 
-impl Record {
+impl RunRecord {
     fn note(&mut self, damage: Damage) {
         if self.damage.len() < MOST_LINES {
             self.damage.push(damage);
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn slacks_of_days_take_no_more_room_and_keep_their_percentiles() {
-        let mut record = Record::default();
+        let mut record = RunRecord::default();
         for run in 0..1_000_000 {
             let left = Some(Span::from_micros(run % 1000));
             record.note_slack(Slack { position: 0, frames: 64, left });
@@ -102,6 +102,6 @@ mod tests {
 
     #[test]
     fn nothing_heard_is_no_figure() {
-        assert_eq!(Record::default().left_but(0.5), None);
+        assert_eq!(RunRecord::default().left_but(0.5), None);
     }
 }

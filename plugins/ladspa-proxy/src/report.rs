@@ -8,27 +8,33 @@ use tautline_engine::offload::attendant::Standing as Seen;
 use tautline_engine::offload::offloaded::Which;
 use tautline_proto::offload::returns::{Cause, Damage, StandIn};
 
-use crate::clerk::standing::Standing;
-use crate::options::Options;
-use crate::shelf::Offer;
-use crate::twin::Verdict;
+use crate::clerk::standing::ClerkStanding;
+use crate::options::OffloadOptions;
+use crate::record::RunRecord;
+use crate::shelf::ShelfOffer;
+use crate::twin::TwinVerdict;
 
 /// What there is to report on.
-pub(crate) struct Reported<'a> {
-    pub(crate) offer: &'a Offer,
-    pub(crate) options: &'a Options,
+pub(crate) struct RunReported<'a> {
+    pub(crate) offer: &'a ShelfOffer,
+    pub(crate) options: &'a OffloadOptions,
     pub(crate) rate: u32,
-    pub(crate) standing: &'a Standing,
+    pub(crate) standing: &'a ClerkStanding,
     pub(crate) seen: Seen,
     /// The host was faster than real time, at some time.
     pub(crate) rendered: bool,
-    pub(crate) verdict: Option<Verdict>,
+    pub(crate) verdict: Option<TwinVerdict>,
 }
 
-impl Reported<'_> {
+impl RunReported<'_> {
     /// Frames that something stood in for.
     pub(crate) fn stood_in(&self) -> u64 {
         self.seen.counters.stood_in
+    }
+
+    /// Whether every frame is the plugin's, and that had heard all before.
+    pub(crate) fn is_complete(&self) -> bool {
+        is_whole(&self.seen, &self.standing.watch().record)
     }
 
     /// As JSON.
@@ -49,7 +55,7 @@ impl Reported<'_> {
             "delay_frames": self.seen.delay,
             "latency_frames": self.seen.latency,
             "rendered": self.rendered,
-            "complete": self.stood_in() == 0,
+            "complete": is_whole(&self.seen, record),
             "stood_in_frames": self.stood_in(),
             "damage": record.damage.iter().map(line).collect::<Vec<_>>(),
             "damage_not_listed": record.unlisted + counters.damage_untold,
@@ -75,6 +81,11 @@ impl Reported<'_> {
     }
 }
 
+fn is_whole(seen: &Seen, record: &RunRecord) -> bool {
+    let untold = record.unlisted + seen.counters.damage_untold;
+    seen.counters.stood_in == 0 && record.damage.is_empty() && untold == 0
+}
+
 fn line(damage: &Damage) -> Value {
     json!({
         "epoch": damage.epoch,
@@ -95,7 +106,7 @@ fn line(damage: &Damage) -> Value {
     })
 }
 
-fn verdict(verdict: Verdict) -> Value {
+fn verdict(verdict: TwinVerdict) -> Value {
     json!({
         "samples": verdict.compared,
         "equal": verdict.equal,

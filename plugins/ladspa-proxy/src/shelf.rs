@@ -13,12 +13,12 @@ use tautline_host::ladspa::abi::{
 
 use crate::catalogue::{self, SavedWorker};
 use crate::edges;
-use crate::names::{Origin, numbered};
+use crate::names::{PluginOrigin, numbered};
 use crate::ports::{ADDED_BITS, ADDED_HINT, PortPlan};
 use crate::say::say;
 
 /// A plugin that hosts can have.
-pub(crate) struct Offer {
+pub(crate) struct ShelfOffer {
     pub(crate) descriptor: Descriptor,
     pub(crate) label: String,
     pub(crate) plugin: Plugin,
@@ -34,8 +34,8 @@ const MOST_SOUND_PORTS: usize = 254;
 const MOST_PORTS: usize = 1024;
 
 /// All of them, in the file's order.
-pub(crate) fn offers() -> &'static [Offer] {
-    static OFFERS: OnceLock<Vec<Offer>> = OnceLock::new();
+pub(crate) fn offers() -> &'static [ShelfOffer] {
+    static OFFERS: OnceLock<Vec<ShelfOffer>> = OnceLock::new();
     OFFERS.get_or_init(|| {
         let Some(path) = catalogue::place() else { return Vec::new() };
         let workers = catalogue::read(&path).unwrap_or_else(|why| {
@@ -52,7 +52,7 @@ pub(crate) fn address_of(worker: &str) -> Option<&'static str> {
 }
 
 /// What is made of these workers' catalogues.
-fn of(workers: Vec<SavedWorker>) -> Vec<Offer> {
+fn of(workers: Vec<SavedWorker>) -> Vec<ShelfOffer> {
     let names: Vec<String> = workers.iter().map(|worker| worker.name.clone()).collect();
     let alike = |name: &str| names.iter().filter(|other| *other == name).count() > 1;
     let mut known = BTreeSet::new();
@@ -60,13 +60,13 @@ fn of(workers: Vec<SavedWorker>) -> Vec<Offer> {
     for worker in workers {
         let host = if alike(&worker.name) { &worker.address } else { &worker.name }.clone();
         for plugin in worker.catalogue.plugins {
-            let origin = Origin { host: host.clone(), id: plugin.id.clone() };
+            let origin = PluginOrigin { host: host.clone(), id: plugin.id.clone() };
             if is_usable(&plugin) && known.insert(origin.clone()) {
                 found.push((origin, worker.address.clone(), worker.name.clone(), plugin));
             }
         }
     }
-    let origins: Vec<Origin> = found.iter().map(|(origin, ..)| origin.clone()).collect();
+    let origins: Vec<PluginOrigin> = found.iter().map(|(origin, ..)| origin.clone()).collect();
     let mut labels = BTreeSet::new();
     let numbers = numbered(&origins);
     let all = found.into_iter().zip(numbers);
@@ -77,7 +77,7 @@ fn of(workers: Vec<SavedWorker>) -> Vec<Offer> {
             label = format!("{label}-{number:06x}");
             labels.insert(label.clone());
         }
-        offer(Named { label, number, host: origin.host }, plugin, (address, worker))
+        offer(NamedPlugin { label, number, host: origin.host }, plugin, (address, worker))
     })
     .collect()
 }
@@ -102,13 +102,13 @@ fn hint(port: &PluginPort) -> RangeHint {
     RangeHint { hints: port.hints as c_int, lower: port.lower, upper: port.upper }
 }
 
-struct Named {
+struct NamedPlugin {
     label: String,
     number: u32,
     host: String,
 }
 
-fn offer(named: Named, plugin: Plugin, (address, worker): (String, String)) -> Offer {
+fn offer(named: NamedPlugin, plugin: Plugin, (address, worker): (String, String)) -> ShelfOffer {
     let own = plugin.ports.iter().map(|port| (bits(port), hint(port), port.name.as_str()));
     let ports = PortPlan::of(own.clone());
     let added = ports.own_latency.is_none().then_some((ADDED_BITS, ADDED_HINT, LATENCY));
@@ -135,7 +135,7 @@ fn offer(named: Named, plugin: Plugin, (address, worker): (String, String)) -> O
         deactivate: Some(edges::deactivate),
         cleanup: Some(edges::cleanup),
     };
-    Offer { descriptor, label: named.label, plugin, address, worker, ports }
+    ShelfOffer { descriptor, label: named.label, plugin, address, worker, ports }
 }
 
 /// A list that stays.

@@ -10,6 +10,7 @@ use tautline_host::ladspa::library::PluginLibrary;
 /// The plugin as it runs here, and what it played so far.
 pub(crate) struct Twin {
     instance: PluginInstance,
+    begins: bool,
     /// What it played, each channel in a ring of `kept` frames by its position.
     played: Vec<Vec<f32>>,
     kept: u64,
@@ -19,12 +20,12 @@ pub(crate) struct Twin {
     position: u64,
     /// Up to where what comes back is not judged: a stand-in was among it.
     spoilt_until: u64,
-    verdict: Verdict,
+    verdict: TwinVerdict,
 }
 
 /// How what came back compares.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct Verdict {
+pub(crate) struct TwinVerdict {
     /// Samples that were held against each other, and those with the same bits.
     pub(crate) compared: u64,
     pub(crate) equal: u64,
@@ -37,7 +38,7 @@ pub(crate) struct Verdict {
     power: f64,
 }
 
-impl Verdict {
+impl TwinVerdict {
     /// The difference against what was played here, in dB; none if there is no difference.
     pub(crate) fn residual_db(&self) -> Option<f64> {
         let is_some = self.difference > 0.0;
@@ -90,14 +91,22 @@ impl Twin {
         let kept = u64::from(behind + most_frames).next_power_of_two();
         let played = vec![vec![0.0; kept as usize]; instance.outputs()];
         let back = vec![vec![0.0; most_frames as usize]; instance.outputs()];
-        let verdict = Verdict::default();
-        Ok(Self { instance, played, kept, back, position: 0, spoilt_until: 0, verdict })
+        let verdict = TwinVerdict::default();
+        Ok(Self {
+            instance,
+            begins: true,
+            played,
+            kept,
+            back,
+            position: 0,
+            spoilt_until: 0,
+            verdict,
+        })
     }
 
     /// Begins anew, as the plugin far away does; the verdict goes on.
     pub(crate) fn activate(&mut self) {
-        self.instance.activate();
-        (self.position, self.spoilt_until) = (0, 0);
+        (self.begins, self.position, self.spoilt_until) = (true, 0, 0);
         self.played.iter_mut().for_each(|channel| channel.fill(0.0));
     }
 
@@ -112,6 +121,10 @@ impl Twin {
 
     /// Runs the block, whose inputs are there.
     pub(crate) fn run(&mut self, frames: usize) {
+        // With its controls set, as far away.
+        if core::mem::take(&mut self.begins) {
+            self.instance.activate();
+        }
         self.instance.run(frames);
         for (channel, played) in self.played.iter_mut().enumerate() {
             for (frame, sample) in (self.position..).zip(&self.instance.output(channel)[..frames]) {
@@ -151,7 +164,7 @@ impl Twin {
         }
     }
 
-    pub(crate) fn verdict(&self) -> Verdict {
+    pub(crate) fn verdict(&self) -> TwinVerdict {
         self.verdict
     }
 }

@@ -1,8 +1,11 @@
 //! LADSPA hosts that load `tautline.so` as any other library of plugins.
 
 mod alone;
+mod graphs;
 mod hosted;
 mod scene;
+mod worked;
+mod worker;
 
 use std::time::Instant;
 

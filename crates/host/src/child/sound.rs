@@ -19,6 +19,8 @@ pub(super) struct PluginSound {
     sound: SoundSet,
     set: BlockSet,
     gauge: Arc<Gauge>,
+    /// The next block is the first of an activation.
+    begins: bool,
 }
 
 impl PluginSound {
@@ -27,7 +29,7 @@ impl PluginSound {
         sound: SoundSet,
         gauge: Arc<Gauge>,
     ) -> Result<Self, BlockSetError> {
-        Ok(Self { node, set: sound.block_set()?, sound, gauge })
+        Ok(Self { node, set: sound.block_set()?, sound, gauge, begins: false })
     }
 
     fn hear(&mut self, frames: u32, input: &[u8]) {
@@ -67,8 +69,10 @@ impl PluginSound {
 }
 
 impl Work for PluginSound {
+    /// Hosts set controls before they activate, and some plugins look at them then: it waits for the
+    /// first block.
     fn restart(&mut self) {
-        self.node.activate();
+        self.begins = true;
     }
 
     fn work(&mut self, turn: &BlockTurn, input: &[u8], output: &mut [u8]) -> u32 {
@@ -76,6 +80,9 @@ impl Work for PluginSound {
             self.gauge.count_replayed();
         }
         self.hear(turn.frames, input);
+        if core::mem::take(&mut self.begins) {
+            self.node.activate();
+        }
         let begun = now();
         self.gauge.begin();
         self.node.run(turn.frames as usize);

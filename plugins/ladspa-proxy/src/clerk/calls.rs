@@ -29,7 +29,7 @@ pub(crate) enum Alive {
 }
 
 /// A worker, as a clerk asks it. Each call ends by itself.
-pub(crate) trait Calls: Send {
+pub(crate) trait WorkerCalls: Send {
     fn open(&mut self, request: &StreamRequest, set: SoundSet) -> Opening;
     fn look(&mut self, id: u32) -> Alive;
     fn close(&mut self, id: u32);

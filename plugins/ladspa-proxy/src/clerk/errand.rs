@@ -7,22 +7,22 @@ use tautline_engine::offload::offloaded::Which;
 use tautline_engine::offload::sound_set::SoundSet;
 use tautline_proto::time::{LocalTime, Span};
 
-use super::calls::{Alive, Calls, Opening};
-use super::standing::Standing;
+use super::calls::{Alive, Opening, WorkerCalls};
+use super::standing::ClerkStanding;
 
 /// What a clerk does for one instance.
-pub(crate) struct Errand {
+pub(crate) struct StreamErrand {
     pub(crate) which: Which,
     request: StreamRequest,
     /// What the plugin has, as the catalogue says.
     set: SoundSet,
-    pub(crate) standing: Arc<Standing>,
-    state: State,
+    pub(crate) standing: Arc<ClerkStanding>,
+    state: ErrandState,
 }
 
 /// How it stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ErrandState {
     /// Without a stream, until the next attempt.
     Apart { until: LocalTime },
     /// With this one.
@@ -54,21 +54,21 @@ impl Quiet {
     }
 }
 
-impl Errand {
+impl StreamErrand {
     pub(crate) fn new(
         which: Which,
         request: StreamRequest,
         set: SoundSet,
-        standing: Arc<Standing>,
+        standing: Arc<ClerkStanding>,
     ) -> Self {
-        Self { which, request, set, standing, state: State::Apart { until: LocalTime::ZERO } }
+        Self { which, request, set, standing, state: ErrandState::Apart { until: LocalTime::ZERO } }
     }
 
     /// Does what is due; false when all is done. `is_away` is set as soon as the worker is found
     /// absent: the other errands need not find out each for itself.
     pub(crate) fn see_to(
         &mut self,
-        calls: &mut dyn Calls,
+        calls: &mut dyn WorkerCalls,
         now: LocalTime,
         is_away: &mut bool,
     ) -> bool {
@@ -78,12 +78,12 @@ impl Errand {
             return false;
         }
         match self.state {
-            State::Apart { until } if now >= until && *is_away => {
+            ErrandState::Apart { until } if now >= until && *is_away => {
                 self.standing.set_open(self.which, false);
             }
-            State::Apart { until } if now >= until => self.open(calls, now, is_away),
-            State::Apart { .. } => {}
-            State::Open { id, mut quiet } => {
+            ErrandState::Apart { until } if now >= until => self.open(calls, now, is_away),
+            ErrandState::Apart { .. } => {}
+            ErrandState::Open { id, mut quiet } => {
                 let running = self.standing.running();
                 let begun = running.begun;
                 let works = begun != quiet.looked || running.is_inside;
@@ -98,7 +98,7 @@ impl Errand {
                 } else {
                     quiet.looked = begun;
                 }
-                self.state = State::Open { id, quiet };
+                self.state = ErrandState::Open { id, quiet };
             }
         }
         true
@@ -112,14 +112,14 @@ impl Errand {
         standing.ends[self.which as usize].map_or(0, |end| end.machine.back.blocks)
     }
 
-    fn open(&mut self, calls: &mut dyn Calls, now: LocalTime, is_away: &mut bool) {
+    fn open(&mut self, calls: &mut dyn WorkerCalls, now: LocalTime, is_away: &mut bool) {
         let until = match calls.open(&self.request, self.set) {
             Opening::Opened { id, far } => {
                 if self.standing.watch().attendant.attach(self.which, far).is_ok() {
                     self.standing.set_open(self.which, true);
                     let begun = self.standing.running().begun;
                     let quiet = Quiet { since: now, begun, answers: 0, looked: begun };
-                    self.state = State::Open { id, quiet };
+                    self.state = ErrandState::Open { id, quiet };
                     return;
                 }
                 // The host has not run for long: nobody hears it anyway.
@@ -137,11 +137,11 @@ impl Errand {
             }
         };
         self.standing.set_open(self.which, false);
-        self.state = State::Apart { until };
+        self.state = ErrandState::Apart { until };
     }
 
     /// Whether the stream is still there, as far as can be told.
-    fn is_there(&self, id: u32, calls: &mut dyn Calls, is_away: &mut bool) -> bool {
+    fn is_there(&self, id: u32, calls: &mut dyn WorkerCalls, is_away: &mut bool) -> bool {
         match calls.look(id) {
             // Stopped for a while, or its plugin begins anew: the stream goes on by itself.
             Alive::Yes | Alive::Unknown => true,
@@ -158,11 +158,11 @@ impl Errand {
         // Where there is no room, what is attached next takes its place anyway.
         self.standing.watch().attendant.detach(self.which);
         self.standing.set_open(self.which, false);
-        self.state = State::Apart { until };
+        self.state = ErrandState::Apart { until };
     }
 
-    fn end(&mut self, calls: &mut dyn Calls, is_away: bool) {
-        if let State::Open { id, .. } = self.state
+    fn end(&mut self, calls: &mut dyn WorkerCalls, is_away: bool) {
+        if let ErrandState::Open { id, .. } = self.state
             && !is_away
         {
             calls.close(id);
@@ -170,3 +170,6 @@ impl Errand {
         self.standing.close(self.which);
     }
 }
+
+#[cfg(test)]
+mod tests;

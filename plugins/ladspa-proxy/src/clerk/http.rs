@@ -2,17 +2,14 @@
 
 use core::time::Duration;
 
-use tautline_api::client::{AskError, WorkOpened, WorkerAddress, WorkerClient};
-use tautline_api::seal::{Sealed, StreamKeys};
+use tautline_api::attach::connect;
+use tautline_api::client::{AskError, WorkerAddress, WorkerClient};
 use tautline_api::v1::{StreamRequest, WorkStream};
 use tautline_engine::offload::offloaded::Far;
 use tautline_engine::offload::sound_set::SoundSet;
-use tautline_io::link::OpenError;
-use tautline_io::link::direct::DirectLink;
-use tautline_io::link::seal::Seal;
 use tautline_io::udp::UdpOptions;
 
-use super::calls::{Alive, Calls, Opening};
+use super::calls::{Alive, Opening, WorkerCalls};
 
 /// A worker starts a process for a stream; on a busy one that takes its time.
 const OPEN_LIMIT: Duration = Duration::from_secs(5);
@@ -53,8 +50,10 @@ impl HttpCalls {
         let client = self.client(OPEN_LIMIT)?;
         let opened = client.open(request).map_err(opening)?;
         let id = opened.stream.id;
+        let options =
+            UdpOptions { packets_per_second: DATAGRAMS_PER_SECOND, ..UdpOptions::default() };
         let made = check(&opened.stream, request, set)
-            .and_then(|()| link(&opened, request).map_err(|error| error.to_string()));
+            .and_then(|()| connect(&opened, options).map_err(|error| error.to_string()));
         match made {
             Ok(link) => Ok(Opening::Opened { id, far: Far { link: Box::new(link), stream: id } }),
             Err(why) => {
@@ -66,7 +65,7 @@ impl HttpCalls {
     }
 }
 
-impl Calls for HttpCalls {
+impl WorkerCalls for HttpCalls {
     fn open(&mut self, request: &StreamRequest, set: SoundSet) -> Opening {
         let opening = self.opened(request, set).unwrap_or_else(|not| not);
         self.was_away = matches!(opening, Opening::Away(_));
@@ -124,18 +123,4 @@ fn check(stream: &WorkStream, request: &StreamRequest, set: SoundSet) -> Result<
         ));
     }
     Ok(())
-}
-
-/// What leads to the stream.
-fn link(opened: &WorkOpened, request: &StreamRequest) -> Result<DirectLink, OpenError> {
-    let options = UdpOptions {
-        sources: vec![opened.far.ip()],
-        datagram_bytes: request.datagram_bytes as usize,
-        packets_per_second: DATAGRAMS_PER_SECOND,
-        ..UdpOptions::sender(vec![opened.far])
-    };
-    let seal = opened.secret.as_ref().map(|secret| -> Box<dyn Seal> {
-        Box::new(Sealed::master(&StreamKeys::of(secret, opened.stream.id), 0))
-    });
-    DirectLink::open_sealed(&options, seal)
 }

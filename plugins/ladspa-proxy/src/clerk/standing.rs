@@ -7,35 +7,35 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use tautline_engine::offload::attendant::Attendant;
 use tautline_engine::offload::offloaded::Which;
 
-use crate::record::Record;
+use crate::record::RunRecord;
 use crate::say::say;
 
 /// How an instance stands, for its own threads and for those of its clerks.
-pub(crate) struct Standing {
+pub(crate) struct ClerkStanding {
     /// Runs that the host's thread began, and those that it ended.
     begun: AtomicU64,
     ended: AtomicU64,
     is_over: AtomicBool,
-    watch: Mutex<Watch>,
+    watch: Mutex<StreamWatch>,
     papers: Mutex<Papers>,
     changed: Condvar,
 }
 
 /// The ordinary threads' end of what the host's thread holds, and what was heard by it.
-pub(crate) struct Watch {
+pub(crate) struct StreamWatch {
     pub(crate) attendant: Attendant,
-    pub(crate) record: Record,
+    pub(crate) record: RunRecord,
 }
 
 #[derive(Default)]
 struct Papers {
     /// How each worker stands.
-    workers: [Worker; Which::ALL.len()],
+    workers: [WantedWorker; Which::ALL.len()],
     said: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Worker {
+struct WantedWorker {
     /// A clerk sees to it.
     is_seen_to: bool,
     is_open: bool,
@@ -49,26 +49,26 @@ const MOST_SAID: usize = 32;
 
 /// Which run the host's thread is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Running {
+pub(crate) struct RunningStream {
     pub(crate) begun: u64,
     /// It is within that one.
     pub(crate) is_inside: bool,
 }
 
-impl Standing {
+impl ClerkStanding {
     pub(crate) fn new(attendant: Attendant) -> Self {
         Self {
             begun: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             is_over: AtomicBool::new(false),
-            watch: Mutex::new(Watch { attendant, record: Record::default() }),
+            watch: Mutex::new(StreamWatch { attendant, record: RunRecord::default() }),
             papers: Mutex::default(),
             changed: Condvar::new(),
         }
     }
 
     /// Not for the host's thread while it runs.
-    pub(crate) fn watch(&self) -> MutexGuard<'_, Watch> {
+    pub(crate) fn watch(&self) -> MutexGuard<'_, StreamWatch> {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -86,9 +86,9 @@ impl Standing {
         self.ended.store(self.begun.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    pub(crate) fn running(&self) -> Running {
+    pub(crate) fn running(&self) -> RunningStream {
         let begun = self.begun.load(Ordering::Relaxed);
-        Running { begun, is_inside: self.ended.load(Ordering::Relaxed) != begun }
+        RunningStream { begun, is_inside: self.ended.load(Ordering::Relaxed) != begun }
     }
 
     /// The instance is about to end.

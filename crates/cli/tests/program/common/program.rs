@@ -102,6 +102,12 @@ impl Call {
         self.and(["--control"])
     }
 
+    /// Has a standard input: see [`Running::tell`].
+    pub(crate) fn asked(mut self) -> Self {
+        self.controlled = true;
+        self
+    }
+
     fn command(&self) -> Command {
         let mut command = match &self.namespace {
             // `ip netns exec` becomes the program: its process identity is the program's.
@@ -231,6 +237,13 @@ impl Running {
     /// What it said so far.
     pub(crate) fn said(&self) -> impl Iterator<Item = &String> {
         self.said.iter()
+    }
+
+    /// Writes a line on its standard input.
+    pub(crate) fn tell(mut self, line: &str) -> Self {
+        let stdin = self.child.stdin.as_mut().expect("a program that is asked");
+        stdin.write_all(format!("{line}\n").as_bytes()).unwrap();
+        self
     }
 
     /// Ends its standard input.

@@ -43,6 +43,7 @@ pub(crate) struct Hosted {
     kinds: Vec<c_int>,
     hints: Vec<RangeHint>,
     latency: Option<usize>,
+    begins: bool,
     /// A buffer for each port of sound, and a value for each control, as they are connected.
     buffers: Vec<Vec<f32>>,
     /// Which ports are left unconnected.
@@ -77,6 +78,7 @@ impl Hosted {
             kinds,
             hints,
             latency,
+            begins: false,
             buffers: vec![Vec::new(); count],
             unconnected: Vec::new(),
             in_place: false,
@@ -92,11 +94,10 @@ impl Hosted {
         self.ports(INPUT | CONTROL).into_iter().map(|port| self.hints[port]).collect()
     }
 
+    /// Activates it when its ports are connected and its controls set, right before it runs: some plugins look at
+    /// them then.
     pub(crate) fn activate(&mut self) {
-        if let Some(activate) = self.descriptor.activate {
-            // SAFETY: a live instance.
-            unsafe { activate(self.handle) };
-        }
+        self.begins = true;
     }
 
     pub(crate) fn deactivate(&mut self) {
@@ -142,6 +143,12 @@ impl Hosted {
                 // SAFETY: a live instance, a port of its, and memory that stays where it is while it runs.
                 unsafe { connect(self.handle, port as c_ulong, self.buffers[*place].as_mut_ptr()) };
             }
+        }
+        if let Some(activate) =
+            self.descriptor.activate.filter(|_| core::mem::take(&mut self.begins))
+        {
+            // SAFETY: a live instance whose ports are connected.
+            unsafe { activate(self.handle) };
         }
         // SAFETY: a live instance, each port with memory for so many frames.
         unsafe { self.descriptor.run.unwrap()(self.handle, frames as c_ulong) };

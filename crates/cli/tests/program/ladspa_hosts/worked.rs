@@ -1,0 +1,313 @@
+//! Plugins that a worker on this host runs: what comes back is what they play here, bit for bit.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::hosted::{Hosted, find, label, load};
+use super::scene::{alone, did_well};
+use super::worker::{
+    PLUGINS, RATE, Worked, first_difference, here_and_there, proxies, recording, runs,
+};
+use crate::common::free_udp_ports;
+use crate::common::host::shared;
+use crate::common::sound::{FileCoding, Shape, Sound};
+use crate::pcm::is_there;
+
+/// Plugins that do not play the same twice on one host either, and why.
+const UNSTEADY: [(&str, &str); 24] = [
+    ("analogue", "random numbers"),
+    ("chebstortion", "what is left on the stack"),
+    ("disintegrator", "random numbers"),
+    ("flanger", "random numbers"),
+    ("gsm", "memory that nobody wrote"),
+    ("hermesFilter", "random numbers"),
+    ("imp", "a transform that is planned by the clock"),
+    ("lofi", "random numbers"),
+    ("logistic", "memory that nobody wrote"),
+    ("mbeq", "what is left on the stack"),
+    ("multivoiceChorus", "random numbers"),
+    ("noise_source_white", "random numbers"),
+    ("noise_white", "random numbers"),
+    ("phasemod", "random numbers"),
+    ("pink_full_frequency", "random numbers"),
+    ("pink_interpolated_audio", "random numbers"),
+    ("pink_sh", "random numbers"),
+    ("pitchScale", "a transform that is planned by the clock"),
+    ("pitchScaleHQ", "a transform that is planned by the clock"),
+    ("retroFlange", "random numbers"),
+    ("tap_doubler", "random numbers"),
+    ("tap_pinknoise", "random numbers"),
+    ("tap_reflector", "it may never come back from a run"),
+    ("vynil", "random numbers"),
+];
+
+/// Each plugin of the machine, here and at the worker.
+fn all_are_the_same(sound: &[f32]) {
+    let blocks = vec![256; sound.len() / 256];
+    let (mut same, mut wrong) = (0, Vec::new());
+    for proxy in proxies() {
+        let [plugin, proxy] = here_and_there(proxy);
+        if UNSTEADY.iter().any(|(unsteady, _)| *unsteady == label(plugin)) {
+            continue;
+        }
+        let mut both = [Hosted::new(plugin, RATE), Hosted::new(proxy, RATE)];
+        both.iter_mut().for_each(Hosted::activate);
+        let played = runs(&mut both, &blocks, sound);
+        match first_difference(&played, 256) {
+            None if both[1].latency().is_some_and(|frames| frames >= 256.0) => same += 1,
+            found => wrong.push((label(proxy), found, both[1].latency())),
+        }
+    }
+    eprintln!("{same} plugins are the same");
+    assert!(wrong.is_empty(), "{wrong:?}");
+    assert!(same > 150, "{same}");
+}
+
+#[test]
+fn plugins_play_at_a_worker_what_they_play_here() {
+    let test = "worked::plugins_play_at_a_worker_what_they_play_here";
+    alone(
+        test,
+        || all_are_the_same(&recording(1)),
+        |call| {
+            let Some(worked) = Worked::start(test) else { return };
+            let call = worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "always");
+            for line in did_well(call.run()) {
+                eprintln!("{line}");
+            }
+        },
+    );
+}
+
+#[test]
+#[ignore = "soak: ten seconds of sound through two hundred plugins take minutes"]
+fn plugins_play_at_a_worker_ten_seconds_of_what_they_play_here() {
+    let test = "worked::plugins_play_at_a_worker_ten_seconds_of_what_they_play_here";
+    alone(
+        test,
+        || all_are_the_same(&recording(10)),
+        |call| {
+            let Some(worked) = Worked::start(test) else { return };
+            let call = call.and(["--ignored"]);
+            let call = worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "always");
+            did_well(call.run());
+        },
+    );
+}
+
+/// The proxy of a reverb, and the reverb.
+const REVERB: &str = "cmt:freeverb3@studio";
+/// Two inputs and two outputs, and as many controls as any of it.
+fn reverb() -> [Hosted; 2] {
+    here_and_there(find(&proxies(), REVERB)).map(|descriptor| Hosted::new(descriptor, RATE))
+}
+
+#[test]
+fn blocks_of_any_length_in_one_place_come_back_bit_for_bit() {
+    let test = "worked::blocks_of_any_length_in_one_place_come_back_bit_for_bit";
+    let inside = || {
+        let mut both = reverb();
+        both[1].in_place = true;
+        both.iter_mut().for_each(Hosted::activate);
+        let mut blocks = vec![64, 1, 511, 138, 17, 512, 512, 3];
+        blocks.extend((0..200).map(|run| 1 + (run * 7919) % 512));
+        let played = runs(&mut both, &blocks, &recording(2));
+        assert_eq!(first_difference(&played, 600), None);
+        assert_eq!(both[1].latency(), Some(600.0));
+        // And once more from the beginning.
+        both.iter_mut().for_each(Hosted::deactivate);
+        both.iter_mut().for_each(Hosted::activate);
+        assert_eq!(first_difference(&runs(&mut both, &blocks, &recording(2)), 600), None);
+    };
+    alone(test, inside, |call| {
+        let Some(worked) = Worked::start(test) else { return };
+        let call = worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "always");
+        did_well(call.with("TAUT_OFFLOAD_DELAY", "600").run());
+    });
+}
+
+#[test]
+fn a_comparison_on_the_way_finds_every_bit_equal() {
+    let test = "worked::a_comparison_on_the_way_finds_every_bit_equal";
+    let inside = || {
+        let mut both = reverb();
+        both.iter_mut().for_each(Hosted::activate);
+        runs(&mut both, &[256; 100], &recording(2));
+    };
+    alone(test, inside, |call| {
+        let Some(worked) = Worked::start(test) else { return };
+        let call = worked.comparing(worked.scene.finding(call));
+        did_well(call.with("TAUT_OFFLOAD_WAIT_OFFLINE", "always").run());
+        let [report] = &worked.reports()[..] else { panic!("{:?}", worked.reports()) };
+        let compared = &report["compared"];
+        assert_eq!(compared["samples"], 2 * (100 - 1) * 256, "{report:#}");
+        assert_eq!(compared["bit_identical"], true, "{report:#}");
+        assert_eq!(report["complete"], true, "{report:#}");
+    });
+}
+
+#[test]
+fn no_number_in_a_control_harms_anybody() {
+    let test = "worked::no_number_in_a_control_harms_anybody";
+    let inside = || {
+        let mut both = reverb();
+        let mut other = reverb();
+        both.iter_mut().chain(&mut other).for_each(Hosted::activate);
+        let sound = recording(1);
+        let inputs = [&sound[..256], &sound[256..512]];
+        for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, -0.0] {
+            let controls = vec![value; both[0].controls().len()];
+            both.iter_mut().for_each(|hosted| drop(hosted.run(&inputs, &controls)));
+        }
+        let played = runs(&mut other, &[256; 60], &sound);
+        assert_eq!(first_difference(&played, 256), None);
+    };
+    alone(test, inside, |call| {
+        let Some(worked) = Worked::start(test) else { return };
+        did_well(worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "always").run());
+    });
+}
+
+#[test]
+fn applyplugin_writes_the_same_file_through_a_worker() {
+    let test = "applyplugin_writes_the_same_file_through_a_worker";
+    shared(|| {
+        if !is_there(test, "applyplugin", "--help") {
+            return;
+        }
+        let Some(worked) = Worked::start(test) else { return };
+        let folder = &worked.scene.folder;
+        let shape = Shape { coding: FileCoding::L16, channels: 1, ..Shape::STEREO_24 };
+        Sound::noise(shape, 1000, 3).write(&folder.file("in.wav"));
+        let path = format!("{}:{PLUGINS}", folder.file("ladspa").display());
+        for (file, plugin) in [
+            ("cmt", "delay_5s"),
+            ("cmt", "lpf"),
+            ("tap_tubewarmth", "tap_tubewarmth"),
+            ("tap_limiter", "tap_limiter"),
+            ("valve_1209", "valve"),
+            ("gverb_1216", "gverb"),
+        ] {
+            let plugins = load(&PathBuf::from(PLUGINS).join(format!("{file}.so")));
+            let hints = Hosted::new(find(&plugins, plugin), RATE).controls();
+            let values = hints.iter().map(|hint| hint.first_value(RATE).to_string());
+            let values = values.collect::<Vec<_>>().join(" ");
+            let apply = |out: &str, library: &str, label: &str| {
+                let line = format!("-s1 in.wav {out} {library} {label} {values}");
+                let call = worked.scene.host("applyplugin", &line).with("LADSPA_PATH", &path);
+                let ran = call.with("TAUT_OFFLOAD_REPORT", worked.report()).run().well();
+                assert!(ran.said.is_empty(), "{ran:#?}");
+                Sound::read(&folder.file(out))
+            };
+            let here = apply("here.wav", &format!("{file}.so"), plugin);
+            let there = apply("there.wav", "tautline.so", &format!("{file}:{plugin}@studio"));
+            let report = worked.reports().pop().unwrap();
+            assert_eq!(report["complete"], true, "{plugin}: {report:#}");
+            let delay = report["delay_frames"].as_u64().unwrap() as usize * there.shape.channels;
+            let (silence, late) = there.samples.split_at(delay);
+            assert!(silence.iter().all(|sample| *sample == 0), "{plugin}");
+            let differs = here.samples.iter().zip(late).position(|(here, there)| here != there);
+            assert_eq!(differs, None, "{plugin}: {report:#}");
+        }
+    });
+}
+
+#[test]
+fn the_sound_is_live_again_after_the_worker_is() {
+    let test = "worked::the_sound_is_live_again_after_the_worker_is";
+    let inside = || {
+        let mut both = reverb();
+        both.iter_mut().for_each(Hosted::activate);
+        let sound = recording(1);
+        let inputs = [&sound[..256], &sound[256..512]];
+        let live = |hosted: &mut Hosted| {
+            // Wet is not dry: the reverb's own sound differs from its input.
+            let controls = vec![0.3; hosted.controls().len()];
+            let outputs = hosted.run(&inputs, &controls);
+            outputs[0].iter().zip(inputs[0]).any(|(out, dry)| (out - dry).abs() > 1e-6)
+        };
+        let until = std::time::Instant::now() + crate::common::program::PATIENCE;
+        let await_it = |hosted: &mut Hosted, wanted: bool| {
+            // Ten in a row: a single one may be on its way.
+            let mut row = 0;
+            while row < 10 {
+                assert!(std::time::Instant::now() < until, "it never was live: {wanted}");
+                row = if live(hosted) == wanted { row + 1 } else { 0 };
+                std::thread::park_timeout(std::time::Duration::from_millis(5));
+            }
+        };
+        let [_, proxy] = &mut both;
+        await_it(proxy, true);
+        eprintln!("inside: live");
+        await_it(proxy, false);
+        eprintln!("inside: dry");
+        await_it(proxy, true);
+        eprintln!("inside: live again");
+    };
+    alone(test, inside, |call| {
+        let Some(mut worked) = Worked::start(test) else { return };
+        let call = worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never");
+        let running = call.with("TAUT_OFFLOAD_REPORT", worked.report()).start();
+        let running = running.wait_for("inside: live");
+        worked.worker.signal("-KILL");
+        let running = running.wait_for("inside: dry");
+        worked.again();
+        did_well(running.wait_for("inside: live again").end());
+        let report = worked.reports().pop().unwrap();
+        assert_eq!(report["streams_opened"]["worker"], 2, "{report:#}");
+        assert!(!report["damage"].as_array().unwrap().is_empty(), "{report:#}");
+    });
+}
+
+/// Runs the reverb here and there, and half-way waits until outside something was done to the worker.
+fn halves_are_the_same() {
+    let mut both = reverb();
+    both.iter_mut().for_each(Hosted::activate);
+    let sound = recording(2);
+    let mut played = runs(&mut both, &[256; 100], &sound);
+    eprintln!("inside: half");
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+    for (all, more) in played.iter_mut().zip(runs(&mut both, &[256; 100], &sound)) {
+        all.iter_mut().zip(more).for_each(|(all, more)| all.extend(more));
+    }
+    assert_eq!(first_difference(&played, 256), None);
+}
+
+#[test]
+fn with_a_spare_the_death_of_a_worker_changes_no_sample() {
+    let test = "worked::with_a_spare_the_death_of_a_worker_changes_no_sample";
+    alone(test, halves_are_the_same, |call| {
+        let Some(worked) = Worked::start(test) else { return };
+        let address = format!("127.0.0.1:{}", free_udp_ports());
+        let _spare = Worked::worker(&worked.scene, &address);
+        let call = worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "always");
+        let call = call.with("TAUT_OFFLOAD_SPARE", &address);
+        let call = call.with("TAUT_OFFLOAD_REPORT", worked.report());
+        let running = call.asked().start().wait_for("inside: half");
+        worked.worker.signal("-KILL");
+        did_well(running.tell("go on").end());
+        let report = worked.reports().pop().unwrap();
+        assert_eq!(report["complete"], true, "{report:#}");
+        assert_eq!(report["streams_opened"]["spare"], 1, "{report:#}");
+    });
+}
+
+#[test]
+fn a_render_waits_for_a_worker_that_stands_still() {
+    let test = "worked::a_render_waits_for_a_worker_that_stands_still";
+    alone(test, halves_are_the_same, |call| {
+        let Some(worked) = Worked::start(test) else { return };
+        let call = worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "by-pace");
+        let call = call.with("TAUT_OFFLOAD_REPORT", worked.report());
+        let running = call.asked().start().wait_for("inside: half");
+        worked.signal_children("-STOP");
+        let running = running.tell("go on");
+        // How long it stands still is the matter: longer than any wait but a render's.
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        worked.signal_children("-CONT");
+        did_well(running.end());
+        let report = worked.reports().pop().unwrap();
+        assert_eq!((&report["complete"], &report["rendered"]), (&true.into(), &true.into()));
+    });
+}

@@ -1,0 +1,163 @@
+//! A worker on this host, and plugins that run at it and here.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+use symphonia::core::formats::TrackType;
+use symphonia::core::formats::probe::Hint;
+use symphonia::core::io::MediaSourceStream;
+use tautline_host::ladspa::abi::{AUDIO, Descriptor, INPUT, INTEGER, RangeHint};
+
+use super::hosted::{Hosted, find, label, load};
+use super::scene::Scene;
+use crate::common::program::{Call, Running, call, taut, words};
+use crate::common::{Lack, free_udp_ports, skipped};
+
+/// Where Debian's packages have their plugins.
+pub(crate) const PLUGINS: &str = "/usr/lib/ladspa";
+pub(crate) const RATE: u32 = 48_000;
+
+/// A worker with this machine's plugins, which a catalogue in the scene tells of.
+pub(crate) struct Worked {
+    pub(crate) scene: Scene,
+    address: String,
+    pub(crate) worker: Running,
+}
+
+impl Worked {
+    /// `None`, and said loudly, where the packages are not there.
+    pub(crate) fn start(test: &str) -> Option<Self> {
+        for (file, package) in
+            [("cmt.so", "cmt"), ("plate_1423.so", "swh-plugins"), ("tap_reverb.so", "tap-plugins")]
+        {
+            if !PathBuf::from(PLUGINS).join(file).exists() {
+                skipped(Lack::Package, test, &format!("{package} is not installed"));
+                return None;
+            }
+        }
+        let scene = Scene::new();
+        let address = format!("127.0.0.1:{}", free_udp_ports());
+        let worker = Self::worker(&scene, &address);
+        let line = format!("plugins --worker studio={address} --save --report none");
+        scene.finding(taut(words(&line))).run().well();
+        Some(Self { scene, address, worker })
+    }
+
+    pub(crate) fn worker(scene: &Scene, address: &str) -> Running {
+        let line = format!("work --listen {address} --scheduler other");
+        let call = scene.finding(taut(words(&line))).with("LADSPA_PATH", PLUGINS);
+        call.listened_to().start().wait_for("worker at ")
+    }
+
+    /// Kills it, and starts it anew.
+    pub(crate) fn again(&mut self) {
+        self.worker.signal("-KILL");
+        self.worker = Self::worker(&self.scene, &self.address);
+    }
+
+    /// Sends a signal to the processes in which it has plugins.
+    pub(crate) fn signal_children(&self, signal: &str) {
+        let children = call("ps", ["-o", "pid=", "--ppid", &self.worker.id()]).run().well().out;
+        let children: Vec<&str> = children.split_whitespace().collect();
+        assert!(!children.is_empty(), "no plugin runs");
+        call("kill", [signal]).and(children).run().well();
+    }
+
+    /// What the instances of the last host said of themselves.
+    pub(crate) fn reports(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.report()).unwrap_or_default();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// A host that runs the plugin here as well, compares, and reports.
+    pub(crate) fn comparing(&self, call: Call) -> Call {
+        let path = format!("{}:{PLUGINS}", self.scene.folder.file("ladspa").display());
+        let call = call.with("LADSPA_PATH", path).with("TAUT_OFFLOAD_COMPARE_LOCAL", "1");
+        call.with("TAUT_OFFLOAD_REPORT", self.report())
+    }
+
+    pub(crate) fn report(&self) -> PathBuf {
+        self.scene.folder.file("report.json")
+    }
+}
+
+/// The library as a host finds it, inside.
+pub(crate) fn proxies() -> Vec<&'static Descriptor> {
+    let path = std::env::var_os("LADSPA_PATH").unwrap();
+    let first = std::env::split_paths(&path).next().unwrap();
+    load(&first.join("tautline.so"))
+}
+
+/// A plugin here and its proxy, by what the latter is called: `FILE:LABEL@studio`.
+pub(crate) fn here_and_there(proxy: &'static Descriptor) -> [&'static Descriptor; 2] {
+    let (file, own) = label(proxy).trim_end_matches("@studio").split_once(':').unwrap();
+    let plugins = load(&PathBuf::from(PLUGINS).join(format!("{file}.so")));
+    [find(&plugins, own), proxy]
+}
+
+/// A value for a control, within its bounds.
+fn moved(hint: &RangeHint, noise: &mut fastrand::Rng) -> f32 {
+    let (lower, upper) = hint.bounds(RATE);
+    let lower = lower.unwrap_or(0.0);
+    let upper = upper.unwrap_or(lower + 1.0);
+    let value = lower + (upper - lower) * noise.f32();
+    if hint.hints & INTEGER != 0 { value.round() } else { value }
+}
+
+/// Runs both over the same blocks, with controls that move in each: what each played, by channels.
+pub(crate) fn runs(both: &mut [Hosted; 2], blocks: &[usize], sound: &[f32]) -> [Vec<Vec<f32>>; 2] {
+    let mut noise = fastrand::Rng::with_seed(11);
+    let mut played = [Vec::new(), Vec::new()];
+    let hints = both[0].controls();
+    let inputs = both[0].ports(INPUT | AUDIO);
+    let mut at = 0;
+    for frames in blocks {
+        let controls: Vec<f32> = hints.iter().map(|hint| moved(hint, &mut noise)).collect();
+        let slices: Vec<&[f32]> = (0..inputs.len())
+            .map(|channel| &sound[(at + 1000 * channel) % (sound.len() - 8192)..][..*frames])
+            .collect();
+        for (hosted, played) in both.iter_mut().zip(&mut played) {
+            let outputs = hosted.run_for(*frames, &slices, &controls);
+            played.resize(outputs.len(), Vec::new());
+            for (all, block) in played.iter_mut().zip(outputs) {
+                all.extend(block);
+            }
+        }
+        at += frames;
+    }
+    played
+}
+
+/// The first sample, and its channel, that does not come back as it is here, so many frames late.
+pub(crate) fn first_difference(
+    [here, there]: &[Vec<Vec<f32>>; 2],
+    delay: usize,
+) -> Option<(usize, usize)> {
+    let bits = |sample: &f32| sample.to_bits();
+    here.iter().zip(there).enumerate().find_map(|(channel, (here, there))| {
+        let late = there.iter().skip(delay).map(bits);
+        Some((channel, late.zip(here.iter().map(bits)).position(|(there, here)| there != here)?))
+    })
+}
+
+/// So many seconds of the recording, both channels together.
+pub(crate) fn recording(seconds: usize) -> Vec<f32> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/recording.flac");
+    let file = std::fs::File::open(path).unwrap();
+    let stream = MediaSourceStream::new(Box::new(file), Default::default());
+    let mut container = symphonia::default::get_probe()
+        .probe(&Hint::new(), stream, Default::default(), Default::default())
+        .unwrap();
+    let track = container.default_track(TrackType::Audio).unwrap();
+    let parameters = track.codec_params.as_ref().unwrap().audio().unwrap().clone();
+    let codecs = symphonia::default::get_codecs();
+    let mut decoder = codecs.make_audio_decoder(&parameters, &Default::default()).unwrap();
+    let (mut sound, mut packet) = (Vec::new(), Vec::new());
+    while sound.len() < seconds * RATE as usize {
+        let next = container.next_packet().unwrap().unwrap();
+        decoder.decode(&next).unwrap().copy_to_vec_interleaved::<f32>(&mut packet);
+        sound.extend(packet.chunks_exact(2).map(|frame| (frame[0] + frame[1]) / 2.0));
+    }
+    sound.truncate(seconds * RATE as usize);
+    sound
+}
