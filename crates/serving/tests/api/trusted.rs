@@ -11,8 +11,8 @@ use tempfile::TempDir;
 use crate::common::{Hollow, address, request, serving};
 
 /// A host of its own: its key and its list.
-struct Host {
-    store: Arc<TrustStore>,
+pub(crate) struct Host {
+    pub(crate) store: Arc<TrustStore>,
     _folder: TempDir,
 }
 
@@ -34,13 +34,13 @@ impl Host {
         WorkerClient::new(&address(server), Some(Arc::clone(&self.store))).by_tls()
     }
 
-    fn serving(&self) -> (ApiServer, Arc<Hollow>) {
+    pub(crate) fn serving(&self) -> (ApiServer, Arc<Hollow>) {
         serving(Some(Arc::clone(&self.store)))
     }
 }
 
 /// Two that trust each other.
-fn friends() -> (Host, Host) {
+pub(crate) fn friends() -> (Host, Host) {
     let (worker, master) = (Host::new(), Host::new());
     worker.trusts("master", &master);
     master.trusts("worker", &worker);
