@@ -82,7 +82,7 @@ pub fn measure(
 ) -> LabReport {
     let mut report = empty();
     report.notes.extend(lock_memory());
-    let mut measuring = point::Measuring { options, stop, witness: StallWitness::start() };
+    let mut measuring = point::CapacityMeasuring { options, stop, witness: StallWitness::start() };
     let mut local: Vec<CapacityPoint> = Vec::new();
     for asked in &options.points {
         let here = asked.local();

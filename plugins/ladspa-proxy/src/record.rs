@@ -4,7 +4,7 @@ use tautline_engine::offload::attendant::Slack;
 use tautline_proto::offload::returns::Damage;
 use tautline_proto::time::Span;
 
-use crate::clerk::standing::StreamWatch;
+use crate::clerk::standing::WorkerWatch;
 
 /// Lines that are kept; a host that plays for days beside an absent worker takes no more memory.
 const MOST_LINES: usize = 4096;
@@ -25,7 +25,7 @@ pub(crate) struct RunRecord {
     pub(crate) answered: u64,
 }
 
-impl StreamWatch {
+impl WorkerWatch {
     /// Takes what the host's thread told since.
     pub(crate) fn hear(&mut self) {
         while let Some(gone) = self.attendant.take_gone() {

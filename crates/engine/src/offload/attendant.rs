@@ -10,7 +10,7 @@ use tautline_proto::time::Span;
 use crate::offload::far::{FAR_ENDS, Far, Which};
 
 /// What goes down to the real-time thread.
-pub(crate) enum Change {
+pub(crate) enum FarChange {
     Attach(Which, Far),
     Detach(Which),
 }
@@ -87,7 +87,7 @@ const STANDINGS: usize = 4;
 
 /// The real-time thread's ends of the rings.
 pub(crate) struct Rings {
-    pub(crate) changes: Consumer<Change>,
+    pub(crate) changes: Consumer<FarChange>,
     pub(crate) gone: Producer<Far>,
     pub(crate) damage: Producer<Damage>,
     pub(crate) slack: Producer<Slack>,
@@ -97,7 +97,7 @@ pub(crate) struct Rings {
 /// Attaches workers while sound plays, takes them back, and hears how it went. For one ordinary thread; what it does
 /// holds the real-time thread up in nothing.
 pub struct Attendant {
-    changes: Producer<Change>,
+    changes: Producer<FarChange>,
     gone: Consumer<Far>,
     damage: Consumer<Damage>,
     slack: Consumer<Slack>,
@@ -124,20 +124,20 @@ pub(crate) fn rings() -> (Rings, Attendant) {
 }
 
 impl Attendant {
-    /// Attaches a worker in the place of the one that is there, from the next run on: it is told of a new epoch and
-    /// of no block before. Given back if too many wait already, since the host does not run.
+    /// Attaches a worker in the place of the one that is there, from the next run on: it asks for the blocks of the
+    /// activation that it has to have seen. Given back if too many wait already, since the host does not run.
     pub fn attach(&mut self, which: Which, far: Far) -> Result<(), Far> {
-        self.changes.push(Change::Attach(which, far)).map_err(|rtrb::PushError::Full(change)| {
+        self.changes.push(FarChange::Attach(which, far)).map_err(|rtrb::PushError::Full(change)| {
             match change {
-                Change::Attach(_, far) => far,
-                Change::Detach(_) => unreachable!("what comes back is what was pushed"),
+                FarChange::Attach(_, far) => far,
+                FarChange::Detach(_) => unreachable!("what comes back is what was pushed"),
             }
         })
     }
 
     /// Takes the worker off, from the next run on. False if too many changes wait already.
     pub fn detach(&mut self, which: Which) -> bool {
-        self.changes.push(Change::Detach(which)).is_ok()
+        self.changes.push(FarChange::Detach(which)).is_ok()
     }
 
     /// A far end that was taken off, to be dropped here.

@@ -2,14 +2,14 @@
 
 /// By how much what comes back is played later than it was handed out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Delay {
+pub enum OffloadDelay {
     /// So many frames, whatever the host's blocks are.
     Frames(u32),
     /// So many of the host's blocks.
     Window(u32),
 }
 
-impl Delay {
+impl OffloadDelay {
     /// No delay: what comes back has to come back within the run.
     pub const NONE: Self = Self::Frames(0);
 
@@ -29,7 +29,7 @@ impl Delay {
 /// so far, which nobody hears: what an activation begins with is as long a silence.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DelayLearner {
-    asked: Delay,
+    asked: OffloadDelay,
     /// The longest run of this activation and those before that had two.
     block: u32,
     /// Runs of this activation, up to two.
@@ -40,7 +40,7 @@ pub(crate) struct DelayLearner {
 
 /// What a run does to the delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Change {
+pub(crate) enum DelayChange {
     /// It stays.
     None,
     /// It is that many frames, before anything but the silence of the beginning was played.
@@ -50,7 +50,7 @@ pub(crate) enum Change {
 }
 
 impl DelayLearner {
-    pub(crate) const fn new(asked: Delay) -> Self {
+    pub(crate) const fn new(asked: OffloadDelay) -> Self {
         Self { asked, block: 0, runs: 0, learnt: 0 }
     }
 
@@ -63,15 +63,15 @@ impl DelayLearner {
     /// The delay in frames, as it is known.
     pub(crate) const fn frames(&self) -> u32 {
         match self.asked {
-            Delay::Frames(frames) => frames,
-            Delay::Window(blocks) => blocks.saturating_mul(self.block),
+            OffloadDelay::Frames(frames) => frames,
+            OffloadDelay::Window(blocks) => blocks.saturating_mul(self.block),
         }
     }
 
     /// The host runs so many frames.
-    pub(crate) fn observe(&mut self, frames: u32) -> Change {
-        if matches!(self.asked, Delay::Frames(_) | Delay::Window(0)) {
-            return Change::None;
+    pub(crate) fn observe(&mut self, frames: u32) -> DelayChange {
+        if matches!(self.asked, OffloadDelay::Frames(_) | OffloadDelay::Window(0)) {
+            return DelayChange::None;
         }
         self.runs = (self.runs + 1).min(3);
         let grew = frames > self.block;
@@ -80,10 +80,10 @@ impl DelayLearner {
             self.learnt = self.block;
         }
         match (grew, self.runs) {
-            (false, _) => Change::None,
+            (false, _) => DelayChange::None,
             // With the first two, no more frames were asked for than the first delay has: all silence.
-            (true, ..3) => Change::Begins(self.frames()),
-            (true, _) => Change::Grows(self.frames()),
+            (true, ..3) => DelayChange::Begins(self.frames()),
+            (true, _) => DelayChange::Grows(self.frames()),
         }
     }
 }
@@ -93,20 +93,20 @@ mod tests {
     use super::*;
 
     fn window(blocks: u32) -> DelayLearner {
-        DelayLearner::new(Delay::Window(blocks))
+        DelayLearner::new(OffloadDelay::Window(blocks))
     }
 
     #[test]
     fn a_block_is_learnt_by_two_runs_of_one_activation() {
         let mut delay = window(2);
         assert_eq!(delay.begin(), 0);
-        assert_eq!(delay.observe(1024), Change::Begins(2048));
+        assert_eq!(delay.observe(1024), DelayChange::Begins(2048));
         assert_eq!(delay.begin(), 0, "one run was only to look at the latency");
-        assert_eq!(delay.observe(64), Change::Begins(128));
-        assert_eq!(delay.observe(256), Change::Begins(512));
-        assert_eq!(delay.observe(256), Change::None);
+        assert_eq!(delay.observe(64), DelayChange::Begins(128));
+        assert_eq!(delay.observe(256), DelayChange::Begins(512));
+        assert_eq!(delay.observe(256), DelayChange::None);
         assert_eq!(delay.begin(), 512, "it stays learnt");
-        assert_eq!(delay.observe(200), Change::None);
+        assert_eq!(delay.observe(200), DelayChange::None);
     }
 
     #[test]
@@ -114,11 +114,11 @@ mod tests {
         let mut delay = window(1);
         delay.begin();
         for (frames, change) in [
-            (256, Change::Begins(256)),
-            (256, Change::None),
-            (17, Change::None),
-            (300, Change::Grows(300)),
-            (256, Change::None),
+            (256, DelayChange::Begins(256)),
+            (256, DelayChange::None),
+            (17, DelayChange::None),
+            (300, DelayChange::Grows(300)),
+            (256, DelayChange::None),
         ] {
             assert_eq!(delay.observe(frames), change, "{frames}");
         }
@@ -127,10 +127,10 @@ mod tests {
 
     #[test]
     fn a_delay_in_frames_and_none_at_all_learn_nothing() {
-        for asked in [Delay::Frames(300), Delay::Window(0)] {
+        for asked in [OffloadDelay::Frames(300), OffloadDelay::Window(0)] {
             let mut delay = DelayLearner::new(asked);
             let frames = delay.begin();
-            assert!((0..5).all(|run| delay.observe(100 * run) == Change::None));
+            assert!((0..5).all(|run| delay.observe(100 * run) == DelayChange::None));
             assert_eq!(delay.frames(), frames);
         }
     }

@@ -46,7 +46,7 @@ pub struct Far {
 
 /// What talks to the worker, whether there is one at the moment or not: the history is kept all the same, and one
 /// that comes later asks for what it has to have seen.
-pub(crate) struct FarEnd {
+pub(crate) struct WorkerEnd {
     pub(crate) master: Master,
     far: Option<Far>,
     /// The block after the highest that was answered.
@@ -58,7 +58,7 @@ pub(crate) struct FarEnd {
     room: Box<[u8]>,
 }
 
-impl FarEnd {
+impl WorkerEnd {
     pub(crate) fn new(config: MasterConfig) -> Result<Self, OffloadError> {
         let mut room = vec![0; config.datagram_bytes].into_boxed_slice();
         prefault(&mut room);

@@ -15,8 +15,8 @@ use tautline_proto::units::Rate;
 use crate::offload::attendant::{
     Attendant, EndStanding, OffloadedCounters, Rings, Standing, rings,
 };
-use crate::offload::delay::{Delay, DelayLearner};
-use crate::offload::far::FarEnd;
+use crate::offload::delay::{DelayLearner, OffloadDelay};
+use crate::offload::far::WorkerEnd;
 pub use crate::offload::far::{FAR_ENDS, Far, Which};
 use crate::offload::offloaded::under_way::UnderWay;
 use crate::offload::sound_set::SoundSet;
@@ -30,7 +30,7 @@ pub struct OffloadedConfig {
     /// Frames per second.
     pub rate: Rate,
     /// By how much what is played lies behind what is handed out.
-    pub delay: Delay,
+    pub delay: OffloadDelay,
     /// How long a run may wait for what it is to play now; nothing for not at all.
     pub wait: Span,
     /// How long it may where the host runs faster than real time; nothing for no longer than [`Self::wait`].
@@ -54,7 +54,7 @@ impl OffloadedConfig {
         Self {
             set,
             rate,
-            delay: Delay::Window(window),
+            delay: OffloadDelay::Window(window),
             wait: Span::ZERO,
             wait_offline: Span::ZERO,
             stand_in: StandIn::Dry,
@@ -80,8 +80,8 @@ impl OffloadedConfig {
     /// Runs that may be under way, and some more.
     fn hold(&self) -> usize {
         let under_way = match self.delay {
-            Delay::Window(blocks) => SPLIT * blocks as usize,
-            Delay::Frames(frames) => frames as usize / SPLIT,
+            OffloadDelay::Window(blocks) => SPLIT * blocks as usize,
+            OffloadDelay::Frames(frames) => frames as usize / SPLIT,
         };
         (under_way + REMEMBERED).min(self.history.max(1))
     }
@@ -111,7 +111,7 @@ pub enum OffloadedError {
 /// worker attached it plays what stands in.
 pub struct Offloaded {
     config: OffloadedConfig,
-    ends: [Option<FarEnd>; FAR_ENDS],
+    ends: [Option<WorkerEnd>; FAR_ENDS],
     returns: Returns,
     delay: DelayLearner,
     pace: RunPace,
@@ -150,7 +150,7 @@ impl Offloaded {
             prefault(&mut room);
             room
         };
-        let end = || FarEnd::new(config.master(blocks.clone()));
+        let end = || WorkerEnd::new(config.master(blocks.clone()));
         let spare = config.spare.then(end).transpose()?;
         let returns = Returns::new(ReturnsConfig {
             inputs: set.inputs,
@@ -193,7 +193,7 @@ impl Offloaded {
         self.under_way.clear();
         self.controls_out.fill(0.0);
         self.controls_of = 0;
-        self.ends.iter_mut().flatten().for_each(FarEnd::begin);
+        self.ends.iter_mut().flatten().for_each(WorkerEnd::begin);
         self.returns.begin(self.delay.begin());
         self.pace.begin();
         self.held_up = Span::ZERO;
@@ -229,7 +229,7 @@ impl Offloaded {
 
     /// How it stands.
     pub fn standing(&self) -> Standing {
-        let end = |end: &Option<FarEnd>| {
+        let end = |end: &Option<WorkerEnd>| {
             let end = end.as_ref().filter(|end| end.is_attached())?;
             Some(EndStanding {
                 machine: end.master.counters(),

@@ -9,7 +9,7 @@ use tautline_proto::offload::master::{BlockAnswer, MasterConfig, MasterCounters}
 use tautline_proto::offload::outbound::RoomRefused;
 use tautline_proto::time::{LocalTime, Span};
 
-use crate::offload::far::{Far, FarEnd};
+use crate::offload::far::{Far, WorkerEnd};
 
 /// After so long without a word the oldest leaves once more: it may have been the last, and lost.
 const INSIST_AFTER: Span = Span::from_millis(10);
@@ -30,7 +30,7 @@ pub enum HandOutRefused {
 
 /// Hands out sets of blocks and takes back what a worker made of them, in order.
 pub struct Windowed {
-    end: FarEnd,
+    end: WorkerEnd,
     window: usize,
     /// The next that is taken back.
     oldest: u64,
@@ -42,7 +42,7 @@ impl Windowed {
     /// A worker that has up to `window` sets, 1 at least, at a time. `config` has room for as many answers.
     pub fn new(config: MasterConfig, window: usize, far: Far) -> Result<Self, OffloadError> {
         let window = window.clamp(1, config.hold.max(1));
-        let mut end = FarEnd::new(config)?;
+        let mut end = WorkerEnd::new(config)?;
         end.replace(Some(far));
         end.begin();
         Ok(Self { end, window, oldest: 0, next: 0 })

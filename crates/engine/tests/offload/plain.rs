@@ -1,6 +1,6 @@
 //! Nothing is lost: every sample is the plugin's, as late as was agreed.
 
-use tautline_engine::offload::delay::Delay;
+use tautline_engine::offload::delay::OffloadDelay;
 use tautline_engine::offload::offloaded::OffloadedConfig;
 use tautline_proto::time::Span;
 
@@ -34,7 +34,7 @@ fn without_a_window_a_run_waits_for_its_own_answer() {
 
 #[test]
 fn blocks_of_any_length_come_back_by_the_same_number_of_frames() {
-    let delay = Delay::Frames(300);
+    let delay = OffloadDelay::Frames(300);
     let mut stage = Stage::smooth(OffloadedConfig { delay, ..config(0) });
     for frames in [64, 1, 256, 255, 0, 17, 64, 3, 200, 31, 256, 256, 100].repeat(10) {
         stage.go(frames);
@@ -45,7 +45,7 @@ fn blocks_of_any_length_come_back_by_the_same_number_of_frames() {
 
 #[test]
 fn a_run_longer_than_agreed_is_taken_in_parts() {
-    let delay = Delay::Frames(1000);
+    let delay = OffloadDelay::Frames(1000);
     let mut stage = Stage::smooth(OffloadedConfig { delay, ..config(0) });
     for frames in [1000, 256, 257, 700].repeat(5) {
         stage.go(frames);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tautline_engine::offload::sound_set::SoundSet;
 use tautline_engine::offload::working::{Work, WorkStanding};
 use tautline_io::clock::now;
+use tautline_io::thread::realtime::permit;
 use tautline_proto::offload::block::{BlockLeg, BlockSet, BlockSetError};
 use tautline_proto::offload::block::{ByteOrder, get_f32, put_f32};
 use tautline_proto::offload::datagram::Flags;
@@ -80,11 +81,13 @@ impl Work for PluginSound {
             self.gauge.count_replayed();
         }
         self.hear(turn.frames, input);
+        // Watched as well: a plugin may not come back from its activation either.
+        self.gauge.begin();
         if core::mem::take(&mut self.begins) {
+            let _permit = permit("nothing is due of an activation that begins");
             self.node.activate();
         }
         let begun = now();
-        self.gauge.begin();
         self.node.run(turn.frames as usize);
         let latency = self.node.latency();
         self.gauge.end(now() - begun, latency);

@@ -87,7 +87,19 @@ impl TestMaster {
 
     /// Hands a block out: its number.
     pub(crate) fn hand_out(&mut self, inputs: &[Vec<f32>], controls: &[f32], flags: Flags) -> u64 {
-        let frames = inputs.first().map_or(self.sound.most_frames as usize, Vec::len) as u32;
+        let frames = inputs.first().map_or(self.sound.most_frames as usize, Vec::len);
+        self.hand_out_frames(frames, inputs, controls, flags)
+    }
+
+    /// The same of a plugin that may have no inputs.
+    pub(crate) fn hand_out_frames(
+        &mut self,
+        frames: usize,
+        inputs: &[Vec<f32>],
+        controls: &[f32],
+        flags: Flags,
+    ) -> u64 {
+        let frames = frames as u32;
         let places: Vec<_> = self.set.placed(BlockLeg::There, frames).collect();
         let bytes = self.master.room(frames).unwrap();
         for (block, place) in places {

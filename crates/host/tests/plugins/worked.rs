@@ -21,9 +21,9 @@ use tautline_proto::time::Span;
 use crate::common::{Shelf, installed, program};
 use crate::master::{PATIENCE, TestMaster, Worked, request};
 
-const SECRET: Option<[u8; 32]> = Some([7; 32]);
+pub(crate) const SECRET: Option<[u8; 32]> = Some([7; 32]);
 
-fn options() -> WorkshopOptions {
+pub(crate) fn options() -> WorkshopOptions {
     WorkshopOptions {
         program: program(),
         name: "here".to_owned(),
@@ -86,7 +86,6 @@ fn a_plugin_far_away_plays_bit_for_bit_what_it_plays_here() {
     let (_, mut far) = opened(&workshop, request("tap_reverb:tap_reverb", 44_100, 512));
     let library = Arc::new(PluginLibrary::load(&folder.join("tap_reverb.so")).unwrap());
     let mut here = PluginInstance::new(&library, "tap_reverb", 44_100, 512).unwrap();
-    here.activate();
     let mut controls: Vec<f32> =
         (0..here.controls()).map(|control| here.control(control)).collect();
     for block in 0..200 {

@@ -9,10 +9,10 @@ use crate::system::checked;
 
 /// Asked for once, it stays asked for; clones are the same one. Its descriptor is readable from then on.
 #[derive(Debug, Clone)]
-pub struct Halt(Arc<Shared>);
+pub struct Halt(Arc<HaltSignal>);
 
 #[derive(Debug)]
-struct Shared {
+struct HaltSignal {
     requested: AtomicBool,
     event: OwnedFd,
 }
@@ -24,7 +24,7 @@ impl Halt {
         let fd = checked(unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) })?;
         // SAFETY: a descriptor just made, owned by nobody else.
         let event = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Self(Arc::new(Shared { requested: AtomicBool::new(false), event })))
+        Ok(Self(Arc::new(HaltSignal { requested: AtomicBool::new(false), event })))
     }
 
     /// Asks whoever waits to end.

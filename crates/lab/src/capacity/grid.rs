@@ -124,3 +124,51 @@ fn goals(cores: usize) -> Vec<CapacityPoint> {
     points.push(CapacityPoint { real: true, ..point(high, 1, cores, WAIT) });
     points
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_papers_grid_has_the_workers_and_the_periods_of_each_figure() {
+        let points = CapacityGrid::Paper.points(2);
+        let of = |window, hertz, wanted: fn(&CapacityPoint) -> u32| -> Vec<u32> {
+            let same =
+                |p: &&CapacityPoint| p.workers > 0 && (p.window, p.rate.hertz()) == (window, hertz);
+            points.iter().filter(same).map(wanted).collect()
+        };
+        let workers = |point: &CapacityPoint| point.workers as u32;
+        assert_eq!(of(0, 44_100, workers), [1, 2, 3], "figure 6");
+        assert_eq!(
+            (of(2, 44_100, workers), of(2, 96_000, workers)),
+            (vec![1, 2, 3, 4], vec![4, 7])
+        );
+        assert_eq!(of(1, 96_000, workers), [1, 2, 3, 4, 5, 6, 7, 4, 4], "figure 8");
+        assert_eq!(of(1, 96_000, |point| point.period)[7..], [139, 288], "and its sweep");
+        let here = points.iter().filter(|point| point.workers == 0);
+        let periods: Vec<_> = here.map(|point| point.period_span().as_nanos() / 10_000).collect();
+        assert_eq!(periods, [145, 217, 299, 144, 218, 300], "figure 5");
+    }
+
+    #[test]
+    fn the_goals_have_real_work_on_as_many_workers_as_cores_and_time_alone_on_all_others() {
+        for cores in [1, 2, 16] {
+            let points = CapacityGrid::Goals.points(cores);
+            let real: Vec<_> = points.iter().filter(|point| point.real).collect();
+            assert!(matches!(real[..], [one] if one.workers == cores), "{real:?}");
+        }
+    }
+
+    #[test]
+    fn a_point_says_what_it_is_of() {
+        let asked = point((high(), 210), 1, 7, WAIT);
+        assert_eq!(
+            asked.to_string(),
+            "96000 Hz, 210 frames (2.19 ms), window 1, 7 workers, wait 250us"
+        );
+        assert_eq!(asked.local().to_string(), "96000 Hz, 210 frames (2.19 ms), here");
+        let none = CapacityPoint { window: 0, workers: 1, real: true, ..asked };
+        let name = "96000 Hz, 210 frames (2.19 ms), window 0, 1 worker, real work";
+        assert_eq!((none.to_string(), none.wait_at_most()), (name.to_owned(), none.period_span()));
+    }
+}

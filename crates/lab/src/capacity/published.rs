@@ -58,3 +58,29 @@ pub(super) fn of(point: &CapacityPoint) -> Vec<Published> {
 /// Of the master's processor, user and system, with 7 workers at 96 kHz and 2.19 ms: figure 7 and section 5.3.
 pub(super) const MASTER: &str = "the paper's master took 45 % user and 20 % system of an Athlon 1.4 GHz with 7 workers \
                                  at 96 kHz and 2.19 ms, waiting busily";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capacity::CapacityGrid;
+
+    #[test]
+    fn each_of_the_papers_points_is_measured_by_its_grid_and_stands_beside_one_row() {
+        let points = CapacityGrid::Paper.points(2);
+        for there in &POINTS {
+            let told = |point: &CapacityPoint| {
+                let found = of(point);
+                let share = |found: &Published| {
+                    found.value_ns as f64 * 100.0 / point.period_span().as_nanos() as f64
+                };
+                found.iter().any(|one| {
+                    one.source == there.source && (share(one) - there.usable as f64).abs() < 0.01
+                })
+            };
+            let at = |point: &&CapacityPoint| {
+                (point.rate.hertz(), point.period) == (there.hertz, there.period) && told(point)
+            };
+            assert_eq!(points.iter().filter(at).count(), 1, "{} %", there.usable);
+        }
+    }
+}

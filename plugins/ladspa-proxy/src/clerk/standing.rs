@@ -16,13 +16,13 @@ pub(crate) struct ClerkStanding {
     begun: AtomicU64,
     ended: AtomicU64,
     is_over: AtomicBool,
-    watch: Mutex<StreamWatch>,
+    watch: Mutex<WorkerWatch>,
     papers: Mutex<Papers>,
     changed: Condvar,
 }
 
 /// The ordinary threads' end of what the host's thread holds, and what was heard by it.
-pub(crate) struct StreamWatch {
+pub(crate) struct WorkerWatch {
     pub(crate) attendant: Attendant,
     pub(crate) record: RunRecord,
 }
@@ -61,14 +61,14 @@ impl ClerkStanding {
             begun: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             is_over: AtomicBool::new(false),
-            watch: Mutex::new(StreamWatch { attendant, record: RunRecord::default() }),
+            watch: Mutex::new(WorkerWatch { attendant, record: RunRecord::default() }),
             papers: Mutex::default(),
             changed: Condvar::new(),
         }
     }
 
     /// Not for the host's thread while it runs.
-    pub(crate) fn watch(&self) -> MutexGuard<'_, StreamWatch> {
+    pub(crate) fn watch(&self) -> MutexGuard<'_, WorkerWatch> {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

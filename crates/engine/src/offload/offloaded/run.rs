@@ -8,9 +8,9 @@ use tautline_proto::offload::block::{ByteOrder, get_f32, put_f32};
 use tautline_proto::offload::datagram::Flags;
 use tautline_proto::time::{LocalTime, Span};
 
-use crate::offload::attendant::{Change, Slack};
-use crate::offload::delay;
-use crate::offload::far::FarEnd;
+use crate::offload::attendant::{FarChange, Slack};
+use crate::offload::delay::DelayChange;
+use crate::offload::far::WorkerEnd;
 use crate::offload::host_block::HostBlock;
 use crate::offload::offloaded::under_way::HandedOut;
 use crate::offload::offloaded::{Offloaded, OffloadedConfig};
@@ -34,7 +34,7 @@ pub struct RunOutcome {
 
 /// The frames of a run that are handed out, and what is known of them all.
 #[derive(Clone, Copy)]
-struct Part {
+struct RunPart {
     from: usize,
     frames: usize,
     flags: Flags,
@@ -57,7 +57,8 @@ impl Offloaded {
         let mut outcome = RunOutcome { offline, ..RunOutcome::default() };
         let mut from = 0;
         while from < frames {
-            let part = Part { from, frames: most.min(frames - from), flags, until: began + wait };
+            let part =
+                RunPart { from, frames: most.min(frames - from), flags, until: began + wait };
             self.run_part(block, part, &mut outcome);
             from += part.frames;
         }
@@ -82,8 +83,8 @@ impl Offloaded {
             && let Ok(change) = self.rings.changes.pop()
         {
             let old = match change {
-                Change::Attach(which, far) => self.attach(which, far),
-                Change::Detach(which) => self.detach(which),
+                FarChange::Attach(which, far) => self.attach(which, far),
+                FarChange::Detach(which) => self.detach(which),
             };
             if let Some(old) = old {
                 let _ = self.rings.gone.push(old);
@@ -91,11 +92,11 @@ impl Offloaded {
         }
     }
 
-    fn run_part(&mut self, block: &mut dyn HostBlock, part: Part, outcome: &mut RunOutcome) {
+    fn run_part(&mut self, block: &mut dyn HostBlock, part: RunPart, outcome: &mut RunOutcome) {
         let frames = part.frames as u32;
         match self.delay.observe(frames) {
-            delay::Change::None => {}
-            delay::Change::Begins(delay) | delay::Change::Grows(delay) => {
+            DelayChange::None => {}
+            DelayChange::Begins(delay) | DelayChange::Grows(delay) => {
                 self.returns.set_delay(delay);
             }
         }
@@ -113,7 +114,7 @@ impl Offloaded {
     }
 
     /// Before anything is written: the host's buffers may be the same for both.
-    fn copy_inputs(&mut self, block: &mut dyn HostBlock, part: Part) {
+    fn copy_inputs(&mut self, block: &mut dyn HostBlock, part: RunPart) {
         let most = self.config.set.most_frames as usize;
         for (channel, samples) in self.inputs.chunks_exact_mut(most.max(1)).enumerate() {
             let samples = &mut samples[..part.frames];
@@ -126,7 +127,7 @@ impl Offloaded {
     }
 
     /// Hands the inputs to every far end. Returns the number that all of them give it.
-    fn hand_out(&mut self, part: Part) -> u64 {
+    fn hand_out(&mut self, part: RunPart) -> u64 {
         let (set, frames) = (self.config.set, part.frames as u32);
         let most = set.most_frames as usize;
         let mut number = 0;
@@ -158,16 +159,16 @@ impl Offloaded {
     /// who are there.
     fn is_here(&self, due: u64) -> bool {
         let Self { under_way, ends, .. } = self;
-        let answers = |end: &FarEnd, block: u64| match end.master.answer(block) {
-            Some(answer) if !answer.flags.has(Flags::DIRTY) => Answers::Clean,
-            None if end.is_attached() => Answers::NotYet,
-            _ => Answers::Anyhow,
+        let answers = |end: &WorkerEnd, block: u64| match end.master.answer(block) {
+            Some(answer) if !answer.flags.has(Flags::DIRTY) => AnswerState::Clean,
+            None if end.is_attached() => AnswerState::NotYet,
+            _ => AnswerState::Anyhow,
         };
         let is_here = |run: &HandedOut| {
             let mut all = ends.iter().flatten().map(|end| answers(end, run.block));
             run.placed
-                || all.clone().any(|one| one == Answers::Clean)
-                || !all.any(|one| one == Answers::NotYet)
+                || all.clone().any(|one| one == AnswerState::Clean)
+                || !all.any(|one| one == AnswerState::NotYet)
         };
         under_way.iter().all(|run| run.position >= due || is_here(run))
     }
@@ -231,8 +232,8 @@ impl Offloaded {
     }
 
     /// Gives the host what is played now. Returns for how many frames something stood in.
-    fn play(&mut self, block: &mut dyn HostBlock, part: Part) -> u32 {
-        self.returns.set_worker(self.ends.iter().flatten().any(FarEnd::is_attached));
+    fn play(&mut self, block: &mut dyn HostBlock, part: RunPart) -> u32 {
+        self.returns.set_worker(self.ends.iter().flatten().any(WorkerEnd::is_attached));
         let mut sink = |channel: usize, samples: &[f32]| block.output(channel, part.from, samples);
         let pulled = self.returns.pull(part.frames as u32, &mut sink);
         while let Some(damage) = self.returns.poll_damage() {
@@ -289,7 +290,7 @@ impl Offloaded {
 
 /// What a far end has of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Answers {
+enum AnswerState {
     /// An answer by a plugin that has seen every block.
     Clean,
     /// None, and one may come.

@@ -66,6 +66,14 @@ fn a_render_is_found_out_within_a_second_of_sound_and_so_is_its_end() {
 }
 
 #[test]
+fn what_a_host_lags_behind_does_not_hide_a_render() {
+    let mut runs = Runs::new();
+    // Half a millisecond of each run is lost: half a minute in all.
+    assert!(!runs.run(60_000, Span::from_micros(10_500), Span::ZERO));
+    assert!(runs.run(60, Span::from_millis(1), Span::ZERO));
+}
+
+#[test]
 fn a_new_activation_knows_what_was_found_out() {
     let mut runs = Runs::new();
     assert!(runs.run(100, Span::from_millis(1), Span::ZERO));

@@ -1,0 +1,51 @@
+//! What one host hears of another before it trusts it, or reads of what it trusts: what is taken reads the same
+//! when it is written again, and no datagram is opened that nobody sealed.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use tautline_api::client::WorkerAddress;
+use tautline_api::seal::{Sealed, StreamKeys};
+use tautline_api::trust::{HostKey, TrustedHosts};
+use tautline_api::v1::{Catalogue, StreamRequest, WorkStream};
+use tautline_io::link::seal::Seal;
+
+fuzz_target!(|bytes: &[u8]| {
+    opened(bytes);
+    HostKey::of_certificate(&bytes.into());
+    answers(bytes);
+    let Ok(text) = core::str::from_utf8(bytes) else { return };
+    if let Ok(address) = text.parse::<WorkerAddress>() {
+        assert_eq!(address.to_string().parse(), Ok(address));
+    }
+    if let Ok(key) = text.parse::<HostKey>() {
+        assert_eq!(key.to_string().parse(), Ok(key));
+    }
+    if let Ok(hosts) = TrustedHosts::read(text) {
+        assert_eq!(TrustedHosts::read(&hosts.to_string()), Ok(hosts));
+    }
+});
+
+fn opened(bytes: &[u8]) {
+    let keys = StreamKeys::of(&[7; 32], 7);
+    let (mut master, mut worker) = (Sealed::master(&keys, 1), Sealed::worker(&keys, 1));
+    assert_eq!(worker.open(&mut bytes.to_vec()), None);
+    let mut sealed = bytes.to_vec();
+    sealed.resize(bytes.len() + master.room(), 0);
+    let len = master.seal(&mut sealed, bytes.len());
+    assert_eq!(worker.open(&mut sealed[..len]), Some(bytes));
+}
+
+fn answers(bytes: &[u8]) {
+    if let Ok(catalogue) = serde_json::from_slice::<Catalogue>(bytes) {
+        let same = serde_json::to_vec(&catalogue).map(|text| serde_json::from_slice::<Catalogue>(&text).ok());
+        let checked = catalogue.check();
+        assert!(checked.is_err() || catalogue.plugins.iter().all(|plugin| !plugin.id.is_empty()));
+        assert_eq!(same.ok().flatten().map(|same| same.check()), Some(checked));
+    }
+    if let Ok(request) = serde_json::from_slice::<StreamRequest>(bytes) {
+        let text = serde_json::to_vec(&request).unwrap_or_default();
+        assert_eq!(serde_json::from_slice(&text).ok(), Some(request));
+    }
+    // What the worker tells back is taken as it is, or not at all.
+    let _ = serde_json::from_slice::<WorkStream>(bytes);
+}
