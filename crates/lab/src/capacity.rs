@@ -83,13 +83,14 @@ pub fn measure(
     let mut report = empty();
     report.notes.extend(lock_memory());
     let mut measuring = point::CapacityMeasuring { options, stop, witness: StallWitness::start() };
-    let mut local: Vec<CapacityPoint> = Vec::new();
+    let (mut local, mut unmeasured) = (Vec::<CapacityPoint>::new(), Vec::<String>::new());
     for asked in &options.points {
         let here = asked.local();
         let first = (!local.contains(&here)).then_some(here);
         for point in first.into_iter().chain((asked.workers > 0).then_some(*asked)) {
             if stop.is_requested() {
-                break;
+                unmeasured.push(point.to_string());
+                continue;
             }
             tell(&point.to_string());
             let row = match point.workers {
@@ -99,6 +100,9 @@ pub fn measure(
             report.rows.push(row.unwrap_or_else(|why| ReportRow::void(point.to_string(), why)));
         }
         local.push(here);
+    }
+    if !unmeasured.is_empty() {
+        report.notes.push(format!("ended before these, as asked: {}", unmeasured.join("; ")));
     }
     let mut host = HostDescription::here("here");
     measuring.witness.poll();

@@ -79,7 +79,8 @@ fn in_networks(test: &str, call: Call) -> Option<Value> {
 
 #[test]
 fn workers_in_networks_of_their_own_run_the_plugin_sealed_and_are_held_to_what_they_carry() {
-    let test = "workers_in_networks_of_their_own_run_the_plugin_sealed_and_are_held_to_what_they_carry";
+    let test =
+        "workers_in_networks_of_their_own_run_the_plugin_sealed_and_are_held_to_what_they_carry";
     shared(|| {
         let Some(report) = in_networks(test, capacity("--workers 2")) else { return };
         let [_, there] = both(&report);
@@ -113,7 +114,8 @@ fn workers_on_the_loopback_take_no_root_and_one_without_the_plugin_is_void_with_
 fn seven_workers_use_most_of_a_short_period_for_ten_minutes() {
     let test = "seven_workers_use_most_of_a_short_period_for_ten_minutes";
     timed(|| {
-        let line = "lab capacity --virtual-work --wait 250us --hold 600s --allow 0.1% --report json";
+        let line =
+            "lab capacity --virtual-work --wait 250us --hold 600s --allow 0.1% --report json";
         let Some(report) = in_networks(test, taut(words(line))) else { return };
         let there = &report["rows"][1];
         assert_eq!((&there["void"], &there["result"]), (&Value::Null, &"whole".into()));

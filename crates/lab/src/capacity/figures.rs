@@ -35,7 +35,9 @@ pub(super) fn row(
     let mut one = Series::with_room(1);
     one.push(LocalTime::ZERO, usable);
     let mut row = ReportRow::named(point.to_string()).with(&one);
-    (row.of_rounds, row.intervals, row.worst) = (true, Vec::new(), Vec::new());
+    row.of_rounds = true;
+    // Of one value there is nothing more to be told.
+    (row.intervals, row.histogram, row.worst) = (Vec::new(), Vec::new(), Vec::new());
     (row.configured, row.uncertainty) = (Some(period), Some(options.fine));
     row.published = published::of(point);
     let misses = held.misses;
