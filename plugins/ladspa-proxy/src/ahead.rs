@@ -55,7 +55,7 @@ impl Ahead {
     /// up, by us or by who has the processor.
     pub(crate) fn took(&mut self, span: Span) {
         if span > self.last {
-            self.held_up = self.held_up + span;
+            self.held_up += span;
             self.left = (self.left - span).max(Span::ZERO);
         }
     }

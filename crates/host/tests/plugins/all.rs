@@ -88,6 +88,7 @@ fn difference(far: &mut TestMaster, here: &mut PluginInstance, blocks: usize) ->
         if under_way.len() == UNDER_WAY || block >= blocks {
             let Some((block, number, outputs, told)) = under_way.pop_front() else { break };
             let worked = far.await_block(number);
+            assert!(worked.clean, "block {block}");
             let heard: Vec<_> = worked.outputs.iter().map(|samples| bits(samples)).collect();
             if heard != outputs || bits(&worked.told) != told {
                 return Some(block);
