@@ -77,7 +77,7 @@ fn trust(address: SocketAddr) -> Result<Option<Arc<TrustStore>>, Failure> {
     let open = || {
         if address.ip().to_canonical().is_loopback() {
             let is_there = usual_folder().and_then(|folder| HostIdentity::load(&folder));
-            if !is_there?.is_some() {
+            if is_there?.is_none() {
                 return Ok(None);
             }
         }

@@ -99,7 +99,7 @@ fn difference(far: &mut TestMaster, here: &mut PluginInstance, blocks: usize) ->
 }
 
 /// Two runs of one of these differ, wherever they are, and why.
-const EXCUSED: [(&[&str], &str); 4] = [
+const EXCUSED: [(&[&str], &str); 5] = [
     (
         &[
             "cmt:disintegrator",
@@ -130,6 +130,10 @@ const EXCUSED: [(&[&str], &str); 4] = [
     (
         &["chebstortion_1430:chebstortion", "cmt:bf2cube", "cmt:bf2quad", "cmt:logistic"],
         "it begins with what memory held before: MALLOC_PERTURB_ changes what it plays",
+    ),
+    (
+        &["ringmod_1188:ringmod_1i1o1l"],
+        "it reads the place behind its tables, whatever is there: valgrind shows it",
     ),
     (
         &["revdelay_1605:revdelay", "tap_reflector:tap_reflector"],

@@ -1,7 +1,7 @@
 //! Plugins that run for a stream.
 
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use tautline_api::v1::{
     DescribedOrder, StreamPhase, StreamRequest, WorkRefused, WorkStreamState, Workshop,
 };
+use tautline_host::chain::ChainFile;
 use tautline_host::ladspa::instance::PluginInstance;
 use tautline_host::ladspa::library::PluginLibrary;
 use tautline_host::offers::PluginOffers;
@@ -268,6 +269,37 @@ fn forged_datagrams_disturb_nothing_and_are_counted() {
     assert_eq!(far.run(&[vec![2.0]], &[0.0]).outputs, [[3.0]]);
     let state = becomes(&workshop, stream.id, |state| state.counters.unopened >= 50);
     assert_eq!((state.restarts, state.counters.blocks), (0, 2));
+}
+
+#[test]
+fn what_runs_as_one_plays_what_its_members_play() {
+    let test = "what_runs_as_one_plays_what_its_members_play";
+    let shelf = Shelf::new();
+    if shelf.with(test, "odd", &[]).is_none() {
+        return;
+    }
+    let chains = "[[chain]]\nname = 'two'\nplugins = ['odd:odd', 'odd:odd']\n\
+                  [[parallel]]\nname = 'both'\nplugins = ['two', 'odd:odd']\n\
+                  [[chain]]\nname = 'all'\nplugins = ['both', 'odd:odd']";
+    let chains = ChainFile::parse(Path::new("chains.toml"), chains).unwrap();
+    let found = scan(&program(), &[shelf.path().to_owned()], SCAN_PATIENCE);
+    let offers = PluginOffers::new(&found, Some(&chains)).unwrap();
+    let workshop = PluginWorkshop::new(options(), offers);
+    let one = vec![1.0, 0.0, 0.0, 0.0];
+    let (_, mut two) = opened(&workshop, request("two", 48_000, 64));
+    let worked = two.run(&[one.clone()], &[0.0; 2]);
+    assert_eq!(worked.outputs, [[1.0, 2.0, 1.0, 0.0]]);
+    assert_eq!((worked.told, worked.latency), (vec![3.0; 2], 6));
+    let (_, mut both) = opened(&workshop, request("both", 48_000, 64));
+    let worked = both.run(&[one.clone(), one.clone()], &[0.0; 3]);
+    assert_eq!(worked.outputs, [[1.0, 2.0, 1.0, 0.0], [1.0, 1.0, 0.0, 0.0]]);
+    assert_eq!(worked.latency, 6);
+    // The last member runs once for each of the two channels, with one set of controls.
+    let (_, mut all) = opened(&workshop, request("all", 48_000, 64));
+    assert_eq!((all.sound.controls_in, all.sound.controls_out), (4, 4));
+    let worked = all.run(&[one.clone(), one], &[0.0; 4]);
+    assert_eq!(worked.outputs, [[1.0, 3.0, 3.0, 1.0], [1.0, 2.0, 1.0, 0.0]]);
+    assert_eq!(worked.latency, 9);
 }
 
 fn signal(name: &str, process: u32) {
