@@ -41,6 +41,8 @@ pub(crate) struct TestMaster {
     pub(crate) sound: SoundSet,
     socket: UdpSocket,
     seal: Option<Sealed>,
+    /// Of the newest datagram that could be opened: which process sealed it.
+    pub(crate) incarnation: u32,
 }
 
 /// What became of a block.
@@ -77,7 +79,7 @@ impl TestMaster {
         socket.connect((Ipv4Addr::LOCALHOST, stream.udp_port)).unwrap();
         socket.set_read_timeout(Some(AGAIN)).unwrap();
         let seal = secret.map(|secret| Sealed::master(&StreamKeys::of(&secret, stream.id), 1));
-        Self { master, set, sound, socket, seal }
+        Self { master, set, sound, socket, seal, incarnation: 0 }
     }
 
     /// Another activation.
@@ -123,11 +125,14 @@ impl TestMaster {
     pub(crate) fn receive(&mut self) -> bool {
         let mut room = [0; 65_536];
         let Ok(len) = self.socket.recv(&mut room) else { return false };
+        // Behind what is sealed stands the nonce, which begins with it.
+        let nonce = len.checked_sub(12).map(|at| room[at..at + 4].try_into().unwrap());
         let opened = match &mut self.seal {
             Some(seal) => seal.open(&mut room[..len]),
             None => Some(&room[..len]),
         };
         if let Some(datagram) = opened {
+            self.incarnation = nonce.map_or(0, u32::from_be_bytes);
             self.master.handle(datagram, LocalTime::ZERO);
         }
         self.send();

@@ -175,12 +175,18 @@ fn a_process_that_is_killed_is_replaced_and_the_sound_before_is_heard_again() {
     let Some((_shelf, workshop)) = odd(test, options()) else { return };
     let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
     far.run(&[vec![1.0]], &[0.0]);
+    becomes(&workshop, id, |state| state.counters.blocks == 1);
+    let before = far.incarnation;
     signal("-KILL", workshop.process(id).unwrap());
     // What the next process has not seen it asks for: so it knows what was heard before.
     let worked = far.run(&[vec![2.0]], &[0.0]);
     assert_eq!((worked.outputs, worked.clean), (vec![vec![3.0]], true));
+    // No nonce is used twice with one key.
+    assert!(far.incarnation > before, "{} after {before}", far.incarnation);
     let state = becomes(&workshop, id, |state| state.restarts == 1);
     assert!(state.why.as_ref().is_some_and(|why| why.contains("SIGKILL")), "{state:?}");
+    // What the first one counted stays counted.
+    becomes(&workshop, id, |state| state.counters.blocks == 3);
 }
 
 #[test]
