@@ -293,7 +293,7 @@ fn what_runs_as_one_plays_what_its_members_play() {
     let workshop = PluginWorkshop::new(options(), offers);
     let one = vec![1.0, 0.0, 0.0, 0.0];
     let (_, mut two) = opened(&workshop, request("two", 48_000, 64));
-    let worked = two.run(&[one.clone()], &[0.0; 2]);
+    let worked = two.run(std::slice::from_ref(&one), &[0.0; 2]);
     assert_eq!(worked.outputs, [[1.0, 2.0, 1.0, 0.0]]);
     assert_eq!((worked.told, worked.latency), (vec![3.0; 2], 6));
     let (_, mut both) = opened(&workshop, request("both", 48_000, 64));
