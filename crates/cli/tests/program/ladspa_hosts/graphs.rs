@@ -81,7 +81,7 @@ context.modules = [
             let chain = desktop.call("pipewire", "-c").and([configuration.as_os_str()]);
             let chain = worked.comparing(worked.scene.finding(chain)).start();
             desktop.wait_for("the chain", |objects| {
-                objects.iter().any(|object| object["props"]["node.name"] == "RoomOut")
+                objects.iter().any(|object| object["info"]["props"]["node.name"] == "RoomOut")
             });
             desktop.call("pw-cat", "-p --target Room").and([&sound]).run().well();
             chain.signal("-TERM");

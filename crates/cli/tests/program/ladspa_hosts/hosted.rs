@@ -46,6 +46,7 @@ pub(crate) struct Hosted {
     begins: bool,
     /// A buffer for each port of sound, and a value for each control, as they are connected.
     buffers: Vec<Vec<f32>>,
+    connected: Vec<*mut f32>,
     /// Which ports are left unconnected.
     pub(crate) unconnected: Vec<usize>,
     /// Outputs are where inputs are, as far as there are as many.
@@ -80,6 +81,7 @@ impl Hosted {
             latency,
             begins: false,
             buffers: vec![Vec::new(); count],
+            connected: vec![core::ptr::null_mut(); count],
             unconnected: Vec::new(),
             in_place: false,
         }
@@ -125,24 +127,18 @@ impl Hosted {
             let length = if self.kinds[port] & AUDIO != 0 { frames } else { 1 };
             self.buffers[port].resize(length, 0.0);
         }
-        for (port, input) in audio_in.iter().zip(inputs) {
-            self.buffers[*port].copy_from_slice(input);
-        }
-        for (port, value) in self.ports(INPUT | CONTROL).into_iter().zip(controls) {
-            self.buffers[port][0] = *value;
-        }
         let mut places: Vec<usize> = (0..self.kinds.len()).collect();
         if self.in_place {
             for (output, input) in audio_out.iter().zip(&audio_in) {
                 places[*output] = *input;
             }
         }
-        let connect = self.descriptor.connect_port.unwrap();
-        for (port, place) in places.iter().enumerate() {
-            if !self.unconnected.contains(&port) {
-                // SAFETY: a live instance, a port of its, and memory that stays where it is while it runs.
-                unsafe { connect(self.handle, port as c_ulong, self.buffers[*place].as_mut_ptr()) };
-            }
+        self.connect(&places);
+        for (port, input) in audio_in.iter().zip(inputs) {
+            self.buffers[*port].copy_from_slice(input);
+        }
+        for (port, value) in self.ports(INPUT | CONTROL).into_iter().zip(controls) {
+            self.buffers[port][0] = *value;
         }
         if let Some(activate) =
             self.descriptor.activate.filter(|_| core::mem::take(&mut self.begins))
@@ -153,6 +149,24 @@ impl Hosted {
         // SAFETY: a live instance, each port with memory for so many frames.
         unsafe { self.descriptor.run.unwrap()(self.handle, frames as c_ulong) };
         audio_out.into_iter().map(|port| self.buffers[places[port]].clone()).collect()
+    }
+
+    /// Connects each port to a buffer, if it is not connected to that. Controls have their defaults when they are:
+    /// some plugins look at them then, which they should not.
+    fn connect(&mut self, places: &[usize]) {
+        let connect = self.descriptor.connect_port.unwrap();
+        for (port, place) in places.iter().enumerate() {
+            let address = self.buffers[*place].as_mut_ptr();
+            if self.unconnected.contains(&port) || self.connected[port] == address {
+                continue;
+            }
+            if self.kinds[port] == INPUT | CONTROL {
+                self.buffers[port][0] = self.hints[port].first_value(48_000);
+            }
+            self.connected[port] = address;
+            // SAFETY: a live instance, a port of its, and memory that stays where it is while it runs.
+            unsafe { connect(self.handle, port as c_ulong, address) };
+        }
     }
 
     /// What its controls told, but for the latency.
