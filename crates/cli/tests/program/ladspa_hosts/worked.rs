@@ -79,7 +79,6 @@ fn all_are_the_same(sound: &[f32]) {
             found => wrong.push((label(proxy), found, both[1].latency())),
         }
     }
-    eprintln!("{same} plugins are the same");
     assert!(wrong.is_empty(), "{wrong:?}");
     assert!(same > 150, "{same}");
 }
@@ -174,7 +173,8 @@ fn what_a_plugin_tells_comes_back_with_its_sound() {
         let compressor = find(&proxies(), "sc4_1882:sc4@studio");
         let [mut here, mut there] =
             here_and_there(compressor).map(|descriptor| Hosted::new(descriptor, RATE));
-        (here.activate(), there.activate());
+        here.activate();
+        there.activate();
         let (mut told, mut came) = (Vec::new(), Vec::new());
         for block in recording(1).chunks_exact(256) {
             let controls = [0.0, 20.0, 400.0, -12.0, 4.0, 3.25, 6.0];
@@ -290,11 +290,11 @@ fn the_sound_is_live_again_after_the_worker_is() {
         };
         let [_, proxy] = &mut both;
         await_it(proxy, true);
-        eprintln!("inside: live");
+        say("inside: live");
         await_it(proxy, false);
-        eprintln!("inside: dry");
+        say("inside: dry");
         await_it(proxy, true);
-        eprintln!("inside: live again");
+        say("inside: live again");
     };
     alone(test, inside, |call| {
         let Some(mut worked) = Worked::start(test) else { return };
@@ -311,13 +311,19 @@ fn the_sound_is_live_again_after_the_worker_is() {
     });
 }
 
+/// Tells the test outside how far this process is.
+fn say(what: &str) {
+    use std::io::Write;
+    std::io::stderr().write_all(format!("{what}\n").as_bytes()).unwrap();
+}
+
 /// Runs the reverb here and there, and half-way waits until outside something was done to the worker.
 fn halves_are_the_same() {
     let mut both = reverb();
     both.iter_mut().for_each(Hosted::activate);
     let sound = recording(2);
     let mut played = runs(&mut both, &[256; 100], &sound);
-    eprintln!("inside: half");
+    say("inside: half");
     std::io::stdin().read_line(&mut String::new()).unwrap();
     for (all, more) in played.iter_mut().zip(runs(&mut both, &[256; 100], &sound)) {
         all.iter_mut().zip(more).for_each(|(all, more)| all.extend(more));
