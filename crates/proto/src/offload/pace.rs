@@ -10,6 +10,10 @@ const LOOK: Span = Span::from_millis(250);
 /// Longer between two runs, and the host had stopped.
 const STOPPED: Span = Span::from_secs(1);
 
+/// Of sound, the part that does not count as ahead: no card is as fast as that beside this host's clock, and one that
+/// is fast at all would be a quarter of a second ahead some day.
+const SURELY: i64 = 1000;
+
 /// Tells a render, which runs as fast as it can, from a host that waits for a card.
 ///
 /// The sound that was handed out is held against the time that went by. What a host lags behind, as after a stall, it may
@@ -58,6 +62,7 @@ impl RunPace {
         if self.faster {
             self.look_again(sound, (passed - waited).max(Span::ZERO));
         } else {
+            let sound = sound - sound.divided(SURELY);
             self.ahead = (self.ahead + sound - passed).max(-AHEAD);
             self.faster = self.ahead > AHEAD;
             self.look = (Span::ZERO, Span::ZERO);

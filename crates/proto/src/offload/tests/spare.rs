@@ -56,6 +56,15 @@ fn a_host_in_real_time_is_never_taken_for_a_render() {
 }
 
 #[test]
+fn a_card_that_is_fast_never_makes_a_host_a_render() {
+    let mut runs = Runs::new();
+    // 500 ppm, for three hours: five seconds ahead of time.
+    for _ in 0..1_080_000 {
+        assert!(!runs.run(1, Span::from_micros(9_995), Span::ZERO), "at {:?}", runs.now);
+    }
+}
+
+#[test]
 fn a_render_is_found_out_within_a_second_of_sound_and_so_is_its_end() {
     let mut runs = Runs::new();
     runs.run(1000, Span::from_millis(10), Span::ZERO);
