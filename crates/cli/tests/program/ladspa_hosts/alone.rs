@@ -153,3 +153,53 @@ fn an_instance_may_end_whatever_its_state_and_there_may_be_hundreds() {
         }
     });
 }
+
+#[test]
+fn what_is_added_is_multiplied_by_the_gain() {
+    let test = "alone::what_is_added_is_multiplied_by_the_gain";
+    let inside = || {
+        let mut verb = verb();
+        verb.gain = Some(0.5);
+        verb.activate();
+        let (heard, mut sent) = runs(&mut verb, &[256; 10]);
+        assert_eq!(heard[0][..256], [1.0; 256], "to what is there silence is added");
+        sent.iter_mut().flatten().for_each(|sample| *sample = 1.0 + 0.5 * *sample);
+        let late = heard[0][256 + FADE..].iter().zip(&sent[0][FADE..]);
+        assert_eq!(late.clone().position(|(heard, sent)| heard != sent), None);
+    };
+    alone(test, inside, |call| {
+        let scene = Scene::new();
+        absent(&scene);
+        did_well(scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never").run());
+    });
+}
+
+#[test]
+fn in_a_fork_an_instance_plays_its_input_on() {
+    let test = "alone::in_a_fork_an_instance_plays_its_input_on";
+    let inside = || {
+        let mut verb = verb();
+        verb.activate();
+        is_late_by(64, &runs(&mut verb, &[64; 20]));
+        // SAFETY: the fork does what a host's does, and ends without what this process does at its end.
+        let fork = unsafe { libc::fork() };
+        if fork == 0 {
+            let (heard, sent) = runs(&mut verb, &[64; 20]);
+            // Nor does it end what is its maker's.
+            drop(verb);
+            // SAFETY: it ends this process.
+            unsafe { libc::_exit((heard != sent).into()) };
+        }
+        let mut status = 0;
+        // SAFETY: a process that was made here, and a place for its status.
+        let waited = unsafe { libc::waitpid(fork, &raw mut status, 0) };
+        assert_eq!((waited, status), (fork, 0));
+        let (heard, sent) = runs(&mut verb, &[64; 20]);
+        assert_eq!(heard[0][64..], sent[0][..sent[0].len() - 64], "here it is as it was");
+    };
+    alone(test, inside, |call| {
+        let scene = Scene::new();
+        absent(&scene);
+        did_well(scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never").run());
+    });
+}

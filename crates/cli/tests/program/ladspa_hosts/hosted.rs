@@ -49,6 +49,8 @@ pub(crate) struct Hosted {
     connected: Vec<*mut f32>,
     /// Which ports are left unconnected.
     pub(crate) unconnected: Vec<usize>,
+    /// It adds to what is in its outputs, which is 1, and multiplies by this before.
+    pub(crate) gain: Option<f32>,
     /// Outputs are where inputs are, as far as there are as many.
     pub(crate) in_place: bool,
 }
@@ -83,6 +85,7 @@ impl Hosted {
             buffers: vec![Vec::new(); count],
             connected: vec![core::ptr::null_mut(); count],
             unconnected: Vec::new(),
+            gain: None,
             in_place: false,
         }
     }
@@ -146,8 +149,15 @@ impl Hosted {
             // SAFETY: a live instance whose ports are connected.
             unsafe { activate(self.handle) };
         }
+        let mut run = self.descriptor.run.unwrap();
+        if let Some(gain) = self.gain {
+            audio_out.iter().for_each(|port| self.buffers[*port].fill(1.0));
+            run = self.descriptor.run_adding.unwrap();
+            // SAFETY: a live instance.
+            unsafe { self.descriptor.set_run_adding_gain.unwrap()(self.handle, gain) };
+        }
         // SAFETY: a live instance, each port with memory for so many frames.
-        unsafe { self.descriptor.run.unwrap()(self.handle, frames as c_ulong) };
+        unsafe { run(self.handle, frames as c_ulong) };
         audio_out.into_iter().map(|port| self.buffers[places[port]].clone()).collect()
     }
 
