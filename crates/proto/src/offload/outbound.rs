@@ -92,6 +92,8 @@ impl OutboundBlocks {
     pub const REPLAYS: u32 = 8;
     /// Bytes of them, as long as they are two iterations, without which nobody would catch up: 2 ms of a gigabit.
     pub const REPLAYED_BYTES: usize = 256 << 10;
+    /// Iterations that a worker who cannot have had all is sent when it takes over: it has caught up after four more.
+    pub const CAUGHT_UP: u64 = 4 * Self::REPLAYS as u64;
 
     /// Nothing has left yet. Allocates; nothing later does.
     pub fn new(config: OutboundConfig) -> Result<Self, OffloadError> {
@@ -159,10 +161,18 @@ impl OutboundBlocks {
     }
 
     /// What leaves from now on is for another stream: the same blocks, at another worker, who has to ask for those
-    /// that left.
+    /// that left. Where the first of them are kept no more, it will not have had all whatever it is sent: no more than the
+    /// last [`Self::CAUGHT_UP`] are, so that it answers in time soon.
     pub fn retarget(&mut self, stream: u32) {
         self.stream = stream;
-        self.slots.iter_mut().for_each(|slot| slot.asked = false);
+        let lacks = self.next > self.history;
+        let from = if lacks { self.next.saturating_sub(Self::CAUGHT_UP) } else { 0 };
+        for slot in &mut self.slots {
+            slot.asked = false;
+            if slot.block < from {
+                slot.block = NOTHING;
+            }
+        }
         self.queue.forget_asked();
     }
 

@@ -153,6 +153,34 @@ fn replays_leave_after_what_is_new_and_a_few_at_a_time() {
 }
 
 #[test]
+fn a_worker_that_takes_over_too_late_to_hear_all_is_sent_the_end_alone() {
+    for (handed_out, first) in [(64_u64, 0), (200, 200 - OutboundBlocks::CAUGHT_UP)] {
+        let mut road = Road::new(master_config(64), worker_config(None));
+        let mut room = [0; 600];
+        (0..handed_out).for_each(|_| {
+            road.hand_out(64);
+            while road.master.poll(&mut room).is_some() {}
+        });
+        road.master.retarget(9);
+        let mut ask = [0; HEAD_BYTES + 16];
+        ask[HEAD_BYTES + 8..].copy_from_slice(&handed_out.to_be_bytes());
+        let head = Head::beside(DatagramKind::Ask, 9, road.master.epoch(), 0);
+        head.write(ask.first_chunk_mut().unwrap());
+        road.master.handle(&ask, road.now);
+        let mut left = Vec::new();
+        while let Some(len) = road.master.poll(&mut room) {
+            let head = Head::read(&room[..len]).unwrap().0;
+            match head.kind {
+                DatagramKind::Gone => assert_eq!(head.block, first, "of {handed_out}"),
+                _ => left.push(head.block),
+            }
+        }
+        let most = u64::from(OutboundBlocks::REPLAYS);
+        assert_eq!(left, (first..first + most).collect::<Vec<_>>(), "of {handed_out}");
+    }
+}
+
+#[test]
 fn an_answer_that_was_lost_comes_again_when_the_master_insists() {
     let mut road = Road::new(master_config(8), worker_config(None));
     road.back = OneWay::new(vec![Fate::Lost]);
