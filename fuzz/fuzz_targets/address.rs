@@ -5,6 +5,9 @@
 use libfuzzer_sys::fuzz_target;
 use tautline_engine::plan::address::{Address, AddressError};
 
+/// A group of which whoever sends claims one (IEEE 1722 annex B).
+const GROUP: [u8; 6] = [0x91, 0xE0, 0xF0, 0x00, 0x0A, 0x01];
+
 fuzz_target!(|text: &str| {
     let kinds: [fn(&str) -> Result<Address, String>; 4] =
         [Address::to_send_to, Address::to_hear, Address::to_listen_at, Address::to_relay_to];
@@ -24,6 +27,12 @@ fn check(address: &Address, read: fn(&str) -> Result<Address, String>) {
     // A name would be asked of the system's resolver.
     if address.may_wait() {
         return;
+    }
+    if address.unclaimed().is_some() {
+        assert!(address.resolve().is_err(), "nobody knows where {address} is yet");
+        let claimed = address.clone().claimed(GROUP);
+        assert_eq!(claimed.unclaimed(), None);
+        return check(&claimed, read);
     }
     match address.resolve() {
         Ok(resolved) => {
