@@ -136,6 +136,32 @@ def launched():
     return [rows.table()]
 
 
+OFFLOADED_CASE = re.compile(r"(\d+) workers, (direct|ringed): +(\S+) us a worker and block, bare +(\S+) us, ratio \S+; "
+                  r"callback p50 +(\S+) us, p99 +(\S+) us, bare +(\S+) us, +(\S+) us;")
+
+
+def offloaded():
+    rows = Rows()
+    say("plugins elsewhere against a bare exchange")
+    found = {}
+    for _ in range(REPEATS):
+        for line in cargo_bench("tautline-engine", "offloaded").splitlines():
+            if case := OFFLOADED_CASE.match(line):
+                found.setdefault((int(case[1]), case[2]), []).append([float(case[at]) for at in range(3, 9)])
+    called = [["the host's callback, µs", "p50", "bare", "p99", "bare", "added at p99", "target", ""]]
+    for (workers, link), runs in found.items():
+        ours, bare, *calls = zip(*runs)
+        ratios = [one / other for one, other in zip(ours, bare)]
+        name = f"{workers} worker{'s' * (workers > 1)}, {link} links"
+        rows.add(f"{name}: processor time a worker and block", f"bare exchange {spread(bare)} µs", f"{spread(ours)} µs",
+                 f"{spread(ratios)} times", "≤ 1.2 times", statistics.median(ratios) <= 1.2)
+        added = statistics.median(one - other for one, other in zip(calls[1], calls[3]))
+        p50, p99, bare_p50, bare_p99 = (f"{statistics.median(one):.1f}" for one in calls)
+        goal = ["p99 ≤ 30", "met" if float(p99) <= 30 else "**missed**"] if workers == 1 else ["", ""]
+        called.append([name, p50, bare_p50, p99, bare_p99, f"{added:+.1f}", *goal])
+    return [rows.table(), called]
+
+
 def instructions():
     if not shutil.which("valgrind"):
         return say("no valgrind here, and no instructions: scripts/setup bench installs it")

@@ -6,6 +6,7 @@
 
 mod address;
 mod error;
+mod told;
 mod wire;
 
 use std::net::SocketAddr;
@@ -207,7 +208,7 @@ impl WorkerClient {
             .user_agent(concat!("taut/", env!("CARGO_PKG_VERSION")))
             .build();
         let agent = Agent::with_parts(config, connector.clone(), DefaultResolver::default());
-        let told = |error| error::told(&self.address, self.limit, error, &connector);
+        let told = |error| told::told(&self.address, self.limit, error, &connector);
         let request = Request::builder()
             .method(method)
             .uri(format!("http://{}{path}", self.address.authority()));

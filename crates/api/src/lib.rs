@@ -5,6 +5,8 @@
 
 pub mod attach;
 pub mod client;
+pub mod folders;
+pub mod pipeline;
 pub mod seal;
 pub mod trust;
 pub mod v1;

@@ -125,6 +125,19 @@ impl Sealed {
             heard: ReplayWindow::default(),
         }
     }
+
+    /// The newest datagram that was opened: its sender's incarnation, and its count.
+    pub const fn newest(&self) -> Option<(u32, u64)> {
+        self.heard.newest()
+    }
+
+    /// It goes on where another of the same end was over: nothing up to the [newest](Self::newest) that one opened is
+    /// opened any more, nor what that one never saw.
+    #[must_use]
+    pub fn after(self, newest: Option<(u32, u64)>) -> Self {
+        let heard = newest.map_or_else(ReplayWindow::default, ReplayWindow::after);
+        Self { heard, ..self }
+    }
 }
 
 impl fmt::Debug for Sealed {

@@ -12,11 +12,12 @@ mod workshop;
 
 pub use block::{DescribedBlock, DescribedElement, DescribedLength, DescribedOrder, DescribedWay};
 pub use capacity::Capacity;
-pub use catalogue::{Catalogue, Plugin, PluginCost, PluginPort};
+pub use catalogue::{Catalogue, MOST_PLUGINS, MOST_TEXT, Plugin, PluginCost, PluginPort};
 pub use stream::{
-    SecretText, StreamPhase, StreamRequest, WorkCounters, WorkStream, WorkStreamState,
+    FedPort, FedStream, PipelinePlace, SecretText, StreamPhase, StreamRequest, WorkCounters,
+    WorkStream, WorkStreamState,
 };
-pub use workshop::{RefusalAnswer, WorkRefused, Workshop};
+pub use workshop::{MOST_KEPT_BYTES, RefusalAnswer, WorkRefused, Workshop};
 
 /// The version that these types are.
 pub const VERSION: u32 = 1;

@@ -34,6 +34,7 @@ use self::clerk::{Clerk, NoClient};
 use self::client::{Client, JackStatus};
 use self::cycle::Adaptor;
 use self::library::{Library, SERVER_FAILED, VERSION_ERROR};
+pub use self::signals::ServerWord;
 use self::spec::Connect;
 pub use self::spec::JackSpec;
 use crate::toolbox::callback::CallWatch;
@@ -72,19 +73,23 @@ pub(crate) fn open(
     notes: &Notes,
     latency: &StreamLatency,
 ) -> Result<Box<dyn Device>, DeviceError> {
-    let mut device = JackDevice {
-        spec: spec.clone(),
-        directions,
-        settings: settled,
-        notes: notes.clone(),
-        latency: latency.clone(),
-        clerk: None,
-        pace: None,
-        has_run: false,
-    };
-    device.clerk = Some(device.enter()?);
-    device.pace = pace::of_server(spec.server.as_deref());
-    Ok(Box::new(device))
+    let (notes, latency) = (notes.clone(), latency.clone());
+    let device = JackDevice::new(spec.clone(), directions, settled);
+    Ok(Box::new(JackDevice { notes, latency, ..device }.opened()?))
+}
+
+/// Opens a client that plays, as the server runs, joined to whatever its name says; with the server's own word beside
+/// the device's: [`Cycle`](tautline_proto::device::Cycle) has xruns too that were found out without it, and instants that
+/// are filtered.
+pub fn open_with_word(
+    spec: &JackSpec,
+    wanted: Settings,
+) -> Result<(Box<dyn Device>, ServerWord), DeviceError> {
+    let directions = Direction::Playback.into();
+    let settled = settle(spec, directions, wanted)?;
+    let device = JackDevice::new(spec.clone(), directions, settled).opened()?;
+    let word = device.word.clone();
+    Ok((Box::new(device), word))
 }
 
 /// The server, if one runs.
@@ -285,11 +290,25 @@ struct JackDevice {
     clerk: Option<Clerk>,
     /// What sets the server's pace.
     pace: Option<ClockId>,
+    word: ServerWord,
     /// A client runs once.
     has_run: bool,
 }
 
 impl JackDevice {
+    fn new(spec: JackSpec, directions: Directions, settings: Settings) -> Self {
+        let (notes, latency, word) = Default::default();
+        let (clerk, pace, has_run) = (None, None, false);
+        Self { spec, directions, settings, notes, latency, clerk, pace, word, has_run }
+    }
+
+    /// A client of the server.
+    fn opened(mut self) -> Result<Self, DeviceError> {
+        self.clerk = Some(self.enter()?);
+        self.pace = pace::of_server(self.spec.server.as_deref());
+        Ok(self)
+    }
+
     /// A client with its ports, not yet running.
     fn enter(&self) -> Result<Clerk, DeviceError> {
         let (spec, directions, wanted) = (self.spec.clone(), self.directions, self.settings);
@@ -394,8 +413,9 @@ impl Device for JackDevice {
         let (spec, notes, settings) = (self.spec.clone(), self.notes.clone(), self.settings);
         let adaptor = Adaptor::new(self.directions, settings).by(self.pace);
         let adaptor = if spec.at_ports { adaptor.at_ports() } else { adaptor };
-        let directions = self.directions;
+        let (directions, word) = (self.directions, self.word.clone());
         clerk.ask(move |client| {
+            client.tell_in(word);
             let counterparts = Sides::each(|direction| match directions.has(direction) {
                 true => counterparts(&spec, client, direction, settings.channels),
                 false => Vec::new(),

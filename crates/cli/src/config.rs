@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, CommandFactory};
+use tautline_api::client::WorkerAddress;
+use tautline_api::workers::{NamedWorkers, WorkerFinder};
 use tautline_audio::DeviceSpec;
 use toml::{Table, Value};
 
@@ -144,8 +146,24 @@ impl Arguments {
 
 /// Reads the command line and the file.
 pub(crate) fn arguments() -> Result<Arguments, Failure> {
-    with_file(std::env::args_os().collect(), || {
-        places().find_map(|path| std::fs::read_to_string(&path).ok().map(|text| (path, text)))
+    with_file(std::env::args_os().collect(), file)
+}
+
+/// The first that is there: its place, and what stands in it.
+fn file() -> Option<(PathBuf, String)> {
+    places().find_map(|path| std::fs::read_to_string(&path).ok().map(|text| (path, text)))
+}
+
+/// The workers that the file names.
+pub(crate) fn named_workers() -> Result<Vec<WorkerAddress>, Failure> {
+    let Some((path, text)) = file() else { return Ok(Vec::new()) };
+    let workers = NamedWorkers::of(&path, &read(&path, &text)?);
+    workers.workers().map_err(|error| Failure::usage(error.to_string()))
+}
+
+fn read(path: &Path, text: &str) -> Result<Table, Failure> {
+    text.parse().map_err(|error| {
+        Failure::usage(format!("reading {}: {}", path.display(), unreadable(text, &error)))
     })
 }
 
@@ -169,7 +187,7 @@ pub(crate) fn with_file(
     let Some((name, command, given)) = called else { return Ok(arguments) };
     let Some((path, text)) = file() else { return Ok(arguments) };
     let refuse = |why: String| Failure::usage(format!("reading {}: {why}", path.display()));
-    let table: Table = text.parse().map_err(|error| refuse(unreadable(&text, &error)))?;
+    let table = read(&path, &text)?;
     check(&table, &taut).map_err(refuse)?;
     let own = table.get(name).and_then(Value::as_table);
     let section = format!("{}, [{name}] ", path.display());
@@ -184,9 +202,9 @@ pub(crate) fn with_file(
 /// in order to write the file, and what other programs do or may do.
 const WITHOUT_FILE: [&str; 6] = ["man", "completions", "devices", "top", "id", "trust"];
 
-/// What stands in the file for others: how the LADSPA plugin runs plugins of workers, and which workers
-/// there are.
-const OF_OTHERS: [&str; 2] = ["offload", "workers"];
+/// What stands in the file for others: how the LADSPA plugin runs plugins of workers, those of several in a row, and which
+/// workers there are.
+const OF_OTHERS: [&str; 3] = ["offload", "pipeline", "workers"];
 
 /// Whether the file has a say in a command.
 fn takes_options(command: &Command) -> bool {

@@ -26,8 +26,15 @@ const FRAMES: usize = 128;
 const RATE: Rate = Rate::HZ_48000;
 const STREAM: u32 = 1;
 /// One channel there and back, and a gain.
-const SET: SoundSet =
-    SoundSet { inputs: 1, outputs: 1, controls_in: 1, controls_out: 0, most_frames: FRAMES as u32 };
+const SET: SoundSet = SoundSet {
+    inputs: 1,
+    outputs: 1,
+    controls_in: 1,
+    controls_out: 0,
+    most_frames: FRAMES as u32,
+    onward: 0,
+    earlier: 0,
+};
 
 fn main() -> Result<(), Box<dyn Error>> {
     // The worker: a thread here, usually a program on another host.
@@ -40,7 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let config = OffloadedConfig::new(SET, RATE, 2);
     let (mut plugin, mut attendant) = Offloaded::new(config)?;
     let link = DirectLink::open(&UdpOptions::sender(vec![address]))?;
-    let far = Far { link: Box::new(link), stream: STREAM };
+    let far = Far::new(Box::new(link), STREAM);
     attendant.attach(Which::Worker, far).map_err(|_| "too many changes wait")?;
     plugin.activate();
     let mut due = now();

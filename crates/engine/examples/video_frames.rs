@@ -83,7 +83,7 @@ fn options() -> UdpOptions {
 
 fn send(to: SocketAddr) -> Result<(), Box<dyn Error>> {
     let options = UdpOptions { destinations: vec![to], ..options() };
-    let far = Far { link: Box::new(DirectLink::open(&options)?), stream: STREAM };
+    let far = Far::new(Box::new(DirectLink::open(&options)?), STREAM);
     let config = MasterConfig {
         set: set()?,
         stream: STREAM,

@@ -21,7 +21,8 @@ pub struct Demand {
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error(
     "the plugin takes {run:.0} us of every {period:.0} us, {share:.0} % of a core, and of the core that has most \
-     left, {left:.0} % can still be had; close streams, choose a longer period, or ask another worker"
+     left, {left:.0} % can still be had; close streams, ask another worker, or say in tautline.toml how long the host's \
+     blocks are (block), if they are longer"
 )]
 pub struct OverloadError {
     /// Microseconds of a run.
@@ -80,6 +81,27 @@ impl CoreAdmission {
         }
         self.streams.insert(stream, CorePromise { core, share });
         Ok(share)
+    }
+
+    /// Which of these streams, in this order, would have to end so that there is room for such a share: the fewest of
+    /// those of one core. `None` if all of them would not do, as for a share that no core has when nothing runs.
+    pub fn making_room(&self, share: f64, among: &[u32]) -> Option<Vec<u32>> {
+        let used = self.used();
+        let of_core = |(core, used): (usize, &f64)| {
+            let (mut left, mut ended) = (self.most_share - used, Vec::new());
+            for stream in among {
+                if share <= left {
+                    break;
+                }
+                if let Some(promise) = self.streams.get(stream).filter(|it| it.core == core) {
+                    left += promise.share;
+                    ended.push(*stream);
+                }
+            }
+            // Sums that were taken apart again are not exact.
+            (share <= left.min(self.most_share)).then_some(ended)
+        };
+        used.iter().enumerate().filter_map(of_core).min_by_key(Vec::len)
     }
 
     /// It turned out to take this share: whoever comes next finds so much less.
@@ -146,6 +168,22 @@ mod tests {
         admission.admit(2, &taking(200.0)).unwrap();
         admission.correct(9, 0.9);
         assert!((admission.used()[0] - 0.7).abs() < 1e-9);
+    }
+
+    #[test]
+    fn room_is_made_by_the_fewest_of_one_core_and_only_where_that_is_enough() {
+        let mut admission = CoreAdmission::new(2, 0.8);
+        // In turn on the one core and on the other.
+        for (stream, share) in [(1, 300.0), (2, 400.0), (3, 300.0), (4, 400.0)] {
+            admission.admit(stream, &taking(share)).unwrap();
+        }
+        assert_eq!(admission.making_room(0.5, &[1, 2, 3, 4]), Some(vec![1]));
+        assert_eq!(admission.making_room(0.5, &[4, 3, 2]), Some(vec![3]), "0.2 is left beside it");
+        assert_eq!(admission.making_room(0.7, &[4, 3, 1]), Some(vec![3, 1]));
+        assert_eq!(admission.making_room(0.7, &[2, 3]), None);
+        assert_eq!(admission.making_room(0.9, &[1, 2, 3, 4]), None, "nor when nothing runs");
+        assert_eq!(admission.making_room(f64::INFINITY, &[1, 2, 3, 4]), None);
+        assert_eq!(admission.making_room(0.1, &[9]), Some(vec![]));
     }
 
     #[test]

@@ -8,7 +8,9 @@
 #![expect(unsafe_code, reason = "standard output is kept from plugins")]
 
 mod gauge;
+mod noted;
 mod scan;
+mod soiled;
 mod sound;
 mod work;
 
@@ -19,20 +21,20 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// The word for [`scan`](crate::scan).
-pub const SCAN: &str = "scan-child";
-/// The word for a child of [`workshop`](crate::workshop).
-pub const WORK: &str = "work-child";
+pub use crate::process::{SCAN, WORK};
 
 /// Does what the words of the command line say, the program's own name not among them.
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<OsString> = words.into_iter().collect();
     let done = match words.first().and_then(|word| word.to_str()) {
         Some(SCAN) if words.len() == 2 => scan::run(Path::new(&words[1])),
-        Some(WORK) if words.len() == 2 => match words[1].to_str().map(str::parse) {
-            Some(Ok(socket)) => work::run(socket),
-            _ => Err(io::Error::other("no such socket")),
-        },
+        Some(WORK) if matches!(words.len(), 3 | 4) => {
+            let numbers = words[1..].iter().map(|word| word.to_str()?.parse().ok());
+            match numbers.collect::<Option<Vec<_>>>() {
+                Some(numbers) => work::run(&numbers),
+                None => Err(io::Error::other("no such descriptor")),
+            }
+        }
         _ => Err(io::Error::other("no such child")),
     };
     match done {

@@ -1,6 +1,8 @@
 //! What a plugin takes: A + B·N nanoseconds for a run of N frames, measured where it is to run, as the LADSPA
 //! header asks of hosts.
 
+pub(crate) mod book;
+
 use tautline_api::v1::PluginCost;
 use tautline_io::clock::thread_time;
 use tautline_proto::time::Span;
@@ -11,17 +13,23 @@ use crate::chain::ChainNode;
 const RUNS: usize = 24;
 /// Processor time that measuring may take, but for the run that it is noticed after.
 const MOST: Span = Span::from_millis(150);
-/// Of how many lengths, from the longest on, each half of the one before.
-const LENGTHS: u32 = 4;
+/// Of that, for each length: what it takes longer is short of the others.
+const MOST_EACH: Span = Span::from_millis(30);
+/// Frames of the longest run that is measured, whatever the runs of a stream may have: what was measured counts for all
+/// streams of the plugin at this rate, and a line through runs of one frame says nothing of longer ones.
+pub const MEASURED_FRAMES: usize = 1024;
+/// Of how many lengths, from the longest on, each half of the one before: down to 64 frames, the shortest that usual
+/// hosts have.
+const LENGTHS: u32 = 5;
 /// Of the runs of one length, how many in a hundred take no longer than what counts: the slowest are the
 /// host's doing as a rule, such as a cache that others emptied.
 const PERCENT: usize = 90;
 /// As loud as sound that is worth hearing: silence is quicker for some, and what is nearly silence slower.
 const LEVEL: f32 = 0.1;
 
-/// What `node` takes for runs of up to `most_frames`, in processor time of this thread: what others have of it
-/// meanwhile is no cost of the plugin's.
-pub fn measure(node: &mut ChainNode, most_frames: usize) -> PluginCost {
+/// What `node`, which was loaded for runs of [`MEASURED_FRAMES`], takes in processor time of this thread: what others
+/// have of it meanwhile is no cost of the plugin's.
+pub fn measure(node: &mut ChainNode) -> PluginCost {
     let mut noise = 1u32;
     for channel in 0..node.inputs() {
         // Numerical Recipes' generator: any noise will do.
@@ -33,14 +41,12 @@ pub fn measure(node: &mut ChainNode, most_frames: usize) -> PluginCost {
     let begun = thread_time();
     let mut measured = Vec::new();
     for shorter in 0..LENGTHS {
-        let frames = most_frames >> shorter;
-        if frames == 0 {
-            break;
-        }
+        let frames = MEASURED_FRAMES >> shorter;
+        let each = thread_time();
         // What is done at the first run only is done.
         node.run(frames);
         let mut times = Vec::with_capacity(RUNS);
-        while times.len() < RUNS && (times.is_empty() || thread_time() - begun < MOST) {
+        while times.len() < RUNS && (times.is_empty() || thread_time() - each < MOST_EACH) {
             let before = thread_time();
             node.run(frames);
             times.push((thread_time() - before).as_nanos());
@@ -48,7 +54,8 @@ pub fn measure(node: &mut ChainNode, most_frames: usize) -> PluginCost {
         times.sort_unstable();
         let counts = times[(times.len() - 1) * PERCENT / 100];
         measured.push((frames as f64, counts as f64));
-        if thread_time() - begun >= MOST {
+        // Through one length there is no line: of a heavy plugin all would be for the run and nothing for the frame.
+        if measured.len() > 1 && thread_time() - begun >= MOST {
             break;
         }
     }

@@ -11,6 +11,7 @@
 pub mod admission;
 pub mod chain;
 pub mod child;
+mod child_notes;
 pub mod cost;
 pub mod ladspa;
 pub mod offers;

@@ -1,14 +1,14 @@
 //! What a worker offers: the plugins of every library, and what a user made of them.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ring::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
-use tautline_api::v1::{Plugin, PluginPort};
+use tautline_api::v1::{MOST_PLUGINS, Plugin, PluginPort};
 
 use crate::chain::{ChainFile, ChainFileError, Outline, Recipe};
-use crate::ladspa::description::{PluginDescription, PortDescription};
+use crate::ladspa::description::{PluginDescription, PortDescription, shown};
 use crate::scan::{Scan, ScannedLibrary, Skipped, hash_of, hex};
 
 /// All that is offered.
@@ -61,7 +61,7 @@ impl PluginOffers {
             let mut known = BTreeSet::new();
             for plugin in &library.plugins {
                 if known.insert(&plugin.label) {
-                    made.offers.push(of_library(library, plugin));
+                    made.offer(of_library(library, plugin), &library.path);
                 } else {
                     let label = &plugin.label;
                     let why = format!(
@@ -77,9 +77,29 @@ impl PluginOffers {
                 Some(Outline::of(&library.path, description))
             };
             let outlines = file.outlines(&plugin)?;
-            made.offers.extend(outlines.iter().map(|outline| of_chain(scan, file, outline)));
+            for outline in &outlines {
+                made.offer(of_chain(scan, file, outline), &file.path);
+            }
         }
         Ok(made)
+    }
+
+    /// Offers it if masters take it: they refuse all that a worker has for one plugin that cannot be so.
+    fn offer(&mut self, offered: OfferedPlugin, path: &Path) {
+        let id = &offered.plugin.id;
+        let why = match offered.plugin.check() {
+            Err(what) => format!("no master would take it: {what}; use another one"),
+            Ok(()) if self.offers.iter().any(|before| before.plugin.id == *id) => {
+                format!("another file has a plugin `{id}` too; rename one of the files")
+            }
+            Ok(()) if self.offers.len() >= MOST_PLUGINS => {
+                format!(
+                    "a worker offers {MOST_PLUGINS} plugins at most; put fewer into LADSPA_PATH"
+                )
+            }
+            Ok(()) => return self.offers.push(offered),
+        };
+        self.skipped.push(Skipped { path: path.to_owned(), why });
     }
 
     /// In the order in which they are told.
@@ -218,7 +238,8 @@ impl PortCounts {
 
 fn told(port: &PortDescription) -> PluginPort {
     PluginPort {
-        name: port.name.clone(),
+        // In a chain its member's label stands before it.
+        name: shown(&port.name),
         descriptor: port.kind as u32,
         hints: port.range.hints as u32,
         lower: port.range.lower,

@@ -1,10 +1,13 @@
 //! What parent and child of one stream say to each other, each a line of JSON.
 
+use std::net::SocketAddr;
+
 use serde::{Deserialize, Serialize};
 use tautline_api::v1::{DescribedOrder, PluginCost, WorkCounters};
 use tautline_engine::offload::sound_set::SoundSet;
 
 use crate::chain::Recipe;
+use crate::child_notes::BlockOfEpoch;
 use crate::offers::PortCounts;
 
 /// What a child is to do.
@@ -27,25 +30,55 @@ pub(crate) struct Plan {
     pub(crate) incarnation: u32,
     /// Datagrams are sealed by it, if there is one.
     pub(crate) secret: Option<[u8; 32]>,
+    /// Where it stands among workers of which each feeds the next.
+    pub(crate) pipeline: PlannedPipeline,
     /// As `--scheduler` has it.
     pub(crate) scheduler: String,
     /// Whether to measure first what the plugin takes.
     pub(crate) measure: bool,
+    /// Blocks at which processes before this one died: the plugin does not get them.
+    pub(crate) fatal: Vec<BlockOfEpoch>,
     /// How long a run may take before it is taken for one that does not come to an end.
     pub(crate) patience_ms: u64,
 }
 
 impl Plan {
     pub(crate) fn sound_set(&self) -> SoundSet {
-        self.ports.sound_set(self.most_frames)
+        let PlannedPipeline { onward, earlier, .. } = self.pipeline;
+        SoundSet { onward, earlier, ..self.ports.sound_set(self.most_frames) }
     }
+}
+
+/// [`PipelinePlace`](tautline_api::v1::PipelinePlace), as it was agreed on.
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub(crate) struct PlannedPipeline {
+    pub(crate) onward: usize,
+    pub(crate) earlier: usize,
+    /// By what blocks are sealed that the worker before sends, if one does.
+    pub(crate) fed: Option<Option<[u8; 32]>>,
+    pub(crate) feeds: Option<PlannedFeed>,
+}
+
+/// To whom what is made goes.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct PlannedFeed {
+    pub(crate) address: SocketAddr,
+    pub(crate) stream: u32,
+    pub(crate) secret: Option<[u8; 32]>,
 }
 
 impl PortCounts {
     /// What both ends agree on.
     pub fn sound_set(&self, most_frames: u32) -> SoundSet {
         let Self { inputs, outputs, controls, told } = *self;
-        SoundSet { inputs, outputs, controls_in: controls, controls_out: told, most_frames }
+        SoundSet {
+            inputs,
+            outputs,
+            controls_in: controls,
+            controls_out: told,
+            most_frames,
+            ..SoundSet::default()
+        }
     }
 }
 

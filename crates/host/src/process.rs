@@ -13,6 +13,11 @@ use tautline_io::clock::now;
 use tautline_io::control::wait;
 use tautline_proto::time::{LocalTime, Span};
 
+/// The word by which a child says what a library has.
+pub const SCAN: &str = "scan-child";
+/// The word by which a child runs plugins for a stream.
+pub const WORK: &str = "work-child";
+
 /// What a child says at once at most: the plugins of one library, of which each says some thousand bytes.
 const LONGEST_LINE: usize = 16 << 20;
 /// How long a child that was killed may take to be gone: it is in the kernel's hands.
@@ -40,8 +45,8 @@ impl ChildProgram {
 #[derive(Debug, Default)]
 pub(crate) struct Starting<'a> {
     pub(crate) words: Vec<OsString>,
-    /// Stays open in the child, under the same number.
-    pub(crate) socket: Option<BorrowedFd<'a>>,
+    /// Stay open in the child, under the same numbers.
+    pub(crate) kept: Vec<BorrowedFd<'a>>,
     /// Whether what it writes on standard error is seen.
     pub(crate) heard: bool,
 }
@@ -73,10 +78,10 @@ impl ChildProcess {
         command.stderr(if starting.heard { Stdio::inherit() } else { Stdio::null() });
         // What a terminal sends to the parent is the parent's to hand on.
         command.process_group(0);
-        if let Some(socket) = starting.socket.map(|socket| socket.as_raw_fd()) {
+        for kept in starting.kept.iter().map(|kept| kept.as_raw_fd()) {
             let keep = move || {
                 // SAFETY: no pointers; a signal's handler might do it too.
-                let answer = unsafe { libc::fcntl(socket, libc::F_SETFD, 0) };
+                let answer = unsafe { libc::fcntl(kept, libc::F_SETFD, 0) };
                 if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
             };
             // SAFETY: `keep` makes one system call, which is allowed between fork and exec.

@@ -64,6 +64,10 @@ pub fn folders() -> Vec<PathBuf> {
     }
 }
 
+/// The library by which hosts have the plugins of workers (`tautline.so`). Offered again, they would be so by each of two
+/// machines that work for each other, and once more each time.
+const OURS: &str = "tautline";
+
 /// Asks every library of these folders. Where two have a name in common, the first counts.
 pub fn scan(program: &ChildProgram, folders: &[PathBuf], patience: Span) -> Scan {
     let files = Mutex::new(libraries(folders));
@@ -73,7 +77,12 @@ pub fn scan(program: &ChildProgram, folders: &[PathBuf], patience: Span) -> Scan
             // A lock at a time: nobody is kept from a file while another is asked.
             let next = files.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop_front();
             let Some(path) = next else { break };
-            let asked = asked::ask(program, &path, patience);
+            let asked = match name_of(&path).as_str() {
+                OURS => {
+                    Err("it shows plugins of other workers, which are asked themselves".to_owned())
+                }
+                _ => asked::ask(program, &path, patience),
+            };
             let hash = hash_of(&path);
             let mut found = found.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             match asked.and_then(|asked| Ok((asked, hash?))) {
@@ -128,7 +137,7 @@ fn name_of(path: &Path) -> String {
 }
 
 /// SHA-256 of a file, in hex.
-pub(crate) fn hash_of(path: &Path) -> Result<String, String> {
+pub fn hash_of(path: &Path) -> Result<String, String> {
     let bytes = std::fs::read(path)
         .map_err(|error| format!("reading it: {error}; make it readable for this user"))?;
     Ok(hex(digest(&SHA256, &bytes).as_ref()))

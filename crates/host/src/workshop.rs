@@ -8,24 +8,29 @@ mod told;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use ring::rand::{SecureRandom, SystemRandom};
+use tautline_api::seal::SECRET_BYTES;
 use tautline_api::v1::{
-    Capacity, Catalogue, PluginCost, StreamRequest, VERSION, WorkRefused, WorkStream,
-    WorkStreamState, Workshop,
+    Capacity, Catalogue, FedPort, PluginCost, SecretText, StreamRequest, VERSION, WorkRefused,
+    WorkStream, WorkStreamState, Workshop,
 };
 use tautline_io::clock::now;
 use tautline_io::thread::Scheduler;
 use tautline_io::thread::affinity::usable_cores;
-use tautline_proto::time::Span;
+use tautline_proto::time::{LocalTime, Span};
 
 use crate::admission::{CoreAdmission, Demand};
+use crate::cost::book::CostBook;
 use crate::offers::{Gone, OfferedPlugin, PluginOffers};
-use crate::plan::Plan;
+use crate::plan::{Plan, PlannedPipeline};
 use crate::process::ChildProgram;
 use request::Agreed;
-use stream::{StreamProcess, StreamSetting};
+use stream::{StreamProcess, StreamSetting, StreamSockets};
 
 /// Streams that a worker takes where nobody says otherwise.
 pub const MOST_STREAMS: usize = 64;
@@ -59,6 +64,8 @@ pub struct WorkshopOptions {
     pub silence: Span,
     /// Whether masters of this host may have datagrams without a seal.
     pub cleartext: bool,
+    /// The file that keeps what plugins were found to take; without one each start of a worker measures anew.
+    pub costs: Option<PathBuf>,
 }
 
 /// Runs what it offers.
@@ -66,7 +73,7 @@ pub struct PluginWorkshop {
     options: WorkshopOptions,
     offers: PluginOffers,
     /// What plugins take at a rate, as far as that was measured.
-    costs: Mutex<BTreeMap<(String, u32), PluginCost>>,
+    costs: Mutex<CostBook>,
     admission: Arc<Mutex<CoreAdmission>>,
     streams: Mutex<BTreeMap<u32, OpenStream>>,
     /// Those that are open or being opened.
@@ -79,6 +86,22 @@ struct OpenStream {
     process: StreamProcess,
     _promise: HeldPromise,
     _place: WorkPlace,
+}
+
+/// Why nothing was opened.
+enum NotOpened {
+    /// Whatever else ends, it is no.
+    Refused(WorkRefused),
+    /// As many streams are open as there may be.
+    NoPlace(WorkRefused),
+    /// It takes so much of a core, and none has that left.
+    NoTime(f64, WorkRefused),
+}
+
+impl From<WorkRefused> for NotOpened {
+    fn from(refused: WorkRefused) -> Self {
+        Self::Refused(refused)
+    }
 }
 
 /// A place among the streams that there may be.
@@ -112,9 +135,9 @@ impl PluginWorkshop {
         let mut first = [0; 4];
         let _ = SystemRandom::new().fill(&mut first);
         Self {
+            costs: Mutex::new(CostBook::open(options.costs.clone())),
             options,
             offers,
-            costs: Mutex::default(),
             admission: Arc::new(Mutex::new(admission)),
             streams: Mutex::default(),
             taken: Arc::default(),
@@ -132,32 +155,46 @@ impl PluginWorkshop {
         locked(&self.streams).get(&stream)?.process.process()
     }
 
-    fn take_place(&self) -> Result<WorkPlace, WorkRefused> {
+    fn take_place(&self) -> Result<WorkPlace, NotOpened> {
         let most = self.options.most_streams;
         let taken = self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
             (taken < most).then_some(taken + 1)
         });
         let full = |_| {
-            WorkRefused::Overloaded(format!(
+            NotOpened::NoPlace(WorkRefused::Overloaded(format!(
                 "{most} streams are open, as many as this worker takes; close some, or start it with a greater \
                  --most-streams"
-            ))
+            )))
         };
         taken.map(|_| WorkPlace(Arc::clone(&self.taken))).map_err(full)
     }
 
-    /// Ends the stream that has been silent for longest, if that is long enough; whether there was one.
-    fn make_room(&self) -> bool {
+    /// Ends streams that have been silent for long, those that were for longest first and no more than it takes: so many
+    /// that a core has this share of its time, or one. None if that would not do. Whether there is room now.
+    fn make_room(&self, share: Option<f64>) -> bool {
         let mut streams = locked(&self.streams);
         let heard = streams.iter().map(|(number, stream)| (stream.process.heard(), *number));
-        let Some((heard, number)) = heard.min() else { return false };
-        if now() - heard < self.options.silence {
-            return false;
-        }
-        let silent = streams.remove(&number);
+        let long_ago = |heard: &(LocalTime, u32)| now() - heard.0 >= self.options.silence;
+        let mut silent: Vec<_> = heard.filter(long_ago).collect();
+        silent.sort_unstable();
+        let mut numbers: Vec<_> = silent.into_iter().map(|(_, number)| number).collect();
+        let is_enough = match share {
+            Some(share) => {
+                let needed = locked(&self.admission).making_room(share, &numbers);
+                let is_enough = needed.is_some();
+                numbers = needed.unwrap_or_default();
+                is_enough
+            }
+            None => {
+                numbers.truncate(1);
+                !numbers.is_empty()
+            }
+        };
+        let ended: Vec<_> = numbers.iter().filter_map(|number| streams.remove(number)).collect();
         // Ended after the others can be asked for again.
         drop(streams);
-        silent.is_some()
+        drop(ended);
+        is_enough
     }
 
     fn next_number(&self) -> u32 {
@@ -171,11 +208,13 @@ impl PluginWorkshop {
         number: u32,
         agreed: &Agreed,
         cost: PluginCost,
-    ) -> Result<(f64, HeldPromise), WorkRefused> {
+    ) -> Result<(f64, HeldPromise), NotOpened> {
         let Agreed { run_frames, period_ns, .. } = *agreed;
         let demand = Demand { cost, frames: run_frames, period_ns };
         let share = locked(&self.admission).admit(number, &demand);
-        let share = share.map_err(|error| WorkRefused::Overloaded(error.to_string()))?;
+        let share = share.map_err(|error| {
+            NotOpened::NoTime(demand.share(), WorkRefused::Overloaded(error.to_string()))
+        })?;
         Ok((share, HeldPromise(Arc::clone(&self.admission), number)))
     }
 
@@ -193,6 +232,35 @@ impl PluginWorkshop {
         })
     }
 
+    /// Where a stream stands in a pipeline, and where it hears the worker before it.
+    fn stand(
+        &self,
+        request: &StreamRequest,
+        is_sealed: bool,
+    ) -> Result<(PlannedPipeline, Option<UdpSocket>), WorkRefused> {
+        let Some(place) = &request.pipeline else { return Ok((PlannedPipeline::default(), None)) };
+        let fed = place.fed.then(|| self.bind(is_sealed)).transpose()?;
+        let key = match is_sealed {
+            true => {
+                let mut key = [0; SECRET_BYTES];
+                let random = SystemRandom::new().fill(&mut key);
+                random.map_err(|_| {
+                    WorkRefused::Failed("the system has no random numbers; ask again later".into())
+                })?;
+                Some(key)
+            }
+            false => None,
+        };
+        let feeds = place.feeds.as_ref().map(|feeds| request::planned(feeds, is_sealed));
+        let plan = PlannedPipeline {
+            onward: place.onward as usize,
+            earlier: place.earlier as usize,
+            fed: place.fed.then_some(key),
+            feeds: feeds.transpose()?,
+        };
+        Ok((plan, fed))
+    }
+
     fn find(&self, request: &StreamRequest) -> Result<&OfferedPlugin, WorkRefused> {
         let offer = self.offers.find(&request.plugin);
         let offer = offer.ok_or_else(|| WorkRefused::NoSuchPlugin(request.plugin.clone()))?;
@@ -201,12 +269,21 @@ impl PluginWorkshop {
             what: what.to_owned(),
         };
         if request.hash.as_ref().is_some_and(|hash| *hash != offer.plugin.hash) {
-            return Err(gone("is another by now"));
+            return Err(gone(
+                "is another than the one that was saved: keep what there is now by taut plugins --worker HOST --save, \
+                 or give both workers the same file, if this one is a spare",
+            ));
         }
         match offer.check() {
             Ok(()) => Ok(offer),
-            Err(Gone::Missing) => Err(gone("has gone")),
-            Err(Gone::Changed) => Err(gone("is another than when this worker was started")),
+            Err(Gone::Missing) => Err(gone(
+                "has gone: put its library back, or start taut work anew there and then keep what it has by \
+                 taut plugins --worker HOST --save",
+            )),
+            Err(Gone::Changed) => Err(gone(
+                "is another than when this worker was started: start taut work anew there, and then keep what it has by \
+                 taut plugins --worker HOST --save",
+            )),
         }
     }
 
@@ -214,20 +291,31 @@ impl PluginWorkshop {
         &self,
         request: &StreamRequest,
         secret: Option<[u8; 32]>,
-    ) -> Result<WorkStream, WorkRefused> {
+    ) -> Result<WorkStream, NotOpened> {
         let offer = self.find(request)?;
         let agreed = Agreed::on(request, offer)?;
         if secret.is_none() && !self.options.cleartext {
             return Err(WorkRefused::BadRequest(
                 "this worker seals every datagram; leave cleartext out, or start it with --cleartext".into(),
-            ));
+            )
+            .into());
         }
-        let place = self.take_place()?;
         let number = self.next_number();
-        let key = (offer.plugin.id.clone(), request.rate);
-        let known = locked(&self.costs).get(&key).copied();
-        let promised = known.map(|cost| self.admit(number, &agreed, cost)).transpose()?;
-        let socket = self.bind(secret.is_some())?;
+        let known = locked(&self.costs).of(&offer.plugin, request.rate);
+        // Before a place is looked for: nobody's is taken for what has no time in the end.
+        let promised = known.map(|known| self.admit(number, &agreed, known.cost));
+        let promised = match promised {
+            // No more than a reason to measure: what was kept is as old as the file.
+            Some(Err(NotOpened::NoTime(..))) if known.is_some_and(|known| known.is_kept) => None,
+            promised => promised.transpose()?,
+        };
+        let place = self.take_place()?;
+        let own = self.bind(secret.is_some())?;
+        let (pipeline, fed) = self.stand(request, secret.is_some())?;
+        let fed_port = fed.as_ref().and_then(|fed| fed.local_addr().ok()).map(|fed| FedPort {
+            udp_port: fed.port(),
+            key: pipeline.fed.flatten().map(|key| SecretText(STANDARD.encode(key))),
+        });
         let plan = Plan {
             recipe: offer.recipe.clone(),
             ports: offer.ports,
@@ -241,8 +329,10 @@ impl PluginWorkshop {
             byte_order: request.byte_order,
             incarnation: 0,
             secret,
+            pipeline,
             scheduler: self.options.scheduler.to_string(),
-            measure: known.is_none(),
+            measure: promised.is_none(),
+            fatal: Vec::new(),
             patience_ms: (self.options.patience.as_nanos() / 1_000_000).max(1) as u64,
         };
         let setting = StreamSetting {
@@ -251,17 +341,17 @@ impl PluginWorkshop {
             plugin: offer.plugin.id.clone(),
             controls: offer.plugin.ports.clone(),
         };
-        let (process, measured) = StreamProcess::begin(plan, socket, setting)?;
+        let (process, measured) = StreamProcess::begin(plan, StreamSockets { own, fed }, setting)?;
         let (share, promise) = match (promised, measured) {
             (Some(promised), _) => promised,
             (None, cost) => {
                 let cost = cost.unwrap_or(PluginCost { fixed_ns: 0.0, per_frame_ns: 0.0 });
-                locked(&self.costs).insert(key, cost);
+                locked(&self.costs).measured(&offer.plugin, request.rate, cost);
                 self.admit(number, &agreed, cost)?
             }
         };
         process.promise(share);
-        let opened = agreed.answer(request, offer, process.state());
+        let opened = WorkStream { fed: fed_port, ..agreed.answer(request, offer, process.state()) };
         let stream = OpenStream { process, _promise: promise, _place: place };
         locked(&self.streams).insert(number, stream);
         Ok(opened)
@@ -273,9 +363,7 @@ impl Workshop for PluginWorkshop {
         let costs = locked(&self.costs);
         let with_cost = |offer: &OfferedPlugin| {
             let mut plugin = offer.plugin.clone();
-            // Of the lowest rate that it was measured at.
-            let known = costs.range((plugin.id.clone(), 0)..=(plugin.id.clone(), u32::MAX));
-            plugin.cost = known.map(|(_, cost)| *cost).next();
+            plugin.cost = costs.of_any_rate(&plugin);
             plugin
         };
         Catalogue {
@@ -303,9 +391,14 @@ impl Workshop for PluginWorkshop {
         secret: Option<[u8; 32]>,
     ) -> Result<WorkStream, WorkRefused> {
         loop {
-            match self.try_to_open(&request, secret) {
-                Err(WorkRefused::Overloaded(_)) if self.make_room() => {}
-                opened => return opened,
+            let (share, refused) = match self.try_to_open(&request, secret) {
+                Ok(opened) => return Ok(opened),
+                Err(NotOpened::Refused(refused)) => return Err(refused),
+                Err(NotOpened::NoPlace(refused)) => (None, refused),
+                Err(NotOpened::NoTime(share, refused)) => (Some(share), refused),
+            };
+            if !self.make_room(share) {
+                return Err(refused);
             }
         }
     }

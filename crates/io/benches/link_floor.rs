@@ -70,15 +70,7 @@ fn empty(socket: &UdpSocket) {
 }
 
 fn instants(at: LocalTime) -> Departure {
-    Departure {
-        media: MediaTime::ZERO,
-        capture: at,
-        taken: at,
-        packed: at,
-        due: at,
-        handed: at,
-        launched: at,
-    }
+    Departure::at_once(MediaTime::ZERO, at)
 }
 
 struct Sending {

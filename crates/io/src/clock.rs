@@ -22,6 +22,19 @@ pub fn thread_time() -> Span {
     Span::from_nanos(read(libc::CLOCK_THREAD_CPUTIME_ID))
 }
 
+/// What the current thread has taken in user mode and in the kernel so far (getrusage(2)), told apart by the kernel's
+/// ticks: less sure than [`thread_time`] of both.
+pub fn thread_halves() -> [Span; 2] {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: `usage` is a writable rusage, of which all zeros are one; the call cannot fail for this thread.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    [usage.ru_utime, usage.ru_stime]
+        .map(|time| Span::from_secs(time.tv_sec) + Span::from_micros(time.tv_usec))
+}
+
 /// Processor time of the whole program so far, user and system, of all its threads.
 pub fn processor_time() -> Span {
     Span::from_nanos(read(libc::CLOCK_PROCESS_CPUTIME_ID))
@@ -144,6 +157,16 @@ impl Bracket {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_that_works_has_taken_time_in_one_half_or_the_other() {
+        let all = || thread_halves().into_iter().fold(Span::ZERO, |sum, half| sum + half);
+        let (begun, before) = (thread_time(), all());
+        while thread_time() - begun < Span::from_millis(30) {}
+        let taken = all() - before;
+        // By ticks of 10 ms at worst, and rounded.
+        assert!((10..=60).contains(&(taken.as_nanos() / 1_000_000)), "{taken}");
+    }
 
     #[test]
     fn a_sleep_ends_at_or_after_its_instant() {

@@ -10,7 +10,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -103,6 +103,11 @@ impl SharedFile {
             return Err(SharedError::NotYours { path: shared.path });
         }
         Ok(shared)
+    }
+
+    /// One that somebody made and handed over open, whether or not it has a name.
+    pub fn handed(file: OwnedFd) -> Self {
+        Self { file: file.into(), path: PathBuf::from("memory that was handed over") }
     }
 
     /// What the system answered.

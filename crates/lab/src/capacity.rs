@@ -1,14 +1,17 @@
 //! How much of its period a host can hand to plugins on other machines: the paper's method (N. P. Lago and F. Kon,
 //! *A Middleware System for Distributed Real-Time Multimedia Processing*, 2003, section 5), tightened.
 //!
-//! A thread is woken once a period, as a card wakes its own, and hands a block to each worker. The plugin there takes
-//! so long, and ever longer, until the first answer is missed; what lies between is halved, and what went is held.
-//! The same plugin on this machine alone comes first, an idle exchange with the same workers next, and a bare
-//! exchange of as many bytes last.
+//! A thread is woken once a period, as a card wakes its own, or a JACK server calls its client, and hands a block to
+//! each worker. The plugin there takes so long, and ever longer, until the first answer is missed; what lies between is
+//! halved, and what went is held. The same plugin on this machine alone comes first, an idle exchange with the same
+//! workers next, and a bare exchange of as many bytes last.
 
 mod bare;
+mod cycle;
 mod figures;
+mod found;
 mod grid;
+mod jack;
 mod judge;
 mod local;
 mod machines;
@@ -29,8 +32,10 @@ use crate::kept::lock_memory;
 use crate::report::{HostDescription, LabReport, ReportRow};
 
 pub use bare::echo;
+pub use cycle::CapacityWork;
 pub use grid::{CapacityGrid, CapacityPoint};
-pub use machines::{CapacityWork, Machines, MachinesOptions, MachinesPlace};
+pub use jack::{JackClient, JackMaster, JackPace, OpenJackClient};
+pub use machines::{Machines, MachinesOptions, MachinesPlace};
 pub use search::{CapacityFinding, CapacitySearch, CapacitySteps, CapacityTry};
 
 /// What is asked.
@@ -73,31 +78,35 @@ pub fn empty() -> LabReport {
     LabReport::of("capacity", QUESTION)
 }
 
-/// Measures point after point, each after the plugin of its rate and period on this machine alone.
+/// Measures point after point, each after the plugin of its rate and period on this machine alone. A timer wakes the
+/// master, or a JACK server.
 pub fn measure(
     options: &CapacityOptions,
-    machines: &mut Machines,
+    (machines, jack): (&mut Machines, Option<&mut JackMaster>),
     stop: &Stop,
     tell: &mut dyn FnMut(&str),
 ) -> LabReport {
     let mut report = empty();
     report.notes.extend(lock_memory());
-    let mut measuring = point::CapacityMeasuring { options, stop, witness: StallWitness::start() };
+    let witness = StallWitness::start();
+    report.notes.extend(jack.as_ref().map(|jack| jack.note()));
+    let mut measuring = point::CapacityMeasuring { options, stop, witness, jack };
     let (mut local, mut unmeasured) = (Vec::<CapacityPoint>::new(), Vec::<String>::new());
     for asked in &options.points {
         let here = asked.local();
         let first = (!local.contains(&here)).then_some(here);
         for point in first.into_iter().chain((asked.workers > 0).then_some(*asked)) {
             if stop.is_requested() {
-                unmeasured.push(point.to_string());
+                unmeasured.push(measuring.name(&point));
                 continue;
             }
-            tell(&point.to_string());
+            let name = measuring.name(&point);
+            tell(&name);
             let row = match point.workers {
                 0 => measuring.here(&point),
                 _ => measuring.offloaded(&point, machines),
             };
-            report.rows.push(row.unwrap_or_else(|why| ReportRow::void(point.to_string(), why)));
+            report.rows.push(row.unwrap_or_else(|why| ReportRow::void(name, why)));
         }
         local.push(here);
     }

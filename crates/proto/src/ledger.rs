@@ -85,6 +85,11 @@ pub struct Departure {
 }
 
 impl Departure {
+    /// Of what is made, handed over and let go at one instant.
+    pub const fn at_once(media: MediaTime, at: LocalTime) -> Self {
+        Self { media, capture: at, taken: at, packed: at, due: at, handed: at, launched: at }
+    }
+
     /// How long the kernel was to hold it, if it was to.
     pub fn held(&self) -> Option<Span> {
         held(self.handed, self.launched)

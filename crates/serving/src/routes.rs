@@ -122,11 +122,13 @@ async fn asked<T: Send + 'static>(
 ) -> Result<T, HttpRefusal> {
     let workshop = Arc::clone(&desk.workshop);
     let answer = tokio::task::spawn_blocking(move || ask(&*workshop)).await;
-    answer.map_err(|_| {
-        let why = "the worker failed to answer, which is a fault of its own; look at what taut work \
-                   printed, and tell its makers";
-        HttpRefusal::new(StatusCode::INTERNAL_SERVER_ERROR, why)
-    })
+    answer.map_err(|_| failed())
+}
+
+fn failed() -> HttpRefusal {
+    let why = "the worker failed to answer, which is a fault of its own; look at what taut work \
+               printed, and tell its makers";
+    HttpRefusal::new(StatusCode::INTERNAL_SERVER_ERROR, why)
 }
 
 async fn catalogue(State(desk): State<ApiDesk>) -> Result<Json<Catalogue>, HttpRefusal> {
@@ -182,13 +184,42 @@ async fn open(
         None => chance,
     };
     let given = (!cleartext).then_some(secret);
-    let mut stream = asked(&desk, move |workshop| workshop.open(request, given)).await??;
+    let workshop = Arc::clone(&desk.workshop);
+    let opened = asked(&desk, move |asked| {
+        Ok::<_, WorkRefused>(UntoldStream { stream: Some(asked.open(request, given)?), workshop })
+    });
+    let mut stream = opened.await??.told()?;
     let told = (!cleartext).then(|| STANDARD.encode(chance));
     match caller.proven {
         Some(_) => stream.salt = told,
         None => stream.key = told.map(SecretText),
     }
     Ok((StatusCode::CREATED, Json(stream)))
+}
+
+/// A stream that its opener does not know of yet. Opening may take longer than an opener waits: when he has gone, nobody
+/// takes this, and as nobody could ever close the stream, it is closed.
+struct UntoldStream {
+    workshop: Arc<dyn Workshop>,
+    stream: Option<WorkStream>,
+}
+
+impl UntoldStream {
+    /// The opener is still there.
+    fn told(mut self) -> Result<WorkStream, HttpRefusal> {
+        self.stream.take().ok_or_else(failed)
+    }
+}
+
+impl Drop for UntoldStream {
+    fn drop(&mut self) {
+        let Some(WorkStream { id, .. }) = self.stream.take() else { return };
+        let workshop = Arc::clone(&self.workshop);
+        // It waits for a process to end, and here may be the thread of all connections.
+        let close = std::thread::Builder::new().name("taut-close".to_owned());
+        // Without a thread it stays until it makes room, as one whose opener crashed.
+        let _ = close.spawn(move || workshop.close(id));
+    }
 }
 
 /// What was asked for, as far as one can tell without the workshop.

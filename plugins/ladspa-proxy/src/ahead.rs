@@ -36,8 +36,9 @@ impl Ahead {
         *self = Self::of(self.rate);
     }
 
-    /// A run of so many frames begins: how long it may be held up, as the host seems to render.
-    pub(crate) fn observe(&mut self, frames: usize, now: LocalTime) -> Span {
+    /// A run of so many frames begins: how long it may be held up, as the host seems to render. `is_due` where the first
+    /// answer is to be played in the first run already: then that is held up, too, as a render would lose it.
+    pub(crate) fn observe(&mut self, frames: usize, is_due: bool, now: LocalTime) -> Span {
         let first = *self.first.get_or_insert(now);
         let (sound, last) = (self.sound, self.last);
         if sound > LOOK {
@@ -47,7 +48,8 @@ impl Ahead {
         self.last = Span::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX / 2));
         self.sound = sound + self.last;
         let passed = now - first - self.held_up;
-        let seems = last > Span::ZERO && sound - passed > last.half();
+        let is_first = last == Span::ZERO;
+        let seems = if is_first { is_due } else { sound - passed > last.half() };
         if seems { self.left } else { Span::ZERO }
     }
 
@@ -72,13 +74,13 @@ mod tests {
     #[test]
     fn a_render_is_seen_at_its_second_run_however_long_that_was_held_up() {
         let mut ahead = Ahead::of(48_000);
-        assert_eq!(ahead.observe(480, at(0)), Span::ZERO);
+        assert_eq!(ahead.observe(480, false, at(0)), Span::ZERO);
         ahead.took(Span::from_micros(50));
-        assert_eq!(ahead.observe(480, at(100)), MOST);
+        assert_eq!(ahead.observe(480, false, at(100)), MOST);
         ahead.took(Span::from_millis(150));
-        assert_eq!(ahead.observe(480, at(150_200)), MOST - Span::from_millis(150));
+        assert_eq!(ahead.observe(480, false, at(150_200)), MOST - Span::from_millis(150));
         ahead.took(Span::from_secs(2));
-        assert_eq!(ahead.observe(480, at(2_150_300)), Span::ZERO);
+        assert_eq!(ahead.observe(480, false, at(2_150_300)), Span::ZERO);
     }
 
     #[test]
@@ -87,7 +89,7 @@ mod tests {
         for run in 0..1000 {
             // It wakes up to 3 ms late.
             let late = (run * 7919) % 3000;
-            let may = ahead.observe(480, at(10_000 * run + late));
+            let may = ahead.observe(480, false, at(10_000 * run + late));
             assert_eq!(may, Span::ZERO, "in run {run}");
             ahead.took(Span::from_micros(4000));
         }
@@ -96,10 +98,18 @@ mod tests {
     #[test]
     fn after_two_seconds_of_sound_nobody_seems_to_render() {
         let mut ahead = Ahead::of(48_000);
-        let all: Vec<Span> = (0..210).map(|run| ahead.observe(480, at(run))).collect();
+        let all: Vec<Span> = (0..210).map(|run| ahead.observe(480, false, at(run))).collect();
         assert_eq!((all[200], all[201]), (MOST, Span::ZERO));
         ahead.begin();
-        assert_eq!(ahead.observe(480, at(300)), Span::ZERO);
-        assert_eq!(ahead.observe(480, at(400)), MOST);
+        assert_eq!(ahead.observe(480, false, at(300)), Span::ZERO);
+        assert_eq!(ahead.observe(480, false, at(400)), MOST);
+    }
+
+    #[test]
+    fn the_first_run_is_held_up_where_its_own_answer_is_due_in_it() {
+        let mut ahead = Ahead::of(48_000);
+        assert_eq!(ahead.observe(480, true, at(0)), MOST);
+        // Ten milliseconds later, as a card has it: no render.
+        assert_eq!(ahead.observe(480, true, at(10_000)), Span::ZERO);
     }
 }

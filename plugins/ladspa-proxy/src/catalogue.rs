@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use tautline_api::folders::cache_folder;
 use tautline_api::v1::Catalogue;
 
 /// The version of the file that is read here.
@@ -31,10 +32,7 @@ pub(crate) struct SavedWorker {
 
 /// Where the file is, if this process has a home.
 pub(crate) fn place() -> Option<PathBuf> {
-    let folder =
-        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|it| it.is_absolute());
-    let cache = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")));
-    cache.map(|cache| cache.join("tautline").join("plugins.json"))
+    cache_folder().map(|folder| folder.join("plugins.json"))
 }
 
 /// What the file says; nothing where there is none. The sentence is for people.

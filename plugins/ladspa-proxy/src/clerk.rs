@@ -1,20 +1,22 @@
-//! Clerks: an ordinary thread for each worker, which opens the streams of all instances here, watches
-//! them and opens them anew. Whatever takes time or may fail is theirs; the host's threads meet them
+//! Clerks: an ordinary thread for each plugin of each worker, which opens the streams of all its instances here, watches
+//! them and opens them anew: one that is long in opening holds up no other plugin. Whatever takes time or may fail is theirs; the host's threads meet them
 //! by wait-free rings and single words alone.
 
-mod calls;
+pub(crate) mod calls;
 mod errand;
 mod http;
 pub(crate) mod standing;
 
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicI64, AtomicPtr, Ordering};
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use tautline_io::clock::now;
 use tautline_io::thread::without_signals;
+use tautline_proto::time::LocalTime;
 
+use errand::AWAY;
 pub(crate) use errand::StreamErrand;
 
 use calls::WorkerCalls;
@@ -51,7 +53,38 @@ impl Desk {
     }
 }
 
-type Desks = Mutex<BTreeMap<String, Arc<Desk>>>;
+/// A worker, as the clerks of its plugins have it.
+#[derive(Default)]
+struct KnownWorker {
+    /// By the plugin.
+    desks: BTreeMap<String, Arc<Desk>>,
+    absence: Arc<Absence>,
+}
+
+/// Until when nobody need try whether a worker is there, in nanoseconds, since a clerk found that it is not; 0 where none
+/// did.
+#[derive(Default)]
+struct Absence(AtomicI64);
+
+impl Absence {
+    /// Whether this clerk may try: of those of a worker that is away one does, now and then.
+    fn may_try(&self, now: LocalTime) -> bool {
+        let until = self.0.load(Ordering::Relaxed);
+        let next = (now + AWAY).as_nanos();
+        let takes = || self.0.compare_exchange(until, next, Ordering::Relaxed, Ordering::Relaxed);
+        until == 0 || (now.as_nanos() >= until && takes().is_ok())
+    }
+
+    fn begins(&self, now: LocalTime) {
+        self.0.store((now + AWAY).as_nanos(), Ordering::Relaxed);
+    }
+
+    fn ends(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
+type Desks = Mutex<BTreeMap<String, KnownWorker>>;
 
 /// Those of this process, by the worker's address. A fork has none of its maker's.
 static DESKS: AtomicPtr<Desks> = AtomicPtr::new(core::ptr::null_mut());
@@ -82,7 +115,9 @@ fn desks() -> &'static Desks {
 /// Leaves something to do for the worker at this address, and sees that a clerk is there.
 pub(crate) fn leave(address: &str, errand: StreamErrand) -> Arc<Desk> {
     let mut desks = desks().lock().unwrap_or_else(PoisonError::into_inner);
-    let desk = Arc::clone(desks.entry(address.to_owned()).or_default());
+    let known = desks.entry(address.to_owned()).or_default();
+    let desk = Arc::clone(known.desks.entry(errand.plugin().to_owned()).or_default());
+    let absence = Arc::clone(&known.absence);
     drop(desks);
     let (standing, which) = (Arc::clone(&errand.standing), errand.which);
     standing.set_seen_to(which);
@@ -91,7 +126,7 @@ pub(crate) fn leave(address: &str, errand: StreamErrand) -> Arc<Desk> {
     if !inbox.is_staffed {
         let (its, mut calls) = (Arc::clone(&desk), HttpCalls::new(address));
         let thread = std::thread::Builder::new().name("taut-clerk".into());
-        match without_signals(|| thread.spawn(move || work(&its, &mut calls))) {
+        match without_signals(|| thread.spawn(move || work(&its, &absence, &mut calls))) {
             Ok(_) => inbox.is_staffed = true,
             Err(error) => {
                 inbox.arrived.clear();
@@ -106,7 +141,7 @@ pub(crate) fn leave(address: &str, errand: StreamErrand) -> Arc<Desk> {
 }
 
 /// A clerk's life: until nobody has anything to do for it.
-fn work(desk: &Desk, calls: &mut dyn WorkerCalls) {
+fn work(desk: &Desk, absence: &Absence, calls: &mut dyn WorkerCalls) {
     let mut errands: Vec<StreamErrand> = Vec::new();
     loop {
         let mut inbox = desk.inbox();
@@ -117,8 +152,20 @@ fn work(desk: &Desk, calls: &mut dyn WorkerCalls) {
             return;
         }
         drop(inbox);
-        let mut is_away = false;
-        errands.retain_mut(|errand| errand.see_to(calls, now(), &mut is_away));
+        let may_try = absence.may_try(now());
+        let mut is_away = !may_try;
+        let mut opened = false;
+        errands.retain_mut(|errand| {
+            let was_open = errand.is_open();
+            let goes_on = errand.see_to(calls, now(), &mut is_away);
+            opened |= !was_open && errand.is_open();
+            goes_on
+        });
+        if opened {
+            absence.ends();
+        } else if may_try && is_away {
+            absence.begins(now());
+        }
         let inbox = desk.inbox();
         let waits = |inbox: &mut Inbox| !inbox.rung;
         drop(

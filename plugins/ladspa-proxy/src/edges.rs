@@ -6,24 +6,32 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tautline_host::ladspa::abi::{Data, Descriptor, Handle};
 
 use crate::instance::{HostRun, Instance};
-use crate::shelf::offers;
+use crate::shelf::{HostCalls, offers};
+
+const CALLS: HostCalls = HostCalls {
+    instantiate,
+    connect_port,
+    activate,
+    run,
+    run_adding,
+    set_run_adding_gain,
+    deactivate,
+    cleanup,
+};
 
 /// The plugins of this library, from 0 until null.
 #[unsafe(no_mangle)]
 pub extern "C" fn ladspa_descriptor(index: c_ulong) -> *const Descriptor {
-    let offer = catch_unwind(|| offers().get(usize::try_from(index).ok()?));
+    let offer = catch_unwind(|| offers(&CALLS).get(usize::try_from(index).ok()?));
     offer.ok().flatten().map_or(core::ptr::null(), |offer| &raw const offer.descriptor)
 }
 
-pub(crate) unsafe extern "C" fn instantiate(
-    descriptor: *const Descriptor,
-    rate: c_ulong,
-) -> Handle {
+unsafe extern "C" fn instantiate(descriptor: *const Descriptor, rate: c_ulong) -> Handle {
     // SAFETY: a host hands over a descriptor of ours, or its own copy of one.
     let Some(descriptor) = (unsafe { descriptor.as_ref() }) else { return core::ptr::null_mut() };
     let number = descriptor.unique_id;
     let made = catch_unwind(|| {
-        let offer = offers().iter().find(|offer| offer.descriptor.unique_id == number)?;
+        let offer = offers(&CALLS).iter().find(|offer| offer.descriptor.unique_id == number)?;
         let rate = u32::try_from(rate).ok().filter(|rate| *rate > 0)?;
         Some(Box::new(Instance::new(offer, rate)))
     });
@@ -45,38 +53,38 @@ unsafe fn with(handle: Handle, act: impl FnOnce(&mut Instance)) {
     }
 }
 
-pub(crate) unsafe extern "C" fn connect_port(handle: Handle, port: c_ulong, place: *mut Data) {
+unsafe extern "C" fn connect_port(handle: Handle, port: c_ulong, place: *mut Data) {
     let Ok(port) = usize::try_from(port) else { return };
     // SAFETY: called by the host.
     unsafe { with(handle, |instance| instance.connect(port, place)) }
 }
 
-pub(crate) unsafe extern "C" fn activate(handle: Handle) {
+unsafe extern "C" fn activate(handle: Handle) {
     // SAFETY: called by the host.
     unsafe { with(handle, Instance::activate) }
 }
 
-pub(crate) unsafe extern "C" fn run(handle: Handle, frames: c_ulong) {
+unsafe extern "C" fn run(handle: Handle, frames: c_ulong) {
     // SAFETY: called by the host, which has connected ports to memory of so many frames.
     unsafe { with(handle, |instance| instance.run(frames as usize, HostRun::Replacing)) }
 }
 
-pub(crate) unsafe extern "C" fn run_adding(handle: Handle, frames: c_ulong) {
+unsafe extern "C" fn run_adding(handle: Handle, frames: c_ulong) {
     // SAFETY: called by the host, which has connected ports to memory of so many frames.
     unsafe { with(handle, |instance| instance.run(frames as usize, HostRun::Adding)) }
 }
 
-pub(crate) unsafe extern "C" fn set_run_adding_gain(handle: Handle, gain: Data) {
+unsafe extern "C" fn set_run_adding_gain(handle: Handle, gain: Data) {
     // SAFETY: called by the host.
     unsafe { with(handle, |instance| instance.set_gain(gain)) }
 }
 
-pub(crate) unsafe extern "C" fn deactivate(handle: Handle) {
+unsafe extern "C" fn deactivate(handle: Handle) {
     // SAFETY: called by the host.
     unsafe { with(handle, Instance::deactivate) }
 }
 
-pub(crate) unsafe extern "C" fn cleanup(handle: Handle) {
+unsafe extern "C" fn cleanup(handle: Handle) {
     if handle.is_null() {
         return;
     }

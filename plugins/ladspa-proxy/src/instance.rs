@@ -166,6 +166,7 @@ impl Instance {
         working.standing.end();
         working.desks.iter().for_each(|desk| desk.ring());
         working.standing.await_closed(LAST_WAIT);
+        working.offloaded.finish();
         let seen = {
             let mut watch = working.standing.watch();
             watch.hear();
@@ -181,12 +182,28 @@ impl Instance {
             verdict: working.twin.as_ref().map(Twin::verdict),
         };
         if working.rendered && !reported.is_complete() {
-            working.standing.say(format!(
-                "{}: {} frames of this render are not the plugin's; see that the worker is there and \
-                 render again",
+            working.standing.conclude(format!(
+                "{}: {} frames of this render are not the plugin's, and {} are of one that had not heard all before; \
+                 see that the worker is there and render again",
                 self.offer.label,
-                reported.stood_in()
+                reported.stood_in(),
+                reported.dirty()
             ));
+        }
+        if !working.rendered && !reported.is_complete() {
+            working.standing.conclude(format!(
+                "{}: of {} frames something stood in for {}, and {} are of a plugin that had not heard all before; \
+                 TAUT_OFFLOAD_REPORT=/FILE writes which",
+                self.offer.label,
+                reported.seen.counters.frames,
+                reported.stood_in(),
+                reported.dirty()
+            ));
+        }
+        // Hosts make instances to look at, which never run.
+        if let Some(verdict) = reported.verdict.as_ref().filter(|_| reported.seen.counters.runs > 0)
+        {
+            working.standing.conclude(format!("{}: {}", self.offer.label, verdict.sentence()));
         }
         if let Some(path) = &self.options.report
             && let Err(error) = reported.write(path)

@@ -6,7 +6,8 @@
 //!                             clerk ──HTTP──▶ worker
 //! ```
 //!
-//! What there is says the catalogue file (`catalogue`, `names`, `shelf`); how an instance is to run
+//! What there is says the catalogue file (`catalogue`, `names`, `shelf`), and what is made of several of it
+//! `pipelines`; how an instance is to run
 //! `options`. `edges` is what hosts call, and lets no panic out. An instance is there at once and always
 //! plays: its clerk, an ordinary thread, opens its stream when the worker can be had, and the engine
 //! (`working`) does the rest on the host's own thread. `record` and `report` tell how it went, `twin`
@@ -21,6 +22,7 @@ mod forked;
 mod instance;
 mod names;
 mod options;
+mod pipelines;
 mod ports;
 mod record;
 mod report;

@@ -7,7 +7,7 @@
 //! wait = "250us"          # how long the host's thread waits for a block; 0us never
 //! stand_in = "conceal"    # or "dry", "last-good": what plays for a block that is not back
 //! spare = "attic"         # a second worker that gets the same blocks
-//! [offload."cmt.so:freeverb3@studio"]
+//! [offload."cmt:freeverb3@studio"]
 //! window = 2              # for this plugin
 //! ```
 //!
@@ -37,6 +37,8 @@ pub(crate) struct OffloadOptions {
     pub(crate) window: u32,
     /// Frames under way, in the window's stead.
     pub(crate) delay: Option<u32>,
+    /// Frames of the host's blocks, as far as somebody says: by them a worker judges whether it has the time.
+    pub(crate) block: Option<u32>,
     /// How long the host's thread waits for a block.
     pub(crate) wait: Span,
     pub(crate) stand_in: StandIn,
@@ -59,6 +61,7 @@ impl Default for OffloadOptions {
         Self {
             window: 1,
             delay: None,
+            block: None,
             wait: Span::ZERO,
             stand_in: StandIn::Dry,
             spare: None,
@@ -76,6 +79,8 @@ impl Default for OffloadOptions {
 const MOST_WINDOW: u32 = 64;
 /// A second at 192 kHz.
 const MOST_DELAY: u32 = 192_000;
+/// No host has longer blocks.
+const MOST_BLOCK: u32 = 65_536;
 /// A host's thread that waits for longer has stopped.
 const MOST_WAIT: Span = Span::from_secs(1);
 const MOST_COPIES: u32 = 8;
@@ -85,8 +90,7 @@ const HISTORY: (u32, u32) = (16, 4096);
 /// The options of the plugin with this label, and what to say of those that cannot be read.
 pub(crate) fn read(label: &str) -> (OffloadOptions, Vec<String>) {
     let mut complaints = Vec::new();
-    let file = places().find_map(|path| std::fs::read_to_string(&path).ok().map(|it| (path, it)));
-    let mut options = match file {
+    let mut options = match file() {
         Some((path, text)) => by_file(&path, &text, label, &mut complaints),
         None => OffloadOptions::default(),
     };
@@ -98,6 +102,11 @@ pub(crate) fn read(label: &str) -> (OffloadOptions, Vec<String>) {
         }
     }
     (options, complaints)
+}
+
+/// The first file that there is, with its text.
+pub(crate) fn file() -> Option<(PathBuf, String)> {
+    places().find_map(|path| std::fs::read_to_string(&path).ok().map(|it| (path, it)))
 }
 
 /// Where `tautline.toml` may be: not in the folder that somebody else's program was started in.
@@ -146,9 +155,10 @@ fn by_file(path: &Path, text: &str, label: &str, complaints: &mut Vec<String>) -
     options
 }
 
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 12] = [
     "window",
     "delay",
+    "block",
     "wait",
     "stand_in",
     "spare",
@@ -165,6 +175,7 @@ impl OffloadOptions {
         match key {
             "window" => self.window = count(text, 0, MOST_WINDOW)?,
             "delay" => self.delay = Some(count(text, 0, MOST_DELAY)?),
+            "block" => self.block = Some(count(text, 1, MOST_BLOCK)?),
             "wait" => self.wait = wait(text)?,
             "stand_in" => {
                 self.stand_in = match text {
@@ -187,7 +198,16 @@ impl OffloadOptions {
             "copies" => self.copies = count(text, 0, MOST_COPIES)? as u8,
             "history" => self.history = count(text, HISTORY.0, HISTORY.1)?,
             "cleartext" => self.cleartext = truth(text)?,
-            "report" => self.report = Some(PathBuf::from(text)).filter(|path| path.is_absolute()),
+            "report" => {
+                let path =
+                    Some(PathBuf::from(text)).filter(|path| !text.is_empty() && path.is_absolute());
+                if path.is_none() && !text.is_empty() {
+                    return Err(format!(
+                        "`{text}` is no absolute path; write one that begins with /"
+                    ));
+                }
+                self.report = path;
+            }
             _ => return Err(format!("there is no such option; there are {}", KEYS.join(", "))),
         }
         Ok(())
@@ -233,11 +253,11 @@ mod tests {
     fn a_plugins_own_section_has_more_to_say_than_that_of_all() {
         let (options, complaints) =
             by("workers = [\"10.0.0.2\"]\n[offload]\nwindow = 2\nwait = \"250us\"\n\
-             [offload.\"verb@studio\"]\nwindow = 3\nstand-in = \"last-good\"\n\
+             [offload.\"verb@studio\"]\nwindow = 3\nstand-in = \"last-good\"\nblock = 1024\n\
              [offload.\"other@studio\"]\nwindow = 4\n");
         assert_eq!(complaints, Vec::<String>::new());
         assert_eq!((options.window, options.stand_in), (3, StandIn::LastGood));
-        assert_eq!(options.wait, Span::from_micros(250));
+        assert_eq!((options.wait, options.block), (Span::from_micros(250), Some(1024)));
     }
 
     #[test]
@@ -250,8 +270,8 @@ mod tests {
             [
                 "in tautline.toml, [offload] wait: `5min` is not from 0us to 1s; write a wait between",
                 "in tautline.toml, [offload] waiting: there is no such option; there are window, \
-                 delay, wait, stand_in, spare, wait_offline, compare_local, copies, history, \
-                 cleartext, report",
+                 delay, block, wait, stand_in, spare, wait_offline, compare_local, copies, \
+                 history, cleartext, report",
                 "in tautline.toml, [offload] window: `-1` is no number from 0 to 64; write one",
             ]
         );

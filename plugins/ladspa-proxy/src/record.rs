@@ -4,8 +4,6 @@ use tautline_engine::offload::attendant::Slack;
 use tautline_proto::offload::returns::Damage;
 use tautline_proto::time::Span;
 
-use crate::clerk::standing::WorkerWatch;
-
 /// Lines that are kept; a host that plays for days beside an absent worker takes no more memory.
 const MOST_LINES: usize = 4096;
 /// Slacks that are kept: with more, every other is let go and every other that comes.
@@ -25,23 +23,8 @@ pub(crate) struct RunRecord {
     pub(crate) answered: u64,
 }
 
-impl WorkerWatch {
-    /// Takes what the host's thread told since.
-    pub(crate) fn hear(&mut self) {
-        while let Some(gone) = self.attendant.take_gone() {
-            drop(gone);
-        }
-        while let Some(damage) = self.attendant.take_damage() {
-            self.record.note(damage);
-        }
-        while let Some(slack) = self.attendant.take_slack() {
-            self.record.note_slack(slack);
-        }
-    }
-}
-
 impl RunRecord {
-    fn note(&mut self, damage: Damage) {
+    pub(crate) fn note(&mut self, damage: Damage) {
         if self.damage.len() < MOST_LINES {
             self.damage.push(damage);
         } else {
@@ -49,7 +32,7 @@ impl RunRecord {
         }
     }
 
-    fn note_slack(&mut self, slack: Slack) {
+    pub(crate) fn note_slack(&mut self, slack: Slack) {
         let Some(left) = slack.left else {
             self.unanswered += 1;
             return;

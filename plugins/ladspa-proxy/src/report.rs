@@ -32,6 +32,13 @@ impl RunReported<'_> {
         self.seen.counters.stood_in
     }
 
+    /// Frames that a plugin made which had not heard all before, as far as they are listed.
+    pub(crate) fn dirty(&self) -> u64 {
+        let watch = self.standing.watch();
+        let dirty = watch.record.damage.iter().filter(|damage| damage.cause == Cause::Dirty);
+        dirty.map(|damage| u64::from(damage.frames)).sum()
+    }
+
     /// Whether every frame is the plugin's, and that had heard all before.
     pub(crate) fn is_complete(&self) -> bool {
         is_whole(&self.seen, &self.standing.watch().record)
@@ -99,9 +106,11 @@ fn line(damage: &Damage) -> Value {
             Cause::NoWorker => "no worker",
         },
         "stand_in": match damage.stand_in {
-            StandIn::Dry => "dry",
-            StandIn::Conceal => "conceal",
-            StandIn::LastGood => "last-good",
+            // It is the plugin that was heard.
+            _ if damage.cause == Cause::Dirty => Value::Null,
+            StandIn::Dry => "dry".into(),
+            StandIn::Conceal => "conceal".into(),
+            StandIn::LastGood => "last-good".into(),
         },
     })
 }

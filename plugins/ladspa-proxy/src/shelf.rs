@@ -1,19 +1,19 @@
 //! The plugins that hosts find here: a descriptor for each plugin of each worker, as the catalogue
 //! file has them, made at the first question and there until the process ends.
 
-use core::ffi::{c_char, c_int};
+use core::ffi::{c_char, c_int, c_ulong};
 use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::sync::OnceLock;
 
 use tautline_api::v1::{Plugin, PluginPort};
 use tautline_host::ladspa::abi::{
-    AUDIO, CONTROL, Descriptor, INPUT, LATENCY, OUTPUT, REALTIME, RangeHint,
+    AUDIO, CONTROL, Data, Descriptor, Handle, INPUT, LATENCY, OUTPUT, REALTIME, RangeHint,
 };
 
 use crate::catalogue::{self, SavedWorker};
-use crate::edges;
 use crate::names::{PluginOrigin, numbered};
+use crate::pipelines::{self, Pipeline, ShelfStage};
 use crate::ports::{ADDED_BITS, ADDED_HINT, PortPlan};
 use crate::say::say;
 
@@ -26,6 +26,8 @@ pub(crate) struct ShelfOffer {
     pub(crate) address: String,
     pub(crate) worker: String,
     pub(crate) ports: PortPlan,
+    /// The plugins that it is made of, if it is a pipeline: each feeds the next.
+    pub(crate) stages: Vec<ShelfStage>,
 }
 
 /// A stream has 256 blocks at most: one for each port of sound, one for the controls each way.
@@ -33,26 +35,43 @@ const MOST_SOUND_PORTS: usize = 254;
 /// More than any plugin has; a catalogue that tells more is nonsense.
 const MOST_PORTS: usize = 1024;
 
-/// All of them, in the file's order.
-pub(crate) fn offers() -> &'static [ShelfOffer] {
-    static OFFERS: OnceLock<Vec<ShelfOffer>> = OnceLock::new();
+/// What a host calls a plugin by.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HostCalls {
+    pub(crate) instantiate: unsafe extern "C" fn(*const Descriptor, c_ulong) -> Handle,
+    pub(crate) connect_port: unsafe extern "C" fn(Handle, c_ulong, *mut Data),
+    pub(crate) activate: unsafe extern "C" fn(Handle),
+    pub(crate) run: unsafe extern "C" fn(Handle, c_ulong),
+    pub(crate) run_adding: unsafe extern "C" fn(Handle, c_ulong),
+    pub(crate) set_run_adding_gain: unsafe extern "C" fn(Handle, Data),
+    pub(crate) deactivate: unsafe extern "C" fn(Handle),
+    pub(crate) cleanup: unsafe extern "C" fn(Handle),
+}
+
+static OFFERS: OnceLock<Vec<ShelfOffer>> = OnceLock::new();
+
+/// All of them, in the file's order, to be called by these.
+pub(crate) fn offers(calls: &HostCalls) -> &'static [ShelfOffer] {
     OFFERS.get_or_init(|| {
         let Some(path) = catalogue::place() else { return Vec::new() };
         let workers = catalogue::read(&path).unwrap_or_else(|why| {
             say(&why);
             Vec::new()
         });
-        of(workers)
+        let (pipelines, complaints) = pipelines::read(&workers);
+        complaints.iter().for_each(|why| say(why));
+        of(workers, pipelines, calls)
     })
 }
 
 /// Where the workers that the file knows are, by what people call them.
 pub(crate) fn address_of(worker: &str) -> Option<&'static str> {
-    offers().iter().find(|offer| offer.worker == worker).map(|offer| offer.address.as_str())
+    let offers = OFFERS.get()?;
+    offers.iter().find(|offer| offer.worker == worker).map(|offer| offer.address.as_str())
 }
 
-/// What is made of these workers' catalogues.
-fn of(workers: Vec<SavedWorker>) -> Vec<ShelfOffer> {
+/// What is made of these workers' catalogues, and of these pipelines.
+fn of(workers: Vec<SavedWorker>, pipelines: Vec<Pipeline>, calls: &HostCalls) -> Vec<ShelfOffer> {
     let names: Vec<String> = workers.iter().map(|worker| worker.name.clone()).collect();
     let alike = |name: &str| names.iter().filter(|other| *other == name).count() > 1;
     let mut known = BTreeSet::new();
@@ -62,22 +81,39 @@ fn of(workers: Vec<SavedWorker>) -> Vec<ShelfOffer> {
         for plugin in worker.catalogue.plugins {
             let origin = PluginOrigin { host: host.clone(), id: plugin.id.clone() };
             if is_usable(&plugin) && known.insert(origin.clone()) {
-                found.push((origin, worker.address.clone(), worker.name.clone(), plugin));
+                found.push((
+                    origin,
+                    worker.address.clone(),
+                    worker.name.clone(),
+                    plugin,
+                    Vec::new(),
+                ));
             }
+        }
+    }
+    for Pipeline { plugin, stages } in pipelines {
+        let names: Vec<&str> = stages.iter().map(|stage| stage.worker.as_str()).collect();
+        let origin = PluginOrigin { host: names.join("+"), id: plugin.id.clone() };
+        if let Some(first) = stages.first()
+            && is_usable(&plugin)
+            && known.insert(origin.clone())
+        {
+            found.push((origin, first.address.clone(), first.worker.clone(), plugin, stages));
         }
     }
     let origins: Vec<PluginOrigin> = found.iter().map(|(origin, ..)| origin.clone()).collect();
     let mut labels = BTreeSet::new();
     let numbers = numbered(&origins);
     let all = found.into_iter().zip(numbers);
-    all.map(|((origin, address, worker, plugin), number)| {
+    all.map(|((origin, address, worker, plugin, stages), number)| {
         let mut label = origin.label();
         // Two ids that differ in what a label cannot have.
         if !labels.insert(label.clone()) {
             label = format!("{label}-{number:06x}");
             labels.insert(label.clone());
         }
-        offer(NamedPlugin { label, number, host: origin.host }, plugin, (address, worker))
+        let named = NamedPlugin { label, number, host: origin.host };
+        ShelfOffer { stages, ..offer(named, plugin, (address, worker), calls) }
     })
     .collect()
 }
@@ -108,7 +144,12 @@ struct NamedPlugin {
     host: String,
 }
 
-fn offer(named: NamedPlugin, plugin: Plugin, (address, worker): (String, String)) -> ShelfOffer {
+fn offer(
+    named: NamedPlugin,
+    plugin: Plugin,
+    (address, worker): (String, String),
+    calls: &HostCalls,
+) -> ShelfOffer {
     let own = plugin.ports.iter().map(|port| (bits(port), hint(port), port.name.as_str()));
     let ports = PortPlan::of(own.clone());
     let added = ports.own_latency.is_none().then_some((ADDED_BITS, ADDED_HINT, LATENCY));
@@ -121,21 +162,22 @@ fn offer(named: NamedPlugin, plugin: Plugin, (address, worker): (String, String)
         name: text(&format!("{} @ {}", plugin.name, named.host)),
         maker: text(&plugin.maker),
         copyright: text(if plugin.copyright.is_empty() { "None" } else { &plugin.copyright }),
-        port_count: all.len() as core::ffi::c_ulong,
+        port_count: all.len() as c_ulong,
         port_descriptors: kept(all.iter().map(|(bits, ..)| *bits)),
         port_names: kept(all.iter().map(|(.., name)| text(name))),
         port_range_hints: kept(all.iter().map(|(_, hint, _)| *hint)),
         implementation_data: core::ptr::null_mut(),
-        instantiate: Some(edges::instantiate),
-        connect_port: Some(edges::connect_port),
-        activate: Some(edges::activate),
-        run: Some(edges::run),
-        run_adding: Some(edges::run_adding),
-        set_run_adding_gain: Some(edges::set_run_adding_gain),
-        deactivate: Some(edges::deactivate),
-        cleanup: Some(edges::cleanup),
+        instantiate: Some(calls.instantiate),
+        connect_port: Some(calls.connect_port),
+        activate: Some(calls.activate),
+        run: Some(calls.run),
+        run_adding: Some(calls.run_adding),
+        set_run_adding_gain: Some(calls.set_run_adding_gain),
+        deactivate: Some(calls.deactivate),
+        cleanup: Some(calls.cleanup),
     };
-    ShelfOffer { descriptor, label: named.label, plugin, address, worker, ports }
+    let (label, stages) = (named.label, Vec::new());
+    ShelfOffer { descriptor, label, plugin, address, worker, ports, stages }
 }
 
 /// A list that stays.

@@ -1,11 +1,15 @@
 //! The null test: the plugin runs here as well, on the host's own thread, and what comes back is held
 //! against it, frame by frame. For measuring: the host's thread does the work that was to be spared.
 
+use core::ffi::c_int;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tautline_api::v1::Plugin;
+use tautline_host::ladspa::abi::{AUDIO, CONTROL, INPUT, OUTPUT};
 use tautline_host::ladspa::instance::PluginInstance;
 use tautline_host::ladspa::library::PluginLibrary;
+use tautline_host::scan::hash_of;
 
 /// The plugin as it runs here, and what it played so far.
 pub(crate) struct Twin {
@@ -39,6 +43,22 @@ pub(crate) struct TwinVerdict {
 }
 
 impl TwinVerdict {
+    /// In a sentence.
+    pub(crate) fn sentence(&self) -> String {
+        let Self { compared, equal, stood_in, .. } = self;
+        match self.residual_db() {
+            _ if *compared == 0 => "nothing was compared".to_owned(),
+            None if equal == compared => format!(
+                "all {compared} samples that were compared are the same bit for bit, and {stood_in} were passed over"
+            ),
+            residual => format!(
+                "{} of {compared} samples differ from what the plugin makes here, by {:.1} dB of it",
+                compared - equal,
+                residual.unwrap_or(f64::NEG_INFINITY)
+            ),
+        }
+    }
+
     /// The difference against what was played here, in dB; none if there is no difference.
     pub(crate) fn residual_db(&self) -> Option<f64> {
         let is_some = self.difference > 0.0;
@@ -74,20 +94,43 @@ impl Twin {
     /// The plugin of this label in the first file of this name. What comes back may be `behind`
     /// frames late at most, and a block has `most_frames` at most.
     pub(crate) fn new(
-        (file, label): (&str, &str),
+        plugin: &Plugin,
         rate: u32,
         (behind, most_frames): (u32, u32),
     ) -> Result<Self, String> {
+        let Plugin { file, label, .. } = plugin;
+        if file.is_empty() {
+            return Err(format!(
+                "{label} is a pipeline, so nothing is compared; compare each of its plugins by itself"
+            ));
+        }
         let name = std::path::Path::new(file).file_name().unwrap_or_default();
         let found = folders().into_iter().map(|folder| folder.join(name)).find(|it| it.is_file());
         let path = found.ok_or_else(|| {
             format!(
-                "{file} is in no folder of LADSPA_PATH here, so nothing is compared; install it"
+                "{file} is in no folder of LADSPA_PATH here, so nothing is compared; install it, or add its folder"
             )
         })?;
+        // Another version may have other ports, and be right all the same.
+        let hash = hash_of(&path)?;
+        if !plugin.hash.is_empty() && hash != plugin.hash {
+            return Err(format!(
+                "{} is another library than the worker's, so nothing is compared; install the same",
+                path.display()
+            ));
+        }
         let library = Arc::new(PluginLibrary::load(&path).map_err(|error| error.to_string())?);
         let instance = PluginInstance::new(&library, label, rate, most_frames as usize)
             .map_err(|error| error.to_string())?;
+        let ports = plugin.ports.iter().map(|port| port.descriptor as c_int);
+        let count = |kind| ports.clone().filter(|bits| bits & kind == kind).count();
+        let told = [INPUT | AUDIO, OUTPUT | AUDIO, INPUT | CONTROL].map(count);
+        if told != [instance.inputs(), instance.outputs(), instance.controls()] {
+            return Err(format!(
+                "{label} has other ports here than in the catalogue, so nothing is compared; run taut plugins --save \
+                 again"
+            ));
+        }
         let kept = u64::from(behind + most_frames).next_power_of_two();
         let played = vec![vec![0.0; kept as usize]; instance.outputs()];
         let back = vec![vec![0.0; most_frames as usize]; instance.outputs()];

@@ -4,17 +4,22 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use tautline_api::v1::{DescribedOrder, StreamRequest, VERSION};
+use tautline_api::pipeline::{counts, passing};
+use tautline_api::v1::{
+    DescribedOrder, MOST_KEPT_BYTES, PipelinePlace, Plugin, StreamRequest, VERSION,
+};
 use tautline_engine::offload::delay::OffloadDelay;
 use tautline_engine::offload::host_block::HostBlock as _;
 use tautline_engine::offload::offloaded::{Offloaded, OffloadedConfig, Which};
 use tautline_engine::offload::sound_set::SoundSet;
 use tautline_io::clock::now;
+use tautline_io::thread::Scheduler;
 use tautline_proto::time::Span;
 use tautline_proto::units::Rate;
 
 use crate::ahead::Ahead;
 use crate::block::HostPorts;
+use crate::clerk::calls::{OrderBehind, StreamOrder};
 use crate::clerk::standing::ClerkStanding;
 use crate::clerk::{self, Desk, StreamErrand};
 use crate::options::{OffloadOptions, WaitOffline};
@@ -38,6 +43,8 @@ pub(crate) struct Working {
     pub(crate) ahead: Ahead,
     /// Frames of a millisecond: what comes back after a stand-in is cross-faded for so long.
     fade: u32,
+    /// The delay is so many of the host's blocks, and not less than one.
+    is_window: bool,
     /// The host is faster than real time, and it was at some time.
     renders: bool,
     pub(crate) rendered: bool,
@@ -54,6 +61,20 @@ fn known(hertz: u32) -> Rate {
     nearest.expect("there are rates")
 }
 
+fn period_ns(frames: u32, rate: u32) -> u64 {
+    u64::from(frames) * 1_000_000_000 / u64::from(rate.max(1))
+}
+
+/// Blocks of the plugin, or of the largest of a pipeline's, of which a worker keeps no more bytes than it grants.
+fn most_history(plugin: &Plugin, stages: &[Plugin]) -> u32 {
+    let all = || stages.iter().chain(core::iter::once(plugin)).map(counts);
+    // In a pipeline those of one go through the others.
+    let controls: usize = all().map(|[_, _, set, told]| set + told).sum();
+    let sound = all().map(|[inputs, outputs, ..]| inputs + outputs).max().unwrap_or(0);
+    let bytes = size_of::<f32>() * (sound * MOST_FRAMES as usize + controls);
+    (MOST_KEPT_BYTES / bytes.max(1)).max(1) as u32
+}
+
 pub(crate) fn duration(span: Span) -> Duration {
     Duration::from_nanos(span.as_nanos().unsigned_abs())
 }
@@ -65,6 +86,8 @@ impl Working {
         rate: u32,
     ) -> Result<Self, String> {
         let ports = &offer.ports;
+        let stages: Vec<Plugin> = offer.stages.iter().map(|stage| stage.plugin.clone()).collect();
+        let history = options.history.min(most_history(&offer.plugin, &stages));
         let config = OffloadedConfig {
             set: SoundSet {
                 inputs: ports.inputs,
@@ -72,6 +95,7 @@ impl Working {
                 controls_in: ports.usual.len(),
                 controls_out: ports.told,
                 most_frames: MOST_FRAMES,
+                ..SoundSet::default()
             },
             rate: known(rate),
             delay: options.delay.map_or(OffloadDelay::Window(options.window), OffloadDelay::Frames),
@@ -85,13 +109,20 @@ impl Working {
                 WaitOffline::ByPace | WaitOffline::Always => RENDER_WAIT,
             },
             stand_in: options.stand_in,
-            spare: options.spare.is_some(),
-            history: options.history as usize,
+            spare: options.spare.is_some() && offer.stages.is_empty(),
+            history: history as usize,
             copies: options.copies,
             datagram_bytes: DATAGRAM_BYTES,
         };
         let (offloaded, attendant) = Offloaded::new(config).map_err(|error| error.to_string())?;
         let standing = Arc::new(ClerkStanding::new(attendant));
+        if history < options.history && options.history > OffloadOptions::default().history {
+            standing.say(format!(
+                "a worker keeps no more than {history} blocks of this plugin, and a history of {} was asked for; that \
+                 many are kept",
+                options.history
+            ));
+        }
         let request = StreamRequest {
             version: VERSION,
             plugin: offer.plugin.id.clone(),
@@ -100,28 +131,61 @@ impl Working {
             most_frames: MOST_FRAMES,
             byte_order: DescribedOrder::NATIVE,
             datagram_bytes: DATAGRAM_BYTES as u32,
-            period_ns: None,
-            history: options.history,
+            period_ns: options.block.map(|frames| period_ns(frames, rate)),
+            history,
             copies: options.copies,
             memory_frames: None,
             cleartext: options.cleartext,
+            pipeline: None,
+        };
+        let staged = |place: usize| {
+            let (plugin, (onward, earlier)) = (&stages[place], passing(&stages, place));
+            let place = PipelinePlace {
+                fed: place > 0,
+                onward: onward as u32,
+                earlier: earlier as u32,
+                // As it is opened.
+                feeds: None,
+            };
+            let request = StreamRequest {
+                plugin: plugin.id.clone(),
+                hash: Some(plugin.hash.clone()).filter(|hash| !hash.is_empty()),
+                pipeline: Some(place),
+                ..request.clone()
+            };
+            (request, counts(plugin))
+        };
+        let order = if stages.is_empty() {
+            StreamOrder { request, ports: counts(&offer.plugin), behind: Vec::new() }
+        } else {
+            let (request, ports) = staged(0);
+            let behind = (1..stages.len()).map(|place| {
+                let (request, ports) = staged(place);
+                OrderBehind { address: offer.stages[place].address.clone(), request, ports }
+            });
+            StreamOrder { request, ports, behind: behind.collect() }
         };
         let mut desks = Vec::new();
-        let spare = options.spare.as_deref();
+        let spare = options.spare.as_deref().filter(|_| {
+            let has_one = offer.stages.is_empty();
+            if !has_one {
+                standing.say("a pipeline has no spare; leave it out for this one".to_owned());
+            }
+            has_one
+        });
         let addresses = [
             Some(offer.address.as_str()),
             spare.map(|name| shelf::address_of(name).unwrap_or(name)),
         ];
         for (which, address) in Which::ALL.into_iter().zip(addresses) {
             let Some(address) = address else { continue };
-            let errand =
-                StreamErrand::new(which, request.clone(), config.set, Arc::clone(&standing));
+            let errand = StreamErrand::new(which, order.clone(), Arc::clone(&standing));
             desks.push(clerk::leave(address, errand));
         }
         let twin = options.compare_local.then(|| {
             let plugin = &offer.plugin;
             let behind = config.delay.most(MOST_FRAMES);
-            Twin::new((&plugin.file, &plugin.label), rate, (behind, MOST_FRAMES))
+            Twin::new(plugin, rate, (behind, MOST_FRAMES))
         });
         let twin = twin.and_then(|made| made.map_err(|why| standing.say(why)).ok());
         Ok(Self {
@@ -131,6 +195,7 @@ impl Working {
             twin,
             ahead: Ahead::of(rate),
             fade: rate.div_ceil(1000),
+            is_window: options.delay.is_none() && options.window > 0,
             renders: false,
             rendered: options.wait_offline == WaitOffline::Always,
             gave_up: false,
@@ -148,9 +213,17 @@ impl Working {
     }
 
     /// A render waits until its worker is there, and for each block. Whether this host renders is known
-    /// a quarter of a second of sound after it began; one that seems to before waits too, for a second in all.
+    /// a quarter of a second of sound after it began; one that seems to before waits too, for a second in all, unless
+    /// its thread is a real-time one.
     pub(crate) fn wait_if_it_renders(&mut self, frames: usize, wait_offline: WaitOffline) {
-        let may = self.ahead.observe(frames, now());
+        // A render has no priority: a thread that has one waits for a card, and is held up for nobody.
+        let may = match Scheduler::current() {
+            Scheduler::Other => {
+                let is_due = frames > self.offloaded.delay() as usize && !self.is_window;
+                self.ahead.observe(frames, is_due, now())
+            }
+            _ => Span::ZERO,
+        };
         let renders = match wait_offline {
             WaitOffline::Never => return,
             WaitOffline::ByPace => self.renders,
@@ -195,11 +268,67 @@ impl Working {
         let outcome = self.offloaded.run(&mut ports, now());
         self.renders = outcome.offline;
         self.rendered |= outcome.offline;
+        let delay = self.offloaded.delay() as usize;
+        if outcome.stood_in > 0 && !outcome.waited && frames > delay && !self.is_window {
+            self.standing.tell_short(frames as u64);
+        }
         if let Some(twin) = &mut self.twin {
             if outcome.stood_in > 0 {
                 twin.spoil(self.fade);
             }
-            twin.judge(frames, self.offloaded.standing().delay);
+            let known = twin.verdict().first_difference;
+            twin.judge(frames, self.offloaded.delay());
+            if let (None, Some(frame)) = (known, twin.verdict().first_difference) {
+                self.standing.tell_difference(frame);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_api::v1::PluginPort;
+    use tautline_proto::offload::block::BlockLeg;
+
+    use super::*;
+
+    fn plugin(inputs: usize, outputs: usize, controls: usize) -> Plugin {
+        // An input or output of sound, and a control that is set, by the LADSPA header.
+        let kinds = [(1 | 8, inputs), (2 | 8, outputs), (1 | 4, controls)];
+        let port = |descriptor| PluginPort {
+            name: String::new(),
+            descriptor,
+            hints: 0,
+            lower: 0.0,
+            upper: 0.0,
+        };
+        let ports = kinds.into_iter().flat_map(|(kind, count)| vec![port(kind); count]).collect();
+        let text = r#"{"id":"a:b","file":"a.so","label":"b","unique_id":1,"name":"","maker":"","copyright":"",
+            "properties":0,"ports":[],"hash":"","cost":null}"#;
+        Plugin { ports, ..serde_json::from_str(text).unwrap() }
+    }
+
+    #[test]
+    fn a_worker_is_told_how_long_the_hosts_blocks_last() {
+        assert_eq!((period_ns(48, 48_000), period_ns(1024, 96_000)), (1_000_000, 10_666_666));
+    }
+
+    #[test]
+    fn as_many_blocks_are_kept_as_a_worker_grants_and_not_one_fewer() {
+        for (inputs, outputs, controls) in [(2, 2, 5), (1, 1, 0), (60, 40, 7), (0, 254, 1)] {
+            let plugin = plugin(inputs, outputs, controls);
+            let set = SoundSet {
+                inputs,
+                outputs,
+                controls_in: controls,
+                most_frames: MOST_FRAMES,
+                ..SoundSet::default()
+            };
+            let set = set.block_set().unwrap();
+            let bytes = |leg| set.bytes(leg, MOST_FRAMES);
+            let each = bytes(BlockLeg::There) + bytes(BlockLeg::Back);
+            let most = most_history(&plugin, &[]) as usize;
+            assert!(each * most <= MOST_KEPT_BYTES && each * (most + 1) > MOST_KEPT_BYTES);
         }
     }
 }

@@ -1,15 +1,11 @@
 //! What stands in the way of an answer.
 
-use std::io::ErrorKind;
 use std::time::Duration;
 
-use rustls::AlertDescription;
 use thiserror::Error;
-use ureq::Error as HttpError;
 
 use super::address::WorkerAddress;
-use super::wire::WorkerConnector;
-use crate::trust::{HostKey, TrustError, host_name};
+use crate::trust::{HostKey, TrustError};
 
 /// Why a worker was asked in vain. Each is a sentence that ends with the mend.
 #[derive(Debug, Error)]
@@ -23,7 +19,7 @@ pub enum AskError {
         why: String,
     },
     /// The name has no address.
-    #[error("{worker}: {host} is no host that is known here; write its IP address", host = worker.host)]
+    #[error("{worker}: {host} is no host that is known here; write {host}=ADDRESS, such as {host}=10.0.0.3", host = worker.host)]
     NoSuchHost {
         /// Who was asked.
         worker: WorkerAddress,
@@ -58,8 +54,8 @@ pub enum AskError {
     },
     /// It is to be one host, and is another or not trusted.
     #[error(
-        "{worker} is not the host that is trusted by the name {name:?}; see taut trust --list, or run taut \
-         id on that host again"
+        "{worker} is not the host that is trusted by the name {name:?}, or none is (taut trust --list); run taut id \
+         there, and here taut trust {name} KEY"
     )]
     OtherHost {
         /// Who was asked.
@@ -110,65 +106,4 @@ pub enum AskError {
     /// This host's own key or list.
     #[error(transparent)]
     Trust(#[from] TrustError),
-}
-
-/// What is to be said of an error of HTTP, of the connection that this connector made.
-pub(super) fn told(
-    worker: &WorkerAddress,
-    limit: Duration,
-    error: HttpError,
-    connector: &WorkerConnector,
-) -> AskError {
-    let worker = worker.clone();
-    if let Some(known) = connector.failure() {
-        return known;
-    }
-    match error {
-        HttpError::Timeout(_) => AskError::TimedOut { worker, limit },
-        HttpError::HostNotFound => AskError::NoSuchHost { worker },
-        HttpError::Io(error) => of_io(worker, limit, &error, connector),
-        HttpError::BodyExceedsLimit(most) => {
-            let what = format!("an answer of more than {most} bytes");
-            AskError::Nonsense { worker, what, version: crate::v1::VERSION }
-        }
-        other => {
-            AskError::Nonsense { worker, what: other.to_string(), version: crate::v1::VERSION }
-        }
-    }
-}
-
-fn of_io(
-    worker: WorkerAddress,
-    limit: Duration,
-    error: &std::io::Error,
-    connector: &WorkerConnector,
-) -> AskError {
-    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    match (tls, error.kind()) {
-        (Some(tls), _) => of_tls(worker, tls, connector),
-        // Nothing was dialled yet: the name has no address.
-        (None, _) if !connector.was_asked() => AskError::NoSuchHost { worker },
-        (None, ErrorKind::TimedOut | ErrorKind::WouldBlock) => AskError::TimedOut { worker, limit },
-        (None, ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof) => {
-            AskError::Unreachable { worker, why: "the connection was cut".to_owned() }
-        }
-        (None, _) => AskError::Unreachable { worker, why: error.to_string() },
-    }
-}
-
-fn of_tls(worker: WorkerAddress, error: &rustls::Error, connector: &WorkerConnector) -> AskError {
-    use AlertDescription::{AccessDenied, BadCertificate, CertificateRequired, CertificateUnknown};
-    match error {
-        rustls::Error::InvalidCertificate(_) => match worker.name.clone() {
-            Some(name) => AskError::OtherHost { worker, name },
-            None => AskError::Untrusted { worker },
-        },
-        rustls::Error::AlertReceived(
-            AccessDenied | BadCertificate | CertificateRequired | CertificateUnknown,
-        ) => match connector.own_key() {
-            Some(key) => AskError::NotTrustedThere { worker, name: host_name(), key },
-            None => AskError::Tls { worker, why: error.to_string() },
-        },
-        _ => AskError::Tls { worker, why: error.to_string() },
-    }
 }

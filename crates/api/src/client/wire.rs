@@ -111,7 +111,11 @@ impl WorkerConnector {
         stream.set_nodelay(true)?;
         let peer = stream.peer_addr()?;
         let mut timed = TimedStream { stream, until: Instant::now() + self.limit };
-        if peer.ip().to_canonical().is_loopback() && !self.by_tls {
+        // Who answers for a name decides where it leads. A worker that was named is to be that one: only an address that
+        // nobody has to be asked for stands for its key.
+        let is_here = peer.ip().to_canonical().is_loopback()
+            && (self.address.name.is_none() || self.address.is_surely_here());
+        if is_here && !self.by_tls {
             return Ok((WorkerLine::Plain(timed), Meeting { peer, secret: None }));
         }
         let refuse = |why| {

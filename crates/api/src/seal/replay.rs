@@ -23,6 +23,16 @@ const fn place(count: u64) -> (usize, u64) {
 }
 
 impl ReplayWindow {
+    /// As if all up to this one had been opened.
+    pub(super) const fn after((incarnation, count): (u32, u64)) -> Self {
+        Self { newest: Some((incarnation, count)), seen: [u64::MAX; WORDS as usize] }
+    }
+
+    /// The newest that was opened: its incarnation and its count.
+    pub(super) const fn newest(&self) -> Option<(u32, u64)> {
+        self.newest
+    }
+
     /// Whether it was never opened, as far as that can be known.
     pub(super) const fn is_new(&self, incarnation: u32, count: u64) -> bool {
         let Some((newest_incarnation, newest)) = self.newest else { return true };

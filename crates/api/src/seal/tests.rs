@@ -69,6 +69,25 @@ fn what_came_again_is_not_opened_again_and_spoils_nothing() {
 }
 
 #[test]
+fn what_a_dead_process_opened_the_one_in_its_place_does_not() {
+    let (mut master, mut worker) = ends(0);
+    let recorded: Vec<_> = (0..200_u8).map(|n| sealed(&mut master, &[n])).collect();
+    let (heard, late) = recorded.split_at(199);
+    for datagram in heard {
+        assert!(worker.open(&mut datagram.clone()).is_some());
+    }
+    assert_eq!(worker.newest(), Some((0, 198)));
+    let (_, next) = ends(1);
+    let mut next = next.after(worker.newest());
+    assert!(heard.iter().all(|datagram| next.open(&mut datagram.clone()).is_none()));
+    assert_eq!(next.open(&mut late[0].clone()), Some(&[199][..]));
+    assert_eq!(next.open(&mut late[0].clone()), None);
+    // And none was: any is the first.
+    let (_, first) = ends(1);
+    assert!(first.after(None).open(&mut heard[7].clone()).is_some());
+}
+
+#[test]
 fn what_is_older_than_the_window_is_not_opened() {
     let (mut master, mut worker) = ends(0);
     let mut all: Vec<_> = (0..=REPLAY_WINDOW + 1).map(|_| sealed(&mut master, b"x")).collect();

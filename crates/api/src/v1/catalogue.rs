@@ -6,12 +6,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::VERSION;
 
-/// Plugins of one worker.
-const MOST_PLUGINS: usize = 8192;
+/// Plugins of one worker at most.
+pub const MOST_PLUGINS: usize = 8192;
 /// Ports of one plugin: a block of each goes with an iteration, or a value.
 const MOST_PORTS: usize = 1024;
-/// Characters of a text.
-const MOST_TEXT: usize = 1024;
+/// Characters of a text at most.
+pub const MOST_TEXT: usize = 1024;
 
 /// `GET /v1/catalogue`: every plugin that a worker offers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -87,7 +87,8 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    fn check(&self) -> Result<(), String> {
+    /// The same of one of them. Whoever reads a catalogue refuses all of it for one that fails, so a worker offers none.
+    pub fn check(&self) -> Result<(), String> {
         let Self { id, label, ports, .. } = self;
         text("a plugin's id", id)?;
         if id.is_empty() || label.is_empty() || label.contains(char::is_whitespace) {

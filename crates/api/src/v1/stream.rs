@@ -1,6 +1,7 @@
 //! Asking for a plugin to be run, and how it stands.
 
 use core::fmt;
+use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
@@ -25,8 +26,8 @@ pub struct StreamRequest {
     pub byte_order: DescribedOrder,
     /// The longest datagram that the path carries whole, before it is sealed.
     pub datagram_bytes: u32,
-    /// How often the plugin will be run, for the admission; without it the shortest that `most_frames` and
-    /// `rate` allow is taken.
+    /// From one run of the plugin to the next, for the admission; without it runs of 64 frames are assumed, the shortest
+    /// of usual hosts, or of `most_frames` where that is less.
     #[serde(default)]
     pub period_ns: Option<u64>,
     /// Iterations of answers that the worker is to keep, so that it can send them again.
@@ -41,6 +42,51 @@ pub struct StreamRequest {
     /// Datagrams without a seal, for measuring what it costs: on the loopback interface alone.
     #[serde(default)]
     pub cleartext: bool,
+    /// Where it stands among workers of which each feeds the next; alone, if that is left out.
+    #[serde(default)]
+    pub pipeline: Option<PipelinePlace>,
+}
+
+/// Where a stream stands in a pipeline: blocks go from the master to the first worker, from each to the next, and from the
+/// last to the master. The last is opened first, since each is told where the next one is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PipelinePlace {
+    /// Blocks come from the worker before, and not from the master.
+    #[serde(default)]
+    pub fed: bool,
+    /// Control values of the plugins behind this one, that come with its own and go on.
+    #[serde(default)]
+    pub onward: u32,
+    /// Control values that the plugins before this one wrote, that come with the sound and go on.
+    #[serde(default)]
+    pub earlier: u32,
+    /// To whom what is made goes, if not to the master.
+    #[serde(default)]
+    pub feeds: Option<FedStream>,
+}
+
+/// The stream that another feeds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FedStream {
+    /// Where it hears its blocks, as the worker that feeds it reaches it.
+    pub address: SocketAddr,
+    /// [`WorkStream::id`].
+    pub stream: u32,
+    /// [`FedPort::key`]. It seals for one stream that feeds and no other: with a second, nonces would come twice.
+    #[serde(default)]
+    pub key: Option<SecretText>,
+}
+
+/// Where a stream that is fed by another worker hears its blocks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FedPort {
+    /// At the address by which the worker was asked.
+    pub udp_port: u16,
+    /// 32 bytes in base64 that both workers seal by; `None` if datagrams are cleartext.
+    #[serde(default)]
+    pub key: Option<SecretText>,
 }
 
 /// As many as a quarter of a second has of the shortest usual blocks.
@@ -82,14 +128,17 @@ pub struct WorkStream {
     pub controls_in: u32,
     /// Control outputs.
     pub controls_out: u32,
-    /// Of 32 bytes, in base64: makes the secret of this stream of that of the TLS connection
-    /// . The server fills it in; `None` without TLS.
+    /// Of 32 bytes, in base64: makes the secret of this stream of that of the TLS connection. The server fills it in;
+    /// `None` without TLS.
     #[serde(default)]
     pub salt: Option<String>,
     /// The secret of this stream in base64, over plain HTTP on the loopback interface alone. The server
     /// fills it in.
     #[serde(default)]
     pub key: Option<SecretText>,
+    /// Where it hears its blocks, if another worker feeds it.
+    #[serde(default)]
+    pub fed: Option<FedPort>,
     /// How it stands.
     pub state: WorkStreamState,
 }

@@ -35,18 +35,23 @@ pub trait Workshop: Send + Sync {
     fn close(&self, id: u32) -> bool;
 }
 
+/// Bytes of iterations that a worker keeps for one stream at most, both ways together.
+pub const MOST_KEPT_BYTES: usize = 128 << 20;
+
 /// Why a worker opens no stream. Each is a sentence that ends with the mend.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum WorkRefused {
     /// 404: nothing has this name.
-    #[error("no plugin {0:?} is offered here: ask for the catalogue again (taut plugins --save)")]
+    #[error(
+        "no plugin {0:?} is offered here: keep what there is now by taut plugins --worker HOST --save"
+    )]
     NoSuchPlugin(String),
     /// 410: it was offered, and its library is not there any more, or another.
-    #[error("the plugin {id:?} {what}: ask for the catalogue again (taut plugins --save)")]
+    #[error("the plugin {id:?} {what}")]
     PluginGone {
         /// Of the plugin.
         id: String,
-        /// "has gone", "is another by now".
+        /// "has gone" or "is another", and the mend.
         what: String,
     },
     /// 503: what is promised already leaves too little. The sentence says what of.

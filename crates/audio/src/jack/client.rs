@@ -22,7 +22,7 @@ use super::notified::{
 };
 use super::ports::{Port, card_latency, counterparts, latency_bounds, named, port_flag};
 use super::processing::{Processing, called};
-use super::signals::Signals;
+use super::signals::{ServerWord, Signals};
 use crate::toolbox::sides::Sides;
 
 /// What the server said when it took nobody in: `jack_status_t`.
@@ -36,6 +36,7 @@ pub(crate) struct Client {
     directions: Directions,
     ports: Sides<Vec<Port>>,
     signals: Arc<Signals>,
+    word: ServerWord,
     /// Given to the library as long as the client is open.
     processing: Option<NonNull<Processing>>,
     notified: Option<NonNull<Notified>>,
@@ -67,13 +68,14 @@ impl Client {
             }
         };
         let raw = NonNull::new(raw).ok_or(JackStatus(status))?;
-        let signals = Arc::default();
+        let (signals, word) = (Arc::default(), ServerWord::default());
         Ok(Self {
             library,
             raw,
             directions,
             ports: Sides::default(),
             signals,
+            word,
             processing: None,
             notified: None,
         })
@@ -108,6 +110,11 @@ impl Client {
     /// Signals from and to the server's threads.
     pub(crate) fn signals(&self) -> Arc<Signals> {
         Arc::clone(&self.signals)
+    }
+
+    /// What the server says is told there too. Before it runs.
+    pub(crate) fn tell_in(&mut self, word: ServerWord) {
+        self.word = word;
     }
 
     /// In which this client goes.
@@ -195,9 +202,12 @@ impl Client {
             rate,
             ports: ports.clone(),
             signals: Arc::clone(&self.signals),
+            word: self.word.clone(),
         };
         let signals = Arc::clone(&self.signals);
-        let processing = Processing { library, client: raw, rate, ports, adaptor, signals };
+        let woke_ns = Arc::clone(&self.word.woke_ns);
+        let processing =
+            Processing { library, client: raw, rate, ports, adaptor, signals, woke_ns };
         let processing = NonNull::from(Box::leak(Box::new(processing)));
         let notified = NonNull::from(Box::leak(Box::new(notified)));
         (self.processing, self.notified) = (Some(processing), Some(notified));

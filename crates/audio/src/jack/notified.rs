@@ -12,7 +12,7 @@ use tautline_proto::units::Rate;
 
 use super::library::{LatencyRange, Library, RawClient};
 use super::ports::{Port, card_latency, latency_bounds, mode};
-use super::signals::Signals;
+use super::signals::{ServerWord, Signals};
 use crate::toolbox::sides::Sides;
 
 /// What the server's other threads see.
@@ -23,6 +23,7 @@ pub(super) struct Notified {
     pub(super) rate: Rate,
     pub(super) ports: Sides<Box<[Port]>>,
     pub(super) signals: Arc<Signals>,
+    pub(super) word: ServerWord,
 }
 
 impl Notified {
@@ -88,6 +89,7 @@ pub(super) extern "C" fn rate_changed(hertz: u32, context: *mut c_void) -> c_int
 pub(super) extern "C" fn starved(context: *mut c_void) -> c_int {
     let (notified, _inside) = notified!(context, inside);
     notified.signals.xruns.fetch_add(1, Ordering::Relaxed);
+    notified.word.xruns.fetch_add(1, Ordering::Relaxed);
     0
 }
 

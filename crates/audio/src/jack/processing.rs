@@ -5,7 +5,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use tautline_io::clock::now;
 use tautline_io::thread::realtime;
@@ -30,6 +30,8 @@ pub(super) struct Processing {
     pub(super) ports: Sides<Box<[Port]>>,
     pub(super) adaptor: Adaptor,
     pub(super) signals: Arc<Signals>,
+    /// When the driver woke for the cycle ([`ServerWord`](super::signals::ServerWord)).
+    pub(super) woke_ns: Arc<AtomicI64>,
 }
 
 impl Processing {
@@ -68,6 +70,7 @@ impl Processing {
             xruns,
             latency: Sides::each(|direction| signals.latency(direction)),
         };
+        self.woke_ns.store(woken.told.woke.as_nanos(), Ordering::Relaxed);
         let flow = self.adaptor.cycle(process, woken, &mut buffers);
         if flow == Flow::Finished {
             signals.finished.store(true, Ordering::Relaxed);

@@ -1,5 +1,6 @@
 //! What a JACK server's threads and ours tell each other, without waiting.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -32,6 +33,17 @@ impl PortTiming {
         let both = half(latency.counted) << 32 | half(latency.spread);
         self.latency.swap(both, Ordering::Relaxed) != both
     }
+}
+
+/// What a server itself says, beside what the device makes of it: a second opinion, for who measures. It outlives the
+/// client.
+#[derive(Debug, Clone, Default)]
+pub struct ServerWord {
+    /// Xruns that it told of so far.
+    pub xruns: Arc<AtomicU32>,
+    /// When its driver woke for the present cycle, to half a frame: nanoseconds of a
+    /// [`LocalTime`](tautline_proto::time::LocalTime). Whoever is called in the cycle may read it.
+    pub woke_ns: Arc<AtomicI64>,
 }
 
 /// What the server's threads and ours tell each other.

@@ -10,6 +10,7 @@ use tautline_api::v1::{Catalogue, VERSION};
 use tautline_host::offers::{OfferedPlugin, PluginOffers};
 
 use super::work::offers;
+use crate::config::named_workers;
 use crate::failure::Failure;
 use crate::flags::{PlainKind, Plugins};
 use crate::screen;
@@ -41,11 +42,34 @@ struct SkippedFile<'a> {
 }
 
 pub(crate) fn run(flags: &Plugins) -> Result<(), Failure> {
-    let here = flags.worker.is_empty().then(|| offers(flags.chains.as_deref())).transpose()?;
-    let workers = match &here {
-        Some(offers) => vec![listed_here(offers)],
-        None => flags.worker.iter().map(listed).collect::<Result<_, _>>()?,
+    if !flags.forget.is_empty() {
+        let path = saved::forget(&flags.forget)?;
+        screen::tell(&format!(
+            "{} are kept no more in {}",
+            flags.forget.join(", "),
+            path.display()
+        ));
+        return Ok(());
+    }
+    // Of this machine nothing is kept: its hosts find its plugins themselves.
+    let with_here = flags.worker.is_empty() && !flags.save;
+    let here = with_here.then(|| offers(flags.chains.as_deref())).transpose()?;
+    let asked = match &*flags.worker {
+        // What this machine makes of a file is asked of no other.
+        [] if flags.chains.is_some() => Vec::new(),
+        [] => named_workers()?,
+        given => given.to_vec(),
     };
+    if flags.save && asked.is_empty() {
+        return Err(Failure::usage(
+            "no worker is named whose plugins could be kept; write --worker HOST, or workers = [\"HOST\"] in \
+             tautline.toml",
+        ));
+    }
+    let mut workers: Vec<_> = here.as_ref().map(listed_here).into_iter().collect();
+    for address in &asked {
+        workers.push(listed(address)?);
+    }
     let skipped = here.as_ref().map_or(&[][..], PluginOffers::skipped);
     if flags.save {
         let path = saved::keep(&workers)?;

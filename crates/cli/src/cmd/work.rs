@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use tautline_api::folders::cache_folder;
 use tautline_api::trust::{HostIdentity, TrustStore, host_name, usual_folder};
 use tautline_host::chain::{ChainFile, ChainFileError};
 use tautline_host::offers::PluginOffers;
@@ -45,6 +46,7 @@ pub(crate) fn run(flags: &WorkFlags) -> Result<(), Failure> {
         patience: PATIENCE,
         silence: SILENCE,
         cleartext: flags.cleartext,
+        costs: cache_folder().map(|folder| folder.join("costs.json")),
     };
     let count = offers.all().len();
     let workshop = Arc::new(PluginWorkshop::new(options, offers));

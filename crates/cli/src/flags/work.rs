@@ -44,12 +44,15 @@ pub(crate) struct WorkFlags {
 #[derive(Debug, Args)]
 #[command(after_help = help::PLUGINS)]
 pub(crate) struct Plugins {
-    /// The plugins of another machine, where `taut work` runs, and not of this one; once for each
+    /// The plugins of another machine, where `taut work` runs, and of no other; once for each
     #[arg(long, value_name = "[NAME=]HOST[:PORT]", value_parser = parse::<WorkerAddress>)]
     pub(crate) worker: Vec<WorkerAddress>,
     /// Keep what they have where tautline.so looks, so that hosts show it: what was kept of others stays
-    #[arg(long, requires = "worker")]
+    #[arg(long, conflicts_with = "chains")]
     pub(crate) save: bool,
+    /// Take a worker off what is kept, by its name or its address; once for each
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["worker", "save", "chains"])]
+    pub(crate) forget: Vec<String>,
     /// What is offered beside single plugins of this machine: see taut work
     #[arg(long, value_name = "FILE", conflicts_with = "worker")]
     pub(crate) chains: Option<PathBuf>,

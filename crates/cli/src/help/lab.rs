@@ -294,15 +294,22 @@ pub(crate) const CAPACITY: &str = r#"Examples:
   taut lab capacity --grid paper --report-file capacity.html
   # One worker that works, without root:
   taut lab capacity --workers 1 --local
+  # The same where a JACK server calls the master, with the xruns it tells of:
+  taut lab capacity --workers 1 --local --jack
 
 A thread is woken once a period, as a sound card wakes its own, and hands a
 block to each worker: `taut work`, in a network namespace of its own. Its plugin
-takes --step longer each time until an answer is missed; what lies between is
-halved to --fine, and what went is held. If that misses something, less is held.
+takes --step longer each time until more than 2 % of the answers are missed;
+what lies between is halved to --fine, and what went is held. If that misses
+anything, or more than --allow, less is held.
 
 Before it comes the same plugin on this machine alone, and workers whose blocks
 cost nothing: an idle exchange. After it comes a bare exchange of as many bytes.
 What was missed while every core of the host stood still does not count, and
 neither does what a worker that such a freeze held up is still behind with; both
 are told. With --virtual-work a plugin's time passes by a timer; grids have it
-but for the rows that say `real work`."#;
+but for the rows that say `real work`.
+
+With --jack a JACK server without a card, started for this and ended with it,
+calls the master once a cycle. Xruns that it tells of stand in each row beside
+what is missed: of calls that return too late, not of answers that are late."#;

@@ -13,8 +13,10 @@ It offers every LADSPA plugin of the folders in LADSPA_PATH, or of
 own; what crashes or never comes back is left out, and `taut plugins` says why.
 Each plugin that is asked for runs in a process of its own, too: one that
 crashes, or does not come back from a run within a second, is begun anew, and
-no other notices. A plugin is measured when it is asked for first; one that
-would leave a core less than a fifth of its time is refused.
+no other notices. A plugin is measured when it is asked for first, and what it
+takes is kept for later starts, in $XDG_CACHE_HOME/tautline/costs.json
+(~/.cache/tautline); one that would leave a core less than a fifth of its time
+is measured again, and refused if that is still so.
 
 Plugins that are run as one, by one exchange of datagrams:
   [[chain]]
@@ -37,6 +39,10 @@ pub(crate) const PLUGINS: &str = r#"Examples:
   # What other machines have; for hosts of LADSPA here, which load tautline.so:
   taut plugins --worker studio --worker rack=10.0.0.3:17230
   taut plugins --worker studio --save
+  # The same of all that `workers = ["studio", "rack=10.0.0.3:17230"]` names in
+  # tautline.toml; without --save this machine stands above them:
+  taut plugins --save
+  taut plugins
 
 A plugin is told by its id, FILE:LABEL, its name, its channels and controls, and
 what it takes, where that was measured: so much for a run, and so much for each

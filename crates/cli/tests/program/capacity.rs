@@ -1,8 +1,11 @@
 //! How much of a period plugins elsewhere can use: of workers that are there, and of none.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
-use crate::common::host::timed;
+use crate::common::host::{steady, timed};
+use crate::common::jack::without_others;
 use crate::common::program::{Call, Ended, taut, words};
 use crate::common::{Folder, Lack, shared, skipped};
 use crate::errors::is_refused;
@@ -64,8 +67,53 @@ fn what_a_thread_here_can_use_of_a_period_is_found_and_held_beside_the_plugin_al
 fn more_workers_that_work_than_cores_are_refused_and_so_is_a_grid_with_a_point() {
     let many = taut(words("lab capacity --workers 32"));
     is_refused(&many, 2, "32 workers", "use --virtual-work");
+    let wild = taut(words("lab capacity --workers-here --work burst"));
+    is_refused(&wild, 2, "as long for every block", "leave out --work");
     let both = taut(words("lab capacity --grid paper --workers 3"));
     is_refused(&both, 2, "--workers", "--help");
+}
+
+#[test]
+fn a_jack_server_calls_the_master_and_its_xruns_stand_beside_what_is_missed() {
+    let test = "a_jack_server_calls_the_master_and_its_xruns_stand_beside_what_is_missed";
+    shared(|| {
+        let Some(_only) = without_others(test, &["jackd"]) else { return };
+        let report = capacity("--jack --workers-here --workers 1").run().report().0;
+        let rows = both(&report);
+        is_whole(rows[1], 1);
+        for row in rows {
+            assert!(row["name"].as_str().unwrap().ends_with(", under JACK"), "{row:#}");
+            let (missed, xruns) = (&row["missed"]["missed"], &row["jack_xruns"]);
+            assert!(missed.is_u64() && xruns.is_u64(), "{row:#}");
+        }
+    });
+}
+
+#[test]
+fn a_call_that_outlasts_its_period_is_missed_by_our_count_and_an_xrun_by_jacks() {
+    let test = "a_call_that_outlasts_its_period_is_missed_by_our_count_and_an_xrun_by_jacks";
+    shared(|| {
+        let Some(_only) = without_others(test, &["jackd"]) else { return };
+        let report = capacity("--jack --workers 0").run().report().0;
+        let [row] = &report["rows"].as_array().unwrap()[..] else { panic!("{report:#}") };
+        assert_eq!(row["void"], Value::Null, "{report:#}");
+        // Ten milliseconds of ten, in twenty periods: JACK 2 tells one in three, as it waits for a period after each.
+        let of = |key: &str| row[key].as_u64().unwrap_or_else(|| panic!("{key}: {row:#}"));
+        assert_eq!(of("too_much_ns"), 10_000_000, "{row:#}");
+        assert!(of("too_much_missed") >= 10 && of("too_much_jack_xruns") >= 4, "{row:#}");
+        // Of four times as many periods that went it tells fewer than so many would be.
+        assert!(of("jack_xruns") < 16, "{row:#}");
+    });
+}
+
+#[test]
+fn where_no_jack_server_can_be_started_that_is_said_with_the_mend() {
+    let empty = Folder::new();
+    let line = "lab capacity --jack --workers 0 --report none";
+    let none = taut(words(line)).with("PATH", empty.path());
+    is_refused(&none, 3, "starting jackd", "apt-get install jackd2");
+    let shares = taut(words("lab capacity --jack --workers 0 --scheduler rr:80"));
+    is_refused(&shares, 2, "no client as rr:80", "use --scheduler fifo:80");
 }
 
 /// What it said, or nothing, and that loudly, where networks cannot be made.
@@ -93,6 +141,9 @@ fn workers_in_networks_of_their_own_run_the_plugin_sealed_and_are_held_to_what_t
         // A datagram there and one back for each block, of both workers, at 100 blocks a second.
         let packets = there["packets_out_per_s"].as_f64().unwrap();
         assert!((100.0..400.0).contains(&packets), "{there:#}");
+        // A block is 1920 bytes of sound in two datagrams, which the kernel counts as one packet or as two, and heads.
+        let bytes = there["bytes_out_per_s"].as_f64().unwrap();
+        assert!((960.0 * packets..2400.0 * packets).contains(&bytes), "{there:#}");
     });
 }
 
@@ -112,15 +163,59 @@ fn workers_on_the_loopback_take_no_root_and_one_without_the_plugin_is_void_with_
 }
 
 #[test]
-#[ignore = "soak: ten minutes"]
+fn blocks_of_workers_behind_slow_links_come_back_no_sooner_than_the_masters_link_lets_them() {
+    let test =
+        "blocks_of_workers_behind_slow_links_come_back_no_sooner_than_the_masters_link_lets_them";
+    shared(|| {
+        let Some(report) = in_networks(test, capacity("--workers 6 --link-rate 20Mbit")) else {
+            return;
+        };
+        let [_, there] = both(&report);
+        is_whole(there, 6);
+        // 1920 bytes of sound to each worker leave by one link, one worker's behind the other's, but for the 1600 that it
+        // lets through at once: the half of all that is later waits for those of three at least.
+        let bytes = 3 * 1920 - 1600;
+        let least = bytes * 8 * 1_000_000_000 / 20_000_000;
+        assert!(there["idle_p50_ns"].as_i64().unwrap() >= least, "{there:#}");
+        let notes = report["notes"].as_array().unwrap();
+        let told = |note: &Value| note.as_str().unwrap().contains("links of 20 Mbit/s to a switch");
+        assert!(notes.iter().any(told), "{notes:#?}");
+    });
+}
+
+/// Seven workers of virtual work, each of whose answers the host waits for for up to 250 us, held for so long.
+fn seven_workers_for(test: &str, minutes: u64, flags: &str) -> Option<Value> {
+    let line = format!("--virtual-work --wait 250us --hold {minutes}min {flags} --report json");
+    // The plugin here is held as long, and whatever is not whole once more with less to do.
+    let lasts = Duration::from_secs(4 * 60 * minutes);
+    let report = in_networks(test, taut(words(&format!("lab capacity {line}"))).lasting(lasts))?;
+    let there = report["rows"][1].clone();
+    assert_eq!(there["void"], Value::Null, "{report:#}");
+    Some(there)
+}
+
+#[test]
+fn seven_workers_that_work_for_most_of_a_period_answer_in_time_for_a_minute() {
+    let test = "seven_workers_that_work_for_most_of_a_period_answer_in_time_for_a_minute";
+    steady(|| {
+        // One cost is tried, 64 % of the period: what more there is hangs on who else uses the machine.
+        let flags = "--step 1400us --fine 1400us --attempt 400ms --idle 400ms --allow 1%";
+        let Some(there) = seven_workers_for(test, 1, flags) else { return };
+        let of = |key: &str| there["missed"][key].as_u64().unwrap();
+        // Of 27 428 periods to each of seven, those are taken off in which the host stood still.
+        assert!(of("due") > 7 * 20_000, "{there:#}");
+        assert!(of("missed") * 100 <= of("due"), "{there:#}");
+        assert!(there["usable_share"].as_f64().unwrap() >= 0.63, "{there:#}");
+    });
+}
+
+#[test]
+#[ignore = "soak: ten minutes, and the plugin here for as long"]
 fn seven_workers_use_most_of_a_short_period_for_ten_minutes() {
     let test = "seven_workers_use_most_of_a_short_period_for_ten_minutes";
     timed(|| {
-        let line =
-            "lab capacity --virtual-work --wait 250us --hold 600s --allow 0.1% --report json";
-        let Some(report) = in_networks(test, taut(words(line))) else { return };
-        let there = &report["rows"][1];
-        assert_eq!((&there["void"], &there["result"]), (&Value::Null, &"whole".into()));
+        let Some(there) = seven_workers_for(test, 10, "--allow 0.1%") else { return };
+        assert_eq!(there["result"], "whole", "{there:#}");
         assert!(there["usable_share"].as_f64().unwrap() >= 0.9, "{there:#}");
     });
 }

@@ -3,6 +3,7 @@
 mod alone;
 mod graphs;
 mod hosted;
+mod pipelines;
 mod scene;
 mod worked;
 mod worker;

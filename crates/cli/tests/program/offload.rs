@@ -78,6 +78,7 @@ impl TestWorker {
             copies: 0,
             memory_frames: None,
             cleartext: false,
+            pipeline: None,
         };
         self.client().open(&request).unwrap()
     }
@@ -118,11 +119,12 @@ fn offloaded(opened: &WorkOpened, rate: Rate) -> Offloaded {
         controls_in: stream.controls_in as usize,
         controls_out: stream.controls_out as usize,
         most_frames: stream.most_frames,
+        ..SoundSet::default()
     };
     let config = OffloadedConfig { wait: WAIT, ..OffloadedConfig::new(set, rate, 0) };
     let (mut offloaded, _) = Offloaded::new(config).unwrap();
     let link = Box::new(connect(opened, UdpOptions::default()).unwrap());
-    assert!(offloaded.attach(Which::Worker, Far { link, stream: stream.id }).is_none());
+    assert!(offloaded.attach(Which::Worker, Far::new(link, stream.id)).is_none());
     offloaded
 }
 
@@ -186,6 +188,41 @@ fn the_plugins_of_a_worker_are_listed_and_kept_for_hosts() {
     assert_eq!((&kept["version"], &kept["workers"]), (&Value::from(1), &listed["workers"]));
     let here = taut(["plugins"]).with("LADSPA_PATH", worker.folder.path()).run().well();
     assert!(here.out.contains("\n  libtautline_ladspa_cost:waste_time\n"), "{}", here.out);
+}
+
+#[test]
+fn the_workers_that_the_file_names_are_listed_and_kept() {
+    let cost = cost_library();
+    let workers = [TestWorker::start(&[&cost], ""), TestWorker::start(&[&cost], "")];
+    let (cache, folder) = (Folder::new(), Folder::new());
+    let [one, other] = workers.each_ref().map(|worker| worker.address);
+    let named = format!("workers = [\"{one}\", \"rack={other}\"]\n");
+    std::fs::write(folder.file("tautline.toml"), named).unwrap();
+    let names = |line: &str| {
+        let asked = taut(words(line)).with("XDG_CACHE_HOME", cache.path());
+        let asked = asked.with("LADSPA_PATH", folder.path()).in_folder(folder.path());
+        let listed: Value = serde_json::from_str(&asked.run().well().out).unwrap();
+        let workers = listed["workers"].as_array().unwrap().clone();
+        workers.iter().map(|it| (it["name"].clone(), it["address"].clone())).collect::<Vec<_>>()
+    };
+    let far = [
+        ("127.0.0.1".into(), one.to_string().into()),
+        ("rack".into(), format!("rack={other}").into()),
+    ];
+    let listed = names("plugins --report json");
+    assert_eq!((&listed[0].1, &listed[1..]), (&Value::Null, &far[..]));
+    assert_eq!(names("plugins --save --report json"), far);
+    let kept = std::fs::read_to_string(cache.file("tautline/plugins.json")).unwrap();
+    let kept: Value = serde_json::from_str(&kept).unwrap();
+    let addresses: Vec<_> =
+        kept["workers"].as_array().unwrap().iter().map(|it| &it["address"]).collect();
+    assert_eq!(addresses, [&far[0].1, &far[1].1]);
+    // Who is named on the command line is asked alone.
+    assert_eq!(names(&format!("plugins --worker {one} --report json")), far[..1]);
+    std::fs::write(folder.file("tautline.toml"), "workers = \"studio\"\n").unwrap();
+    let refused = taut(words("plugins --save")).in_folder(folder.path()).run();
+    assert_eq!(refused.status, Some(2), "{refused:#?}");
+    assert!(refused.said[0].contains("workers is to be a list of addresses"), "{refused:#?}");
 }
 
 #[test]
@@ -263,7 +300,7 @@ fn a_worker_is_for_this_machine_alone_until_somebody_is_trusted() {
 fn a_worker_that_is_not_there_or_a_file_that_is_none_says_what_to_do() {
     for (line, status, words_said) in [
         ("plugins --worker 127.0.0.1:1", 3, "127.0.0.1:1"),
-        ("plugins --save", 2, "--worker"),
+        ("plugins --save", 2, "write --worker HOST, or workers = [\"HOST\"] in tautline.toml"),
         (
             "work --chains /nonexistent/chains.toml",
             3,

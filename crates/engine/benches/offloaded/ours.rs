@@ -24,6 +24,8 @@ pub(crate) const SET: SoundSet = SoundSet {
     controls_in: CONTROLS,
     controls_out: CONTROLS,
     most_frames: FRAMES as u32,
+    onward: 0,
+    earlier: 0,
 };
 
 #[derive(Clone, Copy)]
@@ -51,7 +53,7 @@ impl Ours {
                     Box::new(Ringed::start(link, wire).unwrap())
                 }
             };
-            assert!(plugin.attach(Which::Worker, Far { link, stream: STREAM }).is_none());
+            assert!(plugin.attach(Which::Worker, Far::new(link, STREAM)).is_none());
             (plugin, attendant)
         };
         let plugins = workers.iter().map(plugin).collect();

@@ -40,6 +40,8 @@ pub struct OffloadedCounters {
     pub waits: u64,
     /// How long they waited, all together.
     pub waited: Span,
+    /// Runs that were forgotten before their turn, as there is room for no more under way: what stands in plays for them.
+    pub crowded: u64,
     /// Entries of the damage ledger that found the ring to the ordinary thread full.
     pub damage_untold: u64,
     /// [`Slack`]s that did.

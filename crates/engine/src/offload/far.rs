@@ -1,19 +1,28 @@
 //! A far end as the real-time thread has it: a worker behind a link, and the machine that talks to it.
 
+use std::os::fd::BorrowedFd;
+
 use tautline_io::clock::now;
-use tautline_io::link::{Link, LinkCounters};
+use tautline_io::link::{Arrival, Link, LinkCounters};
 use tautline_io::thread::memory::prefault;
 use tautline_proto::ledger::Departure;
 use tautline_proto::offload::OffloadError;
 use tautline_proto::offload::inbound::Handled;
 use tautline_proto::offload::master::{Master, MasterConfig};
 use tautline_proto::stream::Outgoing;
-use tautline_proto::time::MediaTime;
+use tautline_proto::time::{MediaTime, Span};
 
 /// Datagrams that are queued before they are handed to the kernel: half of what links take at once.
 const TOGETHER: usize = 16;
-/// Answers that are asked for again when a later one comes.
-const MOST_INSISTED: u64 = 8;
+/// So many waits, one after the other, in and between which nothing was heard of a worker: it is waited for no more until
+/// something is, but by who has the time. A host that grants 250 us a run is held up for 2 ms in all by one that died.
+const MOST_WAITS: u32 = 8;
+/// Answers that are asked for again at once.
+pub(crate) const MOST_INSISTED: usize = 8;
+/// So many times that something leaves and nothing comes, after which the last of several workers is greeted again.
+const HELLO_EVERY: u32 = 8;
+/// After so long without a word what is waited for leaves once more: it may have been the last, and lost.
+pub(crate) const INSIST_AFTER: Span = Span::from_millis(10);
 
 /// The far ends that there can be: the worker, and a spare that gets the same blocks.
 pub const FAR_ENDS: usize = 2;
@@ -42,6 +51,23 @@ pub struct Far {
     pub link: Box<dyn Link>,
     /// The stream, as it was opened there.
     pub stream: u32,
+    /// Who gives back what becomes of the blocks, if that is another: each of several workers feeds the next.
+    pub last: Option<LastFar>,
+}
+
+/// The last of several workers of which each feeds the next.
+pub struct LastFar {
+    /// What comes from it.
+    pub link: Box<dyn Link>,
+    /// The stream, as it was opened there.
+    pub stream: u32,
+}
+
+impl Far {
+    /// One worker.
+    pub const fn new(link: Box<dyn Link>, stream: u32) -> Self {
+        Self { link, stream, last: None }
+    }
 }
 
 /// What talks to the worker, whether there is one at the moment or not: the history is kept all the same, and one
@@ -51,6 +77,14 @@ pub(crate) struct WorkerEnd {
     far: Option<Far>,
     /// The block after the highest that was answered.
     next: u64,
+    /// Waits since something was heard of it.
+    waits: u32,
+    /// How long it was waited for since.
+    in_vain: Span,
+    /// For so long it is at most.
+    patience: Span,
+    /// Blocks that left since something came from the last of several workers.
+    unheard: u32,
     /// Answers of this end that were played, and whether the last of them was clean.
     pub(crate) played: u64,
     pub(crate) clean: bool,
@@ -59,50 +93,86 @@ pub(crate) struct WorkerEnd {
 }
 
 impl WorkerEnd {
-    pub(crate) fn new(config: MasterConfig) -> Result<Self, OffloadError> {
+    /// Nothing is attached yet. It is waited for in vain no longer than `patience`, all together.
+    pub(crate) fn new(config: MasterConfig, patience: Span) -> Result<Self, OffloadError> {
         let mut room = vec![0; config.datagram_bytes].into_boxed_slice();
         prefault(&mut room);
-        Ok(Self { master: Master::new(config)?, far: None, next: 0, played: 0, clean: false, room })
+        let master = Master::new(config)?;
+        Ok(Self {
+            master,
+            far: None,
+            next: 0,
+            waits: 0,
+            in_vain: Span::ZERO,
+            patience,
+            unheard: 0,
+            played: 0,
+            clean: false,
+            room,
+        })
     }
 
     /// Puts another worker in the place of the one that was there, or none. Returns that one.
     pub(crate) fn replace(&mut self, far: Option<Far>) -> Option<Far> {
         if let Some(far) = &far {
-            self.master.retarget(far.stream);
+            let last = far.last.as_ref().map_or(far.stream, |last| last.stream);
+            self.master.retarget_pipeline(far.stream, last);
         }
+        (self.waits, self.in_vain, self.unheard) = (0, Span::ZERO, 0);
         core::mem::replace(&mut self.far, far)
+    }
+
+    /// It is waited for once more.
+    pub(crate) const fn wait_for(&mut self) {
+        self.waits = self.waits.saturating_add(1);
+    }
+
+    /// The wait that began last was that long, and in vain unless something was heard meanwhile.
+    pub(crate) fn waited(&mut self, span: Span) {
+        if self.waits > 0 {
+            self.in_vain += span;
+        }
+    }
+
+    /// Whether it may still be waited for: a patient host does so however often it was in vain, but not for ever.
+    pub(crate) fn is_waited_for(&self, patient: bool) -> bool {
+        let often = !patient && self.waits >= MOST_WAITS;
+        self.is_attached() && !often && self.in_vain < self.patience
+    }
+
+    /// What was made of a block is wanted: it leaves once more.
+    pub(crate) fn insist(&mut self, block: u64) {
+        self.master.insist(block);
+        self.send();
     }
 
     pub(crate) const fn is_attached(&self) -> bool {
         self.far.is_some()
     }
 
-    pub(crate) fn link(&mut self) -> Option<&mut (dyn Link + 'static)> {
-        self.far.as_mut().map(|far| &mut *far.link)
+    /// What is to be waited at: questions come by the first, and answers too, if not by the second.
+    pub(crate) fn awaited(&mut self) -> [Option<BorrowedFd<'_>>; 2] {
+        let Some(Far { link, last, .. }) = &mut self.far else { return [None, None] };
+        [link.awaited(), last.as_mut().and_then(|last| last.link.awaited())]
     }
 
+    /// Of both links.
     pub(crate) fn link_counters(&self) -> LinkCounters {
-        self.far.as_ref().map_or_else(LinkCounters::default, |far| far.link.counters())
+        let Some(Far { link, last, .. }) = &self.far else { return LinkCounters::default() };
+        let counters = link.counters();
+        last.as_ref().map_or(counters, |last| together(counters, last.link.counters()))
     }
 
     /// Hands everything that is to leave to the link.
     pub(crate) fn send(&mut self) {
-        let Self { master, far, room, .. } = self;
+        let Self { master, far, room, unheard, .. } = self;
         let Some(far) = far else {
             // Whoever comes later asks for it.
             while master.poll(room).is_some() {}
             return;
         };
         let at = now();
-        let instants = Departure {
-            media: MediaTime::ZERO,
-            capture: at,
-            taken: at,
-            packed: at,
-            due: at,
-            handed: at,
-            launched: at,
-        };
+        let instants = Departure::at_once(MediaTime::ZERO, at);
         let mut queued = 0;
         while let Some(len) = master.poll(room) {
             let datagram = &mut room[..len];
@@ -117,27 +187,50 @@ impl WorkerEnd {
         if queued > 0 {
             far.link.flush();
         }
+        let Some(last) = &mut far.last else { return };
+        // No block goes to it from here, so it is told where answers go; it may have begun anew, or not have heard.
+        if unheard.is_multiple_of(HELLO_EVERY)
+            && let Some(len) = master.write_hello(room)
+        {
+            let datagram = &mut room[..len];
+            last.link.queue(&Outgoing { datagram, instants, handed_at: None, again: None });
+            last.link.flush();
+        }
+        *unheard = unheard.wrapping_add(1);
     }
 
     /// Takes in what has arrived. Whether anything is to leave for it.
     pub(crate) fn receive(&mut self) -> bool {
-        let Self { master, far: Some(far), next, .. } = self else { return false };
+        let Self { master, far: Some(far), next, waits, in_vain, unheard, .. } = self else {
+            return false;
+        };
         let mut leaves = false;
-        far.link.receive(&mut |arrival| match master.handle(arrival.datagram, arrival.arrival) {
-            Handled::Ask { .. } => leaves = true,
-            // Workers run in order: one that answered this has answered those before, and that was lost.
-            Handled::Complete { block } if block >= *next => {
-                let missing = (*next).max(block.saturating_sub(MOST_INSISTED))..block;
-                for lost in missing {
-                    if master.answer(lost).is_none() {
-                        master.insist(lost);
-                        leaves = true;
+        let mut take = |arrival: Arrival<'_>| {
+            (*waits, *in_vain) = (0, Span::ZERO);
+            match master.handle(arrival.datagram, arrival.arrival) {
+                Handled::Ask { .. } => leaves = true,
+                // Workers run in order: one that answered this has answered those before, and that was lost.
+                Handled::Complete { block } if block >= *next => {
+                    let missing = (*next).max(block.saturating_sub(MOST_INSISTED as u64))..block;
+                    for lost in missing {
+                        if master.answer(lost).is_none() {
+                            master.insist(lost);
+                            leaves = true;
+                        }
                     }
+                    *next = block + 1;
                 }
-                *next = block + 1;
+                _ => {}
             }
-            _ => {}
-        });
+        };
+        far.link.receive(&mut take);
+        if let Some(last) = &mut far.last {
+            last.link.receive(&mut |arrival| {
+                // Before the first block that is heard after a silence, a greeting is due again.
+                *unheard = 1;
+                take(arrival);
+            });
+        }
         leaves
     }
 
@@ -145,5 +238,16 @@ impl WorkerEnd {
     pub(crate) fn begin(&mut self) {
         self.master.begin();
         self.next = 0;
+    }
+}
+
+/// What two links counted, as far as it is told.
+pub(crate) const fn together(one: LinkCounters, other: LinkCounters) -> LinkCounters {
+    LinkCounters {
+        sent: one.sent + other.sent,
+        received: one.received + other.received,
+        foreign: one.foreign + other.foreign,
+        unopened: one.unopened + other.unopened,
+        ..one
     }
 }

@@ -17,7 +17,7 @@ use crate::offload::attendant::{
 };
 use crate::offload::delay::{DelayLearner, OffloadDelay};
 use crate::offload::far::WorkerEnd;
-pub use crate::offload::far::{FAR_ENDS, Far, Which};
+pub use crate::offload::far::{FAR_ENDS, Far, LastFar, Which};
 use crate::offload::offloaded::under_way::UnderWay;
 use crate::offload::sound_set::SoundSet;
 pub use run::RunOutcome;
@@ -33,7 +33,8 @@ pub struct OffloadedConfig {
     pub delay: OffloadDelay,
     /// How long a run may wait for what it is to play now; nothing for not at all.
     pub wait: Span,
-    /// How long it may where the host runs faster than real time; nothing for no longer than [`Self::wait`].
+    /// How long it may where the host runs faster than real time; nothing for no longer than [`Self::wait`]. A worker of
+    /// which nothing is heard for so long is waited for no more until something is.
     pub wait_offline: Span,
     /// What plays for what is not there.
     pub stand_in: StandIn,
@@ -75,6 +76,11 @@ impl OffloadedConfig {
             copies: self.copies,
             hold: self.hold(),
         }
+    }
+
+    /// How long a worker is waited for in vain, all together: no longer than for one block of a render.
+    fn patience(&self) -> Span {
+        if self.wait_offline > Span::ZERO { self.wait_offline.max(self.wait) } else { Span::MAX }
     }
 
     /// Runs that may be under way, and some more.
@@ -123,10 +129,6 @@ pub struct Offloaded {
     /// Frames handed out in this activation.
     position: u64,
     activation: u32,
-    /// A channel behind the other, each with room for the longest run.
-    inputs: Box<[f32]>,
-    /// Room for one channel of an answer.
-    channel: Box<[f32]>,
     controls_in: Box<[f32]>,
     controls_out: Box<[f32]>,
     /// The first frame of the answer that they are of.
@@ -143,14 +145,13 @@ impl Offloaded {
     pub fn new(config: OffloadedConfig) -> Result<(Self, Attendant), OffloadedError> {
         let set = config.set;
         let blocks = set.block_set()?;
-        let most = set.most_frames as usize;
         let (rings, attendant) = rings();
         let room = |len: usize| {
             let mut room = vec![0.0; len].into_boxed_slice();
             prefault(&mut room);
             room
         };
-        let end = || WorkerEnd::new(config.master(blocks.clone()));
+        let end = || WorkerEnd::new(config.master(blocks.clone()), config.patience());
         let spare = config.spare.then(end).transpose()?;
         let returns = Returns::new(ReturnsConfig {
             inputs: set.inputs,
@@ -170,8 +171,6 @@ impl Offloaded {
             under_way: UnderWay::new(config.history),
             position: 0,
             activation: 0,
-            inputs: room(set.inputs * most),
-            channel: room(most),
             controls_in: room(set.controls_in),
             controls_out: room(set.controls_out),
             controls_of: 0,
@@ -220,6 +219,11 @@ impl Offloaded {
     /// the time.
     pub const fn allow_wait(&mut self, wait: Span) {
         self.allowed = wait;
+    }
+
+    /// By how many frames what is played lies behind what is handed out, but for what the plugin itself takes.
+    pub const fn delay(&self) -> u32 {
+        self.delay.frames()
     }
 
     /// By how many frames what is played lies behind what is handed out: the delay, and what the plugin itself takes.

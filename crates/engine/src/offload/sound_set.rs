@@ -8,7 +8,11 @@ use tautline_proto::offload::block::{
 ///
 /// The order of its blocks: each audio input, then all control inputs as one block where there are any, then each
 /// audio output, then all control outputs as one. All are 32-bit floats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+///
+/// Where one worker feeds the next, what leaves it is what that one hears: behind its outputs lie the control inputs of the
+/// plugins that come ([`Self::onward`]), then the control outputs of those before ([`Self::earlier`]), each as one block that
+/// goes through as it is, and then its own control outputs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SoundSet {
     /// Channels that it reads.
     pub inputs: usize,
@@ -20,6 +24,10 @@ pub struct SoundSet {
     pub controls_out: usize,
     /// The longest run in frames.
     pub most_frames: u32,
+    /// Control values of the plugins behind this one, that come with its own and go on.
+    pub onward: usize,
+    /// Control values that the plugins before this one wrote, that come with the sound and go on.
+    pub earlier: usize,
 }
 
 impl SoundSet {
@@ -33,6 +41,8 @@ impl SoundSet {
         let mut blocks = vec![channel(BlockWay::ToWorker); self.inputs];
         blocks.extend(controls(self.controls_in, BlockWay::ToWorker));
         blocks.extend(vec![channel(BlockWay::FromWorker); self.outputs]);
+        blocks.extend(controls(self.onward, BlockWay::Both));
+        blocks.extend(controls(self.earlier, BlockWay::Both));
         blocks.extend(controls(self.controls_out, BlockWay::FromWorker));
         BlockSet::new(blocks, self.most_frames)
     }
@@ -54,7 +64,8 @@ impl SoundSet {
 
     /// Which block the control outputs are, if there are any.
     pub const fn controls_out(&self) -> Option<usize> {
-        if self.controls_out > 0 { Some(self.output(self.outputs)) } else { None }
+        let passing = (self.onward > 0) as usize + (self.earlier > 0) as usize;
+        if self.controls_out > 0 { Some(self.output(self.outputs) + passing) } else { None }
     }
 }
 
@@ -65,8 +76,14 @@ mod tests {
 
     #[test]
     fn every_block_of_sound_goes_its_way_and_lies_behind_the_one_before() {
-        let set =
-            SoundSet { inputs: 2, outputs: 3, controls_in: 4, controls_out: 1, most_frames: 64 };
+        let set = SoundSet {
+            inputs: 2,
+            outputs: 3,
+            controls_in: 4,
+            controls_out: 1,
+            most_frames: 64,
+            ..SoundSet::default()
+        };
         let blocks = set.block_set().unwrap();
         assert_eq!(blocks.blocks().len(), 7);
         assert_eq!(blocks.place(BlockLeg::There, set.input(1), 10), Some(40..80));
@@ -81,9 +98,50 @@ mod tests {
     }
 
     #[test]
+    fn what_leaves_a_worker_is_what_the_next_one_hears_and_the_last_what_the_master_does() {
+        let most_frames = 64;
+        let three = [(2, 3, 4, 1), (3, 1, 0, 2), (1, 2, 5, 0)];
+        let sets: Vec<SoundSet> = (0..3)
+            .map(|at| {
+                let (inputs, outputs, controls_in, controls_out) = three[at];
+                let onward = three[at + 1..].iter().map(|of| of.2).sum();
+                let earlier = three[..at].iter().map(|of| of.3).sum();
+                SoundSet {
+                    inputs,
+                    outputs,
+                    controls_in,
+                    controls_out,
+                    most_frames,
+                    onward,
+                    earlier,
+                }
+            })
+            .collect();
+        let whole = SoundSet {
+            inputs: 2,
+            outputs: 2,
+            controls_in: 9,
+            controls_out: 3,
+            most_frames,
+            ..SoundSet::default()
+        };
+        let bytes = |set: &SoundSet, leg| set.block_set().unwrap().bytes(leg, 10);
+        assert_eq!(bytes(&whole, BlockLeg::There), bytes(&sets[0], BlockLeg::There));
+        for pair in sets.windows(2) {
+            assert_eq!(bytes(&pair[0], BlockLeg::Back), bytes(&pair[1], BlockLeg::There));
+        }
+        assert_eq!(bytes(&sets[2], BlockLeg::Back), bytes(&whole, BlockLeg::Back));
+        // Behind three outputs lie the five controls of the last, and then its own control output.
+        let first = sets[0].block_set().unwrap();
+        assert_eq!(
+            first.place(BlockLeg::Back, sets[0].controls_out().unwrap(), 10),
+            Some(140..144)
+        );
+    }
+
+    #[test]
     fn a_plugin_without_controls_has_no_block_for_them() {
-        let set =
-            SoundSet { inputs: 1, outputs: 1, controls_in: 0, controls_out: 0, most_frames: 64 };
+        let set = SoundSet { inputs: 1, outputs: 1, most_frames: 64, ..SoundSet::default() };
         assert_eq!((set.controls_in(), set.controls_out()), (None, None));
         assert_eq!(set.block_set().unwrap().blocks().len(), 2);
         assert_eq!(set.output(0), 1);

@@ -9,10 +9,7 @@ use tautline_proto::offload::master::{BlockAnswer, MasterConfig, MasterCounters}
 use tautline_proto::offload::outbound::RoomRefused;
 use tautline_proto::time::{LocalTime, Span};
 
-use crate::offload::far::{Far, WorkerEnd};
-
-/// After so long without a word the oldest leaves once more: it may have been the last, and lost.
-const INSIST_AFTER: Span = Span::from_millis(10);
+use crate::offload::far::{Far, INSIST_AFTER, WorkerEnd};
 
 /// Why a set of blocks is not handed out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -42,7 +39,7 @@ impl Windowed {
     /// A worker that has up to `window` sets, 1 at least, at a time. `config` has room for as many answers.
     pub fn new(config: MasterConfig, window: usize, far: Far) -> Result<Self, OffloadError> {
         let window = window.clamp(1, config.hold.max(1));
-        let mut end = WorkerEnd::new(config)?;
+        let mut end = WorkerEnd::new(config, Span::MAX)?;
         end.replace(Some(far));
         end.begin();
         Ok(Self { end, window, oldest: 0, next: 0 })
@@ -86,12 +83,10 @@ impl Windowed {
                 return None;
             }
             if at >= insist {
-                self.end.master.insist(self.oldest);
-                self.end.send();
+                self.end.insist(self.oldest);
                 insist = at + INSIST_AFTER;
             }
-            let awaited = self.end.link().and_then(|link| link.awaited());
-            await_any([awaited], until.min(insist));
+            await_any(self.end.awaited(), until.min(insist));
             if self.end.receive() {
                 self.end.send();
             }

@@ -16,7 +16,9 @@ use tautline_proto::offload::datagram::Flags;
 use tautline_proto::offload::inbound::{BlockTurn, Handled, PluginState};
 use tautline_proto::offload::worker::{Worker, WorkerCounters};
 use tautline_proto::stream::Outgoing;
-use tautline_proto::time::MediaTime;
+use tautline_proto::time::{LocalTime, MediaTime};
+
+use crate::offload::far::together;
 
 /// What a worker does with blocks. All of it is called on the thread that [`work`] runs on.
 pub trait Work {
@@ -36,7 +38,7 @@ pub trait Work {
 pub struct WorkStanding {
     /// What its machine counted.
     pub machine: WorkerCounters,
-    /// What its link counted.
+    /// What its link counted, or both.
     pub link: LinkCounters,
     /// Whether what runs has seen every block.
     pub state: PluginState,
@@ -49,34 +51,34 @@ pub struct WorkStanding {
 /// Works until it is told to end. Answers go where the last datagram of this stream came from: a master that moves to
 /// another address goes on from there. The link must have room for one destination.
 pub fn work(link: &mut dyn Pollable, worker: &mut Worker, work: &mut dyn Work, halt: &Halt) {
-    let mut room = vec![0; link.datagram_bytes()].into_boxed_slice();
-    prefault(&mut room);
-    let mut bench = Workbench { link, worker, work, halt, room, master: None, epoch: None };
-    let _realtime = scope();
-    while !halt.is_requested() {
-        bench.take_in();
-        bench.work_on();
-        bench.send();
-        bench.rest();
-        let until = bench.worker.deadline();
-        let awaited = [Some(bench.link.as_fd()), Some(halt.as_fd())];
-        await_any(awaited, until);
-    }
+    Workbench::new(link, None, worker, work, halt).run();
 }
 
-struct Workbench<'a> {
+/// The same where blocks come by one link and what is made of them goes by another: from the worker before, or to the one
+/// behind. Questions for blocks go by the first, and come by the second; whoever asks there is answered where it is.
+pub fn work_between(
+    from: &mut dyn Pollable,
+    to: &mut dyn Pollable,
+    worker: &mut Worker,
+    work: &mut dyn Work,
+    halt: &Halt,
+) {
+    Workbench::new(from, Some(to), worker, work, halt).run();
+}
+
+/// A link, and who is at its other end.
+struct WorkEnd<'a> {
     link: &'a mut dyn Pollable,
-    worker: &'a mut Worker,
-    work: &'a mut dyn Work,
-    halt: &'a Halt,
-    room: Box<[u8]>,
-    master: Option<Endpoint>,
-    epoch: Option<u32>,
+    partner: Option<Endpoint>,
 }
 
-impl Workbench<'_> {
-    fn take_in(&mut self) {
-        let (worker, mut from) = (&mut *self.worker, None);
+impl<'a> WorkEnd<'a> {
+    fn new(link: &'a mut dyn Pollable) -> Self {
+        Self { link, partner: None }
+    }
+
+    fn receive(&mut self, worker: &mut Worker) {
+        let mut from = None;
         self.link.receive(&mut |arrival| {
             let handled = worker.handle(arrival.datagram, arrival.arrival);
             // Whoever sends what is none of ours is answered nothing.
@@ -84,11 +86,67 @@ impl Workbench<'_> {
                 from = Some(arrival.source);
             }
         });
-        if from.is_some() && from != self.master {
-            self.master = from;
-            if let Some(from) = from {
-                self.link.set_destinations(&Destinations::one(from));
-            }
+        if let Some(from) = from
+            && self.partner != Some(from)
+        {
+            self.partner = Some(from);
+            self.link.set_destinations(&Destinations::one(from));
+        }
+    }
+
+    fn queue(&mut self, datagram: &mut [u8], at: LocalTime) {
+        let instants = Departure::at_once(MediaTime::ZERO, at);
+        if self.link.is_full() {
+            self.link.flush();
+        }
+        self.link.queue(&Outgoing { datagram, instants, handed_at: None, again: None });
+    }
+}
+
+struct Workbench<'a> {
+    /// Blocks come by it.
+    from: WorkEnd<'a>,
+    /// What was made of them goes by it, if not by the same.
+    to: Option<WorkEnd<'a>>,
+    worker: &'a mut Worker,
+    work: &'a mut dyn Work,
+    halt: &'a Halt,
+    room: Box<[u8]>,
+    epoch: Option<u32>,
+}
+
+impl<'a> Workbench<'a> {
+    fn new(
+        from: &'a mut dyn Pollable,
+        to: Option<&'a mut dyn Pollable>,
+        worker: &'a mut Worker,
+        work: &'a mut dyn Work,
+        halt: &'a Halt,
+    ) -> Self {
+        let bytes = to.as_ref().map_or(0, |to| to.datagram_bytes()).max(from.datagram_bytes());
+        let mut room = vec![0; bytes].into_boxed_slice();
+        prefault(&mut room);
+        let (from, to) = (WorkEnd::new(from), to.map(WorkEnd::new));
+        Self { from, to, worker, work, halt, room, epoch: None }
+    }
+
+    fn run(mut self) {
+        let _realtime = scope();
+        while !self.halt.is_requested() {
+            self.take_in();
+            self.work_on();
+            self.send();
+            self.rest();
+            let until = self.worker.deadline();
+            let to = self.to.as_ref().map(|to| to.link.as_fd());
+            await_any([Some(self.from.link.as_fd()), to, Some(self.halt.as_fd())], until);
+        }
+    }
+
+    fn take_in(&mut self) {
+        self.from.receive(self.worker);
+        if let Some(to) = &mut self.to {
+            to.receive(self.worker);
         }
     }
 
@@ -113,33 +171,32 @@ impl Workbench<'_> {
         }
     }
 
+    /// Answers, and then questions.
     fn send(&mut self) {
         let at = now();
-        let instants = Departure {
-            media: MediaTime::ZERO,
-            capture: at,
-            taken: at,
-            packed: at,
-            due: at,
-            handed: at,
-            launched: at,
-        };
-        while let Some(len) = self.worker.poll(at, &mut self.room) {
-            let datagram = &mut self.room[..len];
-            if self.link.is_full() {
-                self.link.flush();
-            }
-            self.link.queue(&Outgoing { datagram, instants, handed_at: None, again: None });
+        let to = self.to.as_mut().unwrap_or(&mut self.from);
+        while let Some(len) = self.worker.poll_answer(&mut self.room) {
+            to.queue(&mut self.room[..len], at);
         }
-        self.link.flush();
+        to.link.flush();
+        let mut asked = false;
+        while let Some(len) = self.worker.poll_ask(at, &mut self.room) {
+            self.from.queue(&mut self.room[..len], at);
+            asked = true;
+        }
+        if asked {
+            self.from.link.flush();
+        }
     }
 
     fn rest(&mut self) {
+        let link = self.from.link.counters();
+        let to = self.to.as_ref();
         self.work.rest(&WorkStanding {
             machine: self.worker.counters(),
-            link: self.link.counters(),
+            link: to.map_or(link, |to| together(link, to.link.counters())),
             state: self.worker.state(),
-            master: self.master,
+            master: to.unwrap_or(&self.from).partner,
             epoch: self.epoch,
         });
     }

@@ -1,5 +1,6 @@
 //! Workers on threads of their own, each at a UDP socket that outlives it, as a parent process keeps it.
 
+use core::sync::atomic::{AtomicU32, Ordering};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -27,6 +28,8 @@ pub(crate) struct Crew {
     held: Arc<Mutex<()>>,
     /// The float modes in which blocks were worked on, as they changed.
     pub(crate) modes: Arc<Mutex<Vec<FloatMode>>>,
+    /// What the plugin says that it lags by.
+    pub(crate) latency: Arc<AtomicU32>,
     running: Option<(Halt, JoinHandle<()>)>,
     memory: Option<u64>,
 }
@@ -38,6 +41,7 @@ impl Crew {
             progress: Arc::default(),
             held: Arc::default(),
             modes: Arc::default(),
+            latency: Arc::new(OWN_LATENCY.into()),
             running: None,
             memory,
         };
@@ -77,6 +81,7 @@ impl Crew {
             progress: Arc::clone(&self.progress),
             held: Arc::clone(&self.held),
             modes: Arc::clone(&self.modes),
+            latency: Arc::clone(&self.latency),
         };
         let halt = Halt::new().unwrap();
         let told = halt.clone();
@@ -113,6 +118,7 @@ struct Hand {
     progress: Arc<Progress>,
     held: Arc<Mutex<()>>,
     modes: Arc<Mutex<Vec<FloatMode>>>,
+    latency: Arc<AtomicU32>,
 }
 
 impl Work for Hand {
@@ -132,7 +138,7 @@ impl Work for Hand {
             }
         }
         self.filter.block(turn.frames, input, output);
-        OWN_LATENCY
+        self.latency.load(Ordering::Relaxed)
     }
 
     fn rest(&mut self, standing: &WorkStanding) {

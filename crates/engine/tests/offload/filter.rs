@@ -12,6 +12,8 @@ pub(crate) const SET: SoundSet = SoundSet {
     controls_in: 1,
     controls_out: 1,
     most_frames: MOST_FRAMES,
+    onward: 0,
+    earlier: 0,
 };
 
 /// One pole a channel. Its control is a gain; it tells the last sample that it made.

@@ -10,5 +10,9 @@ mod filter;
 mod oracle;
 mod plain;
 mod road;
+// The run under the sanitizer builds no examples.
+#[cfg(not(tautline_rtsan))]
+mod shown;
 mod stage;
+mod waits;
 mod workers;

@@ -1,5 +1,7 @@
 //! Nothing is lost: every sample is the plugin's, as late as was agreed.
 
+use core::sync::atomic::Ordering;
+
 use tautline_engine::offload::delay::OffloadDelay;
 use tautline_engine::offload::offloaded::OffloadedConfig;
 use tautline_proto::time::Span;
@@ -18,6 +20,21 @@ fn what_is_heard_is_what_the_plugin_makes_here_one_window_later() {
         assert_eq!(stage.offloaded.latency(), latency);
         assert_eq!(stage.ledger(), []);
     }
+}
+
+#[test]
+fn a_latency_that_no_plugin_has_is_not_told_to_the_host() {
+    let mut stage = Stage::smooth(config(1));
+    stage.go_on(50);
+    let latency = BLOCK as u32 + OWN_LATENCY;
+    for nonsense in [u32::MAX, 11 * 192_000] {
+        stage.ends[0].1.latency.store(nonsense, Ordering::Relaxed);
+        stage.go_on(50);
+        assert_eq!(stage.offloaded.latency(), latency);
+    }
+    stage.ends[0].1.latency.store(500, Ordering::Relaxed);
+    stage.go_on(50);
+    assert_eq!(stage.offloaded.latency(), BLOCK as u32 + 500);
 }
 
 #[test]
@@ -41,6 +58,20 @@ fn blocks_of_any_length_come_back_by_the_same_number_of_frames() {
     }
     stage.assert_damaged(&[]);
     assert_eq!(stage.offloaded.standing().delay, 300);
+}
+
+#[test]
+fn with_more_runs_under_way_than_are_kept_every_sample_comes_back_all_the_same() {
+    // Of 100 runs that the delay has, 24 are kept.
+    let delay = OffloadDelay::Frames(100 * BLOCK as u32);
+    let mut stage = Stage::smooth(OffloadedConfig { delay, history: 24, ..config(0) });
+    stage.go_on(400);
+    stage.assert_damaged(&[]);
+    assert_eq!(stage.offloaded.standing().counters.crowded, 0);
+    // What has not come by then is stood in for, and said.
+    stage.kill_worker();
+    (0..200).for_each(|_| stage.rush(BLOCK));
+    assert!(stage.offloaded.standing().counters.crowded > 0);
 }
 
 #[test]

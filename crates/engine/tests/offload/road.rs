@@ -172,15 +172,7 @@ impl Road {
 impl Inner {
     fn send(&mut self, bytes: &[u8]) {
         let at = now();
-        let instants = Departure {
-            media: MediaTime::ZERO,
-            capture: at,
-            taken: at,
-            packed: at,
-            due: at,
-            handed: at,
-            launched: at,
-        };
+        let instants = Departure::at_once(MediaTime::ZERO, at);
         let mut datagram = bytes.to_vec();
         let outgoing = Outgoing { datagram: &mut datagram, instants, handed_at: None, again: None };
         if !self.link.queue(&outgoing) {

@@ -82,7 +82,7 @@ impl Stage {
         for (which, plan) in Which::ALL.into_iter().zip(plans) {
             let crew = Crew::new(None);
             let road = Road::to(crew.address(), DATAGRAM_BYTES, plan);
-            let far = Far { link: Box::new(road.clone()), stream: STREAM };
+            let far = Far::new(Box::new(road.clone()), STREAM);
             assert!(offloaded.attach(which, far).is_none());
             ends.push((road, crew));
         }
@@ -142,6 +142,19 @@ impl Stage {
         }
         self.told.push(block.told);
         self.run += 1;
+    }
+
+    /// The first worker is gone, and one that begins in its place will have seen nothing.
+    pub(crate) fn kill_worker(&mut self) {
+        self.ends[0].1.end();
+        self.ends[0].0.begin();
+    }
+
+    /// So many runs, without waiting for anything after them: those that waited.
+    pub(crate) fn waits_of(&mut self, runs: u64) -> u64 {
+        let before = self.offloaded.standing().counters.waits;
+        (0..runs).for_each(|_| self.rush(BLOCK));
+        self.offloaded.standing().counters.waits - before
     }
 
     /// Waits until every worker has done what it was sent.

@@ -28,8 +28,7 @@ fn a_worker_that_stands_still_spoils_what_is_due_meanwhile_and_is_right_afterwar
 fn a_worker_that_dies_and_comes_back_is_told_what_it_missed_and_is_right_afterwards() {
     let mut stage = Stage::smooth(config(1));
     stage.go_on(50);
-    stage.ends[0].1.end();
-    stage.ends[0].0.begin();
+    stage.kill_worker();
     (0..10).for_each(|_| stage.rush(BLOCK));
     stage.ends[0].1.begin();
     // All sixty are within the history: it asks for those from the first on, eight at a time.
@@ -46,8 +45,7 @@ fn what_is_not_kept_any_more_leaves_a_worker_that_comes_back_dirty_and_the_ledge
     let config = OffloadedConfig { history: 32, ..config(1) };
     let mut stage = Stage::smooth(config);
     stage.go_on(100);
-    stage.ends[0].1.end();
-    stage.ends[0].0.begin();
+    stage.kill_worker();
     stage.rush(BLOCK);
     stage.ends[0].1.begin();
     stage.settle();
@@ -79,12 +77,28 @@ fn killing_one_of_two_workers_changes_no_sample() {
 }
 
 #[test]
+fn killing_one_of_two_workers_while_a_block_is_under_way_changes_no_sample() {
+    for killed in [0, 1] {
+        let mut stage = Stage::new(config(1), vec![smooth(), smooth()]);
+        stage.go_on(50);
+        // Handed out to both, and worked on by the one that dies or not.
+        stage.rush(BLOCK);
+        stage.ends[killed].1.end();
+        stage.ends.remove(killed);
+        stage.settle();
+        stage.go_on(50);
+        stage.assert_damaged(&[]);
+        assert_eq!(stage.ledger(), []);
+    }
+}
+
+#[test]
 fn a_worker_that_comes_while_sound_plays_is_heard_from_then_on_as_if_it_had_been_there() {
     let mut stage = Stage::new(config(1), Vec::new());
     (0..20).for_each(|_| stage.rush(BLOCK));
     let crew = Crew::new(None);
     let road = Road::to(crew.address(), DATAGRAM_BYTES, smooth());
-    let far = Far { link: Box::new(road.clone()), stream: STREAM };
+    let far = Far::new(Box::new(road.clone()), STREAM);
     assert!(stage.attendant.attach(Which::Worker, far).is_ok());
     stage.ends.push((road, crew));
     stage.go_on(60);
@@ -116,7 +130,7 @@ fn there_is_no_place_for_a_spare_that_was_not_asked_for() {
     let (mut offloaded, _attendant) = Offloaded::new(config(1)).unwrap();
     let crew = Crew::new(None);
     let road = Road::to(crew.address(), DATAGRAM_BYTES, smooth());
-    let back = offloaded.attach(Which::Spare, Far { link: Box::new(road), stream: STREAM });
+    let back = offloaded.attach(Which::Spare, Far::new(Box::new(road), STREAM));
     assert!(back.is_some());
 }
 
@@ -158,4 +172,16 @@ fn longer_blocks_grow_the_window_once_and_the_ledger_says_so() {
     assert_eq!(ledger.len(), 1, "{ledger:?}");
     assert_eq!(ledger[0].1, Cause::Grown);
     assert_eq!(ledger[0].0.end - ledger[0].0.start, BLOCK as u64);
+}
+
+#[test]
+fn what_is_damaged_at_the_end_of_a_render_is_told_when_it_is_finished() {
+    let mut stage = Stage::smooth(config(1));
+    stage.go_on(20);
+    stage.kill_worker();
+    (0..5).for_each(|_| stage.rush(BLOCK));
+    assert!(stage.attendant.take_damage().is_none(), "it might still come late");
+    stage.offloaded.finish();
+    let damage = stage.attendant.take_damage().unwrap();
+    assert_eq!((damage.from, damage.frames), (20 * BLOCK as u64, 4 * BLOCK as u32));
 }

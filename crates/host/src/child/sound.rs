@@ -13,6 +13,7 @@ use tautline_proto::offload::inbound::BlockTurn;
 
 use super::gauge::Gauge;
 use crate::chain::ChainNode;
+use crate::child_notes::{BlockOfEpoch, RunNote};
 
 /// A plugin at work for a stream.
 pub(super) struct PluginSound {
@@ -20,8 +21,17 @@ pub(super) struct PluginSound {
     sound: SoundSet,
     set: BlockSet,
     gauge: Arc<Gauge>,
+    fatal: FatalBlocks,
     /// The next block is the first of an activation.
     begins: bool,
+}
+
+/// What is known of blocks that a plugin does not survive.
+pub(super) struct FatalBlocks {
+    /// Where the one that it works on stands.
+    pub(super) note: RunNote,
+    /// Those before, which it does not get.
+    pub(super) known: Vec<BlockOfEpoch>,
 }
 
 impl PluginSound {
@@ -29,8 +39,23 @@ impl PluginSound {
         node: ChainNode,
         sound: SoundSet,
         gauge: Arc<Gauge>,
+        fatal: FatalBlocks,
     ) -> Result<Self, BlockSetError> {
-        Ok(Self { node, set: sound.block_set()?, sound, gauge, begins: false })
+        Ok(Self { node, set: sound.block_set()?, sound, gauge, fatal, begins: false })
+    }
+
+    /// In place of a run: each output is the input of its number, or the last one, as a master plays it that hears
+    /// nothing; what is told is what was told last.
+    fn stand_in(&self, frames: u32, input: &[u8], output: &mut [u8]) {
+        self.tell(frames, output, |channel, bytes| {
+            let heard = self.sound.inputs.checked_sub(1).map(|last| channel.min(last));
+            let mut there = self.set.placed(BlockLeg::There, frames);
+            let heard = there.find(|(block, _)| Some(*block) == heard);
+            match heard.and_then(|(_, place)| input.get(place)) {
+                Some(heard) if heard.len() == bytes.len() => bytes.copy_from_slice(heard),
+                _ => bytes.fill(0),
+            }
+        });
     }
 
     fn hear(&mut self, frames: u32, input: &[u8]) {
@@ -39,6 +64,10 @@ impl PluginSound {
             let Some(bytes) = input.get(place) else { return };
             if block < self.sound.inputs {
                 get_f32(bytes, self.node.input_mut(block), ByteOrder::NATIVE);
+                continue;
+            }
+            if Some(block) != self.sound.controls_in() {
+                // Of other plugins: it goes on as it is.
                 continue;
             }
             for (control, value) in bytes.as_chunks().0.iter().enumerate() {
@@ -53,13 +82,17 @@ impl PluginSound {
         }
     }
 
-    fn tell(&self, frames: u32, output: &mut [u8]) {
+    /// Writes what is told, and each channel by `play`.
+    fn tell(&self, frames: u32, output: &mut [u8], play: impl Fn(usize, &mut [u8])) {
         let first = self.sound.output(0);
         for (block, place) in self.set.placed(BlockLeg::Back, frames) {
             let Some(bytes) = output.get_mut(place) else { return };
             let channel = block.saturating_sub(first);
             if channel < self.sound.outputs {
-                put_f32(bytes, self.node.output(channel));
+                play(channel, bytes);
+                continue;
+            }
+            if Some(block) != self.sound.controls_out() {
                 continue;
             }
             for (control, value) in bytes.as_chunks_mut().0.iter_mut().enumerate() {
@@ -80,7 +113,13 @@ impl Work for PluginSound {
         if turn.flags.has(Flags::REPLAY) {
             self.gauge.count_replayed();
         }
+        let place = BlockOfEpoch { epoch: turn.epoch, block: turn.block };
+        if self.fatal.known.contains(&place) {
+            self.stand_in(turn.frames, input, output);
+            return self.node.latency();
+        }
         self.hear(turn.frames, input);
+        self.fatal.note.begin(place);
         // Watched as well: a plugin may not come back from its activation either.
         self.gauge.begin();
         if core::mem::take(&mut self.begins) {
@@ -91,7 +130,10 @@ impl Work for PluginSound {
         self.node.run(turn.frames as usize);
         let latency = self.node.latency();
         self.gauge.end(now() - begun, latency);
-        self.tell(turn.frames, output);
+        self.fatal.note.end();
+        self.tell(turn.frames, output, |channel, bytes| {
+            put_f32(bytes, self.node.output(channel));
+        });
         latency
     }
 

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use tautline_api::seal::{Sealed, StreamKeys};
 use tautline_api::v1::DescribedOrder;
-use tautline_engine::offload::working::work;
+use tautline_engine::offload::working::{work, work_between};
 use tautline_io::clock::{now, sleep_until};
+use tautline_io::link::Pollable;
 use tautline_io::link::direct::DirectLink;
 use tautline_io::link::seal::Seal;
 use tautline_io::thread::float_mode::FloatMode;
@@ -21,11 +22,14 @@ use tautline_proto::offload::worker::{Worker, WorkerConfig};
 use tautline_proto::time::Span;
 
 use super::gauge::Gauge;
-use super::sound::PluginSound;
+use super::noted::NotedSeal;
+use super::soiled::SoiledLink;
+use super::sound::{FatalBlocks, PluginSound};
 use super::{end_with_the_parent, leave, parent, say};
 use crate::chain::ChainNode;
-use crate::cost;
-use crate::plan::{ChildEvent, Plan};
+use crate::child_notes::{HeardNote, notes};
+use crate::cost::{self, MEASURED_FRAMES};
+use crate::plan::{ChildEvent, Plan, PlannedFeed};
 
 /// From one look at the thread that works to the next.
 const STEP: Span = Span::from_millis(50);
@@ -39,14 +43,15 @@ const DATAGRAMS_PER_SECOND: u32 = 6000;
 /// Datagrams that are fetched or handed over at once.
 const BATCH: usize = 32;
 
-pub(super) fn run(socket: RawFd) -> io::Result<()> {
+/// Of the descriptors the first is where it makes its notes, and the others are sockets.
+pub(super) fn run(descriptors: &[RawFd]) -> io::Result<()> {
     let mut parent = parent()?;
     let mut lines = BufReader::new(io::stdin());
     let plan = read_plan(&mut lines)?;
     end_with_the_parent(lines)?;
-    // SAFETY: the parent left this descriptor open for this process, which has no other name for it.
-    let socket = unsafe { OwnedFd::from_raw_fd(socket) };
-    match begin(&plan, socket) {
+    // SAFETY: the parent left these descriptors open for this process, which has no other names for them.
+    let handed = descriptors.iter().map(|number| unsafe { OwnedFd::from_raw_fd(*number) });
+    match begin(&plan, handed.collect()) {
         Ok((ready, gauge)) => {
             say(&mut parent, &ready)?;
             watch(&plan, &mut parent, &gauge)
@@ -65,9 +70,9 @@ fn read_plan(lines: &mut BufReader<Stdin>) -> io::Result<Plan> {
 }
 
 /// Loads what is to be run and begins to take blocks; or why it cannot be run.
-fn begin(plan: &Plan, socket: OwnedFd) -> Result<(ChildEvent, Arc<Gauge>), String> {
-    let load = || ChainNode::load(&plan.recipe, plan.rate, plan.most_frames as usize);
-    let node = load().map_err(|error| error.to_string())?;
+fn begin(plan: &Plan, handed: Vec<OwnedFd>) -> Result<(ChildEvent, Arc<Gauge>), String> {
+    let load = |most_frames| ChainNode::load(&plan.recipe, plan.rate, most_frames);
+    let node = load(plan.most_frames as usize).map_err(|error| error.to_string())?;
     check(plan, &node)?;
     // Denormals cost a hundred times as much as other numbers; where the master says how its host takes them,
     // the blocks are worked on so.
@@ -75,16 +80,20 @@ fn begin(plan: &Plan, socket: OwnedFd) -> Result<(ChildEvent, Arc<Gauge>), Strin
     let cost = if plan.measure {
         let _mode = flushed.set();
         // Another one, so that what it hears now is nothing that the stream's hears.
-        let mut measured = load().map_err(|error| error.to_string())?;
-        Some(cost::measure(&mut measured, plan.most_frames as usize))
+        let mut measured = load(MEASURED_FRAMES).map_err(|error| error.to_string())?;
+        Some(cost::measure(&mut measured))
     } else {
         None
     };
     let gauge = Arc::new(Gauge::default());
-    let sound = PluginSound::new(node, plan.sound_set(), Arc::clone(&gauge));
+    let mut handed = handed.into_iter();
+    let place = handed.next().ok_or("it was started without a place for notes")?;
+    let (note, heard) = notes(place).map_err(|error| error.to_string())?;
+    let fatal = FatalBlocks { note, known: plan.fatal.clone() };
+    let sound = PluginSound::new(node, plan.sound_set(), Arc::clone(&gauge), fatal);
     let mut sound = sound.map_err(|error| error.to_string())?;
     let mut worker = worker(plan)?;
-    let mut link = link(plan, socket)?;
+    let WorkLinks { mut from, mut to } = links(plan, handed, heard)?;
     let scheduler = plan.scheduler.parse::<Scheduler>().map_err(|error| error.to_string())?;
     let halt = Halt::new().map_err(|error| format!("making an event descriptor: {error}"))?;
     // Refused, it works all the same; `taut doctor` says what mends it.
@@ -92,7 +101,10 @@ fn begin(plan: &Plan, socket: OwnedFd) -> Result<(ChildEvent, Arc<Gauge>), Strin
     let thread = without_signals(|| {
         spawn("plugin", scheduler, STACK_BYTES, move || {
             let _mode = flushed.set();
-            work(&mut link, &mut worker, &mut sound, &halt);
+            match &mut to {
+                Some(to) => work_between(&mut *from, &mut **to, &mut worker, &mut sound, &halt),
+                None => work(&mut *from, &mut worker, &mut sound, &halt),
+            }
             // Never without being asked to, and nobody asks: the process ends as a whole.
             leave();
         })
@@ -132,10 +144,70 @@ fn worker(plan: &Plan) -> Result<Worker, String> {
         hold: plan.history,
         memory: plan.memory_frames,
     };
-    Worker::new(config).map_err(|error| error.to_string())
+    let mut worker = Worker::new(config).map_err(|error| error.to_string())?;
+    if let Some(feeds) = &plan.pipeline.feeds {
+        worker.feed(feeds.stream);
+    }
+    Ok(worker)
 }
 
-fn link(plan: &Plan, socket: OwnedFd) -> Result<DirectLink, String> {
+/// By what blocks come, and by what the outcome goes where that is another link.
+///
+/// They are large, and the stack of the thread that works is the plugin's.
+struct WorkLinks {
+    from: Box<dyn Pollable>,
+    to: Option<Box<DirectLink>>,
+}
+
+fn links(
+    plan: &Plan,
+    mut sockets: impl Iterator<Item = OwnedFd>,
+    [by_master, by_fed]: [HeardNote; 2],
+) -> Result<WorkLinks, String> {
+    let own = sockets.next().ok_or("it was started without a socket")?;
+    let master = link(plan, own, plan.secret, by_master)?;
+    let from = match plan.pipeline.fed {
+        Some(secret) => {
+            let fed = sockets.next().ok_or("it was started without a second socket")?;
+            Some(link(plan, fed, secret, by_fed)?)
+        }
+        None => None,
+    };
+    let to = plan.pipeline.feeds.as_ref().map(|feeds| onward(plan, feeds)).transpose()?;
+    let (from, to) = match (from, to) {
+        (None, to) => (master, to),
+        (Some(from), None) => (from, Some(master)),
+        // In the middle the master has nothing to send, and nothing to hear.
+        (Some(from), Some(to)) => (from, Some(to)),
+    };
+    let from: Box<dyn Pollable> = match plan.fatal.is_empty() {
+        true => from,
+        false => Box::new(SoiledLink::new(from, plan.fatal.clone())),
+    };
+    Ok(WorkLinks { from, to })
+}
+
+/// To the worker that this one feeds.
+fn onward(plan: &Plan, feeds: &PlannedFeed) -> Result<Box<DirectLink>, String> {
+    let options = UdpOptions {
+        datagram_bytes: plan.datagram_bytes,
+        packets_per_second: DATAGRAMS_PER_SECOND,
+        batch: BATCH,
+        ..UdpOptions::sender(vec![feeds.address])
+    };
+    let seal = feeds.secret.map(|secret| -> Box<dyn Seal> {
+        let keys = StreamKeys::of(&secret, feeds.stream);
+        Box::new(Sealed::master(&keys, plan.incarnation))
+    });
+    DirectLink::open_sealed(&options, seal).map(Box::new).map_err(|error| error.to_string())
+}
+
+fn link(
+    plan: &Plan,
+    socket: OwnedFd,
+    secret: Option<[u8; 32]>,
+    heard: HeardNote,
+) -> Result<Box<DirectLink>, String> {
     let options = UdpOptions {
         most_destinations: 1,
         datagram_bytes: plan.datagram_bytes,
@@ -143,11 +215,11 @@ fn link(plan: &Plan, socket: OwnedFd) -> Result<DirectLink, String> {
         batch: BATCH,
         ..UdpOptions::default()
     };
-    let seal = plan.secret.map(|secret| -> Box<dyn Seal> {
+    let seal = secret.map(|secret| -> Box<dyn Seal> {
         let keys = StreamKeys::of(&secret, plan.stream);
-        Box::new(Sealed::worker(&keys, plan.incarnation))
+        Box::new(NotedSeal::new(Sealed::worker(&keys, plan.incarnation), heard))
     });
-    DirectLink::over_socket(socket, &options, seal).map_err(|error| error.to_string())
+    DirectLink::over_socket(socket, &options, seal).map(Box::new).map_err(|error| error.to_string())
 }
 
 /// Tells the parent how the plugin stands, and ends the process where a run does not come to an end.

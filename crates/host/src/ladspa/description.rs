@@ -3,6 +3,7 @@
 use core::ffi::{CStr, c_char, c_int};
 
 use serde::{Deserialize, Serialize};
+use tautline_api::v1::MOST_TEXT;
 
 use super::abi::{
     AUDIO, BOUNDED_ABOVE, BOUNDED_BELOW, CONTROL, Descriptor, INPUT, LATENCY, OUTPUT, RangeHint,
@@ -46,8 +47,10 @@ pub struct PluginDescription {
 /// Why a plugin of a library cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Nonsense {
-    /// A name that is not there, is empty or has white space.
-    #[error("its label is {0:?}, which names nothing; ask its maker for one without white space")]
+    /// A name that is not there, is empty or has white space or control characters.
+    #[error(
+        "its label is {0:?}, which names nothing; ask its maker for one without white space and control characters"
+    )]
     Label(String),
     /// A number that the header forbids.
     #[error("its unique id is {0}, and ids lie below {UNIQUE_IDS}; ask its maker for another")]
@@ -95,8 +98,9 @@ impl PluginDescription {
     pub(crate) unsafe fn read(descriptor: &Descriptor) -> Result<Self, Nonsense> {
         // SAFETY: null or a text, by the header.
         let text = |start| unsafe { text_at(start) };
+        // By this it is asked for: it stays as it is, or it is none.
         let label = text(descriptor.label);
-        if label.is_empty() || label.contains(char::is_whitespace) {
+        if label.is_empty() || label.contains(|c: char| c.is_whitespace() || c.is_control()) {
             return Err(Nonsense::Label(label));
         }
         let unique_id = u32::try_from(descriptor.unique_id).ok().filter(|id| *id < UNIQUE_IDS);
@@ -111,9 +115,9 @@ impl PluginDescription {
         }
         Ok(Self {
             unique_id: unique_id.ok_or(Nonsense::UniqueId(descriptor.unique_id))?,
-            name: text(descriptor.name),
-            maker: text(descriptor.maker),
-            copyright: text(descriptor.copyright),
+            name: shown(&text(descriptor.name)),
+            maker: shown(&text(descriptor.maker)),
+            copyright: shown(&text(descriptor.copyright)),
             properties: descriptor.properties,
             // SAFETY: the caller vouches for the lists.
             ports: unsafe { ports(descriptor) }?,
@@ -147,7 +151,7 @@ unsafe fn ports(descriptor: &Descriptor) -> Result<Vec<PortDescription>, Nonsens
             return Err(Nonsense::Kind(place, kind));
         }
         // SAFETY: null or a text, by the header.
-        let name = unsafe { text_at(name) };
+        let name = shown(&unsafe { text_at(name) });
         let kind = kind & (INPUT | OUTPUT | CONTROL | AUDIO);
         Ok(PortDescription { name, kind, range: with_real_bounds(range) })
     };
@@ -160,6 +164,11 @@ fn with_real_bounds(RangeHint { hints, lower, upper }: RangeHint) -> RangeHint {
     let lost = if below { 0 } else { BOUNDED_BELOW } | if above { 0 } else { BOUNDED_ABOVE };
     let real = |is_real, bound| if is_real { bound } else { 0.0 };
     RangeHint { hints: hints & !lost, lower: real(below, lower), upper: real(above, upper) }
+}
+
+/// A text for people as all that show it can take it: control characters are spaces, and what is too long is cut.
+pub(crate) fn shown(text: &str) -> String {
+    text.chars().take(MOST_TEXT).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// # Safety

@@ -9,6 +9,9 @@ use super::buffer::Buffer;
 use super::description::PluginDescription;
 use super::library::PluginLibrary;
 
+/// Frames: ten seconds at 192 kHz. What says that it lags by more says nonsense.
+const MOST_LATENCY: f32 = 1_920_000.0;
+
 /// A plugin at work. Its ports are connected for good to buffers that it has here, one for each, so
 /// that a plugin which fails where an input is also an output runs as any other.
 ///
@@ -198,7 +201,7 @@ impl PluginInstance {
     pub fn latency(&self) -> u32 {
         let told = self.latency.map_or(0.0, |control| self.told(control));
         // From a float to an integer as far as one goes; what is no number is 0.
-        told.floor() as u32
+        if told < MOST_LATENCY { told.floor() as u32 } else { 0 }
     }
 
     /// Begins, or begins anew: all that was heard is forgotten.

@@ -7,7 +7,7 @@ use tautline_io::clock::now;
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::ladspa::description::PluginDescription;
-use crate::process::{ChildProcess, ChildProgram, ChildSaid, Starting, words_of};
+use crate::process::{ChildProcess, ChildProgram, ChildSaid, SCAN, Starting, words_of};
 
 /// What a child says of a library, in one line of JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,7 +33,7 @@ pub(crate) fn ask(
     path: &Path,
     patience: Span,
 ) -> Result<AskedLibrary, String> {
-    let words = vec![crate::child::SCAN.into(), path.as_os_str().to_owned()];
+    let words = vec![SCAN.into(), path.as_os_str().to_owned()];
     let starting = Starting { words, ..Starting::default() };
     let mut child = ChildProcess::start(program, &starting).map_err(|error| {
         format!("starting a process for it: {error}; free some memory or processes")

@@ -1,25 +1,35 @@
 //! What is asked for, whether it can be meant so, and what was agreed on.
 
-use tautline_api::seal;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use tautline_api::seal::{self, SECRET_BYTES};
 use tautline_api::v1::{
-    DescribedBlock, DescribedElement, DescribedLength, DescribedOrder, DescribedWay, StreamRequest,
-    VERSION, WorkRefused, WorkStream, WorkStreamState,
+    DescribedBlock, DescribedElement, DescribedLength, DescribedOrder, DescribedWay, FedStream,
+    MOST_KEPT_BYTES, PipelinePlace, SecretText, StreamRequest, VERSION, WorkRefused, WorkStream,
+    WorkStreamState,
 };
+use tautline_engine::offload::sound_set::SoundSet;
 use tautline_proto::offload::block::{BlockLeg, BlockSet, BlockSpec, BlockWay, Element, Length};
 use tautline_proto::offload::datagram::LEAST_DATAGRAM_BYTES;
 
 use crate::offers::OfferedPlugin;
+use crate::plan::PlannedFeed;
 
 /// Frames per second that plugins are begun with.
 const RATES: core::ops::RangeInclusive<u32> = 1_000..=1_536_000;
 /// Iterations that are kept at most.
 const MOST_HISTORY: u32 = 65_536;
-/// Bytes that one stream keeps of them, both ways together, at most.
-const MOST_KEPT: usize = 128 << 20;
+/// Control values of other plugins that go through, at most.
+const MOST_CARRIED: usize = 4096;
 /// Copies of earlier answers at most.
 const MOST_COPIES: u8 = 8;
 /// What UDP over IPv4 carries at most, less a seal.
 const MOST_DATAGRAM: usize = 65_507 - seal::ROOM;
+
+/// Frames of a run where nobody says how often there is one: the shortest block of usual hosts. A longer one would book a
+/// plugin that takes much for each run, however short, for a small part of what it comes to; what it turns out to take
+/// counts in any case.
+const ASSUMED_FRAMES: u32 = 64;
 
 /// What was agreed on.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,21 +80,31 @@ impl Agreed {
         if request.period_ns == Some(0) {
             return refuse("a period of nothing cannot be kept; leave period_ns out".into());
         }
-        let set = offer.ports.sound_set(request.most_frames).block_set();
+        let place = request.pipeline.as_ref();
+        let count = |count: fn(&PipelinePlace) -> u32| place.map_or(0, count) as usize;
+        let (onward, earlier) = (count(|place| place.onward), count(|place| place.earlier));
+        if onward.max(earlier) > MOST_CARRIED {
+            return refuse(format!(
+                "{onward} and {earlier} control values of other plugins are too many; send {MOST_CARRIED} at most"
+            ));
+        }
+        let own = offer.ports.sound_set(request.most_frames);
+        let set = SoundSet { onward, earlier, ..own }.block_set();
         let set = set.map_err(|error| WorkRefused::BadRequest(error.to_string()))?;
         let bytes =
             [BlockLeg::There, BlockLeg::Back].map(|leg| set.bytes(leg, request.most_frames));
         let kept = bytes.iter().sum::<usize>().saturating_mul(request.history as usize);
-        if kept > MOST_KEPT {
+        if kept > MOST_KEPT_BYTES {
             return refuse(format!(
-                "{} iterations of {} frames are {kept} bytes to be kept, and a stream may keep {MOST_KEPT}; ask for a \
+                "{} iterations of {} frames are {kept} bytes to be kept, and a stream may keep {MOST_KEPT_BYTES}; ask for a \
                  shorter history, or for shorter runs",
                 request.history, request.most_frames
             ));
         }
         let nanos_of = |frames: f64| frames * 1e9 / f64::from(request.rate);
         let most = f64::from(request.most_frames);
-        let period_ns = request.period_ns.map_or(nanos_of(most), |period| period as f64);
+        let assumed = f64::from(request.most_frames.min(ASSUMED_FRAMES));
+        let period_ns = request.period_ns.map_or(nanos_of(assumed), |period| period as f64);
         // Of a host that says how often it runs, a run has as many frames as that, if it may.
         let run_frames = (period_ns * f64::from(request.rate) / 1e9).clamp(1.0, most);
         Ok(Self { set, run_frames, period_ns })
@@ -111,9 +131,33 @@ impl Agreed {
             controls_out: ports.told as u32,
             salt: None,
             key: None,
+            fed: None,
             state,
         }
     }
+}
+
+/// To whom a stream feeds.
+pub(super) fn planned(feeds: &FedStream, is_sealed: bool) -> Result<PlannedFeed, WorkRefused> {
+    let refuse = |sentence: &str| Err(WorkRefused::BadRequest(sentence.to_owned()));
+    let key = feeds.key.as_ref().map(|SecretText(key)| {
+        STANDARD.decode(key).ok().and_then(|key| <[u8; SECRET_BYTES]>::try_from(key).ok())
+    });
+    let secret = match (is_sealed, key) {
+        (true, Some(Some(key))) => Some(key),
+        (false, None) => None,
+        (true, _) => {
+            return refuse(
+                "the key of the stream that is fed is not 32 bytes in base64; pass on its fed.key",
+            );
+        }
+        (false, Some(_)) => {
+            return refuse(
+                "a stream in cleartext feeds none that is sealed; open both with cleartext, or none",
+            );
+        }
+    };
+    Ok(PlannedFeed { address: feeds.address, stream: feeds.stream, secret })
 }
 
 fn described(block: &BlockSpec) -> DescribedBlock {

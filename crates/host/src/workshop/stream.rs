@@ -2,6 +2,8 @@
 
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -15,9 +17,9 @@ use tautline_proto::time::{LocalTime, Span};
 use super::locked;
 use super::told::StreamTold;
 use crate::admission::CoreAdmission;
-use crate::child::WORK;
+use crate::child_notes::ChildNotes;
 use crate::plan::{ChildEvent, ChildStanding, Plan};
-use crate::process::{ChildProcess, ChildProgram, ChildSaid, Starting, words_of};
+use crate::process::{ChildProcess, ChildProgram, ChildSaid, Starting, WORK, words_of};
 
 /// How long a process may take until it takes blocks: some plugins read samples or compute tables, and measuring
 /// takes 0.2 s.
@@ -33,6 +35,8 @@ const LONGEST_WAIT: Span = Span::from_secs(5);
 const MOST_IN_A_ROW: u32 = 20;
 /// A process that tells nothing for so long has nothing to tell: it reports twice a second while blocks come.
 const SILENCE: Span = Span::from_secs(2);
+/// Blocks of one epoch that a plugin died at and is not given again: more processes in a row are not started.
+const MOST_FATAL: usize = MOST_IN_A_ROW as usize + 1;
 
 /// What a stream's processes are started with and counted by.
 pub(super) struct StreamSetting {
@@ -40,6 +44,14 @@ pub(super) struct StreamSetting {
     pub(super) admission: Arc<Mutex<CoreAdmission>>,
     pub(super) plugin: String,
     pub(super) controls: Vec<PluginPort>,
+}
+
+/// Where a stream hears its datagrams, whichever of its processes does.
+pub(super) struct StreamSockets {
+    /// The master's.
+    pub(super) own: UdpSocket,
+    /// Those of the worker before, if one feeds it.
+    pub(super) fed: Option<UdpSocket>,
 }
 
 /// The process of a stream, or the next one; dropped, it is over.
@@ -53,23 +65,25 @@ impl StreamProcess {
     /// Starts a process and waits until it takes blocks; with what its plugin takes, if that was to be measured.
     pub(super) fn begin(
         plan: Plan,
-        socket: UdpSocket,
+        sockets: StreamSockets,
         setting: StreamSetting,
     ) -> Result<(Self, Option<PluginCost>), WorkRefused> {
         let failed = |what: &str, error: &std::io::Error| {
             WorkRefused::Failed(format!("{what}: {error}; allow more open files and processes"))
         };
         let halt = Halt::new().map_err(|error| failed("making an event descriptor", &error))?;
-        let udp_port = socket.local_addr().map_or(0, |address| address.port());
+        let notes = ChildNotes::new().map_err(|error| failed("making shared memory", &error))?;
+        let udp_port = sockets.own.local_addr().map_or(0, |address| address.port());
         let told = StreamTold::new(&plan, &setting.plugin, &setting.controls, udp_port);
         let told = Arc::new(Mutex::new(told));
         let (tell, hear) = sync_channel(1);
         let keeper = Keeper {
             plan,
-            socket,
+            sockets,
             setting,
             told: Arc::clone(&told),
             halt: halt.clone(),
+            notes,
             first: Some(tell),
         };
         let thread = std::thread::Builder::new().name("stream".into()).stack_size(128 << 10);
@@ -125,10 +139,11 @@ type First = Result<Option<PluginCost>, String>;
 
 struct Keeper {
     plan: Plan,
-    socket: UdpSocket,
+    sockets: StreamSockets,
     setting: StreamSetting,
     told: Arc<Mutex<StreamTold>>,
     halt: Halt,
+    notes: ChildNotes,
     first: Option<SyncSender<First>>,
 }
 
@@ -204,7 +219,11 @@ impl Keeper {
                         "the plugin did not begin within {BEGINNING}; use another one"
                     ));
                 }
-                ChildSaid::Nothing => return ProcessEnd::Fault(fault(hung, &mut child)),
+                ChildSaid::Nothing => {
+                    let status = child.end(now() + ENDING);
+                    self.pass_over(status);
+                    return ProcessEnd::Fault(fault(hung, status));
+                }
             }
             if is_ready {
                 until = now() + SILENCE;
@@ -213,17 +232,33 @@ impl Keeper {
     }
 
     fn start(&self) -> std::io::Result<ChildProcess> {
-        let number = self.socket.as_raw_fd().to_string();
-        let starting = Starting {
-            words: vec![WORK.into(), number.into()],
-            socket: Some(self.socket.as_fd()),
-            heard: true,
-        };
+        self.notes.forget_run()?;
+        let StreamSockets { own, fed } = &self.sockets;
+        let sockets = core::iter::once(own).chain(fed).map(AsFd::as_fd);
+        let kept: Vec<_> = core::iter::once(self.notes.as_fd()).chain(sockets).collect();
+        let numbers = kept.iter().map(|kept| kept.as_raw_fd().to_string().into());
+        let words = core::iter::once(WORK.into()).chain(numbers).collect();
+        let starting = Starting { words, kept, heard: true };
         let mut child = ChildProcess::start(&self.setting.program, &starting)?;
         let plan = serde_json::to_string(&self.plan)?;
         child.tell(&plan)?;
         locked(&self.told).process = Some(child.id());
         Ok(child)
+    }
+
+    /// The block at which a process died would come again to each that follows, and end it too.
+    fn pass_over(&mut self, status: Option<ExitStatus>) {
+        // That was not the plugin: what it worked on just then is as good as any other.
+        if status.and_then(|status| status.signal()) == Some(libc::SIGKILL) {
+            return;
+        }
+        let Some(place) = self.notes.under_way() else { return };
+        let fatal = &mut self.plan.fatal;
+        fatal.retain(|before| before.epoch == place.epoch && *before != place);
+        if fatal.len() >= MOST_FATAL {
+            fatal.remove(0);
+        }
+        fatal.push(place);
     }
 
     fn take(&self, standing: ChildStanding) {
@@ -255,8 +290,8 @@ fn pause(in_a_row: u32) -> Span {
     }
 }
 
-fn fault(hung: Option<u64>, child: &mut ChildProcess) -> String {
-    let how = words_of(child.end(now() + ENDING));
+fn fault(hung: Option<u64>, status: Option<ExitStatus>) -> String {
+    let how = words_of(status);
     match hung {
         Some(millis) => format!(
             "a run of the plugin did not come to an end within {millis} ms; use another one"

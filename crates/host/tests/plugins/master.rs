@@ -32,6 +32,7 @@ pub(crate) fn request(plugin: &str, rate: u32, most_frames: u32) -> StreamReques
         copies: 0,
         memory_frames: None,
         cleartext: false,
+        pipeline: None,
     }
 }
 
@@ -41,6 +42,8 @@ pub(crate) struct TestMaster {
     pub(crate) sound: SoundSet,
     socket: UdpSocket,
     seal: Option<Sealed>,
+    /// Everything that it sent, as it was on the way.
+    pub(crate) sent: Vec<Vec<u8>>,
     /// Of the newest datagram that could be opened: which process sealed it.
     pub(crate) incarnation: u32,
 }
@@ -62,6 +65,7 @@ impl TestMaster {
             controls_in: stream.controls_in as usize,
             controls_out: stream.controls_out as usize,
             most_frames: stream.most_frames,
+            ..SoundSet::default()
         };
         let set = sound.block_set().unwrap();
         let mut master = Master::new(MasterConfig {
@@ -79,7 +83,7 @@ impl TestMaster {
         socket.connect((Ipv4Addr::LOCALHOST, stream.udp_port)).unwrap();
         socket.set_read_timeout(Some(AGAIN)).unwrap();
         let seal = secret.map(|secret| Sealed::master(&StreamKeys::of(&secret, stream.id), 1));
-        Self { master, set, sound, socket, seal, incarnation: 0 }
+        Self { master, set, sound, socket, seal, sent: Vec::new(), incarnation: 0 }
     }
 
     /// Another activation.
@@ -118,6 +122,14 @@ impl TestMaster {
             let len = self.seal.as_mut().map_or(len, |seal| seal.seal(&mut room, len));
             // Refused while nobody hears it.
             let _ = self.socket.send(&room[..len]);
+            self.sent.push(room[..len].to_vec());
+        }
+    }
+
+    /// What somebody on the way does who kept these.
+    pub(crate) fn play_again(&self, kept: &[Vec<u8>]) {
+        for datagram in kept {
+            let _ = self.socket.send(datagram);
         }
     }
 

@@ -1,5 +1,10 @@
 //! Libraries that are asked what they have.
 
+use std::path::Path;
+
+use tautline_api::v1::{Catalogue, VERSION};
+use tautline_host::chain::ChainFile;
+use tautline_host::offers::PluginOffers;
 use tautline_host::scan::{PATIENCE, Scan, scan};
 use tautline_proto::time::Span;
 
@@ -29,6 +34,18 @@ fn the_plugins_of_debian_are_all_found() {
         assert!(count > 100 && !library.plugins.is_empty(), "{count}, of {library:?}");
         assert_eq!(library.hash.len(), 64);
     }
+}
+
+#[test]
+fn the_library_that_shows_other_workers_plugins_is_left_out() {
+    let test = "the_library_that_shows_other_workers_plugins_is_left_out";
+    let shelf = Shelf::new();
+    if shelf.with(test, "tautline", &[]).is_none() || shelf.with(test, "odd", &[]).is_none() {
+        return;
+    }
+    let found = scanned(&shelf, PATIENCE);
+    assert_eq!(found.libraries.len(), 1);
+    assert!(why(&found, "tautline").contains("other workers"), "{found:?}");
 }
 
 #[test]
@@ -93,4 +110,58 @@ fn a_plugin_is_described_as_its_library_has_it() {
     let names: Vec<_> = plugin.ports.iter().map(|port| &*port.name).collect();
     assert_eq!(names, ["In", "Out", "What", "latency"]);
     assert!(plugin.ports[3].is_latency() && !plugin.ports[2].is_latency());
+}
+
+fn catalogue(offers: &PluginOffers) -> Catalogue {
+    let plugins = offers.all().iter().map(|offer| offer.plugin.clone()).collect();
+    Catalogue { version: VERSION, worker: "here".to_owned(), plugins }
+}
+
+fn ids(offers: &PluginOffers) -> Vec<&str> {
+    offers.all().iter().map(|offer| &*offer.plugin.id).collect()
+}
+
+#[test]
+fn a_plugin_with_odd_texts_is_offered_with_them_made_clean_and_hides_no_other() {
+    let test = "a_plugin_with_odd_texts_is_offered_with_them_made_clean_and_hides_no_other";
+    let shelf = Shelf::new();
+    for (name, does) in [("good", &[][..]), ("odd", &["ODD_TEXTS"]), ("bell", &["BELL_LABEL"])] {
+        if shelf.with(test, name, does).is_none() {
+            return;
+        }
+    }
+    let found = scanned(&shelf, PATIENCE);
+    let offers = PluginOffers::new(&found, None).unwrap();
+    assert_eq!(catalogue(&offers).check(), Ok(()));
+    assert_eq!(ids(&offers), ["good:odd", "odd:odd"]);
+    let plugin = &offers.find("odd:odd").unwrap().plugin;
+    assert_eq!((&*plugin.copyright, &*plugin.ports[0].name), ("GPL ", "In put"));
+    assert_eq!(plugin.maker, "m".repeat(1024));
+    // By its label it is asked for: that is not changed.
+    assert!(why(&found, "bell").contains("its label is \"odd\\u{7}\""), "{found:#?}");
+}
+
+#[test]
+fn what_masters_would_refuse_is_left_out_with_the_reason_and_hides_no_other() {
+    let test = "what_masters_would_refuse_is_left_out_with_the_reason_and_hides_no_other";
+    let shelf = Shelf::new();
+    for (name, does) in [("good", &[][..]), ("five", &["FIFTH_PORT"]), ("line\nfeed", &[])] {
+        if shelf.with(test, name, does).is_none() {
+            return;
+        }
+    }
+    let members = ["'five:odd'"; 256].join(", ");
+    let chains = format!(
+        "[[parallel]]\nname = 'wide'\nplugins = [{members}]\n\
+         [[chain]]\nname = 'fits'\nplugins = ['good:odd']"
+    );
+    let chains = ChainFile::parse(Path::new("chains.toml"), &chains).unwrap();
+    let offers = PluginOffers::new(&scanned(&shelf, PATIENCE), Some(&chains)).unwrap();
+    assert_eq!(catalogue(&offers).check(), Ok(()));
+    assert_eq!(ids(&offers), ["five:odd", "good:odd", "fits"]);
+    let whys: Vec<_> = offers.skipped().iter().map(|skipped| &*skipped.why).collect();
+    assert_eq!(whys.len(), 2, "{whys:?}");
+    assert!(whys[0].contains("has control characters") && whys[0].contains("; "), "{whys:?}");
+    assert!(whys[1].contains("\"wide\" has 1280 ports, and 1024 are the most"), "{whys:?}");
+    assert_eq!(offers.skipped()[1].path, Path::new("chains.toml"));
 }

@@ -10,6 +10,7 @@ use tautline_api::v1::{
     DescribedOrder, StreamPhase, StreamRequest, WorkRefused, WorkStreamState, Workshop,
 };
 use tautline_host::chain::ChainFile;
+use tautline_host::cost::of_run;
 use tautline_host::ladspa::instance::PluginInstance;
 use tautline_host::ladspa::library::PluginLibrary;
 use tautline_host::offers::PluginOffers;
@@ -35,6 +36,7 @@ pub(crate) fn options() -> WorkshopOptions {
         patience: Span::from_millis(300),
         silence: Span::from_secs(3600),
         cleartext: true,
+        costs: None,
     }
 }
 
@@ -151,6 +153,32 @@ fn a_plugin_that_crashes_takes_its_own_stream_alone_and_that_goes_on() {
 }
 
 #[test]
+fn blocks_at_which_a_plugin_dies_are_passed_over_and_it_goes_on() {
+    let test = "blocks_at_which_a_plugin_dies_are_passed_over_and_it_goes_on";
+    let Some((_shelf, workshop)) = odd(test, options()) else { return };
+    // It crashes, hangs and ends its process.
+    for what in [1.0, 2.0, 4.0] {
+        let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
+        assert_eq!(far.run(&[vec![1.0]], &[0.0]).outputs, [[1.0]]);
+        let fatal = [2.0, 4.0].map(|heard| far.hand_out(&[vec![heard]], &[what], Flags::NONE));
+        let next = far.hand_out(&[vec![8.0]], &[0.0], Flags::NONE);
+        for (block, dry) in fatal.into_iter().zip([2.0, 4.0]) {
+            let stood_in = far.await_block(block);
+            assert_eq!((stood_in.outputs, stood_in.clean), (vec![vec![dry]], false), "{what}");
+        }
+        // It has heard the first one and this one, and what it makes of them is no more what it would have been.
+        let worked = far.await_block(next);
+        assert_eq!((worked.outputs, worked.clean), (vec![vec![9.0]], false), "{what}");
+        assert_eq!(workshop.stream(id).unwrap().restarts, 2, "{what}");
+        // An activation later nothing is left of it.
+        far.begin();
+        let worked = far.run(&[vec![16.0]], &[0.0]);
+        assert_eq!((worked.outputs, worked.clean), (vec![vec![16.0]], true), "{what}");
+        workshop.close(id);
+    }
+}
+
+#[test]
 fn a_plugin_that_does_not_come_back_from_a_run_is_ended_and_begun_anew() {
     let test = "a_plugin_that_does_not_come_back_from_a_run_is_ended_and_begun_anew";
     let Some((_shelf, workshop)) = odd(test, options()) else { return };
@@ -190,6 +218,26 @@ fn a_process_that_is_killed_is_replaced_and_the_sound_before_is_heard_again() {
 }
 
 #[test]
+fn what_somebody_kept_is_not_worked_on_again_by_the_process_after_one_that_died() {
+    let test = "what_somebody_kept_is_not_worked_on_again_by_the_process_after_one_that_died";
+    let Some((_shelf, workshop)) = odd(test, options()) else { return };
+    let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
+    for block in 0..10 {
+        far.run(&[vec![block as f32]], &[0.0]);
+    }
+    let kept = far.sent.clone();
+    signal("-KILL", workshop.process(id).unwrap());
+    far.run(&[vec![1.0]], &[0.0]);
+    let before = becomes(&workshop, id, |state| state.counters.blocks >= 11).counters.unopened;
+    far.play_again(&kept);
+    let all = before + kept.len() as u64;
+    let state = becomes(&workshop, id, |state| state.counters.unopened >= all);
+    assert_eq!(state.counters.unopened, all);
+    // And nothing of it was heard.
+    assert_eq!(far.run(&[vec![4.0]], &[0.0]).outputs, [[5.0]]);
+}
+
+#[test]
 fn a_process_that_stands_still_for_a_while_works_on_all_that_came_meanwhile() {
     let test = "a_process_that_stands_still_for_a_while_works_on_all_that_came_meanwhile";
     let Some((_shelf, workshop)) = odd(test, options()) else { return };
@@ -223,6 +271,101 @@ fn a_plugin_that_takes_longer_than_the_period_is_refused_with_both_figures() {
     }
     assert!(workshop.catalogue().plugins[0].cost.is_some_and(|cost| cost.fixed_ns > 0.0));
     workshop.open(request("odd:odd", 48_000, 64), SECRET).unwrap();
+}
+
+#[test]
+fn without_a_period_a_plugin_is_booked_for_runs_as_short_as_usual_hosts_make_them() {
+    let test = "without_a_period_a_plugin_is_booked_for_runs_as_short_as_usual_hosts_make_them";
+    let Some((_shelf, workshop)) = odd(test, options()) else { return };
+    let share = |most_frames, period_ns| {
+        let asked = StreamRequest { period_ns, ..request("odd:odd", 48_000, most_frames) };
+        workshop.open(asked, SECRET).unwrap().state.share
+    };
+    share(4096, None);
+    let cost = workshop.catalogue().plugins[0].cost.unwrap();
+    let booked = |frames: f64| of_run(cost, frames) / (frames * 1e9 / 48_000.0);
+    for (most_frames, frames) in [(4096, 64.0), (64, 64.0), (16, 16.0)] {
+        let (share, booked) = (share(most_frames, None), booked(frames));
+        assert!((share / booked - 1.0).abs() < 1e-9, "{most_frames}: {share}, not {booked}");
+    }
+    let told = share(4096, Some(10_000_000));
+    assert!((told / booked(480.0) - 1.0).abs() < 1e-9, "{told}");
+}
+
+#[test]
+fn what_a_plugin_takes_is_measured_alike_whoever_opens_it_first() {
+    let test = "what_a_plugin_takes_is_measured_alike_whoever_opens_it_first";
+    let shelf = Shelf::new();
+    if shelf.with(test, "heavy", &["HEAVY"]).is_none() {
+        return;
+    }
+    let cost = |most_frames| {
+        let workshop = workshop_of(shelf.path().to_owned(), options());
+        workshop.open(request("heavy:odd", 48_000, most_frames), SECRET).unwrap();
+        workshop.catalogue().plugins[0].cost.unwrap().per_frame_ns
+    };
+    let (short, long) = (cost(1), cost(2048));
+    // 200 turns of a loop in memory: some hundred nanoseconds on any machine.
+    assert!(short > 20.0 && long > 20.0, "{short} and {long} ns for each frame");
+}
+
+/// Rewrites what the file of measured costs has of a run, whatever it was.
+fn kept_as(path: &Path, fixed_ns: f64) {
+    let mut book: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    book["costs"][0]["fixed_ns"] = fixed_ns.into();
+    std::fs::write(path, book.to_string()).unwrap();
+}
+
+#[test]
+fn what_an_earlier_start_measured_is_not_measured_again_unless_it_would_be_a_reason_to_refuse() {
+    let test = "what_an_earlier_start_measured_is_not_measured_again_unless_it_would_be_a_reason_to_refuse";
+    let shelf = Shelf::new();
+    if shelf.with(test, "odd", &[]).is_none() {
+        return;
+    }
+    let path = shelf.path().join("kept/costs.json");
+    let start = || {
+        let kept = WorkshopOptions { costs: Some(path.clone()), ..options() };
+        workshop_of(shelf.path().to_owned(), kept)
+    };
+    // Of a period of 1.33 ms.
+    let opened = |workshop: &PluginWorkshop| {
+        let id = workshop.open(request("odd:odd", 48_000, 64), SECRET).unwrap().id;
+        workshop.stream(id).unwrap().share
+    };
+    let first = start();
+    assert_eq!(first.catalogue().plugins[0].cost, None);
+    let measured = opened(&first);
+    kept_as(&path, 400_000.0);
+    let again = start();
+    assert_eq!(again.catalogue().plugins[0].cost.unwrap().fixed_ns, 400_000.0);
+    let kept = opened(&again);
+    assert!((0.29..0.32).contains(&kept) && measured < 0.29, "{kept}, {measured}");
+    // More than any core has.
+    kept_as(&path, 4e9);
+    let anew = start();
+    assert!(opened(&anew) < 0.29);
+    assert!(anew.catalogue().plugins[0].cost.unwrap().fixed_ns < 400_000.0);
+}
+
+#[test]
+fn a_request_that_fits_no_worker_makes_nobody_go() {
+    let test = "a_request_that_fits_no_worker_makes_nobody_go";
+    let some = WorkshopOptions { most_streams: 2, silence: Span::ZERO, ..options() };
+    let Some((_shelf, workshop)) = odd(test, some) else { return };
+    let there = || workshop.streams().iter().map(|state| state.id).collect::<Vec<_>>();
+    for _ in 0..2 {
+        workshop.open(request("odd:odd", 48_000, 64), SECRET).unwrap();
+        // With a place free, and without.
+        let before = there();
+        let asked = StreamRequest { period_ns: Some(1), ..request("odd:odd", 48_000, 64) };
+        let refused = workshop.open(asked, SECRET).unwrap_err();
+        assert_eq!(refused.status(), 503, "{refused}");
+        assert_eq!(there(), before);
+    }
+    let last = workshop.open(request("odd:odd", 48_000, 64), SECRET).unwrap().id;
+    assert!(there().len() == 2 && there().contains(&last), "{:?}", there());
 }
 
 #[test]

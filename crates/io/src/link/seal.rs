@@ -6,7 +6,8 @@
 /// A packet is sealed once, after the instant of its hand-over was written into it, wherever it goes
 /// by however many networks, and however often: the same bytes are sent to all. So the same bytes may
 /// rightly arrive twice, by two networks or as a repeat: what came again is for the receiver to count,
-/// and is no reason to refuse it here. Where several senders share a link one value opens what all of
+/// and is no reason to refuse it here. (A seal of blocks of offload refuses it: there each datagram is sealed
+/// anew, so the same bytes are somebody's who kept them.) Where several senders share a link one value opens what all of
 /// them sealed. Both calls are real-time: bounded work, no allocation, lock or blocking call.
 pub trait Seal: Send {
     /// The most bytes by which it lengthens a datagram: the link leaves that much room.

@@ -3,38 +3,28 @@
 use tautline_proto::time::{LocalTime, Span};
 
 use super::bare::BareFound;
+use super::found::{BothDetectors, PointFound, TOO_MUCH, TrySeen};
 use super::grid::CapacityPoint;
 use super::machines::Machines;
 use super::master::MasterLog;
-use super::point::TrySeen;
-use super::search::CapacitySearch;
 use super::{CapacityOptions, published};
 use crate::report::text::share as share_of;
 use crate::report::{Meanwhile, Points, ReportRow};
 use crate::resources::Record;
 use crate::statistics::{Missed, Series};
 
-/// What was found at a point.
-pub(super) struct PointFound {
-    /// Blocks that cost nothing.
-    pub(super) idle: TrySeen,
-    /// The last that was held, whether it went or not.
-    pub(super) held: TrySeen,
-    pub(super) search: CapacitySearch,
-}
-
 /// The row of a point: what of the period could be used, beside what it took.
 pub(super) fn row(
-    point: &CapacityPoint,
+    (name, point): (String, &CapacityPoint),
     found: &PointFound,
     bare: Option<&BareFound>,
     options: &CapacityOptions,
 ) -> ReportRow {
-    let PointFound { idle, held, search } = found;
+    let PointFound { idle, held, search, .. } = found;
     let (period, usable) = (point.period_span(), held.cost);
     let mut one = Series::with_room(1);
     one.push(LocalTime::ZERO, usable);
-    let mut row = ReportRow::named(point.to_string()).with(&one);
+    let mut row = ReportRow::named(name).with(&one);
     row.of_rounds = true;
     // Of one value there is nothing more to be told.
     (row.intervals, row.histogram, row.worst) = (Vec::new(), Vec::new(), Vec::new());
@@ -45,11 +35,12 @@ pub(super) fn row(
         Some(Missed::of(misses.otherwise(), misses.due - misses.in_freeze - misses.after_freeze));
     row.add("usable_share", "usable, of the period", share(usable, period));
     row.add("result", "held", if search.held().is_some() { "whole" } else { "missed" });
-    row.add("first_miss_ns", "missed at", search.bad().map(Span::as_nanos));
+    row.add("too_much_ns", "too much", search.bad().map(Span::as_nanos));
     row.add("missed_in_freeze", "missed in freezes", misses.in_freeze);
     row.add("missed_after_freeze", "missed after freezes", misses.after_freeze);
     row.add("missed_of_a_core", "missed as a core stood still", misses.of_a_core);
     row.add("overrun", "calls past their period", held.log.overrun);
+    tell_detectors(&mut row, BothDetectors::of(held), found.beyond);
     if let Some(bare) = bare {
         tell_exchange(&mut row, point, found);
         tell_cost(&mut row, (&idle.log, bare), point.workers);
@@ -59,6 +50,16 @@ pub(super) fn row(
     row.meanwhile.iter_mut().for_each(|series: &mut Meanwhile| series.drawn = false);
     row.points = lines(&held.log, bare.is_some());
     row
+}
+
+/// What a JACK server told, and both words on a cost that was too much.
+fn tell_detectors(row: &mut ReportRow, held: BothDetectors, beyond: Option<BothDetectors>) {
+    if let Some(xruns) = held.jack_xruns {
+        row.add("jack_xruns", "xruns by JACK", xruns);
+        row.add("too_much_missed", "missed at too much", beyond.map(|beyond| beyond.missed));
+        let told = beyond.and_then(|beyond| beyond.jack_xruns);
+        row.add("too_much_jack_xruns", "xruns by JACK there", told);
+    }
 }
 
 /// How much time was left, and what an exchange takes of workers that do nothing.
@@ -115,11 +116,11 @@ fn tell_processors(row: &mut ReportRow, held: &TrySeen) {
     let TrySeen { log, record, .. } = held;
     let lasted = log.lasted.as_nanos().max(1) as f64;
     row.add("master_percent", "master, % of a core", 100.0 * log.cpu.as_nanos() as f64 / lasted);
-    let ticks = log.ticks.user + log.ticks.system;
-    if ticks > 0 {
+    let [user, system] = log.halves.map(|half| half.as_nanos() as f64);
+    if user + system > 0.0 {
         // The kernel counts a thread's time to the nanosecond, and by which half of it in ticks.
         let all = 100.0 * log.cpu.as_nanos() as f64 / lasted;
-        let user = all * log.ticks.user as f64 / ticks as f64;
+        let user = all * user / (user + system);
         row.add("master_user_percent", "of it user", user);
         row.add("master_system_percent", "of it system", all - user);
     }
@@ -180,9 +181,12 @@ pub(super) fn notes(options: &CapacityOptions, machines: &Machines) -> Vec<Strin
         false => "anything".to_owned(),
     };
     let mut notes = vec![format!(
-        "each cost was tried for {}, {} times if it missed {anything} each time, and what went was held for {}: \
-         a miss more seldom than that is not seen",
-        options.attempt, options.tries, options.hold
+        "a cost was too much where {} tries of {} each missed more than {}; what went was held for {}, and less where \
+         that missed {anything}: a miss more seldom than that is not seen",
+        options.tries,
+        options.attempt,
+        share_of(options.allowed.max(TOO_MUCH)),
+        options.hold
     )];
     if options.points.iter().any(|point| !point.real) {
         notes.push(
@@ -194,4 +198,43 @@ pub(super) fn notes(options: &CapacityOptions, machines: &Machines) -> Vec<Strin
     notes.push(published::MASTER.to_owned());
     notes.extend(machines.notes());
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::capacity::empty;
+    use crate::page::page;
+
+    fn row_of(held: BothDetectors, beyond: Option<BothDetectors>) -> ReportRow {
+        let mut row = ReportRow::named("a point".to_owned());
+        tell_detectors(&mut row, held, beyond);
+        row
+    }
+
+    const UNDER_JACK: BothDetectors = BothDetectors { missed: 2, jack_xruns: Some(3) };
+
+    #[test]
+    fn what_both_detectors_saw_stands_in_the_row_where_jack_was_asked_and_nothing_elsewhere() {
+        let told = |row: &ReportRow| {
+            let row = serde_json::to_value(row).unwrap();
+            ["jack_xruns", "too_much_missed", "too_much_jack_xruns"]
+                .map(|key| row.get(key).cloned())
+        };
+        let beyond = BothDetectors { missed: 20, jack_xruns: Some(19) };
+        let both = row_of(UNDER_JACK, Some(beyond));
+        assert_eq!(told(&both), [3, 20, 19].map(|count| Some(json!(count))));
+        // Where nothing was too much.
+        let whole = row_of(UNDER_JACK, None);
+        assert_eq!(told(&whole), [Some(json!(3)), Some(Value::Null), Some(Value::Null)]);
+        let by_a_timer = BothDetectors { jack_xruns: None, ..UNDER_JACK };
+        assert_eq!(told(&row_of(by_a_timer, Some(by_a_timer))), [None, None, None]);
+        let mut report = empty();
+        report.rows.push(both);
+        for shown in [report.to_string(), page(&report)] {
+            assert!(shown.contains("xruns by JACK") && shown.contains("19"), "{shown}");
+        }
+    }
 }

@@ -18,8 +18,8 @@ use tautline_engine::offload::offloaded::{Far, OffloadedConfig};
 use tautline_engine::offload::sound_set::SoundSet;
 use tautline_io::thread::Scheduler;
 
+use super::cycle::{CapacityCycle, CapacityWork};
 use super::grid::CapacityPoint;
-use super::point::CapacityCycle;
 use super::remote::RemoteCycle;
 use here::WorkerHere;
 use namespaces::Namespaces;
@@ -36,19 +36,6 @@ pub enum MachinesPlace {
     Loopback,
     /// Threads of this program, over the loopback.
     Here,
-}
-
-/// How the cost of a block comes about; it is the greatest that a block has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CapacityWork {
-    /// Always the same.
-    Fixed,
-    /// From half of it upwards, by chance.
-    Random,
-    /// Half of it, and all of it once in a hundred blocks.
-    Burst,
-    /// Always the same, on memory that no cache holds.
-    Cache,
 }
 
 /// How machines are made.
@@ -175,6 +162,8 @@ impl Machines {
                 command.arg("--cleartext");
             }
             command.env("LADSPA_PATH", self.plugins()?).env("TAUT_HOME", self.home.path());
+            // Nothing of an earlier run, and nothing for a later one.
+            command.env("XDG_CACHE_HOME", self.home.path());
             self.workers.push(TautWorker::start(command, self.trust.clone())?);
         }
         Ok(&self.workers[number])
@@ -232,6 +221,7 @@ impl Machines {
             controls_in: self.options.work.controls().count(),
             controls_out: 0,
             most_frames: point.period,
+            ..SoundSet::default()
         }
     }
 
@@ -286,7 +276,12 @@ impl Machines {
         let rate = self.options.link_rate.map(|rate| {
             format!("master and workers have links of {} Mbit/s to a switch", rate as f64 / 1e6)
         });
-        core::iter::once(note.to_owned()).chain(rate).collect()
+        let work = (self.options.work != CapacityWork::Fixed).then(|| {
+            "the plugin here takes the whole cost in every block, and no memory: what work it is, is of the workers \
+             alone"
+                .to_owned()
+        });
+        core::iter::once(note.to_owned()).chain(rate).chain(work).collect()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The host's side: a thread that is woken once a period by an absolute timer, as a card wakes its own, and hands
-//! out a block to each worker.
+//! out a block to each worker. `jack` has the same where a server of sound wakes it.
 
-use tautline_io::clock::{now, sleep_until, thread_time};
+use tautline_io::clock::{now, sleep_until, thread_halves, thread_time};
 use tautline_io::thread::{Scheduler, spawn};
 use tautline_proto::device::Stop;
 use tautline_proto::time::{LocalTime, Span};
@@ -36,10 +36,12 @@ pub(super) struct MasterLog {
     pub(super) overrun: u64,
     /// Processor time of the thread,
     pub(super) cpu: Span,
-    /// and by which half of it, in the kernel's ticks.
-    pub(super) ticks: ThreadTicks,
+    /// and what of it was in user mode and in the kernel, by the kernel's ticks.
+    pub(super) halves: [Span; 2],
     /// How long it ran.
     pub(super) lasted: Span,
+    /// Xruns that a JACK server told of meanwhile, where one calls the host.
+    pub(super) jack_xruns: Option<u32>,
 }
 
 impl MasterLog {
@@ -66,28 +68,25 @@ impl MasterLog {
     }
 }
 
-/// What the kernel counts of the current thread (proc_pid_stat(5)).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct ThreadTicks {
-    pub(super) user: u64,
-    pub(super) system: u64,
+/// Processor time of the current thread.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MasterTime {
+    all: Span,
+    halves: [Span; 2],
+    at: LocalTime,
 }
 
-impl ThreadTicks {
-    /// Nothing where it cannot be read.
-    fn read() -> Self {
-        let text = std::fs::read_to_string("/proc/thread-self/stat").unwrap_or_default();
-        // From the third field on: the name before may hold anything.
-        let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields);
-        let field = |number: usize| fields.split_whitespace().nth(number - 3)?.parse().ok();
-        Self { user: field(14).unwrap_or(0), system: field(15).unwrap_or(0) }
+impl MasterTime {
+    /// Up to now. Neither allocates nor waits.
+    pub(super) fn read() -> Self {
+        Self { all: thread_time(), halves: thread_halves(), at: now() }
     }
 
-    fn since(self, before: Self) -> Self {
-        Self {
-            user: self.user.saturating_sub(before.user),
-            system: self.system.saturating_sub(before.system),
-        }
+    /// Notes what was taken since then.
+    pub(super) fn note_since(&self, log: &mut MasterLog) {
+        let Self { all, halves: [user, system], at } = Self::read();
+        (log.cpu, log.lasted) = (all - self.all, at - self.at);
+        log.halves = [user - self.halves[0], system - self.halves[1]];
     }
 }
 
@@ -102,17 +101,26 @@ pub(super) struct MasterPace {
 /// Its thread is there when the first period is due.
 const AHEAD: Span = Span::from_millis(20);
 /// Periods at the beginning that do not count: caches are cold, and windows fill.
-const SETTLES: i64 = 16;
+pub(super) const SETTLES: i64 = 16;
 
 impl MasterPace {
+    /// Periods that count.
+    pub(super) fn periods_due(self) -> u64 {
+        (self.duration.as_nanos() / self.period.as_nanos().max(1)).max(0) as u64
+    }
+
+    /// Room for all that may be noted.
+    pub(super) fn log(self, blocks: usize) -> MasterLog {
+        MasterLog::with_room(self.periods_due() as usize + 1, blocks)
+    }
+
     /// Runs it, and hands back what runs in it with what was noted; the reason where its thread is not as asked.
     pub(super) fn keep<C: PeriodCycle + 'static>(
         self,
         mut cycle: C,
         stop: &Stop,
     ) -> Result<(C, MasterLog), String> {
-        let periods = self.duration.as_nanos() / self.period.as_nanos().max(1);
-        let log = MasterLog::with_room(periods.max(0) as usize + 1, cycle.blocks());
+        let log = self.log(cycle.blocks());
         let asked = stop.clone();
         let run = move || {
             let log = self.run(&mut cycle, log, &asked);
@@ -138,10 +146,9 @@ impl MasterPace {
                 cycle.run(due, &mut MasterLog::default());
             }
         });
-        let (ticks, cpu, ends) = (ThreadTicks::read(), thread_time(), counts + self.duration);
+        let (before, ends) = (MasterTime::read(), counts + self.duration);
         self.periods(counts, ends, stop, |due| self.count(cycle, due, &mut log));
-        (log.cpu, log.lasted) = (thread_time() - cpu, now() - counts);
-        log.ticks = ThreadTicks::read().since(ticks);
+        before.note_since(&mut log);
         log
     }
 
@@ -164,7 +171,8 @@ impl MasterPace {
         }
     }
 
-    fn count(self, cycle: &mut dyn PeriodCycle, due: PeriodDue, log: &mut MasterLog) {
+    /// Runs a period and notes what came of it.
+    pub(super) fn count(self, cycle: &mut dyn PeriodCycle, due: PeriodDue, log: &mut MasterLog) {
         log.due += cycle.blocks() as u64;
         match due {
             PeriodDue::Lost(due) => {
@@ -189,7 +197,7 @@ impl MasterPace {
 
 /// A period whose time has come.
 #[derive(Debug, Clone, Copy)]
-enum PeriodDue {
+pub(super) enum PeriodDue {
     /// To be run.
     Now(LocalTime),
     /// Over before it could be.

@@ -6,46 +6,26 @@ use tautline_proto::time::Span;
 
 use super::CapacityOptions;
 use super::bare::{BareCycle, BareFound};
-use super::figures::{self, PointFound};
+use super::cycle::{CapacityCycle, Passing};
+use super::figures;
+use super::found::{BothDetectors, PointFound, TOO_MUCH, TrySeen};
 use super::grid::CapacityPoint;
+use super::jack::JackMaster;
 use super::judge::{BlockMisses, BlockPace, StallsSeen, judged};
-use super::local::{LocalCycle, Passing};
+use super::local::LocalCycle;
 use super::machines::Machines;
 use super::master::{MasterLog, MasterPace, PeriodCycle};
 use super::search::{CapacityFinding, CapacitySearch, CapacitySteps, CapacityTry};
 use crate::report::ReportRow;
-use crate::resources::{Record, Sampler, SamplerOptions};
-
-/// What has plugins work, at a cost that may be set.
-pub(super) trait CapacityCycle: PeriodCycle {
-    /// Begins anew: from now on each block costs so much.
-    fn begin(&mut self, passing: Passing);
-}
-
-impl PeriodCycle for Box<dyn CapacityCycle> {
-    fn blocks(&self) -> usize {
-        (**self).blocks()
-    }
-
-    fn run(&mut self, due: tautline_proto::time::LocalTime, log: &mut MasterLog) {
-        (**self).run(due, log);
-    }
-}
-
-/// What was seen of a try.
-pub(super) struct TrySeen {
-    pub(super) cost: Span,
-    pub(super) log: MasterLog,
-    pub(super) misses: BlockMisses,
-    /// What this machine and the workers' programs did meanwhile.
-    pub(super) record: Record,
-}
+use crate::resources::{Sampler, SamplerOptions};
 
 /// What every point is measured with.
 pub(super) struct CapacityMeasuring<'a> {
     pub(super) options: &'a CapacityOptions,
     pub(super) stop: &'a Stop,
     pub(super) witness: StallWitness,
+    /// What wakes the master; a timer where there is none.
+    pub(super) jack: Option<&'a mut JackMaster>,
 }
 
 impl CapacityMeasuring<'_> {
@@ -53,7 +33,7 @@ impl CapacityMeasuring<'_> {
     pub(super) fn here(&mut self, point: &CapacityPoint) -> Result<ReportRow, String> {
         let passing = Passing { cost: Span::ZERO, real: point.real };
         let found = self.search(point, Box::new(LocalCycle(passing)), &[])?;
-        Ok(figures::row(point, &found, None, self.options))
+        Ok(figures::row((self.name(point), point), &found, None, self.options))
     }
 
     /// The plugin on other machines.
@@ -67,11 +47,28 @@ impl CapacityMeasuring<'_> {
         let found = self.search(point, opened.cycle, &pids)?;
         drop(opened.workers);
         let bare = self.bare(point, machines)?;
-        Ok(figures::row(point, &found, Some(&bare), self.options))
+        Ok(figures::row((self.name(point), point), &found, Some(&bare), self.options))
     }
 
-    fn pace(&self, point: &CapacityPoint, duration: Span) -> MasterPace {
-        MasterPace { period: point.period_span(), duration, scheduler: self.options.scheduler }
+    /// Runs what the master does in each period.
+    fn keep<C: PeriodCycle + 'static>(
+        &mut self,
+        point: &CapacityPoint,
+        duration: Span,
+        cycle: C,
+    ) -> Result<(C, MasterLog), String> {
+        let scheduler = self.options.scheduler;
+        let pace = MasterPace { period: point.period_span(), duration, scheduler };
+        match &mut self.jack {
+            Some(jack) => jack.keep(point, pace, cycle, self.stop),
+            None => pace.keep(cycle, self.stop),
+        }
+    }
+
+    /// As the row of a point is called: what a timer wakes and what a server calls are two things.
+    pub(super) fn name(&self, point: &CapacityPoint) -> String {
+        let under = if self.jack.is_some() { ", under JACK" } else { "" };
+        format!("{point}{under}")
     }
 
     /// As many bytes to and from as many machines, by the least that sending and receiving takes.
@@ -81,7 +78,7 @@ impl CapacityMeasuring<'_> {
         machines: &mut Machines,
     ) -> Result<BareFound, String> {
         let cycle = BareCycle::open(&machines.echoes(point.workers)?, machines.bytes(point))?;
-        let (cycle, log) = self.pace(point, self.options.idle).keep(cycle, self.stop)?;
+        let (cycle, log) = self.keep(point, self.options.idle, cycle)?;
         Ok(BareFound { log, answered: cycle.answered() })
     }
 
@@ -94,7 +91,7 @@ impl CapacityMeasuring<'_> {
         let CapacityOptions { step, fine, tries, .. } = *self.options;
         let most = point.period_span();
         let mut search = CapacitySearch::new(CapacitySteps { step, fine, most, tries });
-        let (mut idle, mut held) = (None, None);
+        let (mut idle, mut held, mut beyond) = (None, None, None);
         while let Some(attempt) = search.next() {
             cycle.begin(Passing { cost: attempt.cost, real: point.real });
             let duration = match attempt {
@@ -107,15 +104,21 @@ impl CapacityMeasuring<'_> {
             if self.stop.is_requested() {
                 return Err("it was ended before anything was held".to_owned());
             }
-            search.tried(self.finding(seen.misses));
+            search.tried(self.finding(attempt, seen.misses));
+            if search.bad() == Some(attempt.cost) {
+                beyond = Some(BothDetectors::of(&seen));
+            }
             if attempt.held {
-                held = Some(seen);
+                // The one that the result is of, or the last of those that all missed something.
+                if search.held().is_none_or(|went| went == attempt.cost) {
+                    held = Some(seen);
+                }
             } else if attempt.cost == Span::ZERO {
                 idle = Some(seen);
             }
         }
         match (idle, held) {
-            (Some(idle), Some(held)) => Ok(PointFound { idle, held, search }),
+            (Some(idle), Some(held)) => Ok(PointFound { idle, held, beyond, search }),
             (Some(TrySeen { misses, .. }), None) => Err(format!(
                 "of blocks that cost nothing {} of {} were missed; use a longer --period, a greater \
                  --window or a longer --wait",
@@ -126,11 +129,14 @@ impl CapacityMeasuring<'_> {
         }
     }
 
-    fn finding(&self, misses: BlockMisses) -> CapacityFinding {
-        let allowed = self.options.allowed * misses.due as f64;
+    fn finding(&self, attempt: CapacityTry, misses: BlockMisses) -> CapacityFinding {
+        let share = match attempt.held {
+            true => self.options.allowed,
+            false => self.options.allowed.max(TOO_MUCH),
+        };
         match misses.due {
             0 => CapacityFinding::Void,
-            _ if misses.otherwise() as f64 <= allowed => CapacityFinding::Whole,
+            due if misses.otherwise() as f64 <= share * due as f64 => CapacityFinding::Whole,
             _ => CapacityFinding::Missed,
         }
     }
@@ -147,7 +153,7 @@ impl CapacityMeasuring<'_> {
             duration: duration + crate::report::INTERVAL,
             pids: pids.to_vec(),
         })?;
-        let kept = self.pace(point, duration).keep(cycle, self.stop);
+        let kept = self.keep(point, duration, cycle);
         let record = sampler.finish();
         let (cycle, log) = kept?;
         self.witness.poll();

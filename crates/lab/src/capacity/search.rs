@@ -1,8 +1,9 @@
 //! Which cost is tried next, by what came of those before: no clock, no worker.
 //!
-//! As the paper does it, the cost of every block grows by one step until the first miss; what lies between is then
+//! As the paper does it, the cost of every block grows by one step until it is too much; what lies between is then
 //! halved, and the greatest cost that went is held for long. A hold that misses something goes on below, each time
-//! by twice as much: what is missed so seldom is not seen in a short try.
+//! by twice as much: what is missed so seldom is not seen in a short try. From one that goes what lies between is halved
+//! once more, by holds: going down in such steps passes by what goes.
 
 use tautline_proto::time::Span;
 
@@ -32,9 +33,9 @@ pub struct CapacityTry {
 /// What was seen of a try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CapacityFinding {
-    /// No block was missed, but for what the host cost.
+    /// As few blocks were missed as may be, but for what the host cost.
     Whole,
-    /// Some were.
+    /// More were.
     Missed,
     /// It could not be found out.
     Void,
@@ -64,12 +65,14 @@ enum SearchPhase {
     Halves,
     /// This is held; if it fails, what is so much below.
     Holds { cost: Span, below: Span, failed: u32 },
+    /// This went when it was held, and the least cost that did not was held too: what lies between is held.
+    Between { good: Span },
     /// It is over; what went when it was held.
     Ended(Option<Span>),
 }
 
 /// Holds that fail before the search ends with what the last one missed.
-const HOLDS: u32 = 4;
+const HOLDS: u32 = 6;
 /// So often one is run of which nothing can be found out.
 const VOIDS: u32 = 2;
 
@@ -95,6 +98,9 @@ impl CapacitySearch {
                 tried(good + (bad - good).half())
             }
             SearchPhase::Holds { cost, .. } => Some(CapacityTry { cost, held: true }),
+            SearchPhase::Between { good } => {
+                Some(CapacityTry { cost: good + (self.bad? - good).half(), held: true })
+            }
             SearchPhase::Ended(_) => None,
         }
     }
@@ -106,11 +112,11 @@ impl CapacitySearch {
             CapacityFinding::Void => {
                 self.voids += 1;
                 if self.voids >= VOIDS {
-                    self.phase = SearchPhase::Ended(None);
+                    self.phase = SearchPhase::Ended(self.held());
                 }
                 return;
             }
-            CapacityFinding::Whole if held => self.phase = SearchPhase::Ended(Some(cost)),
+            CapacityFinding::Whole if held => self.hold_went(cost),
             CapacityFinding::Whole => self.goes(cost),
             CapacityFinding::Missed if held => self.hold_failed(cost),
             CapacityFinding::Missed => {
@@ -156,21 +162,40 @@ impl CapacitySearch {
         self.phase = SearchPhase::Holds { cost, below: self.steps.fine, failed: 0 };
     }
 
-    fn hold_failed(&mut self, cost: Span) {
-        let SearchPhase::Holds { below, failed, .. } = self.phase else { return };
-        self.bad = Some(cost);
-        let failed = failed + 1;
-        let lower = (cost - below).max(Span::ZERO);
-        self.phase = match failed < HOLDS && cost > Span::ZERO {
-            true => SearchPhase::Holds { cost: lower, below: below.times(2), failed },
-            false => SearchPhase::Ended(None),
+    fn hold_went(&mut self, cost: Span) {
+        self.phase = match self.phase {
+            SearchPhase::Between { .. } | SearchPhase::Holds { failed: 1.., .. } => {
+                self.between(cost)
+            }
+            _ => SearchPhase::Ended(Some(cost)),
         };
     }
 
-    /// The greatest cost that went when it was held; `None` as long as that is not known.
+    fn hold_failed(&mut self, cost: Span) {
+        self.bad = Some(cost);
+        self.phase = match self.phase {
+            SearchPhase::Between { good } => self.between(good),
+            SearchPhase::Holds { below, failed, .. } if failed + 1 < HOLDS && cost > Span::ZERO => {
+                let lower = (cost - below).max(Span::ZERO);
+                SearchPhase::Holds { cost: lower, below: below.times(2), failed: failed + 1 }
+            }
+            _ => SearchPhase::Ended(None),
+        };
+    }
+
+    /// Goes on between this and the least that did not go, as long as they are further apart than is asked for.
+    fn between(&self, good: Span) -> SearchPhase {
+        match self.bad {
+            Some(bad) if bad - good > self.steps.fine => SearchPhase::Between { good },
+            _ => SearchPhase::Ended(Some(good)),
+        }
+    }
+
+    /// The greatest cost that went when it was held, as far as is known.
     pub fn held(&self) -> Option<Span> {
         match self.phase {
             SearchPhase::Ended(held) => held,
+            SearchPhase::Between { good } => Some(good),
             _ => None,
         }
     }

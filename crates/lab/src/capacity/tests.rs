@@ -73,13 +73,14 @@ fn a_hold_that_misses_goes_on_below_each_time_further_and_ends_at_last() {
     });
     let holds: Vec<i64> =
         tried.iter().filter(|a| a.held).map(|a| a.cost.as_nanos() / 1000).collect();
-    assert_eq!(holds, [1000, 990, 970, 930]);
-    assert_eq!(held, Some(Span::from_micros(930)));
+    // 965 goes, and from 970 down all is known to 10 µs.
+    assert_eq!(holds, [1000, 990, 970, 930, 950, 960]);
+    assert_eq!(held, Some(Span::from_micros(960)));
     let (tried, held) = searched(|attempt| match attempt.held {
         true => CapacityFinding::Missed,
         false => if_no_more_than(capacity)(attempt),
     });
-    assert_eq!((tried.iter().filter(|a| a.held).count(), held), (4, None));
+    assert_eq!((tried.iter().filter(|a| a.held).count(), held), (6, None));
 }
 
 #[test]
@@ -142,9 +143,8 @@ fn of_simulated_workers_what_their_windows_waits_and_ways_leave_is_found() {
     );
     // No worker does more than a period's work in a period, however wide the window is.
     near(SimulatedWorker { window: 2, ..worker }.capacity(blocks), PERIOD);
-    // What is late by 30 µs once in a thousand blocks is not seen in a try, and is in a hold: 10 and 20 µs less do
-    // not go, 40 more do.
+    // What is late by 30 µs once in a thousand blocks is not seen in a try, and is in a hold.
     let seldom = SimulatedWorker { seldom: Some((1000, micros(30))), ..worker };
     let found = seldom.capacity(blocks).unwrap();
-    assert!(seldom.carries(found, 4000) && PERIOD - found <= micros(120 + 30 + 40 + 10), "{found}");
+    assert!(seldom.carries(found, 4000) && PERIOD - found <= micros(120 + 30 + 10), "{found}");
 }

@@ -80,15 +80,7 @@ fn measured() -> Result<(Series, Span), String> {
 }
 
 const fn departure(packet: i64, at: LocalTime) -> Departure {
-    Departure {
-        media: MediaTime::from_frames(packet),
-        capture: at,
-        taken: at,
-        packed: at,
-        due: at,
-        handed: at,
-        launched: at,
-    }
+    Departure::at_once(MediaTime::from_frames(packet), at)
 }
 
 #[cfg(test)]

@@ -42,8 +42,8 @@ pub(super) const MACHINE: [Quantity; 20] = [
     shown("memory_used_mib", "memory in use, MiB"),
     shown("packets_in_per_s", "packets in, 1/s"),
     shown("packets_out_per_s", "packets out, 1/s"),
-    kept("bytes_in_per_s", "bytes in, 1/s"),
-    kept("bytes_out_per_s", "bytes out, 1/s"),
+    shown("bytes_in_per_s", "bytes in, 1/s"),
+    shown("bytes_out_per_s", "bytes out, 1/s"),
     kept("loopback_packets_per_s", "packets over loopback, 1/s"),
 ];
 

@@ -3,7 +3,7 @@
 use super::OffloadError;
 use super::block::{BlockLeg, BlockSet};
 use super::counters::{InboundCounters, OutboundCounters};
-use super::datagram::Flags;
+use super::datagram::{DatagramKind, Flags, Head};
 use super::inbound::{Handled, InboundConfig, UnorderedInbound};
 use super::outbound::{BlockMeta, OutboundBlocks, OutboundConfig, RoomRefused};
 use crate::time::LocalTime;
@@ -85,8 +85,21 @@ impl Master {
     /// Another worker takes over, or the same one under another number, in the middle of an epoch: it asks for what
     /// is kept.
     pub fn retarget(&mut self, stream: u32) {
-        self.there.retarget(stream);
-        self.back.retarget(stream);
+        self.retarget_pipeline(stream, stream);
+    }
+
+    /// Workers take over of which each feeds the next: blocks leave as the first one's stream, and what becomes of
+    /// them comes as the last one's.
+    pub fn retarget_pipeline(&mut self, first: u32, last: u32) {
+        self.there.retarget(first);
+        self.back.retarget(last, first);
+    }
+
+    /// Writes a question for no block at all: whoever answers learns by it where answers go, though no block comes to it
+    /// from here.
+    pub fn write_hello(&self, room: &mut [u8]) -> Option<usize> {
+        let (stream, epoch) = (self.back.stream(), self.there.epoch());
+        Head::beside(DatagramKind::Ask, stream, epoch, 0).with_body(&[0; 16], room)
     }
 
     /// Room for the bytes of the next block, to be written in place; what is in it is old.

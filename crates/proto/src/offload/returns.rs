@@ -13,7 +13,7 @@ mod marks;
 mod playing;
 mod rings;
 
-pub use damage::{Cause, Damage};
+pub use entries::{Cause, Damage};
 
 use self::damage::DamageLedger;
 use self::marks::{FrameMark, FrameMarks};
@@ -94,8 +94,8 @@ pub struct Returns {
 }
 
 impl Returns {
-    /// The most frames that a plugin lags by which what was handed out is held back for, in parts of a second. Each run
-    /// goes on around the ring that this makes: half a second of it took a microsecond a run, all cold memory.
+    /// The most frames that a plugin lags by which what was handed out is held back for, in parts of a second: plugins
+    /// that look ahead do so by some milliseconds, and each channel is kept for as long.
     const LATENCY_PART: u32 = 8;
 
     /// Nothing was handed out yet. Allocates; nothing later does.
@@ -181,18 +181,53 @@ impl Returns {
 
     /// A channel of what the present run hands out.
     pub fn push_dry(&mut self, channel: usize, samples: &[f32]) {
-        let most = samples.len().min(self.config.most_frames as usize);
+        self.push_dry_by(channel, samples.len() as u32, |from, piece| {
+            piece.copy_from_slice(&samples[from..][..piece.len()]);
+        });
+    }
+
+    /// The same, written where it is kept: in one piece or two, each with how many frames came before it.
+    #[inline]
+    pub fn push_dry_by(
+        &mut self,
+        channel: usize,
+        frames: u32,
+        write: impl FnMut(usize, &mut [f32]),
+    ) {
         if channel < self.config.inputs {
-            self.dry.write(channel, self.clock, &samples[..most]);
+            let most = frames.min(self.config.most_frames) as usize;
+            self.dry.write_by(channel, self.clock, most, write);
         }
+    }
+
+    /// What was [pushed](Self::push_dry) of a channel in the present run: in two pieces, of which the second may be empty.
+    #[inline]
+    pub fn dry(&self, channel: usize, frames: u32) -> [&[f32]; 2] {
+        let most = frames.min(self.config.most_frames) as usize;
+        self.dry.pieces(channel, self.clock, most)
     }
 
     /// A channel of what came back, for frames from `position` on. What is over, or was never handed out, is left aside.
     pub fn place(&mut self, position: u64, channel: usize, samples: &[f32]) {
-        let (from, until) = self.in_time(position, samples.len() as u64);
+        self.place_by(position, channel, samples.len() as u32, |from, piece| {
+            piece.copy_from_slice(&samples[from..][..piece.len()]);
+        });
+    }
+
+    /// The same, written where it is kept: in one piece or two, each with how many frames of it come before.
+    #[inline]
+    pub fn place_by(
+        &mut self,
+        position: u64,
+        channel: usize,
+        frames: u32,
+        mut write: impl FnMut(usize, &mut [f32]),
+    ) {
+        let (from, until) = self.in_time(position, frames.into());
         if channel < self.config.outputs && from < until {
-            let part = (from - position) as usize..(until - position) as usize;
-            self.wet.write(channel, from, &samples[part]);
+            let skipped = (from - position) as usize;
+            let count = (until - from) as usize;
+            self.wet.write_by(channel, from, count, |at, piece| write(skipped + at, piece));
         }
     }
 

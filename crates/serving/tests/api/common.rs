@@ -1,6 +1,7 @@
 //! A worker that runs nothing and remembers what it was asked.
 
 use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex};
 
 use tautline_api::client::{WorkerAddress, WorkerClient};
@@ -15,6 +16,10 @@ pub(crate) struct Hollow {
     pub(crate) open: Mutex<Vec<u32>>,
     /// To be refused so.
     pub(crate) refuse: Mutex<Option<WorkRefused>>,
+    /// Says that it was asked, and opens nothing until it is let.
+    pub(crate) gate: Mutex<Option<(Sender<()>, Receiver<()>)>>,
+    /// Is told what was closed.
+    pub(crate) closed: Mutex<Option<Sender<u32>>>,
 }
 
 pub(crate) fn plugin() -> Plugin {
@@ -73,6 +78,7 @@ pub(crate) fn request() -> StreamRequest {
         copies: 1,
         memory_frames: Some(96_000),
         cleartext: false,
+        pipeline: None,
     }
 }
 
@@ -93,6 +99,10 @@ impl Workshop for Hollow {
     ) -> Result<WorkStream, WorkRefused> {
         if let Some(refused) = self.refuse.lock().unwrap().clone() {
             return Err(refused);
+        }
+        if let Some((begun, let_on)) = self.gate.lock().unwrap().take() {
+            begun.send(()).unwrap();
+            let_on.recv().unwrap();
         }
         let mut asked = self.asked.lock().unwrap();
         let id = asked.len() as u32 + 1;
@@ -116,6 +126,10 @@ impl Workshop for Hollow {
             controls_out: 0,
             salt: None,
             key: None,
+            fed: request
+                .pipeline
+                .filter(|place| place.fed)
+                .map(|_| FedPort { udp_port: 40_001, key: Some(SecretText("a2V5".into())) }),
             state: state(id),
         })
     }
@@ -132,6 +146,9 @@ impl Workshop for Hollow {
         let mut open = self.open.lock().unwrap();
         let before = open.len();
         open.retain(|known| *known != id);
+        if let Some(closed) = &*self.closed.lock().unwrap() {
+            closed.send(id).unwrap();
+        }
         open.len() < before
     }
 }

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use crate::common::{plugin, request, serving};
 use serde_json::Value;
-use tautline_api::v1::{StreamPhase, WorkRefused};
+use tautline_api::v1::{
+    FedStream, PipelinePlace, SecretText, StreamPhase, StreamRequest, WorkRefused,
+};
 use tautline_serving::{ApiCall, OPENAPI};
 
 /// Holds values against schemas and remembers which of their properties it saw.
@@ -137,8 +139,12 @@ fn every_answer_is_as_described_and_every_described_field_is_answered() {
     let (server, hollow) = serving(None);
     let at = server.address().to_string();
     let mut schemas = Schemas::new();
-    let body = serde_json::to_string(&request()).unwrap();
-    let asked = serde_json::to_value(request()).unwrap();
+    let key = Some(SecretText("a2V5".into()));
+    let feeds = FedStream { address: "10.0.0.3:40001".parse().unwrap(), stream: 7, key };
+    let place = PipelinePlace { fed: true, onward: 3, earlier: 1, feeds: Some(feeds) };
+    let request = StreamRequest { pipeline: Some(place), ..request() };
+    let body = serde_json::to_string(&request).unwrap();
+    let asked = serde_json::to_value(request).unwrap();
     schemas
         .check(&asked, &serde_json::json!({"$ref": "#/components/schemas/StreamRequest"}), "")
         .unwrap();

@@ -2,6 +2,8 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use crate::common::{client, plugin, request, serving, state};
 use tautline_api::client::AskError;
@@ -27,6 +29,9 @@ fn asked(at: SocketAddr, method: &str, path: &str, head: &str, body: &str) -> (u
         ),
     )
 }
+
+/// What no test waits longer for.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 const JSON: &str = "Content-Type: application/json\r\n";
 
@@ -56,6 +61,31 @@ fn a_stream_is_opened_looked_at_and_closed() {
     assert_eq!(client.states().unwrap(), [state(id)]);
     assert!(client.close(id).unwrap() && !client.close(id).unwrap());
     assert_eq!(client.state(id).unwrap(), None);
+}
+
+#[test]
+fn a_stream_whose_opener_went_away_meanwhile_is_closed() {
+    let (server, hollow) = serving(None);
+    let at = server.address();
+    let ((begun, is_begun), (let_on, is_let_on)) = (channel(), channel());
+    *hollow.gate.lock().unwrap() = Some((begun, is_let_on));
+    let (closed, is_closed) = channel();
+    *hollow.closed.lock().unwrap() = Some(closed);
+    let body = serde_json::to_string(&request()).unwrap();
+    let length = body.len();
+    let mut opener = TcpStream::connect(at).unwrap();
+    let head = format!("POST /v1/streams HTTP/1.1\r\nHost: {at}\r\nContent-Length: {length}\r\n");
+    opener.write_all(format!("{head}{JSON}\r\n{body}").as_bytes()).unwrap();
+    is_begun.recv_timeout(PATIENCE).unwrap();
+    drop(opener);
+    // What comes after is answered, so what came before was seen: the server has one thread for both.
+    (0..2).for_each(|_| drop(client(at).capacity().unwrap()));
+    let_on.send(()).unwrap();
+    assert_eq!(is_closed.recv_timeout(PATIENCE), Ok(1));
+    assert_eq!(client(at).states().unwrap(), []);
+    // Of one who stays it is not.
+    let stays = client(at).open(&request()).unwrap().stream.id;
+    assert_eq!(client(at).states().unwrap(), [state(stays)]);
 }
 
 #[test]

@@ -103,6 +103,25 @@ fn a_worker_with_a_name_is_that_host_and_no_other_that_is_trusted() {
 }
 
 #[test]
+fn a_worker_with_a_name_is_asked_for_its_key_even_where_a_resolver_says_that_it_is_here() {
+    let (worker, master) = friends();
+    let other = Host::new();
+    master.trusts("studio", &other);
+    let (server, hollow) = worker.serving();
+    // A name that is resolved, as `studio.local` is, and by whoever answers first.
+    let port = server.address().port();
+    let asks = |name: &str| {
+        let address = format!("{name}LOCALHOST:{port}").parse().unwrap();
+        WorkerClient::new(&address, Some(Arc::clone(&master.store))).open(&request())
+    };
+    let error = asks("studio=").expect_err("another host");
+    assert!(matches!(error, AskError::OtherHost { .. }), "{error:?}");
+    assert!(hollow.asked.lock().unwrap().is_empty());
+    assert!(asks("worker=").unwrap().stream.key.is_none(), "by TLS");
+    assert!(asks("").is_ok(), "and without a name as ever");
+}
+
+#[test]
 fn who_is_trusted_while_the_worker_runs_is_answered_and_who_is_removed_is_not() {
     let (worker, master) = friends();
     let late = Host::new();

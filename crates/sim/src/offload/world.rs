@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use tautline_proto::offload::block::{ByteOrder, get_f32, put_f32};
 use tautline_proto::offload::datagram::Flags;
 use tautline_proto::offload::inbound::Handled;
-use tautline_proto::offload::pair::{Pair, PairChoice};
+use tautline_proto::offload::pair::{ChosenAnswer, choose_answer};
 use tautline_proto::offload::returns::{Returns, ReturnsConfig};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Rate;
@@ -35,7 +35,6 @@ struct OffloadWorld {
     /// What came for the master's host, which reads it in its next run.
     inbox: Vec<(TrueTime, usize, Vec<u8>)>,
     returns: Returns,
-    pair: Pair,
     /// Blocks under way: where each begins, and its frames.
     under_way: Vec<(u64, u64, u32)>,
     /// Frames for which a clean answer came, in time or not.
@@ -81,7 +80,6 @@ impl OffloadWorld {
             order: 0,
             inbox: Vec::new(),
             returns,
-            pair: Pair::new(scenario.history),
             under_way: Vec::new(),
             answered: Vec::new(),
             true_plugin: SimPlugin::default(),
@@ -184,12 +182,13 @@ impl OffloadWorld {
     }
 
     fn take_answer(&mut self, index: usize, block: u64) {
+        let workers = self.workers.iter().enumerate();
+        let answers = workers.filter_map(|(at, worker)| Some((at, worker.master.answer(block)?)));
+        // One that another is better than changes nothing.
+        let chosen = choose_answer(answers).filter(|chosen| chosen.worker == index);
+        let Some(ChosenAnswer { clean, .. }) = chosen else { return };
         let worker = &mut self.workers[index];
         let Some(answer) = worker.master.answer(block) else { return };
-        let clean = !answer.flags.has(Flags::DIRTY);
-        if self.pair.offer(index, block, clean) == PairChoice::Spare {
-            return;
-        }
         worker.played += 1;
         let samples = &mut self.samples[..answer.frames as usize];
         get_f32(answer.bytes, samples, ByteOrder::NATIVE);

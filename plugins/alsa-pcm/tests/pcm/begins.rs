@@ -8,7 +8,7 @@ use tautline_io::thread::Scheduler;
 use tautline_io::thread::affinity::{pin_to, usable_cores};
 use tautline_io::udp::UdpOptions;
 use tautline_proto::time::{LocalTime, Span};
-use tautline_trial::{Lack, skipped};
+use tautline_trial::{Lack, Window, each, skipped};
 
 use crate::handle::{Asked, Handle};
 use crate::timed;
@@ -19,19 +19,23 @@ const BUFFER: usize = 96_000;
 /// Packets of the first 50 ms, within which the buffer is filled.
 const PACKETS: usize = 400;
 
-/// Most packets that arrived within half a millisecond.
-fn together(mut arrivals: Vec<LocalTime>) -> usize {
+/// When packets are due one after another.
+const PTIME: Span = Span::from_micros(125);
+/// For each arrival, how many packets arrived in the half millisecond that it begins, and since when these were due.
+fn together(mut arrivals: Vec<LocalTime>) -> Vec<(Window, usize)> {
     arrivals.sort();
-    let within = |first: &LocalTime| {
+    let burst = |(at, first): (usize, &LocalTime)| {
         let until = *first + Span::from_micros(500);
-        arrivals.iter().filter(|arrival| (*first..until).contains(arrival)).count()
+        let burst = arrivals[at..].partition_point(|arrival| *arrival < until);
+        let held_up = Span::from_nanos(PTIME.as_nanos() * burst as i64);
+        (Window { from: *first - held_up, to: until }, burst)
     };
-    arrivals.iter().map(within).max().unwrap_or(0)
+    arrivals.iter().enumerate().map(burst).collect()
 }
 
-/// A program at this priority, on one core with the stream that it opens, fills its buffer at once: when the packets
-/// arrived that left meanwhile and right after. `None` where it is granted no priority.
-fn arrivals(priority: u8) -> Option<Vec<LocalTime>> {
+/// A program at this priority, on one core with the stream that it opens, fills its buffer at once: how long that took,
+/// and when the packets arrived that left meanwhile and right after. `None` where it is granted no priority.
+fn arrivals(priority: u8) -> Option<(Span, Vec<LocalTime>)> {
     let mut far = DirectLink::open(&UdpOptions::receiver("127.0.0.1:0".parse().unwrap())).unwrap();
     let port = far.local().port();
     let program = std::thread::spawn(move || {
@@ -41,23 +45,25 @@ fn arrivals(priority: u8) -> Option<Vec<LocalTime>> {
         );
         let pcm = Handle::open(&keys, SND_PCM_STREAM_PLAYBACK).unwrap();
         if !Scheduler::Fifo(priority).apply().is_granted() {
-            return false;
+            return None;
         }
         let asked = Asked { channels: CHANNELS as u32, buffer: BUFFER as u64, ..Asked::default() };
         pcm.set(asked).unwrap();
         let samples = vec![1_i16; BUFFER * CHANNELS];
+        let begun = now();
         assert_eq!(pcm.write(&samples, BUFFER), Ok(BUFFER as i64));
+        let filled = now() - begun;
         pcm.ask(snd_pcm_start).unwrap();
         // What is counted comes while it waits for room.
         assert_eq!(pcm.write(&samples, BUFFER / 8), Ok(BUFFER as i64 / 8));
-        true
+        Some(filled)
     });
     let (mut arrivals, until) = (Vec::new(), now() + Span::from_secs(20));
     while arrivals.len() < PACKETS && now() < until && !program.is_finished() {
         far.receive(&mut |arrival| arrivals.push(arrival.arrival));
         std::thread::yield_now();
     }
-    program.join().unwrap().then_some(arrivals)
+    program.join().unwrap().map(|filled| (filled, arrivals))
 }
 
 #[test]
@@ -66,14 +72,25 @@ fn the_first_packets_leave_at_their_departures_while_a_real_time_program_fills_i
         "the_first_packets_leave_at_their_departures_while_a_real_time_program_fills_its_buffer";
     timed(|| {
         // One below which the threads of a stream usually run.
-        let Some(arrivals) = arrivals(75) else {
+        let Some((filled, arrivals)) = arrivals(75) else {
             return skipped(Lack::Privilege, test, "no real-time priority is granted");
         };
         assert!(arrivals.len() >= PACKETS, "{} packets", arrivals.len());
         let together = together(arrivals);
-        println!("at most {together} packets of 125 us within 0.5 ms");
-        // Four are due in it, and a host that others use holds up a thread for a millisecond now and then. Behind the
-        // program it was eight for each millisecond that filling takes.
-        assert!(together <= 16, "{together} packets within 0.5 ms");
+        // Four are due in half a millisecond. Behind the program it is all that became due while it filled its buffer
+        // and wrote on (56 to 67 in six runs); a host that others use holds up a thread for a millisecond or two now
+        // and then (17, once).
+        let due = filled.as_nanos() / PTIME.as_nanos();
+        let too_many = 4 + due as usize / 2;
+        let most = together.iter().map(|(_, packets)| *packets).max().unwrap_or(0);
+        println!(
+            "at most {most} packets within 0.5 ms; {due} became due in the {filled} of filling"
+        );
+        each(together, |packets| {
+            assert!(
+                packets <= too_many,
+                "{packets} packets within 0.5 ms, {due} due while filling"
+            );
+        });
     });
 }

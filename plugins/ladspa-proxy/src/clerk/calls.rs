@@ -2,7 +2,25 @@
 
 use tautline_api::v1::StreamRequest;
 use tautline_engine::offload::offloaded::Far;
-use tautline_engine::offload::sound_set::SoundSet;
+
+/// What is to be opened: a plugin at a worker, or several of which each feeds the next.
+#[derive(Debug, Clone)]
+pub(crate) struct StreamOrder {
+    pub(crate) request: StreamRequest,
+    /// What the plugin has, as the catalogue says: inputs, outputs, controls and told controls.
+    pub(crate) ports: [usize; 4],
+    /// Those that it feeds, in their order.
+    pub(crate) behind: Vec<OrderBehind>,
+}
+
+/// One of those that are fed.
+#[derive(Debug, Clone)]
+pub(crate) struct OrderBehind {
+    /// Its worker.
+    pub(crate) address: String,
+    pub(crate) request: StreamRequest,
+    pub(crate) ports: [usize; 4],
+}
 
 /// What came of asking for a stream.
 pub(crate) enum Opening {
@@ -22,6 +40,8 @@ pub(crate) enum Alive {
     Yes,
     /// The worker knows nothing of it.
     No,
+    /// The worker gave it up, and why.
+    GivenUp(String),
     /// It is there and does not answer in time.
     Unknown,
     /// It is not there.
@@ -30,7 +50,7 @@ pub(crate) enum Alive {
 
 /// A worker, as a clerk asks it. Each call ends by itself.
 pub(crate) trait WorkerCalls: Send {
-    fn open(&mut self, request: &StreamRequest, set: SoundSet) -> Opening;
+    fn open(&mut self, order: &StreamOrder) -> Opening;
     fn look(&mut self, id: u32) -> Alive;
     fn close(&mut self, id: u32);
 }

@@ -2,22 +2,20 @@
 
 use std::sync::Arc;
 
-use tautline_api::v1::StreamRequest;
 use tautline_engine::offload::offloaded::Which;
-use tautline_engine::offload::sound_set::SoundSet;
 use tautline_proto::time::{LocalTime, Span};
 
-use super::calls::{Alive, Opening, WorkerCalls};
+use super::calls::{Alive, Opening, StreamOrder, WorkerCalls};
 use super::standing::ClerkStanding;
 
 /// What a clerk does for one instance.
 pub(crate) struct StreamErrand {
     pub(crate) which: Which,
-    request: StreamRequest,
-    /// What the plugin has, as the catalogue says.
-    set: SoundSet,
+    order: StreamOrder,
     pub(crate) standing: Arc<ClerkStanding>,
     state: ErrandState,
+    /// It was said that runs were given up before their turn.
+    crowded: bool,
 }
 
 /// How it stands.
@@ -40,8 +38,8 @@ struct Quiet {
     looked: u64,
 }
 
-/// A worker that is not there is asked again after this: see [`super::LOOK`].
-const AWAY: Span = Span::from_millis(40);
+/// A worker that is not there is asked again at the next [look](super::LOOK), which this is a little shorter than.
+pub(super) const AWAY: Span = Span::from_millis(15);
 /// One that refuses has a reason, which does not pass as quickly.
 const REFUSED: Span = Span::from_secs(1);
 /// A worker that answered nothing for so long and so many runs is asked whether it has the stream.
@@ -55,13 +53,23 @@ impl Quiet {
 }
 
 impl StreamErrand {
-    pub(crate) fn new(
-        which: Which,
-        request: StreamRequest,
-        set: SoundSet,
-        standing: Arc<ClerkStanding>,
-    ) -> Self {
-        Self { which, request, set, standing, state: ErrandState::Apart { until: LocalTime::ZERO } }
+    pub(crate) fn new(which: Which, order: StreamOrder, standing: Arc<ClerkStanding>) -> Self {
+        Self {
+            which,
+            order,
+            standing,
+            state: ErrandState::Apart { until: LocalTime::ZERO },
+            crowded: false,
+        }
+    }
+
+    /// What is to be opened.
+    pub(crate) fn plugin(&self) -> &str {
+        &self.order.request.plugin
+    }
+
+    pub(crate) const fn is_open(&self) -> bool {
+        matches!(self.state, ErrandState::Open { .. })
     }
 
     /// Does what is due; false when all is done. `is_away` is set as soon as the worker is found
@@ -91,8 +99,8 @@ impl StreamErrand {
                     quiet = Quiet { since: now, begun, answers, looked: begun };
                 } else if quiet.is_long(begun, now) && !*is_away {
                     quiet = Quiet { since: now, begun, answers, looked: begun };
-                    if !self.is_there(id, calls, is_away) {
-                        self.part(now);
+                    if let Some(wait) = self.lost(id, calls, is_away) {
+                        self.part(now + wait);
                         return true;
                     }
                 } else {
@@ -105,15 +113,38 @@ impl StreamErrand {
     }
 
     /// Takes what the host's thread told: how many answers of this worker it saw.
-    fn hear(&self) -> u64 {
-        let mut watch = self.standing.watch();
-        watch.hear();
-        let standing = watch.attendant.standing();
+    fn hear(&mut self) -> u64 {
+        let standing = {
+            let mut watch = self.standing.watch();
+            watch.hear();
+            *watch.attendant.standing()
+        };
+        // Once: beside another such sentence it would be said anew at each look.
+        if standing.counters.crowded > 0 && !core::mem::replace(&mut self.crowded, true) {
+            self.standing.say(format!(
+                "blocks that did not come back within {} runs were given up before their turn; choose a shorter delay, \
+                 or a longer history",
+                self.order.request.history
+            ));
+        }
+        if let Some(frames) = self.standing.take_short() {
+            self.standing.say(format!(
+                "the host's blocks have {frames} frames and the delay has {}, so no answer can be back in time; set \
+                 window = 1, a delay of {frames} or more, or a wait",
+                standing.delay
+            ));
+        }
+        if let Some(frame) = self.standing.take_difference() {
+            self.standing.say(format!(
+                "what comes back is not what the plugin makes here, from frame {frame} on; see that both hosts have \
+                 the same library"
+            ));
+        }
         standing.ends[self.which as usize].map_or(0, |end| end.machine.back.blocks)
     }
 
     fn open(&mut self, calls: &mut dyn WorkerCalls, now: LocalTime, is_away: &mut bool) {
-        let until = match calls.open(&self.request, self.set) {
+        let until = match calls.open(&self.order) {
             Opening::Opened { id, far } => {
                 if self.standing.watch().attendant.attach(self.which, far).is_ok() {
                     self.standing.set_open(self.which, true);
@@ -140,16 +171,21 @@ impl StreamErrand {
         self.state = ErrandState::Apart { until };
     }
 
-    /// Whether the stream is still there, as far as can be told.
-    fn is_there(&self, id: u32, calls: &mut dyn WorkerCalls, is_away: &mut bool) -> bool {
+    /// Where the stream is there no more, as far as can be told: how long to wait before another is opened.
+    fn lost(&self, id: u32, calls: &mut dyn WorkerCalls, is_away: &mut bool) -> Option<Span> {
         match calls.look(id) {
             // Stopped for a while, or its plugin begins anew: the stream goes on by itself.
-            Alive::Yes | Alive::Unknown => true,
-            Alive::No => false,
+            Alive::Yes | Alive::Unknown => None,
+            Alive::No => Some(Span::ZERO),
+            Alive::GivenUp(why) => {
+                self.standing.say(why);
+                calls.close(id);
+                Some(REFUSED)
+            }
             Alive::Away(why) => {
                 *is_away = true;
                 self.standing.say(why);
-                false
+                Some(Span::ZERO)
             }
         }
     }

@@ -1,18 +1,19 @@
 //! A worker as it is asked in truth: by HTTP, each call with a limit.
 
 use core::time::Duration;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use tautline_api::attach::connect;
-use tautline_api::client::{AskError, WorkerAddress, WorkerClient};
-use tautline_api::v1::{StreamRequest, WorkStream};
-use tautline_engine::offload::offloaded::Far;
-use tautline_engine::offload::sound_set::SoundSet;
+use tautline_api::client::{AskError, WorkOpened, WorkerAddress, WorkerClient};
+use tautline_api::v1::{FedStream, StreamPhase, StreamRequest, WorkStream};
+use tautline_engine::offload::offloaded::{Far, LastFar};
 use tautline_io::udp::UdpOptions;
 
-use super::calls::{Alive, Opening, WorkerCalls};
+use super::calls::{Alive, Opening, OrderBehind, StreamOrder, WorkerCalls};
 
-/// A worker starts a process for a stream; on a busy one that takes its time.
-const OPEN_LIMIT: Duration = Duration::from_secs(5);
+/// A worker starts a process for a stream, and gives a plugin ten seconds to begin: it is to say itself that it gave up.
+const OPEN_LIMIT: Duration = Duration::from_secs(12);
 /// Whether somebody is there at all: a host that is off answers nothing, and the next attempt is not to
 /// wait for this one.
 const LOOK_LIMIT: Duration = Duration::from_millis(250);
@@ -26,69 +27,190 @@ pub(crate) struct HttpCalls {
     address: String,
     /// The last attempt found nobody.
     was_away: bool,
+    /// By the stream that feeds them: where the others of its pipeline are.
+    behind: BTreeMap<u32, Vec<(String, u32)>>,
 }
 
 impl HttpCalls {
     pub(crate) fn new(address: &str) -> Self {
-        Self { address: address.to_owned(), was_away: false }
+        Self { address: address.to_owned(), was_away: false, behind: BTreeMap::new() }
     }
 
-    /// Made anew for each call: what is trusted may have changed.
     fn client(&self, limit: Duration) -> Result<WorkerClient, Opening> {
-        let address: WorkerAddress =
-            self.address.parse().map_err(|error: tautline_api::client::NoWorkerAddress| {
-                Opening::Refused(error.to_string())
-            })?;
-        let client = WorkerClient::usual(&address);
-        Ok(client.map_err(|error| Opening::Refused(error.to_string()))?.within(limit))
+        client(&self.address, limit)
     }
 
-    fn opened(&self, request: &StreamRequest, set: SoundSet) -> Result<Opening, Opening> {
+    fn opened(&mut self, order: &StreamOrder) -> Result<Opening, Opening> {
         if self.was_away {
             self.client(LOOK_LIMIT)?.capacity().map_err(opening)?;
         }
-        let client = self.client(OPEN_LIMIT)?;
-        let opened = client.open(request).map_err(opening)?;
-        let id = opened.stream.id;
-        let options =
-            UdpOptions { packets_per_second: DATAGRAMS_PER_SECOND, ..UdpOptions::default() };
-        let made = check(&opened.stream, request, set)
-            .and_then(|()| connect(&opened, options).map_err(|error| error.to_string()));
-        match made {
-            Ok(link) => Ok(Opening::Opened { id, far: Far { link: Box::new(link), stream: id } }),
-            Err(why) => {
-                // It would keep its place there.
-                let _ = client.close(id);
-                Err(Opening::Refused(why))
+        let mut pipeline = OpenedPipeline::default();
+        match pipeline.open(&self.address, order) {
+            Ok(far) => {
+                let id = far.stream;
+                self.behind.insert(id, pipeline.behind());
+                Ok(Opening::Opened { id, far })
+            }
+            Err(not) => {
+                // They would keep their places there.
+                pipeline.close();
+                Err(not)
             }
         }
     }
 }
 
+/// Streams that were opened one after the other, the last first: each worker is told where the one is that it feeds.
+#[derive(Default)]
+struct OpenedPipeline(Vec<(String, WorkOpened)>);
+
+impl OpenedPipeline {
+    fn open(&mut self, address: &str, order: &StreamOrder) -> Result<Far, Opening> {
+        let mut fed = None;
+        for OrderBehind { address, request, ports } in order.behind.iter().rev() {
+            let request = feeding(request, fed.take());
+            let opened = self.one(address, &request, *ports)?;
+            fed = Some(fed_stream(address, opened)?);
+            self.check_reach(address, &request)?;
+        }
+        let request = feeding(&order.request, fed);
+        self.one(address, &request, order.ports)?;
+        self.check_reach(address, &request)?;
+        let options =
+            UdpOptions { packets_per_second: DATAGRAMS_PER_SECOND, ..UdpOptions::default() };
+        let link = |opened: &WorkOpened| match connect(opened, options.clone()) {
+            Ok(link) => Ok((Box::new(link), opened.stream.id)),
+            Err(error) => Err(Opening::Refused(error.to_string())),
+        };
+        let [last, .., first] = self.0.as_slice() else {
+            let alone = self.0.first().map(|(_, alone)| link(alone)).transpose()?;
+            let none = || Opening::Refused("nothing was opened; open it again".to_owned());
+            return alone.map(|(link, stream)| Far::new(link, stream)).ok_or_else(none);
+        };
+        let ((first, stream), (last, last_stream)) = (link(&first.1)?, link(&last.1)?);
+        let last = LastFar { link: last, stream: last_stream };
+        Ok(Far { last: Some(last), ..Far::new(first, stream) })
+    }
+
+    fn one(
+        &mut self,
+        address: &str,
+        request: &StreamRequest,
+        ports: [usize; 4],
+    ) -> Result<&WorkOpened, Opening> {
+        let opened = client(address, OPEN_LIMIT)?.open(request).map_err(opening)?;
+        self.0.push((address.to_owned(), opened));
+        let opened = &self.0[self.0.len() - 1].1;
+        check(&opened.stream, request, ports).map_err(Opening::Refused)?;
+        Ok(opened)
+    }
+
+    /// What was opened last must be able to send to the one that it feeds.
+    fn check_reach(&self, address: &str, request: &StreamRequest) -> Result<(), Opening> {
+        let feeds = request.pipeline.as_ref().and_then(|place| place.feeds.as_ref());
+        let (Some(feeds), Some((_, opened))) = (feeds, self.0.last()) else { return Ok(()) };
+        if feeds.address.ip().is_loopback() && !opened.far.ip().is_loopback() {
+            return Err(Opening::Refused(format!(
+                "{address} cannot reach the worker that it feeds, which is named by the loopback interface of this \
+                 host; name that worker by this host's address on the network"
+            )));
+        }
+        Ok(())
+    }
+
+    /// All but the first, which was opened last.
+    fn behind(&self) -> Vec<(String, u32)> {
+        let Some((_first, behind)) = self.0.split_last() else { return Vec::new() };
+        behind.iter().map(|(address, opened)| (address.clone(), opened.stream.id)).collect()
+    }
+
+    fn close(&self) {
+        for (address, opened) in &self.0 {
+            close(address, opened.stream.id);
+        }
+    }
+}
+
+/// The request of one that feeds that stream, if there is one behind.
+fn feeding(request: &StreamRequest, feeds: Option<FedStream>) -> StreamRequest {
+    let mut request = request.clone();
+    if let Some(place) = &mut request.pipeline {
+        place.feeds = feeds;
+    }
+    request
+}
+
+/// Where the worker before it finds a stream that was opened.
+fn fed_stream(address: &str, opened: &WorkOpened) -> Result<FedStream, Opening> {
+    let fed = opened.stream.fed.as_ref().ok_or_else(|| {
+        Opening::Refused(format!("{address} cannot be fed by another worker; update taut there"))
+    })?;
+    Ok(FedStream {
+        address: SocketAddr::new(opened.far.ip(), fed.udp_port),
+        stream: opened.stream.id,
+        key: fed.key.clone(),
+    })
+}
+
+/// Made anew for each call: what is trusted may have changed.
+fn client(address: &str, limit: Duration) -> Result<WorkerClient, Opening> {
+    let address: WorkerAddress =
+        address.parse().map_err(|error: tautline_api::client::NoWorkerAddress| {
+            Opening::Refused(error.to_string())
+        })?;
+    let client = WorkerClient::usual(&address);
+    Ok(client.map_err(|error| Opening::Refused(error.to_string()))?.within(limit))
+}
+
+fn close(address: &str, id: u32) {
+    if let Ok(client) = client(address, CLOSE_LIMIT) {
+        // A worker that does not hear it finds itself alone.
+        let _ = client.close(id);
+    }
+}
+
+fn look(address: &str, id: u32) -> Alive {
+    let Ok(client) = client(address, LOOK_LIMIT) else { return Alive::Unknown };
+    match client.state(id) {
+        Ok(Some(state)) if state.phase == StreamPhase::Failed => {
+            Alive::GivenUp(state.why.unwrap_or_else(|| "the worker gave the plugin up".into()))
+        }
+        Ok(Some(_)) => Alive::Yes,
+        Ok(None) => Alive::No,
+        Err(error @ AskError::Unreachable { .. }) => Alive::Away(error.to_string()),
+        Err(_) => Alive::Unknown,
+    }
+}
+
 impl WorkerCalls for HttpCalls {
-    fn open(&mut self, request: &StreamRequest, set: SoundSet) -> Opening {
-        let opening = self.opened(request, set).unwrap_or_else(|not| not);
+    fn open(&mut self, order: &StreamOrder) -> Opening {
+        let opening = self.opened(order).unwrap_or_else(|not| not);
         self.was_away = matches!(opening, Opening::Away(_));
         opening
     }
 
+    /// A pipeline is as well as the worst of it: what one of it lost, all are opened anew for.
     fn look(&mut self, id: u32) -> Alive {
-        let Ok(client) = self.client(LOOK_LIMIT) else { return Alive::Unknown };
-        match client.state(id) {
-            Ok(Some(_)) => Alive::Yes,
-            Ok(None) => Alive::No,
-            Err(error @ AskError::Unreachable { .. }) => {
-                self.was_away = true;
-                Alive::Away(error.to_string())
-            }
-            Err(_) => Alive::Unknown,
+        let mine = look(&self.address, id);
+        self.was_away |= matches!(mine, Alive::Away(_));
+        let others =
+            self.behind.get(&id).into_iter().flatten().map(|(address, id)| look(address, *id));
+        let found = core::iter::once(mine).chain(others).find(|one| *one != Alive::Yes);
+        let found = found.unwrap_or(Alive::Yes);
+        if matches!(found, Alive::No | Alive::Away(_))
+            && let Some(behind) = self.behind.remove(&id)
+            && !behind.is_empty()
+        {
+            behind.iter().for_each(|(address, id)| close(address, *id));
+            close(&self.address, id);
         }
+        found
     }
 
     fn close(&mut self, id: u32) {
-        if let Ok(client) = self.client(CLOSE_LIMIT) {
-            // A worker that does not hear it finds itself alone.
-            let _ = client.close(id);
+        close(&self.address, id);
+        for (address, id) in self.behind.remove(&id).into_iter().flatten() {
+            close(&address, id);
         }
     }
 }
@@ -104,9 +226,8 @@ fn opening(error: AskError) -> Opening {
 }
 
 /// A worker may say what it likes: the stream must be the one that is laid out here.
-fn check(stream: &WorkStream, request: &StreamRequest, set: SoundSet) -> Result<(), String> {
+fn check(stream: &WorkStream, request: &StreamRequest, known: [usize; 4]) -> Result<(), String> {
     let told = [stream.inputs, stream.outputs, stream.controls_in, stream.controls_out];
-    let known = [set.inputs, set.outputs, set.controls_in, set.controls_out];
     if told.iter().zip(known).any(|(told, known)| u32::try_from(known) != Ok(*told)) {
         return Err(format!(
             "{} has {told:?} inputs, outputs, controls and told controls there, and {known:?} in the \

@@ -16,6 +16,10 @@ pub(crate) struct ClerkStanding {
     begun: AtomicU64,
     ended: AtomicU64,
     is_over: AtomicBool,
+    /// The first frame that came back otherwise than the plugin made it here, plus one, until that was taken.
+    differs: AtomicU64,
+    /// Frames of a run that are more than the delay, where nobody waits.
+    short: AtomicU64,
     watch: Mutex<WorkerWatch>,
     papers: Mutex<Papers>,
     changed: Condvar,
@@ -25,6 +29,21 @@ pub(crate) struct ClerkStanding {
 pub(crate) struct WorkerWatch {
     pub(crate) attendant: Attendant,
     pub(crate) record: RunRecord,
+}
+
+impl WorkerWatch {
+    /// Takes what the host's thread told since.
+    pub(crate) fn hear(&mut self) {
+        while let Some(gone) = self.attendant.take_gone() {
+            drop(gone);
+        }
+        while let Some(damage) = self.attendant.take_damage() {
+            self.record.note(damage);
+        }
+        while let Some(slack) = self.attendant.take_slack() {
+            self.record.note_slack(slack);
+        }
+    }
 }
 
 #[derive(Default)]
@@ -44,8 +63,12 @@ struct WantedWorker {
     opened: u64,
 }
 
+/// In place of a run's frames: they were told. No run has as many.
+const TAKEN: u64 = u64::MAX;
 /// Sentences that are kept, so that a worker which comes and goes for days takes no memory.
 const MOST_SAID: usize = 32;
+/// What is among so many of the last sentences is not said again.
+const LAST_SAID: usize = 4;
 
 /// Which run the host's thread is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +84,8 @@ impl ClerkStanding {
             begun: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             is_over: AtomicBool::new(false),
+            differs: AtomicU64::new(0),
+            short: AtomicU64::new(0),
             watch: Mutex::new(WorkerWatch { attendant, record: RunRecord::default() }),
             papers: Mutex::default(),
             changed: Condvar::new(),
@@ -89,6 +114,29 @@ impl ClerkStanding {
     pub(crate) fn running(&self) -> RunningStream {
         let begun = self.begun.load(Ordering::Relaxed);
         RunningStream { begun, is_inside: self.ended.load(Ordering::Relaxed) != begun }
+    }
+
+    /// The host's thread found the first frame that differs.
+    pub(crate) fn tell_difference(&self, frame: u64) {
+        self.differs.store(frame + 1, Ordering::Relaxed);
+    }
+
+    /// A run had so many frames, more than the delay has, and did not wait: its answer cannot have been there.
+    pub(crate) fn tell_short(&self, frames: u64) {
+        // The first such run says it all.
+        let _ = self.short.compare_exchange(0, frames, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// How many it had, where that was so; once.
+    pub(crate) fn take_short(&self) -> Option<u64> {
+        let frames = self.short.load(Ordering::Relaxed);
+        let is_new = frames > 0 && frames < TAKEN;
+        is_new.then(|| self.short.store(TAKEN, Ordering::Relaxed)).map(|()| frames)
+    }
+
+    /// Which it is, once.
+    pub(crate) fn take_difference(&self) -> Option<u64> {
+        self.differs.swap(0, Ordering::Relaxed).checked_sub(1)
     }
 
     /// The instance is about to end.
@@ -152,14 +200,22 @@ impl ClerkStanding {
         drop(self.changed.wait_timeout_while(self.papers(), patience, waits));
     }
 
-    /// Says a sentence where people are, unless it was the last that was said.
+    /// Says a sentence where people are, unless it is one of the last that were said: a worker and a spare may each have
+    /// theirs, in turn.
     pub(crate) fn say(&self, sentence: String) {
         let mut papers = self.papers();
-        if papers.said.last() == Some(&sentence) || papers.said.len() >= MOST_SAID {
+        let is_known = papers.said.iter().rev().take(LAST_SAID).any(|said| *said == sentence);
+        if is_known || papers.said.len() >= MOST_SAID {
             return;
         }
         say(&sentence);
         papers.said.push(sentence);
+    }
+
+    /// What an instance came to, when it is over: however much was said before.
+    pub(crate) fn conclude(&self, sentence: String) {
+        say(&sentence);
+        self.papers().said.push(sentence);
     }
 
     /// All that was said.

@@ -4,13 +4,16 @@ use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tautline_audio::jack::{JackSpec, open_with_word};
 use tautline_io::thread::affinity::usable_cores;
 use tautline_io::thread::spawn;
 use tautline_lab::capacity::{
-    self, CapacityGrid, CapacityOptions, CapacityPoint, Machines, MachinesOptions, MachinesPlace,
-    empty, measure,
+    self, CapacityGrid, CapacityOptions, CapacityPoint, CapacityWork, JackClient, JackMaster,
+    JackPace, Machines, MachinesOptions, MachinesPlace, empty, measure,
 };
+use tautline_proto::device::{DeviceError, Settings};
 use tautline_proto::time::Span;
+use tautline_proto::units::Channels;
 
 use super::answer::ExperimentAnswer;
 use super::room::check_room;
@@ -21,6 +24,12 @@ use crate::flags::{CapacityFlags, EchoFlags};
 use crate::screen;
 
 pub(crate) fn run(flags: &CapacityFlags) -> Result<(), Failure> {
+    let work = CapacityWork::from(flags.work);
+    if flags.workers_here && work != CapacityWork::Fixed {
+        return Err(Failure::usage(
+            "a thread here takes as long for every block; leave out --work, or --workers-here",
+        ));
+    }
     let options = CapacityOptions {
         points: points(flags)?,
         step: flags.step,
@@ -32,6 +41,9 @@ pub(crate) fn run(flags: &CapacityFlags) -> Result<(), Failure> {
         allowed: flags.allow.0,
         scheduler: flags.scheduler,
     };
+    if flags.jack {
+        JackMaster::check(flags.scheduler).map_err(Failure::usage)?;
+    }
     options.points.iter().try_for_each(|point| check_room(options.values(point)))?;
     let program = std::env::current_exe()
         .map_err(|error| Failure::open(format!("where this program is: {error}")))?;
@@ -44,22 +56,47 @@ pub(crate) fn run(flags: &CapacityFlags) -> Result<(), Failure> {
         place,
         plugins: flags.plugins.clone().map_or_else(|| plugins(&program), |folder| vec![folder]),
         program,
-        work: flags.work.into(),
+        work,
         cleartext: flags.cleartext,
         link_rate: flags.link_rate.map(|rate| rate.0),
         scheduler: flags.scheduler,
     };
     let stop = stop_on_signals()?;
     let answer = ExperimentAnswer::open(&flags.reporting)?;
-    match Machines::make(machines, options.points.iter().map(|point| point.workers).max()) {
-        Ok(mut machines) => {
-            let report = measure(&options, &mut machines, &stop, &mut |point| answer.tell(point));
+    let most = options.points.iter().map(|point| point.workers).max();
+    let jack = flags.jack.then(|| JackMaster::new(Box::new(jack_client))).transpose();
+    let made = jack.map_err(|why| ("JACK", why)).and_then(|jack| {
+        Ok((jack, Machines::make(machines, most).map_err(|why| ("workers", why))?))
+    });
+    match made {
+        Ok((mut jack, mut machines)) => {
+            let both = (&mut machines, jack.as_mut());
+            let report = measure(&options, both, &stop, &mut |point| answer.tell(point));
             answer.give(report)
         }
-        Err(why) => {
-            answer.write(empty().unusable("workers", why.clone()))?;
+        Err((what, why)) => {
+            answer.write(empty().unusable(what, why.clone()))?;
             Err(Failure::open(why))
         }
+    }
+}
+
+/// A client of the server of this name, joined to nothing.
+fn jack_client(server: &str, pace: JackPace) -> Result<JackClient, String> {
+    let failed = |error: DeviceError| error.to_string();
+    let name = format!("taut-capacity?connect=none&server={server}");
+    let spec: JackSpec = name.parse().map_err(failed)?;
+    let JackPace { rate, period } = pace;
+    let wanted = Settings { rate, channels: Channels::MONO, period, periods: 2 };
+    let (device, word) = open_with_word(&spec, wanted).map_err(failed)?;
+    let Settings { rate, period, .. } = device.settings();
+    match (rate, period) == (pace.rate, pace.period) {
+        true => Ok(JackClient { device, xruns: word.xruns, woke_ns: word.woke_ns }),
+        false => Err(format!(
+            "the JACK server was asked for {} frames at {} and has {period} at {rate}; use a --period that it takes, \
+             such as 256, or leave out --jack",
+            pace.period, pace.rate
+        )),
     }
 }
 

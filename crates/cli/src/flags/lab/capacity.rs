@@ -62,7 +62,7 @@ pub(crate) struct CapacityFlags {
     #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = span,
           help_heading = "Search")]
     pub(crate) attempt: Span,
-    /// How often a cost that misses something is tried before it counts as too much
+    /// How often a cost that misses 2 % is tried before it counts as too much
     #[arg(long, value_name = "N", default_value_t = 3, help_heading = "Search",
           value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) tries: u32,
@@ -74,7 +74,7 @@ pub(crate) struct CapacityFlags {
     #[arg(long, value_name = "TIME", default_value = "8s", value_parser = span,
           help_heading = "Search")]
     pub(crate) hold: Span,
-    /// So many blocks of all may be missed: sporadic ones of a machine that others use too
+    /// So many blocks of all may be missed while it is held: sporadic ones of a machine that others use too
     #[arg(long, value_name = "SHARE", default_value = "0%", value_parser = parse::<Share>,
           help_heading = "Search")]
     pub(crate) allow: Share,
@@ -91,6 +91,10 @@ pub(crate) struct CapacityFlags {
     /// Neither encrypt nor authenticate blocks, to see what that costs
     #[arg(long, requires = "local", help_heading = "Machines")]
     pub(crate) cleartext: bool,
+    /// Let a JACK server without a card (`jackd -d dummy`, started for it) call the master instead of a timer, and tell
+    /// the xruns that it counts
+    #[arg(long, help_heading = "Machines")]
+    pub(crate) jack: bool,
     /// Priority of the master's thread
     #[arg(long, value_name = "CLASS", default_value = "fifo:80", value_parser = parse::<Scheduler>,
           help_heading = "Machines")]

@@ -22,6 +22,16 @@ const REGISTRY: &str = "/dev/shm/jack-shm-registry";
 /// How often a server that does not come up is started, and for how many seconds it is waited for.
 const TRIES: (u32, u32) = (4, 10);
 
+/// No other test has a server while this is held. `None`, and said loudly, where these programs of JACK are not there.
+pub(crate) fn without_others(test: &str, programs: &[&str]) -> Option<MutexGuard<'static, ()>> {
+    if programs.iter().any(|program| Command::new(program).arg("--help").output().is_err()) {
+        skipped(Lack::Package, test, MISSING);
+        return None;
+    }
+    // A test that failed left nothing here that another could stumble over.
+    Some(ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
 /// Runs until it is dropped; no other test has one meanwhile.
 pub(crate) struct Server {
     pub(crate) name: String,
@@ -34,16 +44,10 @@ impl Server {
     /// JACK.
     pub(crate) fn start(test: &str, buffer: u32) -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        for program in ["jackd", "jack_wait", "jack_lsp", "jack_iodelay", "jack_rec"] {
-            if Command::new(program).arg("--help").output().is_err() {
-                skipped(Lack::Package, test, MISSING);
-                return None;
-            }
-        }
+        let tools = ["jackd", "jack_wait", "jack_lsp", "jack_iodelay", "jack_rec"];
+        let only = without_others(test, &tools)?;
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("taut-test-{}-{number}", std::process::id());
-        // A test that failed left nothing here that another could stumble over.
-        let only = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let mut server = Self { name, running: None, _only: only };
         server.restart(buffer);
         Some(server)

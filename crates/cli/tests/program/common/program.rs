@@ -23,6 +23,7 @@ pub(crate) struct Call {
     environment: Vec<(String, OsString)>,
     listened_to: bool,
     controlled: bool,
+    lasts: Duration,
 }
 
 /// The built `taut` with these arguments.
@@ -41,6 +42,7 @@ pub(crate) fn call<A: AsRef<OsStr>>(program: &str, arguments: impl IntoIterator<
         environment: Vec::new(),
         listened_to: false,
         controlled: false,
+        lasts: Duration::ZERO,
     }
 }
 
@@ -90,6 +92,12 @@ impl Call {
         self
     }
 
+    /// It takes so long by what it is asked for, whatever the machine adds.
+    pub(crate) fn lasting(mut self, lasts: Duration) -> Self {
+        self.lasts = lasts;
+        self
+    }
+
     /// Lines of its standard output count as said too.
     pub(crate) fn listened_to(mut self) -> Self {
         self.listened_to = true;
@@ -121,6 +129,8 @@ impl Call {
         command.args(&self.arguments);
         // Nobody's own settings have a say here.
         command.env("TAUT_HOME", "/nonexistent").env("XDG_CONFIG_HOME", "/nonexistent");
+        // Nor what another run kept: here nobody can keep anything, root neither.
+        command.env("XDG_CACHE_HOME", "/proc/nonexistent");
         command.envs(self.environment.iter().map(|(key, value)| (key, value)));
         command.current_dir(self.folder.as_deref().unwrap_or(Path::new("/")));
         command.stdin(if self.controlled { Stdio::piped() } else { Stdio::null() });
@@ -145,7 +155,7 @@ impl Call {
             tell(&out_in, out);
         });
         let name = format!("{:?}", self.command());
-        Running { child, name, lines, said: Vec::new(), out }
+        Running { child, name, lines, said: Vec::new(), out, lasts: self.lasts }
     }
 
     /// Starts it and waits until it ends by itself.
@@ -173,6 +183,7 @@ pub(crate) struct Running {
     lines: Receiver<String>,
     said: Vec<String>,
     out: Receiver<String>,
+    lasts: Duration,
 }
 
 /// A program that ended.
@@ -285,7 +296,7 @@ impl Running {
 
     /// Waits until it ends by itself.
     pub(crate) fn end(mut self) -> Ended {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + PATIENCE + self.lasts;
         loop {
             match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(line) => self.said.push(line),

@@ -57,7 +57,12 @@ impl Worked {
 
     /// Sends a signal to the processes in which it has plugins.
     pub(crate) fn signal_children(&self, signal: &str) {
-        let children = call("ps", ["-o", "pid=", "--ppid", &self.worker.id()]).run().well().out;
+        Self::signal_children_of(&self.worker, signal);
+    }
+
+    /// The same of any worker.
+    pub(crate) fn signal_children_of(worker: &Running, signal: &str) {
+        let children = call("ps", ["-o", "pid=", "--ppid", &worker.id()]).run().well().out;
         let children: Vec<&str> = children.split_whitespace().collect();
         assert!(!children.is_empty(), "no plugin runs");
         call("kill", [signal]).and(children).run().well();
@@ -96,7 +101,7 @@ pub(crate) fn here_and_there(proxy: &'static Descriptor) -> [&'static Descriptor
 }
 
 /// A value for a control, within its bounds.
-fn moved(hint: &RangeHint, noise: &mut fastrand::Rng) -> f32 {
+pub(crate) fn moved(hint: &RangeHint, noise: &mut fastrand::Rng) -> f32 {
     let (lower, upper) = hint.bounds(RATE);
     let lower = lower.unwrap_or(0.0);
     let upper = upper.unwrap_or(lower + 1.0);

@@ -6,20 +6,23 @@ use tautline_io::thread::float_mode::FloatMode;
 use tautline_io::thread::realtime::scope;
 use tautline_proto::offload::block::{ByteOrder, get_f32, put_f32};
 use tautline_proto::offload::datagram::Flags;
+use tautline_proto::offload::pair::{ChosenAnswer, choose_answer};
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::offload::attendant::{FarChange, Slack};
 use crate::offload::delay::DelayChange;
-use crate::offload::far::WorkerEnd;
+use crate::offload::far::{INSIST_AFTER, MOST_INSISTED, WorkerEnd};
 use crate::offload::host_block::HostBlock;
+use crate::offload::offloaded::Offloaded;
 use crate::offload::offloaded::under_way::HandedOut;
-use crate::offload::offloaded::{Offloaded, OffloadedConfig};
 
 /// The ordinary thread is told this often.
 const TELL_EVERY: Span = Span::from_millis(10);
 /// The part of a second for which a run that was missing at its turn is remembered: as long as its line of the ledger
 /// is open.
 const REMEMBERED_PART: u32 = 4;
+/// No plugin's sound lags by more.
+const MOST_LATENCY_SECONDS: u32 = 10;
 
 /// What a run came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,6 +42,8 @@ struct RunPart {
     frames: usize,
     flags: Flags,
     until: LocalTime,
+    /// Whether a worker is waited for, however long nothing was heard of it: the host has the time.
+    patient: bool,
 }
 
 impl Offloaded {
@@ -52,13 +57,14 @@ impl Offloaded {
         let flags = flags(offline);
         let wait =
             if offline { self.config.wait.max(self.config.wait_offline) } else { self.config.wait };
-        let wait = wait.max(core::mem::replace(&mut self.allowed, Span::ZERO));
+        let allowed = core::mem::replace(&mut self.allowed, Span::ZERO);
+        let (wait, patient) = (wait.max(allowed), offline || allowed > Span::ZERO);
         let most = self.config.set.most_frames.max(1) as usize;
         let mut outcome = RunOutcome { offline, ..RunOutcome::default() };
         let mut from = 0;
         while from < frames {
-            let part =
-                RunPart { from, frames: most.min(frames - from), flags, until: began + wait };
+            let (frames, until) = (most.min(frames - from), began + wait);
+            let part = RunPart { from, frames, flags, until, patient };
             self.run_part(block, part, &mut outcome);
             from += part.frames;
         }
@@ -78,8 +84,10 @@ impl Offloaded {
 
     /// Takes up what the ordinary thread decided.
     fn obey(&mut self) {
-        // What is taken off must find room: nothing is dropped here.
-        while self.rings.gone.slots() > 0
+        // What is taken off must find room: nothing is dropped here. As a rule there is nothing to obey, and then the other
+        // thread's ring is not looked at.
+        while !self.rings.changes.is_empty()
+            && self.rings.gone.slots() > 0
             && let Ok(change) = self.rings.changes.pop()
         {
             let old = match change {
@@ -106,8 +114,8 @@ impl Offloaded {
         self.position += u64::from(frames);
         let due = self.position.saturating_sub(self.delay.frames().into());
         self.take_in();
-        if !self.is_here(due) {
-            outcome.waited |= self.wait(due, part.until);
+        if !self.is_here(due, part.patient) {
+            outcome.waited |= self.wait(due, part);
         }
         self.place(due, part.until);
         outcome.stood_in += self.play(block, part);
@@ -115,11 +123,10 @@ impl Offloaded {
 
     /// Before anything is written: the host's buffers may be the same for both.
     fn copy_inputs(&mut self, block: &mut dyn HostBlock, part: RunPart) {
-        let most = self.config.set.most_frames as usize;
-        for (channel, samples) in self.inputs.chunks_exact_mut(most.max(1)).enumerate() {
-            let samples = &mut samples[..part.frames];
-            block.input(channel, part.from, samples);
-            self.returns.push_dry(channel, samples);
+        for channel in 0..self.config.set.inputs {
+            self.returns.push_dry_by(channel, part.frames as u32, |at, samples| {
+                block.input(channel, part.from + at, samples);
+            });
         }
         for (index, value) in self.controls_in.iter_mut().enumerate() {
             *value = block.control(index);
@@ -128,18 +135,20 @@ impl Offloaded {
 
     /// Hands the inputs to every far end. Returns the number that all of them give it.
     fn hand_out(&mut self, part: RunPart) -> u64 {
-        let (set, frames) = (self.config.set, part.frames as u32);
-        let most = set.most_frames as usize;
+        let Self { ends, returns, controls_in, config, .. } = self;
+        let frames = part.frames as u32;
         let mut number = 0;
-        for end in self.ends.iter_mut().flatten() {
+        for end in ends.iter_mut().flatten() {
             let Ok(bytes) = end.master.room(frames) else { continue };
             let mut rest = bytes;
-            for samples in self.inputs.chunks_exact(most) {
-                let (channel, behind) = rest.split_at_mut(4 * part.frames);
-                put_f32(channel, &samples[..part.frames]);
-                rest = behind;
+            for channel in 0..config.set.inputs {
+                for samples in returns.dry(channel, frames) {
+                    let (piece, behind) = rest.split_at_mut(4 * samples.len());
+                    put_f32(piece, samples);
+                    rest = behind;
+                }
             }
-            put_f32(rest, &self.controls_in);
+            put_f32(rest, controls_in);
             number = end.master.commit(part.flags);
             end.send();
         }
@@ -157,11 +166,11 @@ impl Offloaded {
 
     /// Whether all that is played before frame `due` is here: of each run a clean answer, or whatever answers those give
     /// who are there.
-    fn is_here(&self, due: u64) -> bool {
-        let Self { under_way, ends, .. } = self;
+    fn is_here(&self, due: u64, patient: bool) -> bool {
+        let Self { under_way, ends, returns, .. } = self;
         let answers = |end: &WorkerEnd, block: u64| match end.master.answer(block) {
             Some(answer) if !answer.flags.has(Flags::DIRTY) => AnswerState::Clean,
-            None if end.is_attached() => AnswerState::NotYet,
+            None if end.is_waited_for(patient) => AnswerState::NotYet,
             _ => AnswerState::Anyhow,
         };
         let is_here = |run: &HandedOut| {
@@ -170,25 +179,53 @@ impl Offloaded {
                 || all.clone().any(|one| one == AnswerState::Clean)
                 || !all.any(|one| one == AnswerState::NotYet)
         };
-        under_way.iter().all(|run| run.position >= due || is_here(run))
+        // What is over is remembered for the ledger, and nobody needs it any more.
+        let is_over = |run: &HandedOut| run.end() <= returns.turn();
+        under_way.iter().all(|run| run.position >= due || is_over(run) || is_here(run))
+    }
+
+    /// What is waited for leaves once more, from every far end of which it has not come: nothing else may make a worker
+    /// answer, if what got lost was the last.
+    fn insist(&mut self, due: u64) {
+        let turn = self.returns.turn();
+        for end in self.ends.iter_mut().flatten().filter(|end| end.is_attached()) {
+            let waited = self.under_way.iter().filter(|run| run.position < due && run.end() > turn);
+            for run in waited.filter(|run| !run.placed).take(MOST_INSISTED) {
+                if end.master.answer(run.block).is_none() {
+                    end.insist(run.block);
+                }
+            }
+        }
     }
 
     /// Waits for what is to be played now; whether it did.
-    fn wait(&mut self, due: u64, until: LocalTime) -> bool {
+    fn wait(&mut self, due: u64, RunPart { until, patient, .. }: RunPart) -> bool {
         let begun = now();
         if begun >= until {
             return false;
         }
-        loop {
+        self.ends.iter_mut().flatten().for_each(WorkerEnd::wait_for);
+        let mut insist = begun + INSIST_AFTER;
+        let held_up = loop {
             let [worker, spare] = &mut self.ends;
-            let awaited = [worker, spare].map(|end| end.as_mut()?.link()?.awaited());
-            let came = await_any(awaited, until);
+            let awaited =
+                [worker, spare].map(|end| end.as_mut().map_or([None, None], WorkerEnd::awaited));
+            await_any(awaited.into_iter().flatten(), until.min(insist));
             self.take_in();
-            if !came || self.is_here(due) {
-                break;
+            let at = now();
+            if self.is_here(due, patient) {
+                break at - begun;
             }
-        }
-        let held_up = now() - begun;
+            // Whatever else comes, and however much of it, holds the host up no longer.
+            if at >= until {
+                break at - begun;
+            }
+            if at >= insist {
+                insist = at + INSIST_AFTER;
+                self.insist(due);
+            }
+        };
+        self.ends.iter_mut().flatten().for_each(|end| end.waited(held_up));
         self.held_up += held_up;
         self.counters.waits += 1;
         self.counters.waited += held_up;
@@ -211,20 +248,28 @@ impl Offloaded {
             }
             index += 1;
         }
-        self.release(due);
+        self.release(due, until);
     }
 
     /// Forgets the runs that are played. One that was missing is remembered for a while: whether its answer comes late or
-    /// never is a difference to whoever reads the ledger.
-    fn release(&mut self, due: u64) {
+    /// never is a difference to whoever reads the ledger. Where more are under way than there is room for, the oldest is placed
+    /// before its turn, if its answer is here.
+    fn release(&mut self, due: u64, until: LocalTime) {
         let remembered = u64::from(self.config.rate.hertz() / REMEMBERED_PART);
         let most = self.config.hold() - 1;
         while let Some(run) = self.under_way.get(0).copied() {
-            let over = run.placed || run.end() + remembered <= due || self.under_way.count() > most;
-            if run.end() > due || !over {
+            let crowded = self.under_way.count() > most;
+            let over = run.end() <= due && (run.placed || run.end() + remembered <= due);
+            if !over && !crowded {
                 break;
             }
             self.under_way.pop();
+            if !run.told {
+                self.tell_slack(&run, until);
+            }
+            if run.end() > due && !run.placed && !self.place_run(&run) {
+                self.counters.crowded += 1;
+            }
             for end in self.ends.iter_mut().flatten() {
                 end.master.release(run.block + 1);
             }
@@ -236,47 +281,58 @@ impl Offloaded {
         self.returns.set_worker(self.ends.iter().flatten().any(WorkerEnd::is_attached));
         let mut sink = |channel: usize, samples: &[f32]| block.output(channel, part.from, samples);
         let pulled = self.returns.pull(part.frames as u32, &mut sink);
+        self.tell_damage();
+        pulled.stood_in
+    }
+
+    fn tell_damage(&mut self) {
         while let Some(damage) = self.returns.poll_damage() {
             self.counters.damage_untold += u64::from(self.rings.damage.push(damage).is_err());
         }
-        pulled.stood_in
+    }
+
+    /// No run comes any more: what damage has not been told yet is, though something of it might still have come late.
+    pub fn finish(&mut self) {
+        self.returns.settle();
+        self.tell_damage();
     }
 
     /// Places what a far end made of a run, if any of them did.
     fn place_run(&mut self, run: &HandedOut) -> bool {
-        let Some((end, clean)) = self.choose(run.block) else { return false };
-        let Self { ends, returns, config: OffloadedConfig { set, .. }, .. } = self;
-        let Some(end) = &mut ends[end] else { return false };
+        let Some(ChosenAnswer { worker, clean }) = self.choose(run.block) else { return false };
+        let Self { ends, returns, config, .. } = self;
+        let Some(end) = &mut ends[worker] else { return false };
         let Some(answer) = end.master.answer(run.block) else { return false };
         let mut rest = answer.bytes;
-        let samples = &mut self.channel[..run.frames as usize];
-        for channel in 0..set.outputs {
-            let (bytes, behind) = rest.split_at(4 * samples.len());
-            // The worker is told the order of this host's bytes, and gives them back so.
-            get_f32(bytes, samples, ByteOrder::NATIVE);
-            returns.place(run.position, channel, samples);
+        for channel in 0..config.set.outputs {
+            let (bytes, behind) = rest.split_at(4 * run.frames as usize);
+            returns.place_by(run.position, channel, run.frames, |from, samples| {
+                // The worker is told the order of this host's bytes, and gives them back so.
+                get_f32(&bytes[4 * from..], samples, ByteOrder::NATIVE);
+            });
             rest = behind;
         }
         if returns.arrived(run.position, run.frames, clean) > 0 && run.position >= self.controls_of
         {
             self.controls_of = run.position;
             get_f32(rest, &mut self.controls_out, ByteOrder::NATIVE);
-            self.own_latency = answer.latency;
-            returns.set_plugin_latency(answer.latency);
+            // What is longer is nonsense, and would be told to the host.
+            if answer.latency <= MOST_LATENCY_SECONDS * config.rate.hertz() {
+                self.own_latency = answer.latency;
+                returns.set_plugin_latency(answer.latency);
+            }
             end.played += 1;
             end.clean = clean;
         }
         true
     }
 
-    /// Whose answer to a block is played: the first clean one, or else the first.
-    fn choose(&self, block: u64) -> Option<(usize, bool)> {
-        let answers = self.ends.iter().enumerate().filter_map(|(index, end)| {
-            let answer = end.as_ref()?.master.answer(block)?;
-            let dirty = answer.flags.has(Flags::DIRTY);
-            Some((dirty, answer.came, index))
-        });
-        answers.min().map(|(dirty, _, index)| (index, !dirty))
+    /// Whose answer to a block is played.
+    fn choose(&self, block: u64) -> Option<ChosenAnswer> {
+        let ends = self.ends.iter().enumerate();
+        let answers =
+            ends.filter_map(|(worker, end)| Some((worker, end.as_ref()?.master.answer(block)?)));
+        choose_answer(answers)
     }
 
     fn tell_slack(&mut self, run: &HandedOut, until: LocalTime) {

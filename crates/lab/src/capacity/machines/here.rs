@@ -17,7 +17,7 @@ use tautline_proto::offload::worker::{Worker, WorkerConfig};
 use tautline_proto::time::Span;
 
 use super::OpenedWorker;
-use crate::capacity::local::Passing;
+use crate::capacity::cycle::Passing;
 
 /// A thread that works, until it is dropped.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl WorkerHere {
         .map_err(|error| failed(&error))?;
         let started = Self { halt, thread: Some(thread) };
         match granted.is_granted() {
-            true => Ok((started, Far { link: Box::new(far), stream: STREAM })),
+            true => Ok((started, Far::new(Box::new(far), STREAM))),
             false => Err(failed(&format_args!(
                 "its thread would run as {granted}; or choose --scheduler other"
             ))),

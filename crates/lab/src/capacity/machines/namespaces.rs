@@ -50,9 +50,9 @@ impl Namespaces {
         ip("link set lo up")?;
         if let Some((switch, rate)) = &made.switch {
             ip(&format!("netns add {switch}"))?;
-            ip(&format!("-n {switch} link add all type bridge forward_delay 0"))?;
-            ip(&format!("-n {switch} link set all up"))?;
-            plug(switch, "master", (None, address(MASTER.into(), 1)), *rate)?;
+            ip(&format!("-n {switch} link add name {SWITCH} type bridge forward_delay 0"))?;
+            ip(&format!("-n {switch} link set dev {SWITCH} up"))?;
+            plug(switch, "to-master", (None, address(MASTER.into(), 1)), *rate)?;
         }
         Ok(made)
     }
@@ -106,6 +106,9 @@ impl Drop for Namespaces {
 /// What to do where networks cannot be made.
 const MEND: &str = "run it as root with iproute2 installed, or use --local";
 
+/// What the bridge is called in its network. (No interface can be called "all", which sysctl(8) means another thing by.)
+const SWITCH: &str = "switch";
+
 /// Joins a network, or else this thread's, to a switch by a link of that rate, under this name at the switch.
 fn plug(
     switch: &str,
@@ -115,16 +118,16 @@ fn plug(
 ) -> Result<(), String> {
     let within = network.map_or_else(String::new, |name| format!("-n {name} "));
     let netns = network.map_or_else(String::new, |name| format!(" netns {name}"));
-    ip(&format!("-n {switch} link add {port} type veth peer name eth0{netns}"))?;
+    ip(&format!("-n {switch} link add name {port} type veth peer name eth0{netns}"))?;
     if network.is_none() {
         // It was made beside the other end.
         let own = std::process::id();
         ip(&format!("-n {switch} link set eth0 netns {own}"))?;
     }
-    ip(&format!("-n {switch} link set {port} master all"))?;
+    ip(&format!("-n {switch} link set dev {port} master {SWITCH}"))?;
     ip(&format!("{within}address add {address}/16 dev eth0"))?;
     for (within, end) in [(format!("-n {switch} "), port), (within, "eth0")] {
-        ip(&format!("{within}link set {end} up"))?;
+        ip(&format!("{within}link set dev {end} up"))?;
         // One frame at a time (tc-tbf(8)): a token bucket no larger than the longest.
         tc(&format!(
             "{within}qdisc add dev {end} root tbf rate {rate}bit burst 1600 latency 10ms"

@@ -6,13 +6,11 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tautline_api::attach::connect;
 use tautline_api::client::{WorkerAddress, WorkerClient};
-use tautline_api::seal::{Sealed, StreamKeys};
 use tautline_api::trust::TrustStore;
 use tautline_api::v1::{DescribedOrder, StreamRequest, VERSION};
 use tautline_engine::offload::offloaded::Far;
-use tautline_io::link::direct::DirectLink;
-use tautline_io::link::seal::Seal;
 use tautline_io::udp::UdpOptions;
 
 use super::OpenedWorker;
@@ -82,19 +80,13 @@ impl TautWorker {
             copies: 0,
             memory_frames: None,
             cleartext: asked.cleartext,
+            pipeline: None,
         });
         let opened = opened.map_err(|error| error.to_string())?;
         let stream = opened.stream.id;
         let held = StreamOpened { client: self.client.clone(), stream, root: self.program.pid() };
-        let seal = opened.secret.map(|secret| {
-            Box::new(Sealed::master(&StreamKeys::of(&secret, stream), 0)) as Box<dyn Seal>
-        });
-        let options = UdpOptions {
-            datagram_bytes: asked.datagram_bytes,
-            ..UdpOptions::sender(vec![opened.far])
-        };
-        let link = DirectLink::open_sealed(&options, seal).map_err(|error| error.to_string())?;
-        Ok((held, Far { link: Box::new(link), stream }))
+        let link = connect(&opened, UdpOptions::default()).map_err(|error| error.to_string())?;
+        Ok((held, Far::new(Box::new(link), stream)))
     }
 }
 

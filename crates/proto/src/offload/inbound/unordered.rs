@@ -4,7 +4,7 @@ use super::assembly::Assembly;
 use super::{Handled, InboundConfig, SortedDatagram, sort};
 use crate::offload::OffloadError;
 use crate::offload::counters::InboundCounters;
-use crate::offload::datagram::{Flags, Head, InvalidBlock};
+use crate::offload::datagram::{DatagramKind, Flags, Head, InvalidBlock};
 use crate::time::LocalTime;
 
 /// A block that is complete.
@@ -29,6 +29,8 @@ pub struct ArrivedBlock<'a> {
 pub struct UnorderedInbound {
     assembly: Assembly,
     stream: u32,
+    /// As which the blocks left that are asked for again: another worker's where several stand in a row.
+    asked: u32,
     epoch: u32,
     /// Those before are over.
     from: u64,
@@ -43,6 +45,7 @@ impl UnorderedInbound {
         Ok(Self {
             assembly: Assembly::new(config)?,
             stream: config.stream,
+            asked: config.stream,
             epoch: 0,
             from: 0,
             newest: 0,
@@ -57,9 +60,14 @@ impl UnorderedInbound {
         self.counters.epochs += 1;
     }
 
-    /// The same blocks come from another worker.
-    pub fn retarget(&mut self, stream: u32) {
-        self.stream = stream;
+    /// The same blocks come as another stream, and are asked for as that one.
+    pub fn retarget(&mut self, stream: u32, asked: u32) {
+        (self.stream, self.asked) = (stream, asked);
+    }
+
+    /// The stream's number.
+    pub const fn stream(&self) -> u32 {
+        self.stream
     }
 
     /// What was counted.
@@ -77,7 +85,8 @@ impl UnorderedInbound {
     ) -> Handled {
         self.counters.datagrams += 1;
         self.counters.bytes += datagram.len() as u64;
-        let handled = match sort(datagram, self.stream) {
+        let is_ask = Head::read(datagram).is_ok_and(|(head, _)| head.kind == DatagramKind::Ask);
+        let handled = match sort(datagram, if is_ask { self.asked } else { self.stream }) {
             Err(handled) => handled,
             Ok(SortedDatagram::Block(head, body)) => self.handle_block(&head, body, now, expected),
             Ok(SortedDatagram::Ask { epoch, .. } | SortedDatagram::Gone { epoch, .. })

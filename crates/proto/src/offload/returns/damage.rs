@@ -3,49 +3,7 @@
 use core::ops::Range;
 
 use super::StandIn;
-use super::entries::DamageRing;
-
-/// Why frames are not as they should be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
-    /// They came back after their turn.
-    Late,
-    /// They never came back.
-    Lost,
-    /// They came from a plugin that had not seen all before, and were played.
-    Dirty,
-    /// What is given out was to lag by more from there on.
-    Grown,
-    /// There was no worker.
-    NoWorker,
-}
-
-/// A run of frames that are not as they should be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Damage {
-    /// Counts the epochs since [`Returns`](super::Returns) was made, from 1.
-    pub epoch: u32,
-    /// The first of them, in frames handed out before it in the epoch.
-    pub from: u64,
-    /// How many.
-    pub frames: u32,
-    /// Why.
-    pub cause: Cause,
-    /// What stood in for them, if anything had to.
-    pub stand_in: StandIn,
-}
-
-impl Damage {
-    fn end(&self) -> u64 {
-        self.from + u64::from(self.frames)
-    }
-
-    /// Whether `next` is more of the same.
-    fn goes_on_in(&self, next: &Self) -> bool {
-        (self.epoch, self.cause, self.end()) == (next.epoch, next.cause, next.from)
-            && self.frames.checked_add(next.frames).is_some()
-    }
-}
+use super::entries::{Cause, Damage, DamageRing};
 
 /// Entries that wait to be told, at most.
 const MOST_ENTRIES: usize = 1024;

@@ -1,6 +1,49 @@
-//! A ring of entries that never grows, into the middle of which one may be put.
+//! What the damage ledger has of a stretch, and a ring of such entries that never grows, into the middle of which one may
+//! be put.
 
-use super::damage::Damage;
+use super::StandIn;
+
+/// Why frames are not as they should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// They came back after their turn.
+    Late,
+    /// They never came back.
+    Lost,
+    /// They came from a plugin that had not seen all before, and were played.
+    Dirty,
+    /// What is given out was to lag by more from there on.
+    Grown,
+    /// There was no worker.
+    NoWorker,
+}
+
+/// A run of frames that are not as they should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Damage {
+    /// Counts the epochs since [`Returns`](super::Returns) was made, from 1.
+    pub epoch: u32,
+    /// The first of them, in frames handed out before it in the epoch.
+    pub from: u64,
+    /// How many.
+    pub frames: u32,
+    /// Why.
+    pub cause: Cause,
+    /// What stood in for them, if anything had to.
+    pub stand_in: StandIn,
+}
+
+impl Damage {
+    pub(super) fn end(&self) -> u64 {
+        self.from + u64::from(self.frames)
+    }
+
+    /// Whether `next` is more of the same.
+    pub(super) fn goes_on_in(&self, next: &Self) -> bool {
+        (self.epoch, self.cause, self.end()) == (next.epoch, next.cause, next.from)
+            && self.frames.checked_add(next.frames).is_some()
+    }
+}
 
 /// Room for a fixed number of entries, laid out once: one that grows asks for memory, if only by its code.
 #[derive(Debug, Clone)]

@@ -36,22 +36,44 @@ impl ChannelRing {
     /// Writes samples from `position` on, as many as there is room for.
     #[inline]
     pub(super) fn write(&mut self, channel: usize, position: u64, samples: &[f32]) {
-        let samples = &samples[..samples.len().min(self.frames)];
-        let at = self.index(position);
+        self.write_by(channel, position, samples.len(), |from, piece| {
+            piece.copy_from_slice(&samples[from..][..piece.len()]);
+        });
+    }
+
+    /// Has `count` samples written from `position` on, or as many as there is room for: in one piece or two, each with how
+    /// many came before it.
+    #[inline]
+    pub(super) fn write_by(
+        &mut self,
+        channel: usize,
+        position: u64,
+        count: usize,
+        mut write: impl FnMut(usize, &mut [f32]),
+    ) {
+        let (count, at) = (count.min(self.frames), self.index(position));
         let ring = &mut self.samples[channel * self.frames..][..self.frames];
-        let (head, tail) = samples.split_at(samples.len().min(self.frames - at));
-        ring[at..at + head.len()].copy_from_slice(head);
-        ring[..tail.len()].copy_from_slice(tail);
+        let head = count.min(self.frames - at);
+        write(0, &mut ring[at..at + head]);
+        if count > head {
+            write(head, &mut ring[..count - head]);
+        }
     }
 
     /// Reads samples from `position` on.
     pub(super) fn read(&self, channel: usize, position: u64, samples: &mut [f32]) {
+        let [head, tail] = self.pieces(channel, position, samples.len());
+        samples[..head.len()].copy_from_slice(head);
+        samples[head.len()..].copy_from_slice(tail);
+    }
+
+    /// Where `count` samples from `position` on lie, no more than the ring has: the second piece may be empty.
+    #[inline]
+    pub(super) fn pieces(&self, channel: usize, position: u64, count: usize) -> [&[f32]; 2] {
         let at = self.index(position);
         let ring = self.channel(channel);
-        let first = samples.len().min(self.frames - at);
-        let (head, tail) = samples.split_at_mut(first);
-        head.copy_from_slice(&ring[at..at + first]);
-        tail.copy_from_slice(&ring[..tail.len()]);
+        let head = count.min(self.frames - at);
+        [&ring[at..at + head], &ring[..count - head]]
     }
 
     /// The same where they lie, if they do so in one piece.

@@ -3,11 +3,12 @@
 use proptest::prelude::*;
 
 use super::road::{
-    MOST_FRAMES, OneWay, Recursive, bits, control, fates, floats, input, master_config, run,
-    worker_config,
+    MOST_FRAMES, OneWay, Recursive, STREAM, bits, control, fates, floats, input, master_config,
+    run, worker_config,
 };
 use crate::offload::block::{BlockSet, BlockSpec, BlockWay, Element, Length, put_f32};
 use crate::offload::datagram::Flags;
+use crate::offload::inbound::Handled;
 use crate::offload::master::{Master, MasterConfig};
 use crate::offload::worker::{Worker, WorkerConfig};
 use crate::time::{LocalTime, Span};
@@ -67,10 +68,9 @@ proptest! {
         let config = WorkerConfig { set: first_set(), history: 64, ..worker_config(None) };
         let mut first = Worker::new(config).unwrap();
         first.feed(SECOND);
-        // Its answers are the master's: under the name that this one knows.
         let mut second =
             Worker::new(WorkerConfig { stream: SECOND, ..worker_config(None) }).unwrap();
-        second.feed(super::road::STREAM);
+        master.retarget_pipeline(STREAM, SECOND);
         let asked = ways.3.into_iter().take(lost_asks).collect();
         let mut plugins = [Recursive::default(); 4];
         let (mut there, mut on, mut back) =
@@ -80,6 +80,8 @@ proptest! {
         let mut room = [0; 600];
         let mut now = LocalTime::ZERO;
         master.begin();
+        let hello = master.write_hello(&mut room).unwrap();
+        prop_assert_eq!(second.handle(&room[..hello], now), Handled::Old);
         let most = frames.len() + 400;
         for frames in frames.iter().chain(core::iter::repeat(&1)).take(most) {
             let position = master.position();
@@ -126,6 +128,9 @@ proptest! {
                 prop_assert_eq!(answer.latency, 12);
             }
         }
+        let hello = master.write_hello(&mut room).unwrap();
+        prop_assert_eq!(second.handle(&room[..hello], now), Handled::Ask { from: 0, until: 0 });
+        prop_assert_eq!(second.poll_answer(&mut room), None);
         let counters = (first.counters().there, second.counters().there, master.counters().back);
         prop_assert_eq!((counters.0.invalid, counters.1.invalid, counters.2.invalid), (0, 0, 0));
         prop_assert!([&there, &on, &back].iter().all(|way| way.is_good()));

@@ -1,25 +1,39 @@
 //! Two workers with the same blocks, and hosts that hurry.
 
+use crate::offload::datagram::Flags;
+use crate::offload::master::BlockAnswer;
 use crate::offload::pace::RunPace;
-use crate::offload::pair::{Pair, PairChoice};
+use crate::offload::pair::choose_answer;
 use crate::time::{LocalTime, Span};
 use crate::units::Rate;
 
+/// What an answer that came then says of its plugin.
+fn answer(came: i64, dirty: bool) -> BlockAnswer<'static> {
+    let flags = if dirty { Flags::DIRTY } else { Flags::NONE };
+    BlockAnswer {
+        bytes: &[],
+        position: 0,
+        frames: 64,
+        flags,
+        latency: 0,
+        came: LocalTime::from_nanos(came),
+    }
+}
+
 #[test]
-fn the_first_clean_answer_is_played_and_a_dirty_one_only_until_then() {
-    let mut pair = Pair::new(4);
-    assert_eq!(pair.offer(0, 0, true), PairChoice::Play);
-    assert_eq!(pair.offer(1, 0, true), PairChoice::Spare);
-    assert_eq!(pair.offer(1, 1, false), PairChoice::Play);
-    assert_eq!(pair.offer(0, 1, false), PairChoice::Spare);
-    assert_eq!(pair.offer(0, 1, true), PairChoice::Instead);
-    assert_eq!(pair.offer(1, 1, true), PairChoice::Spare);
-    assert_eq!(pair.offer(1, 4, true), PairChoice::Play);
-    let tallies = pair.tallies();
-    assert_eq!((tallies[0].played, tallies[0].spare), (2, 1));
-    assert_eq!((tallies[1].played, tallies[1].spare), (2, 2));
-    pair.begin();
-    assert_eq!(pair.offer(1, 4, true), PairChoice::Play);
+fn the_first_clean_answer_is_played_and_a_dirty_one_only_where_there_is_none() {
+    let chosen = |answers: &[(usize, BlockAnswer<'static>)]| {
+        let chosen = choose_answer(answers.iter().copied())?;
+        Some((chosen.worker, chosen.clean))
+    };
+    let (early, late) = (answer(1, false), answer(2, false));
+    let (dirty_early, dirty_late) = (answer(1, true), answer(2, true));
+    assert_eq!(chosen(&[]), None);
+    assert_eq!(chosen(&[(0, late), (1, early)]), Some((1, true)));
+    assert_eq!(chosen(&[(0, dirty_early), (1, late)]), Some((1, true)));
+    assert_eq!(chosen(&[(1, dirty_late), (0, dirty_early)]), Some((0, false)));
+    assert_eq!(chosen(&[(1, dirty_late)]), Some((1, false)));
+    assert_eq!(chosen(&[(1, early), (0, early)]), Some((0, true)));
 }
 
 struct Runs {

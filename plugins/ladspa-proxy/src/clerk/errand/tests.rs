@@ -1,15 +1,27 @@
 use std::collections::VecDeque;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Sender, channel};
 
-use tautline_api::v1::{DescribedOrder, VERSION};
+use tautline_api::v1::{DescribedOrder, StreamRequest, VERSION};
 use tautline_engine::offload::offloaded::{Far, Offloaded, OffloadedConfig};
+use tautline_engine::offload::sound_set::SoundSet;
+use tautline_io::clock::now;
 use tautline_io::link::direct::DirectLink;
 use tautline_io::udp::UdpOptions;
 use tautline_proto::units::Rate;
 
 use super::*;
 
-const SET: SoundSet =
-    SoundSet { inputs: 1, outputs: 1, controls_in: 0, controls_out: 0, most_frames: 64 };
+const SET: SoundSet = SoundSet {
+    inputs: 1,
+    outputs: 1,
+    controls_in: 0,
+    controls_out: 0,
+    most_frames: 64,
+    onward: 0,
+    earlier: 0,
+};
 
 /// A worker by script: what it answers, and what it was asked.
 #[derive(Default)]
@@ -20,7 +32,7 @@ struct Script {
 }
 
 impl WorkerCalls for Script {
-    fn open(&mut self, _request: &StreamRequest, _set: SoundSet) -> Opening {
+    fn open(&mut self, _order: &StreamOrder) -> Opening {
         self.asked.push("open");
         self.openings.pop_front().expect("an opening in the script")
     }
@@ -35,8 +47,8 @@ impl WorkerCalls for Script {
     }
 }
 
-fn request() -> StreamRequest {
-    StreamRequest {
+fn order() -> StreamOrder {
+    let request = StreamRequest {
         version: VERSION,
         plugin: "a:b".into(),
         hash: None,
@@ -49,7 +61,9 @@ fn request() -> StreamRequest {
         copies: 0,
         memory_frames: None,
         cleartext: false,
-    }
+        pipeline: None,
+    };
+    StreamOrder { request, ports: [1, 1, 0, 0], behind: Vec::new() }
 }
 
 /// An instance that never runs, and what a clerk does for it.
@@ -58,14 +72,14 @@ fn errand() -> (Offloaded, Arc<ClerkStanding>, StreamErrand) {
         Offloaded::new(OffloadedConfig::new(SET, Rate::HZ_48000, 1)).unwrap();
     let standing = Arc::new(ClerkStanding::new(attendant));
     standing.set_seen_to(Which::Worker);
-    let errand = StreamErrand::new(Which::Worker, request(), SET, Arc::clone(&standing));
+    let errand = StreamErrand::new(Which::Worker, order(), Arc::clone(&standing));
     (offloaded, standing, errand)
 }
 
 fn opened(id: u32) -> Opening {
     let nowhere = UdpOptions::sender(vec!["127.0.0.1:9".parse().unwrap()]);
     let link = Box::new(DirectLink::open(&nowhere).unwrap());
-    Opening::Opened { id, far: Far { link, stream: id } }
+    Opening::Opened { id, far: Far::new(link, id) }
 }
 
 fn at(millis: i64) -> LocalTime {
@@ -83,7 +97,7 @@ fn a_worker_that_is_away_is_asked_often_and_one_that_refuses_seldom() {
     let away = || Opening::Away("nobody is there".into());
     let mut script = Script { openings: (0..20).map(|_| away()).collect(), ..Script::default() };
     see_to(&mut errand, &mut script, 0..400);
-    assert_eq!(script.asked.len(), 10);
+    assert_eq!(script.asked.len(), 20);
     assert_eq!(standing.said(), ["nobody is there"], "once");
     script.openings = [Opening::Refused("it has gone".into()), opened(1)].into();
     script.asked.clear();
@@ -91,6 +105,96 @@ fn a_worker_that_is_away_is_asked_often_and_one_that_refuses_seldom() {
     assert_eq!(script.asked, ["open"]);
     see_to(&mut errand, &mut script, 1400..1500);
     assert_eq!((script.asked, standing.opened(Which::Worker)), (vec!["open"; 2], 1));
+}
+
+/// A worker that gives plugins of this name no answer, and knows no other.
+fn answer(mut stream: TcpStream, slow: &str, held: &Sender<TcpStream>) {
+    let (mut text, mut room) = (Vec::new(), [0; 4096]);
+    while !text.ends_with(b"}") {
+        match stream.read(&mut room) {
+            Ok(len @ 1..) => text.extend_from_slice(&room[..len]),
+            _ => return,
+        }
+    }
+    if String::from_utf8_lossy(&text).contains(slow) {
+        let _ = held.send(stream);
+        return;
+    }
+    let body = r#"{"error":"there is none"}"#;
+    let head = "HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nContent-Length";
+    let _ = write!(stream, "{head}: {}\r\n\r\n{body}", body.len());
+}
+
+#[test]
+fn a_plugin_that_is_long_in_opening_holds_up_no_other() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let (hold, held) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let hold = hold.clone();
+            std::thread::spawn(move || answer(stream, "slow:one", &hold));
+        }
+    });
+    let of = |plugin: &str| {
+        let (offloaded, standing, mut errand) = errand();
+        errand.order.request.plugin = plugin.into();
+        crate::clerk::leave(&address, errand);
+        (offloaded, standing)
+    };
+    let patience = core::time::Duration::from_secs(10);
+    let (_first, slow) = of("slow:one");
+    let asked = held.recv_timeout(patience).unwrap();
+    let (_second, quick) = of("quick:one");
+    // Less than the slow one is waited for.
+    quick.await_tried(patience);
+    assert!(!quick.said().is_empty(), "it was not asked for");
+    assert!(slow.said().is_empty(), "{:?}", slow.said());
+    drop(asked);
+    slow.end();
+    quick.end();
+}
+
+#[test]
+fn of_a_worker_that_is_away_the_clerks_of_its_plugins_try_no_more_often_together_than_one() {
+    // It takes nobody in, and counts who tries.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let (tell, tried) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            drop(stream);
+            let _ = tell.send(now());
+        }
+    });
+    let of = |plugin: usize| {
+        let (offloaded, standing, mut errand) = errand();
+        errand.order.request.plugin = format!("a:{plugin}");
+        crate::clerk::leave(&address, errand);
+        (offloaded, standing)
+    };
+    let all: Vec<_> = (0..20).map(of).collect();
+    let attempts: Vec<LocalTime> = tried.iter().take(60).collect();
+    all.iter().for_each(|(_, standing)| standing.end());
+    // Each may have tried once before the first knew.
+    let rest = &attempts[20..];
+    let spent = rest[rest.len() - 1] - rest[0];
+    assert!(spent > Span::from_millis(150), "{spent} for {} attempts", rest.len());
+}
+
+#[test]
+fn what_is_said_in_turn_is_said_once_and_the_last_word_always() {
+    let (_offloaded, standing, _errand) = errand();
+    for _ in 0..100 {
+        standing.say("the worker is away".into());
+        standing.say("the spare is away".into());
+    }
+    assert_eq!(standing.said(), ["the worker is away", "the spare is away"]);
+    (0..100).for_each(|n| standing.say(n.to_string()));
+    let many = standing.said().len();
+    assert!(many < 100, "{many}");
+    standing.conclude("3 frames are not the plugin's".into());
+    assert_eq!(standing.said().last().unwrap(), "3 frames are not the plugin's");
 }
 
 #[test]
@@ -118,6 +222,45 @@ fn a_stream_that_is_not_there_any_more_is_opened_anew() {
         see_to(&mut errand, &mut script, 20 * look..20 * look + 1);
     }
     assert_eq!(script.asked, ["open", "look", "open"]);
+}
+
+#[test]
+fn a_stream_that_its_worker_gave_up_is_closed_said_and_opened_anew_a_second_later() {
+    let (_offloaded, standing, mut errand) = errand();
+    let mut script = Script { openings: [opened(1), opened(2)].into(), ..Script::default() };
+    script.lives = [Alive::GivenUp("it crashed".into())].into();
+    see_to(&mut errand, &mut script, 0..20);
+    standing.begin_run();
+    see_to(&mut errand, &mut script, 20..100);
+    assert_eq!(
+        (script.asked.clone(), standing.said()),
+        (vec!["open", "look", "close"], vec!["it crashed".into()])
+    );
+    see_to(&mut errand, &mut script, 1000..1080);
+    assert_eq!(script.asked, ["open", "look", "close", "open"]);
+}
+
+#[test]
+fn the_first_frame_that_differs_is_said_once() {
+    let (_offloaded, standing, mut errand) = errand();
+    let mut script = Script { openings: [opened(1)].into(), ..Script::default() };
+    standing.tell_difference(0);
+    see_to(&mut errand, &mut script, 0..100);
+    assert_eq!(standing.said().len(), 1);
+    assert!(standing.said()[0].contains("from frame 0 on"), "{:?}", standing.said());
+}
+
+#[test]
+fn blocks_longer_than_the_delay_are_said_once_however_many_runs_had_them() {
+    let (_offloaded, standing, mut errand) = errand();
+    let mut script = Script { openings: [opened(1)].into(), ..Script::default() };
+    for look in 0..5 {
+        standing.tell_short(512);
+        see_to(&mut errand, &mut script, 20 * look..20 * look + 1);
+        standing.say(format!("something else, {look}"));
+    }
+    let short = standing.said().iter().filter(|said| said.contains("have 512 frames")).count();
+    assert_eq!(short, 1, "{:?}", standing.said());
 }
 
 #[test]

@@ -1,0 +1,156 @@
+//! Plugins of several workers, each of which feeds the next: what ports they have as one.
+
+use crate::v1::{Plugin, PluginPort};
+
+/// Bits of `LADSPA_PortDescriptor`: what is heard, what is played, what is set and what is told.
+const HEARD: u32 = 1 | 8;
+const PLAYED: u32 = 2 | 8;
+const SET: u32 = 1 | 4;
+const TOLD: u32 = 2 | 4;
+/// `LADSPA_PROPERTY_REALTIME`: what one of them needs, all do.
+const REALTIME: u32 = 1;
+/// Plugins of one pipeline at most: each adds a way over the network to what must be back in time.
+pub const MOST_STAGES: usize = 8;
+
+/// The ports of a plugin of one kind, in their order.
+fn ports(plugin: &Plugin, kind: u32) -> impl Iterator<Item = &PluginPort> {
+    plugin.ports.iter().filter(move |port| port.descriptor & 0xF == kind)
+}
+
+/// How many ports of one kind several plugins have, all together.
+fn count<'a>(plugins: impl IntoIterator<Item = &'a Plugin>, kind: u32) -> usize {
+    plugins.into_iter().map(|plugin| ports(plugin, kind).count()).sum()
+}
+
+/// Control values that go through the plugin at this place: those of the plugins behind it, and those that the plugins
+/// before it wrote.
+pub fn passing(stages: &[Plugin], place: usize) -> (usize, usize) {
+    (count(&stages[place + 1..], SET), count(&stages[..place], TOLD))
+}
+
+/// Inputs, outputs, controls and told controls of a plugin.
+pub fn counts(plugin: &Plugin) -> [usize; 4] {
+    [HEARD, PLAYED, SET, TOLD].map(|kind| ports(plugin, kind).count())
+}
+
+/// All of them as one plugin of this name: it hears what the first hears, plays what the last plays, and has the
+/// controls of all. A sentence where they do not follow each other.
+pub fn joined(name: &str, stages: &[Plugin]) -> Result<Plugin, String> {
+    if name.is_empty() || name.contains(|c: char| c.is_whitespace() || c.is_control() || c == ':') {
+        return Err(format!(
+            "`{name}` is no name for a pipeline; choose one without white space and colons"
+        ));
+    }
+    let size = || {
+        let count = stages.len();
+        format!("pipeline `{name}` has {count} plugins; give it 2 to {MOST_STAGES}")
+    };
+    let [first, .., last] = stages else { return Err(size()) };
+    if stages.len() > MOST_STAGES {
+        return Err(size());
+    }
+    for pair in stages.windows(2) {
+        let (plays, hears) = (count(&pair[..1], PLAYED), count(&pair[1..], HEARD));
+        if plays != hears || plays == 0 {
+            return Err(format!(
+                "in pipeline `{name}`, {} plays {plays} channels and {} hears {hears}; let as many follow as come, by a \
+                 chain at one of the workers for example",
+                pair[0].id, pair[1].id
+            ));
+        }
+    }
+    let named = |kind| {
+        stages.iter().enumerate().flat_map(move |(place, plugin)| {
+            let before = stages[..place].iter().filter(|of| of.label == plugin.label).count();
+            let number = if before == 0 { String::new() } else { format!(" {}", before + 1) };
+            let prefix = format!("{}{number}: ", plugin.label);
+            ports(plugin, kind).map(move |port| PluginPort {
+                name: format!("{prefix}{}", port.name),
+                ..port.clone()
+            })
+        })
+    };
+    let sound = |plugin, kind| ports(plugin, kind).cloned();
+    let all = sound(first, HEARD).chain(named(SET)).chain(sound(last, PLAYED)).chain(named(TOLD));
+    Ok(Plugin {
+        id: name.to_owned(),
+        file: String::new(),
+        label: name.to_owned(),
+        unique_id: 0,
+        name: name.to_owned(),
+        maker: "several".to_owned(),
+        copyright: "several".to_owned(),
+        properties: stages.iter().fold(0, |any, plugin| any | plugin.properties) & REALTIME,
+        ports: all.collect(),
+        hash: String::new(),
+        cost: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plugin(label: &str, kinds: &[u32]) -> Plugin {
+        let port = |(place, kind): (usize, &u32)| PluginPort {
+            name: format!("port {place}"),
+            descriptor: *kind,
+            hints: 0,
+            lower: 0.0,
+            upper: 0.0,
+        };
+        Plugin {
+            id: format!("a.so:{label}"),
+            file: "a.so".into(),
+            label: label.into(),
+            unique_id: 1,
+            name: label.into(),
+            maker: String::new(),
+            copyright: String::new(),
+            properties: 0,
+            ports: kinds.iter().enumerate().map(port).collect(),
+            hash: String::new(),
+            cost: None,
+        }
+    }
+
+    #[test]
+    fn a_pipeline_hears_what_its_first_hears_and_has_the_controls_of_all() {
+        let stages = [
+            plugin("eq", &[SET, HEARD, PLAYED, PLAYED, TOLD]),
+            plugin("verb", &[HEARD, HEARD, SET, SET, PLAYED]),
+            plugin("eq", &[HEARD, PLAYED, SET]),
+        ];
+        let joined = joined("voice", &stages).unwrap();
+        let names: Vec<&str> = joined.ports.iter().map(|port| port.name.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "port 1",
+                "eq: port 0",
+                "verb: port 2",
+                "verb: port 3",
+                "eq 2: port 2",
+                "port 1",
+                "eq: port 4"
+            ]
+        );
+        assert_eq!(counts(&joined), [1, 1, 4, 1]);
+        assert_eq!([0, 1, 2].map(|place| passing(&stages, place)), [(3, 0), (1, 1), (0, 1)]);
+    }
+
+    #[test]
+    fn what_does_not_follow_or_has_no_name_is_refused_with_the_mend() {
+        let (mono, wide) = (plugin("m", &[HEARD, PLAYED]), plugin("w", &[HEARD, HEARD, PLAYED]));
+        for (name, stages) in [
+            ("two words", vec![mono.clone(), mono.clone()]),
+            ("voice", vec![]),
+            ("voice", vec![mono.clone()]),
+            ("voice", vec![mono.clone(), wide]),
+            ("voice", vec![mono; MOST_STAGES + 1]),
+        ] {
+            let why = joined(name, &stages).unwrap_err();
+            assert!(why.contains("; "), "{why}");
+        }
+    }
+}

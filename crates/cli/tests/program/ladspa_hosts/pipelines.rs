@@ -1,0 +1,134 @@
+//! Plugins of two workers, each of which feeds the next, as one plugin.
+
+use tautline_host::ladspa::abi::RangeHint;
+
+use super::hosted::{Hosted, find, load};
+use super::scene::{alone, did_well};
+use super::worker::{PLUGINS, RATE, Worked, proxies, recording};
+use crate::common::free_udp_ports;
+use crate::common::program::{Running, taut, words};
+
+/// What `tautline.toml` says: two channels through three plugins, of which the second is late by itself and tells so.
+const PIPELINE: &str = "[[pipeline]]\nname = \"voice\"\nplugins = [\"studio/cmt:freeverb3\", \
+                        \"attic/fast_lookahead_limiter_1913:fastLookaheadLimiter\", \
+                        \"studio/cmt:canyon_delay\"]\n";
+const LABEL: &str = "voice@studio+attic+studio";
+const STAGES: [(&str, &str); 3] = [
+    ("cmt", "freeverb3"),
+    ("fast_lookahead_limiter_1913", "fastLookaheadLimiter"),
+    ("cmt", "canyon_delay"),
+];
+const BLOCK: usize = 256;
+
+/// The plugins as they run here, one behind the other, and the proxy of all three.
+struct Both {
+    here: Vec<Hosted>,
+    there: Hosted,
+    hints: Vec<Vec<RangeHint>>,
+    played: [Vec<Vec<f32>>; 2],
+    told: [Vec<Vec<f32>>; 2],
+    noise: fastrand::Rng,
+}
+
+impl Both {
+    fn new() -> Self {
+        let here = STAGES.map(|(file, label)| {
+            let plugins = load(&std::path::PathBuf::from(PLUGINS).join(format!("{file}.so")));
+            Hosted::new(find(&plugins, label), RATE)
+        });
+        let mut here = Vec::from(here);
+        let mut there = Hosted::new(find(&proxies(), LABEL), RATE);
+        here.iter_mut().for_each(Hosted::activate);
+        there.activate();
+        let hints = here.iter().map(Hosted::controls).collect();
+        let (played, told) = Default::default();
+        Self { here, there, hints, played, told, noise: fastrand::Rng::with_seed(11) }
+    }
+
+    /// Runs over these blocks of the sound, with controls that move in each.
+    fn run(&mut self, blocks: core::ops::Range<usize>, sound: &[f32]) {
+        for block in blocks {
+            let mut moved = |hint: &RangeHint| super::worker::moved(hint, &mut self.noise);
+            let controls: Vec<Vec<f32>> =
+                self.hints.iter().map(|hints| hints.iter().map(&mut moved).collect()).collect();
+            let from = block * BLOCK;
+            let mut wet: Vec<Vec<f32>> =
+                [0, 1000].map(|channel| sound[from + channel..][..BLOCK].to_vec()).to_vec();
+            let dry: Vec<&[f32]> = wet.iter().map(Vec::as_slice).collect();
+            let back = self.there.run(&dry, &controls.concat());
+            for (hosted, controls) in self.here.iter_mut().zip(&controls) {
+                let inputs: Vec<&[f32]> = wet.iter().map(Vec::as_slice).collect();
+                wet = hosted.run(&inputs, controls);
+            }
+            for (all, outputs) in self.played.iter_mut().zip([wet, back]) {
+                all.resize(outputs.len(), Vec::new());
+                all.iter_mut().zip(outputs).for_each(|(all, block)| all.extend(block));
+            }
+            let limiter = [&self.here[1]].map(|limiter| (limiter.told(), limiter.latency()));
+            let [(mut told, latency)] = limiter;
+            told.extend(latency);
+            self.told[0].push(told);
+            self.told[1].push(self.there.told());
+        }
+    }
+
+    fn assert_same(&self) {
+        assert_eq!(super::worker::first_difference(&self.played, BLOCK), None);
+        // What the second tells goes through the third, and comes with the block that it belongs to.
+        assert_eq!(self.told[1][1..], self.told[0][..self.told[0].len() - 1]);
+        let late = self.here[1].latency().unwrap();
+        assert!(late > 0.0);
+        assert_eq!(self.there.latency(), Some(BLOCK as f32 + late), "of the window and the second");
+    }
+}
+
+fn attic(worked: &Worked) -> Running {
+    let address = format!("127.0.0.1:{}", free_udp_ports());
+    let attic = Worked::worker(&worked.scene, &address);
+    // Whoever has named a pipeline keeps workers as before.
+    std::fs::write(worked.scene.folder.file("home/tautline.toml"), PIPELINE).unwrap();
+    let line = format!("plugins --worker attic={address} --save --report none");
+    worked.scene.finding(taut(words(&line))).run().well();
+    attic
+}
+
+#[test]
+fn three_plugins_of_two_workers_play_bit_for_bit_what_they_play_here_one_behind_the_other() {
+    let test = "pipelines::three_plugins_of_two_workers_play_bit_for_bit_what_they_play_here_one_behind_the_other";
+    let inside = || {
+        let mut both = Both::new();
+        both.run(0..300, &recording(2));
+        both.assert_same();
+    };
+    alone(test, inside, |call| {
+        let Some(worked) = Worked::start(test) else { return };
+        let _attic = attic(&worked);
+        let call = worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "always");
+        let call = call.with("TAUT_OFFLOAD_REPORT", worked.report());
+        did_well(call.run());
+        let report = worked.reports().pop().unwrap();
+        assert_eq!(report["complete"], true, "{report:#}");
+        assert_eq!(report["plugin"], LABEL);
+    });
+}
+
+#[test]
+fn a_pipeline_whose_second_worker_loses_its_process_is_whole_all_the_same() {
+    let test = "pipelines::a_pipeline_whose_second_worker_loses_its_process_is_whole_all_the_same";
+    let inside = || {
+        let (mut both, sound) = (Both::new(), recording(2));
+        both.run(0..100, &sound);
+        eprintln!("inside: half");
+        std::io::stdin().read_line(&mut String::new()).unwrap();
+        both.run(100..200, &sound);
+        both.assert_same();
+    };
+    alone(test, inside, |call| {
+        let Some(worked) = Worked::start(test) else { return };
+        let attic = attic(&worked);
+        let call = worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "always");
+        let running = call.asked().start().wait_for("inside: half");
+        Worked::signal_children_of(&attic, "-KILL");
+        did_well(running.tell("go on").end());
+    });
+}

@@ -1,0 +1,27 @@
+//! What is shown to whoever writes a program of their own works.
+
+use std::process::{Command, Output};
+
+/// What an example says. Cargo builds examples for a whole run of the tests, and not for one by its name.
+#[track_caller]
+fn example(name: &str) -> Output {
+    let here = std::env::current_exe().unwrap();
+    let built = here.parent().unwrap().with_file_name("examples").join(name);
+    assert!(built.exists(), "{name} is not built; run cargo build -p tautline-engine --examples");
+    let ran = Command::new(built).output().unwrap();
+    assert!(ran.status.success(), "{ran:?}");
+    ran
+}
+
+#[test]
+fn pictures_go_through_a_filter_elsewhere_and_every_byte_is_as_here() {
+    let said = String::from_utf8(example("video_frames").stdout).unwrap();
+    assert!(said.contains("300 pictures"), "{said}");
+}
+
+#[test]
+fn sound_goes_through_a_plugin_elsewhere_two_blocks_late() {
+    let said = String::from_utf8(example("offloaded_sound").stdout).unwrap();
+    // Which blocks are back in time is told too, and hangs on who else uses the machine.
+    assert!(said.contains("latency: 256 frames"), "{said}");
+}

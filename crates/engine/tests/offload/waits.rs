@@ -1,0 +1,108 @@
+//! How long a host waits for what it is to play, and for what it does not.
+
+use tautline_engine::offload::offloaded::OffloadedConfig;
+use tautline_proto::offload::block::BlockLeg;
+use tautline_proto::offload::datagram::Flags;
+use tautline_proto::time::Span;
+
+use crate::road::Fate;
+use crate::stage::{BLOCK, Stage, config};
+
+#[test]
+fn what_is_waited_for_leaves_once_more_where_the_last_of_it_was_lost() {
+    // Lost on the way there, and on the way back: with no later block nobody asks for it.
+    let plan = |leg, head: &tautline_proto::offload::datagram::Head| {
+        let is_again = head.flags.has(Flags::REPLAY);
+        match (leg, head.block) {
+            (BlockLeg::There, 10) | (BlockLeg::Back, 20) if !is_again => Fate::Lost,
+            _ => Fate::Goes,
+        }
+    };
+    // A render waits for longer than any machine freezes.
+    let wait = Span::from_secs(20);
+    let mut stage = Stage::new(OffloadedConfig { wait, ..config(0) }, vec![Box::new(plan)]);
+    stage.ends[0].0.live();
+    (0..40).for_each(|_| stage.rush(BLOCK));
+    let waited = stage.offloaded.standing().counters.waited;
+    assert!(waited < wait, "{waited}");
+    stage.assert_damaged(&[]);
+}
+
+#[test]
+fn what_is_missing_is_waited_for_no_more_once_its_turn_is_over() {
+    let plan = |leg, head: &tautline_proto::offload::datagram::Head| match leg {
+        BlockLeg::Back if (50..62).contains(&head.block) => Fate::Lost,
+        _ => Fate::Goes,
+    };
+    let config = OffloadedConfig { wait: Span::from_millis(2), ..config(1) };
+    let mut stage = Stage::new(config, vec![Box::new(plan)]);
+    let mut waited_in = Vec::new();
+    for run in 0..150 {
+        let before = stage.offloaded.standing().counters.waits;
+        stage.go(BLOCK);
+        waited_in.extend((stage.offloaded.standing().counters.waits > before).then_some(run));
+    }
+    // Each is played a run later; nothing else is heard of the worker meanwhile, so that eight are waited for. A run whose
+    // thread did not get a core for as long as it may wait has nothing left to wait.
+    assert!((1..=8).contains(&waited_in.len()), "{waited_in:?}");
+    assert!(waited_in.iter().all(|run| (51..63).contains(run)), "{waited_in:?}");
+    stage.assert_damaged(&[50..62]);
+}
+
+#[test]
+fn a_render_waits_in_vain_as_long_as_for_one_block_and_for_its_worker_again_once_that_is_heard() {
+    let wait_offline = Span::from_millis(5);
+    let mut stage = Stage::smooth(OffloadedConfig { wait_offline, ..config(1) });
+    stage.go_on(50);
+    stage.kill_worker();
+    let waits_of_ten = |stage: &mut Stage| {
+        let before = stage.offloaded.standing().counters.waits;
+        for _ in 0..10 {
+            stage.offloaded.allow_wait(wait_offline);
+            stage.rush(BLOCK);
+        }
+        stage.offloaded.standing().counters.waits - before
+    };
+    assert_eq!(waits_of_ten(&mut stage), 1);
+    stage.ends[0].1.begin();
+    stage.settle();
+    stage.go_on(60);
+    assert!(stage.offloaded.standing().ends[0].unwrap().clean);
+    stage.kill_worker();
+    assert!(waits_of_ten(&mut stage) >= 1);
+}
+
+#[test]
+fn a_worker_of_which_nothing_is_heard_is_waited_for_no_more_until_something_is() {
+    let wait = Span::from_millis(1);
+    let mut stage = Stage::smooth(OffloadedConfig { wait, ..config(1) });
+    stage.go_on(50);
+    stage.kill_worker();
+    // The first of them plays what was answered before.
+    assert_eq!(stage.waits_of(50), 8, "of 50 runs");
+    stage.ends[0].1.begin();
+    stage.settle();
+    // Heard again it is waited for again, and what it makes is whole.
+    stage.go_on(60);
+    let standing = stage.offloaded.standing();
+    assert!(standing.ends[0].unwrap().clean, "{standing:?}");
+    stage.kill_worker();
+    let waits = stage.waits_of(50);
+    // What it sent before it went is heard first, after which it is waited for once more.
+    assert!((8..25).contains(&waits), "{waits} of 50 runs waited");
+}
+
+#[test]
+fn whoever_has_the_time_waits_for_a_worker_however_often_nothing_is_heard() {
+    let mut stage = Stage::smooth(config(1));
+    stage.go_on(50);
+    stage.kill_worker();
+    let before = stage.offloaded.standing().counters.waits;
+    for _ in 0..30 {
+        stage.offloaded.allow_wait(Span::from_millis(5));
+        stage.rush(BLOCK);
+    }
+    let waits = stage.offloaded.standing().counters.waits - before;
+    // Whoever has not waits for eight. A run whose thread did not get a core for as long has nothing left to wait.
+    assert!(waits >= 16, "{waits} of 30 runs waited");
+}

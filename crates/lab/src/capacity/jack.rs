@@ -1,0 +1,123 @@
+//! The host's side in a JACK server's cycles: a `jackd` without a card calls it instead of a timer, and what that server
+//! tells of xruns stands beside what is missed by our own count.
+
+mod cycle;
+mod server;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU32};
+use std::sync::mpsc::channel;
+
+use tautline_io::thread::Scheduler;
+use tautline_proto::device::{Device, Ended, Stop};
+use tautline_proto::time::Frames;
+use tautline_proto::units::Rate;
+
+use self::cycle::JackCycle;
+use self::server::{DummyOptions, DummyServer};
+use super::grid::CapacityPoint;
+use super::master::{MasterLog, MasterPace, PeriodCycle};
+
+/// In which cycles a server runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JackPace {
+    /// Frames per second.
+    pub rate: Rate,
+    /// Frames per cycle.
+    pub period: Frames,
+}
+
+/// A client that plays, with the server's own word.
+pub struct JackClient {
+    /// To be run, as often as is asked.
+    pub device: Box<dyn Device>,
+    /// Xruns that the server told of so far.
+    pub xruns: Arc<AtomicU32>,
+    /// When its driver woke for the present cycle, in nanoseconds of a [`LocalTime`](tautline_proto::time::LocalTime).
+    pub woke_ns: Arc<AtomicI64>,
+}
+
+/// Becomes a client of the server of this name, which is to run in these cycles, or says why not.
+pub type OpenJackClient = Box<dyn Fn(&str, JackPace) -> Result<JackClient, String>>;
+
+/// How JACK 2 calls itself.
+const JACK_2: &str = "jackdmp";
+
+/// What wakes the host where a JACK server does.
+pub struct JackMaster {
+    open: OpenJackClient,
+    version: String,
+    /// That of the latest point.
+    running: Option<(JackPace, DummyServer)>,
+}
+
+impl JackMaster {
+    /// Clients are opened so; the reason where there is no server to be started.
+    pub fn new(open: OpenJackClient) -> Result<Self, String> {
+        Ok(Self { open, version: server::version()?, running: None })
+    }
+
+    /// The reason where JACK runs no client so.
+    pub fn check(scheduler: Scheduler) -> Result<(), String> {
+        server::scheduling(scheduler).map(drop)
+    }
+
+    /// Runs what a host has its plugins do in the cycles of a server of this point's, as [`MasterPace::keep`] does by
+    /// a timer.
+    pub(super) fn keep<C: PeriodCycle + 'static>(
+        &mut self,
+        point: &CapacityPoint,
+        pace: MasterPace,
+        cycle: C,
+        stop: &Stop,
+    ) -> Result<(C, MasterLog), String> {
+        let client = self.client(point, pace.scheduler)?;
+        let (back, given) = channel();
+        let process = JackCycle::new(pace, cycle, client, back);
+        let (mut process, ended) = client.device.run(Box::new(process), stop);
+        process.finish();
+        if let Ended::Gone(error) = ended {
+            // The next point begins with another.
+            self.running = None;
+            return Err(error.to_string());
+        }
+        let job = given.recv().map_err(|_| "a client of JACK gave nothing back".to_owned())?;
+        match job.runs_as {
+            Some(runs_as) if runs_as != pace.scheduler => Err(format!(
+                "JACK's thread runs as {runs_as} and not as {}; give the user an rtprio limit \
+                 (/etc/security/limits.d), or choose --scheduler other",
+                pace.scheduler
+            )),
+            _ => Ok((job.cycle, job.log)),
+        }
+    }
+
+    /// The client of a server in the cycles of this point, which is started if it is another than before.
+    fn client(
+        &mut self,
+        point: &CapacityPoint,
+        scheduler: Scheduler,
+    ) -> Result<&mut JackClient, String> {
+        let asked = JackPace { rate: point.rate, period: Frames::new(i64::from(point.period)) };
+        let running = self.running.take().filter(|(running, _)| *running == asked);
+        let running = match running {
+            Some(running) => running,
+            None => {
+                let synchronous = self.version.starts_with(JACK_2);
+                let options = DummyOptions { pace: asked, scheduler, synchronous };
+                (asked, DummyServer::start(options, &self.open)?)
+            }
+        };
+        Ok(&mut self.running.insert(running).1.client)
+    }
+
+    /// What a reader should know.
+    pub(super) fn note(&self) -> String {
+        format!(
+            "the master is a client of {} without a card (-d dummy), which calls it once a cycle and waits until it \
+             returns; xruns are what that server told of, a return or a wake-up of its own that came too late: an \
+             answer that is missed is none to it, and nothing is taken off for freezes",
+            self.version
+        )
+    }
+}

@@ -1,0 +1,234 @@
+//! What a JACK server calls once a cycle: the host's period, and what is counted of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::sync::mpsc::Sender;
+
+use tautline_io::thread::Scheduler;
+use tautline_proto::device::{Cycle, Flow, Process};
+use tautline_proto::time::{LocalTime, Span};
+
+use super::JackClient;
+use crate::capacity::master::{MasterLog, MasterPace, MasterTime, PeriodCycle, PeriodDue, SETTLES};
+
+/// Periods before any that counts, and after: what a server tells of xruns comes by another thread, later than the cycle
+/// that it is of.
+const AROUND: u64 = SETTLES.unsigned_abs();
+
+/// A host in a server's cycle.
+pub(super) struct JackCycle<C> {
+    /// `None` once it was handed back.
+    job: Option<JackJob<C>>,
+    back: Sender<JackJob<C>>,
+}
+
+/// What runs in it, and what was seen.
+pub(super) struct JackJob<C> {
+    pub(super) cycle: C,
+    pub(super) log: MasterLog,
+    /// How the server's thread is scheduled, once it called.
+    pub(super) runs_as: Option<Scheduler>,
+    pace: MasterPace,
+    grid: PeriodGrid,
+    /// Periods so far, those before any that counts among them.
+    passed: u64,
+    /// When the first that counts was due.
+    counting: Option<CountingSince>,
+    /// Xruns by the server's word, and when its driver woke for the cycle.
+    xruns: Arc<AtomicU32>,
+    woke_ns: Arc<AtomicI64>,
+}
+
+/// As it was when periods began to count.
+#[derive(Debug, Clone, Copy)]
+struct CountingSince {
+    time: MasterTime,
+    xruns: u32,
+}
+
+impl<C: PeriodCycle> JackCycle<C> {
+    /// At this pace, which is the server's; handed back there when it is finished.
+    pub(super) fn new(
+        pace: MasterPace,
+        cycle: C,
+        client: &JackClient,
+        back: Sender<JackJob<C>>,
+    ) -> Self {
+        let log = MasterLog { jack_xruns: Some(0), ..pace.log(cycle.blocks()) };
+        let grid = PeriodGrid { period: pace.period, last: None };
+        let (xruns, woke_ns) = (Arc::clone(&client.xruns), Arc::clone(&client.woke_ns));
+        let (runs_as, passed, counting) = (None, 0, None);
+        let job = JackJob { cycle, log, runs_as, pace, grid, passed, counting, xruns, woke_ns };
+        Self { job: Some(job), back }
+    }
+}
+
+impl<C: PeriodCycle> Process for JackCycle<C> {
+    fn process(&mut self, _: &mut Cycle<'_>) -> Flow {
+        self.job.as_mut().map_or(Flow::Finished, JackJob::called)
+    }
+
+    fn finish(&mut self) {
+        if let Some(job) = self.job.take() {
+            // Nobody listens only where nobody wants it.
+            let _ = self.back.send(job);
+        }
+    }
+}
+
+impl<C: PeriodCycle> JackJob<C> {
+    /// The server calls. No allocation, lock or blocking call, but for the plugins' own time and the wait that was asked
+    /// for.
+    fn called(&mut self) -> Flow {
+        self.runs_as.get_or_insert_with(Scheduler::current);
+        let due = LocalTime::from_nanos(self.woke_ns.load(Ordering::Relaxed));
+        let lost = self.grid.pass(due);
+        // No more of them than are still to be counted matter.
+        let ends = AROUND + self.pace.periods_due();
+        for back in (1..=lost.min(ends)).rev() {
+            self.period(PeriodDue::Lost(due - self.pace.period.times(back.cast_signed())), ends);
+        }
+        self.period(PeriodDue::Now(due), ends);
+        if self.passed < ends + AROUND { Flow::Continue } else { Flow::Finished }
+    }
+
+    fn period(&mut self, due: PeriodDue, ends: u64) {
+        let number = self.passed;
+        self.passed += 1;
+        if number < AROUND {
+            if let PeriodDue::Now(due) = due {
+                // What is noted finds no room, and nobody misses it.
+                self.cycle.run(due, &mut MasterLog::default());
+            }
+        } else if number < ends {
+            let xruns = self.xruns.load(Ordering::Relaxed);
+            self.counting.get_or_insert_with(|| CountingSince { time: MasterTime::read(), xruns });
+            self.pace.count(&mut self.cycle, due, &mut self.log);
+            if self.passed == ends
+                && let Some(since) = self.counting
+            {
+                since.time.note_since(&mut self.log);
+            }
+        }
+        if let Some(since) = self.counting {
+            let xruns = self.xruns.load(Ordering::Relaxed);
+            self.log.jack_xruns = Some(xruns.wrapping_sub(since.xruns));
+        }
+    }
+}
+
+/// Periods that a server left out, by when its cycles began.
+#[derive(Debug, Clone, Copy)]
+struct PeriodGrid {
+    period: Span,
+    last: Option<LocalTime>,
+}
+
+impl PeriodGrid {
+    /// How many were lost since the cycle before this one. A server that was late begins anew from there, so less than
+    /// half a period more is none.
+    fn pass(&mut self, began: LocalTime) -> u64 {
+        let period = self.period.as_nanos().max(1);
+        let since = self.last.map_or(period, |last| (began - last).as_nanos());
+        self.last = Some(began);
+        let passed = (since + period / 2).div_euclid(period);
+        (passed - 1).max(0).unsigned_abs()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use tautline_io::clock::now;
+    use tautline_proto::device::{Device, Direction, Ended, Settings, Side, Stop};
+
+    use super::*;
+
+    const PERIOD: Span = Span::from_millis(2);
+
+    /// How many were lost before each of the cycles that began then.
+    fn lost(began: &[i64]) -> Vec<u64> {
+        let mut grid = PeriodGrid { period: PERIOD, last: None };
+        let pass = |micros: &i64| grid.pass(LocalTime::ZERO + Span::from_micros(*micros));
+        began.iter().map(pass).collect()
+    }
+
+    #[test]
+    fn cycles_that_come_a_little_early_or_late_lose_none_and_those_left_out_are_lost_once() {
+        assert_eq!(lost(&[10_000, 12_030, 13_980, 16_000, 18_400, 20_400]), [0; 6]);
+        assert_eq!(lost(&[10_000, 14_100, 16_100, 24_000]), [0, 1, 0, 3]);
+    }
+
+    /// Counts its runs; the server tells an xrun in each.
+    struct Counts(u64, Arc<AtomicU32>);
+
+    impl PeriodCycle for Counts {
+        fn blocks(&self) -> usize {
+            1
+        }
+
+        fn run(&mut self, _: LocalTime, _: &mut MasterLog) {
+            self.0 += 1;
+            self.1.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Only what it says is used.
+    struct NoDevice;
+
+    impl Device for NoDevice {
+        fn settings(&self) -> Settings {
+            unreachable!()
+        }
+
+        fn run(&mut self, _: Box<dyn Process>, _: &Stop) -> (Box<dyn Process>, Ended) {
+            unreachable!()
+        }
+    }
+
+    /// What comes of these cycles of the server, by their numbers.
+    fn called(cycles: impl Iterator<Item = i64>) -> (Flow, JackJob<Counts>) {
+        let (xruns, woke_ns) = (Arc::<AtomicU32>::default(), Arc::<AtomicI64>::default());
+        let client = JackClient {
+            device: Box::new(NoDevice),
+            xruns: Arc::clone(&xruns),
+            woke_ns: Arc::clone(&woke_ns),
+        };
+        let (period, duration) = (PERIOD, PERIOD.times(20));
+        let pace = MasterPace { period, duration, scheduler: Scheduler::Other };
+        let (back, given) = channel();
+        let mut process = JackCycle::new(pace, Counts(0, xruns), &client, back);
+        // No call outlasts a period that is to come yet.
+        let begins = now() + Span::from_secs(60);
+        let mut flow = Flow::Continue;
+        for number in cycles {
+            let began = begins + PERIOD.times(number);
+            woke_ns.store(began.as_nanos(), Ordering::Relaxed);
+            let side = Side::absent();
+            flow = process.process(&mut Cycle::one_way(Direction::Playback, began, side, 0));
+        }
+        process.finish();
+        (flow, given.recv().unwrap())
+    }
+
+    #[test]
+    fn of_all_periods_those_between_the_first_and_the_last_sixteen_count() {
+        let (flow, job) = called(0..52);
+        assert_eq!((flow, job.cycle.0), (Flow::Finished, 36));
+        assert_eq!((job.log.due, job.log.missed.len()), (20, 0));
+        assert_eq!(job.log.jack_xruns, Some(20), "told while they counted, and not before");
+        assert!(job.log.lasted > Span::ZERO && job.runs_as == Some(Scheduler::current()));
+        let (flow, job) = called(0..51);
+        assert_eq!((flow, job.log.due), (Flow::Continue, 20), "what is told later is waited for");
+    }
+
+    #[test]
+    fn periods_that_the_server_left_out_were_due_and_are_missed() {
+        let (_, job) = called((0..20).chain(23..52));
+        assert_eq!((job.log.due, job.log.missed.len(), job.cycle.0), (20, 3, 33));
+        // Nor is there room for more than were due.
+        let (flow, job) = called((0..30).chain(1000..1020));
+        assert_eq!((flow, job.log.due, job.log.missed.len()), (Flow::Finished, 20, 6));
+    }
+}

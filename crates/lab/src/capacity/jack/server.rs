@@ -1,0 +1,164 @@
+//! `jackd` without a card, started for an experiment under a name of its own and ended with it.
+
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use tautline_io::thread::Scheduler;
+
+use super::{JackClient, JackPace, OpenJackClient};
+use crate::signals::interrupt;
+
+/// The program, as it is found in PATH.
+const PROGRAM: &str = "jackd";
+/// How often one that does not come up is started: servers of one user share a data base, in which two that start at
+/// once can fail each other.
+const TRIES: u32 = 4;
+/// How long one is waited for that comes up, or that was asked to end: either takes tens of milliseconds.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often it is looked meanwhile.
+const LOOK: Duration = Duration::from_millis(20);
+/// The server's own thread runs so much above its clients' (JACK 2).
+const ABOVE_CLIENTS: u8 = 5;
+/// So that it has one (sched(7)).
+const MOST: u8 = 99 - ABOVE_CLIENTS;
+
+/// What JACK calls itself, or why there is none.
+pub(super) fn version() -> Result<String, String> {
+    let asked = Command::new(PROGRAM).arg("--version").stdin(Stdio::null()).output();
+    let said = asked.map_err(|error| {
+        format!(
+            "starting {PROGRAM}: {error}; install it (apt-get install jackd2), or leave out --jack"
+        )
+    })?;
+    let said = String::from_utf8_lossy(&said.stdout);
+    let words: Vec<_> = said.lines().last().unwrap_or("").split_whitespace().take(3).collect();
+    Ok(words.join(" "))
+}
+
+/// A server and its client.
+pub(super) struct DummyServer {
+    /// Closed before the server ends.
+    pub(super) client: JackClient,
+    _program: JackProgram,
+}
+
+/// How one is to run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DummyOptions {
+    pub(super) pace: JackPace,
+    /// Of its client's thread.
+    pub(super) scheduler: Scheduler,
+    /// Whether it is to be told to wait for its client in each cycle, as JACK 1 always does. JACK 2 by itself goes on, and
+    /// of the cycles that a client does not end in time it tells the first alone (`JackEngine::ProcessCurrent`).
+    pub(super) synchronous: bool,
+}
+
+impl DummyServer {
+    /// Starts one, and becomes its client.
+    pub(super) fn start(options: DummyOptions, open: &OpenJackClient) -> Result<Self, String> {
+        let attempt = || Self::attempt(options, open);
+        (1..TRIES).fold(attempt(), |started, _| started.or_else(|_| attempt()))
+    }
+
+    fn attempt(options: DummyOptions, open: &OpenJackClient) -> Result<Self, String> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("taut-capacity-{}-{number}", std::process::id());
+        let words = options.words(&name)?;
+        let mut program = JackProgram::start(&words)?;
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let refused = match open(&name, options.pace) {
+                Ok(client) => return Ok(Self { client, _program: program }),
+                Err(refused) => refused,
+            };
+            if !program.runs() || Instant::now() >= until {
+                let line = words.join(" ");
+                return Err(format!("{refused}; see what `{PROGRAM} {line}` says"));
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+impl DummyOptions {
+    /// What the program is started with, so that its clients run as is asked.
+    fn words(self, name: &str) -> Result<Vec<String>, String> {
+        let scheduled = scheduling(self.scheduler)?;
+        let JackPace { rate, period } = self.pace;
+        let waits = if self.synchronous { " -S" } else { "" };
+        let (rate, period) = (rate.hertz(), period.count());
+        let line = format!("{scheduled}{waits} -n {name} -d dummy -r {rate} -p {period}");
+        Ok(line.split(' ').map(str::to_owned).collect())
+    }
+}
+
+/// What has clients run so, or the reason where JACK runs none.
+pub(super) fn scheduling(scheduler: Scheduler) -> Result<String, String> {
+    match scheduler {
+        Scheduler::Other => Ok("-r".to_owned()),
+        Scheduler::Fifo(priority @ 1..=MOST) => Ok(format!("-R -P {}", priority + ABOVE_CLIENTS)),
+        other => Err(format!(
+            "JACK runs no client as {other}; use --scheduler fifo:80, up to fifo:{MOST}, or other"
+        )),
+    }
+}
+
+/// The program, until it is dropped.
+struct JackProgram(Child);
+
+impl JackProgram {
+    fn start(words: &[String]) -> Result<Self, String> {
+        let mut command = Command::new(PROGRAM);
+        command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        // A group of its own: what a terminal says to end this program does not reach it before its client is closed.
+        let child = command.process_group(0).spawn();
+        child.map(Self).map_err(|error| format!("starting {PROGRAM}: {error}"))
+    }
+
+    fn runs(&mut self) -> bool {
+        matches!(self.0.try_wait(), Ok(None))
+    }
+}
+
+impl Drop for JackProgram {
+    fn drop(&mut self) {
+        interrupt(&mut self.0);
+        let until = Instant::now() + PATIENCE;
+        // One that is killed stays in that data base, which has room for eight.
+        while self.runs() && Instant::now() < until {
+            std::thread::sleep(LOOK);
+        }
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_proto::time::{Frames, Span};
+    use tautline_proto::units::Rate;
+
+    use super::*;
+
+    fn told(scheduler: Scheduler, synchronous: bool) -> Result<String, String> {
+        let pace = JackPace { rate: Rate::HZ_48000, period: Frames::new(64) };
+        let options = DummyOptions { pace, scheduler, synchronous };
+        options.words("a").map(|words| words.join(" "))
+    }
+
+    #[test]
+    fn a_server_is_started_above_the_clients_priority_and_what_jack_cannot_do_is_refused() {
+        let line = |scheduler, waits| told(scheduler, waits).unwrap();
+        assert_eq!(line(Scheduler::Fifo(80), true), "-R -P 85 -S -n a -d dummy -r 48000 -p 64");
+        assert_eq!(line(Scheduler::Other, false), "-r -n a -d dummy -r 48000 -p 64");
+        let span = Span::from_millis(1);
+        let deadline = Scheduler::Deadline { runtime: span, deadline: span, period: span };
+        for other in [Scheduler::Fifo(95), Scheduler::RoundRobin(80), deadline] {
+            let why = told(other, true).unwrap_err();
+            assert!(why.contains(&other.to_string()) && why.contains("fifo:80"), "{why}");
+        }
+    }
+}

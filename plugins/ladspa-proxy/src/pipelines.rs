@@ -1,0 +1,180 @@
+//! Pipelines, as `tautline.toml` names them: plugins of several workers, each of which feeds the next, as one plugin.
+//!
+//! ```toml
+//! [[pipeline]]
+//! name = "voice"
+//! plugins = ["studio/tap_eq:tap_equalizer", "attic/gverb_1216:gverb"]
+//! ```
+//!
+//! A plugin is named by its worker, as the saved catalogue calls that, and its id there.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use tautline_api::pipeline::joined;
+use tautline_api::v1::Plugin;
+use toml::{Table, Value};
+
+use crate::catalogue::SavedWorker;
+use crate::options;
+
+/// Several plugins as one.
+pub(crate) struct Pipeline {
+    pub(crate) plugin: Plugin,
+    pub(crate) stages: Vec<ShelfStage>,
+}
+
+/// A plugin of a pipeline.
+#[derive(Debug, Clone)]
+pub(crate) struct ShelfStage {
+    pub(crate) plugin: Plugin,
+    /// Where its worker is, and what people call that.
+    pub(crate) address: String,
+    pub(crate) worker: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenPipeline {
+    name: String,
+    plugins: Vec<String>,
+}
+
+/// Those of the file that has them, of plugins that these workers have; and what to say of those that cannot be.
+pub(crate) fn read(workers: &[SavedWorker]) -> (Vec<Pipeline>, Vec<String>) {
+    match options::file() {
+        Some((path, text)) => by_file(&path, &text, workers),
+        None => (Vec::new(), Vec::new()),
+    }
+}
+
+fn by_file(path: &Path, text: &str, workers: &[SavedWorker]) -> (Vec<Pipeline>, Vec<String>) {
+    // What is no TOML is told when its options are read.
+    let written = text.parse::<Table>().ok().and_then(|mut table| table.remove("pipeline"));
+    let Some(written) = written else { return (Vec::new(), Vec::new()) };
+    let place = path.display();
+    let Value::Array(written) = written else {
+        let why = format!(
+            "in {place}: pipeline is to be a list; write [[pipeline]] with name and plugins"
+        );
+        return (Vec::new(), vec![why]);
+    };
+    let (mut pipelines, mut complaints) = (Vec::new(), Vec::new());
+    for one in written {
+        match pipeline(one, workers) {
+            Ok(pipeline) if is_taken(&pipelines, &pipeline) => complaints.push(format!(
+                "in {place}: `{}` of these workers is there twice; choose another name for one of them",
+                pipeline.plugin.id
+            )),
+            Ok(pipeline) => pipelines.push(pipeline),
+            Err(why) => complaints.push(format!("in {place}: {why}")),
+        }
+    }
+    (pipelines, complaints)
+}
+
+/// Hosts could not tell them apart.
+fn is_taken(pipelines: &[Pipeline], new: &Pipeline) -> bool {
+    let workers = |one: &Pipeline| -> Vec<String> {
+        one.stages.iter().map(|stage| stage.worker.clone()).collect()
+    };
+    pipelines.iter().any(|one| one.plugin.id == new.plugin.id && workers(one) == workers(new))
+}
+
+fn pipeline(written: Value, workers: &[SavedWorker]) -> Result<Pipeline, String> {
+    let WrittenPipeline { name, plugins } = written.try_into().map_err(|error: toml::de::Error| {
+        let why = error.message().replace('\n', ", ");
+        format!("a pipeline has a name and plugins: {why}; write name = \"NAME\", plugins = [\"WORKER/ID\"]")
+    })?;
+    let stages = plugins.iter().map(|plugin| stage(&name, plugin, workers));
+    let stages = stages.collect::<Result<Vec<_>, _>>()?;
+    let all: Vec<Plugin> = stages.iter().map(|stage| stage.plugin.clone()).collect();
+    Ok(Pipeline { plugin: joined(&name, &all)?, stages })
+}
+
+fn stage(pipeline: &str, named: &str, workers: &[SavedWorker]) -> Result<ShelfStage, String> {
+    let found = named.split_once('/').and_then(|(worker, id)| {
+        let worker = workers.iter().find(|one| one.name == worker || one.address == worker)?;
+        let plugin = worker.catalogue.plugins.iter().find(|plugin| plugin.id == id)?;
+        Some(ShelfStage {
+            plugin: plugin.clone(),
+            address: worker.address.clone(),
+            worker: worker.name.clone(),
+        })
+    });
+    found.ok_or_else(|| {
+        format!(
+            "pipeline `{pipeline}` has a plugin `{named}`, which no worker has whose catalogue was saved; write \
+             WORKER/ID, as taut plugins --worker WORKER lists it, after taut plugins --worker WORKER --save"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tautline_api::v1::{Catalogue, PluginPort, VERSION};
+
+    fn worker(name: &str, inputs: usize) -> SavedWorker {
+        let port = |descriptor| PluginPort {
+            name: "p".into(),
+            descriptor,
+            hints: 0,
+            lower: 0.0,
+            upper: 0.0,
+        };
+        let plugin = Plugin {
+            id: "a.so:a".into(),
+            file: "a.so".into(),
+            label: "a".into(),
+            unique_id: 1,
+            name: "A".into(),
+            maker: String::new(),
+            copyright: String::new(),
+            properties: 0,
+            ports: (0..inputs).map(|_| port(9)).chain([port(10)]).collect(),
+            hash: String::new(),
+            cost: None,
+        };
+        let catalogue = Catalogue { version: VERSION, worker: name.into(), plugins: vec![plugin] };
+        SavedWorker { address: format!("{name}:17230"), name: name.into(), catalogue }
+    }
+
+    fn by(text: &str) -> (Vec<Pipeline>, Vec<String>) {
+        by_file(Path::new("tautline.toml"), text, &[worker("studio", 1), worker("attic", 2)])
+    }
+
+    #[test]
+    fn a_pipeline_is_made_of_plugins_that_were_saved() {
+        let (pipelines, complaints) = by(
+            "[[pipeline]]\nname = \"voice\"\nplugins = [\"studio/a.so:a\", \"studio:17230/a.so:a\"]\n",
+        );
+        assert_eq!(complaints, Vec::<String>::new());
+        assert_eq!(pipelines[0].plugin.id, "voice");
+        let workers: Vec<&str> =
+            pipelines[0].stages.iter().map(|stage| stage.worker.as_str()).collect();
+        assert_eq!(workers, ["studio", "studio"]);
+    }
+
+    #[test]
+    fn what_cannot_be_is_said_with_its_place_and_the_mend_and_the_rest_holds() {
+        let (pipelines, complaints) =
+            by("[[pipeline]]\nname = \"voice\"\nplugins = [\"cellar/a.so:a\"]\n\
+             [[pipeline]]\nname = \"wide\"\nplugins = [\"studio/a.so:a\", \"attic/a.so:a\"]\n\
+             [[pipeline]]\nname = \"other\"\n\
+             [[pipeline]]\nname = \"mono\"\nplugins = [\"studio/a.so:a\", \"studio/a.so:a\"]\n\
+             [[pipeline]]\nname = \"mono\"\nplugins = [\"studio/a.so:a\", \"studio/a.so:a\"]\n");
+        assert_eq!(
+            pipelines.iter().map(|one| one.plugin.id.as_str()).collect::<Vec<_>>(),
+            ["mono"]
+        );
+        assert_eq!(complaints.len(), 4, "{complaints:?}");
+        assert!(
+            complaints
+                .iter()
+                .all(|why| why.starts_with("in tautline.toml: ") && why.contains("; "))
+        );
+        assert_eq!(by("pipeline = 3").1.len(), 1);
+        assert_eq!(by("[offload").1.len(), 0);
+    }
+}

@@ -1,0 +1,114 @@
+"""Plugins on other hosts (docs/offload.md): what of a period they can use, beside Lago and Kon, "A Middleware System
+for Distributed Real-Time Multimedia Processing", 2003. Needs root for namespaces."""
+
+import shutil
+
+from measure.experiments import percent, report_of, told
+from measure.tools import REPEATS, say
+
+# A quick run tries little and holds for a moment.
+SHORT = ("--attempt", "100ms", "--step", "500us", "--fine", "250us") if REPEATS == 1 else ()
+# One block of a thousand: on a virtual machine that others share something takes a core that often, from the plugin in the
+# host's own call as well, so that nothing at all is missed by no cost.
+SPORADIC = ("--allow", "0.1%", "--hold", "4s", "--idle", "4s")
+# Paper: the network of its machines was Fast Ethernet.
+FAST_ETHERNET = ("--virtual-work", "--wait", "250us", "--link-rate", "100Mbit")
+# Its dummy driver takes powers of two.
+UNDER_JACK = ("--jack", "--virtual-work", "--wait", "250us", "--period", "256")
+
+
+def usable(row):
+    if row["void"]:
+        return f"void: {row['void']}"
+    return percent(row["usable_share"]) + ("" if row["result"] == "whole" else ", not whole")
+
+
+def missed(row):
+    """Of how many, and the share that is missed in the long run at most; the host's own stalls are apart."""
+    one = row["missed"]
+    apart = row["missed_in_freeze"] + row["missed_after_freeze"]
+    host = f"; {apart} by stalls of the host" if apart else ""
+    core = row.get("missed_of_a_core")
+    told = f"{one['missed']} of {one['due']} (≤ {100 * one['at_most']:.2g} %"
+    return told + (f"; {core} as a core stood still" if core else "") + host + ")"
+
+
+def published(row):
+    period = row["configured_ns"]
+    return ", ".join(f"{100 * one['value_ns'] / period:.0f} %" for one in row["published"])
+
+
+def micros(row, *keys):
+    return ", ".join(told(row.get(key), 0, 1e3) for key in keys)
+
+
+def shares(report, command):
+    """What of the period could be used."""
+    table = [[f"{command}: usable, of the period", "ours", "Lago and Kon", "the same plugin here", "missed while held",
+              "left, µs: p50, 99 of 100, 999 of 1000", "idle exchange, µs: p50, p99, p99.9", "T − 1.2 × its p99.9",
+              "call while held, µs: p50, p99"]]
+    kind = lambda row: (row["configured_ns"], row["name"].endswith("real work"))
+    here = {kind(row): row for row in report["rows"] if "idle_p50_ns" not in row}
+    for row in report["rows"]:
+        line = [row["name"], usable(row), published(row)]
+        if row["void"]:
+            table.append(line + [""] * (len(table[0]) - len(line)))
+            continue
+        alone = here.get(kind(row))
+        away = "idle_p50_ns" in row
+        floor = row.get("usable_by_idle_ns")
+        table.append(line + [
+            usable(alone) if away and alone else "", missed(row),
+            *((micros(row, "slack_p50_ns", "slack_p99_ns", "slack_p999_ns"), micros(row, "idle_p50_ns", "idle_p99_ns", "idle_p999_ns"),
+               percent(floor / row["configured_ns"]) if floor is not None else "–",
+               micros(row, "held_call_p50_ns", "held_call_p99_ns")) if away else ("",) * 4)])
+    return table
+
+
+def processors(report):
+    """Who used how much, where there are workers."""
+    figure = lambda row, key, digits=0: f"{row[key]:.{digits}f}" if row.get(key) is not None else "–"
+    table = [["while it was held", "master, % of a core: user, system", "workers together: user, system", "interrupts: hard, soft, %",
+              "packets/s", "MB/s", "idle: µs of processor a block and worker", "of the bare exchange", "ratio",
+              "call, µs: p50, p99", "bare: p50"]]
+    for row in report["rows"]:
+        if row["void"] or "idle_p50_ns" not in row:
+            continue
+        pair = lambda *keys: ", ".join(figure(row, key) for key in keys)
+        sent = row.get("bytes_out_per_s")
+        table.append([row["name"], pair("master_user_percent", "master_system_percent"),
+                      pair("workers_user_percent", "workers_system_percent"), ", ".join(
+                          figure(row, key, 1) for key in ("irq_percent", "softirq_percent")),
+                      figure(row, "packets_out_per_s"), f"{sent / 1e6:.2f}" if sent is not None else "–",
+                      told(row.get("cpu_per_block_ns"), 1, 1e3), told(row.get("bare_cpu_per_block_ns"), 1, 1e3), figure(row, "cpu_ratio", 2),
+                      micros(row, "call_p50_ns", "call_p99_ns"), micros(row, "bare_call_p50_ns")])
+    return table
+
+
+def detectors(report, command):
+    """What is missed by our count, and by the word of a JACK server that calls the master."""
+    table = [[f"{command}: usable, of the period", "ours", "missed while held", "xruns by JACK", "of too much: missed",
+              "xruns by JACK"]]
+    for row in report["rows"]:
+        found = lambda key: str(row[key]) if row.get(key) is not None else "–"
+        table.append([row["name"], usable(row), *(
+            ("", "", "", "") if row["void"] else
+            (missed(row), found("jack_xruns"), found("too_much_missed"), found("too_much_jack_xruns")))])
+    return table
+
+
+def capacity():
+    """What tautline holds itself to, the network that the paper had, and the detector."""
+    report, command = report_of("capacity", "--grid", "goals", *SPORADIC, *SHORT)
+    slow, by = report_of("capacity", *FAST_ETHERNET, *SPORADIC, *SHORT)
+    tables = [shares(report, command), shares(slow, by), processors({"rows": report["rows"] + slow["rows"]})]
+    if shutil.which("jackd") is None:
+        say("capacity: the rows under JACK are left out, jackd is not installed")
+        return tables
+    return [*tables, detectors(*report_of("capacity", *UNDER_JACK, *SPORADIC, *SHORT))]
+
+
+def capacity_paper():
+    """Figures 5 to 8."""
+    report, command = report_of("capacity", "--grid", "paper", *SPORADIC, *SHORT)
+    return [shares(report, command), processors(report)]
