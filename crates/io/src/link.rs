@@ -17,6 +17,7 @@ pub mod told;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use tautline_proto::endpoint::Endpoint;
+use tautline_proto::ledger::Departure;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, MediaTime, Span};
 
@@ -131,6 +132,21 @@ pub trait Link: Send {
     /// Copies a packet into the next batch, and the earlier one that leaves once more with it, if the
     /// link still has that. False if there was no room (counted).
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool;
+
+    /// The same for a packet that `write` writes, which leaves as it is: where the link can, straight to where it waits,
+    /// and otherwise to `room`, from where it is copied. What `write` returned: the packet's bytes, or `None` if there is
+    /// none, and then nothing is queued.
+    fn queue_written(
+        &mut self,
+        instants: Departure,
+        room: &mut [u8],
+        write: &mut dyn FnMut(&mut [u8]) -> Option<usize>,
+    ) -> Option<usize> {
+        let len = write(room)?;
+        let datagram = room.get_mut(..len)?;
+        self.queue(&Outgoing { datagram, instants, handed_at: None, again: None });
+        Some(len)
+    }
 
     /// Sends the batch in one system call (direct), or hands it to the wire thread (ringed).
     fn flush(&mut self);

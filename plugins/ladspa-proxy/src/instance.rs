@@ -12,7 +12,7 @@ use crate::forked;
 use crate::options::{self, OffloadOptions};
 use crate::ports::Connections;
 use crate::report::RunReported;
-use crate::shelf::ShelfOffer;
+use crate::shelf::{self, ShelfOffer};
 use crate::twin::Twin;
 use crate::working::{Working, duration};
 
@@ -55,6 +55,7 @@ impl Instance {
     pub(crate) fn new(offer: &'static ShelfOffer, rate: u32) -> Self {
         // Where it cannot be, a fork is not told, and hosts that fork are rare.
         let _ = forked::watch();
+        shelf::say_options_for_nobody();
         let (options, complaints) = options::read(&offer.label);
         let side = Working::new(offer, &options, rate);
         let side = match side {

@@ -104,6 +104,26 @@ pub(crate) fn read(label: &str) -> (OffloadOptions, Vec<String>) {
     (options, complaints)
 }
 
+/// What to say of sections for plugins that there are not: whoever mistyped a name waits in vain for what it says.
+pub(crate) fn for_nobody(is_known: impl Fn(&str) -> bool) -> Vec<String> {
+    file().map_or_else(Vec::new, |(path, text)| sections_for_nobody(&path, &text, is_known))
+}
+
+fn sections_for_nobody(path: &Path, text: &str, is_known: impl Fn(&str) -> bool) -> Vec<String> {
+    // What is no table at all was said by whoever read the options.
+    let table = text.parse::<Table>().unwrap_or_default();
+    let offload = table.get("offload").and_then(Value::as_table);
+    let sections = offload.into_iter().flatten().filter(|(_, value)| value.is_table());
+    let unknown = sections.filter(|(name, _)| !is_known(name));
+    let say = |(name, _)| {
+        format!(
+            "in {}, [offload.\"{name}\"]: no plugin here has this name; listplugins shows their names",
+            path.display()
+        )
+    };
+    unknown.map(say).collect()
+}
+
 /// The first file that there is, with its text.
 pub(crate) fn file() -> Option<(PathBuf, String)> {
     places().find_map(|path| std::fs::read_to_string(&path).ok().map(|it| (path, it)))
@@ -273,6 +293,22 @@ mod tests {
                  delay, block, wait, stand_in, spare, wait_offline, compare_local, copies, \
                  history, cleartext, report",
                 "in tautline.toml, [offload] window: `-1` is no number from 0 to 64; write one",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_section_for_a_plugin_that_there_is_not_is_said() {
+        let text = "[offload]\nwindow = 2\n[offload.\"verb@studio\"]\nwindow = 3\n\
+                    [offload.\"verb@stduio\"]\nwindow = 4\n";
+        let said = |known: &str| {
+            sections_for_nobody(Path::new("tautline.toml"), text, |name| known.contains(name))
+        };
+        assert_eq!(said("verb@studio verb@stduio"), Vec::<String>::new());
+        assert_eq!(
+            said("verb@studio"),
+            [
+                "in tautline.toml, [offload.\"verb@stduio\"]: no plugin here has this name; listplugins shows their names"
             ]
         );
     }

@@ -1,8 +1,12 @@
 //! What was heard of an instance's sound: the damage ledger, and how much time was left.
 
+use std::collections::VecDeque;
+
 use tautline_engine::offload::attendant::Slack;
 use tautline_proto::offload::returns::Damage;
 use tautline_proto::time::Span;
+
+use crate::twin::{TwinSpan, TwinVerdict};
 
 /// Lines that are kept; a host that plays for days beside an absent worker takes no more memory.
 const MOST_LINES: usize = 4096;
@@ -21,6 +25,29 @@ pub(crate) struct RunRecord {
     /// Runs that had no answer when their turn came.
     pub(crate) unanswered: u64,
     pub(crate) answered: u64,
+    /// How what came back compares, span by span, and those of which something is to be said.
+    pub(crate) spans: Vec<TwinSpan>,
+    news: VecDeque<TwinSpan>,
+    last: Option<SpanKind>,
+}
+
+/// How a span of sound compares, in a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SpanKind {
+    Equal,
+    Differs,
+    /// Something stood in for all of it.
+    NotCompared,
+}
+
+impl SpanKind {
+    const fn of(verdict: &TwinVerdict) -> Self {
+        match (verdict.compared, verdict.equal) {
+            (0, _) => Self::NotCompared,
+            (compared, equal) if compared == equal => Self::Equal,
+            _ => Self::Differs,
+        }
+    }
 }
 
 impl RunRecord {
@@ -55,6 +82,23 @@ impl RunRecord {
         }
     }
 
+    pub(crate) fn note_span(&mut self, span: TwinSpan) {
+        if self.spans.len() < MOST_LINES {
+            self.spans.push(span);
+        }
+        let kind = SpanKind::of(&span.verdict);
+        // What goes on as it was is news only where it is to be mended.
+        let is_known = self.last.replace(kind) == Some(kind) && kind != SpanKind::Differs;
+        if !is_known && self.news.len() < MOST_LINES {
+            self.news.push_back(span);
+        }
+    }
+
+    /// The next span of which something is to be said.
+    pub(crate) fn take_news(&mut self) -> Option<TwinSpan> {
+        self.news.pop_front()
+    }
+
     /// What was left in all but this share of the runs that were answered.
     pub(crate) fn left_but(&self, share: f64) -> Option<Span> {
         let mut left = self.left.clone();
@@ -81,6 +125,23 @@ mod tests {
         assert!((450.0..550.0).contains(&median), "{median}");
         let least = record.left_but(0.01).unwrap().as_micros_f64();
         assert!((0.0..30.0).contains(&least), "{least}");
+    }
+
+    #[test]
+    fn of_spans_those_that_differ_are_news_and_those_that_are_not_like_the_one_before() {
+        let mut record = RunRecord::default();
+        let span = |number: u64, compared, equal| TwinSpan {
+            frames: (10 * number, 10 * (number + 1)),
+            verdict: TwinVerdict { compared, equal, ..TwinVerdict::default() },
+        };
+        let kinds = [(9, 9), (9, 9), (9, 8), (9, 7), (0, 0), (0, 0), (5, 5), (9, 9), (9, 9)];
+        for (number, (compared, equal)) in (0..).zip(kinds) {
+            record.note_span(span(number, compared, equal));
+        }
+        let news: Vec<u64> =
+            core::iter::from_fn(|| record.take_news()).map(|span| span.frames.0 / 10).collect();
+        assert_eq!(news, [0, 2, 3, 4, 6]);
+        assert_eq!(record.spans.len(), kinds.len(), "the report has them all");
     }
 
     #[test]

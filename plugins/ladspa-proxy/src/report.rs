@@ -12,7 +12,7 @@ use crate::clerk::standing::ClerkStanding;
 use crate::options::OffloadOptions;
 use crate::record::RunRecord;
 use crate::shelf::ShelfOffer;
-use crate::twin::TwinVerdict;
+use crate::twin::{TwinSpan, TwinVerdict};
 
 /// What there is to report on.
 pub(crate) struct RunReported<'a> {
@@ -75,7 +75,11 @@ impl RunReported<'_> {
             "waits": counters.waits,
             "waited_us": counters.waited.as_micros_f64(),
             "streams_opened": { "worker": opened[0], "spare": opened[1] },
-            "compared": self.verdict.map(verdict),
+            "compared": self.verdict.map(|whole| {
+                let mut compared = verdict(whole);
+                compared["spans"] = record.spans.iter().map(span).collect();
+                compared
+            }),
             "said": said,
         })
     }
@@ -123,6 +127,18 @@ fn verdict(verdict: TwinVerdict) -> Value {
         "bit_identical": verdict.compared > 0 && verdict.equal == verdict.compared,
         "first_difference": verdict.first_difference,
         "largest_difference": verdict.largest_difference,
+        "residual_db": verdict.residual_db(),
+    })
+}
+
+fn span(span: &TwinSpan) -> Value {
+    let TwinSpan { frames: (from, until), verdict } = span;
+    json!({
+        "from": from,
+        "until": until,
+        "samples": verdict.compared,
+        "equal": verdict.equal,
+        "passed_over": verdict.stood_in,
         "residual_db": verdict.residual_db(),
     })
 }

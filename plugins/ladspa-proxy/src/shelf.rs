@@ -4,7 +4,7 @@
 use core::ffi::{c_char, c_int, c_ulong};
 use std::collections::BTreeSet;
 use std::ffi::CString;
-use std::sync::OnceLock;
+use std::sync::{Once, OnceLock};
 
 use tautline_api::v1::{Plugin, PluginPort};
 use tautline_host::ladspa::abi::{
@@ -13,6 +13,7 @@ use tautline_host::ladspa::abi::{
 
 use crate::catalogue::{self, SavedWorker};
 use crate::names::{PluginOrigin, numbered};
+use crate::options;
 use crate::pipelines::{self, Pipeline, ShelfStage};
 use crate::ports::{ADDED_BITS, ADDED_HINT, PortPlan};
 use crate::say::say;
@@ -68,6 +69,14 @@ pub(crate) fn offers(calls: &HostCalls) -> &'static [ShelfOffer] {
 pub(crate) fn address_of(worker: &str) -> Option<&'static str> {
     let offers = OFFERS.get()?;
     offers.iter().find(|offer| offer.worker == worker).map(|offer| offer.address.as_str())
+}
+
+/// Says once of which plugins somebody wrote down how they are to run, and there are none.
+pub(crate) fn say_options_for_nobody() {
+    static SAID: Once = Once::new();
+    let Some(offers) = OFFERS.get() else { return };
+    let is_known = |label: &str| offers.iter().any(|offer| offer.label == label);
+    SAID.call_once(|| options::for_nobody(is_known).iter().for_each(|why| say(why)));
 }
 
 /// What is made of these workers' catalogues, and of these pipelines.

@@ -5,11 +5,13 @@ use core::ffi::c_int;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use rtrb::{Consumer, Producer};
 use tautline_api::v1::Plugin;
 use tautline_host::ladspa::abi::{AUDIO, CONTROL, INPUT, OUTPUT};
 use tautline_host::ladspa::instance::PluginInstance;
 use tautline_host::ladspa::library::PluginLibrary;
 use tautline_host::scan::hash_of;
+use tautline_io::thread::memory;
 
 /// The plugin as it runs here, and what it played so far.
 pub(crate) struct Twin {
@@ -24,7 +26,59 @@ pub(crate) struct Twin {
     position: u64,
     /// Up to where what comes back is not judged: a stand-in was among it.
     spoilt_until: u64,
-    verdict: TwinVerdict,
+    tally: TwinTally,
+}
+
+/// Seconds of sound after which an ordinary thread is told how they compared.
+const SPAN_SECONDS: u32 = 10;
+/// Spans that may wait for that thread.
+const SPANS: usize = 64;
+
+/// How a span of sound compares.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct TwinSpan {
+    /// Its first frame and the first after it, of all that came back.
+    pub(crate) frames: (u64, u64),
+    pub(crate) verdict: TwinVerdict,
+}
+
+/// How all of it compares, span by span.
+struct TwinTally {
+    /// Of all spans that ended.
+    before: TwinVerdict,
+    /// Of the one that is under way: where it began, and how many frames a span has.
+    lately: TwinVerdict,
+    began: u64,
+    span: u64,
+    /// Frames that came back.
+    frames: u64,
+    told: Producer<TwinSpan>,
+}
+
+impl TwinTally {
+    fn new(rate: u32) -> (Self, Consumer<TwinSpan>) {
+        let (told, spans) = memory::ring(SPANS);
+        let (before, lately) = (TwinVerdict::default(), TwinVerdict::default());
+        let span = u64::from(rate) * u64::from(SPAN_SECONDS);
+        (Self { before, lately, began: 0, span, frames: 0, told }, spans)
+    }
+
+    fn whole(&self) -> TwinVerdict {
+        self.before.and(self.lately)
+    }
+
+    /// A block of so many frames was judged.
+    fn advance(&mut self, frames: usize) {
+        self.frames += frames as u64;
+        if self.frames - self.began < self.span {
+            return;
+        }
+        let verdict = core::mem::take(&mut self.lately);
+        self.before = self.before.and(verdict);
+        let frames = (core::mem::replace(&mut self.began, self.frames), self.frames);
+        // An ordinary thread that is so far behind hears of the later ones.
+        let _ = self.told.push(TwinSpan { frames, verdict });
+    }
 }
 
 /// How what came back compares.
@@ -38,8 +92,8 @@ pub(crate) struct TwinVerdict {
     /// The frame of the first that differs.
     pub(crate) first_difference: Option<u64>,
     pub(crate) largest_difference: f32,
-    difference: f64,
-    power: f64,
+    pub(crate) difference: f64,
+    pub(crate) power: f64,
 }
 
 impl TwinVerdict {
@@ -63,6 +117,19 @@ impl TwinVerdict {
     pub(crate) fn residual_db(&self) -> Option<f64> {
         let is_some = self.difference > 0.0;
         is_some.then(|| 10.0 * (self.difference / self.power.max(f64::MIN_POSITIVE)).log10())
+    }
+
+    /// Of what both were made of; `later` is the later one.
+    fn and(self, later: Self) -> Self {
+        Self {
+            compared: self.compared + later.compared,
+            equal: self.equal + later.equal,
+            stood_in: self.stood_in + later.stood_in,
+            first_difference: self.first_difference.or(later.first_difference),
+            largest_difference: self.largest_difference.max(later.largest_difference),
+            difference: self.difference + later.difference,
+            power: self.power + later.power,
+        }
     }
 
     fn judge(&mut self, frame: u64, here: f32, back: f32) {
@@ -97,7 +164,7 @@ impl Twin {
         plugin: &Plugin,
         rate: u32,
         (behind, most_frames): (u32, u32),
-    ) -> Result<Self, String> {
+    ) -> Result<(Self, Consumer<TwinSpan>), String> {
         let Plugin { file, label, .. } = plugin;
         if file.is_empty() {
             return Err(format!(
@@ -134,8 +201,8 @@ impl Twin {
         let kept = u64::from(behind + most_frames).next_power_of_two();
         let played = vec![vec![0.0; kept as usize]; instance.outputs()];
         let back = vec![vec![0.0; most_frames as usize]; instance.outputs()];
-        let verdict = TwinVerdict::default();
-        Ok(Self {
+        let (tally, spans) = TwinTally::new(rate);
+        let twin = Self {
             instance,
             begins: true,
             played,
@@ -143,8 +210,9 @@ impl Twin {
             back,
             position: 0,
             spoilt_until: 0,
-            verdict,
-        })
+            tally,
+        };
+        Ok((twin, spans))
     }
 
     /// Begins anew, as the plugin far away does; the verdict goes on.
@@ -199,15 +267,59 @@ impl Twin {
                 // Before the first frame there is silence.
                 let Some(frame) = at.checked_sub(u64::from(delay)) else { continue };
                 if at < self.spoilt_until || self.position - frame > self.kept {
-                    self.verdict.stood_in += 1;
+                    self.tally.lately.stood_in += 1;
                 } else {
-                    self.verdict.judge(frame, played[(frame % self.kept) as usize], *sample);
+                    self.tally.lately.judge(frame, played[(frame % self.kept) as usize], *sample);
                 }
             }
         }
+        self.tally.advance(frames);
     }
 
     pub(crate) fn verdict(&self) -> TwinVerdict {
-        self.verdict
+        self.tally.whole()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_ten_seconds_of_sound_are_told_by_themselves_and_all_of_them_at_the_end() {
+        let (mut tally, mut spans) = TwinTally::new(1000);
+        // Blocks of 300 frames: the first span ends at the first block's end after ten seconds.
+        for block in 0..100u64 {
+            for frame in block * 300..(block + 1) * 300 {
+                // A hundredth of one sample of the second span.
+                let back = if frame == 15_000 { 0.505 } else { 0.5 };
+                tally.lately.judge(frame, 0.5, back);
+            }
+            tally.advance(300);
+        }
+        let told: Vec<TwinSpan> = core::iter::from_fn(|| spans.pop().ok()).collect();
+        assert_eq!(told.len(), 2, "the third is under way");
+        assert_eq!((told[0].frames, told[1].frames), ((0, 10_200), (10_200, 20_400)));
+        assert_eq!((told[0].verdict.equal, told[0].verdict.residual_db()), (10_200, None));
+        assert_eq!((told[1].verdict.compared, told[1].verdict.equal), (10_200, 10_199));
+        // 20 log10(0.005 / 0.5), less 10 log10 of the frames.
+        let residual = told[1].verdict.residual_db().unwrap();
+        assert!((residual - -80.086).abs() < 0.001, "{residual}");
+        let whole = tally.whole();
+        assert_eq!((whole.compared, whole.equal), (30_000, 29_999));
+        assert_eq!(whole.first_difference, Some(15_000));
+        let residual = whole.residual_db().unwrap();
+        assert!((residual - -84.771).abs() < 0.001, "{residual}");
+    }
+
+    #[test]
+    fn nobody_who_hears_of_spans_holds_up_whoever_tells() {
+        let (mut tally, mut spans) = TwinTally::new(1);
+        for frame in 0..10_000 {
+            tally.lately.judge(frame, 1.0, 1.0);
+            tally.advance(1);
+        }
+        assert_eq!(core::iter::from_fn(|| spans.pop().ok()).count(), SPANS);
+        assert_eq!(tally.whole().equal, 10_000, "none is lost of the whole");
     }
 }

@@ -188,6 +188,10 @@ impl Working {
             Twin::new(plugin, rate, (behind, MOST_FRAMES))
         });
         let twin = twin.and_then(|made| made.map_err(|why| standing.say(why)).ok());
+        let twin = twin.map(|(twin, spans)| {
+            standing.watch().spans = Some(spans);
+            twin
+        });
         Ok(Self {
             offloaded,
             standing,

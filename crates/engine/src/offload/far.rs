@@ -174,10 +174,8 @@ impl WorkerEnd {
         let at = now();
         let instants = Departure::at_once(MediaTime::ZERO, at);
         let mut queued = 0;
-        while let Some(len) = master.poll(room) {
-            let datagram = &mut room[..len];
-            // What finds no room is counted by the link, and asked for again by the worker.
-            far.link.queue(&Outgoing { datagram, instants, handed_at: None, again: None });
+        // What finds no room is counted by the link, and asked for again by the worker.
+        while far.link.queue_written(instants, room, &mut |room| master.poll(room)).is_some() {
             queued += 1;
             if queued == TOGETHER {
                 far.link.flush();

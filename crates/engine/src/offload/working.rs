@@ -15,7 +15,6 @@ use tautline_proto::ledger::Departure;
 use tautline_proto::offload::datagram::Flags;
 use tautline_proto::offload::inbound::{BlockTurn, Handled, PluginState};
 use tautline_proto::offload::worker::{Worker, WorkerCounters};
-use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, MediaTime};
 
 use crate::offload::far::together;
@@ -94,12 +93,24 @@ impl<'a> WorkEnd<'a> {
         }
     }
 
-    fn queue(&mut self, datagram: &mut [u8], at: LocalTime) {
+    /// Queues what `write` writes, as long as it does; whether it did.
+    fn queue(
+        &mut self,
+        at: LocalTime,
+        room: &mut [u8],
+        mut write: impl FnMut(&mut [u8]) -> Option<usize>,
+    ) -> bool {
         let instants = Departure::at_once(MediaTime::ZERO, at);
-        if self.link.is_full() {
-            self.link.flush();
+        let mut any = false;
+        loop {
+            if self.link.is_full() {
+                self.link.flush();
+            }
+            if self.link.queue_written(instants, room, &mut write).is_none() {
+                return any;
+            }
+            any = true;
         }
-        self.link.queue(&Outgoing { datagram, instants, handed_at: None, again: None });
     }
 }
 
@@ -174,18 +185,12 @@ impl<'a> Workbench<'a> {
     /// Answers, and then questions.
     fn send(&mut self) {
         let at = now();
-        let to = self.to.as_mut().unwrap_or(&mut self.from);
-        while let Some(len) = self.worker.poll_answer(&mut self.room) {
-            to.queue(&mut self.room[..len], at);
-        }
+        let Self { from, to, worker, room, .. } = self;
+        let to = to.as_mut().unwrap_or(from);
+        to.queue(at, room, |room| worker.poll_answer(room));
         to.link.flush();
-        let mut asked = false;
-        while let Some(len) = self.worker.poll_ask(at, &mut self.room) {
-            self.from.queue(&mut self.room[..len], at);
-            asked = true;
-        }
-        if asked {
-            self.from.link.flush();
+        if from.queue(at, room, |room| worker.poll_ask(at, room)) {
+            from.link.flush();
         }
     }
 

@@ -6,6 +6,7 @@ use tautline_io::link::destinations::Destinations;
 use tautline_io::link::direct::DirectLink;
 use tautline_io::link::told::Teller;
 use tautline_io::link::{Arrival, Link, LinkCounters, Pollable, TransmitStamp};
+use tautline_proto::ledger::Departure;
 use tautline_proto::offload::datagram::{DatagramKind, Flags, HEAD_BYTES, Head};
 use tautline_proto::stream::Outgoing;
 
@@ -47,6 +48,15 @@ impl Link for SoiledLink {
 
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool {
         self.link.queue(packet)
+    }
+
+    fn queue_written(
+        &mut self,
+        instants: Departure,
+        room: &mut [u8],
+        write: &mut dyn FnMut(&mut [u8]) -> Option<usize>,
+    ) -> Option<usize> {
+        self.link.queue_written(instants, room, write)
     }
 
     fn flush(&mut self) {

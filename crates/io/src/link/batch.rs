@@ -91,6 +91,20 @@ impl Batch {
         true
     }
 
+    /// The place of the next packet of so many bytes at most, if there is room for it; [`Self::written`] queues what was
+    /// written there.
+    pub(crate) fn place(&mut self, most: usize) -> Option<&mut [u8]> {
+        let room = self.queued + self.wanted < self.packets.len() && most <= self.datagram_bytes;
+        let at = self.queued * self.slot;
+        if room { self.bytes.get_mut(at..at + most) } else { None }
+    }
+
+    /// Queues the packet whose `len` bytes were written to its [place](Self::place).
+    pub(crate) fn written(&mut self, instants: Departure, len: usize) {
+        self.packets[self.queued] = Queued { instants, handed_at: None, len, again: None };
+        self.queued += 1;
+    }
+
     /// Finishes every packet: writes the hand-over into those that want it, and when they are launched that are
     /// due then, and seals them. Behind them come, as they left first, those that leave once more.
     pub(crate) fn finish(

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use tautline_proto::endpoint::{Endpoint, Host};
+use tautline_proto::ledger::Departure;
 use tautline_proto::stream::Outgoing;
 
 use crate::clock::now;
@@ -230,6 +231,25 @@ impl Link for DirectLink {
         let taken = self.batch.queue(packet);
         self.counters.dropped += u64::from(!taken);
         taken
+    }
+
+    fn queue_written(
+        &mut self,
+        instants: Departure,
+        room: &mut [u8],
+        write: &mut dyn FnMut(&mut [u8]) -> Option<usize>,
+    ) -> Option<usize> {
+        let place = self.batch.place(room.len()).filter(|_| self.outlet.sends());
+        let Some(place) = place else {
+            // Counted there.
+            let len = write(room)?;
+            let datagram = room.get_mut(..len)?;
+            self.queue(&Outgoing { datagram, instants, handed_at: None, again: None });
+            return Some(len);
+        };
+        let len = write(place).filter(|len| (1..=place.len()).contains(len))?;
+        self.batch.written(instants, len);
+        Some(len)
     }
 
     fn flush(&mut self) {

@@ -181,3 +181,61 @@ fn what_does_not_open_is_dropped_and_counted() {
     assert_eq!(got[0].bytes, [5, 5]);
     assert_eq!((receiver.counters().unopened, receiver.counters().received), (2, 1));
 }
+
+#[test]
+fn what_is_written_where_it_waits_leaves_as_what_is_copied_there() {
+    for ringed in [false, true] {
+        let [(socket, to)] = wires();
+        let direct = sealed(&UdpOptions::sender(vec![to]));
+        let most = direct.datagram_bytes();
+        let mut link: Box<dyn Link> = match ringed {
+            true => {
+                let wire = WireOptions::below(Scheduler::Other, 64);
+                Box::new(Ringed::start(direct, wire).unwrap())
+            }
+            false => Box::new(direct),
+        };
+        let instants = departure(now(), LocalTime::ZERO);
+        // The last has more room than the link has for a packet, and is none the worse for it.
+        for (number, room) in [(0, most), (1, most), (2, most + 1)] {
+            let mut room = vec![99; room];
+            let mut write = |place: &mut [u8]| {
+                place[..7].fill(number);
+                Some(7)
+            };
+            assert_eq!(link.queue_written(instants, &mut room, &mut write), Some(7));
+            let in_place = room[..7] == [99; 7];
+            assert_eq!(in_place, !ringed && room.len() == most, "a copy was to be spared");
+            assert_eq!(link.queue_written(instants, &mut room, &mut |_| None), None);
+            assert!(link.queue(&outgoing(&mut [100 + number; 5])));
+        }
+        link.flush();
+        for seal in 1..=6u32 {
+            let number = (seal as u8 - 1) / 2;
+            let inside = if seal % 2 == 1 { vec![!number; 7] } else { vec![!(100 + number); 5] };
+            assert_eq!(read(&socket), [inside, seal.to_be_bytes().to_vec()].concat());
+        }
+        assert_eq!(link.counters().dropped, 0);
+    }
+}
+
+#[test]
+fn what_is_written_and_finds_no_place_is_counted_like_what_is_copied() {
+    let [(socket, to)] = wires();
+    let mut link = sealed(&UdpOptions::sender(vec![to]));
+    let (instants, mut room) = (departure(now(), LocalTime::ZERO), vec![0; link.datagram_bytes()]);
+    let mut queued = 0;
+    while link.counters().dropped == 0 {
+        let write = &mut |place: &mut [u8]| {
+            place[0] = 5;
+            Some(1)
+        };
+        assert_eq!(link.queue_written(instants, &mut room, write), Some(1));
+        queued += 1;
+    }
+    link.flush();
+    for _ in 1..queued {
+        assert_eq!(read(&socket)[0], !5);
+    }
+    assert_eq!((link.counters().sent, link.counters().dropped), (queued - 1, 1));
+}

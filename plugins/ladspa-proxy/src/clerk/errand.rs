@@ -7,6 +7,7 @@ use tautline_proto::time::{LocalTime, Span};
 
 use super::calls::{Alive, Opening, StreamOrder, WorkerCalls};
 use super::standing::ClerkStanding;
+use crate::twin::TwinSpan;
 
 /// What a clerk does for one instance.
 pub(crate) struct StreamErrand {
@@ -114,11 +115,22 @@ impl StreamErrand {
 
     /// Takes what the host's thread told: how many answers of this worker it saw.
     fn hear(&mut self) -> u64 {
-        let standing = {
+        let (standing, news) = {
             let mut watch = self.standing.watch();
             watch.hear();
-            *watch.attendant.standing()
+            (*watch.attendant.standing(), watch.record.take_news())
         };
+        // One at a time: there is another look soon.
+        if let Some(TwinSpan { frames: (from, until), verdict }) = news {
+            let seconds = |frames: u64| frames as f64 / f64::from(self.order.request.rate);
+            self.standing.tell(&format!(
+                "{}, from {:.1} s to {:.1} s: {}",
+                self.plugin(),
+                seconds(from),
+                seconds(until),
+                verdict.sentence()
+            ));
+        }
         // Once: beside another such sentence it would be said anew at each look.
         if standing.counters.crowded > 0 && !core::mem::replace(&mut self.crowded, true) {
             self.standing.say(format!(

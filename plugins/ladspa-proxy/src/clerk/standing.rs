@@ -4,11 +4,13 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use rtrb::Consumer;
 use tautline_engine::offload::attendant::Attendant;
 use tautline_engine::offload::offloaded::Which;
 
 use crate::record::RunRecord;
 use crate::say::say;
+use crate::twin::TwinSpan;
 
 /// How an instance stands, for its own threads and for those of its clerks.
 pub(crate) struct ClerkStanding {
@@ -28,6 +30,8 @@ pub(crate) struct ClerkStanding {
 /// The ordinary threads' end of what the host's thread holds, and what was heard by it.
 pub(crate) struct WorkerWatch {
     pub(crate) attendant: Attendant,
+    /// How what comes back compares with what the plugin makes here, if it is compared.
+    pub(crate) spans: Option<Consumer<TwinSpan>>,
     pub(crate) record: RunRecord,
 }
 
@@ -42,6 +46,9 @@ impl WorkerWatch {
         }
         while let Some(slack) = self.attendant.take_slack() {
             self.record.note_slack(slack);
+        }
+        while let Some(span) = self.spans.as_mut().and_then(|spans| spans.pop().ok()) {
+            self.record.note_span(span);
         }
     }
 }
@@ -86,7 +93,7 @@ impl ClerkStanding {
             is_over: AtomicBool::new(false),
             differs: AtomicU64::new(0),
             short: AtomicU64::new(0),
-            watch: Mutex::new(WorkerWatch { attendant, record: RunRecord::default() }),
+            watch: Mutex::new(WorkerWatch { attendant, spans: None, record: RunRecord::default() }),
             papers: Mutex::default(),
             changed: Condvar::new(),
         }
@@ -210,6 +217,11 @@ impl ClerkStanding {
         }
         say(&sentence);
         papers.said.push(sentence);
+    }
+
+    /// Says how the last span of sound was, which is kept elsewhere.
+    pub(crate) fn tell(&self, sentence: &str) {
+        say(sentence);
     }
 
     /// What an instance came to, when it is over: however much was said before.
