@@ -4,7 +4,7 @@ use std::net::{SocketAddr, UdpSocket};
 
 use crate::common::{collect, departure, outgoing, sender_to};
 use tautline_io::clock::now;
-use tautline_io::link::Link;
+use tautline_io::link::{Link, Pollable};
 use tautline_io::link::direct::DirectLink;
 use tautline_io::link::ringed::{Ringed, WireOptions};
 use tautline_io::link::seal::Seal;
