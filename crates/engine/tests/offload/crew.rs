@@ -1,6 +1,7 @@
 //! Workers on threads of their own, each at a UDP socket that outlives it, as a parent process keeps it.
 
 use core::sync::atomic::{AtomicU32, Ordering};
+use core::time::Duration;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -12,6 +13,7 @@ use tautline_io::thread::halt::Halt;
 use tautline_io::thread::realtime::permit;
 use tautline_io::udp::UdpOptions;
 use tautline_proto::offload::block::ByteOrder;
+use tautline_proto::offload::datagram::{Flags, Head};
 use tautline_proto::offload::inbound::BlockTurn;
 use tautline_proto::offload::worker::{Worker, WorkerConfig};
 
@@ -97,6 +99,14 @@ impl Crew {
         }
     }
 
+    /// Where what is sent to a worker that has gone arrives.
+    pub(crate) fn left_over(&self) -> LeftOver {
+        let socket = self.socket.try_clone().unwrap();
+        socket.set_nonblocking(false).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        LeftOver(socket)
+    }
+
     /// The worker stands still until this is dropped.
     pub(crate) fn hold(held: &Arc<Mutex<()>>) -> MutexGuard<'_, ()> {
         held.lock().unwrap()
@@ -104,6 +114,23 @@ impl Crew {
 
     pub(crate) fn hold_of(&self) -> Arc<Mutex<()>> {
         Arc::clone(&self.held)
+    }
+}
+
+/// What is sent to a worker that has gone.
+pub(crate) struct LeftOver(UdpSocket);
+
+impl LeftOver {
+    /// Waits until something is sent once more: the host's thread waits for an answer.
+    pub(crate) fn await_insisting(&self) {
+        let mut room = [0; DATAGRAM_BYTES];
+        loop {
+            let len = self.0.recv(&mut room).expect("nobody insists");
+            let read = Head::read(&room[..len]);
+            if read.is_ok_and(|(head, _)| head.flags.has(Flags::REPLAY)) {
+                return;
+            }
+        }
     }
 }
 

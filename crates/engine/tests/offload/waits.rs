@@ -1,11 +1,12 @@
 //! How long a host waits for what it is to play, and for what it does not.
 
-use tautline_engine::offload::offloaded::OffloadedConfig;
+use tautline_engine::offload::offloaded::{Far, Offloaded, OffloadedConfig, Which};
 use tautline_proto::offload::block::BlockLeg;
 use tautline_proto::offload::datagram::Flags;
 use tautline_proto::time::Span;
 
-use crate::road::Fate;
+use crate::crew::{Crew, DATAGRAM_BYTES, STREAM};
+use crate::road::{Fate, Road, smooth};
 use crate::stage::{BLOCK, Stage, config};
 
 #[test]
@@ -105,4 +106,40 @@ fn whoever_has_the_time_waits_for_a_worker_however_often_nothing_is_heard() {
     let waits = stage.offloaded.standing().counters.waits - before;
     // Whoever has not waits for eight. A run whose thread did not get a core for as long has nothing left to wait.
     assert!(waits >= 16, "{waits} of 30 runs waited");
+}
+
+#[test]
+fn a_render_goes_on_where_it_was_with_a_worker_that_comes_in_the_place_of_one_that_went() {
+    let wait_offline = Span::from_secs(20);
+    let config = OffloadedConfig { wait_offline, ..config(1) };
+    let mut stage = Stage::smooth(config);
+    let run = |stage: &mut Stage| {
+        stage.offloaded.allow_wait(wait_offline);
+        stage.rush(BLOCK);
+    };
+    stage.ends[0].0.live();
+    (0..50).for_each(|_| run(&mut stage));
+    stage.kill_worker();
+    let (_, other) = Offloaded::new(config).unwrap();
+    let mut attendant = core::mem::replace(&mut stage.attendant, other);
+    let left_over = stage.ends[0].1.left_over();
+    let crew = Crew::new(None);
+    let road = Road::to(crew.address(), DATAGRAM_BYTES, smooth());
+    road.live();
+    let far = Far::new(Box::new(road.clone()), STREAM);
+    let comes = std::thread::spawn(move || {
+        left_over.await_insisting();
+        assert!(attendant.detach(Which::Worker));
+        // The host's thread takes it off before another is there.
+        while attendant.take_gone().is_none() {
+            std::thread::yield_now();
+        }
+        assert!(attendant.attach(Which::Worker, far).is_ok());
+    });
+    (0..50).for_each(|_| run(&mut stage));
+    comes.join().unwrap();
+    stage.ends.push((road, crew));
+    let waited = stage.offloaded.standing().counters.waited;
+    assert!(waited < wait_offline, "{waited}");
+    stage.assert_damaged(&[]);
 }

@@ -82,8 +82,9 @@ impl Offloaded {
         outcome
     }
 
-    /// Takes up what the ordinary thread decided.
-    fn obey(&mut self) {
+    /// Takes up what the ordinary thread decided; whether a worker was taken off.
+    fn obey(&mut self) -> bool {
+        let mut taken_off = false;
         // What is taken off must find room: nothing is dropped here. As a rule there is nothing to obey, and then the other
         // thread's ring is not looked at.
         while !self.rings.changes.is_empty()
@@ -92,12 +93,16 @@ impl Offloaded {
         {
             let old = match change {
                 FarChange::Attach(which, far) => self.attach(which, far),
-                FarChange::Detach(which) => self.detach(which),
+                FarChange::Detach(which) => {
+                    taken_off = true;
+                    self.detach(which)
+                }
             };
             if let Some(old) = old {
                 let _ = self.rings.gone.push(old);
             }
         }
+        taken_off
     }
 
     fn run_part(&mut self, block: &mut dyn HostBlock, part: RunPart, outcome: &mut RunOutcome) {
@@ -184,6 +189,13 @@ impl Offloaded {
         under_way.iter().all(|run| run.position >= due || is_over(run) || is_here(run))
     }
 
+    /// Whether nobody answered something that is played before frame `due`.
+    fn is_unanswered(&self, due: u64) -> bool {
+        let turn = self.returns.turn();
+        let waited = |run: &&HandedOut| run.position < due && run.end() > turn && !run.placed;
+        self.under_way.iter().filter(waited).any(|run| self.choose(run.block).is_none())
+    }
+
     /// What is waited for leaves once more, from every far end of which it has not come: nothing else may make a worker
     /// answer, if what got lost was the last.
     fn insist(&mut self, due: u64) {
@@ -206,14 +218,17 @@ impl Offloaded {
         }
         self.ends.iter_mut().flatten().for_each(WorkerEnd::wait_for);
         let mut insist = begun + INSIST_AFTER;
+        let mut taken_off = false;
         let held_up = loop {
             let [worker, spare] = &mut self.ends;
             let awaited =
                 [worker, spare].map(|end| end.as_mut().map_or([None, None], WorkerEnd::awaited));
             await_any(awaited.into_iter().flatten(), until.min(insist));
+            // Whoever has the time also has it for a worker that comes in the place of one that went.
+            taken_off |= patient && self.obey();
             self.take_in();
             let at = now();
-            if self.is_here(due, patient) {
+            if self.is_here(due, patient) && !(taken_off && self.is_unanswered(due)) {
                 break at - begun;
             }
             // Whatever else comes, and however much of it, holds the host up no longer.
