@@ -171,6 +171,9 @@ impl Instance {
         let seen = {
             let mut watch = working.standing.watch();
             watch.hear();
+            if let Some(rest) = working.twin.as_ref().and_then(Twin::rest) {
+                watch.record.note_span(rest);
+            }
             working.offloaded.standing()
         };
         let reported = RunReported {

@@ -95,7 +95,7 @@ pub(crate) fn read(label: &str) -> (OffloadOptions, Vec<String>) {
         None => OffloadOptions::default(),
     };
     for key in KEYS {
-        let name = format!("TAUT_OFFLOAD_{}", key.to_uppercase());
+        let name = format!("{PREFIX}{}", key.to_uppercase());
         let Some(value) = std::env::var_os(&name) else { continue };
         if let Err(why) = options.set(key, &value.to_string_lossy()) {
             complaints.push(format!("in {name}: {why}"));
@@ -104,9 +104,23 @@ pub(crate) fn read(label: &str) -> (OffloadOptions, Vec<String>) {
     (options, complaints)
 }
 
-/// What to say of sections for plugins that there are not: whoever mistyped a name waits in vain for what it says.
+/// What to say of sections for plugins that there are not, and of variables that are no option: whoever mistyped a name
+/// waits in vain for what it says.
 pub(crate) fn for_nobody(is_known: impl Fn(&str) -> bool) -> Vec<String> {
-    file().map_or_else(Vec::new, |(path, text)| sections_for_nobody(&path, &text, is_known))
+    let named = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
+    let mut said = unknown_variables(named);
+    if let Some((path, text)) = file() {
+        said.extend(sections_for_nobody(&path, &text, is_known));
+    }
+    said
+}
+
+fn unknown_variables(names: impl Iterator<Item = String>) -> Vec<String> {
+    let options = names.filter_map(|name| name.strip_prefix(PREFIX).map(str::to_owned));
+    let unknown = options.filter(|name| !KEYS.contains(&name.to_lowercase().as_str()));
+    let say =
+        |name| format!("{PREFIX}{name}: there is no such option; there are {}", KEYS.join(", "));
+    unknown.map(say).collect()
 }
 
 fn sections_for_nobody(path: &Path, text: &str, is_known: impl Fn(&str) -> bool) -> Vec<String> {
@@ -153,7 +167,10 @@ fn by_file(path: &Path, text: &str, label: &str, complaints: &mut Vec<String>) -
     };
     let Some(offload) = table.get("offload").and_then(Value::as_table) else { return options };
     let own = offload.get(label).and_then(Value::as_table);
-    for (key, value) in offload.iter().chain(own.into_iter().flatten()) {
+    let place = |section: String, key: &str| format!("in {}, [{section}] {key}", path.display());
+    let of_all = offload.iter().map(|pair| ("offload".to_owned(), pair));
+    let of_it = own.into_iter().flatten().map(|pair| (format!("offload.\"{label}\""), pair));
+    for (section, (key, value)) in of_all.chain(of_it) {
         let text = match value {
             Value::String(text) => text.clone(),
             Value::Integer(number) => number.to_string(),
@@ -161,19 +178,20 @@ fn by_file(path: &Path, text: &str, label: &str, complaints: &mut Vec<String>) -
             // Those of other plugins.
             Value::Table(_) => continue,
             _ => {
-                let place = path.display();
                 let mend = "write a number, a word or true";
-                complaints
-                    .push(format!("in {place}, [offload] {key}: it is none of these; {mend}"));
+                complaints.push(format!("{}: it is none of these; {mend}", place(section, key)));
                 continue;
             }
         };
         if let Err(why) = options.set(&key.replace('-', "_"), &text) {
-            complaints.push(format!("in {}, [offload] {key}: {why}", path.display()));
+            complaints.push(format!("{}: {why}", place(section, key)));
         }
     }
     options
 }
+
+/// What the names of options begin with in the environment.
+const PREFIX: &str = "TAUT_OFFLOAD_";
 
 const KEYS: [&str; 12] = [
     "window",
@@ -294,6 +312,28 @@ mod tests {
                  history, cleartext, report",
                 "in tautline.toml, [offload] window: `-1` is no number from 0 to 64; write one",
             ]
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_read_in_a_plugins_own_section_is_said_to_be_there() {
+        let (_, complaints) = by("[offload.\"verb@studio\"]\nstand_in = \"drie\"\n");
+        assert_eq!(
+            complaints,
+            [
+                "in tautline.toml, [offload.\"verb@studio\"] stand_in: `drie` is none of its words; write dry, conceal or \
+              last-good"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_variable_that_is_no_option_is_said() {
+        let names = ["TAUT_OFFLOAD_WINDO", "TAUT_OFFLOAD_WINDOW", "TAUT_HOME", "HOME"];
+        let said = unknown_variables(names.map(str::to_owned).into_iter());
+        assert_eq!(said.len(), 1);
+        assert!(
+            said[0].starts_with("TAUT_OFFLOAD_WINDO: there is no such option; there are window")
         );
     }
 

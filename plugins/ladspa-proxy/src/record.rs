@@ -51,7 +51,18 @@ impl SpanKind {
 }
 
 impl RunRecord {
+    /// Damage goes on as the line that there is, where it is of the same kind and behind it: an hour without a worker is
+    /// told bit by bit.
     pub(crate) fn note(&mut self, damage: Damage) {
+        if let Some(last) = self.damage.last_mut()
+            && (last.epoch, last.cause, last.stand_in)
+                == (damage.epoch, damage.cause, damage.stand_in)
+            && last.from + u64::from(last.frames) == damage.from
+            && let Some(frames) = last.frames.checked_add(damage.frames)
+        {
+            last.frames = frames;
+            return;
+        }
         if self.damage.len() < MOST_LINES {
             self.damage.push(damage);
         } else {
@@ -110,6 +121,8 @@ impl RunRecord {
 
 #[cfg(test)]
 mod tests {
+    use tautline_proto::offload::returns::{Cause, StandIn};
+
     use super::*;
 
     #[test]
@@ -125,6 +138,35 @@ mod tests {
         assert!((450.0..550.0).contains(&median), "{median}");
         let least = record.left_but(0.01).unwrap().as_micros_f64();
         assert!((0.0..30.0).contains(&least), "{least}");
+    }
+
+    #[test]
+    fn damage_of_one_kind_is_one_line_however_long_it_lasts() {
+        let mut record = RunRecord::default();
+        let of = |epoch, from, frames, cause| Damage {
+            epoch,
+            from,
+            frames,
+            cause,
+            stand_in: StandIn::Dry,
+        };
+        let long = u32::MAX - 10;
+        for damage in [
+            of(1, 0, 100, Cause::Lost),
+            of(1, 100, 50, Cause::Lost),
+            // Another cause, a gap, another activation.
+            of(1, 150, 50, Cause::Late),
+            of(1, 201, 50, Cause::Late),
+            of(2, 251, long, Cause::Late),
+            // More than a line can tell begins another.
+            of(2, 251 + u64::from(long), 20, Cause::Late),
+        ] {
+            record.note(damage);
+        }
+        let told: Vec<_> =
+            record.damage.iter().map(|one| (one.epoch, one.from, one.frames)).collect();
+        let last = (2, 251 + u64::from(long), 20);
+        assert_eq!(told, [(1, 0, 150), (1, 150, 50), (1, 201, 50), (2, 251, long), last]);
     }
 
     #[test]

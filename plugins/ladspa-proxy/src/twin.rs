@@ -67,6 +67,12 @@ impl TwinTally {
         self.before.and(self.lately)
     }
 
+    /// The span that is under way, if anything is in it.
+    fn rest(&self) -> Option<TwinSpan> {
+        let (frames, verdict) = ((self.began, self.frames), self.lately);
+        (self.frames > self.began).then_some(TwinSpan { frames, verdict })
+    }
+
     /// A block of so many frames was judged.
     fn advance(&mut self, frames: usize) {
         self.frames += frames as u64;
@@ -276,6 +282,11 @@ impl Twin {
         self.tally.advance(frames);
     }
 
+    /// The span that has not been told: nothing follows.
+    pub(crate) fn rest(&self) -> Option<TwinSpan> {
+        self.tally.rest()
+    }
+
     pub(crate) fn verdict(&self) -> TwinVerdict {
         self.tally.whole()
     }
@@ -299,6 +310,7 @@ mod tests {
         }
         let told: Vec<TwinSpan> = core::iter::from_fn(|| spans.pop().ok()).collect();
         assert_eq!(told.len(), 2, "the third is under way");
+        assert_eq!(tally.rest().map(|rest| rest.frames), Some((20_400, 30_000)));
         assert_eq!((told[0].frames, told[1].frames), ((0, 10_200), (10_200, 20_400)));
         assert_eq!((told[0].verdict.equal, told[0].verdict.residual_db()), (10_200, None));
         assert_eq!((told[1].verdict.compared, told[1].verdict.equal), (10_200, 10_199));
