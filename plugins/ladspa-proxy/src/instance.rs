@@ -207,7 +207,14 @@ impl Instance {
         // Hosts make instances to look at, which never run.
         if let Some(verdict) = reported.verdict.as_ref().filter(|_| reported.seen.counters.runs > 0)
         {
-            working.standing.conclude(format!("{}: {}", self.offer.label, verdict.sentence()));
+            let place = if self.connections.share_a_place() {
+                "; the host has what goes in and what comes out in one place, where some plugins play otherwise than in \
+                 buffers of their own"
+            } else {
+                ""
+            };
+            let (label, sentence) = (&self.offer.label, verdict.sentence());
+            working.standing.conclude(format!("{label}: {sentence}{place}"));
         }
         if let Some(path) = &self.options.report
             && let Err(error) = reported.write(path)

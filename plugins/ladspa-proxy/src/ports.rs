@@ -119,6 +119,13 @@ impl Connections {
             None => {}
         }
     }
+
+    /// Whether the host has what goes in and what comes out in one place: a plugin that writes the one before it has read
+    /// the other plays otherwise there than in buffers of its own.
+    pub(crate) fn share_a_place(&self) -> bool {
+        let is_input = |place: *const Data| !place.is_null() && self.inputs.contains(&place);
+        self.outputs.iter().any(|output| is_input(output.cast_const()))
+    }
 }
 
 #[cfg(test)]
@@ -156,5 +163,21 @@ mod tests {
         connections.connect(1, &raw mut latency);
         assert_eq!(connections.latency, &raw mut latency);
         connections.connect(3, &raw mut level);
+    }
+
+    #[test]
+    fn a_host_that_has_an_input_and_an_output_in_one_place_is_known() {
+        let sound = |kind| (kind | AUDIO, NONE, "sound");
+        let plan = PortPlan::of([sound(INPUT), sound(INPUT), sound(OUTPUT), sound(OUTPUT)]);
+        let mut connections = Connections::new(&plan);
+        assert!(!connections.share_a_place(), "nothing is connected");
+        let mut places = [[0.0_f32; 4]; 4];
+        for (port, place) in places.iter_mut().enumerate() {
+            connections.connect(port, place.as_mut_ptr());
+        }
+        assert!(!connections.share_a_place());
+        // Another channel's, as hosts do.
+        connections.connect(3, places[0].as_mut_ptr());
+        assert!(connections.share_a_place());
     }
 }

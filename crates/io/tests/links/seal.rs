@@ -4,11 +4,11 @@ use std::net::{SocketAddr, UdpSocket};
 
 use crate::common::{collect, departure, outgoing, sender_to};
 use tautline_io::clock::now;
-use tautline_io::link::{Link, Pollable};
 use tautline_io::link::direct::DirectLink;
 use tautline_io::link::ringed::{Ringed, WireOptions};
 use tautline_io::link::seal::Seal;
 use tautline_io::link::told::{LinkReports, telling};
+use tautline_io::link::{Link, Pollable};
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;
 use tautline_proto::packet::handed_bytes;

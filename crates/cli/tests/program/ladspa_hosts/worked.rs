@@ -152,6 +152,7 @@ fn a_comparison_on_the_way_finds_every_bit_equal() {
     let test = "worked::a_comparison_on_the_way_finds_every_bit_equal";
     let inside = || {
         let mut both = reverb();
+        both[1].in_place = true;
         both.iter_mut().for_each(Hosted::activate);
         runs(&mut both, &[256; 100], &recording(2));
     };
@@ -163,6 +164,11 @@ fn a_comparison_on_the_way_finds_every_bit_equal() {
         let compared = &report["compared"];
         assert_eq!(compared["samples"], 2 * (100 - 1) * 256, "{report:#}");
         assert_eq!(compared["bit_identical"], true, "{report:#}");
+        // Less than ten seconds are a span of their own at the end.
+        let spans = compared["spans"].as_array().unwrap();
+        assert_eq!((spans.len(), &spans[0]["equal"]), (1, &compared["samples"]), "{report:#}");
+        let said = report["said"].to_string();
+        assert!(said.contains("bit for bit") && said.contains("in one place"), "{said}");
         assert_eq!(report["complete"], true, "{report:#}");
     });
 }
