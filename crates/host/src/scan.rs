@@ -53,15 +53,29 @@ pub struct Scan {
 /// Where plugins are looked for: `LADSPA_PATH`, folders with a colon between, and where that is not
 /// set, where distributions have them.
 pub fn folders() -> Vec<PathBuf> {
-    match std::env::var_os("LADSPA_PATH").filter(|set| !set.is_empty()) {
-        Some(set) => std::env::split_paths(&set).filter(|it| !it.as_os_str().is_empty()).collect(),
-        None => {
-            let multiarch = format!("/usr/lib/{}-linux-gnu/ladspa", std::env::consts::ARCH);
-            ["/usr/lib/ladspa", "/usr/local/lib/ladspa", &multiarch, "/usr/lib64/ladspa"]
-                .map(PathBuf::from)
-                .to_vec()
-        }
-    }
+    named().unwrap_or_else(usual)
+}
+
+/// Folders that `LADSPA_PATH` names and that are not there, but for the usual ones: who names those
+/// means whichever of them this machine has.
+pub fn missing() -> Vec<PathBuf> {
+    let usual = usual();
+    let mut missing = named().unwrap_or_default();
+    missing.retain(|folder| !folder.is_dir() && !usual.contains(folder));
+    missing
+}
+
+/// Those of `LADSPA_PATH`, if it is set.
+fn named() -> Option<Vec<PathBuf>> {
+    let set = std::env::var_os("LADSPA_PATH").filter(|set| !set.is_empty())?;
+    Some(std::env::split_paths(&set).filter(|it| !it.as_os_str().is_empty()).collect())
+}
+
+fn usual() -> Vec<PathBuf> {
+    let multiarch = format!("/usr/lib/{}-linux-gnu/ladspa", std::env::consts::ARCH);
+    ["/usr/lib/ladspa", "/usr/local/lib/ladspa", &multiarch, "/usr/lib64/ladspa"]
+        .map(PathBuf::from)
+        .to_vec()
 }
 
 /// The library by which hosts have the plugins of workers (`tautline.so`). Offered again, they would be so by each of two

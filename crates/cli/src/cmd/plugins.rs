@@ -1,5 +1,7 @@
 //! `taut plugins`: what this machine or others offer.
 
+mod folders;
+mod known;
 mod page;
 mod saved;
 
@@ -8,12 +10,14 @@ use tautline_api::client::{WorkerAddress, WorkerClient};
 use tautline_api::trust::host_name;
 use tautline_api::v1::{Catalogue, VERSION};
 use tautline_host::offers::{OfferedPlugin, PluginOffers};
+use tautline_host::scan::Skipped;
 
 use super::work::offers;
 use crate::config::named_workers;
 use crate::failure::Failure;
 use crate::flags::{PlainKind, Plugins};
 use crate::screen;
+pub(super) use folders::missing_folders;
 
 /// Raised when a field goes or means something else.
 const SCHEMA: u32 = 1;
@@ -43,17 +47,15 @@ struct SkippedFile<'a> {
 
 pub(crate) fn run(flags: &Plugins) -> Result<(), Failure> {
     if !flags.forget.is_empty() {
-        let path = saved::forget(&flags.forget)?;
-        screen::tell(&format!(
-            "{} are kept no more in {}",
-            flags.forget.join(", "),
-            path.display()
-        ));
+        screen::tell(&saved::forget(&flags.forget)?);
         return Ok(());
     }
     // Of this machine nothing is kept: its hosts find its plugins themselves.
     let with_here = flags.worker.is_empty() && !flags.save;
     let here = with_here.then(|| offers(flags.chains.as_deref())).transpose()?;
+    if let Some(missing) = missing_folders().filter(|_| with_here) {
+        screen::tell(&missing);
+    }
     let asked = match &*flags.worker {
         // What this machine makes of a file is asked of no other.
         [] if flags.chains.is_some() => Vec::new(),
@@ -66,24 +68,45 @@ pub(crate) fn run(flags: &Plugins) -> Result<(), Failure> {
              tautline.toml",
         ));
     }
-    let mut workers: Vec<_> = here.as_ref().map(listed_here).into_iter().collect();
-    for address in &asked {
-        workers.push(listed(address)?);
-    }
-    let skipped = here.as_ref().map_or(&[][..], PluginOffers::skipped);
     if flags.save {
-        let path = saved::keep(&workers)?;
-        let count: usize = workers.iter().map(|worker| worker.catalogue.plugins.len()).sum();
-        screen::tell(&format!("{count} plugins are kept in {}", path.display()));
+        saved::check_names(&asked)?;
+    }
+    let mut workers: Vec<_> = here.as_ref().map(listed_here).into_iter().collect();
+    let mut failures = Vec::new();
+    for address in &asked {
+        match listed(address) {
+            Ok(worker) => workers.push(worker),
+            // What stands in the way at this machine, such as its own key, is the same for all.
+            Err(failure) if failures.contains(&failure) => {}
+            Err(failure) => failures.push(failure),
+        }
+    }
+    // Who does not answer keeps nobody from what the others have.
+    if !workers.is_empty() {
+        let skipped = here.as_ref().map_or(&[][..], PluginOffers::skipped);
+        failures.extend(keep_and_show(flags, &workers, skipped).err());
+    }
+    // Below a long list they are seen.
+    let Some(last) = failures.pop() else { return Ok(()) };
+    failures.iter().for_each(screen::complain);
+    Err(last)
+}
+
+fn keep_and_show(
+    flags: &Plugins,
+    workers: &[ListedWorker],
+    skipped: &[Skipped],
+) -> Result<(), Failure> {
+    if flags.save {
+        saved::keep(workers)?.iter().for_each(|sentence| screen::tell(sentence));
     }
     match flags.report {
-        PlainKind::Text => screen::print(&page::page(&workers, skipped)),
+        PlainKind::Text => screen::print(&page::page(workers, skipped)),
         PlainKind::Json => {
-            let file =
-                |it: &'_ tautline_host::scan::Skipped| it.path.to_string_lossy().into_owned();
+            let file = |it: &'_ Skipped| it.path.to_string_lossy().into_owned();
             let skipped =
                 skipped.iter().map(|it| SkippedFile { path: file(it).into(), why: &it.why });
-            let list = List { schema: SCHEMA, workers: &workers, skipped: skipped.collect() };
+            let list = List { schema: SCHEMA, workers, skipped: skipped.collect() };
             let text = serde_json::to_string_pretty(&list);
             let text = text.map_err(|error| Failure::running(error.to_string()))?;
             screen::print(&(text + "\n"));

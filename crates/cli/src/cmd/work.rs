@@ -29,6 +29,9 @@ pub(crate) fn run(flags: &WorkFlags) -> Result<(), Failure> {
     let address = flags.listen;
     let trust = trust(address)?;
     let offers = offers(flags.chains.as_deref())?;
+    if let Some(missing) = super::plugins::missing_folders() {
+        voice.tell(&missing);
+    }
     if let Some(refused) = refused(flags.scheduler) {
         voice.tell(&format!("plugins run as {refused}"));
     }

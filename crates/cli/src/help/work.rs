@@ -48,6 +48,9 @@ A plugin is told by its id, FILE:LABEL, its name, its channels and controls, and
 what it takes, where that was measured: so much for a run, and so much for each
 frame. What --save keeps lies in $XDG_CACHE_HOME/tautline/plugins.json
 (~/.cache/tautline). A host shows it when it looks for plugins the next time.
+A NAME stands for one worker: what is saved under it later takes the place of
+what was kept under it. Where a worker does not answer, the others are listed
+and kept all the same, and the exit status is 3.
 
 For scripts, --report json:
   { "schema": 1, "workers": [ { "address", "name", "catalogue": { "version",

@@ -1,5 +1,7 @@
 //! `taut work` as masters meet it: listed, asked, heard, ended.
 
+mod kept;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,14 +28,14 @@ use crate::common::{Folder, Lack, shared, skipped};
 const WAIT: Span = Span::from_secs(5);
 
 /// A worker that runs, with a few libraries alone.
-struct TestWorker {
-    running: Running,
-    address: SocketAddr,
+pub(crate) struct TestWorker {
+    pub(crate) running: Running,
+    pub(crate) address: SocketAddr,
     folder: Folder,
 }
 
 /// The library of plugins that take time, which cargo built for these tests.
-fn cost_library() -> PathBuf {
+pub(crate) fn cost_library() -> PathBuf {
     let built = std::env::current_exe().unwrap().with_file_name("libtautline_ladspa_cost.so");
     assert!(built.exists(), "{} was not built", built.display());
     built
@@ -49,22 +51,28 @@ fn folder_of(libraries: &[&Path]) -> Folder {
 }
 
 impl TestWorker {
-    fn start(libraries: &[&Path], options: &str) -> Self {
+    pub(crate) fn start(libraries: &[&Path], options: &str) -> Self {
+        Self::at_home(Path::new("/nonexistent"), libraries, options)
+    }
+
+    /// With a key and a list of its own.
+    pub(crate) fn at_home(home: &Path, libraries: &[&Path], options: &str) -> Self {
         let folder = folder_of(libraries);
         let line = format!("work --listen 127.0.0.1:0 --scheduler other {options}");
         let worker = taut(words(&line)).listened_to().with("LADSPA_PATH", folder.path());
+        let worker = worker.with("TAUT_HOME", home);
         let running = worker.in_folder(folder.path()).start().wait_for("worker at ");
         let said = running.said().last().unwrap();
         let address = said.split_whitespace().nth(2).unwrap().parse().unwrap();
         Self { running, address, folder }
     }
 
-    fn client(&self) -> WorkerClient {
+    pub(crate) fn client(&self) -> WorkerClient {
         let address: WorkerAddress = self.address.to_string().parse().unwrap();
         WorkerClient::new(&address, None)
     }
 
-    fn open(&self, plugin: &str, rate: u32, most_frames: u32) -> WorkOpened {
+    pub(crate) fn open(&self, plugin: &str, rate: u32, most_frames: u32) -> WorkOpened {
         let request = StreamRequest {
             version: VERSION,
             plugin: plugin.to_owned(),
@@ -85,10 +93,10 @@ impl TestWorker {
 }
 
 /// What a plugin is run with, and what it made of it.
-struct Buffers {
-    inputs: Vec<Vec<f32>>,
-    controls: Vec<f32>,
-    outputs: Vec<Vec<f32>>,
+pub(crate) struct Buffers {
+    pub(crate) inputs: Vec<Vec<f32>>,
+    pub(crate) controls: Vec<f32>,
+    pub(crate) outputs: Vec<Vec<f32>>,
 }
 
 impl HostBlock for Buffers {
@@ -111,7 +119,7 @@ impl HostBlock for Buffers {
     fn control_out(&mut self, _index: usize, _value: f32) {}
 }
 
-fn offloaded(opened: &WorkOpened, rate: Rate) -> Offloaded {
+pub(crate) fn offloaded(opened: &WorkOpened, rate: Rate) -> Offloaded {
     let stream = &opened.stream;
     let set = SoundSet {
         inputs: stream.inputs as usize,
@@ -254,7 +262,7 @@ fn what_is_run_as_one_is_offered_as_one() {
 }
 
 /// The processes that this one started.
-fn children(parent: &str) -> Vec<u32> {
+pub(crate) fn children(parent: &str) -> Vec<u32> {
     let listed = std::fs::read_dir("/proc").unwrap().flatten();
     let numbers = listed.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let is_child = |process: &u32| {

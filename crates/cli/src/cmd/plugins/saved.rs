@@ -5,26 +5,63 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use tautline_api::client::WorkerAddress;
 use tautline_api::folders::cache_folder;
 
 use super::ListedWorker;
+use super::known::{KeptWorker, listed_words, meant, ways_to_forget, word_for};
 use crate::failure::Failure;
 
 /// Of the file: `tautline.so` reads no other.
 const VERSION: u32 = 1;
 
-/// Keeps what these workers have, in place of what they had; what is kept of others stays.
-pub(super) fn keep(workers: &[ListedWorker]) -> Result<PathBuf, Failure> {
-    let path = known_place()?;
-    keep_at(&path, workers)?;
-    Ok(path)
+/// How it stands when something was kept.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct KeptNow {
+    /// Of each name that stands for another worker now, a sentence.
+    moved: Vec<String>,
+    /// What the others are called of whom something is kept, in the file's order.
+    others: Vec<String>,
+    /// Plugins that are kept now, of whomever.
+    in_all: usize,
 }
 
-/// Keeps no more what these workers had, by their names or addresses.
-pub(super) fn forget(workers: &[String]) -> Result<PathBuf, Failure> {
+/// Keeps what these workers have, in place of what they had; what is kept of others stays. What to say of it.
+pub(super) fn keep(workers: &[ListedWorker]) -> Result<Vec<String>, Failure> {
     let path = known_place()?;
-    change_at(&path, |kept| without(kept, workers))?;
-    Ok(path)
+    let KeptNow { moved: mut sentences, others, in_all } = keep_at(&path, workers)?;
+    let count: usize = workers.iter().map(|worker| worker.catalogue.plugins.len()).sum();
+    let (plugins, path) = (if count == 1 { "plugin is" } else { "plugins are" }, path.display());
+    let rest = match &*others {
+        [] => String::new(),
+        others => format!(", {in_all} in all with those of {}", listed_words(others)),
+    };
+    sentences.push(format!("{count} {plugins} kept in {path}{rest}"));
+    Ok(sentences)
+}
+
+/// Nobody could tell which of two workers is to be kept under a name.
+pub(super) fn check_names(asked: &[WorkerAddress]) -> Result<(), Failure> {
+    let asked: Vec<_> = asked.iter().map(KeptWorker::of).collect();
+    for (before, worker) in asked.iter().enumerate() {
+        let is_other = |one: &&KeptWorker| one.is_one_with(worker) && one.place() != worker.place();
+        if let Some(one) = asked[..before].iter().find(is_other) {
+            let (name, one, other) = (&worker.name, one.place(), worker.place());
+            return Err(Failure::usage(format!(
+                "{name} is at {one} and at {other}, and a name stands for one worker; give one of them another name \
+                 (NAME=HOST)"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Keeps no more what these workers had, by their names or addresses. What to say of it.
+pub(super) fn forget(words: &[String]) -> Result<String, Failure> {
+    let path = known_place()?;
+    let gone = change_at(&path, |kept| without(kept, words))?;
+    let are = if gone.len() == 1 { "is" } else { "are" };
+    Ok(format!("{} {are} kept no more in {}", listed_words(&gone), path.display()))
 }
 
 fn known_place() -> Result<PathBuf, Failure> {
@@ -35,17 +72,17 @@ fn known_place() -> Result<PathBuf, Failure> {
     })
 }
 
-fn keep_at(path: &Path, workers: &[ListedWorker]) -> Result<(), Failure> {
+fn keep_at(path: &Path, workers: &[ListedWorker]) -> Result<KeptNow, Failure> {
     change_at(path, |kept| {
         joined(kept, workers).map_err(|error| Failure::running(error.to_string()))
     })
 }
 
-/// Makes another file of what was kept.
-fn change_at(
+/// Makes another file of what was kept, and says what `change` says of it.
+fn change_at<T>(
     path: &Path,
-    change: impl FnOnce(Vec<Value>) -> Result<String, Failure>,
-) -> Result<(), Failure> {
+    change: impl FnOnce(Vec<Value>) -> Result<(Vec<Value>, T), Failure>,
+) -> Result<T, Failure> {
     let failed = |error: io::Error| {
         Failure::open(format!("keeping {}: {error}; make room, or mend its rights", path.display()))
     };
@@ -55,24 +92,41 @@ fn change_at(
         Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
         Err(error) => return Err(failed(error)),
     };
-    replace(path, &change(before)?).map_err(failed)
+    let (after, said) = change(before)?;
+    let text = json!({ "version": VERSION, "workers": after }).to_string();
+    replace(path, &text).map_err(failed)?;
+    Ok(said)
 }
 
-/// What is kept but for these; one that is not there is a mistake.
-fn without(mut kept: Vec<Value>, workers: &[String]) -> Result<String, Failure> {
-    for worker in workers {
-        let is_it = |kept: &Value| ["name", "address"].iter().any(|key| kept[*key] == **worker);
-        let before = kept.len();
-        kept.retain(|one| !is_it(one));
-        if kept.len() == before {
-            let names: Vec<_> = kept.iter().filter_map(|one| one["name"].as_str()).collect();
-            let names = if names.is_empty() { "nobody".to_owned() } else { names.join(", ") };
-            return Err(Failure::usage(format!(
-                "nothing is kept of {worker:?}, only of {names}; write one of those"
-            )));
+/// What is kept but for these, and who they are; one that is not there, or could be another, is a mistake.
+fn without(mut kept: Vec<Value>, words: &[String]) -> Result<(Vec<Value>, Vec<String>), Failure> {
+    let known: Vec<_> = kept.iter().map(KeptWorker::kept).collect();
+    if known.is_empty() {
+        return Err(Failure::usage(
+            "nothing is kept of any worker; taut plugins --worker HOST --save keeps something",
+        ));
+    }
+    let mut gone: Vec<String> = Vec::new();
+    for word in words {
+        match &*meant(&known, word) {
+            [] => {
+                let ways = ways_to_forget(known.iter().map(|one| word_for(&known, one)));
+                let why = format!("nothing is kept of {word:?}; write {ways}");
+                return Err(Failure::usage(why));
+            }
+            [one] if gone.contains(&one.address) => {}
+            [one] => gone.push(one.address.clone()),
+            several => {
+                // By their addresses, as those are what tells them apart.
+                let ways = ways_to_forget(several.iter().map(|one| &*one.address));
+                let why =
+                    format!("{word:?} could be one of {} workers; write {ways}", several.len());
+                return Err(Failure::usage(why));
+            }
         }
     }
-    Ok(json!({ "version": VERSION, "workers": kept }).to_string())
+    kept.retain(|one| !gone.contains(&KeptWorker::kept(one).address));
+    Ok((kept, gone))
 }
 
 /// Whoever keeps something there waits until this is dropped: what another kept meanwhile is not lost.
@@ -95,16 +149,34 @@ fn kept(text: &[u8]) -> Vec<Value> {
 }
 
 /// Each worker where it stood, so that hosts find plugins in the order that they had; a new one last.
-fn joined(mut before: Vec<Value>, workers: &[ListedWorker]) -> serde_json::Result<String> {
+fn joined(
+    mut kept: Vec<Value>,
+    workers: &[ListedWorker],
+) -> serde_json::Result<(Vec<Value>, KeptNow)> {
+    let mut now = KeptNow::default();
+    let mut anew = Vec::new();
     for worker in workers {
-        let anew = serde_json::to_value(worker)?;
-        let of = |kept: &&mut Value| kept.get("address") == anew.get("address");
-        match before.iter_mut().find(of) {
-            Some(kept) => *kept = anew,
-            None => before.push(anew),
+        let value = serde_json::to_value(worker)?;
+        let new = KeptWorker::kept(&value);
+        let is_replaced = |one: &Value| KeptWorker::kept(one).is_one_with(&new);
+        let at = kept.iter().position(is_replaced).unwrap_or(kept.len());
+        for old in kept.extract_if(.., |one| is_replaced(one)).map(|one| KeptWorker::kept(&one)) {
+            let (name, from, to) = (&new.name, old.place(), new.place());
+            if from != to {
+                now.moved.push(format!(
+                    "{name} was at {from} and is at {to} now; to keep both, give one of them another name (NAME=HOST)"
+                ));
+            }
         }
+        kept.insert(at, value);
+        anew.push(new.address);
     }
-    serde_json::to_string(&json!({ "version": VERSION, "workers": before }))
+    let known: Vec<_> = kept.iter().map(KeptWorker::kept).collect();
+    let others = known.iter().filter(|one| !anew.contains(&one.address));
+    now.others = others.map(|one| word_for(&known, one).to_owned()).collect();
+    let plugins = |one: &Value| one["catalogue"]["plugins"].as_array().map_or(0, Vec::len);
+    now.in_all = kept.iter().map(plugins).sum();
+    Ok((kept, now))
 }
 
 /// Whoever reads meanwhile sees the old one whole or the new one whole.
@@ -135,14 +207,31 @@ mod tests {
 
     #[test]
     fn what_is_kept_of_a_worker_is_replaced_in_its_place_and_that_of_others_stays() {
-        let first = joined(Vec::new(), &[worker("a:1", "old"), worker("b:1", "other")]).unwrap();
-        let second = joined(kept(first.as_bytes()), &[worker("c:1", "c"), worker("a:1", "new")]);
-        let file: Value = serde_json::from_str(&second.unwrap()).unwrap();
-        assert_eq!(file["version"], 1);
-        let names: Vec<_> =
-            file["workers"].as_array().unwrap().iter().map(|it| &it["name"]).collect();
-        assert_eq!(names, ["new", "other", "c"]);
-        assert_eq!(file["workers"][0]["catalogue"]["worker"], "new");
+        let first = [worker("a:1", "a"), worker("b:1", "b"), worker("d=c:1", "d")];
+        let (first, _) = joined(Vec::new(), &first).unwrap();
+        let again = ListedWorker {
+            catalogue: Catalogue { version: 1, worker: "new".to_owned(), plugins: Vec::new() },
+            ..worker("a:1", "a")
+        };
+        let (second, now) =
+            joined(first, &[worker("e:1", "e"), again, worker("d=f:2", "d")]).unwrap();
+        let addresses: Vec<_> = second.iter().map(|it| &it["address"]).collect();
+        assert_eq!(addresses, ["a:1", "b:1", "d=f:2", "e:1"]);
+        assert_eq!(second[0]["catalogue"]["worker"], "new");
+        assert_eq!((now.others, now.moved.len()), (vec!["b".to_owned()], 1));
+    }
+
+    #[test]
+    fn a_name_that_was_kept_of_several_is_kept_of_one_again() {
+        let before = ["studio=a:1", "b:1", "studio=c:1"].map(|address| {
+            serde_json::to_value(worker(address, address.split(['=', ':']).next().unwrap()))
+                .unwrap()
+        });
+        let (after, now) = joined(before.to_vec(), &[worker("studio=c:1", "studio")]).unwrap();
+        let addresses: Vec<_> = after.iter().map(|it| &it["address"]).collect();
+        assert_eq!(addresses, ["studio=c:1", "b:1"]);
+        let [moved] = &*now.moved else { panic!("{now:?}") };
+        assert!(moved.starts_with("studio was at a:1 and is at c:1 now; "), "{moved}");
     }
 
     #[test]
@@ -170,14 +259,16 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_is_forgotten_by_its_name_or_address_and_one_that_is_not_there_is_told() {
-        let all = [worker("a:1", "old"), worker("b:1", "other"), worker("c:1", "c")];
-        let kept_now = || kept(joined(Vec::new(), &all).unwrap().as_bytes());
-        let text = without(kept_now(), &["old".to_owned(), "c:1".to_owned()]).unwrap();
-        let left = kept(text.as_bytes());
-        assert_eq!(left.len(), 1);
-        assert_eq!(left[0]["name"], "other");
-        assert!(without(kept_now(), &["nobody".to_owned()]).is_err());
+    fn who_is_forgotten_twice_at_once_is_told_once_and_nobody_goes_where_one_is_not_there() {
+        let all = ["old=a:1", "b:1", "c:1"].map(|address| {
+            serde_json::to_value(worker(address, address.split(['=', ':']).next().unwrap()))
+                .unwrap()
+        });
+        let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+        let (left, gone) = without(all.to_vec(), &words(&["old", "c:1", "a"])).unwrap();
+        assert_eq!(left, all[1..2]);
+        assert_eq!(gone, ["old=a:1", "c:1"]);
+        assert!(without(all.to_vec(), &words(&["old", "nobody"])).is_err());
     }
 
     #[test]

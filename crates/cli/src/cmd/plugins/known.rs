@@ -1,0 +1,137 @@
+//! Who is meant: the workers that are kept, as people name them.
+
+use serde_json::Value;
+use tautline_api::client::WorkerAddress;
+use tautline_lab::page::shell_line;
+
+/// A worker that is kept, or is to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct KeptWorker {
+    /// `[NAME=]HOST:PORT`: no two that are kept have the same.
+    pub(super) address: String,
+    /// By which its plugins are told from others'.
+    pub(super) name: String,
+    /// Its address without a name; none if the file has another's words there.
+    place: Option<WorkerAddress>,
+    /// Whether somebody gave the name. One that nobody gave is the host's, which may have several workers.
+    is_named: bool,
+}
+
+impl KeptWorker {
+    /// Whom the command line or `tautline.toml` names.
+    pub(super) fn of(worker: &WorkerAddress) -> Self {
+        Self {
+            address: worker.to_string(),
+            name: worker.name.clone().unwrap_or_else(|| worker.host.clone()),
+            place: Some(WorkerAddress { name: None, ..worker.clone() }),
+            is_named: worker.name.is_some(),
+        }
+    }
+
+    /// Whom the file has.
+    pub(super) fn kept(worker: &Value) -> Self {
+        let text = |key: &str| worker[key].as_str().unwrap_or_default().to_owned();
+        let (address, name) = (text("address"), text("name"));
+        match address.parse::<WorkerAddress>() {
+            Ok(read) => Self { address, name, ..Self::of(&read) },
+            Err(_) => Self { address, name, place: None, is_named: true },
+        }
+    }
+
+    /// `HOST:PORT`.
+    pub(super) fn place(&self) -> String {
+        self.place.as_ref().map_or_else(|| self.address.clone(), WorkerAddress::to_string)
+    }
+
+    /// Whether one takes the other's place: a name that somebody gave stands for one worker, wherever that is.
+    pub(super) fn is_one_with(&self, other: &Self) -> bool {
+        let share_a_name = self.name == other.name && (self.is_named || other.is_named);
+        self.address == other.address || share_a_name
+    }
+
+    /// Whether `word` names it: by name, by host, or both, with or without the port.
+    fn is_called(&self, word: &str) -> bool {
+        let is_place = |word: &str| {
+            self.place.as_ref().is_some_and(|place| {
+                let host = word.strip_prefix('[').and_then(|word| word.strip_suffix(']'));
+                host.unwrap_or(word) == place.host || word == place.to_string()
+            })
+        };
+        let behind = word.strip_prefix(&*self.name).and_then(|rest| rest.strip_prefix('='));
+        self.name == word || self.address == word || is_place(behind.unwrap_or(word))
+    }
+}
+
+/// The workers of `kept` that `word` may name. Who writes an address as it is kept means that one, whatever
+/// else is there.
+pub(super) fn meant<'a>(kept: &'a [KeptWorker], word: &str) -> Vec<&'a KeptWorker> {
+    let exactly: Vec<_> = kept.iter().filter(|worker| worker.address == word).collect();
+    match exactly.is_empty() {
+        true => kept.iter().filter(|worker| worker.is_called(word)).collect(),
+        false => exactly,
+    }
+}
+
+/// The shortest word that names it alone: its name, or its address where that could be another's.
+pub(super) fn word_for<'a>(kept: &[KeptWorker], worker: &'a KeptWorker) -> &'a str {
+    match meant(kept, &worker.name).len() {
+        1 => &worker.name,
+        _ => &worker.address,
+    }
+}
+
+/// What to write to forget one of these, as a shell takes it.
+pub(super) fn ways_to_forget<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    let way = |word: &str| shell_line(["--forget", word].into_iter().map(str::to_owned));
+    words.map(way).collect::<Vec<_>>().join(" or ")
+}
+
+/// `a`, `a and b`, `a, b and c`.
+pub(super) fn listed_words(words: &[String]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => one.clone(),
+        [before @ .., last] => format!("{} and {last}", before.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(address: &str) -> KeptWorker {
+        KeptWorker::of(&address.parse().unwrap())
+    }
+
+    #[test]
+    fn a_name_that_somebody_gave_stands_for_one_worker_and_that_of_a_host_for_all_there() {
+        let is_one = |one: &str, other: &str| known(one).is_one_with(&known(other));
+        assert!(is_one("studio=10.0.0.2", "studio=10.0.0.3:9000"));
+        // By a name that the network knows, and later by one's own.
+        assert!(is_one("studio", "studio=10.0.0.3") && is_one("studio=10.0.0.3", "studio"));
+        assert!(is_one("studio:1", "studio:1"));
+        assert!(!is_one("studio:1", "studio:2"));
+        assert!(!is_one("studio=10.0.0.2", "attic=10.0.0.2"));
+    }
+
+    #[test]
+    fn what_is_to_be_typed_is_as_a_shell_takes_it() {
+        let kept = [known("the attic=10.0.0.2"), known("rack=10.0.0.3")];
+        let words = kept.iter().map(|worker| word_for(&kept, worker));
+        assert_eq!(ways_to_forget(words), "--forget 'the attic' or --forget rack");
+    }
+
+    #[test]
+    fn a_worker_whose_address_is_none_is_known_by_what_is_written_there() {
+        let kept = [KeptWorker::kept(&serde_json::json!({ "address": "a b", "name": "x" }))];
+        assert_eq!(kept[0].place(), "a b");
+        assert!(meant(&kept, "a b").len() == 1 && meant(&kept, "x").len() == 1);
+    }
+
+    #[test]
+    fn words_are_listed_as_people_do() {
+        let words = ["a", "b", "c"].map(str::to_owned);
+        let listed: Vec<_> = (0..=3).map(|n| listed_words(&words[..n])).collect();
+        assert_eq!(listed, ["", "a", "a and b", "a, b and c"]);
+    }
+}

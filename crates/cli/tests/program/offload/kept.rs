@@ -1,0 +1,233 @@
+//! What `taut plugins` keeps for hosts, and of whom.
+
+use std::net::SocketAddr;
+
+use serde_json::{Value, json};
+
+use super::{TestWorker, cost_library, taut, words};
+use crate::common::Folder;
+use crate::common::program::{Call, Ended};
+use crate::errors::is_refused;
+
+/// A cache folder, and a folder without a `tautline.toml` or with one.
+struct Desk {
+    cache: Folder,
+    folder: Folder,
+}
+
+impl Desk {
+    fn new() -> Self {
+        Self { cache: Folder::new(), folder: Folder::new() }
+    }
+
+    /// At which nothing but this was kept, of workers that have no plugins.
+    fn keeping(addresses: &[&str]) -> Self {
+        let desk = Self::new();
+        let worker = |address: &&str| {
+            let name = address.split(['=', ':']).next().unwrap();
+            let catalogue = json!({ "version": 1, "worker": name, "plugins": [] });
+            json!({ "address": address, "name": name, "catalogue": catalogue })
+        };
+        let workers: Vec<_> = addresses.iter().map(worker).collect();
+        std::fs::create_dir(desk.cache.file("tautline")).unwrap();
+        let text = json!({ "version": 1, "workers": workers }).to_string();
+        std::fs::write(desk.cache.file("tautline/plugins.json"), text).unwrap();
+        desk
+    }
+
+    fn call(&self, line: &str) -> Call {
+        let call = taut(words(line)).with("XDG_CACHE_HOME", self.cache.path());
+        call.with("LADSPA_PATH", self.folder.path()).in_folder(self.folder.path())
+    }
+
+    fn run(&self, line: &str) -> Ended {
+        self.call(line).run()
+    }
+
+    /// The addresses of whom something is kept.
+    fn kept(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(self.cache.file("tautline/plugins.json")).unwrap();
+        let kept: Value = serde_json::from_str(&text).unwrap();
+        let workers = kept["workers"].as_array().unwrap().clone();
+        workers.iter().map(|worker| worker["address"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+fn two_workers() -> [TestWorker; 2] {
+    let cost = cost_library();
+    [TestWorker::start(&[&cost], ""), TestWorker::start(&[&cost], "")]
+}
+
+fn addresses(workers: &[TestWorker; 2]) -> [SocketAddr; 2] {
+    workers.each_ref().map(|worker| worker.address)
+}
+
+#[track_caller]
+fn says(ended: &Ended, sentence: &str) {
+    assert!(ended.said.iter().any(|line| line.contains(sentence)), "no {sentence:?}: {ended:#?}");
+}
+
+#[test]
+fn a_name_that_somebody_gave_stands_for_the_worker_that_was_saved_last() {
+    let (workers, desk) = (two_workers(), Desk::new());
+    let [one, other] = addresses(&workers);
+    desk.run(&format!("plugins --worker studio={one} --save")).well();
+    let moved = desk.run(&format!("plugins --worker studio={other} --save")).well();
+    assert_eq!(desk.kept(), [format!("studio={other}")]);
+    says(&moved, &format!("taut: studio was at {one} and is at {other} now; "));
+    let named = format!("workers = [\"studio={one}\"]\n");
+    std::fs::write(desk.folder.file("tautline.toml"), named).unwrap();
+    let moved = desk.run("plugins --save").well();
+    assert_eq!(desk.kept(), [format!("studio={one}")]);
+    says(&moved, &format!("studio was at {other} and is at {one} now; "));
+    let again = desk.run("plugins --save").well();
+    assert_eq!(again.said.len(), 1, "it did not move: {again:#?}");
+}
+
+#[test]
+fn workers_of_one_host_that_nobody_named_are_kept_beside_each_other() {
+    let (workers, desk) = (two_workers(), Desk::new());
+    let [one, other] = addresses(&workers);
+    desk.run(&format!("plugins --worker {one} --save")).well();
+    desk.run(&format!("plugins --worker {other} --save")).well();
+    assert_eq!(desk.kept(), [one.to_string(), other.to_string()]);
+}
+
+#[test]
+fn one_name_for_two_workers_in_one_command_is_refused_before_anybody_is_asked() {
+    let desk = Desk::keeping(&["attic=10.77.0.9:17230"]);
+    let line = "plugins --worker studio=127.0.0.1:1 --worker studio=127.0.0.1:2 --save";
+    let mend = "give one of them another name";
+    is_refused(&desk.call(line), 2, "studio is at 127.0.0.1:1 and at 127.0.0.1:2", mend);
+    assert_eq!(desk.kept(), ["attic=10.77.0.9:17230"]);
+}
+
+#[test]
+fn a_worker_is_forgotten_by_its_name_or_its_address_however_that_is_written() {
+    let all = ["attic=10.77.0.9:17230", "studio=10.77.0.2:17230", "rack=[fe80::2]:9000"];
+    for (word, meant) in [
+        ("studio", 1),
+        ("10.77.0.2", 1),
+        ("10.77.0.2:17230", 1),
+        ("studio=10.77.0.2", 1),
+        ("studio=10.77.0.2:17230", 1),
+        ("fe80::2", 2),
+        ("[fe80::2]", 2),
+        ("[fe80::2]:9000", 2),
+    ] {
+        let desk = Desk::keeping(&all);
+        let ended = desk.run(&format!("plugins --forget {word}")).well();
+        let left: Vec<_> = all.into_iter().filter(|one| *one != all[meant]).collect();
+        assert_eq!(desk.kept(), left, "{word}");
+        says(&ended, &format!("{} is kept no more in ", all[meant]));
+    }
+    let desk = Desk::keeping(&all);
+    let ended = desk.run("plugins --forget attic --forget 10.77.0.2").well();
+    says(&ended, &format!("{} and {} are kept no more in ", all[0], all[1]));
+    for word in ["10.77.0.2:9000", "10.77.0", "rack=10.77.0.2"] {
+        let call = desk.call(&format!("plugins --forget {word}"));
+        is_refused(&call, 2, "nothing is kept of", "write --forget rack");
+    }
+}
+
+#[test]
+fn where_a_word_could_mean_two_workers_each_is_told_as_it_can_be_typed() {
+    for (word, all) in [
+        ("10.77.0.2", ["10.77.0.2:17230", "studio=10.77.0.2:17230"]),
+        ("10.77.0.2", ["rack=10.77.0.2:9000", "studio=10.77.0.2:17230"]),
+        ("127.0.0.1", ["127.0.0.1:1", "127.0.0.1:2"]),
+        // As they were kept when a name stood for several.
+        ("studio", ["studio=10.77.0.2:17230", "studio=10.77.0.3:17230"]),
+    ] {
+        for meant in all {
+            let desk = Desk::keeping(&all);
+            let told = format!("write --forget {} or --forget {}", all[0], all[1]);
+            is_refused(&desk.call(&format!("plugins --forget {word}")), 2, "could be", &told);
+            assert_eq!(desk.kept(), all);
+            desk.run(&format!("plugins --forget {meant}")).well();
+            assert!(!desk.kept().contains(&meant.to_owned()), "{meant} of {all:?}");
+            assert_eq!(desk.kept().len(), 1, "{meant} of {all:?}");
+        }
+    }
+}
+
+#[test]
+fn where_nothing_is_kept_forgetting_says_so() {
+    for desk in [Desk::new(), Desk::keeping(&[])] {
+        let mend = "taut plugins --worker HOST --save";
+        is_refused(&desk.call("plugins --forget attic"), 2, "nothing is kept", mend);
+    }
+}
+
+#[test]
+fn workers_that_answer_are_listed_and_kept_beside_one_that_does_not() {
+    let workers = two_workers();
+    let [one, other] = addresses(&workers);
+    let ask =
+        format!("plugins --worker studio={one} --worker attic=127.0.0.1:1 --worker rack={other}");
+    for report in ["text", "json"] {
+        let desk = Desk::keeping(&["attic=127.0.0.1:1"]);
+        let ended = desk.run(&format!("{ask} --save --report {report}"));
+        assert_eq!(ended.status, Some(3), "{ended:#?}");
+        says(&ended, "taut: attic=127.0.0.1:1: ");
+        let kept = ["attic=127.0.0.1:1", &format!("studio={one}"), &format!("rack={other}")];
+        assert_eq!(desk.kept(), kept);
+        for name in ["studio", "rack"] {
+            let [text, json] = [format!("{name}, at "), format!("\"name\": \"{name}\"")];
+            let listed = if report == "text" { text } else { json };
+            assert!(ended.out.contains(&listed), "no {listed:?}: {ended:#?}");
+        }
+        assert!(!ended.out.contains("attic"), "{ended:#?}");
+    }
+}
+
+#[test]
+fn each_worker_that_does_not_answer_has_its_sentence_and_without_any_nothing_is_listed() {
+    let desk = Desk::keeping(&["attic=127.0.0.1:1"]);
+    let line = "plugins --worker attic=127.0.0.1:1 --worker rack=127.0.0.1:2 --save --report json";
+    let ended = desk.run(line);
+    assert_eq!((ended.status, &*ended.out), (Some(3), ""), "{ended:#?}");
+    let [attic, rack] = ended.said.as_slice() else { panic!("not two lines: {ended:#?}") };
+    assert!(attic.starts_with("taut: attic=127.0.0.1:1: "), "{attic}");
+    assert!(rack.starts_with("taut: rack=127.0.0.1:2: "), "{rack}");
+    assert_eq!(desk.kept(), ["attic=127.0.0.1:1"]);
+}
+
+#[test]
+fn saving_says_how_much_is_kept_in_all_and_of_whom() {
+    let (workers, desk) = (two_workers(), Desk::new());
+    let [one, other] = addresses(&workers);
+    let place = desk.cache.file("tautline/plugins.json");
+    let place = place.display();
+    let saved = desk.run(&format!("plugins --worker studio={one} --save")).well();
+    assert_eq!(saved.said, [format!("taut: 4 plugins are kept in {place}")]);
+    let saved = desk.run(&format!("plugins --worker rack={other} --save")).well();
+    let in_all = format!("taut: 4 plugins are kept in {place}, 8 in all with those of studio");
+    assert_eq!(saved.said, [in_all]);
+}
+
+#[test]
+fn a_folder_of_ladspa_path_that_is_not_there_is_said_with_the_mend() {
+    let desk = Desk::new();
+    let there = desk.folder.path().display();
+    for (path, sentence) in [
+        (
+            "/nodir".to_owned(),
+            "taut: LADSPA_PATH names /nodir, where no folder is; make it, or take it out of LADSPA_PATH",
+        ),
+        (
+            format!("/nodir:{there}:/none"),
+            "taut: LADSPA_PATH names /nodir and /none, where no folder is; make them, or take them out of LADSPA_PATH",
+        ),
+    ] {
+        let listed = desk.call("plugins").with("LADSPA_PATH", &path).run().well();
+        assert_eq!(listed.said, [sentence]);
+        let worker = desk.call("work --listen 127.0.0.1:0 --scheduler other").listened_to();
+        let running = worker.with("LADSPA_PATH", &path).start().wait_for("worker at ");
+        assert!(running.said().any(|line| line == sentence), "{:#?}", running.said().last());
+    }
+    // Not every machine has each of the usual ones, and scripts/install names them.
+    let usual = format!("{there}:/usr/local/lib/ladspa:/usr/lib/ladspa");
+    let listed = desk.call("plugins").with("LADSPA_PATH", usual).run().well();
+    assert!(listed.said.is_empty(), "{listed:#?}");
+}
