@@ -71,6 +71,7 @@ check: ## Format, lints, names of types, documentation, least Rust, licences, re
 	@scripts/setup test
 	@scripts/test-summary $(MAKE) --no-print-directory checks
 
+# What is built for scripts/check-realtime is what `make test` builds: with other features all would be built twice.
 checks:
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets $(features) -- -D warnings
@@ -81,8 +82,8 @@ checks:
 	scripts/check-deny
 	scripts/sanitize
 	scripts/check-realtime --self-test
-	cargo build --locked -p tautline-cli -p tautline-alsa-pcm -p tautline-ladspa-proxy $(features)
-	scripts/check-realtime $(target)/debug/taut $(target)/debug/libasound_module_pcm_tautline.so $(target)/debug/libtautline_ladspa.so
+	cargo test --locked --workspace --no-run $(features)
+	scripts/check-realtime $(target)/debug/taut $(target)/debug/deps/libasound_module_pcm_tautline.so $(target)/debug/deps/libtautline_ladspa.so
 	python3 scripts/measure/page_test.py
 	scripts/bench --check
 	scripts/house
