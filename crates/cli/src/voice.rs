@@ -18,11 +18,25 @@ pub(crate) struct VoiceFlags {
 
 impl VoiceFlags {
     pub(crate) fn voice(self) -> Voice {
-        match self {
-            Self { quiet: true, .. } => Voice::Quiet,
-            Self { verbose: true, .. } => Voice::Verbose,
-            _ => Voice::Usual,
-        }
+        Voice::asked_for(self.quiet, self.verbose)
+    }
+}
+
+/// The same two of a worker, which has no live line, no report and no device.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct WorkVoiceFlags {
+    /// Say nothing but errors and where it listens: not who opens streams and what becomes of them, nor who is
+    /// turned away
+    #[arg(long, short, conflicts_with = "verbose")]
+    quiet: bool,
+    /// Say more: why libraries are left out, and of each stream its UDP port, its longest run and its share of a core
+    #[arg(long, short, conflicts_with = "quiet")]
+    verbose: bool,
+}
+
+impl WorkVoiceFlags {
+    pub(crate) fn voice(self) -> Voice {
+        Voice::asked_for(self.quiet, self.verbose)
     }
 }
 
@@ -38,6 +52,14 @@ pub(crate) enum Voice {
 }
 
 impl Voice {
+    const fn asked_for(quiet: bool, verbose: bool) -> Self {
+        match (quiet, verbose) {
+            (true, _) => Self::Quiet,
+            (false, true) => Self::Verbose,
+            (false, false) => Self::Usual,
+        }
+    }
+
     /// Tells what a user should know.
     pub(crate) fn tell(self, sentence: &str) {
         if self != Self::Quiet {

@@ -58,11 +58,15 @@ fn say(pipe: &mut File, line: &impl serde::Serialize) -> io::Result<()> {
     pipe.write_all(line.as_bytes())
 }
 
-/// Ends the process, at once, when the parent closes its end: on a thread of its own.
-fn end_with_the_parent(lines: BufReader<Stdin>) -> io::Result<()> {
+/// Ends the process, at once but for its last word, when the parent closes its end: on a thread of its own.
+fn end_with_the_parent(
+    lines: BufReader<Stdin>,
+    last_word: impl FnOnce() + Send + 'static,
+) -> io::Result<()> {
     let watch = move || {
         let mut lines = lines.split(b'\n');
         while let Some(Ok(_)) = lines.next() {}
+        last_word();
         leave();
     };
     std::thread::Builder::new().name("parent".into()).spawn(watch).map(drop)

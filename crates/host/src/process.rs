@@ -138,6 +138,11 @@ impl ChildProcess {
         }
     }
 
+    /// Closes its standard input: it says what there is still to say, and ends.
+    pub(crate) fn leave_alone(&mut self) {
+        self.child.stdin = None;
+    }
+
     /// Its end, which is hastened if it has not come by `until`; `None` for one that stays in the
     /// kernel.
     pub(crate) fn end(&mut self, until: LocalTime) -> Option<ExitStatus> {

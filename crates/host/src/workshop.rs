@@ -1,6 +1,7 @@
 //! What a worker does for masters: it runs plugins, each stream's in a process of its own, and refuses what
 //! would be too much.
 
+mod news;
 mod request;
 mod stream;
 mod told;
@@ -29,8 +30,11 @@ use crate::cost::book::CostBook;
 use crate::offers::{Gone, OfferedPlugin, PluginOffers};
 use crate::plan::{Plan, PlannedPipeline};
 use crate::process::ChildProgram;
+use news::TellWork;
 use request::Agreed;
 use stream::{StreamProcess, StreamSetting, StreamSockets};
+
+pub use news::{StreamOver, WorkNews};
 
 /// Streams that a worker takes where nobody says otherwise.
 pub const MOST_STREAMS: usize = 64;
@@ -79,6 +83,8 @@ pub struct PluginWorkshop {
     /// Those that are open or being opened.
     taken: Arc<AtomicUsize>,
     next: Mutex<u32>,
+    /// Is told what becomes of streams.
+    tell: TellWork,
 }
 
 /// A stream, and what is given back when it is over.
@@ -142,7 +148,16 @@ impl PluginWorkshop {
             streams: Mutex::default(),
             taken: Arc::default(),
             next: Mutex::new(u32::from_ne_bytes(first)),
+            tell: Arc::new(|_| ()),
         }
+    }
+
+    /// It tells this what becomes of streams that are opened from now on, by ordinary threads. That they were opened it
+    /// does not tell: it does not know by whom.
+    #[must_use]
+    pub fn telling(mut self, tell: impl Fn(&WorkNews) + Send + Sync + 'static) -> Self {
+        self.tell = Arc::new(tell);
+        self
     }
 
     /// What it offers.
@@ -193,8 +208,16 @@ impl PluginWorkshop {
         let ended: Vec<_> = numbers.iter().filter_map(|number| streams.remove(number)).collect();
         // Ended after the others can be asked for again.
         drop(streams);
-        drop(ended);
+        ended.into_iter().for_each(|stream| self.end(stream, StreamOver::MadeRoom));
         is_enough
+    }
+
+    /// Ends it, gives back what it had, and tells.
+    fn end(&self, stream: OpenStream, how: StreamOver) {
+        let OpenStream { process, _promise: promise, _place: place } = stream;
+        let state = process.end();
+        drop((promise, place));
+        (self.tell)(&WorkNews::Ended(state, how));
     }
 
     fn next_number(&self) -> u32 {
@@ -340,6 +363,7 @@ impl PluginWorkshop {
             admission: Arc::clone(&self.admission),
             plugin: offer.plugin.id.clone(),
             controls: offer.plugin.ports.clone(),
+            tell: Arc::clone(&self.tell),
         };
         let (process, measured) = StreamProcess::begin(plan, StreamSockets { own, fed }, setting)?;
         let (share, promise) = match (promised, measured) {
@@ -414,6 +438,15 @@ impl Workshop for PluginWorkshop {
     fn close(&self, id: u32) -> bool {
         // Ended after the others can be asked for again.
         let closed = locked(&self.streams).remove(&id);
-        closed.is_some()
+        let was_there = closed.is_some();
+        closed.into_iter().for_each(|stream| self.end(stream, StreamOver::Closed));
+        was_there
+    }
+}
+
+impl Drop for PluginWorkshop {
+    fn drop(&mut self) {
+        let left = core::mem::take(&mut *locked(&self.streams));
+        left.into_values().for_each(|stream| self.end(stream, StreamOver::WorkerEnds));
     }
 }

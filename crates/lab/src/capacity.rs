@@ -73,6 +73,15 @@ impl CapacityOptions {
     }
 }
 
+/// What was measured.
+#[derive(Debug)]
+pub struct CapacityMeasured {
+    /// All of it.
+    pub report: LabReport,
+    /// Why nothing is known of workers, if they were asked for and every row of theirs is void.
+    pub unanswered: Option<String>,
+}
+
 /// What is asked, without an answer yet.
 pub fn empty() -> LabReport {
     LabReport::of("capacity", QUESTION)
@@ -85,13 +94,14 @@ pub fn measure(
     (machines, jack): (&mut Machines, Option<&mut JackMaster>),
     stop: &Stop,
     tell: &mut dyn FnMut(&str),
-) -> LabReport {
+) -> CapacityMeasured {
     let mut report = empty();
     report.notes.extend(lock_memory());
     let witness = StallWitness::start();
     report.notes.extend(jack.as_ref().map(|jack| jack.note()));
     let mut measuring = point::CapacityMeasuring { options, stop, witness, jack };
     let (mut local, mut unmeasured) = (Vec::<CapacityPoint>::new(), Vec::<String>::new());
+    let mut of_workers = Vec::<Option<String>>::new();
     for asked in &options.points {
         let here = asked.local();
         let first = (!local.contains(&here)).then_some(here);
@@ -106,6 +116,9 @@ pub fn measure(
                 0 => measuring.here(&point),
                 _ => measuring.offloaded(&point, machines),
             };
+            if point.workers > 0 {
+                of_workers.push(row.as_ref().err().cloned());
+            }
             report.rows.push(row.unwrap_or_else(|why| ReportRow::void(name, why)));
         }
         local.push(here);
@@ -121,5 +134,11 @@ pub fn measure(
     if let Some(refused) = measuring.witness.trust().refused {
         report.notes.push(format!("stalls may be other programs': the witness runs as {refused}"));
     }
-    report
+    CapacityMeasured { report, unanswered: unanswered(of_workers) }
+}
+
+/// What the plugin can do on this machine alone answers nothing: of workers, one row at least is to be known. Why none
+/// is, by the first of them.
+fn unanswered(of_workers: Vec<Option<String>>) -> Option<String> {
+    of_workers.into_iter().collect::<Option<Vec<_>>>()?.into_iter().next()
 }

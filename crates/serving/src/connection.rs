@@ -9,7 +9,7 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use rustls::ServerConfig;
+use rustls::{Error, ServerConfig};
 use tautline_api::trust::tls::{connection_secret, peer_key};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use crate::guests::Guest;
+use crate::news::{ServingNews, TellServing, TurnedAway};
 use crate::routes::Caller;
 
 /// To show whose it is: the first byte, and the handshake.
@@ -40,6 +41,7 @@ pub(crate) struct Reception {
     pub(crate) tls: Option<Arc<ServerConfig>>,
     /// True when the server is to end.
     pub(crate) ending: watch::Receiver<bool>,
+    pub(crate) tell: TellServing,
 }
 
 impl Reception {
@@ -55,6 +57,10 @@ impl Reception {
         }
     }
 
+    pub(crate) fn turn_away(&self, from: SocketAddr, why: TurnedAway) {
+        (self.tell)(&ServingNews::TurnedAway { address: from.ip(), why });
+    }
+
     async fn show(self, stream: TcpStream, from: SocketAddr, guest: Guest) {
         let mut first = [0];
         let Ok(Ok(1)) = timeout(SHOWING, stream.peek(&mut first)).await else { return };
@@ -62,6 +68,7 @@ impl Reception {
             return self.by_tls(stream, from, guest).await;
         }
         if !from.ip().to_canonical().is_loopback() {
+            self.turn_away(from, TurnedAway::Plain);
             return refuse_plain(stream).await;
         }
         if let Some(guest) = guest.known() {
@@ -74,8 +81,11 @@ impl Reception {
         let accept = TlsAcceptor::from(config).accept(stream).into_fallible();
         let mut stream = match timeout(SHOWING, accept).await {
             Ok(Ok(stream)) => stream,
-            Ok(Err((_, stream))) => return farewell(stream).await,
-            Err(_) => return,
+            Ok(Err((error, stream))) => {
+                self.turn_away(from, lacks(&error));
+                return farewell(stream).await;
+            }
+            Err(_) => return self.turn_away(from, TurnedAway::NoHandshake),
         };
         let (_, connection) = stream.get_ref();
         let proven = peer_key(connection).zip(connection_secret(connection));
@@ -100,6 +110,19 @@ impl Reception {
             .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
         let _ = pin!(connection).await;
         drop(guest);
+    }
+}
+
+/// What a handshake failed for.
+fn lacks(error: &std::io::Error) -> TurnedAway {
+    let error = error.get_ref().and_then(|error| error.downcast_ref::<Error>());
+    match error {
+        Some(Error::InvalidCertificate(_) | Error::NoCertificatesPresented) => {
+            TurnedAway::NotTrusted
+        }
+        // Some say so before they hang up, and some do not.
+        Some(Error::AlertReceived(_)) | None => TurnedAway::TrustsNot,
+        Some(_) => TurnedAway::NoHandshake,
     }
 }
 

@@ -10,11 +10,13 @@ mod calls;
 mod connection;
 mod guests;
 mod listen;
+mod news;
 mod refusal;
 mod routes;
 mod server;
 
 pub use calls::ApiCall;
 pub use listen::{ListenError, Listening};
+pub use news::{ApiAsker, ServingNews, TurnedAway};
 pub use routes::OPENAPI;
-pub use server::{ApiServer, serve};
+pub use server::{ApiServer, serve, serve_telling};

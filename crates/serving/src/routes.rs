@@ -23,6 +23,7 @@ use tautline_api::v1::{
 };
 
 use crate::calls::ApiCall;
+use crate::news::{ApiAsker, ServingNews, TellServing, TurnedAway};
 use crate::refusal::HttpRefusal;
 
 /// What the API is, for programs and people (OpenAPI 3.1).
@@ -53,11 +54,24 @@ impl Caller {
 struct ApiDesk {
     workshop: Arc<dyn Workshop>,
     trust: Option<Arc<TrustStore>>,
+    tell: TellServing,
+}
+
+impl ApiDesk {
+    /// The name by which a key is trusted now.
+    fn name(&self, key: HostKey) -> Option<String> {
+        let hosts = self.trust.as_ref()?.trusted().hosts().ok()?;
+        hosts.name(key).map(str::to_owned)
+    }
 }
 
 /// The whole API in front of a workshop.
-pub(crate) fn router(workshop: Arc<dyn Workshop>, trust: Option<Arc<TrustStore>>) -> Router {
-    let desk = ApiDesk { workshop, trust };
+pub(crate) fn router(
+    workshop: Arc<dyn Workshop>,
+    trust: Option<Arc<TrustStore>>,
+    tell: TellServing,
+) -> Router {
+    let desk = ApiDesk { workshop, trust, tell };
     let all = ApiCall::ALL.into_iter();
     all.fold(Router::new(), |router, call| router.route(call.path(), handler(call)))
         .fallback(unknown)
@@ -88,17 +102,20 @@ async fn admit(
 ) -> Response {
     let refused = match &caller.proven {
         Some((key, _)) => {
-            let hosts = desk.trust.as_ref().and_then(|trust| trust.trusted().hosts().ok());
-            let known = hosts.is_some_and(|hosts| hosts.name(*key).is_some());
-            (!known).then_some("this host is trusted here no more; run there: taut trust NAME KEY")
+            let why = "this host is trusted here no more; run there: taut trust NAME KEY";
+            desk.name(*key).is_none().then_some((TurnedAway::TrustedNoMore, why))
         }
-        None => (!names_this_host(request.headers())).then_some(
+        None => (!names_this_host(request.headers())).then_some((
+            TurnedAway::OtherHost,
             "over plain HTTP the Host header is to be localhost or a loopback address; ask for \
              127.0.0.1, or by TLS",
-        ),
+        )),
     };
     match refused {
-        Some(why) => HttpRefusal::new(StatusCode::FORBIDDEN, why).into_response(),
+        Some((lacks, why)) => {
+            (desk.tell)(&ServingNews::TurnedAway { address: caller.address, why: lacks });
+            HttpRefusal::new(StatusCode::FORBIDDEN, why).into_response()
+        }
         None => next.run(request).await,
     }
 }
@@ -184,9 +201,21 @@ async fn open(
         None => chance,
     };
     let given = (!cleartext).then_some(secret);
-    let workshop = Arc::clone(&desk.workshop);
+    let name = caller.proven.as_ref().and_then(|(key, _)| desk.name(*key));
+    let by = ApiAsker { name, address: caller.address };
+    let (workshop, tell) = (Arc::clone(&desk.workshop), Arc::clone(&desk.tell));
     let opened = asked(&desk, move |asked| {
-        Ok::<_, WorkRefused>(UntoldStream { stream: Some(asked.open(request, given)?), workshop })
+        let plugin = request.plugin.clone();
+        match asked.open(request, given) {
+            Ok(stream) => {
+                tell(&ServingNews::Opened { by, stream: Box::new(stream.state.clone()) });
+                Ok(UntoldStream { stream: Some(stream), workshop })
+            }
+            Err(refused) => {
+                tell(&ServingNews::Refused { by, plugin, why: refused.to_string() });
+                Err(refused)
+            }
+        }
     });
     let mut stream = opened.await??.told()?;
     let told = (!cleartext).then(|| STANDARD.encode(chance));

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use crate::connection::Reception;
 use crate::guests::Guests;
 use crate::listen::{ListenError, Listening};
+use crate::news::{ServingNews, TellServing, TurnedAway};
 use crate::routes::router;
 
 /// Threads on which the workshop is asked at a time: it may block for as long as a process takes to start.
@@ -58,6 +59,15 @@ impl Drop for ApiServer {
 
 /// Listens, and answers for the workshop on threads of its own.
 pub fn serve(listening: &Listening, workshop: Arc<dyn Workshop>) -> Result<ApiServer, ListenError> {
+    serve_telling(listening, workshop, |_| ())
+}
+
+/// The same, and tells what comes of being asked: on those threads, so `tell` must not wait.
+pub fn serve_telling(
+    listening: &Listening,
+    workshop: Arc<dyn Workshop>,
+    tell: impl Fn(&ServingNews) + Send + Sync + 'static,
+) -> Result<ApiServer, ListenError> {
     listening.check()?;
     let tls = listening.trust.as_ref().map(answering).transpose()?;
     let refused = |error| ListenError::Bind { address: listening.address, error };
@@ -71,8 +81,9 @@ pub fn serve(listening: &Listening, workshop: Arc<dyn Workshop>) -> Result<ApiSe
         .build()
         .map_err(ListenError::Thread)?;
     let (ending, ended) = watch::channel(false);
-    let router = router(workshop, listening.trust.clone());
-    let reception = Reception { router, tls, ending: ended };
+    let tell: TellServing = Arc::new(tell);
+    let router = router(workshop, listening.trust.clone(), Arc::clone(&tell));
+    let reception = Reception { router, tls, ending: ended, tell };
     let thread = std::thread::Builder::new()
         .name("taut-api".to_owned())
         .spawn(move || run(runtime, listener, reception))
@@ -98,11 +109,12 @@ async fn accept(listener: TcpListener, reception: Reception) {
     loop {
         match listener.accept().await {
             // Who finds no room is closed at once, and free to come again.
-            Ok((stream, from)) => {
-                if let Some(guest) = guests.enter(from.ip()) {
+            Ok((stream, from)) => match guests.enter(from.ip()) {
+                Some(guest) => {
                     tokio::spawn(reception.clone().attend(stream, from, guest));
                 }
-            }
+                None => reception.turn_away(from, TurnedAway::TooMany),
+            },
             Err(_) => tokio::time::sleep(PAUSE).await,
         }
     }

@@ -1,7 +1,9 @@
 //! `taut work`: runs plugins for other machines.
 
+mod log;
+
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tautline_api::folders::cache_folder;
 use tautline_api::trust::{HostIdentity, TrustStore, host_name, usual_folder};
@@ -12,13 +14,15 @@ use tautline_host::scan::{PATIENCE as SCAN_PATIENCE, folders, scan};
 use tautline_host::workshop::{MOST_SHARE, PATIENCE, PluginWorkshop, SILENCE, WorkshopOptions};
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::{Scheduler, spawn};
-use tautline_proto::time::Span;
-use tautline_serving::{Listening, serve};
+use tautline_proto::time::{LocalTime, Span};
+use tautline_serving::{Listening, serve_telling};
 
 use super::stop_on_signals;
 use crate::failure::Failure;
 use crate::flags::WorkFlags;
 use crate::screen;
+use crate::voice::Voice;
+use log::WorkLog;
 
 /// From one look for a signal to the next.
 const STEP: Span = Span::from_millis(50);
@@ -39,6 +43,9 @@ pub(crate) fn run(flags: &WorkFlags) -> Result<(), Failure> {
     if left_out > 0 {
         voice.tell(&format!("{left_out} libraries or plugins are left out; taut plugins says why"));
     }
+    for skipped in offers.skipped() {
+        voice.detail(&format!("left out: {}: {}", skipped.path.display(), skipped.why));
+    }
     let options = WorkshopOptions {
         program: ChildProgram::this(),
         name: host_name(),
@@ -52,18 +59,37 @@ pub(crate) fn run(flags: &WorkFlags) -> Result<(), Failure> {
         costs: cache_folder().map(|folder| folder.join("costs.json")),
     };
     let count = offers.all().len();
-    let workshop = Arc::new(PluginWorkshop::new(options, offers));
+    let log = Arc::new(Mutex::new(WorkLog::new(voice)));
+    let (worked, served) = (Arc::clone(&log), Arc::clone(&log));
+    let workshop = PluginWorkshop::new(options, offers);
+    let workshop = Arc::new(workshop.telling(move |news| locked(&worked).worked(news, now())));
     let listening = Listening { address, trust };
-    let server = serve(&listening, Arc::clone(&workshop) as _);
+    let server = serve_telling(&listening, Arc::clone(&workshop) as _, move |news| {
+        locked(&served).served(news, now());
+    });
     let server = server.map_err(|error| Failure::open(error.to_string()))?;
     screen::say(&format!("worker at {} with {count} plugins", server.address()));
     while !stop.is_requested() {
+        say(voice, &log, now());
         sleep_until(now() + STEP);
     }
     // First nobody is answered any more, then what runs is ended.
     server.stop();
     drop(workshop);
+    // What was left out until now is told as well.
+    say(voice, &log, LocalTime::NEVER);
     Ok(())
+}
+
+/// A line is whole between two statements, whoever panicked.
+fn locked(log: &Mutex<WorkLog>) -> MutexGuard<'_, WorkLog> {
+    log.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Says what there is to be said. Nobody else waits while the terminal takes it.
+fn say(voice: Voice, log: &Mutex<WorkLog>, now: LocalTime) {
+    let due = locked(log).due(now);
+    due.iter().for_each(|line| voice.tell(line));
 }
 
 /// What this machine offers.

@@ -11,7 +11,7 @@ use tautline_io::thread::Scheduler;
 use super::kinds::PlainKind;
 use super::readers::parse;
 use crate::help;
-use crate::voice::VoiceFlags;
+use crate::voice::WorkVoiceFlags;
 
 /// `taut work`
 #[derive(Debug, Args)]
@@ -37,7 +37,7 @@ pub(crate) struct WorkFlags {
     #[arg(long)]
     pub(crate) cleartext: bool,
     #[command(flatten)]
-    pub(crate) voice: VoiceFlags,
+    pub(crate) voice: WorkVoiceFlags,
 }
 
 /// `taut plugins`

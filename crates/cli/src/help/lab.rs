@@ -297,6 +297,10 @@ pub(crate) const CAPACITY: &str = r#"Examples:
   # The same where a JACK server calls the master, with the xruns it tells of:
   taut lab capacity --workers 1 --local --jack
 
+Workers need the plugin that takes time, libtautline_ladspa_cost.so: `make
+plugins` builds it, and --plugins says where it is looked for. Threads that
+stand for workers (--workers-here) need none.
+
 A thread is woken once a period, as a sound card wakes its own, and hands a
 block to each worker: `taut work`, in a network namespace of its own. Its plugin
 takes --step longer each time until more than 2 % of the answers are missed;

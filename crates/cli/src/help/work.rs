@@ -31,7 +31,11 @@ once for each. What runs in parallel has inputs and outputs of its own. A member
 is FILE:LABEL, as `taut plugins` shows it, or a name from the file.
 
 It listens at TCP port 17230 where none is given, and at a UDP port for each
-plugin that runs. Ctrl-C ends it, and with it what it runs."#;
+plugin that runs. Ctrl-C ends it, and with it what it runs. Meanwhile it says on
+standard error, a line each, who opens a stream of what and how many blocks it
+worked on and missed when it ends, what is begun anew or given up, and who is
+turned away. What would be said again and again is said once in ten seconds,
+with how often it came."#;
 
 pub(crate) const PLUGINS: &str = r#"Examples:
   # What this machine would offer by `taut work`, and what it would leave out:

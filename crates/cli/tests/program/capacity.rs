@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::common::host::{steady, timed};
 use crate::common::jack::without_others;
-use crate::common::program::{Call, Ended, taut, words};
+use crate::common::program::{Call, Ended, call, taut, words};
 use crate::common::{Folder, Lack, shared, skipped};
 use crate::errors::is_refused;
 
@@ -148,18 +148,49 @@ fn workers_in_networks_of_their_own_run_the_plugin_sealed_and_are_held_to_what_t
 }
 
 #[test]
-fn workers_on_the_loopback_take_no_root_and_one_without_the_plugin_is_void_with_the_mend() {
+fn workers_on_the_loopback_take_no_root() {
     shared(|| {
         let report = taut(words(&format!("lab capacity {SHORT} --local --workers 1")));
         let report = report.run().report().0;
         let [_, there] = both(&report);
         is_whole(there, 1);
-        let empty = Folder::new();
-        let none = capacity("--local --workers 1 --plugins").and([empty.path()]).run();
-        let report: Value = serde_json::from_str(&none.out).unwrap();
-        let why = report["rows"][1]["void"].as_str().unwrap();
-        assert!(why.contains("libtautline_ladspa_cost.so") && why.contains("--plugins"), "{why}");
     });
+}
+
+#[test]
+fn workers_without_their_plugin_are_refused_with_the_mend_before_anything_is_measured() {
+    let empty = Folder::new();
+    let none = capacity("--local --workers 1 --plugins").and([empty.path()]);
+    is_refused(
+        &none,
+        3,
+        "there is no libtautline_ladspa_cost.so in",
+        "build it with `make plugins`",
+    );
+    // Where nobody says where it is, it is looked for beside the program, and in no place without a name.
+    let program = empty.file("taut");
+    std::fs::copy(env!("CARGO_BIN_EXE_taut"), &program).unwrap();
+    for path in ["", ":"] {
+        let line = words("lab capacity --local --workers 1 --virtual-work --report none");
+        let none = call(program.to_str().unwrap(), line).with("LADSPA_PATH", path);
+        let sentence = format!("libtautline_ladspa_cost.so in {},", empty.path().display());
+        is_refused(&none, 3, &sentence, "build it with `make plugins`");
+    }
+}
+
+#[test]
+fn a_run_whose_rows_of_workers_are_all_void_has_failed_whatever_the_plugin_here_can_do() {
+    // Not judged by the machine's pace: what it says and its status are the same on a busy one.
+    let folder = Folder::new();
+    std::fs::write(folder.file("libtautline_ladspa_cost.so"), "no library").unwrap();
+    let ended = capacity("--local --workers 1 --plugins").and([folder.path()]).run();
+    let report: Value = serde_json::from_str(&ended.out).unwrap();
+    let [here, there] = &report["rows"].as_array().unwrap()[..] else { panic!("{report:#}") };
+    assert_eq!(here["void"], Value::Null, "{report:#}");
+    let why = there["void"].as_str().unwrap();
+    assert!(why.contains("offers no plugin"), "{why}");
+    assert_eq!(ended.status, Some(1), "{ended:#?}");
+    assert_eq!(ended.said.last().unwrap(), &format!("taut: {why}"), "{ended:#?}");
 }
 
 #[test]

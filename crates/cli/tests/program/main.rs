@@ -66,3 +66,4 @@ mod top;
 mod trust;
 mod verdicts;
 mod voice;
+mod work_told;

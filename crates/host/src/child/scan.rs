@@ -9,7 +9,7 @@ use crate::scan::asked::{AskedLibrary, LibraryAnswer};
 
 pub(super) fn run(path: &Path) -> io::Result<()> {
     let mut parent = parent()?;
-    end_with_the_parent(BufReader::new(io::stdin()))?;
+    end_with_the_parent(BufReader::new(io::stdin()), || ())?;
     let answer = match PluginLibrary::load(path) {
         Ok(library) => {
             let skipped = library.skipped().iter();

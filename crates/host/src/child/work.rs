@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Stdin};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tautline_api::seal::{Sealed, StreamKeys};
 use tautline_api::v1::DescribedOrder;
@@ -48,12 +48,22 @@ pub(super) fn run(descriptors: &[RawFd]) -> io::Result<()> {
     let mut parent = parent()?;
     let mut lines = BufReader::new(io::stdin());
     let plan = read_plan(&mut lines)?;
-    end_with_the_parent(lines)?;
+    let counts = Arc::new(OnceLock::<(File, Arc<Gauge>)>::new());
+    let counted = Arc::clone(&counts);
+    end_with_the_parent(lines, move || {
+        let Some((parent, gauge)) = counted.get() else { return };
+        // A parent that has gone hears nothing; one that waits is told what came since the report before.
+        let _ = parent
+            .try_clone()
+            .and_then(|mut parent| say(&mut parent, &ChildEvent::Standing(gauge.standing())));
+    })?;
     // SAFETY: the parent left these descriptors open for this process, which has no other names for them.
     let handed = descriptors.iter().map(|number| unsafe { OwnedFd::from_raw_fd(*number) });
     match begin(&plan, handed.collect()) {
         Ok((ready, gauge)) => {
             say(&mut parent, &ready)?;
+            // It is set once, here.
+            let _ = counts.set((parent.try_clone()?, Arc::clone(&gauge)));
             watch(&plan, &mut parent, &gauge)
         }
         Err(why) => {

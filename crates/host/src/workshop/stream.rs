@@ -15,6 +15,7 @@ use tautline_io::thread::halt::Halt;
 use tautline_proto::time::{LocalTime, Span};
 
 use super::locked;
+use super::news::{TellWork, WorkNews};
 use super::told::StreamTold;
 use crate::admission::CoreAdmission;
 use crate::child_notes::ChildNotes;
@@ -37,6 +38,8 @@ const MOST_IN_A_ROW: u32 = 20;
 const SILENCE: Span = Span::from_secs(2);
 /// Blocks of one epoch that a plugin died at and is not given again: more processes in a row are not started.
 const MOST_FATAL: usize = MOST_IN_A_ROW as usize + 1;
+/// How long a process that is to end may take to say what it counted: one that hangs says nothing.
+const LAST_WORD: Span = Span::from_millis(100);
 
 /// What a stream's processes are started with and counted by.
 pub(super) struct StreamSetting {
@@ -44,6 +47,7 @@ pub(super) struct StreamSetting {
     pub(super) admission: Arc<Mutex<CoreAdmission>>,
     pub(super) plugin: String,
     pub(super) controls: Vec<PluginPort>,
+    pub(super) tell: TellWork,
 }
 
 /// Where a stream hears its datagrams, whichever of its processes does.
@@ -114,6 +118,13 @@ impl StreamProcess {
     pub(super) fn state(&self) -> WorkStreamState {
         locked(&self.told).state.clone()
     }
+
+    /// Ends it: with what all its processes counted.
+    pub(super) fn end(self) -> WorkStreamState {
+        let told = Arc::clone(&self.told);
+        drop(self);
+        locked(&told).state.clone()
+    }
 }
 
 impl Drop for StreamProcess {
@@ -165,12 +176,16 @@ impl Keeper {
             told.ended(why);
             if in_a_row > MOST_IN_A_ROW {
                 told.state.phase = StreamPhase::Failed;
+                let state = told.state.clone();
                 drop(told);
+                (self.setting.tell)(&WorkNews::GivenUp(state));
                 wait(&[&self.halt], LocalTime::NEVER);
                 return;
             }
             told.state.restarts += 1;
+            let state = told.state.clone();
             drop(told);
+            (self.setting.tell)(&WorkNews::BegunAnew(state));
             if wait(&[&self.halt], now() + pause(in_a_row)) {
                 return;
             }
@@ -193,6 +208,9 @@ impl Keeper {
         loop {
             match child.line(until, Some(self.halt.as_fd())) {
                 _ if self.halt.is_requested() => {
+                    if is_ready {
+                        self.hear_out(&mut child);
+                    }
                     child.kill();
                     return ProcessEnd::Asked;
                 }
@@ -267,6 +285,18 @@ impl Keeper {
         let promised = told.state.share;
         drop(told);
         locked(&self.setting.admission).correct(self.plan.stream, took.max(promised));
+    }
+
+    /// What it counted since it told before: it says so when it is left alone.
+    fn hear_out(&self, child: &mut ChildProcess) {
+        child.leave_alone();
+        let until = now() + LAST_WORD;
+        while let ChildSaid::Line(line) = child.line(until, None) {
+            if let Ok(ChildEvent::Standing(standing)) = serde_json::from_str(&line) {
+                // What it took now says nothing of a core any more.
+                let _ = locked(&self.told).take(standing, now());
+            }
+        }
     }
 
     /// It has told nothing for a while.

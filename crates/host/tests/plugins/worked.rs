@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use tautline_api::v1::{
@@ -15,7 +16,7 @@ use tautline_host::ladspa::instance::PluginInstance;
 use tautline_host::ladspa::library::PluginLibrary;
 use tautline_host::offers::PluginOffers;
 use tautline_host::scan::{PATIENCE as SCAN_PATIENCE, scan};
-use tautline_host::workshop::{MOST_SHARE, PluginWorkshop, WorkshopOptions};
+use tautline_host::workshop::{MOST_SHARE, PluginWorkshop, StreamOver, WorkNews, WorkshopOptions};
 use tautline_io::thread::Scheduler;
 use tautline_proto::offload::datagram::Flags;
 use tautline_proto::time::Span;
@@ -150,6 +151,31 @@ fn a_plugin_that_crashes_takes_its_own_stream_alone_and_that_goes_on() {
     assert_eq!(far.run(&[vec![4.0]], &[0.0]).outputs, [[4.0]]);
     assert_eq!(beside.run(&[vec![4.0]], &[0.0]).outputs, [[6.0]]);
     assert_eq!(workshop.stream(other).unwrap().restarts, 0);
+}
+
+#[test]
+fn what_becomes_of_a_stream_is_told_and_at_its_end_all_that_it_counted() {
+    let test = "what_becomes_of_a_stream_is_told_and_at_its_end_all_that_it_counted";
+    let Some((_shelf, workshop)) = odd(test, options()) else { return };
+    let (news, told) = channel();
+    // Whoever listens no more wants no news.
+    let workshop = workshop.telling(move |told| drop(news.send(told.clone())));
+    let next = || told.recv_timeout(PATIENCE).unwrap();
+    let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
+    far.hand_out(&[vec![1.0]], &[1.0], Flags::NONE);
+    let WorkNews::BegunAnew(state) = next() else { panic!("its process died") };
+    assert!(state.why.as_ref().is_some_and(|why| why.contains("it crashed (SIGSEGV")), "{state:?}");
+    assert_eq!((state.id, state.restarts), (id, 1));
+    far.begin();
+    (0..3).for_each(|_| drop(far.run(&[vec![4.0]], &[0.0])));
+    // Sooner than its process tells by itself, which it does twice a second.
+    workshop.close(id);
+    let WorkNews::Ended(state, StreamOver::Closed) = next() else { panic!("it was closed") };
+    assert!(state.id == id && state.counters.blocks >= 3, "{state:?}");
+    let (id, _far) = opened(&workshop, request("odd:odd", 48_000, 64));
+    drop(workshop);
+    let WorkNews::Ended(state, StreamOver::WorkerEnds) = next() else { panic!("the worker ended") };
+    assert_eq!(state.id, id);
 }
 
 #[test]

@@ -93,6 +93,32 @@ const HEAD_BYTES: usize = tautline_proto::offload::datagram::HEAD_BYTES;
 /// A nonce and a tag.
 const SEAL_BYTES: usize = 28;
 
+/// What `make plugins` makes of the plugin that takes time.
+const LIBRARY: &str = "libtautline_ladspa_cost.so";
+
+impl MachinesOptions {
+    /// Whether what workers run is there: to be asked before anything is measured.
+    pub fn check(&self) -> Result<(), String> {
+        match self.place {
+            MachinesPlace::Here => Ok(()),
+            MachinesPlace::Loopback | MachinesPlace::Namespaces => self.library().map(drop),
+        }
+    }
+
+    fn library(&self) -> Result<PathBuf, String> {
+        let found = self.plugins.iter().map(|folder| folder.join(LIBRARY));
+        let library = found.filter_map(|library| library.canonicalize().ok()).next();
+        library.ok_or_else(|| {
+            let folders: Vec<_> =
+                self.plugins.iter().map(|folder| folder.display().to_string()).collect();
+            format!(
+                "there is no {LIBRARY} in {}; build it with `make plugins`, or say where it is with --plugins",
+                folders.join(", ")
+            )
+        })
+    }
+}
+
 impl Machines {
     /// So many, if any are asked for.
     pub fn make(options: MachinesOptions, count: Option<usize>) -> Result<Self, String> {
@@ -157,7 +183,8 @@ impl Machines {
             let listen = format!("{}:0", self.address(number));
             let scheduler = self.options.scheduler.one_below().to_string();
             let mut command = self.command(number);
-            command.args(["work", "--listen", &listen, "--scheduler", &scheduler]);
+            // What it says of each stream that is opened would stand among the names of rows.
+            command.args(["work", "--quiet", "--listen", &listen, "--scheduler", &scheduler]);
             if self.options.cleartext {
                 command.arg("--cleartext");
             }
@@ -171,17 +198,7 @@ impl Machines {
 
     /// A folder with the library of the plugin alone: what else lies beside it is not asked.
     fn plugins(&self) -> Result<PathBuf, String> {
-        const LIBRARY: &str = "libtautline_ladspa_cost.so";
-        let found = self.options.plugins.iter().map(|folder| folder.join(LIBRARY));
-        let library = found.filter_map(|library| library.canonicalize().ok()).next();
-        let library = library.ok_or_else(|| {
-            let folders: Vec<_> =
-                self.options.plugins.iter().map(|folder| folder.display().to_string()).collect();
-            format!(
-                "there is no {LIBRARY} in {}; build it with `make plugins`, and say where it is with --plugins",
-                folders.join(", ")
-            )
-        })?;
+        let library = self.options.library()?;
         let folder = self.home.path().join("plugins");
         let made = fs::create_dir_all(&folder).and_then(|()| match folder.join(LIBRARY).exists() {
             true => Ok(()),

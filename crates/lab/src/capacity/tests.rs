@@ -28,6 +28,14 @@ fn if_no_more_than(capacity: Span) -> impl FnMut(CapacityTry) -> CapacityFinding
 }
 
 #[test]
+fn workers_are_unanswered_where_they_were_asked_for_and_no_row_of_theirs_is_known() {
+    let void = |why: &str| Some(why.to_owned());
+    assert_eq!(unanswered(vec![void("first"), void("second")]), void("first"));
+    assert_eq!(unanswered(vec![void("first"), None]), None);
+    assert_eq!(unanswered(Vec::new()), None, "the plugin here alone");
+}
+
+#[test]
 fn the_greatest_cost_that_goes_is_found_to_within_what_was_asked_for_and_held() {
     for micros in (0..=2188).step_by(7) {
         let capacity = Span::from_micros(micros);

@@ -1,13 +1,13 @@
 //! A worker that runs nothing and remembers what it was asked.
 
 use std::net::SocketAddr;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
 use tautline_api::client::{WorkerAddress, WorkerClient};
 use tautline_api::trust::TrustStore;
 use tautline_api::v1::*;
-use tautline_serving::{ApiServer, Listening, serve};
+use tautline_serving::{ApiServer, Listening, ServingNews, serve, serve_telling};
 
 /// What it was asked last, and what it has.
 #[derive(Default)]
@@ -160,6 +160,18 @@ pub(crate) fn serving(trust: Option<Arc<TrustStore>>) -> (ApiServer, Arc<Hollow>
     let hollow = Arc::new(Hollow::default());
     let listening = Listening { address: ANY.parse().unwrap(), trust };
     (serve(&listening, Arc::clone(&hollow) as _).unwrap(), hollow)
+}
+
+/// The same, and what it tells.
+pub(crate) fn telling(
+    trust: Option<Arc<TrustStore>>,
+) -> (ApiServer, Arc<Hollow>, Receiver<ServingNews>) {
+    let hollow = Arc::new(Hollow::default());
+    let listening = Listening { address: ANY.parse().unwrap(), trust };
+    let (news, told) = channel();
+    // Whoever listens no more wants no news.
+    let tell = move |told: &ServingNews| drop(news.send(told.clone()));
+    (serve_telling(&listening, Arc::clone(&hollow) as _, tell).unwrap(), hollow, told)
 }
 
 pub(crate) fn address(server: &ApiServer) -> WorkerAddress {

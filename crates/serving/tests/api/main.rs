@@ -5,6 +5,7 @@ mod beyond;
 mod common;
 mod curl;
 mod hostile;
+mod news;
 mod openapi;
 mod plain;
 mod trusted;

@@ -17,7 +17,7 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         Self { store: TrustStore::open(folder.path()).unwrap(), _folder: folder }
     }
@@ -26,11 +26,11 @@ impl Host {
         self.store.identity().key()
     }
 
-    fn trusts(&self, name: &str, other: &Self) {
+    pub(crate) fn trusts(&self, name: &str, other: &Self) {
         self.store.trusted().trust(name, other.key()).unwrap();
     }
 
-    fn asks(&self, server: &ApiServer) -> WorkerClient {
+    pub(crate) fn asks(&self, server: &ApiServer) -> WorkerClient {
         WorkerClient::new(&address(server), Some(Arc::clone(&self.store))).by_tls()
     }
 

@@ -46,6 +46,16 @@ impl ExperimentAnswer {
         Err(Failure::running(why.unwrap_or("nothing was measured; the notes say why")))
     }
 
+    /// Gives the report of an experiment that may have failed though some rows were measured: why it has.
+    pub(crate) fn give_unless(
+        self,
+        unanswered: Option<String>,
+        report: LabReport,
+    ) -> Result<(), Failure> {
+        self.give(report)?;
+        unanswered.map_or(Ok(()), |why| Err(Failure::running(why)))
+    }
+
     /// Writes the report wherever it was asked for, and says what was written.
     pub(crate) fn write(self, mut report: LabReport) -> Result<LabReport, Failure> {
         report.command = command_line();

@@ -61,9 +61,12 @@ pub(crate) fn run(flags: &CapacityFlags) -> Result<(), Failure> {
         link_rate: flags.link_rate.map(|rate| rate.0),
         scheduler: flags.scheduler,
     };
+    let most = options.points.iter().map(|point| point.workers).max();
+    if most > Some(0) {
+        machines.check().map_err(Failure::open)?;
+    }
     let stop = stop_on_signals()?;
     let answer = ExperimentAnswer::open(&flags.reporting)?;
-    let most = options.points.iter().map(|point| point.workers).max();
     let jack = flags.jack.then(|| JackMaster::new(Box::new(jack_client))).transpose();
     let made = jack.map_err(|why| ("JACK", why)).and_then(|jack| {
         Ok((jack, Machines::make(machines, most).map_err(|why| ("workers", why))?))
@@ -71,8 +74,8 @@ pub(crate) fn run(flags: &CapacityFlags) -> Result<(), Failure> {
     match made {
         Ok((mut jack, mut machines)) => {
             let both = (&mut machines, jack.as_mut());
-            let report = measure(&options, both, &stop, &mut |point| answer.tell(point));
-            answer.give(report)
+            let measured = measure(&options, both, &stop, &mut |point| answer.tell(point));
+            answer.give_unless(measured.unanswered, measured.report)
         }
         Err((what, why)) => {
             answer.write(empty().unusable(what, why.clone()))?;
@@ -104,9 +107,11 @@ fn jack_client(server: &str, pace: JackPace) -> Result<JackClient, String> {
 fn plugins(program: &Path) -> Vec<PathBuf> {
     let beside = program.parent().unwrap_or(Path::new("/"));
     let path = std::env::var_os("LADSPA_PATH").unwrap_or_default();
-    let installed = beside.join("../lib/ladspa");
+    let installed = beside.parent().unwrap_or(beside).join("lib/ladspa");
     let built = [beside.to_owned(), beside.join("deps"), installed];
-    std::env::split_paths(&path).chain(built).collect()
+    // Of nothing `split_paths` makes a path without a name.
+    let named = std::env::split_paths(&path).filter(|folder| !folder.as_os_str().is_empty());
+    named.chain(built).collect()
 }
 
 fn points(flags: &CapacityFlags) -> Result<Vec<CapacityPoint>, Failure> {

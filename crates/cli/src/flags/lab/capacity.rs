@@ -47,7 +47,8 @@ pub(crate) struct CapacityFlags {
     /// What takes the time
     #[arg(long, value_name = "KIND", default_value = "fixed", help_heading = "Plugin")]
     pub(crate) work: WorkName,
-    /// Where libtautline_ladspa_cost.so is [default: in LADSPA_PATH, beside `taut`, or installed with it]
+    /// Where libtautline_ladspa_cost.so is, which `make plugins` builds [default: in LADSPA_PATH, beside
+    /// `taut`, or installed with it]
     #[arg(long, value_name = "FOLDER", help_heading = "Plugin")]
     pub(crate) plugins: Option<PathBuf>,
     /// From one cost to the next

@@ -1,0 +1,256 @@
+//! What `taut work` says of what goes on: a line each, and of a flood no more than a few.
+//!
+//! Any thread tells it, and none of those waits: lines are kept until the command's own thread says them.
+
+use core::mem;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+
+use tautline_api::v1::WorkStreamState;
+use tautline_host::workshop::{StreamOver, WorkNews};
+use tautline_proto::time::{LocalTime, Span};
+use tautline_serving::{ApiAsker, ServingNews, TurnedAway};
+
+use crate::voice::Voice;
+
+/// The same sentence is said once in so long, and then how often it would have been said again.
+const WINDOW: Span = Span::from_secs(10);
+/// Different sentences of one kind in that time: a session of a studio opens as many streams at once.
+const MOST_ALIKE: usize = 32;
+/// Lines that are kept for a terminal that takes none.
+const MOST_KEPT: usize = 256;
+/// Of a line: names of plugins come from whoever asks for them.
+const MOST_CHARS: usize = 400;
+
+/// Of what kind a line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum LineKind {
+    Opened,
+    Refused,
+    TurnedAway,
+    BegunAnew,
+    GivenUp,
+    Ended,
+}
+
+impl LineKind {
+    /// What there are more of.
+    const fn plural(self) -> &'static str {
+        match self {
+            Self::Opened => "streams opened",
+            Self::Refused => "streams refused",
+            Self::TurnedAway => "visitors turned away",
+            Self::BegunAnew => "streams begun anew",
+            Self::GivenUp => "streams given up",
+            Self::Ended => "streams ended",
+        }
+    }
+}
+
+/// What was said of one kind lately, and what was not.
+#[derive(Debug)]
+struct SaidLately {
+    since: LocalTime,
+    /// Each with how often it came again.
+    sentences: Vec<(String, u64)>,
+    others: u64,
+}
+
+/// Lines that are to be said.
+#[derive(Debug)]
+pub(super) struct WorkLog {
+    voice: Voice,
+    lately: BTreeMap<LineKind, SaidLately>,
+    lines: VecDeque<String>,
+    /// Of streams that are open.
+    openers: BTreeMap<u32, String>,
+}
+
+impl WorkLog {
+    pub(super) const fn new(voice: Voice) -> Self {
+        Self { voice, lately: BTreeMap::new(), lines: VecDeque::new(), openers: BTreeMap::new() }
+    }
+
+    /// What came of being asked.
+    pub(super) fn served(&mut self, news: &ServingNews, now: LocalTime) {
+        match news {
+            ServingNews::Opened { by, stream } => self.opened(by, stream, now),
+            ServingNews::Refused { by, plugin, why } => {
+                let sentence = format!("{by} gets no stream of {plugin}: {why}");
+                self.say(LineKind::Refused, &sentence, now);
+            }
+            ServingNews::TurnedAway { address, why } => self.turned_away(*address, *why, now),
+        }
+    }
+
+    fn opened(&mut self, by: &ApiAsker, stream: &WorkStreamState, now: LocalTime) {
+        let WorkStreamState { id, plugin, rate, most_frames, udp_port, share, .. } = stream;
+        self.openers.insert(*id, by.to_string());
+        let sentence = format!("stream {id} opens for {by}: {plugin} at {rate} Hz");
+        if self.say(LineKind::Opened, &sentence, now) && self.voice == Voice::Verbose {
+            self.keep(&format!(
+                "stream {id} hears UDP port {udp_port}, runs {most_frames} frames at once at most, and is promised \
+                 {:.1} % of a core",
+                share * 100.0
+            ));
+        }
+    }
+
+    fn turned_away(&mut self, address: IpAddr, why: TurnedAway, now: LocalTime) {
+        let sentence = format!("{} is turned away: {why}", address.to_canonical());
+        self.say(LineKind::TurnedAway, &sentence, now);
+    }
+
+    /// What became of a stream.
+    pub(super) fn worked(&mut self, news: &WorkNews, now: LocalTime) {
+        let (WorkNews::BegunAnew(state) | WorkNews::GivenUp(state) | WorkNews::Ended(state, _)) =
+            news;
+        let id = state.id;
+        let opener = self.openers.get(&id).map_or(String::new(), |by| format!(" of {by}"));
+        let (plugin, why) = (&state.plugin, state.why.as_deref().unwrap_or("no reason is known"));
+        let (kind, sentence) = match news {
+            WorkNews::BegunAnew(_) => {
+                (LineKind::BegunAnew, format!("stream {id}{opener} is begun anew: {plugin}: {why}"))
+            }
+            WorkNews::GivenUp(state) => {
+                let sentence = format!(
+                    "stream {id}{opener} is given up after {} new beginnings: {plugin}: {why}",
+                    state.restarts
+                );
+                (LineKind::GivenUp, sentence)
+            }
+            WorkNews::Ended(state, how) => {
+                self.openers.remove(&id);
+                let how = match how {
+                    StreamOver::Closed => "",
+                    StreamOver::MadeRoom => " to make room, as nothing had come for long",
+                    StreamOver::WorkerEnds => " with the worker",
+                };
+                let counters = &state.counters;
+                let sentence = format!(
+                    "stream {id}{opener} ends{how}: {plugin} at {} Hz, {} blocks worked on, {} missed",
+                    state.rate, counters.blocks, counters.gone
+                );
+                (LineKind::Ended, sentence)
+            }
+        };
+        self.say(kind, &sentence, now);
+    }
+
+    /// Whether it is said, and not counted alone.
+    fn say(&mut self, kind: LineKind, sentence: &str, now: LocalTime) -> bool {
+        self.tell_what_was_left_out(now);
+        let sentence = one_line(sentence);
+        let fresh = || SaidLately { since: now, sentences: Vec::new(), others: 0 };
+        let lately = self.lately.entry(kind).or_insert_with(fresh);
+        if let Some((_, again)) = lately.sentences.iter_mut().find(|(said, _)| *said == sentence) {
+            *again += 1;
+            return false;
+        }
+        if lately.sentences.len() == MOST_ALIKE {
+            lately.others += 1;
+            return false;
+        }
+        lately.sentences.push((sentence.clone(), 0));
+        self.keep(&sentence);
+        true
+    }
+
+    fn tell_what_was_left_out(&mut self, now: LocalTime) {
+        let is_over = |lately: &SaidLately| now - lately.since >= WINDOW;
+        let (over, on) = mem::take(&mut self.lately).into_iter().partition(|(_, it)| is_over(it));
+        self.lately = on;
+        let over: BTreeMap<LineKind, SaidLately> = over;
+        for (kind, SaidLately { sentences, others, .. }) in over {
+            for (sentence, again) in sentences.into_iter().filter(|(_, again)| *again > 0) {
+                self.keep(&format!("{again} times more within {WINDOW}: {sentence}"));
+            }
+            if others > 0 {
+                self.keep(&format!("{others} more {} within {WINDOW}", kind.plural()));
+            }
+        }
+    }
+
+    fn keep(&mut self, line: &str) {
+        // Where nobody reads, what comes first is as good as what comes last.
+        if self.voice != Voice::Quiet && self.lines.len() < MOST_KEPT {
+            self.lines.push_back(line.to_owned());
+        }
+    }
+
+    /// What is to be said by now.
+    pub(super) fn due(&mut self, now: LocalTime) -> VecDeque<String> {
+        self.tell_what_was_left_out(now);
+        mem::take(&mut self.lines)
+    }
+}
+
+/// Whatever it holds, as one line of a bounded length.
+fn one_line(sentence: &str) -> String {
+    let mut chars = sentence.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let mut line: String = chars.by_ref().take(MOST_CHARS).collect();
+    if chars.next().is_some() {
+        line.push('…');
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> LocalTime {
+        LocalTime::ZERO + Span::from_secs(seconds)
+    }
+
+    fn stranger(last: u8) -> ServingNews {
+        let address = [10, 0, 0, last].into();
+        ServingNews::TurnedAway { address, why: TurnedAway::NotTrusted }
+    }
+
+    #[test]
+    fn a_stranger_who_comes_again_and_again_is_told_once_and_then_how_often() {
+        let mut log = WorkLog::new(Voice::Usual);
+        (0..1000).for_each(|_| log.served(&stranger(7), at(1)));
+        let said = log.due(at(1));
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(said[0].starts_with("10.0.0.7 is turned away: it has no key"), "{said:?}");
+        assert!(log.due(at(10)).is_empty());
+        let said = log.due(at(11));
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(said[0].starts_with("999 times more within 10s: 10.0.0.7 is turned"), "{said:?}");
+        assert!(log.due(at(60)).is_empty());
+        log.served(&stranger(7), at(61));
+        assert_eq!(log.due(at(61)).len(), 1, "later it is told again");
+    }
+
+    #[test]
+    fn strangers_from_everywhere_do_not_flood_the_terminal() {
+        let mut log = WorkLog::new(Voice::Usual);
+        (0..200).for_each(|last| log.served(&stranger(last), at(1)));
+        assert_eq!(log.due(at(1)).len(), MOST_ALIKE);
+        let said = log.due(at(11));
+        assert_eq!(said, [format!("{} more visitors turned away within 10s", 200 - MOST_ALIKE)]);
+    }
+
+    #[test]
+    fn words_of_who_asks_make_neither_lines_of_their_own_nor_long_ones() {
+        let mut log = WorkLog::new(Voice::Usual);
+        let by = ApiAsker { name: None, address: [127, 0, 0, 1].into() };
+        let plugin = format!("a\ntaut: \u{1b}[31m{}", "x".repeat(70_000));
+        log.served(&ServingNews::Refused { by, plugin, why: "no".into() }, at(1));
+        let said = log.due(at(1));
+        assert!(!said[0].contains(char::is_control), "{said:?}");
+        assert_eq!(said[0].chars().count(), MOST_CHARS + 1);
+    }
+
+    #[test]
+    fn nothing_is_kept_for_who_wants_no_words_and_a_bounded_part_for_a_terminal_that_takes_none() {
+        let mut quiet = WorkLog::new(Voice::Quiet);
+        quiet.served(&stranger(1), at(1));
+        assert!(quiet.due(at(100)).is_empty());
+        let mut usual = WorkLog::new(Voice::Usual);
+        (0..100_000).for_each(|second| usual.served(&stranger((second % 256) as u8), at(second)));
+        assert_eq!(usual.lines.len(), MOST_KEPT);
+    }
+}

@@ -1,0 +1,88 @@
+//! What `taut work` says while others use it.
+
+use std::process::Command;
+
+use tautline_api::client::WorkerClient;
+use tautline_api::trust::TrustStore;
+use tautline_io::clock::now;
+use tautline_proto::units::Rate;
+
+use crate::common::Folder;
+use crate::common::program::{taut, words};
+use crate::offload::{Buffers, TestWorker, children, cost_library, offloaded};
+
+const PLUGIN: &str = "libtautline_ladspa_cost:waste_time";
+
+#[test]
+fn who_uses_a_worker_and_what_becomes_of_it_is_told_as_it_happens() {
+    let mut worker = TestWorker::start(&[&cost_library()], "");
+    let (client, opened) = (worker.client(), worker.open(PLUGIN, 48_000, 64));
+    let id = opened.stream.id;
+    let begins = format!("taut: stream {id} opens for 127.0.0.1: {PLUGIN} at 48000 Hz");
+    worker.running = worker.running.wait_for(&begins);
+    let mut far = offloaded(&opened, Rate::HZ_48000);
+    for _ in 0..5 {
+        let (inputs, outputs) = (vec![vec![0.5; 64]], vec![vec![0.0; 64]]);
+        let controls = vec![0.0; opened.stream.controls_in as usize];
+        far.run(&mut Buffers { inputs, controls, outputs }, now());
+    }
+    assert!(client.close(id).unwrap());
+    let ends = format!("taut: stream {id} of 127.0.0.1 ends: {PLUGIN} at 48000 Hz, 5 blocks");
+    worker.running = worker.running.wait_for(&ends);
+    assert!(worker.running.said().last().unwrap().ends_with(", 0 missed"));
+    let id = worker.open(PLUGIN, 48_000, 64).stream.id;
+    let child = children(&worker.running.id())[0].to_string();
+    assert!(Command::new("kill").args(["-KILL", &child]).status().unwrap().success());
+    let anew = format!("taut: stream {id} of 127.0.0.1 is begun anew: {PLUGIN}: running");
+    worker.running = worker.running.wait_for(&anew);
+    worker.running.signal("-TERM");
+    let ended = worker.running.end().well();
+    let last = ended.said.last().unwrap();
+    assert!(last.starts_with(&format!("taut: stream {id} of 127.0.0.1 ends with the ")), "{last}");
+    // And nothing of what is for engineers.
+    assert!(!ended.said.iter().any(|line| line.contains("UDP port")), "{ended:#?}");
+}
+
+#[test]
+fn who_is_not_trusted_is_told_once_however_often_it_comes() {
+    let (home, stranger) = (Folder::new(), Folder::new());
+    let (here, there) =
+        [&home, &stranger].map(|folder| TrustStore::open(folder.path()).unwrap()).into();
+    there.trusted().trust("worker", here.identity().key()).unwrap();
+    let mut worker = TestWorker::at_home(home.path(), &[&cost_library()], "");
+    let address = worker.address.to_string().parse().unwrap();
+    let client = WorkerClient::new(&address, Some(there)).by_tls();
+    (0..20).for_each(|_| assert!(client.capacity().is_err()));
+    worker.running = worker.running.wait_for("127.0.0.1 is turned away: it has no key that is");
+    worker.running.signal("-TERM");
+    let ended = worker.running.end().well();
+    let said: Vec<_> = ended.said.iter().filter(|line| line.contains("turned away")).collect();
+    // At its end it tells how often more; on a slow machine there may have been two spans of ten seconds.
+    assert!((2..=6).contains(&said.len()), "{ended:#?}");
+    assert!(said[1].contains(" times more within 10s: 127.0.0.1 is turned away"), "{ended:#?}");
+}
+
+#[test]
+fn a_quiet_worker_says_nothing_of_its_streams_and_a_verbose_one_their_ports_too() {
+    for (options, expected) in [("-q", 0), ("-v", 1)] {
+        let worker = TestWorker::start(&[&cost_library()], options);
+        let stream = worker.open(PLUGIN, 48_000, 64).stream;
+        worker.running.signal("-TERM");
+        let ended = worker.running.end().well();
+        let port = format!("stream {} hears UDP port {}", stream.id, stream.udp_port);
+        let of_port = ended.said.iter().filter(|line| line.contains(&port)).count();
+        assert_eq!(of_port, expected, "{ended:#?}");
+        let others = ended.said.iter().filter(|line| line.contains("stream ")).count();
+        assert_eq!(others, 3 * expected, "{ended:#?}");
+    }
+}
+
+#[test]
+fn the_options_of_a_worker_promise_what_a_worker_does() {
+    let help = taut(words("work --help")).run().well().out;
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(help.contains("who opens streams") && help.contains("its UDP port"), "{help}");
+    for others in ["resyncs", "live line", "--report"] {
+        assert!(!help.contains(others), "{others}: {help}");
+    }
+}

@@ -1,0 +1,94 @@
+//! What a server has to do with others, for whoever wants to say it: the server itself prints nothing.
+
+use core::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use tautline_api::v1::WorkStreamState;
+
+/// What came of being asked. Nothing in it is secret; words of whoever asked may stand in `plugin` and `why`.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ServingNews {
+    /// A stream was opened.
+    Opened {
+        /// For whom.
+        by: ApiAsker,
+        /// How it stands.
+        stream: Box<WorkStreamState>,
+    },
+    /// The workshop opened no stream.
+    Refused {
+        /// To whom.
+        by: ApiAsker,
+        /// What was asked for.
+        plugin: String,
+        /// A sentence.
+        why: String,
+    },
+    /// Somebody was not let in.
+    TurnedAway {
+        /// From where.
+        address: IpAddr,
+        /// What was missing.
+        why: TurnedAway,
+    },
+}
+
+/// Who asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiAsker {
+    /// The name by which it is trusted; programs of this host need none.
+    pub name: Option<String>,
+    /// From where.
+    pub address: IpAddr,
+}
+
+impl fmt::Display for ApiAsker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let address = self.address.to_canonical();
+        match &self.name {
+            Some(name) => write!(f, "{name} ({address})"),
+            None => write!(f, "{address}"),
+        }
+    }
+}
+
+/// Why somebody was not let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TurnedAway {
+    /// It showed no key that is trusted.
+    NotTrusted,
+    /// It was trusted when it came, and is no more.
+    TrustedNoMore,
+    /// It ended the handshake, as who does not trust this host's key.
+    TrustsNot,
+    /// It speaks other TLS, or none.
+    NoHandshake,
+    /// It asked without TLS, from another host.
+    Plain,
+    /// A program of this host asked for another host, as pages in a browser may.
+    OtherHost,
+    /// Too many are there that have not shown who they are.
+    TooMany,
+}
+
+impl fmt::Display for TurnedAway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotTrusted => {
+                "it has no key that is trusted here; if it may ask, run taut id there, and here taut trust NAME KEY"
+            }
+            Self::TrustedNoMore => "it is trusted here no more",
+            Self::TrustsNot => {
+                "it hung up, as who does not trust this worker; run taut id here, and there taut trust NAME KEY"
+            }
+            Self::NoHandshake => "it speaks no TLS 1.3 as taut does; if it is taut, update both",
+            Self::Plain => "it asked without TLS, which is for programs of this machine alone",
+            Self::OtherHost => "a program here, such as a browser, asked for another host than this",
+            Self::TooMany => "too many connections are there that have not shown whose they are",
+        })
+    }
+}
+
+/// Takes news. It is called where requests are answered, so it must not wait.
+pub(crate) type TellServing = Arc<dyn Fn(&ServingNews) + Send + Sync>;

@@ -1,0 +1,64 @@
+//! What a server tells its owner of those who ask.
+
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use tautline_api::v1::WorkRefused;
+use tautline_serving::{ApiAsker, ServingNews, TurnedAway};
+
+use crate::common::{client, plugin, request, state, telling};
+use crate::trusted::{Host, friends};
+
+/// Longer than any of it takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn next(told: &Receiver<ServingNews>) -> ServingNews {
+    told.recv_timeout(PATIENCE).unwrap()
+}
+
+#[test]
+fn who_opens_a_stream_is_told_by_the_name_that_is_trusted_or_by_the_address() {
+    let (worker, master) = friends();
+    let (server, _, told) = telling(Some(Arc::clone(&worker.store)));
+    let here = [127, 0, 0, 1].into();
+    master.asks(&server).open(&request()).unwrap();
+    let by = ApiAsker { name: Some("master".to_owned()), address: here };
+    assert_eq!(by.to_string(), "master (127.0.0.1)");
+    assert_eq!(next(&told), ServingNews::Opened { by, stream: Box::new(state(1)) });
+    client(server.address()).open(&request()).unwrap();
+    let by = ApiAsker { name: None, address: here };
+    assert_eq!(by.to_string(), "127.0.0.1");
+    assert_eq!(next(&told), ServingNews::Opened { by, stream: Box::new(state(2)) });
+}
+
+#[test]
+fn a_stream_that_is_refused_is_told_with_the_reason() {
+    let (server, hollow, told) = telling(None);
+    let refused = WorkRefused::Overloaded("no core has time".to_owned());
+    *hollow.refuse.lock().unwrap() = Some(refused.clone());
+    client(server.address()).open(&request()).unwrap_err();
+    let by = ApiAsker { name: None, address: [127, 0, 0, 1].into() };
+    let why = refused.to_string();
+    assert_eq!(next(&told), ServingNews::Refused { by, plugin: plugin().id, why });
+}
+
+#[test]
+fn who_is_turned_away_is_told_with_what_was_missing() {
+    let (worker, master) = friends();
+    let (server, _, told) = telling(Some(Arc::clone(&worker.store)));
+    let turned_away = |why| ServingNews::TurnedAway { address: [127, 0, 0, 1].into(), why };
+    let stranger = Host::new();
+    stranger.trusts("worker", &worker);
+    stranger.asks(&server).capacity().unwrap_err();
+    assert_eq!(next(&told), turned_away(TurnedAway::NotTrusted));
+    // It trusts nobody, and ends the handshake itself.
+    Host::new().asks(&server).capacity().unwrap_err();
+    assert_eq!(next(&told), turned_away(TurnedAway::TrustsNot));
+    worker.store.trusted().remove("master").unwrap();
+    master.asks(&server).capacity().unwrap_err();
+    assert_eq!(next(&told), turned_away(TurnedAway::NotTrusted));
+    let asked = ureq::get(format!("http://{}/v1/capacity", server.address()));
+    asked.header("Host", "example.org").call().unwrap_err();
+    assert_eq!(next(&told), turned_away(TurnedAway::OtherHost));
+}
