@@ -29,9 +29,9 @@ release: ## Build taut, optimized, as target/release/taut
 	cargo build --release --locked -p tautline-cli $(features)
 
 .PHONY: plugins
-plugins: ## Build what other programs load: the ALSA PCM `type tautline` and the LADSPA proxy
+plugins: ## Build what other programs load: the ALSA PCM `type tautline`, the LADSPA proxy, the plugin of `taut lab capacity`
 	@scripts/setup build
-	cargo build --release --locked -p tautline-alsa-pcm -p tautline-ladspa-proxy
+	cargo build --release --locked -p tautline-alsa-pcm -p tautline-ladspa-proxy -p tautline-ladspa-cost
 
 .PHONY: test tests
 test: ## Run all tests; those that lack something say SKIPPED, and are counted by what they lack
