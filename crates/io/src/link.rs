@@ -142,10 +142,7 @@ pub trait Link: Send {
         room: &mut [u8],
         write: &mut dyn FnMut(&mut [u8]) -> Option<usize>,
     ) -> Option<usize> {
-        let len = write(room)?;
-        let datagram = room.get_mut(..len)?;
-        self.queue(&Outgoing { datagram, instants, handed_at: None, again: None });
-        Some(len)
+        queue_from(room, instants, write, |packet| self.queue(packet))
     }
 
     /// Sends the batch in one system call (direct), or hands it to the wire thread (ringed).
@@ -172,6 +169,19 @@ pub trait Link: Send {
 
     /// What was counted so far.
     fn counters(&self) -> LinkCounters;
+}
+
+/// Lets `write` write a packet to `room`, and `queue` copy it from there: see [`Link::queue_written`].
+pub(crate) fn queue_from(
+    room: &mut [u8],
+    instants: Departure,
+    write: &mut dyn FnMut(&mut [u8]) -> Option<usize>,
+    queue: impl FnOnce(&Outgoing<'_>) -> bool,
+) -> Option<usize> {
+    let len = write(room)?;
+    let datagram = room.get_mut(..len)?;
+    queue(&Outgoing { datagram, instants, handed_at: None, again: None });
+    Some(len)
 }
 
 /// A link that a wire thread can run: one with a descriptor that becomes readable when a datagram or

@@ -1,6 +1,6 @@
 //! Clerks: an ordinary thread for each plugin of each worker, which opens the streams of all its instances here, watches
-//! them and opens them anew: one that is long in opening holds up no other plugin. Whatever takes time or may fail is theirs; the host's threads meet them
-//! by wait-free rings and single words alone.
+//! them and opens them anew: one that is long in opening holds up no other plugin. Whatever takes time or may fail is
+//! theirs; the host's threads meet them by wait-free rings and single words alone.
 
 pub(crate) mod calls;
 mod errand;

@@ -9,7 +9,6 @@ use tautline_proto::ledger::Departure;
 use tautline_proto::offload::OffloadError;
 use tautline_proto::offload::inbound::Handled;
 use tautline_proto::offload::master::{Master, MasterConfig};
-use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{MediaTime, Span};
 
 /// Datagrams that are queued before they are handed to the kernel: half of what links take at once.
@@ -187,11 +186,8 @@ impl WorkerEnd {
         }
         let Some(last) = &mut far.last else { return };
         // No block goes to it from here, so it is told where answers go; it may have begun anew, or not have heard.
-        if unheard.is_multiple_of(HELLO_EVERY)
-            && let Some(len) = master.write_hello(room)
-        {
-            let datagram = &mut room[..len];
-            last.link.queue(&Outgoing { datagram, instants, handed_at: None, again: None });
+        if unheard.is_multiple_of(HELLO_EVERY) {
+            last.link.queue_written(instants, room, &mut |room| master.write_hello(room));
             last.link.flush();
         }
         *unheard = unheard.wrapping_add(1);

@@ -12,7 +12,7 @@ use crate::link::batch::Batch;
 use crate::link::destinations::Destinations;
 use crate::link::seal::{Seal, room};
 use crate::link::told::{LinkEvent, Teller};
-use crate::link::{Arrival, Link, LinkCounters, OpenError, Pollable, TransmitStamp};
+use crate::link::{Arrival, Link, LinkCounters, OpenError, Pollable, TransmitStamp, queue_from};
 use crate::rights::granting;
 use crate::socket::descriptor::Socket;
 use crate::socket::incoming::Incoming;
@@ -242,10 +242,7 @@ impl Link for DirectLink {
         let place = self.batch.place(room.len()).filter(|_| self.outlet.sends());
         let Some(place) = place else {
             // Counted there.
-            let len = write(room)?;
-            let datagram = room.get_mut(..len)?;
-            self.queue(&Outgoing { datagram, instants, handed_at: None, again: None });
-            return Some(len);
+            return queue_from(room, instants, write, |packet| self.queue(packet));
         };
         let len = write(place).filter(|len| (1..=place.len()).contains(len))?;
         self.batch.written(instants, len);

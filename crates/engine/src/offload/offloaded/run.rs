@@ -192,8 +192,8 @@ impl Offloaded {
     /// Whether nobody answered something that is played before frame `due`.
     fn is_unanswered(&self, due: u64) -> bool {
         let turn = self.returns.turn();
-        let waited = |run: &&HandedOut| run.position < due && run.end() > turn && !run.placed;
-        self.under_way.iter().filter(waited).any(|run| self.choose(run.block).is_none())
+        let mut wanted = self.under_way.iter().filter(|run| run.is_wanted(due, turn));
+        wanted.any(|run| self.choose(run.block).is_none())
     }
 
     /// What is waited for leaves once more, from every far end of which it has not come: nothing else may make a worker
@@ -201,8 +201,8 @@ impl Offloaded {
     fn insist(&mut self, due: u64) {
         let turn = self.returns.turn();
         for end in self.ends.iter_mut().flatten().filter(|end| end.is_attached()) {
-            let waited = self.under_way.iter().filter(|run| run.position < due && run.end() > turn);
-            for run in waited.filter(|run| !run.placed).take(MOST_INSISTED) {
+            let wanted = self.under_way.iter().filter(|run| run.is_wanted(due, turn));
+            for run in wanted.take(MOST_INSISTED) {
                 if end.master.answer(run.block).is_none() {
                     end.insist(run.block);
                 }

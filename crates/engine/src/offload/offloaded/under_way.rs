@@ -20,6 +20,11 @@ impl HandedOut {
         self.position + self.frames as u64
     }
 
+    /// Whether it is to be played before frame `due`, its turn is not over (that is at frame `turn`), and nothing is there.
+    pub(super) const fn is_wanted(&self, due: u64, turn: u64) -> bool {
+        self.position < due && self.end() > turn && !self.placed
+    }
+
     pub(super) const fn new(position: u64, frames: u32, block: u64) -> Self {
         Self { position, frames, block, placed: false, told: false }
     }
