@@ -13,5 +13,6 @@ mod rights;
 pub mod shared;
 pub mod socket;
 mod system;
+pub mod tcp;
 pub mod thread;
 pub mod udp;

@@ -7,7 +7,9 @@ pub(crate) mod batch;
 pub mod destinations;
 pub mod direct;
 pub mod divided;
+pub(crate) mod event;
 pub mod launch_probe;
+pub mod muxed;
 pub(crate) mod ring;
 pub mod ringed;
 pub mod seal;
@@ -95,8 +97,36 @@ pub struct LinkCounters {
     /// ([`LinkEvent::Unlaunched`](crate::link::told::LinkEvent::Unlaunched)): nobody knew them any more, there was no
     /// room, or nobody to tell.
     pub unnamed: u64,
+    /// Packets dropped since a connection did not take them in time: newer ones went instead.
+    pub overdue: u64,
     /// Departures (records for the ledger) that found the caller's ring full.
     pub departures_lost: u64,
+}
+
+impl LinkCounters {
+    /// The totals of both: of a link and of the one whose place it took.
+    #[must_use]
+    pub const fn plus(&self, newer: &Self) -> Self {
+        Self {
+            sent: self.sent + newer.sent,
+            send_errors: self.send_errors + newer.send_errors,
+            also: (self.also.0 + newer.also.0, self.also.1 + newer.also.1),
+            last_error: if newer.last_error == 0 { self.last_error } else { newer.last_error },
+            dropped: self.dropped + newer.dropped,
+            let_go: self.let_go + newer.let_go,
+            received: self.received + newer.received,
+            truncated: self.truncated + newer.truncated,
+            foreign: self.foreign + newer.foreign,
+            unopened: self.unopened + newer.unopened,
+            unstamped: self.unstamped + newer.unstamped,
+            kernel_drops: self.kernel_drops + newer.kernel_drops,
+            ring_drops: self.ring_drops + newer.ring_drops,
+            unlaunched: self.unlaunched + newer.unlaunched,
+            unnamed: self.unnamed + newer.unnamed,
+            overdue: self.overdue + newer.overdue,
+            departures_lost: self.departures_lost + newer.departures_lost,
+        }
+    }
 }
 
 /// A link that could not be opened: one sentence and the mend.

@@ -103,6 +103,8 @@ counters! {
     socket_drops: "socket_drops", "dropped by a full socket", "dropped by a full socket";
     /// Datagrams that the system refused, or that there was no room for.
     send_errors: "send_errors", "send errors", "send error";
+    /// Packets that were dropped since a connection did not take them in time.
+    overdue: "overdue", "not taken by the connection in time", "not taken by the connection in time";
     /// Times that the device starved, or nobody fetched what it captured.
     xruns: "xruns", "xruns", "xrun";
     /// Times the playout was laid anew: as another sender is heard, as the one that is heard paused or

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::control::Control;
+use crate::link::seal::{Seal, room};
 use crate::link::{Arrival, LinkCounters, OpenError};
 use crate::socket::descriptor::Socket;
 use crate::socket::incoming::Incoming;
@@ -22,21 +23,35 @@ pub struct ControlSocket {
     counters: LinkCounters,
     /// Interfaces by each of which what goes to a group is sent; none for the one it was opened with.
     interfaces: Vec<u32>,
+    seal: Option<Box<dyn Seal>>,
+    /// A datagram while it is sealed.
+    sealed: Vec<u8>,
 }
 
 impl ControlSocket {
     /// Opens a socket with the addresses, groups and marks of `options`.
     pub fn open(options: &UdpOptions) -> Result<Self, OpenError> {
+        Self::open_sealed(options, None)
+    }
+
+    /// The same with a seal on every datagram, if there is one. What does not open is delivered to nobody, and counted
+    /// ([`LinkCounters::unopened`]).
+    pub fn open_sealed(
+        options: &UdpOptions,
+        seal: Option<Box<dyn Seal>>,
+    ) -> Result<Self, OpenError> {
         let socket = open(options)?;
         Ok(Self {
             local: socket.local().unwrap_or(options.bind),
             incoming: Incoming::new(
                 options.batch.min(BATCH),
-                options.datagram_bytes,
+                options.datagram_bytes + room(seal.as_deref()),
                 options.hosts(),
             ),
             counters: LinkCounters::default(),
             interfaces: options.group_interfaces()?,
+            seal,
+            sealed: Vec::new(),
             socket,
         })
     }
@@ -46,10 +61,25 @@ impl ControlSocket {
         self.local
     }
 
-    /// Sends one datagram, to a group by every network it was opened for. A refusal is counted and
-    /// returned; the next may succeed.
+    /// Sends one datagram, to a group by every network it was opened for: sealed once for all of them, if it is to be.
+    /// A refusal is counted and returned; the next may succeed.
     pub fn send_to(&mut self, datagram: &[u8], to: impl Into<Endpoint>) -> io::Result<()> {
-        let Some(destination) = to.into().socket_address() else {
+        let Some(seal) = &mut self.seal else { return self.send_as_it_is(datagram, to.into()) };
+        let mut sealed = std::mem::take(&mut self.sealed);
+        sealed.clear();
+        sealed.extend_from_slice(datagram);
+        sealed.resize(datagram.len() + seal.room(), 0);
+        let answer = match seal.seal(&mut sealed, datagram.len()) {
+            // Rather nothing than what others can read.
+            0 => self.count(Err(io::ErrorKind::InvalidData.into())),
+            len => self.send_as_it_is(&sealed[..len], to.into()),
+        };
+        self.sealed = sealed;
+        answer
+    }
+
+    fn send_as_it_is(&mut self, datagram: &[u8], to: Endpoint) -> io::Result<()> {
+        let Some(destination) = to.socket_address() else {
             return self.count(Err(io::Error::from_raw_os_error(libc::EAFNOSUPPORT)));
         };
         if self.interfaces.is_empty() || !destination.ip().is_multicast() {
@@ -78,7 +108,8 @@ impl ControlSocket {
 
     /// Delivers every datagram that has arrived, oldest first. Does not wait.
     pub fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
-        let errno = self.incoming.receive(&self.socket, &mut self.counters, None, deliver);
+        let seal = self.seal.as_deref_mut();
+        let errno = self.incoming.receive(&self.socket, &mut self.counters, seal, deliver);
         if errno != 0 {
             self.counters.last_error = errno;
         }

@@ -10,6 +10,7 @@ use tautline_proto::stream::Outgoing;
 use crate::clock::now;
 use crate::link::batch::Batch;
 use crate::link::destinations::Destinations;
+use crate::link::muxed::line::Half;
 use crate::link::seal::{Seal, room};
 use crate::link::told::{LinkEvent, Teller};
 use crate::link::{Arrival, Link, LinkCounters, OpenError, Pollable, TransmitStamp, queue_from};
@@ -214,6 +215,12 @@ impl Pollable for DirectLink {
         };
         let errno = self.also.as_deref().map_or(0, |also| left(also).unwrap_or(0));
         self.fail(errno);
+    }
+}
+
+impl Half for DirectLink {
+    fn release(&mut self) -> Option<Teller> {
+        self.teller.take()
     }
 }
 

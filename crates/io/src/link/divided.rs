@@ -24,7 +24,7 @@ pub type IsAside = Box<dyn Fn(&[u8]) -> bool + Send>;
 
 /// One datagram on its way to the other reader.
 #[derive(Clone, Copy)]
-struct SetAside {
+pub(crate) struct SetAside {
     len: usize,
     bytes: [u8; BYTES],
     source: Endpoint,
@@ -64,7 +64,7 @@ pub fn divide(
 }
 
 impl SetAside {
-    fn of(arrival: &Arrival<'_>) -> Self {
+    pub(crate) fn of(arrival: &Arrival<'_>) -> Self {
         let len = arrival.datagram.len().min(BYTES);
         let mut bytes = [0; BYTES];
         bytes[..len].copy_from_slice(&arrival.datagram[..len]);
@@ -73,7 +73,7 @@ impl SetAside {
         Self { len, bytes, source, arrival: at, stamp_uncertainty, read, truncated }
     }
 
-    fn arrival(&self) -> Arrival<'_> {
+    pub(crate) fn arrival(&self) -> Arrival<'_> {
         let &Self { len, source, arrival, stamp_uncertainty, read, truncated, .. } = self;
         let datagram = self.bytes.get(..len).unwrap_or_default();
         Arrival { datagram, source, arrival, stamp_uncertainty, read, truncated }

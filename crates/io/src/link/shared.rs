@@ -8,7 +8,7 @@ use crate::link::LinkCounters;
 /// order between them is promised.
 #[derive(Debug, Default)]
 pub(crate) struct SharedCounters {
-    totals: [AtomicU64; 16],
+    totals: [AtomicU64; 17],
     last_error: AtomicI32,
 }
 
@@ -38,6 +38,7 @@ impl SharedCounters {
             also_sent,
             also_refused,
             let_go,
+            overdue,
         ] = self.totals.each_ref().map(|total| total.load(Ordering::Relaxed));
         LinkCounters {
             sent,
@@ -56,12 +57,13 @@ impl SharedCounters {
             unlaunched,
             unnamed,
             let_go,
+            overdue,
         }
     }
 }
 
 /// Every total, in the order in which `load` takes them.
-const fn totals(counters: &LinkCounters) -> [u64; 16] {
+const fn totals(counters: &LinkCounters) -> [u64; 17] {
     [
         counters.sent,
         counters.send_errors,
@@ -79,6 +81,7 @@ const fn totals(counters: &LinkCounters) -> [u64; 16] {
         counters.also.0,
         counters.also.1,
         counters.let_go,
+        counters.overdue,
     ]
 }
 
@@ -105,6 +108,7 @@ mod tests {
             unlaunched: 15,
             unnamed: 16,
             let_go: 17,
+            overdue: 18,
         };
         let shared = SharedCounters::default();
         shared.store(&counters);

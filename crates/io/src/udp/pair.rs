@@ -6,6 +6,7 @@ use crate::control::{Control, ControlSocket};
 use crate::link::destinations::Outbound;
 use crate::link::direct::DirectLink;
 use crate::link::ringed::{Ringed, WireOptions};
+use crate::link::seal::Seal;
 use crate::link::{Link, OpenError};
 use crate::thread::Scheduler;
 use crate::udp::open::{UdpOptions, open};
@@ -33,13 +34,30 @@ impl OpenedStream {
     }
 }
 
+/// Makes the seals of a stream: one for its packets and one for its reports, anew for whichever sockets are tried.
+pub type MakeSeal<'a> = &'a dyn Fn() -> Box<dyn Seal>;
+
 /// Opens what a stream takes, to be sent or received: as [`open_pair`] does, on the thread that will
 /// call it, or on a wire thread below one that runs as `device` says.
 pub fn open_stream(
     options: &UdpOptions,
     device: Option<Scheduler>,
 ) -> Result<OpenedStream, OpenError> {
-    let (direct, control) = open_pair(options)?;
+    open_sealed_stream(options, device, None)
+}
+
+/// The same with seals on packets and reports, if there are to be any.
+pub fn open_sealed_stream(
+    options: &UdpOptions,
+    device: Option<Scheduler>,
+    seal: Option<MakeSeal<'_>>,
+) -> Result<OpenedStream, OpenError> {
+    let made = || seal.map(|make| make());
+    let (direct, control) = find_pair(
+        options,
+        |options| DirectLink::open_sealed(options, made()),
+        |options| ControlSocket::open_sealed(options, made()),
+    )?;
     let local = Some((direct.local(), control.local()));
     let outbound = options.outbound(device.is_some());
     let link: Box<dyn Link> = match device {
@@ -55,25 +73,27 @@ pub fn open_stream(
 /// Opens a link for RTP and a socket for RTCP on the UDP port above (RFC 3550 §11). For UDP port 0
 /// a free pair is found whose first is even.
 pub fn open_pair(options: &UdpOptions) -> Result<(DirectLink, ControlSocket), OpenError> {
-    find_pair(options, DirectLink::open)
+    find_pair(options, DirectLink::open, ControlSocket::open)
 }
 
 /// The same with a plain socket for RTP too, which sends to anyone.
 pub fn open_plain_pair(options: &UdpOptions) -> Result<(ControlSocket, ControlSocket), OpenError> {
-    find_pair(options, ControlSocket::open)
+    find_pair(options, ControlSocket::open, ControlSocket::open)
 }
 
 fn find_pair<T>(
     options: &UdpOptions,
     open_media: impl Fn(&UdpOptions) -> Result<T, OpenError>,
+    open_reports: impl Fn(&UdpOptions) -> Result<ControlSocket, OpenError>,
 ) -> Result<(T, ControlSocket), OpenError> {
+    let at = |port| open_pair_at(options, port, &open_media, &open_reports);
     if options.bind.port() != 0 {
-        return open_pair_at(options, options.bind.port(), &open_media);
+        return at(options.bind.port());
     }
     let mut tries = 0;
     loop {
         let free = open(options)?.local().map_or(0, |local| local.port());
-        match open_pair_at(options, free & !1, &open_media) {
+        match at(free & !1) {
             Err(error) if error.errno == libc::EADDRINUSE && tries < TRIES => tries += 1,
             answer => return answer,
         }
@@ -84,6 +104,7 @@ fn open_pair_at<T>(
     options: &UdpOptions,
     port: u16,
     open_media: impl Fn(&UdpOptions) -> Result<T, OpenError>,
+    open_reports: impl Fn(&UdpOptions) -> Result<ControlSocket, OpenError>,
 ) -> Result<(T, ControlSocket), OpenError> {
     let mut media = options.clone();
     media.bind.set_port(port);
@@ -97,7 +118,7 @@ fn open_pair_at<T>(
     };
     // The one that was asked for first: if both are taken, people are told of that one.
     let media = open_media(&media)?;
-    let control = ControlSocket::open(&options.for_control(above)).map_err(|mut error| {
+    let control = open_reports(&options.for_control(above)).map_err(|mut error| {
         error.tried.push_str(" for RTCP");
         error
     })?;

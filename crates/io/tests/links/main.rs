@@ -5,11 +5,13 @@ mod awaiting;
 mod common;
 mod ethernet;
 mod launched;
+mod muxed;
 mod ringed;
 #[cfg(tautline_rtsan)]
 mod sanitizer;
 mod seal;
 mod sources;
+mod tcp;
 mod told;
 mod udp;
 mod unix;

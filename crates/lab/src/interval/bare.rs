@@ -98,6 +98,11 @@ impl BareLoop {
                     .map_err(|error| error.to_string())?;
                 (LinkOptions::Udp(Box::new(udp)), BarePackets::Rtp)
             }
+            StreamPlace::Tcp(_) => {
+                return Err(format!(
+                    "{to} is a connection, which the loop does not send by; use avtp:// or rtp://"
+                ));
+            }
             StreamPlace::Udp { .. } => {
                 return Err(format!(
                     "{to} is AVTP by UDP, which the loop does not send; use avtp:// or rtp://"
@@ -118,6 +123,12 @@ impl BareLoop {
             .map_err(|error| error.to_string())?;
         let socket = match &link {
             LinkOptions::Udp(options) => BareSocket::open(options),
+            LinkOptions::Tcp(link) => {
+                return Err(format!(
+                    "the loop sends by no connection, as to {}; use rtp://",
+                    link.place
+                ));
+            }
             LinkOptions::Ethernet(options) => BareSocket::open_ethernet(options),
         };
         let socket = socket.map_err(|error| error.to_string())?;

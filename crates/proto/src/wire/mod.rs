@@ -5,6 +5,7 @@
 
 pub mod avtp;
 mod form;
+pub mod framed;
 mod invalid;
 pub mod ntp;
 pub mod ptp;

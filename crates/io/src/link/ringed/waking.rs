@@ -1,17 +1,16 @@
 //! When a wire thread wakes up: by its own timer as long as it knows when there is something to do, else by a bell. A
 //! second bell is for whoever waits for what it hands on.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use tautline_proto::time::{LocalTime, Span};
 
-use crate::system::checked;
-use crate::thread::realtime::permit;
+use crate::link::event::EventDescriptor;
 
 /// Wakes a thread without waiting.
 pub(super) struct Bell {
-    event: OwnedFd,
+    event: EventDescriptor,
     /// Whether the thread waits for nothing else: it hears no other ring, and need not.
     awaited: AtomicBool,
     stop: AtomicBool,
@@ -25,16 +24,13 @@ impl AsFd for Bell {
 
 impl Bell {
     pub(super) fn new() -> std::io::Result<Self> {
-        // SAFETY: no pointers.
-        let fd = checked(unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) })?;
-        // SAFETY: a descriptor just made, owned by nobody else.
-        let event = unsafe { OwnedFd::from_raw_fd(fd) };
+        let event = EventDescriptor::new()?;
         Ok(Self { event, awaited: AtomicBool::new(false), stop: AtomicBool::new(false) })
     }
 
     /// Readable once it wakes.
     pub(super) fn as_raw_fd(&self) -> RawFd {
-        self.event.as_raw_fd()
+        self.event.as_fd().as_raw_fd()
     }
 
     /// Whether the thread is to end.
@@ -47,7 +43,7 @@ impl Bell {
         // What was put is seen by the thread that then awaits the bell, or it is awaited here.
         fence(Ordering::SeqCst);
         if self.awaited.swap(false, Ordering::SeqCst) {
-            self.wake();
+            self.event.wake();
         }
     }
 
@@ -57,24 +53,13 @@ impl Bell {
         fence(Ordering::SeqCst);
     }
 
-    fn wake(&self) {
-        let one = 1u64.to_ne_bytes();
-        let _permit = permit("the event descriptor is non-blocking");
-        // SAFETY: eight bytes, as an event descriptor wants. It refuses only when it has been rung
-        // 2⁶⁴ − 2 times unheard, and then it still wakes.
-        unsafe { libc::write(self.event.as_raw_fd(), one.as_ptr().cast(), one.len()) };
-    }
-
     pub(super) fn silence(&self) {
-        let mut count = [0u8; 8];
-        let _permit = permit("the event descriptor is non-blocking");
-        // SAFETY: eight writable bytes. It refuses if the bell has not rung, which is as well.
-        unsafe { libc::read(self.event.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+        self.event.silence();
     }
 
     pub(super) fn stop(&self) {
         self.stop.store(true, Ordering::Release);
-        self.wake();
+        self.event.wake();
     }
 }
 

@@ -1,0 +1,159 @@
+//! RTP that is sent, RTP that is received and the RTCP of both, all by one transport (RFC 5761), which an ordinary
+//! thread may exchange for another while the device runs: as a call is made again, or goes on by TCP instead of UDP.
+//!
+//! [`muxed`] makes the halves: a link that sends, one that receives, two control channels (every report that arrives
+//! goes to both: sessions pass over what is not theirs), and the [`LineSwitch`]. A transport is a
+//! [`MuxedLine`]; halves that have none let go of what they are given, and hear nothing. What uses the halves notices no
+//! exchange: whatever line it came by, everything is said to come from the one place that they were made with. Each
+//! half takes the next line as it is next called, by a wait-free ring, and the one before goes back to be dropped.
+//!
+//! Where the far end of a line is [`FarAddress::Newest`], packets and reports go wherever the newest datagram came from that
+//! the seal opened: through a NAT that changes its mind.
+
+pub(crate) mod held;
+pub mod line;
+pub mod peer;
+pub mod receiving;
+pub mod reports;
+pub mod sending;
+mod watched;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tautline_proto::endpoint::Endpoint;
+
+use crate::link::event::EventDescriptor;
+use crate::link::muxed::held::{LineGiver, held};
+pub use crate::link::muxed::line::{FarAddress, MuxedLine, Seals};
+use crate::link::muxed::line::{ReceivingLine, ReportLine, SendingLine};
+pub use crate::link::muxed::peer::is_report;
+use crate::link::muxed::peer::{Newest, PeerAddress};
+pub use crate::link::muxed::receiving::MuxedReceiver;
+use crate::link::muxed::receiving::{LineCall, Outbox, Sorting};
+pub use crate::link::muxed::reports::MuxedControl;
+pub use crate::link::muxed::sending::MuxedSender;
+use crate::link::muxed::watched::WatchedDescriptors;
+use crate::link::{LinkCounters, OpenError};
+use crate::thread::memory;
+
+/// Reports that wait to be fetched: seconds of them.
+const REPORTS: usize = 16;
+
+/// What [`muxed`] makes.
+pub struct Muxed {
+    /// By what packets leave.
+    pub sending: MuxedSender,
+    /// Where packets arrive. Reports come by it, too: it is to be called for them.
+    pub receiving: MuxedReceiver,
+    /// For the reports of the sending and of the receiving session.
+    pub controls: [MuxedControl; 2],
+    /// Gives all of them a line.
+    pub switch: LineSwitch,
+}
+
+/// Gives the halves another line: the end of an ordinary thread.
+pub struct LineSwitch {
+    sending: LineGiver<SendingLine>,
+    receiving: LineGiver<ReceivingLine>,
+    reports: [LineGiver<ReportLine>; 2],
+    bell: Arc<EventDescriptor>,
+    call: Arc<LineCall>,
+    /// Of the line that was given last.
+    peer: Option<Arc<PeerAddress>>,
+}
+
+/// The halves of a link that has no line yet, for datagrams of so many bytes at most before they are sealed. Everything
+/// that arrives is said to come from `named`; a half that is not wanted is dropped.
+pub fn muxed(datagram_bytes: usize, named: Endpoint) -> Result<Muxed, OpenError> {
+    let cannot = |error: std::io::Error| {
+        let mend = "raise the limit of open files (`ulimit -n`)";
+        OpenError::new("opening a link for RTP and RTCP together".to_owned(), &error, mend)
+    };
+    let event = || EventDescriptor::new().map(Arc::new).map_err(cannot);
+    let channel = || -> Result<_, OpenError> {
+        let (reports, inbox) = memory::ring(REPORTS);
+        let ((line, giver), bell) = (held(), event()?);
+        let outbox = Outbox { reports, bell: Arc::clone(&bell) };
+        let control = MuxedControl { line, inbox, bell, at: None, seen: 0, sealing: Vec::new() };
+        Ok((control, outbox, giver))
+    };
+    let ((one, one_outbox, one_giver), (other, other_outbox, other_giver)) =
+        (channel()?, channel()?);
+    let (bell, call) = (event()?, Arc::new(LineCall::new().map_err(cannot)?));
+    let ((sending_line, sending_giver), (receiving_line, receiving_giver)) = (held(), held());
+    let sending = MuxedSender {
+        line: sending_line,
+        bell: Arc::clone(&bell),
+        datagram_bytes,
+        teller: None,
+        before: LinkCounters::default(),
+    };
+    let sorting = Sorting {
+        outboxes: [one_outbox, other_outbox],
+        named,
+        newest: Newest::default(),
+        at: None,
+        seen: 0,
+        reports: 0,
+        foreign: 0,
+        dropped: 0,
+    };
+    let receiving = MuxedReceiver {
+        line: receiving_line,
+        watched: WatchedDescriptors::new(std::os::fd::AsFd::as_fd(&*call)).map_err(cannot)?,
+        call: Arc::clone(&call),
+        sorting,
+        datagram_bytes,
+        before: LinkCounters::default(),
+    };
+    let switch = LineSwitch {
+        sending: sending_giver,
+        receiving: receiving_giver,
+        reports: [one_giver, other_giver],
+        bell,
+        call,
+        peer: None,
+    };
+    Ok(Muxed { sending, receiving, controls: [one, other], switch })
+}
+
+impl LineSwitch {
+    /// Gives all halves this line, in the place of the one that they have, or have been given and not taken yet; that is
+    /// dropped by a later call, or [`LineSwitch::collect`].
+    pub fn exchange(&mut self, line: MuxedLine) {
+        let Self { sending, receiving, reports: [one, other], .. } = self;
+        let [report, other_report] = line.reports;
+        // Those who speak first: what is answered is heard.
+        receiving.give(line.receiving);
+        self.call.ring();
+        sending.give(line.sending);
+        self.bell.wake();
+        one.give(report);
+        other.give(other_report);
+        self.peer = line.peer;
+    }
+
+    /// Sends packets and reports there from now on, by the same UDP line, and hears that place alone where it does not
+    /// follow the newest. False where the line is none of UDP, or there is none.
+    pub fn redirect(&self, to: SocketAddr) -> bool {
+        let Some(peer) = &self.peer else { return false };
+        // Only the receiving half writes beside, for an instant and seldom.
+        while !peer.set(Some(to)) {
+            std::thread::yield_now();
+        }
+        true
+    }
+
+    /// Where the far end is, if the line is of UDP and knows it.
+    pub fn far_end(&self) -> Option<SocketAddr> {
+        self.peer.as_ref()?.news(&mut 0)?
+    }
+
+    /// Drops the lines that are not used any more.
+    pub fn collect(&mut self) {
+        self.sending.collect();
+        self.receiving.collect();
+        self.reports.iter_mut().for_each(LineGiver::collect);
+    }
+}

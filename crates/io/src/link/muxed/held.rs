@@ -1,0 +1,142 @@
+//! Something that one thread uses and another exchanges while it does.
+
+use core::ptr::null_mut;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use rtrb::{Consumer, Producer, PushError};
+
+use crate::thread::memory;
+
+/// What was given and is not taken yet; the newest alone.
+struct GivenSlot<T>(AtomicPtr<T>);
+
+impl<T> GivenSlot<T> {
+    /// What lies there, in exchange for `next`. Wait-free.
+    fn exchange(&self, next: Option<Box<T>>) -> Option<Box<T>> {
+        let next = next.map_or(null_mut(), Box::into_raw);
+        let last = self.0.swap(next, Ordering::AcqRel);
+        // SAFETY: only boxes are put there, and whoever swaps one out owns it alone.
+        (!last.is_null()).then(|| unsafe { Box::from_raw(last) })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.load(Ordering::Relaxed).is_null()
+    }
+}
+
+impl<T> Drop for GivenSlot<T> {
+    fn drop(&mut self) {
+        drop(self.exchange(None));
+    }
+}
+
+/// The end of whoever uses it.
+pub(crate) struct Held<T> {
+    now: Option<Box<T>>,
+    next: Arc<GivenSlot<T>>,
+    old: Producer<Box<T>>,
+}
+
+/// The end of whoever gives another, and drops what it was given for.
+pub(crate) struct LineGiver<T> {
+    next: Arc<GivenSlot<T>>,
+    old: Consumer<Box<T>>,
+}
+
+/// Both ends; nothing is held yet.
+pub(crate) fn held<T: Send>() -> (Held<T>, LineGiver<T>) {
+    let next = Arc::new(GivenSlot(AtomicPtr::new(null_mut())));
+    // Each gift brings back one, which is collected before the next gift.
+    let (old, old_out) = memory::ring(2);
+    (Held { now: None, next: Arc::clone(&next), old }, LineGiver { next, old: old_out })
+}
+
+impl<T> Held<T> {
+    /// What is held.
+    pub(crate) fn now(&mut self) -> Option<&mut T> {
+        self.now.as_deref_mut()
+    }
+
+    /// The same, to look at.
+    pub(crate) fn get(&self) -> Option<&T> {
+        self.now.as_deref()
+    }
+
+    /// Takes the newest that was given, if one was, and sends back what it takes the place of, after `turn` saw both.
+    /// Wait-free. Whether it took one.
+    pub(crate) fn turn(&mut self, turn: impl FnOnce(Option<&mut T>, &mut T)) -> bool {
+        if self.next.is_empty() {
+            return false;
+        }
+        let Some(mut next) = self.next.exchange(None) else { return false };
+        turn(self.now.as_deref_mut(), &mut next);
+        let old = self.now.replace(next);
+        if let Some(Err(PushError::Full(old))) = old.map(|old| self.old.push(old)) {
+            // There is room for all that were given. A leak would be a fault; freeing memory here a worse one.
+            core::mem::forget(old);
+        }
+        true
+    }
+}
+
+impl<T> LineGiver<T> {
+    /// Drops what came back, on this thread.
+    pub(crate) fn collect(&mut self) {
+        while self.old.pop().is_ok() {}
+    }
+
+    /// Gives `next`. One that was given before and not taken is dropped, on this thread.
+    pub(crate) fn give(&mut self, next: T) {
+        self.collect();
+        drop(self.next.exchange(Some(Box::new(next))));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_held_is_dropped_by_whoever_gave_the_next_and_only_when_it_looks() {
+        let (mut user, mut giver) = held();
+        let all: Vec<Arc<u8>> = (0..20).map(Arc::new).collect();
+        for one in &all {
+            giver.give(Arc::clone(one));
+            assert!(user.turn(|_, _| ()));
+            assert!(!user.turn(|_, _| ()));
+        }
+        // The one before last waits to be collected.
+        assert_eq!(Arc::strong_count(&all[18]), 2);
+        giver.collect();
+        assert!(all[..19].iter().all(|one| Arc::strong_count(one) == 1));
+        assert_eq!(user.get().map(|one| **one), Some(19));
+    }
+
+    #[test]
+    fn whoever_does_not_look_for_long_finds_the_newest_and_nothing_is_left_behind() {
+        let (mut user, mut giver) = held();
+        let all: Vec<Arc<u8>> = (0..20).map(Arc::new).collect();
+        all.iter().for_each(|one| giver.give(Arc::clone(one)));
+        assert!(user.turn(|old, next| assert!(old.is_none() && **next == 19)));
+        giver.give(Arc::clone(&all[3]));
+        drop((user, giver));
+        assert!(all.iter().all(|one| Arc::strong_count(one) == 1));
+    }
+
+    #[test]
+    fn whatever_is_given_meanwhile_is_taken_once_and_in_order() {
+        let (mut user, mut giver) = held();
+        const LAST: u32 = 100_000;
+        std::thread::scope(|scope| {
+            scope.spawn(move || (0..=LAST).for_each(|number| giver.give(number)));
+            let mut last = None;
+            while last != Some(LAST) {
+                user.turn(|old, next| {
+                    assert!(old.copied() == last && last < Some(*next));
+                    last = Some(*next);
+                });
+            }
+        });
+    }
+}

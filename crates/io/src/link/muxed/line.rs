@@ -1,0 +1,148 @@
+//! A transport for RTP and RTCP together, in the parts that the halves of a [muxed](super) link use.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use crate::link::direct::DirectLink;
+use crate::link::muxed::peer::PeerAddress;
+use crate::link::seal::Seal;
+use crate::link::told::Teller;
+use crate::link::{OpenError, Pollable};
+use crate::socket::descriptor::Socket;
+use crate::udp::UdpOptions;
+
+/// The two sides of a line, as links that are exchanged.
+pub(crate) trait Half: Pollable {
+    /// Gives back what it was [told](crate::link::Link::tell) to tell by.
+    fn release(&mut self) -> Option<Teller>;
+
+    /// Whether nothing will come any more: its descriptor would be readable for ever.
+    fn is_over(&self) -> bool {
+        false
+    }
+}
+
+/// Sends reports, on an ordinary thread.
+pub(crate) trait Speak: Send {
+    /// Sends one, to this address if the line has any.
+    fn speak(&mut self, report: &[u8], to: Option<SocketAddr>) -> io::Result<()>;
+}
+
+/// What seals and opens on a line: each is one thread's own. `None` leaves datagrams as they are.
+#[derive(Default)]
+pub struct Seals {
+    /// Seals the packets that the sending link sends.
+    pub sending: Option<Box<dyn Seal>>,
+    /// Opens packets and reports alike.
+    pub receiving: Option<Box<dyn Seal>>,
+    /// Seals the reports that each control channel sends.
+    pub reports: [Option<Box<dyn Seal>>; 2],
+}
+
+/// Where the far end of a UDP line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FarAddress {
+    /// There: what comes from elsewhere is foreign.
+    At(SocketAddr),
+    /// Where the newest datagram came from that the seal opened, for a far end behind a NAT; nowhere before the first.
+    /// Without a seal anybody can take the stream over by one packet.
+    Newest,
+}
+
+/// A transport that carries RTP and RTCP together (RFC 5761), and what seals them.
+pub struct MuxedLine {
+    pub(crate) sending: SendingLine,
+    pub(crate) receiving: ReceivingLine,
+    pub(crate) reports: [ReportLine; 2],
+    pub(crate) peer: Option<Arc<PeerAddress>>,
+}
+
+pub(crate) struct SendingLine {
+    pub(crate) link: Box<dyn Half>,
+    /// Where the far end is and the last that was seen of that; none where the transport knows by itself.
+    pub(crate) peer: Option<Arc<PeerAddress>>,
+    pub(crate) seen: u64,
+}
+
+pub(crate) struct ReceivingLine {
+    pub(crate) link: Box<dyn Half>,
+    pub(crate) hears: Hears,
+}
+
+/// Whom a line hears.
+pub(crate) enum Hears {
+    /// Whoever the transport delivers from.
+    Anyone,
+    /// The far end alone.
+    Peer(Arc<PeerAddress>),
+    /// Anyone, and who it is that is newest.
+    Newest(Arc<PeerAddress>),
+}
+
+pub(crate) struct ReportLine {
+    pub(crate) way: Box<dyn Speak>,
+    pub(crate) seal: Option<Box<dyn Seal>>,
+    pub(crate) peer: Option<Arc<PeerAddress>>,
+}
+
+impl MuxedLine {
+    /// A bound UDP socket. Of `options` the largest datagram, the batch, the packets per second and the mark (DSCP) are
+    /// heeded, and no addresses; nothing is launched, nor stamped as it leaves.
+    pub fn udp(
+        socket: impl Into<OwnedFd>,
+        options: &UdpOptions,
+        far: FarAddress,
+        seals: Seals,
+    ) -> Result<Self, OpenError> {
+        let socket: OwnedFd = socket.into();
+        let options = UdpOptions {
+            destinations: Vec::new(),
+            most_destinations: 1,
+            also: None,
+            join: None,
+            sources: Vec::new(),
+            transmit_stamp_every: 0,
+            launch: None,
+            ..options.clone()
+        };
+        let another = || -> Result<OwnedFd, OpenError> {
+            socket.as_fd().try_clone_to_owned().map_err(|error| {
+                let tried = "opening a UDP socket once more".to_owned();
+                OpenError::new(tried, &error, "raise the limit of open files (`ulimit -n`)")
+            })
+        };
+        let at = if let FarAddress::At(at) = far { Some(at) } else { None };
+        let peer = Arc::new(PeerAddress::new(at));
+        let link = DirectLink::over_socket(another()?, &options, seals.sending)?;
+        let sending = SendingLine { link: Box::new(link), peer: Some(Arc::clone(&peer)), seen: 0 };
+        let hears = UdpOptions { most_destinations: 0, ..options };
+        let link = DirectLink::over_socket(another()?, &hears, seals.receiving)?;
+        let hears = match far {
+            FarAddress::At(_) => Hears::Peer(Arc::clone(&peer)),
+            FarAddress::Newest => Hears::Newest(Arc::clone(&peer)),
+        };
+        let [one, other] = seals.reports;
+        let report = |seal| -> Result<ReportLine, OpenError> {
+            let socket = Socket::adopt(another()?).map_err(|error| {
+                let tried = "taking over a UDP socket for RTCP".to_owned();
+                OpenError::new(tried, &error, "hand over a UDP socket that is bound")
+            })?;
+            Ok(ReportLine { way: Box::new(Datagrams(socket)), seal, peer: Some(Arc::clone(&peer)) })
+        };
+        let reports = [report(one)?, report(other)?];
+        let receiving = ReceivingLine { link: Box::new(link), hears };
+        Ok(Self { sending, receiving, reports, peer: Some(peer) })
+    }
+}
+
+/// Reports by UDP.
+struct Datagrams(Socket);
+
+impl Speak for Datagrams {
+    fn speak(&mut self, report: &[u8], to: Option<SocketAddr>) -> io::Result<()> {
+        let to = to.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOTCONN))?;
+        self.0.send_to(report, to)
+    }
+}

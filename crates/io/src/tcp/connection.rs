@@ -1,0 +1,196 @@
+//! A connection as all that use it share it.
+
+use core::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+use rtrb::Producer;
+use tautline_proto::time::{LocalTime, Span};
+
+use super::TcpOptions;
+use super::claimed::Claimed;
+use super::outflow::{Outflow, QueuedReport};
+use crate::clock::now;
+use crate::socket::descriptor::Socket;
+use crate::thread::realtime::permit;
+
+/// Why a connection is no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConnectionLost {
+    /// The far end closed it.
+    Ended,
+    /// The system gave it up with this `errno`.
+    Error(i32),
+    /// The far end announced a frame of so many bytes, more than are expected: it is none of ours, or out of step.
+    TooLong(usize),
+}
+
+impl fmt::Display for ConnectionLost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ended => f.write_str("the far end closed it"),
+            Self::Error(errno) => {
+                let text = io::Error::from_raw_os_error(*errno).to_string();
+                f.write_str(&text.split(" (os error").next().unwrap_or(&text).to_lowercase())
+            }
+            Self::TooLong(length) => write!(
+                f,
+                "it brought no frames of RFC 4571: {length} bytes were announced as the length of one"
+            ),
+        }
+    }
+}
+
+/// The kernel gives up what is not acknowledged for so long.
+const GIVEN_UP: Span = Span::from_secs(10);
+/// The kernel asks a far end that is silent for so long whether it is there, so often.
+const ASKED_AFTER: Span = Span::from_secs(4);
+const ASKED: i32 = 3;
+
+/// What the parts of a line share.
+pub(super) struct Connection {
+    pub(super) socket: Socket,
+    pub(super) peer: SocketAddr,
+    pub(super) outflow: Claimed<Outflow>,
+    /// When the sending link flushed last, in nanoseconds.
+    flushed: AtomicI64,
+    /// When something came last.
+    heard: AtomicI64,
+    pub(super) unsent: AtomicBool,
+    lost: AtomicU64,
+}
+
+/// A sending link that has flushed within this time sends the reports as well: two threads never want to at once.
+const FLUSHES: Span = Span::from_millis(100);
+
+impl Connection {
+    /// Sets up a connected socket for sound.
+    pub(super) fn new(
+        stream: impl Into<OwnedFd>,
+        peer: SocketAddr,
+        options: &TcpOptions,
+        frame_bytes: usize,
+    ) -> io::Result<(Arc<Self>, [Producer<QueuedReport>; 2])> {
+        let socket = Socket::adopt(stream.into())?;
+        let tcp = libc::IPPROTO_TCP;
+        socket.set(tcp, libc::TCP_NODELAY, 1)?;
+        // Beyond that the kernel takes nothing more to be sent: what waits does so here, where it can be dropped.
+        socket.set(tcp, libc::TCP_NOTSENT_LOWAT, i32::try_from(frame_bytes).unwrap_or(i32::MAX))?;
+        socket.set(tcp, libc::TCP_USER_TIMEOUT, millis(GIVEN_UP))?;
+        socket.set(libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
+        let seconds = millis(ASKED_AFTER) / 1000;
+        socket.set(tcp, libc::TCP_KEEPIDLE, seconds)?;
+        socket.set(tcp, libc::TCP_KEEPINTVL, seconds / 2)?;
+        socket.set(tcp, libc::TCP_KEEPCNT, ASKED)?;
+        // Few packets are on their way at a time: what is lost twice is sent again without waiting twice as long.
+        socket.set(tcp, libc::TCP_THIN_LINEAR_TIMEOUTS, 1)?;
+        let class = i32::from(options.dscp) << 2;
+        match peer.is_ipv4() {
+            true => socket.set(libc::IPPROTO_IP, libc::IP_TOS, class)?,
+            false => socket.set(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, class)?,
+        }
+        let (outflow, reports) = Outflow::new(frame_bytes);
+        let connection = Self {
+            socket,
+            peer,
+            outflow: Claimed::new(outflow),
+            flushed: AtomicI64::new(0),
+            heard: AtomicI64::new(now().as_nanos()),
+            unsent: AtomicBool::new(false),
+            lost: AtomicU64::new(0),
+        };
+        Ok((Arc::new(connection), reports))
+    }
+
+    pub(super) fn flushes(&self, at: LocalTime) {
+        self.flushed.store(at.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Whether a sending link is about to send whatever waits.
+    pub(super) fn is_flushed(&self) -> bool {
+        let last = LocalTime::from_nanos(self.flushed.load(Ordering::Relaxed));
+        !self.unsent.load(Ordering::Relaxed) && now() - last < FLUSHES
+    }
+
+    pub(super) fn hears(&self, at: LocalTime) {
+        self.heard.store(at.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// When something came last; when it was made, if nothing did.
+    pub(super) fn heard(&self) -> LocalTime {
+        LocalTime::from_nanos(self.heard.load(Ordering::Relaxed))
+    }
+
+    /// It is over: nobody sends or receives any more, and whoever watches it wakes.
+    pub(super) fn lose(&self, why: ConnectionLost) {
+        let code = match why {
+            ConnectionLost::Ended => 1 << 32,
+            ConnectionLost::Error(errno) => 2 << 32 | u64::from(errno.unsigned_abs()),
+            ConnectionLost::TooLong(length) => 3 << 32 | length as u64,
+        };
+        let first = self.lost.compare_exchange(0, code, Ordering::AcqRel, Ordering::Relaxed);
+        if first.is_ok() && why != ConnectionLost::Ended {
+            let _permit = permit("the call shuts the socket and waits for nothing");
+            // SAFETY: no pointers.
+            unsafe { libc::shutdown(self.socket.fd(), libc::SHUT_RDWR) };
+        }
+    }
+
+    /// Why it is over, if it is.
+    pub(super) fn lost(&self) -> Option<ConnectionLost> {
+        let code = self.lost.load(Ordering::Acquire);
+        match code >> 32 {
+            1 => Some(ConnectionLost::Ended),
+            2 => Some(ConnectionLost::Error(code as u32 as i32)),
+            3 => Some(ConnectionLost::TooLong(code as u32 as usize)),
+            _ => None,
+        }
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn millis(span: Span) -> i32 {
+    i32::try_from(span.as_nanos() / 1_000_000).unwrap_or(i32::MAX)
+}
+
+/// Sees when a connection is lost: the end of an ordinary thread.
+pub struct TcpWatch(pub(super) Arc<Connection>);
+
+impl TcpWatch {
+    /// What to poll it for: [`Self::lost`] may be known once it shows any event.
+    pub(crate) fn polled(&self) -> libc::pollfd {
+        libc::pollfd { fd: self.0.socket.as_fd().as_raw_fd(), events: libc::POLLRDHUP, revents: 0 }
+    }
+
+    /// Why the connection is lost, if it is.
+    pub fn lost(&self) -> Option<ConnectionLost> {
+        if let Some(lost) = self.0.lost() {
+            return Some(lost);
+        }
+        let mut polled = [self.polled()];
+        // Whoever reads would find out: but what was sent is read first.
+        if !crate::control::poll(&mut polled, LocalTime::ZERO) {
+            return None;
+        }
+        let error = self.0.socket.option(libc::SOL_SOCKET, libc::SO_ERROR).unwrap_or(0);
+        Some(if error == 0 { ConnectionLost::Ended } else { ConnectionLost::Error(error) })
+    }
+
+    /// When something came by it last.
+    pub fn heard(&self) -> LocalTime {
+        self.0.heard()
+    }
+
+    /// The far end.
+    pub fn peer(&self) -> SocketAddr {
+        self.0.peer
+    }
+}

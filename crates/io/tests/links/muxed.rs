@@ -1,0 +1,337 @@
+//! RTP and RTCP by one transport, which is exchanged while both flow.
+
+use std::net::{SocketAddr, UdpSocket};
+
+use tautline_io::clock::now;
+use tautline_io::control::{Control, wait};
+use tautline_io::link::muxed::{
+    FarAddress, Muxed, MuxedControl, MuxedLine, Seals, is_report, muxed,
+};
+use tautline_io::link::ringed::{Ringed, WireOptions};
+use tautline_io::link::seal::Seal;
+use tautline_io::link::told::{LinkReports, telling};
+use tautline_io::link::{Link, LinkCounters};
+use tautline_io::tcp::TcpOptions;
+use tautline_io::thread::Scheduler;
+use tautline_io::udp::UdpOptions;
+use tautline_proto::endpoint::Endpoint;
+use tautline_proto::time::{LocalTime, Span};
+
+use crate::common::outgoing;
+use crate::tcp::connected;
+
+/// Turns bytes by a key and writes it behind: whoever has another does not open it.
+struct Keyed(u8);
+
+impl Seal for Keyed {
+    fn room(&self) -> usize {
+        1
+    }
+
+    fn seal(&mut self, bytes: &mut [u8], len: usize) -> usize {
+        bytes[..len].iter_mut().for_each(|byte| *byte ^= self.0);
+        bytes[len] = self.0;
+        len + 1
+    }
+
+    fn open<'a>(&mut self, bytes: &'a mut [u8]) -> Option<&'a [u8]> {
+        let (tag, inside) = bytes.split_last_mut()?;
+        inside.iter_mut().for_each(|byte| *byte ^= self.0);
+        (*tag == self.0).then_some(inside)
+    }
+}
+
+fn seals(key: u8) -> Seals {
+    let seal = || Some(Box::new(Keyed(key)) as Box<dyn Seal>);
+    Seals { sending: seal(), receiving: seal(), reports: [seal(), seal()] }
+}
+
+pub(crate) const FAR: Endpoint = Endpoint::Connection(7);
+
+fn udp(far: FarAddress, key: u8) -> (MuxedLine, SocketAddr) {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    (MuxedLine::udp(socket, &UdpOptions::default(), far, seals(key)).unwrap(), address)
+}
+
+/// An end with this line.
+pub(crate) fn end_with(line: MuxedLine) -> Muxed {
+    let mut end = muxed(1472, FAR).unwrap();
+    end.switch.exchange(line);
+    end
+}
+
+/// A packet of RTP with this number.
+pub(crate) fn packet(number: u16) -> Vec<u8> {
+    let [a, b] = number.to_be_bytes();
+    vec![0x80, 96, a, b, 0, 0, 0, 0, 1, 2, 3, 4, a, b]
+}
+
+/// A report of one byte's difference.
+pub(crate) fn report(number: u8) -> Vec<u8> {
+    vec![0x80, 201, 0, 1, 0, 0, 0, number]
+}
+
+pub(crate) fn send(link: &mut impl Link, number: u16) -> bool {
+    let queued = link.queue(&outgoing(&mut packet(number)));
+    link.flush();
+    queued
+}
+
+/// Numbers of the packets that `link` has delivered, all from the one place that it names.
+pub(crate) fn heard(link: &mut (impl Link + ?Sized)) -> Vec<u16> {
+    let mut all = Vec::new();
+    link.receive(&mut |arrival| {
+        assert!(!is_report(arrival.datagram), "reports are for the control channels");
+        assert_eq!(arrival.source, FAR);
+        assert!(arrival.arrival <= arrival.read);
+        all.push(u16::from_be_bytes([arrival.datagram[12], arrival.datagram[13]]));
+    });
+    all
+}
+
+/// The same of reports; how many of them bore a stamp of the kernel's.
+fn told(control: &mut MuxedControl, stamped: &mut usize) -> Vec<u8> {
+    let mut all = Vec::new();
+    control.receive(&mut |arrival| {
+        assert!(is_report(arrival.datagram));
+        assert_eq!(arrival.source, FAR);
+        *stamped += usize::from(arrival.stamp_uncertainty < Span::MAX);
+        all.push(arrival.datagram[7]);
+    });
+    all
+}
+
+/// Does it again until it comes true, for ten seconds at most.
+pub(crate) fn until(what: &str, mut comes_true: impl FnMut() -> bool) {
+    let patience = now() + Span::from_secs(10);
+    while !comes_true() {
+        assert!(now() < patience, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+/// Passes on what one side sends to the other, from whichever address it has there.
+struct Nat {
+    inside: UdpSocket,
+    outside: UdpSocket,
+    client: Option<SocketAddr>,
+    server: SocketAddr,
+}
+
+impl Nat {
+    fn to(server: SocketAddr) -> Self {
+        let [inside, outside] = [(); 2].map(|()| Self::port());
+        Self { inside, outside, client: None, server }
+    }
+
+    fn port() -> UdpSocket {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_nonblocking(true).unwrap();
+        socket
+    }
+
+    fn change_port(&mut self) {
+        self.outside = Self::port();
+    }
+
+    fn pass_on(&mut self) {
+        let mut room = [0; 2000];
+        while let Ok((len, from)) = self.inside.recv_from(&mut room) {
+            self.client = Some(from);
+            self.outside.send_to(&room[..len], self.server).unwrap();
+        }
+        while let Ok((len, from)) = self.outside.recv_from(&mut room) {
+            assert_eq!(from, self.server);
+            let Some(client) = self.client else { continue };
+            self.inside.send_to(&room[..len], client).unwrap();
+        }
+    }
+}
+
+#[test]
+fn packets_and_reports_go_both_ways_by_one_socket_and_follow_a_nat_but_no_forger() {
+    let (line, server_address) = udp(FarAddress::Newest, 5);
+    let mut server = end_with(line);
+    let mut nat = Nat::to(server_address);
+    let (line, _) = udp(FarAddress::At(nat.inside.local_addr().unwrap()), 5);
+    let mut client = end_with(line);
+    assert!(!send(&mut server.sending, 1), "nobody is known yet");
+    assert_eq!(server.sending.counters().let_go, 1);
+    assert!(server.controls[0].send(&report(1), FAR).is_err());
+
+    let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (mut kept, mut stamped) = (Vec::new(), 0);
+    for round in 0..20u16 {
+        if round % 4 == 3 {
+            nat.change_port();
+        }
+        assert!(send(&mut client.sending, round));
+        let mut came = Vec::new();
+        until("the client's packet came", || {
+            nat.pass_on();
+            came.extend(heard(&mut server.receiving));
+            !came.is_empty()
+        });
+        assert_eq!(came, [round]);
+        assert_eq!(server.switch.far_end(), nat.outside.local_addr().ok());
+        // One that is not sealed, one sealed by another key, and one that came before.
+        let mut forged = [packet(1000), packet(1001), packet(round.saturating_sub(1))];
+        for (datagram, key) in forged.iter_mut().zip([0, 6, 5]).skip(usize::from(round % 2)) {
+            let len = datagram.len();
+            datagram.push(0);
+            if key > 0 {
+                Keyed(key).seal(datagram, len);
+            }
+            stranger.send_to(datagram, server_address).unwrap();
+        }
+        let before = server.receiving.counters();
+        let unopened = before.unopened + 2 - u64::from(round % 2);
+        until("the forged ones came", || {
+            kept.extend(heard(&mut server.receiving));
+            let counters = server.receiving.counters();
+            counters.unopened == unopened && counters.received == before.received + 1
+        });
+        assert_eq!(server.switch.far_end(), nat.outside.local_addr().ok(), "round {round}");
+        assert!(send(&mut server.sending, 100 + round));
+        let number = round as u8;
+        for (index, control) in server.controls.iter_mut().enumerate() {
+            control.send(&report(2 * number + index as u8), Endpoint::UNKNOWN).unwrap();
+        }
+        client.controls[1].send(&report(100 + number), Endpoint::UNKNOWN).unwrap();
+        let (mut back, mut reports) = (Vec::new(), [(); 4].map(|()| Vec::new()));
+        until("all came back", || {
+            nat.pass_on();
+            back.extend(heard(&mut client.receiving));
+            assert_eq!(heard(&mut server.receiving), []);
+            let controls = client.controls.iter_mut().chain(&mut server.controls);
+            controls
+                .zip(&mut reports)
+                .for_each(|(control, all)| all.extend(told(control, &mut stamped)));
+            back.len() == 1 && reports.iter().map(Vec::len).sum::<usize>() == 6
+        });
+        assert_eq!(back, [100 + round]);
+        let both = vec![2 * number, 2 * number + 1];
+        assert_eq!(reports, [both.clone(), both, vec![100 + number], vec![100 + number]]);
+    }
+    // The kernel begins to stamp some time after it was asked to.
+    assert!(stamped > 0, "stamps come along");
+    assert_eq!(kept.len(), 20, "a copy is for the receiver to tell, and moves nobody");
+    let LinkCounters { received, foreign, .. } = client.receiving.counters();
+    assert_eq!((received, foreign), (20, 0));
+}
+
+#[test]
+fn a_far_end_that_is_known_is_heard_alone_and_may_be_told_anew() {
+    let others = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+    let [first, second] = others.each_ref().map(|other| other.local_addr().unwrap());
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let here = socket.local_addr().unwrap();
+    let options = UdpOptions::default();
+    let mut end = end_with(
+        MuxedLine::udp(socket, &options, FarAddress::At(first), Seals::default()).unwrap(),
+    );
+    for (round, at) in [first, second, first].into_iter().enumerate() {
+        let number = round as u16;
+        if round > 0 {
+            assert!(end.switch.redirect(at));
+        }
+        assert!(send(&mut end.sending, number));
+        end.controls[0].send(&report(9), Endpoint::UNKNOWN).unwrap();
+        let other = &others[usize::from(at == second)];
+        let mut room = [0; 100];
+        assert_eq!(other.recv(&mut room).unwrap(), packet(0).len());
+        assert_eq!(other.recv(&mut room).unwrap(), report(0).len());
+        others.iter().for_each(|other| assert!(other.send_to(&packet(number), here).is_ok()));
+        let mut came = Vec::new();
+        until("one came and one was foreign", || {
+            came.extend(heard(&mut end.receiving));
+            came.len() == round % 2 + 1 - round % 2 && {
+                let LinkCounters { foreign, .. } = end.receiving.counters();
+                foreign == round as u64 + 1
+            }
+        });
+        assert_eq!(came, [number]);
+    }
+    // The same, by way of the link that the engine has.
+    use tautline_io::link::destinations::Destinations;
+    assert!(end.sending.set_destinations(&Destinations::one(second.into())));
+    assert_eq!(end.switch.far_end(), Some(second));
+    assert!(!end.sending.set_destinations(&Destinations::new(&[first, second]).unwrap()));
+    assert!(!end.sending.set_destinations(&Destinations::one(FAR)));
+}
+
+#[test]
+fn lines_are_exchanged_while_packets_flow_and_each_is_heard_once_and_in_order() {
+    for ringed in [false, true] {
+        let (left, right) = (muxed(1472, FAR).unwrap(), muxed(1472, FAR).unwrap());
+        let (mut switches, wire) =
+            ([left.switch, right.switch], || WireOptions::below(Scheduler::Other, 256));
+        let (mut sending, mut receiving): (Box<dyn Link>, Box<dyn Link>) = match ringed {
+            true => (
+                Box::new(Ringed::start(left.sending, wire()).unwrap()),
+                Box::new(Ringed::start(right.receiving, wire()).unwrap()),
+            ),
+            false => (Box::new(left.sending), Box::new(right.receiving)),
+        };
+        let (teller, LinkReports { mut departures, .. }) = telling(4096);
+        sending.tell(teller);
+        let (mut came, mut left_at) = (Vec::new(), Vec::new());
+        for number in 0..2000u16 {
+            if number % 100 == 0 {
+                let lines = lines(number / 100);
+                switches.iter_mut().zip(lines).for_each(|(switch, line)| switch.exchange(line));
+            }
+            // A wire thread has room for so many.
+            until("there is room", || sending.queue(&outgoing(&mut packet(number))));
+            sending.flush();
+            came.extend(heard(&mut *receiving));
+            left_at.extend(std::iter::from_fn(|| departures.pop().ok()));
+        }
+        until("the last came", || {
+            came.extend(heard(&mut *receiving));
+            came.last() == Some(&1999)
+        });
+        assert!(came.windows(2).all(|two| two[0] < two[1]), "{ringed}: {came:?}");
+        // What was on its way by a line that was given up is lost.
+        assert!(came.len() > 1000, "{ringed}: {} of 2000", came.len());
+        until("departures of all lines were told", || {
+            left_at.extend(std::iter::from_fn(|| departures.pop().ok()));
+            left_at.len() == 2000
+        });
+        let counters = receiving.counters();
+        assert_eq!(counters.received, came.len() as u64 + counters.ring_drops, "{counters:?}");
+        until("all were counted", || sending.counters().sent == 2000);
+    }
+}
+
+/// The two ends of the line for this turn: by UDP and by TCP in turn.
+fn lines(turn: u16) -> [MuxedLine; 2] {
+    let key = turn as u8 + 1;
+    if turn % 2 == 1 {
+        return connected()
+            .map(|stream| MuxedLine::tcp(stream, &TcpOptions::default(), seals(key)).unwrap().0);
+    }
+    let [left, right] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+    let [to_left, to_right] = [&left, &right].map(|socket| socket.local_addr().unwrap());
+    let options = UdpOptions::default();
+    let line =
+        |socket, to| MuxedLine::udp(socket, &options, FarAddress::At(to), seals(key)).unwrap();
+    [line(left, to_right), line(right, to_left)]
+}
+
+#[test]
+fn a_wait_for_reports_ends_when_one_came_by_a_wire_thread() {
+    let [left, right] = lines(1);
+    let (mut left, right) = (end_with(left), end_with(right));
+    let _receiving =
+        Ringed::start(right.receiving, WireOptions::below(Scheduler::Other, 16)).unwrap();
+    let [mut one, mut other] = right.controls;
+    assert!(!wait(&[&one], LocalTime::ZERO));
+    left.controls[0].send(&report(3), Endpoint::UNKNOWN).unwrap();
+    for control in [&mut one, &mut other] {
+        assert!(wait(&[&*control], now() + Span::from_secs(10)));
+        assert_eq!(told(control, &mut 0), [3]);
+        assert!(!wait(&[&*control], LocalTime::ZERO));
+    }
+}

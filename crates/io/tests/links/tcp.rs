@@ -1,0 +1,244 @@
+//! Packets and reports over TCP.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::time::Duration;
+
+use tautline_io::clock::now;
+use tautline_io::control::Control;
+use tautline_io::link::Link;
+use tautline_io::link::muxed::{MuxedLine, Seals};
+use tautline_io::tcp::keep::{connect_stream, listen_stream};
+use tautline_io::tcp::{ConnectionLost, TcpOptions, TcpWatch};
+use tautline_io::thread::Scheduler;
+use tautline_io::udp::pair::OpenedStream;
+use tautline_proto::endpoint::Endpoint;
+use tautline_proto::time::Span;
+
+use crate::common::outgoing;
+use crate::muxed::{end_with, heard, packet, report, send, until};
+
+/// Both ends of a connection.
+pub(crate) fn connected() -> [TcpStream; 2] {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    [one, listener.accept().unwrap().0]
+}
+
+fn line(stream: TcpStream, options: &TcpOptions) -> (MuxedLine, TcpWatch) {
+    MuxedLine::tcp(stream, options, Seals::default()).unwrap()
+}
+
+/// A free port, which somebody else may take before it is used: then a test fails, and says why.
+fn free_port() -> std::net::SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// The frames in a stream of bytes, each whole.
+fn frames(mut bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    while let Some((length, rest)) = bytes.split_first_chunk::<2>() {
+        let length = usize::from(u16::from_be_bytes(*length));
+        let Some((frame, rest)) = rest.split_at_checked(length) else { break };
+        all.push(frame.to_vec());
+        bytes = rest;
+    }
+    all
+}
+
+#[test]
+fn a_connection_that_stands_still_drops_what_is_old_breaks_no_frame_and_then_goes_on_with_the_newest()
+ {
+    let [ours, mut theirs] = connected();
+    theirs.set_nonblocking(true).unwrap();
+    let options = TcpOptions { most_wait: Span::from_millis(5), ..TcpOptions::default() };
+    let (line, watch) = line(ours, &options);
+    let mut end = end_with(line);
+    let mut number = 0u32;
+    let packet = |number: u32| {
+        let mut packet = vec![0x80, 96, 0, 0];
+        packet.extend(number.to_be_bytes());
+        packet.resize(700 + number as usize % 700, number as u8);
+        packet
+    };
+    // Nobody reads: the kernel's buffers fill, and then nothing is taken any more.
+    until("packets were dropped", || {
+        assert!(end.sending.queue(&outgoing(&mut packet(number))));
+        end.sending.flush();
+        number += 1;
+        end.sending.counters().overdue > 200
+    });
+    let stood = now();
+    until("none of those that wait is young", || now() - stood > Span::from_millis(20));
+    let newest = number;
+    let mut bytes = Vec::new();
+    let mut room = [0; 1009];
+    until("the newest came", || {
+        end.sending.queue(&outgoing(&mut packet(number)));
+        end.sending.flush();
+        number += 1;
+        loop {
+            match theirs.read(&mut room) {
+                Ok(count) => bytes.extend_from_slice(&room[..count]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        frames(&bytes).last().is_some_and(|last| *last == packet(number - 1))
+    });
+    let all = frames(&bytes);
+    let numbers: Vec<u32> =
+        all.iter().map(|frame| u32::from_be_bytes(frame[4..8].try_into().unwrap())).collect();
+    assert!(numbers.iter().zip(&all).all(|(number, frame)| *frame == packet(*number)));
+    assert!(numbers.windows(2).all(|two| two[0] < two[1]));
+    let counters = end.sending.counters();
+    assert_eq!(counters.sent, numbers.len() as u64);
+    assert_eq!(counters.sent + counters.overdue, u64::from(number), "{counters:?}");
+    // Of those that waited when it went on, only what had begun and what the kernel had was left.
+    let left = numbers.iter().filter(|one| (newest - 50..newest).contains(one)).count();
+    assert!(left <= 2, "{left}");
+    assert_eq!(watch.lost(), None);
+}
+
+#[test]
+fn reports_go_by_the_connection_whether_or_not_packets_do_and_also_as_the_link_ends() {
+    let [ours, theirs] = connected().map(|stream| line(stream, &TcpOptions::default()).0);
+    let (ours, mut theirs) = (end_with(ours), end_with(theirs));
+    let (mut sending, [mut one, mut other]) = (ours.sending, ours.controls);
+    let told = |theirs: &mut tautline_io::link::muxed::Muxed, wanted: &[u8]| {
+        let mut all = Vec::new();
+        until("the reports came", || {
+            heard(&mut theirs.receiving);
+            theirs.controls[1].receive(&mut |arrival| all.push(arrival.datagram[7]));
+            all.len() >= wanted.len()
+        });
+        assert_eq!(all, wanted);
+    };
+    one.send(&report(1), Endpoint::UNKNOWN).unwrap();
+    other.send(&report(2), Endpoint::UNKNOWN).unwrap();
+    told(&mut theirs, &[1, 2]);
+    // The link has flushed just now: it sends them with the next packet.
+    assert!(send(&mut sending, 1));
+    one.send(&report(3), Endpoint::UNKNOWN).unwrap();
+    assert!(send(&mut sending, 2));
+    told(&mut theirs, &[3]);
+    assert!(send(&mut sending, 3));
+    one.send(&report(4), Endpoint::UNKNOWN).unwrap();
+    drop(sending);
+    other.send(&report(5), Endpoint::UNKNOWN).unwrap();
+    told(&mut theirs, &[4, 5]);
+}
+
+#[test]
+fn whoever_announces_too_long_a_frame_is_cut_off_and_what_came_before_is_heard() {
+    let [ours, mut theirs] = connected();
+    let (line, watch) = line(ours, &TcpOptions::default());
+    let mut end = end_with(line);
+    let mut bytes = vec![0, 0];
+    for number in 0..3 {
+        bytes.extend([&[0, 14][..], &packet(number)].concat());
+    }
+    bytes.extend(1473u16.to_be_bytes());
+    bytes.extend([0; 3000]);
+    theirs.write_all(&bytes).unwrap();
+    let mut came = Vec::new();
+    until("it was refused", || {
+        came.extend(heard(&mut end.receiving));
+        watch.lost().is_some()
+    });
+    assert_eq!((came, watch.lost()), (vec![0, 1, 2], Some(ConnectionLost::TooLong(1473))));
+    theirs.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let ended = theirs.read(&mut [0; 10]);
+    assert!(
+        matches!(&ended, Ok(0)) || ended.is_err_and(|e| e.kind() == ErrorKind::ConnectionReset)
+    );
+    assert!(!send(&mut end.sending, 1), "it goes nowhere");
+}
+
+#[test]
+fn a_far_end_that_goes_is_noticed_by_whoever_watches() {
+    let [ours, theirs] = connected();
+    let (line, watch) = line(ours, &TcpOptions::default());
+    let mut end = end_with(line);
+    assert_eq!(watch.lost(), None);
+    theirs.shutdown(Shutdown::Write).unwrap();
+    until("it was noticed", || watch.lost().is_some());
+    assert_eq!(watch.lost(), Some(ConnectionLost::Ended));
+    assert_eq!(heard(&mut end.receiving), []);
+}
+
+/// Sends packets from `number` on until one comes.
+fn flows(sender: &mut OpenedStream, receiver: &mut OpenedStream, number: &mut u16) {
+    let mut came = Vec::new();
+    until("a packet came", || {
+        sender.link.queue(&outgoing(&mut packet(*number)));
+        sender.link.flush();
+        *number = number.wrapping_add(1);
+        receiver.link.receive(&mut |arrival| came.push(arrival.datagram.to_vec()));
+        std::thread::yield_now();
+        !came.is_empty()
+    });
+}
+
+#[test]
+fn a_lost_connection_is_made_again_and_the_links_go_on() {
+    for device in [None, Some(Scheduler::Other)] {
+        let (at, options) = (free_port(), TcpOptions::default());
+        let refused = connect_stream(at, &options, device).map(drop).unwrap_err().to_string();
+        assert!(
+            refused.contains("connection refused") && refused.contains("taut recv"),
+            "{refused}"
+        );
+        let mut receiver = listen_stream(at, &options, device).unwrap();
+        let mut sender = connect_stream(at, &options, device).unwrap();
+        let mut number = 0;
+        for _ in 0..3 {
+            flows(&mut sender, &mut receiver, &mut number);
+            drop(receiver);
+            receiver = listen_stream(at, &options, device).unwrap();
+        }
+        flows(&mut sender, &mut receiver, &mut number);
+        for _ in 0..2 {
+            drop(sender);
+            sender = connect_stream(at, &options, device).unwrap();
+            flows(&mut sender, &mut receiver, &mut number);
+        }
+        // Reports both ways.
+        let (one, other) = (sender.control.as_mut().unwrap(), receiver.control.as_mut().unwrap());
+        let mut came = [0; 2];
+        until("reports came", || {
+            // More than wait for the next packet are refused.
+            let _ = one.send(&report(1), Endpoint::UNKNOWN);
+            let _ = other.send(&report(2), Endpoint::UNKNOWN);
+            sender.link.flush();
+            receiver.link.receive(&mut |_| ());
+            one.receive(&mut |arrival| came[0] = arrival.datagram[7]);
+            other.receive(&mut |arrival| came[1] = arrival.datagram[7]);
+            came == [2, 1]
+        });
+    }
+}
+
+#[test]
+fn one_sender_is_let_in_and_another_only_once_that_is_silent() {
+    let (at, options) = (free_port(), TcpOptions::default());
+    let mut receiver = listen_stream(at, &options, None).unwrap();
+    let [mut first, mut second] = [(); 2].map(|()| connect_stream(at, &options, None).unwrap());
+    let mut from = Vec::new();
+    let mut round = |first: Option<&mut OpenedStream>, second: &mut OpenedStream| {
+        for (link, number) in first.into_iter().map(|one| (one, 1)).chain([(second, 2)]) {
+            link.link.queue(&outgoing(&mut packet(number)));
+            link.link.flush();
+        }
+        receiver.link.receive(&mut |arrival| from.push(arrival.datagram[13]));
+        from.clone()
+    };
+    let began = now();
+    until("the first was heard", || {
+        round(Some(&mut first), &mut second).len() > 20 && now() - began > Span::from_millis(300)
+    });
+    assert!(!round(Some(&mut first), &mut second).contains(&2));
+    // It does not go: it is silent.
+    until("the second was heard", || round(None, &mut second).contains(&2));
+    drop(first);
+}

@@ -1,0 +1,156 @@
+//! Datagrams in a stream of bytes (RFC 4571): before each its length, 16 bits, big-endian.
+
+use core::fmt;
+
+/// Bytes before each datagram.
+pub const LENGTH_BYTES: usize = 2;
+
+/// The longest datagram that a length can say.
+pub const MOST_FRAMED: usize = u16::MAX as usize;
+
+/// The length that stands before a datagram; `None` if it is longer than can be said, or empty.
+pub fn length(datagram: &[u8]) -> Option<[u8; LENGTH_BYTES]> {
+    u16::try_from(datagram.len()).ok().filter(|length| *length > 0).map(u16::to_be_bytes)
+}
+
+/// A frame that cannot be one of this stream: what follows it cannot be read either.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooLongFrame {
+    /// Bytes that it announces.
+    pub length: usize,
+    /// The most that were expected.
+    pub most: usize,
+}
+
+impl fmt::Display for TooLongFrame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { length, most } = self;
+        write!(f, "a frame of {length} bytes was announced where {most} are the most")
+    }
+}
+
+impl core::error::Error for TooLongFrame {}
+
+/// Puts datagrams together from bytes as they come, in memory that is laid out once.
+#[derive(Debug)]
+pub struct FrameReader {
+    bytes: Box<[u8]>,
+    /// What was read and is no part of a datagram that was handed out.
+    from: usize,
+    until: usize,
+    most: usize,
+}
+
+impl FrameReader {
+    /// For datagrams of so many bytes at most, of which it reads what comes at once as far as `room` bytes go.
+    pub fn new(most: usize, room: usize) -> Self {
+        let most = most.min(MOST_FRAMED);
+        let room = room.max(LENGTH_BYTES + most);
+        Self { bytes: vec![0; room].into_boxed_slice(), from: 0, until: 0, most }
+    }
+
+    /// Where the next bytes are to be written. Never empty once [`Self::next_frame`] has handed out all that was whole.
+    pub fn room(&mut self) -> &mut [u8] {
+        // So that the datagram that began has room for its end.
+        if self.from == self.until {
+            (self.from, self.until) = (0, 0);
+        } else if self.bytes.len() - self.from < LENGTH_BYTES + self.most {
+            self.bytes.copy_within(self.from..self.until, 0);
+            (self.from, self.until) = (0, self.until - self.from);
+        }
+        &mut self.bytes[self.until..]
+    }
+
+    /// So many bytes were written to the [room](Self::room).
+    pub fn filled(&mut self, count: usize) {
+        self.until = (self.until + count).min(self.bytes.len());
+    }
+
+    /// The next datagram, once it is whole. Frames of length 0, null packets, are passed over.
+    pub fn next_frame(&mut self) -> Result<Option<&mut [u8]>, TooLongFrame> {
+        loop {
+            let unread = &self.bytes[self.from..self.until];
+            let Some((length, behind)) = unread.split_first_chunk::<LENGTH_BYTES>() else {
+                return Ok(None);
+            };
+            let length = usize::from(u16::from_be_bytes(*length));
+            if length > self.most {
+                return Err(TooLongFrame { length, most: self.most });
+            }
+            if behind.len() < length {
+                return Ok(None);
+            }
+            let start = self.from + LENGTH_BYTES;
+            self.from = start + length;
+            if length > 0 {
+                return Ok(Some(&mut self.bytes[start..start + length]));
+            }
+        }
+    }
+
+    /// Whether a frame has begun and not ended.
+    pub const fn is_amid(&self) -> bool {
+        self.from < self.until
+    }
+}
+
+#[cfg(test)]
+mod tests {
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What is read of `bytes` if at most so many come at once.
+    fn read(bytes: &[u8], most: usize, steps: &[usize]) -> Result<Vec<Vec<u8>>, TooLongFrame> {
+        let (mut reader, mut left, mut all) = (FrameReader::new(most, 64), bytes, Vec::new());
+        let mut steps = steps.iter().cycle();
+        while !left.is_empty() {
+            let room = reader.room();
+            let count = left.len().min(room.len()).min(*steps.next().unwrap());
+            assert!(!room.is_empty());
+            room[..count].copy_from_slice(&left[..count]);
+            left = &left[count..];
+            reader.filled(count);
+            while let Some(frame) = reader.next_frame()? {
+                all.push(frame.to_vec());
+            }
+        }
+        Ok(all)
+    }
+
+    proptest! {
+        #[test]
+        fn datagrams_come_out_as_they_went_in_however_the_bytes_come(
+            datagrams in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..100), 0..50),
+            steps in prop::collection::vec(1usize..200, 1..9),
+        ) {
+            let mut bytes = Vec::new();
+            for datagram in &datagrams {
+                bytes.extend(length(datagram).unwrap_or_default());
+                bytes.extend(datagram);
+            }
+            let expected: Vec<_> = datagrams.into_iter().filter(|one| !one.is_empty()).collect();
+            prop_assert_eq!(read(&bytes, 100, &steps), Ok(expected));
+        }
+
+        #[test]
+        fn whatever_comes_is_read_or_refused(
+            bytes in prop::collection::vec(any::<u8>(), 0..2000),
+            steps in prop::collection::vec(1usize..200, 1..9),
+        ) {
+            if let Ok(all) = read(&bytes, 300, &steps) {
+                prop_assert!(all.iter().all(|one| (1..=300).contains(&one.len())));
+            }
+        }
+    }
+
+    #[test]
+    fn a_length_beyond_what_is_expected_is_refused_before_any_of_it_is_kept() {
+        let refused = Err(TooLongFrame { length: 101, most: 100 });
+        assert_eq!(read(&[0, 1, 7, 0, 101], 100, &[1]), refused);
+        assert_eq!(read(&[0, 100], 100, &[1]), Ok(Vec::new()));
+        assert_eq!((length(&[]), length(&[0; 65_536])), (None, None));
+        assert_eq!(length(&[0; 258]), Some([1, 2]));
+    }
+}
