@@ -65,6 +65,8 @@ fn ours() -> Description {
         mediaclk_offset: Some(12_345),
         reference: Reference::Local,
         extensions: ExtensionIds::DEFAULT,
+        sealed: false,
+        crypto: Vec::new(),
     }
 }
 
@@ -92,6 +94,8 @@ fn a_description_with_two_legs_gives_the_first() {
         mediaclk_offset: Some(963_214_424),
         reference: Reference::Ptp("IEEE1588-2008:39-A7-94-FF-FE-07-CB-D0:0".to_owned()),
         extensions: ExtensionIds::NONE,
+        sealed: false,
+        crypto: Vec::new(),
     };
     assert_eq!(description, expected);
 }
@@ -180,6 +184,27 @@ fn the_first_payload_type_that_can_be_decoded_is_taken() {
 }
 
 #[test]
+fn a_sealed_stream_says_so_and_gives_its_keys_or_none_and_no_key_is_printed() {
+    let sealed = Description { sealed: true, ..ours() };
+    let text = String::from_utf8(sealed.write()).unwrap();
+    assert!(text.contains("RTP/SAVP ") && text.contains("a=cryptex\r\n"), "{text}");
+    assert!(!text.contains("a=crypto"), "{text}");
+    let keys = "a=rtpmap:97 L24/48000/2\na=crypto:1 AEAD_AES_128_GCM inline:c2VjcmV0\n\
+                a=crypto:2 AES_CM_128_HMAC_SHA1_80 inline:b3RoZXI=\n";
+    for transport in ["RTP/SAVP", "RTP/SAVPF"] {
+        let read = read(&minimal(&format!("m=audio 5004 {transport} 97\n{keys}")));
+        assert!(read.sealed);
+        let first = SdpCrypto("AEAD_AES_128_GCM inline:c2VjcmV0".to_owned());
+        assert_eq!((read.crypto.len(), &read.crypto[0]), (2, &first));
+        assert!(!format!("{read:?}").contains("c2Vj"));
+    }
+    let plain = read(&minimal(&format!("m=audio 5004 RTP/AVP 97\n{keys}")));
+    assert!(!plain.sealed && plain.crypto.is_empty());
+    let wrong = refused(&minimal("m=audio 5004 RTP/SAVP 10\na=crypto:c2VjcmV0\n")).to_string();
+    assert!(wrong.starts_with("line 7") && !wrong.contains("c2Vj"), "{wrong}");
+}
+
+#[test]
 fn a_stream_over_plain_rtp_is_found_behind_others() {
     let text =
         minimal("m=video 5000 RTP/AVP 10\nm=audio 5002 RTP/SAVP 10\nm=audio 5004 RTP/AVP 10\n");
@@ -229,7 +254,7 @@ fn each_fault_names_its_line_and_the_mend() {
     let l24 = "m=audio 5004 RTP/AVP 97\na=rtpmap:97 L24/48000/2\n";
     let cases = [
         (media("m=audio 5004 RTP/AVP 97\n"), "line 6: payload type 97 is not explained"),
-        (media("m=audio 5004 RTP/SAVP 97\n"), "line 6: the transport RTP/SAVP is not carried"),
+        (media("m=audio 5004 RTP/AVPF 97\n"), "line 6: the transport RTP/AVPF is not carried"),
         (media("m=audio 0 RTP/AVP 10\n"), "line 6: no stream can use UDP port 0"),
         (media("m=video 5004 RTP/AVP 10\n"), "no audio stream is described"),
         (
@@ -327,6 +352,8 @@ prop_compose! {
         ],
         capture in proptest::option::of(1..8_u8),
         instants in proptest::option::of(8..15_u8),
+        sealed: bool,
+        crypto in proptest::option::of("[A-Z0-9_]{1,20} inline:[A-Za-z0-9+/=]{1,60}"),
     ) -> Description {
         Description {
             name,
@@ -345,6 +372,8 @@ prop_compose! {
             mediaclk_offset,
             reference,
             extensions: ExtensionIds { capture, instants, redundancy: None },
+            sealed,
+            crypto: crypto.filter(|_| sealed).map(SdpCrypto).into_iter().collect(),
         }
     }
 }

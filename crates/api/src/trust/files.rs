@@ -10,22 +10,22 @@ use super::TrustError;
 
 const HERE: &str = "set TAUT_HOME to a folder of yours, or mend its rights";
 
-pub(super) fn refused(tried: &'static str, path: &Path, error: std::io::Error) -> TrustError {
+pub(crate) fn refused(tried: &'static str, path: &Path, error: std::io::Error) -> TrustError {
     TrustError::Io { tried, path: path.to_owned(), error, mend: HERE }
 }
 
 /// What a file may be for others, and how much of it is read.
-pub(super) struct FileRules {
+pub(crate) struct FileRules {
     /// Bits of its mode that may not be set.
-    pub(super) forbidden: u32,
+    pub(crate) forbidden: u32,
     /// What to say if they are, what to do besides, and the mode that it should have.
-    pub(super) otherwise: (&'static str, &'static str, u32),
+    pub(crate) otherwise: (&'static str, &'static str, u32),
     /// More bytes are no such file.
-    pub(super) most_bytes: u64,
+    pub(crate) most_bytes: u64,
 }
 
 /// What stands in a file, or `None` if there is none.
-pub(super) fn read(path: &Path, expected: &FileRules) -> Result<Option<String>, TrustError> {
+pub(crate) fn read(path: &Path, expected: &FileRules) -> Result<Option<String>, TrustError> {
     let cannot = |error| refused("reading", path, error);
     let file = match File::open(path) {
         Ok(file) => file,
@@ -52,33 +52,33 @@ pub(super) fn read(path: &Path, expected: &FileRules) -> Result<Option<String>, 
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
 /// Whoever changes what lies in this folder waits until this is dropped.
-pub(super) fn hold(folder: &Path) -> Result<File, TrustError> {
+pub(crate) fn hold(folder: &Path) -> Result<File, TrustError> {
     make_folder(folder)?;
     let held = File::open(folder).and_then(|folder| folder.lock().map(|()| folder));
     held.map_err(|error| refused("locking", folder, error))
 }
 
 /// Makes the folder for its owner alone, if it is not there.
-pub(super) fn make_folder(folder: &Path) -> Result<(), TrustError> {
+pub(crate) fn make_folder(folder: &Path) -> Result<(), TrustError> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(|error| refused("making", folder, error))
 }
 
 /// What a file is to be.
-pub(super) struct NewFile<'a> {
-    pub(super) path: &'a Path,
-    pub(super) text: &'a str,
-    pub(super) mode: u32,
+pub(crate) struct NewFile<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) text: &'a str,
+    pub(crate) mode: u32,
 }
 
 impl NewFile<'_> {
     /// Writes it in one go: whoever reads meanwhile sees the old one whole or the new one whole.
-    pub(super) fn replace(&self) -> Result<(), TrustError> {
+    pub(crate) fn replace(&self) -> Result<(), TrustError> {
         self.beside(|new| fs::rename(new, self.path))
     }
 
     /// The same, if there is none; whether there was none.
-    pub(super) fn make(&self) -> Result<bool, TrustError> {
+    pub(crate) fn make(&self) -> Result<bool, TrustError> {
         let mut made = true;
         self.beside(|new| match fs::hard_link(new, self.path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {

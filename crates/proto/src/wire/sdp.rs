@@ -65,6 +65,21 @@ pub struct Description {
     pub reference: Reference,
     /// Header extensions of the packets.
     pub extensions: ExtensionIds,
+    /// Whether packets are sealed (`RTP/SAVP`, RFC 3711 §12).
+    pub sealed: bool,
+    /// The keys that it gives for that, first the best (RFC 4568 §4); others have to know theirs.
+    pub crypto: Vec<SdpCrypto>,
+}
+
+/// What stands behind the tag of `a=crypto` (RFC 4568 §9.1): a profile and a key, which is a secret.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SdpCrypto(pub String);
+
+impl core::fmt::Debug for SdpCrypto {
+    /// Nothing of the key: what is printed is kept by somebody.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("SdpCrypto")
+    }
 }
 
 /// Who describes a stream: the `o=` line, as far as it is numbers.

@@ -11,7 +11,7 @@ use tautline_dsp::format::SampleFormat;
 use super::decimal;
 use super::{
     Description, DescriptionError, FLOAT_ENCODING, LINK_OFFSET, MOST_BYTES, MOST_LINES, MOST_MEDIA,
-    Reference, SdpFault, SdpOrigin,
+    Reference, SdpCrypto, SdpFault, SdpOrigin,
 };
 use crate::stream::LONGEST_LINK_OFFSET;
 use crate::time::Frames;
@@ -22,7 +22,7 @@ use crate::wire::rtp::{CAPTURE_URI, ExtensionIds, INSTANTS_URI, REDUNDANCY_URI};
 const LONGEST_PACKET: i64 = u16::MAX as i64;
 
 impl Description {
-    /// Reads the first audio stream over plain RTP; of streams that are sent twice
+    /// Reads the first audio stream over RTP, sealed or not; of streams that are sent twice
     /// (`a=group:DUP`) this is the first leg.
     pub fn read(bytes: &[u8]) -> Result<Self, DescriptionError> {
         let session = parse(bytes)?;
@@ -54,6 +54,8 @@ impl Description {
             mediaclk_offset: section.mediaclk_offset()?,
             reference: section.reference(),
             extensions: section.extensions()?,
+            sealed: section.is_sealed(),
+            crypto: section.crypto()?,
         })
     }
 }
@@ -126,14 +128,20 @@ struct Section<'a> {
 impl<'a> Section<'a> {
     fn of(bytes: &'a [u8], session: &'a Session) -> Result<Self, DescriptionError> {
         let is_audio = |media: &&Media| media.media.eq_ignore_ascii_case("audio");
-        let is_plain = |media: &&Media| media.proto.eq_ignore_ascii_case("RTP/AVP");
+        let is_read =
+            |media: &&Media| media.proto.eq_ignore_ascii_case("RTP/AVP") || is_savp(media);
         let mut audio = session.medias.iter().filter(is_audio);
         let Some(first) = audio.clone().next() else {
             return Err(DescriptionError { line: None, fault: SdpFault::NoAudio });
         };
-        let media = audio.find(is_plain).unwrap_or(first);
+        let is_open = |media: &&Media| {
+            is_read(media)
+                && (!is_savp(media) || media.attributes.iter().any(|a| a.attribute == "crypto"))
+        };
+        // What can be read by this description alone, or else what can by a key.
+        let media = audio.clone().find(is_open).or_else(|| audio.find(is_read)).unwrap_or(first);
         let section = Self { bytes, session, media };
-        if !is_plain(&media) {
+        if !is_read(&media) {
             return Err(section.fault_at("m=audio", SdpFault::Transport(media.proto.clone())));
         }
         if media.port == 0 {
@@ -293,6 +301,23 @@ impl<'a> Section<'a> {
         }
     }
 
+    fn is_sealed(&self) -> bool {
+        is_savp(self.media)
+    }
+
+    /// What follows the tags; none of what it says is told back where it is wrong.
+    fn crypto(&self) -> Result<Vec<SdpCrypto>, DescriptionError> {
+        let all = self.values("crypto").filter(|_| self.is_sealed());
+        all.map(|text| {
+            let tagged = text.split_once(' ').filter(|(tag, _)| tag.parse::<u32>().is_ok());
+            let value = || "(kept back)".to_owned();
+            tagged.map(|(_, rest)| SdpCrypto(rest.trim().to_owned())).ok_or_else(|| {
+                self.fault_at("a=crypto:", SdpFault::Value { attribute: "crypto", value: value() })
+            })
+        })
+        .collect()
+    }
+
     fn extensions(&self) -> Result<ExtensionIds, DescriptionError> {
         // Identifiers from 15 on need the two-byte form (RFC 8285 §4.3), which is not read.
         let maps = self.typed::<ExtMap>()?;
@@ -305,6 +330,10 @@ impl<'a> Section<'a> {
             redundancy: id_of(REDUNDANCY_URI),
         })
     }
+}
+
+fn is_savp(media: &Media) -> bool {
+    ["RTP/SAVP", "RTP/SAVPF"].iter().any(|sealed| media.proto.eq_ignore_ascii_case(sealed))
 }
 
 /// Payload types that need no `rtpmap` (RFC 3551 table 4).

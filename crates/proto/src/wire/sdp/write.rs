@@ -6,7 +6,7 @@ use sdp_types::{Attribute, Connection, Media, MediaType, Session, Time, Transpor
 use tautline_dsp::format::SampleFormat;
 
 use super::decimal;
-use super::{Description, FLOAT_ENCODING, LINK_OFFSET, Reference};
+use super::{Description, FLOAT_ENCODING, LINK_OFFSET, Reference, SdpCrypto};
 use crate::time::Frames;
 use crate::wire::rtp::{CAPTURE_URI, ExtensionIds, INSTANTS_URI, REDUNDANCY_URI};
 
@@ -36,12 +36,15 @@ impl Description {
     }
 
     fn media(&self) -> Media {
-        let mut media =
-            Media::new(MediaType::Audio, self.rtp_port, TransportProto::RtpAvp, self.payload_type);
+        let transport = if self.sealed { TransportProto::RtpSavp } else { TransportProto::RtpAvp };
+        let mut media = Media::new(MediaType::Audio, self.rtp_port, transport, self.payload_type);
         let mut add =
             |name: &str, value: String| media.add_attribute(Attribute::with_value(name, value));
         if !self.sources.is_empty() {
             add("source-filter", self.source_filter());
+        }
+        for (index, SdpCrypto(key)) in self.crypto.iter().enumerate() {
+            add("crypto", format!("{} {key}", index + 1));
         }
         add("rtpmap", self.rtpmap());
         if let Some(packet) = self.packet {
@@ -67,6 +70,10 @@ impl Description {
         if redundancy.is_some() {
             // Packets that carry nothing of others have the one-byte form (RFC 8285 §6).
             media.add_attribute(Attribute::new("extmap-allow-mixed"));
+            if self.sealed {
+                // So are the extensions of those that carry others (RFC 9335 §4).
+                media.add_attribute(Attribute::new("cryptex"));
+            }
         }
         media.add_attribute(Attribute::new("recvonly"));
         media

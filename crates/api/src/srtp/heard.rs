@@ -1,0 +1,200 @@
+//! Whose packets came, and how far each has counted. Only what was opened counts, so nobody without the key fills it.
+
+/// As many sources as one link hears at most (`?senders=`).
+pub(super) const MOST_SOURCES: usize = 1024;
+/// A packet of RTP that was numbered so many before the newest of its source is refused: half a second of the
+/// shortest packets. What is not older may come again, by another network or as a repeat.
+pub(super) const OLDEST: u64 = 4096;
+/// Numbers below the newest that are told apart where nothing may come again (RFC 3711 §3.3.2: at least 64).
+const REPLAY_BITS: u64 = u64::BITS as u64;
+
+#[derive(Debug, Clone, Copy)]
+struct HeardSource {
+    ssrc: u32,
+    newest: u64,
+    /// Of the newest and those before it: which came.
+    seen: u64,
+    /// When it was heard last, in packets.
+    used: u64,
+}
+
+/// Sources in the order of their names. All its memory is there from the beginning; where there is no more room, the
+/// one that was silent longest is forgotten.
+#[derive(Debug)]
+pub(super) struct HeardSources {
+    sources: Vec<HeardSource>,
+    packets: u64,
+}
+
+impl HeardSources {
+    pub(super) fn new() -> Self {
+        Self { sources: Vec::with_capacity(MOST_SOURCES), packets: 0 }
+    }
+
+    fn find(&self, ssrc: u32) -> Result<usize, usize> {
+        self.sources.binary_search_by_key(&ssrc, |source| source.ssrc)
+    }
+
+    /// The newest index of this source.
+    pub(super) fn newest(&self, ssrc: u32) -> Option<u64> {
+        self.find(ssrc).ok().map(|at| self.sources[at].newest)
+    }
+
+    /// Whether this index of it came before, or is too old for that to be known.
+    pub(super) fn came(&self, ssrc: u32, index: u64) -> bool {
+        let Ok(at) = self.find(ssrc) else { return false };
+        let HeardSource { newest, seen, .. } = self.sources[at];
+        match newest.checked_sub(index) {
+            None => false,
+            Some(before) => before >= REPLAY_BITS || seen >> before & 1 == 1,
+        }
+    }
+
+    /// It was opened.
+    pub(super) fn note(&mut self, ssrc: u32, index: u64) {
+        self.packets += 1;
+        let used = self.packets;
+        match self.find(ssrc) {
+            Ok(at) => {
+                let source = &mut self.sources[at];
+                source.used = used;
+                if index > source.newest {
+                    let passed = u32::try_from(index - source.newest).unwrap_or(u32::MAX);
+                    source.seen = source.seen.checked_shl(passed).unwrap_or(0) | 1;
+                    source.newest = index;
+                } else if source.newest - index < REPLAY_BITS {
+                    source.seen |= 1 << (source.newest - index);
+                }
+            }
+            Err(at) => self.insert(at, HeardSource { ssrc, newest: index, seen: 1, used }),
+        }
+    }
+
+    fn insert(&mut self, mut at: usize, source: HeardSource) {
+        if self.sources.len() >= MOST_SOURCES {
+            let oldest = self.sources.iter().enumerate().min_by_key(|(_, source)| source.used);
+            let Some((oldest, _)) = oldest else { return };
+            self.sources.remove(oldest);
+            at -= usize::from(oldest < at);
+        }
+        self.sources.insert(at, source);
+    }
+}
+
+/// The index of a packet with this number, as near to the newest of its source as can be (RFC 3711 §3.3.1).
+pub(super) const fn estimate(newest: u64, sequence: u16) -> u64 {
+    const HALF: u64 = 1 << 15;
+    const WHOLE: u64 = 1 << 16;
+    let near = newest & !(WHOLE - 1) | sequence as u64;
+    if near + HALF < newest {
+        near + WHOLE
+    } else if near > newest + HALF && near >= WHOLE {
+        near - WHOLE
+    } else {
+        near
+    }
+}
+
+/// Which roll-over counters are tried where the one that is near does not open a packet: of a source that was not heard
+/// before it may be any, and after an outage of more than 32768 packets it is a later one.
+///
+/// The next two are tried with each packet, and two further ones that the next packet has others in place of, so that
+/// what does not open at all costs little. Sweeps begin short, as most streams are young and most outages too. Each has a
+/// prime number of steps, so that sources that take turns do not miss what another is tried with.
+#[derive(Debug, Default)]
+pub(super) struct RollOverSearch {
+    sweep: usize,
+    step: u64,
+}
+
+/// Roll-over counters after the near one that are tried with each packet.
+const ALWAYS: u64 = 2;
+/// Further ones that are tried with a packet.
+const TRIED: u64 = 2;
+/// Steps of the sweeps: 4, 55 and 890 hours of packets of 1 ms.
+const SWEEPS: [u64; 3] = [113, 1531, 24571];
+
+impl RollOverSearch {
+    /// How much greater than the near one those are that are tried now.
+    pub(super) fn next(&mut self) -> impl Iterator<Item = u64> + use<> {
+        let begins = ALWAYS + 1 + self.step * TRIED;
+        self.step += 1;
+        if self.step >= SWEEPS[self.sweep] {
+            (self.sweep, self.step) = ((self.sweep + 1) % SWEEPS.len(), 0);
+        }
+        (1..=ALWAYS).chain(begins..begins + TRIED)
+    }
+
+    /// What was sought was found: what is sought next is as likely near.
+    pub(super) fn found(&mut self) {
+        *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_is_the_nearest_with_its_number() {
+        for (newest, sequence, index) in [
+            (0, 5, 5),
+            (5, 3, 3),
+            (0xFFF0, 3, 0x1_0003),
+            (0x1_0003, 0xFFF0, 0xFFF0),
+            (0x1_0003, 0x8003, 0x1_8003),
+            (0x1_0003, 0x8004, 0x8004),
+            (0x1_FFFF, 0x7FFE, 0x2_7FFE),
+            (3, 0xFFF0, 0xFFF0),
+        ] {
+            assert_eq!(estimate(newest, sequence), index, "{newest:x} {sequence:x}");
+        }
+    }
+
+    #[test]
+    fn the_source_that_was_silent_longest_is_forgotten_and_memory_stays_as_it_was() {
+        let mut heard = HeardSources::new();
+        let room = heard.sources.capacity();
+        heard.note(7, 70_000);
+        for ssrc in 100..100 + 10 * MOST_SOURCES as u32 {
+            heard.note(ssrc, 1);
+            if ssrc % 500 == 0 {
+                heard.note(7, 70_000 + u64::from(ssrc));
+            }
+        }
+        assert_eq!(heard.sources.capacity(), room);
+        assert_eq!(heard.sources.len(), MOST_SOURCES);
+        assert!(heard.newest(7).is_some(), "it spoke all the time");
+        assert_eq!(heard.newest(100), None);
+        assert!(heard.sources.is_sorted_by_key(|source| source.ssrc));
+    }
+
+    #[test]
+    fn what_came_is_known_for_64_numbers_and_what_is_older_counts_as_come() {
+        let mut heard = HeardSources::new();
+        heard.note(1, 100);
+        heard.note(1, 98);
+        for (index, came) in [(100, true), (99, false), (98, true), (101, false), (36, true)] {
+            assert_eq!(heard.came(1, index), came, "{index}");
+        }
+        heard.note(1, 164);
+        for (index, came) in [(100, true), (101, false), (163, false), (164, true)] {
+            assert_eq!(heard.came(1, index), came, "{index}");
+        }
+        assert!(!heard.came(2, 100), "another source");
+    }
+
+    #[test]
+    fn two_sources_in_turn_are_each_tried_with_every_counter() {
+        let mut search = RollOverSearch::default();
+        let mut tried = [vec![false; 200], vec![false; 200]];
+        for packet in 0..2 * 113 + 3 * 1531 {
+            for roll_over in search.next() {
+                if let Some(at) = tried[packet % 2].get_mut(roll_over as usize) {
+                    *at = true;
+                }
+            }
+        }
+        assert!(tried.iter().all(|tried| tried[1..].iter().all(|tried| *tried)));
+    }
+}

@@ -1,0 +1,64 @@
+//! Keys are read as they are written, and told to nobody.
+
+use std::fs::{Permissions, set_permissions};
+use std::os::unix::fs::PermissionsExt;
+
+use super::*;
+
+#[test]
+fn a_key_is_read_as_it_is_written_and_as_other_programs_write_it() {
+    for profile in Profile::ALL {
+        let key = MasterKey::random(profile).unwrap();
+        let text = key.to_sdes();
+        assert_eq!(text.parse(), Ok(key.clone()), "{profile}");
+        assert_eq!(format!("{text}|2^20\n").parse(), Ok(key));
+    }
+    let other = "AES_CM_128_HMAC_SHA1_80 inline:d0RmdmcmVCspeEc3QGZiNWpVLFJhQX1cfHAwJSoj|2^20|1:32";
+    assert_eq!(other.parse::<MasterKey>(), Err(NoMasterKey::KeyIdentifier));
+}
+
+#[test]
+fn what_is_no_key_is_refused_and_nothing_of_it_is_told_back() {
+    let secret = MasterKey::random(Profile::AeadAes256Gcm).unwrap().to_sdes();
+    let base64 = secret.split(':').nth(1).unwrap();
+    for wrong in [
+        String::new(),
+        base64.to_owned(),
+        format!("inline:{base64}"),
+        format!("AEAD_AES_128_GCM inline:{base64}"),
+        format!("AEAD_AES_256_GCM inline:{}", &base64[1..]),
+        format!("{secret} UNENCRYPTED_SRTP"),
+        format!("AES_CM_128_HMAC_SHA1_32 inline:{base64}"),
+    ] {
+        let told = wrong.parse::<MasterKey>().unwrap_err().to_string();
+        assert!(!told.contains(&base64[..8]), "{told}");
+    }
+}
+
+#[test]
+fn nothing_of_a_key_is_printed_for_debugging() {
+    let key = key(Profile::AeadAes128Gcm, 0xA5);
+    assert_eq!(format!("{key:?}"), "MasterKey(AEAD_AES_128_GCM)");
+    let seal = format!("{:?}", SrtpSeal::shared(&key));
+    assert_eq!(seal, "SrtpSeal { sending: AEAD_AES_128_GCM, receiving: AEAD_AES_128_GCM }");
+}
+
+#[test]
+fn a_key_file_is_its_owners_alone_and_is_refused_where_others_may_read_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("key");
+    let key = MasterKey::random(Profile::default()).unwrap();
+    write_key(&path, &key).unwrap();
+    let mode = |path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&path), 0o600);
+    assert_eq!(read_key(&path).unwrap(), key);
+    let again = write_key(&path, &key).unwrap_err().to_string();
+    assert!(again.contains("there is a file of this name"), "{again}");
+    for open in [0o640, 0o604, 0o620] {
+        set_permissions(&path, Permissions::from_mode(open)).unwrap();
+        let told = read_key(&path).unwrap_err().to_string();
+        assert!(told.contains("others may read") && told.contains("chmod 600"), "{told}");
+    }
+    let told = read_key(&folder.path().join("none")).unwrap_err().to_string();
+    assert!(told.contains("no such file"), "{told}");
+}

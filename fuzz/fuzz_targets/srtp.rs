@@ -1,0 +1,45 @@
+//! Datagrams, key files and lists of packets for a seal of SRTP: nothing is opened that was not sealed, and what was
+//! sealed is opened whatever comes between.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use tautline_api::srtp::{MasterKey, Profile, SrtpSeal};
+use tautline_io::link::seal::Seal;
+
+fn key(profile: Profile) -> MasterKey {
+    let bytes = vec![7; profile.key_bytes() + profile.salt_bytes()];
+    MasterKey::new(profile, &bytes).expect("as long as the profile has it")
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((&chosen, rest)) = bytes.split_first() else { return };
+    if let Ok(text) = core::str::from_utf8(rest) {
+        if let Ok(key) = text.parse::<MasterKey>() {
+            assert_eq!(key.to_sdes().parse(), Ok(key));
+        }
+    }
+    let key = key(Profile::ALL[usize::from(chosen) % Profile::ALL.len()]);
+    let (mut sender, mut receiver) = (SrtpSeal::shared(&key), SrtpSeal::shared(&key));
+    // Datagrams, each behind its length.
+    let mut rest = rest;
+    while let Some((&len, more)) = rest.split_first() {
+        let (datagram, after) = more.split_at(usize::from(len).min(more.len()));
+        rest = after;
+        let mut forged = datagram.to_vec();
+        assert!(receiver.open(&mut forged).is_none(), "nobody sealed it");
+        let mut sealed = datagram.to_vec();
+        sealed.resize(datagram.len() + sender.room(), 0);
+        let len = sender.seal(&mut sealed, datagram.len());
+        if len == 0 {
+            continue;
+        }
+        sealed.truncate(len);
+        let mut flipped = sealed.clone();
+        flipped[usize::from(chosen) % len] ^= 1 << (chosen % 8);
+        assert!(receiver.open(&mut flipped).is_none(), "a bit was turned");
+        // One of a number far from those before may take a search of its own.
+        if let Some(opened) = receiver.open(&mut sealed) {
+            assert_eq!(opened, datagram);
+        }
+    }
+});
