@@ -4,10 +4,12 @@
 //! stands. Nothing here is asynchronous and nothing prints: a plugin in somebody else's process links it.
 
 pub mod attach;
+pub mod call;
 pub mod client;
 pub mod folders;
 pub mod pipeline;
 pub mod seal;
+pub mod srtp;
 pub mod trust;
 pub mod v1;
 pub mod workers;

@@ -5,7 +5,7 @@
 //! vouches for anybody: a peer is trusted if its key stands in the list, and what its certificate says
 //! besides is not looked at.
 
-mod files;
+pub(crate) mod files;
 mod host_key;
 mod identity;
 pub mod tls;

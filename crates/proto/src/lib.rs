@@ -15,6 +15,7 @@
 
 pub mod arrivals;
 pub mod asks;
+pub mod call;
 pub mod card_clock;
 pub mod card_line;
 pub mod cause;

@@ -10,13 +10,17 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustls::{Error, ServerConfig};
+use tautline_api::call::{ALPN, MediaTicket, call_secret};
+use tautline_api::trust::TrustStore;
 use tautline_api::trust::tls::{connection_secret, peer_key};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
+use crate::call_lines::{LineCaller, LineOffice};
 use crate::guests::Guest;
 use crate::news::{ServingNews, TellServing, TurnedAway};
 use crate::routes::Caller;
@@ -39,6 +43,9 @@ const HANDSHAKE: u8 = 22;
 pub(crate) struct Reception {
     pub(crate) router: Router,
     pub(crate) tls: Option<Arc<ServerConfig>>,
+    pub(crate) trust: Option<Arc<TrustStore>>,
+    /// Where those who call are answered, if they are.
+    pub(crate) office: Option<LineOffice>,
     /// True when the server is to end.
     pub(crate) ending: watch::Receiver<bool>,
     pub(crate) tell: TellServing,
@@ -50,9 +57,17 @@ impl Reception {
         // What fails here is the other end's: it was told, or is not there any more.
         let _ = stream.set_nodelay(true);
         let mut ending = self.ending.clone();
-        let attended = timeout(WHOLE_LIMIT, self.show(stream, from, guest));
+        let office = self.office.clone();
+        let attended = async {
+            let call = timeout(WHOLE_LIMIT, self.show(stream, from, guest)).await;
+            // A call lasts as long as it is heard of, which whoever answers it decides.
+            if let (Ok(Some((stream, caller, guest))), Some(office)) = (call, office) {
+                office.attend(stream, caller).await;
+                drop(guest);
+            }
+        };
         tokio::select! {
-            _ = attended => {}
+            () = attended => {}
             _ = ending.wait_for(|ending| *ending) => {}
         }
     }
@@ -61,41 +76,71 @@ impl Reception {
         (self.tell)(&ServingNews::TurnedAway { address: from.ip(), why });
     }
 
-    async fn show(self, stream: TcpStream, from: SocketAddr, guest: Guest) {
+    /// Answers requests. What is left is a call, and whose it is.
+    async fn show(
+        self,
+        stream: TcpStream,
+        from: SocketAddr,
+        guest: Guest,
+    ) -> Option<(TlsStream<TcpStream>, LineCaller, Guest)> {
         let mut first = [0];
-        let Ok(Ok(1)) = timeout(SHOWING, stream.peek(&mut first)).await else { return };
+        let Ok(Ok(1)) = timeout(SHOWING, stream.peek(&mut first)).await else { return None };
         if first == [HANDSHAKE] {
             return self.by_tls(stream, from, guest).await;
         }
+        if let (true, Some(office)) = (first == MediaTicket::MAGIC[..1], &self.office) {
+            office.media(stream, from, guest).await;
+            return None;
+        }
         if !from.ip().to_canonical().is_loopback() {
             self.turn_away(from, TurnedAway::Plain);
-            return refuse_plain(stream).await;
+            refuse_plain(stream).await;
+            return None;
         }
         if let Some(guest) = guest.known() {
             self.answer(stream, Caller { address: from.ip(), proven: None }, guest).await;
         }
+        None
     }
 
-    async fn by_tls(self, stream: TcpStream, from: SocketAddr, guest: Guest) {
-        let Some(config) = self.tls.clone() else { return };
+    async fn by_tls(
+        self,
+        stream: TcpStream,
+        from: SocketAddr,
+        guest: Guest,
+    ) -> Option<(TlsStream<TcpStream>, LineCaller, Guest)> {
+        let config = self.tls.clone()?;
         let accept = TlsAcceptor::from(config).accept(stream).into_fallible();
         let mut stream = match timeout(SHOWING, accept).await {
             Ok(Ok(stream)) => stream,
             Ok(Err((error, stream))) => {
                 self.turn_away(from, lacks(&error));
-                return farewell(stream).await;
+                farewell(stream).await;
+                return None;
             }
-            Err(_) => return self.turn_away(from, TurnedAway::NoHandshake),
+            Err(_) => {
+                self.turn_away(from, TurnedAway::NoHandshake);
+                return None;
+            }
         };
-        let (_, connection) = stream.get_ref();
+        let (tcp, connection) = stream.get_ref();
+        if connection.alpn_protocol() == Some(ALPN) {
+            let (peer, secret) = peer_key(connection).zip(call_secret(connection))?;
+            let local = tcp.local_addr().ok()?;
+            let hosts = self.trust.as_ref().and_then(|trust| trust.trusted().hosts().ok());
+            let name = hosts.and_then(|hosts| hosts.name(peer).map(str::to_owned));
+            let caller = LineCaller { from, local, peer, name, secret };
+            return Some((stream, caller, guest.known()?));
+        }
         let proven = peer_key(connection).zip(connection_secret(connection));
-        let Some(guest) = guest.known() else { return };
+        let guest = guest.known()?;
         if proven.is_none() {
             // Nobody gets here without a certificate; better closed than open.
             let _ = stream.shutdown().await;
-            return;
+            return None;
         }
         self.answer(stream, Caller { address: from.ip(), proven }, guest).await;
+        None
     }
 
     async fn answer<S>(self, stream: S, caller: Caller, guest: Guest)

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Connections at a time of those who are known.
-const MOST_KNOWN: usize = 64;
+/// Connections at a time of those who are known: a building's callers, of whom each has one.
+const MOST_KNOWN: usize = 256;
 /// Of those who are not: each has a few seconds.
 const MOST_UNKNOWN: usize = 64;
 /// Of the unknown, from one host: the others' places are not taken by one who opens many.
@@ -123,7 +123,7 @@ mod tests {
     fn who_is_known_takes_no_place_of_the_unknown() {
         let guests = Guests::default();
         let enter = || guests.enter(from(1)).and_then(Guest::known);
-        let known: Vec<_> = (0..100).filter_map(|_| enter()).collect();
+        let known: Vec<_> = (0..400).filter_map(|_| enter()).collect();
         assert_eq!(known.len(), MOST_KNOWN);
         assert!(guests.enter(from(1)).is_some());
         drop(known);

@@ -6,6 +6,7 @@
 //! the loopback interface, and TLS with pinned keys to everybody. What has not shown yet that it is trusted
 //! gets little time, little memory and few connections.
 
+mod call_lines;
 mod calls;
 mod connection;
 mod guests;
@@ -15,8 +16,9 @@ mod refusal;
 mod routes;
 mod server;
 
+pub use call_lines::{CalledLine, LineEvent, LineTeller};
 pub use calls::ApiCall;
 pub use listen::{ListenError, Listening};
 pub use news::{ApiAsker, ServingNews, TurnedAway};
 pub use routes::OPENAPI;
-pub use server::{ApiServer, serve, serve_telling};
+pub use server::{ApiServer, serve, serve_calls, serve_telling};

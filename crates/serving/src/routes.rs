@@ -80,6 +80,11 @@ pub(crate) fn router(
         .with_state(desk)
 }
 
+/// What there is where no plugins are offered.
+pub(crate) fn without_workshop() -> Router {
+    Router::new().fallback(unknown)
+}
+
 fn handler(call: ApiCall) -> MethodRouter<ApiDesk> {
     match call {
         ApiCall::Catalogue => get(catalogue),

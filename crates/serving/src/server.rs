@@ -2,19 +2,24 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use axum::Router;
+use rustls::ServerConfig;
+use tautline_api::call::ALPN;
 use tautline_api::trust::tls::answering;
 use tautline_api::v1::Workshop;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
+use crate::call_lines::{LineEvent, LineOffice};
 use crate::connection::Reception;
 use crate::guests::Guests;
 use crate::listen::{ListenError, Listening};
 use crate::news::{ServingNews, TellServing, TurnedAway};
-use crate::routes::router;
+use crate::routes::{router, without_workshop};
 
 /// Threads on which the workshop is asked at a time: it may block for as long as a process takes to start.
 const MOST_ASKED: usize = 8;
@@ -68,8 +73,33 @@ pub fn serve_telling(
     workshop: Arc<dyn Workshop>,
     tell: impl Fn(&ServingNews) + Send + Sync + 'static,
 ) -> Result<ApiServer, ListenError> {
+    let tell: TellServing = Arc::new(tell);
+    let router = router(workshop, listening.trust.clone(), Arc::clone(&tell));
+    start(listening, router, None, tell)
+}
+
+/// Listens for calls, and tells what happens on their control connections. Who does not keep up with that is not
+/// called.
+pub fn serve_calls(
+    listening: &Listening,
+    events: SyncSender<LineEvent>,
+    tell: impl Fn(&ServingNews) + Send + Sync + 'static,
+) -> Result<ApiServer, ListenError> {
+    start(listening, without_workshop(), Some(LineOffice::new(events)), Arc::new(tell))
+}
+
+fn start(
+    listening: &Listening,
+    router: Router,
+    office: Option<LineOffice>,
+    tell: TellServing,
+) -> Result<ApiServer, ListenError> {
     listening.check()?;
     let tls = listening.trust.as_ref().map(answering).transpose()?;
+    let tls = match &office {
+        Some(_) => tls.map(taking_calls),
+        None => tls,
+    };
     let refused = |error| ListenError::Bind { address: listening.address, error };
     let listener = TcpListener::bind(listening.address).map_err(refused)?;
     listener.set_nonblocking(true).map_err(refused)?;
@@ -81,14 +111,20 @@ pub fn serve_telling(
         .build()
         .map_err(ListenError::Thread)?;
     let (ending, ended) = watch::channel(false);
-    let tell: TellServing = Arc::new(tell);
-    let router = router(workshop, listening.trust.clone(), Arc::clone(&tell));
-    let reception = Reception { router, tls, ending: ended, tell };
+    let trust = listening.trust.clone();
+    let reception = Reception { router, tls, trust, office, ending: ended, tell };
     let thread = std::thread::Builder::new()
         .name("taut-api".to_owned())
         .spawn(move || run(runtime, listener, reception))
         .map_err(ListenError::Thread)?;
     Ok(ApiServer { address, ending, thread: Some(thread) })
+}
+
+/// Who does not say which protocol it speaks speaks HTTP.
+fn taking_calls(config: Arc<ServerConfig>) -> Arc<ServerConfig> {
+    let mut config = Arc::unwrap_or_clone(config);
+    config.alpn_protocols = vec![ALPN.to_vec(), b"http/1.1".to_vec()];
+    Arc::new(config)
 }
 
 fn run(runtime: Runtime, listener: TcpListener, reception: Reception) {

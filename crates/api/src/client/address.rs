@@ -57,6 +57,13 @@ impl FromStr for WorkerAddress {
     type Err = NoWorkerAddress;
 
     fn from_str(text: &str) -> Result<Self, NoWorkerAddress> {
+        Self::parse(text, PORT)
+    }
+}
+
+impl WorkerAddress {
+    /// What `text` says; the port is `usual` where it says none.
+    pub(crate) fn parse(text: &str, usual: u16) -> Result<Self, NoWorkerAddress> {
         let wrong = || NoWorkerAddress(text.chars().take(80).collect());
         let (name, place) = match text.split_once('=') {
             Some((name, place)) => (Some(name.trim().to_owned()), place.trim()),
@@ -79,7 +86,7 @@ impl FromStr for WorkerAddress {
             },
         };
         let port = match port {
-            "" => PORT,
+            "" => usual,
             digits => digits.parse().ok().filter(|port| *port != 0).ok_or_else(wrong)?,
         };
         let of_a_host = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');

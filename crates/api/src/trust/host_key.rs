@@ -22,6 +22,11 @@ impl HostKey {
         Self(bytes)
     }
 
+    /// Its bytes.
+    pub const fn bytes(&self) -> [u8; 32] {
+        self.0
+    }
+
     /// That of the host whose certificate it is, if that is one of an Ed25519 key.
     pub fn of_certificate(certificate: &CertificateDer<'_>) -> Option<Self> {
         let parsed = ParsedCertificate::try_from(certificate).ok()?;

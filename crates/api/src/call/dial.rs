@@ -1,0 +1,124 @@
+//! What stands in the way of a control connection.
+
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::AlertDescription;
+use thiserror::Error;
+
+use super::CallAddress;
+use crate::trust::{HostKey, TrustError, TrustStore, host_name};
+
+/// Why nobody was reached. Each is a sentence that ends with the mend.
+#[derive(Debug, Error)]
+pub enum DialError {
+    /// The name has no address.
+    #[error("{0}: there is no such host; write its address, or see whether its name is spelt so")]
+    NoSuchHost(CallAddress),
+    /// Nobody answers there.
+    #[error(
+        "{whom}: {why}; run taut serve there, or look for a firewall that drops TCP {}", whom.0.port
+    )]
+    Unreachable {
+        /// Who was called.
+        whom: CallAddress,
+        /// What the system said.
+        why: String,
+    },
+    /// It took too long.
+    #[error("{whom} did not answer within {limit:?}; see whether it is there and whether a firewall drops TCP {}", whom.0.port)]
+    TimedOut {
+        /// Who was called.
+        whom: CallAddress,
+        /// So long was waited.
+        limit: Duration,
+    },
+    /// This host does not trust it.
+    #[error(
+        "{0} is not trusted here; run taut id there, and here taut trust with the name and the key that it prints"
+    )]
+    Untrusted(CallAddress),
+    /// It is to be one host, and is another or not trusted.
+    #[error(
+        "{whom} is not the host that is trusted by the name {name:?}, or none is (taut trust --list); run taut id there, \
+         and here taut trust {name} KEY"
+    )]
+    OtherHost {
+        /// Who was called.
+        whom: CallAddress,
+        /// Who it was to be.
+        name: String,
+    },
+    /// It does not trust this host.
+    #[error("{whom} does not trust this host; run there: taut trust {name} {key}")]
+    NotTrustedThere {
+        /// Who was called.
+        whom: CallAddress,
+        /// Of this host.
+        name: String,
+        /// Of this host.
+        key: HostKey,
+    },
+    /// The handshake failed otherwise.
+    #[error("{whom}: no TLS came about: {why}; see whether taut serve runs there, of this version")]
+    Tls {
+        /// Who was called.
+        whom: CallAddress,
+        /// What rustls said.
+        why: String,
+    },
+    /// It answers, and not to calls.
+    #[error("{0} answers, and takes no calls; run taut serve there, or give its port")]
+    NoCalls(CallAddress),
+    /// This host's own key or list.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+}
+
+impl DialError {
+    /// What an error of the connection means.
+    pub(super) fn of_io(
+        whom: &CallAddress,
+        limit: Duration,
+        error: &std::io::Error,
+        trust: &Arc<TrustStore>,
+    ) -> Self {
+        let whom = whom.clone();
+        let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        match (tls, error.kind()) {
+            (Some(error), _) => Self::of_tls(whom, error, trust),
+            (None, ErrorKind::TimedOut | ErrorKind::WouldBlock) => Self::TimedOut { whom, limit },
+            (None, ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof) => {
+                Self::Unreachable { whom, why: "the connection was cut".to_owned() }
+            }
+            (None, _) => Self::Unreachable { whom, why: error.to_string() },
+        }
+    }
+
+    /// What an error of TLS means.
+    pub(super) fn of_tls(
+        whom: CallAddress,
+        error: &rustls::Error,
+        trust: &Arc<TrustStore>,
+    ) -> Self {
+        use AlertDescription::{
+            AccessDenied, BadCertificate, CertificateRequired, CertificateUnknown,
+            NoApplicationProtocol,
+        };
+        match error {
+            rustls::Error::InvalidCertificate(_) => match whom.0.name.clone() {
+                Some(name) => Self::OtherHost { whom, name },
+                None => Self::Untrusted(whom),
+            },
+            rustls::Error::AlertReceived(NoApplicationProtocol) => Self::NoCalls(whom),
+            rustls::Error::AlertReceived(
+                AccessDenied | BadCertificate | CertificateRequired | CertificateUnknown,
+            ) => {
+                let key = trust.identity().key();
+                Self::NotTrustedThere { whom, name: host_name(), key }
+            }
+            _ => Self::Tls { whom, why: error.to_string() },
+        }
+    }
+}

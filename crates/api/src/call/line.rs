@@ -1,0 +1,199 @@
+//! The caller's end of a control connection.
+
+use core::fmt;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustls::ClientConnection;
+use rustls::pki_types::ServerName;
+use tautline_proto::call::message::CallMessage;
+use thiserror::Error;
+
+use super::{
+    ALPN, CallAddress, CallNonsense, DialError, LineBuffer, LineTooLong, call_secret, read, written,
+};
+use crate::seal::SECRET_BYTES;
+use crate::trust::TrustStore;
+use crate::trust::tls::calling;
+
+/// Until there is a connection, of each address.
+const CONNECT_LIMIT: Duration = Duration::from_secs(2);
+
+/// A control connection that was made. Nothing but [`CallLine::dial`] blocks.
+pub struct CallLine {
+    tls: ClientConnection,
+    stream: TcpStream,
+    peer: SocketAddr,
+    secret: [u8; SECRET_BYTES],
+    arrived: LineBuffer,
+    whom: CallAddress,
+    trust: Arc<TrustStore>,
+}
+
+/// Why a line is of no more use. Each is a sentence.
+#[derive(Debug, Error)]
+pub enum LineEnd {
+    /// The other end closed it.
+    #[error("the other end closed the control connection")]
+    Closed,
+    /// The network did, or this host.
+    #[error("the control connection is lost: {0}")]
+    Lost(io::Error),
+    /// The other end found fault with this one when the handshake was over here.
+    #[error(transparent)]
+    Refused(DialError),
+    /// What came is too long.
+    #[error(transparent)]
+    TooLong(#[from] LineTooLong),
+    /// What came is no message.
+    #[error(transparent)]
+    Nonsense(#[from] CallNonsense),
+}
+
+impl fmt::Debug for CallLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CallLine({})", self.peer)
+    }
+}
+
+impl CallLine {
+    /// Connects and shakes hands, within `limit`.
+    pub fn dial(
+        whom: &CallAddress,
+        trust: &Arc<TrustStore>,
+        limit: Duration,
+    ) -> Result<Self, DialError> {
+        let until = Instant::now() + limit;
+        let config = calling(trust, whom.0.name.as_deref())?;
+        let mut config = Arc::unwrap_or_clone(config);
+        config.alpn_protocols = vec![ALPN.to_vec()];
+        let stream = connect(whom, limit)?;
+        let told = |error: io::Error| DialError::of_io(whom, limit, &error, trust);
+        stream.set_nodelay(true).map_err(told)?;
+        let peer = stream.peer_addr().map_err(told)?;
+        let tls = ClientConnection::new(Arc::new(config), ServerName::IpAddress(peer.ip().into()));
+        let mut tls = tls.map_err(|error| DialError::of_tls(whom.clone(), &error, trust))?;
+        let mut stream = stream;
+        while tls.is_handshaking() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(DialError::TimedOut { whom: whom.clone(), limit });
+            }
+            stream.set_read_timeout(Some(left)).map_err(told)?;
+            stream.set_write_timeout(Some(left)).map_err(told)?;
+            tls.complete_io(&mut stream).map_err(told)?;
+        }
+        if tls.alpn_protocol() != Some(ALPN) {
+            return Err(DialError::NoCalls(whom.clone()));
+        }
+        let secret = call_secret(&tls).ok_or_else(|| DialError::Tls {
+            whom: whom.clone(),
+            why: "the handshake gave no secret".to_owned(),
+        })?;
+        stream.set_nonblocking(true).map_err(told)?;
+        let (arrived, whom, trust) = (LineBuffer::default(), whom.clone(), Arc::clone(trust));
+        Ok(Self { tls, stream, peer, secret, arrived, whom, trust })
+    }
+
+    /// Who answers, and where.
+    pub const fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// What both ends know and nobody else does, for [`super::CallKeys`].
+    pub const fn secret(&self) -> &[u8; SECRET_BYTES] {
+        &self.secret
+    }
+
+    /// Says this; it leaves now, or with what is heard or said next.
+    pub fn say(&mut self, message: &CallMessage) -> Result<(), LineEnd> {
+        self.tls.writer().write_all(&written(message)).map_err(LineEnd::Lost)?;
+        self.flush()
+    }
+
+    /// Hands on what arrived; what is still unsent leaves, too.
+    pub fn hear(&mut self, tell: &mut dyn FnMut(CallMessage)) -> Result<(), LineEnd> {
+        self.flush()?;
+        loop {
+            match self.tls.read_tls(&mut self.stream) {
+                Ok(0) => return Err(LineEnd::Closed),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(LineEnd::Lost(error)),
+            }
+            if let Err(error) = self.tls.process_new_packets() {
+                let refused = DialError::of_tls(self.whom.clone(), &error, &self.trust);
+                return Err(LineEnd::Refused(refused));
+            }
+            self.read_lines(tell)?;
+            self.flush()?;
+        }
+    }
+
+    fn read_lines(&mut self, tell: &mut dyn FnMut(CallMessage)) -> Result<(), LineEnd> {
+        let mut bytes = [0; 1024];
+        loop {
+            let count = match self.tls.reader().read(&mut bytes) {
+                Ok(0) => return Err(LineEnd::Closed),
+                Ok(count) => count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(LineEnd::Lost(error)),
+            };
+            let mut nonsense = Ok(());
+            self.arrived.take(&bytes[..count], |line| match read(line) {
+                Ok(message) if nonsense.is_ok() => tell(message),
+                Ok(_) => {}
+                Err(error) => nonsense = Err(error),
+            })?;
+            nonsense?;
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), LineEnd> {
+        while self.tls.wants_write() {
+            match self.tls.write_tls(&mut self.stream) {
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(LineEnd::Lost(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes it: what was said last is still sent, as far as the system takes it at once.
+    pub fn close(mut self) {
+        self.tls.send_close_notify();
+        let _ = self.flush();
+    }
+}
+
+impl AsFd for CallLine {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+fn connect(whom: &CallAddress, limit: Duration) -> Result<TcpStream, DialError> {
+    let found = (whom.0.host.as_str(), whom.0.port).to_socket_addrs();
+    let addresses: Vec<_> = found.map_err(|_| DialError::NoSuchHost(whom.clone()))?.collect();
+    let each = limit.min(CONNECT_LIMIT);
+    let mut failed = None;
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, each) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failed = Some(error),
+        }
+    }
+    Err(match failed {
+        Some(error) if error.kind() == ErrorKind::TimedOut => {
+            DialError::TimedOut { whom: whom.clone(), limit: each }
+        }
+        Some(error) => DialError::Unreachable { whom: whom.clone(), why: error.to_string() },
+        None => DialError::NoSuchHost(whom.clone()),
+    })
+}

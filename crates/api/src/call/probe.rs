@@ -1,0 +1,60 @@
+//! Datagrams that ask whether UDP carries between the two ends of a call, while its sound goes by TCP.
+//!
+//! `TPRB`, the count of the probe (64 bits, big-endian), and HMAC-SHA256 over both and the direction: neither RTP nor
+//! RTCP, whose first two bits are 10 (RFC 3550 §5.1).
+
+use ring::hmac::{HMAC_SHA256, Key, sign, verify};
+
+use crate::seal::SECRET_BYTES;
+
+const MAGIC: [u8; 4] = *b"TPRB";
+const COUNT_AT: usize = MAGIC.len();
+const TAG_AT: usize = COUNT_AT + 8;
+/// Of a probe.
+pub const PROBE_BYTES: usize = TAG_AT + 32;
+
+/// Which way a probe goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProbeWay {
+    /// From the caller.
+    There,
+    /// Sent back.
+    Back,
+}
+
+/// Writes and reads the probes of one call.
+#[derive(Debug, Clone)]
+pub struct PathProbes(Key);
+
+impl PathProbes {
+    /// With this key: [`super::CallKeys::probe`].
+    pub fn new(key: &[u8; SECRET_BYTES]) -> Self {
+        Self(Key::new(HMAC_SHA256, key))
+    }
+
+    fn signed(way: ProbeWay, count: u64) -> [u8; TAG_AT + 1] {
+        let mut signed = [0; TAG_AT + 1];
+        signed[..COUNT_AT].copy_from_slice(&MAGIC);
+        signed[COUNT_AT..TAG_AT].copy_from_slice(&count.to_be_bytes());
+        signed[TAG_AT] = u8::from(way == ProbeWay::Back);
+        signed
+    }
+
+    /// The probe of this count.
+    pub fn written(&self, way: ProbeWay, count: u64) -> [u8; PROBE_BYTES] {
+        let signed = Self::signed(way, count);
+        let mut probe = [0; PROBE_BYTES];
+        probe[..TAG_AT].copy_from_slice(&signed[..TAG_AT]);
+        probe[TAG_AT..].copy_from_slice(sign(&self.0, &signed).as_ref());
+        probe
+    }
+
+    /// The count of a probe that goes this way, if it is one of this call.
+    pub fn read(&self, way: ProbeWay, probe: &[u8]) -> Option<u64> {
+        let probe: &[u8; PROBE_BYTES] = probe.try_into().ok()?;
+        let count = u64::from_be_bytes(probe[COUNT_AT..TAG_AT].try_into().ok()?);
+        let is_ours = probe.starts_with(&MAGIC);
+        let signed = Self::signed(way, count);
+        (is_ours && verify(&self.0, &signed, &probe[TAG_AT..]).is_ok()).then_some(count)
+    }
+}

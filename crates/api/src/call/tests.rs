@@ -1,0 +1,189 @@
+use proptest::prelude::*;
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::call::CallId;
+use tautline_proto::call::message::{CallMessage, CallReason};
+use tautline_proto::call::terms::{CallOffer, CallPath, CallTerms, StreamAbilities, StreamTerms};
+use tautline_proto::time::Span;
+use tautline_proto::units::{Channels, Rate};
+
+use super::*;
+
+fn offer() -> CallOffer {
+    let abilities = StreamAbilities {
+        rates: vec![Rate::new(48_000).unwrap(), Rate::new(8_000).unwrap()],
+        channels: vec![Channels::STEREO],
+        codings: vec![SampleFormat::L24, SampleFormat::L16],
+        ptimes: (Span::from_micros(125), Span::from_millis(20)),
+    };
+    CallOffer {
+        there: abilities.clone(),
+        back: abilities,
+        paths: vec![CallPath::Udp, CallPath::Tcp],
+        latency: None,
+    }
+}
+
+fn terms() -> CallTerms {
+    let stream = StreamTerms {
+        rate: Rate::new(48_000).unwrap(),
+        channels: Channels::STEREO,
+        coding: SampleFormat::L24,
+        ptime: Span::from_micros(2_500),
+    };
+    CallTerms {
+        there: stream,
+        back: stream,
+        paths: vec![CallPath::Udp],
+        latency: Some(Span::from_millis(15)),
+    }
+}
+
+fn all() -> Vec<CallMessage> {
+    let call = CallId([7; 16]);
+    let why = || CallReason::new("because");
+    vec![
+        CallMessage::Call { version: 1, offer: offer(), resumes: None },
+        CallMessage::Call { version: 1, offer: offer(), resumes: Some(call) },
+        CallMessage::Accepted { call, terms: terms(), udp_port: 17_240 },
+        CallMessage::Resumed,
+        CallMessage::Refused(why()),
+        CallMessage::Change(terms()),
+        CallMessage::Changed(terms()),
+        CallMessage::Kept(why()),
+        CallMessage::Path { path: CallPath::Tcp, transport: 3 },
+        CallMessage::Ping,
+        CallMessage::Pong,
+        CallMessage::Bye(why()),
+    ]
+}
+
+#[test]
+fn every_message_reads_as_it_was_written_and_is_one_line() {
+    for message in all() {
+        let line = written(&message);
+        let (last, line) = line.split_last().unwrap();
+        assert!(*last == b'\n' && !line.contains(&b'\n'));
+        assert!(line.len() < MOST_LINE / 4, "{} bytes", line.len());
+        assert_eq!(read(line), Ok(message));
+    }
+}
+
+#[test]
+fn a_message_stands_as_the_documents_have_it() {
+    let text = String::from_utf8(written(&CallMessage::Path { path: CallPath::Tcp, transport: 3 }))
+        .unwrap();
+    assert_eq!(text, "{\"path\":{\"path\":\"tcp\",\"transport\":3}}\n");
+    assert_eq!(read(b"{\"ping\":{}}"), Ok(CallMessage::Ping));
+}
+
+#[test]
+fn half_a_message_an_unknown_word_and_absurd_numbers_are_refused() {
+    for line in [
+        &b""[..],
+        b"{}",
+        b"null",
+        b"{\"ping\":{}",
+        b"{\"ping\":{\"more\":1}}",
+        b"{\"sing\":{}}",
+        b"{\"accepted\":{\"call\":\"AAAA\",\"terms\":{},\"udp_port\":1}}",
+        b"{\"path\":{\"path\":\"pigeon\",\"transport\":1}}",
+        b"\xff\xff",
+    ] {
+        assert!(read(line).is_err(), "{}", String::from_utf8_lossy(line));
+    }
+    let mut absurd = String::from_utf8(written(&all()[5])).unwrap();
+    absurd = absurd.replace("2500000", "9223372036854775807");
+    assert!(read(absurd.trim().as_bytes()).is_err(), "a packet of 292 years");
+}
+
+#[test]
+fn what_a_newer_side_can_besides_is_left_out() {
+    let line = String::from_utf8(written(&all()[0])).unwrap();
+    let newer = line
+        .replace("[\"l24\",\"l16\"]", "[\"dream\",\"l16\"]")
+        .replace("[\"udp\"", "[\"pigeon\",\"udp\"");
+    let Ok(CallMessage::Call { offer, .. }) = read(newer.trim().as_bytes()) else {
+        panic!("{newer}")
+    };
+    assert_eq!(offer.there.codings, [SampleFormat::L16]);
+    assert_eq!(offer.paths, [CallPath::Udp, CallPath::Tcp]);
+}
+
+#[test]
+fn keys_differ_by_call_by_direction_by_connection_and_by_transport() {
+    let keys = |secret: u8, call: u8, by| CallKeys::of(&[secret; 32], CallId([call; 16]), by);
+    let (one, again) = (keys(1, 1, 0), keys(1, 1, 0));
+    assert_eq!((one.there.key, one.back.salt), (again.there.key, again.back.salt));
+    assert_ne!(one.there.key, one.back.key);
+    assert_ne!(one.there.salt, one.back.salt);
+    assert_ne!(one.there.key, one.probe);
+    for other in [keys(2, 1, 0), keys(1, 2, 0), keys(1, 1, 1)] {
+        assert_ne!(one.there.key, other.there.key);
+        assert_ne!(one.back.key, other.back.key);
+        assert_ne!(one.probe, other.probe);
+    }
+}
+
+#[test]
+fn nothing_secret_is_printed() {
+    let keys = CallKeys::of(&[1; 32], CallId([7; 16]), 0);
+    let printed = format!("{keys:?} {:?} {:?}", keys.there, CallId([7; 16]));
+    assert_eq!(printed, "CallKeys SrtpSecret CallId");
+}
+
+proptest! {
+    #[test]
+    fn lines_are_the_same_in_whatever_pieces_they_arrive(
+        lines in prop::collection::vec(prop::collection::vec(b' '..=b'~', 0..40), 0..8),
+        cuts in prop::collection::vec(1_usize..20, 1..40),
+    ) {
+        let all: Vec<u8> = lines.iter().flat_map(|line| [line.as_slice(), b"\n"].concat()).collect();
+        let (mut buffer, mut heard) = (LineBuffer::default(), Vec::new());
+        let (mut rest, mut cuts) = (all.as_slice(), cuts.iter().cycle());
+        while !rest.is_empty() {
+            let (piece, after) = rest.split_at((*cuts.next().unwrap()).min(rest.len()));
+            buffer.take(piece, |line| heard.push(line.to_vec())).unwrap();
+            rest = after;
+        }
+        prop_assert_eq!(heard, lines);
+    }
+}
+
+#[test]
+fn a_line_without_an_end_takes_no_more_memory_than_a_line() {
+    let mut buffer = LineBuffer::default();
+    let taken = (0..).find(|_| buffer.take(&[b'x'; 1000], |_| ()).is_err());
+    assert_eq!(taken, Some(MOST_LINE / 1000));
+    let mut buffer = LineBuffer::default();
+    assert_eq!(buffer.take(&[b'x'; MOST_LINE + 1], |_| ()), Err(LineTooLong));
+    assert_eq!(buffer.take(&vec![b'\n'; 3 * MOST_LINE], |_| ()), Ok(()), "many short ones");
+}
+
+#[test]
+fn a_probe_is_known_by_its_key_its_way_and_its_count_and_by_every_bit() {
+    let keys = CallKeys::of(&[1; 32], CallId([7; 16]), 0);
+    let probes = PathProbes::new(&keys.probe);
+    let probe = probes.written(ProbeWay::There, 5);
+    assert_eq!(probes.read(ProbeWay::There, &probe), Some(5));
+    assert_eq!(probes.read(ProbeWay::Back, &probe), None, "sent back as it came");
+    let others = CallKeys::of(&[2; 32], CallId([7; 16]), 0);
+    assert_eq!(PathProbes::new(&others.probe).read(ProbeWay::There, &probe), None);
+    for bit in 0..8 * PROBE_BYTES {
+        let mut flipped = probe;
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        assert_eq!(probes.read(ProbeWay::There, &flipped), None, "bit {bit}");
+    }
+    assert_eq!(probes.read(ProbeWay::There, &probe[..PROBE_BYTES - 1]), None);
+}
+
+#[test]
+fn a_ticket_is_that_of_one_transport_of_one_call() {
+    let ticket = |call, number| CallKeys::of(&[1; 32], CallId([call; 16]), number).ticket;
+    let shown = ticket(1, 1).shown();
+    let read = MediaTicket::read(&shown).unwrap();
+    assert!(read.is(&ticket(1, 1)));
+    assert!(!read.is(&ticket(1, 2)) && !read.is(&ticket(2, 1)));
+    let mut other = shown;
+    other[0] = 22;
+    assert!(MediaTicket::read(&other).is_none(), "a handshake of TLS");
+}

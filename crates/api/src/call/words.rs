@@ -1,0 +1,308 @@
+//! Messages as JSON: what [`CallMessage`] says, in words and units that other programs can read.
+//!
+//! What is unknown is refused, so that nobody takes half of a message for the whole; both ends say their version first.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::call::CallId;
+use tautline_proto::call::message::{CallMessage, CallReason};
+use tautline_proto::call::terms::{
+    CallOffer, CallPath, CallTerms, MOST_LISTED, StreamAbilities, StreamTerms,
+};
+use tautline_proto::time::Span;
+use tautline_proto::units::{Channels, Rate};
+use thiserror::Error;
+
+/// What is no message. A sentence that ends with the mend.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("what came is no message of a call ({0}); update taut on both sides")]
+pub struct CallNonsense(String);
+
+/// A message as a line, with its end.
+pub fn written(message: &CallMessage) -> Vec<u8> {
+    let mut line = serde_json::to_vec(&SaidMessage::from(message)).unwrap_or_default();
+    line.push(b'\n');
+    line
+}
+
+/// The message that a line is.
+pub fn read(line: &[u8]) -> Result<CallMessage, CallNonsense> {
+    let said: SaidMessage =
+        serde_json::from_slice(line).map_err(|error| CallNonsense(error.to_string()))?;
+    said.try_into()
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+enum SaidMessage {
+    Call {
+        version: u32,
+        offer: SaidOffer,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        resumes: Option<SaidId>,
+    },
+    Accepted {
+        call: SaidId,
+        terms: SaidTerms,
+        udp_port: u16,
+    },
+    Resumed {},
+    Refused {
+        why: String,
+    },
+    Change(SaidTerms),
+    Changed(SaidTerms),
+    Kept {
+        why: String,
+    },
+    Path {
+        path: SaidPath,
+        transport: u32,
+    },
+    Ping {},
+    Pong {},
+    Bye {
+        why: String,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SaidOffer {
+    there: SaidAbilities,
+    back: SaidAbilities,
+    paths: Vec<SaidPath>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    latency_ns: Option<i64>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SaidAbilities {
+    rates: Vec<u32>,
+    channels: Vec<u32>,
+    codings: Vec<String>,
+    ptimes_ns: (i64, i64),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SaidTerms {
+    there: SaidStream,
+    back: SaidStream,
+    paths: Vec<SaidPath>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    latency_ns: Option<i64>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SaidStream {
+    rate: u32,
+    channels: u32,
+    coding: String,
+    ptime_ns: i64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(transparent)]
+struct SaidPath(String);
+
+#[derive(Serialize, Deserialize)]
+#[serde(transparent)]
+struct SaidId(String);
+
+/// Codings by their words in SDP.
+const CODINGS: [SampleFormat; 4] =
+    [SampleFormat::L16, SampleFormat::L24, SampleFormat::L32, SampleFormat::F32];
+
+impl From<&CallMessage> for SaidMessage {
+    fn from(message: &CallMessage) -> Self {
+        let why = |reason: &CallReason| reason.as_str().to_owned();
+        match message {
+            CallMessage::Call { version, offer, resumes } => Self::Call {
+                version: *version,
+                offer: offer.into(),
+                resumes: resumes.as_ref().map(Into::into),
+            },
+            CallMessage::Accepted { call, terms, udp_port } => {
+                Self::Accepted { call: call.into(), terms: terms.into(), udp_port: *udp_port }
+            }
+            CallMessage::Resumed => Self::Resumed {},
+            CallMessage::Refused(reason) => Self::Refused { why: why(reason) },
+            CallMessage::Change(terms) => Self::Change(terms.into()),
+            CallMessage::Changed(terms) => Self::Changed(terms.into()),
+            CallMessage::Kept(reason) => Self::Kept { why: why(reason) },
+            CallMessage::Path { path, transport } => {
+                Self::Path { path: (*path).into(), transport: *transport }
+            }
+            CallMessage::Ping => Self::Ping {},
+            CallMessage::Pong => Self::Pong {},
+            CallMessage::Bye(reason) => Self::Bye { why: why(reason) },
+        }
+    }
+}
+
+impl TryFrom<SaidMessage> for CallMessage {
+    type Error = CallNonsense;
+
+    fn try_from(said: SaidMessage) -> Result<Self, CallNonsense> {
+        Ok(match said {
+            SaidMessage::Call { version, offer, resumes } => {
+                let resumes = resumes.map(TryInto::try_into).transpose()?;
+                Self::Call { version, offer: offer.try_into()?, resumes }
+            }
+            SaidMessage::Accepted { call, terms, udp_port } => {
+                Self::Accepted { call: call.try_into()?, terms: terms.try_into()?, udp_port }
+            }
+            SaidMessage::Resumed {} => Self::Resumed,
+            SaidMessage::Refused { why } => Self::Refused(CallReason::new(why)),
+            SaidMessage::Change(terms) => Self::Change(terms.try_into()?),
+            SaidMessage::Changed(terms) => Self::Changed(terms.try_into()?),
+            SaidMessage::Kept { why } => Self::Kept(CallReason::new(why)),
+            SaidMessage::Path { path, transport } => {
+                Self::Path { path: path.try_into()?, transport }
+            }
+            SaidMessage::Ping {} => Self::Ping,
+            SaidMessage::Pong {} => Self::Pong,
+            SaidMessage::Bye { why } => Self::Bye(CallReason::new(why)),
+        })
+    }
+}
+
+impl From<&CallId> for SaidId {
+    fn from(call: &CallId) -> Self {
+        Self(STANDARD.encode(call.0))
+    }
+}
+
+impl TryFrom<SaidId> for CallId {
+    type Error = CallNonsense;
+
+    fn try_from(said: SaidId) -> Result<Self, CallNonsense> {
+        let bytes = STANDARD.decode(said.0).ok().and_then(|bytes| bytes.try_into().ok());
+        bytes.map(Self).ok_or_else(|| CallNonsense("a call's id has 16 bytes in base64".to_owned()))
+    }
+}
+
+impl From<CallPath> for SaidPath {
+    fn from(path: CallPath) -> Self {
+        Self(path.name().to_owned())
+    }
+}
+
+impl TryFrom<SaidPath> for CallPath {
+    type Error = CallNonsense;
+
+    fn try_from(said: SaidPath) -> Result<Self, CallNonsense> {
+        Self::named(&said.0).ok_or_else(|| CallNonsense("paths are udp and tcp".to_owned()))
+    }
+}
+
+fn paths(said: Vec<SaidPath>) -> Vec<CallPath> {
+    // One that is not known here is one that is not had.
+    said.into_iter().filter_map(|path| path.try_into().ok()).collect()
+}
+
+fn coding(said: &str) -> Option<SampleFormat> {
+    CODINGS.into_iter().find(|coding| coding.name() == said)
+}
+
+impl From<&CallOffer> for SaidOffer {
+    fn from(offer: &CallOffer) -> Self {
+        let paths = offer.paths.iter().map(|path| (*path).into()).collect();
+        let latency_ns = offer.latency.map(Span::as_nanos);
+        Self { there: (&offer.there).into(), back: (&offer.back).into(), paths, latency_ns }
+    }
+}
+
+impl TryFrom<SaidOffer> for CallOffer {
+    type Error = CallNonsense;
+
+    fn try_from(said: SaidOffer) -> Result<Self, CallNonsense> {
+        let (there, back) = (said.there.try_into()?, said.back.try_into()?);
+        let latency = said.latency_ns.map(Span::from_nanos);
+        Ok(Self { there, back, paths: paths(said.paths), latency })
+    }
+}
+
+impl From<&StreamAbilities> for SaidAbilities {
+    fn from(abilities: &StreamAbilities) -> Self {
+        let StreamAbilities { rates, channels, codings, ptimes } = abilities;
+        Self {
+            rates: rates.iter().map(|rate| rate.hertz()).collect(),
+            channels: channels.iter().map(|channels| channels.count() as u32).collect(),
+            codings: codings.iter().map(|coding| coding.name().to_owned()).collect(),
+            ptimes_ns: (ptimes.0.as_nanos(), ptimes.1.as_nanos()),
+        }
+    }
+}
+
+impl TryFrom<SaidAbilities> for StreamAbilities {
+    type Error = CallNonsense;
+
+    /// What is not known here, or is out of all bounds, is left out: the other end may be the newer one.
+    fn try_from(said: SaidAbilities) -> Result<Self, CallNonsense> {
+        let SaidAbilities { rates, channels, codings, ptimes_ns: (least, most) } = said;
+        if [rates.len(), channels.len(), codings.len()].iter().any(|count| *count > MOST_LISTED) {
+            return Err(CallNonsense(format!("an offer lists {MOST_LISTED} of each at most")));
+        }
+        if least < 0 || most < least {
+            return Err(CallNonsense("packets are from a shortest to a longest time".to_owned()));
+        }
+        Ok(Self {
+            rates: rates.into_iter().filter_map(|hertz| Rate::new(hertz).ok()).collect(),
+            channels: channels.into_iter().filter_map(|count| Channels::new(count).ok()).collect(),
+            codings: codings.iter().filter_map(|name| coding(name)).collect(),
+            ptimes: (Span::from_nanos(least), Span::from_nanos(most)),
+        })
+    }
+}
+
+impl From<&CallTerms> for SaidTerms {
+    fn from(terms: &CallTerms) -> Self {
+        let paths = terms.paths.iter().map(|path| (*path).into()).collect();
+        let latency_ns = terms.latency.map(Span::as_nanos);
+        Self { there: (&terms.there).into(), back: (&terms.back).into(), paths, latency_ns }
+    }
+}
+
+impl TryFrom<SaidTerms> for CallTerms {
+    type Error = CallNonsense;
+
+    fn try_from(said: SaidTerms) -> Result<Self, CallNonsense> {
+        let (there, back) = (said.there.try_into()?, said.back.try_into()?);
+        let latency = said.latency_ns.map(Span::from_nanos);
+        Ok(Self { there, back, paths: paths(said.paths), latency })
+    }
+}
+
+impl From<&StreamTerms> for SaidStream {
+    fn from(terms: &StreamTerms) -> Self {
+        Self {
+            rate: terms.rate.hertz(),
+            channels: terms.channels.count() as u32,
+            coding: terms.coding.name().to_owned(),
+            ptime_ns: terms.ptime.as_nanos(),
+        }
+    }
+}
+
+impl TryFrom<SaidStream> for StreamTerms {
+    type Error = CallNonsense;
+
+    fn try_from(said: SaidStream) -> Result<Self, CallNonsense> {
+        let rate = Rate::new(said.rate).map_err(|error| CallNonsense(error.to_string()))?;
+        let channels =
+            Channels::new(said.channels).map_err(|error| CallNonsense(error.to_string()))?;
+        let coding = coding(&said.coding)
+            .ok_or_else(|| CallNonsense("no coding that is known".to_owned()))?;
+        let terms = Self { rate, channels, coding, ptime: Span::from_nanos(said.ptime_ns) };
+        match terms.format(0) {
+            Some(_) => Ok(terms),
+            None => Err(CallNonsense("no whole frame fits such a packet, or too many".to_owned())),
+        }
+    }
+}

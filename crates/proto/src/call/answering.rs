@@ -1,0 +1,360 @@
+//! The end that is called, for all its callers: who gets a place, whose call goes on, which line is dead.
+
+use std::collections::VecDeque;
+
+use super::message::{CALL_VERSION, CallMessage, CallReason};
+use super::terms::{CallOffer, CallPath, CallTerms};
+use super::{CALL_KEPT, CallId, LINE_DEAD};
+use crate::time::{LocalTime, Span};
+
+/// Who connects says what it wants within this.
+const SAY_WHAT: Span = Span::from_secs(5);
+/// Messages that a line may say at once, which come back
+const MOST_AT_ONCE: u32 = 32;
+/// one in so long: a ping a second is all that a call takes, and a change now and then.
+const ONE_MORE: Span = Span::from_millis(100);
+
+/// A control connection, as whoever drives this numbers them; never used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LineId(pub u64);
+
+/// Whose a line is: the key that the other end proved to have.
+pub type LinePeer = [u8; 32];
+
+/// What is to be done next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AnsweringStep {
+    /// Say this on that line.
+    Say(LineId, CallMessage),
+    /// Close it.
+    Close(LineId),
+    /// A call begins at this place, counted from 0: its keys are those of the line.
+    Begin {
+        /// Where.
+        place: usize,
+        /// By which line.
+        line: LineId,
+        /// Known by this.
+        call: CallId,
+        /// What was chosen.
+        terms: CallTerms,
+    },
+    /// The call at this place goes on, on this line.
+    Resumed {
+        /// Where.
+        place: usize,
+        /// By which line.
+        line: LineId,
+    },
+    /// The call at this place sounds by these terms from now on.
+    Change {
+        /// Where.
+        place: usize,
+        /// What is agreed on.
+        terms: CallTerms,
+    },
+    /// Its sound goes by this from now on.
+    Path {
+        /// Where.
+        place: usize,
+        /// By what.
+        path: CallPath,
+        /// Its number.
+        transport: u32,
+    },
+    /// The line of the call at this place is lost; its sound goes on.
+    Away {
+        /// Where.
+        place: usize,
+    },
+    /// The call at this place is over.
+    End {
+        /// Where.
+        place: usize,
+        /// A sentence.
+        why: CallReason,
+    },
+    /// Somebody was refused.
+    Refused {
+        /// By which line.
+        line: LineId,
+        /// A sentence.
+        why: CallReason,
+    },
+}
+
+#[derive(Debug)]
+struct AnsweredLine {
+    id: LineId,
+    peer: LinePeer,
+    heard: LocalTime,
+    /// The place of its call.
+    place: Option<usize>,
+    /// Messages that it may say now, and since when more came back.
+    credit: u32,
+    credited: LocalTime,
+}
+
+#[derive(Debug)]
+struct HeldCall {
+    id: CallId,
+    peer: LinePeer,
+    terms: CallTerms,
+    line: Option<LineId>,
+    /// Since when there is no line.
+    away: LocalTime,
+}
+
+/// Decides for the end that is called. One owner; every call takes the time.
+#[derive(Debug)]
+pub struct Answering {
+    offer: CallOffer,
+    /// The UDP port at which the call at each place is heard.
+    udp_ports: Vec<u16>,
+    calls: Vec<Option<HeldCall>>,
+    lines: Vec<AnsweredLine>,
+    steps: VecDeque<AnsweringStep>,
+}
+
+impl Answering {
+    /// Answers with what it can, as many at once as there are `udp_ports`, each of which is that of a place.
+    pub fn new(offer: CallOffer, udp_ports: Vec<u16>) -> Self {
+        let calls = udp_ports.iter().map(|_| None).collect();
+        Self { offer, udp_ports, calls, lines: Vec::new(), steps: VecDeque::new() }
+    }
+
+    /// Calls that there are.
+    pub fn calls(&self) -> usize {
+        self.calls.iter().flatten().count()
+    }
+
+    /// Somebody connected and proved to have this key.
+    pub fn came(&mut self, id: LineId, peer: LinePeer, now: LocalTime) {
+        let (place, credit) = (None, MOST_AT_ONCE);
+        self.lines.push(AnsweredLine { id, peer, heard: now, place, credit, credited: now });
+    }
+
+    /// A line was closed by its other end, or lost.
+    pub fn gone(&mut self, line: LineId, now: LocalTime) {
+        let Some(at) = self.lines.iter().position(|one| one.id == line) else { return };
+        let AnsweredLine { place, .. } = self.lines.swap_remove(at);
+        let Some((place, call)) =
+            place.and_then(|place| Some((place, self.calls[place].as_mut()?)))
+        else {
+            return;
+        };
+        if call.line == Some(line) {
+            call.line = None;
+            call.away = now;
+            self.steps.push_back(AnsweringStep::Away { place });
+        }
+    }
+
+    /// Something was said on a line. `fresh` names the call, if it becomes one: random.
+    pub fn said(&mut self, line: LineId, message: CallMessage, fresh: CallId, now: LocalTime) {
+        let Some(at) = self.lines.iter().position(|one| one.id == line) else { return };
+        if !self.lines[at].may_say(now) {
+            return self.refuse(line, "you say more than a call has to say; update taut", now);
+        }
+        let place = self.lines[at].place;
+        match (message, place) {
+            (CallMessage::Call { version, .. }, _) if version != CALL_VERSION => {
+                let why = format!(
+                    "this taut speaks version {CALL_VERSION} of calls; update the older of the two"
+                );
+                self.refuse(line, why, now);
+            }
+            (CallMessage::Call { resumes: Some(id), .. }, None) => self.resume(at, id, now),
+            (CallMessage::Call { offer, .. }, None) => self.begin(at, &offer, fresh, now),
+            (CallMessage::Ping, _) => self.say(line, CallMessage::Pong),
+            (CallMessage::Change(terms), Some(place)) => self.change(line, place, terms),
+            (CallMessage::Path { path, transport }, Some(place)) => {
+                self.steps.push_back(AnsweringStep::Path { place, path, transport });
+            }
+            (CallMessage::Bye(why), place) => {
+                self.close(line);
+                if let Some(place) = place {
+                    self.end(place, why);
+                }
+            }
+            (CallMessage::Pong, _) => {}
+            _ => self.refuse(line, "that is nothing that a caller says now; update taut", now),
+        }
+    }
+
+    fn begin(&mut self, at: usize, offer: &CallOffer, fresh: CallId, now: LocalTime) {
+        let AnsweredLine { id: line, peer, .. } = self.lines[at];
+        let terms = match offer.choose(&self.offer) {
+            Ok(terms) => terms,
+            Err(why) => return self.refuse(line, why.to_string(), now),
+        };
+        let Some(place) = self.place_for(peer) else {
+            let most = self.calls.len();
+            let why = format!("it is in as many calls as it takes, {most}; call later");
+            return self.refuse(line, why, now);
+        };
+        if self.calls[place].is_some() {
+            self.end(place, CallReason::new("its caller called anew"));
+        }
+        let call = HeldCall { id: fresh, peer, terms: terms.clone(), line: Some(line), away: now };
+        self.calls[place] = Some(call);
+        self.lines[at].place = Some(place);
+        let udp_port = self.udp_ports[place];
+        self.steps.push_back(AnsweringStep::Begin {
+            place,
+            line,
+            call: fresh,
+            terms: terms.clone(),
+        });
+        self.say(line, CallMessage::Accepted { call: fresh, terms, udp_port });
+    }
+
+    /// A free place, or that of a call of the same peer that has lost its line: whose program died calls anew.
+    fn place_for(&self, peer: LinePeer) -> Option<usize> {
+        let left = |call: &HeldCall| call.peer == peer && call.line.is_none();
+        let calls = || self.calls.iter();
+        calls()
+            .position(|call| call.as_ref().is_some_and(left))
+            .or_else(|| calls().position(Option::is_none))
+    }
+
+    fn resume(&mut self, at: usize, id: CallId, now: LocalTime) {
+        let AnsweredLine { id: line, peer, .. } = self.lines[at];
+        let known = |call: &HeldCall| call.id == id && call.peer == peer;
+        let place = self.calls.iter().position(|call| call.as_ref().is_some_and(known));
+        let Some((place, call)) =
+            place.and_then(|place| Some((place, self.calls[place].as_mut()?)))
+        else {
+            return self.refuse(line, "that call is over here; call anew", now);
+        };
+        // The line before may not be known to be dead yet.
+        let before = call.line.replace(line);
+        self.lines[at].place = Some(place);
+        if let Some(before) = before {
+            self.close(before);
+        }
+        self.steps.push_back(AnsweringStep::Resumed { place, line });
+        self.say(line, CallMessage::Resumed);
+    }
+
+    fn change(&mut self, line: LineId, place: usize, terms: CallTerms) {
+        let Some(call) = &mut self.calls[place] else { return };
+        let refused = unlike(&call.terms, &terms, &self.offer);
+        if let Some(why) = refused {
+            return self.say(line, CallMessage::Kept(CallReason::new(why)));
+        }
+        call.terms = terms.clone();
+        self.steps.push_back(AnsweringStep::Change { place, terms: terms.clone() });
+        self.say(line, CallMessage::Changed(terms));
+    }
+
+    fn say(&mut self, line: LineId, message: CallMessage) {
+        self.steps.push_back(AnsweringStep::Say(line, message));
+    }
+
+    fn refuse(&mut self, line: LineId, why: impl AsRef<str>, now: LocalTime) {
+        let why = CallReason::new(why);
+        self.say(line, CallMessage::Refused(why.clone()));
+        self.steps.push_back(AnsweringStep::Refused { line, why });
+        self.steps.push_back(AnsweringStep::Close(line));
+        self.gone(line, now);
+    }
+
+    fn close(&mut self, line: LineId) {
+        self.steps.push_back(AnsweringStep::Close(line));
+        self.lines.retain(|one| one.id != line);
+    }
+
+    fn end(&mut self, place: usize, why: CallReason) {
+        if self.calls[place].take().is_some() {
+            self.lines
+                .iter_mut()
+                .filter(|line| line.place == Some(place))
+                .for_each(|line| line.place = None);
+            self.steps.push_back(AnsweringStep::End { place, why });
+        }
+    }
+
+    /// Ends all calls, as the server ends.
+    pub fn hang_up(&mut self, why: &CallReason) {
+        for place in 0..self.calls.len() {
+            if let Some(line) = self.calls[place].as_ref().and_then(|call| call.line) {
+                self.say(line, CallMessage::Bye(why.clone()));
+                self.close(line);
+            }
+            self.end(place, why.clone());
+        }
+    }
+
+    /// Lets time pass.
+    pub fn poll(&mut self, now: LocalTime) {
+        let dead = |line: &AnsweredLine| now >= line.dead_at();
+        while let Some(line) = self.lines.iter().find(|line| dead(line)).map(|line| line.id) {
+            self.steps.push_back(AnsweringStep::Close(line));
+            self.gone(line, now);
+        }
+        for place in 0..self.calls.len() {
+            let over = self.calls[place].as_ref();
+            if over.is_some_and(|call| call.line.is_none() && now >= call.away + CALL_KEPT) {
+                self.end(
+                    place,
+                    CallReason::new(format!("its caller was not heard of for {CALL_KEPT}")),
+                );
+            }
+        }
+    }
+
+    /// When [`Self::poll`] has something to do; [`LocalTime::NEVER`] if nothing.
+    pub fn deadline(&self) -> LocalTime {
+        let lines = self.lines.iter().map(AnsweredLine::dead_at);
+        let away = self.calls.iter().flatten().filter(|call| call.line.is_none());
+        lines.chain(away.map(|call| call.away + CALL_KEPT)).min().unwrap_or(LocalTime::NEVER)
+    }
+
+    /// What is to be done next, until there is nothing.
+    pub fn step(&mut self) -> Option<AnsweringStep> {
+        self.steps.pop_front()
+    }
+}
+
+impl AnsweredLine {
+    fn dead_at(&self) -> LocalTime {
+        self.heard + if self.place.is_some() { LINE_DEAD } else { SAY_WHAT }
+    }
+
+    /// Whether it may say one more.
+    fn may_say(&mut self, now: LocalTime) -> bool {
+        let back = (now - self.credited).as_nanos() / ONE_MORE.as_nanos();
+        if back > 0 {
+            self.credit = MOST_AT_ONCE
+                .min(self.credit.saturating_add(u32::try_from(back).unwrap_or(MOST_AT_ONCE)));
+            self.credited = now;
+        }
+        if self.place.is_some() {
+            self.heard = now;
+        }
+        let may = self.credit > 0;
+        self.credit = self.credit.saturating_sub(1);
+        may
+    }
+}
+
+/// Why these terms cannot follow those, if they cannot: devices keep their rate and channels.
+fn unlike(now: &CallTerms, wanted: &CallTerms, here: &CallOffer) -> Option<&'static str> {
+    let pairs = [(&now.there, &wanted.there, &here.there), (&now.back, &wanted.back, &here.back)];
+    for (now, wanted, here) in pairs {
+        if (now.rate, now.channels) != (wanted.rate, wanted.channels) {
+            return Some("rate and channels stay as the call began; hang up and call anew");
+        }
+        let (least, most) = here.ptimes;
+        if wanted.ptime < least || wanted.ptime > most || wanted.format(0).is_none() {
+            return Some("packets of that length are not had here; ask for another --ptime");
+        }
+        if !here.codings.contains(&wanted.coding) {
+            return Some("that coding is not had here; ask for another --format");
+        }
+    }
+    let subset = wanted.paths.iter().all(|path| here.paths.contains(path));
+    (wanted.paths.is_empty() || !subset)
+        .then_some("that transport is not had here; ask for another")
+}

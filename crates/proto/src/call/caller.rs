@@ -1,0 +1,273 @@
+//! The end that calls: when to dial, what to say, when the line is dead, when the call is over.
+
+use std::collections::VecDeque;
+
+use super::message::{CALL_VERSION, CallMessage, CallReason};
+use super::terms::{CallOffer, CallPath, CallTerms};
+use super::{CallId, LINE_DEAD, PING_EVERY};
+use crate::time::{LocalTime, Span};
+
+/// An answer to a call comes within this, or the line is given up.
+const ANSWER: Span = Span::from_secs(5);
+/// From a line that was lost to the first try of another, which doubles with each that fails,
+const FIRST_PAUSE: Span = Span::from_millis(250);
+/// to this at most: whoever waits for a network that returns waits no longer.
+const MOST_PAUSE: Span = Span::from_secs(2);
+
+/// A call that was agreed on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgreedCall {
+    /// By what it is known.
+    pub id: CallId,
+    /// How its sound looks.
+    pub terms: CallTerms,
+    /// Where the other end hears it.
+    pub udp_port: u16,
+}
+
+/// What is to be done next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallerStep {
+    /// Connect, and say how that went: [`CallerEnd::connected`], [`CallerEnd::line_lost`].
+    Dial,
+    /// Say this on the line.
+    Say(CallMessage),
+    /// Close the line.
+    Close,
+    /// The line is lost; the sound goes on as long as it comes, and another line is made.
+    Away,
+    /// The call begins: its keys are those of the line that there is now.
+    Begin(AgreedCall),
+    /// The call goes on as it was, on another line.
+    Resumed,
+    /// It sounds by these terms from now on.
+    Change(CallTerms),
+    /// The other end keeps to what was: why.
+    Kept(CallReason),
+    /// Nothing more is done.
+    Over(CallOver),
+}
+
+/// Why a call is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallOver {
+    /// Nobody was reached, and there was no call to keep.
+    NotReached,
+    /// The other end refused: its sentence.
+    Refused(CallReason),
+    /// The other end hung up: its sentence.
+    Ended(CallReason),
+    /// This end did.
+    HungUp,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CallerLine {
+    /// There is none until then.
+    Away { dial_at: LocalTime },
+    /// It is being made; whoever makes it knows for how long.
+    Dialling,
+    /// The other end owes an answer.
+    Asked { until: LocalTime },
+    /// It is in use.
+    Open,
+    /// Nothing more is to come.
+    Over,
+}
+
+/// Decides for the end that calls. One owner; every call takes the time.
+#[derive(Debug)]
+pub struct CallerEnd {
+    offer: CallOffer,
+    line: CallerLine,
+    call: Option<AgreedCall>,
+    /// Whether there was one: then it is called until somebody hangs up.
+    called: bool,
+    /// Since the last line that was of use.
+    failures: u32,
+    heard: LocalTime,
+    pinged: LocalTime,
+    steps: VecDeque<CallerStep>,
+}
+
+impl CallerEnd {
+    /// Is to call with this offer, at once.
+    pub fn new(offer: CallOffer, now: LocalTime) -> Self {
+        Self {
+            offer,
+            line: CallerLine::Away { dial_at: now },
+            call: None,
+            called: false,
+            failures: 0,
+            heard: now,
+            pinged: now,
+            steps: VecDeque::new(),
+        }
+    }
+
+    /// The call, once there is one; it lasts while lines come and go.
+    pub const fn call(&self) -> Option<&AgreedCall> {
+        self.call.as_ref()
+    }
+
+    /// Whether there is a line in use.
+    pub const fn has_line(&self) -> bool {
+        matches!(self.line, CallerLine::Open)
+    }
+
+    /// A line was made.
+    pub fn connected(&mut self, now: LocalTime) {
+        if self.line != CallerLine::Dialling {
+            return;
+        }
+        self.line = CallerLine::Asked { until: now + ANSWER };
+        self.heard = now;
+        let (offer, resumes) = (self.offer.clone(), self.call.as_ref().map(|call| call.id));
+        self.say(CallMessage::Call { version: CALL_VERSION, offer, resumes });
+    }
+
+    /// No line was made, or the one there was is no more.
+    pub fn line_lost(&mut self, now: LocalTime) {
+        match (self.line, self.called) {
+            (CallerLine::Over | CallerLine::Away { .. }, _) => {}
+            (_, false) => self.end(CallOver::NotReached),
+            (line, true) => {
+                if line == CallerLine::Open {
+                    self.steps.push_back(CallerStep::Away);
+                }
+                self.dial_later(now);
+            }
+        }
+    }
+
+    fn dial_later(&mut self, now: LocalTime) {
+        let doubled = FIRST_PAUSE.as_nanos() << self.failures.min(8);
+        let pause = Span::from_nanos(doubled).min(MOST_PAUSE);
+        self.failures += 1;
+        self.line = CallerLine::Away { dial_at: now + pause };
+    }
+
+    /// The other end said something.
+    pub fn said(&mut self, message: CallMessage, now: LocalTime) {
+        self.heard = now;
+        match (self.line, message) {
+            (CallerLine::Asked { .. }, CallMessage::Accepted { call: id, terms, udp_port }) => {
+                self.open();
+                let agreed = AgreedCall { id, terms, udp_port };
+                (self.call, self.called) = (Some(agreed.clone()), true);
+                self.steps.push_back(CallerStep::Begin(agreed));
+            }
+            (CallerLine::Asked { .. }, CallMessage::Resumed) if self.call.is_some() => {
+                self.open();
+                self.steps.push_back(CallerStep::Resumed);
+            }
+            (CallerLine::Asked { .. }, CallMessage::Refused(why)) => self.refused(why, now),
+            (CallerLine::Open, CallMessage::Changed(terms)) => {
+                if let Some(call) = &mut self.call {
+                    call.terms = terms.clone();
+                }
+                self.steps.push_back(CallerStep::Change(terms));
+            }
+            (CallerLine::Open, CallMessage::Kept(why)) => {
+                self.steps.push_back(CallerStep::Kept(why));
+            }
+            (CallerLine::Open, CallMessage::Ping) => self.say(CallMessage::Pong),
+            (CallerLine::Open | CallerLine::Asked { .. }, CallMessage::Bye(why)) => {
+                self.steps.push_back(CallerStep::Close);
+                self.end(CallOver::Ended(why));
+            }
+            // An answer to nothing that was asked changes nothing.
+            _ => {}
+        }
+    }
+
+    /// A call that the other end does not know any more is called anew; one that never was is over.
+    fn refused(&mut self, why: CallReason, now: LocalTime) {
+        self.steps.push_back(CallerStep::Close);
+        self.call = None;
+        match self.called {
+            true => self.dial_later(now),
+            false => self.end(CallOver::Refused(why)),
+        }
+    }
+
+    fn open(&mut self) {
+        self.line = CallerLine::Open;
+        self.failures = 0;
+    }
+
+    /// Asks for other terms while it sounds. False without a line.
+    pub fn change(&mut self, terms: CallTerms) -> bool {
+        self.say_if_open(CallMessage::Change(terms))
+    }
+
+    /// The sound goes by another path from now on. False without a line: whoever moved says it again.
+    pub fn go_by(&mut self, path: CallPath, transport: u32) -> bool {
+        self.say_if_open(CallMessage::Path { path, transport })
+    }
+
+    fn say_if_open(&mut self, message: CallMessage) -> bool {
+        let open = self.has_line();
+        if open {
+            self.say(message);
+        }
+        open
+    }
+
+    /// Ends the call.
+    pub fn hang_up(&mut self, why: CallReason) {
+        if !matches!(self.line, CallerLine::Away { .. } | CallerLine::Dialling | CallerLine::Over) {
+            self.say(CallMessage::Bye(why));
+            self.steps.push_back(CallerStep::Close);
+        }
+        self.end(CallOver::HungUp);
+    }
+
+    fn end(&mut self, over: CallOver) {
+        if self.line != CallerLine::Over {
+            self.line = CallerLine::Over;
+            self.steps.push_back(CallerStep::Over(over));
+        }
+    }
+
+    fn say(&mut self, message: CallMessage) {
+        self.steps.push_back(CallerStep::Say(message));
+    }
+
+    /// Lets time pass.
+    pub fn poll(&mut self, now: LocalTime) {
+        match self.line {
+            CallerLine::Away { dial_at } if now >= dial_at => {
+                self.line = CallerLine::Dialling;
+                self.steps.push_back(CallerStep::Dial);
+            }
+            CallerLine::Asked { until } if now >= until => self.give_line_up(now),
+            CallerLine::Open if now >= self.heard + LINE_DEAD => self.give_line_up(now),
+            CallerLine::Open if now >= self.pinged + PING_EVERY => {
+                self.pinged = now;
+                self.say(CallMessage::Ping);
+            }
+            _ => {}
+        }
+    }
+
+    fn give_line_up(&mut self, now: LocalTime) {
+        self.steps.push_back(CallerStep::Close);
+        self.line_lost(now);
+    }
+
+    /// When [`Self::poll`] has something to do; [`LocalTime::NEVER`] if nothing.
+    pub fn deadline(&self) -> LocalTime {
+        match self.line {
+            CallerLine::Away { dial_at } => dial_at,
+            CallerLine::Asked { until } => until,
+            CallerLine::Open => (self.heard + LINE_DEAD).min(self.pinged + PING_EVERY),
+            CallerLine::Dialling | CallerLine::Over => LocalTime::NEVER,
+        }
+    }
+
+    /// What is to be done next, until there is nothing.
+    pub fn step(&mut self) -> Option<CallerStep> {
+        self.steps.pop_front()
+    }
+}

@@ -1,0 +1,84 @@
+//! What two ends of a call say to each other on the control connection.
+
+use super::CallId;
+use super::terms::{CallOffer, CallPath, CallTerms};
+
+/// Of the words here. Another is refused in a sentence.
+pub const CALL_VERSION: u32 = 1;
+/// Bytes of a reason that are read.
+pub const MOST_REASON: usize = 300;
+
+/// Why a call is refused or ends: a sentence, written by the other end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallReason(String);
+
+impl CallReason {
+    /// That sentence, cut where it is too long, without what would move the cursor of a terminal.
+    pub fn new(said: impl AsRef<str>) -> Self {
+        let printable = said.as_ref().chars().filter(|c| !c.is_control());
+        Self(printable.take(MOST_REASON).collect())
+    }
+
+    /// As text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What is said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallMessage {
+    /// By the caller, first: this is what it can. With a call's id, it is to go on where it was.
+    Call {
+        /// [`CALL_VERSION`].
+        version: u32,
+        /// What the caller can.
+        offer: CallOffer,
+        /// The call that it was in.
+        resumes: Option<CallId>,
+    },
+    /// The answer: a new call.
+    Accepted {
+        /// By what the call is known.
+        call: CallId,
+        /// What was chosen.
+        terms: CallTerms,
+        /// UDP port at the address that was called, at which the sound is heard.
+        udp_port: u16,
+    },
+    /// The answer to one that goes on: nothing changed.
+    Resumed,
+    /// The answer: no, and why. The line is closed then.
+    Refused(CallReason),
+    /// Other terms from now on, asked for by the caller.
+    Change(CallTerms),
+    /// They were taken.
+    Changed(CallTerms),
+    /// They were not, and why: what was is kept.
+    Kept(CallReason),
+    /// By the caller: the sound goes by this from now on.
+    Path {
+        /// By what.
+        path: CallPath,
+        /// The number of the transport: the first has 0, each that follows one more. Its keys are made of it.
+        transport: u32,
+    },
+    /// I am here; to be answered by [`CallMessage::Pong`].
+    Ping,
+    /// So am I.
+    Pong,
+    /// The call is over, and why.
+    Bye(CallReason),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_cannot_fill_the_log_nor_move_the_cursor() {
+        let long = CallReason::new("x".repeat(10_000));
+        assert_eq!(long.as_str().len(), MOST_REASON);
+        assert_eq!(CallReason::new("a\x1b[2Jb\nc").as_str(), "a[2Jbc");
+    }
+}

@@ -1,0 +1,192 @@
+//! By what a call's sound goes: UDP, TCP where no datagram passes, and back once one does.
+//!
+//! The caller decides, as it alone can make connections. It hears the other end's sound all the time, silence
+//! too, so a path on which nothing comes is one that does not carry. While TCP is used, probes by UDP, which the
+//! other end sends back, say when that carries again.
+
+use super::terms::CallPath;
+use crate::time::{LocalTime, Span};
+
+/// A path is left if nothing came by it for so long: ten packets of 20 ms, five times over.
+const SILENT: Span = Span::from_secs(1);
+/// So often UDP is probed while TCP is used.
+const PROBE_EVERY: Span = Span::from_millis(500);
+/// Probes in a row that come back before UDP is used again.
+const ENOUGH_BACK: u32 = 3;
+/// A return that fails within this was too early: the next waits twice as many probes,
+const TOO_EARLY: Span = Span::from_secs(10);
+/// up to this many times over.
+const MOST_DOUBLED: u32 = 5;
+
+/// What is to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PathStep {
+    /// Use this from now on.
+    Use(CallPath),
+    /// Send a probe by UDP.
+    Probe,
+}
+
+/// Decides by what the sound goes.
+#[derive(Debug)]
+pub struct PathChoice {
+    udp: bool,
+    tcp: bool,
+    path: CallPath,
+    /// When something came by it last, or when it was chosen.
+    heard: LocalTime,
+    chosen: LocalTime,
+    probed: LocalTime,
+    /// Whether the last probe came back, and how many in a row did.
+    answered: bool,
+    back: u32,
+    doubled: u32,
+}
+
+impl PathChoice {
+    /// By the first of these, at first.
+    pub fn new(paths: &[CallPath], now: LocalTime) -> Self {
+        let (udp, tcp) = (paths.contains(&CallPath::Udp), paths.contains(&CallPath::Tcp));
+        let path = paths.first().copied().unwrap_or(CallPath::Udp);
+        Self {
+            udp,
+            tcp,
+            path,
+            heard: now,
+            chosen: now,
+            probed: now,
+            answered: true,
+            back: 0,
+            doubled: 0,
+        }
+    }
+
+    /// What is used.
+    pub const fn path(&self) -> CallPath {
+        self.path
+    }
+
+    /// The other end's sound came by the path that is used.
+    pub const fn heard(&mut self, now: LocalTime) {
+        self.heard = now;
+    }
+
+    /// A probe came back.
+    pub const fn probe_back(&mut self) {
+        if !self.answered {
+            self.answered = true;
+            self.back += 1;
+        }
+    }
+
+    /// Lets time pass.
+    pub fn poll(&mut self, now: LocalTime) -> Option<PathStep> {
+        match self.path {
+            CallPath::Udp if self.tcp && now >= self.heard + SILENT => {
+                let early = self.back > 0 && now < self.chosen + TOO_EARLY;
+                self.doubled = if early { (self.doubled + 1).min(MOST_DOUBLED) } else { 0 };
+                Some(self.go_by(CallPath::Tcp, now))
+            }
+            CallPath::Tcp if self.udp && self.back >= ENOUGH_BACK << self.doubled => {
+                Some(self.go_by(CallPath::Udp, now))
+            }
+            CallPath::Tcp if self.udp && now >= self.probed + PROBE_EVERY => {
+                if !self.answered {
+                    self.back = 0;
+                }
+                (self.answered, self.probed) = (false, now);
+                Some(PathStep::Probe)
+            }
+            _ => None,
+        }
+    }
+
+    fn go_by(&mut self, path: CallPath, now: LocalTime) -> PathStep {
+        (self.path, self.heard, self.chosen) = (path, now, now);
+        if path == CallPath::Tcp {
+            (self.back, self.answered, self.probed) = (0, true, now);
+        }
+        PathStep::Use(path)
+    }
+
+    /// When [`Self::poll`] has something to do; [`LocalTime::NEVER`] if nothing.
+    pub fn deadline(&self) -> LocalTime {
+        match self.path {
+            CallPath::Udp if self.tcp => self.heard + SILENT,
+            CallPath::Tcp if self.udp => self.probed + PROBE_EVERY,
+            _ => LocalTime::NEVER,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOTH: [CallPath; 2] = [CallPath::Udp, CallPath::Tcp];
+
+    fn at(millis: i64) -> LocalTime {
+        LocalTime::ZERO + Span::from_millis(millis)
+    }
+
+    /// From `from` to `to`, by beats of 20 ms: whether sound comes by UDP, and whether probes do.
+    fn pass(choice: &mut PathChoice, (from, to): (i64, i64), udp: bool) -> Vec<(i64, CallPath)> {
+        let mut moved = Vec::new();
+        for now in (from..to).step_by(20) {
+            if udp || choice.path() == CallPath::Tcp {
+                choice.heard(at(now));
+            }
+            while let Some(step) = choice.poll(at(now)) {
+                match step {
+                    PathStep::Use(path) => moved.push((now, path)),
+                    PathStep::Probe if udp => choice.probe_back(),
+                    PathStep::Probe => {}
+                }
+            }
+        }
+        moved
+    }
+
+    #[test]
+    fn sound_moves_to_tcp_when_no_datagram_passes_and_back_when_some_do() {
+        let mut choice = PathChoice::new(&BOTH, at(0));
+        assert_eq!(pass(&mut choice, (0, 5_000), true), []);
+        let moved = pass(&mut choice, (5_000, 30_000), false);
+        assert_eq!(moved, [(5_980, CallPath::Tcp)], "a second after the last that came");
+        let moved = pass(&mut choice, (30_000, 60_000), true);
+        assert!(matches!(moved[..], [(30_000..=32_000, CallPath::Udp)]), "{moved:?}");
+    }
+
+    #[test]
+    fn a_path_that_comes_and_goes_is_returned_to_ever_later() {
+        let mut choice = PathChoice::new(&BOTH, at(0));
+        let mut now = 0;
+        let mut waits = Vec::new();
+        for _ in 0..4 {
+            let left = pass(&mut choice, (now, now + 2_000), false);
+            assert_eq!(left.len(), 1, "{left:?}");
+            // Probes pass, and sound does not.
+            let mut at_tcp = left[0].0;
+            while choice.path() == CallPath::Tcp {
+                at_tcp += 20;
+                while let Some(step) = choice.poll(at(at_tcp)) {
+                    if step == PathStep::Probe {
+                        choice.probe_back();
+                    }
+                }
+            }
+            waits.push(at_tcp - left[0].0);
+            now = at_tcp;
+        }
+        assert!(waits.windows(2).all(|pair| pair[1] > pair[0]), "{waits:?}");
+    }
+
+    #[test]
+    fn where_one_path_alone_is_agreed_on_none_other_is_used() {
+        let mut choice = PathChoice::new(&[CallPath::Udp], at(0));
+        assert_eq!(pass(&mut choice, (0, 20_000), false), []);
+        assert_eq!(choice.deadline(), LocalTime::NEVER);
+        let mut choice = PathChoice::new(&[CallPath::Tcp], at(0));
+        assert_eq!(pass(&mut choice, (0, 20_000), true), []);
+    }
+}

@@ -1,0 +1,255 @@
+//! What two ends can, and what they agree on.
+
+use tautline_dsp::format::SampleFormat;
+use thiserror::Error;
+
+use crate::stream::{LONGEST_LINK_OFFSET, PTIME_RANGE, StreamFormat, packet_frames};
+use crate::time::Span;
+use crate::units::{Channels, Rate};
+
+/// Entries of a list in an offer. More are not read: there are not that many of anything.
+pub const MOST_LISTED: usize = 16;
+
+/// What one end can do with a stream of one direction, the better first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamAbilities {
+    /// Frames per second.
+    pub rates: Vec<Rate>,
+    /// Channels of the stream.
+    pub channels: Vec<Channels>,
+    /// Codings.
+    pub codings: Vec<SampleFormat>,
+    /// Sound in one packet: the shortest and the longest.
+    pub ptimes: (Span, Span),
+}
+
+/// By what the sound may go, the better first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallPath {
+    /// RTP by UDP.
+    Udp,
+    /// RTP by TCP (RFC 4571).
+    Tcp,
+}
+
+impl CallPath {
+    /// Its word in messages and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::Tcp => "tcp",
+        }
+    }
+
+    /// The path of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Udp, Self::Tcp].into_iter().find(|path| path.name() == name)
+    }
+}
+
+/// What one end can: of the stream to the one that is called, of the stream from it, and by what both go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallOffer {
+    /// To the end that is called.
+    pub there: StreamAbilities,
+    /// From it.
+    pub back: StreamAbilities,
+    /// By what.
+    pub paths: Vec<CallPath>,
+    /// From capture to loudspeaker, both ways; as the packets ask for if nobody says.
+    pub latency: Option<Span>,
+}
+
+/// What was agreed on for one direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamTerms {
+    /// Frames per second.
+    pub rate: Rate,
+    /// Channels of the stream.
+    pub channels: Channels,
+    /// Coding of the sound.
+    pub coding: SampleFormat,
+    /// Sound in one packet: no more than this.
+    pub ptime: Span,
+}
+
+/// What was agreed on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallTerms {
+    /// To the end that is called.
+    pub there: StreamTerms,
+    /// From it.
+    pub back: StreamTerms,
+    /// By what the sound may go, the better first.
+    pub paths: Vec<CallPath>,
+    /// From capture to loudspeaker, both ways; as the packets ask for if nobody says.
+    pub latency: Option<Span>,
+}
+
+/// Why two ends do not come together. Each is a sentence with the mend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum NoTerms {
+    /// A list is empty or absurdly long.
+    #[error(
+        "the offer lists {count} {what}, and 1 to {MOST_LISTED} are read; update taut on the side that calls"
+    )]
+    Listed {
+        /// Of what.
+        what: &'static str,
+        /// How many.
+        count: usize,
+    },
+    /// There is nothing that both can.
+    #[error("of {direction}, the two sides have no {what} in common; {mend}")]
+    Apart {
+        /// "the sound to the one that is called".
+        direction: &'static str,
+        /// What.
+        what: &'static str,
+        /// What to do.
+        mend: &'static str,
+    },
+}
+
+impl StreamTerms {
+    /// What its packets look like; `None` where no whole frame fits, or too many.
+    pub fn format(&self, payload_type: u8) -> Option<StreamFormat> {
+        let Self { rate, channels, coding: sample, ptime } = *self;
+        let packet = packet_frames(rate, ptime).ok()?;
+        Some(StreamFormat { rate, channels, sample, packet, payload_type })
+    }
+}
+
+impl CallOffer {
+    /// What comes of it at an end that can `here`: of each list the first that is in the other's, too.
+    pub fn choose(&self, here: &Self) -> Result<CallTerms, NoTerms> {
+        let there = stream_terms(&self.there, &here.there, "the sound to the one that is called")?;
+        let back = stream_terms(&self.back, &here.back, "the sound to the one that calls")?;
+        let paths = in_bounds("paths", &self.paths)?;
+        let paths: Vec<_> =
+            paths.iter().copied().filter(|path| here.paths.contains(path)).collect();
+        if paths.is_empty() {
+            return Err(NoTerms::Apart {
+                direction: "the way",
+                what: "transport",
+                mend: "leave --transport out on one of them",
+            });
+        }
+        let latency = self.latency.or(here.latency);
+        if latency.is_some_and(|latency| latency <= Span::ZERO || latency > LONGEST_LINK_OFFSET) {
+            return Err(NoTerms::Apart {
+                direction: "the sound",
+                what: "latency",
+                mend: "give it a --latency of no more than 2 s",
+            });
+        }
+        Ok(CallTerms { there, back, paths, latency })
+    }
+}
+
+fn in_bounds<'a, T>(what: &'static str, list: &'a [T]) -> Result<&'a [T], NoTerms> {
+    match list.len() {
+        1..=MOST_LISTED => Ok(list),
+        count => Err(NoTerms::Listed { what, count }),
+    }
+}
+
+fn first_common<T: Copy + PartialEq>(
+    what: &'static str,
+    theirs: &[T],
+    ours: &[T],
+) -> Result<Option<T>, NoTerms> {
+    Ok(in_bounds(what, theirs)?.iter().copied().find(|one| ours.contains(one)))
+}
+
+fn stream_terms(
+    theirs: &StreamAbilities,
+    ours: &StreamAbilities,
+    direction: &'static str,
+) -> Result<StreamTerms, NoTerms> {
+    let apart = |what, mend| NoTerms::Apart { direction, what, mend };
+    let rate = first_common("rates", &theirs.rates, &ours.rates)?
+        .ok_or(apart("rate", "give both the same --rate"))?;
+    let channels = first_common("channel counts", &theirs.channels, &ours.channels)?
+        .ok_or(apart("number of channels", "give both the same --channels"))?;
+    let coding = first_common("codings", &theirs.codings, &ours.codings)?
+        .ok_or(apart("coding", "leave --format out on one of them"))?;
+    let least = theirs.ptimes.0.max(ours.ptimes.0).max(PTIME_RANGE.0);
+    let most = theirs.ptimes.1.min(ours.ptimes.1).min(PTIME_RANGE.1);
+    if least > most {
+        return Err(apart("length of packets", "leave --ptime out on one of them"));
+    }
+    Ok(StreamTerms { rate, channels, coding, ptime: least })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn abilities(rates: &[u32], codings: &[SampleFormat]) -> StreamAbilities {
+        StreamAbilities {
+            rates: rates.iter().map(|hertz| Rate::new(*hertz).unwrap()).collect(),
+            channels: vec![Channels::STEREO],
+            codings: codings.to_vec(),
+            ptimes: (Span::from_millis(1), Span::from_millis(20)),
+        }
+    }
+
+    fn offer(rates: &[u32], codings: &[SampleFormat]) -> CallOffer {
+        let (there, back) = (abilities(rates, codings), abilities(rates, codings));
+        CallOffer { there, back, paths: vec![CallPath::Udp, CallPath::Tcp], latency: None }
+    }
+
+    const BOTH: [SampleFormat; 2] = [SampleFormat::L24, SampleFormat::L16];
+
+    #[test]
+    fn the_first_that_both_can_is_chosen() {
+        let terms = offer(&[96_000, 48_000], &BOTH).choose(&offer(&[48_000, 44_100], &BOTH));
+        let terms = terms.unwrap();
+        assert_eq!(terms.there.rate, Rate::new(48_000).unwrap());
+        assert_eq!(terms.there.coding, SampleFormat::L24);
+        let terms =
+            offer(&[48_000], &BOTH).choose(&offer(&[48_000], &[SampleFormat::L16])).unwrap();
+        assert_eq!(terms.back.coding, SampleFormat::L16);
+    }
+
+    #[test]
+    fn packets_are_as_short_as_both_can() {
+        let (mut one, mut other) = (offer(&[48_000], &BOTH), offer(&[48_000], &BOTH));
+        one.there.ptimes = (Span::from_micros(125), Span::from_millis(4));
+        other.there.ptimes = (Span::from_micros(2500), Span::from_millis(20));
+        assert_eq!(one.choose(&other).unwrap().there.ptime, Span::from_micros(2500));
+        other.there.ptimes.0 = Span::from_millis(5);
+        let apart = one.choose(&other).unwrap_err().to_string();
+        assert!(apart.contains("length of packets") && apart.contains("--ptime"), "{apart}");
+    }
+
+    #[test]
+    fn the_latency_is_the_callers_word_then_that_of_the_one_that_is_called() {
+        let (mut one, mut other) = (offer(&[48_000], &BOTH), offer(&[48_000], &BOTH));
+        other.latency = Some(Span::from_millis(20));
+        assert_eq!(one.choose(&other).unwrap().latency, other.latency);
+        one.latency = Some(Span::from_millis(8));
+        assert_eq!(one.choose(&other).unwrap().latency, one.latency);
+        one.latency = Some(Span::from_secs(3_600));
+        assert!(one.choose(&other).is_err(), "memory for an hour");
+    }
+
+    #[test]
+    fn an_empty_or_absurd_offer_is_refused_by_its_list() {
+        let here = offer(&[48_000], &BOTH);
+        let empty = offer(&[], &BOTH).choose(&here).unwrap_err();
+        assert_eq!(empty, NoTerms::Listed { what: "rates", count: 0 });
+        let absurd = offer(&[8_000; 4_000], &BOTH).choose(&here).unwrap_err();
+        assert_eq!(absurd, NoTerms::Listed { what: "rates", count: 4_000 });
+        let mut none = offer(&[48_000], &BOTH);
+        none.paths.clear();
+        assert_eq!(none.choose(&here).unwrap_err(), NoTerms::Listed { what: "paths", count: 0 });
+    }
+
+    #[test]
+    fn what_is_not_common_is_named_with_the_mend() {
+        let apart = offer(&[44_100], &BOTH).choose(&offer(&[48_000], &BOTH)).unwrap_err();
+        assert!(apart.to_string().ends_with("no rate in common; give both the same --rate"));
+    }
+}

@@ -1,0 +1,389 @@
+//! A call from dial to goodbye, both machines and a line between them that can be cut, in time of its own.
+
+use std::collections::VecDeque;
+
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::call::answering::{Answering, AnsweringStep, LineId};
+use tautline_proto::call::caller::{CallOver, CallerEnd, CallerStep};
+use tautline_proto::call::message::{CALL_VERSION, CallMessage, CallReason};
+use tautline_proto::call::terms::{CallOffer, CallPath, StreamAbilities};
+use tautline_proto::call::{CALL_KEPT, CallId, LINE_DEAD};
+use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::units::{Channels, Rate};
+
+const BEAT: Span = Span::from_millis(20);
+/// There or back.
+const WAY: Span = Span::from_millis(40);
+
+fn offer() -> CallOffer {
+    let abilities = StreamAbilities {
+        rates: vec![Rate::HZ_48000],
+        channels: vec![Channels::STEREO],
+        codings: vec![SampleFormat::L24, SampleFormat::L16],
+        ptimes: (Span::from_millis(1), Span::from_millis(20)),
+    };
+    CallOffer {
+        there: abilities.clone(),
+        back: abilities,
+        paths: vec![CallPath::Udp, CallPath::Tcp],
+        latency: None,
+    }
+}
+
+/// What a machine did, when, in words.
+type Said = Vec<(i64, String)>;
+
+/// One end that calls.
+struct CallingEnd {
+    caller: CallerEnd,
+    peer: [u8; 32],
+    line: Option<LineId>,
+    there: VecDeque<(LocalTime, CallMessage)>,
+    back: VecDeque<(LocalTime, CallMessage)>,
+    did: Said,
+}
+
+/// One end that is called, those that call it, and the network between.
+struct World {
+    now: LocalTime,
+    answering: Answering,
+    ends: Vec<CallingEnd>,
+    lines: u64,
+    calls: u8,
+    /// While it is down nothing passes, and what was under way is lost.
+    up: bool,
+    did: Said,
+}
+
+impl World {
+    fn new(callers: usize, places: u16) -> Self {
+        let now = LocalTime::ZERO + Span::from_secs(1);
+        let end = |number| CallingEnd {
+            caller: CallerEnd::new(offer(), now),
+            peer: [number as u8; 32],
+            line: None,
+            there: VecDeque::new(),
+            back: VecDeque::new(),
+            did: Vec::new(),
+        };
+        let answering = Answering::new(offer(), (0..places).map(|place| 7_000 + place).collect());
+        let ends = (0..callers).map(end).collect();
+        Self { now, answering, ends, lines: 0, calls: 0, up: true, did: Vec::new() }
+    }
+
+    fn millis(&self) -> i64 {
+        (self.now - LocalTime::ZERO).as_nanos() / 1_000_000
+    }
+
+    fn run(&mut self, span: Span) {
+        let until = self.now + span;
+        while self.now < until {
+            self.now += BEAT;
+            self.turn();
+        }
+    }
+
+    fn turn(&mut self) {
+        let (now, at) = (self.now, self.millis());
+        for number in 0..self.ends.len() {
+            self.turn_end(number);
+        }
+        self.answering.poll(now);
+        while let Some(step) = self.answering.step() {
+            match step {
+                AnsweringStep::Say(line, message) => {
+                    let end = self.ends.iter_mut().find(|end| end.line == Some(line));
+                    if let (Some(end), true) = (end, self.up) {
+                        end.back.push_back((now + WAY, message));
+                    }
+                }
+                AnsweringStep::Close(line) => {
+                    let end = self.ends.iter_mut().find(|end| end.line == Some(line));
+                    if let (Some(end), true) = (end, self.up) {
+                        end.line = None;
+                        // What was said before is heard before the end of it.
+                        while let Some((_, message)) = end.back.pop_front() {
+                            end.caller.said(message, now);
+                        }
+                        end.caller.line_lost(now);
+                    }
+                }
+                AnsweringStep::Begin { place, .. } => self.did.push((at, format!("begin {place}"))),
+                AnsweringStep::Resumed { place, .. } => {
+                    self.did.push((at, format!("resumed {place}")))
+                }
+                AnsweringStep::Change { place, terms } => {
+                    self.did.push((at, format!("change {place} to {}", terms.there.ptime)));
+                }
+                AnsweringStep::Path { place, path, .. } => {
+                    self.did.push((at, format!("path {place} {path:?}")))
+                }
+                AnsweringStep::Away { place } => self.did.push((at, format!("away {place}"))),
+                AnsweringStep::End { place, why } => {
+                    self.did.push((at, format!("end {place}: {}", why.as_str())))
+                }
+                AnsweringStep::Refused { why, .. } => {
+                    self.did.push((at, format!("refused: {}", why.as_str())))
+                }
+            }
+        }
+    }
+
+    fn turn_end(&mut self, number: usize) {
+        let (now, at, up) = (self.now, self.millis(), self.up);
+        let end = &mut self.ends[number];
+        while end.back.front().is_some_and(|(due, _)| *due <= now) {
+            let (_, message) = end.back.pop_front().expect("it is there");
+            end.caller.said(message, now);
+        }
+        while end.there.front().is_some_and(|(due, _)| *due <= now) {
+            let (_, message) = end.there.pop_front().expect("it is there");
+            if let Some(line) = end.line {
+                self.calls = self.calls.wrapping_add(1);
+                self.answering.said(line, message, CallId([self.calls; 16]), now);
+            }
+        }
+        end.caller.poll(now);
+        while let Some(step) = end.caller.step() {
+            match step {
+                CallerStep::Dial if up => {
+                    self.lines += 1;
+                    end.line = Some(LineId(self.lines));
+                    self.answering.came(LineId(self.lines), end.peer, now);
+                    end.caller.connected(now);
+                }
+                CallerStep::Dial => end.caller.line_lost(now),
+                CallerStep::Say(message) if up && end.line.is_some() => {
+                    end.there.push_back((now + WAY, message))
+                }
+                CallerStep::Say(_) => {}
+                CallerStep::Close => {
+                    // The other end hears of it, unless nothing passes.
+                    if let (Some(line), true) = (end.line.take(), up) {
+                        while let Some((_, message)) = end.there.pop_front() {
+                            self.answering.said(line, message, CallId([0; 16]), now);
+                        }
+                        self.answering.gone(line, now);
+                    }
+                    end.there.clear();
+                    end.back.clear();
+                }
+                CallerStep::Begin(_) => end.did.push((at, "begin".to_owned())),
+                CallerStep::Away => end.did.push((at, "away".to_owned())),
+                CallerStep::Resumed => end.did.push((at, "resumed".to_owned())),
+                CallerStep::Change(terms) => {
+                    end.did.push((at, format!("change to {}", terms.there.ptime)))
+                }
+                CallerStep::Kept(why) => end.did.push((at, format!("kept: {}", why.as_str()))),
+                CallerStep::Over(over) => end.did.push((at, format!("{over:?}"))),
+            }
+        }
+    }
+
+    fn cut(&mut self) {
+        self.up = false;
+        for end in &mut self.ends {
+            end.there.clear();
+            end.back.clear();
+        }
+    }
+}
+
+fn words(said: &Said) -> Vec<&str> {
+    said.iter().map(|(_, word)| word.as_str()).collect()
+}
+
+#[test]
+fn a_call_begins_one_round_trip_after_its_line() {
+    let mut world = World::new(1, 1);
+    world.run(Span::from_secs(1));
+    assert_eq!(words(&world.ends[0].did), ["begin"]);
+    assert_eq!(world.ends[0].did[0].0, 1_000 + 20 + 80, "dialled at 1020");
+    assert_eq!(words(&world.did), ["begin 0"]);
+}
+
+#[test]
+fn a_day_of_talk_is_pings_and_nothing_grows() {
+    let mut world = World::new(1, 1);
+    world.run(Span::from_secs(86_400));
+    assert_eq!(words(&world.ends[0].did), ["begin"]);
+    assert_eq!(words(&world.did), ["begin 0"]);
+    assert!(world.ends[0].caller.has_line());
+}
+
+#[test]
+fn after_five_seconds_without_a_network_the_same_call_goes_on() {
+    let mut world = World::new(1, 1);
+    world.run(Span::from_secs(10));
+    world.cut();
+    world.run(Span::from_secs(5));
+    world.up = true;
+    let back = world.millis();
+    world.run(Span::from_secs(5));
+    assert_eq!(words(&world.ends[0].did), ["begin", "away", "resumed"]);
+    assert_eq!(words(&world.did), ["begin 0", "away 0", "resumed 0"]);
+    let resumed = world.ends[0].did[2].0 - back;
+    assert!(resumed <= 2_200, "{resumed} ms: the longest pause and a round trip");
+}
+
+#[test]
+fn a_caller_that_is_not_heard_of_any_more_makes_room() {
+    let mut world = World::new(2, 1);
+    world.ends[1].caller = CallerEnd::new(offer(), world.now + Span::from_secs(200));
+    world.run(Span::from_secs(10));
+    world.cut();
+    let cut = world.millis();
+    world.run(CALL_KEPT + LINE_DEAD + Span::from_secs(2));
+    let Some((at, last)) = world.did.last() else { panic!("nothing") };
+    assert!(last.starts_with("end 0: its caller was not heard of"), "{last}");
+    let kept = Span::from_millis(at - cut);
+    let wanted = CALL_KEPT + LINE_DEAD;
+    assert!((wanted - Span::from_secs(2)..=wanted + BEAT).contains(&kept), "{kept}");
+    assert_eq!(world.answering.calls(), 0);
+    // It comes back too late: its call is over there, and it calls anew by itself.
+    world.up = true;
+    world.run(Span::from_secs(10));
+    assert_eq!(words(&world.ends[0].did), ["begin", "away", "begin"]);
+}
+
+#[test]
+fn a_program_that_died_and_calls_again_takes_its_place_at_once() {
+    let mut world = World::new(2, 1);
+    world.ends[1].peer = world.ends[0].peer;
+    world.ends[1].caller = CallerEnd::new(offer(), world.now + Span::from_secs(10));
+    world.run(Span::from_secs(5));
+    // The kernel closes what a dead process had open.
+    let line = world.ends[0].line.take().unwrap();
+    world.answering.gone(line, world.now);
+    world.ends.remove(0);
+    world.run(Span::from_secs(10));
+    assert_eq!(words(&world.ends[0].did), ["begin"]);
+    assert_eq!(
+        words(&world.did),
+        ["begin 0", "away 0", "end 0: its caller called anew", "begin 0"]
+    );
+}
+
+#[test]
+fn one_too_many_is_refused_in_a_sentence_and_the_others_go_on() {
+    let mut world = World::new(3, 2);
+    world.run(Span::from_secs(2));
+    let refused: Vec<_> =
+        world.ends.iter().flat_map(|end| words(&end.did)).filter(|did| *did != "begin").collect();
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert!(
+        refused[0].contains("2 of 2 calls are there") && refused[0].contains("--callers"),
+        "{refused:?}"
+    );
+    assert_eq!(world.answering.calls(), 2);
+}
+
+#[test]
+fn who_hangs_up_ends_the_call_for_both() {
+    let mut world = World::new(1, 1);
+    world.run(Span::from_secs(2));
+    world.ends[0].caller.hang_up(CallReason::new("good night"));
+    world.run(Span::from_secs(1));
+    assert_eq!(words(&world.ends[0].did), ["begin", "HungUp"]);
+    assert_eq!(words(&world.did), ["begin 0", "end 0: good night"]);
+
+    let mut world = World::new(1, 1);
+    world.run(Span::from_secs(2));
+    world.answering.hang_up(&CallReason::new("closing time"));
+    world.run(Span::from_secs(1));
+    assert_eq!(words(&world.did), ["begin 0", "end 0: closing time"]);
+    let over = CallOver::Ended(CallReason::new("closing time"));
+    assert_eq!(world.ends[0].did.last().map(|(_, did)| did.clone()), Some(format!("{over:?}")));
+}
+
+#[test]
+fn terms_change_while_it_sounds_and_what_cannot_be_is_kept_as_it_was() {
+    let mut world = World::new(1, 1);
+    world.run(Span::from_secs(2));
+    let terms = world.ends[0].caller.call().unwrap().terms.clone();
+    let mut longer = terms.clone();
+    longer.there.ptime = Span::from_millis(5);
+    assert!(world.ends[0].caller.change(longer.clone()));
+    world.run(Span::from_secs(1));
+    assert_eq!(words(&world.ends[0].did), ["begin", "change to 5ms"]);
+    assert_eq!(words(&world.did), ["begin 0", "change 0 to 5ms"]);
+    let mut other_rate = longer;
+    other_rate.back.rate = Rate::HZ_44100;
+    assert!(world.ends[0].caller.change(other_rate));
+    world.run(Span::from_secs(1));
+    let said = words(&world.ends[0].did);
+    assert!(
+        said.last().is_some_and(|said| said.starts_with("kept: rate and channels")),
+        "{said:?}"
+    );
+    assert_eq!(world.did.len(), 2, "nothing changed there");
+}
+
+/// One line to an end that is called, said to by hand.
+fn by_hand() -> (Answering, LocalTime) {
+    let mut answering = Answering::new(offer(), vec![7_000]);
+    let now = LocalTime::ZERO + Span::from_secs(1);
+    answering.came(LineId(1), [1; 32], now);
+    (answering, now)
+}
+
+fn steps(answering: &mut Answering) -> Vec<AnsweringStep> {
+    core::iter::from_fn(|| answering.step()).collect()
+}
+
+#[test]
+fn a_caller_that_floods_is_closed_and_its_call_is_over_for_nobody_else() {
+    let (mut answering, now) = by_hand();
+    let call = CallMessage::Call { version: CALL_VERSION, offer: offer(), resumes: None };
+    answering.said(LineId(1), call, CallId([1; 16]), now);
+    steps(&mut answering);
+    for _ in 0..1_000 {
+        answering.said(LineId(1), CallMessage::Ping, CallId([2; 16]), now);
+    }
+    let steps = steps(&mut answering);
+    let pongs = steps
+        .iter()
+        .filter(|step| matches!(step, AnsweringStep::Say(_, CallMessage::Pong)))
+        .count();
+    assert_eq!(pongs, 31, "as many as may come at once, less the call itself");
+    assert!(steps.contains(&AnsweringStep::Close(LineId(1))));
+    assert!(steps.len() < 40, "nothing grows: {}", steps.len());
+}
+
+#[test]
+fn who_connects_and_says_nothing_is_closed() {
+    let (mut answering, now) = by_hand();
+    answering.poll(now + Span::from_millis(4_900));
+    assert_eq!(steps(&mut answering), []);
+    // Not even by saying what is no call.
+    answering.said(LineId(1), CallMessage::Ping, CallId([2; 16]), now + Span::from_millis(4_900));
+    answering.poll(now + Span::from_millis(5_000));
+    assert!(steps(&mut answering).contains(&AnsweringStep::Close(LineId(1))));
+}
+
+#[test]
+fn an_id_without_the_key_that_began_the_call_resumes_nothing() {
+    let (mut answering, now) = by_hand();
+    let call = |resumes| CallMessage::Call { version: CALL_VERSION, offer: offer(), resumes };
+    answering.said(LineId(1), call(None), CallId([9; 16]), now);
+    steps(&mut answering);
+    answering.came(LineId(2), [2; 32], now);
+    answering.said(LineId(2), call(Some(CallId([9; 16]))), CallId([3; 16]), now);
+    let answer = steps(&mut answering);
+    assert!(
+        matches!(answer[0], AnsweringStep::Say(LineId(2), CallMessage::Refused(_))),
+        "{answer:?}"
+    );
+    assert_eq!(answering.calls(), 1, "the call of the other goes on");
+}
+
+#[test]
+fn another_version_is_refused_with_the_mend() {
+    let (mut answering, now) = by_hand();
+    let call = CallMessage::Call { version: 2, offer: offer(), resumes: None };
+    answering.said(LineId(1), call, CallId([1; 16]), now);
+    let AnsweringStep::Say(_, CallMessage::Refused(why)) = &steps(&mut answering)[0] else {
+        panic!()
+    };
+    assert!(why.as_str().contains("update the older"), "{}", why.as_str());
+}

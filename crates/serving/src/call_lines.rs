@@ -1,0 +1,193 @@
+//! Control connections of calls, as whoever answers them has them: events on an ordinary thread.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError};
+use std::time::Duration;
+
+use tautline_api::call::{LineBuffer, MediaTicket, read, written};
+use tautline_api::seal::SECRET_BYTES;
+use tautline_api::trust::HostKey;
+use tautline_proto::call::answering::LineId;
+use tautline_proto::call::message::CallMessage;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use crate::guests::Guest;
+
+/// Messages that wait for a line to take them; a call says one a second.
+const WAITING: usize = 32;
+/// A line that takes nothing for so long is closed.
+const STUCK: Duration = Duration::from_secs(5);
+/// To show a ticket.
+const SHOWING: Duration = Duration::from_secs(3);
+
+/// What happens on control connections, in the order in which it does.
+pub enum LineEvent {
+    /// Somebody called who is trusted.
+    Came(CalledLine),
+    /// Something was said.
+    Said(LineId, CallMessage),
+    /// A connection that is to carry the sound of a call: what it showed first, and nothing of the sound was read.
+    Media {
+        /// By which it is known whose it is.
+        ticket: MediaTicket,
+        /// The connection.
+        stream: std::net::TcpStream,
+        /// From where.
+        from: SocketAddr,
+    },
+    /// It is closed, or is of no use any more: why, if it was for a fault of the other end.
+    Gone(LineId, Option<String>),
+}
+
+/// A control connection that was made.
+pub struct CalledLine {
+    /// By what it is known.
+    pub id: LineId,
+    /// From where.
+    pub from: SocketAddr,
+    /// Where it was reached.
+    pub local: SocketAddr,
+    /// The key that the caller has.
+    pub peer: HostKey,
+    /// The name by which that is trusted; none if it is this host's own.
+    pub name: Option<String>,
+    /// What both ends know and nobody else does.
+    pub secret: [u8; SECRET_BYTES],
+    /// By which it is told something.
+    pub teller: LineTeller,
+}
+
+/// Says something on a line. Dropped, it closes the line once that was said.
+#[derive(Debug)]
+pub struct LineTeller(mpsc::Sender<CallMessage>);
+
+impl LineTeller {
+    /// Says this. False where the line takes nothing any more: it is gone, or will be.
+    pub fn say(&self, message: CallMessage) -> bool {
+        self.0.try_send(message).is_ok()
+    }
+}
+
+/// Hands control connections over to whoever answers calls.
+#[derive(Clone)]
+pub(crate) struct LineOffice {
+    events: SyncSender<LineEvent>,
+    numbers: Arc<AtomicU64>,
+}
+
+/// Whose a line is that is to be answered.
+pub(crate) struct LineCaller {
+    pub(crate) from: SocketAddr,
+    pub(crate) local: SocketAddr,
+    pub(crate) peer: HostKey,
+    pub(crate) name: Option<String>,
+    pub(crate) secret: [u8; SECRET_BYTES],
+}
+
+impl LineOffice {
+    pub(crate) fn new(events: SyncSender<LineEvent>) -> Self {
+        Self { events, numbers: Arc::default() }
+    }
+
+    /// False if nobody takes events, or not as fast as they come.
+    fn tell(&self, event: LineEvent) -> bool {
+        match self.events.try_send(event) {
+            Ok(()) => true,
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => false,
+        }
+    }
+
+    /// Says that a line is gone, however long that takes to be heard: nobody is to wait for one that is not there.
+    async fn tell_gone(&self, id: LineId, why: Option<String>) {
+        let mut event = LineEvent::Gone(id, why);
+        while let Err(TrySendError::Full(unsent)) = self.events.try_send(event) {
+            event = unsent;
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Reads the ticket of a connection that is to carry sound, and hands it over.
+    pub(crate) async fn media(&self, mut stream: TcpStream, from: SocketAddr, guest: Guest) {
+        let mut shown = [0; MediaTicket::SHOWN_BYTES];
+        let read = timeout(SHOWING, stream.read_exact(&mut shown)).await;
+        let ticket = matches!(read, Ok(Ok(_))).then(|| MediaTicket::read(&shown)).flatten();
+        drop(guest);
+        let (Some(ticket), Ok(stream)) = (ticket, stream.into_std()) else { return };
+        self.tell(LineEvent::Media { ticket, stream, from });
+    }
+
+    /// Carries what is said on a line, both ways, until it ends.
+    pub(crate) async fn attend<S>(self, stream: S, caller: LineCaller)
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let id = LineId(self.numbers.fetch_add(1, Ordering::Relaxed));
+        let (teller, told) = mpsc::channel(WAITING);
+        let LineCaller { from, local, peer, name, secret } = caller;
+        let teller = LineTeller(teller);
+        let came = CalledLine { id, from, local, peer, name, secret, teller };
+        if self.tell(LineEvent::Came(came)) {
+            let why = self.carry(stream, id, told).await;
+            self.tell_gone(id, why).await;
+        }
+    }
+
+    async fn carry<S>(
+        &self,
+        stream: S,
+        id: LineId,
+        mut told: mpsc::Receiver<CallMessage>,
+    ) -> Option<String>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let (mut incoming, mut outgoing) = tokio::io::split(stream);
+        let hear = async {
+            let mut arrived = LineBuffer::default();
+            let mut bytes = [0; 1024];
+            loop {
+                let count = match incoming.read(&mut bytes).await {
+                    Ok(0) | Err(_) => return None,
+                    Ok(count) => count,
+                };
+                let mut fault = None;
+                let taken = arrived.take(&bytes[..count], |line| {
+                    match read(line) {
+                        Ok(message) if fault.is_none() => {
+                            if !self.tell(LineEvent::Said(id, message)) {
+                                fault = Some("more was said than could be answered".to_owned());
+                            }
+                        }
+                        Ok(_) => {}
+                        Err(nonsense) => fault = Some(nonsense.to_string()),
+                    };
+                });
+                if let Err(too_long) = taken {
+                    return Some(too_long.to_string());
+                }
+                if fault.is_some() {
+                    return fault;
+                }
+            }
+        };
+        let say = async {
+            while let Some(message) = told.recv().await {
+                let line = written(&message);
+                match timeout(STUCK, outgoing.write_all(&line)).await {
+                    Ok(Ok(())) => {}
+                    _ => return,
+                }
+            }
+            let _ = timeout(STUCK, outgoing.shutdown()).await;
+        };
+        tokio::select! {
+            why = hear => why,
+            () = say => None,
+        }
+    }
+}
