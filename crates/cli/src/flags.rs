@@ -1,6 +1,7 @@
 //! The command line, defined once: help, man pages, completions and `tautline.toml` follow from it.
 
 mod asked;
+mod call;
 mod kinds;
 mod lab;
 mod readers;
@@ -29,6 +30,7 @@ use crate::help;
 use crate::voice::{Voice, VoiceFlags};
 
 pub(crate) use asked::RedundancyFlag;
+pub(crate) use call::{CallFlags, EndFlags, ServeFlags};
 pub(crate) use kinds::{PlainKind, ReportKind};
 pub(crate) use lab::{
     All, Back, BetweenFlags, BlockSizes, Burdening, CapacityFlags, Delay, EchoFlags, Handover,
@@ -38,7 +40,7 @@ pub(crate) use lab::{
     Watching,
 };
 pub(crate) use readers::{channels, latency, parse, rate, span};
-pub(crate) use trust::{Id, TrustFlags};
+pub(crate) use trust::{Id, SrtpKey, TrustFlags};
 pub(crate) use words::{CodingName, Fragment, LinkFlag, PacingFlag};
 pub(crate) use work::{Plugins, WorkFlags};
 
@@ -63,6 +65,10 @@ pub(crate) enum Command {
     Send(Box<Send>),
     /// Receive sound and play it: one stream, or several mixed
     Recv(Box<Recv>),
+    /// Offer this machine's sound to a caller: what programs here play is heard there, and the caller here
+    Serve(Box<ServeFlags>),
+    /// Call a machine on which taut serve runs: sound both ways, sealed
+    Call(Box<CallFlags>),
     /// List the devices that sound can come from and go to, and what can be asked of each
     Devices(Devices),
     /// Look for what would spoil sound on this machine, and say what mends it
@@ -75,6 +81,8 @@ pub(crate) enum Command {
     Plugins(Plugins),
     /// Show what this machine is known by to others that are to trust it
     Id(Id),
+    /// Make a key by which streams are sealed (SRTP)
+    SrtpKey(SrtpKey),
     /// Trust another machine, by its key: for what listens beyond this one
     Trust(TrustFlags),
     /// Join the ledgers of a sender and a receiver, packet by packet
@@ -185,6 +193,10 @@ pub(crate) struct Send {
     #[arg(long, value_name = "TIME", default_value = "125us", requires = "mtt",
           help_heading = "Network", value_parser = span)]
     pub(crate) time_uncertainty: Span,
+    /// Seal packets and reports by SRTP, with the key in this file (taut srtp-key): only who has it hears them; the same
+    /// for all --to
+    #[arg(long, value_name = "FILE", help_heading = "Network")]
+    pub(crate) srtp_key_file: Option<PathBuf>,
     /// Priority mark for the network's switches (DSCP): 34 is what AES67 gives to media; frames of Ethernet
     /// (avtp://) have ?prio= instead [default: 34]
     #[arg(long, value_name = "N", help_heading = "Network",
@@ -193,6 +205,9 @@ pub(crate) struct Send {
     /// Write the stream's description (SDP) here, for receivers that ask for one
     #[arg(long, value_name = "PATH")]
     pub(crate) sdp: Option<PathBuf>,
+    /// Write the SRTP key into that description, too, for programs that read it there; it is then its owner's alone
+    #[arg(long, requires = "sdp")]
+    pub(crate) sdp_key: bool,
 }
 
 impl Send {
@@ -251,6 +266,9 @@ pub(crate) struct Recv {
     /// heard.labels.txt, a line each for what was lost or late and for xruns
     #[arg(long)]
     pub(crate) labels: bool,
+    /// Hear what is sealed by SRTP with the key in this file (taut srtp-key), and nothing else; the same for all --from
+    #[arg(long, value_name = "FILE", help_heading = "Network")]
+    pub(crate) srtp_key_file: Option<PathBuf>,
     /// Who reads: the device's thread, or a wire thread
     #[arg(long, value_name = "KIND", default_value = "direct", help_heading = "Network")]
     pub(crate) link: LinkFlag,

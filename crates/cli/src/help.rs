@@ -3,6 +3,7 @@
 //! Lines stay within 80 columns: a terminal then shows them as they stand here, and an example that
 //! needs more goes on after a `\`. The tests read every example by a shell and the real parser.
 
+mod call;
 mod files;
 pub(crate) mod lab;
 #[cfg(test)]
@@ -10,8 +11,9 @@ mod tests;
 mod trust;
 mod work;
 
+pub(crate) use call::{CALL, SERVE};
 pub(crate) use files::{BETWEEN, COMPARE};
-pub(crate) use trust::{ID, TRUST};
+pub(crate) use trust::{ID, SRTP_KEY, TRUST};
 pub(crate) use work::{PLUGINS, WORK};
 
 macro_rules! send_examples {
@@ -240,6 +242,10 @@ Addresses, for --to:
                    of machines listen to. PORT is a UDP port; RTCP, by which
                    both ends learn of each other's clocks, takes the one above.
                    A firewall must let both through, both ways
+  rtp+tcp://HOST:PORT
+                   a machine by TCP, for networks that let no UDP through: RTP
+                   and RTCP by one connection (RFC 4571), which is made again
+                   when it is lost. What it does not take in time is dropped
   FILE.sdp         the machine or group of a session description
   avtp://eth0/91:E0:F0:00:FE:01
                    by Ethernet alone (AVTP, IEEE 1722): to a group's or a
@@ -337,6 +343,9 @@ Addresses, for --from:
                    RTCP, which tells of the sender's clock and latency, is
                    heard at the UDP port above: a firewall must let both
                    through
+  rtp+tcp://HOST:PORT
+                   listens there for one sender at a time, which connects by
+                   TCP. Another is let in once that is silent for a second
   FILE.sdp         what a session description says, such as `taut send --sdp`
                    writes
   avtp://eth0/91:E0:F0:00:FE:01

@@ -19,6 +19,7 @@ mod presets;
 mod redundancy;
 mod report_file;
 mod screen;
+mod sealing;
 mod show;
 mod unheard;
 mod voice;
@@ -64,12 +65,15 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Demo(flags) => cmd::demo::run(&flags),
         Command::Send(mut flags) => cmd::send::run(&mut flags),
         Command::Recv(flags) => cmd::recv::run(&flags),
+        Command::Serve(flags) => cmd::serve::run(&flags),
+        Command::Call(flags) => cmd::call::run(&flags),
         Command::Devices(flags) => cmd::devices::run(&flags),
         Command::Doctor(flags) => cmd::doctor::run(&flags),
         Command::Top(flags) => cmd::top::run(&flags),
         Command::Work(flags) => cmd::work::run(&flags),
         Command::Plugins(flags) => cmd::plugins::run(&flags),
         Command::Id(flags) => cmd::id::run(&flags),
+        Command::SrtpKey(flags) => cmd::srtp_key::run(&flags),
         Command::Trust(flags) => cmd::trust::run(&flags),
         Command::Join(flags) => cmd::join::run(&flags),
         Command::Compare(flags) => cmd::compare::run(&flags),

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use tautline_audio::Notes;
+use tautline_engine::plan::address::Address;
 use tautline_engine::watching::observers::Observers;
 use tautline_engine::watching::report::Report;
 use tautline_engine::watching::run::{PeerState, Progress};
@@ -22,6 +23,7 @@ use crate::report_file::ReportFiles;
 use crate::screen::{self, Answers, LiveLine};
 use crate::unheard::Unheard;
 use crate::voice::Voice;
+use crate::words;
 
 /// One run, shown.
 pub(crate) struct Show {
@@ -46,6 +48,8 @@ pub(crate) struct Show {
     packets_since: Option<Span>,
     /// Of a receiver, until something comes.
     unheard: Option<Unheard>,
+    /// Whether it was said that nothing could be opened.
+    told_unopened: bool,
     observers: Observers,
 }
 
@@ -74,6 +78,7 @@ impl Show {
             refused: None,
             packets_since: None,
             unheard: None,
+            told_unopened: false,
             observers: observers(name, flags.voice()),
         })
     }
@@ -126,6 +131,14 @@ impl Show {
     pub(crate) fn still_unheard(&mut self) {
         let blame = self.unheard.as_mut().and_then(|unheard| unheard.still(now()));
         blame.iter().for_each(|blame| self.tell(blame));
+    }
+
+    /// Nothing could be opened of what came so far: says so once.
+    pub(crate) fn unopened<'a>(&mut self, from: impl Iterator<Item = &'a Address>, datagrams: u64) {
+        if !std::mem::replace(&mut self.told_unopened, true) {
+            let from: Vec<_> = from.map(ToString::to_string).collect();
+            self.tell(&words::unopened(&from.join(" "), datagrams));
+        }
     }
 
     /// Shows how it goes, and tells what is new.

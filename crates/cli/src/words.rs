@@ -26,6 +26,16 @@ fn refusal(errno: i32) -> &'static str {
     }
 }
 
+/// What came and could not be opened: no key is told back.
+pub(crate) fn unopened(address: &str, datagrams: u64) -> String {
+    let (were, they) =
+        if datagrams == 1 { ("datagram was", "it was") } else { ("datagrams were", "they were") };
+    format!(
+        "{address}: {datagrams} {were} not sealed with the key given here, or replayed, and {they} not read; give both \
+         ends the same --srtp-key-file"
+    )
+}
+
 /// Every note is told.
 pub(crate) fn words(note: &Note<'_>) -> Option<String> {
     Some(match note {
@@ -81,6 +91,7 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
             )
         }
         Note::Unwritten(flaw) => (*flaw).to_owned(),
+        Note::Unopened { address, datagrams } => unopened(address, *datagrams),
         Note::AnotherSender { address, packets, host } => format!(
             "{address}: {packets} packets of another sender, at {host}, came to the same UDP port \
              and were not played; hear all by ?senders=all, give each sender a --from of its own, or \

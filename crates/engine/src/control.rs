@@ -166,8 +166,8 @@ impl<C> Asker<C> {
 
 impl<C> Requests<C> {
     /// Makes the changes that were asked for. Does not wait, and leaves what is more than
-    /// [`AT_ONCE`] to the next beat.
-    pub(crate) fn serve(&self, mut make: impl FnMut(C) -> Answer) {
+    /// a handful to the next beat.
+    pub fn serve(&self, mut make: impl FnMut(C) -> Answer) {
         for request in self.0.try_iter().take(AT_ONCE) {
             // Nobody need wait for the answer.
             let _ = request.answer.send(make(request.change));

@@ -105,6 +105,8 @@ pub struct SendPlan {
     pub probes: Probes,
     /// Writes the ledger of every packet that is measured here.
     pub ledger: Option<PathBuf>,
+    /// By what profile of SRTP its link seals packets, if it does: for the report.
+    pub sealed: Option<&'static str>,
     /// What spaces its packets, if that was asked: for the report.
     pub pacing: Option<Paced>,
     /// The claim to the address that it goes to, if that was claimed: where it is lost, the stream goes where the next one says.
@@ -133,6 +135,8 @@ pub struct StreamPlan {
     pub senders: Option<NonZeroUsize>,
     /// Whether the clock that is followed comes by its link, too.
     pub carries_clock: bool,
+    /// By what profile of SRTP its link opens packets, if it does: for the report.
+    pub sealed: Option<&'static str>,
 }
 
 impl StreamPlan {
@@ -156,6 +160,7 @@ impl StreamPlan {
             gain,
             senders,
             carries_clock,
+            sealed: None,
         }
     }
 

@@ -175,6 +175,7 @@ impl SendEngine {
             transmit: Distribution::default(),
             observed: Observed::new(level_reader),
             ledger: plan.ledger.as_deref().map(LedgerFile::create).transpose()?,
+            sealed: plan.sealed,
             pacing: plan.pacing,
             presented: plan.form.presents().then(PresentationClock::default),
             claim,

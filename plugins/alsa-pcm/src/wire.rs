@@ -8,7 +8,7 @@ use tautline_engine::plan::claim::ClaimedAddress;
 use tautline_engine::plan::sockets::{LinkOptions, any_by_ethernet, sending_by_ethernet};
 use tautline_engine::plan::{RecvPlan, SendPlan, StreamPlan};
 use tautline_engine::plan::{lay, pacing, sockets};
-use tautline_engine::receiving::learn::{Believe, Learnt, ListenedAt, learn};
+use tautline_engine::receiving::learn::{Believe, CameThere, Learnt, ListenedAt, learn};
 use tautline_io::clock::now;
 use tautline_io::thread::{Scheduler, without_signals};
 use tautline_io::udp::UdpOptions;
@@ -105,9 +105,9 @@ pub(crate) fn reach(mut wish: Wish, direction: Direction) -> Result<Reached, Com
 
 /// What the sender announces until then; no longer than until `silent` if nothing comes at all.
 fn hear_of(opened: ListenedAt, until: LocalTime, silent: Option<LocalTime>) -> Option<TheirStream> {
-    let given_up = |came: bool| {
+    let given_up = |came: CameThere| {
         let now = now();
-        now >= until || silent.is_some_and(|silent| !came && now >= silent)
+        now >= until || silent.is_some_and(|silent| !came.packets && now >= silent)
     };
     match learn(&mut [opened], Believe::Anybody, given_up) {
         Learnt::Announced { announcement: Announcement { format, link_offset, .. }, .. } => {
@@ -137,6 +137,17 @@ fn settle_with(wish: &mut Wish, theirs: &StreamFormat) -> Result<(), Complaint> 
 
 /// The system's resolver takes as long as it likes, so it is asked on a thread that is given up.
 fn look_up(address: &Address) -> Result<Resolved, Complaint> {
+    let resolved = look_up_whole(address)?;
+    // Else it would send in clear what is to be sealed, and play what is sealed as noise.
+    if resolved.description.as_ref().is_some_and(|described| described.sealed) {
+        return Err(Complaint::unusable(format!(
+            "{address} is sealed by SRTP, which this PCM does not do; use taut send or taut recv"
+        )));
+    }
+    Ok(resolved)
+}
+
+fn look_up_whole(address: &Address) -> Result<Resolved, Complaint> {
     if !address.may_wait() {
         return Ok(address.resolve()?);
     }
@@ -179,6 +190,12 @@ fn sending(
 ) -> Result<LinkOptions, Complaint> {
     let media = match &resolved.place {
         StreamPlace::Udp { media, .. } => *media,
+        StreamPlace::Tcp(_) => {
+            return Err(Complaint::unusable(format!(
+                "{} is a connection, by which taut send and taut recv carry sound and a PCM does not; use rtp://HOST:PORT",
+                wish.address
+            )));
+        }
         StreamPlace::Ethernet(place) => {
             return Ok(LinkOptions::Ethernet(match stream {
                 Some((format, period)) => {

@@ -1,5 +1,7 @@
 //! One module per command.
 
+pub(crate) mod call;
+mod call_end;
 pub(crate) mod compare;
 pub(crate) mod demo;
 pub(crate) mod devices;
@@ -15,6 +17,8 @@ mod recv_changes;
 mod sdp;
 pub(crate) mod send;
 mod send_changes;
+pub(crate) mod serve;
+pub(crate) mod srtp_key;
 mod streams;
 mod takes;
 pub(crate) mod top;

@@ -5,7 +5,7 @@ use tautline_engine::control::{RecvChange, Requests, requests};
 use tautline_engine::plan::RecvPlan;
 use tautline_engine::plan::sockets;
 use tautline_engine::receiving::doubt::{Doubt, Ran};
-use tautline_engine::receiving::learn::{Believe, Learnt, ListenedAt, learn};
+use tautline_engine::receiving::learn::{Believe, CameThere, Learnt, ListenedAt, learn};
 use tautline_engine::receiving::{RecvEngine, RunControl};
 use tautline_engine::watching::run::{Progress, RunError};
 use tautline_io::clock::now;
@@ -28,6 +28,7 @@ use crate::control;
 use crate::failure::Failure;
 use crate::flags::{Recv, ReportKind};
 use crate::screen::Answers;
+use crate::sealing::StreamKey;
 use crate::show::Show;
 use crate::unheard::Unheard;
 
@@ -40,6 +41,9 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
         .iter()
         .map(|address| Ok(HeardAddress { address, resolved: address.resolve()?, opened: None }))
         .collect::<Result<_, Failure>>()?;
+    for HeardAddress { address, resolved, .. } in &from {
+        StreamKey::of(flags.srtp_key_file.as_deref(), [(*address, resolved)])?;
+    }
     check_clock(flags)?;
     flags.from.iter().try_for_each(|address| check_goodbye(flags, address))?;
     let stop = stop_on_signals()?;
@@ -299,15 +303,19 @@ fn learnt(
         .iter()
         .map(|heard| {
             let options = sockets::reception(heard.address, &heard.resolved);
-            let opened = options.open(wire_thread(flags))?;
+            let place = [(heard.address, &heard.resolved)];
+            let key = StreamKey::of(flags.srtp_key_file.as_deref(), place)?;
+            let opened = key.open(&options, wire_thread(flags, heard.address))?;
             Ok(ListenedAt::new(heard.resolved.form.unpack(heard.resolved.stream), opened))
         })
         .collect::<Result<Vec<_>, Failure>>()?;
     if believe == Believe::Anybody {
         tell_listening(flags);
     }
-    let given_up = |any: bool| {
-        if !any {
+    let given_up = |came: CameThere| {
+        if came.unopened > 0 {
+            wait.show.unopened(flags.from.iter(), came.unopened);
+        } else if !came.packets {
             wait.show.still_unheard();
         }
         wait.show.awaits(flags.from.iter());

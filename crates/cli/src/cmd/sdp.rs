@@ -1,6 +1,9 @@
 //! The session description of a stream that is sent.
 
+use std::fs::{OpenOptions, Permissions};
+use std::io::Write;
 use std::net::Ipv4Addr;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use tautline_engine::plan::SendPlan;
@@ -11,13 +14,14 @@ use tautline_proto::wire::sdp::{Description, Reference, SdpOrigin};
 
 use crate::failure::Failure;
 use crate::flags::Send;
+use crate::sealing::StreamKey;
 
 /// The description of the stream to the first destination.
 pub(crate) fn describe(
     plan: &SendPlan,
     udp: &UdpOptions,
     to: &[Resolved],
-    flags: &Send,
+    (flags, key): (&Send, &StreamKey),
 ) -> Option<Description> {
     let first = to.first()?;
     let (media, reports) = first.media().zip(first.reports())?;
@@ -44,12 +48,25 @@ pub(crate) fn describe(
         mediaclk_offset: Some(plan.identity.timestamp),
         reference: Reference::Local,
         extensions: if plan.stamps { ExtensionIds::DEFAULT } else { ExtensionIds::NONE },
+        sealed: plan.sealed.is_some(),
+        crypto: key.to_description().filter(|_| flags.sdp_key).into_iter().collect(),
     })
 }
 
 /// Writes it, for receivers to read.
 pub(crate) fn write(path: &Path, description: &Description) -> Result<(), Failure> {
-    std::fs::write(path, description.write()).map_err(|error| {
+    let secret = !description.crypto.is_empty();
+    let written = || {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        let mut file = options.mode(if secret { 0o600 } else { 0o666 }).open(path)?;
+        if secret {
+            // Of one that was there, too, and before the key stands in it.
+            file.set_permissions(Permissions::from_mode(0o600))?;
+        }
+        file.write_all(&description.write())
+    };
+    written().map_err(|error: std::io::Error| {
         Failure::open(format!("writing {}: {error}; is the folder there?", path.display()))
     })
 }

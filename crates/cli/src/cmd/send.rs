@@ -10,7 +10,7 @@ use tautline_engine::control::requests;
 use tautline_engine::plan::address::{Address, MOST_AHEAD, Resolved};
 use tautline_engine::plan::claim::{ClaimError, ClaimedAddress};
 use tautline_engine::plan::pacing::{self, Paced, PacingRung};
-use tautline_engine::plan::sockets::{LinkOptions, sending_by_ethernet};
+use tautline_engine::plan::sockets::{LinkOptions, sending_by_ethernet, sending_by_tcp};
 use tautline_engine::plan::too_long::too_long;
 use tautline_engine::plan::{LinkKind, SendPlan};
 use tautline_engine::plan::{lay, sockets};
@@ -32,6 +32,7 @@ use crate::control;
 use crate::failure::Failure;
 use crate::flags::{Fragment, LinkFlag, PacingFlag, Send};
 use crate::redundancy::{self, Budget};
+use crate::sealing::StreamKey;
 use crate::show::Show;
 use crate::words::{fragments, longer};
 
@@ -65,8 +66,10 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     let claim = claim(flags)?;
     let flags: &Send = flags;
     let to: Vec<Resolved> = flags.to.iter().map(|to| to.resolve()).collect::<Result<_, _>>()?;
+    let key = StreamKey::of(flags.srtp_key_file.as_deref(), flags.to.iter().zip(&to))?;
+    refuse_what_a_key_forbids(flags, &key)?;
     let regulator = redundancy::regulator(flags, &to, budget.first);
-    let mut by = link_options(flags, &to, &format, heads)?;
+    let mut by = link_options(flags, &to, &format, (heads, key.room()))?;
     if let (true, LinkOptions::Udp(udp)) = (flags.running.control, &mut by) {
         lay::make_room_for_changes(udp, &format, device.period, heads);
     }
@@ -86,7 +89,7 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     };
     let wire_below = paced.by_wire_thread.then_some(options.scheduler);
     let limits = redundancy::limits(flags)?;
-    let opened_stream = by.open(wire_below)?;
+    let opened_stream = key.open(&by, wire_below)?;
     let local = opened_stream.local;
     let address = flags.to.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
     let plan = SendPlan {
@@ -103,15 +106,16 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
         map,
         probes: flags.running.probes,
         ledger: flags.running.ledger.clone(),
+        sealed: key.profile(),
         pacing: Some(paced.clone()),
         claim,
         ..SendPlan::new(address, opened_stream, format, device)?
     };
     let udp = match &by {
         LinkOptions::Udp(udp) => Some(&**udp),
-        LinkOptions::Ethernet(_) => None,
+        LinkOptions::Tcp(_) | LinkOptions::Ethernet(_) => None,
     };
-    let description = udp.and_then(|udp| super::sdp::describe(&plan, udp, &to, flags));
+    let description = udp.and_then(|udp| super::sdp::describe(&plan, udp, &to, (flags, &key)));
     let described = flags.sdp.as_ref().zip(description);
     let mut engine = SendEngine::new(plan)?;
     // Of sockets that cannot be opened there is no stream to describe.
@@ -319,32 +323,90 @@ fn lasting(latency: Span, least: Span, rung: PacingRung) -> Result<Span, Failure
     )))
 }
 
-/// By what packets leave.
+/// Refuses what would be noise elsewhere, and a key that is to be written and is not there.
+fn refuse_what_a_key_forbids(flags: &Send, key: &StreamKey) -> Result<(), Failure> {
+    if flags.redundancy.amount != Redundancy::Off && key.is_misheard_with_redundancy() {
+        return Err(Failure::usage(
+            "--redundancy with a key of AES_CM_128_HMAC_SHA1_80 would be loud noise in programs that know no RFC 9335; \
+             use a key of AEAD_AES_256_GCM (taut srtp-key), or leave --redundancy out",
+        ));
+    }
+    if flags.sdp_key && key.profile().is_none() {
+        return Err(Failure::usage(
+            "--sdp-key writes the key of --srtp-key-file, which is not given; give it, or leave --sdp-key out",
+        ));
+    }
+    Ok(())
+}
+
+/// By what packets leave, each longer by so many bytes where it is sealed.
 fn link_options(
     flags: &Send,
     to: &[Resolved],
     format: &StreamFormat,
-    heads: PacketHeads,
+    (heads, seal_room): (PacketHeads, usize),
 ) -> Result<LinkOptions, Failure> {
+    if let Some(place) = to.iter().find_map(Resolved::tcp) {
+        refuse_beside_a_connection(flags)?;
+        let period = Frames::new(flags.timing.period.into());
+        return Ok(by_tcp(flags, place, (format, period), heads));
+    }
     let Some(place) = to.iter().find_map(Resolved::ethernet) else {
-        return Ok(LinkOptions::Udp(Box::new(sockets(flags, to, format, heads)?)));
+        return Ok(LinkOptions::Udp(Box::new(sockets(flags, to, format, (heads, seal_room))?)));
     };
     refuse_two_by_ethernet(flags)?;
     let period = Frames::new(flags.timing.period.into());
     Ok(LinkOptions::Ethernet(sending_by_ethernet(place, format, lay::batch(period, format.packet))))
 }
 
+/// A connection with room for the packets of a stream, and for those that may be asked for while it runs.
+fn by_tcp(
+    flags: &Send,
+    place: SocketAddr,
+    (format, period): (&StreamFormat, Frames),
+    heads: PacketHeads,
+) -> LinkOptions {
+    let mut room = UdpOptions::default();
+    lay::make_room(&mut room, format, period, heads);
+    if flags.running.control {
+        lay::make_room_for_changes(&mut room, format, period, heads);
+    }
+    let mut link = sending_by_tcp(place, (format, room.datagram_bytes), room.batch);
+    if let LinkOptions::Tcp(link) = &mut link {
+        link.options.dscp = flags.dscp.unwrap_or(DSCP_MEDIA);
+        link.options.packets_per_second = room.packets_per_second;
+    }
+    link
+}
+
+/// A connection goes to one place, by one way, and no description is of it.
+fn refuse_beside_a_connection(flags: &Send) -> Result<(), Failure> {
+    let to = &flags.to[0];
+    let refused = if flags.to.len() > 1 {
+        "is one connection and the only --to that one taut sends to; run one taut for each"
+    } else if !flags.redundancy.paths.is_empty() {
+        "is one connection, by one network; leave --redundancy paths: out"
+    } else if flags.sdp.is_some() {
+        "is a connection, of which --sdp says nothing; leave --sdp out"
+    } else {
+        return Ok(());
+    };
+    Err(Failure::usage(format!("{to} {refused}")))
+}
+
 fn sockets(
     flags: &Send,
     to: &[Resolved],
     format: &StreamFormat,
-    heads: PacketHeads,
+    (heads, seal_room): (PacketHeads, usize),
 ) -> Result<UdpOptions, Failure> {
-    let bytes = heads.datagram_bytes(format);
+    let bytes = heads.datagram_bytes(format) + seal_room;
     let mut udp = UdpOptions::sender(to.iter().filter_map(Resolved::media).collect());
     sockets::set(&mut udp, &flags.to, to)?;
     udp.dscp = flags.dscp.unwrap_or(DSCP_MEDIA);
     lay::make_room(&mut udp, format, Frames::new(flags.timing.period.into()), heads);
+    // Sealed, a packet with all that it carries of others is to fit a frame as well.
+    udp.datagram_bytes = heads.datagram_bytes(format).max(udp.datagram_bytes - seal_room);
     udp.fragment = match flags.fragment {
         Fragment::Allow => FragmentPolicy::Allow,
         Fragment::Never => FragmentPolicy::Never,

@@ -77,7 +77,7 @@ impl SendLines {
             resolved.collect::<Result<_, _>>().map_err(|failure| failure.to_string())?;
         let Some(opened) = &self.udp else {
             return Err(
-                "a stream goes to one address of Ethernet as long as it runs; start taut again"
+                "a stream by Ethernet or TCP goes to one place as long as it runs; start taut again"
                     .into(),
             );
         };

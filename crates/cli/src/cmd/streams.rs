@@ -21,6 +21,7 @@ use tautline_proto::wire::rtp::RtpUnpack;
 use super::periods;
 use crate::failure::Failure;
 use crate::flags::{LinkFlag, Recv};
+use crate::sealing::StreamKey;
 
 /// Where a stream is heard: an address, and what it stands for.
 pub(super) struct HeardAddress<'a> {
@@ -67,9 +68,11 @@ pub(super) fn stream(
     if described.is_none() && resolved.form == WireForm::Rtp {
         receiver.wire = RtpUnpack::taking(codings);
     }
+    let key = StreamKey::of(flags.srtp_key_file.as_deref(), [(*address, &*resolved)])?;
     let opened = match opened.take() {
         Some(opened) => opened,
-        None => sockets::receiving((address, resolved), &format).open(wire_thread(flags))?,
+        None => key
+            .open(&sockets::receiving((address, resolved), &format), wire_thread(flags, address))?,
     };
     if let Some((packets, reports)) = opened.local {
         let words =
@@ -79,14 +82,17 @@ pub(super) fn stream(
     Ok(StreamPlan {
         latency: flags.timing.latency.unwrap_or_default(),
         loss_target: flags.loss_target,
+        sealed: key.profile(),
         ..StreamPlan::of(address, receiver, opened)
     })
 }
 
 /// The device's thread below which a wire thread is to read, if one is.
-pub(super) const fn wire_thread(flags: &Recv) -> Option<Scheduler> {
+pub(super) const fn wire_thread(flags: &Recv, from: &Address) -> Option<Scheduler> {
     match flags.link {
         LinkFlag::Ringed => Some(flags.timing.scheduler),
+        // Nothing stamps what comes by a connection but whoever reads it: at once, and not once in a period.
+        LinkFlag::Auto if from.is_by_tcp() => Some(flags.timing.scheduler),
         LinkFlag::Auto | LinkFlag::Direct => None,
     }
 }

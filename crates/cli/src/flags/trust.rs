@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use tautline_api::srtp::Profile;
 use tautline_api::trust::HostKey;
 
 use super::kinds::PlainKind;
@@ -20,6 +21,18 @@ pub(crate) struct Id {
     /// What to print
     #[arg(long, value_name = "KIND", default_value = "text")]
     pub(crate) report: PlainKind,
+}
+
+/// `taut srtp-key`
+#[derive(Debug, Args)]
+#[command(after_help = help::SRTP_KEY)]
+pub(crate) struct SrtpKey {
+    /// The file to make; one that is there is kept
+    pub(crate) file: PathBuf,
+    /// By what packets are sealed: AEAD_AES_256_GCM, AEAD_AES_128_GCM, or AES_CM_128_HMAC_SHA1_80 for programs that have
+    /// no other, such as ffmpeg
+    #[arg(long, value_name = "PROFILE", default_value_t, value_parser = parse::<Profile>)]
+    pub(crate) profile: Profile,
 }
 
 /// `taut trust`

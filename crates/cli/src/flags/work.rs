@@ -63,16 +63,21 @@ pub(crate) struct Plugins {
 
 /// Reads an address of this machine: UDP and TCP ports of 0 stand for any that is free.
 fn listen(text: &str) -> Result<SocketAddr, String> {
+    listen_at(text, PORT)
+}
+
+/// The same with this port where none is given.
+pub(super) fn listen_at(text: &str, usual: u16) -> Result<SocketAddr, String> {
     let bare = text.trim_start_matches('[').trim_end_matches(']');
     if let Ok(address) = bare.parse::<IpAddr>() {
-        return Ok((address, PORT).into());
+        return Ok((address, usual).into());
     }
     let found = match text.rsplit_once(':') {
         Some(_) => text.to_socket_addrs(),
-        None => (text, PORT).to_socket_addrs(),
+        None => (text, usual).to_socket_addrs(),
     };
     found.ok().and_then(|mut found| found.next()).ok_or_else(|| {
-        format!("`{text}` is no address to listen at; use one of `ip -brief address`, such as 10.0.0.2:{PORT}")
+        format!("`{text}` is no address to listen at; use one of `ip -brief address`, such as 10.0.0.2:{usual}")
     })
 }
 

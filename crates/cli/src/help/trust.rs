@@ -14,6 +14,27 @@ reached by ssh, `taut trust $(ssh studio taut id)` here does that at once.
 For scripts, --report json; curl takes --pinnedpubkey sha256// and the pin:
   { "schema": 1, "name", "key", "pin" }"#;
 
+pub(crate) const SRTP_KEY: &str = r#"Examples:
+  # Both ends take the same key, copied there as a secret is:
+  taut srtp-key studio.key
+  taut send --input alsa:hw:0 --to rtp://239.1.2.3:5004 \
+      --srtp-key-file studio.key
+  taut recv --from rtp://239.1.2.3:5004 --output alsa:hw:0 \
+      --srtp-key-file studio.key
+  # For ffmpeg, which knows no other profile:
+  taut srtp-key --profile AES_CM_128_HMAC_SHA1_80 studio.key
+  ffmpeg -re -i song.wav -c:a pcm_s24be -f rtp \
+      -srtp_out_suite AES_CM_128_HMAC_SHA1_80 \
+      -srtp_out_params "$(cut -d: -f2 studio.key)" \
+      "srtp://10.0.0.2:5004?pkt_size=300"
+
+The file is one line, PROFILE inline:BASE64 (RFC 4568), and its owner's alone; it
+is refused where others may read it. GStreamer's srtpenc and srtpdec take
+the same bytes as hexadecimal digits:
+  cut -d: -f2 studio.key | base64 -d | od -An -v -tx1 | tr -d ' \n'
+Whoever has the key hears the stream and can send in its place. Make another
+from time to time, and whenever somebody is to hear it no more."#;
+
 pub(crate) const TRUST: &str = r#"Examples:
   # What taut id prints on the other machine, by its name there or another:
   taut trust studio oBqPFNDQXqYWGm5rdrEJvQfhSQjH5cGzRJ1BlGtPdHM=

@@ -98,7 +98,8 @@ fn an_address_that_is_none_is_answered_with_its_form() {
         ("rtp://127.0.0.1:65536", "65536 is too large for a UDP port", "write one up to 65534"),
         ("rtp://127.0.0.1:65535", "RTCP needs the UDP port above", "use one below"),
         ("rtp://127.0.0.1:5004?gane=-6dB", "`gane` is unknown", "use iface, source or gain"),
-        ("rtp+tcp://127.0.0.1:5004", "not in this version yet", "use rtp://HOST:PORT"),
+        ("rtp+tcp://127.0.0.1", "has no TCP port", "write rtp+tcp://HOST:5004"),
+        ("rtp+tcp://127.0.0.1:5004?ttl=4", "nothing that a connection goes by", "leave it out"),
     ];
     for (address, wrong, mend) in cases {
         let call = recv(&folder, &format!("--output null: --from {address}"));

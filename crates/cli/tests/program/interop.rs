@@ -24,15 +24,15 @@ fn is_there(test: &str, program: &str, asks: &str) -> bool {
     there
 }
 
-fn has_gstreamer(test: &str) -> bool {
+pub(crate) fn has_gstreamer(test: &str) -> bool {
     is_there(test, "gst-launch-1.0", "--version")
 }
 
-fn has_ffmpeg(test: &str) -> bool {
+pub(crate) fn has_ffmpeg(test: &str) -> bool {
     is_there(test, "ffmpeg", "-version")
 }
 
-fn noise(coding: FileCoding, folder: &Folder) -> Sound {
+pub(crate) fn noise(coding: FileCoding, folder: &Folder) -> Sound {
     let sent = Sound::noise(Shape { coding, ..Shape::STEREO_24 }, 1000, 7);
     sent.write(&folder.file("sent.wav"));
     sent
@@ -61,7 +61,7 @@ fn send(coding: FileCoding, port: u16, options: &str, folder: &Folder) {
 /// What `recv` recorded is the sound. Peers end with a shorter packet, after which our receiver
 /// fades from its last frame: 5 ms at most.
 #[track_caller]
-fn is_whole(recv: Running, sent: &Sound, folder: &Folder) {
+pub(crate) fn is_whole(recv: Running, sent: &Sound, folder: &Folder) {
     let report = recv.end().report();
     report.missed_nothing();
     let mut heard = Sound::read(&folder.file("heard.wav"));
@@ -73,7 +73,7 @@ fn is_whole(recv: Running, sent: &Sound, folder: &Folder) {
 }
 
 /// Raw big-endian samples, as they were on the wire.
-fn read_raw(path: &Path, shape: Shape) -> Sound {
+pub(crate) fn read_raw(path: &Path, shape: Shape) -> Sound {
     let bytes = std::fs::read(path).unwrap();
     let size = if shape.coding == FileCoding::L16 { 2 } else { 3 };
     let sample = |bytes: &[u8]| {

@@ -65,6 +65,7 @@ pub const CLASS_A: u8 = 3;
 #[derive(Debug, Clone, PartialEq)]
 enum Target {
     Udp { form: WireForm, host: String, port: u16 },
+    Tcp { host: String, port: u16 },
     Ethernet(EthernetTarget),
     Sdp(PathBuf),
 }
@@ -101,6 +102,8 @@ pub enum StreamPlace {
         /// Where reports go or come.
         reports: SocketAddr,
     },
+    /// By TCP: packets and reports alike.
+    Tcp(SocketAddr),
     /// By Ethernet alone. Nobody reports.
     Ethernet(EthernetPlace),
 }
@@ -123,7 +126,7 @@ impl Resolved {
     pub const fn media(&self) -> Option<SocketAddr> {
         match self.place {
             StreamPlace::Udp { media, .. } => Some(media),
-            StreamPlace::Ethernet(_) => None,
+            StreamPlace::Tcp(_) | StreamPlace::Ethernet(_) => None,
         }
     }
 
@@ -131,14 +134,23 @@ impl Resolved {
     pub const fn reports(&self) -> Option<SocketAddr> {
         match self.place {
             StreamPlace::Udp { reports, .. } => Some(reports),
+            StreamPlace::Tcp(place) => Some(place),
             StreamPlace::Ethernet(_) => None,
+        }
+    }
+
+    /// The place that is connected to, or at which a connection is waited for, if it is one of TCP.
+    pub const fn tcp(&self) -> Option<SocketAddr> {
+        match self.place {
+            StreamPlace::Tcp(place) => Some(place),
+            StreamPlace::Udp { .. } | StreamPlace::Ethernet(_) => None,
         }
     }
 
     /// The place on Ethernet, if it is one.
     pub const fn ethernet(&self) -> Option<&EthernetPlace> {
         match &self.place {
-            StreamPlace::Udp { .. } => None,
+            StreamPlace::Udp { .. } | StreamPlace::Tcp(_) => None,
             StreamPlace::Ethernet(place) => Some(place),
         }
     }
@@ -149,7 +161,9 @@ impl Address {
     /// a file's disk.
     pub fn may_wait(&self) -> bool {
         match &self.place {
-            Target::Udp { host, .. } => !is_any(host) && host.parse::<IpAddr>().is_err(),
+            Target::Udp { host, .. } | Target::Tcp { host, .. } => {
+                !is_any(host) && host.parse::<IpAddr>().is_err()
+            }
             Target::Ethernet(_) => false,
             Target::Sdp(_) => true,
         }
@@ -177,19 +191,24 @@ impl Address {
         self
     }
 
+    /// Whether it is reached by a connection.
+    pub const fn is_by_tcp(&self) -> bool {
+        matches!(self.place, Target::Tcp { .. })
+    }
+
     /// How packets look there: a description is of RTP.
     pub const fn form(&self) -> WireForm {
         match &self.place {
             Target::Udp { form, .. } => *form,
             Target::Ethernet(_) => WireForm::Avtp(Encapsulation::Ethernet),
-            Target::Sdp(_) => WireForm::Rtp,
+            Target::Tcp { .. } | Target::Sdp(_) => WireForm::Rtp,
         }
     }
 
     /// The `.sdp` file that it names, if it does.
     pub fn file(&self) -> Option<&Path> {
         match &self.place {
-            Target::Udp { .. } | Target::Ethernet(_) => None,
+            Target::Udp { .. } | Target::Tcp { .. } | Target::Ethernet(_) => None,
             Target::Sdp(path) => Some(path),
         }
     }

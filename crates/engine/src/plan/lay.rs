@@ -131,6 +131,7 @@ impl SendPlan {
             identity: random_identity()?,
             probes: Probes::All,
             ledger: None,
+            sealed: None,
             pacing: None,
             claim: None,
         })

@@ -247,7 +247,7 @@ fn climb(
         let why = "it was asked for".to_owned();
         return Ok(Paced { rung, spacing, by_wire_thread, why, ..plain });
     }
-    if asked.is_none() && wanted.packets <= 1 && matches!(link, LinkOptions::Udp(_)) {
+    if asked.is_none() && wanted.packets <= 1 && !matches!(link, LinkOptions::Ethernet(_)) {
         return Ok(Paced { why: "a period is one packet".to_owned(), ..plain });
     }
     let all = queue_disciplines().unwrap_or_default();
@@ -368,6 +368,12 @@ fn tried(
     link.pace(launch.map(|(launch, _)| launch), Spacing { together: 1, lead: Span::ZERO });
     let mut link = match link {
         LinkOptions::Udp(udp) => DirectLink::open(&UdpOptions { transmit_stamp_every: 1, ..*udp }),
+        LinkOptions::Tcp(link) => Err(OpenError {
+            tried: format!("probing the way to {}", link.place),
+            answer: "no queue launches what a connection sends".into(),
+            mend: "leave --pacing out".into(),
+            errno: 0,
+        }),
         LinkOptions::Ethernet(ethernet) => {
             DirectLink::open_ethernet(&EthernetOptions { transmit_stamp_every: 1, ..ethernet })
         }

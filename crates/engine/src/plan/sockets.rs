@@ -9,11 +9,12 @@ use tautline_io::ethernet::{self, EthernetOptions, interface_number, own_address
 use tautline_io::link::OpenError;
 use tautline_io::link::ringed::Spacing;
 use tautline_io::socket::launch::{LaunchClock, LaunchOptions};
+use tautline_io::tcp::{TcpOptions, keep};
 use tautline_io::thread::Scheduler;
-use tautline_io::udp::pair::{self, OpenedStream};
+use tautline_io::udp::pair::{self, MakeSeal, OpenedStream};
 use tautline_io::udp::{UdpOptions, interface_label, leaves_by};
-use tautline_proto::stream::{PTIME_RANGE, StreamFormat};
-use tautline_proto::time::Frames;
+use tautline_proto::stream::{MOST_DATAGRAM_BYTES, PTIME_RANGE, StreamFormat};
+use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Rate;
 use tautline_proto::wire::avtp::{self, Encapsulation, crf};
 use tautline_proto::wire::{PacketHeads, WireForm};
@@ -80,11 +81,24 @@ fn agreed<T: PartialEq>(
     }
 }
 
+/// A connection of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TcpLink {
+    /// Where it is made to, or waited for.
+    pub place: SocketAddr,
+    /// Whether the stream is sent, by whoever connects.
+    pub sends: bool,
+    /// How it is used.
+    pub options: TcpOptions,
+}
+
 /// How the link of a stream is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkOptions {
     /// By UDP, and reports beside it.
     Udp(Box<UdpOptions>),
+    /// By TCP, and reports with it.
+    Tcp(TcpLink),
     /// By Ethernet alone.
     Ethernet(EthernetOptions),
 }
@@ -94,7 +108,38 @@ impl LinkOptions {
     pub fn open(&self, device: Option<Scheduler>) -> Result<OpenedStream, OpenError> {
         match self {
             Self::Udp(options) => pair::open_stream(options, device),
+            Self::Tcp(TcpLink { place, sends: true, options }) => {
+                keep::connect_stream(*place, options, device)
+            }
+            Self::Tcp(TcpLink { place, sends: false, options }) => {
+                keep::listen_stream(*place, options, device)
+            }
             Self::Ethernet(options) => ethernet::open_stream(options, device),
+        }
+    }
+
+    /// The same with seals on packets and reports, if there are to be any: by UDP alone.
+    pub fn open_sealed(
+        &self,
+        device: Option<Scheduler>,
+        seal: Option<MakeSeal<'_>>,
+    ) -> Result<OpenedStream, OpenError> {
+        match (self, seal) {
+            (Self::Udp(options), seal) => pair::open_sealed_stream(options, device, seal),
+            (Self::Ethernet(_) | Self::Tcp(_), None) => self.open(device),
+            // Each connection would begin to count anew with the same key.
+            (Self::Tcp(_), Some(_)) => Err(OpenError {
+                tried: "sealing what goes by TCP".into(),
+                answer: "a stream with a key of its own goes by UDP".into(),
+                mend: "use rtp://, or call the other machine, which seals by TCP as well: taut serve, taut call".into(),
+                errno: 0,
+            }),
+            (Self::Ethernet(options), Some(_)) => Err(OpenError {
+                tried: format!("sealing what goes by {}", options.interface),
+                answer: "SRTP is of RTP, by UDP".into(),
+                mend: "use rtp://, or leave the key out".into(),
+                errno: 0,
+            }),
         }
     }
 
@@ -114,6 +159,8 @@ impl LinkOptions {
                     options.priority = CLASS_A;
                 }
             }
+            // No queue launches what a connection sends when it may.
+            Self::Tcp(_) => {}
             Self::Ethernet(options) => (options.launch, options.spacing) = (launch, spacing),
         }
     }
@@ -122,7 +169,7 @@ impl LinkOptions {
     pub fn most_destinations(&self) -> usize {
         match self {
             Self::Udp(options) => options.destinations.len().max(options.most_destinations).max(1),
-            Self::Ethernet(_) => 1,
+            Self::Tcp(_) | Self::Ethernet(_) => 1,
         }
     }
 
@@ -130,6 +177,8 @@ impl LinkOptions {
     pub const fn stamp_every(&mut self, packets: u32) {
         match self {
             Self::Udp(options) => options.transmit_stamp_every = packets,
+            // Nobody knows by which segment a packet leaves.
+            Self::Tcp(_) => {}
             Self::Ethernet(options) => options.transmit_stamp_every = packets,
         }
     }
@@ -139,6 +188,7 @@ impl LinkOptions {
     pub fn interfaces(&self) -> Option<Vec<u32>> {
         match self {
             Self::Udp(options) => interfaces(options),
+            Self::Tcp(_) => None,
             Self::Ethernet(options) => Some(vec![interface_number(&options.interface)?]),
         }
     }
@@ -157,6 +207,8 @@ impl LinkOptions {
                 options.bind.set_port(0);
                 Self::Udp(options)
             }
+            // There is a connection to somebody alone.
+            Self::Tcp(link) => Self::Tcp(*link),
             // A switch sends back nothing to where it came from.
             Self::Ethernet(options) => {
                 let own = own_address(&options.interface).unwrap_or(options.address);
@@ -254,8 +306,33 @@ pub fn reception(address: &Address, resolved: &Resolved) -> LinkOptions {
         StreamPlace::Udp { media, .. } => {
             LinkOptions::Udp(Box::new(by_udp(*media, (address, resolved))))
         }
+        StreamPlace::Tcp(place) => LinkOptions::Tcp(TcpLink {
+            place: *place,
+            sends: false,
+            options: TcpOptions { datagram_bytes: MOST_DATAGRAM_BYTES, ..TcpOptions::default() },
+        }),
         StreamPlace::Ethernet(place) => LinkOptions::Ethernet(EthernetRoom::ANY.at(place, false)),
     }
+}
+
+/// What a packet may wait for its connection beside the time of two packets: a thread that comes late, or a retransmission
+/// on a short way.
+const MOST_WAIT: Span = Span::from_millis(10);
+
+/// Sends a stream like `format` by TCP, up to `batch` packets at once, of so many bytes at most.
+pub fn sending_by_tcp(
+    place: SocketAddr,
+    (format, datagram_bytes): (&StreamFormat, usize),
+    batch: usize,
+) -> LinkOptions {
+    let options = TcpOptions {
+        datagram_bytes,
+        packets_per_second: packets_per_second(format.rate, format.packet),
+        batch,
+        most_wait: format.ptime() + format.ptime() + MOST_WAIT,
+        ..TcpOptions::default()
+    };
+    LinkOptions::Tcp(TcpLink { place, sends: true, options })
 }
 
 /// Hears a clock of CRF that `address` stands for.
@@ -285,6 +362,7 @@ fn by_udp(media: SocketAddr, (address, resolved): Destination<'_>) -> UdpOptions
 pub fn receiving((address, resolved): Destination<'_>, format: &StreamFormat) -> LinkOptions {
     let media = match &resolved.place {
         StreamPlace::Udp { media, .. } => *media,
+        StreamPlace::Tcp(_) => return reception(address, resolved),
         StreamPlace::Ethernet(place) => {
             let room = EthernetRoom::of(format, EthernetRoom::ANY.batch);
             return LinkOptions::Ethernet(room.at(place, false));

@@ -70,18 +70,31 @@ impl ListenedAt {
     }
 }
 
+/// What came to all that is listened at.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CameThere {
+    /// Whether any packet did.
+    pub packets: bool,
+    /// Datagrams that were not sealed as is asked for there.
+    pub unopened: u64,
+}
+
 /// Listens at all that is `opened` until a sender says what its stream is, or `given_up` says so, of which
-/// it is told whether any packet has come. What comes meanwhile is dropped, but where packets alone say what they are
+/// it is told what has come. What comes meanwhile is dropped, but where packets alone say what they are
 /// ([`ListenedAt::to_be_played`]).
 pub fn learn(
     opened: &mut [ListenedAt],
     believe: Believe,
-    mut given_up: impl FnMut(bool) -> bool,
+    mut given_up: impl FnMut(CameThere) -> bool,
 ) -> Learnt {
     let mut hearsay = Hearsay::default();
     let mut packets_since: Option<LocalTime> = None;
     let mut shaped = None;
-    while !given_up(packets_since.is_some()) {
+    loop {
+        let unopened = opened.iter().map(|at| at.opened.link.counters().unopened).sum();
+        if given_up(CameThere { packets: packets_since.is_some(), unopened }) {
+            return Learnt::Nothing;
+        }
         let channels: Vec<&dyn Control> =
             opened.iter().filter_map(|at| at.opened.control.as_deref()).collect();
         wait(&channels, now() + BEAT);
@@ -128,5 +141,4 @@ pub fn learn(
             return shaped.map_or(Learnt::Unannounced, Learnt::Shaped);
         }
     }
-    Learnt::Nothing
 }

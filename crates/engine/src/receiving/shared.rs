@@ -27,20 +27,21 @@ pub(crate) struct StreamTemplate {
     latency: LatencyRule,
     loss_target: LossTarget,
     gain: Gain,
+    sealed: Option<&'static str>,
 }
 
 impl StreamTemplate {
     /// Like this one.
     pub(crate) fn of(plan: &StreamPlan) -> Self {
-        let StreamPlan { latency, loss_target, gain, .. } = *plan;
+        let StreamPlan { latency, loss_target, gain, sealed, .. } = *plan;
         let (address, receiver) = (plan.address.clone(), plan.receiver.clone());
-        Self { address, receiver, latency, loss_target, gain }
+        Self { address, receiver, latency, loss_target, gain, sealed }
     }
 
     fn plan(&self) -> StreamPlan {
-        let Self { address, receiver, latency, loss_target, gain } = self.clone();
+        let Self { address, receiver, latency, loss_target, gain, sealed } = self.clone();
         let plan = StreamPlan::new(address, receiver, Box::new(Fed), None);
-        StreamPlan { latency, loss_target, gain, ..plan }
+        StreamPlan { latency, loss_target, gain, sealed, ..plan }
     }
 }
 

@@ -46,6 +46,8 @@ use crate::watching::sound::{FoundPacket, Hearing, Measurement, PacketTap};
 /// What the ordinary thread holds of one stream.
 pub(crate) struct ReceivedStream {
     pub(crate) address: String,
+    /// By what its packets are sealed, if they are.
+    sealed: Option<&'static str>,
     /// Its gain in the mix.
     pub(crate) fader: Fader,
     config: ReceiverConfig,
@@ -151,6 +153,7 @@ pub(crate) fn connect(
     input.marks = marks.map(LabelMarks::new);
     let received = ReceivedStream {
         address: stream.address,
+        sealed: stream.sealed,
         fader: Fader { gain: stream.gain, muted: false },
         config: stream.receiver,
         policy,
@@ -408,6 +411,7 @@ impl ReceivedStream {
         let (policy, address) = (&self.policy, &self.address);
         summary::ReportSource {
             address,
+            sealed: self.sealed,
             config: &self.config,
             link_offset: policy.link_offset(),
             told: policy.is_latency_told(),

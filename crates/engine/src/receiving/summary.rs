@@ -31,6 +31,8 @@ use tautline_proto::latency::{LatencyRule, repair_latency};
 /// What a report of a received stream is made from.
 pub(crate) struct ReportSource<'a> {
     pub(crate) address: &'a str,
+    /// By what its packets are sealed, if they are.
+    pub(crate) sealed: Option<&'static str>,
     pub(crate) config: &'a ReceiverConfig,
     pub(crate) link_offset: Span,
     /// Whether its sender says that this is the latency, so that something can be measured against it.
@@ -96,6 +98,7 @@ impl ReportSource<'_> {
             address: self.address.to_owned(),
             sender: self.statistics.status.and_then(|status| sender(&status)),
             stream_id: None,
+            sealed: self.sealed,
             rate: format.rate.hertz(),
             channels: format.channels.count(),
             format: format.sample.name(),
@@ -300,6 +303,9 @@ impl ReportSource<'_> {
     pub(crate) fn note(&self, watch: &mut RunWatch) {
         let Some(RxStatus { stream: status, .. }) = &self.statistics.status else { return };
         let (counted, address) = (&status.counters, self.address);
+        if counted.unopened > 0 {
+            watch.conclude(&Note::Unopened { address, datagrams: counted.unopened });
+        }
         if counted.received == 0 || self.refusal.is_some() {
             return;
         }

@@ -79,6 +79,8 @@ pub(crate) struct SentStream {
     /// For those who look while it runs.
     pub(crate) observed: Observed<Departure>,
     pub(crate) ledger: Option<LedgerFile<SentEntry>>,
+    /// By what they are sealed, if they are.
+    pub(crate) sealed: Option<&'static str>,
     /// What spaces its packets.
     pub(crate) pacing: Option<Paced>,
     /// By what its packets are presented, where they say when.

@@ -118,6 +118,13 @@ pub enum Note<'a> {
     Stopped(Span),
     /// What was to be written is not whole: a sentence.
     Unwritten(&'a str),
+    /// Datagrams came that were not sealed with the stream's key, and nobody read them.
+    Unopened {
+        /// The stream's address, as it was given.
+        address: &'a str,
+        /// How many.
+        datagrams: u64,
+    },
     /// Packets of another sender came to the same port and were not played.
     AnotherSender {
         /// The stream's address, as it was given.

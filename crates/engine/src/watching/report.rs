@@ -66,6 +66,8 @@ pub struct StreamReport {
     pub sender: Option<HeardSender>,
     /// Of a sender of AVTP: what its packets name the stream, `AA:BB:CC:DD:EE:FF:0001`, as `?streamid=` takes it.
     pub stream_id: Option<String>,
+    /// By what profile of SRTP its packets are sealed, such as `AEAD_AES_256_GCM`; absent where they go in clear.
+    pub sealed: Option<&'static str>,
     /// Frames per second.
     pub rate: u32,
     /// Samples per frame.

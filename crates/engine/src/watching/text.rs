@@ -85,6 +85,9 @@ fn head(out: &mut String, stream: &StreamReport, several: bool) -> fmt::Result {
         if stream.channels == 1 { "" } else { "s" },
         Nanos(stream.ptime_ns)
     )?;
+    if let Some(profile) = stream.sealed {
+        write!(out, ", sealed by SRTP ({profile})")?;
+    }
     if let Some(id) = &stream.stream_id {
         write!(out, ", stream id {id}")?;
     }

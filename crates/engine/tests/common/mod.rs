@@ -172,6 +172,7 @@ impl Road {
         address: String,
     ) -> SendPlan {
         SendPlan {
+            sealed: None,
             pacing: None,
             claim: None,
             form: WireForm::Rtp,

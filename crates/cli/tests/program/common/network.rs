@@ -52,18 +52,25 @@ impl Namespace {
     /// Has the kernel lose this share of the datagrams that arrive at the UDP port, at random.
     /// False, and said loudly, where it cannot.
     pub(crate) fn loses(&self, test: &str, percent: u32, port: u16) -> bool {
-        let rules = format!(
-            "table inet taut {{\n chain input {{\n type filter hook input priority 0\n \
-             udp dport {port} numgen random mod 100 < {percent} counter drop\n }}\n}}\n"
-        );
-        let enter = ["netns", "exec", &self.name, "nft", &rules];
+        self.rules(
+            test,
+            &format!(
+                "table inet taut {{\n chain input {{\n type filter hook input priority 0\n \
+                 udp dport {port} numgen random mod 100 < {percent} counter drop\n }}\n}}\n"
+            ),
+        )
+    }
+
+    /// Has the kernel do this to packets, in the words of `nft`. False, and said loudly, where it cannot.
+    pub(crate) fn rules(&self, test: &str, rules: &str) -> bool {
+        let enter = ["netns", "exec", &self.name, "nft", rules];
         let done = Command::new("ip").args(enter).output();
         let why = match done {
             Ok(done) if done.status.success() => return true,
             Ok(done) => String::from_utf8_lossy(&done.stderr).trim().to_owned(),
             Err(error) => error.to_string(),
         };
-        skipped(Lack::told_by(&why), test, &format!("losing packets by `nft`: {why}"));
+        skipped(Lack::told_by(&why), test, &format!("`nft`: {why}"));
         false
     }
 
@@ -159,6 +166,94 @@ impl Cable {
 impl Drop for Cable {
     fn drop(&mut self) {
         for side in [&self.left, &self.right] {
+            // Fails for what could not be made.
+            let _ = ip(&format!("netns delete {}", side.name));
+        }
+    }
+}
+
+/// A network behind a router that gives all who are in it one address of its own (NAT), and one outside; removed when
+/// dropped.
+#[derive(Debug)]
+pub(crate) struct Behind {
+    pub(crate) inside: Namespace,
+    pub(crate) router: Namespace,
+    pub(crate) outside: Namespace,
+}
+
+impl Behind {
+    /// `None`, and said loudly, where networks cannot be made.
+    pub(crate) fn a_nat(test: &str) -> Option<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let id = format!("{}m{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let end = |side, address| Namespace {
+            name: format!("taut{id}{side}"),
+            interface: format!("t{id}{side}"),
+            address,
+        };
+        let all = Self {
+            inside: end('i', "192.168.77.2"),
+            router: end('r', "10.77.9.1"),
+            outside: end('o', "10.77.9.2"),
+        };
+        let Self { inside: Namespace { name: i, interface: i0, .. }, router, outside } = &all;
+        let (r, r0, o, o0) = (&router.name, &router.interface, &outside.name, &outside.interface);
+        let r1 = format!("{r0}1");
+        let mut steps: Vec<_> = [i, r, o].iter().map(|name| format!("netns add {name}")).collect();
+        for (interface, name, other, its) in [(i0, i, &r1, r), (r0, r, o0, o)] {
+            steps.push(format!(
+                "link add {interface} netns {name} type veth peer name {other} netns {its}"
+            ));
+        }
+        for (name, interface, address) in [
+            (i, i0, "192.168.77.2"),
+            (r, &r1, "192.168.77.1"),
+            (r, r0, router.address),
+            (o, o0, outside.address),
+        ] {
+            steps.push(format!("-n {name} address add {address}/24 dev {interface}"));
+            steps.push(format!("-n {name} link set {interface} gso_max_segs 1"));
+            steps.push(format!("-n {name} link set {interface} up"));
+        }
+        steps.push(format!("-n {i} route add default via 192.168.77.1"));
+        steps.push(format!("netns exec {r} sysctl -qw net.ipv4.ip_forward=1"));
+        for step in steps {
+            if let Err(why) = ip(&step) {
+                skipped(Lack::told_by(&why), test, &format!("`ip {step}`: {why}"));
+                return None;
+            }
+        }
+        let masquerade = format!(
+            "table ip nat {{\n chain out {{\n type nat hook postrouting priority 100\n \
+             oifname {r0} masquerade random\n }}\n}}\n"
+        );
+        if !all.router.rules(test, &masquerade) {
+            return None;
+        }
+        [&all.inside, &all.router, &all.outside].into_iter().for_each(Namespace::comes_up);
+        Some(all)
+    }
+
+    /// Has the router drop what it is to carry, of all or of that alone (in the words of `nft`), until it
+    /// [carries all](Self::carries_all).
+    #[track_caller]
+    pub(crate) fn drops(&self, what: &str) {
+        let rules = format!(
+            "table inet cut {{\n chain forward {{\n type filter hook forward priority 0\n {what} drop\n }}\n}}\n"
+        );
+        assert!(self.router.rules("a router", &rules), "{rules}");
+    }
+
+    /// Has the router drop nothing any more.
+    #[track_caller]
+    pub(crate) fn carries_all(&self) {
+        assert!(self.router.rules("a router", "delete table inet cut"));
+    }
+}
+
+impl Drop for Behind {
+    fn drop(&mut self) {
+        for side in [&self.inside, &self.router, &self.outside] {
             // Fails for what could not be made.
             let _ = ip(&format!("netns delete {}", side.name));
         }

@@ -13,10 +13,10 @@ use super::{ALL_SENDERS, Address, CLASS_A, EthernetTarget, MOST_SENDERS, Target}
 
 const FORMS: &str = "write rtp://HOST:PORT or the path of a .sdp file";
 /// What may be meant by a beginning that is none.
-const ALL_FORMS: &str =
-    "write rtp://HOST:PORT, avtp://INTERFACE/ADDRESS, avtp+udp://HOST or the path of a .sdp file";
+const ALL_FORMS: &str = "write rtp://HOST:PORT, rtp+tcp://HOST:PORT, avtp://INTERFACE/ADDRESS, avtp+udp://HOST or the path of a .sdp file";
 /// How places by UDP are written.
 const RTP: &str = "write rtp://HOST:5004";
+const RTP_BY_TCP: &str = "write rtp+tcp://HOST:5004";
 const AVTP_BY_UDP: &str = "write avtp+udp://HOST:17220";
 /// How a place on Ethernet is written.
 const ETHERNET: &str = "write avtp://eth0/91:E0:F0:00:FE:01";
@@ -30,19 +30,20 @@ enum AddressRole {
 
 /// Reads HOST:PORT, or says how such a place is `written`.
 fn parse_host(rest: &str, text: &str, written: &str) -> Result<(String, u16), String> {
-    let unusable = || format!("`{text}` has no UDP port; {written}");
+    let protocol = if text.starts_with("rtp+tcp:") { "TCP" } else { "UDP" };
+    let unusable = || format!("`{text}` has no {protocol} port; {written}");
     let (host, port) = rest.trim_end_matches('/').rsplit_once(':').ok_or_else(unusable)?;
     if port.parse::<u16>().is_err() && !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit())
     {
         return Err(format!(
-            "{port} is too large for a UDP port in `{text}`; write one up to {}",
+            "{port} is too large for a {protocol} port in `{text}`; write one up to {}",
             u16::MAX - 1
         ));
     }
     // Nobody can be sent to at UDP port 0, and nobody would know what it came to be here.
     let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(unusable)?;
     if host.contains('/') {
-        return Err(format!("`{text}` has a / before its UDP port; {}", meant(text)));
+        return Err(format!("`{text}` has a / before its {protocol} port; {}", meant(text)));
     }
     let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
     Ok((host, port))
@@ -244,8 +245,12 @@ impl Address {
                 Target::Udp { form: WireForm::Avtp(Encapsulation::Udp), host, port }
             }
             Some(("avtp", rest)) => Target::Ethernet(ethernet_target(rest, text, end)?),
-            Some((later @ "rtp+tcp", _)) => {
-                return Err(format!("{later}:// is not in this version yet; use rtp://HOST:PORT"));
+            Some(("rtp+tcp", rest)) if end == AddressRole::To && rest.starts_with(':') => {
+                return Err(format!("`{text}` names no host; {RTP_BY_TCP}"));
+            }
+            Some(("rtp+tcp", rest)) => {
+                let (host, port) = parse_host(rest, text, RTP_BY_TCP)?;
+                Target::Tcp { host, port }
             }
             Some((scheme, _)) => return Err(format!("`{scheme}://` is unknown; {ALL_FORMS}")),
             None if Path::new(place).extension().is_some_and(|e| e.eq_ignore_ascii_case("sdp")) => {
@@ -287,6 +292,12 @@ impl Address {
         let unusable = |what| format!("`{value}` is no {what} in `{}`", self.text);
         if let (Target::Ethernet(_), Some(known)) = (&self.place, unknown_to_ethernet(key, end)) {
             return Err(format!("`{key}` is nothing that frames of Ethernet go by; use {known}"));
+        }
+        if let (Target::Tcp { .. }, false) = (&self.place, key == "gain") {
+            return Err(format!(
+                "`{key}` is nothing that a connection goes by; leave it out of {}",
+                self.text
+            ));
         }
         match (key, end) {
             ("streamid", _) => {

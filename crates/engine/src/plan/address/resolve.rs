@@ -26,6 +26,10 @@ impl Address {
                 let place = StreamPlace::Udp { media, reports };
                 Ok(Resolved { place, form: *form, stream: self.stream, description: None })
             }
+            Target::Tcp { host, port } => {
+                let place = StreamPlace::Tcp(look_up(host, *port)?);
+                Ok(Resolved { place, form: WireForm::Rtp, stream: None, description: None })
+            }
             Target::Ethernet(EthernetTarget { interface, address, priority }) => {
                 let address = address.ok_or_else(|| AddressError::Unusable(unnamed(&self.text)))?;
                 let (interface, stream, priority) = (interface.clone(), self.stream, *priority);

@@ -121,6 +121,7 @@ impl Told {
         self.arrivals.finish(|from, to| witness.overlaps(from, to));
         let received = ReportSource {
             address: "rtp://127.0.0.1:5004",
+            sealed: None,
             config: &self.config,
             link_offset: self.config.link_offset,
             told: true,

@@ -25,6 +25,7 @@ impl SentStream {
         StreamReport {
             address: self.address.clone(),
             sender: None,
+            sealed: self.sealed,
             stream_id: self.presented.map(|_| id_of(self.identity.stream)),
             rate: format.rate.hertz(),
             channels: format.channels.count(),
@@ -88,6 +89,7 @@ impl SentStream {
             invalid: self.conversation.invalid,
             xruns: counted.xruns,
             send_errors: counted.link.send_errors + counted.link.dropped,
+            overdue: counted.link.overdue,
             host_stalled: self.stalled,
             ..Counters::default()
         }

@@ -1,0 +1,438 @@
+//! What both ends of a call have: two devices, and the engines that send from the one and play on the other, by
+//! halves of one link whose transport is exchanged as calls come and go. The devices notice nothing of that.
+
+mod line;
+
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use tautline_api::srtp::Profile;
+use tautline_audio::{DeviceSpec, Extras};
+use tautline_dsp::gain::Gain;
+use tautline_engine::control::{Asker, CannotChange, RecvChange, SendChange, requests};
+use tautline_engine::plan::{RecvPlan, SendPlan, StreamPlan, lay};
+use tautline_engine::receiving::RecvEngine;
+use tautline_engine::sending::SendEngine;
+use tautline_engine::watching::report::Report;
+use tautline_engine::watching::run::{Progress, RunError, RunOptions};
+use tautline_engine::watching::text;
+use tautline_io::control::Control;
+use tautline_io::link::Link;
+use tautline_io::link::destinations::Outbound;
+use tautline_io::link::muxed::{LineSwitch, Muxed, muxed};
+use tautline_io::link::ringed::{Ringed, WireOptions};
+use tautline_io::udp::pair::OpenedStream;
+use tautline_io::udp::{FragmentPolicy, UdpOptions};
+use tautline_proto::call::terms::CallPath;
+use tautline_proto::call::terms::{CallOffer, CallTerms, StreamAbilities, StreamTerms};
+use tautline_proto::device::{Direction, Settings, Stop};
+use tautline_proto::endpoint::Endpoint;
+use tautline_proto::latency::LatencyRule;
+use tautline_proto::pacing::is_spaced;
+use tautline_proto::packet::Codings;
+use tautline_proto::receiver::ReceiverConfig;
+use tautline_proto::stream::{PTIME_RANGE, StreamFormat};
+use tautline_proto::time::Span;
+use tautline_proto::wire::rtp::RtpUnpack;
+use tautline_proto::wire::{PacketHeads, WireForm};
+
+use super::{device_settings, run_options, settled};
+use crate::failure::Failure;
+use crate::flags::{EndFlags, ReportKind, RunFlags};
+use crate::screen;
+use crate::voice::Voice;
+
+pub(super) use line::{CallSide, deaf_line, tcp_line, udp_line};
+
+/// By what the sound of all calls is sealed, as reports have it.
+const SEALED: &str = Profile::AeadAes256Gcm.name();
+
+/// What stands for the far end of a call wherever an address is asked for: there is one.
+const FAR: Endpoint = Endpoint::Connection(1);
+
+/// Codings that are had here, the better first.
+const CODINGS: [tautline_dsp::format::SampleFormat; 4] = [
+    tautline_dsp::format::SampleFormat::L24,
+    tautline_dsp::format::SampleFormat::L16,
+    tautline_dsp::format::SampleFormat::F32,
+    tautline_dsp::format::SampleFormat::L32,
+];
+
+/// Two devices, as they will run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct EndDevices {
+    pub(super) capture: Settings,
+    pub(super) playback: Settings,
+}
+
+/// As the flags ask for them.
+pub(super) fn devices(
+    flags: &EndFlags,
+    input: &DeviceSpec,
+    output: &DeviceSpec,
+) -> Result<EndDevices, Failure> {
+    super::takes::refuse_to_overwrite(output, flags.overwrite)?;
+    let said = tautline_audio::Wanted { rate: flags.rate, channels: flags.channels };
+    let file = tautline_audio::probe(input, said)?;
+    let wanted = device_settings(&flags.timing, flags.rate, flags.channels, file.as_ref());
+    let capture = settled(input, Direction::Capture, wanted, Some(wanted.rate))?;
+    let wanted = Settings { rate: capture.rate, channels: capture.channels, ..wanted };
+    let playback = settled(output, Direction::Playback, wanted, Some(wanted.rate))?;
+    Ok(EndDevices { capture, playback })
+}
+
+/// What this end can, with these devices: of what it sends and of what it hears.
+pub(super) fn abilities(flags: &EndFlags, devices: &EndDevices) -> [StreamAbilities; 2] {
+    let codings = match flags.format {
+        Some(asked) => vec![asked.into()],
+        None => CODINGS.to_vec(),
+    };
+    let of = |device: &Settings| StreamAbilities {
+        rates: vec![device.rate],
+        channels: vec![device.channels],
+        codings: codings.clone(),
+        ptimes: (flags.ptime, PTIME_RANGE.1),
+    };
+    [of(&devices.capture), of(&devices.playback)]
+}
+
+/// The latency that is to be kept, if one is.
+pub(super) const fn latency(flags: &EndFlags) -> Option<Span> {
+    match flags.timing.latency {
+        Some(LatencyRule::Chosen(latency)) => Some(latency),
+        Some(LatencyRule::Usual | LatencyRule::Auto) | None => None,
+    }
+}
+
+/// The offer of this end, which sends `there` or `back`.
+pub(super) fn offer(
+    flags: &EndFlags,
+    devices: &EndDevices,
+    side: CallSide,
+    paths: Vec<CallPath>,
+) -> CallOffer {
+    let [sent, heard] = abilities(flags, devices);
+    let (there, back) = match side {
+        CallSide::Caller => (sent, heard),
+        CallSide::Called => (heard, sent),
+    };
+    CallOffer { there, back, paths, latency: latency(flags) }
+}
+
+/// What this side sends and hears of what was agreed on.
+pub(super) const fn directions(terms: &CallTerms, side: CallSide) -> (StreamTerms, StreamTerms) {
+    match side {
+        CallSide::Caller => (terms.there, terms.back),
+        CallSide::Called => (terms.back, terms.there),
+    }
+}
+
+/// The rule by which a latency is kept that was agreed on.
+const fn rule(latency: Option<Span>) -> LatencyRule {
+    match latency {
+        Some(latency) => LatencyRule::Chosen(latency),
+        None => LatencyRule::Auto,
+    }
+}
+
+/// How an end begins.
+pub(super) struct EndSetup<'a> {
+    pub(super) name: &'static str,
+    /// The other end, for reports.
+    pub(super) far: String,
+    pub(super) flags: &'a EndFlags,
+    pub(super) input: &'a DeviceSpec,
+    pub(super) output: &'a DeviceSpec,
+    pub(super) devices: EndDevices,
+    pub(super) sent: StreamTerms,
+    pub(super) heard: StreamTerms,
+    pub(super) latency: Option<Span>,
+    /// Whether silence is sent at first.
+    pub(super) muted: bool,
+}
+
+/// What the transports of an end are given to.
+pub(super) struct CallLink {
+    pub(super) switch: LineSwitch,
+    /// What its UDP sockets are opened for.
+    pub(super) udp: UdpOptions,
+    /// Packets heard.
+    heard: Arc<AtomicU64>,
+}
+
+impl CallLink {
+    /// Packets that were heard.
+    pub(super) fn heard(&self) -> u64 {
+        self.heard.load(Ordering::Relaxed)
+    }
+}
+
+/// An engine that runs, to its report.
+type EngineThread = JoinHandle<Result<Report, RunError>>;
+
+/// An end that runs.
+pub(super) struct CallEnd {
+    pub(super) link: CallLink,
+    pub(super) send: Asker<SendChange>,
+    pub(super) recv: Asker<RecvChange>,
+    stop: Stop,
+    threads: Vec<EngineThread>,
+}
+
+impl CallEnd {
+    /// Opens the devices and begins, after `first` gave it a transport, or not: what is sent goes to nobody, and silence
+    /// is played, until there is one.
+    pub(super) fn begin<T>(
+        setup: &EndSetup<'_>,
+        stop: &Stop,
+        first: impl FnOnce(&mut CallLink) -> Result<T, Failure>,
+    ) -> Result<(Self, T), Failure> {
+        let EndSetup { flags, devices, .. } = setup;
+        let EndDevices { capture, playback } = *devices;
+        let sent = stream_format(setup.sent)?;
+        let heard = stream_format(setup.heard)?;
+        let udp = udp_options(&sent, capture);
+        let made = muxed(udp.datagram_bytes, FAR)?;
+        let Muxed { sending, receiving, controls: [sends, hears], switch } = made;
+        // Several packets of one period are spaced by a thread of their own.
+        let ringed = is_spaced(&sent, capture.period);
+        let sender: Box<dyn Link> = match ringed {
+            true => {
+                let below = WireOptions::below(flags.timing.scheduler, udp.ring_packets());
+                Box::new(Ringed::start(sending, below)?)
+            }
+            false => Box::new(sending),
+        };
+        let outbound = Outbound {
+            destinations: vec![FAR],
+            networks: None,
+            datagram_bytes: udp.datagram_bytes,
+            ringed,
+        };
+        let control = Some(Box::new(sends) as Box<dyn Control>);
+        let opened = OpenedStream { link: sender, control, outbound, local: None };
+        let latency = rule(setup.latency);
+        let mut plan = SendPlan::new(setup.far.clone(), opened, sent, capture)?;
+        plan.reports_to = vec![FAR];
+        plan.sealed = Some(SEALED);
+        plan.latency = latency;
+        plan.link_offset = setup.latency.unwrap_or(plan.link_offset);
+        plan.probes = flags.running.probes;
+        if setup.muted {
+            plan.gain = Gain::SILENCE;
+        }
+        let begins = lay::kept(latency, None, &heard, &playback).map_err(|short| {
+            let least = tautline_proto::latency::enough_latency(short.least);
+            Failure::usage(format!(
+                "--latency {} is less than packets and device take; use --latency {least} or more, a shorter --ptime or \
+                 a shorter --period",
+                short.asked
+            ))
+        })?;
+        let mut receiver =
+            ReceiverConfig::new(RtpUnpack::taking(Codings::ByConvention), heard, begins);
+        receiver.resampler = tautline_dsp::resample::Quality::default();
+        let control = Some(Box::new(hears) as Box<dyn Control>);
+        let stream = StreamPlan::new(setup.far.clone(), receiver, Box::new(receiving), control);
+        let stream = StreamPlan { latency, sealed: Some(SEALED), ..stream };
+        let recv_plan =
+            RecvPlan { probes: flags.running.probes, ..RecvPlan::new(vec![stream], playback) };
+        let counted = Arc::new(AtomicU64::new(0));
+        let mut link = CallLink { switch, udp, heard: Arc::clone(&counted) };
+        let first = first(&mut link)?;
+        let options = run_options(&flags.timing, &flags.running);
+        let stop = stop.part();
+        let voice = flags.running.voice();
+        let (recv, recv_thread) = Self::hear(setup, recv_plan, options, &stop, (counted, voice))?;
+        let (send, send_thread) = Self::send(setup, plan, options, &stop, voice)?;
+        let threads = vec![recv_thread, send_thread];
+        if setup.muted {
+            // Silent from the first packet on; what `unmute` restores is the gain of one.
+            send.ask(SendChange::Mute(true))
+                .and_then(|_| send.ask(SendChange::Volume(Gain::UNITY)))
+                .map_err(|why| Failure::running(crate::words::cannot_change(&why)))?;
+        }
+        Ok((Self { link, send, recv, stop, threads }, first))
+    }
+
+    fn hear(
+        setup: &EndSetup<'_>,
+        plan: RecvPlan,
+        options: RunOptions,
+        stop: &Stop,
+        (counted, voice): (Arc<AtomicU64>, Voice),
+    ) -> Result<(Asker<RecvChange>, EngineThread), Failure> {
+        let mut engine = RecvEngine::new(plan)?;
+        engine.show_to(crate::show::observers(setup.name, voice));
+        let (asker, asked) = requests();
+        engine.listen(asked);
+        let extras = Extras { listener: engine.listener(), record_format: setup.heard.coding };
+        let playback = setup.devices.playback;
+        let opened =
+            tautline_audio::open_supervised(setup.output, Direction::Playback, playback, extras)?;
+        let stop = stop.clone();
+        let thread = ordinary("taut-call-hear", move || {
+            let mut teller = NoteTeller::new(voice);
+            engine.run(opened.device, &options, &stop, &mut |progress: &Progress<'_>| {
+                opened.latency.set(progress.link_offset);
+                counted.store(progress.packets, Ordering::Relaxed);
+                teller.tell(progress.notes.iter().chain(&opened.notes.take()));
+            })
+        })?;
+        Ok((asker, thread))
+    }
+
+    fn send(
+        setup: &EndSetup<'_>,
+        plan: SendPlan,
+        options: RunOptions,
+        stop: &Stop,
+        voice: Voice,
+    ) -> Result<(Asker<SendChange>, EngineThread), Failure> {
+        let mut engine = SendEngine::new(plan)?;
+        engine.show_to(crate::show::observers(setup.name, voice));
+        let (asker, asked) = requests();
+        engine.listen(asked);
+        let extras = Extras { listener: None, record_format: setup.sent.coding };
+        let capture = setup.devices.capture;
+        let opened =
+            tautline_audio::open_supervised(setup.input, Direction::Capture, capture, extras)?;
+        let stop = stop.clone();
+        // One witness watches for both.
+        let options = RunOptions { witness: false, ..options };
+        let thread = ordinary("taut-call-send", move || {
+            let mut teller = NoteTeller::new(voice);
+            engine.run(opened.device, &options, &stop, &mut |progress: &Progress<'_>| {
+                opened.latency.set(progress.link_offset);
+                teller.tell(progress.notes.iter().chain(&opened.notes.take()));
+            })
+        })?;
+        Ok((asker, thread))
+    }
+
+    /// Sounds by these terms from now on. What a policy refuses is told.
+    pub(super) fn adopt(
+        &self,
+        sent: StreamTerms,
+        latency: Option<Span>,
+    ) -> Result<(), CannotChange> {
+        self.send.ask(SendChange::Ptime(sent.ptime))?;
+        self.send.ask(SendChange::Format(sent.coding))?;
+        self.send.ask(SendChange::Latency(rule(latency)))?;
+        self.recv.ask(RecvChange::Latency(None, rule(latency)))?;
+        Ok(())
+    }
+
+    /// Whether nothing more is played: the device is gone for good.
+    pub(super) fn is_over(&self) -> bool {
+        self.threads.first().is_some_and(JoinHandle::is_finished)
+    }
+
+    /// Whether all is sent that there was: a file is over.
+    pub(super) fn has_sent_all(&self) -> bool {
+        self.threads.last().is_some_and(JoinHandle::is_finished)
+    }
+
+    /// Ends both engines; their reports, of what is heard first.
+    pub(super) fn end(self) -> Result<Vec<Report>, Failure> {
+        self.stop.request();
+        let mut reports = Vec::new();
+        for thread in self.threads {
+            match thread.join() {
+                Ok(report) => reports.push(report?),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        Ok(reports)
+    }
+}
+
+/// Tells each note once.
+struct NoteTeller {
+    voice: Voice,
+    told: Vec<String>,
+}
+
+impl NoteTeller {
+    /// Told once each; a peer cannot make it more.
+    const MOST: usize = 256;
+
+    const fn new(voice: Voice) -> Self {
+        Self { voice, told: Vec::new() }
+    }
+
+    fn tell<'a>(&mut self, notes: impl Iterator<Item = &'a String>) {
+        for note in notes {
+            if self.told.len() < Self::MOST && !self.told.contains(note) {
+                self.voice.tell(note);
+                self.told.push(note.clone());
+            }
+        }
+    }
+}
+
+/// Tells how both directions went, as it was asked for.
+pub(super) fn tell_reports(reports: &[Report], running: &RunFlags) -> Result<(), Failure> {
+    let json = || -> Result<String, Failure> {
+        let all: Result<Vec<_>, _> = reports.iter().map(Report::to_json).collect();
+        let all = all.map_err(|error| Failure::running(error.to_string()))?;
+        Ok(format!("{{\"schema\":1,\"role\":\"call\",\"directions\":[{}]}}", all.join(",")))
+    };
+    for path in &running.report_file {
+        std::fs::write(path, json()?).map_err(|error| {
+            Failure::running(format!(
+                "writing {}: {error}; name a file where you may write",
+                path.display()
+            ))
+        })?;
+    }
+    match running.report() {
+        ReportKind::Text => reports.iter().for_each(|report| screen::print(&text::render(report))),
+        ReportKind::Json => screen::print(&json()?),
+        ReportKind::Html | ReportKind::None => {}
+    }
+    Ok(())
+}
+
+fn ordinary<T: Send + 'static>(
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, Failure> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(run).map_err(|error| {
+        Failure::running(format!(
+            "starting a thread: {error}; end other programs, or raise ulimit -u"
+        ))
+    })
+}
+
+fn stream_format(terms: StreamTerms) -> Result<StreamFormat, Failure> {
+    terms.format(WireForm::Rtp.coding(terms.coding)).ok_or_else(|| {
+        Failure::usage(format!(
+            "no whole frame fits packets of {} at {}; use a longer --ptime",
+            terms.ptime, terms.rate
+        ))
+    })
+}
+
+/// Sockets for whatever packets may be agreed on while it runs.
+fn udp_options(sent: &StreamFormat, capture: Settings) -> UdpOptions {
+    let mut udp = UdpOptions::default();
+    let heads = PacketHeads { form: WireForm::Rtp, stamps: true };
+    udp.fragment = FragmentPolicy::Allow;
+    udp.dscp = tautline_io::udp::DSCP_MEDIA;
+    lay::make_room(&mut udp, sent, capture.period, heads);
+    lay::make_room_for_changes(&mut udp, sent, capture.period, heads);
+    udp
+}
+
+/// A UDP socket at this address.
+pub(super) fn bind(at: std::net::SocketAddr) -> Result<UdpSocket, Failure> {
+    UdpSocket::bind(at).map_err(|error| {
+        Failure::open(format!(
+            "binding UDP {at} for the sound: {error}; another taut serve may run there: choose another port with --listen \
+             HOST:PORT"
+        ))
+    })
+}

@@ -1,0 +1,15 @@
+//! `taut srtp-key`
+
+use tautline_api::srtp::{MasterKey, write_key};
+
+use crate::failure::Failure;
+use crate::flags::SrtpKey;
+use crate::screen;
+
+pub(crate) fn run(flags: &SrtpKey) -> Result<(), Failure> {
+    let key = MasterKey::random(flags.profile).map_err(|error| Failure::open(error.to_string()))?;
+    write_key(&flags.file, &key)?;
+    let (file, profile) = (flags.file.display(), flags.profile);
+    screen::tell(&format!("{file} holds a key for {profile}; who has it hears what it seals"));
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! Of the commands for calls: sound both ways with one other machine.
+
+use std::net::SocketAddr;
+
+use clap::{Args, ValueEnum};
+use tautline_api::call::{CALL_PORT, CallAddress};
+use tautline_audio::DeviceSpec;
+use tautline_proto::call::terms::CallPath;
+use tautline_proto::time::Span;
+use tautline_proto::units::{Channels, Rate};
+
+use super::readers::{channels, parse, rate, span};
+use super::words::CodingName;
+use super::work::listen_at;
+use super::{RunFlags, Timing};
+use crate::help;
+
+/// `taut serve`
+#[derive(Debug, Args)]
+#[command(after_help = help::SERVE)]
+pub(crate) struct ServeFlags {
+    /// Where to listen: an address of this machine, such as 0.0.0.0 for all; TCP for who calls, UDP of the
+    /// same number for the sound. Beyond 127.0.0.1, the default, only machines that are trusted here are
+    /// answered (taut trust)
+    #[arg(long, value_name = "HOST[:PORT]", default_value = "127.0.0.1", value_parser = listen)]
+    pub(crate) listen: SocketAddr,
+    /// The sound that callers hear: a card, or what programs here play, such as pipewire:Speaker or
+    /// jack:speaker; see Devices of taut send
+    #[arg(long, short, value_name = "DEVICE", value_parser = parse::<DeviceSpec>)]
+    pub(crate) input: DeviceSpec,
+    /// Where a caller's sound goes: a card, or what programs here record, such as pipewire:Microphone or
+    /// jack:microphone
+    #[arg(long, short, value_name = "DEVICE", value_parser = parse::<DeviceSpec>)]
+    pub(crate) output: DeviceSpec,
+    #[command(flatten)]
+    pub(crate) end: EndFlags,
+}
+
+/// `taut call`
+#[derive(Debug, Args)]
+#[command(after_help = help::CALL)]
+pub(crate) struct CallFlags {
+    /// Whom to call: a machine on which taut serve runs, by its address, or by the name that it is trusted
+    /// by and its address, such as studio=10.0.0.3
+    #[arg(value_name = "HOST", value_parser = parse::<CallAddress>)]
+    pub(crate) host: CallAddress,
+    /// The sound that is heard there, such as a microphone: see Devices of taut send
+    #[arg(long, short, value_name = "DEVICE", default_value = "alsa:default",
+          value_parser = parse::<DeviceSpec>)]
+    pub(crate) input: DeviceSpec,
+    /// Where the sound from there goes
+    #[arg(long, short, value_name = "DEVICE", default_value = "alsa:default",
+          value_parser = parse::<DeviceSpec>)]
+    pub(crate) output: DeviceSpec,
+    /// By what the sound goes: UDP, TCP, or auto for TCP where no datagram passes
+    #[arg(long, value_name = "WAY", default_value = "auto", help_heading = "Network")]
+    pub(crate) transport: TransportFlag,
+    /// Send silence until `unmute` is said (--control)
+    #[arg(long, help_heading = "Sound")]
+    pub(crate) mute: bool,
+    #[command(flatten)]
+    pub(crate) end: EndFlags,
+}
+
+/// What both ends of a call can be told.
+#[derive(Debug, Args)]
+pub(crate) struct EndFlags {
+    /// Sample rate of both devices [default: 48000]
+    #[arg(long, value_name = "HZ", value_parser = rate, help_heading = "Stream")]
+    pub(crate) rate: Option<Rate>,
+    /// Channels that are sent and heard [default: 2]
+    #[arg(long, value_name = "N", value_parser = channels, help_heading = "Stream")]
+    pub(crate) channels: Option<Channels>,
+    /// Coding of the sound on the network; the caller's is taken where both can [default: l24]
+    #[arg(long, value_name = "CODING", help_heading = "Stream")]
+    pub(crate) format: Option<CodingName>,
+    /// Sound in one packet; the longer of what both ends ask for
+    #[arg(long, value_name = "TIME", default_value = "2500us", value_parser = span,
+          help_heading = "Stream")]
+    pub(crate) ptime: Span,
+    #[command(flatten)]
+    pub(crate) timing: Timing,
+    /// Record over files that are there already
+    #[arg(long)]
+    pub(crate) overwrite: bool,
+    #[command(flatten)]
+    pub(crate) running: RunFlags,
+}
+
+/// By what the sound goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TransportFlag {
+    /// UDP, and TCP where no datagram passes
+    Auto,
+    /// UDP alone
+    Udp,
+    /// TCP alone
+    Tcp,
+}
+
+impl TransportFlag {
+    /// The paths that it allows, the better first.
+    pub(crate) fn paths(self) -> Vec<CallPath> {
+        match self {
+            Self::Auto => vec![CallPath::Udp, CallPath::Tcp],
+            Self::Udp => vec![CallPath::Udp],
+            Self::Tcp => vec![CallPath::Tcp],
+        }
+    }
+}
+
+fn listen(text: &str) -> Result<SocketAddr, String> {
+    listen_at(text, CALL_PORT)
+}

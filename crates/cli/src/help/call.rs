@@ -1,0 +1,33 @@
+//! Of the commands for calls.
+
+pub(crate) const SERVE: &str = r#"Examples:
+  # On a desktop with PipeWire: programs play to Speaker and record from
+  # Microphone, which both end at whoever calls:
+  taut serve --listen 0.0.0.0 --input pipewire:Speaker \
+      --output pipewire:Microphone
+  # On a machine without a sound card, for a first try of both commands:
+  taut serve --input tone:440 --output file:caller.wav
+
+Both machines come to trust each other by `taut id` and `taut trust`. The
+devices are there as long as taut serve runs, whether somebody calls or not, and
+while a caller's network is away: programs that use them notice nothing. One
+call is had at a time; another is refused in a sentence. All of it is sealed:
+the connection by which a call is agreed on by TLS 1.3 with the keys of both
+machines, the sound by SRTP with keys that come of it."#;
+
+pub(crate) const CALL: &str = r#"Examples:
+  # The sound of the machine `studio`, and this microphone there:
+  taut call studio
+  # On a good network, with short packets and a latency that is kept:
+  taut call studio --ptime 1ms --latency 8ms --input alsa:hw:0 \
+      --output alsa:hw:0
+  # Only the one that is trusted by the name studio, at this address:
+  taut call studio=10.0.0.3
+  # What is heard, into a file, while a tone is played there:
+  taut call 127.0.0.1 --input tone:440 --output file:heard.wav --duration 10s
+
+The caller connects, so it may be behind a NAT or a firewall: the other machine
+never connects back. Where the network goes away, the call is kept for a minute
+there, and goes on by itself once it is back; the sound does not wait for that.
+With --control, lines on standard input change it while it sounds: mute, unmute,
+volume -6dB, latency 8ms, latency auto, ptime 5ms, format l16, status, quit."#;

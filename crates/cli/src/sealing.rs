@@ -1,0 +1,123 @@
+//! By what key the packets of a stream are sealed.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use tautline_api::srtp::{MasterKey, SrtpSeal, read_key};
+use tautline_api::trust::TrustError;
+use tautline_engine::plan::address::{Address, Resolved};
+use tautline_engine::plan::sockets::LinkOptions;
+use tautline_io::link::seal::Seal;
+use tautline_io::thread::Scheduler;
+use tautline_io::udp::pair::OpenedStream;
+use tautline_proto::wire::WireForm;
+use tautline_proto::wire::sdp::SdpCrypto;
+
+use crate::failure::Failure;
+
+/// The key of a stream; none where it goes in clear.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StreamKey(Option<MasterKey>);
+
+impl StreamKey {
+    /// Of what goes to, or comes from, these addresses: that in the file, or that in a description.
+    pub(crate) fn of<'a>(
+        file: Option<&Path>,
+        addresses: impl IntoIterator<Item = (&'a Address, &'a Resolved)>,
+    ) -> Result<Self, Failure> {
+        let given = file.map(read_key).transpose()?;
+        let mut all: Option<(&Address, Self)> = None;
+        for (address, resolved) in addresses {
+            let key = Self(key_of(given.as_ref(), address, resolved)?);
+            match &all {
+                Some((first, other)) if *other != key => {
+                    return Err(Failure::usage(format!(
+                        "{first} and {address} are sealed by different keys, and all --to get the same packets; give \
+                         --srtp-key-file, or run one taut for each"
+                    )));
+                }
+                Some(_) => {}
+                None => all = Some((address, key)),
+            }
+        }
+        Ok(all.map_or(Self(None), |(_, key)| key))
+    }
+
+    /// By what it seals.
+    pub(crate) fn profile(&self) -> Option<&'static str> {
+        self.0.as_ref().map(|key| key.profile().name())
+    }
+
+    /// Bytes by which packets are longer.
+    pub(crate) fn room(&self) -> usize {
+        self.0.as_ref().map_or(0, |key| SrtpSeal::shared(key).room())
+    }
+
+    /// As a description has it: a secret.
+    pub(crate) fn to_description(&self) -> Option<SdpCrypto> {
+        self.0.as_ref().map(|key| SdpCrypto(key.to_sdes()))
+    }
+
+    /// Whether programs that have its profile and do not know RFC 9335 would play noise where extensions are sealed: it
+    /// does not authenticate by which form they were (RFC 3711 §4.2).
+    pub(crate) fn is_misheard_with_redundancy(&self) -> bool {
+        self.0.as_ref().is_some_and(|key| !key.profile().is_aead())
+    }
+
+    /// Opens a link and its control channel that seal by it.
+    pub(crate) fn open(
+        &self,
+        options: &LinkOptions,
+        device: Option<Scheduler>,
+    ) -> Result<OpenedStream, Failure> {
+        let Some(key) = &self.0 else { return Ok(options.open(device)?) };
+        let seal = || -> Box<dyn Seal> { Box::new(SrtpSeal::shared(key)) };
+        Ok(options.open_sealed(device, Some(&seal))?)
+    }
+}
+
+fn key_of(
+    given: Option<&MasterKey>,
+    address: &Address,
+    resolved: &Resolved,
+) -> Result<Option<MasterKey>, Failure> {
+    if let Some(given) = given {
+        return match resolved.form {
+            WireForm::Rtp => Ok(Some(given.clone())),
+            WireForm::Avtp(_) => Err(Failure::usage(format!(
+                "--srtp-key-file is for RTP, and {address} is AVTP; use rtp://, or leave it out"
+            ))),
+        };
+    }
+    let Some(described) = resolved.description.as_ref().filter(|described| described.sealed) else {
+        return Ok(None);
+    };
+    if described.crypto.is_empty() {
+        return Err(Failure::usage(format!(
+            "{address} is sealed by SRTP and does not give the key; name its file by --srtp-key-file"
+        )));
+    }
+    if let Some(path) = address.file() {
+        check_rights(path)?;
+    }
+    // The first that is known here: descriptions offer several.
+    let mut keys = described.crypto.iter().map(|SdpCrypto(text)| text.parse::<MasterKey>());
+    let first = keys.next().unwrap_or(Err(tautline_api::srtp::NoMasterKey::Form));
+    let key = first.or_else(|error| keys.find_map(Result::ok).ok_or(error));
+    key.map(Some).map_err(|error| Failure::usage(format!("{address}: a=crypto: {error}")))
+}
+
+/// A description with a key in it is as secret as a key file.
+fn check_rights(path: &Path) -> Result<(), Failure> {
+    let mode = std::fs::metadata(path).map_or(0, |there| there.mode() & 0o777);
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    Err(Failure::from(TrustError::Rights {
+        what: "others may read or change the key in this description",
+        path: path.to_owned(),
+        mode,
+        mend: "if somebody may have, make another; otherwise",
+        right: 0o600,
+    }))
+}

@@ -1,0 +1,233 @@
+//! `taut serve` and `taut call`: a conversation of two programs.
+
+use std::path::Path;
+use std::time::Instant;
+
+use crate::common::host::beside;
+use crate::common::network::Behind;
+use crate::common::program::{Call, Ended, PATIENCE as MOST, Running, taut, words};
+use crate::common::sound::{Shape, Sound};
+use crate::common::{Folder, PATIENT};
+
+/// Stereo at 48000 Hz, whole numbers of 24 bits.
+const SHAPE: Shape = Shape::STEREO_24;
+
+/// A machine that can be called: its key, what it trusts, and what it recorded.
+struct CalledMachine {
+    running: Running,
+    address: String,
+    folder: Folder,
+}
+
+impl CalledMachine {
+    /// With this key and list, or its own.
+    fn at_home(home: &Path, options: &str) -> Self {
+        let folder = Folder::new();
+        let line = format!(
+            "serve --listen 127.0.0.1:0 --input tone:440 --output file:caller.wav {options}"
+        );
+        let serve = taut(words(&line)).and(PATIENT).listened_to().with("TAUT_HOME", home);
+        let serve = serve.and(["--report", "none"]).in_folder(folder.path());
+        let running = serve.start().wait_for("listening for calls at ");
+        let said = running.said().last().unwrap();
+        let address = said.split_whitespace().last().unwrap().to_owned();
+        Self { running, address, folder }
+    }
+
+    fn call(&self, home: &Path, options: &str) -> Call {
+        let line = format!("call {} --report none {options}", self.address);
+        taut(words(&line)).and(PATIENT).with("TAUT_HOME", home).in_folder(self.folder.path())
+    }
+
+    /// Ends it: what it said.
+    fn ends(self) -> (Ended, Folder) {
+        self.running.signal("-TERM");
+        (self.running.end().well(), self.folder)
+    }
+}
+
+#[test]
+fn each_end_of_a_call_hears_the_other_bit_for_bit() {
+    let _turn = beside();
+    let home = Folder::new();
+    let called = CalledMachine::at_home(home.path(), "");
+    let sent = Sound::noise(SHAPE, 2_000, 7);
+    sent.write(&called.folder.file("caller-says.wav"));
+    let call = called.call(home.path(), "--input file:caller-says.wav --output file:heard.wav");
+    let ended = call.run().well();
+    assert!(ended.said.iter().any(|line| line.contains("in a call with ")), "{ended:#?}");
+    let (ended, folder) = called.ends();
+    assert!(ended.said.iter().any(|line| line.contains("the call is over: ")), "{ended:#?}");
+    Sound::read(&folder.file("caller.wav")).is_exactly(&sent);
+    let heard = Sound::read(&folder.file("heard.wav"));
+    let began = heard.begins().expect("the tone");
+    assert!(heard.frames() - began > 24_000, "half a second of it at least");
+}
+
+#[test]
+fn who_is_not_trusted_is_told_what_to_run_and_the_call_of_another_goes_on() {
+    let _turn = beside();
+    let (home, stranger) = (Folder::new(), Folder::new());
+    let called = CalledMachine::at_home(home.path(), "");
+    let mine = called.call(home.path(), "--input null: --output null:").controlled().start();
+    let mine = mine.wait_for("in a call with ");
+    // It trusts nobody, so it hangs up first.
+    let call = called.call(stranger.path(), "--input null: --output null:");
+    let refused = call.run();
+    assert_eq!(refused.status, Some(3), "{refused:#?}");
+    assert!(
+        refused.said.iter().any(|line| line.contains("is not trusted here; run taut id there")),
+        "{refused:#?}"
+    );
+    let mine = mine.becomes(|status| status.contains("latency 400ms"));
+    assert!(mine.tell("quit").end().well().said.len() > 1);
+    let (ended, _) = called.ends();
+    let turned = ended.said.iter().filter(|line| line.contains("was turned away: ")).count();
+    assert_eq!(turned, 1, "{ended:#?}");
+}
+
+#[test]
+fn a_second_caller_is_refused_politely_and_has_its_turn_when_the_first_hung_up() {
+    let _turn = beside();
+    let home = Folder::new();
+    let called = CalledMachine::at_home(home.path(), "");
+    let first = called.call(home.path(), "--input null: --output null:").controlled().start();
+    let first = first.wait_for("in a call with ");
+    let second = called.call(home.path(), "--input null: --output null: --duration 500ms");
+    let refused = second.run();
+    assert_eq!(refused.status, Some(3), "{refused:#?}");
+    assert!(
+        refused.said.last().unwrap().contains("it is in as many calls as it takes, 1"),
+        "{refused:#?}"
+    );
+    first.tell("quit").end().well();
+    second.run().well();
+    called.ends();
+}
+
+#[test]
+fn a_caller_that_was_killed_calls_again_and_is_heard() {
+    let _turn = beside();
+    let home = Folder::new();
+    let mut called = CalledMachine::at_home(home.path(), "");
+    let killed = called.call(home.path(), "--input tone:300 --output null:").start();
+    let killed = killed.wait_for("in a call with ");
+    killed.signal("-KILL");
+    killed.end();
+    called.running = called.running.wait_for("control connection is lost");
+    let sent = Sound::noise(SHAPE, 1_000, 8);
+    sent.write(&called.folder.file("again.wav"));
+    called.call(home.path(), "--input file:again.wav --output null:").run().well();
+    let (_, folder) = called.ends();
+    let heard = Sound::read(&folder.file("caller.wav"));
+    assert!(heard.begins().is_some());
+}
+
+#[test]
+fn packets_and_coding_change_while_a_call_sounds() {
+    let _turn = beside();
+    let home = Folder::new();
+    let mut called = CalledMachine::at_home(home.path(), "");
+    let call = called.call(home.path(), "--input tone:300 --output null:").controlled().start();
+    let call = call.wait_for("in a call with ");
+    let call = call.ask("ptime 5ms", "ok ").ask("format l16", "ok ");
+    called.running = called
+        .running
+        .wait_for("the call is now l16 48000 Hz, 2 channels, 5ms per packet both ways");
+    let call = call.ask("ptime 1s", "error ptime 1s");
+    call.tell("quit").end().well();
+    called.ends();
+}
+
+/// Two machines with a NAT between them, in a call.
+struct CallThroughNat {
+    network: Behind,
+    serve: Running,
+    call: Running,
+    folder: Folder,
+    _home: Folder,
+}
+
+impl CallThroughNat {
+    fn begin(test: &str) -> Option<Self> {
+        let network = Behind::a_nat(test)?;
+        let (home, folder) = (Folder::new(), Folder::new());
+        // They trust each other by being one: both have the same key.
+        let id = taut(words("id")).with("TAUT_HOME", home.path()).run().well().out;
+        let key = id.split_whitespace().last().unwrap().to_owned();
+        let trust = taut(words("trust studio")).and([key]).with("TAUT_HOME", home.path());
+        trust.run().well();
+        let line = "serve --listen 0.0.0.0 --input tone:440 --output file:caller.wav --report none";
+        let serve = taut(words(line)).and(PATIENT).within(&network.outside).listened_to();
+        let serve = serve.with("TAUT_HOME", home.path()).in_folder(folder.path());
+        let serve = serve.start().wait_for("listening for calls at ");
+        let there = network.outside.address;
+        let line =
+            format!("call studio={there} --input tone:300 --output file:heard.wav --report none");
+        let call = taut(words(&line)).and(PATIENT).within(&network.inside).controlled();
+        let call = call.with("TAUT_HOME", home.path()).in_folder(folder.path());
+        let call = call.start().wait_for("in a call with ");
+        let serve = serve.wait_for("studio (10.77.9.1) calls");
+        let call = call.becomes(|status| status.contains("latency 400ms"));
+        Some(Self { network, serve, call, folder, _home: home })
+    }
+
+    /// Returns when a second of sound more came to both ends, which is more than the latency.
+    fn sounds(&self) {
+        for end in [&self.network.inside, &self.network.outside] {
+            let (until, before) = (Instant::now() + MOST, end.arrived());
+            while end.arrived() < before + 400 {
+                assert!(Instant::now() < until, "no sound comes");
+            }
+        }
+    }
+
+    /// Both hang up; of each end's sound, whether it comes back after a gap.
+    fn ends(self, is_gap_certain: bool) {
+        self.call.tell("quit").end().well();
+        self.serve.signal("-TERM");
+        self.serve.end().well();
+        for name in ["caller.wav", "heard.wav"] {
+            let heard = Sound::read(&self.folder.file(name));
+            let sounds = |window: &[i32]| window.iter().any(|sample| *sample != 0);
+            let windows: Vec<bool> = heard.samples.chunks(9_600).map(sounds).collect();
+            let first = windows.iter().position(|sounds| *sounds).expect("sound");
+            let gap = windows[first..].iter().position(|sounds| !sounds).map(|gap| gap + first);
+            assert!(gap.is_some() || !is_gap_certain, "{name}: nothing was cut: {windows:?}");
+            let back = gap.is_none_or(|gap| windows[gap..].iter().any(|sounds| *sounds));
+            assert!(back, "{name}: nothing came back: {windows:?}");
+        }
+    }
+}
+
+#[test]
+fn a_call_through_a_nat_outlives_seconds_without_a_network() {
+    let _turn = beside();
+    let test = "calls::a_call_through_a_nat_outlives_seconds_without_a_network";
+    let Some(mut talk) = CallThroughNat::begin(test) else { return };
+    talk.sounds();
+    talk.network.drops("");
+    talk.call = talk.call.wait_for("the control connection is lost");
+    talk.serve = talk.serve.wait_for("control connection is lost");
+    talk.network.carries_all();
+    talk.call = talk.call.wait_for("the call goes on");
+    talk.serve = talk.serve.wait_for("is back: the call goes on");
+    talk.sounds();
+    talk.ends(true);
+}
+
+#[test]
+fn a_call_moves_to_tcp_when_no_datagram_passes_and_back_when_some_do() {
+    let _turn = beside();
+    let test = "calls::a_call_moves_to_tcp_when_no_datagram_passes_and_back_when_some_do";
+    let Some(mut talk) = CallThroughNat::begin(test) else { return };
+    talk.sounds();
+    talk.network.drops("meta l4proto udp");
+    talk.call = talk.call.wait_for("the sound goes by TCP from now on");
+    talk.serve = talk.serve.wait_for("the sound goes by TCP from now on");
+    talk.network.carries_all();
+    talk.call = talk.call.wait_for("the sound goes by UDP from now on");
+    talk.serve = talk.serve.wait_for("the sound goes by UDP from now on");
+    talk.sounds();
+    talk.ends(false);
+}
