@@ -174,6 +174,9 @@ impl World {
                 CallerStep::Change(terms) => {
                     end.did.push((at, format!("change to {}", terms.there.ptime)))
                 }
+                CallerStep::TurnedAway(why) => {
+                    end.did.push((at, format!("turned away: {}", why.as_str())))
+                }
                 CallerStep::Kept(why) => end.did.push((at, format!("kept: {}", why.as_str()))),
                 CallerStep::Over(over) => end.did.push((at, format!("{over:?}"))),
             }
@@ -243,7 +246,10 @@ fn a_caller_that_is_not_heard_of_any_more_makes_room() {
     // It comes back too late: its call is over there, and it calls anew by itself.
     world.up = true;
     world.run(Span::from_secs(10));
-    assert_eq!(words(&world.ends[0].did), ["begin", "away", "begin"]);
+    assert_eq!(
+        words(&world.ends[0].did),
+        ["begin", "away", "turned away: that call is over here; call anew", "begin"]
+    );
 }
 
 #[test]
@@ -386,4 +392,19 @@ fn another_version_is_refused_with_the_mend() {
         panic!()
     };
     assert!(why.as_str().contains("update the older"), "{}", why.as_str());
+}
+
+#[test]
+fn a_caller_hangs_up_on_an_answer_that_was_not_offered() {
+    let now = LocalTime::ZERO + Span::from_secs(1);
+    let mut caller = CallerEnd::new(offer(), now);
+    caller.poll(now);
+    caller.connected(now);
+    let mut terms = offer().choose(&offer()).expect("the same");
+    terms.there.rate = Rate::new(96_000).expect("it is a rate");
+    let (call, udp_port) = (CallId([1; 16]), 7_000);
+    caller.said(CallMessage::Accepted { call, terms, udp_port }, now);
+    let steps: Vec<_> = core::iter::from_fn(|| caller.step()).collect();
+    assert!(matches!(steps.last(), Some(CallerStep::Over(CallOver::Refused(_)))), "{steps:?}");
+    assert!(!steps.iter().any(|step| matches!(step, CallerStep::Begin(_))));
 }

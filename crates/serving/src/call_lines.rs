@@ -39,10 +39,15 @@ pub enum LineEvent {
         stream: std::net::TcpStream,
         /// From where.
         from: SocketAddr,
+        /// Its place among those who are not known yet: held until it is judged.
+        place: MediaPlace,
     },
     /// It is closed, or is of no use any more: why, if it was for a fault of the other end.
     Gone(LineId, Option<String>),
 }
+
+/// A place among those who are not known yet, of which there are few. Dropped, it is free.
+pub struct MediaPlace(#[expect(dead_code, reason = "held")] Guest);
 
 /// A control connection that was made.
 pub struct CalledLine {
@@ -116,9 +121,8 @@ impl LineOffice {
         let mut shown = [0; MediaTicket::SHOWN_BYTES];
         let read = timeout(SHOWING, stream.read_exact(&mut shown)).await;
         let ticket = matches!(read, Ok(Ok(_))).then(|| MediaTicket::read(&shown)).flatten();
-        drop(guest);
         let (Some(ticket), Ok(stream)) = (ticket, stream.into_std()) else { return };
-        self.tell(LineEvent::Media { ticket, stream, from });
+        self.tell(LineEvent::Media { ticket, stream, from, place: MediaPlace(guest) });
     }
 
     /// Carries what is said on a line, both ways, until it ends.

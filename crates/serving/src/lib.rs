@@ -16,7 +16,7 @@ mod refusal;
 mod routes;
 mod server;
 
-pub use call_lines::{CalledLine, LineEvent, LineTeller};
+pub use call_lines::{CalledLine, LineEvent, LineTeller, MediaPlace};
 pub use calls::ApiCall;
 pub use listen::{ListenError, Listening};
 pub use news::{ApiAsker, ServingNews, TurnedAway};

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use ring::hkdf::{HKDF_SHA256, KeyType, Salt};
+use ring::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
 use ring::rand::{SecureRandom, SystemRandom};
 use tautline_proto::call::CallId;
 
@@ -48,6 +48,14 @@ pub struct CallKeys {
 pub struct MediaTicket(pub [u8; SECRET_BYTES]);
 
 impl MediaTicket {
+    /// That of [`CallKeys::of`], alone.
+    pub fn of(secret: &[u8; SECRET_BYTES], call: CallId, transport: u32) -> Self {
+        let root = Salt::new(HKDF_SHA256, SALT).extract(secret);
+        let mut ticket = [0; SECRET_BYTES];
+        fill(&root, (call, transport), b"ticket", &mut ticket);
+        Self(ticket)
+    }
+
     /// What stands before the ticket: the first byte of neither TLS nor HTTP.
     pub const MAGIC: [u8; 5] = *b"\x01taut";
     /// Of all that is shown.
@@ -110,18 +118,21 @@ impl KeyType for OutputBytes {
     }
 }
 
+/// What HKDF makes of it for this use.
+fn fill(root: &Prk, (call, transport): (CallId, u32), what: &[u8], made: &mut [u8]) {
+    let number = transport.to_be_bytes();
+    let info: [&[u8]; 3] = [what, &call.0, &number];
+    root.expand(&info, OutputBytes(made.len()))
+        .and_then(|okm| okm.fill(made))
+        .expect("44 bytes are fewer than HKDF can make");
+}
+
 impl CallKeys {
     /// Those of this call on the connection that has this secret (HKDF, RFC 5869), for the transport of that number
     /// among those that the sound went by: what seals begins to count anew on each, and no key counts twice.
     pub fn of(secret: &[u8; SECRET_BYTES], call: CallId, transport: u32) -> Self {
-        let number = transport.to_be_bytes();
         let root = Salt::new(HKDF_SHA256, SALT).extract(secret);
-        let fill = |what: &[u8], made: &mut [u8]| {
-            let info: [&[u8]; 3] = [what, &call.0, &number];
-            root.expand(&info, OutputBytes(made.len()))
-                .and_then(|okm| okm.fill(made))
-                .expect("44 bytes are fewer than HKDF can make");
-        };
+        let fill = |what: &[u8], made: &mut [u8]| fill(&root, (call, transport), what, made);
         let direction = |key: &[u8], salt: &[u8]| {
             let mut made = SrtpSecret { key: [0; SECRET_BYTES], salt: [0; SALT_BYTES] };
             fill(key, &mut made.key);

@@ -77,6 +77,12 @@ fn a_message_stands_as_the_documents_have_it() {
 }
 
 #[test]
+fn what_is_said_of_nonsense_moves_no_cursor() {
+    let nonsense = read(b"{\"\\u001b]0;x\\u0007\":{}}").unwrap_err().to_string();
+    assert!(!nonsense.chars().any(char::is_control), "{nonsense:?}");
+}
+
+#[test]
 fn half_a_message_an_unknown_word_and_absurd_numbers_are_refused() {
     for line in [
         &b""[..],
@@ -181,6 +187,7 @@ fn a_ticket_is_that_of_one_transport_of_one_call() {
     let ticket = |call, number| CallKeys::of(&[1; 32], CallId([call; 16]), number).ticket;
     let shown = ticket(1, 1).shown();
     let read = MediaTicket::read(&shown).unwrap();
+    assert!(MediaTicket::of(&[1; 32], CallId([1; 16]), 1).is(&read));
     assert!(read.is(&ticket(1, 1)));
     assert!(!read.is(&ticket(1, 2)) && !read.is(&ticket(2, 1)));
     let mut other = shown;

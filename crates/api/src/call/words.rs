@@ -29,8 +29,10 @@ pub fn written(message: &CallMessage) -> Vec<u8> {
 
 /// The message that a line is.
 pub fn read(line: &[u8]) -> Result<CallMessage, CallNonsense> {
-    let said: SaidMessage =
-        serde_json::from_slice(line).map_err(|error| CallNonsense(error.to_string()))?;
+    let said: SaidMessage = serde_json::from_slice(line).map_err(|error| {
+        // It quotes what came, which is not to move anybody's cursor.
+        CallNonsense(CallReason::new(error.to_string()).as_str().to_owned())
+    })?;
     said.try_into()
 }
 

@@ -65,7 +65,11 @@ pub(crate) fn run(flags: &CallFlags) -> Result<(), Failure> {
         asked: None,
         told: None,
     };
-    calling.go_on(&stop, asked.as_ref())
+    let over = calling.go_on(&stop, asked.as_ref());
+    if over.is_err() {
+        calling.abandon();
+    }
+    calling.finish(over?)
 }
 
 fn take_changes(voice: Voice, stop: &Stop) -> Result<Requests<CallAsk>, Failure> {
@@ -95,13 +99,17 @@ struct Calling<'a> {
 }
 
 impl Calling<'_> {
-    fn go_on(&mut self, stop: &Stop, asked: Option<&Requests<CallAsk>>) -> Result<(), Failure> {
+    fn go_on(
+        &mut self,
+        stop: &Stop,
+        asked: Option<&Requests<CallAsk>>,
+    ) -> Result<CallOver, Failure> {
         let until = self.flags.end.running.duration;
         let mut ends = LocalTime::NEVER;
-        let over = loop {
+        loop {
             self.caller.poll(now());
             if let Some(over) = self.take_steps(stop)? {
-                break over;
+                return Ok(over);
             }
             let sounds = self.end.as_ref().is_some_and(|end| end.link.heard() > 0);
             if let (Some(until), true) = (until, sounds && ends == LocalTime::NEVER) {
@@ -121,8 +129,22 @@ impl Calling<'_> {
             }
             self.turn_transports()?;
             self.listen();
-        };
-        self.finish(over)
+        }
+    }
+
+    /// Something failed here: the other end is told, so that its place is free for others.
+    fn abandon(&mut self) {
+        self.caller.hang_up(CallReason::new("it failed at the caller"));
+        while let Some(step) = self.caller.step() {
+            if let CallerStep::Say(message) = step {
+                self.say(&message);
+            }
+        }
+        if let Some(line) = self.line.take() {
+            line.close();
+        }
+        // What failed first is what is told.
+        let _ = self.end.take().map(CallEnd::end);
     }
 
     /// Waits for what comes by the line, no longer than a beat.
@@ -135,16 +157,16 @@ impl Calling<'_> {
         let caller = &mut self.caller;
         let heard = line.hear(&mut |message| caller.said(message, now()));
         if let Err(ended) = heard {
-            self.lost(&ended);
+            self.lost(ended);
         }
     }
 
-    fn lost(&mut self, why: &LineEnd) {
+    fn lost(&mut self, why: LineEnd) {
         self.line = None;
-        if let LineEnd::Refused(error) = why {
-            self.tell_once(&error.to_string());
-        }
         self.why_lost = Some(why.to_string());
+        if let LineEnd::Refused(error) = why {
+            self.failed = Some(error);
+        }
         self.caller.line_lost(now());
     }
 
@@ -193,6 +215,14 @@ impl Calling<'_> {
                         why.as_str()
                     ));
                 }
+                CallerStep::TurnedAway(why) => {
+                    self.transports = None;
+                    let host = &self.flags.host;
+                    self.tell_once(&format!(
+                        "{host}: {}; it is tried again and again",
+                        why.as_str()
+                    ));
+                }
                 CallerStep::Over(over) => return Ok(Some(over)),
             }
         }
@@ -217,7 +247,7 @@ impl Calling<'_> {
 
     fn say(&mut self, message: &CallMessage) {
         if let Some(Err(ended)) = self.line.as_mut().map(|line| line.say(message)) {
-            self.lost(&ended);
+            self.lost(ended);
         }
     }
 
@@ -283,6 +313,8 @@ impl Calling<'_> {
         };
         let (end, transports) =
             CallEnd::begin(&setup, stop, |link| Transports::begin(link, call, secret, called))?;
+        let mut transports = transports;
+        transports.begun();
         (self.end, self.transports) = (Some(end), Some(transports));
         Ok(())
     }

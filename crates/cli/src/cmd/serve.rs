@@ -16,7 +16,7 @@ use tautline_proto::call::answering::{Answering, AnsweringStep, LineId};
 use tautline_proto::call::message::CallReason;
 use tautline_proto::call::terms::{CallPath, CallTerms};
 use tautline_proto::device::Stop;
-use tautline_proto::time::Span;
+use tautline_proto::time::{LocalTime, Span};
 use tautline_serving::{CalledLine, LineEvent, Listening, ServingNews, serve_calls};
 
 use super::call::in_words;
@@ -68,8 +68,15 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
     socket.set_nonblocking(true).map_err(blocking)?;
     let (end, ()) = CallEnd::begin(&setup, &stop, |_| Ok(()))?;
     let answering = Answering::new(offer, vec![address.port()]);
-    let mut serving =
-        Serving { voice, socket, answering, end, lines: BTreeMap::new(), transport: None };
+    let mut serving = Serving {
+        voice,
+        socket,
+        answering,
+        end,
+        lines: BTreeMap::new(),
+        transport: None,
+        strangers_told: LocalTime::ZERO,
+    };
     serving.nobody()?;
     screen::say(&format!("listening for calls at {address}"));
     serving.go_on(&stop, &happened, flags.end.running.duration)?;
@@ -93,6 +100,8 @@ struct Serving {
     lines: BTreeMap<LineId, CalledLine>,
     /// Of the call that there is.
     transport: Option<CalledTransport>,
+    /// When a connection that belongs to no call is told of again.
+    strangers_told: LocalTime,
 }
 
 /// By what the sound of a call goes.
@@ -103,27 +112,48 @@ struct CalledTransport {
     number: u32,
     path: CallPath,
     probes: PathProbes,
+    /// Those of the next connections.
+    tickets: Vec<(u32, MediaTicket)>,
 }
 
 impl CalledTransport {
-    fn keys(&self, number: u32) -> CallKeys {
-        CallKeys::of(&self.secret, self.call, number)
+    /// That of a call which begins, by UDP.
+    fn of(secret: [u8; SECRET_BYTES], call: CallId) -> Self {
+        let probes = PathProbes::new(&CallKeys::of(&secret, call, 0).probe);
+        let path = CallPath::Udp;
+        let mut first = Self { secret, call, number: 0, path, probes, tickets: Vec::new() };
+        first.go_to(0, path);
+        first
     }
 
-    /// The keys of the connection with this ticket, which is the one that is used from now on.
-    fn of_ticket(&mut self, ticket: &MediaTicket) -> Option<CallKeys> {
-        let next = self.number + 1..=self.number.saturating_add(MOST_AHEAD);
-        let (number, keys) = next
-            .map(|number| (number, self.keys(number)))
-            .find(|(_, keys)| keys.ticket.is(ticket))?;
-        (self.number, self.path) = (number, CallPath::Tcp);
-        Some(keys)
+    /// The one of that number is used from now on.
+    fn go_to(&mut self, number: u32, path: CallPath) {
+        (self.number, self.path) = (number, path);
+        let next = (1..=MOST_AHEAD).filter_map(|ahead| number.checked_add(ahead));
+        let ticket = |number| (number, MediaTicket::of(&self.secret, self.call, number));
+        self.tickets = next.map(ticket).collect();
+    }
+
+    fn keys(&self) -> CallKeys {
+        CallKeys::of(&self.secret, self.call, self.number)
+    }
+
+    /// The number of the connection with this ticket.
+    fn of_ticket(&self, ticket: &MediaTicket) -> Option<u32> {
+        let found = self.tickets.iter().find(|(_, expected)| expected.is(ticket));
+        found.map(|(number, _)| *number)
     }
 }
 
-/// Connections that a caller made in vain since one came.
-const MOST_AHEAD: u32 = 64;
-/// PathProbes that are answered in one beat.
+/// Connections that were made and came to nothing since one was used.
+const MOST_AHEAD: u32 = 8;
+/// The most that a caller moves on by at once: more is nothing that taut says.
+const MOST_MOVED: u32 = 1 << 16;
+/// Between two lines about connections that belong to no call.
+const STRANGERS_TOLD: Span = Span::from_secs(60);
+/// For lines to be closed by what was said last.
+const FAREWELL: Span = Span::from_millis(500);
+/// Probes that are answered in one beat.
 const MOST_PROBES: usize = 16;
 
 impl Serving {
@@ -149,11 +179,23 @@ impl Serving {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             self.answering.poll(now());
-            self.take_steps()?;
+            self.take_steps();
             self.answer_probes();
         }
+        // A line is closed at its other side once that has said the last word.
+        let lines = self.lines.len();
         self.answering.hang_up(&CallReason::new("taut serve ended there"));
-        self.take_steps()
+        self.take_steps();
+        self.lines.clear();
+        let (mut gone, until) = (0, now() + FAREWELL);
+        while gone < lines && now() < until {
+            let left = (until - now()).max(Span::ZERO).as_nanos().unsigned_abs();
+            match happened.recv_timeout(Duration::from_nanos(left)) {
+                Ok(event) => gone += usize::from(matches!(event, LineEvent::Gone(..))),
+                Err(_) => break,
+            }
+        }
+        Ok(())
     }
 
     fn take(&mut self, event: LineEvent) -> Result<(), Failure> {
@@ -170,7 +212,7 @@ impl Serving {
                 })?;
                 self.answering.said(line, message, fresh, now());
             }
-            LineEvent::Media { ticket, stream, from } => {
+            LineEvent::Media { ticket, stream, from, place: _ } => {
                 self.take_connection(&ticket, stream, from)
             }
             LineEvent::Gone(line, why) => {
@@ -181,10 +223,11 @@ impl Serving {
                 self.lines.remove(&line);
             }
         }
-        self.take_steps()
+        self.take_steps();
+        Ok(())
     }
 
-    fn take_steps(&mut self) -> Result<(), Failure> {
+    fn take_steps(&mut self) {
         while let Some(step) = self.answering.step() {
             match step {
                 AnsweringStep::Say(line, message) => {
@@ -192,7 +235,10 @@ impl Serving {
                     self.lines.get(&line).map(|line| line.teller.say(message));
                 }
                 AnsweringStep::Close(line) => drop(self.lines.remove(&line)),
-                AnsweringStep::Begin { line, call, terms, .. } => self.begin(line, call, &terms)?,
+                AnsweringStep::Begin { line, call, terms, .. } => {
+                    let begun = self.begin(line, call, &terms);
+                    self.told(begun);
+                }
                 AnsweringStep::Resumed { line, .. } => {
                     self.lines.get(&line).iter().for_each(|line| {
                         self.voice.tell(&format!("{} is back: the call goes on", who(line)));
@@ -202,13 +248,17 @@ impl Serving {
                     self.adopt(&terms);
                     self.voice.tell(&format!("the call is now {}", in_words(&terms)));
                 }
-                AnsweringStep::Path { path, transport, .. } => self.go_by(path, transport)?,
+                AnsweringStep::Path { path, transport, .. } => {
+                    let moved = self.go_by(path, transport);
+                    self.told(moved);
+                }
                 AnsweringStep::Away { .. } => {
                     self.voice.tell("the caller's control connection is lost; its sound goes on as long as it comes");
                 }
                 AnsweringStep::End { why, .. } => {
                     self.voice.tell(&format!("the call is over: {}", why.as_str()));
-                    self.nobody()?;
+                    let over = self.nobody();
+                    self.told(over);
                 }
                 AnsweringStep::Refused { line, why } => {
                     let whose = self.lines.get(&line).map_or("a caller".to_owned(), who);
@@ -217,18 +267,18 @@ impl Serving {
             }
         }
         self.end.link.switch.collect();
-        Ok(())
+    }
+
+    /// What fails for one call ends nobody else's, nor this program.
+    fn told(&self, done: Result<(), Failure>) {
+        if let Err(failure) = done {
+            self.voice.tell(&failure.to_string());
+        }
     }
 
     fn begin(&mut self, line: LineId, call: CallId, terms: &CallTerms) -> Result<(), Failure> {
         let Some(line) = self.lines.get(&line) else { return Ok(()) };
-        self.transport = Some(CalledTransport {
-            secret: line.secret,
-            call,
-            number: 0,
-            path: CallPath::Udp,
-            probes: PathProbes::new(&CallKeys::of(&line.secret, call, 0).probe),
-        });
+        self.transport = Some(CalledTransport::of(line.secret, call));
         let words = format!("{} calls: {}", who(line), in_words(terms));
         self.adopt(terms);
         self.use_udp()?;
@@ -239,7 +289,7 @@ impl Serving {
     /// Hears the call by UDP, and sends to where it is heard from.
     fn use_udp(&mut self) -> Result<(), Failure> {
         let Some(transport) = &self.transport else { return Ok(()) };
-        let keys = transport.keys(transport.number);
+        let keys = transport.keys();
         let line = udp_line(
             self.socket()?,
             &self.end.link.udp,
@@ -253,22 +303,38 @@ impl Serving {
     /// The caller says by what the sound goes. One that goes by a connection begins as that comes.
     fn go_by(&mut self, path: CallPath, number: u32) -> Result<(), Failure> {
         let Some(transport) = &mut self.transport else { return Ok(()) };
-        if path == CallPath::Udp && number > transport.number {
-            (transport.number, transport.path) = (number, path);
-            self.voice.tell("the sound goes by UDP from now on");
-            self.use_udp()?;
+        let moved = number.checked_sub(transport.number);
+        match (path, moved.filter(|moved| (1..=MOST_MOVED).contains(moved))) {
+            (_, None) => Ok(()),
+            (CallPath::Udp, Some(_)) => {
+                transport.go_to(number, path);
+                self.voice.tell("the sound goes by UDP from now on");
+                self.use_udp()
+            }
+            // Those between came to nothing, and this one comes.
+            (CallPath::Tcp, Some(_)) => {
+                let by = transport.path;
+                transport.go_to(number - 1, by);
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     /// A connection that is to carry the sound, if its ticket is one of this call that was not shown yet.
     fn take_connection(&mut self, ticket: &MediaTicket, stream: TcpStream, from: SocketAddr) {
-        let found = self.transport.as_mut().and_then(|transport| transport.of_ticket(ticket));
+        let found = self.transport.as_mut().and_then(|transport| {
+            let number = transport.of_ticket(ticket)?;
+            transport.go_to(number, CallPath::Tcp);
+            Some(transport.keys())
+        });
         let Some(keys) = found else {
-            let from = from.ip().to_canonical();
-            return self
-                .voice
-                .tell(&format!("{from} was turned away: its connection belongs to no call"));
+            if now() >= self.strangers_told {
+                self.strangers_told = now() + STRANGERS_TOLD;
+                let from = from.ip().to_canonical();
+                let what = "was turned away: its connection belongs to no call";
+                self.voice.tell(&format!("{from} {what}"));
+            }
+            return;
         };
         // One that is gone already is followed by another.
         if let Ok((line, _)) = tcp_line(stream, &self.end.link, (&keys, CallSide::Called)) {

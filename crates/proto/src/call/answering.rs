@@ -341,20 +341,10 @@ impl AnsweredLine {
 
 /// Why these terms cannot follow those, if they cannot: devices keep their rate and channels.
 fn unlike(now: &CallTerms, wanted: &CallTerms, here: &CallOffer) -> Option<&'static str> {
-    let pairs = [(&now.there, &wanted.there, &here.there), (&now.back, &wanted.back, &here.back)];
-    for (now, wanted, here) in pairs {
+    for (now, wanted) in [(&now.there, &wanted.there), (&now.back, &wanted.back)] {
         if (now.rate, now.channels) != (wanted.rate, wanted.channels) {
             return Some("rate and channels stay as the call began; hang up and call anew");
         }
-        let (least, most) = here.ptimes;
-        if wanted.ptime < least || wanted.ptime > most || wanted.format(0).is_none() {
-            return Some("packets of that length are not had here; ask for another --ptime");
-        }
-        if !here.codings.contains(&wanted.coding) {
-            return Some("that coding is not had here; ask for another --format");
-        }
     }
-    let subset = wanted.paths.iter().all(|path| here.paths.contains(path));
-    (wanted.paths.is_empty() || !subset)
-        .then_some("that transport is not had here; ask for another")
+    wanted.fits(here).err()
 }

@@ -2,9 +2,12 @@
 
 use std::collections::VecDeque;
 
+use tautline_dsp::format::SampleFormat;
+
 use super::message::{CALL_VERSION, CallMessage, CallReason};
 use super::terms::{CallOffer, CallPath, CallTerms};
 use super::{CallId, LINE_DEAD, PING_EVERY};
+use crate::stream::PTIME_RANGE;
 use crate::time::{LocalTime, Span};
 
 /// An answer to a call comes within this, or the line is given up.
@@ -13,6 +16,9 @@ const ANSWER: Span = Span::from_secs(5);
 const FIRST_PAUSE: Span = Span::from_millis(250);
 /// to this at most: whoever waits for a network that returns waits no longer.
 const MOST_PAUSE: Span = Span::from_secs(2);
+
+const ALL_CODINGS: [SampleFormat; 4] =
+    [SampleFormat::L16, SampleFormat::L24, SampleFormat::L32, SampleFormat::F32];
 
 /// A call that was agreed on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +50,8 @@ pub enum CallerStep {
     Change(CallTerms),
     /// The other end keeps to what was: why.
     Kept(CallReason),
+    /// The call is over there, and another is not had now: why. It is tried again and again.
+    TurnedAway(CallReason),
     /// Nothing more is done.
     Over(CallOver),
 }
@@ -151,6 +159,15 @@ impl CallerEnd {
     pub fn said(&mut self, message: CallMessage, now: LocalTime) {
         self.heard = now;
         match (self.line, message) {
+            (CallerLine::Asked { .. }, CallMessage::Accepted { terms, .. })
+            | (CallerLine::Open, CallMessage::Changed(terms))
+                if terms.fits(&self.answerable()).is_err() =>
+            {
+                let why = "it answers with what was not offered; update taut on both sides";
+                self.steps.push_back(CallerStep::Say(CallMessage::Bye(CallReason::new(why))));
+                self.steps.push_back(CallerStep::Close);
+                self.end(CallOver::Refused(CallReason::new(why)));
+            }
             (CallerLine::Asked { .. }, CallMessage::Accepted { call: id, terms, udp_port }) => {
                 self.open();
                 let agreed = AgreedCall { id, terms, udp_port };
@@ -181,12 +198,25 @@ impl CallerEnd {
         }
     }
 
+    /// What may be agreed on: what was offered, with packets as short as may be asked for later.
+    fn answerable(&self) -> CallOffer {
+        let mut offer = self.offer.clone();
+        for abilities in [&mut offer.there, &mut offer.back] {
+            abilities.ptimes = PTIME_RANGE;
+            abilities.codings = ALL_CODINGS.to_vec();
+        }
+        offer
+    }
+
     /// A call that the other end does not know any more is called anew; one that never was is over.
     fn refused(&mut self, why: CallReason, now: LocalTime) {
         self.steps.push_back(CallerStep::Close);
         self.call = None;
         match self.called {
-            true => self.dial_later(now),
+            true => {
+                self.steps.push_back(CallerStep::TurnedAway(why));
+                self.dial_later(now);
+            }
             false => self.end(CallOver::Refused(why)),
         }
     }

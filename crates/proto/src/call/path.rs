@@ -71,6 +71,11 @@ impl PathChoice {
         self.heard = now;
     }
 
+    /// Sound comes by UDP all the same, before there was anything else to move to: that is used on.
+    pub const fn stay_by_udp(&mut self, now: LocalTime) {
+        (self.path, self.heard, self.chosen) = (CallPath::Udp, now, now);
+    }
+
     /// A probe came back.
     pub const fn probe_back(&mut self) {
         if !self.answered {

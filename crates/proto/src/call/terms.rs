@@ -120,6 +120,43 @@ impl StreamTerms {
     }
 }
 
+/// A latency that two ends may keep, if they are told to keep one.
+fn is_kept(latency: Option<Span>) -> bool {
+    latency.is_none_or(|latency| latency > Span::ZERO && latency <= LONGEST_LINK_OFFSET)
+}
+
+impl StreamTerms {
+    /// Whether an end can do that; else what it cannot, with the mend.
+    fn fits(&self, can: &StreamAbilities) -> Result<(), &'static str> {
+        if !can.rates.contains(&self.rate) || !can.channels.contains(&self.channels) {
+            return Err("rate and channels stay as the call began; hang up and call anew");
+        }
+        let (least, most) = can.ptimes;
+        if self.ptime < least || self.ptime > most || self.format(0).is_none() {
+            return Err("packets of that length are not had here; ask for another --ptime");
+        }
+        if !can.codings.contains(&self.coding) {
+            return Err("that coding is not had here; ask for another --format");
+        }
+        Ok(())
+    }
+}
+
+impl CallTerms {
+    /// Whether an end that made this offer can do all of it; else what it cannot, with the mend.
+    pub fn fits(&self, offer: &CallOffer) -> Result<(), &'static str> {
+        self.there.fits(&offer.there)?;
+        self.back.fits(&offer.back)?;
+        if self.paths.is_empty() || !self.paths.iter().all(|path| offer.paths.contains(path)) {
+            return Err("that transport is not had here; ask for another");
+        }
+        if !is_kept(self.latency) {
+            return Err("that latency is not kept; ask for one of no more than 5 s");
+        }
+        Ok(())
+    }
+}
+
 impl CallOffer {
     /// What comes of it at an end that can `here`: of each list the first that is in the other's, too.
     pub fn choose(&self, here: &Self) -> Result<CallTerms, NoTerms> {
@@ -136,11 +173,11 @@ impl CallOffer {
             });
         }
         let latency = self.latency.or(here.latency);
-        if latency.is_some_and(|latency| latency <= Span::ZERO || latency > LONGEST_LINK_OFFSET) {
+        if !is_kept(latency) {
             return Err(NoTerms::Apart {
                 direction: "the sound",
                 what: "latency",
-                mend: "give it a --latency of no more than 2 s",
+                mend: "give it a --latency of no more than 5 s",
             });
         }
         Ok(CallTerms { there, back, paths, latency })

@@ -32,6 +32,8 @@ pub(super) struct Transports {
     choice: PathChoice,
     /// The number of the one that is used.
     number: u32,
+    /// By what that goes.
+    by: CallPath,
     heard: u64,
     watch: Option<TcpWatch>,
     again: LocalTime,
@@ -56,6 +58,7 @@ impl Transports {
             udp: SocketAddr::new(called.ip(), call.udp_port),
             choice: PathChoice::new(&call.terms.paths, now()),
             number: 0,
+            by: CallPath::Udp,
             heard: link.heard(),
             watch: None,
             again: now(),
@@ -82,6 +85,10 @@ impl Transports {
         if heard != self.heard {
             self.heard = heard;
             self.choice.heard(now());
+            // It was silent for a while, and no connection came about since.
+            if self.by == CallPath::Udp && self.choice.path() == CallPath::Tcp {
+                self.choice.stay_by_udp(now());
+            }
         }
         self.hear_probes();
         let lost = self.watch.as_ref().is_none_or(|watch| watch.lost().is_some());
@@ -120,31 +127,34 @@ impl Transports {
             (&self.keys(), CallSide::Caller),
         )?;
         link.switch.exchange(line);
+        self.by = CallPath::Udp;
         Ok(())
     }
 
-    /// Whether there is a connection now; else it is tried again. One that did not come about may have been seen by the
-    /// other end, so its number is not used again.
+    /// Whether there is a connection now; else it is tried again.
     fn use_tcp(&mut self, link: &mut CallLink) -> bool {
+        let connected = TcpStream::connect_timeout(&self.called, CONNECT_LIMIT);
+        let line = connected.ok().and_then(|mut stream| {
+            // The other end may have seen it, whatever comes of it: its number is not used again.
+            self.number += 1;
+            let keys = self.keys();
+            stream.set_write_timeout(Some(CONNECT_LIMIT)).ok()?;
+            stream.write_all(&keys.ticket.shown()).ok()?;
+            tcp_line(stream, link, (&keys, CallSide::Caller)).ok()
+        });
         self.again = now() + AGAIN;
-        self.number += 1;
-        let keys = self.keys();
-        let connected =
-            TcpStream::connect_timeout(&self.called, CONNECT_LIMIT).and_then(|mut stream| {
-                stream.set_write_timeout(Some(CONNECT_LIMIT))?;
-                stream.write_all(&keys.ticket.shown())?;
-                Ok(stream)
-            });
-        let line = connected
-            .ok()
-            .and_then(|stream| tcp_line(stream, link, (&keys, CallSide::Caller)).ok());
         let Some((line, watch)) = line else {
             self.watch = None;
             return false;
         };
         link.switch.exchange(line);
-        self.watch = Some(watch);
+        (self.watch, self.by) = (Some(watch), CallPath::Tcp);
         true
+    }
+
+    /// Both ends sound from now on: what came of the time before says nothing.
+    pub(super) fn begun(&mut self) {
+        self.choice.heard(now());
     }
 
     fn probe(&mut self) {
