@@ -45,7 +45,7 @@ pub struct SrtpSeal {
     sending: Keys,
     receiving: Keys,
     /// Of each source that was sealed for: the index of the newest packet.
-    sent: Vec<(u32, u64)>,
+    sent: [Option<(u32, u64)>; MOST_SENT],
     /// Reports that were sealed, whosever.
     sent_reports: u64,
     heard: HeardSources,
@@ -89,7 +89,7 @@ impl SrtpSeal {
         Self {
             sending,
             receiving,
-            sent: Vec::with_capacity(MOST_SENT),
+            sent: [None; MOST_SENT],
             sent_reports: 0,
             heard: HeardSources::new(),
             heard_reports: HeardSources::new(),
@@ -100,10 +100,12 @@ impl SrtpSeal {
 
     /// The index of a packet that leaves: greater than all before it, whatever its number.
     fn next_index(&mut self, ssrc: u32, sequence: u16) -> Option<u64> {
-        let Some((_, newest)) = self.sent.iter_mut().find(|(of, _)| *of == ssrc) else {
-            let room = self.sent.len() < MOST_SENT;
+        // They fill from the first: what is found is its own place, or the first that is free.
+        let place = self.sent.iter_mut().find(|place| place.is_none_or(|(of, _)| of == ssrc))?;
+        let Some((_, newest)) = place else {
             let index = u64::from(sequence);
-            return room.then(|| self.sent.push((ssrc, index))).map(|()| index);
+            *place = Some((ssrc, index));
+            return Some(index);
         };
         let ahead = sequence.wrapping_sub(*newest as u16);
         let index = newest.checked_add(u64::from(ahead)).filter(|_| ahead > 0)?;
