@@ -7,7 +7,7 @@
 mod address;
 mod error;
 mod told;
-mod wire;
+pub(crate) mod wire;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

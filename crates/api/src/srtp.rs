@@ -23,7 +23,7 @@ use tautline_io::link::seal::Seal;
 
 use self::cipher::{Cipher, PacketId};
 use self::derive::Of;
-pub use self::file::{read_key, write_key};
+pub use self::file::{allow_description, read_key, write_key};
 use self::heard::{HeardSources, OLDEST, RollOverSearch, estimate};
 pub use self::key::{MasterKey, NoMasterKey, Profile};
 use self::packet::{RtpParts, is_rtcp, is_version_two, rtcp_ssrc};
@@ -176,7 +176,7 @@ impl SrtpSeal {
 
 impl Seal for SrtpSeal {
     fn room(&self) -> usize {
-        self.sending.rtcp.rtcp_room().max(self.receiving.rtcp.rtcp_room())
+        self.sending.profile.room().max(self.receiving.profile.room())
     }
 
     /// Nothing leaves that is no packet, has no room, or would have the index of another: an empty datagram is what

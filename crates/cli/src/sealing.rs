@@ -1,10 +1,8 @@
 //! By what key the packets of a stream are sealed.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use tautline_api::srtp::{MasterKey, SrtpSeal, read_key};
-use tautline_api::trust::TrustError;
+use tautline_api::srtp::{MasterKey, SrtpSeal, allow_description, read_key};
 use tautline_engine::plan::address::{Address, Resolved};
 use tautline_engine::plan::sockets::LinkOptions;
 use tautline_io::link::seal::Seal;
@@ -50,7 +48,7 @@ impl StreamKey {
 
     /// Bytes by which packets are longer.
     pub(crate) fn room(&self) -> usize {
-        self.0.as_ref().map_or(0, |key| SrtpSeal::shared(key).room())
+        self.0.as_ref().map_or(0, |key| key.profile().room())
     }
 
     /// As a description has it: a secret.
@@ -98,26 +96,11 @@ fn key_of(
         )));
     }
     if let Some(path) = address.file() {
-        check_rights(path)?;
+        allow_description(path)?;
     }
     // The first that is known here: descriptions offer several.
     let mut keys = described.crypto.iter().map(|SdpCrypto(text)| text.parse::<MasterKey>());
     let first = keys.next().unwrap_or(Err(tautline_api::srtp::NoMasterKey::Form));
     let key = first.or_else(|error| keys.find_map(Result::ok).ok_or(error));
     key.map(Some).map_err(|error| Failure::usage(format!("{address}: a=crypto: {error}")))
-}
-
-/// A description with a key in it is as secret as a key file.
-fn check_rights(path: &Path) -> Result<(), Failure> {
-    let mode = std::fs::metadata(path).map_or(0, |there| there.mode() & 0o777);
-    if mode & 0o077 == 0 {
-        return Ok(());
-    }
-    Err(Failure::from(TrustError::Rights {
-        what: "others may read or change the key in this description",
-        path: path.to_owned(),
-        mode,
-        mend: "if somebody may have, make another; otherwise",
-        right: 0o600,
-    }))
 }

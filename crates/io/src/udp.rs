@@ -12,7 +12,7 @@ use tautline_proto::endpoint::Endpoint;
 use crate::link::OpenError;
 use crate::link::direct::{DirectLink, DirectRoom};
 use crate::link::seal::Seal;
-pub use crate::socket::address::interface_label;
+pub use crate::socket::address::{any, interface_label};
 pub use crate::udp::open::{
     DSCP_MEDIA, FragmentPolicy, PORT_HELD, UdpOptions, check_destinations, header_bytes, leaves_by,
     path_mtu, source_address,

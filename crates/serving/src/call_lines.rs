@@ -16,14 +16,13 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+use crate::connection::SHOWING;
 use crate::guests::Guest;
 
 /// Messages that wait for a line to take them; a call says one a second.
 const WAITING: usize = 32;
 /// A line that takes nothing for so long is closed.
 const STUCK: Duration = Duration::from_secs(5);
-/// To show a ticket.
-const SHOWING: Duration = Duration::from_secs(3);
 
 /// What happens on control connections, in the order in which it does.
 pub enum LineEvent {

@@ -4,10 +4,11 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::AlertDescription;
+use rustls::AlertDescription::NoApplicationProtocol;
 use thiserror::Error;
 
 use super::CallAddress;
+use crate::trust::tls::{self, HandshakeFault};
 use crate::trust::{HostKey, TrustError, TrustStore, host_name};
 
 /// Why nobody was reached. Each is a sentence that ends with the mend.
@@ -85,8 +86,7 @@ impl DialError {
         trust: &Arc<TrustStore>,
     ) -> Self {
         let whom = whom.clone();
-        let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-        match (tls, error.kind()) {
+        match (tls::of_tls(error), error.kind()) {
             (Some(error), _) => Self::of_tls(whom, error, trust),
             (None, ErrorKind::TimedOut | ErrorKind::WouldBlock) => Self::TimedOut { whom, limit },
             (None, ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof) => {
@@ -102,23 +102,17 @@ impl DialError {
         error: &rustls::Error,
         trust: &Arc<TrustStore>,
     ) -> Self {
-        use AlertDescription::{
-            AccessDenied, BadCertificate, CertificateRequired, CertificateUnknown,
-            NoApplicationProtocol,
-        };
-        match error {
-            rustls::Error::InvalidCertificate(_) => match whom.0.name.clone() {
-                Some(name) => Self::OtherHost { whom, name },
-                None => Self::Untrusted(whom),
-            },
-            rustls::Error::AlertReceived(NoApplicationProtocol) => Self::NoCalls(whom),
-            rustls::Error::AlertReceived(
-                AccessDenied | BadCertificate | CertificateRequired | CertificateUnknown,
-            ) => {
+        match (HandshakeFault::of(error), whom.0.name.clone()) {
+            _ if matches!(error, rustls::Error::AlertReceived(NoApplicationProtocol)) => {
+                Self::NoCalls(whom)
+            }
+            (HandshakeFault::Untrusted, Some(name)) => Self::OtherHost { whom, name },
+            (HandshakeFault::Untrusted, None) => Self::Untrusted(whom),
+            (HandshakeFault::NotTrustedThere, _) => {
                 let key = trust.identity().key();
                 Self::NotTrustedThere { whom, name: host_name(), key }
             }
-            _ => Self::Tls { whom, why: error.to_string() },
+            (HandshakeFault::Other, _) => Self::Tls { whom, why: error.to_string() },
         }
     }
 }

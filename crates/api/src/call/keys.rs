@@ -2,11 +2,11 @@
 
 use core::fmt;
 
-use ring::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
+use ring::hkdf::{HKDF_SHA256, Prk, Salt};
 use ring::rand::{SecureRandom, SystemRandom};
 use tautline_proto::call::CallId;
 
-use crate::seal::SECRET_BYTES;
+use crate::seal::{SECRET_BYTES, expanded, is_same};
 
 /// By which TLS makes of its session what nobody else knows (RFC 8446 §7.5).
 const EXPORTER_LABEL: &[u8] = b"EXPORTER-tautline-call";
@@ -50,10 +50,7 @@ pub struct MediaTicket(pub [u8; SECRET_BYTES]);
 impl MediaTicket {
     /// That of [`CallKeys::of`], alone.
     pub fn of(secret: &[u8; SECRET_BYTES], call: CallId, transport: u32) -> Self {
-        let root = Salt::new(HKDF_SHA256, SALT).extract(secret);
-        let mut ticket = [0; SECRET_BYTES];
-        fill(&root, (call, transport), b"ticket", &mut ticket);
-        Self(ticket)
+        TransportRoot::of(secret, call, transport).ticket()
     }
 
     /// What stands before the ticket: the first byte of neither TLS nor HTTP.
@@ -78,9 +75,7 @@ impl MediaTicket {
 
     /// Whether it is this one; in the same time wherever they differ.
     pub fn is(&self, other: &Self) -> bool {
-        let differ =
-            self.0.iter().zip(&other.0).fold(0, |differ, (one, other)| differ | (one ^ other));
-        core::hint::black_box(differ) == 0
+        is_same(&self.0, &other.0)
     }
 }
 
@@ -110,43 +105,45 @@ pub fn fresh_call() -> Option<CallId> {
     Some(CallId(name))
 }
 
-struct OutputBytes(usize);
-
-impl KeyType for OutputBytes {
-    fn len(&self) -> usize {
-        self.0
-    }
+/// What is made of the secret of a connection for one transport of a call.
+struct TransportRoot {
+    root: Prk,
+    call: CallId,
+    number: [u8; 4],
 }
 
-/// What HKDF makes of it for this use.
-fn fill(root: &Prk, (call, transport): (CallId, u32), what: &[u8], made: &mut [u8]) {
-    let number = transport.to_be_bytes();
-    let info: [&[u8]; 3] = [what, &call.0, &number];
-    root.expand(&info, OutputBytes(made.len()))
-        .and_then(|okm| okm.fill(made))
-        .expect("44 bytes are fewer than HKDF can make");
+impl TransportRoot {
+    fn of(secret: &[u8; SECRET_BYTES], call: CallId, transport: u32) -> Self {
+        let root = Salt::new(HKDF_SHA256, SALT).extract(secret);
+        Self { root, call, number: transport.to_be_bytes() }
+    }
+
+    fn made_for(&self, what: &[u8]) -> [u8; SECRET_BYTES] {
+        expanded(&self.root, &[what, &self.call.0, &self.number])
+    }
+
+    fn direction(&self, key: &[u8], salt: &[u8]) -> SrtpSecret {
+        // Of HKDF a shorter output is how a longer one begins.
+        let mut made = SrtpSecret { key: self.made_for(key), salt: [0; SALT_BYTES] };
+        made.salt.copy_from_slice(&self.made_for(salt)[..SALT_BYTES]);
+        made
+    }
+
+    fn ticket(&self) -> MediaTicket {
+        MediaTicket(self.made_for(b"ticket"))
+    }
 }
 
 impl CallKeys {
     /// Those of this call on the connection that has this secret (HKDF, RFC 5869), for the transport of that number
     /// among those that the sound went by: what seals begins to count anew on each, and no key counts twice.
     pub fn of(secret: &[u8; SECRET_BYTES], call: CallId, transport: u32) -> Self {
-        let root = Salt::new(HKDF_SHA256, SALT).extract(secret);
-        let fill = |what: &[u8], made: &mut [u8]| fill(&root, (call, transport), what, made);
-        let direction = |key: &[u8], salt: &[u8]| {
-            let mut made = SrtpSecret { key: [0; SECRET_BYTES], salt: [0; SALT_BYTES] };
-            fill(key, &mut made.key);
-            fill(salt, &mut made.salt);
-            made
-        };
-        let (mut probe, mut ticket) = ([0; SECRET_BYTES], [0; SECRET_BYTES]);
-        fill(b"probe", &mut probe);
-        fill(b"ticket", &mut ticket);
+        let root = TransportRoot::of(secret, call, transport);
         Self {
-            there: direction(b"there key", b"there salt"),
-            back: direction(b"back key", b"back salt"),
-            probe,
-            ticket: MediaTicket(ticket),
+            there: root.direction(b"there key", b"there salt"),
+            back: root.direction(b"back key", b"back salt"),
+            probe: root.made_for(b"probe"),
+            ticket: root.ticket(),
         }
     }
 }

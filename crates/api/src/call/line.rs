@@ -15,6 +15,7 @@ use thiserror::Error;
 use super::{
     ALPN, CallAddress, CallNonsense, DialError, LineBuffer, LineTooLong, call_secret, read, written,
 };
+use crate::client::wire::TimedStream;
 use crate::seal::SECRET_BYTES;
 use crate::trust::TrustStore;
 use crate::trust::tls::calling;
@@ -76,16 +77,9 @@ impl CallLine {
         let peer = stream.peer_addr().map_err(told)?;
         let tls = ClientConnection::new(Arc::new(config), ServerName::IpAddress(peer.ip().into()));
         let mut tls = tls.map_err(|error| DialError::of_tls(whom.clone(), &error, trust))?;
-        let mut stream = stream;
-        while tls.is_handshaking() {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(DialError::TimedOut { whom: whom.clone(), limit });
-            }
-            stream.set_read_timeout(Some(left)).map_err(told)?;
-            stream.set_write_timeout(Some(left)).map_err(told)?;
-            tls.complete_io(&mut stream).map_err(told)?;
-        }
+        let mut timed = TimedStream { stream, until };
+        tls.complete_io(&mut timed).map_err(told)?;
+        let TimedStream { stream, .. } = timed;
         if tls.alpn_protocol() != Some(ALPN) {
             return Err(DialError::NoCalls(whom.clone()));
         }

@@ -116,10 +116,6 @@ struct SaidPath(String);
 #[serde(transparent)]
 struct SaidId(String);
 
-/// Codings by their words in SDP.
-const CODINGS: [SampleFormat; 4] =
-    [SampleFormat::L16, SampleFormat::L24, SampleFormat::L32, SampleFormat::F32];
-
 impl From<&CallMessage> for SaidMessage {
     fn from(message: &CallMessage) -> Self {
         let why = |reason: &CallReason| reason.as_str().to_owned();
@@ -209,7 +205,7 @@ fn paths(said: Vec<SaidPath>) -> Vec<CallPath> {
 }
 
 fn coding(said: &str) -> Option<SampleFormat> {
-    CODINGS.into_iter().find(|coding| coding.name() == said)
+    SampleFormat::ALL.into_iter().find(|coding| coding.name() == said)
 }
 
 impl From<&CallOffer> for SaidOffer {

@@ -3,13 +3,13 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use rustls::AlertDescription;
 use ureq::Error as HttpError;
 
 use super::address::WorkerAddress;
 use super::error::AskError;
 use super::wire::WorkerConnector;
 use crate::trust::host_name;
+use crate::trust::tls::{self, HandshakeFault};
 
 /// What is to be said of an error of HTTP, of the connection that this connector made.
 pub(super) fn told(
@@ -42,9 +42,8 @@ fn of_io(
     error: &std::io::Error,
     connector: &WorkerConnector,
 ) -> AskError {
-    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    match (tls, error.kind()) {
-        (Some(tls), _) => of_tls(worker, tls, connector),
+    match (tls::of_tls(error), error.kind()) {
+        (Some(error), _) => of_tls(worker, error, connector),
         // Nothing was dialled yet: the name has no address.
         (None, _) if !connector.was_asked() => AskError::NoSuchHost { worker },
         (None, ErrorKind::TimedOut | ErrorKind::WouldBlock) => AskError::TimedOut { worker, limit },
@@ -56,18 +55,12 @@ fn of_io(
 }
 
 fn of_tls(worker: WorkerAddress, error: &rustls::Error, connector: &WorkerConnector) -> AskError {
-    use AlertDescription::{AccessDenied, BadCertificate, CertificateRequired, CertificateUnknown};
-    match error {
-        rustls::Error::InvalidCertificate(_) => match worker.name.clone() {
-            Some(name) => AskError::OtherHost { worker, name },
-            None => AskError::Untrusted { worker },
-        },
-        rustls::Error::AlertReceived(
-            AccessDenied | BadCertificate | CertificateRequired | CertificateUnknown,
-        ) => match connector.own_key() {
-            Some(key) => AskError::NotTrustedThere { worker, name: host_name(), key },
-            None => AskError::Tls { worker, why: error.to_string() },
-        },
+    match (HandshakeFault::of(error), worker.name.clone(), connector.own_key()) {
+        (HandshakeFault::Untrusted, Some(name), _) => AskError::OtherHost { worker, name },
+        (HandshakeFault::Untrusted, None, _) => AskError::Untrusted { worker },
+        (HandshakeFault::NotTrustedThere, _, Some(key)) => {
+            AskError::NotTrustedThere { worker, name: host_name(), key }
+        }
         _ => AskError::Tls { worker, why: error.to_string() },
     }
 }

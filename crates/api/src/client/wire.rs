@@ -156,9 +156,9 @@ impl Connector for WorkerConnector {
 }
 
 /// A stream of which every call ends by an instant, however little comes each time.
-struct TimedStream {
-    stream: TcpStream,
-    until: Instant,
+pub(crate) struct TimedStream {
+    pub(crate) stream: TcpStream,
+    pub(crate) until: Instant,
 }
 
 impl TimedStream {

@@ -19,6 +19,21 @@ const RULES: FileRules = FileRules {
     most_bytes: MOST_BYTES,
 };
 
+const DESCRIPTION_RULES: FileRules = FileRules {
+    otherwise: (
+        "others may read or change the key in this description",
+        "if somebody may have, make another; otherwise",
+        0o600,
+    ),
+    ..RULES
+};
+
+/// Refuses a description with a key in it, which is as secret as a key file, if others may read or change it.
+pub fn allow_description(path: &Path) -> Result<(), TrustError> {
+    // One that is gone by now was read all the same.
+    std::fs::metadata(path).map_or(Ok(()), |there| DESCRIPTION_RULES.allow(path, &there))
+}
+
 /// The key in this file; refused if others may read or change it.
 pub fn read_key(path: &Path) -> Result<MasterKey, TrustError> {
     let content = |what| TrustError::Content {

@@ -8,6 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 use ring::rand::{SecureRandom, SystemRandom};
 use thiserror::Error;
 
+use super::cipher::{GCM_TAG, HMAC_TAG, RTCP_WORD};
+
 /// By what packets are sealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Profile {
@@ -36,6 +38,11 @@ impl Profile {
     /// Whether encryption and authentication are one, so that what is taken for another packet never opens.
     pub const fn is_aead(self) -> bool {
         matches!(self, Self::AeadAes128Gcm | Self::AeadAes256Gcm)
+    }
+
+    /// The most bytes by which it lengthens a packet, which is what it does to one of RTCP.
+    pub const fn room(self) -> usize {
+        RTCP_WORD + if self.is_aead() { GCM_TAG } else { HMAC_TAG }
     }
 
     /// Bytes of a master key.

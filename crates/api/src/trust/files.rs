@@ -1,6 +1,6 @@
 //! Files that only their owner may read or change.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -24,6 +24,18 @@ pub(crate) struct FileRules {
     pub(crate) most_bytes: u64,
 }
 
+impl FileRules {
+    /// Refuses what others may do with it.
+    pub(crate) fn allow(&self, path: &Path, there: &Metadata) -> Result<(), TrustError> {
+        let mode = there.mode() & 0o777;
+        if mode & self.forbidden == 0 {
+            return Ok(());
+        }
+        let (what, mend, right) = self.otherwise;
+        Err(TrustError::Rights { what, path: path.to_owned(), mode, mend, right })
+    }
+}
+
 /// What stands in a file, or `None` if there is none.
 pub(crate) fn read(path: &Path, expected: &FileRules) -> Result<Option<String>, TrustError> {
     let cannot = |error| refused("reading", path, error);
@@ -33,11 +45,7 @@ pub(crate) fn read(path: &Path, expected: &FileRules) -> Result<Option<String>, 
         Err(error) => return Err(cannot(error)),
     };
     // Of the file that is read, whatever the path leads to by now.
-    let mode = file.metadata().map_err(cannot)?.mode() & 0o777;
-    if mode & expected.forbidden != 0 {
-        let (what, mend, right) = expected.otherwise;
-        return Err(TrustError::Rights { what, path: path.to_owned(), mode, mend, right });
-    }
+    expected.allow(path, &file.metadata().map_err(cannot)?)?;
     let mut text = String::new();
     file.take(expected.most_bytes + 1).read_to_string(&mut text).map_err(cannot)?;
     if text.len() as u64 > expected.most_bytes {

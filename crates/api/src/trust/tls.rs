@@ -76,6 +76,37 @@ pub fn peer_key(connection: &rustls::CommonState) -> Option<HostKey> {
     HostKey::of_certificate(connection.peer_certificates()?.first()?)
 }
 
+/// What a handshake failed for, to the end that connects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HandshakeFault {
+    /// The other end's key is not trusted here.
+    Untrusted,
+    /// This host's is not there.
+    NotTrustedThere,
+    /// Something else.
+    Other,
+}
+
+impl HandshakeFault {
+    pub(crate) const fn of(error: &Error) -> Self {
+        use rustls::AlertDescription::{
+            AccessDenied, BadCertificate, CertificateRequired, CertificateUnknown,
+        };
+        match error {
+            Error::InvalidCertificate(_) => Self::Untrusted,
+            Error::AlertReceived(
+                AccessDenied | BadCertificate | CertificateRequired | CertificateUnknown,
+            ) => Self::NotTrustedThere,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// The error of TLS that an error of a connection is, if it is one.
+pub(crate) fn of_tls(error: &std::io::Error) -> Option<&Error> {
+    error.get_ref()?.downcast_ref()
+}
+
 /// Takes a peer by its key.
 #[derive(Debug)]
 struct PinnedPeer {

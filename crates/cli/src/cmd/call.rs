@@ -9,24 +9,24 @@ use std::time::Duration;
 
 use tautline_api::call::{CallLine, DialError, LineEnd};
 use tautline_api::seal::SECRET_BYTES;
-use tautline_api::trust::{TrustError, TrustStore};
+use tautline_api::trust::TrustStore;
 use tautline_engine::control::{CannotChange, Changed, Requests, requests};
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::control::wait;
 use tautline_proto::call::caller::{AgreedCall, CallOver, CallerEnd, CallerStep};
 use tautline_proto::call::message::{CallMessage, CallReason};
-use tautline_proto::call::terms::CallTerms;
+use tautline_proto::call::terms::{CallTerms, StreamTerms};
 use tautline_proto::device::Stop;
-use tautline_proto::latency::LatencyRule;
 use tautline_proto::time::{LocalTime, Span};
 
 use super::call_end::{
-    CallEnd, CallSide, EndDevices, EndSetup, devices, directions, offer, tell_reports,
+    CallEnd, CallSide, EndDevices, EndSetup, devices, directions, offer, rule, tell_reports,
 };
 use super::stop_on_signals;
 use crate::control;
 use crate::failure::Failure;
 use crate::flags::CallFlags;
+use crate::report_file::ReportFiles;
 use crate::screen;
 use crate::voice::Voice;
 use asks::{CallAsk, CallLines};
@@ -43,9 +43,9 @@ const DIAL_LIMIT: Duration = Duration::from_secs(5);
 pub(crate) fn run(flags: &CallFlags) -> Result<(), Failure> {
     flags.end.running.refuse_a_ledger_of_few()?;
     let stop = stop_on_signals()?;
-    let trust =
-        TrustStore::usual().map_err(|error: TrustError| Failure::open(error.to_string()))?;
+    let trust = TrustStore::usual()?;
     let devices = devices(&flags.end, &flags.input, &flags.output)?;
+    let files = ReportFiles::create(&flags.end.running.report_file)?;
     let offer = offer(&flags.end, &devices, CallSide::Caller, flags.transport.paths());
     let asked = match flags.end.running.control {
         true => Some(take_changes(flags.end.running.voice(), &stop)?),
@@ -69,7 +69,7 @@ pub(crate) fn run(flags: &CallFlags) -> Result<(), Failure> {
     if over.is_err() {
         calling.abandon();
     }
-    calling.finish(over?)
+    calling.finish(over?, files)
 }
 
 fn take_changes(voice: Voice, stop: &Stop) -> Result<Requests<CallAsk>, Failure> {
@@ -311,9 +311,8 @@ impl Calling<'_> {
             latency: call.terms.latency,
             muted: self.flags.mute,
         };
-        let (end, transports) =
+        let (end, mut transports) =
             CallEnd::begin(&setup, stop, |link| Transports::begin(link, call, secret, called))?;
-        let mut transports = transports;
         transports.begun();
         (self.end, self.transports) = (Some(end), Some(transports));
         Ok(())
@@ -344,10 +343,9 @@ impl Calling<'_> {
                 (terms.there.coding, terms.back.coding) = (coding, coding);
                 Changed::Format(coding)
             }
-            CallAsk::Latency(rule) => {
-                terms.latency = rule;
-                let latency = terms.latency.map_or(LatencyRule::Auto, LatencyRule::Chosen);
-                Changed::Latency(latency)
+            CallAsk::Latency(latency) => {
+                terms.latency = latency;
+                Changed::Latency(rule(latency))
             }
         };
         if self.ask_for(terms) { Ok(changed) } else { Err(CannotChange::Busy) }
@@ -363,14 +361,14 @@ impl Calling<'_> {
         self.asked.take_if(|asked| asked == terms);
     }
 
-    fn finish(&mut self, over: CallOver) -> Result<(), Failure> {
+    fn finish(&mut self, over: CallOver, files: ReportFiles) -> Result<(), Failure> {
         let host = &self.flags.host;
         // What was said last leaves before the line goes.
         if let Some(line) = self.line.take() {
             line.close();
         }
         let reports = self.end.take().map(CallEnd::end).transpose()?.unwrap_or_default();
-        tell_reports(&reports, &self.flags.end.running)?;
+        tell_reports(&reports, files, &self.flags.end.running)?;
         match over {
             CallOver::HungUp => Ok(()),
             CallOver::Ended(why) => {
@@ -391,7 +389,7 @@ impl Calling<'_> {
 
 /// What was agreed on.
 pub(super) fn in_words(terms: &CallTerms) -> String {
-    let stream = |terms: &tautline_proto::call::terms::StreamTerms| {
+    let stream = |terms: &StreamTerms| {
         format!(
             "{} {}, {} channels, {} per packet",
             terms.coding.name(),

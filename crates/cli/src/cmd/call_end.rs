@@ -10,7 +10,9 @@ use std::thread::JoinHandle;
 
 use tautline_api::srtp::Profile;
 use tautline_audio::{DeviceSpec, Extras};
+use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
+use tautline_dsp::resample::Quality;
 use tautline_engine::control::{Asker, CannotChange, RecvChange, SendChange, requests};
 use tautline_engine::plan::{RecvPlan, SendPlan, StreamPlan, lay};
 use tautline_engine::receiving::RecvEngine;
@@ -25,11 +27,10 @@ use tautline_io::link::muxed::{LineSwitch, Muxed, muxed};
 use tautline_io::link::ringed::{Ringed, WireOptions};
 use tautline_io::udp::pair::OpenedStream;
 use tautline_io::udp::{FragmentPolicy, UdpOptions};
-use tautline_proto::call::terms::CallPath;
-use tautline_proto::call::terms::{CallOffer, CallTerms, StreamAbilities, StreamTerms};
+use tautline_proto::call::terms::{CallOffer, CallPath, CallTerms, StreamAbilities, StreamTerms};
 use tautline_proto::device::{Direction, Settings, Stop};
 use tautline_proto::endpoint::Endpoint;
-use tautline_proto::latency::LatencyRule;
+use tautline_proto::latency::{LatencyRule, enough_latency};
 use tautline_proto::pacing::is_spaced;
 use tautline_proto::packet::Codings;
 use tautline_proto::receiver::ReceiverConfig;
@@ -41,6 +42,8 @@ use tautline_proto::wire::{PacketHeads, WireForm};
 use super::{device_settings, run_options, settled};
 use crate::failure::Failure;
 use crate::flags::{EndFlags, ReportKind, RunFlags};
+use crate::page;
+use crate::report_file::ReportFiles;
 use crate::screen;
 use crate::voice::Voice;
 
@@ -53,12 +56,8 @@ const SEALED: &str = Profile::AeadAes256Gcm.name();
 const FAR: Endpoint = Endpoint::Connection(1);
 
 /// Codings that are had here, the better first.
-const CODINGS: [tautline_dsp::format::SampleFormat; 4] = [
-    tautline_dsp::format::SampleFormat::L24,
-    tautline_dsp::format::SampleFormat::L16,
-    tautline_dsp::format::SampleFormat::F32,
-    tautline_dsp::format::SampleFormat::L32,
-];
+const CODINGS: [SampleFormat; 4] =
+    [SampleFormat::L24, SampleFormat::L16, SampleFormat::F32, SampleFormat::L32];
 
 /// Two devices, as they will run.
 #[derive(Debug, Clone, Copy)]
@@ -84,7 +83,7 @@ pub(super) fn devices(
 }
 
 /// What this end can, with these devices: of what it sends and of what it hears.
-pub(super) fn abilities(flags: &EndFlags, devices: &EndDevices) -> [StreamAbilities; 2] {
+fn abilities(flags: &EndFlags, devices: &EndDevices) -> [StreamAbilities; 2] {
     let codings = match flags.format {
         Some(asked) => vec![asked.into()],
         None => CODINGS.to_vec(),
@@ -99,7 +98,7 @@ pub(super) fn abilities(flags: &EndFlags, devices: &EndDevices) -> [StreamAbilit
 }
 
 /// The latency that is to be kept, if one is.
-pub(super) const fn latency(flags: &EndFlags) -> Option<Span> {
+const fn latency(flags: &EndFlags) -> Option<Span> {
     match flags.timing.latency {
         Some(LatencyRule::Chosen(latency)) => Some(latency),
         Some(LatencyRule::Usual | LatencyRule::Auto) | None => None,
@@ -130,7 +129,7 @@ pub(super) const fn directions(terms: &CallTerms, side: CallSide) -> (StreamTerm
 }
 
 /// The rule by which a latency is kept that was agreed on.
-const fn rule(latency: Option<Span>) -> LatencyRule {
+pub(super) const fn rule(latency: Option<Span>) -> LatencyRule {
     match latency {
         Some(latency) => LatencyRule::Chosen(latency),
         None => LatencyRule::Auto,
@@ -224,7 +223,7 @@ impl CallEnd {
             plan.gain = Gain::SILENCE;
         }
         let begins = lay::kept(latency, None, &heard, &playback).map_err(|short| {
-            let least = tautline_proto::latency::enough_latency(short.least);
+            let least = enough_latency(short.least);
             Failure::usage(format!(
                 "--latency {} is less than packets and device take; use --latency {least} or more, a shorter --ptime or \
                  a shorter --period",
@@ -233,7 +232,7 @@ impl CallEnd {
         })?;
         let mut receiver =
             ReceiverConfig::new(RtpUnpack::taking(Codings::ByConvention), heard, begins);
-        receiver.resampler = tautline_dsp::resample::Quality::default();
+        receiver.resampler = Quality::default();
         let control = Some(Box::new(hears) as Box<dyn Control>);
         let stream = StreamPlan::new(setup.far.clone(), receiver, Box::new(receiving), control);
         let stream = StreamPlan { latency, sealed: Some(SEALED), ..stream };
@@ -373,27 +372,27 @@ impl NoteTeller {
     }
 }
 
-/// Tells how both directions went, as it was asked for.
-pub(super) fn tell_reports(reports: &[Report], running: &RunFlags) -> Result<(), Failure> {
+/// Tells how both directions went, as it was asked for; a page is that of what was heard.
+pub(super) fn tell_reports(
+    reports: &[Report],
+    files: ReportFiles,
+    running: &RunFlags,
+) -> Result<(), Failure> {
     let json = || -> Result<String, Failure> {
         let all: Result<Vec<_>, _> = reports.iter().map(Report::to_json).collect();
         let all = all.map_err(|error| Failure::running(error.to_string()))?;
         Ok(format!("{{\"schema\":1,\"role\":\"call\",\"directions\":[{}]}}", all.join(",")))
     };
-    for path in &running.report_file {
-        std::fs::write(path, json()?).map_err(|error| {
-            Failure::running(format!(
-                "writing {}: {error}; name a file where you may write",
-                path.display()
-            ))
-        })?;
-    }
+    let page = || reports.first().map_or(String::new(), |heard| page::of_run(heard, None));
+    // The files first: nobody may be reading what is printed.
+    let written = files.write(json, page);
     match running.report() {
         ReportKind::Text => reports.iter().for_each(|report| screen::print(&text::render(report))),
         ReportKind::Json => screen::print(&json()?),
-        ReportKind::Html | ReportKind::None => {}
+        ReportKind::Html => screen::print(&page()),
+        ReportKind::None => {}
     }
-    Ok(())
+    written
 }
 
 fn ordinary<T: Send + 'static>(

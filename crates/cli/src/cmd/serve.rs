@@ -27,6 +27,7 @@ use super::call_end::{
 use super::stop_on_signals;
 use crate::failure::Failure;
 use crate::flags::ServeFlags;
+use crate::report_file::ReportFiles;
 use crate::screen;
 use crate::voice::Voice;
 
@@ -39,8 +40,9 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
     flags.end.running.refuse_a_ledger_of_few()?;
     let stop = stop_on_signals()?;
     let voice = flags.end.running.voice();
-    let trust = TrustStore::usual().map_err(Failure::from)?;
+    let trust = TrustStore::usual()?;
     let devices = devices(&flags.end, &flags.input, &flags.output)?;
+    let files = ReportFiles::create(&flags.end.running.report_file)?;
     let offer = offer(&flags.end, &devices, CallSide::Called, vec![CallPath::Udp, CallPath::Tcp]);
     // Before anybody calls, the sound is as it would be with a caller that wants what is usual here.
     let usual = offer.choose(&offer).map_err(|error| Failure::usage(error.to_string()))?;
@@ -82,7 +84,7 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
     serving.go_on(&stop, &happened, flags.end.running.duration)?;
     server.stop();
     let reports = serving.end.end()?;
-    tell_reports(&reports, &flags.end.running)
+    tell_reports(&reports, files, &flags.end.running)
 }
 
 fn tell_news(voice: Voice, news: &ServingNews) {
@@ -166,8 +168,7 @@ impl Serving {
         let ends = duration.map(|duration| now() + duration);
         while !stop.is_requested() && !self.end.is_over() && ends.is_none_or(|ends| now() < ends) {
             let until = (now() + BEAT).min(self.answering.deadline());
-            let left = (until - now()).max(Span::ZERO).as_nanos().unsigned_abs();
-            match happened.recv_timeout(Duration::from_nanos(left)) {
+            match happened.recv_timeout(left(until)) {
                 Ok(event) => {
                     self.take(event)?;
                     // As many as are there: the machine is asked once.
@@ -189,8 +190,7 @@ impl Serving {
         self.lines.clear();
         let (mut gone, until) = (0, now() + FAREWELL);
         while gone < lines && now() < until {
-            let left = (until - now()).max(Span::ZERO).as_nanos().unsigned_abs();
-            match happened.recv_timeout(Duration::from_nanos(left)) {
+            match happened.recv_timeout(left(until)) {
                 Ok(event) => gone += usize::from(matches!(event, LineEvent::Gone(..))),
                 Err(_) => break,
             }
@@ -378,6 +378,11 @@ impl Serving {
             Failure::running(format!("opening the UDP socket once more: {error}; raise ulimit -n"))
         })
     }
+}
+
+/// How long it is until then.
+fn left(until: LocalTime) -> Duration {
+    Duration::from_nanos((until - now()).max(Span::ZERO).as_nanos().unsigned_abs())
 }
 
 /// Whose a line is.

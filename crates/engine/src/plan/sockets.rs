@@ -106,16 +106,7 @@ pub enum LinkOptions {
 impl LinkOptions {
     /// Opens it, on the thread that will call it, or on a wire thread below one that runs as `device` says.
     pub fn open(&self, device: Option<Scheduler>) -> Result<OpenedStream, OpenError> {
-        match self {
-            Self::Udp(options) => pair::open_stream(options, device),
-            Self::Tcp(TcpLink { place, sends: true, options }) => {
-                keep::connect_stream(*place, options, device)
-            }
-            Self::Tcp(TcpLink { place, sends: false, options }) => {
-                keep::listen_stream(*place, options, device)
-            }
-            Self::Ethernet(options) => ethernet::open_stream(options, device),
-        }
+        self.open_sealed(device, None)
     }
 
     /// The same with seals on packets and reports, if there are to be any: by UDP alone.
@@ -126,7 +117,13 @@ impl LinkOptions {
     ) -> Result<OpenedStream, OpenError> {
         match (self, seal) {
             (Self::Udp(options), seal) => pair::open_sealed_stream(options, device, seal),
-            (Self::Ethernet(_) | Self::Tcp(_), None) => self.open(device),
+            (Self::Tcp(TcpLink { place, sends: true, options }), None) => {
+                keep::connect_stream(*place, options, device)
+            }
+            (Self::Tcp(TcpLink { place, sends: false, options }), None) => {
+                keep::listen_stream(*place, options, device)
+            }
+            (Self::Ethernet(options), None) => ethernet::open_stream(options, device),
             // Each connection would begin to count anew with the same key.
             (Self::Tcp(_), Some(_)) => Err(OpenError {
                 tried: "sealing what goes by TCP".into(),

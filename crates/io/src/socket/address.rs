@@ -211,6 +211,24 @@ pub(crate) fn interface_name(index: u32) -> io::Result<CString> {
     Ok(unsafe { CStr::from_ptr(name.as_ptr()) }.to_owned())
 }
 
+/// Any address of this host, of IPv6 or of IPv4.
+pub const fn any(six: bool) -> IpAddr {
+    if six { IpAddr::V6(Ipv6Addr::UNSPECIFIED) } else { IpAddr::V4(Ipv4Addr::UNSPECIFIED) }
+}
+
+/// What mends that an address could not be bound, where a `port` of that kind was asked for: `held` says it of one that
+/// another program has.
+pub(crate) fn unbound_mend(error: &io::Error, port: &str, held: impl FnOnce() -> String) -> String {
+    match error.raw_os_error() {
+        Some(libc::EADDRINUSE) => held(),
+        Some(libc::EADDRNOTAVAIL) => {
+            "use an address of this host (`ip -brief address` lists them) or 0.0.0.0".into()
+        }
+        Some(libc::EACCES) => format!("use a {port} of 1024 or above"),
+        _ => "check the address".into(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

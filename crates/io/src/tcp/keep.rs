@@ -20,6 +20,7 @@ use crate::link::event::EventDescriptor;
 use crate::link::muxed::{LineSwitch, Muxed, MuxedControl, MuxedLine, MuxedReceiver, Seals, muxed};
 use crate::link::ringed::{Ringed, WireOptions};
 use crate::link::{Arrival, Link, OpenError};
+use crate::socket::address::unbound_mend;
 use crate::thread::{Scheduler, spawn};
 use crate::udp::pair::OpenedStream;
 
@@ -126,17 +127,13 @@ fn not_connected(to: SocketAddr, error: &io::Error) -> OpenError {
 }
 
 fn not_listening(at: SocketAddr, error: &io::Error) -> OpenError {
-    let mend = match error.raw_os_error() {
-        Some(libc::EADDRINUSE) => format!(
+    let held = || {
+        format!(
             "another program holds TCP port {0}: stop it (`ss -tlpn 'sport = :{0}'` names it) or use another port",
             at.port()
-        ),
-        Some(libc::EADDRNOTAVAIL) => {
-            "use an address of this host (`ip -brief address` lists them) or 0.0.0.0".into()
-        }
-        Some(libc::EACCES) => "use a port of 1024 or above".into(),
-        _ => "check the address".into(),
+        )
     };
+    let mend = unbound_mend(error, "port", held);
     OpenError::new(format!("listening at TCP {at}"), error, mend)
 }
 

@@ -1,7 +1,7 @@
 //! Opens UDP sockets: what may be asked for, and the sentence when it cannot be had.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 
 use tautline_proto::endpoint::{Endpoint, Host};
@@ -10,7 +10,7 @@ use crate::link::OpenError;
 use crate::link::destinations::Outbound;
 use crate::link::ringed::Spacing;
 use crate::network::route;
-use crate::socket::address::{RawAddress, interface_index, interface_name};
+use crate::socket::address::{RawAddress, any, interface_index, interface_name, unbound_mend};
 use crate::socket::descriptor::Socket;
 use crate::socket::launch::LaunchOptions;
 use crate::socket::{buffers, timestamp};
@@ -167,10 +167,6 @@ impl UdpOptions {
     pub fn buffer_bytes(&self) -> usize {
         buffers::bytes(self.datagram_bytes, self.ring_packets())
     }
-}
-
-const fn any(six: bool) -> IpAddr {
-    if six { IpAddr::V6(Ipv6Addr::UNSPECIFIED) } else { IpAddr::V4(Ipv4Addr::UNSPECIFIED) }
 }
 
 impl Default for UdpOptions {
@@ -359,18 +355,13 @@ fn bind(socket: &Socket, options: &UdpOptions, index: Option<u32>) -> Result<(),
         }
     }
     socket.bind(local).map_err(|error| {
-        let mend = match error.raw_os_error() {
-            Some(libc::EADDRINUSE) => format!(
-                "{PORT_HELD} {0}: stop it (`ss -ulpn 'sport = :{0}'` names it) \
-                 or use another UDP port",
+        let held = || {
+            format!(
+                "{PORT_HELD} {0}: stop it (`ss -ulpn 'sport = :{0}'` names it) or use another UDP port",
                 local.port()
-            ),
-            Some(libc::EADDRNOTAVAIL) => {
-                "use an address of this host (`ip -brief address` lists them) or 0.0.0.0".into()
-            }
-            Some(libc::EACCES) => "use a UDP port of 1024 or above".into(),
-            _ => "check the address".into(),
+            )
         };
+        let mend = unbound_mend(&error, "UDP port", held);
         OpenError::new(format!("binding UDP {local}"), &error, mend)
     })
 }

@@ -17,9 +17,6 @@ const FIRST_PAUSE: Span = Span::from_millis(250);
 /// to this at most: whoever waits for a network that returns waits no longer.
 const MOST_PAUSE: Span = Span::from_secs(2);
 
-const ALL_CODINGS: [SampleFormat; 4] =
-    [SampleFormat::L16, SampleFormat::L24, SampleFormat::L32, SampleFormat::F32];
-
 /// A call that was agreed on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgreedCall {
@@ -203,7 +200,7 @@ impl CallerEnd {
         let mut offer = self.offer.clone();
         for abilities in [&mut offer.there, &mut offer.back] {
             abilities.ptimes = PTIME_RANGE;
-            abilities.codings = ALL_CODINGS.to_vec();
+            abilities.codings = SampleFormat::ALL.to_vec();
         }
         offer
     }

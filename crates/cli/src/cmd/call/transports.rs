@@ -9,6 +9,7 @@ use tautline_api::seal::SECRET_BYTES;
 use tautline_io::clock::now;
 use tautline_io::link::muxed::FarAddress;
 use tautline_io::tcp::TcpWatch;
+use tautline_io::udp::any;
 use tautline_proto::call::caller::AgreedCall;
 use tautline_proto::call::path::{PathChoice, PathStep};
 use tautline_proto::call::terms::CallPath;
@@ -182,9 +183,5 @@ impl Transports {
 
 /// Any port of this host from which that address is reached.
 fn any_port(far: SocketAddr) -> SocketAddr {
-    use std::net::{Ipv4Addr, Ipv6Addr};
-    match far {
-        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-    }
+    SocketAddr::new(any(far.is_ipv6()), 0)
 }

@@ -122,12 +122,7 @@ impl Cable {
             steps.push(format!("-n {name} link set lo up"));
             steps.push(format!("-n {name} link set {interface} up"));
         }
-        for step in steps {
-            if let Err(why) = ip(&step) {
-                skipped(Lack::told_by(&why), test, &format!("`ip {step}`: {why}"));
-                return None;
-            }
-        }
+        can(test, &steps)?;
         [a, b].into_iter().for_each(Namespace::comes_up);
         Some(cable)
     }
@@ -152,12 +147,7 @@ impl Cable {
             steps.push(format!("-n {name} address add {address}/24 dev {interface}"));
             steps.push(format!("-n {name} link set {interface} up"));
         }
-        for step in steps {
-            if let Err(why) = ip(&step) {
-                skipped(Lack::told_by(&why), test, &format!("`ip {step}`: {why}"));
-                return None;
-            }
-        }
+        can(test, &steps)?;
         ends.iter().for_each(Namespace::comes_up);
         Some(ends)
     }
@@ -165,10 +155,7 @@ impl Cable {
 
 impl Drop for Cable {
     fn drop(&mut self) {
-        for side in [&self.left, &self.right] {
-            // Fails for what could not be made.
-            let _ = ip(&format!("netns delete {}", side.name));
-        }
+        remove([&self.left, &self.right]);
     }
 }
 
@@ -217,12 +204,7 @@ impl Behind {
         }
         steps.push(format!("-n {i} route add default via 192.168.77.1"));
         steps.push(format!("netns exec {r} sysctl -qw net.ipv4.ip_forward=1"));
-        for step in steps {
-            if let Err(why) = ip(&step) {
-                skipped(Lack::told_by(&why), test, &format!("`ip {step}`: {why}"));
-                return None;
-            }
-        }
+        can(test, &steps)?;
         let masquerade = format!(
             "table ip nat {{\n chain out {{\n type nat hook postrouting priority 100\n \
              oifname {r0} masquerade random\n }}\n}}\n"
@@ -253,10 +235,26 @@ impl Behind {
 
 impl Drop for Behind {
     fn drop(&mut self) {
-        for side in [&self.inside, &self.router, &self.outside] {
-            // Fails for what could not be made.
-            let _ = ip(&format!("netns delete {}", side.name));
+        remove([&self.inside, &self.router, &self.outside]);
+    }
+}
+
+/// Takes these steps with `ip`. `None`, and said loudly, where one cannot be taken.
+fn can(test: &str, steps: &[String]) -> Option<()> {
+    for step in steps {
+        if let Err(why) = ip(step) {
+            skipped(Lack::told_by(&why), test, &format!("`ip {step}`: {why}"));
+            return None;
         }
+    }
+    Some(())
+}
+
+/// Removes them, and what is in them.
+fn remove<const ENDS: usize>(networks: [&Namespace; ENDS]) {
+    for side in networks {
+        // Fails for what could not be made.
+        let _ = ip(&format!("netns delete {}", side.name));
     }
 }
 

@@ -28,9 +28,12 @@ enum AddressRole {
     From,
 }
 
-/// Reads HOST:PORT, or says how such a place is `written`.
-fn parse_host(rest: &str, text: &str, written: &str) -> Result<(String, u16), String> {
-    let protocol = if text.starts_with("rtp+tcp:") { "TCP" } else { "UDP" };
+/// Reads HOST:PORT of this protocol, or says how such a place is `written`.
+fn parse_host(
+    rest: &str,
+    text: &str,
+    (protocol, written): (&str, &str),
+) -> Result<(String, u16), String> {
     let unusable = || format!("`{text}` has no {protocol} port; {written}");
     let (host, port) = rest.trim_end_matches('/').rsplit_once(':').ok_or_else(unusable)?;
     if port.parse::<u16>().is_err() && !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit())
@@ -61,7 +64,7 @@ fn avtp_host(rest: &str, text: &str) -> Result<(String, u16), String> {
                 "`{text}` has a /, and avtp+udp:// goes to a host; {AVTP_BY_UDP}, or {by_ethernet} for frames of Ethernet"
             ))
         }
-        None => parse_host(&with_port(rest), text, AVTP_BY_UDP),
+        None => parse_host(&with_port(rest), text, ("UDP", AVTP_BY_UDP)),
     }
 }
 
@@ -237,7 +240,7 @@ impl Address {
                 return Err(format!("`{text}` names no host; {AVTP_BY_UDP}"));
             }
             Some(("rtp", rest)) => {
-                let (host, port) = parse_host(rest, text, RTP)?;
+                let (host, port) = parse_host(rest, text, ("UDP", RTP))?;
                 Target::Udp { form: WireForm::Rtp, host, port }
             }
             Some(("avtp+udp", rest)) => {
@@ -249,7 +252,7 @@ impl Address {
                 return Err(format!("`{text}` names no host; {RTP_BY_TCP}"));
             }
             Some(("rtp+tcp", rest)) => {
-                let (host, port) = parse_host(rest, text, RTP_BY_TCP)?;
+                let (host, port) = parse_host(rest, text, ("TCP", RTP_BY_TCP))?;
                 Target::Tcp { host, port }
             }
             Some((scheme, _)) => return Err(format!("`{scheme}://` is unknown; {ALL_FORMS}")),
