@@ -28,6 +28,19 @@ pub(crate) fn has_gstreamer(test: &str) -> bool {
     is_there(test, "gst-launch-1.0", "--version")
 }
 
+/// Whether GStreamer has this element, which is of that package; says loudly if not.
+pub(crate) fn has_element(test: &str, element: &str, package: &str) -> bool {
+    if !has_gstreamer(test) {
+        return false;
+    }
+    let there = Command::new("gst-inspect-1.0").args(["--exists", element]).status();
+    let there = there.is_ok_and(|status| status.success());
+    if !there {
+        skipped(Lack::Package, test, &format!("GStreamer has no {element} ({package})"));
+    }
+    there
+}
+
 pub(crate) fn has_ffmpeg(test: &str) -> bool {
     is_there(test, "ffmpeg", "-version")
 }

@@ -1,32 +1,20 @@
 //! Sound over TCP, between two `taut` and with other people's programs.
 
 use std::net::{Ipv4Addr, TcpListener};
-use std::process::{Command, Stdio};
 
 use crate::common::host::steady;
 use crate::common::program::{call, taut, words};
-use crate::common::sound::{FileCoding, Shape, Sound};
-use crate::common::{Folder, Lack, PATIENT, shared, skipped};
+use crate::common::sound::{FileCoding, Sound};
+use crate::common::{Folder, PATIENT, shared};
+use crate::interop::{has_element, noise, read_raw};
 
 /// A TCP port that is free; its connections are over, so that it can be bound at once.
 fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
 
-fn noise(coding: FileCoding, folder: &Folder) -> Sound {
-    let sent = Sound::noise(Shape { coding, ..Shape::STEREO_24 }, 1000, 7);
-    sent.write(&folder.file("sent.wav"));
-    sent
-}
-
 fn has_gstreamer(test: &str) -> bool {
-    let mut command = Command::new("gst-inspect-1.0");
-    let ran = command.arg("rtpstreampay").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    let there = ran.is_ok_and(|status| status.success());
-    if !there {
-        skipped(Lack::Package, test, "gst-inspect-1.0 finds no rtpstreampay");
-    }
-    there
+    has_element(test, "rtpstreampay", "gstreamer1.0-plugins-good")
 }
 
 fn hear(coding: FileCoding, port: u16) -> Vec<String> {
@@ -122,14 +110,7 @@ fn gstreamer_hears_sound_over_tcp_bit_for_bit() {
             );
             taut(words(&line)).and(PATIENT).in_folder(folder.path()).run().well();
             peer.end().well();
-            let bytes = std::fs::read(folder.file("heard.raw")).unwrap();
-            let size = if coding == FileCoding::L16 { 2 } else { 3 };
-            let sample = |bytes: &[u8]| {
-                let high = bytes.iter().enumerate().map(|(i, b)| u32::from(*b) << (24 - 8 * i));
-                high.sum::<u32>() as i32 >> (32 - 8 * size)
-            };
-            let samples = bytes.chunks_exact(size).map(sample).collect();
-            Sound { shape: sent.shape, samples }.is_exactly(&sent);
+            read_raw(&folder.file("heard.raw"), sent.shape).is_exactly(&sent);
         });
     }
 }

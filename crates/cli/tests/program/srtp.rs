@@ -15,8 +15,8 @@ use tautline_io::link::seal::Seal;
 use crate::common::host::{steady, timed};
 use crate::common::program::{Ended, Running, call, taut, words};
 use crate::common::sound::{FileCoding, Shape, Sound};
-use crate::common::{Folder, Lack, PATIENT, free_udp_ports, shared, skipped};
-use crate::interop::{has_ffmpeg, has_gstreamer, is_whole, noise, read_raw};
+use crate::common::{Folder, PATIENT, free_udp_ports, shared};
+use crate::interop::{has_element, has_ffmpeg, is_whole, noise, read_raw};
 
 const COUNTER: &str = "AES_CM_128_HMAC_SHA1_80";
 /// Of GStreamer's packets.
@@ -230,16 +230,7 @@ const GSTREAMER: [(&str, &str, &str); 2] =
     [(COUNTER, "aes-128-icm", "hmac-sha1-80"), ("AEAD_AES_128_GCM", "aes-128-gcm", "null")];
 
 fn has_srtp(test: &str) -> bool {
-    if !has_gstreamer(test) {
-        return false;
-    }
-    let there =
-        std::process::Command::new("gst-inspect-1.0").args(["--exists", "srtpenc"]).status();
-    let there = there.is_ok_and(|status| status.success());
-    if !there {
-        skipped(Lack::Package, test, "GStreamer has no srtpenc (gstreamer1.0-plugins-bad)");
-    }
-    there
+    has_element(test, "srtpenc", "gstreamer1.0-plugins-bad")
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::control::Control;
-use crate::link::seal::{Seal, room};
+use crate::link::seal::{Seal, room, sealed_copy};
 use crate::link::{Arrival, LinkCounters, OpenError};
 use crate::socket::descriptor::Socket;
 use crate::socket::incoming::Incoming;
@@ -66,13 +66,9 @@ impl ControlSocket {
     pub fn send_to(&mut self, datagram: &[u8], to: impl Into<Endpoint>) -> io::Result<()> {
         let Some(seal) = &mut self.seal else { return self.send_as_it_is(datagram, to.into()) };
         let mut sealed = std::mem::take(&mut self.sealed);
-        sealed.clear();
-        sealed.extend_from_slice(datagram);
-        sealed.resize(datagram.len() + seal.room(), 0);
-        let answer = match seal.seal(&mut sealed, datagram.len()) {
-            // Rather nothing than what others can read.
-            0 => self.count(Err(io::ErrorKind::InvalidData.into())),
-            len => self.send_as_it_is(&sealed[..len], to.into()),
+        let answer = match sealed_copy(&mut **seal, datagram, &mut sealed) {
+            Ok(bytes) => self.send_as_it_is(bytes, to.into()),
+            Err(error) => self.count(Err(error)),
         };
         self.sealed = sealed;
         answer

@@ -1,5 +1,7 @@
 //! What is done to a finished datagram just before it leaves, and undone before it is read.
 
+use std::io;
+
 /// Seals datagrams that leave by a link, and opens those that arrive. A link without one sends and
 /// hands on datagrams as they are.
 ///
@@ -25,4 +27,18 @@ pub trait Seal: Send {
 /// The room that `seal` asks for.
 pub(crate) fn room(seal: Option<&dyn Seal>) -> usize {
     seal.map_or(0, Seal::room)
+}
+
+/// Seals a datagram in `copy`, on an ordinary thread, and leaves it as it is. An error if the seal makes nothing of it:
+/// rather nothing is sent than what others can read.
+pub(crate) fn sealed_copy<'a>(
+    seal: &mut dyn Seal,
+    datagram: &[u8],
+    copy: &'a mut Vec<u8>,
+) -> io::Result<&'a [u8]> {
+    copy.clear();
+    copy.extend_from_slice(datagram);
+    copy.resize(datagram.len() + seal.room(), 0);
+    let len = seal.seal(copy, datagram.len());
+    copy.get(..len).filter(|sealed| !sealed.is_empty()).ok_or(io::ErrorKind::InvalidData.into())
 }

@@ -16,6 +16,7 @@ use super::outflow::{Outflow, QueuedReport};
 use crate::clock::now;
 use crate::socket::descriptor::Socket;
 use crate::thread::realtime::permit;
+use crate::thread::sentence;
 
 /// Why a connection is no more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,10 +33,7 @@ impl fmt::Display for ConnectionLost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ended => f.write_str("the far end closed it"),
-            Self::Error(errno) => {
-                let text = io::Error::from_raw_os_error(*errno).to_string();
-                f.write_str(&text.split(" (os error").next().unwrap_or(&text).to_lowercase())
-            }
+            Self::Error(errno) => f.write_str(&sentence(*errno)),
             Self::TooLong(length) => write!(
                 f,
                 "it brought no frames of RFC 4571: {length} bytes were announced as the length of one"

@@ -14,7 +14,7 @@ use crate::link::divided::SetAside;
 use crate::link::event::EventDescriptor;
 use crate::link::muxed::held::Held;
 use crate::link::muxed::line::ReportLine;
-use crate::link::seal::room;
+use crate::link::seal::sealed_copy;
 
 /// Carries the reports of one session. Everything goes to the line's far end, wherever it is said to go.
 pub struct MuxedControl {
@@ -52,11 +52,7 @@ impl Control for MuxedControl {
             self.at = at;
         }
         let Some(seal) = seal else { return way.speak(datagram, self.at) };
-        self.sealing.clear();
-        self.sealing.extend_from_slice(datagram);
-        self.sealing.resize(datagram.len() + room(Some(&**seal)), 0);
-        let len = seal.seal(&mut self.sealing, datagram.len()).min(self.sealing.len());
-        way.speak(&self.sealing[..len], self.at)
+        way.speak(sealed_copy(&mut **seal, datagram, &mut self.sealing)?, self.at)
     }
 
     fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
