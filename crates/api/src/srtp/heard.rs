@@ -8,7 +8,7 @@ pub(super) const OLDEST: u64 = 4096;
 /// Numbers below the newest that are told apart where nothing may come again (RFC 3711 §3.3.2: at least 64).
 const REPLAY_BITS: u64 = u64::BITS as u64;
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct HeardSource {
     ssrc: u32,
     newest: u64,
@@ -22,17 +22,24 @@ struct HeardSource {
 /// one that was silent longest is forgotten.
 #[derive(Debug)]
 pub(super) struct HeardSources {
-    sources: Vec<HeardSource>,
+    /// The first so many of them are known.
+    sources: Box<[HeardSource]>,
+    known: usize,
     packets: u64,
 }
 
 impl HeardSources {
     pub(super) fn new() -> Self {
-        Self { sources: Vec::with_capacity(MOST_SOURCES), packets: 0 }
+        let sources = vec![HeardSource::default(); MOST_SOURCES].into();
+        Self { sources, known: 0, packets: 0 }
+    }
+
+    fn known(&self) -> &[HeardSource] {
+        &self.sources[..self.known]
     }
 
     fn find(&self, ssrc: u32) -> Result<usize, usize> {
-        self.sources.binary_search_by_key(&ssrc, |source| source.ssrc)
+        self.known().binary_search_by_key(&ssrc, |source| source.ssrc)
     }
 
     /// The newest index of this source.
@@ -71,13 +78,16 @@ impl HeardSources {
     }
 
     fn insert(&mut self, mut at: usize, source: HeardSource) {
-        if self.sources.len() >= MOST_SOURCES {
-            let oldest = self.sources.iter().enumerate().min_by_key(|(_, source)| source.used);
+        if self.known == MOST_SOURCES {
+            let oldest = self.known().iter().enumerate().min_by_key(|(_, source)| source.used);
             let Some((oldest, _)) = oldest else { return };
-            self.sources.remove(oldest);
+            self.sources.copy_within(oldest + 1.., oldest);
+            self.known -= 1;
             at -= usize::from(oldest < at);
         }
-        self.sources.insert(at, source);
+        self.sources.copy_within(at..self.known, at + 1);
+        self.sources[at] = source;
+        self.known += 1;
     }
 }
 
@@ -152,9 +162,8 @@ mod tests {
     }
 
     #[test]
-    fn the_source_that_was_silent_longest_is_forgotten_and_memory_stays_as_it_was() {
+    fn the_source_that_was_silent_longest_is_forgotten() {
         let mut heard = HeardSources::new();
-        let room = heard.sources.capacity();
         heard.note(7, 70_000);
         for ssrc in 100..100 + 10 * MOST_SOURCES as u32 {
             heard.note(ssrc, 1);
@@ -162,11 +171,10 @@ mod tests {
                 heard.note(7, 70_000 + u64::from(ssrc));
             }
         }
-        assert_eq!(heard.sources.capacity(), room);
-        assert_eq!(heard.sources.len(), MOST_SOURCES);
+        assert_eq!(heard.known().len(), MOST_SOURCES);
         assert!(heard.newest(7).is_some(), "it spoke all the time");
         assert_eq!(heard.newest(100), None);
-        assert!(heard.sources.is_sorted_by_key(|source| source.ssrc));
+        assert!(heard.known().is_sorted_by_key(|source| source.ssrc));
     }
 
     #[test]

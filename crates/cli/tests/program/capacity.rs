@@ -94,15 +94,19 @@ fn a_call_that_outlasts_its_period_is_missed_by_our_count_and_an_xrun_by_jacks()
     let test = "a_call_that_outlasts_its_period_is_missed_by_our_count_and_an_xrun_by_jacks";
     shared(|| {
         let Some(_only) = without_others(test, &["jackd"]) else { return };
-        let report = capacity("--jack --workers 0").run().report().0;
+        // Nothing and the whole period are tried, and no step between, which a machine has time for or not.
+        let whole = SHORT.replace("--step 4ms --fine 2ms", "--step 10ms --fine 10ms");
+        let call = taut(words(&format!("lab capacity --virtual-work {whole} --jack --workers 0")));
+        let report = call.run().report().0;
         let [row] = &report["rows"].as_array().unwrap()[..] else { panic!("{report:#}") };
         assert_eq!(row["void"], Value::Null, "{report:#}");
         // Ten milliseconds of ten, in twenty periods: JACK 2 tells one in three, as it waits for a period after each.
         let of = |key: &str| row[key].as_u64().unwrap_or_else(|| panic!("{key}: {row:#}"));
         assert_eq!(of("too_much_ns"), 10_000_000, "{row:#}");
-        assert!(of("too_much_missed") >= 10 && of("too_much_jack_xruns") >= 4, "{row:#}");
+        assert_eq!(row["measured"]["mean_ns"], 0, "{row:#}");
+        assert!(of("too_much_missed") >= 10, "{row:#}");
         // Of four times as many periods that went it tells fewer than so many would be.
-        assert!(of("jack_xruns") < 16, "{row:#}");
+        assert!(of("jack_xruns") < 4 * of("too_much_jack_xruns"), "{row:#}");
     });
 }
 
@@ -226,6 +230,7 @@ fn seven_workers_for(test: &str, minutes: u64, flags: &str) -> Option<Value> {
 }
 
 #[test]
+#[ignore = "soak: a minute, and the plugin here for as long, judged by what a machine has time for"]
 fn seven_workers_that_work_for_most_of_a_period_answer_in_time_for_a_minute() {
     let test = "seven_workers_that_work_for_most_of_a_period_answer_in_time_for_a_minute";
     steady(|| {
