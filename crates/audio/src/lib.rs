@@ -25,6 +25,7 @@ pub use opening::{Opened, channels, list, open, open_paced, open_supervised, pro
 pub use software::cable::CableName;
 pub use software::convert::Wanted;
 pub use software::file::{FileCoding, FileFormat, FileReader, holds_nothing};
+pub use software::recorded::{Recording, recorded};
 pub use software::recorder::check_take;
 pub use software::spec::{CardOptions, SoftwareSpec};
 pub use software::standard::StandardInput;

@@ -7,6 +7,7 @@ mod duplex;
 pub(crate) mod file;
 mod loopback;
 pub mod pace;
+pub(crate) mod recorded;
 pub(crate) mod recorder;
 mod ring;
 pub(crate) mod source;

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use tautline_audio::{DeviceSpec, Extras, Supervision, open, open_supervised};
+use tautline_audio::{DeviceSpec, Extras, Supervision, open, open_supervised, recorded};
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::device::{
     Cycle, Direction, Directions, Flow, Listener, Process, Settings, Stop,
@@ -120,6 +120,37 @@ fn a_card_that_records_does_not_allocate_per_period() {
     let spec = format!("virtual:?record={}", path.display());
     assert_eq!(asked(&spec, Direction::Playback), Some(0));
     std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn a_device_whose_recording_begins_and_ends_does_not_allocate_on_its_own_thread() {
+    let folder = std::env::temp_dir().join(format!("tautline-recordings-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let period = Frames::new(48);
+    let settings =
+        Settings { rate: Rate::HZ_48000, channels: Channels::STEREO, period, periods: 2 };
+    let spec: DeviceSpec = "tone:440".parse().unwrap();
+    let opened = open(&spec, Direction::Capture, settings, Extras::default()).unwrap();
+    let (mut device, mut recording) =
+        recorded(opened.device, Direction::Capture, SampleFormat::L24);
+    let counted = Arc::new(Mutex::new(None));
+    let count = Count { calls: 0, first: 0, asked: Arc::clone(&counted) };
+    let files = std::thread::scope(|scope| {
+        let runs = scope.spawn(|| drop(device.run(Box::new(count), &Stop::default())));
+        let mut files = 0;
+        while !runs.is_finished() && files < 1000 {
+            recording.begin(&folder.join(format!("{files}.wav"))).unwrap();
+            files += 1;
+            if files % 3 == 0 {
+                recording.end();
+            }
+        }
+        files
+    });
+    assert!(files > 2, "{files}");
+    assert_eq!(*counted.lock().unwrap(), Some(0));
+    drop(recording);
+    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]

@@ -70,6 +70,16 @@ struct RecorderShared {
     deserted: AtomicBool,
 }
 
+/// How much a recorder has written.
+pub(crate) struct StoredSamples(Arc<RecorderShared>);
+
+impl StoredSamples {
+    /// Samples that are in the file by now, without the silence that stands for others.
+    pub(crate) fn count(&self) -> u64 {
+        self.0.stored.load(Ordering::Relaxed)
+    }
+}
+
 impl Recorder {
     /// Creates the file at `path`, in place of one that is there.
     pub(crate) fn create(
@@ -119,9 +129,40 @@ impl Recorder {
         Ok(recorder)
     }
 
+    /// Creates the file at `path`, where nothing is yet.
+    pub(crate) fn create_new(
+        path: &Path,
+        settings: &Settings,
+        format: SampleFormat,
+        notes: &Notes,
+    ) -> Result<Self, DeviceError> {
+        check_take(path)?;
+        let file = written(path, File::create_new(path), settings, format)?;
+        Self::start(file, path, settings, notes)
+    }
+
     /// Whether so many samples can be taken now. Real-time.
     pub(crate) fn has_room(&self, samples: usize) -> bool {
         self.ring.slots() >= samples
+    }
+
+    /// By which others see how much is in the file.
+    pub(crate) fn stored(&self) -> StoredSamples {
+        StoredSamples(Arc::clone(&self.shared))
+    }
+
+    /// Has the file completed, and waits for nothing. Nothing more is to be recorded.
+    pub(crate) fn close(&self) {
+        self.shared.tail.store(self.owed, Ordering::Relaxed);
+        self.shared.stop.store(true, Ordering::Release);
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+    }
+
+    /// Whether the file is complete, after [`Recorder::close`].
+    pub(crate) fn is_closed(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// Whether nobody reads what is recorded any more. Real-time.
@@ -172,10 +213,8 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        self.shared.tail.store(self.owed, Ordering::Relaxed);
-        self.shared.stop.store(true, Ordering::Release);
+        self.close();
         if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
             if !self.is_stored(&thread) {
                 let told = "nobody reads it: the last of it was not written".to_owned();
                 return self.piped.iter().for_each(|notes| notes.add(format!("file:-: {told}")));
@@ -241,8 +280,18 @@ pub fn check_take(path: &Path) -> Result<(), DeviceError> {
 
 fn create(path: &Path, settings: &Settings, format: SampleFormat) -> Result<WavFile, DeviceError> {
     check_take(path)?;
+    written(path, File::create(path), settings, format)
+}
+
+/// The file at `path`, if it could be created.
+fn written(
+    path: &Path,
+    created: io::Result<File>,
+    settings: &Settings,
+    format: SampleFormat,
+) -> Result<WavFile, DeviceError> {
     let refuse = |answer: String, mend: String| DeviceError { tried: tried(path), answer, mend };
-    let file = File::create(path).map_err(|error| refuse(error.to_string(), mend(path, &error)))?;
+    let file = created.map_err(|error| refuse(error.to_string(), mend(path, &error)))?;
     WavFile::create(file, settings, format)
         .map_err(|error| refuse(error.to_string(), "make room on the disk".to_owned()))
 }

@@ -15,7 +15,7 @@ use tautline_proto::time::Span;
 /// Samples that are coded and written at a time: at most 64 KiB.
 const BLOCK: usize = 16 * 1024;
 /// Lengths are counted in 32 bits; this leaves room for the header.
-const MOST_BYTES: u64 = u32::MAX as u64 - 4096;
+pub(super) const MOST_BYTES: u64 = u32::MAX as u64 - 4096;
 /// `WAVE_FORMAT_PCM`.
 const PCM: u16 = 1;
 /// `WAVE_FORMAT_IEEE_FLOAT`.

@@ -128,6 +128,9 @@ impl Calling<'_> {
                 asked.serve(|ask| self.change(ask));
             }
             self.turn_transports()?;
+            if let Some(recordings) = self.end.as_mut().and_then(|end| end.recordings.as_mut()) {
+                recordings.turn();
+            }
             self.listen();
         }
     }
@@ -310,6 +313,7 @@ impl Calling<'_> {
             heard,
             latency: call.terms.latency,
             muted: self.flags.mute,
+            in_call: true,
         };
         let (end, mut transports) =
             CallEnd::begin(&setup, stop, |link| Transports::begin(link, call, secret, called))?;
@@ -367,13 +371,14 @@ impl Calling<'_> {
         if let Some(line) = self.line.take() {
             line.close();
         }
-        let reports = self.end.take().map(CallEnd::end).transpose()?.unwrap_or_default();
+        let ended = self.end.take().map(CallEnd::end).transpose()?;
+        let (reports, recorded) = ended.unwrap_or((Vec::new(), Ok(())));
         tell_reports(&reports, files, &self.flags.end.running)?;
         match over {
-            CallOver::HungUp => Ok(()),
+            CallOver::HungUp => recorded,
             CallOver::Ended(why) => {
                 self.voice.tell(&format!("{host} hung up: {}", why.as_str()));
-                Ok(())
+                recorded
             }
             CallOver::Refused(why) => Err(Failure::open(format!("{host}: {}", why.as_str()))),
             CallOver::NotReached => Err(match self.failed.take() {

@@ -2,6 +2,7 @@
 //! halves of one link whose transport is exchanged as calls come and go. The devices notice nothing of that.
 
 mod line;
+mod recordings;
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use tautline_io::link::ringed::{Ringed, WireOptions};
 use tautline_io::udp::pair::OpenedStream;
 use tautline_io::udp::{FragmentPolicy, UdpOptions};
 use tautline_proto::call::terms::{CallOffer, CallPath, CallTerms, StreamAbilities, StreamTerms};
-use tautline_proto::device::{Direction, Settings, Stop};
+use tautline_proto::device::{Device, Direction, Settings, Stop};
 use tautline_proto::endpoint::Endpoint;
 use tautline_proto::latency::{LatencyRule, enough_latency};
 use tautline_proto::pacing::is_spaced;
@@ -48,6 +49,7 @@ use crate::screen;
 use crate::voice::Voice;
 
 pub(super) use line::{CallSide, deaf_line, tcp_line, udp_line};
+pub(super) use recordings::CallRecordings;
 
 /// By what the sound of all calls is sealed, as reports have it.
 const SEALED: &str = Profile::AeadAes256Gcm.name();
@@ -150,6 +152,8 @@ pub(super) struct EndSetup<'a> {
     pub(super) latency: Option<Span>,
     /// Whether silence is sent at first.
     pub(super) muted: bool,
+    /// Whether a call begins with it, and its recording.
+    pub(super) in_call: bool,
 }
 
 /// What the transports of an end are given to.
@@ -176,6 +180,8 @@ pub(super) struct CallEnd {
     pub(super) link: CallLink,
     pub(super) send: Asker<SendChange>,
     pub(super) recv: Asker<RecvChange>,
+    /// Where calls are recorded, if they are.
+    pub(super) recordings: Option<CallRecordings>,
     stop: Stop,
     threads: Vec<EngineThread>,
 }
@@ -244,8 +250,16 @@ impl CallEnd {
         let options = run_options(&flags.timing, &flags.running);
         let stop = stop.part();
         let voice = flags.running.voice();
-        let (recv, recv_thread) = Self::hear(setup, recv_plan, options, &stop, (counted, voice))?;
-        let (send, send_thread) = Self::send(setup, plan, options, &stop, voice)?;
+        let folder = flags.record.as_ref();
+        let recordings = folder.map(|folder| CallRecordings::in_folder(folder, voice));
+        let mut recordings = recordings.transpose()?;
+        if let (Some(recordings), true) = (&mut recordings, setup.in_call) {
+            recordings.begin();
+        }
+        let run = EndRun { options, stop: &stop, voice, recordings: &mut recordings };
+        let (recv, recv_thread) = Self::hear(setup, recv_plan, counted, run)?;
+        let run = EndRun { options, stop: &stop, voice, recordings: &mut recordings };
+        let (send, send_thread) = Self::send(setup, plan, run)?;
         let threads = vec![recv_thread, send_thread];
         if setup.muted {
             // Silent from the first packet on; what `unmute` restores is the gain of one.
@@ -253,16 +267,16 @@ impl CallEnd {
                 .and_then(|_| send.ask(SendChange::Volume(Gain::UNITY)))
                 .map_err(|why| Failure::running(crate::words::cannot_change(&why)))?;
         }
-        Ok((Self { link, send, recv, stop, threads }, first))
+        Ok((Self { link, send, recv, recordings, stop, threads }, first))
     }
 
     fn hear(
         setup: &EndSetup<'_>,
         plan: RecvPlan,
-        options: RunOptions,
-        stop: &Stop,
-        (counted, voice): (Arc<AtomicU64>, Voice),
+        counted: Arc<AtomicU64>,
+        run: EndRun<'_>,
     ) -> Result<(Asker<RecvChange>, EngineThread), Failure> {
+        let EndRun { options, stop, voice, recordings } = run;
         let mut engine = RecvEngine::new(plan)?;
         engine.show_to(crate::show::observers(setup.name, voice));
         let (asker, asked) = requests();
@@ -271,10 +285,11 @@ impl CallEnd {
         let playback = setup.devices.playback;
         let opened =
             tautline_audio::open_supervised(setup.output, Direction::Playback, playback, extras)?;
+        let device = kept(opened.device, Direction::Playback, recordings)?;
         let stop = stop.clone();
         let thread = ordinary("taut-call-hear", move || {
             let mut teller = NoteTeller::new(voice);
-            engine.run(opened.device, &options, &stop, &mut |progress: &Progress<'_>| {
+            engine.run(device, &options, &stop, &mut |progress: &Progress<'_>| {
                 opened.latency.set(progress.link_offset);
                 counted.store(progress.packets, Ordering::Relaxed);
                 teller.tell(progress.notes.iter().chain(&opened.notes.take()));
@@ -286,10 +301,9 @@ impl CallEnd {
     fn send(
         setup: &EndSetup<'_>,
         plan: SendPlan,
-        options: RunOptions,
-        stop: &Stop,
-        voice: Voice,
+        run: EndRun<'_>,
     ) -> Result<(Asker<SendChange>, EngineThread), Failure> {
+        let EndRun { options, stop, voice, recordings } = run;
         let mut engine = SendEngine::new(plan)?;
         engine.show_to(crate::show::observers(setup.name, voice));
         let (asker, asked) = requests();
@@ -298,12 +312,13 @@ impl CallEnd {
         let capture = setup.devices.capture;
         let opened =
             tautline_audio::open_supervised(setup.input, Direction::Capture, capture, extras)?;
+        let device = kept(opened.device, Direction::Capture, recordings)?;
         let stop = stop.clone();
         // One witness watches for both.
         let options = RunOptions { witness: false, ..options };
         let thread = ordinary("taut-call-send", move || {
             let mut teller = NoteTeller::new(voice);
-            engine.run(opened.device, &options, &stop, &mut |progress: &Progress<'_>| {
+            engine.run(device, &options, &stop, &mut |progress: &Progress<'_>| {
                 opened.latency.set(progress.link_offset);
                 teller.tell(progress.notes.iter().chain(&opened.notes.take()));
             })
@@ -334,8 +349,8 @@ impl CallEnd {
         self.threads.last().is_some_and(JoinHandle::is_finished)
     }
 
-    /// Ends both engines; their reports, of what is heard first.
-    pub(super) fn end(self) -> Result<Vec<Report>, Failure> {
+    /// Ends both engines; their reports, of what is heard first, and what became of the recordings.
+    pub(super) fn end(self) -> Result<(Vec<Report>, Result<(), Failure>), Failure> {
         self.stop.request();
         let mut reports = Vec::new();
         for thread in self.threads {
@@ -344,7 +359,28 @@ impl CallEnd {
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
-        Ok(reports)
+        let recorded = self.recordings.map_or(Ok(()), CallRecordings::finish);
+        Ok((reports, recorded))
+    }
+}
+
+/// With what the two runs of an end are begun.
+struct EndRun<'a> {
+    options: RunOptions,
+    stop: &'a Stop,
+    voice: Voice,
+    recordings: &'a mut Option<CallRecordings>,
+}
+
+/// The device, and what goes by it is kept if it is to be.
+fn kept(
+    device: Box<dyn Device>,
+    direction: Direction,
+    recordings: &mut Option<CallRecordings>,
+) -> Result<Box<dyn Device>, Failure> {
+    match recordings {
+        Some(recordings) => recordings.of(device, direction),
+        None => Ok(device),
     }
 }
 

@@ -58,6 +58,7 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
         heard,
         latency: usual.latency,
         muted: false,
+        in_call: false,
     };
     let (events, happened) = sync_channel(EVENTS);
     let listening = Listening { address: flags.listen, trust: Some(Arc::clone(&trust)) };
@@ -83,8 +84,9 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
     screen::say(&format!("listening for calls at {address}"));
     serving.go_on(&stop, &happened, flags.end.running.duration)?;
     server.stop();
-    let reports = serving.end.end()?;
-    tell_reports(&reports, files, &flags.end.running)
+    let (reports, recorded) = serving.end.end()?;
+    tell_reports(&reports, files, &flags.end.running)?;
+    recorded
 }
 
 fn tell_news(voice: Voice, news: &ServingNews) {
@@ -182,6 +184,9 @@ impl Serving {
             self.answering.poll(now());
             self.take_steps();
             self.answer_probes();
+            if let Some(recordings) = &mut self.end.recordings {
+                recordings.turn();
+            }
         }
         // A line is closed at its other side once that has said the last word.
         let lines = self.lines.len();
@@ -282,6 +287,9 @@ impl Serving {
         let words = format!("{} calls: {}", who(line), in_words(terms));
         self.adopt(terms);
         self.use_udp()?;
+        if let Some(recordings) = &mut self.end.recordings {
+            recordings.begin();
+        }
         self.voice.tell(&words);
         Ok(())
     }
@@ -369,6 +377,9 @@ impl Serving {
     /// Nobody is sent to, and nobody heard.
     fn nobody(&mut self) -> Result<(), Failure> {
         self.transport = None;
+        if let Some(recordings) = &mut self.end.recordings {
+            recordings.end();
+        }
         self.end.link.switch.exchange(deaf_line(self.socket()?, &self.end.link.udp)?);
         Ok(())
     }

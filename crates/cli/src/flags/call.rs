@@ -1,6 +1,7 @@
 //! Of the commands for calls: sound both ways with one other machine.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use tautline_api::call::{CALL_PORT, CallAddress};
@@ -83,6 +84,10 @@ pub(crate) struct EndFlags {
     /// Record over files that are there already
     #[arg(long)]
     pub(crate) overwrite: bool,
+    /// Keep what is sent and what is heard in this folder: of each call two WAV files of 24 bits, named by
+    /// when it began
+    #[arg(long, value_name = "DIR")]
+    pub(crate) record: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) running: RunFlags,
 }

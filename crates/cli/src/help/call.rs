@@ -25,6 +25,8 @@ pub(crate) const CALL: &str = r#"Examples:
   taut call studio=10.0.0.3
   # What is heard, into a file, while a tone is played there:
   taut call 127.0.0.1 --input tone:440 --output file:heard.wav --duration 10s
+  # Both directions kept in a folder, a WAV file each:
+  taut call studio --record calls
 
 The caller connects, so it may be behind a NAT or a firewall: the other machine
 never connects back. Where the network goes away, the call is kept for a minute

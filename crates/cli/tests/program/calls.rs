@@ -1,6 +1,6 @@
 //! `taut serve` and `taut call`: a conversation of two programs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crate::common::host::beside;
@@ -136,6 +136,87 @@ fn packets_and_coding_change_while_a_call_sounds() {
         .wait_for("the call is now l16 48000 Hz, 2 channels, 5ms per packet both ways");
     let call = call.ask("ptime 1s", "error ptime 1s");
     call.tell("quit").end().well();
+    called.ends();
+}
+
+/// The recordings of this end of a call in this folder: what was sent, and what was heard.
+fn recordings(folder: &Path) -> Vec<[Sound; 2]> {
+    let mut names: Vec<_> = folder.read_dir().unwrap().map(|file| file.unwrap().path()).collect();
+    names.sort();
+    let ends = |path: &&PathBuf, end| path.to_string_lossy().ends_with(end);
+    let heard: Vec<_> = names.iter().filter(|path| ends(path, "-heard.wav")).collect();
+    let sent: Vec<_> = names.iter().filter(|path| ends(path, "-sent.wav")).collect();
+    assert_eq!((heard.len(), sent.len()), (names.len() / 2, names.len() / 2), "{names:?}");
+    let both = |(sent, heard): (&&PathBuf, &&PathBuf)| [Sound::read(sent), Sound::read(heard)];
+    sent.iter().zip(&heard).map(both).collect()
+}
+
+/// Without the silence at both ends.
+fn stripped(sound: &Sound) -> &[i32] {
+    let begins = sound.samples.iter().position(|sample| *sample != 0);
+    let ends = sound.samples.iter().rposition(|sample| *sample != 0);
+    begins.zip(ends).map_or(&[], |(begins, ends)| &sound.samples[begins..=ends])
+}
+
+#[test]
+fn both_ends_record_each_call_as_it_was_sent_and_heard() {
+    let _turn = beside();
+    let home = Folder::new();
+    let called = CalledMachine::at_home(home.path(), "--record kept/there");
+    for seed in [3, 4] {
+        let sent = Sound::noise(SHAPE, 500, seed);
+        sent.write(&called.folder.file("says.wav"));
+        let call = "--input file:says.wav --output file:heard.wav --overwrite --record kept/here";
+        called.call(home.path(), call).run().well();
+        let here = recordings(&called.folder.file("kept/here"));
+        let [kept, _] = &here[seed as usize - 3];
+        assert!(stripped(kept) == sent.samples, "the first frame and the last are there");
+        let heard = Sound::read(&called.folder.file("heard.wav"));
+        let [_, kept] = &here[seed as usize - 3];
+        assert!(stripped(kept) == stripped(&heard), "what is played");
+    }
+    let (_, folder) = called.ends();
+    let there = recordings(&folder.file("kept/there"));
+    let [[_, first], [tone, second]] = &there[..] else { panic!("{} calls", there.len()) };
+    let played = Sound::read(&folder.file("caller.wav"));
+    assert!(stripped(first) == Sound::noise(SHAPE, 500, 3).samples, "the first call");
+    assert!(stripped(&played).starts_with(stripped(first)), "the first call, played");
+    assert!(stripped(&played).ends_with(stripped(second)), "the second call, played");
+    assert!(stripped(second).len() > 40_000 && tone.begins().is_some());
+}
+
+#[test]
+fn a_recording_of_a_muted_call_is_silent_and_whole_though_the_program_is_killed() {
+    let _turn = beside();
+    let home = Folder::new();
+    let called = CalledMachine::at_home(home.path(), "");
+    let options = "--input tone:300 --output null: --mute --record kept";
+    let call = called.call(home.path(), options).controlled().start();
+    let call = call.wait_for("in a call with ");
+    let kept = called.folder.file("kept");
+    let until = Instant::now() + MOST;
+    while recordings(&kept).first().is_none_or(|[_, heard]| stripped(heard).len() < 48_000) {
+        assert!(Instant::now() < until, "nothing is recorded");
+    }
+    call.signal("-KILL");
+    call.end();
+    let [sent, _] = &recordings(&kept)[0];
+    assert!(sent.frames() > 24_000, "{}", sent.frames());
+    sent.is_silent();
+    called.ends();
+}
+
+#[test]
+fn a_folder_that_cannot_be_recorded_to_is_refused_before_anything_sounds() {
+    let _turn = beside();
+    let home = Folder::new();
+    let called = CalledMachine::at_home(home.path(), "");
+    std::fs::write(called.folder.file("file"), "no folder").unwrap();
+    let options = "--input tone:300 --output null: --record file";
+    let refused = called.call(home.path(), options).run();
+    assert_eq!(refused.status, Some(3), "{refused:#?}");
+    let said = refused.said.last().unwrap();
+    assert!(said.ends_with("name a folder that you may write to"), "{said}");
     called.ends();
 }
 

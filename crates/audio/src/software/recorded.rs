@@ -1,0 +1,230 @@
+//! A device whose sound is kept in WAV files, too, while it runs: from when on, and where, is said meanwhile.
+//!
+//! Whoever writes is made by an ordinary thread, with its ring and its file, and handed to the device's thread, which
+//! only pushes into that ring. One that has had its time comes back by another ring: no file is opened, and no memory
+//! given or taken, where the device runs.
+
+#[cfg(test)]
+mod tests;
+
+use core::mem::ManuallyDrop;
+use std::path::Path;
+
+use rtrb::{Consumer, Producer, PushError, RingBuffer};
+use tautline_dsp::format::SampleFormat;
+use tautline_io::thread::realtime;
+use tautline_proto::clock::ClockId;
+use tautline_proto::device::{
+    Cycle, Device, DeviceError, Direction, Ended, Flow, Process, Settings, Side, Stop, Word,
+};
+
+use super::recorder::{Recorder, StoredSamples};
+use super::wav::MOST_BYTES;
+use crate::toolbox::notes::Notes;
+
+/// Recorders that may be under way to the device's thread: it takes all of them once per period.
+const UNDER_WAY: usize = 4;
+/// What a part of a recording may hold: the device's thread goes to the next within a period, and what is in the ring
+/// until then has room above.
+const MOST_OF_A_PART: u64 = MOST_BYTES / 16 * 15;
+
+/// One that nothing on the device's thread can drop, be it by a way that is never gone.
+type HeldRecorder = ManuallyDrop<Box<Recorder>>;
+/// What the device's thread is handed; `None` where nothing more is recorded.
+type NextRecorder = Option<HeldRecorder>;
+
+/// Says what of a device is recorded, from an ordinary thread. Dropped, it leaves what is recorded to the device, which
+/// completes it as it ends.
+pub struct Recording {
+    settings: Settings,
+    format: SampleFormat,
+    handed: Producer<NextRecorder>,
+    back: Consumer<HeldRecorder>,
+    /// What found no way to the device's thread yet.
+    waits: Option<NextRecorder>,
+    /// Of the one that was begun last.
+    stored: Option<StoredSamples>,
+    /// Those that had their time and write on.
+    ending: Vec<Recorder>,
+    notes: Notes,
+}
+
+/// The device with what records it, whose every period goes by it. Frames that the device dropped, or played as
+/// silence of its own, are silence in the file, so that its time is that of the device.
+pub fn recorded(
+    device: Box<dyn Device>,
+    direction: Direction,
+    format: SampleFormat,
+) -> (Box<dyn Device>, Recording) {
+    let settings = device.settings();
+    let (handed, hands) = RingBuffer::new(UNDER_WAY);
+    // One more: the one that is in use.
+    let (gives, back) = RingBuffer::new(UNDER_WAY + 1);
+    let channels = settings.channels.count() as u64;
+    let tap = RecordingTap { direction, channels, hands, gives, recorder: None };
+    let recording = Recording {
+        settings,
+        format,
+        handed,
+        back,
+        waits: None,
+        stored: None,
+        ending: Vec::new(),
+        notes: Notes::default(),
+    };
+    (Box::new(RecordedDevice { device, tap: Some(tap) }), recording)
+}
+
+impl Recording {
+    /// Records from the next period on into the file at `path`, where nothing is yet; what was recorded so far is
+    /// completed, and not a frame is between. Opens the file.
+    pub fn begin(&mut self, path: &Path) -> Result<(), DeviceError> {
+        let recorder = Recorder::create_new(path, &self.settings, self.format, &self.notes)?;
+        self.stored = Some(recorder.stored());
+        self.hand(Some(ManuallyDrop::new(Box::new(recorder))));
+        Ok(())
+    }
+
+    /// Records nothing from the next period on.
+    pub fn end(&mut self) {
+        self.stored = None;
+        self.hand(None);
+    }
+
+    /// Whether the file holds nearly as much as a WAV can: it is time to begin the next.
+    pub fn is_nearly_full(&self) -> bool {
+        let bytes = self.format.bytes() as u64;
+        self.stored.as_ref().is_some_and(|stored| stored.count() * bytes >= MOST_OF_A_PART)
+    }
+
+    fn hand(&mut self, handed: NextRecorder) {
+        // One that waits was not begun yet: its file stays empty.
+        if let Some(Some(unbegun)) = self.waits.replace(handed) {
+            drop(ManuallyDrop::into_inner(unbegun));
+        }
+        self.turn();
+    }
+
+    /// Hands over what is to be, and lets go of what is complete. Waits for nothing; to be called now and then.
+    pub fn turn(&mut self) {
+        while let Ok(recorder) = self.back.pop() {
+            recorder.close();
+            self.ending.push(*ManuallyDrop::into_inner(recorder));
+        }
+        self.ending.retain(|recorder| !recorder.is_closed());
+        if let Some(handed) = self.waits.take()
+            && let Err(PushError::Full(handed)) = self.handed.push(handed)
+        {
+            self.waits = Some(handed);
+        }
+    }
+
+    /// What there is to tell: frames that the disk took too slowly for, and why nothing more is recorded.
+    pub const fn notes(&self) -> &Notes {
+        &self.notes
+    }
+}
+
+impl Drop for Recording {
+    /// What came back and what was never taken is completed here.
+    fn drop(&mut self) {
+        let never = self.waits.take().flatten();
+        let back = core::iter::from_fn(|| self.back.pop().ok());
+        never.into_iter().chain(back).for_each(|one| drop(ManuallyDrop::into_inner(one)));
+    }
+}
+
+impl Drop for RecordingTap {
+    /// The device has ended, and this is dropped by whoever ran it: what is recorded is completed.
+    fn drop(&mut self) {
+        let handed = core::iter::from_fn(|| self.hands.pop().ok());
+        let all = self.recorder.take().into_iter().chain(handed.flatten());
+        all.for_each(|one| drop(ManuallyDrop::into_inner(one)));
+    }
+}
+
+struct RecordedDevice {
+    device: Box<dyn Device>,
+    /// Until it runs.
+    tap: Option<RecordingTap>,
+}
+
+impl Device for RecordedDevice {
+    fn settings(&self) -> Settings {
+        self.device.settings()
+    }
+
+    fn clock(&self) -> Option<ClockId> {
+        self.device.clock()
+    }
+
+    fn word(&self) -> Word {
+        self.device.word()
+    }
+
+    fn run(&mut self, process: Box<dyn Process>, stop: &Stop) -> (Box<dyn Process>, Ended) {
+        match self.tap.take() {
+            Some(tap) => self.device.run(Box::new(RecordedProcess { process, tap }), stop),
+            // What it ran first has the tap still.
+            None => self.device.run(process, stop),
+        }
+    }
+}
+
+/// What the device calls, and what records it.
+struct RecordedProcess {
+    process: Box<dyn Process>,
+    tap: RecordingTap,
+}
+
+/// The end of the device's thread.
+struct RecordingTap {
+    direction: Direction,
+    /// Samples per frame.
+    channels: u64,
+    hands: Consumer<NextRecorder>,
+    gives: Producer<HeldRecorder>,
+    recorder: NextRecorder,
+}
+
+impl RecordingTap {
+    /// Takes what was handed over since the last period.
+    fn obey(&mut self) {
+        // Without room for the one before it would have to be freed here.
+        while !self.gives.is_full()
+            && let Ok(next) = self.hands.pop()
+        {
+            if let Some(before) = core::mem::replace(&mut self.recorder, next) {
+                // There is room.
+                let _ = self.gives.push(before);
+            }
+        }
+    }
+
+    fn record(&mut self, side: &Side<'_>) {
+        let Some(recorder) = &mut self.recorder else { return };
+        let frames = u64::try_from(side.skipped.count()).unwrap_or(0);
+        if frames > 0 {
+            recorder.silence(frames * self.channels);
+        }
+        recorder.write(side.samples);
+    }
+}
+
+impl Process for RecordedProcess {
+    fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
+        let _realtime = realtime::scope();
+        self.tap.obey();
+        let flow = self.process.process(cycle);
+        // What is sent is what the process made of what was captured: a volume, or silence.
+        match self.tap.direction {
+            Direction::Capture => self.tap.record(&cycle.capture),
+            Direction::Playback => self.tap.record(&cycle.playback),
+        }
+        flow
+    }
+
+    fn finish(&mut self) {
+        self.process.finish();
+    }
+}

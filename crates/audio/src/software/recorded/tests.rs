@@ -1,0 +1,179 @@
+//! A device that the test turns by hand, a period at a time.
+
+use std::path::PathBuf;
+
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::units::{Channels, Rate};
+
+use super::*;
+
+const PERIOD: usize = 4;
+
+/// Turns its process as often as it is told to, and waits for that.
+struct Turned {
+    periods: std::sync::mpsc::Receiver<Frames>,
+    turned: std::sync::mpsc::Sender<()>,
+    direction: Direction,
+}
+
+impl Device for Turned {
+    fn settings(&self) -> Settings {
+        Settings {
+            rate: Rate::HZ_48000,
+            channels: Channels::STEREO,
+            period: Frames::from_len(PERIOD),
+            periods: 2,
+        }
+    }
+
+    fn run(&mut self, mut process: Box<dyn Process>, _: &Stop) -> (Box<dyn Process>, Ended) {
+        let mut value = 0.0;
+        while let Ok(skipped) = self.periods.recv() {
+            value += 0.125;
+            let mut samples = [value; 2 * PERIOD];
+            let (meets, uncertainty) = (LocalTime::ZERO, Span::ZERO);
+            let side = Side { samples: &mut samples, meets, uncertainty, skipped };
+            process.process(&mut Cycle::one_way(self.direction, meets, side, 0));
+            self.turned.send(()).unwrap();
+        }
+        (process, Ended::Finished)
+    }
+}
+
+/// Makes silence of what comes and of what goes, when it is told so.
+struct Muting(std::sync::Arc<std::sync::atomic::AtomicBool>);
+
+impl Process for Muting {
+    fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
+        if self.0.load(std::sync::atomic::Ordering::Relaxed) {
+            cycle.capture.samples.fill(0.0);
+            cycle.playback.samples.fill(0.0);
+        }
+        Flow::Continue
+    }
+}
+
+/// A device that runs on a thread of its own, and the folder in which it is recorded.
+struct World {
+    recording: Recording,
+    muted: std::sync::Arc<std::sync::atomic::AtomicBool>,
+    periods: std::sync::mpsc::Sender<Frames>,
+    turned: std::sync::mpsc::Receiver<()>,
+    thread: std::thread::JoinHandle<()>,
+    folder: PathBuf,
+}
+
+impl World {
+    fn new(name: &str, direction: Direction) -> Self {
+        let folder = std::env::temp_dir().join(format!("tautline-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (periods, told) = std::sync::mpsc::channel();
+        let (turns, turned) = std::sync::mpsc::channel();
+        let device = Turned { periods: told, turned: turns, direction };
+        let (mut device, recording) = recorded(Box::new(device), direction, SampleFormat::F32);
+        let muted = std::sync::Arc::default();
+        let process = Box::new(Muting(std::sync::Arc::clone(&muted)));
+        let thread = std::thread::spawn(move || {
+            // The last recorder is completed as the process is dropped.
+            drop(device.run(process, &Stop::default()));
+        });
+        Self { recording, muted, periods, turned, thread, folder }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// So many periods, before the first of which so many frames were skipped.
+    fn turn(&self, periods: usize, skipped: i64) {
+        for period in 0..periods {
+            let skipped = if period == 0 { skipped } else { 0 };
+            self.periods.send(Frames::new(skipped)).unwrap();
+            self.turned.recv().unwrap();
+        }
+    }
+
+    /// Ends the device; the left channel of each file.
+    fn ends(self, names: &[&str]) -> Vec<Vec<f32>> {
+        drop(self.periods);
+        self.thread.join().unwrap();
+        drop(self.recording);
+        let read = |name: &&str| {
+            let mut reader = hound::WavReader::open(self.folder.join(name)).unwrap();
+            let samples: Vec<f32> = reader.samples().map(Result::unwrap).collect();
+            samples.chunks(2).map(|frame| frame[0]).collect()
+        };
+        let all = names.iter().map(read).collect();
+        std::fs::remove_dir_all(&self.folder).unwrap();
+        all
+    }
+}
+
+/// So many periods of these values.
+fn periods(values: &[f32]) -> Vec<f32> {
+    values.iter().flat_map(|value| [*value; PERIOD]).collect()
+}
+
+#[test]
+fn what_is_recorded_begins_and_ends_when_it_is_said_and_not_a_frame_is_between_two_files() {
+    let mut world = World::new("begins", Direction::Capture);
+    world.turn(1, 0);
+    world.recording.begin(&world.file("first.wav")).unwrap();
+    world.turn(2, 0);
+    world.recording.begin(&world.file("second.wav")).unwrap();
+    world.turn(1, 0);
+    world.recording.end();
+    world.turn(1, 0);
+    world.recording.begin(&world.file("third.wav")).unwrap();
+    world.turn(1, 0);
+    let files = world.ends(&["first.wav", "second.wav", "third.wav"]);
+    assert_eq!(files, [periods(&[0.25, 0.375]), periods(&[0.5]), periods(&[0.75])]);
+}
+
+#[test]
+fn what_is_sent_is_recorded_as_it_is_sent_and_muted_is_silence() {
+    for direction in [Direction::Capture, Direction::Playback] {
+        let mut world = World::new(&format!("muted-{direction:?}"), direction);
+        world.recording.begin(&world.file("sent.wav")).unwrap();
+        world.turn(1, 0);
+        world.muted.store(true, std::sync::atomic::Ordering::Relaxed);
+        world.turn(2, 0);
+        world.muted.store(false, std::sync::atomic::Ordering::Relaxed);
+        world.turn(1, 0);
+        assert_eq!(world.ends(&["sent.wav"]), [periods(&[0.125, 0.0, 0.0, 0.5])]);
+    }
+}
+
+#[test]
+fn frames_that_the_device_skipped_are_silence_so_that_time_stays_true() {
+    let mut world = World::new("skipped", Direction::Playback);
+    world.recording.begin(&world.file("heard.wav")).unwrap();
+    world.turn(1, 0);
+    world.turn(1, 2 * PERIOD as i64);
+    assert_eq!(world.ends(&["heard.wav"]), [periods(&[0.125, 0.0, 0.0, 0.25])]);
+}
+
+#[test]
+fn nothing_is_recorded_over_what_is_there() {
+    let mut world = World::new("there", Direction::Capture);
+    std::fs::write(world.file("sent.wav"), "sound").unwrap();
+    let refused = world.recording.begin(&world.file("sent.wav")).unwrap_err().to_string();
+    assert!(refused.ends_with("choose another path"), "{refused}");
+    assert_eq!(std::fs::read(world.file("sent.wav")).unwrap(), b"sound");
+    world.ends(&[]);
+}
+
+#[test]
+fn a_device_that_takes_nothing_is_told_the_newest_once_it_does() {
+    let mut world = World::new("stands", Direction::Capture);
+    for number in 0..2 * UNDER_WAY {
+        world.recording.begin(&world.file(&format!("{number}.wav"))).unwrap();
+    }
+    world.turn(1, 0);
+    world.recording.turn();
+    world.turn(1, 0);
+    let last = format!("{}.wav", 2 * UNDER_WAY - 1);
+    let before = format!("{}.wav", UNDER_WAY - 1);
+    let files = world.ends(&[&before, &last]);
+    assert_eq!(files, [periods(&[0.125]), periods(&[0.25])]);
+}
