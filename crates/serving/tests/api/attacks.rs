@@ -1,0 +1,246 @@
+//! What strangers do to a server of calls, and that nobody's call is the worse for it.
+
+use std::cell::RefCell;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustls::ClientConnection;
+use tautline_proto::call::message::CallMessage;
+use tautline_trial::{Lack, shared, skipped};
+
+use crate::caller::{CALL, CallServer, PATIENCE, answered, first_flight, second_flight};
+
+/// Places that there are for what has not shown yet whose it is, of one host.
+const OF_A_HOST: usize = 16;
+
+/// From one ping of a caller to the next.
+const PING_EVERY: Duration = Duration::from_millis(200);
+
+/// Sends these bytes and nothing more, and waits until it is closed.
+fn breaks_off(mut stream: TcpStream, bytes: &[u8]) {
+    stream.write_all(bytes).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    is_closed(stream);
+}
+
+fn is_closed(mut stream: TcpStream) {
+    match stream.read_to_end(&mut Vec::new()) {
+        Err(error) if error.kind() != ErrorKind::ConnectionReset => panic!("it is open: {error}"),
+        _ => {}
+    }
+}
+
+#[test]
+fn a_handshake_that_breaks_off_at_any_byte_disturbs_no_call_and_leaves_its_place() {
+    shared(|| {
+        let server = CallServer::at("127.0.0.1:0", 2);
+        let mut call = server.call();
+        let mut breaks_off_everywhere =
+            |flight: &dyn Fn(&mut ClientConnection, &mut TcpStream) -> Vec<u8>| {
+                let (mut at, mut length) = (0, usize::MAX);
+                while at < length {
+                    let (mut tls, mut stream) = server.shakes_hands();
+                    let bytes = flight(&mut tls, &mut stream);
+                    length = bytes.len();
+                    breaks_off(stream, &bytes[..at]);
+                    at += 1;
+                    if at % 64 == 0 {
+                        call.is_answered();
+                    }
+                }
+                length
+            };
+        let first = breaks_off_everywhere(&|tls, _| first_flight(tls));
+        // What is answered is read to its end: who broke off before has left room.
+        let second = breaks_off_everywhere(&second_flight);
+        assert!(first > 100 && second > 300, "{first} and {second} bytes");
+        call.is_answered();
+        server.call().is_answered();
+    });
+}
+
+#[test]
+fn handshakes_that_stop_and_stay_are_closed_and_make_room() {
+    shared(|| {
+        let server = CallServer::at("127.0.0.1:0", 2);
+        let mut call = server.call();
+        let stays = |number: usize| {
+            let (mut tls, mut stream) = server.shakes_hands();
+            let bytes = match number % 2 {
+                0 => first_flight(&mut tls),
+                _ => second_flight(&mut tls, &mut stream),
+            };
+            stream.write_all(&bytes[..bytes.len() * number / OF_A_HOST]).unwrap();
+            stream
+        };
+        let staying: Vec<_> = (0..OF_A_HOST).map(stays).collect();
+        // From the same host: it has to wait until one of them is closed.
+        server.call().is_answered();
+        staying.into_iter().for_each(is_closed);
+        call.is_answered();
+    });
+}
+
+/// Whether these bytes, sent one by one, are cut off before they are all there.
+fn trickles(stream: &mut TcpStream, bytes: &[u8]) -> bool {
+    stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    let waits = |error: &std::io::Error| {
+        matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+    };
+    bytes.iter().any(|byte| {
+        // Each waits for an answer instead of sleeping.
+        let written = stream.write_all(&[*byte]);
+        let answer = stream.read(&mut [0; 512]);
+        written.is_err() || answer.map_or_else(|error| !waits(&error), |count| count == 0)
+    })
+}
+
+#[test]
+fn a_handshake_and_a_call_that_come_byte_by_byte_get_no_more_time_than_others() {
+    shared(|| {
+        let server = CallServer::at("127.0.0.1:0", 1);
+        let mut call = server.call();
+        std::thread::scope(|scope| {
+            let slow: Vec<_> = (0..OF_A_HOST / 2)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let (mut tls, mut stream) = server.shakes_hands();
+                        let hello = first_flight(&mut tls);
+                        assert!(trickles(&mut stream, &hello), "a handshake takes a minute");
+                    })
+                })
+                .collect();
+            scope.spawn(|| {
+                let (mut tls, mut stream) = server.shakes_hands();
+                let rest = second_flight(&mut tls, &mut stream);
+                stream.write_all(&rest).unwrap();
+                let said = CALL.as_bytes().iter().flat_map(|byte| {
+                    tls.writer().write_all(&[*byte]).unwrap();
+                    first_flight(&mut tls)
+                });
+                // More of one record than of none.
+                let said: Vec<u8> = said.collect();
+                assert!(trickles(&mut stream, &said), "a call takes a minute to be said");
+            });
+            while !slow.iter().all(|slow| slow.is_finished()) {
+                call.is_answered();
+                std::thread::park_timeout(PING_EVERY);
+            }
+        });
+        call.is_answered();
+    });
+}
+
+#[test]
+fn a_hundred_callers_are_answered_and_one_more_is_told_that_there_are_enough() {
+    shared(|| {
+        let server = CallServer::at("127.0.0.1:0", 100);
+        let mut calls = std::thread::scope(|scope| {
+            let dial = || (0..25).map(|_| server.call()).collect::<Vec<_>>();
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(dial)).collect();
+            let mut calls = Vec::new();
+            for thread in threads {
+                // The lines of the others are not to be taken for dead meanwhile.
+                calls.extend(thread.join().unwrap());
+            }
+            calls
+        });
+        calls.iter_mut().for_each(|call| call.is_answered());
+        let refused = answered(server.dial(server.address).unwrap());
+        let CallMessage::Refused(why) = refused else { panic!("{refused:?}") };
+        assert!(why.as_str().contains("as many calls as it takes, 100"), "{}", why.as_str());
+        calls.iter_mut().for_each(|call| call.is_answered());
+    });
+}
+
+const FLOODED: &str = "TAUT_TEST_FLOOD";
+const CONNECTIONS: usize = 10_000;
+/// Resident memory that the flood may take, of the server and of those who make it: what a handshake takes, a hundred
+/// times over.
+const MOST_GROWN: u64 = 16 << 20;
+
+#[test]
+fn ten_thousand_connections_that_say_nothing_keep_no_trusted_caller_out() {
+    let test = "ten_thousand_connections_that_say_nothing_keep_no_trusted_caller_out";
+    if std::env::var_os(FLOODED).is_some() {
+        let told = RefCell::default();
+        shared(|| flood(&told));
+        return println!("{}", told.borrow());
+    }
+    // The limit is that of a program of its own: other tests are to know of theirs.
+    let raised = format!("ulimit -n {} || exit 77; exec \"$0\" \"$@\"", CONNECTIONS + 1000);
+    let mut child = Command::new("sh");
+    child.args(["-c", &raised]).arg(std::env::current_exe().unwrap()).env(FLOODED, "1");
+    let child = child.args(["--exact", &format!("attacks::{test}"), "--nocapture"]);
+    let ended = child.output().unwrap();
+    if ended.status.code() == Some(77) {
+        let why = format!("no more than {CONNECTIONS} open files are allowed here");
+        return skipped(Lack::Privilege, test, &why);
+    }
+    let said = String::from_utf8_lossy(&ended.stdout);
+    // Also that nothing was proved, where the host spoilt it.
+    let complained = String::from_utf8_lossy(&ended.stderr);
+    eprint!("{complained}");
+    assert!(ended.status.success(), "{said}{complained}");
+    print!("{said}");
+}
+
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
+fn flood(told: &RefCell<String>) {
+    // Hosts are told apart by address, and this one has two.
+    let server = CallServer::at("[::]:0", 2);
+    let port = server.address.port();
+    let mut call = answers_itself(&server, port);
+    let before = resident();
+    let over = AtomicBool::new(false);
+    let (open, pings) = std::thread::scope(|scope| {
+        let pinging = scope.spawn(|| {
+            let mut pings = 0;
+            while !over.load(Ordering::Relaxed) {
+                call.is_answered();
+                pings += 1;
+                // A call says ten things a second at most.
+                std::thread::park_timeout(PING_EVERY);
+            }
+            pings
+        });
+        let connect = move || {
+            let limit = Duration::from_secs(10);
+            let to = ([127, 0, 0, 1], port).into();
+            let mut stream = TcpStream::connect_timeout(&to, limit).ok()?;
+            // As one who begins a handshake; it may be closed already.
+            let _ = stream.write_all(&[22]);
+            Some(stream)
+        };
+        let many = move || (0..CONNECTIONS / 4).filter_map(|_| connect()).collect::<Vec<_>>();
+        let flooding: Vec<_> = (0..4).map(|_| scope.spawn(many)).collect();
+        let open: Vec<TcpStream> =
+            flooding.into_iter().flat_map(|one| one.join().unwrap()).collect();
+        // From another address it gets in at once, and from theirs once one of them was closed.
+        answers_itself(&server, port).is_answered();
+        over.store(true, Ordering::Relaxed);
+        (open, pinging.join().unwrap())
+    });
+    assert!(open.len() > CONNECTIONS / 10 * 9, "{} connections came about", open.len());
+    let grown = resident().saturating_sub(before);
+    assert!(grown < MOST_GROWN, "{grown} bytes");
+    let until = Instant::now() + PATIENCE;
+    while let Err(error) = server.dial(([127, 0, 0, 1], port).into()) {
+        assert!(Instant::now() < until, "{error}");
+    }
+    let open = open.len();
+    told.replace(format!("{open} connections, {pings} pings answered, {grown} bytes more"));
+}
+
+/// A call from this host by its other address.
+fn answers_itself(server: &CallServer, port: u16) -> crate::caller::CallerLine {
+    server.call_at((std::net::Ipv6Addr::LOCALHOST, port).into())
+}

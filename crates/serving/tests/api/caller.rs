@@ -1,0 +1,194 @@
+//! An end that is called, and callers that trust it, by real connections.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustls::ClientConnection;
+use rustls::pki_types::ServerName;
+use tautline_api::call::{ALPN, CallLine, DialError, read};
+use tautline_api::trust::tls::calling;
+use tautline_io::clock::now;
+use tautline_io::control::wait;
+use tautline_proto::call::CallId;
+use tautline_proto::call::answering::{Answering, AnsweringStep, LineId};
+use tautline_proto::call::message::CallMessage;
+use tautline_proto::call::terms::CallOffer;
+use tautline_proto::time::Span;
+use tautline_serving::{ApiServer, CalledLine, LineEvent, Listening, serve_calls};
+
+use crate::trusted::{Host, friends};
+
+/// As long as a test waits for what comes by itself.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// For connection and handshake.
+const DIAL_LIMIT: Duration = Duration::from_secs(5);
+/// What a caller says first, as it stands on the wire.
+pub(crate) const CALL: &str = r#"{"call":{"version":1,"offer":{"there":{"rates":[48000],"channels":[2],"codings":["l24"],"ptimes_ns":[1000000,20000000]},"back":{"rates":[48000],"channels":[2],"codings":["l24"],"ptimes_ns":[1000000,20000000]},"paths":["udp"]}}}"#;
+
+fn offer() -> CallOffer {
+    let CallMessage::Call { offer, .. } = message() else { panic!("{CALL}") };
+    offer
+}
+
+fn message() -> CallMessage {
+    read(CALL.as_bytes()).unwrap()
+}
+
+/// A server that takes calls, and a host that it trusts.
+pub(crate) struct CallServer {
+    server: Option<ApiServer>,
+    pub(crate) address: SocketAddr,
+    pub(crate) friend: Host,
+    called: Option<JoinHandle<()>>,
+    _host: Host,
+}
+
+impl CallServer {
+    /// One that takes so many calls at a time.
+    pub(crate) fn at(address: &str, calls: u16) -> Self {
+        let (host, friend) = friends();
+        let trust = Some(Arc::clone(&host.store));
+        let listening = Listening { address: address.parse().unwrap(), trust };
+        let (events, happened) = sync_channel(4096);
+        let server = serve_calls(&listening, events, |_| ()).unwrap();
+        let called = std::thread::spawn(move || answer(&happened, calls));
+        let address = server.address();
+        Self { server: Some(server), address, friend, called: Some(called), _host: host }
+    }
+
+    /// A line to it at this address of its own, on which nothing was said.
+    pub(crate) fn dial(&self, address: SocketAddr) -> Result<CallLine, DialError> {
+        CallLine::dial(&address.to_string().parse().unwrap(), &self.friend.store, DIAL_LIMIT)
+    }
+
+    /// A call that it takes, tried again while there is no room.
+    pub(crate) fn call(&self) -> CallerLine {
+        self.call_at(self.address)
+    }
+
+    /// The same at one of its addresses.
+    pub(crate) fn call_at(&self, address: SocketAddr) -> CallerLine {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match self.dial(address) {
+                Ok(line) => return CallerLine::begin(line),
+                Err(error) => assert!(Instant::now() < until, "nobody gets in: {error}"),
+            }
+        }
+    }
+
+    /// What a caller sends and reads, byte by byte, with the connection for it.
+    pub(crate) fn shakes_hands(&self) -> (ClientConnection, TcpStream) {
+        let mut config = Arc::unwrap_or_clone(calling(&self.friend.store, None).unwrap());
+        config.alpn_protocols = vec![ALPN.to_vec()];
+        let name = ServerName::IpAddress(self.address.ip().into());
+        let stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        (ClientConnection::new(Arc::new(config), name).unwrap(), stream)
+    }
+}
+
+impl Drop for CallServer {
+    fn drop(&mut self) {
+        drop(self.server.take());
+        // A thread that panicked has said so.
+        let _ = self.called.take().map(JoinHandle::join);
+    }
+}
+
+/// Decides for the end that is called until there is no server any more.
+fn answer(happened: &Receiver<LineEvent>, calls: u16) {
+    let mut answering = Answering::new(offer(), (1..=calls).collect());
+    let mut lines: BTreeMap<LineId, CalledLine> = BTreeMap::new();
+    let mut numbers = 0_u128..;
+    loop {
+        match happened.recv_timeout(Duration::from_millis(20)) {
+            Ok(LineEvent::Came(line)) => {
+                answering.came(line.id, line.peer.bytes(), now());
+                lines.insert(line.id, line);
+            }
+            Ok(LineEvent::Said(line, message)) => {
+                let fresh = CallId(numbers.next().unwrap().to_ne_bytes());
+                answering.said(line, message, fresh, now());
+            }
+            Ok(LineEvent::Gone(line, _)) => {
+                answering.gone(line, now());
+                lines.remove(&line);
+            }
+            Ok(LineEvent::Media { .. }) | Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        answering.poll(now());
+        while let Some(step) = answering.step() {
+            match step {
+                AnsweringStep::Say(line, message) => {
+                    lines.get(&line).map(|line| line.teller.say(message));
+                }
+                AnsweringStep::Close(line) => drop(lines.remove(&line)),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// A caller in a call.
+pub(crate) struct CallerLine(CallLine);
+
+impl CallerLine {
+    /// Calls on this line.
+    fn begin(line: CallLine) -> Self {
+        let mut call = Self(line);
+        let answer = call.asks(&message());
+        assert!(matches!(answer, CallMessage::Accepted { .. }), "{answer:?}");
+        call
+    }
+
+    /// Its ping comes back.
+    pub(crate) fn is_answered(&mut self) {
+        let answer = self.asks(&CallMessage::Ping);
+        assert!(matches!(answer, CallMessage::Pong), "{answer:?}");
+    }
+
+    fn asks(&mut self, message: &CallMessage) -> CallMessage {
+        self.0.say(message).unwrap();
+        let until = now() + Span::from_nanos(PATIENCE.as_nanos() as i64);
+        let mut answer = None;
+        while answer.is_none() {
+            assert!(wait(&[&self.0], until), "nothing is answered to {message:?}");
+            let heard = self.0.hear(&mut |said| answer = Some(said));
+            // It may be closed upon the answer.
+            assert!(answer.is_some() || heard.is_ok(), "{message:?}: {heard:?}");
+        }
+        answer.unwrap()
+    }
+}
+
+/// What this line is told when it calls.
+pub(crate) fn answered(line: CallLine) -> CallMessage {
+    CallerLine(line).asks(&message())
+}
+
+/// Sends the first flight of a handshake and reads what is answered: the second flight, not sent yet.
+pub(crate) fn second_flight(tls: &mut ClientConnection, stream: &mut TcpStream) -> Vec<u8> {
+    let first = first_flight(tls);
+    stream.write_all(&first).unwrap();
+    while tls.is_handshaking() {
+        assert!(tls.read_tls(stream).unwrap() > 0, "it was closed after a whole first flight");
+        tls.process_new_packets().unwrap();
+    }
+    first_flight(tls)
+}
+
+/// All that is to be sent now.
+pub(crate) fn first_flight(tls: &mut ClientConnection) -> Vec<u8> {
+    let mut flight = Vec::new();
+    while tls.wants_write() {
+        tls.write_tls(&mut flight).unwrap();
+    }
+    flight
+}
