@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tautline_api::call::{CallKeys, MediaTicket, PROBE_BYTES, PathProbes, ProbeWay, fresh_call};
@@ -17,7 +17,7 @@ use tautline_proto::call::message::CallReason;
 use tautline_proto::call::terms::{CallPath, CallTerms};
 use tautline_proto::device::Stop;
 use tautline_proto::time::{LocalTime, Span};
-use tautline_serving::{CalledLine, LineEvent, Listening, ServingNews, serve_calls};
+use tautline_serving::{CalledLine, LineEvent, Listening, serve_calls};
 
 use super::call::in_words;
 use super::call_end::{
@@ -25,6 +25,8 @@ use super::call_end::{
     tell_reports, udp_line,
 };
 use super::stop_on_signals;
+use super::work::log::WorkLog;
+use super::work::{locked, say};
 use crate::failure::Failure;
 use crate::flags::ServeFlags;
 use crate::report_file::ReportFiles;
@@ -62,7 +64,9 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
     };
     let (events, happened) = sync_channel(EVENTS);
     let listening = Listening { address: flags.listen, trust: Some(Arc::clone(&trust)) };
-    let server = serve_calls(&listening, events, move |news| tell_news(voice, news));
+    let log = Arc::new(Mutex::new(WorkLog::new(voice)));
+    let served = Arc::clone(&log);
+    let server = serve_calls(&listening, events, move |news| locked(&served).served(news, now()));
     let server = server.map_err(|error| Failure::open(error.to_string()))?;
     let address = server.address();
     // Callers are heard at the port by which they call, so that one opening in a firewall is enough.
@@ -73,6 +77,7 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
     let answering = Answering::new(offer, vec![address.port()]);
     let mut serving = Serving {
         voice,
+        log,
         socket,
         answering,
         end,
@@ -84,19 +89,16 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
     screen::say(&format!("listening for calls at {address}"));
     serving.go_on(&stop, &happened, flags.end.running.duration)?;
     server.stop();
+    say(voice, &serving.log, LocalTime::NEVER);
     let (reports, recorded) = serving.end.end()?;
     tell_reports(&reports, files, &flags.end.running)?;
     recorded
 }
 
-fn tell_news(voice: Voice, news: &ServingNews) {
-    if let ServingNews::TurnedAway { address, why } = news {
-        voice.tell(&format!("{} was turned away: {why}", address.to_canonical()));
-    }
-}
-
 struct Serving {
     voice: Voice,
+    /// Of whom was turned away.
+    log: Arc<Mutex<WorkLog>>,
     /// By which all calls sound, one after the other.
     socket: UdpSocket,
     answering: Answering,
@@ -184,6 +186,7 @@ impl Serving {
             self.answering.poll(now());
             self.take_steps();
             self.answer_probes();
+            say(self.voice, &self.log, now());
             if let Some(recordings) = &mut self.end.recordings {
                 recordings.turn();
             }

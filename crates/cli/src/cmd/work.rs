@@ -1,6 +1,6 @@
 //! `taut work`: runs plugins for other machines.
 
-mod log;
+pub(super) mod log;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -82,12 +82,12 @@ pub(crate) fn run(flags: &WorkFlags) -> Result<(), Failure> {
 }
 
 /// A line is whole between two statements, whoever panicked.
-fn locked(log: &Mutex<WorkLog>) -> MutexGuard<'_, WorkLog> {
+pub(super) fn locked(log: &Mutex<WorkLog>) -> MutexGuard<'_, WorkLog> {
     log.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Says what there is to be said. Nobody else waits while the terminal takes it.
-fn say(voice: Voice, log: &Mutex<WorkLog>, now: LocalTime) {
+pub(super) fn say(voice: Voice, log: &Mutex<WorkLog>, now: LocalTime) {
     let due = locked(log).due(now);
     due.iter().for_each(|line| voice.tell(line));
 }

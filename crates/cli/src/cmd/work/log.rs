@@ -1,4 +1,4 @@
-//! What `taut work` says of what goes on: a line each, and of a flood no more than a few.
+//! What `taut work` says of what goes on, and `taut serve` of whom it turns away: a line each, and of a flood no more than a few.
 //!
 //! Any thread tells it, and none of those waits: lines are kept until the command's own thread says them.
 
@@ -58,7 +58,7 @@ struct SaidLately {
 
 /// Lines that are to be said.
 #[derive(Debug)]
-pub(super) struct WorkLog {
+pub(in crate::cmd) struct WorkLog {
     voice: Voice,
     lately: BTreeMap<LineKind, SaidLately>,
     lines: VecDeque<String>,
@@ -67,12 +67,12 @@ pub(super) struct WorkLog {
 }
 
 impl WorkLog {
-    pub(super) const fn new(voice: Voice) -> Self {
+    pub(in crate::cmd) const fn new(voice: Voice) -> Self {
         Self { voice, lately: BTreeMap::new(), lines: VecDeque::new(), openers: BTreeMap::new() }
     }
 
     /// What came of being asked.
-    pub(super) fn served(&mut self, news: &ServingNews, now: LocalTime) {
+    pub(in crate::cmd) fn served(&mut self, news: &ServingNews, now: LocalTime) {
         match news {
             ServingNews::Opened { by, stream } => self.opened(by, stream, now),
             ServingNews::Refused { by, plugin, why } => {
