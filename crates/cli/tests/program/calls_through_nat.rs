@@ -1,6 +1,8 @@
 //! `taut serve` and `taut call` with a router between them that gives the caller an address of its own (NAT).
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use tautline_trial::steady;
 
 use crate::common::host::beside;
 use crate::common::network::Behind;
@@ -104,4 +106,52 @@ fn a_call_moves_to_tcp_when_no_datagram_passes_and_back_when_some_do() {
     talk.serve = talk.serve.wait_for("the sound goes by UDP from now on");
     talk.sounds();
     talk.ends(false);
+}
+
+/// From the return of a link to the first sound that crosses it: with the latency of these ends, 400 ms, it is heard
+/// half a second after the link is back.
+const SOUND_BACK: Duration = Duration::from_millis(100);
+/// So long the sound before goes on, as predicted, in the place of what is missing.
+const CONCEALED: Duration = Duration::from_millis(50);
+/// To the control connection: what is under way when the link returns may take four seconds to fail, as a connection
+/// that carries sound and one that controls the call are tried one after the other, for two seconds each; then comes
+/// the longest pause, two seconds.
+const CONTROL_BACK: Duration = Duration::from_secs(6);
+
+/// The longest silence between its first sound and its last.
+fn longest_gap(heard: &Sound) -> Duration {
+    let channels = heard.shape.channels;
+    let frames = heard.samples.chunks(channels).map(|frame| frame.iter().any(|one| *one != 0));
+    let sounding: Vec<usize> =
+        frames.enumerate().filter_map(|(at, loud)| loud.then_some(at)).collect();
+    let gap = sounding.windows(2).map(|two| two[1] - two[0]).max().expect("sound");
+    Duration::from_secs_f64(gap as f64 / f64::from(heard.shape.rate))
+}
+
+#[test]
+fn after_five_seconds_without_a_network_sound_is_back_at_once_and_control_follows() {
+    steady(|| {
+        let test = "calls_through_nat::after_five_seconds_without_a_network_sound_is_back_at_once_and_control_follows";
+        let Some(mut talk) = CallThroughNat::begin(test) else { return };
+        talk.sounds();
+        talk.network.drops("");
+        let cut = Instant::now();
+        while let Some(left) = Duration::from_secs(5).checked_sub(cut.elapsed()) {
+            std::thread::park_timeout(left);
+        }
+        // Sooner than the link is back, and the cut was there before: what is reckoned from both is no less than what
+        // it took.
+        let (away, back) = (cut.elapsed(), Instant::now());
+        talk.network.carries_all();
+        talk.call = talk.call.wait_for("the call goes on");
+        let control = back.elapsed();
+        talk.sounds();
+        for (name, heard) in talk.hang_up() {
+            let gap = longest_gap(&heard) + CONCEALED;
+            let sound = gap.checked_sub(away).expect("nothing crosses a link that is cut");
+            println!("{name}: sound {sound:?} after the link, control connection {control:?}");
+            assert!(sound <= SOUND_BACK, "{name}: {sound:?} after the link was back");
+        }
+        assert!(control <= CONTROL_BACK, "{control:?} after the link was back");
+    });
 }
