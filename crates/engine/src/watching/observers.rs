@@ -1,6 +1,7 @@
 //! Whoever looks at a run from outside, by a local socket: each is told a [`Snapshot`] as a line of JSON,
 //! ten times a second at most. The ordinary thread serves them; it waits for nobody.
 
+mod onlooker;
 mod place;
 mod reader;
 
@@ -16,6 +17,7 @@ use tautline_io::clock::now;
 use tautline_io::local::{effective_user, peer_user};
 use tautline_proto::time::{LocalTime, Span};
 
+pub use onlooker::Onlooker;
 pub use place::{is_private, places, process_of, sockets, sockets_in};
 use reader::SnapshotReader;
 
@@ -51,7 +53,10 @@ pub enum Unobservable {
 
 /// Those who look at one run. Clones are the same ones: what runs before the engine does, and the engine.
 #[derive(Clone, Default)]
-pub struct Observers(Option<Arc<Mutex<Served>>>);
+pub struct Observers {
+    served: Option<Arc<Mutex<Served>>>,
+    onlooker: Option<Onlooker>,
+}
 
 struct Served {
     role: &'static str,
@@ -85,37 +90,43 @@ impl Observers {
         let command = words.collect::<Vec<_>>().join(" ");
         let (readers, next) = (Vec::new(), LocalTime::ZERO);
         let served = Served { role, command, socket, listener, readers, next };
-        Ok(Self(Some(Arc::new(Mutex::new(served)))))
+        Ok(Self { served: Some(Arc::new(Mutex::new(served))), onlooker: None })
+    }
+
+    /// With one that looks from within this process, too.
+    pub fn and(self, onlooker: Onlooker) -> Self {
+        Self { onlooker: Some(onlooker), ..self }
     }
 
     /// Lets in who came and drops who went; whether anybody looks.
     pub fn are_here(&self) -> bool {
-        let Some(served) = &self.0 else { return false };
-        let mut served = served.lock().unwrap_or_else(PoisonError::into_inner);
-        served.meet(now());
-        !served.readers.is_empty()
+        let served = self.served.as_ref().is_some_and(|served| {
+            let mut served = served.lock().unwrap_or_else(PoisonError::into_inner);
+            served.meet(now());
+            !served.readers.is_empty()
+        });
+        served || self.onlooker.is_some()
     }
 
     /// Tells them, if it is time to and anybody is here: how it stands, whatever process this is.
     pub fn tell(&self, standing: impl FnOnce() -> Snapshot) {
-        let Some(served) = &self.0 else { return };
-        let mut served = served.lock().unwrap_or_else(PoisonError::into_inner);
         let now = now();
-        if served.readers.is_empty() || now < served.next {
+        let mut served = self
+            .served
+            .as_ref()
+            .map(|served| served.lock().unwrap_or_else(PoisonError::into_inner));
+        let served = served.as_deref_mut().filter(|served| served.is_due(now));
+        let onlooker = self.onlooker.as_ref().filter(|onlooker| onlooker.is_due(now));
+        if served.is_none() && onlooker.is_none() {
             return;
         }
-        served.next = now + EVERY;
-        let snapshot = Snapshot {
-            schema: SCHEMA,
-            pid: std::process::id(),
-            role: served.role.to_owned(),
-            command: served.command.clone(),
-            ..standing()
-        };
-        // Plain values: there is nothing that JSON could not say.
-        let Ok(mut line) = serde_json::to_vec(&snapshot) else { return };
-        line.push(b'\n');
-        served.readers.retain_mut(|reader| reader.tell(&line, now));
+        let standing = standing();
+        if let Some(onlooker) = onlooker {
+            onlooker.tell(now, &standing);
+        }
+        if let Some(served) = served {
+            served.tell(now, standing);
+        }
     }
 }
 
@@ -151,6 +162,25 @@ fn bind(folder: &Path) -> Result<(UnixListener, PathBuf), Unobservable> {
 }
 
 impl Served {
+    fn is_due(&self, now: LocalTime) -> bool {
+        !self.readers.is_empty() && now >= self.next
+    }
+
+    fn tell(&mut self, now: LocalTime, standing: Snapshot) {
+        self.next = now + EVERY;
+        let snapshot = Snapshot {
+            schema: SCHEMA,
+            pid: std::process::id(),
+            role: self.role.to_owned(),
+            command: self.command.clone(),
+            ..standing
+        };
+        // Plain values: there is nothing that JSON could not say.
+        let Ok(mut line) = serde_json::to_vec(&snapshot) else { return };
+        line.push(b'\n');
+        self.readers.retain_mut(|reader| reader.tell(&line, now));
+    }
+
     fn meet(&mut self, now: LocalTime) {
         self.readers.retain_mut(|reader| reader.goes_on(now));
         while let Ok((stream, _)) = self.listener.accept() {

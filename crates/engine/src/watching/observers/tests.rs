@@ -39,7 +39,7 @@ fn standing(count: usize) -> Snapshot {
 impl Observers {
     /// Told at once, whenever that was done last.
     fn tell_now(&self, count: usize) {
-        self.0.as_ref().unwrap().lock().unwrap().next = LocalTime::ZERO;
+        self.served.as_ref().unwrap().lock().unwrap().next = LocalTime::ZERO;
         self.tell(|| standing(count));
     }
 }
@@ -71,7 +71,7 @@ fn a_reader_that_never_reads_is_waited_for_by_nobody_and_dropped() {
     // More than a socket holds: a rest stays, and what comes after is left out.
     (0..50).for_each(|_| observers.tell_now(2_000));
     {
-        let served = observers.0.as_ref().unwrap();
+        let served = observers.served.as_ref().unwrap();
         let mut served = served.lock().unwrap();
         let rest = served.readers[0].rest();
         assert!((1..2_000_000).contains(&rest), "{rest}");
@@ -133,7 +133,7 @@ fn another_process_of_our_number_keeps_its_sockets_and_we_have_one_beside_them()
     // The runs of this process are counted, also those of other tests.
     while ours.len() < 2 {
         let observers = Observers::open_in(&folder.0, "send").unwrap();
-        ours.push(observers.0.as_ref().unwrap().lock().unwrap().socket.clone());
+        ours.push(observers.served.as_ref().unwrap().lock().unwrap().socket.clone());
     }
     assert!(ours.iter().all(|socket| !theirs.contains(socket)), "{ours:?}");
     assert!(theirs.iter().all(|socket| UnixStream::connect(socket).is_ok()));
@@ -161,7 +161,7 @@ fn a_folder_that_others_may_look_into_is_refused() {
 fn a_socket_is_born_under_a_name_that_no_sweeper_takes() {
     let folder = Folder::new("born");
     let observers = Observers::open_in(&folder.0, "send").unwrap();
-    let served = observers.0.as_ref().unwrap().lock().unwrap();
+    let served = observers.served.as_ref().unwrap().lock().unwrap();
     let address = served.listener.local_addr().unwrap();
     let born = address.as_pathname().unwrap();
     assert_eq!((born.parent(), process_of(born)), (Some(&*folder.0), None));
