@@ -2,8 +2,9 @@
 
 use std::cell::Cell;
 use std::io::{ErrorKind, IsTerminal, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tautline_engine::watching::run::Progress;
 use tautline_proto::time::Span;
 
@@ -19,7 +20,72 @@ pub(crate) fn complain(failure: &Failure) {
 pub(crate) fn tell(sentence: &str) {
     // In one piece, so that lines of several programs do not mix. Where nobody listens any more
     // the work goes on.
-    let _ = std::io::stderr().write_all(format!("taut: {sentence}\n").as_bytes());
+    let write = || drop(std::io::stderr().write_all(format!("taut: {sentence}\n").as_bytes()));
+    match &*drawn() {
+        Some(lines) => lines.suspend(write),
+        None => write(),
+    }
+}
+
+/// Lines that are drawn now: what is told meanwhile, by whichever thread, is not to stand between them.
+static DRAWN: Mutex<Option<MultiProgress>> = Mutex::new(None);
+
+fn drawn() -> MutexGuard<'static, Option<MultiProgress>> {
+    DRAWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Lines that show how a run goes, drawn over again and again; nothing where nobody looks. There is one set of them.
+pub(crate) struct StatusLines {
+    all: MultiProgress,
+    lines: Vec<ProgressBar>,
+}
+
+impl StatusLines {
+    pub(crate) fn new(target: ProgressDrawTarget) -> Self {
+        let all = MultiProgress::with_draw_target(target);
+        *drawn() = Some(all.clone());
+        Self { all, lines: Vec::new() }
+    }
+
+    /// Whether there is a terminal.
+    pub(crate) fn are_seen(&self) -> bool {
+        !self.all.is_hidden()
+    }
+
+    /// For what is said by another thread.
+    pub(crate) fn answers(&self) -> Answers {
+        let unseen = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+        Answers(if self.are_seen() { self.all.add(unseen) } else { unseen })
+    }
+
+    pub(crate) fn show(&mut self, lines: &[String]) {
+        while self.lines.len() < lines.len() {
+            let bar = self.all.add(ProgressBar::no_length());
+            bar.set_style(cut_at_the_edge());
+            self.lines.push(bar);
+        }
+        self.lines.iter().zip(lines).for_each(|(bar, line)| bar.set_message(line.clone()));
+    }
+}
+
+impl StatusLines {
+    /// Takes them away.
+    pub(crate) fn end(&mut self) {
+        *drawn() = None;
+        self.lines.drain(..).for_each(|bar| bar.finish_and_clear());
+    }
+}
+
+impl Drop for StatusLines {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// A line that wraps would not be drawn over.
+fn cut_at_the_edge() -> ProgressStyle {
+    let style = ProgressStyle::with_template("{wide_msg}");
+    style.unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
 
 /// Prints a line of the answer.
@@ -66,9 +132,7 @@ impl LiveLine {
 
     /// On a bar that somebody else draws.
     pub(crate) fn on(bar: ProgressBar, name: &'static str) -> Self {
-        // Cut at the edge of the terminal: a line that wraps would not be drawn over.
-        let style = ProgressStyle::with_template("{wide_msg}");
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+        bar.set_style(cut_at_the_edge());
         Self { bar, name, next: Cell::new(Span::ZERO) }
     }
 
@@ -129,7 +193,7 @@ pub(crate) fn target() -> ProgressDrawTarget {
 #[cfg(test)]
 mod tests {
     use std::io;
-    use std::sync::{Arc, Mutex, PoisonError};
+    use std::sync::Arc;
 
     use indicatif::TermLike;
     use tautline_engine::watching::run::PeerState;

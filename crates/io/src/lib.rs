@@ -14,5 +14,6 @@ pub mod shared;
 pub mod socket;
 mod system;
 pub mod tcp;
+pub mod terminal;
 pub mod thread;
 pub mod udp;

@@ -1,6 +1,9 @@
 //! `taut call`: sound both ways with a machine on which `taut serve` runs.
 
 mod asks;
+mod keys;
+mod status;
+mod talk;
 mod transports;
 
 use std::net::SocketAddr;
@@ -10,7 +13,7 @@ use std::time::Duration;
 use tautline_api::call::{CallLine, DialError, LineEnd};
 use tautline_api::seal::SECRET_BYTES;
 use tautline_api::trust::TrustStore;
-use tautline_engine::control::{CannotChange, Changed, Requests, requests};
+use tautline_engine::control::{CannotChange, Changed, Requests, SendChange, requests};
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::control::wait;
 use tautline_proto::call::caller::{AgreedCall, CallOver, CallerEnd, CallerStep};
@@ -27,9 +30,11 @@ use crate::control;
 use crate::failure::Failure;
 use crate::flags::CallFlags;
 use crate::report_file::ReportFiles;
-use crate::screen;
 use crate::voice::Voice;
 use asks::{CallAsk, CallLines};
+use keys::{PressedKey, PressedKeys};
+use status::CallStatus;
+use talk::Microphone;
 use transports::Transports;
 
 /// From one look at everything to the next.
@@ -47,10 +52,15 @@ pub(crate) fn run(flags: &CallFlags) -> Result<(), Failure> {
     let devices = devices(&flags.end, &flags.input, &flags.output)?;
     let files = ReportFiles::create(&flags.end.running.report_file)?;
     let offer = offer(&flags.end, &devices, CallSide::Caller, flags.transport.paths());
-    let asked = match flags.end.running.control {
-        true => Some(take_changes(flags.end.running.voice(), &stop)?),
-        false => None,
-    };
+    let mut status = CallStatus::on_terminal(flags.end.running.voice());
+    // Keys and lines cannot both be had of standard input, and who presses one sees what comes of it.
+    let (mut asked, mut keys) = (None, None);
+    if flags.end.running.control {
+        asked = Some(take_changes(&status, &stop)?);
+    } else if status.onlookers().is_some() {
+        keys = PressedKeys::listen(stop.clone())?;
+        keys.iter().for_each(|_| status.with_keys());
+    }
     let mut calling = Calling {
         flags,
         voice: flags.end.running.voice(),
@@ -64,6 +74,10 @@ pub(crate) fn run(flags: &CallFlags) -> Result<(), Failure> {
         why_lost: None,
         asked: None,
         told: None,
+        microphone: Microphone::new(flags.mute),
+        open: !flags.mute,
+        status,
+        keys,
     };
     let over = calling.go_on(&stop, asked.as_ref());
     if over.is_err() {
@@ -72,9 +86,9 @@ pub(crate) fn run(flags: &CallFlags) -> Result<(), Failure> {
     calling.finish(over?, files)
 }
 
-fn take_changes(voice: Voice, stop: &Stop) -> Result<Requests<CallAsk>, Failure> {
+fn take_changes(status: &CallStatus, stop: &Stop) -> Result<Requests<CallAsk>, Failure> {
     let (asker, asked) = requests();
-    let answers = screen::LiveLine::new("call", voice.target()).answers();
+    let answers = status.answers();
     control::listen(asker, answers, stop.clone(), move |verb, rest| CallLines.read(verb, rest))?;
     Ok(asked)
 }
@@ -96,6 +110,11 @@ struct Calling<'a> {
     asked: Option<CallTerms>,
     /// What was told last of the line: it fails again and again.
     told: Option<String>,
+    microphone: Microphone,
+    /// Whether the engine sends what is captured.
+    open: bool,
+    status: CallStatus,
+    keys: Option<PressedKeys>,
 }
 
 impl Calling<'_> {
@@ -128,10 +147,32 @@ impl Calling<'_> {
                 asked.serve(|ask| self.change(ask));
             }
             self.turn_transports()?;
+            self.turn_microphone();
+            if let Some(path) = self.transports.as_ref().map(|transports| transports.now().0) {
+                self.status.show(self.microphone.word(now()), path);
+            }
             if let Some(recordings) = self.end.as_mut().and_then(|end| end.recordings.as_mut()) {
                 recordings.turn();
             }
             self.listen();
+        }
+    }
+
+    /// Does what was pressed, and opens or mutes the microphone as it is to be by now.
+    fn turn_microphone(&mut self) {
+        let now = now();
+        for key in self.keys.iter().flat_map(PressedKeys::pressed) {
+            match key {
+                PressedKey::Talk => self.microphone.talk(now),
+                PressedKey::Mute => self.microphone.mute(!self.microphone.muted),
+                PressedKey::HangUp => {}
+            }
+        }
+        let is_open = self.microphone.is_open(now);
+        let Some(end) = self.end.as_ref().filter(|_| is_open != self.open) else { return };
+        self.open = is_open;
+        if let Err(why) = end.send.ask(SendChange::Mute(!is_open)) {
+            self.voice.tell(&crate::words::cannot_change(&why));
         }
     }
 
@@ -314,6 +355,7 @@ impl Calling<'_> {
             latency: call.terms.latency,
             muted: self.flags.mute,
             in_call: true,
+            onlookers: self.status.onlookers(),
         };
         let (end, mut transports) =
             CallEnd::begin(&setup, stop, |link| Transports::begin(link, call, secret, called))?;
@@ -337,7 +379,11 @@ impl Calling<'_> {
         // Of what was asked for before, even where that is not answered yet.
         let mut terms = self.asked.clone().unwrap_or_else(|| call.terms.clone());
         let changed = match ask {
-            CallAsk::Send(change) => return end.send.ask(change),
+            CallAsk::Mute(muted) => {
+                self.microphone.mute(muted);
+                self.open = !muted;
+                return end.send.ask(SendChange::Mute(muted));
+            }
             CallAsk::Hear(change) => return end.recv.ask(change),
             CallAsk::Ptime(ptime) => {
                 (terms.there.ptime, terms.back.ptime) = (ptime, ptime);
@@ -372,6 +418,8 @@ impl Calling<'_> {
             line.close();
         }
         let ended = self.end.take().map(CallEnd::end).transpose()?;
+        // Nothing is drawn over a report.
+        self.status.end();
         let (reports, recorded) = ended.unwrap_or((Vec::new(), Ok(())));
         tell_reports(&reports, files, &self.flags.end.running)?;
         match over {

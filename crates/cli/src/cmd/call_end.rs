@@ -18,6 +18,7 @@ use tautline_engine::control::{Asker, CannotChange, RecvChange, SendChange, requ
 use tautline_engine::plan::{RecvPlan, SendPlan, StreamPlan, lay};
 use tautline_engine::receiving::RecvEngine;
 use tautline_engine::sending::SendEngine;
+use tautline_engine::watching::observers::{Observers, Onlooker};
 use tautline_engine::watching::report::Report;
 use tautline_engine::watching::run::{Progress, RunError, RunOptions};
 use tautline_engine::watching::text;
@@ -154,6 +155,19 @@ pub(super) struct EndSetup<'a> {
     pub(super) muted: bool,
     /// Whether a call begins with it, and its recording.
     pub(super) in_call: bool,
+    /// Who looks at what is sent and at what is heard, from within this program.
+    pub(super) onlookers: Option<[Onlooker; 2]>,
+}
+
+impl EndSetup<'_> {
+    /// Those who look at one direction.
+    fn observers(&self, voice: Voice, own: usize) -> Observers {
+        let observers = crate::show::observers(self.name, voice);
+        match &self.onlookers {
+            Some(onlookers) => observers.and(onlookers[own].clone()),
+            None => observers,
+        }
+    }
 }
 
 /// What the transports of an end are given to.
@@ -278,7 +292,7 @@ impl CallEnd {
     ) -> Result<(Asker<RecvChange>, EngineThread), Failure> {
         let EndRun { options, stop, voice, recordings } = run;
         let mut engine = RecvEngine::new(plan)?;
-        engine.show_to(crate::show::observers(setup.name, voice));
+        engine.show_to(setup.observers(voice, 1));
         let (asker, asked) = requests();
         engine.listen(asked);
         let extras = Extras { listener: engine.listener(), record_format: setup.heard.coding };
@@ -305,7 +319,7 @@ impl CallEnd {
     ) -> Result<(Asker<SendChange>, EngineThread), Failure> {
         let EndRun { options, stop, voice, recordings } = run;
         let mut engine = SendEngine::new(plan)?;
-        engine.show_to(crate::show::observers(setup.name, voice));
+        engine.show_to(setup.observers(voice, 0));
         let (asker, asked) = requests();
         engine.listen(asked);
         let extras = Extras { listener: None, record_format: setup.sent.coding };

@@ -61,6 +61,7 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
         latency: usual.latency,
         muted: false,
         in_call: false,
+        onlookers: None,
     };
     let (events, happened) = sync_channel(EVENTS);
     let listening = Listening { address: flags.listen, trust: Some(Arc::clone(&trust)) };

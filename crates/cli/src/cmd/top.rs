@@ -4,7 +4,7 @@ mod keys;
 mod page;
 mod programs;
 mod screen;
-mod words;
+pub(super) mod words;
 
 #[cfg(test)]
 mod tests;

@@ -56,7 +56,8 @@ pub(crate) struct CallFlags {
     /// By what the sound goes: UDP, TCP, or auto for TCP where no datagram passes
     #[arg(long, value_name = "WAY", default_value = "auto", help_heading = "Network")]
     pub(crate) transport: TransportFlag,
-    /// Send silence until `unmute` is said (--control)
+    /// Send silence until it is unmuted: by the key m on a terminal, SPACE to talk while it is held, or unmute
+    /// said by --control
     #[arg(long, help_heading = "Sound")]
     pub(crate) mute: bool,
     #[command(flatten)]

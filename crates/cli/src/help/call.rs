@@ -31,5 +31,7 @@ pub(crate) const CALL: &str = r#"Examples:
 The caller connects, so it may be behind a NAT or a firewall: the other machine
 never connects back. Where the network goes away, the call is kept for a minute
 there, and goes on by itself once it is back; the sound does not wait for that.
+On a terminal it shows levels, losses and latency of both directions: m mutes
+and unmutes, SPACE talks while muted, as long as it is held, and q hangs up.
 With --control, lines on standard input change it while it sounds: mute, unmute,
 volume -6dB, latency 8ms, latency auto, ptime 5ms, format l16, status, quit."#;

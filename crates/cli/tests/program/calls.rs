@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crate::common::host::beside;
-use crate::common::program::{Call, Ended, PATIENCE as MOST, Running, taut, words};
+use crate::common::program::{
+    Call, Ended, PATIENCE as MOST, Running, call as program, taut, words,
+};
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, PATIENT};
 
@@ -238,4 +240,38 @@ fn a_folder_that_cannot_be_recorded_to_is_refused_before_anything_sounds() {
     let said = refused.said.last().unwrap();
     assert!(said.ends_with("name a folder that you may write to"), "{said}");
     called.ends();
+}
+
+#[test]
+fn on_a_terminal_a_call_shows_its_levels_and_is_muted_talked_in_and_ended_by_keys() {
+    let _turn = beside();
+    let home = Folder::new();
+    let called = CalledMachine::at_home(home.path(), "");
+    let taut = env!("CARGO_BIN_EXE_taut");
+    let line = format!(
+        "stty cols 160 rows 24; exec {taut} call {} {} --report none --input tone:300 \
+         --output null: --mute",
+        called.address,
+        PATIENT.join(" ")
+    );
+    // What is drawn is one line for each that it goes back to the beginning of.
+    let lines = r#"script -qec "$0" /dev/null | stdbuf -o0 tr '\r' '\n'"#;
+    let on_a_terminal = program("bash", ["-o", "pipefail", "-c", lines, &line]);
+    let on_a_terminal = on_a_terminal.with("TERM", "xterm").with("TAUT_HOME", home.path());
+    let call = on_a_terminal.in_folder(called.folder.path()).asked().listened_to();
+    let call = call.start().wait_for("in a call with ").wait_for("-inf dBFS  muted");
+    let call = call.wait_for("heard  ").wait_for("dBFS  loss 0.00 % 0, headroom ");
+    let call = call.wait_for("latency: 400.0ms kept").wait_for("q: hang up");
+    // Nobody holds it.
+    let call = call.tell(" ").wait_for("dBFS  talk ").wait_for("-inf dBFS  muted");
+    let call = call.tell("m").wait_for("dBFS  open ").wait_for("-18.0 dBFS  open ");
+    let call = call.tell("m").wait_for("dBFS  muted").wait_for("-inf dBFS  muted");
+    call.tell("q").end().well();
+    let (_, folder) = called.ends();
+    let heard = Sound::read(&folder.file("caller.wav"));
+    let sounds = |window: &[i32]| window.iter().any(|sample| *sample != 0);
+    // Of 20 ms: each silence was seen by a meter, which looks for 100 ms.
+    let windows: Vec<bool> = heard.samples.chunks(1_920).map(sounds).collect();
+    let begins = windows.windows(2).filter(|two| !two[0] && two[1]).count();
+    assert!(begins >= 2, "once talked and once unmuted: {windows:?}");
 }

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 use tautline_dsp::format::SampleFormat;
-use tautline_engine::control::{RecvChange, SendChange};
+use tautline_engine::control::RecvChange;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::stream::PTIME_RANGE;
 use tautline_proto::time::Span;
@@ -12,8 +12,8 @@ use crate::flags::{CodingName, latency, parse, span};
 
 /// What is asked for.
 pub(super) enum CallAsk {
-    /// Of what is sent, and of nobody else's concern.
-    Send(SendChange),
+    /// Whether silence is sent, which is nobody else's concern.
+    Mute(bool),
     /// Of what is heard.
     Hear(RecvChange),
     /// Sound in one packet, both ways.
@@ -30,8 +30,8 @@ pub(super) struct CallLines;
 impl CallLines {
     pub(super) fn read(&self, verb: &str, rest: &str) -> Result<CallAsk, String> {
         match verb {
-            "mute" => nothing(verb, rest, CallAsk::Send(SendChange::Mute(true))),
-            "unmute" => nothing(verb, rest, CallAsk::Send(SendChange::Mute(false))),
+            "mute" => nothing(verb, rest, CallAsk::Mute(true)),
+            "unmute" => nothing(verb, rest, CallAsk::Mute(false)),
             "volume" => Ok(CallAsk::Hear(RecvChange::Volume(None, parse(rest)?))),
             "ptime" => match span(rest)? {
                 ptime if ptime < PTIME_RANGE.0 || ptime > PTIME_RANGE.1 => Err(format!(

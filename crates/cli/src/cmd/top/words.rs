@@ -16,13 +16,8 @@ const UNKNOWN: &str = "–";
 
 /// A stream's cells, in the order of [`HEAD`].
 pub(super) fn row(run: &Snapshot, stream: &StreamSnapshot) -> [String; HEAD.len()] {
-    let count = |name: &str| {
-        stream.counters.get(name).map_or_else(|| UNKNOWN.to_owned(), ToString::to_string)
-    };
-    let loss = match stream.second.loss_share {
-        Some(share) => format!("{:.2} % {}", share * 100.0, count("lost")),
-        None => UNKNOWN.to_owned(),
-    };
+    let count = |name: &str| count(stream, name);
+    let loss = loss(stream);
     let late = if run.role == "send" { UNKNOWN.to_owned() } else { count("late") };
     [
         clean(&format!("{} {}", run.role, run.pid)),
@@ -35,6 +30,18 @@ pub(super) fn row(run: &Snapshot, stream: &StreamSnapshot) -> [String; HEAD.len(
         count("xruns"),
         stream.meters.as_deref().map_or_else(|| UNKNOWN.to_owned(), meters),
     ]
+}
+
+fn count(stream: &StreamSnapshot, name: &str) -> String {
+    stream.counters.get(name).map_or_else(|| UNKNOWN.to_owned(), ToString::to_string)
+}
+
+/// The share of the last second that was lost, and how many packets so far.
+pub(in crate::cmd) fn loss(stream: &StreamSnapshot) -> String {
+    match stream.second.loss_share {
+        Some(share) => format!("{:.2} % {}", share * 100.0, count(stream, "lost")),
+        None => UNKNOWN.to_owned(),
+    }
 }
 
 /// Whether something went wrong within the last second, or the clock that it is played by is held.
@@ -67,7 +74,7 @@ fn latency(stream: &StreamSnapshot) -> String {
     }
 }
 
-fn nanos(known: Option<i64>) -> String {
+pub(in crate::cmd) fn nanos(known: Option<i64>) -> String {
     known.map_or_else(|| UNKNOWN.to_owned(), |ns| Nanos(ns).to_string())
 }
 
@@ -81,7 +88,7 @@ const EIGHTHS: [&str; 9] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉",
 const HEIGHTS: [&str; 9] = ["·", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 
 /// The peaks as bars.
-fn meters(meters: &[Meter]) -> String {
+pub(in crate::cmd) fn meters(meters: &[Meter]) -> String {
     let full = |meter: &Meter, steps: usize| {
         let db = meter.peak_db.unwrap_or(f64::NEG_INFINITY);
         (((db / SOFTEST_DB).clamp(0.0, 1.0) - 1.0).abs() * steps as f64).round() as usize
@@ -135,7 +142,7 @@ fn head(run: &Snapshot, stream: &StreamSnapshot) -> String {
     )
 }
 
-fn latencies(stream: &StreamSnapshot) -> String {
+pub(in crate::cmd) fn latencies(stream: &StreamSnapshot) -> String {
     let known = &stream.latency;
     let mut line = match known.configured_ns {
         Some(configured) => format!("latency: {} kept", Nanos(configured)),
@@ -224,6 +231,6 @@ fn followed(clock: &FollowedClockSnapshot) -> String {
 }
 
 /// Without what a terminal would obey.
-fn clean(text: &str) -> String {
+pub(in crate::cmd) fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
