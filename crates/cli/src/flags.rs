@@ -39,9 +39,9 @@ pub(crate) use lab::{
     Reporting, Resources, SampleFlags, Schedulers, Shape, StagesFlags, Stalls, Starved, Streams,
     Watching,
 };
-pub(crate) use readers::{channels, latency, parse, rate, span};
+pub(crate) use readers::{bitrate, channels, latency, parse, rate, span};
 pub(crate) use trust::{Id, SrtpKey, TrustFlags};
-pub(crate) use words::{CodingName, Fragment, LinkFlag, PacingFlag};
+pub(crate) use words::{CodingName, Fragment, LinkFlag, PacingFlag, SampleName};
 pub(crate) use work::{Plugins, WorkFlags};
 
 /// Carries sound between machines and proves when it arrives.
@@ -140,8 +140,12 @@ pub(crate) struct Send {
     #[command(flatten)]
     pub(crate) stream: StreamFlags,
     /// Sound in one packet, 125us to 20ms, in whole frames: less is less delay and more packets
-    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = span)]
-    pub(crate) ptime: Span,
+    /// [default: 1ms; opus: 5ms; opus-voice: 10ms]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) ptime: Option<Span>,
+    /// Bits per second of Opus, such as 96k [default: 96k for each channel; opus-voice: 32k]
+    #[arg(long, value_name = "BITS", value_parser = bitrate, help_heading = "Stream")]
+    pub(crate) bitrate: Option<u32>,
     #[command(flatten)]
     pub(crate) timing: Timing,
     #[command(flatten)]
@@ -293,7 +297,8 @@ pub(crate) struct StreamFlags {
     #[arg(long, value_name = "CODING")]
     pub(crate) format: Option<CodingName>,
     /// Number in each packet that stands for the coding (RTP payload type), as the other end has it
-    /// [default: 96 for l16, 97 for l24, 98 for f32; recv with --format: any]
+    /// [default: 96 for l16, 97 for l24, 98 for f32, 100 for opus, 101 and 102 for lossless; recv with
+    /// --format: any]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..128))]
     pub(crate) payload_type: Option<u8>,
 }
@@ -464,4 +469,12 @@ pub(crate) struct OutFolder {
     /// The folder, made if need be
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
+}
+
+impl Send {
+    /// Sound in one packet.
+    pub(crate) fn ptime(&self) -> Span {
+        let usual = self.stream.format.map_or(Span::from_millis(1), CodingName::usual_ptime);
+        self.ptime.unwrap_or(usual)
+    }
 }

@@ -52,6 +52,7 @@ fn started() -> Option<RecvLines> {
     };
     let (rate, channels) = (Rate::HZ_48000, Channels::STEREO);
     let format = StreamFormat {
+        coder: None,
         rate,
         channels,
         sample: SampleFormat::L24,
@@ -107,7 +108,7 @@ fn send_words(change: SendChange) -> String {
     match change {
         SendChange::Latency(rule) => format!("latency {}", latency_words(rule)),
         SendChange::Ptime(ptime) => format!("ptime {}", nanos(ptime)),
-        SendChange::Format(sample) => format!("format {}", sample.name()),
+        SendChange::Format(coding) => format!("format {}", coding.name()),
         SendChange::Volume(gain) => format!("volume {gain}"),
         SendChange::Mute(muted) => mute(muted).into(),
         SendChange::Redundancy(redundancy) => format!("redundancy {redundancy}"),

@@ -46,6 +46,7 @@ struct Run {
 impl Run {
     fn new() -> Self {
         let format = StreamFormat {
+            coder: None,
             rate: Rate::HZ_48000,
             channels: Channels::STEREO,
             sample: SampleFormat::L16,

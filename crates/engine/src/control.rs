@@ -2,7 +2,6 @@
 
 use std::sync::mpsc;
 
-use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
 use tautline_io::link::destinations::Destinations;
 use tautline_proto::endpoint::Endpoint;
@@ -10,6 +9,7 @@ use tautline_proto::latency::LatencyRule;
 use tautline_proto::receiving::LatencyRefused;
 use tautline_proto::redundancy::Redundancy;
 use tautline_proto::sending::SendRefused;
+use tautline_proto::stream::Coding;
 use tautline_proto::time::Span;
 
 pub use crate::fader::Fader;
@@ -33,7 +33,7 @@ pub enum Changed {
     /// Sound in one packet.
     Ptime(Span),
     /// Coding of samples.
-    Format(SampleFormat),
+    Format(Coding),
     /// A gain, and whether that is withheld.
     Volume(Fader),
     /// What packets carry, and the time in which they may be repaired.
@@ -58,7 +58,7 @@ pub struct SendStanding {
     /// Sound in one packet.
     pub ptime: Span,
     /// Coding of samples.
-    pub format: SampleFormat,
+    pub format: Coding,
     /// What packets carry of earlier ones,
     pub redundancy: Redundancy,
     /// and the time in which they may be repaired.
@@ -183,7 +183,7 @@ pub enum SendChange {
     /// Sound in one packet.
     Ptime(Span),
     /// Coding of samples.
-    Format(SampleFormat),
+    Format(Coding),
     /// Gain before packing.
     Volume(Gain),
     /// Whether silence is sent.

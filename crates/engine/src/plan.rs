@@ -19,6 +19,7 @@ use tautline_io::control::Control;
 use tautline_io::link::Link;
 use tautline_io::link::destinations::Outbound;
 use tautline_proto::asks::Limits;
+use tautline_proto::coder::Encode;
 use tautline_proto::depth::LossTarget;
 use tautline_proto::device::Settings;
 use tautline_proto::endpoint::Endpoint;
@@ -79,6 +80,8 @@ pub struct SendPlan {
     pub form: WireForm,
     /// What the stream is.
     pub format: StreamFormat,
+    /// What packets may be compressed by: what codes the format, if anything does, and what it may be changed for.
+    pub encoders: Vec<Box<dyn Encode>>,
     /// The latency it promises.
     pub link_offset: Span,
     /// Who says what that is from then on; [`LatencyRule::Auto`] is the receiver that needs the most,

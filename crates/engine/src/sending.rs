@@ -89,7 +89,8 @@ impl SendEngine {
             wall_offset: wall.offset(),
             host: host_clock(),
         });
-        let sender = Sender::new(SenderConfig {
+        let compressed = plan.encoders.iter().map(|encoder| encoder.coding()).collect();
+        let config = SenderConfig {
             wire: plan.form.pack(),
             format: plan.format,
             identity: plan.identity,
@@ -98,7 +99,8 @@ impl SendEngine {
             wall_offset: wall.offset(),
             redundancy: plan.redundancy.layout(),
             presented_after: plan.link_offset,
-        });
+        };
+        let sender = Sender::compressing(config, plan.encoders);
         let block = plan.map.outputs() * plan.device.period.as_len().max(4096);
         let transmitter = Transmitter {
             sender,
@@ -143,6 +145,7 @@ impl SendEngine {
             destinations: hosts(&plan.outbound),
             by_two_networks: plan.outbound.networks.is_some(),
             most_bytes: plan.outbound.datagram_bytes,
+            compressed,
         });
         let claim = plan.claim.map(|claim| FollowedClaim::of(claim, &plan.outbound));
         let stream = SentStream {

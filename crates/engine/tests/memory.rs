@@ -59,6 +59,7 @@ fn stream(ptime: Span) -> StreamPlan {
         ReceiverConfig::new(
             RtpUnpack::usual(),
             StreamFormat {
+                coder: None,
                 rate: Rate::HZ_48000,
                 channels: Channels::STEREO,
                 sample,

@@ -78,7 +78,7 @@ fn laid(rate: Rate, plan: &LabStream) -> (StreamFormat, Settings) {
     let (channels, sample) = (Channels::STEREO, SampleFormat::L24);
     let packet = rate.frames_nearest(plan.ptime);
     let payload_type = StreamFormat::default_payload_type(sample);
-    let format = StreamFormat { rate, channels, sample, packet, payload_type };
+    let format = StreamFormat { coder: None, rate, channels, sample, packet, payload_type };
     let period = Frames::new(i64::from(plan.period));
     (format, Settings { rate, channels, period, periods: plan.periods })
 }

@@ -34,6 +34,7 @@ fn main() {
 
 const fn stream(sample: SampleFormat) -> StreamFormat {
     StreamFormat {
+        coder: None,
         rate: Rate::HZ_48000,
         channels: Channels::STEREO,
         sample,

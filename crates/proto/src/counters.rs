@@ -69,6 +69,8 @@ counters! {
     repaired: "repaired", "repaired", "repaired";
     /// Packets whose sound was good and what they carried of others was not.
     damaged: "damaged", "damaged", "damaged";
+    /// Packets in time whose sound could not be decoded: the coding is another, or they were damaged.
+    undecodable: "undecodable", "not decodable", "not decodable";
     /// Packets further in the future than there is room for.
     early: "early", "early", "early";
     /// Datagrams that were no packet, whatever the reason.

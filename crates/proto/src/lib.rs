@@ -20,6 +20,7 @@ pub mod card_clock;
 pub mod card_line;
 pub mod cause;
 pub mod clock;
+pub mod coder;
 pub mod counted;
 pub mod counters;
 pub mod depth;

@@ -9,6 +9,7 @@ use core::fmt::Debug;
 use tautline_dsp::format::SampleFormat;
 
 use crate::clock::WallTime;
+use crate::coder::Coder;
 use crate::stream::StreamFormat;
 use crate::time::{Frames, Span};
 use crate::units::{Channels, Rate};
@@ -176,6 +177,7 @@ impl MediaPacket<'_> {
         let StatedShape { rate, channels, sample } = self.shape?;
         let channels = Channels::new(channels.into()).ok()?;
         let format = StreamFormat {
+            coder: None,
             rate: rate?,
             channels,
             sample: sample?,
@@ -204,10 +206,29 @@ impl MediaPacket<'_> {
         if payload_bytes == 0 {
             return Err(Invalid::Empty);
         }
+        if let Some(coder) = format.coder {
+            return self.coded_frames(coder, format.channels, longest);
+        }
         if !payload_bytes.is_multiple_of(frame_bytes) {
             return Err(Invalid::PartialFrame { payload_bytes, frame_bytes });
         }
         let frames = Frames::from_len(payload_bytes / frame_bytes);
+        if frames > longest { Err(Invalid::Oversized { frames, longest }) } else { Ok(frames) }
+    }
+
+    /// How many frames it carries where they are compressed. A payload has no more bytes than the samples that it holds
+    /// have where they lie decoded.
+    #[inline(never)]
+    fn coded_frames(
+        &self,
+        coder: Coder,
+        channels: Channels,
+        longest: Frames,
+    ) -> Result<Frames, Invalid> {
+        let frames = coder.frames(self.payload).ok_or(Invalid::Coded)?;
+        if self.payload.len() > channels.samples_in(frames) * size_of::<f32>() {
+            return Err(Invalid::Coded);
+        }
         if frames > longest { Err(Invalid::Oversized { frames, longest }) } else { Ok(frames) }
     }
 }
@@ -327,6 +348,11 @@ pub trait Unpack: Debug + Send + Sync {
     /// How samples are coded in a packet that says `coding`, if that may be one of a stream that is to
     /// be `format`.
     fn sample(&self, coding: u8, format: &StreamFormat) -> Option<SampleFormat>;
+
+    /// What compresses the samples of a packet that says `coding`, if anything does.
+    fn coder(&self, _coding: u8, _format: &StreamFormat) -> Option<Coder> {
+        None
+    }
 
     /// The stream that a datagram would belong to if it were a packet, by as few of its bytes as say
     /// it.

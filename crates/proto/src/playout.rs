@@ -4,14 +4,20 @@
 //! It does not know *when*: [`crate::placement`] does. It is asked for the next frames and gives
 //! them, what conceals it where there are none, and the count of those missing.
 
+mod coded;
+
 use core::ops::Range;
 
 use tautline_dsp::conceal::Concealer;
 use tautline_dsp::format::{self, SampleFormat};
 
+use crate::coder::{Coder, Decode};
 use crate::holes::Holes;
 use crate::time::{Frames, MediaTime};
 use crate::units::{Channels, Rate};
+
+pub(crate) use coded::Coded;
+use coded::Decoded;
 
 /// What became of a packet that was placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,11 +39,11 @@ pub enum Placed {
 }
 
 /// Holds the frames between their arrival and their turn.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Playout {
     channels: Channels,
     samples: Box<[f32]>,
-    /// One byte for each frame of the ring: 1 where there is sound.
+    /// One byte for each frame of the ring: [`SOUND`] or [`CONCEALED`], or nothing.
     filled: Box<[u8]>,
     mask: usize,
     /// Frames kept behind the cursor.
@@ -53,9 +59,18 @@ pub struct Playout {
     /// Frames before the cursor that were given out as they lie, and that the concealer is told of once
     /// it needs them: most are never needed.
     passed: usize,
+    /// Payloads that are decoded when their turn comes, where there are decoders.
+    coded: Option<Box<Coded>>,
+    /// Frames of those missing in whose place a decoder laid what it made of the sound before.
+    decoders_concealed: u64,
     /// Whether it must be told at once, as the frames behind the cursor are fewer than it learns from.
     tells_at_once: bool,
 }
+
+/// There is sound.
+const SOUND: u8 = 1;
+/// There is what a decoder has for sound that did not come.
+const CONCEALED: u8 = 2;
 
 impl Playout {
     /// Room for at least `frames` ahead of the cursor, and for a quarter as many behind it: whoever
@@ -79,7 +94,24 @@ impl Playout {
             concealer,
             holes: Holes::default(),
             passed: 0,
+            coded: None,
+            decoders_concealed: 0,
         }
+    }
+
+    /// Decodes by these what is coded. Allocates; nothing later does.
+    pub(crate) fn decode_by(&mut self, rate: Rate, decoders: Vec<Box<dyn Decode>>) {
+        self.coded = Some(Box::new(Coded::new(rate, self.channels, self.filled.len(), decoders)));
+    }
+
+    /// What decodes.
+    pub(crate) fn coded(&self) -> Option<&Coded> {
+        self.coded.as_deref()
+    }
+
+    /// The same, to be asked what was decoded.
+    pub(crate) fn coded_mut(&mut self) -> Option<&mut Coded> {
+        self.coded.as_deref_mut()
     }
 
     /// Frames that fit ahead of the cursor.
@@ -100,8 +132,13 @@ impl Playout {
     /// Frames from the cursor on that have come without a hole. Walks them: for reports and tests.
     pub fn ready(&self) -> Frames {
         let Some(cursor) = self.cursor else { return Frames::ZERO };
+        if let Some(coded) = &self.coded
+            && coded.end() > cursor
+        {
+            return coded.end() - cursor;
+        }
         let held = (0..self.capacity().count())
-            .take_while(|ahead| self.filled[self.slot(cursor + Frames::new(*ahead))] == 1)
+            .take_while(|ahead| self.filled[self.slot(cursor + Frames::new(*ahead))] == SOUND)
             .count();
         Frames::from_len(held)
     }
@@ -126,6 +163,61 @@ impl Playout {
         let (from, coming) = (first + late, frames - late);
         self.write(from, coming.as_len(), coding, &payload[late.as_len() * frame_bytes..]);
         if late > Frames::ZERO { Placed::Partly { late } } else { Placed::Whole }
+    }
+
+    /// The same of frames that are to be decoded when their turn comes.
+    pub(crate) fn place_coded(
+        &mut self,
+        first: MediaTime,
+        frames: Frames,
+        coder: Coder,
+        payload: &[u8],
+    ) -> Placed {
+        let cursor = match self.cursor {
+            Some(cursor) => cursor,
+            None => self.begin(first - Frames::new(self.capacity().count() / 4)),
+        };
+        let excess = (first + frames) - (cursor + self.capacity());
+        if excess > Frames::ZERO {
+            return Placed::Beyond { excess };
+        }
+        let Some(coded) = &mut self.coded else { return Placed::Late };
+        let late = (cursor - first).max(Frames::ZERO);
+        if late >= frames || coded.is_beyond(first) {
+            return Placed::Late;
+        }
+        coded.keep(first, frames, coder, payload);
+        if late > Frames::ZERO { Placed::Partly { late } } else { Placed::Whole }
+    }
+
+    /// Decodes what is needed for the next frames. Out of the way of those of streams that are not coded.
+    #[inline(never)]
+    fn decode(&mut self, frames: Frames) {
+        let Some(cursor) = self.cursor else { return };
+        let Some(mut coded) = self.coded.take() else { return };
+        coded.decode_until(cursor, cursor + frames, &mut |first, samples, kind| {
+            self.lay_decoded(first, samples, kind);
+        });
+        self.coded = Some(coded);
+    }
+
+    /// Lays decoded frames, but those whose turn is over and those that are there.
+    fn lay_decoded(&mut self, first: MediaTime, samples: &[f32], kind: Decoded) {
+        let (channels, Some(cursor)) = (self.channels.count(), self.cursor) else { return };
+        let room = cursor..cursor + self.capacity();
+        let kind = if kind == Decoded::Sound { SOUND } else { CONCEALED };
+        for (ahead, frame) in samples.chunks_exact(channels).enumerate() {
+            let media = first + Frames::from_len(ahead);
+            let slot = self.slot(media);
+            if room.contains(&media) && self.filled[slot] != SOUND {
+                self.samples[slot * channels..(slot + 1) * channels].copy_from_slice(frame);
+                self.filled[slot] = kind;
+            }
+        }
+        let end = first + self.channels.frames_in(samples.len());
+        if kind == SOUND && first <= self.whole {
+            self.whole = self.whole.max(end);
+        }
     }
 
     fn begin(&mut self, cursor: MediaTime) -> MediaTime {
@@ -154,7 +246,7 @@ impl Playout {
         let channels = self.channels.count();
         let samples = &mut self.samples[slots.start * channels..slots.end * channels];
         format::decode(coding, payload, samples);
-        self.filled[slots].fill(1);
+        self.filled[slots].fill(SOUND);
     }
 
     /// The samples of these frames as they lie: the second part goes on where the ring begins anew.
@@ -168,23 +260,30 @@ impl Playout {
 
     /// Whether the frame so many after the cursor is there.
     pub fn has(&self, ahead: Frames) -> bool {
-        let there = |cursor: MediaTime| self.filled[self.slot(cursor + ahead)] == 1;
+        let there = |cursor: MediaTime| {
+            let waits = self.coded.as_ref().is_some_and(|coded| coded.reaches(cursor + ahead));
+            self.filled[self.slot(cursor + ahead)] == SOUND || waits
+        };
         ahead < self.capacity() && self.cursor.is_some_and(there)
     }
 
     /// Frames of those missing in whose place the sound before went on, since the beginning.
     pub const fn concealed(&self) -> u64 {
-        self.concealer.concealed()
+        self.concealer.concealed() + self.decoders_concealed
     }
 
     /// The source ends: what is missing from now on is its silence and fades in at once.
     pub fn end(&mut self) {
         self.concealer.end();
+        self.coded.iter_mut().for_each(|coded| coded.end_source());
     }
 
     /// Gives the frames from the cursor on and moves it past them. Where there is no sound, it
     /// is concealed; returns how many frames that was.
     pub fn pull(&mut self, out: &mut [f32]) -> Frames {
+        if self.coded.is_some() {
+            self.decode(self.channels.frames_in(out.len()));
+        }
         if self.pull_whole(out).is_some() {
             return Frames::ZERO;
         }
@@ -198,6 +297,9 @@ impl Playout {
     #[inline]
     pub(crate) fn pull_whole(&mut self, out: &mut [f32]) -> Option<Range<MediaTime>> {
         let (cursor, frames) = (self.cursor?, self.channels.frames_in(out.len()));
+        if self.coded.is_some() {
+            self.decode(frames);
+        }
         let (next, from) = (cursor + frames, self.slot(cursor) * self.channels.count());
         if next > self.whole || !self.concealer.is_transparent() || self.tells_at_once {
             return None;
@@ -248,7 +350,7 @@ impl Playout {
         let start = self.slot(self.whole);
         let room = self.capacity().as_len().saturating_sub(ahead);
         let filled = &self.filled[start..self.filled.len().min(start + room)];
-        self.whole += Frames::from_len(run_of(1, filled));
+        self.whole += Frames::from_len(run_of(SOUND, filled));
     }
 
     /// Reads without wrapping, run by run of present and missing frames, of which the first is `first`.
@@ -261,7 +363,12 @@ impl Playout {
             let kind = filled[0];
             let run = run_of(kind, filled);
             let part = &mut out[at * channels..(at + run) * channels];
-            if kind == 1 {
+            if kind == CONCEALED {
+                self.decoders_concealed += run as u64;
+                self.holes.add(first + Frames::from_len(at), Frames::from_len(run));
+                missing += run;
+            }
+            if kind != 0 {
                 let from = (start + at) * channels;
                 part.copy_from_slice(&self.samples[from..from + run * channels]);
                 if self.concealer.is_transparent() {
@@ -336,6 +443,7 @@ impl Playout {
     /// the change makes no click.
     pub fn clear(&mut self) {
         self.cut();
+        self.coded.iter_mut().for_each(|coded| coded.clear());
         self.filled.fill(0);
         self.cursor = None;
     }

@@ -124,7 +124,11 @@ impl Receiver {
     pub fn without_repairer(config: ReceiverConfig) -> Self {
         let rate = config.format.rate;
         let frames = rate.frames_within(config.link_offset.times(4) + Self::ROOM);
-        let renderer = Renderer::new(rate, config.format.channels, frames, config.resampler);
+        let mut renderer = Renderer::new(rate, config.format.channels, frames, config.resampler);
+        let decoders = config.make_decoders();
+        if !decoders.is_empty() {
+            renderer.decode_by(decoders);
+        }
         // In flight are at most those of the longest latency, and of what a sender runs ahead.
         let in_flight = longest(rate, &renderer) + Self::ROOM.divided(4);
         let shortest = rate.frames_within(crate::stream::PTIME_RANGE.0).count().max(1);

@@ -10,9 +10,10 @@ use core::ops::Range;
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::resample::{Quality, Resampler, Step};
 
+use crate::coder::{Coder, Decode};
 use crate::holes::Holes;
 use crate::placement::{Cards, Due};
-use crate::playout::{Placed, Playout};
+use crate::playout::{Coded, Placed, Playout};
 use crate::servo::{Observation, Servo};
 use crate::time::{FineFrames, Frames, MediaPoint, MediaTime, Span};
 use crate::units::{Channels, FrameLength, Ppm, Rate};
@@ -117,6 +118,32 @@ impl Renderer {
         payload: &[u8],
     ) -> Placed {
         self.playout.place(first, coding, payload)
+    }
+
+    /// See [`Playout::place_coded`].
+    pub(crate) fn place_coded(
+        &mut self,
+        first: MediaTime,
+        frames: Frames,
+        coder: Coder,
+        payload: &[u8],
+    ) -> Placed {
+        self.playout.place_coded(first, frames, coder, payload)
+    }
+
+    /// See [`Playout::decode_by`].
+    pub(crate) fn decode_by(&mut self, decoders: Vec<Box<dyn Decode>>) {
+        self.playout.decode_by(self.rate, decoders);
+    }
+
+    /// What decodes, where anything does.
+    pub(crate) fn coded(&self) -> Option<&Coded> {
+        self.playout.coded()
+    }
+
+    /// See [`Coded::take_fresh`].
+    pub(crate) fn take_fresh(&mut self) -> Option<Range<MediaTime>> {
+        self.playout.coded_mut()?.take_fresh()
     }
 
     /// What had not come of the last block of which something had not.

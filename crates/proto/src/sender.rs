@@ -11,10 +11,11 @@ use tautline_dsp::format::{self, SampleFormat};
 use tautline_dsp::vector;
 
 use crate::clock::{ClockMapping, WallTime};
+use crate::coder::{Coder, Encode};
 use crate::ledger::Departure;
 use crate::packet::{Instants, Pack, PackedSound, PacketHead, StreamId};
 use crate::redundancy::{ETHERNET, Encoder, LONGEST, Layout};
-use crate::stream::{MOST_DATAGRAM_BYTES, Outgoing, PTIME_RANGE, StreamFormat};
+use crate::stream::{Coding, MOST_DATAGRAM_BYTES, Outgoing, PTIME_RANGE, StreamFormat};
 use crate::time::{Frames, LocalTime, MediaTime, Span};
 use crate::wrap::Wrapped;
 
@@ -84,6 +85,8 @@ pub struct Sender {
     /// Bytes of a header that carries nothing of other packets.
     header_bytes: usize,
     encoder: Encoder,
+    /// What compresses packets, where anything may.
+    compressing: Option<Box<Compressing>>,
     /// What the packet carries of earlier ones.
     repair_data: Box<[u8]>,
     filled: Frames,
@@ -101,6 +104,20 @@ pub struct Sender {
     state: SenderState,
 }
 
+/// What compresses packets, and those that it may be changed for.
+#[derive(Debug)]
+struct Compressing {
+    encoders: Vec<Box<dyn Encode>>,
+    /// The packet being filled.
+    samples: Box<[f32]>,
+}
+
+impl Compressing {
+    fn encoder(&mut self, coding: Coding) -> Option<&mut Box<dyn Encode>> {
+        self.encoders.iter_mut().find(|encoder| encoder.coding() == coding)
+    }
+}
+
 /// Room for the longest header: no packet becomes longer than this by what it carries of others.
 const HEADER_ROOM: usize = LONGEST;
 
@@ -108,17 +125,28 @@ impl Sender {
     /// A sender whose first frame has media time zero, with room for packets of the longest time in
     /// the widest coding. Allocates; nothing later does.
     pub fn new(config: SenderConfig) -> Self {
+        Self::compressing(config, Vec::new())
+    }
+
+    /// The same of a stream that is compressed by one of these, or may be. One that none of them codes brings no
+    /// packets.
+    pub fn compressing(config: SenderConfig, encoders: Vec<Box<dyn Encode>>) -> Self {
         vector::prepare();
         let header_bytes = config.wire.head_bytes(config.stamps, 0);
         let longest = StreamFormat {
             packet: config.format.rate.frames_within(PTIME_RANGE.1),
             sample: SampleFormat::F32,
+            coder: None,
             ..config.format
         };
+        let samples = config.format.channels.samples_in(longest.packet.max(config.format.packet));
+        let compressing = (!encoders.is_empty())
+            .then(|| Box::new(Compressing { encoders, samples: vec![0.0; samples].into() }));
         let room = (header_bytes + longest.payload_bytes()).min(MOST_DATAGRAM_BYTES);
         let room = room.max(header_bytes + config.format.payload_bytes()) - header_bytes;
         Self {
             encoder: Encoder::new(config.redundancy),
+            compressing,
             repair_data: vec![0; HEADER_ROOM].into(),
             coming: config.format,
             buffer: vec![0; HEADER_ROOM + room].into(),
@@ -169,16 +197,35 @@ impl Sender {
     /// it: RTP lets a source change that in mid-stream (RFC 3550 §5.1). False, and nothing changes,
     /// if such packets would be longer than [`Sender::datagram_bytes`].
     pub fn set_sample(&mut self, sample: SampleFormat, payload_type: u8) -> bool {
-        self.change(StreamFormat { sample, payload_type, ..self.coming })
+        self.set_coding(sample, None, payload_type)
+    }
+
+    /// The same where a coder is part of it. False, and nothing changes, if there is none such, too.
+    pub fn set_coding(
+        &mut self,
+        sample: SampleFormat,
+        coder: Option<Coder>,
+        payload_type: u8,
+    ) -> bool {
+        self.change(StreamFormat { sample, coder, payload_type, ..self.coming })
     }
 
     fn change(&mut self, coming: StreamFormat) -> bool {
         let fits = coming.packet > Frames::ZERO
-            && HEADER_ROOM + coming.payload_bytes() <= self.buffer.len();
+            && HEADER_ROOM + coming.payload_bytes() <= self.buffer.len()
+            && coming.coder.is_none_or(|coder| self.codes(coder, &coming));
         if fits {
             self.coming = coming;
         }
         fits
+    }
+
+    fn codes(&mut self, coder: Coder, format: &StreamFormat) -> bool {
+        let compressing = self.compressing.as_mut();
+        let samples = format.channels.samples_in(format.packet);
+        coder.check(format).is_ok()
+            && compressing
+                .is_some_and(|c| c.samples.len() >= samples && c.encoder(format.coding()).is_some())
     }
 
     /// Presents packets by this clock from the next one on; `uncertain` where it is not to be relied upon.
@@ -209,24 +256,32 @@ impl Sender {
     pub fn push(&mut self, block: &[f32], times: BlockTimes, mut emit: impl FnMut(Outgoing<'_>)) {
         let StreamFormat { rate, channels, .. } = self.config.format;
         let frames = channels.frames_in(block.len());
-        if self.filled > Frames::ZERO && self.coming.packet != self.config.format.packet {
+        let coded = self.config.format.coder.is_some();
+        if !coded && self.filled > Frames::ZERO && self.coming.packet != self.config.format.packet {
             self.depart(times.now, &mut emit);
         }
         let mut at = Frames::ZERO;
         while at < frames {
             let begins = at == Frames::ZERO || self.coming.packet == self.config.format.packet;
-            if self.filled == Frames::ZERO && begins {
-                self.config.format = self.coming;
+            // A packet that is compressed has its length, and ends where it ends.
+            if self.filled == Frames::ZERO && (begins || self.config.format.coder.is_some()) {
+                self.take_up_format();
             }
-            let StreamFormat { sample, packet, .. } = self.config.format;
+            let StreamFormat { sample, packet, coder, .. } = self.config.format;
             if self.filled == Frames::ZERO {
                 self.first = (times.capture + rate.span_of(at), times.taken);
             }
             let take = (packet - self.filled).min(frames - at);
             let samples = &block[channels.samples_in(at)..channels.samples_in(at + take)];
-            let bytes = sample.bytes();
-            let from = HEADER_ROOM + channels.samples_in(self.filled) * bytes;
-            format::encode(sample, samples, &mut self.buffer[from..from + samples.len() * bytes]);
+            if coder.is_none() {
+                let bytes = sample.bytes();
+                let from = HEADER_ROOM + channels.samples_in(self.filled) * bytes;
+                let room = &mut self.buffer[from..from + samples.len() * bytes];
+                format::encode(sample, samples, room);
+            } else if let Some(compressing) = &mut self.compressing {
+                let from = channels.samples_in(self.filled);
+                compressing.samples[from..from + samples.len()].copy_from_slice(samples);
+            }
             self.filled += take;
             self.media += take;
             at += take;
@@ -243,9 +298,15 @@ impl Sender {
             return;
         }
         let padding = self.until_packet().min(frames);
-        let frame_bytes = self.config.format.frame_bytes();
-        let from = HEADER_ROOM + self.filled.as_len() * frame_bytes;
-        self.buffer[from..from + padding.as_len() * frame_bytes].fill(0);
+        if self.config.format.coder.is_none() {
+            let frame_bytes = self.config.format.frame_bytes();
+            let from = HEADER_ROOM + self.filled.as_len() * frame_bytes;
+            self.buffer[from..from + padding.as_len() * frame_bytes].fill(0);
+        } else if let Some(compressing) = &mut self.compressing {
+            let channels = self.config.format.channels;
+            let from = channels.samples_in(self.filled);
+            compressing.samples[from..from + channels.samples_in(padding)].fill(0.0);
+        }
         self.filled += padding;
         self.media += padding;
         if self.filled == self.config.format.packet {
@@ -260,20 +321,61 @@ impl Sender {
         }
     }
 
+    /// The next packet is the first that may have the format that is to come.
+    fn take_up_format(&mut self) {
+        let before = core::mem::replace(&mut self.config.format, self.coming).coding();
+        let coding = self.coming.coding();
+        if before != coding
+            && let Some(compressing) = &mut self.compressing
+            && let Some(encoder) = compressing.encoder(coding)
+        {
+            encoder.reset();
+        }
+    }
+
+    /// Compresses the packet that was filled; how many bytes it takes.
+    #[inline(never)]
+    fn compress(&mut self) -> Option<usize> {
+        let Self { compressing, buffer, config, filled, .. } = self;
+        let Compressing { encoders, samples } = &mut **compressing.as_mut()?;
+        let encoder =
+            encoders.iter_mut().find(|encoder| encoder.coding() == config.format.coding())?;
+        let samples = &samples[..config.format.channels.samples_in(*filled)];
+        encoder.encode(samples, &mut buffer[HEADER_ROOM..])
+    }
+
     /// Lets the packet go that is being filled.
     fn depart(&mut self, now: LocalTime, emit: &mut impl FnMut(Outgoing<'_>)) {
         let again = self.encoder.layout().repeat();
-        let (bytes, instants, handed_at) = self.finish(now);
+        let payload_bytes = match self.config.format.coder {
+            None => self.filled.as_len() * self.config.format.frame_bytes(),
+            Some(_) => match self.compress() {
+                Some(bytes) => bytes,
+                None => {
+                    // What cannot be coded is a gap like any other.
+                    self.filled = Frames::ZERO;
+                    self.number += 1;
+                    return;
+                }
+            },
+        };
+        let (bytes, instants, handed_at) = self.finish(payload_bytes, now);
         emit(Outgoing { datagram: &mut self.buffer[bytes], instants, handed_at, again });
     }
 
     /// Completes the packet: where it lies in the buffer, its instants, and where the hand-over is to
     /// be written.
-    fn finish(&mut self, now: LocalTime) -> (Range<usize>, Departure, Option<usize>) {
+    fn finish(
+        &mut self,
+        payload_bytes: usize,
+        now: LocalTime,
+    ) -> (Range<usize>, Departure, Option<usize>) {
         let StreamFormat { rate, payload_type, .. } = self.config.format;
         let (capture, taken) = self.first;
-        let media = self.media - self.filled;
-        let payload_bytes = self.filled.as_len() * self.config.format.frame_bytes();
+        // What comes out of a decoder first went in before: the packet is told, and placed, by that.
+        let delay = self.config.format.coder.map_or(Frames::ZERO, Coder::delay);
+        let capture = capture + -rate.span_of(delay);
+        let media = self.media - self.filled - delay;
         let due = capture + self.config.format.packing_age(self.config.period);
         let SenderConfig { wire, stamps, identity, wall_offset, presented_after, .. } = self.config;
         let head = PacketHead {

@@ -15,6 +15,7 @@ use tautline_dsp::format::SampleFormat;
 
 use crate::asks::{self, Limits, Worth};
 use crate::clock::{ClockId, ClockMapping};
+use crate::coder::Coder;
 use crate::device::Settings;
 use crate::endpoint::Host;
 use crate::latency::{LatencyRule, kept_latency, least_latency};
@@ -23,7 +24,7 @@ use crate::policy::{Context, NoteQueue};
 use crate::redundancy::{Layout, Redundancy, Regulator};
 use crate::sender::{Sender, SenderState};
 use crate::session::{Event, Sending};
-use crate::stream::StreamFormat;
+use crate::stream::{Coding, StreamFormat};
 use crate::time::{Frames, LocalTime, Span};
 
 pub use change::SendRefused;
@@ -46,8 +47,8 @@ const STRANGERS: usize = 4;
 pub enum SendCommand {
     /// Another packet length.
     Packet(Frames),
-    /// Another coding and its payload type.
-    Sample(SampleFormat, u8),
+    /// Another coding, by what coder if any, and its payload type.
+    Sample(SampleFormat, Option<Coder>, u8),
     /// Other things that packets carry.
     Redundancy(Layout),
     /// The clock that packets are presented by, and whether it is not to be relied upon.
@@ -61,8 +62,8 @@ impl Sender {
             SendCommand::Packet(packet) => {
                 self.set_packet(packet);
             }
-            SendCommand::Sample(sample, payload_type) => {
-                self.set_sample(sample, payload_type);
+            SendCommand::Sample(sample, coder, payload_type) => {
+                self.set_coding(sample, coder, payload_type);
             }
             SendCommand::Redundancy(layout) => self.set_redundancy(layout),
             SendCommand::Presentation(clock, uncertain) => {
@@ -108,6 +109,8 @@ pub struct SendPolicyConfig {
     pub by_two_networks: bool,
     /// The longest datagram that may be sent, in bytes.
     pub most_bytes: usize,
+    /// What packets may be compressed by.
+    pub compressed: Vec<Coding>,
 }
 
 /// The decisions about one stream that is sent.
@@ -128,6 +131,8 @@ pub struct SendPolicy {
 #[derive(Debug, Default)]
 struct Coming {
     packet: Option<(LocalTime, Frames)>,
+    /// The coding after that, and its payload type.
+    coding: Option<(Coding, u8)>,
     destinations: Option<LocalTime>,
     /// Until when reports follow each other fast, for receivers that are new.
     greets_until: Option<LocalTime>,

@@ -3,6 +3,7 @@
 
 use tautline_dsp::format::SampleFormat;
 
+use crate::coder::{Coder, Opus, OpusTuning};
 use crate::ledger::Departure;
 use crate::time::{Frames, Span};
 use crate::units::{Channels, Rate};
@@ -16,10 +17,106 @@ pub struct StreamFormat {
     pub channels: Channels,
     /// Coding of one sample on the wire.
     pub sample: SampleFormat,
+    /// What compresses the samples of a packet, of `sample` where they are whole numbers, if anything does.
+    pub coder: Option<Coder>,
     /// Frames per packet.
     pub packet: Frames,
     /// RTP payload type (RFC 3551 §6): 0 to 127.
     pub payload_type: u8,
+}
+
+/// How sound is coded: single samples, and what compresses those of a packet, if anything does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Coding {
+    /// Coding of one sample, of which a coder takes the whole number.
+    pub sample: SampleFormat,
+    /// What compresses them.
+    pub coder: Option<Coder>,
+}
+
+impl From<SampleFormat> for Coding {
+    fn from(sample: SampleFormat) -> Self {
+        Self { sample, coder: None }
+    }
+}
+
+impl Coding {
+    /// Opus for any sound, as far as both ends agree on it: in how many bits is the sender's choice.
+    pub const OPUS: Self = Self { sample: SampleFormat::L24, coder: Some(Coder::OPUS) };
+    /// Opus for speech.
+    pub const OPUS_VOICE: Self = Self {
+        sample: SampleFormat::L24,
+        coder: Some(Coder::Opus(Opus::usual(OpusTuning::Voice, Channels::STEREO))),
+    };
+    /// 16 bits without loss.
+    pub const LOSSLESS_16: Self = Self { sample: SampleFormat::L16, coder: Some(Coder::Lossless) };
+    /// 24 bits without loss.
+    pub const LOSSLESS_24: Self = Self { sample: SampleFormat::L24, coder: Some(Coder::Lossless) };
+    /// All that a coder is part of.
+    pub const COMPRESSED: [Self; 4] =
+        [Self::OPUS, Self::OPUS_VOICE, Self::LOSSLESS_16, Self::LOSSLESS_24];
+
+    /// The coding of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        let all = SampleFormat::ALL.into_iter().map(Self::from).chain(Self::COMPRESSED);
+        all.into_iter().find(|coding| coding.name() == name)
+    }
+
+    /// The same in so many bits per second; those that are always as many stay as they are.
+    #[must_use]
+    pub const fn at_bitrate(self, bitrate: u32) -> Self {
+        match self.coder {
+            Some(Coder::Opus(Opus { tuning, .. })) => {
+                Self { coder: Some(Coder::Opus(Opus { tuning, bitrate })), ..self }
+            }
+            _ => self,
+        }
+    }
+
+    /// The same in the usual bits for so many channels.
+    #[must_use]
+    pub const fn usual_for(self, channels: Channels) -> Self {
+        match self.coder {
+            Some(Coder::Opus(Opus { tuning, .. })) => {
+                Self { coder: Some(Coder::Opus(Opus::usual(tuning, channels))), ..self }
+            }
+            _ => self,
+        }
+    }
+
+    /// The word for it: in reports, and for `--format`.
+    pub const fn name(self) -> &'static str {
+        match (self.coder, self.sample) {
+            (None, sample) => sample.name(),
+            (Some(Coder::Opus(opus)), _) => match opus.tuning {
+                OpusTuning::Music => "opus",
+                OpusTuning::Voice => "opus-voice",
+            },
+            (Some(Coder::Lossless), SampleFormat::L16) => "lossless16",
+            (Some(Coder::Lossless), _) => "lossless24",
+        }
+    }
+
+    /// The shortest time of a packet from `least` to `most` that it takes in such a stream; `None` where it takes none.
+    pub fn shortest(
+        self,
+        (rate, channels): (Rate, Channels),
+        (least, most): (Span, Span),
+    ) -> Option<Span> {
+        let Self { sample, coder } = self;
+        let takes = |ptime: Span| {
+            let packet = packet_frames(rate, ptime).ok()?;
+            let format = StreamFormat { rate, channels, sample, coder, packet, payload_type: 0 };
+            coder.is_none_or(|coder| coder.check(&format).is_ok()).then_some(ptime)
+        };
+        let opus = Opus::PTIMES.into_iter().filter(|ptime| (least..=most).contains(ptime));
+        takes(least).or_else(|| opus.filter(|_| coder.is_some()).find_map(takes))
+    }
+
+    /// Whether it carries whole numbers of `needs` as they are.
+    pub const fn is_exact_for(self, needs: SampleFormat) -> bool {
+        !matches!(self.coder, Some(Coder::Opus(_))) && self.sample.bytes() >= needs.bytes()
+    }
 }
 
 /// Shortest and longest audio time in one packet.
@@ -61,27 +158,65 @@ impl StreamFormat {
         }
     }
 
+    /// The same of a coding that a coder may be part of: Opus 100, lossless 101 of 16 bits and 102 of 24.
+    pub const fn usual_payload_type(sample: SampleFormat, coder: Option<Coder>) -> u8 {
+        match (coder, sample) {
+            (None, sample) => Self::default_payload_type(sample),
+            (Some(Coder::Opus(_)), _) => 100,
+            (Some(Coder::Lossless), SampleFormat::L16) => 101,
+            (Some(Coder::Lossless), _) => 102,
+        }
+    }
+
+    /// The coder and the sample that a payload type stands for by the same convention.
+    pub const fn usual_coder(payload_type: u8) -> Option<(Coder, SampleFormat)> {
+        match payload_type {
+            100 => Some((Coder::OPUS, SampleFormat::L24)),
+            101 => Some((Coder::Lossless, SampleFormat::L16)),
+            102 => Some((Coder::Lossless, SampleFormat::L24)),
+            _ => None,
+        }
+    }
+
+    /// How its sound is coded.
+    pub const fn coding(&self) -> Coding {
+        Coding { sample: self.sample, coder: self.coder }
+    }
+
+    /// The word for that.
+    pub const fn coding_name(&self) -> &'static str {
+        self.coding().name()
+    }
+
     /// Audio time in one packet.
     pub fn ptime(&self) -> Span {
         self.rate.span_of(self.packet)
     }
 
-    /// Bytes of one frame on the wire.
+    /// Bytes of one frame on the wire, where nothing compresses it.
     pub const fn frame_bytes(&self) -> usize {
         self.sample.bytes() * self.channels.count()
     }
 
-    /// Bytes of audio in one packet.
-    pub const fn payload_bytes(&self) -> usize {
-        self.packet.as_len() * self.frame_bytes()
+    /// Bytes of audio in one packet; where it is compressed without loss, no packet has more.
+    pub fn payload_bytes(&self) -> usize {
+        let raw = self.packet.as_len() * self.frame_bytes();
+        self.coder.map_or(raw, |coder| coder.payload_bytes(self, raw))
+    }
+
+    /// Whether all packets are as long as each other, as they must be to be summed.
+    pub fn is_constant(&self) -> bool {
+        self.coder.is_none_or(Coder::is_constant)
     }
 
     /// How old the first frame of a packet may be when the packet is complete, if the device
     /// delivers `period` frames at a time: `packet + period − gcd(packet, period)` frames. Equal
-    /// to one period where packets divide it, to one packet where periods divide that.
+    /// to one period where packets divide it, to one packet where periods divide that. The first frame that comes
+    /// out of a coder is so much older by its delay.
     pub fn packing_age(&self, period: Frames) -> Span {
         let (packet, period) = (self.packet.count(), period.count());
-        self.rate.span_of(Frames::new(packet + period - gcd(packet, period)))
+        let delay = self.coder.map_or(Frames::ZERO, Coder::delay);
+        self.rate.span_of(delay + Frames::new(packet + period - gcd(packet, period)))
     }
 }
 

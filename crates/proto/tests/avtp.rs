@@ -38,6 +38,7 @@ const WALL: Span = Span::from_nanos((400_000_000 << 32) - 1_040_000_000);
 
 fn format(sample: SampleFormat) -> StreamFormat {
     StreamFormat {
+        coder: None,
         rate: RATE,
         channels: Channels::MONO,
         sample,

@@ -33,6 +33,7 @@ fn tone(at: LocalTime) -> f32 {
 /// which they meet its DAC.
 fn played(card: Ppm, quality: Quality, seconds: i64) -> Vec<(f64, f32)> {
     let format = StreamFormat {
+        coder: None,
         rate: RATE,
         channels: Channels::MONO,
         sample: SampleFormat::F32,

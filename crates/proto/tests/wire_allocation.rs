@@ -57,6 +57,7 @@ fn the_count_sees_an_allocation() {
 #[test]
 fn rtp_allocates_nothing() {
     let format = StreamFormat {
+        coder: None,
         rate: Rate::HZ_48000,
         channels: Channels::STEREO,
         sample: SampleFormat::L24,
@@ -99,7 +100,7 @@ const WALL: Span = Span::from_secs(1_795_000_000);
 fn aaf() -> StreamFormat {
     let sample = SampleFormat::L24;
     let (packet, payload_type) = (Frames::new(6), format_of(sample));
-    StreamFormat { rate: RATE, channels: Channels::MONO, sample, packet, payload_type }
+    StreamFormat { coder: None, rate: RATE, channels: Channels::MONO, sample, packet, payload_type }
 }
 
 /// A talker whose packets are numbered from there on.

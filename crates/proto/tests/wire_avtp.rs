@@ -17,6 +17,7 @@ const STREAM: StreamId = StreamId(0xAABB_CCDD_EEFF_0001);
 
 fn format(sample: SampleFormat) -> StreamFormat {
     StreamFormat {
+        coder: None,
         rate: Rate::HZ_48000,
         channels: Channels::STEREO,
         sample,

@@ -21,6 +21,7 @@ const EVERYTHING: [u8; 36] = [
 
 fn l16_stereo() -> StreamFormat {
     StreamFormat {
+        coder: None,
         rate: Rate::HZ_48000,
         channels: Channels::STEREO,
         sample: SampleFormat::L16,
@@ -169,6 +170,7 @@ fn every_reason_has_its_own_counter_and_name() {
         Invalid::SoundBeyondEnd,
         Invalid::Rate { got: None },
         Invalid::Channels { got: 0 },
+        Invalid::Coded,
     ];
     assert_eq!(
         all.map(|reason| reason.index()),

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use proptest::prelude::*;
 use tautline_dsp::format::SampleFormat;
+use tautline_proto::coder::Coder;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate, UnitError};
 use tautline_proto::wire::rtp::ExtensionIds;
@@ -59,6 +60,7 @@ fn ours() -> Description {
         rate: Rate::HZ_48000,
         channels: Channels::STEREO,
         sample: SampleFormat::L24,
+        coder: None,
         payload_type: 97,
         packet: Some(Frames::new(48)),
         link_offset: Some(Span::from_millis(5)),
@@ -88,6 +90,7 @@ fn a_description_with_two_legs_gives_the_first() {
         rate: Rate::HZ_48000,
         channels: Channels::new(8).unwrap(),
         sample: SampleFormat::L24,
+        coder: None,
         payload_type: 98,
         packet: Some(Frames::new(6)),
         link_offset: None,
@@ -176,11 +179,38 @@ fn ptime_is_written_as_aes67_devices_do_and_read_as_they_mean_it() {
 #[test]
 fn the_first_payload_type_that_can_be_decoded_is_taken() {
     let text = minimal(
-        "m=audio 5004 RTP/AVP 96 97 98\na=rtpmap:96 opus/48000/2\n\
+        "m=audio 5004 RTP/AVP 96 97 98\na=rtpmap:96 speex/48000/2\n\
          a=rtpmap:98 L16/48000\na=rtpmap:97 l24/48000/2\n",
     );
     let description = read(&text);
     assert_eq!((description.payload_type, description.sample), (97, SampleFormat::L24));
+}
+
+#[test]
+fn opus_is_described_with_two_channels_whatever_it_has_and_read_as_it_is() {
+    for (channels, says) in [(Channels::MONO, 0), (Channels::STEREO, 1)] {
+        let described = Description {
+            rate: Rate::HZ_48000,
+            channels,
+            sample: SampleFormat::L24,
+            coder: Some(Coder::OPUS),
+            payload_type: 100,
+            packet: Some(Frames::new(120)),
+            ..ours()
+        };
+        let text = String::from_utf8(described.write()).unwrap();
+        let map = format!(
+            "a=rtpmap:100 opus/48000/2\r\na=fmtp:100 stereo={says};sprop-stereo={says};useinbandfec=0;cbr=1\r\n"
+        );
+        assert!(text.contains(&map), "{text}");
+        assert_eq!(read(&text), described);
+    }
+    let plain = read(&minimal("m=audio 5004 RTP/AVP 96\na=rtpmap:96 OPUS/48000/2\n"));
+    assert_eq!((plain.channels, plain.coder), (Channels::STEREO, Some(Coder::OPUS)));
+    let lossless = Description { coder: Some(Coder::Lossless), ..ours() };
+    let text = String::from_utf8(lossless.write()).unwrap();
+    assert!(text.contains("x-tautline-rice"), "{text}");
+    assert_eq!(read(&text), lossless);
 }
 
 #[test]
@@ -258,8 +288,8 @@ fn each_fault_names_its_line_and_the_mend() {
         (media("m=audio 0 RTP/AVP 10\n"), "line 6: no stream can use UDP port 0"),
         (media("m=video 5004 RTP/AVP 10\n"), "no audio stream is described"),
         (
-            media("m=audio 5004 RTP/AVP 97\na=rtpmap:97 opus/48000/2\n"),
-            "line 7: the coding opus is not carried; have the sender use L16 or L24",
+            media("m=audio 5004 RTP/AVP 97\na=rtpmap:97 speex/48000/2\n"),
+            "line 7: the coding speex is not carried; have the sender use L16 or L24",
         ),
         (
             media("m=audio 5004 RTP/AVP 97\na=rtpmap:97 L16/12000\n"),
@@ -366,6 +396,7 @@ prop_compose! {
             rate: Rate::new(rate).unwrap(),
             channels: Channels::new(channels).unwrap(),
             sample,
+            coder: None,
             payload_type,
             packet: packet.map(Frames::new),
             link_offset: link_offset.map(Span::from_nanos),

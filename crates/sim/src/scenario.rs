@@ -174,6 +174,7 @@ impl Scenario {
     pub fn one_way(path: PathModel, seed: u64) -> Self {
         let sample = SampleFormat::L24;
         let format = StreamFormat {
+            coder: None,
             rate: Rate::HZ_48000,
             channels: Channels::MONO,
             sample,

@@ -435,6 +435,7 @@ fn promised(scenario: &Scenario, identity: Identity) -> SendPolicyConfig {
         by_two_networks: false,
         // Paths carry fragments.
         most_bytes: MOST_DATAGRAM_BYTES,
+        compressed: Vec::new(),
     }
 }
 

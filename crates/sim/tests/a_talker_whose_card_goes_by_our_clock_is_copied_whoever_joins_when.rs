@@ -65,7 +65,7 @@ fn listened(seed: u64) -> (Counters, usize) {
     let form = WireForm::Avtp([Encapsulation::Ethernet, Encapsulation::Udp][rng.usize(..2)]);
     let sample = SampleFormat::L24;
     let (channels, payload_type) = (Channels::MONO, format_of(sample));
-    let format = StreamFormat { rate: RATE, channels, sample, packet, payload_type };
+    let format = StreamFormat { coder: None, rate: RATE, channels, sample, packet, payload_type };
     let mut sender = Sender::new(SenderConfig {
         wire: form.pack(),
         format,

@@ -71,6 +71,7 @@ fn a_talkers_sound_is_heard_at_its_time_at_every_place() {
         let encapsulation = [Encapsulation::Ethernet, Encapsulation::Udp][seed as usize % 2];
         let (form, sample) = (WireForm::Avtp(encapsulation), SampleFormat::L24);
         let format = StreamFormat {
+            coder: None,
             rate: RATE,
             channels: Channels::MONO,
             sample,

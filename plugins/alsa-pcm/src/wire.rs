@@ -221,6 +221,7 @@ pub(crate) fn format(wish: &Wish, device: &Settings) -> Result<StreamFormat, Com
             .map_err(|error| Complaint::unusable(error.to_string()))?,
     };
     Ok(StreamFormat {
+        coder: None,
         rate: device.rate,
         channels: device.channels,
         sample: wish.format,

@@ -106,7 +106,7 @@ fn refused(address: &str, refusal: &Refusal) -> String {
     let Refusal { theirs, ours, .. } = refusal;
     let shape = |format: &tautline_proto::stream::StreamFormat| {
         let (hertz, channels) = (format.rate.hertz(), format.channels);
-        format!("{hertz} Hz with {channels} channels in {}", format.sample.name())
+        format!("{hertz} Hz with {channels} channels in {}", format.coding_name())
     };
     format!(
         "{address} sends {} and the PCM is set up for {}, so it is silent; write rate {}, channels {} \
@@ -115,7 +115,7 @@ fn refused(address: &str, refusal: &Refusal) -> String {
         shape(ours),
         theirs.rate.hertz(),
         theirs.channels,
-        theirs.sample.name()
+        theirs.coding_name()
     )
 }
 
@@ -133,6 +133,7 @@ mod tests {
     #[test]
     fn nothing_is_told_in_words_of_the_command_line() {
         let format = StreamFormat {
+            coder: None,
             rate: Rate::HZ_48000,
             channels: Channels::STEREO,
             sample: SampleFormat::L24,

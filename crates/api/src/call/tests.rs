@@ -12,7 +12,7 @@ fn offer() -> CallOffer {
     let abilities = StreamAbilities {
         rates: vec![Rate::new(48_000).unwrap(), Rate::new(8_000).unwrap()],
         channels: vec![Channels::STEREO],
-        codings: vec![SampleFormat::L24, SampleFormat::L16],
+        codings: vec![SampleFormat::L24.into(), SampleFormat::L16.into()],
         ptimes: (Span::from_micros(125), Span::from_millis(20)),
     };
     CallOffer {
@@ -27,7 +27,7 @@ fn terms() -> CallTerms {
     let stream = StreamTerms {
         rate: Rate::new(48_000).unwrap(),
         channels: Channels::STEREO,
-        coding: SampleFormat::L24,
+        coding: SampleFormat::L24.into(),
         ptime: Span::from_micros(2_500),
     };
     CallTerms {
@@ -111,7 +111,7 @@ fn what_a_newer_side_can_besides_is_left_out() {
     let Ok(CallMessage::Call { offer, .. }) = read(newer.trim().as_bytes()) else {
         panic!("{newer}")
     };
-    assert_eq!(offer.there.codings, [SampleFormat::L16]);
+    assert_eq!(offer.there.codings, [SampleFormat::L16.into()]);
     assert_eq!(offer.paths, [CallPath::Udp, CallPath::Tcp]);
 }
 

@@ -5,12 +5,12 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
-use tautline_dsp::format::SampleFormat;
 use tautline_proto::call::CallId;
 use tautline_proto::call::message::{CallMessage, CallReason};
 use tautline_proto::call::terms::{
     CallOffer, CallPath, CallTerms, MOST_LISTED, StreamAbilities, StreamTerms,
 };
+use tautline_proto::stream::Coding;
 use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
 use thiserror::Error;
@@ -204,10 +204,6 @@ fn paths(said: Vec<SaidPath>) -> Vec<CallPath> {
     said.into_iter().filter_map(|path| path.try_into().ok()).collect()
 }
 
-fn coding(said: &str) -> Option<SampleFormat> {
-    SampleFormat::ALL.into_iter().find(|coding| coding.name() == said)
-}
-
 impl From<&CallOffer> for SaidOffer {
     fn from(offer: &CallOffer) -> Self {
         let paths = offer.paths.iter().map(|path| (*path).into()).collect();
@@ -253,7 +249,7 @@ impl TryFrom<SaidAbilities> for StreamAbilities {
         Ok(Self {
             rates: rates.into_iter().filter_map(|hertz| Rate::new(hertz).ok()).collect(),
             channels: channels.into_iter().filter_map(|count| Channels::new(count).ok()).collect(),
-            codings: codings.iter().filter_map(|name| coding(name)).collect(),
+            codings: codings.iter().filter_map(|name| Coding::named(name)).collect(),
             ptimes: (Span::from_nanos(least), Span::from_nanos(most)),
         })
     }
@@ -295,7 +291,7 @@ impl TryFrom<SaidStream> for StreamTerms {
         let rate = Rate::new(said.rate).map_err(|error| CallNonsense(error.to_string()))?;
         let channels =
             Channels::new(said.channels).map_err(|error| CallNonsense(error.to_string()))?;
-        let coding = coding(&said.coding)
+        let coding = Coding::named(&said.coding)
             .ok_or_else(|| CallNonsense("no coding that is known".to_owned()))?;
         let terms = Self { rate, channels, coding, ptime: Span::from_nanos(said.ptime_ns) };
         match terms.format(0) {

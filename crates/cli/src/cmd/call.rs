@@ -390,7 +390,7 @@ impl Calling<'_> {
                 Changed::Ptime(ptime)
             }
             CallAsk::Format(coding) => {
-                (terms.there.coding, terms.back.coding) = (coding, coding);
+                (terms.there, terms.back) = (terms.there.coded(coding), terms.back.coded(coding));
                 Changed::Format(coding)
             }
             CallAsk::Latency(latency) => {

@@ -36,12 +36,12 @@ use tautline_proto::latency::{LatencyRule, enough_latency};
 use tautline_proto::pacing::is_spaced;
 use tautline_proto::packet::Codings;
 use tautline_proto::receiver::ReceiverConfig;
-use tautline_proto::stream::{PTIME_RANGE, StreamFormat};
+use tautline_proto::stream::{Coding, PTIME_RANGE, StreamFormat};
 use tautline_proto::time::Span;
 use tautline_proto::wire::rtp::RtpUnpack;
 use tautline_proto::wire::{PacketHeads, WireForm};
 
-use super::{device_settings, run_options, settled};
+use super::{compressed, device_settings, run_options, settled};
 use crate::failure::Failure;
 use crate::flags::{EndFlags, ReportKind, RunFlags};
 use crate::page;
@@ -61,6 +61,12 @@ const FAR: Endpoint = Endpoint::Connection(1);
 /// Codings that are had here, the better first.
 const CODINGS: [SampleFormat; 4] =
     [SampleFormat::L24, SampleFormat::L16, SampleFormat::F32, SampleFormat::L32];
+
+/// The same, and what takes fewer bits, without loss first.
+fn codings() -> Vec<Coding> {
+    let less = [Coding::LOSSLESS_24, Coding::LOSSLESS_16, Coding::OPUS, Coding::OPUS_VOICE];
+    CODINGS.into_iter().map(Coding::from).chain(less).collect()
+}
 
 /// Two devices, as they will run.
 #[derive(Debug, Clone, Copy)]
@@ -89,7 +95,7 @@ pub(super) fn devices(
 fn abilities(flags: &EndFlags, devices: &EndDevices) -> [StreamAbilities; 2] {
     let codings = match flags.format {
         Some(asked) => vec![asked.into()],
-        None => CODINGS.to_vec(),
+        None => codings(),
     };
     let of = |device: &Settings| StreamAbilities {
         rates: vec![device.rate],
@@ -235,6 +241,7 @@ impl CallEnd {
         let latency = rule(setup.latency);
         let mut plan = SendPlan::new(setup.far.clone(), opened, sent, capture)?;
         plan.reports_to = vec![FAR];
+        plan.encoders = compressed::encoders(&sent, true)?;
         plan.sealed = Some(SEALED);
         plan.latency = latency;
         plan.link_offset = setup.latency.unwrap_or(plan.link_offset);
@@ -253,6 +260,7 @@ impl CallEnd {
         let mut receiver =
             ReceiverConfig::new(RtpUnpack::taking(Codings::ByConvention), heard, begins);
         receiver.resampler = Quality::default();
+        receiver.decoders = Some(compressed::DECODERS);
         let control = Some(Box::new(hears) as Box<dyn Control>);
         let stream = StreamPlan::new(setup.far.clone(), receiver, Box::new(receiving), control);
         let stream = StreamPlan { latency, sealed: Some(SEALED), ..stream };
@@ -295,7 +303,8 @@ impl CallEnd {
         engine.show_to(setup.observers(voice, 1));
         let (asker, asked) = requests();
         engine.listen(asked);
-        let extras = Extras { listener: engine.listener(), record_format: setup.heard.coding };
+        let extras =
+            Extras { listener: engine.listener(), record_format: setup.heard.coding.sample };
         let playback = setup.devices.playback;
         let opened =
             tautline_audio::open_supervised(setup.output, Direction::Playback, playback, extras)?;
@@ -322,7 +331,7 @@ impl CallEnd {
         engine.show_to(setup.observers(voice, 0));
         let (asker, asked) = requests();
         engine.listen(asked);
-        let extras = Extras { listener: None, record_format: setup.sent.coding };
+        let extras = Extras { listener: None, record_format: setup.sent.coding.sample };
         let capture = setup.devices.capture;
         let opened =
             tautline_audio::open_supervised(setup.input, Direction::Capture, capture, extras)?;
@@ -346,8 +355,11 @@ impl CallEnd {
         sent: StreamTerms,
         latency: Option<Span>,
     ) -> Result<(), CannotChange> {
-        self.send.ask(SendChange::Ptime(sent.ptime))?;
-        self.send.ask(SendChange::Format(sent.coding))?;
+        let coding = sent.coding.usual_for(sent.channels);
+        let ptime = || self.send.ask(SendChange::Ptime(sent.ptime));
+        let format = || self.send.ask(SendChange::Format(coding));
+        // What codes now may not take those packets, or what is to code takes no others.
+        ptime().and_then(|_| format()).or_else(|_| format().and_then(|_| ptime()))?;
         self.send.ask(SendChange::Latency(rule(latency)))?;
         self.recv.ask(RecvChange::Latency(None, rule(latency)))?;
         Ok(())
@@ -457,7 +469,10 @@ fn ordinary<T: Send + 'static>(
 }
 
 fn stream_format(terms: StreamTerms) -> Result<StreamFormat, Failure> {
-    terms.format(WireForm::Rtp.coding(terms.coding)).ok_or_else(|| {
+    let coding = terms.coding.usual_for(terms.channels);
+    let terms = StreamTerms { coding, ..terms };
+    let payload_type = StreamFormat::usual_payload_type(coding.sample, coding.coder);
+    terms.format(payload_type).ok_or_else(|| {
         Failure::usage(format!(
             "no whole frame fits packets of {} at {}; use a longer --ptime",
             terms.ptime, terms.rate

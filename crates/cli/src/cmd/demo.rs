@@ -154,6 +154,7 @@ fn scene(flags: &Demo, recording: &Path) -> Result<DemoSetup, Failure> {
     let packet = packet_frames(device.rate, Span::from_millis(1))
         .map_err(|error| Failure::usage(error.to_string()))?;
     let format = StreamFormat {
+        coder: None,
         rate: device.rate,
         channels: device.channels,
         sample,

@@ -23,6 +23,7 @@ pub(crate) fn run(flags: &Doctor) -> Result<(), Failure> {
     // The coding that is sent by default.
     let sample = SampleFormat::L24;
     let format = StreamFormat {
+        coder: None,
         rate: flags.rate,
         channels: flags.channels,
         sample,

@@ -4,8 +4,9 @@ use tautline_audio::{ChannelsOffered, DeviceSpec};
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::map::ChannelMap;
 use tautline_engine::plan::address::Address;
+use tautline_proto::coder::Coder;
 use tautline_proto::device::{Direction, Settings};
-use tautline_proto::stream::{StreamFormat, packet_frames};
+use tautline_proto::stream::{Coding, StreamFormat, packet_frames};
 use tautline_proto::units::Channels;
 use tautline_proto::wire::WireForm;
 use tautline_proto::wire::sdp::Description;
@@ -140,22 +141,34 @@ pub(super) fn layout(
         },
     };
     let form = flags.from.first().map_or(WireForm::Rtp, Address::form);
-    let sample = stream.format.map(SampleFormat::from).or(described.map(|d| d.sample));
-    let sample = sample.or(announced.map(|a| a.sample));
-    let sample = sample.unwrap_or(SampleFormat::L24);
+    let coding = stream.format.map(|name| heard_as(name.into()));
+    let coding = coding.or(described.map(|d| Coding { sample: d.sample, coder: d.coder }));
+    let coding = coding.or(announced.map(|a| a.coding()));
+    let Coding { sample, coder } = coding.unwrap_or(SampleFormat::L24.into());
     let packet = packet_frames(device.rate, flags.ptime)
         .map_err(|error| Failure::usage(error.to_string()))?;
     let format = StreamFormat {
+        coder,
         rate: device.rate,
         channels: carried,
         sample,
         packet: described.and_then(|d| d.packet).unwrap_or(packet),
-        payload_type: stream
-            .payload_type
-            .or(described.map(|d| d.payload_type))
-            .unwrap_or_else(|| form.coding(sample)),
+        payload_type: stream.payload_type.or(described.map(|d| d.payload_type)).unwrap_or_else(
+            || match coder {
+                None => form.coding(sample),
+                Some(_) => StreamFormat::usual_payload_type(sample, coder),
+            },
+        ),
     };
     Ok(PlayoutSetup { format, device, map })
+}
+
+/// A coding as its receiver knows it: whatever Opus is tuned for, it is read by one decoder.
+const fn heard_as(coding: Coding) -> Coding {
+    match coding.coder {
+        Some(Coder::Opus(_)) => Coding::OPUS,
+        _ => coding,
+    }
 }
 
 /// Refuses a device that has other channels than are to be played on it.

@@ -3,6 +3,7 @@
 pub(crate) mod call;
 mod call_end;
 pub(crate) mod compare;
+mod compressed;
 pub(crate) mod demo;
 pub(crate) mod devices;
 pub(crate) mod doctor;
@@ -100,7 +101,7 @@ fn tell_stream(
 ) {
     voice.detail(&format!(
         "stream: {} (payload type {}), {}, {} channels, packets of {} frames ({}), {bytes} bytes",
-        format.sample.name(),
+        format.coding_name(),
         format.payload_type,
         format.rate,
         format.channels,

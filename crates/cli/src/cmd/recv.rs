@@ -162,7 +162,7 @@ const MOST_ANEW: u32 = 8;
 /// be read of what comes.
 fn anew(laid_out: &StreamFormat, theirs: Option<&Announcement>) -> String {
     let words = |format: &StreamFormat| {
-        format!("{} with {} channels in {}", format.rate, format.channels, format.sample.name())
+        format!("{} with {} channels in {}", format.rate, format.channels, format.coding_name())
     };
     let laid_out = format!("this was laid out for {} before a packet came, and", words(laid_out));
     match theirs {

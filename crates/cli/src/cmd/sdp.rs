@@ -42,6 +42,7 @@ pub(crate) fn describe(
         rate: plan.format.rate,
         channels: plan.format.channels,
         sample: plan.format.sample,
+        coder: plan.format.coder,
         payload_type: plan.format.payload_type,
         packet: Some(plan.format.packet),
         link_offset: Some(plan.link_offset),

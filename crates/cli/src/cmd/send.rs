@@ -20,12 +20,13 @@ use tautline_io::udp::{DSCP_MEDIA, FragmentPolicy, UdpOptions};
 use tautline_proto::device::{Direction, Settings};
 use tautline_proto::latency::{LatencyRule, usual_latency, usual_latency_in_graph};
 use tautline_proto::redundancy::Redundancy;
-use tautline_proto::stream::{MOST_DATAGRAM_BYTES, StreamFormat, packet_frames};
+use tautline_proto::stream::{Coding, MOST_DATAGRAM_BYTES, StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Channels;
 use tautline_proto::wire::avtp::Encapsulation;
 use tautline_proto::wire::{PacketHeads, WireForm};
 
+use super::compressed;
 use super::send_changes::{SendLines, refuse_loss};
 use super::{device_settings, run_options, settled, stop_on_signals, tell_stream, told_pacing};
 use crate::control;
@@ -52,6 +53,7 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     map.check(device.channels.count()).map_err(|error| Failure::usage(error.to_string()))?;
     let heads = heads(flags)?;
     let format = stream_format(flags, device, &map, file.as_ref())?;
+    let encoders = compressed::encoders(&format, flags.running.control)?;
     heads.form.check(&format).map_err(|error| Failure::usage(error.to_string()))?;
     if heads.form.presents() && matches!(flags.timing.latency, Some(LatencyRule::Auto)) {
         return Err(Failure::usage(
@@ -101,6 +103,7 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
         repair_budget: budget.asked,
         limits,
         form: heads.form,
+        encoders,
         identity: lay::identity(&to)?,
         gain: flags.sound.volume,
         map,
@@ -134,8 +137,14 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
         let (asker, requests) = requests();
         engine.listen(requests);
         let needs = file.map(|file| file.coding.exact_format());
-        let lines =
-            SendLines { form: heads.form, udp: udp.cloned(), input: flags.input.clone(), needs };
+        let lines = SendLines {
+            form: heads.form,
+            udp: udp.cloned(),
+            input: flags.input.clone(),
+            needs,
+            bitrate: flags.bitrate,
+            channels: format.channels,
+        };
         control::listen(asker, show.answers(), stop.clone(), move |verb, rest| {
             lines.read(verb, rest)
         })?;
@@ -264,28 +273,28 @@ fn stream_format(
     map: &ChannelMap,
     file: Option<&FileFormat>,
 ) -> Result<StreamFormat, Failure> {
-    let sample = match (flags.stream.format, file) {
+    let coding = match (flags.stream.format, file) {
         (Some(coding), file) => {
-            let sample = coding.into();
+            let coding = Coding::from(coding);
             if let Some(file) = file {
-                refuse_loss(&flags.input, file.coding.exact_format(), sample)?;
+                refuse_loss(&flags.input, file.coding.exact_format(), coding)?;
             }
-            sample
+            coding
         }
-        (None, Some(file)) => file.coding.exact_format().max(SampleFormat::L24),
-        (None, None) => SampleFormat::L24,
+        (None, Some(file)) => file.coding.exact_format().max(SampleFormat::L24).into(),
+        (None, None) => SampleFormat::L24.into(),
     };
-    let packet = packet_frames(device.rate, flags.ptime)
+    let packet = packet_frames(device.rate, flags.ptime())
         .map_err(|error| Failure::usage(error.to_string()))?;
     let channels =
         Channels::new(map.outputs() as u32).map_err(|error| Failure::usage(error.to_string()))?;
-    Ok(StreamFormat {
-        rate: device.rate,
-        channels,
-        sample,
-        packet,
-        payload_type: flags.stream.payload_type.unwrap_or_else(|| form_of(flags).coding(sample)),
-    })
+    let Coding { sample, coder } = compressed::in_bits(coding, flags.bitrate, channels)?;
+    let usual = || match coder {
+        None => form_of(flags).coding(sample),
+        Some(_) => StreamFormat::usual_payload_type(sample, coder),
+    };
+    let payload_type = flags.stream.payload_type.unwrap_or_else(usual);
+    Ok(StreamFormat { coder, rate: device.rate, channels, sample, packet, payload_type })
 }
 
 fn latency(
@@ -474,8 +483,8 @@ fn tell_of_pacing(flags: &Send, paced: &Paced, latency: Span, age: Span) {
 fn tell_of_packets(flags: &Send, to: &[Resolved], (format, heads): (&StreamFormat, PacketHeads)) {
     let voice = flags.running.voice();
     let (ptime, packet, rate) = (format.ptime(), format.packet, format.rate);
-    if ptime != flags.ptime {
-        let asked = flags.ptime;
+    if ptime != flags.ptime() {
+        let asked = flags.ptime();
         voice.tell(&format!(
             "{asked} holds {packet} whole frames at {rate}, so packets carry {ptime}"
         ));

@@ -8,8 +8,12 @@ use tautline_engine::plan::address::{Address, Resolved};
 use tautline_engine::plan::sockets;
 use tautline_io::link::destinations::Destinations;
 use tautline_io::udp::{UdpOptions, check_destinations};
+use tautline_proto::coder::Coder;
+use tautline_proto::stream::Coding;
+use tautline_proto::units::Channels;
 use tautline_proto::wire::WireForm;
 
+use super::compressed::in_bits;
 use crate::control::nothing;
 use crate::failure::Failure;
 use crate::flags::{CodingName, latency, parse, span};
@@ -23,6 +27,9 @@ pub(crate) struct SendLines {
     pub(crate) input: DeviceSpec,
     /// The coarsest coding that carries the file, if it is one that is sent.
     pub(crate) needs: Option<SampleFormat>,
+    /// Of Opus, if that was said.
+    pub(crate) bitrate: Option<u32>,
+    pub(crate) channels: Channels,
 }
 
 impl SendLines {
@@ -56,12 +63,15 @@ impl SendLines {
         }
     }
 
-    fn coding(&self, text: &str) -> Result<SampleFormat, String> {
+    fn coding(&self, text: &str) -> Result<Coding, String> {
         let coding = CodingName::from_str(text, true)
-            .map_err(|_| format!("`{text}` is no coding; write l16, l24, l32 or f32"))?;
-        let sample = coding.into();
-        let kept = self.needs.map_or(Ok(()), |needs| refuse_loss(&self.input, needs, sample));
-        kept.map(|()| sample).map_err(|failure| failure.to_string())
+            .map_err(|_| format!("`{text}` is no coding; write {}", CodingName::ALL))?;
+        let coding = Coding::from(coding);
+        let bitrate = self.bitrate.filter(|_| matches!(coding.coder, Some(Coder::Opus(_))));
+        let coding =
+            in_bits(coding, bitrate, self.channels).map_err(|failure| failure.to_string())?;
+        let kept = self.needs.map_or(Ok(()), |needs| refuse_loss(&self.input, needs, coding));
+        kept.map(|()| coding).map_err(|failure| failure.to_string())
     }
 
     fn destined(&self, text: &str) -> Result<SendChange, String> {
@@ -119,11 +129,14 @@ impl SendLines {
 pub(super) fn refuse_loss(
     input: &DeviceSpec,
     needs: SampleFormat,
-    sample: SampleFormat,
+    coding: Coding,
 ) -> Result<(), Failure> {
-    if sample.bytes() >= needs.bytes() {
+    // Who asks for Opus asks for loss.
+    let lossy = matches!(coding.coder, Some(Coder::Opus(_)));
+    if lossy || coding.is_exact_for(needs) {
         return Ok(());
     }
+    let sample = coding.sample;
     let (bits, name) = (8 * sample.bytes(), needs.name());
     let convert = match input {
         DeviceSpec::Software(SoftwareSpec::File(path)) => {

@@ -9,6 +9,7 @@ use super::*;
 /// Stereo packets of a millisecond, to be heard within so many milliseconds.
 pub(super) fn asked(millis: i64) -> Requirements {
     let format = StreamFormat {
+        coder: None,
         rate: Rate::HZ_48000,
         channels: Channels::STEREO,
         sample: SampleFormat::L24,

@@ -1,5 +1,6 @@
 //! What reads the values of options.
 
+use tautline_proto::coder::Opus;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::text::parse_span;
 use tautline_proto::time::Span;
@@ -33,6 +34,18 @@ pub(crate) fn latency(text: &str) -> Result<LatencyRule, String> {
 pub(crate) fn rate(text: &str) -> Result<Rate, String> {
     let hertz = text.parse().map_err(|_| format!("`{text}` is no rate; write 48000"))?;
     Rate::new(hertz).map_err(|error| error.to_string())
+}
+
+/// Reads bits per second: `96k` or `96000`.
+pub(crate) fn bitrate(text: &str) -> Result<u32, String> {
+    let (number, thousands) = match text.strip_suffix(['k', 'K']) {
+        Some(number) => (number, 1000),
+        None => (text, 1),
+    };
+    let bits = number.parse::<u32>().ok().and_then(|number| number.checked_mul(thousands));
+    let (least, most) = Opus::BITRATES;
+    bits.filter(|bits| (least..=most).contains(bits))
+        .ok_or_else(|| format!("`{text}` is no bit rate of Opus; write 6k to 510k, such as 96k"))
 }
 
 pub(crate) fn channels(text: &str) -> Result<Channels, String> {

@@ -3,6 +3,32 @@
 use clap::ValueEnum;
 use tautline_dsp::format::SampleFormat;
 use tautline_engine::plan::pacing::PacingRung;
+use tautline_proto::stream::Coding;
+use tautline_proto::time::Span;
+
+/// Codings of single samples, by their names on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SampleName {
+    /// 16-bit integers
+    L16,
+    /// 24-bit integers
+    L24,
+    /// 32-bit integers, to the 24 bits that count in a float
+    L32,
+    /// 32-bit floats
+    F32,
+}
+
+impl From<SampleName> for SampleFormat {
+    fn from(coding: SampleName) -> Self {
+        match coding {
+            SampleName::L16 => Self::L16,
+            SampleName::L24 => Self::L24,
+            SampleName::L32 => Self::L32,
+            SampleName::F32 => Self::F32,
+        }
+    }
+}
 
 /// Codings, by their names on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -15,15 +41,41 @@ pub(crate) enum CodingName {
     L32,
     /// 32-bit floats
     F32,
+    /// Opus for any sound: 5ms packets, a tenth of the bits
+    Opus,
+    /// Opus for speech: 10ms packets, repaired by the next
+    OpusVoice,
+    /// 16 bits without loss, in about half of them
+    Lossless16,
+    /// 24 bits without loss, in about two thirds of them
+    Lossless24,
 }
 
-impl From<CodingName> for SampleFormat {
+impl CodingName {
+    /// What a line that names none is answered.
+    pub(crate) const ALL: &str = "l16, l24, l32, f32, opus, opus-voice, lossless16 or lossless24";
+
+    /// Sound in one packet where nobody says otherwise.
+    pub(crate) const fn usual_ptime(self) -> Span {
+        match self {
+            Self::Opus => Span::from_millis(5),
+            Self::OpusVoice => Span::from_millis(10),
+            _ => Span::from_millis(1),
+        }
+    }
+}
+
+impl From<CodingName> for Coding {
     fn from(coding: CodingName) -> Self {
         match coding {
-            CodingName::L16 => Self::L16,
-            CodingName::L24 => Self::L24,
-            CodingName::L32 => Self::L32,
-            CodingName::F32 => Self::F32,
+            CodingName::L16 => SampleFormat::L16.into(),
+            CodingName::L24 => SampleFormat::L24.into(),
+            CodingName::L32 => SampleFormat::L32.into(),
+            CodingName::F32 => SampleFormat::F32.into(),
+            CodingName::Opus => Self::OPUS,
+            CodingName::OpusVoice => Self::OPUS_VOICE,
+            CodingName::Lossless16 => Self::LOSSLESS_16,
+            CodingName::Lossless24 => Self::LOSSLESS_24,
         }
     }
 }

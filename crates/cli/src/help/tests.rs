@@ -4,6 +4,7 @@ use clap::{Command, CommandFactory, Parser};
 
 use tautline_io::socket::launch::{LaunchClock, LaunchOptions};
 use tautline_proto::time::Span;
+use tautline_proto::units::Channels;
 use tautline_proto::wire::WireForm;
 
 use crate::cmd::{RecvLines, SendLines};
@@ -144,7 +145,14 @@ fn changes(text: &str) -> Vec<(&str, &str)> {
 fn every_change_in_the_help_is_understood() {
     let udp = tautline_io::udp::UdpOptions::sender(vec![([127, 0, 0, 1], 5004).into()]);
     let input = "tone:440".parse().expect("a device");
-    let send = SendLines { form: WireForm::Rtp, udp: Some(udp), input, needs: None };
+    let send = SendLines {
+        form: WireForm::Rtp,
+        udp: Some(udp),
+        input,
+        needs: None,
+        bitrate: None,
+        channels: Channels::STEREO,
+    };
     let listed = changes(super::SEND_LONG);
     for (verb, rest) in &listed {
         // Whether there is a way to these addresses is this machine's affair.
@@ -171,7 +179,14 @@ fn packets_with_launch_times_go_on_by_the_interface_whose_queue_reads_them() {
     udp.launch = Some(LaunchOptions { clock, lead: none, least: none, ahead: none });
     let lines = |udp: &tautline_io::udp::UdpOptions| {
         let input = "tone:440".parse().expect("a device");
-        SendLines { form: WireForm::Rtp, udp: Some(udp.clone()), input, needs: None }
+        SendLines {
+            form: WireForm::Rtp,
+            udp: Some(udp.clone()),
+            input,
+            needs: None,
+            bitrate: None,
+            channels: Channels::STEREO,
+        }
     };
     let to = "rtp://127.0.0.1:5006";
     assert!(lines(&udp).read("to", to).is_ok());

@@ -22,7 +22,7 @@ pub(crate) fn changed(changed: &Changed) -> String {
             format!("latency {}", each.join(", "))
         }
         Changed::Ptime(ptime) => format!("ptime {ptime}"),
-        Changed::Format(sample) => format!("format {}", sample.name()),
+        Changed::Format(coding) => format!("format {}", coding.name()),
         Changed::Volume(fader) => format!("volume {fader}"),
         Changed::Redundancy(asked, budget) => format!("redundancy {}", within(*asked, *budget)),
         Changed::To(address) => format!("to {address}"),
@@ -133,10 +133,15 @@ fn send_refused(refused: &SendRefused) -> String {
             "packets of {ptime} are up to {packing_age} old when they leave and {promised} is \
              promised; raise the latency first"
         ),
-        SendRefused::TooLarge { bytes, most, fits, sample } => format!(
+        SendRefused::TooLarge { bytes, most, fits, coding } => format!(
             "packets of {bytes} bytes are longer than the {most} that this run was set up for; use \
              a ptime of {fits} or less with {}",
-            sample.name()
+            coding.name()
+        ),
+        SendRefused::NotCoded(not_coded) => not_coded.to_string(),
+        SendRefused::NoCoder(coding) => format!(
+            "nothing codes {} in this stream; start taut again with --format {0}",
+            coding.name()
         ),
         SendRefused::NoStamps => {
             "it travels in a header extension, and --no-stamps leaves those out; start taut again \

@@ -100,7 +100,7 @@ fn refused(address: &str, refusal: &Refusal) -> String {
         options.push(format!("--rate {hertz} --channels {channels}"));
     }
     if let Some(coding) = coding {
-        let name = theirs.sample.name();
+        let name = theirs.coding_name();
         sends.push(name.to_owned());
         expects.push(coding.name().to_owned());
         options.push(format!("--format {name}"));
@@ -150,7 +150,7 @@ fn mend(other: u8, here: &StreamFormat) -> String {
         11 => l16(Channels::MONO),
         0..96 => "that is a coding that taut does not play: have the sender send L16 or L24".into(),
         _ => {
-            let coding = here.sample.name();
+            let coding = here.coding_name();
             format!(
                 "use --payload-type {other} (with --format where that is not {coding}), or the \
                  sender's .sdp"

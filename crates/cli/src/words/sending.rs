@@ -29,10 +29,10 @@ pub(super) fn words(address: &str, networks: Option<(&str, &str)>, note: &SendNo
             "the packets of a period leave at once, as the device's thread sends them: start with \
              --link ringed for packets of {ptime} that are spaced evenly"
         ),
-        SendNote::NewPayloadType { sample, payload_type } => format!(
+        SendNote::NewPayloadType { coding, payload_type } => format!(
             "packets of {} have the payload type {payload_type}: receivers that were given a .sdp \
              or a --payload-type refuse them until they are given the new one",
-            sample.name()
+            coding.name()
         ),
         SendNote::ShortReach { reach, wanted } => format!(
             "packets are repaired within {reach}, the time of {MOST_WINDOW} packets, and not the \

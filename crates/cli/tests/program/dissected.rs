@@ -155,6 +155,7 @@ fn wireshark_reads_every_kind_of_packet_for_what_it_is() {
                 let number = expected.len() as i64 + 250;
                 let time = number * 0x1234_5678;
                 let format = StreamFormat {
+                    coder: None,
                     rate: Rate::new(hertz).unwrap(),
                     channels: Channels::new(channels).unwrap(),
                     sample,

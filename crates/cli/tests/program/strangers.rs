@@ -37,6 +37,7 @@ fn written(report: &RtcpReport<'_>) -> Vec<u8> {
 
 fn announced(hertz: u32, channels: u32, sample: SampleFormat) -> Announcement {
     let format = StreamFormat {
+        coder: None,
         rate: Rate::new(hertz).unwrap(),
         channels: Channels::new(channels).unwrap(),
         sample,

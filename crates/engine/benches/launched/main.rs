@@ -62,6 +62,7 @@ fn device() -> Settings {
 
 fn format() -> StreamFormat {
     StreamFormat {
+        coder: None,
         rate: Rate::HZ_48000,
         channels: Channels::new(CHANNELS as u32).unwrap(),
         sample: SampleFormat::L24,

@@ -43,6 +43,7 @@ const DEVICE: Settings = Settings {
 };
 
 const FORMAT: StreamFormat = StreamFormat {
+    coder: None,
     rate: Rate::HZ_48000,
     channels: Channels::STEREO,
     sample: SampleFormat::L16,

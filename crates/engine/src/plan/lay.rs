@@ -80,7 +80,7 @@ pub fn make_room_for_changes(
     let (shortest, longest) = PTIME_RANGE;
     let (packet, sample) =
         (format.rate.frames_within(longest), tautline_dsp::format::SampleFormat::F32);
-    let widest = StreamFormat { packet, sample, ..*format };
+    let widest = StreamFormat { packet, sample, coder: None, ..*format };
     let most = heads.datagram_bytes(&widest).min(MOST_DATAGRAM_BYTES);
     let whole = udp
         .destinations
@@ -119,6 +119,7 @@ impl SendPlan {
             control,
             form: WireForm::Rtp,
             format,
+            encoders: Vec::new(),
             link_offset: usual_latency(&format, device.period),
             latency: LatencyRule::Usual,
             stamps: true,
@@ -188,6 +189,7 @@ pub fn described(resolved: &Resolved, format: StreamFormat) -> StreamFormat {
     let Some(described) = &resolved.description else { return format };
     StreamFormat {
         sample: described.sample,
+        coder: described.coder,
         payload_type: described.payload_type,
         packet: described.packet.unwrap_or(format.packet),
         ..format

@@ -405,6 +405,7 @@ mod tests {
     /// The rung, and how packets are spaced, of stereo in packets of so many frames at a period of 48.
     fn paced(by: LinkOptions, link: LinkKind, packet: i64, spare: Span) -> (PacingRung, Spacing) {
         let format = StreamFormat {
+            coder: None,
             rate: Rate::HZ_48000,
             channels: Channels::STEREO,
             sample: SampleFormat::L16,

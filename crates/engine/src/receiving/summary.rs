@@ -73,7 +73,7 @@ impl ReportSource<'_> {
         StreamReport {
             rate: format.rate.hertz(),
             channels: format.channels.count(),
-            format: format.sample.name(),
+            format: format.coding_name(),
             ptime_ns: format.ptime().as_nanos(),
             refused: Some(refusal.to_owned()),
             latency: LatencyReport {
@@ -101,7 +101,7 @@ impl ReportSource<'_> {
             sealed: self.sealed,
             rate: format.rate.hertz(),
             channels: format.channels.count(),
-            format: format.sample.name(),
+            format: format.coding_name(),
             refused: self.wrong_type.clone(),
             ended: None,
             ptime_ns: format.ptime().as_nanos(),

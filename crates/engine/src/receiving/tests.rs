@@ -36,6 +36,7 @@ fn stream() -> (SocketAddr, StreamPlan) {
         ReceiverConfig::new(
             RtpUnpack::usual(),
             StreamFormat {
+                coder: None,
                 rate: Rate::HZ_48000,
                 channels: Channels::STEREO,
                 sample: SampleFormat::L16,

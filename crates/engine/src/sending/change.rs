@@ -56,11 +56,11 @@ impl SentStream {
                 self.note_fragments(watch);
                 Changed::Ptime(self.policy.format().ptime())
             }
-            SendChange::Format(sample) => {
-                self.decide(|policy, context| policy.set_sample(sample, context))?;
+            SendChange::Format(coding) => {
+                self.decide(|policy, context| policy.set_coding(coding, context))?;
                 self.note(watch);
                 self.note_fragments(watch);
-                Changed::Format(sample)
+                Changed::Format(coding)
             }
             SendChange::Volume(gain) => self.set_volume(gain, self.fader.muted)?,
             SendChange::Mute(muted) => self.set_volume(self.fader.gain, muted)?,
@@ -125,7 +125,7 @@ impl SentStream {
             latency: policy.link_offset(),
             auto: policy.is_as_needed(),
             ptime: policy.format().ptime(),
-            format: policy.format().sample,
+            format: policy.format().coding(),
             redundancy: policy.redundancy(),
             repair_budget: policy.bounds().budget,
             volume: self.fader,

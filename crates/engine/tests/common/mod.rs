@@ -118,6 +118,7 @@ impl Road {
     pub(crate) fn format(&self) -> StreamFormat {
         let rate = Rate::HZ_48000;
         StreamFormat {
+            coder: None,
             rate,
             channels: Channels::STEREO,
             sample: SampleFormat::L24,
@@ -182,6 +183,7 @@ impl Road {
             outbound,
             control: None,
             format: self.format(),
+            encoders: Vec::new(),
             link_offset: self.latency,
             latency: LatencyRule::Usual,
             stamps: true,

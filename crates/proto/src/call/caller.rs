@@ -7,7 +7,7 @@ use tautline_dsp::format::SampleFormat;
 use super::message::{CALL_VERSION, CallMessage, CallReason};
 use super::terms::{CallOffer, CallPath, CallTerms};
 use super::{CallId, LINE_DEAD, PING_EVERY};
-use crate::stream::PTIME_RANGE;
+use crate::stream::{Coding, PTIME_RANGE};
 use crate::time::{LocalTime, Span};
 
 /// An answer to a call comes within this, or the line is given up.
@@ -200,7 +200,8 @@ impl CallerEnd {
         let mut offer = self.offer.clone();
         for abilities in [&mut offer.there, &mut offer.back] {
             abilities.ptimes = PTIME_RANGE;
-            abilities.codings = SampleFormat::ALL.to_vec();
+            let all = SampleFormat::ALL.into_iter().map(Coding::from).chain(Coding::COMPRESSED);
+            abilities.codings = all.collect();
         }
         offer
     }

@@ -1,9 +1,8 @@
 //! What two ends can, and what they agree on.
 
-use tautline_dsp::format::SampleFormat;
 use thiserror::Error;
 
-use crate::stream::{LONGEST_LINK_OFFSET, PTIME_RANGE, StreamFormat, packet_frames};
+use crate::stream::{Coding, LONGEST_LINK_OFFSET, PTIME_RANGE, StreamFormat, packet_frames};
 use crate::time::Span;
 use crate::units::{Channels, Rate};
 
@@ -18,7 +17,7 @@ pub struct StreamAbilities {
     /// Channels of the stream.
     pub channels: Vec<Channels>,
     /// Codings.
-    pub codings: Vec<SampleFormat>,
+    pub codings: Vec<Coding>,
     /// Sound in one packet: the shortest and the longest.
     pub ptimes: (Span, Span),
 }
@@ -68,7 +67,7 @@ pub struct StreamTerms {
     /// Channels of the stream.
     pub channels: Channels,
     /// Coding of the sound.
-    pub coding: SampleFormat,
+    pub coding: Coding,
     /// Sound in one packet: no more than this.
     pub ptime: Span,
 }
@@ -112,11 +111,21 @@ pub enum NoTerms {
 }
 
 impl StreamTerms {
-    /// What its packets look like; `None` where no whole frame fits, or too many.
+    /// The same in another coding, in packets that it takes, as near as may be.
+    #[must_use]
+    pub fn coded(self, coding: Coding) -> Self {
+        let shortest = |least| coding.shortest((self.rate, self.channels), (least, PTIME_RANGE.1));
+        let ptime = shortest(self.ptime).or_else(|| shortest(PTIME_RANGE.0));
+        Self { coding, ptime: ptime.unwrap_or(self.ptime), ..self }
+    }
+
+    /// What its packets look like; `None` where no whole frame fits, or too many, or what compresses them takes none
+    /// such.
     pub fn format(&self, payload_type: u8) -> Option<StreamFormat> {
-        let Self { rate, channels, coding: sample, ptime } = *self;
+        let Self { rate, channels, coding: Coding { sample, coder }, ptime } = *self;
         let packet = packet_frames(rate, ptime).ok()?;
-        Some(StreamFormat { rate, channels, sample, packet, payload_type })
+        let format = StreamFormat { rate, channels, sample, coder, packet, payload_type };
+        coder.is_none_or(|coder| coder.check(&format).is_ok()).then_some(format)
     }
 }
 
@@ -209,25 +218,31 @@ fn stream_terms(
         .ok_or(apart("rate", "give both the same --rate"))?;
     let channels = first_common("channel counts", &theirs.channels, &ours.channels)?
         .ok_or(apart("number of channels", "give both the same --channels"))?;
-    let coding = first_common("codings", &theirs.codings, &ours.codings)?
-        .ok_or(apart("coding", "leave --format out on one of them"))?;
     let least = theirs.ptimes.0.max(ours.ptimes.0).max(PTIME_RANGE.0);
     let most = theirs.ptimes.1.min(ours.ptimes.1).min(PTIME_RANGE.1);
     if least > most {
         return Err(apart("length of packets", "leave --ptime out on one of them"));
     }
-    Ok(StreamTerms { rate, channels, coding, ptime: least })
+    // The first that both can, of those that take such a stream.
+    let common = in_bounds("codings", &theirs.codings)?.iter();
+    let mut common = common.filter(|coding| ours.codings.contains(coding));
+    let (coding, ptime) = common
+        .find_map(|coding| Some((*coding, coding.shortest((rate, channels), (least, most))?)))
+        .ok_or(apart("coding", "leave --format out on one of them"))?;
+    Ok(StreamTerms { rate, channels, coding, ptime })
 }
 
 #[cfg(test)]
 mod tests {
+    use tautline_dsp::format::SampleFormat;
+
     use super::*;
 
     fn abilities(rates: &[u32], codings: &[SampleFormat]) -> StreamAbilities {
         StreamAbilities {
             rates: rates.iter().map(|hertz| Rate::new(*hertz).unwrap()).collect(),
             channels: vec![Channels::STEREO],
-            codings: codings.to_vec(),
+            codings: codings.iter().map(|sample| Coding::from(*sample)).collect(),
             ptimes: (Span::from_millis(1), Span::from_millis(20)),
         }
     }
@@ -244,10 +259,10 @@ mod tests {
         let terms = offer(&[96_000, 48_000], &BOTH).choose(&offer(&[48_000, 44_100], &BOTH));
         let terms = terms.unwrap();
         assert_eq!(terms.there.rate, Rate::new(48_000).unwrap());
-        assert_eq!(terms.there.coding, SampleFormat::L24);
+        assert_eq!(terms.there.coding, SampleFormat::L24.into());
         let terms =
             offer(&[48_000], &BOTH).choose(&offer(&[48_000], &[SampleFormat::L16])).unwrap();
-        assert_eq!(terms.back.coding, SampleFormat::L16);
+        assert_eq!(terms.back.coding, SampleFormat::L16.into());
     }
 
     #[test]

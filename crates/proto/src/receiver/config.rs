@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use tautline_dsp::resample::Quality;
 
-use crate::packet::Unpack;
+use crate::coder::{Coder, Decode, MakeDecoder};
+use crate::packet::{Codings, Unpack};
 use crate::stream::StreamFormat;
 use crate::time::Span;
 
@@ -23,12 +24,33 @@ pub struct ReceiverConfig {
     pub captures_told: bool,
     /// How frames are resampled where the card's clock is not the sender's.
     pub resampler: Quality,
+    /// What makes decoders, where compressed streams are read: of the stream's coder, or, where each packet says its own
+    /// coding, of all.
+    pub decoders: Option<MakeDecoder>,
 }
 
 impl ReceiverConfig {
     /// Of a stream of which nothing else is said: the usual resampler.
     pub fn new(wire: Arc<dyn Unpack>, format: StreamFormat, link_offset: Span) -> Self {
         let (presented_after, resampler) = (link_offset, Quality::default());
-        Self { format, wire, link_offset, presented_after, captures_told: true, resampler }
+        Self {
+            format,
+            wire,
+            link_offset,
+            presented_after,
+            captures_told: true,
+            resampler,
+            decoders: None,
+        }
+    }
+
+    /// What reads the packets of this stream that are compressed. Allocates.
+    pub(super) fn make_decoders(&self) -> Vec<Box<dyn Decode>> {
+        let Some(make) = self.decoders else { return Vec::new() };
+        let coders = match (self.wire.codings(), &self.format.coder) {
+            (Codings::ByConvention, _) => &[Coder::OPUS, Coder::Lossless][..],
+            (_, coder) => coder.as_slice(),
+        };
+        coders.iter().filter_map(|coder| make(*coder, &self.format)).collect()
     }
 }

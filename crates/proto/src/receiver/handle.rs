@@ -8,6 +8,7 @@ use crate::endpoint::{Arrived, Endpoint};
 use crate::ledger::Passage;
 use crate::packet::{Codings, MediaPacket, PacketHead};
 use crate::playout::Placed;
+use crate::renderer::Renderer;
 use crate::source::{Admission, Source};
 use crate::stream::StreamFormat;
 use crate::time::{Frames, LocalTime, MediaTime, Span};
@@ -113,6 +114,12 @@ impl Receiver {
         {
             format.sample = sample;
             format.payload_type = coding;
+            format.coder = wire.coder(coding, &self.config.format);
+        }
+        if let Some(coder) = format.coder
+            && !self.renderer.coded().is_some_and(|coded| coded.reads(coder))
+        {
+            return Err(Invalid::PayloadType { got: coding });
         }
         let frames = packet.frames(&format, Frames::new(self.renderer.capacity().count() / 2))?;
         Ok(PacketMeasure { frames, format, sequel: Sequel::GoesOn })
@@ -209,9 +216,13 @@ impl Receiver {
         if self.source.as_ref().is_some_and(|s| sequence == s.highest()) {
             self.format = StreamFormat { packet: frames, ..format };
         }
-        let mut placed = self.renderer.place_packet(media, format.sample, packet.payload);
+        let place = |renderer: &mut Renderer| match format.coder {
+            None => renderer.place_packet(media, format.sample, packet.payload),
+            Some(coder) => renderer.place_coded(media, frames, coder, packet.payload),
+        };
+        let mut placed = place(&mut self.renderer);
         if matches!(placed, Placed::Beyond { .. }) && self.catch_up(read) {
-            placed = self.renderer.place_packet(media, format.sample, packet.payload);
+            placed = place(&mut self.renderer);
         }
         let kept = PackedSlot::from(&Slot {
             sequence,
@@ -235,7 +246,10 @@ impl Receiver {
         self.counters.lost -= u64::from(self.turns.keep(kept));
         self.repair(packet, &kept, &format, brought);
         let accepted = Accepted { media, payload: packet.payload, sample: format.sample };
-        self.tell_playable(placed, &kept, brought);
+        // What is to be decoded is told of when it is ([`Self::take_decoded`]).
+        if format.coder.is_none() {
+            self.tell_playable(placed, &kept, brought);
+        }
         self.answer(placed, accepted, &kept, read)
     }
 

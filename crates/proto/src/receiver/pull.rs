@@ -21,6 +21,11 @@ impl Receiver {
         PlayoutSound(&self.renderer)
     }
 
+    /// Frames that packets had brought before, and that the last block had decoded.
+    pub fn take_decoded(&mut self) -> Option<Range<MediaTime>> {
+        self.renderer.take_fresh()
+    }
+
     /// Fills `out` with what is due to meet the DAC at `times.meets`, and tells `passage` of every
     /// packet whose first frame was taken for it.
     pub fn pull(
@@ -36,6 +41,9 @@ impl Receiver {
             return Pulled { media: None, missing: frames, concealed, resync };
         };
         self.take_turns(&rendered, times, passage);
+        if let Some(coded) = self.renderer.coded() {
+            self.counters.undecodable = coded.undecodable();
+        }
         self.begins = false;
         self.counters.resampled_frames +=
             if rendered.resampled { frames.as_len() as u64 } else { 0 };

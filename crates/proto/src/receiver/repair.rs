@@ -6,6 +6,7 @@ use crate::packet::MediaPacket;
 use crate::playout::Placed;
 use crate::redundancy::Repairer;
 use crate::redundancy::sizing::Tally;
+use crate::renderer::Renderer;
 use crate::stream::StreamFormat;
 use crate::time::{Frames, Span};
 
@@ -91,9 +92,11 @@ impl Receiver {
         while let Some((sequence, payload)) = repairer.pull() {
             let frames = i64::saturating_mul(came.sequence - sequence, came.frames().count());
             let media = came.media - Frames::new(frames);
-            if turns.has(sequence)
-                || renderer.place_packet(media, format.sample, payload) != Placed::Whole
-            {
+            let placed = |renderer: &mut Renderer| match format.coder {
+                None => renderer.place_packet(media, format.sample, payload),
+                Some(coder) => renderer.place_coded(media, came.frames(), coder, payload),
+            };
+            if turns.has(sequence) || placed(renderer) != Placed::Whole {
                 continue;
             }
             if *phase != Phase::Playing {
@@ -102,6 +105,9 @@ impl Receiver {
             }
             counters.lost -= u64::from(turns.keep(came.brings_back(sequence, media)));
             counters.repaired += 1;
+            if format.coder.is_some() {
+                continue;
+            }
             brought(Playable {
                 frames: media..media + came.frames(),
                 sound: PlayoutSound(renderer),

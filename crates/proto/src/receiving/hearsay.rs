@@ -65,6 +65,7 @@ mod tests {
 
     fn says(hertz: u32) -> Announcement {
         let format = StreamFormat {
+            coder: None,
             rate: Rate::new(hertz).unwrap(),
             channels: Channels::STEREO,
             sample: SampleFormat::L24,

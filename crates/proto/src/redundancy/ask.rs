@@ -83,7 +83,8 @@ impl Bounds {
     /// The most symbols that a packet can carry; 0 where payloads are too long for any.
     pub fn most_symbols(&self, format: &StreamFormat) -> usize {
         let payload = format.payload_bytes();
-        if payload > MOST_PAYLOAD {
+        // Payloads that differ in length cannot be summed: they are sent again whole.
+        if payload > MOST_PAYLOAD || !format.is_constant() {
             return 0;
         }
         let most = self.most_bytes.saturating_sub(payload);

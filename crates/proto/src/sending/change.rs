@@ -1,13 +1,12 @@
 //! Changes of a stream while it is sent: checked here, told to the receivers, and handed to the
 //! device's thread, which makes them at the next packet that may have them.
 
-use tautline_dsp::format::SampleFormat;
-
 use super::{NoRepair, PRELUDE, SendCommand, SendContext, SendNote, SendPolicy};
+use crate::coder::NotCoded;
 use crate::endpoint::Host;
 use crate::latency::LatencyRule;
 use crate::session::Session;
-use crate::stream::{PtimeError, StreamFormat, packet_frames};
+use crate::stream::{Coding, PtimeError, StreamFormat, packet_frames};
 use crate::time::{Frames, LocalTime, Span};
 
 /// From telling the receivers of longer packets to the first of them: two reports, one of which may
@@ -52,8 +51,12 @@ pub enum SendRefused {
         /// The longest that fit, in this coding.
         fits: Span,
         /// The coding.
-        sample: SampleFormat,
+        coding: Coding,
     },
+    /// Nothing that the run was set up with codes so.
+    NoCoder(Coding),
+    /// The coder does not take such packets.
+    NotCoded(NotCoded),
     /// Redundancy travels beside the sender's instants, which packets do not carry.
     NoStamps,
     /// Nothing could be repaired.
@@ -98,10 +101,13 @@ impl SendPolicy {
     ) -> Result<(), SendRefused> {
         let packet = packet_frames(self.config.format.rate, ptime).map_err(SendRefused::Ptime)?;
         let format = StreamFormat { packet, ..self.config.format };
+        if let Some(coder) = format.coder {
+            coder.check(&format).map_err(SendRefused::NotCoded)?;
+        }
         self.check_size(&format)?;
-        let (ptime, promised) = (format.ptime(), self.config.link_offset);
         let packing_age = format.packing_age(self.config.device.period) + self.config.held;
-        if packing_age > promised {
+        let (ptime, promised) = (format.ptime(), self.config.link_offset);
+        if !self.may_age(packing_age) {
             return Err(SendRefused::TooOld { ptime, packing_age, promised });
         }
         if packing_age > self.packing_age {
@@ -122,19 +128,40 @@ impl SendPolicy {
     }
 
     /// Another coding.
-    pub fn set_sample(
+    pub fn set_coding(
         &mut self,
-        sample: SampleFormat,
+        coding: Coding,
         context: &mut SendContext<'_>,
     ) -> Result<(), SendRefused> {
-        let payload_type = StreamFormat::default_payload_type(sample);
-        let format = StreamFormat { sample, payload_type, ..self.config.format };
+        let Coding { sample, coder } = coding;
+        let payload_type = StreamFormat::usual_payload_type(sample, coder);
+        let format = StreamFormat { sample, coder, payload_type, ..self.config.format };
+        if let Some(coder) = coder {
+            coder.check(&format).map_err(SendRefused::NotCoded)?;
+            if !self.config.compressed.contains(&coding) {
+                return Err(SendRefused::NoCoder(coding));
+            }
+        }
+        let packing_age = format.packing_age(self.config.device.period) + self.config.held;
+        if !self.may_age(packing_age) {
+            let (ptime, promised) = (format.ptime(), self.config.link_offset);
+            return Err(SendRefused::TooOld { ptime, packing_age, promised });
+        }
         self.check_size(&format)?;
         if format.payload_type != self.config.format.payload_type {
-            self.notes.note(SendNote::NewPayloadType { sample, payload_type });
+            self.notes.note(SendNote::NewPayloadType { coding, payload_type });
         }
-        tell(SendCommand::Sample(sample, payload_type), context)?;
-        self.config.format = format;
+        match self.coming.packet {
+            // Packets of that length come first: a coder may take no others.
+            Some(_) => self.coming.coding = Some((coding, payload_type)),
+            None => {
+                tell(SendCommand::Sample(sample, coder, payload_type), context)?;
+                self.coming.coding = None;
+            }
+        }
+        (self.config.format, self.packing_age) = (format, packing_age);
+        self.note_latency();
+        self.note_repair();
         context.hasten();
         Ok(())
     }
@@ -169,6 +196,22 @@ impl SendPolicy {
         {
             self.coming.packet = None;
         }
+        if self.coming.packet.is_none()
+            && let Some((Coding { sample, coder }, payload_type)) = self.coming.coding
+            && (context.command)(SendCommand::Sample(sample, coder, payload_type))
+        {
+            self.coming.coding = None;
+        }
+    }
+
+    /// Whether packets may be of that age when they leave. Where the latency follows what receivers need, it is raised
+    /// by as much.
+    fn may_age(&mut self, packing_age: Span) -> bool {
+        if self.is_as_needed() {
+            let more = packing_age - self.packing_age;
+            self.config.link_offset += more.max(Span::ZERO);
+        }
+        packing_age <= self.config.link_offset
     }
 
     fn check_size(&self, format: &StreamFormat) -> Result<(), SendRefused> {
@@ -179,7 +222,7 @@ impl SendPolicy {
         }
         let fits = Frames::from_len(most.saturating_sub(overhead) / format.frame_bytes());
         let fits = format.rate.span_of(fits);
-        Err(SendRefused::TooLarge { bytes, most, fits, sample: format.sample })
+        Err(SendRefused::TooLarge { bytes, most, fits, coding: format.coding() })
     }
 }
 

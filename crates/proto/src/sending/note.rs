@@ -1,9 +1,8 @@
 //! What people are to know of a stream that is sent, without the words for it.
 
-use tautline_dsp::format::SampleFormat;
-
 use crate::endpoint::Host;
 use crate::redundancy::Redundancy;
+use crate::stream::Coding;
 use crate::time::Span;
 
 /// One matter.
@@ -43,7 +42,7 @@ pub enum SendNote {
     /// Packets have another payload type from now on.
     NewPayloadType {
         /// For this coding,
-        sample: SampleFormat,
+        coding: Coding,
         /// this one.
         payload_type: u8,
     },

@@ -47,6 +47,11 @@ pub enum NotCarried {
     /// The rate is none of its nominal ones.
     #[error("AVTP has no rate of {0}; use {all}", all = Rate::listed(avtp::carries))]
     Rate(Rate),
+    /// Its formats are of single samples (IEEE 1722-2016 table 23).
+    #[error(
+        "AVTP carries single samples, and nothing compressed such as {0}; use --format l24, or rtp://"
+    )]
+    Coder(&'static str),
     /// The length field has too few bits.
     #[error(
         "packets of {ptime} hold {bytes} bytes of sound, and AVTP counts up to 65535; use a shorter --ptime"
@@ -94,6 +99,9 @@ impl WireForm {
     pub fn check(self, format: &StreamFormat) -> Result<(), NotCarried> {
         if self == Self::Rtp {
             return Ok(());
+        }
+        if format.coder.is_some() {
+            return Err(NotCarried::Coder(format.coding_name()));
         }
         if !avtp::carries(format.rate) {
             return Err(NotCarried::Rate(format.rate));

@@ -75,6 +75,11 @@ pub enum Invalid {
         /// The one in the packet, if it is one that streams may have.
         got: Option<Rate>,
     },
+    /// What is compressed does not say how many frames it is, or is longer than they are.
+    #[error(
+        "the payload is none of the coding that it is of; compare the a=rtpmap lines of both ends"
+    )]
+    Coded,
     /// Another number of channels than the stream's.
     #[error("{got} channels are not the stream's; give --channels as the sender has it")]
     Channels {
@@ -89,7 +94,7 @@ fn rate_of(rate: Option<Rate>) -> String {
 
 impl Invalid {
     /// How many reasons there are.
-    pub const COUNT: usize = 16;
+    pub const COUNT: usize = 17;
     /// The names of the reasons, at their [`Invalid::index`].
     pub const NAMES: [&'static str; Self::COUNT] = [
         "truncated",
@@ -108,6 +113,7 @@ impl Invalid {
         "sound-beyond-end",
         "rate",
         "channels",
+        "coded",
     ];
 
     /// The reason as a place in an array of [`Invalid::COUNT`] counters.
@@ -129,6 +135,7 @@ impl Invalid {
             Self::SoundBeyondEnd => 13,
             Self::Rate { .. } => 14,
             Self::Channels { .. } => 15,
+            Self::Coded => 16,
         }
     }
 

@@ -12,6 +12,7 @@ use std::net::IpAddr;
 use tautline_dsp::format::SampleFormat;
 
 use super::rtp::ExtensionIds;
+use crate::coder::Coder;
 use crate::stream::StreamFormat;
 use crate::time::{Frames, Span};
 use crate::units::{Channels, Rate, UnitError};
@@ -27,6 +28,10 @@ pub const MOST_MEDIA: usize = 64;
 const LINK_OFFSET: &str = "x-link-offset";
 /// Encoding name of float samples. None is registered for them, so only tautline reads it.
 const FLOAT_ENCODING: &str = "x-F32";
+/// What is compressed without loss has no registered name, so that this is private.
+const LOSSLESS_16_ENCODING: &str = "x-tautline-rice16";
+/// The same of 24 bits.
+const LOSSLESS_24_ENCODING: &str = "x-tautline-rice24";
 
 /// One audio stream and where to find it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +56,8 @@ pub struct Description {
     pub channels: Channels,
     /// Coding of one sample.
     pub sample: SampleFormat,
+    /// What compresses the samples of a packet, if anything does.
+    pub coder: Option<Coder>,
     /// RTP payload type: 0 to 127.
     pub payload_type: u8,
     /// Frames per packet, by `framecount` or else the nearest to `ptime`. `None` where neither
@@ -108,6 +115,7 @@ impl Description {
     /// The format of the stream, with `otherwise` frames per packet if the description gives none.
     pub fn format(&self, otherwise: Frames) -> StreamFormat {
         StreamFormat {
+            coder: None,
             rate: self.rate,
             channels: self.channels,
             sample: self.sample,

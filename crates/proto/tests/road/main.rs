@@ -2,6 +2,7 @@
 
 mod changes;
 mod clocks;
+mod coded;
 mod faults;
 mod form;
 mod headers;
@@ -11,4 +12,5 @@ mod repairer;
 mod replays;
 mod sound;
 mod strangers;
+mod toy;
 mod world;

@@ -24,6 +24,7 @@ const SENDING: Span = Span::from_micros(30);
 
 pub(crate) fn format(sample: SampleFormat) -> StreamFormat {
     StreamFormat {
+        coder: None,
         rate: Rate::HZ_48000,
         channels: Channels::MONO,
         sample,

@@ -3,6 +3,7 @@
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::{Choice, ClockId, ClockMapping};
+use tautline_proto::coder::{Coder, MakeDecoder};
 use tautline_proto::endpoint::{Arrived, Author, Endpoint};
 use tautline_proto::ledger::Passage;
 use tautline_proto::packet::{PackedSound, PacketHead, StreamId};
@@ -13,6 +14,7 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Ppm, Rate};
 
 use crate::form::{PACK, unpack};
+use crate::toy;
 
 /// The sender's wall clock is this much ahead of the common clock.
 pub(crate) const WALL: Span = Span::from_secs(1_000_000_000);
@@ -25,6 +27,8 @@ pub(crate) struct Scene {
     pub(crate) rate: Rate,
     pub(crate) channels: Channels,
     pub(crate) sample: SampleFormat,
+    /// What compresses packets: a toy that is called that.
+    pub(crate) coder: Option<Coder>,
     pub(crate) packet: Frames,
     pub(crate) period: Frames,
     pub(crate) latency: Span,
@@ -46,6 +50,7 @@ impl Default for Scene {
             rate: Rate::HZ_48000,
             channels: Channels::STEREO,
             sample: SampleFormat::L24,
+            coder: None,
             packet: Frames::new(48),
             period: Frames::new(48),
             latency: Span::from_millis(5),
@@ -144,13 +149,16 @@ impl Datagram {
 impl World {
     pub(crate) fn new(scene: Scene) -> Self {
         let format = StreamFormat {
+            coder: scene.coder,
             rate: scene.rate,
             channels: scene.channels,
             sample: scene.sample,
             packet: scene.packet,
-            payload_type: StreamFormat::default_payload_type(scene.sample),
+            payload_type: StreamFormat::usual_payload_type(scene.sample, scene.coder),
         };
-        let mut receiver = Receiver::new(ReceiverConfig::new(unpack(), format, scene.latency));
+        let config = ReceiverConfig::new(unpack(), format, scene.latency);
+        let decoders = scene.coder.map(|_| toy::decoder as MakeDecoder);
+        let mut receiver = Receiver::new(ReceiverConfig { decoders, ..config });
         if scene.mapped {
             receiver.set_clock(Author::of(SSRC), ClockMapping::known(WALL, Span::from_micros(10)));
         }
@@ -330,7 +338,7 @@ fn new_sender(format: StreamFormat, scene: Scene, ssrc: u32) -> Sender {
     // Both counters wrap within the first packets of every scenario.
     let identity =
         Identity { stream: StreamId::from(ssrc), sequence: 65_530, timestamp: u32::MAX - 500 };
-    Sender::new(SenderConfig {
+    let config = SenderConfig {
         wire: PACK,
         format,
         identity,
@@ -339,7 +347,9 @@ fn new_sender(format: StreamFormat, scene: Scene, ssrc: u32) -> Sender {
         wall_offset: WALL,
         redundancy: tautline_proto::redundancy::Layout::NONE,
         presented_after: Span::ZERO,
-    })
+    };
+    let encoder = scene.coder.map(|coder| toy::encoder(coder, scene.channels));
+    Sender::compressing(config, encoder.into_iter().collect())
 }
 
 /// A network that does nothing to a packet.

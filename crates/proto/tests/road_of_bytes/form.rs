@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::WallTime;
+use tautline_proto::coder::Coder;
 use tautline_proto::packet::{
     Carried, Codings, Instants, MediaPacket, Pack, Packed, PackedSound, PacketHead, StreamId,
     Unpack, held_of,
@@ -97,6 +98,11 @@ impl Unpack for Bytes {
         SampleFormat::ALL
             .into_iter()
             .find(|sample| StreamFormat::default_payload_type(*sample) == coding)
+            .or(StreamFormat::usual_coder(coding).map(|(_, sample)| sample))
+    }
+
+    fn coder(&self, coding: u8, _: &StreamFormat) -> Option<Coder> {
+        StreamFormat::usual_coder(coding).map(|(coder, _)| coder)
     }
 
     fn unpack<'a>(&self, datagram: &'a [u8]) -> Result<MediaPacket<'a>, Invalid> {

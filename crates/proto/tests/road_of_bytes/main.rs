@@ -7,6 +7,8 @@ mod form;
 mod changes;
 #[path = "../road/clocks.rs"]
 mod clocks;
+#[path = "../road/coded.rs"]
+mod coded;
 #[path = "../road/faults.rs"]
 mod faults;
 #[path = "../road/lengths.rs"]
@@ -21,5 +23,7 @@ mod replays;
 mod sound;
 #[path = "../road/strangers.rs"]
 mod strangers;
+#[path = "../road/toy.rs"]
+mod toy;
 #[path = "../road/world.rs"]
 mod world;

@@ -43,7 +43,7 @@ prop_compose! {
         sample in proptest::sample::select(SampleFormat::ALL.to_vec()),
         clocks: (u64, u64, u64),
     ) -> Announcement {
-        let format = StreamFormat {
+        let format = StreamFormat { coder: None,
             rate: Rate::new(rate).unwrap(), channels: Channels::new(channels).unwrap(), sample,
             packet: Frames::new(packet), payload_type,
         };

@@ -35,7 +35,7 @@ impl World {
         let rate = self.scenario.format.rate;
         let changed = self.by_policy(|policy, context| match change {
             Change::Packet(packet) => policy.set_ptime(rate.span_of(packet), context),
-            Change::Sample(sample) => policy.set_sample(sample, context),
+            Change::Sample(sample) => policy.set_coding(sample.into(), context),
             Change::Redundancy(asked) => policy.set_redundancy(asked),
             Change::Latency(latency) => policy.set_latency(LatencyRule::Chosen(latency), context),
         });

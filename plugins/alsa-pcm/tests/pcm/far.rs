@@ -94,6 +94,7 @@ impl Far {
         let port = local.0.port();
         let sample = tautline_dsp::format::SampleFormat::L24;
         let format = StreamFormat {
+            coder: None,
             rate: DEVICE.rate,
             channels: DEVICE.channels,
             sample,

@@ -1,10 +1,9 @@
 //! What a line on standard input may change of a call.
 
 use clap::ValueEnum;
-use tautline_dsp::format::SampleFormat;
 use tautline_engine::control::RecvChange;
 use tautline_proto::latency::LatencyRule;
-use tautline_proto::stream::PTIME_RANGE;
+use tautline_proto::stream::{Coding, PTIME_RANGE};
 use tautline_proto::time::Span;
 
 use crate::control::nothing;
@@ -19,7 +18,7 @@ pub(super) enum CallAsk {
     /// Sound in one packet, both ways.
     Ptime(Span),
     /// Coding, both ways.
-    Format(SampleFormat),
+    Format(Coding),
     /// From capture to loudspeaker, both ways; `None` is as the packets ask for.
     Latency(Option<Span>),
 }
@@ -41,7 +40,7 @@ impl CallLines {
             },
             "format" => match CodingName::from_str(rest, true) {
                 Ok(coding) => Ok(CallAsk::Format(coding.into())),
-                Err(_) => Err(format!("`{rest}` is no coding; write l16, l24, l32 or f32")),
+                Err(_) => Err(format!("`{rest}` is no coding; write {}", CodingName::ALL)),
             },
             "latency" => match latency(rest)? {
                 LatencyRule::Chosen(latency) => Ok(CallAsk::Latency(Some(latency))),

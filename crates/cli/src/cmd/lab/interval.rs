@@ -121,6 +121,7 @@ pub(crate) fn send(flags: &LoopFlags) -> Result<(), Failure> {
     let stop = stop_with_agent()?;
     let sample = SampleFormat::from(flags.format);
     let format = StreamFormat {
+        coder: None,
         rate: flags.rate,
         channels: flags.channels,
         sample,

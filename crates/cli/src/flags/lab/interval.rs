@@ -11,7 +11,7 @@ use tautline_proto::units::{Channels, Rate};
 
 use super::Reporting;
 use super::streams::FarEnd;
-use crate::flags::{CodingName, channels, parse, rate, span};
+use crate::flags::{SampleName, channels, parse, rate, span};
 use crate::help;
 
 /// `taut lab interval`
@@ -79,7 +79,7 @@ pub(crate) struct LoopFlags {
     pub(crate) pacing: PacingRung,
     /// Coding of samples
     #[arg(long, value_name = "CODING")]
-    pub(crate) format: CodingName,
+    pub(crate) format: SampleName,
     /// Channels
     #[arg(long, value_name = "N", value_parser = channels)]
     pub(crate) channels: Channels,

@@ -11,7 +11,7 @@ use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 
 use super::Reporting;
-use crate::flags::{CodingName, channels, parse, rate, span};
+use crate::flags::{SampleName, channels, parse, rate, span};
 use crate::help;
 
 /// `taut lab stalls`
@@ -50,7 +50,7 @@ pub(crate) struct KernelFlags {
     pub(crate) duration: Option<Span>,
     /// Coding of samples
     #[arg(long, value_name = "CODING", default_value = "l16", help_heading = "Packets")]
-    pub(crate) format: CodingName,
+    pub(crate) format: SampleName,
     /// Sample rate
     #[arg(long, value_name = "HZ", default_value = "48000", value_parser = rate,
           help_heading = "Packets")]

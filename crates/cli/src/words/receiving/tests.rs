@@ -4,7 +4,7 @@ use super::*;
 
 fn format(sample: SampleFormat, payload_type: u8) -> StreamFormat {
     let (rate, channels, packet) = (Rate::HZ_48000, Channels::STEREO, Frames::new(48));
-    StreamFormat { rate, channels, sample, packet, payload_type }
+    StreamFormat { coder: None, rate, channels, sample, packet, payload_type }
 }
 
 #[test]

@@ -128,6 +128,7 @@ struct CostWorld {
 }
 
 const FORMAT: StreamFormat = StreamFormat {
+    coder: None,
     rate: Rate::HZ_48000,
     channels: Channels::STEREO,
     sample: SampleFormat::L24,

@@ -205,6 +205,16 @@ impl MixerInput {
         tap.tell(channels, |frames| self.receiver.sound().samples(frames));
     }
 
+    /// Tells the measurement what was decoded for the last block: what is compressed has no sound before.
+    #[inline]
+    fn tell_decoded(&mut self) {
+        let Some(frames) = self.receiver.take_decoded() else { return };
+        let Some(tap) = &mut self.tap else { return };
+        let channels = self.receiver.format().channels.count();
+        tap.brought(&frames, channels, |frames| self.receiver.sound().samples(frames));
+        tap.tell(channels, |frames| self.receiver.sound().samples(frames));
+    }
+
     /// Packets that were lost and unheard so far.
     pub(super) const fn missed(&self) -> [u64; 2] {
         let counters = self.receiver.counters();
@@ -243,6 +253,7 @@ impl MixerInput {
         let pulled = receiver.pull(out, times, |passage| {
             *unbooked += u64::from(!passages.push(index, passage));
         });
+        self.tell_decoded();
         if let Some(marks) = &mut self.marks {
             marks.pulled(&self.receiver, &times, &pulled);
         }

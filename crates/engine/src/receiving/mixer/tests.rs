@@ -78,6 +78,7 @@ struct World {
 fn format() -> StreamFormat {
     let sample = SampleFormat::F32;
     StreamFormat {
+        coder: None,
         rate: Rate::HZ_48000,
         channels: Channels::MONO,
         sample,

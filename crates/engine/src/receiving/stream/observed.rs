@@ -49,7 +49,7 @@ impl ReceivedStream {
             state,
             rate: format.rate.hertz(),
             channels: format.channels.count(),
-            format: format.sample.name().to_owned(),
+            format: format.coding_name().to_owned(),
             ptime_ns: nanos(format.ptime()),
             latency: LatencySnapshot {
                 configured_ns: policy.is_latency_configured().then(|| nanos(policy.link_offset())),

@@ -44,7 +44,7 @@ impl SentStream {
             },
             rate: format.rate.hertz(),
             channels: format.channels.count(),
-            format: format.sample.name().to_owned(),
+            format: format.coding_name().to_owned(),
             ptime_ns: nanos(format.ptime()),
             latency: LatencySnapshot {
                 configured_ns: Some(nanos(self.policy.link_offset())),

@@ -29,7 +29,7 @@ impl SentStream {
             stream_id: self.presented.map(|_| id_of(self.identity.stream)),
             rate: format.rate.hertz(),
             channels: format.channels.count(),
-            format: format.sample.name(),
+            format: format.coding_name(),
             refused: None,
             ended: None,
             ptime_ns: format.ptime().as_nanos(),
@@ -192,6 +192,7 @@ mod tests {
     #[test]
     fn what_a_receiver_missed_in_an_outage_is_lost_for_its_sender_too() {
         let format = StreamFormat {
+            coder: None,
             rate: Rate::HZ_48000,
             channels: Channels::STEREO,
             sample: SampleFormat::L24,
@@ -216,6 +217,7 @@ mod tests {
             destinations: vec![Host::UNKNOWN],
             by_two_networks: false,
             most_bytes: 1472,
+            compressed: Vec::new(),
         });
         let tally = Tally { expected: 20_000, missing: 5, runs: 4, beyond: 10_012 };
         let losses = LossReport { ssrc: 1, tally, repaired: 5, lost: 10_012 };

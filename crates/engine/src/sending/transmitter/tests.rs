@@ -78,6 +78,7 @@ impl World {
         let sender = Sender::new(SenderConfig {
             wire: PACK,
             format: StreamFormat {
+                coder: None,
                 rate: Rate::HZ_48000,
                 channels: Channels::new(map.outputs() as u32).unwrap(),
                 sample,

@@ -2,6 +2,7 @@
 
 use tautline_dsp::format::SampleFormat;
 
+use crate::coder::Coder;
 use crate::packet::Codings;
 use crate::stream::StreamFormat;
 use crate::units::{Channels, Rate};
@@ -24,7 +25,20 @@ pub(super) fn sample(
         (Codings::Any, 96..=127) => Some(format.sample),
         (Codings::ByConvention, _) => SampleFormat::ALL
             .into_iter()
-            .find(|s| StreamFormat::default_payload_type(*s) == payload_type),
+            .find(|s| StreamFormat::default_payload_type(*s) == payload_type)
+            .or(StreamFormat::usual_coder(payload_type).map(|(_, sample)| sample)),
+        _ => None,
+    }
+}
+
+/// What compresses the samples under it, in the same way.
+pub(super) fn coder(codings: Codings, payload_type: u8, format: &StreamFormat) -> Option<Coder> {
+    match (codings, payload_type) {
+        (Codings::Exactly, _) => format.coder.filter(|_| payload_type == format.payload_type),
+        (Codings::Any, 96..=127) => format.coder,
+        (Codings::ByConvention, _) => {
+            StreamFormat::usual_coder(payload_type).map(|(coder, _)| coder)
+        }
         _ => None,
     }
 }
@@ -45,7 +59,7 @@ mod tests {
             let sample = SampleFormat::L24;
             let payload_type = StreamFormat::default_payload_type(sample);
             let (rate, packet) = (Rate::new(hertz).unwrap(), Frames::new(44));
-            let format = StreamFormat { rate, channels, sample, packet, payload_type };
+            let format = StreamFormat { coder: None, rate, channels, sample, packet, payload_type };
             for codings in [Codings::Any, Codings::ByConvention] {
                 let found = [10, 11].map(|told| super::sample(codings, told, &format));
                 assert_eq!(found, taken.map(|taken| taken.then_some(SampleFormat::L16)), "{hertz}");

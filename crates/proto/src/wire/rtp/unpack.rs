@@ -8,6 +8,7 @@ use tautline_dsp::format::SampleFormat;
 use super::reason::reason_of;
 use super::*;
 use crate::clock::WallTime;
+use crate::coder::Coder;
 use crate::packet::{
     Carried, Codings, Instants, MediaPacket, PacketHead, StreamId, Unpack, held_of,
 };
@@ -58,6 +59,10 @@ impl Unpack for RtpUnpack {
 
     fn sample(&self, coding: u8, format: &StreamFormat) -> Option<SampleFormat> {
         payload_types::sample(self.codings, coding, format)
+    }
+
+    fn coder(&self, coding: u8, format: &StreamFormat) -> Option<Coder> {
+        payload_types::coder(self.codings, coding, format)
     }
 
     #[inline]

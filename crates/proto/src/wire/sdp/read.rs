@@ -10,9 +10,11 @@ use tautline_dsp::format::SampleFormat;
 
 use super::decimal;
 use super::{
-    Description, DescriptionError, FLOAT_ENCODING, LINK_OFFSET, MOST_BYTES, MOST_LINES, MOST_MEDIA,
-    Reference, SdpCrypto, SdpFault, SdpOrigin,
+    Description, DescriptionError, FLOAT_ENCODING, LINK_OFFSET, LOSSLESS_16_ENCODING,
+    LOSSLESS_24_ENCODING, MOST_BYTES, MOST_LINES, MOST_MEDIA, Reference, SdpCrypto, SdpFault,
+    SdpOrigin,
 };
+use crate::coder::Coder;
 use crate::stream::LONGEST_LINK_OFFSET;
 use crate::time::Frames;
 use crate::units::{Channels, Rate};
@@ -42,6 +44,7 @@ impl Description {
             rate: coding.rate,
             channels: coding.channels,
             sample: coding.sample,
+            coder: coding.coder,
             payload_type: coding.payload_type,
             packet,
             link_offset: section
@@ -115,6 +118,7 @@ struct SdpCoding {
     rate: Rate,
     channels: Channels,
     sample: SampleFormat,
+    coder: Option<Coder>,
     payload_type: u8,
 }
 
@@ -259,9 +263,14 @@ impl<'a> Section<'a> {
                 fault(SdpFault::Value { attribute: "rtpmap", value: map.to_string() })
             })?,
         };
+        let (sample, coder) = coding_named(&map.encoding_name)
+            .ok_or_else(|| fault(SdpFault::Coding(map.encoding_name.clone())))?;
+        // A map of Opus has two channels whatever is in it (RFC 7587 §7), and either is decoded to two.
+        let mono = matches!(coder, Some(Coder::Opus(_))) && self.says_mono(format);
+        let channels = if mono { 1 } else { channels };
         Ok(SdpCoding {
-            sample: sample_of(&map.encoding_name)
-                .ok_or_else(|| fault(SdpFault::Coding(map.encoding_name.clone())))?,
+            sample,
+            coder,
             rate: Rate::new(map.clock_rate).map_err(|error| fault(error.into()))?,
             channels: Channels::new(channels).map_err(|error| fault(error.into()))?,
             payload_type,
@@ -269,6 +278,15 @@ impl<'a> Section<'a> {
     }
 
     /// `framecount` is exact; `ptime` is rounded text, and may be wrong by 4 % (0.12 for 0.125).
+    /// Whether the sender says that its Opus is mono (RFC 7587 §6.1).
+    fn says_mono(&self, format: &str) -> bool {
+        let parameters = self.values("fmtp").filter_map(|text| text.split_once(' '));
+        parameters
+            .filter(|(of, _)| *of == format)
+            .flat_map(|(_, parameters)| parameters.split(';'))
+            .any(|parameter| parameter.trim().eq_ignore_ascii_case("sprop-stereo=0"))
+    }
+
     fn packet(&self, rate: Rate) -> Result<Option<Frames>, DescriptionError> {
         let (name, text, frames) = if let Some(text) = self.value("framecount") {
             ("framecount", text, text.parse().ok().map(Frames::new))
@@ -345,15 +363,18 @@ fn static_map(payload_type: u8) -> Option<RtpMap> {
     }
 }
 
-fn sample_of(encoding: &str) -> Option<SampleFormat> {
+fn coding_named(encoding: &str) -> Option<(SampleFormat, Option<Coder>)> {
     let names = [
-        ("L16", SampleFormat::L16),
-        ("L24", SampleFormat::L24),
-        ("L32", SampleFormat::L32),
-        (FLOAT_ENCODING, SampleFormat::F32),
+        ("L16", (SampleFormat::L16, None)),
+        ("L24", (SampleFormat::L24, None)),
+        ("L32", (SampleFormat::L32, None)),
+        (FLOAT_ENCODING, (SampleFormat::F32, None)),
+        ("opus", (SampleFormat::L24, Some(Coder::OPUS))),
+        (LOSSLESS_16_ENCODING, (SampleFormat::L16, Some(Coder::Lossless))),
+        (LOSSLESS_24_ENCODING, (SampleFormat::L24, Some(Coder::Lossless))),
     ];
     names
         .into_iter()
         .find(|(name, _)| encoding.eq_ignore_ascii_case(name))
-        .map(|(_, sample)| sample)
+        .map(|(_, coding)| coding)
 }

@@ -6,7 +6,11 @@ use sdp_types::{Attribute, Connection, Media, MediaType, Session, Time, Transpor
 use tautline_dsp::format::SampleFormat;
 
 use super::decimal;
-use super::{Description, FLOAT_ENCODING, LINK_OFFSET, Reference, SdpCrypto};
+use super::{
+    Description, FLOAT_ENCODING, LINK_OFFSET, LOSSLESS_16_ENCODING, LOSSLESS_24_ENCODING,
+    Reference, SdpCrypto,
+};
+use crate::coder::{Coder, Opus, OpusTuning};
 use crate::time::Frames;
 use crate::wire::rtp::{CAPTURE_URI, ExtensionIds, INSTANTS_URI, REDUNDANCY_URI};
 
@@ -47,6 +51,9 @@ impl Description {
             add("crypto", format!("{} {key}", index + 1));
         }
         add("rtpmap", self.rtpmap());
+        if let Some(Coder::Opus(opus)) = self.coder {
+            add("fmtp", self.opus_parameters(opus));
+        }
         if let Some(packet) = self.packet {
             add("ptime", self.ptime(packet));
             add("framecount", packet.to_string());
@@ -93,13 +100,27 @@ impl Description {
     }
 
     fn rtpmap(&self) -> String {
-        let coding = match self.sample {
-            SampleFormat::L16 => "L16",
-            SampleFormat::L24 => "L24",
-            SampleFormat::L32 => "L32",
-            SampleFormat::F32 => FLOAT_ENCODING,
+        let coding = match (self.coder, self.sample) {
+            (None, SampleFormat::L16) => "L16",
+            (None, SampleFormat::L24) => "L24",
+            (None, SampleFormat::L32) => "L32",
+            (None, SampleFormat::F32) => FLOAT_ENCODING,
+            // Whatever is in it, its clock is of 48 kHz and its channels are two (RFC 7587 §4.1, §7).
+            (Some(Coder::Opus(_)), _) => return format!("{} opus/48000/2", self.payload_type),
+            (Some(Coder::Lossless), SampleFormat::L16) => LOSSLESS_16_ENCODING,
+            (Some(Coder::Lossless), _) => LOSSLESS_24_ENCODING,
         };
         format!("{} {coding}/{}/{}", self.payload_type, self.rate.hertz(), self.channels)
+    }
+
+    /// What RFC 7587 §6.1 has a sender say; a mono stream says so, as two channels stand in its map.
+    fn opus_parameters(&self, opus: Opus) -> String {
+        let stereo = u8::from(self.channels.count() > 1);
+        let fec = u8::from(opus.tuning == OpusTuning::Voice);
+        format!(
+            "{} stereo={stereo};sprop-stereo={stereo};useinbandfec={fec};cbr=1",
+            self.payload_type
+        )
     }
 
     /// Two decimals, as AES67 has it, or as many as say the frames without doubt.

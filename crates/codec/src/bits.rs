@@ -1,0 +1,115 @@
+//! Bits, the highest of each byte first.
+
+/// Writes bits to the start of some room.
+pub(crate) struct BitWriter<'a> {
+    room: &'a mut [u8],
+    bytes: usize,
+    held: u64,
+    /// Bits of `held` that were not written yet: fewer than 8 between calls.
+    count: u32,
+    full: bool,
+}
+
+impl<'a> BitWriter<'a> {
+    pub(crate) fn new(room: &'a mut [u8]) -> Self {
+        Self { room, bytes: 0, held: 0, count: 0, full: false }
+    }
+
+    /// Writes the lowest `count` bits, at most 32.
+    pub(crate) fn put(&mut self, value: u32, count: u32) {
+        let low = u64::from(value) & ((1 << count) - 1);
+        self.held = self.held << count | low;
+        self.count += count;
+        while self.count >= 8 {
+            self.count -= 8;
+            self.push((self.held >> self.count) as u8);
+        }
+    }
+
+    /// Writes so many bits that are 0, and one that is 1.
+    pub(crate) fn put_unary(&mut self, mut zeros: u32) {
+        while zeros >= 24 {
+            self.put(0, 24);
+            zeros -= 24;
+        }
+        self.put(1, zeros + 1);
+    }
+
+    fn push(&mut self, byte: u8) {
+        match self.room.get_mut(self.bytes) {
+            Some(place) => *place = byte,
+            None => self.full = true,
+        }
+        self.bytes += 1;
+    }
+
+    /// How many bytes it took, the last filled up with 0; `None` if there was no room for all.
+    pub(crate) fn finish(mut self) -> Option<usize> {
+        if self.count > 0 {
+            self.put(0, 8 - self.count);
+        }
+        (!self.full).then_some(self.bytes)
+    }
+}
+
+/// Reads them.
+pub(crate) struct BitReader<'a> {
+    rest: &'a [u8],
+    held: u64,
+    count: u32,
+}
+
+impl<'a> BitReader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes, held: 0, count: 0 }
+    }
+
+    fn fill(&mut self) {
+        while self.count <= 56
+            && let Some((first, rest)) = self.rest.split_first()
+        {
+            self.held |= u64::from(*first) << (56 - self.count);
+            self.count += 8;
+            self.rest = rest;
+        }
+    }
+
+    /// The next `count` bits, at most 32; `None` if there are fewer.
+    pub(crate) fn get(&mut self, count: u32) -> Option<u32> {
+        if count == 0 {
+            return Some(0);
+        }
+        self.fill();
+        self.count = self.count.checked_sub(count)?;
+        let value = self.held >> (64 - count);
+        self.held <<= count;
+        Some(value as u32)
+    }
+
+    /// How many bits are 0 before the next that is 1; `None` if none is, or more than `most` are.
+    pub(crate) fn get_unary(&mut self, most: u32) -> Option<u32> {
+        let mut zeros = 0;
+        loop {
+            self.fill();
+            if self.count == 0 {
+                return None;
+            }
+            let here = self.held.leading_zeros().min(self.count);
+            zeros += here;
+            if zeros > most {
+                return None;
+            }
+            if here < self.count {
+                self.held = if here == 63 { 0 } else { self.held << (here + 1) };
+                self.count -= here + 1;
+                return Some(zeros);
+            }
+            (self.held, self.count) = (0, 0);
+        }
+    }
+
+    /// Whether what is left is less than a byte, and nothing but 0.
+    pub(crate) fn is_over(&self) -> bool {
+        self.rest.is_empty() && self.count < 8 && self.held == 0
+    }
+}

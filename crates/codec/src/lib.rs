@@ -1,0 +1,56 @@
+//! What compresses a stream's packets: Opus by libopus, and a coder without loss.
+//!
+//! Both sides of a [`Coder`] are made here, on an ordinary thread, and handed to machines that know
+//! nothing of libraries ([`tautline_proto::coder`]). This is a crate of its own as it links libopus: what runs in other
+//! people's programs must not.
+#![deny(unsafe_code)]
+
+mod bits;
+mod lossless;
+mod opus;
+
+use tautline_proto::coder::{Coder, Decode, Encode, NotCoded};
+use tautline_proto::stream::StreamFormat;
+
+pub use lossless::{LosslessDecoder, LosslessEncoder};
+pub use opus::{OpusDecoder, OpusEncoder, OpusRefused};
+
+/// Why there is no encoder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoEncoder {
+    /// The coder does not code such streams.
+    NotCoded(NotCoded),
+    /// The library refused.
+    Refused(OpusRefused),
+}
+
+impl core::error::Error for NoEncoder {}
+
+impl core::fmt::Display for NoEncoder {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::NotCoded(not_coded) => not_coded.fmt(f),
+            Self::Refused(refused) => refused.fmt(f),
+        }
+    }
+}
+
+/// What codes a stream of this format by its coder; `None` where it has none. Allocates.
+pub fn encoder(format: &StreamFormat) -> Result<Option<Box<dyn Encode>>, NoEncoder> {
+    let Some(coder) = format.coder else { return Ok(None) };
+    coder.check(format).map_err(NoEncoder::NotCoded)?;
+    Ok(Some(match coder {
+        Coder::Opus(opus) => {
+            Box::new(OpusEncoder::new(opus, format.channels).map_err(NoEncoder::Refused)?)
+        }
+        Coder::Lossless => Box::new(LosslessEncoder::new(format.sample, format.channels)),
+    }))
+}
+
+/// What reads packets of `coder` in a stream of this rate and these channels; `None` where that is none. Allocates.
+pub fn decoder(coder: Coder, format: &StreamFormat) -> Option<Box<dyn Decode>> {
+    match coder {
+        Coder::Opus(_) => Some(Box::new(OpusDecoder::new(format.rate, format.channels).ok()?)),
+        Coder::Lossless => Some(Box::new(LosslessDecoder::new(format.channels))),
+    }
+}

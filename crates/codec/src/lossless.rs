@@ -1,0 +1,291 @@
+//! Compression without loss, of packets that each stand alone.
+//!
+//! A payload is the number of frames (16 bits, big-endian), a byte for each channel, and bits. Each channel is what is
+//! left of its samples once the ones before foretell them, by a polynomial of order 0 to 3 (Robinson, "Shorten: Simple
+//! lossless and near-lossless waveform compression", 1994, §3.2), in Rice's code (Rice 1979) with the parameter that
+//! takes the fewest bits. The second channel may be its difference from the first. Where that takes no less, the
+//! samples follow as they are. Nothing is kept from packet to packet: a lost one costs itself alone, and no frame waits.
+
+use tautline_dsp::format::{self, SampleFormat};
+use tautline_proto::coder::{Coder, Decode, Encode, Undecodable};
+use tautline_proto::stream::Coding;
+use tautline_proto::units::Channels;
+
+use crate::bits::{BitReader, BitWriter};
+
+/// The highest order of prediction.
+const MOST_ORDER: usize = 3;
+/// Samples as they are, instead of a parameter of Rice's code.
+const VERBATIM: u8 = 31;
+/// The greatest parameter: differences of 24 bits, foretold, have 28.
+const MOST_PARAMETER: u32 = 28;
+/// No quotient is longer: beyond, another parameter takes fewer bits.
+const MOST_QUOTIENT: u32 = 1 << 20;
+/// A channel's byte: a flag, two bits of order, five of parameter.
+const ORDER_SHIFT: u32 = 5;
+const PARAMETER: u8 = 0x1F;
+/// The flag of the second channel: it is a difference from the first. Of the first: the packet is of 24 bits.
+const FLAG: u8 = 0x80;
+/// Frames of the longest packet: 20 ms at any rate that streams have.
+const MOST_FRAMES: usize = 20_000;
+
+/// Codes whole numbers of 16 or 24 bits.
+#[derive(Debug)]
+pub struct LosslessEncoder {
+    sample: SampleFormat,
+    channels: Channels,
+    /// The samples as they are where nothing compresses them.
+    raw: Box<[u8]>,
+    first: Box<[i32]>,
+    one: Box<[i32]>,
+    difference: Box<[i32]>,
+}
+
+impl LosslessEncoder {
+    /// Codes samples as this format has them: 16 bits, or 24 for all others. Allocates; nothing later does.
+    pub fn new(sample: SampleFormat, channels: Channels) -> Self {
+        let sample = if sample == SampleFormat::L16 { sample } else { SampleFormat::L24 };
+        Self {
+            sample,
+            channels,
+            raw: vec![0; MOST_FRAMES * channels.count() * sample.bytes()].into(),
+            first: vec![0; MOST_FRAMES].into(),
+            one: vec![0; MOST_FRAMES].into(),
+            difference: vec![0; MOST_FRAMES].into(),
+        }
+    }
+
+    fn write(&mut self, frames: usize, samples: &[f32], room: &mut [u8]) -> Option<usize> {
+        let (channels, bytes) = (self.channels.count(), self.sample.bytes());
+        let raw = &mut self.raw[..samples.len() * bytes];
+        format::encode(self.sample, samples, raw);
+        let head = Coder::LOSSLESS_HEAD + channels;
+        if room.len() < head {
+            return None;
+        }
+        let (heads, rest) = room.split_at_mut(head);
+        heads[..2].copy_from_slice(&u16::try_from(frames).ok()?.to_be_bytes());
+        let depth_flag = if self.sample == SampleFormat::L24 { FLAG } else { 0 };
+        // More than the samples themselves take is of no use.
+        let most = rest.len().min(raw.len());
+        let mut bits = BitWriter::new(&mut rest[..most]);
+        for channel in 0..channels {
+            let one = &mut self.one[..frames];
+            for (number, frame) in one.iter_mut().zip(raw.chunks_exact(channels * bytes)) {
+                *number = number_at(&frame[channel * bytes..(channel + 1) * bytes]);
+            }
+            let depth = 8 * bytes as u32;
+            let (mut best, mut flag) = (Plan::of(one, depth), 0);
+            if channel == 0 {
+                self.first[..frames].copy_from_slice(one);
+                flag = depth_flag;
+            } else if channel == 1 {
+                let difference = &mut self.difference[..frames];
+                for ((out, one), first) in difference.iter_mut().zip(&*one).zip(&self.first) {
+                    *out = one - first;
+                }
+                let apart = Plan::of(difference, depth + 1);
+                if apart.cost < best.cost {
+                    (best, flag) = (apart, FLAG);
+                }
+            }
+            let differs = channel == 1 && flag == FLAG;
+            let numbers = if differs { &self.difference[..frames] } else { &*one };
+            heads[2 + channel] = flag | (best.order as u8) << ORDER_SHIFT | best.parameter as u8;
+            best.write(numbers, depth + u32::from(differs), &mut bits);
+        }
+        if let Some(written) = bits.finish() {
+            return Some(head + written);
+        }
+        heads[2..].fill(VERBATIM);
+        heads[2] |= depth_flag;
+        rest.get_mut(..raw.len())?.copy_from_slice(raw);
+        Some(head + raw.len())
+    }
+}
+
+impl Encode for LosslessEncoder {
+    fn coding(&self) -> Coding {
+        Coding { sample: self.sample, coder: Some(Coder::Lossless) }
+    }
+
+    fn encode(&mut self, samples: &[f32], room: &mut [u8]) -> Option<usize> {
+        let frames = samples.len() / self.channels.count();
+        if frames > MOST_FRAMES {
+            return None;
+        }
+        self.write(frames, samples, room)
+    }
+
+    fn reset(&mut self) {}
+}
+
+/// A whole number of two or three bytes, big-endian.
+fn number_at(bytes: &[u8]) -> i32 {
+    match *bytes {
+        [a, b] => i16::from_be_bytes([a, b]).into(),
+        [a, b, c] => i32::from_be_bytes([a, b, c, 0]) >> 8,
+        _ => 0,
+    }
+}
+
+/// How a channel is coded.
+#[derive(Debug, Clone, Copy)]
+struct Plan {
+    order: usize,
+    parameter: u32,
+    /// Bits that it takes.
+    cost: u64,
+}
+
+impl Plan {
+    /// The order that leaves least, and the parameter that takes the fewest bits for it.
+    fn of(numbers: &[i32], depth: u32) -> Self {
+        let mut sums = [0u64; MOST_ORDER + 1];
+        let mut before = [0i32; MOST_ORDER];
+        for (at, number) in numbers.iter().enumerate() {
+            // Each order leaves the difference of what the order before leaves.
+            let mut left = *number;
+            for order in 0..=MOST_ORDER.min(at) {
+                sums[order] += u64::from(left.unsigned_abs());
+                if order < MOST_ORDER {
+                    let next = left.wrapping_sub(before[order]);
+                    before[order] = left;
+                    left = next;
+                }
+            }
+            if at < MOST_ORDER {
+                before[at] = left;
+            }
+        }
+        let orders = 0..=MOST_ORDER.min(numbers.len());
+        let plans = orders.map(|order| {
+            let coded = (numbers.len() - order) as u64;
+            // Zigzag doubles what is left: the mean of that is near 2 to the best parameter.
+            let mean = (2 * sums[order]).checked_div(coded).unwrap_or(0);
+            let parameter =
+                (u64::BITS - mean.leading_zeros()).saturating_sub(1).min(MOST_PARAMETER);
+            let cost = order as u64 * u64::from(depth)
+                + coded * u64::from(parameter + 1)
+                + ((2 * sums[order]) >> parameter);
+            Self { order, parameter, cost }
+        });
+        plans.min_by_key(|plan| plan.cost).unwrap_or(Self { order: 0, parameter: 0, cost: 0 })
+    }
+
+    fn write(&self, numbers: &[i32], depth: u32, bits: &mut BitWriter<'_>) {
+        let (begin, rest) = numbers.split_at(self.order);
+        begin.iter().for_each(|number| bits.put(*number as u32, depth));
+        let mut predictor = Predictor::after(begin);
+        for number in rest {
+            let left = number.wrapping_sub(predictor.next(self.order));
+            let folded = (left << 1 ^ left >> 31) as u32;
+            bits.put_unary(folded >> self.parameter);
+            bits.put(folded, self.parameter);
+            predictor.push(*number);
+        }
+    }
+}
+
+/// Foretells a sample by those before it.
+struct Predictor([i32; MOST_ORDER]);
+
+impl Predictor {
+    /// After these, of which the last is the newest.
+    fn after(begin: &[i32]) -> Self {
+        let mut predictor = Self([0; MOST_ORDER]);
+        begin.iter().for_each(|number| predictor.push(*number));
+        predictor
+    }
+
+    fn push(&mut self, number: i32) {
+        self.0 = [number, self.0[0], self.0[1]];
+    }
+
+    /// By a polynomial through as many samples as its order.
+    fn next(&self, order: usize) -> i32 {
+        let [a, b, c] = self.0;
+        match order {
+            0 => 0,
+            1 => a,
+            2 => a.wrapping_mul(2).wrapping_sub(b),
+            _ => a.wrapping_sub(b).wrapping_mul(3).wrapping_add(c),
+        }
+    }
+}
+
+/// Reads what [`LosslessEncoder`] wrote.
+#[derive(Debug)]
+pub struct LosslessDecoder {
+    channels: Channels,
+    raw: Box<[u8]>,
+    first: Box<[i32]>,
+}
+
+impl LosslessDecoder {
+    /// Reads packets of so many channels. Allocates; nothing later does.
+    pub fn new(channels: Channels) -> Self {
+        Self {
+            channels,
+            raw: vec![0; MOST_FRAMES * channels.count() * 3].into(),
+            first: vec![0; MOST_FRAMES].into(),
+        }
+    }
+
+    fn read(&mut self, payload: &[u8], out: &mut [f32]) -> Option<()> {
+        let (channels, frames) = (self.channels.count(), out.len() / self.channels.count());
+        let (counted, rest) = payload.split_first_chunk()?;
+        if usize::from(u16::from_be_bytes(*counted)) != frames || frames > MOST_FRAMES {
+            return None;
+        }
+        let (heads, rest) = rest.split_at_checked(channels)?;
+        let deep = heads.first()? & FLAG != 0;
+        let sample = if deep { SampleFormat::L24 } else { SampleFormat::L16 };
+        let bytes = sample.bytes();
+        if heads.iter().any(|head| head & PARAMETER == VERBATIM) {
+            let as_they_are = rest.len() == out.len() * bytes;
+            return as_they_are.then(|| format::decode(sample, rest, out));
+        }
+        let mut bits = BitReader::new(rest);
+        let Self { raw, first, .. } = self;
+        for (channel, head) in heads.iter().enumerate() {
+            let order = usize::from(head >> ORDER_SHIFT & 3);
+            let parameter = u32::from(head & PARAMETER);
+            let differs = channel == 1 && head & FLAG != 0;
+            let depth = 8 * bytes as u32 + u32::from(differs);
+            let mut predictor = Predictor([0; MOST_ORDER]);
+            for frame in 0..frames {
+                let number = if frame < order {
+                    let shift = 32 - depth;
+                    (bits.get(depth)? << shift).cast_signed() >> shift
+                } else {
+                    let quotient = bits.get_unary(MOST_QUOTIENT)?;
+                    let low = bits.get(parameter)?;
+                    let folded = quotient.checked_shl(parameter)? | low;
+                    let left = (folded >> 1).cast_signed() ^ -((folded & 1).cast_signed());
+                    predictor.next(order).wrapping_add(left)
+                };
+                predictor.push(number);
+                let sound = if differs { number.wrapping_add(first[frame]) } else { number };
+                if channel == 0 {
+                    first[frame] = sound;
+                }
+                let at = (frame * channels + channel) * bytes;
+                raw[at..at + bytes].copy_from_slice(&sound.to_be_bytes()[4 - bytes..]);
+            }
+        }
+        bits.is_over().then(|| format::decode(sample, &raw[..out.len() * bytes], out))
+    }
+}
+
+impl Decode for LosslessDecoder {
+    fn coder(&self) -> Coder {
+        Coder::Lossless
+    }
+
+    fn decode(&mut self, payload: &[u8], out: &mut [f32]) -> Result<(), Undecodable> {
+        self.read(payload, out).ok_or(Undecodable)
+    }
+
+    fn reset(&mut self) {}
+}

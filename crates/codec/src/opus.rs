@@ -1,0 +1,233 @@
+//! Opus by libopus.
+
+#![expect(unsafe_code, reason = "libopus is a library of C")]
+
+use core::ffi::c_int;
+use core::ptr::NonNull;
+
+use opusic_sys as sys;
+use tautline_proto::coder::{Coder, Decode, Encode, Opus, OpusTuning, Undecodable};
+use tautline_proto::stream::Coding;
+use tautline_proto::units::{Channels, Rate};
+
+/// Why there is no coder: a number of `opus_defines.h`, which is less than 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpusRefused(pub c_int);
+
+impl core::error::Error for OpusRefused {}
+
+impl core::fmt::Display for OpusRefused {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(
+            f,
+            "libopus answered {}; use --format lossless24 or l24, which need no library",
+            self.0
+        )
+    }
+}
+
+/// The frames that all lengths of packets are multiples of: 2.5 ms.
+const STEP: usize = 120;
+
+/// How much of a packet is expected to be lost, by which speech is given its copies: in per cent.
+const EXPECTED_LOSS: c_int = 10;
+
+/// Of ten: what speech costs more is not heard, and the longest packet is to be coded well within a
+/// period of 5 ms.
+const VOICE_COMPLEXITY: c_int = 5;
+
+/// Codes by Opus, with as many bits for each packet.
+#[derive(Debug)]
+pub struct OpusEncoder {
+    state: NonNull<sys::OpusEncoder>,
+    opus: Opus,
+    channels: Channels,
+}
+
+// SAFETY: the state is memory of its own which libopus touches only in calls that are given it, from whatever thread.
+unsafe impl Send for OpusEncoder {}
+
+impl OpusEncoder {
+    /// Codes one channel or two at 48 kHz. Allocates; nothing later does.
+    pub fn new(opus: Opus, channels: Channels) -> Result<Self, OpusRefused> {
+        let application = match opus.tuning {
+            OpusTuning::Music => sys::OPUS_APPLICATION_RESTRICTED_LOWDELAY,
+            OpusTuning::Voice => sys::OPUS_APPLICATION_VOIP,
+        };
+        let (rate, count) = (Opus::RATE.hertz() as i32, channels.count() as c_int);
+        let mut error = 0;
+        // SAFETY: it takes any numbers, and writes its answer to the place that is borrowed for it.
+        let state = unsafe { sys::opus_encoder_create(rate, count, application, &mut error) };
+        let state =
+            NonNull::new(state).filter(|_| error == sys::OPUS_OK).ok_or(OpusRefused(error))?;
+        let mut encoder = Self { state, opus, channels };
+        let set = |encoder: &mut Self, settings: &[(c_int, c_int)]| {
+            settings.iter().try_for_each(|(request, value)| encoder.set(*request, *value))
+        };
+        let bitrate = opus.bitrate as c_int;
+        set(
+            &mut encoder,
+            &[(sys::OPUS_SET_BITRATE_REQUEST, bitrate), (sys::OPUS_SET_VBR_REQUEST, 0)],
+        )?;
+        if opus.tuning == OpusTuning::Voice {
+            set(
+                &mut encoder,
+                &[
+                    (sys::OPUS_SET_SIGNAL_REQUEST, sys::OPUS_SIGNAL_VOICE),
+                    (sys::OPUS_SET_INBAND_FEC_REQUEST, 1),
+                    (sys::OPUS_SET_PACKET_LOSS_PERC_REQUEST, EXPECTED_LOSS),
+                    (sys::OPUS_SET_COMPLEXITY_REQUEST, VOICE_COMPLEXITY),
+                ],
+            )?;
+        }
+        Ok(encoder)
+    }
+
+    fn set(&mut self, request: c_int, value: c_int) -> Result<(), OpusRefused> {
+        // SAFETY: the state is alive, and each request that is made here takes one number.
+        let answer = unsafe { sys::opus_encoder_ctl(self.state.as_ptr(), request, value) };
+        if answer == sys::OPUS_OK { Ok(()) } else { Err(OpusRefused(answer)) }
+    }
+
+    /// Frames from what goes in to what comes out, as libopus has it.
+    pub fn lookahead(&mut self) -> i32 {
+        let mut frames: i32 = 0;
+        let place: *mut i32 = &mut frames;
+        // SAFETY: the state is alive; this request takes a place for one number, which is borrowed until it is written.
+        unsafe {
+            sys::opus_encoder_ctl(self.state.as_ptr(), sys::OPUS_GET_LOOKAHEAD_REQUEST, place);
+        }
+        frames
+    }
+}
+
+impl Drop for OpusEncoder {
+    fn drop(&mut self) {
+        // SAFETY: it was created, and is not used after this.
+        unsafe { sys::opus_encoder_destroy(self.state.as_ptr()) }
+    }
+}
+
+impl Encode for OpusEncoder {
+    fn coding(&self) -> Coding {
+        Coding { coder: Some(Coder::Opus(self.opus)), ..Coding::OPUS }
+    }
+
+    fn encode(&mut self, samples: &[f32], room: &mut [u8]) -> Option<usize> {
+        let frames = self.channels.frames_in(samples.len());
+        let most = self.opus.payload_bytes(frames).min(room.len());
+        // SAFETY: the state is alive and of so many channels; it reads that many frames and writes at most so many bytes.
+        let bytes = unsafe {
+            sys::opus_encode_float(
+                self.state.as_ptr(),
+                samples.as_ptr(),
+                frames.as_len() as c_int,
+                room.as_mut_ptr(),
+                most as i32,
+            )
+        };
+        usize::try_from(bytes).ok().filter(|bytes| *bytes > 0)
+    }
+
+    fn reset(&mut self) {
+        // SAFETY: the state is alive, and this request takes nothing.
+        unsafe {
+            sys::opus_encoder_ctl(self.state.as_ptr(), sys::OPUS_RESET_STATE);
+        }
+    }
+}
+
+/// Reads Opus, from whatever coder.
+#[derive(Debug)]
+pub struct OpusDecoder {
+    state: NonNull<sys::OpusDecoder>,
+    channels: Channels,
+}
+
+// SAFETY: the state is memory of its own which libopus touches only in calls that are given it, from whatever thread.
+unsafe impl Send for OpusDecoder {}
+
+impl OpusDecoder {
+    /// Reads one channel or two at 48 kHz, as many as are asked for whatever a packet has. Allocates; nothing later
+    /// does.
+    pub fn new(rate: Rate, channels: Channels) -> Result<Self, OpusRefused> {
+        if rate != Opus::RATE || channels.count() > 2 {
+            return Err(OpusRefused(sys::OPUS_BAD_ARG));
+        }
+        let mut error = 0;
+        // SAFETY: it takes any numbers, and writes its answer to the place that is borrowed for it.
+        let state = unsafe {
+            sys::opus_decoder_create(rate.hertz() as i32, channels.count() as c_int, &mut error)
+        };
+        let state =
+            NonNull::new(state).filter(|_| error == sys::OPUS_OK).ok_or(OpusRefused(error))?;
+        Ok(Self { state, channels })
+    }
+
+    /// Decodes to all of `out`, or what stands for what was lost if there is no payload; whether it did.
+    fn run(&mut self, payload: Option<&[u8]>, out: &mut [f32], before: bool) -> bool {
+        let frames = out.len() / self.channels.count();
+        let (data, len) = payload.map_or((core::ptr::null(), 0), |p| (p.as_ptr(), p.len()));
+        let Ok(len) = i32::try_from(len) else { return false };
+        // SAFETY: the state is alive and of so many channels; it reads `len` bytes, or none where there is no payload, and
+        // writes at most `frames` frames.
+        let decoded = unsafe {
+            sys::opus_decode_float(
+                self.state.as_ptr(),
+                data,
+                len,
+                out.as_mut_ptr(),
+                frames as c_int,
+                c_int::from(before),
+            )
+        };
+        usize::try_from(decoded) == Ok(frames) && out.iter().all(|sample| sample.is_finite())
+    }
+}
+
+impl Drop for OpusDecoder {
+    fn drop(&mut self) {
+        // SAFETY: it was created, and is not used after this.
+        unsafe { sys::opus_decoder_destroy(self.state.as_ptr()) }
+    }
+}
+
+impl Decode for OpusDecoder {
+    fn coder(&self) -> Coder {
+        Coder::OPUS
+    }
+
+    fn decode(&mut self, payload: &[u8], out: &mut [f32]) -> Result<(), Undecodable> {
+        let decoded = !payload.is_empty() && self.run(Some(payload), out, false);
+        if decoded { Ok(()) } else { Err(Undecodable) }
+    }
+
+    fn recover(&mut self, next: &[u8], out: &mut [f32]) -> bool {
+        let frames = self.channels.frames_in(out.len());
+        // What is carried of the packet before is as long as the packet that carries it.
+        let as_long = Coder::OPUS.frames(next) == Some(frames);
+        as_long && carries_earlier(next) && self.run(Some(next), out, true)
+    }
+
+    fn conceal(&mut self, out: &mut [f32]) -> bool {
+        let frames = out.len() / self.channels.count();
+        frames.is_multiple_of(STEP) && frames > 0 && self.run(None, out, false)
+    }
+
+    fn reset(&mut self) {
+        // SAFETY: the state is alive, and this request takes nothing.
+        unsafe {
+            sys::opus_decoder_ctl(self.state.as_ptr(), sys::OPUS_RESET_STATE);
+        }
+    }
+}
+
+/// Whether a packet of one frame has low bit-rate redundancy, of either channel: the first bits of the SILK layer are a
+/// voice activity flag for each 20 ms and one for this (RFC 6716 §4.2.3), each a bit as likely 0 as 1 (§4.2.7).
+fn carries_earlier(payload: &[u8]) -> bool {
+    let &[toc, flags, ..] = payload else { return false };
+    let (config, stereo, frames) = (toc >> 3, toc & 4 != 0, toc & 3);
+    // Of CELT there is none, and of several frames it is not looked for; 40 and 60 ms have more flags.
+    let short = config < 16 && (config >= 12 || config & 3 < 2);
+    short && frames == 0 && (flags & 0x40 != 0 || stereo && flags & 0x10 != 0)
+}

@@ -1,0 +1,239 @@
+//! Codings of whole packets: what compresses a packet's frames together, and may remember those before.
+//!
+//! A [`Coder`] names one and knows what its payloads hold; what codes ([`Encode`]) and what gives back
+//! ([`Decode`]) is made elsewhere and handed down, so that nothing here links a library. A coding of
+//! single samples needs none of this: [`SampleFormat`](tautline_dsp::format::SampleFormat).
+
+use core::fmt::Debug;
+
+use crate::stream::{Coding, StreamFormat};
+use crate::time::{Frames, Span};
+use crate::units::{Channels, Rate};
+
+/// What compresses the frames of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Coder {
+    /// Opus (RFC 6716, in RTP by RFC 7587).
+    Opus(Opus),
+    /// Without loss: prediction and Rice's code, of whole numbers as the stream's `sample` has them.
+    Lossless,
+}
+
+/// How a sender codes by Opus; receivers need not know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opus {
+    /// What it is tuned for.
+    pub tuning: OpusTuning,
+    /// Bits per second of payload. It is constant, so that all packets are as long as each other and can be
+    /// summed for redundancy.
+    pub bitrate: u32,
+}
+
+/// What Opus is tuned for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OpusTuning {
+    /// Any sound, with the least look-ahead: the CELT layer alone (RFC 6716 §2.1.7).
+    #[default]
+    Music,
+    /// Speech: the SILK layer with a coarser copy of each packet in the next (in-band FEC, RFC 6716 §2.1.7).
+    Voice,
+}
+
+impl Opus {
+    /// Rates of bits that Opus takes here: RFC 6716 §2 has 6 to 510 kbit/s.
+    pub const BITRATES: (u32, u32) = (6_000, 510_000);
+    /// The one rate of frames: RTP counts Opus by a clock of 48 kHz (RFC 7587 §4.1).
+    pub const RATE: Rate = Rate::HZ_48000;
+    /// Sound in one packet: what Opus takes of what streams may have (RFC 6716 §2.1.4).
+    pub const PTIMES: [Span; 4] = [
+        Span::from_micros(2_500),
+        Span::from_millis(5),
+        Span::from_millis(10),
+        Span::from_millis(20),
+    ];
+    /// The longest frame of Opus in bytes (RFC 6716 §3.2.1).
+    const MOST_BYTES: u64 = 1275;
+    /// The longest packet: 120 ms (RFC 6716 §3.2.5, R5).
+    pub const MOST_FRAMES: Frames = Frames::new(5760);
+
+    /// The usual: 96 kbit/s for each channel of music, where 5 ms packets are hard to tell from the original,
+    /// and 32 kbit/s for speech.
+    pub const fn usual(tuning: OpusTuning, channels: Channels) -> Self {
+        let bitrate = match tuning {
+            OpusTuning::Music => 96_000 * channels.count() as u32,
+            OpusTuning::Voice => 32_000 * channels.count() as u32,
+        };
+        Self { tuning, bitrate }
+    }
+
+    /// Frames from the input of the coder to the output of the decoder: what `OPUS_GET_LOOKAHEAD` tells, 2.5 ms
+    /// without look-ahead and 6.5 ms with (libopus, `opus_encoder.c`).
+    pub const fn delay(self) -> Frames {
+        match self.tuning {
+            OpusTuning::Music => Frames::new(120),
+            OpusTuning::Voice => Frames::new(312),
+        }
+    }
+
+    /// Bytes of each packet.
+    pub fn payload_bytes(self, packet: Frames) -> usize {
+        let bits = u64::from(self.bitrate) * packet.count().max(0).unsigned_abs();
+        (bits / 8 / u64::from(Self::RATE.hertz())).clamp(3, Self::MOST_BYTES) as usize
+    }
+}
+
+/// What a coder does not take: one sentence that ends with the mend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotCoded {
+    /// Another rate than its own.
+    #[error(
+        "Opus over RTP has a clock of 48000 Hz alone, and this stream is of {0}; use --rate 48000"
+    )]
+    Rate(Rate),
+    /// More channels than it has.
+    #[error(
+        "Opus codes one channel or two, and this stream has {0}; use --map, or --format lossless24"
+    )]
+    Channels(Channels),
+    /// A packet time that it does not have.
+    #[error("Opus has packets of 2.5, 5, 10 and 20 ms; use --ptime 5ms")]
+    Packet(Frames),
+    /// A packet time that speech is not coded in.
+    #[error("Opus codes speech in packets of 10 and 20 ms; use --ptime 10ms, or --format opus")]
+    VoicePacket(Frames),
+    /// Fewer or more bits than it has.
+    #[error("Opus takes 6 to 510 kbit/s, and not {0} bit/s; use --bitrate 96k")]
+    Bitrate(u32),
+    /// A frame or two, for which its head would be longer than the sound.
+    #[error("packets of {0} frames are too short to be compressed; use a longer --ptime")]
+    TooShort(Frames),
+}
+
+impl Coder {
+    /// Opus as far as a receiver needs to know it.
+    pub const OPUS: Self = Self::Opus(Opus::usual(OpusTuning::Music, Channels::STEREO));
+    /// Packets hold no fewer frames.
+    pub const LEAST_FRAMES: Frames = Frames::new(4);
+    /// What stands before the sound of a payload without loss: its number of frames, in 16 bits.
+    pub const LOSSLESS_HEAD: usize = 2;
+
+    /// Whether both are read by the same decoder.
+    pub const fn is_read_as(self, other: Self) -> bool {
+        matches!((self, other), (Self::Opus(_), Self::Opus(_)) | (Self::Lossless, Self::Lossless))
+    }
+
+    /// Whether it codes such a stream.
+    pub fn check(self, format: &StreamFormat) -> Result<(), NotCoded> {
+        let (rate, packet) = (format.rate, format.packet);
+        let Self::Opus(opus) = self else {
+            let fits = packet >= Self::LEAST_FRAMES;
+            return if fits { Ok(()) } else { Err(NotCoded::TooShort(packet)) };
+        };
+        if rate != Opus::RATE {
+            return Err(NotCoded::Rate(rate));
+        }
+        if format.channels.count() > 2 {
+            return Err(NotCoded::Channels(format.channels));
+        }
+        if !(Opus::BITRATES.0..=Opus::BITRATES.1).contains(&opus.bitrate) {
+            return Err(NotCoded::Bitrate(opus.bitrate));
+        }
+        match (packet.count(), opus.tuning) {
+            (480 | 960, _) | (120 | 240, OpusTuning::Music) => Ok(()),
+            (120 | 240, OpusTuning::Voice) => Err(NotCoded::VoicePacket(packet)),
+            _ => Err(NotCoded::Packet(packet)),
+        }
+    }
+
+    /// Frames from what goes in to what comes out beyond the packet itself. A sender numbers its packets by what comes
+    /// out, so that a receiver of any kind places it right.
+    pub const fn delay(self) -> Frames {
+        match self {
+            Self::Opus(opus) => opus.delay(),
+            Self::Lossless => Frames::ZERO,
+        }
+    }
+
+    /// Bytes of a packet of `raw` bytes of samples: of Opus all are so long, else none is longer.
+    pub fn payload_bytes(self, format: &StreamFormat, raw: usize) -> usize {
+        match self {
+            Self::Opus(opus) => opus.payload_bytes(format.packet),
+            Self::Lossless => raw + Self::LOSSLESS_HEAD + format.channels.count(),
+        }
+    }
+
+    /// Whether all packets of a length in frames have one length in bytes.
+    pub const fn is_constant(self) -> bool {
+        matches!(self, Self::Opus(_))
+    }
+
+    /// How many frames a payload holds, as it says itself; `None` if that is not so or it is no payload.
+    pub fn frames(self, payload: &[u8]) -> Option<Frames> {
+        let frames = match self {
+            Self::Opus(_) => opus_frames(payload)?,
+            Self::Lossless => i64::from(u16::from_be_bytes(*payload.first_chunk()?)),
+        };
+        (frames >= Self::LEAST_FRAMES.count()).then_some(Frames::new(frames))
+    }
+}
+
+/// What the first byte says, and the second where that counts the frames (RFC 6716 §3.1, §3.2.5): at 48 kHz.
+fn opus_frames(payload: &[u8]) -> Option<i64> {
+    let toc = *payload.first()?;
+    let each = match toc >> 3 {
+        silk @ 0..12 => [480, 960, 1920, 2880][usize::from(silk & 3)],
+        hybrid @ 12..16 => [480, 960][usize::from(hybrid & 1)],
+        celt => 120 << (celt & 3),
+    };
+    let count = match toc & 3 {
+        0 => 1,
+        1 | 2 => 2,
+        _ => i64::from(payload.get(1)? & 0x3F),
+    };
+    let frames = each * count;
+    (frames <= Opus::MOST_FRAMES.count()).then_some(frames)
+}
+
+/// Codes packets. Made before the stream begins; allocates nothing later.
+pub trait Encode: Debug + Send {
+    /// What comes of it.
+    fn coding(&self) -> Coding;
+
+    /// Codes interleaved samples, a packet's worth as [`Coder::check`] has it, to the start of `room`; how many bytes
+    /// that took, or `None` if it cannot be.
+    fn encode(&mut self, samples: &[f32], room: &mut [u8]) -> Option<usize>;
+
+    /// What follows does not follow what was.
+    fn reset(&mut self);
+}
+
+/// A payload that is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the payload does not hold what it says")]
+pub struct Undecodable;
+
+/// Gives packets back, in order. Made before the stream begins; allocates nothing later, and is sent whatever a network
+/// brings.
+pub trait Decode: Debug + Send {
+    /// What it reads.
+    fn coder(&self) -> Coder;
+
+    /// Fills `out` with the frames that the payload holds: as many as [`Coder::frames`] says.
+    fn decode(&mut self, payload: &[u8], out: &mut [f32]) -> Result<(), Undecodable>;
+
+    /// Fills `out` with the frames before `next` by what that carries of them; false if that is nothing.
+    fn recover(&mut self, _next: &[u8], _out: &mut [f32]) -> bool {
+        false
+    }
+
+    /// Fills `out` with what stands for frames that did not come; false if it has nothing, and others are to.
+    fn conceal(&mut self, _out: &mut [f32]) -> bool {
+        false
+    }
+
+    /// What follows does not follow what was.
+    fn reset(&mut self);
+}
+
+/// Makes what reads a stream of such a coder, rate, channels and sample; `None` where it has none.
+pub type MakeDecoder = fn(Coder, &StreamFormat) -> Option<Box<dyn Decode>>;

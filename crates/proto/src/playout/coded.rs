@@ -1,0 +1,361 @@
+//! Payloads that wait for their turn as they came, and what decodes them then, in order.
+//!
+//! They are addressed by media time, as frames are: a payload lies where as many bytes of decoded samples would,
+//! so that room for frames is room for payloads of any length, and none can take another's. What is decoded is the
+//! next packet, or what stands for it: what the one after it carries, or what the decoder makes of those before.
+
+use core::ops::Range;
+
+use crate::coder::{Coder, Decode, Opus};
+use crate::stream::PTIME_RANGE;
+use crate::time::{Frames, MediaTime, Span};
+use crate::units::{Channels, Rate};
+
+/// Bytes of a decoded sample.
+const SAMPLE: usize = size_of::<f32>();
+/// No two packets begin in so many frames: none has fewer ([`Coder::LEAST_FRAMES`]).
+const GRAIN: i64 = Coder::LEAST_FRAMES.count();
+
+/// A payload that waits.
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    /// Its first frame.
+    first: MediaTime,
+    frames: u32,
+    bytes: u32,
+    /// Which decoder reads it.
+    decoder: u8,
+}
+
+impl Waiting {
+    /// None.
+    const NONE: Self =
+        Self { first: MediaTime::from_frames(i64::MIN), frames: 0, bytes: 0, decoder: 0 };
+}
+
+impl Waiting {
+    fn end(&self) -> MediaTime {
+        self.first + Frames::new(self.frames.into())
+    }
+}
+
+/// What frames that were decoded are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Decoded {
+    /// Those of a packet, be it by way of another.
+    Sound,
+    /// What the decoder made of the packets before.
+    Concealed,
+}
+
+/// What waits, and what decodes it.
+#[derive(Debug)]
+pub(crate) struct Coded {
+    decoders: Box<[Box<dyn Decode>]>,
+    channels: Channels,
+    /// Payloads, each from where its first frame lies.
+    bytes: Box<[u8]>,
+    /// What begins in which [`GRAIN`].
+    waiting: Box<[Waiting]>,
+    /// Frames of the ring less one.
+    mask: usize,
+    /// Room for the frames of the longest packet: half of what the playout holds.
+    samples: Box<[f32]>,
+    /// Room for a payload that lies in two parts, and the one after it.
+    payload: Box<[u8]>,
+    /// All before this frame was decoded, or something stands for it.
+    done: Option<MediaTime>,
+    /// The end of the last packet that was decoded: none before is.
+    read: MediaTime,
+    /// Whether a packet came for which something stands already.
+    behind: bool,
+    /// What the last block had decoded of packets.
+    fresh: Option<Range<MediaTime>>,
+    /// The decoder of the last packet, and its length.
+    last: (usize, Frames),
+    /// What was concealed in a row.
+    run: Frames,
+    /// No more than this is.
+    most: Frames,
+    /// What lies further back than this when its turn comes is not decoded.
+    back: Frames,
+    /// The end of what came.
+    end: MediaTime,
+    /// The source has ended.
+    ended: bool,
+    /// Payloads that were none.
+    undecodable: u64,
+}
+
+impl Coded {
+    /// After this long a decoder has nothing left that sounds like what was: libopus has faded out by then.
+    const CONCEALED: Span = Span::from_millis(60);
+
+    /// Room for what a playout of so many frames holds, a power of two. Allocates; nothing later does.
+    pub(super) fn new(
+        rate: Rate,
+        channels: Channels,
+        ring: usize,
+        decoders: Vec<Box<dyn Decode>>,
+    ) -> Self {
+        let longest = ring / 2 * channels.count();
+        Self {
+            decoders: decoders.into(),
+            channels,
+            bytes: vec![0; ring * channels.count() * SAMPLE].into(),
+            waiting: vec![Waiting::NONE; (ring / GRAIN as usize).max(1)].into(),
+            mask: ring - 1,
+            samples: vec![0.0; longest].into(),
+            payload: vec![0; longest * SAMPLE].into(),
+            done: None,
+            read: MediaTime::from_frames(i64::MIN),
+            behind: false,
+            fresh: None,
+            last: (0, Frames::ZERO),
+            run: Frames::ZERO,
+            most: rate.frames_within(Self::CONCEALED),
+            back: rate.frames_within(PTIME_RANGE.1),
+            end: MediaTime::ZERO,
+            ended: false,
+            undecodable: 0,
+        }
+    }
+
+    /// Whether any decoder reads what that coder wrote.
+    pub(crate) fn reads(&self, coder: Coder) -> bool {
+        self.decoder(coder).is_some()
+    }
+
+    fn decoder(&self, coder: Coder) -> Option<u8> {
+        let found = self.decoders.iter().position(|decoder| decoder.coder().is_read_as(coder))?;
+        u8::try_from(found).ok()
+    }
+
+    /// Whether a packet of these frames comes when the decoder is beyond it: one after it was decoded.
+    pub(super) fn is_beyond(&self, first: MediaTime) -> bool {
+        self.done.is_some() && first < self.read
+    }
+
+    /// The end of what came.
+    pub(super) const fn end(&self) -> MediaTime {
+        self.end
+    }
+
+    /// Payloads that were none, so far.
+    pub(crate) const fn undecodable(&self) -> u64 {
+        self.undecodable
+    }
+
+    /// What the last block had decoded of packets, from the first frame to the last.
+    pub(crate) fn take_fresh(&mut self) -> Option<Range<MediaTime>> {
+        self.fresh.take()
+    }
+
+    /// Keeps a payload of so many frames until its turn. The caller knows that they fit.
+    pub(super) fn keep(&mut self, first: MediaTime, frames: Frames, coder: Coder, payload: &[u8]) {
+        let Some(decoder) = self.decoder(coder) else { return };
+        let start = self.byte_of(first);
+        let before_wrap = payload.len().min(self.bytes.len() - start);
+        let (head, tail) = payload.split_at(before_wrap);
+        self.bytes[start..start + head.len()].copy_from_slice(head);
+        self.bytes[..tail.len()].copy_from_slice(tail);
+        let (frames, bytes) = (frames.as_len() as u32, payload.len() as u32);
+        let grain = self.grain(first);
+        self.waiting[grain] = Waiting { first, frames, bytes, decoder };
+        self.end = self.end.max(first + Frames::new(frames.into()));
+        self.ended = false;
+        self.behind |= self.done.is_some_and(|done| first < done);
+    }
+
+    /// Decodes what is needed for all frames before `until` to be there, of which those before `cursor` are not
+    /// needed any more; gives each run of frames to `lay`.
+    pub(super) fn decode_until(
+        &mut self,
+        cursor: MediaTime,
+        until: MediaTime,
+        lay: &mut impl FnMut(MediaTime, &[f32], Decoded),
+    ) {
+        // What a card left out is decoded, so that the decoder knows it, unless it is too much for one block.
+        let mut at = match self.done.filter(|done| *done + self.back >= cursor) {
+            Some(done) => done,
+            None => {
+                self.done = None;
+                let Some(first) = self.first_heard(cursor, until) else { return };
+                self.decoders.iter_mut().for_each(|decoder| decoder.reset());
+                (self.run, self.read, self.behind) = (self.most, first, false);
+                first
+            }
+        };
+        if core::mem::take(&mut self.behind) {
+            // Of what something stands for already the rest is heard, and the decoder knows it.
+            while let Some(late) = self.first_from(self.read, at) {
+                at = at.max(self.decode_packet(&late, lay));
+            }
+            self.done = Some(at);
+        }
+        while at < until {
+            at = self.decode_next(at, until, lay);
+            self.done = Some(at);
+        }
+    }
+
+    /// Decodes what begins at `at`, or what stands for it; where that ends.
+    fn decode_next(
+        &mut self,
+        at: MediaTime,
+        until: MediaTime,
+        lay: &mut impl FnMut(MediaTime, &[f32], Decoded),
+    ) -> MediaTime {
+        if let Some(waiting) = self.at(at) {
+            return self.decode_packet(&waiting, lay);
+        }
+        self.stand_in(at, until, lay)
+    }
+
+    /// Decodes a packet; where it ends.
+    fn decode_packet(
+        &mut self,
+        waiting: &Waiting,
+        lay: &mut impl FnMut(MediaTime, &[f32], Decoded),
+    ) -> MediaTime {
+        let (at, frames) = (waiting.first, Frames::new(waiting.frames.into()));
+        let len = self.channels.samples_in(frames);
+        let decoder = usize::from(waiting.decoder);
+        self.gather(waiting);
+        if decoder != self.last.0 {
+            self.decoders[decoder].reset();
+        }
+        (self.last, self.read) = ((decoder, frames), at + frames);
+        let payload = &self.payload[..waiting.bytes as usize];
+        match self.decoders[decoder].decode(payload, &mut self.samples[..len]) {
+            Ok(()) => {
+                self.run = Frames::ZERO;
+                self.note_fresh(at..at + frames);
+                lay(at, &self.samples[..len], Decoded::Sound);
+            }
+            Err(_) => {
+                self.undecodable += 1;
+                self.conceal(at, frames, lay);
+            }
+        }
+        at + frames
+    }
+
+    /// Lays what stands for frames that did not come; where that ends.
+    fn stand_in(
+        &mut self,
+        at: MediaTime,
+        until: MediaTime,
+        lay: &mut impl FnMut(MediaTime, &[f32], Decoded),
+    ) -> MediaTime {
+        let (decoder, packet) = self.last;
+        let packet = if packet > Frames::ZERO { packet } else { Coder::LEAST_FRAMES };
+        let next = self.first_from(at + Frames::new(1), until + packet);
+        let hole = next.map_or(packet, |next| next.first - at);
+        let piece = hole.min(packet);
+        if let Some(next) =
+            next.filter(|next| piece == hole && usize::from(next.decoder) == decoder)
+        {
+            self.gather(&next);
+            let payload = &self.payload[..next.bytes as usize];
+            let len = self.channels.samples_in(piece);
+            if self.decoders[decoder].recover(payload, &mut self.samples[..len]) {
+                (self.run, self.read) = (Frames::ZERO, at + piece);
+                self.note_fresh(at..at + piece);
+                lay(at, &self.samples[..len], Decoded::Sound);
+                return at + piece;
+            }
+        }
+        self.conceal(at, piece, lay);
+        at + piece
+    }
+
+    /// Lays what the last decoder has in place of frames that are not there, if it has anything.
+    fn conceal(
+        &mut self,
+        at: MediaTime,
+        frames: Frames,
+        lay: &mut impl FnMut(MediaTime, &[f32], Decoded),
+    ) {
+        if self.ended || self.run >= self.most {
+            return;
+        }
+        self.run += frames;
+        let len = self.channels.samples_in(frames);
+        let out = &mut self.samples[..len];
+        if self.decoders.get_mut(self.last.0).is_some_and(|decoder| decoder.conceal(out)) {
+            lay(at, &self.samples[..len], Decoded::Concealed);
+        }
+    }
+
+    fn note_fresh(&mut self, frames: Range<MediaTime>) {
+        self.fresh = Some(match self.fresh.take() {
+            Some(fresh) if fresh.end == frames.start => fresh.start..frames.end,
+            _ => frames,
+        });
+    }
+
+    /// The payload in one piece.
+    fn gather(&mut self, waiting: &Waiting) {
+        let (start, len) = (self.byte_of(waiting.first), waiting.bytes as usize);
+        let before_wrap = len.min(self.bytes.len() - start);
+        let (head, tail) = self.payload[..len].split_at_mut(before_wrap);
+        head.copy_from_slice(&self.bytes[start..start + head.len()]);
+        tail.copy_from_slice(&self.bytes[..tail.len()]);
+    }
+
+    /// The packet that begins there.
+    fn at(&self, first: MediaTime) -> Option<Waiting> {
+        Some(self.waiting[self.grain(first)]).filter(|waiting| waiting.first == first)
+    }
+
+    /// The first packet that begins from `from` on, and before `until`.
+    fn first_from(&self, from: MediaTime, until: MediaTime) -> Option<Waiting> {
+        let grains = (until - from).count().max(0) / GRAIN + 2;
+        let grains = grains.min(self.waiting.len() as i64);
+        (0..grains)
+            .map(|ahead| self.waiting[self.grain(from + Frames::new(ahead * GRAIN))])
+            .find(|waiting| (from..until).contains(&waiting.first))
+    }
+
+    /// Where to begin, for the frames from `cursor` to `until`: one packet before what is heard, if that is there, so that
+    /// the decoder has found its way by then.
+    fn first_heard(&self, cursor: MediaTime, until: MediaTime) -> Option<MediaTime> {
+        let back = Opus::MOST_FRAMES.min(Frames::from_len(self.mask / 4));
+        let (mut from, mut before) = (cursor - back, None);
+        loop {
+            let next = self.first_from(from, until)?;
+            if next.end() > cursor {
+                return Some(
+                    before.filter(|(_, end)| *end == next.first).map_or(next.first, |(b, _)| b),
+                );
+            }
+            (from, before) = (next.first + Coder::LEAST_FRAMES, Some((next.first, next.end())));
+        }
+    }
+
+    /// The source has ended: nothing is concealed from now on.
+    pub(super) const fn end_source(&mut self) {
+        self.ended = true;
+    }
+
+    /// Forgets all that waits: another stream begins.
+    pub(super) fn clear(&mut self) {
+        self.waiting.fill(Waiting::NONE);
+        (self.done, self.fresh) = (None, None);
+        (self.end, self.ended) = (MediaTime::from_frames(i64::MIN), false);
+    }
+
+    fn byte_of(&self, media: MediaTime) -> usize {
+        (media.as_frames() as usize & self.mask) * self.channels.count() * SAMPLE
+    }
+
+    fn grain(&self, media: MediaTime) -> usize {
+        (media.as_frames() as usize & self.mask) / GRAIN as usize % self.waiting.len()
+    }
+
+    /// Whether a packet that waits reaches this frame.
+    pub(super) fn reaches(&self, frame: MediaTime) -> bool {
+        frame < self.end && self.done.is_some()
+    }
+}

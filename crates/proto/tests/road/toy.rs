@@ -1,0 +1,157 @@
+//! A coder for tests that goes by the name of Opus: it looks ahead as that does, and each packet carries the one before,
+//! too. What its decoder is asked for is written down.
+
+use std::cell::RefCell;
+
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::coder::{Coder, Decode, Encode, Undecodable};
+use tautline_proto::stream::{Coding, StreamFormat};
+use tautline_proto::time::Frames;
+use tautline_proto::units::Channels;
+
+/// What a decoder was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// The packet with this number.
+    Decode(u16),
+    /// The one before it.
+    Recover(u16),
+    /// So many frames for some that did not come.
+    Conceal(usize),
+    /// To forget.
+    Reset,
+}
+
+thread_local! {
+    static ASKED: RefCell<Vec<Asked>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What decoders were asked for since this was asked.
+pub(crate) fn asked() -> Vec<Asked> {
+    ASKED.take()
+}
+
+fn note(asked: Asked) {
+    ASKED.with_borrow_mut(|all| all.push(asked));
+}
+
+/// A sample of what it has for frames that did not come.
+pub(crate) const CONCEALED: f32 = 1.5;
+
+/// Frames in a packet, then its number, then the samples of its first channel, then those of the packet before.
+const HEAD: usize = 3;
+
+#[derive(Debug)]
+struct Encoder {
+    coder: Coder,
+    channels: Channels,
+    number: u16,
+    /// What was looked ahead at, and the packet before: first channels.
+    held: Vec<i16>,
+    before: Vec<i16>,
+}
+
+pub(crate) fn encoder(coder: Coder, channels: Channels) -> Box<dyn Encode> {
+    let held = vec![0; coder.delay().as_len()];
+    Box::new(Encoder { coder, channels, number: 0, held, before: Vec::new() })
+}
+
+/// The first byte of a packet of CELT so long (RFC 6716 §3.1).
+fn head_of(frames: usize) -> u8 {
+    (28 + (frames / 120).trailing_zeros() as u8) << 3
+}
+
+impl Encode for Encoder {
+    fn coding(&self) -> Coding {
+        Coding { sample: SampleFormat::L24, coder: Some(self.coder) }
+    }
+
+    fn encode(&mut self, samples: &[f32], room: &mut [u8]) -> Option<usize> {
+        let first = samples.chunks(self.channels.count()).map(|frame| (frame[0] * 32_768.0) as i16);
+        self.held.extend(first);
+        let frames = samples.len() / self.channels.count();
+        let now: Vec<i16> = self.held.drain(..frames).collect();
+        self.before.resize(frames, 0);
+        room[0] = head_of(frames);
+        room[1..HEAD].copy_from_slice(&self.number.to_be_bytes());
+        for (place, sample) in room[HEAD..].chunks_mut(2).zip(now.iter().chain(&self.before)) {
+            place.copy_from_slice(&sample.to_be_bytes());
+        }
+        (self.before, self.number) = (now, self.number + 1);
+        Some(HEAD + 4 * frames)
+    }
+
+    fn reset(&mut self) {}
+}
+
+#[derive(Debug)]
+struct Decoder {
+    coder: Coder,
+    channels: Channels,
+    last: Option<u16>,
+}
+
+pub(crate) fn decoder(coder: Coder, format: &StreamFormat) -> Option<Box<dyn Decode>> {
+    let is_toy = matches!(coder, Coder::Opus(_));
+    is_toy.then(|| {
+        Box::new(Decoder { coder, channels: format.channels, last: None }) as Box<dyn Decode>
+    })
+}
+
+impl Decoder {
+    fn fill(&self, bytes: &[u8], out: &mut [f32]) {
+        for (frame, two) in out.chunks_mut(self.channels.count()).zip(bytes.as_chunks().0) {
+            let sample = f32::from(i16::from_be_bytes(*two)) / 32_768.0;
+            frame
+                .iter_mut()
+                .enumerate()
+                .for_each(|(c, s)| *s = if c % 2 == 0 { sample } else { -sample });
+        }
+    }
+}
+
+impl Decode for Decoder {
+    fn coder(&self) -> Coder {
+        self.coder
+    }
+
+    fn decode(&mut self, payload: &[u8], out: &mut [f32]) -> Result<(), Undecodable> {
+        let frames = out.len() / self.channels.count();
+        assert_eq!(self.coder.frames(payload), Some(Frames::from_len(frames)));
+        if payload.len() != HEAD + 4 * frames {
+            return Err(Undecodable);
+        }
+        let number = u16::from_be_bytes([payload[1], payload[2]]);
+        assert!(self.last.is_none_or(|last| last < number), "{number} after {:?}", self.last);
+        self.last = Some(number);
+        note(Asked::Decode(number));
+        self.fill(&payload[HEAD..], out);
+        Ok(())
+    }
+
+    fn recover(&mut self, next: &[u8], out: &mut [f32]) -> bool {
+        let frames = out.len() / self.channels.count();
+        if next.len() != HEAD + 4 * frames {
+            return false;
+        }
+        note(Asked::Recover(u16::from_be_bytes([next[1], next[2]])));
+        self.fill(&next[HEAD + 2 * frames..], out);
+        true
+    }
+
+    fn conceal(&mut self, out: &mut [f32]) -> bool {
+        note(Asked::Conceal(out.len() / self.channels.count()));
+        for frame in out.chunks_mut(self.channels.count()) {
+            frame
+                .iter_mut()
+                .enumerate()
+                .for_each(|(c, s)| *s = if c % 2 == 0 { CONCEALED } else { -CONCEALED });
+        }
+        true
+    }
+
+    fn reset(&mut self) {
+        self.last = None;
+        note(Asked::Reset);
+    }
+}
