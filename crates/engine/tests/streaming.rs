@@ -354,7 +354,7 @@ fn ask_sender(asker: &Asker<SendChange>) {
             asker.ask(SendChange::Ptime(Span::from_micros(ptime))).unwrap();
         }
         for sample in [SampleFormat::L16, SampleFormat::F32, SampleFormat::L24] {
-            asker.ask(SendChange::Format(sample)).unwrap();
+            asker.ask(SendChange::Format(sample.into())).unwrap();
         }
         asker.ask(SendChange::Volume(Gain::from_db(-6.0).unwrap())).unwrap();
         asker.ask(SendChange::Volume(Gain::UNITY)).unwrap();

@@ -101,7 +101,7 @@ const SSRC: u32 = 0x7461_7574;
 
 /// An empty receiver report and a goodbye (RFC 3550 §6.4.2, §6.6), in the place of GStreamer's
 /// rtpbin: that says its own, but now and then (1.22.0) waits for ever afterwards.
-fn say_goodbye(port: u16) {
+pub(crate) fn say_goodbye(port: u16) {
     let mut report = vec![0x80, 201, 0, 1];
     report.extend(SSRC.to_be_bytes());
     report.extend([0x81, 203, 0, 1]);

@@ -24,6 +24,7 @@ mod capacity;
 mod change;
 mod claims;
 mod clock_followed;
+mod codecs;
 mod common;
 mod comparisons;
 mod demo;

@@ -1,0 +1,230 @@
+//! Streams that are compressed: ours, and those of other people's programs, both ways.
+
+use std::path::Path;
+
+use tautline_codec::{OpusDecoder, OpusEncoder};
+use tautline_proto::coder::{Decode, Encode, Opus, OpusTuning};
+use tautline_proto::units::{Channels, Rate};
+
+use crate::common::host::steady;
+use crate::common::program::{Running, call, taut, words};
+use crate::common::report::Report;
+use crate::common::sound::{FileCoding, Shape, Sound};
+use crate::common::{Folder, PATIENT, free_udp_ports};
+use crate::interop::{has_element, has_ffmpeg};
+
+/// Full scale of 24 bits.
+const FULL: f32 = 8_388_608.0;
+
+/// Two seconds of a sweep and a tone, which differ by channel, in 24 bits.
+fn sweep(folder: &Folder) -> Sound {
+    let sample = |at: usize| {
+        let (t, channel) = ((at / 2) as f32 / 48_000.0, (at % 2) as f32);
+        let tone = |hertz: f32| (t * hertz * core::f32::consts::TAU).sin();
+        (FULL * (0.1 * tone(440.0 + channel) + 0.4 * tone(200.0 + 700.0 * t))) as i32
+    };
+    let sound = Sound { shape: Shape::STEREO_24, samples: (0..2 * 96_000).map(sample).collect() };
+    sound.write(&folder.file("sent.wav"));
+    sound
+}
+
+/// `taut recv` of what this says, recording.
+fn hear(from: &str, options: &str, folder: &Folder) -> Running {
+    let line = format!(
+        "recv --from {from} --output file:heard.wav --until-bye --report json --period 240 \
+         --periods 32 --latency 1s --no-witness {options}"
+    );
+    taut(words(&line)).in_folder(folder.path()).start().listening()
+}
+
+fn send(to: &str, options: &str, folder: &Folder) -> Report {
+    let line = format!("send --input file:sent.wav --to {to} --report json {options}");
+    taut(words(&line)).and(PATIENT).in_folder(folder.path()).run().report()
+}
+
+fn samples(sound: &Sound) -> Vec<f32> {
+    sound.samples.iter().map(|sample| *sample as f32 / FULL).collect()
+}
+
+/// What comes of the sound by coder and decoder alone, of stereo packets of 5 ms.
+fn by_opus_alone(sent: &Sound, bitrate: u32) -> Vec<f32> {
+    let opus = Opus { tuning: OpusTuning::Music, bitrate };
+    let mut encoder = OpusEncoder::new(opus, Channels::STEREO).unwrap();
+    let mut decoder = OpusDecoder::new(Rate::HZ_48000, Channels::STEREO).unwrap();
+    let packets = samples(sent);
+    let decoded = packets.chunks_exact(480).flat_map(|packet| {
+        let (mut room, mut out) = ([0; 1500], [0.0; 480]);
+        let bytes = encoder.encode(packet, &mut room).unwrap();
+        decoder.decode(&room[..bytes], &mut out).unwrap();
+        out
+    });
+    decoded.collect()
+}
+
+/// How far below `wanted` what differs in `heard` is at best, in dB, wherever that lies in it: of a second and a half.
+fn apart(wanted: &[f32], heard: &[f32]) -> f32 {
+    const CHANNELS: usize = 2;
+    let part = |from: usize, frames: usize| from * CHANNELS..(from + frames) * CHANNELS;
+    let error = |at: usize, frames: usize| -> f32 {
+        let pairs = wanted[part(9_600, frames)].iter().zip(&heard[part(at, frames)]);
+        pairs.map(|(a, b)| (a - b) * (a - b)).sum()
+    };
+    let most = heard.len() / CHANNELS - 72_000;
+    // Found by little of it, and judged by all.
+    let at = (0..most).min_by(|a, b| error(*a, 2_400).total_cmp(&error(*b, 2_400))).unwrap();
+    let power: f32 = wanted[part(9_600, 72_000)].iter().map(|sample| sample * sample).sum();
+    10.0 * (error(at, 72_000) / power).log10()
+}
+
+fn heard(folder: &Folder) -> Vec<f32> {
+    samples(&Sound::read(&folder.file("heard.wav")))
+}
+
+#[test]
+fn without_loss_every_sample_is_heard_by_description_and_by_payload_type() {
+    steady(|| {
+        for (coding, format) in [(FileCoding::L16, "lossless16"), (FileCoding::L24, "lossless24")] {
+            let (folder, port) = (Folder::new(), free_udp_ports());
+            let sent = Sound::noise(Shape { coding, ..Shape::STEREO_24 }, 1000, 7).quieter();
+            sent.write(&folder.file("sent.wav"));
+            let to = format!("rtp://127.0.0.1:{port}");
+            let options = format!("--format {format}");
+            for by in [&to[..], "stream.sdp"] {
+                send(&to, &format!("{options} --sdp stream.sdp --duration 1ms"), &folder);
+                let recv = hear(by, "", &folder);
+                send(&to, &options, &folder);
+                crate::interop::is_whole(recv, &sent, &folder);
+                std::fs::remove_file(folder.file("heard.wav")).unwrap();
+            }
+        }
+    });
+}
+
+#[test]
+fn opus_is_heard_as_its_coder_and_decoder_alone_give_it() {
+    steady(|| {
+        let (folder, port) = (Folder::new(), free_udp_ports());
+        let sent = sweep(&folder);
+        let to = format!("rtp://127.0.0.1:{port}");
+        send(&to, "--format opus --sdp stream.sdp --duration 1ms", &folder);
+        for (by, options) in [(&to[..], ""), (&to, "--format opus"), ("stream.sdp", "")] {
+            let recv = hear(by, &format!("{options} --overwrite"), &folder);
+            send(&to, "--format opus", &folder);
+            recv.end().report().missed_nothing();
+            let apart = apart(&by_opus_alone(&sent, 192_000), &heard(&folder));
+            // What is left is the rounding to 24 bits.
+            assert!(apart < -100.0, "{by} {options}: {apart} dB");
+        }
+    });
+}
+
+#[test]
+fn opus_is_heard_at_the_latency_that_was_chosen_by_the_sound_itself() {
+    steady(|| {
+        let (folder, port) = (Folder::new(), free_udp_ports());
+        Sound::noise(Shape::STEREO_24, 3000, 3).quieter().write(&folder.file("sent.wav"));
+        let line = format!(
+            "recv --from rtp://127.0.0.1:{port} --output virtual: --until-bye --report json --latency 25ms"
+        );
+        let recv = taut(words(&line)).in_folder(folder.path()).start().listening();
+        send(&format!("rtp://127.0.0.1:{port}"), "--format opus", &folder);
+        let report = recv.end().report();
+        let measured = report.nanos("/latency/measured/p50_ns");
+        assert!((measured - 25_000_000).abs() < 1_000_000, "{:#}", report.0);
+    });
+}
+
+#[test]
+fn gstreamer_and_we_hear_each_others_opus() {
+    let test = "gstreamer_and_we_hear_each_others_opus";
+    steady(|| {
+        if !has_element(test, "opusenc", "gstreamer1.0-plugins-base") {
+            return;
+        }
+        let (folder, port) = (Folder::new(), free_udp_ports());
+        let (sent, to) = (sweep(&folder), format!("rtp://127.0.0.1:{port}"));
+        let recv = hear(&to, "--format opus", &folder);
+        let line = format!(
+            "-q filesrc location=sent.wav ! wavparse ! audioconvert ! opusenc bitrate=192000 \
+             frame-size=5 audio-type=restricted-lowdelay ! rtpopuspay pt=96 ssrc=1952544116 ! \
+             udpsink host=127.0.0.1 port={port}"
+        );
+        call("gst-launch-1.0", words(&line)).in_folder(folder.path()).run().well();
+        crate::interop::say_goodbye(port + 1);
+        recv.end().report().missed_nothing();
+        let theirs = apart(&samples(&sent), &heard(&folder));
+        assert!(theirs < -9.0, "of GStreamer: {theirs} dB");
+        let port = free_udp_ports();
+        let line = format!(
+            "udpsrc port={port} address=127.0.0.1 num-buffers=400 buffer-size=2097152 \
+             caps=application/x-rtp,media=audio,clock-rate=48000,encoding-name=OPUS,payload=100 ! \
+             rtpopusdepay ! opusdec phase-inversion=true ! audioconvert ! \
+             audio/x-raw,format=S24LE,channels=2 ! filesink location=heard.raw"
+        );
+        let peer =
+            call("gst-launch-1.0", words(&line)).in_folder(folder.path()).listened_to().start();
+        let peer = peer.wait_for("Setting pipeline to PLAYING");
+        send(&format!("rtp://127.0.0.1:{port}"), "--format opus", &folder);
+        peer.end().well();
+        let alone = by_opus_alone(&sent, 192_000);
+        let ours = apart(&alone, &little_endian(&folder.file("heard.raw")));
+        assert!(ours < -60.0, "by GStreamer: {ours} dB");
+    });
+}
+
+/// Raw samples of 24 bits.
+fn little_endian(path: &Path) -> Vec<f32> {
+    let bytes = std::fs::read(path).unwrap();
+    let sample = |&[a, b, c]: &[u8; 3]| (i32::from_le_bytes([0, a, b, c]) >> 8) as f32 / FULL;
+    bytes.as_chunks().0.iter().map(sample).collect()
+}
+
+#[test]
+fn ffmpeg_and_we_hear_each_others_opus() {
+    let test = "ffmpeg_and_we_hear_each_others_opus";
+    steady(|| {
+        if !has_ffmpeg(test) {
+            return;
+        }
+        let (folder, port) = (Folder::new(), free_udp_ports());
+        let (sent, to) = (sweep(&folder), format!("rtp://127.0.0.1:{port}"));
+        let recv = hear(&to, "--format opus", &folder);
+        let line = format!(
+            "-nostdin -loglevel error -re -i sent.wav -c:a libopus -b:a 192k -application lowdelay \
+             -frame_duration 5 -f rtp -rtpflags send_bye {to}?pkt_size=1400"
+        );
+        call("ffmpeg", words(&line)).in_folder(folder.path()).run().well();
+        recv.end().report().missed_nothing();
+        let theirs = apart(&samples(&sent), &heard(&folder));
+        assert!(theirs < -9.0, "of ffmpeg: {theirs} dB");
+        let port = free_udp_ports();
+        let to = format!("rtp://127.0.0.1:{port}");
+        send(&to, "--format opus --sdp stream.sdp --duration 1ms", &folder);
+        let line = "-nostdin -loglevel debug -protocol_whitelist file,rtp,udp -i stream.sdp -t 1.9 \
+             -f s24le -ac 2 -ar 48000 heard.raw";
+        let peer = call("ffmpeg", words(line)).in_folder(folder.path()).start();
+        let peer = peer.wait_for("Before avformat_find_stream_info");
+        send(&to, "--format opus", &folder);
+        peer.end().well();
+        let alone = by_opus_alone(&sent, 192_000);
+        let ours = apart(&alone, &little_endian(&folder.file("heard.raw")));
+        // Its decoder is another than libopus, and as near to the standard.
+        assert!(ours < -40.0, "by ffmpeg: {ours} dB");
+    });
+}
+
+#[test]
+fn what_no_coder_takes_is_refused_with_the_mend() {
+    for (options, mend) in [
+        ("--format opus --rate 44100", "use --rate 48000"),
+        ("--format opus --channels 6", "--format lossless24"),
+        ("--format opus --ptime 1ms", "use --ptime 5ms"),
+        ("--format opus-voice --ptime 5ms", "use --ptime 10ms"),
+        ("--format l24 --bitrate 96k", "leave --bitrate out"),
+    ] {
+        let line = format!("send --input tone:440 --to rtp://127.0.0.1:9 --duration 1ms {options}");
+        let ended = taut(words(&line)).run();
+        let told = ended.said.iter().any(|said| said.contains(mend));
+        assert!(ended.status == Some(2) && told, "{options}: {ended:#?}");
+    }
+}
