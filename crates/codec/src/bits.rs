@@ -1,7 +1,7 @@
 //! Bits, the highest of each byte first.
 
 /// Writes bits to the start of some room.
-pub(crate) struct BitWriter<'a> {
+pub(crate) struct RiceWriter<'a> {
     room: &'a mut [u8],
     bytes: usize,
     held: u64,
@@ -10,7 +10,7 @@ pub(crate) struct BitWriter<'a> {
     full: bool,
 }
 
-impl<'a> BitWriter<'a> {
+impl<'a> RiceWriter<'a> {
     pub(crate) fn new(room: &'a mut [u8]) -> Self {
         Self { room, bytes: 0, held: 0, count: 0, full: false }
     }
@@ -53,13 +53,13 @@ impl<'a> BitWriter<'a> {
 }
 
 /// Reads them.
-pub(crate) struct BitReader<'a> {
+pub(crate) struct RiceReader<'a> {
     rest: &'a [u8],
     held: u64,
     count: u32,
 }
 
-impl<'a> BitReader<'a> {
+impl<'a> RiceReader<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes, held: 0, count: 0 }
     }

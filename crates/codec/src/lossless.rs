@@ -11,7 +11,7 @@ use tautline_proto::coder::{Coder, Decode, Encode, Undecodable};
 use tautline_proto::stream::Coding;
 use tautline_proto::units::Channels;
 
-use crate::bits::{BitReader, BitWriter};
+use crate::bits::{RiceReader, RiceWriter};
 
 /// The highest order of prediction.
 const MOST_ORDER: usize = 3;
@@ -68,14 +68,14 @@ impl LosslessEncoder {
         let depth_flag = if self.sample == SampleFormat::L24 { FLAG } else { 0 };
         // More than the samples themselves take is of no use.
         let most = rest.len().min(raw.len());
-        let mut bits = BitWriter::new(&mut rest[..most]);
+        let mut bits = RiceWriter::new(&mut rest[..most]);
         for channel in 0..channels {
             let one = &mut self.one[..frames];
             for (number, frame) in one.iter_mut().zip(raw.chunks_exact(channels * bytes)) {
                 *number = number_at(&frame[channel * bytes..(channel + 1) * bytes]);
             }
             let depth = 8 * bytes as u32;
-            let (mut best, mut flag) = (Plan::of(one, depth), 0);
+            let (mut best, mut flag) = (ChannelPlan::of(one, depth), 0);
             if channel == 0 {
                 self.first[..frames].copy_from_slice(one);
                 flag = depth_flag;
@@ -84,7 +84,7 @@ impl LosslessEncoder {
                 for ((out, one), first) in difference.iter_mut().zip(&*one).zip(&self.first) {
                     *out = one - first;
                 }
-                let apart = Plan::of(difference, depth + 1);
+                let apart = ChannelPlan::of(difference, depth + 1);
                 if apart.cost < best.cost {
                     (best, flag) = (apart, FLAG);
                 }
@@ -131,14 +131,14 @@ fn number_at(bytes: &[u8]) -> i32 {
 
 /// How a channel is coded.
 #[derive(Debug, Clone, Copy)]
-struct Plan {
+struct ChannelPlan {
     order: usize,
     parameter: u32,
     /// Bits that it takes.
     cost: u64,
 }
 
-impl Plan {
+impl ChannelPlan {
     /// The order that leaves least, and the parameter that takes the fewest bits for it.
     fn of(numbers: &[i32], depth: u32) -> Self {
         let mut sums = [0u64; MOST_ORDER + 1];
@@ -173,7 +173,7 @@ impl Plan {
         plans.min_by_key(|plan| plan.cost).unwrap_or(Self { order: 0, parameter: 0, cost: 0 })
     }
 
-    fn write(&self, numbers: &[i32], depth: u32, bits: &mut BitWriter<'_>) {
+    fn write(&self, numbers: &[i32], depth: u32, bits: &mut RiceWriter<'_>) {
         let (begin, rest) = numbers.split_at(self.order);
         begin.iter().for_each(|number| bits.put(*number as u32, depth));
         let mut predictor = Predictor::after(begin);
@@ -246,7 +246,7 @@ impl LosslessDecoder {
             let as_they_are = rest.len() == out.len() * bytes;
             return as_they_are.then(|| format::decode(sample, rest, out));
         }
-        let mut bits = BitReader::new(rest);
+        let mut bits = RiceReader::new(rest);
         let Self { raw, first, .. } = self;
         for (channel, head) in heads.iter().enumerate() {
             let order = usize::from(head >> ORDER_SHIFT & 3);

@@ -16,7 +16,7 @@ use crate::holes::Holes;
 use crate::time::{Frames, MediaTime};
 use crate::units::{Channels, Rate};
 
-pub(crate) use coded::Coded;
+pub(crate) use coded::CodedPlayout;
 use coded::Decoded;
 
 /// What became of a packet that was placed.
@@ -60,7 +60,7 @@ pub struct Playout {
     /// it needs them: most are never needed.
     passed: usize,
     /// Payloads that are decoded when their turn comes, where there are decoders.
-    coded: Option<Box<Coded>>,
+    coded: Option<Box<CodedPlayout>>,
     /// Frames of those missing in whose place a decoder laid what it made of the sound before.
     decoders_concealed: u64,
     /// Whether it must be told at once, as the frames behind the cursor are fewer than it learns from.
@@ -101,16 +101,17 @@ impl Playout {
 
     /// Decodes by these what is coded. Allocates; nothing later does.
     pub(crate) fn decode_by(&mut self, rate: Rate, decoders: Vec<Box<dyn Decode>>) {
-        self.coded = Some(Box::new(Coded::new(rate, self.channels, self.filled.len(), decoders)));
+        self.coded =
+            Some(Box::new(CodedPlayout::new(rate, self.channels, self.filled.len(), decoders)));
     }
 
     /// What decodes.
-    pub(crate) fn coded(&self) -> Option<&Coded> {
+    pub(crate) fn coded(&self) -> Option<&CodedPlayout> {
         self.coded.as_deref()
     }
 
     /// The same, to be asked what was decoded.
-    pub(crate) fn coded_mut(&mut self) -> Option<&mut Coded> {
+    pub(crate) fn coded_mut(&mut self) -> Option<&mut CodedPlayout> {
         self.coded.as_deref_mut()
     }
 

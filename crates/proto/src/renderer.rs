@@ -13,7 +13,7 @@ use tautline_dsp::resample::{Quality, Resampler, Step};
 use crate::coder::{Coder, Decode};
 use crate::holes::Holes;
 use crate::placement::{Cards, Due};
-use crate::playout::{Coded, Placed, Playout};
+use crate::playout::{CodedPlayout, Placed, Playout};
 use crate::servo::{Observation, Servo};
 use crate::time::{FineFrames, Frames, MediaPoint, MediaTime, Span};
 use crate::units::{Channels, FrameLength, Ppm, Rate};
@@ -137,11 +137,11 @@ impl Renderer {
     }
 
     /// What decodes, where anything does.
-    pub(crate) fn coded(&self) -> Option<&Coded> {
+    pub(crate) fn coded(&self) -> Option<&CodedPlayout> {
         self.playout.coded()
     }
 
-    /// See [`Coded::take_fresh`].
+    /// See [`CodedPlayout::take_fresh`].
     pub(crate) fn take_fresh(&mut self) -> Option<Range<MediaTime>> {
         self.playout.coded_mut()?.take_fresh()
     }

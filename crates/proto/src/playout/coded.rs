@@ -18,7 +18,7 @@ const GRAIN: i64 = Coder::LEAST_FRAMES.count();
 
 /// A payload that waits.
 #[derive(Debug, Clone, Copy)]
-struct Waiting {
+struct WaitingPayload {
     /// Its first frame.
     first: MediaTime,
     frames: u32,
@@ -27,13 +27,13 @@ struct Waiting {
     decoder: u8,
 }
 
-impl Waiting {
+impl WaitingPayload {
     /// None.
     const NONE: Self =
         Self { first: MediaTime::from_frames(i64::MIN), frames: 0, bytes: 0, decoder: 0 };
 }
 
-impl Waiting {
+impl WaitingPayload {
     fn end(&self) -> MediaTime {
         self.first + Frames::new(self.frames.into())
     }
@@ -50,13 +50,13 @@ pub(super) enum Decoded {
 
 /// What waits, and what decodes it.
 #[derive(Debug)]
-pub(crate) struct Coded {
+pub(crate) struct CodedPlayout {
     decoders: Box<[Box<dyn Decode>]>,
     channels: Channels,
     /// Payloads, each from where its first frame lies.
     bytes: Box<[u8]>,
     /// What begins in which [`GRAIN`].
-    waiting: Box<[Waiting]>,
+    waiting: Box<[WaitingPayload]>,
     /// Frames of the ring less one.
     mask: usize,
     /// Room for the frames of the longest packet: half of what the playout holds.
@@ -87,7 +87,7 @@ pub(crate) struct Coded {
     undecodable: u64,
 }
 
-impl Coded {
+impl CodedPlayout {
     /// After this long a decoder has nothing left that sounds like what was: libopus has faded out by then.
     const CONCEALED: Span = Span::from_millis(60);
 
@@ -103,7 +103,7 @@ impl Coded {
             decoders: decoders.into(),
             channels,
             bytes: vec![0; ring * channels.count() * SAMPLE].into(),
-            waiting: vec![Waiting::NONE; (ring / GRAIN as usize).max(1)].into(),
+            waiting: vec![WaitingPayload::NONE; (ring / GRAIN as usize).max(1)].into(),
             mask: ring - 1,
             samples: vec![0.0; longest].into(),
             payload: vec![0; longest * SAMPLE].into(),
@@ -161,7 +161,7 @@ impl Coded {
         self.bytes[..tail.len()].copy_from_slice(tail);
         let (frames, bytes) = (frames.as_len() as u32, payload.len() as u32);
         let grain = self.grain(first);
-        self.waiting[grain] = Waiting { first, frames, bytes, decoder };
+        self.waiting[grain] = WaitingPayload { first, frames, bytes, decoder };
         self.end = self.end.max(first + Frames::new(frames.into()));
         self.ended = false;
         self.behind |= self.done.is_some_and(|done| first < done);
@@ -215,7 +215,7 @@ impl Coded {
     /// Decodes a packet; where it ends.
     fn decode_packet(
         &mut self,
-        waiting: &Waiting,
+        waiting: &WaitingPayload,
         lay: &mut impl FnMut(MediaTime, &[f32], Decoded),
     ) -> MediaTime {
         let (at, frames) = (waiting.first, Frames::new(waiting.frames.into()));
@@ -296,7 +296,7 @@ impl Coded {
     }
 
     /// The payload in one piece.
-    fn gather(&mut self, waiting: &Waiting) {
+    fn gather(&mut self, waiting: &WaitingPayload) {
         let (start, len) = (self.byte_of(waiting.first), waiting.bytes as usize);
         let before_wrap = len.min(self.bytes.len() - start);
         let (head, tail) = self.payload[..len].split_at_mut(before_wrap);
@@ -305,12 +305,12 @@ impl Coded {
     }
 
     /// The packet that begins there.
-    fn at(&self, first: MediaTime) -> Option<Waiting> {
+    fn at(&self, first: MediaTime) -> Option<WaitingPayload> {
         Some(self.waiting[self.grain(first)]).filter(|waiting| waiting.first == first)
     }
 
     /// The first packet that begins from `from` on, and before `until`.
-    fn first_from(&self, from: MediaTime, until: MediaTime) -> Option<Waiting> {
+    fn first_from(&self, from: MediaTime, until: MediaTime) -> Option<WaitingPayload> {
         let grains = (until - from).count().max(0) / GRAIN + 2;
         let grains = grains.min(self.waiting.len() as i64);
         (0..grains)
@@ -341,7 +341,7 @@ impl Coded {
 
     /// Forgets all that waits: another stream begins.
     pub(super) fn clear(&mut self) {
-        self.waiting.fill(Waiting::NONE);
+        self.waiting.fill(WaitingPayload::NONE);
         (self.done, self.fresh) = (None, None);
         (self.end, self.ended) = (MediaTime::from_frames(i64::MIN), false);
     }

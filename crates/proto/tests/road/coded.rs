@@ -1,7 +1,9 @@
 //! Packets that are compressed: decoded in order, each at its turn, at the latency that was asked for.
 
+use tautline_dsp::format::SampleFormat;
 use tautline_proto::coder::{Coder, Opus, OpusTuning};
 use tautline_proto::receiver::Received;
+use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 
 use crate::toy::{self, Asked, CONCEALED};
@@ -217,4 +219,22 @@ fn without_a_decoder_what_is_compressed_is_another_payload_type() {
         assert!(matches!(received, Received::Invalid(_)), "{received:?}");
     }
     assert_eq!(plain.receiver.other_type().map(|other| other.payload_type), Some(100));
+}
+
+#[test]
+fn a_stream_that_is_compressed_and_not_by_turns_misses_no_more_than_what_was_looked_ahead() {
+    let mut world = world();
+    let coder = world.scene.coder;
+    for turn in 0..6 {
+        run(&mut world, 100);
+        let coder = coder.filter(|_| turn % 2 == 1);
+        let payload_type = StreamFormat::usual_payload_type(SampleFormat::L24, coder);
+        assert!(world.sender.set_coding(SampleFormat::L24, coder, payload_type));
+    }
+    run(&mut world, 900);
+    let counters = world.receiver.counters();
+    assert_eq!((counters.lost, counters.late, counters.doubted), (0, 0, 0), "{counters:?}");
+    // Thrice from what looks ahead to what does not.
+    assert!(counters.missing_frames <= 3 * 120, "{counters:?}");
+    assert!(world.heard_whole_at_the_end());
 }
