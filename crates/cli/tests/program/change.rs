@@ -295,7 +295,7 @@ fn a_line_that_cannot_be_is_answered_by_its_mend_and_changes_nothing() {
             ("latency 1ms", "or a shorter ptime first"),
             ("latency", "write latency 8ms or latency auto"),
             ("latency -5ms", "not longer than nothing; write 5ms or the like, or auto"),
-            ("format l20", "write l16, l24, l32 or f32"),
+            ("format l20", "write l16, l24, l32, f32, opus, opus-voice, lossless16 or lossless24"),
             ("volume 90dB", "give decibels up to +40"),
             ("mute now", "write mute alone"),
             ("to", "write to rtp://"),
