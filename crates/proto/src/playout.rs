@@ -406,6 +406,11 @@ impl Playout {
     pub fn move_to(&mut self, next: MediaTime) {
         if let Some(cursor) = self.cursor.filter(|cursor| *cursor != next) {
             self.tell_concealer(self.slot(cursor));
+            if let Some(coded) = &mut self.coded
+                && cursor - next > self.history
+            {
+                coded.rewind();
+            }
             self.advance(cursor, next);
             self.whole = next;
         }

@@ -325,8 +325,14 @@ impl Sender {
     fn take_up_format(&mut self) {
         let before = core::mem::replace(&mut self.config.format, self.coming).coding();
         let coding = self.coming.coding();
-        if before != coding
-            && let Some(compressing) = &mut self.compressing
+        if before == coding {
+            return;
+        }
+        if before.coder.is_some() || coding.coder.is_some() {
+            // Packets of another coder may be as long, and begin elsewhere.
+            self.encoder.reset();
+        }
+        if let Some(compressing) = &mut self.compressing
             && let Some(encoder) = compressing.encoder(coding)
         {
             encoder.reset();

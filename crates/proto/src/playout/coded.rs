@@ -4,6 +4,9 @@
 //! so that room for frames is room for payloads of any length, and none can take another's. What is decoded is the
 //! next packet, or what stands for it: what the one after it carries, or what the decoder makes of those before.
 
+#[cfg(test)]
+mod tests;
+
 use core::ops::Range;
 
 use crate::coder::{Coder, Decode, Opus};
@@ -69,8 +72,10 @@ pub(crate) struct CodedPlayout {
     read: MediaTime,
     /// Whether a packet came for which something stands already.
     behind: bool,
-    /// What the last block had decoded of packets.
+    /// What the last block had decoded of packets, of what is still to be heard.
     fresh: Option<Range<MediaTime>>,
+    /// The first frame of that block.
+    cursor: MediaTime,
     /// The decoder of the last packet, and its length.
     last: (usize, Frames),
     /// What was concealed in a row.
@@ -79,6 +84,8 @@ pub(crate) struct CodedPlayout {
     most: Frames,
     /// What lies further back than this when its turn comes is not decoded.
     back: Frames,
+    /// No packet that is sought by what it holds begins sooner before that.
+    reach: Frames,
     /// The end of what came.
     end: MediaTime,
     /// The source has ended.
@@ -111,11 +118,13 @@ impl CodedPlayout {
             read: MediaTime::from_frames(i64::MIN),
             behind: false,
             fresh: None,
+            cursor: MediaTime::ZERO,
             last: (0, Frames::ZERO),
             run: Frames::ZERO,
             most: rate.frames_within(Self::CONCEALED),
             back: rate.frames_within(PTIME_RANGE.1),
-            end: MediaTime::ZERO,
+            reach: Opus::MOST_FRAMES.min(Frames::from_len(ring / 4)),
+            end: MediaTime::from_frames(i64::MIN),
             ended: false,
             undecodable: 0,
         }
@@ -154,6 +163,7 @@ impl CodedPlayout {
     /// Keeps a payload of so many frames until its turn. The caller knows that they fit.
     pub(super) fn keep(&mut self, first: MediaTime, frames: Frames, coder: Coder, payload: &[u8]) {
         let Some(decoder) = self.decoder(coder) else { return };
+        self.make_room(first, frames, payload.len());
         let start = self.byte_of(first);
         let before_wrap = payload.len().min(self.bytes.len() - start);
         let (head, tail) = payload.split_at(before_wrap);
@@ -167,6 +177,26 @@ impl CodedPlayout {
         self.behind |= self.done.is_some_and(|done| first < done);
     }
 
+    /// Drops what waits where these bytes are to lie: packets that overlap, as those before and after a change of
+    /// coding do, may share some.
+    fn make_room(&mut self, first: MediaTime, frames: Frames, bytes: usize) {
+        let near = first - self.reach..first + frames;
+        for ahead in 0..self.grains_of(&near) {
+            let grain = self.grain(near.start + Frames::new(ahead * GRAIN));
+            let other = self.waiting[grain];
+            if other.first == first || !near.contains(&other.first) {
+                continue;
+            }
+            let (apart, taken) = match other.first < first {
+                true => (first - other.first, other.bytes as usize),
+                false => (other.first - first, bytes),
+            };
+            if self.channels.samples_in(apart) * SAMPLE < taken {
+                self.waiting[grain] = WaitingPayload::NONE;
+            }
+        }
+    }
+
     /// Decodes what is needed for all frames before `until` to be there, of which those before `cursor` are not
     /// needed any more; gives each run of frames to `lay`.
     pub(super) fn decode_until(
@@ -175,6 +205,12 @@ impl CodedPlayout {
         until: MediaTime,
         lay: &mut impl FnMut(MediaTime, &[f32], Decoded),
     ) {
+        self.cursor = cursor;
+        if self.end <= cursor && (self.done.is_none() || self.run >= self.most) {
+            // Nothing waits, as it is in all streams that are not coded.
+            self.done = None;
+            return;
+        }
         // What a card left out is decoded, so that the decoder knows it, unless it is too much for one block.
         let mut at = match self.done.filter(|done| *done + self.back >= cursor) {
             Some(done) => done,
@@ -188,7 +224,8 @@ impl CodedPlayout {
         };
         if core::mem::take(&mut self.behind) {
             // Of what something stands for already the rest is heard, and the decoder knows it.
-            while let Some(late) = self.first_from(self.read, at) {
+            let from = self.read.max(at - Frames::from_len(self.mask / 2));
+            while let Some(late) = self.first_from(from.max(self.read), at) {
                 at = at.max(self.decode_packet(&late, lay));
             }
             self.done = Some(at);
@@ -206,10 +243,13 @@ impl CodedPlayout {
         until: MediaTime,
         lay: &mut impl FnMut(MediaTime, &[f32], Decoded),
     ) -> MediaTime {
-        if let Some(waiting) = self.at(at) {
-            return self.decode_packet(&waiting, lay);
+        // What begins sooner and ends later overlaps the one before: the coding changed.
+        let reaches = |waiting: &WaitingPayload| waiting.end() > at;
+        let over = || self.all_from(at - self.reach, at).find(reaches);
+        match self.at(at).or_else(over) {
+            Some(waiting) => self.decode_packet(&waiting, lay),
+            None => self.stand_in(at, until, lay),
         }
-        self.stand_in(at, until, lay)
     }
 
     /// Decodes a packet; where it ends.
@@ -289,6 +329,11 @@ impl CodedPlayout {
     }
 
     fn note_fresh(&mut self, frames: Range<MediaTime>) {
+        // What is before is not laid.
+        let frames = frames.start.max(self.cursor)..frames.end;
+        if frames.is_empty() {
+            return;
+        }
         self.fresh = Some(match self.fresh.take() {
             Some(fresh) if fresh.end == frames.start => fresh.start..frames.end,
             _ => frames,
@@ -311,18 +356,31 @@ impl CodedPlayout {
 
     /// The first packet that begins from `from` on, and before `until`.
     fn first_from(&self, from: MediaTime, until: MediaTime) -> Option<WaitingPayload> {
-        let grains = (until - from).count().max(0) / GRAIN + 2;
-        let grains = grains.min(self.waiting.len() as i64);
-        (0..grains)
-            .map(|ahead| self.waiting[self.grain(from + Frames::new(ahead * GRAIN))])
-            .find(|waiting| (from..until).contains(&waiting.first))
+        self.all_from(from, until).next()
+    }
+
+    /// The packets that begin from `from` on, and before `until`, in their order.
+    fn all_from(
+        &self,
+        from: MediaTime,
+        until: MediaTime,
+    ) -> impl Iterator<Item = WaitingPayload> + '_ {
+        let range = from..until;
+        (0..self.grains_of(&range))
+            .map(move |ahead| self.waiting[self.grain(from + Frames::new(ahead * GRAIN))])
+            .filter(move |waiting| range.contains(&waiting.first))
+    }
+
+    /// How many grains these frames lie in, of those that there are.
+    fn grains_of(&self, frames: &Range<MediaTime>) -> i64 {
+        let grains = (frames.end - frames.start).count().max(0) / GRAIN + 2;
+        grains.min(self.waiting.len() as i64)
     }
 
     /// Where to begin, for the frames from `cursor` to `until`: one packet before what is heard, if that is there, so that
     /// the decoder has found its way by then.
     fn first_heard(&self, cursor: MediaTime, until: MediaTime) -> Option<MediaTime> {
-        let back = Opus::MOST_FRAMES.min(Frames::from_len(self.mask / 4));
-        let (mut from, mut before) = (cursor - back, None);
+        let (mut from, mut before) = (cursor - self.reach, None);
         loop {
             let next = self.first_from(from, until)?;
             if next.end() > cursor {
@@ -337,6 +395,11 @@ impl CodedPlayout {
     /// The source has ended: nothing is concealed from now on.
     pub(super) const fn end_source(&mut self) {
         self.ended = true;
+    }
+
+    /// What is heard next lies further back than what is kept of the past: it is found anew.
+    pub(super) const fn rewind(&mut self) {
+        (self.done, self.behind) = (None, false);
     }
 
     /// Forgets all that waits: another stream begins.

@@ -96,6 +96,10 @@ impl Receiver {
                 None => renderer.place_packet(media, format.sample, payload),
                 Some(coder) => renderer.place_coded(media, came.frames(), coder, payload),
             };
+            // It says itself how much it holds.
+            if format.coder.is_some_and(|coder| coder.frames(payload) != Some(came.frames())) {
+                continue;
+            }
             if turns.has(sequence) || placed(renderer) != Placed::Whole {
                 continue;
             }

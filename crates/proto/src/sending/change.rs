@@ -106,10 +106,7 @@ impl SendPolicy {
         }
         self.check_size(&format)?;
         let packing_age = format.packing_age(self.config.device.period) + self.config.held;
-        let (ptime, promised) = (format.ptime(), self.config.link_offset);
-        if !self.may_age(packing_age) {
-            return Err(SendRefused::TooOld { ptime, packing_age, promised });
-        }
+        let latency = self.latency_for(packing_age, &format)?;
         if packing_age > self.packing_age {
             // Receivers that give their own device room make it before the first such packet.
             self.coming.packet = Some((context.now + NOTICE, packet));
@@ -118,8 +115,9 @@ impl SendPolicy {
             self.coming.packet = None;
         }
         (self.config.format, self.packing_age) = (format, packing_age);
+        self.config.link_offset = latency;
         if !self.config.spaced && self.config.device.period > packet {
-            self.notes.note(SendNote::SentAtOnce { ptime });
+            self.notes.note(SendNote::SentAtOnce { ptime: format.ptime() });
         }
         self.note_latency();
         self.note_repair();
@@ -143,10 +141,7 @@ impl SendPolicy {
             }
         }
         let packing_age = format.packing_age(self.config.device.period) + self.config.held;
-        if !self.may_age(packing_age) {
-            let (ptime, promised) = (format.ptime(), self.config.link_offset);
-            return Err(SendRefused::TooOld { ptime, packing_age, promised });
-        }
+        let latency = self.latency_for(packing_age, &format)?;
         self.check_size(&format)?;
         if format.payload_type != self.config.format.payload_type {
             self.notes.note(SendNote::NewPayloadType { coding, payload_type });
@@ -160,6 +155,7 @@ impl SendPolicy {
             }
         }
         (self.config.format, self.packing_age) = (format, packing_age);
+        self.config.link_offset = latency;
         self.note_latency();
         self.note_repair();
         context.hasten();
@@ -204,14 +200,18 @@ impl SendPolicy {
         }
     }
 
-    /// Whether packets may be of that age when they leave. Where the latency follows what receivers need, it is raised
-    /// by as much.
-    fn may_age(&mut self, packing_age: Span) -> bool {
+    /// The latency at which packets may be of that age when they leave. Where it follows what receivers need, it is
+    /// raised by as much as they are older.
+    fn latency_for(&self, packing_age: Span, format: &StreamFormat) -> Result<Span, SendRefused> {
+        let mut promised = self.config.link_offset;
         if self.is_as_needed() {
-            let more = packing_age - self.packing_age;
-            self.config.link_offset += more.max(Span::ZERO);
+            promised += (packing_age - self.packing_age).max(Span::ZERO);
         }
-        packing_age <= self.config.link_offset
+        if packing_age > promised {
+            let ptime = format.ptime();
+            return Err(SendRefused::TooOld { ptime, packing_age, promised });
+        }
+        Ok(promised)
     }
 
     fn check_size(&self, format: &StreamFormat) -> Result<(), SendRefused> {
@@ -220,8 +220,10 @@ impl SendPolicy {
         if bytes <= most {
             return Ok(());
         }
-        let fits = Frames::from_len(most.saturating_sub(overhead) / format.frame_bytes());
-        let fits = format.rate.span_of(fits);
+        // Of what is compressed as many as now take these bytes.
+        let room = most.saturating_sub(overhead);
+        let fits = format.packet.as_len() * room / format.payload_bytes().max(1);
+        let fits = format.rate.span_of(Frames::from_len(fits));
         Err(SendRefused::TooLarge { bytes, most, fits, coding: format.coding() })
     }
 }

@@ -238,3 +238,20 @@ fn a_stream_that_is_compressed_and_not_by_turns_misses_no_more_than_what_was_loo
     assert!(counters.missing_frames <= 3 * 120, "{counters:?}");
     assert!(world.heard_whole_at_the_end());
 }
+
+#[test]
+fn a_sender_whose_media_time_goes_back_is_heard_on() {
+    for back in [48_000, 48_000 * 3_600] {
+        toy::asked();
+        let mut world = World::new(Scene { mapped: false, stamps: false, ..scene() });
+        run(&mut world, 500);
+        for _ in 0..900 {
+            world.period(|datagram| {
+                vec![datagram.saying(|head| head.media = head.media.plus(-back))]
+            });
+        }
+        let counters = world.receiver.counters();
+        assert!(counters.late < 50, "{back}: {counters:?}");
+        assert!(world.heard_whole_at_the_end(), "{back}: {counters:?}");
+    }
+}

@@ -1,0 +1,97 @@
+//! Packets that overlap, as those before and after a change of coding do.
+
+use super::*;
+use crate::coder::{Decode, OpusTuning, Undecodable};
+use crate::playout::{Placed, Playout};
+
+const OPUS: Coder = Coder::Opus(Opus { tuning: OpusTuning::Music, bitrate: 64_000 });
+
+/// All frames of a packet are its third byte.
+#[derive(Debug)]
+struct Level(Coder);
+
+impl Decode for Level {
+    fn coder(&self) -> Coder {
+        self.0
+    }
+
+    fn decode(&mut self, payload: &[u8], out: &mut [f32]) -> Result<(), Undecodable> {
+        let same = payload[2..].iter().all(|byte| *byte == payload[2]);
+        out.fill(f32::from(payload[2]));
+        if same { Ok(()) } else { Err(Undecodable) }
+    }
+
+    fn recover(&mut self, _: &[u8], _: &mut [f32]) -> bool {
+        false
+    }
+
+    fn conceal(&mut self, _: &mut [f32]) -> bool {
+        false
+    }
+
+    fn reset(&mut self) {}
+}
+
+fn playout() -> Playout {
+    let mut playout = Playout::new(Rate::HZ_48000, Channels::MONO, Frames::new(4_800));
+    let decoders: Vec<Box<dyn Decode>> =
+        vec![Box::new(Level(Coder::Lossless)), Box::new(Level(OPUS))];
+    playout.decode_by(Rate::HZ_48000, decoders);
+    playout.move_to(MediaTime::ZERO);
+    playout
+}
+
+/// A packet from `first` on, of that length in frames and in bytes.
+fn place(playout: &mut Playout, first: i64, frames: i64, coder: Coder, level: u8, bytes: usize) {
+    let payload = vec![level; bytes];
+    let placed =
+        playout.place_coded(MediaTime::from_frames(first), Frames::new(frames), coder, &payload);
+    assert_eq!(placed, Placed::Whole);
+}
+
+fn pull(playout: &mut Playout, frames: usize) -> (Frames, Vec<f32>) {
+    let mut out = vec![0.0; frames];
+    (playout.pull(&mut out), out)
+}
+
+#[test]
+fn a_packet_that_begins_before_the_end_of_the_one_before_is_heard_from_there_on() {
+    let mut playout = playout();
+    place(&mut playout, 0, 240, Coder::Lossless, 1, 9);
+    place(&mut playout, 240, 240, Coder::Lossless, 2, 9);
+    for (at, level) in [(360, 3), (600, 4), (840, 5)] {
+        place(&mut playout, at, 240, OPUS, level, 9);
+    }
+    let (missing, heard) = pull(&mut playout, 1_080);
+    assert_eq!(missing, Frames::ZERO);
+    for (range, level) in [(0..240, 1.0), (240..480, 2.0), (480..600, 3.0), (600..840, 4.0)] {
+        assert!(heard[range.clone()].iter().all(|heard| *heard == level), "{range:?}");
+    }
+}
+
+#[test]
+fn of_packets_whose_bytes_share_a_place_the_later_is_whole_and_the_other_missing() {
+    let mut playout = playout();
+    place(&mut playout, 0, 240, Coder::Lossless, 1, 9);
+    // Four bytes for each frame: 960 of room, of which the half is taken before the next begins.
+    place(&mut playout, 240, 240, Coder::Lossless, 2, 700);
+    for at in [360, 600, 840] {
+        place(&mut playout, at, 240, OPUS, 3, 9);
+    }
+    let (missing, heard) = pull(&mut playout, 1_080);
+    assert_eq!(missing, Frames::new(120));
+    // What follows a hole fades in.
+    assert!(heard[840..].iter().all(|heard| *heard == 3.0));
+    assert_eq!(playout.coded().unwrap().undecodable(), 0);
+}
+
+#[test]
+fn nothing_is_sought_where_nothing_compressed_came() {
+    let mut playout = playout();
+    let coded = playout.coded_mut().unwrap();
+    // A packet that nobody told of would be found by whoever seeks.
+    let hidden = WaitingPayload { first: MediaTime::ZERO, frames: 240, bytes: 9, decoder: 0 };
+    coded.waiting[0] = hidden;
+    let (missing, _) = pull(&mut playout, 240);
+    assert_eq!(missing, Frames::new(240));
+}
