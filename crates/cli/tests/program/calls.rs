@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::common::host::beside;
 use crate::common::program::{
@@ -40,6 +40,17 @@ impl CalledMachine {
     fn call(&self, home: &Path, options: &str) -> Call {
         let line = format!("call {} --report none {options}", self.address);
         taut(words(&line)).and(PATIENT).with("TAUT_HOME", home).in_folder(self.folder.path())
+    }
+
+    /// Returns when it has recorded a second more.
+    fn hears_a_second_more(&self) {
+        let recorded = || self.folder.file("caller.wav").metadata().map_or(0, |file| file.len());
+        let bytes = u64::from(SHAPE.rate) * SHAPE.channels as u64 * 3;
+        let (until, enough) = (Instant::now() + MOST, recorded() + bytes);
+        while recorded() < enough {
+            assert!(Instant::now() < until, "nothing is recorded");
+            std::thread::park_timeout(Duration::from_millis(10));
+        }
     }
 
     /// Ends it: what it said.
@@ -159,6 +170,37 @@ fn packets_and_coding_change_while_a_call_sounds() {
     let call = call.ask("ptime 1s", "error ptime 1s");
     call.tell("quit").end().well();
     called.ends();
+}
+
+#[test]
+fn a_call_sounds_by_opus_and_goes_on_by_other_coders() {
+    let _turn = beside();
+    let home = Folder::new();
+    let mut called = CalledMachine::at_home(home.path(), "");
+    let options = "--format opus --input tone:300 --output file:heard.wav";
+    let mut call = called.call(home.path(), options).controlled().start();
+    call = call.wait_for("in a call with ");
+    let said = call.said().last().unwrap();
+    assert!(said.contains(": opus 48000 Hz, 2 channels, 2.5ms per packet both ways"), "{said}");
+    for coding in ["lossless24", "opus-voice", "l16", "opus"] {
+        called.hears_a_second_more();
+        call = call.ask(&format!("format {coding}"), "ok ");
+        let words = format!("the call is now {coding} 48000 Hz");
+        called.running = called.running.wait_for(&words);
+    }
+    called.hears_a_second_more();
+    call.tell("quit").end().well();
+    let (_, folder) = called.ends();
+    for name in ["heard.wav", "caller.wav"] {
+        let heard = Sound::read(&folder.file(name));
+        let begins = heard.begins().expect("the tone");
+        // 20 ms of it: a tone is silent for no such time, and what a change leaves out is less, and concealed.
+        let windows = heard.samples[2 * begins..].chunks_exact(2 * 960);
+        let silent = windows.clone().take_while(|window| window.iter().any(|one| *one != 0));
+        let (sounding, all) = (silent.count(), windows.len());
+        // The end of a call fades into silence for no longer than its latency.
+        assert!(sounding + 25 >= all && sounding > 25, "{name}: {sounding} of {all}");
+    }
 }
 
 /// The recordings of this end of a call in this folder: what was sent, and what was heard.
