@@ -26,8 +26,8 @@ const ORDER_SHIFT: u32 = 5;
 const PARAMETER: u8 = 0x1F;
 /// The flag of the second channel: it is a difference from the first. Of the first: the packet is of 24 bits.
 const FLAG: u8 = 0x80;
-/// Frames of the longest packet: 20 ms at any rate that streams have.
-const MOST_FRAMES: usize = 20_000;
+/// Frames of the longest packet: 20 ms (`PTIME_RANGE`) at 192 kHz, the greatest rate of streams.
+const MOST_FRAMES: usize = 3840;
 
 /// Codes whole numbers of 16 or 24 bits.
 #[derive(Debug)]

@@ -53,6 +53,8 @@ impl Opus {
     ];
     /// The longest frame of Opus in bytes (RFC 6716 §3.2.1).
     const MOST_BYTES: u64 = 1275;
+    /// The shortest packet in bytes that libopus puts sound in (`opus_encode_native`).
+    const LEAST_BYTES: u64 = 3;
     /// The longest packet: 120 ms (RFC 6716 §3.2.5, R5).
     pub const MOST_FRAMES: Frames = Frames::new(5760);
 
@@ -78,7 +80,8 @@ impl Opus {
     /// Bytes of each packet.
     pub fn payload_bytes(self, packet: Frames) -> usize {
         let bits = u64::from(self.bitrate) * packet.count().max(0).unsigned_abs();
-        (bits / 8 / u64::from(Self::RATE.hertz())).clamp(3, Self::MOST_BYTES) as usize
+        (bits / 8 / u64::from(Self::RATE.hertz())).clamp(Self::LEAST_BYTES, Self::MOST_BYTES)
+            as usize
     }
 }
 
@@ -104,6 +107,12 @@ pub enum NotCoded {
     /// Fewer or more bits than it has.
     #[error("Opus takes 6 to 510 kbit/s, and not {0} bit/s; use --bitrate 96k")]
     Bitrate(u32),
+    /// Fewer bits for each packet than sound takes: libopus would send packets of silence.
+    #[error(
+        "{0} bit/s are too few for Opus in packets of {packet}: less than 3 bytes each; use a greater --bitrate or a longer --ptime",
+        packet = Opus::RATE.span_of(*.1)
+    )]
+    FewBits(u32, Frames),
     /// A frame or two, for which its head would be longer than the sound.
     #[error("packets of {0} frames are too short to be compressed; use a longer --ptime")]
     TooShort(Frames),
@@ -112,7 +121,7 @@ pub enum NotCoded {
 impl Coder {
     /// Opus as far as a receiver needs to know it.
     pub const OPUS: Self = Self::Opus(Opus::usual(OpusTuning::Music, Channels::STEREO));
-    /// Packets hold no fewer frames.
+    /// Compressed packets hold no fewer frames.
     pub const LEAST_FRAMES: Frames = Frames::new(4);
     /// What stands before the sound of a payload without loss: its number of frames, in 16 bits.
     pub const LOSSLESS_HEAD: usize = 2;
@@ -122,27 +131,35 @@ impl Coder {
         matches!((self, other), (Self::Opus(_), Self::Opus(_)) | (Self::Lossless, Self::Lossless))
     }
 
+    /// Whether a stream of this rate and these channels can be of it, whatever its packets are: all that a receiver
+    /// need know beforehand.
+    pub const fn check_shape(self, rate: Rate, channels: Channels) -> Result<(), NotCoded> {
+        match self {
+            Self::Opus(_) if rate.hertz() != Opus::RATE.hertz() => Err(NotCoded::Rate(rate)),
+            Self::Opus(_) if channels.count() > 2 => Err(NotCoded::Channels(channels)),
+            Self::Opus(_) | Self::Lossless => Ok(()),
+        }
+    }
+
     /// Whether it codes such a stream.
     pub fn check(self, format: &StreamFormat) -> Result<(), NotCoded> {
-        let (rate, packet) = (format.rate, format.packet);
+        let packet = format.packet;
+        self.check_shape(format.rate, format.channels)?;
         let Self::Opus(opus) = self else {
             let fits = packet >= Self::LEAST_FRAMES;
             return if fits { Ok(()) } else { Err(NotCoded::TooShort(packet)) };
         };
-        if rate != Opus::RATE {
-            return Err(NotCoded::Rate(rate));
-        }
-        if format.channels.count() > 2 {
-            return Err(NotCoded::Channels(format.channels));
-        }
         if !(Opus::BITRATES.0..=Opus::BITRATES.1).contains(&opus.bitrate) {
             return Err(NotCoded::Bitrate(opus.bitrate));
         }
         match (packet.count(), opus.tuning) {
-            (480 | 960, _) | (120 | 240, OpusTuning::Music) => Ok(()),
-            (120 | 240, OpusTuning::Voice) => Err(NotCoded::VoicePacket(packet)),
-            _ => Err(NotCoded::Packet(packet)),
+            (480 | 960, _) | (120 | 240, OpusTuning::Music) => {}
+            (120 | 240, OpusTuning::Voice) => return Err(NotCoded::VoicePacket(packet)),
+            _ => return Err(NotCoded::Packet(packet)),
         }
+        let bits = u64::from(opus.bitrate) * packet.count().unsigned_abs();
+        let least = 8 * Opus::LEAST_BYTES * u64::from(Opus::RATE.hertz());
+        if bits < least { Err(NotCoded::FewBits(opus.bitrate, packet)) } else { Ok(()) }
     }
 
     /// Frames from what goes in to what comes out beyond the packet itself. A sender numbers its packets by what comes

@@ -204,6 +204,7 @@ fn opus_is_described_with_two_channels_whatever_it_has_and_read_as_it_is() {
         );
         assert!(text.contains(&map), "{text}");
         assert_eq!(read(&text), described);
+        assert_eq!(read(&text).format(Frames::new(240)).coder, described.coder);
     }
     let plain = read(&minimal("m=audio 5004 RTP/AVP 96\na=rtpmap:96 OPUS/48000/2\n"));
     assert_eq!((plain.channels, plain.coder), (Channels::STEREO, Some(Coder::OPUS)));

@@ -115,7 +115,7 @@ impl Description {
     /// The format of the stream, with `otherwise` frames per packet if the description gives none.
     pub fn format(&self, otherwise: Frames) -> StreamFormat {
         StreamFormat {
-            coder: None,
+            coder: self.coder,
             rate: self.rate,
             channels: self.channels,
             sample: self.sample,

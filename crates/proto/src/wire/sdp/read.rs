@@ -265,7 +265,7 @@ impl<'a> Section<'a> {
         };
         let (sample, coder) = coding_named(&map.encoding_name)
             .ok_or_else(|| fault(SdpFault::Coding(map.encoding_name.clone())))?;
-        // A map of Opus has two channels whatever is in it (RFC 7587 §7), and either is decoded to two.
+        // A map of Opus has two channels whatever is in it (RFC 7587 §7): the sender's own word makes it one.
         let mono = matches!(coder, Some(Coder::Opus(_))) && self.says_mono(format);
         let channels = if mono { 1 } else { channels };
         Ok(SdpCoding {
@@ -277,7 +277,6 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// `framecount` is exact; `ptime` is rounded text, and may be wrong by 4 % (0.12 for 0.125).
     /// Whether the sender says that its Opus is mono (RFC 7587 §6.1).
     fn says_mono(&self, format: &str) -> bool {
         let parameters = self.values("fmtp").filter_map(|text| text.split_once(' '));
@@ -287,6 +286,7 @@ impl<'a> Section<'a> {
             .any(|parameter| parameter.trim().eq_ignore_ascii_case("sprop-stereo=0"))
     }
 
+    /// `framecount` is exact; `ptime` is rounded text, and may be wrong by 4 % (0.12 for 0.125).
     fn packet(&self, rate: Rate) -> Result<Option<Frames>, DescriptionError> {
         let (name, text, frames) = if let Some(text) = self.value("framecount") {
             ("framecount", text, text.parse().ok().map(Frames::new))
