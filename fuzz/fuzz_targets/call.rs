@@ -16,7 +16,7 @@ fn offer() -> CallOffer {
     let abilities = StreamAbilities {
         rates: vec![Rate::HZ_48000],
         channels: vec![Channels::STEREO],
-        codings: vec![SampleFormat::L24, SampleFormat::L16],
+        codings: vec![SampleFormat::L24.into(), SampleFormat::L16.into()],
         ptimes: (Span::from_millis(1), Span::from_millis(20)),
     };
     let paths = vec![CallPath::Udp, CallPath::Tcp];

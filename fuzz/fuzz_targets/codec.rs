@@ -1,6 +1,10 @@
 //! Payloads that lie, to what decodes them: the first byte says to which, the next the channels, and what follows is cut
-//! into payloads by a length before each. Whatever they are, the samples are numbers and no panic ends the program.
+//! into payloads by a length before each. Or what follows are packets, to a receiver that has all decoders. Whatever they
+//! are, the samples are numbers and no panic ends the program.
 #![no_main]
+
+#[path = "../../crates/codec/tests/received/operations.rs"]
+mod operations;
 
 use libfuzzer_sys::fuzz_target;
 use tautline_codec::decoder;
@@ -14,6 +18,10 @@ fuzz_target!(|bytes: &[u8]| {
     let &[which, channels, ref rest @ ..] = bytes else { return };
     let coder = if which & 1 == 0 { Coder::OPUS } else { Coder::Lossless };
     let Ok(channels) = Channels::new(u32::from(channels % 3) + 1) else { return };
+    if which & 2 != 0 {
+        operations::play(channels, rest);
+        return;
+    }
     let format = StreamFormat {
         rate: Rate::HZ_48000,
         channels,

@@ -33,7 +33,7 @@ pub fn send_lines(mut input: &[u8]) -> Vec<Canonical> {
         udp: Some(udp),
         input: device,
         needs: Some(SampleFormat::L16),
-        bitrate: None,
+        bitrate: Some(128_000),
         channels: Channels::STEREO,
     };
     answers(&mut input, |verb, rest| lines.read(verb, rest).map(send_words))
