@@ -14,7 +14,9 @@ use tautline_audio::{DeviceSpec, Extras};
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
 use tautline_dsp::resample::Quality;
-use tautline_engine::control::{Asker, CannotChange, RecvChange, SendChange, requests};
+use tautline_engine::control::{
+    Answer, Asker, CannotChange, Changed, RecvChange, SendChange, requests,
+};
 use tautline_engine::plan::{RecvPlan, SendPlan, StreamPlan, lay};
 use tautline_engine::receiving::RecvEngine;
 use tautline_engine::sending::SendEngine;
@@ -241,7 +243,7 @@ impl CallEnd {
         let latency = rule(setup.latency);
         let mut plan = SendPlan::new(setup.far.clone(), opened, sent, capture)?;
         plan.reports_to = vec![FAR];
-        plan.encoders = compressed::encoders(&sent, true)?;
+        plan.encoders = compressed::encoders(&sent, true, None)?;
         plan.sealed = Some(SEALED);
         plan.latency = latency;
         plan.link_offset = setup.latency.unwrap_or(plan.link_offset);
@@ -356,10 +358,7 @@ impl CallEnd {
         latency: Option<Span>,
     ) -> Result<(), CannotChange> {
         let coding = sent.coding.usual_for(sent.channels);
-        let ptime = || self.send.ask(SendChange::Ptime(sent.ptime));
-        let format = || self.send.ask(SendChange::Format(coding));
-        // What codes now may not take those packets, or what is to code takes no others.
-        ptime().and_then(|_| format()).or_else(|_| format().and_then(|_| ptime()))?;
+        adopt_coding(&|change| self.send.ask(change), sent.ptime, coding)?;
         self.send.ask(SendChange::Latency(rule(latency)))?;
         self.recv.ask(RecvChange::Latency(None, rule(latency)))?;
         Ok(())
@@ -387,6 +386,28 @@ impl CallEnd {
         }
         let recorded = self.recordings.map_or(Ok(()), CallRecordings::finish);
         Ok((reports, recorded))
+    }
+}
+
+/// Has packets of this time in this coding sent, or those that were before.
+fn adopt_coding(
+    ask: &dyn Fn(SendChange) -> Answer,
+    ptime: Span,
+    coding: Coding,
+) -> Result<(), CannotChange> {
+    let Changed::Sending(before) = ask(SendChange::Status)? else { return Ok(()) };
+    // What codes now may not take those packets, or what is to code takes no others.
+    let (other, back) = match ask(SendChange::Ptime(ptime)) {
+        Ok(_) => (SendChange::Format(coding), SendChange::Ptime(before.ptime)),
+        Err(_) => {
+            ask(SendChange::Format(coding))?;
+            (SendChange::Ptime(ptime), SendChange::Format(before.format))
+        }
+    };
+    match ask(other) {
+        Ok(_) => Ok(()),
+        // Of a change that is told to be refused nothing is made.
+        Err(why) => ask(back).and(Err(why)),
     }
 }
 
@@ -499,4 +520,65 @@ pub(super) fn bind(at: std::net::SocketAddr) -> Result<UdpSocket, Failure> {
              HOST:PORT"
         ))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use tautline_engine::control::{Fader, SendStanding};
+    use tautline_proto::redundancy::Redundancy;
+    use tautline_proto::units::{Channels, Rate};
+
+    use super::*;
+
+    /// What is sent after a change from this to that was asked for of a sender that codes only by these, and whether it
+    /// was made.
+    fn adopted(
+        from: (Span, Coding),
+        to: (Span, Coding),
+        coders: &[Coding],
+    ) -> ((Span, Coding), bool) {
+        let sent = Cell::new(from);
+        let take = |(ptime, coding): (Span, Coding), changed| {
+            let stereo = (Rate::HZ_48000, Channels::STEREO);
+            let fits = coding.shortest(stereo, (ptime, ptime)).is_some();
+            let made = fits && coders.contains(&coding);
+            made.then(|| sent.set((ptime, coding))).map(|()| changed).ok_or(CannotChange::Busy)
+        };
+        let ask = |change| match change {
+            SendChange::Ptime(ptime) => take((ptime, sent.get().1), Changed::Ptime(ptime)),
+            SendChange::Format(coding) => take((sent.get().0, coding), Changed::Format(coding)),
+            _ => Ok(Changed::Sending(SendStanding {
+                latency: Span::ZERO,
+                auto: true,
+                ptime: sent.get().0,
+                format: sent.get().1,
+                redundancy: Redundancy::Off,
+                repair_budget: Span::ZERO,
+                volume: Fader { gain: Gain::UNITY, muted: false },
+                address: String::new(),
+            })),
+        };
+        let made = adopt_coding(&ask, to.0, to.1).is_ok();
+        (sent.get(), made)
+    }
+
+    #[test]
+    fn packet_time_and_coding_change_together_or_not_at_all() {
+        let ms = Span::from_millis;
+        let (l24, music, voice) =
+            (Coding::from(SampleFormat::L24), Coding::OPUS, Coding::OPUS_VOICE);
+        for (from, to) in [
+            ((ms(1), l24), (ms(5), music)),
+            ((ms(5), music), (ms(1), l24)),
+            ((ms(5), music), (ms(10), voice)),
+            ((ms(10), voice), (ms(5), music)),
+        ] {
+            assert_eq!(adopted(from, to, &[l24, music, voice]), (to, true), "{from:?}");
+            assert_eq!(adopted(from, to, &[from.1]), (from, false), "{from:?}");
+        }
+        // What no coding takes is refused whichever comes first.
+        assert_eq!(adopted((ms(5), music), (ms(30), l24), &[l24, music]), ((ms(5), music), false));
+    }
 }

@@ -26,10 +26,12 @@ pub(super) fn in_bits(
     }
 }
 
-/// What codes this stream, and, where its coding `may_change`, what else it may be coded by.
+/// What codes this stream, and, where its coding `may_change`, what else it may be coded by: Opus in so many bits per
+/// second, or in the usual for these channels, as a change asks for it.
 pub(super) fn encoders(
     format: &StreamFormat,
     may_change: bool,
+    bitrate: Option<u32>,
 ) -> Result<Vec<Box<dyn Encode>>, Failure> {
     let made = encoder(format).map_err(|error| Failure::usage(error.to_string()))?;
     let mut all: Vec<Box<dyn Encode>> = made.into_iter().collect();
@@ -37,7 +39,8 @@ pub(super) fn encoders(
         return Ok(all);
     }
     for coding in Coding::COMPRESSED {
-        let Coding { sample, coder } = coding.usual_for(format.channels);
+        let usual = || coding.usual_for(format.channels);
+        let Coding { sample, coder } = bitrate.map_or_else(usual, |bits| coding.at_bitrate(bits));
         // In whatever packets it takes: they are asked for before it.
         let format = StreamFormat { sample, coder, packet: longest(format), ..*format };
         let is_new = |all: &Vec<Box<dyn Encode>>| {

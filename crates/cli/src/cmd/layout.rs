@@ -145,6 +145,10 @@ pub(super) fn layout(
     let coding = coding.or(described.map(|d| Coding { sample: d.sample, coder: d.coder }));
     let coding = coding.or(announced.map(|a| a.coding()));
     let Coding { sample, coder } = coding.unwrap_or(SampleFormat::L24.into());
+    if let (Some(coder), false) = (coder, unknown) {
+        let fits = coder.check_shape(device.rate, carried);
+        fits.map_err(|error| Failure::usage(error.to_string()))?;
+    }
     let packet = packet_frames(device.rate, flags.ptime)
         .map_err(|error| Failure::usage(error.to_string()))?;
     let format = StreamFormat {

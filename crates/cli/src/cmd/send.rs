@@ -53,7 +53,7 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     map.check(device.channels.count()).map_err(|error| Failure::usage(error.to_string()))?;
     let heads = heads(flags)?;
     let format = stream_format(flags, device, &map, file.as_ref())?;
-    let encoders = compressed::encoders(&format, flags.running.control)?;
+    let encoders = compressed::encoders(&format, flags.running.control, flags.bitrate)?;
     heads.form.check(&format).map_err(|error| Failure::usage(error.to_string()))?;
     if heads.form.presents() && matches!(flags.timing.latency, Some(LatencyRule::Auto)) {
         return Err(Failure::usage(

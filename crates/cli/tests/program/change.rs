@@ -280,6 +280,22 @@ fn an_address_that_was_left_can_be_heard_again_and_one_that_is_waited_for_is_tol
 }
 
 #[test]
+fn opus_is_tuned_otherwise_at_the_bitrate_that_was_given() {
+    shared(|| {
+        let folder = Folder::new();
+        let line = format!(
+            "send --input tone:440 --to {} --format opus --ptime 10ms --bitrate 128k --report json",
+            loopback()
+        );
+        let send = call(&folder, &line).controlled().start();
+        let send = send.ask("format opus-voice", "ok format opus-voice");
+        let send = send.ask("format lossless16", "ok format lossless16");
+        let send = send.ask("format opus", "ok format opus");
+        send.ask("quit", "ok quit").end().report();
+    });
+}
+
+#[test]
 fn a_line_that_cannot_be_is_answered_by_its_mend_and_changes_nothing() {
     shared(|| {
         let folder = Folder::new();

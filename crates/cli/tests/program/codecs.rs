@@ -1,10 +1,13 @@
 //! Streams that are compressed: ours, and those of other people's programs, both ways.
 
+use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
+use std::thread::JoinHandle;
 
 use tautline_codec::{OpusDecoder, OpusEncoder};
 use tautline_proto::coder::{Decode, Encode, Opus, OpusTuning};
 use tautline_proto::units::{Channels, Rate};
+use tautline_proto::wire::rtp::Packet;
 
 use crate::common::host::steady;
 use crate::common::program::{Running, call, taut, words};
@@ -59,6 +62,44 @@ fn by_opus_alone(sent: &Sound, bitrate: u32) -> Vec<f32> {
         out
     });
     decoded.collect()
+}
+
+/// Hands datagrams on to a port here, and keeps a copy of each.
+struct Relay {
+    port: u16,
+    thread: JoinHandle<Vec<Vec<u8>>>,
+}
+
+impl Relay {
+    fn to(port: u16) -> Self {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let own = socket.local_addr().unwrap().port();
+        let thread = std::thread::spawn(move || {
+            let (mut kept, mut room) = (Vec::new(), [0; 2048]);
+            loop {
+                let len = socket.recv(&mut room).unwrap();
+                if len == 0 {
+                    return kept;
+                }
+                socket.send_to(&room[..len], (Ipv4Addr::LOCALHOST, port)).unwrap();
+                kept.push(room[..len].to_vec());
+            }
+        });
+        Self { port: own, thread }
+    }
+
+    /// What a decoder alone makes of all that came, once the sender has ended.
+    fn decoded(self) -> Vec<f32> {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        socket.send_to(&[], (Ipv4Addr::LOCALHOST, self.port)).unwrap();
+        let mut decoder = OpusDecoder::new(Rate::HZ_48000, Channels::STEREO).unwrap();
+        let decoded = self.thread.join().unwrap().into_iter().flat_map(|datagram| {
+            let mut out = [0.0; 480];
+            decoder.decode(Packet::parse(&datagram).unwrap().payload, &mut out).unwrap();
+            out
+        });
+        decoded.collect()
+    }
 }
 
 /// How far below `wanted` what differs in `heard` is at best, in dB, wherever that lies in it: of a second and a half.
@@ -144,19 +185,23 @@ fn gstreamer_and_we_hear_each_others_opus() {
         let (folder, port) = (Folder::new(), free_udp_ports());
         let (sent, to) = (sweep(&folder), format!("rtp://127.0.0.1:{port}"));
         let recv = hear(&to, "--format opus", &folder);
+        let relay = Relay::to(port);
         let line = format!(
             "-q filesrc location=sent.wav ! wavparse ! audioconvert ! opusenc bitrate=192000 \
              frame-size=5 audio-type=restricted-lowdelay ! rtpopuspay pt=96 ssrc=1952544116 ! \
-             udpsink host=127.0.0.1 port={port}"
+             udpsink host=127.0.0.1 port={}",
+            relay.port
         );
         call("gst-launch-1.0", words(&line)).in_folder(folder.path()).run().well();
+        let alone = relay.decoded();
         crate::interop::say_goodbye(port + 1);
         let report = recv.end().report();
         // Its first packet is stamped as if nothing looked ahead, 2.5 ms before what follows.
         assert!(report.count("missing_frames") <= 120, "{:#}", report.0);
         assert_eq!(["lost", "late", "undecodable"].map(|of| report.count(of)), [0; 3]);
-        let theirs = apart(&samples(&sent), &heard(&folder));
-        assert!(theirs < -9.0, "of GStreamer: {theirs} dB");
+        let theirs = apart(&alone, &heard(&folder));
+        assert!(theirs < -60.0, "of GStreamer: {theirs} dB");
+        assert!(apart(&samples(&sent), &alone) < -9.0, "it is the same sound");
         let port = free_udp_ports();
         let line = format!(
             "udpsrc port={port} address=127.0.0.1 num-buffers=400 buffer-size=2097152 \
@@ -192,14 +237,20 @@ fn ffmpeg_and_we_hear_each_others_opus() {
         let (folder, port) = (Folder::new(), free_udp_ports());
         let (sent, to) = (sweep(&folder), format!("rtp://127.0.0.1:{port}"));
         let recv = hear(&to, "--format opus", &folder);
+        let relay = Relay::to(port);
+        // Its goodbye goes to the port after that of its sound, which is not the relay's.
         let line = format!(
             "-nostdin -loglevel error -re -i sent.wav -c:a libopus -b:a 192k -application lowdelay \
-             -frame_duration 5 -f rtp -rtpflags send_bye {to}?pkt_size=1400"
+             -frame_duration 5 -f rtp -ssrc 1952544116 rtp://127.0.0.1:{}?pkt_size=1400",
+            relay.port
         );
         call("ffmpeg", words(&line)).in_folder(folder.path()).run().well();
+        let alone = relay.decoded();
+        crate::interop::say_goodbye(port + 1);
         recv.end().report().missed_nothing();
-        let theirs = apart(&samples(&sent), &heard(&folder));
-        assert!(theirs < -9.0, "of ffmpeg: {theirs} dB");
+        let theirs = apart(&alone, &heard(&folder));
+        assert!(theirs < -100.0, "of ffmpeg: {theirs} dB");
+        assert!(apart(&samples(&sent), &alone) < -9.0, "it is the same sound");
         let port = free_udp_ports();
         let to = format!("rtp://127.0.0.1:{port}");
         send(&to, "--format opus --sdp stream.sdp --duration 1ms", &folder);
@@ -223,11 +274,33 @@ fn what_no_coder_takes_is_refused_with_the_mend() {
         ("--format opus --channels 6", "--format lossless24"),
         ("--format opus --ptime 1ms", "use --ptime 5ms"),
         ("--format opus-voice --ptime 5ms", "use --ptime 10ms"),
+        ("--format opus --ptime 2.5ms --bitrate 6k", "use a greater --bitrate"),
         ("--format l24 --bitrate 96k", "leave --bitrate out"),
     ] {
         let line = format!("send --input tone:440 --to rtp://127.0.0.1:9 --duration 1ms {options}");
         let ended = taut(words(&line)).run();
         let told = ended.said.iter().any(|said| said.contains(mend));
         assert!(ended.status == Some(2) && told, "{options}: {ended:#?}");
+    }
+}
+
+#[test]
+fn what_no_decoder_reads_is_refused_before_a_sender_is_waited_for() {
+    let folder = Folder::new();
+    let described = "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n\
+         m=audio 5004 RTP/AVP 100\r\na=rtpmap:100 opus/44100/2\r\na=ptime:5\r\n";
+    std::fs::write(folder.file("stream.sdp"), described).unwrap();
+    let here = format!("rtp://127.0.0.1:{}", free_udp_ports());
+    for (from, options, mend) in [
+        (&here[..], "--format opus --rate 44100", "use --rate 48000"),
+        (&here, "--format opus --channels 6", "--format lossless24"),
+        ("stream.sdp", "", "use --rate 48000"),
+    ] {
+        let line = format!(
+            "recv --from {from} --output file:heard.wav --overwrite --duration 100ms {options}"
+        );
+        let ended = taut(words(&line)).in_folder(folder.path()).run();
+        let told = ended.said.iter().any(|said| said.contains(mend));
+        assert!(ended.status == Some(2) && told, "{from} {options}: {ended:#?}");
     }
 }

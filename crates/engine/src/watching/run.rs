@@ -52,7 +52,8 @@ pub enum RunError {
     System(&'static str, io::Error),
 }
 
-/// Stack of the device's thread, in bytes: the deepest call of the engine takes a few kilobytes.
+/// Stack of the device's thread, in bytes: the engine itself takes a few kilobytes, and libopus its scratch, of which it
+/// says that 120 000 bytes are enough (`GLOBAL_STACK_SIZE`, `celt/arch.h`). This is twice that.
 const STACK: usize = 256 * 1024;
 /// How often the ordinary thread empties the rings and shows progress.
 pub(crate) const BEAT: Span = Span::from_millis(20);
