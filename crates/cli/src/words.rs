@@ -11,6 +11,7 @@ use tautline_engine::watching::note::words::alike;
 use tautline_engine::watching::text::Nanos;
 use tautline_io::link::{is_of_a_queue, is_of_an_interface};
 use tautline_proto::depth::Journal;
+use tautline_proto::sending::SendNote;
 use tautline_proto::time::Span;
 
 pub(crate) use changes::{cannot_change, changed};
@@ -34,6 +35,14 @@ pub(crate) fn unopened(address: &str, datagrams: u64) -> String {
         "{address}: {datagrams} {were} not sealed with the key given here, or replayed, and {they} not read; give both \
          ends the same --srtp-key-file"
     )
+}
+
+/// In a call: the other end was told by what number it knows a coding, and knows all.
+pub(crate) fn in_a_call(note: &Note<'_>) -> Option<String> {
+    match note {
+        Note::Sending { note: SendNote::NewPayloadType { .. }, .. } => None,
+        note => words(note),
+    }
 }
 
 /// Every note is told.

@@ -3,6 +3,7 @@
 
 mod line;
 mod recordings;
+mod terms;
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -11,12 +12,9 @@ use std::thread::JoinHandle;
 
 use tautline_api::srtp::Profile;
 use tautline_audio::{DeviceSpec, Extras};
-use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
 use tautline_dsp::resample::Quality;
-use tautline_engine::control::{
-    Answer, Asker, CannotChange, Changed, RecvChange, SendChange, requests,
-};
+use tautline_engine::control::{Asker, CannotChange, RecvChange, SendChange, requests};
 use tautline_engine::plan::{RecvPlan, SendPlan, StreamPlan, lay};
 use tautline_engine::receiving::RecvEngine;
 use tautline_engine::sending::SendEngine;
@@ -31,14 +29,14 @@ use tautline_io::link::muxed::{LineSwitch, Muxed, muxed};
 use tautline_io::link::ringed::{Ringed, WireOptions};
 use tautline_io::udp::pair::OpenedStream;
 use tautline_io::udp::{FragmentPolicy, UdpOptions};
-use tautline_proto::call::terms::{CallOffer, CallPath, CallTerms, StreamAbilities, StreamTerms};
+use tautline_proto::call::terms::StreamTerms;
 use tautline_proto::device::{Device, Direction, Settings, Stop};
 use tautline_proto::endpoint::Endpoint;
-use tautline_proto::latency::{LatencyRule, enough_latency};
+use tautline_proto::latency::enough_latency;
 use tautline_proto::pacing::is_spaced;
 use tautline_proto::packet::Codings;
 use tautline_proto::receiver::ReceiverConfig;
-use tautline_proto::stream::{Coding, PTIME_RANGE, StreamFormat};
+use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Span;
 use tautline_proto::wire::rtp::RtpUnpack;
 use tautline_proto::wire::{PacketHeads, WireForm};
@@ -53,22 +51,14 @@ use crate::voice::Voice;
 
 pub(super) use line::{CallSide, deaf_line, tcp_line, udp_line};
 pub(super) use recordings::CallRecordings;
+use terms::adopt_coding;
+pub(super) use terms::{directions, offer, rule};
 
 /// By what the sound of all calls is sealed, as reports have it.
 const SEALED: &str = Profile::AeadAes256Gcm.name();
 
 /// What stands for the far end of a call wherever an address is asked for: there is one.
 const FAR: Endpoint = Endpoint::Connection(1);
-
-/// Codings that are had here, the better first.
-const CODINGS: [SampleFormat; 4] =
-    [SampleFormat::L24, SampleFormat::L16, SampleFormat::F32, SampleFormat::L32];
-
-/// The same, and what takes fewer bits, without loss first.
-fn codings() -> Vec<Coding> {
-    let less = [Coding::LOSSLESS_24, Coding::LOSSLESS_16, Coding::OPUS, Coding::OPUS_VOICE];
-    CODINGS.into_iter().map(Coding::from).chain(less).collect()
-}
 
 /// Two devices, as they will run.
 #[derive(Debug, Clone, Copy)]
@@ -91,60 +81,6 @@ pub(super) fn devices(
     let wanted = Settings { rate: capture.rate, channels: capture.channels, ..wanted };
     let playback = settled(output, Direction::Playback, wanted, Some(wanted.rate))?;
     Ok(EndDevices { capture, playback })
-}
-
-/// What this end can, with these devices: of what it sends and of what it hears.
-fn abilities(flags: &EndFlags, devices: &EndDevices) -> [StreamAbilities; 2] {
-    let codings = match flags.format {
-        Some(asked) => vec![asked.into()],
-        None => codings(),
-    };
-    let of = |device: &Settings| StreamAbilities {
-        rates: vec![device.rate],
-        channels: vec![device.channels],
-        codings: codings.clone(),
-        ptimes: (flags.ptime, PTIME_RANGE.1),
-    };
-    [of(&devices.capture), of(&devices.playback)]
-}
-
-/// The latency that is to be kept, if one is.
-const fn latency(flags: &EndFlags) -> Option<Span> {
-    match flags.timing.latency {
-        Some(LatencyRule::Chosen(latency)) => Some(latency),
-        Some(LatencyRule::Usual | LatencyRule::Auto) | None => None,
-    }
-}
-
-/// The offer of this end, which sends `there` or `back`.
-pub(super) fn offer(
-    flags: &EndFlags,
-    devices: &EndDevices,
-    side: CallSide,
-    paths: Vec<CallPath>,
-) -> CallOffer {
-    let [sent, heard] = abilities(flags, devices);
-    let (there, back) = match side {
-        CallSide::Caller => (sent, heard),
-        CallSide::Called => (heard, sent),
-    };
-    CallOffer { there, back, paths, latency: latency(flags) }
-}
-
-/// What this side sends and hears of what was agreed on.
-pub(super) const fn directions(terms: &CallTerms, side: CallSide) -> (StreamTerms, StreamTerms) {
-    match side {
-        CallSide::Caller => (terms.there, terms.back),
-        CallSide::Called => (terms.back, terms.there),
-    }
-}
-
-/// The rule by which a latency is kept that was agreed on.
-pub(super) const fn rule(latency: Option<Span>) -> LatencyRule {
-    match latency {
-        Some(latency) => LatencyRule::Chosen(latency),
-        None => LatencyRule::Auto,
-    }
 }
 
 /// How an end begins.
@@ -271,7 +207,10 @@ impl CallEnd {
         let counted = Arc::new(AtomicU64::new(0));
         let mut link = CallLink { switch, udp, heard: Arc::clone(&counted) };
         let first = first(&mut link)?;
-        let options = run_options(&flags.timing, &flags.running);
+        let options = RunOptions {
+            words: crate::words::in_a_call,
+            ..run_options(&flags.timing, &flags.running)
+        };
         let stop = stop.part();
         let voice = flags.running.voice();
         let folder = flags.record.as_ref();
@@ -389,28 +328,6 @@ impl CallEnd {
     }
 }
 
-/// Has packets of this time in this coding sent, or those that were before.
-fn adopt_coding(
-    ask: &dyn Fn(SendChange) -> Answer,
-    ptime: Span,
-    coding: Coding,
-) -> Result<(), CannotChange> {
-    let Changed::Sending(before) = ask(SendChange::Status)? else { return Ok(()) };
-    // What codes now may not take those packets, or what is to code takes no others.
-    let (other, back) = match ask(SendChange::Ptime(ptime)) {
-        Ok(_) => (SendChange::Format(coding), SendChange::Ptime(before.ptime)),
-        Err(_) => {
-            ask(SendChange::Format(coding))?;
-            (SendChange::Ptime(ptime), SendChange::Format(before.format))
-        }
-    };
-    match ask(other) {
-        Ok(_) => Ok(()),
-        // Of a change that is told to be refused nothing is made.
-        Err(why) => ask(back).and(Err(why)),
-    }
-}
-
 /// With what the two runs of an end are begun.
 struct EndRun<'a> {
     options: RunOptions,
@@ -520,65 +437,4 @@ pub(super) fn bind(at: std::net::SocketAddr) -> Result<UdpSocket, Failure> {
              HOST:PORT"
         ))
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use std::cell::Cell;
-
-    use tautline_engine::control::{Fader, SendStanding};
-    use tautline_proto::redundancy::Redundancy;
-    use tautline_proto::units::{Channels, Rate};
-
-    use super::*;
-
-    /// What is sent after a change from this to that was asked for of a sender that codes only by these, and whether it
-    /// was made.
-    fn adopted(
-        from: (Span, Coding),
-        to: (Span, Coding),
-        coders: &[Coding],
-    ) -> ((Span, Coding), bool) {
-        let sent = Cell::new(from);
-        let take = |(ptime, coding): (Span, Coding), changed| {
-            let stereo = (Rate::HZ_48000, Channels::STEREO);
-            let fits = coding.shortest(stereo, (ptime, ptime)).is_some();
-            let made = fits && coders.contains(&coding);
-            made.then(|| sent.set((ptime, coding))).map(|()| changed).ok_or(CannotChange::Busy)
-        };
-        let ask = |change| match change {
-            SendChange::Ptime(ptime) => take((ptime, sent.get().1), Changed::Ptime(ptime)),
-            SendChange::Format(coding) => take((sent.get().0, coding), Changed::Format(coding)),
-            _ => Ok(Changed::Sending(SendStanding {
-                latency: Span::ZERO,
-                auto: true,
-                ptime: sent.get().0,
-                format: sent.get().1,
-                redundancy: Redundancy::Off,
-                repair_budget: Span::ZERO,
-                volume: Fader { gain: Gain::UNITY, muted: false },
-                address: String::new(),
-            })),
-        };
-        let made = adopt_coding(&ask, to.0, to.1).is_ok();
-        (sent.get(), made)
-    }
-
-    #[test]
-    fn packet_time_and_coding_change_together_or_not_at_all() {
-        let ms = Span::from_millis;
-        let (l24, music, voice) =
-            (Coding::from(SampleFormat::L24), Coding::OPUS, Coding::OPUS_VOICE);
-        for (from, to) in [
-            ((ms(1), l24), (ms(5), music)),
-            ((ms(5), music), (ms(1), l24)),
-            ((ms(5), music), (ms(10), voice)),
-            ((ms(10), voice), (ms(5), music)),
-        ] {
-            assert_eq!(adopted(from, to, &[l24, music, voice]), (to, true), "{from:?}");
-            assert_eq!(adopted(from, to, &[from.1]), (from, false), "{from:?}");
-        }
-        // What no coding takes is refused whichever comes first.
-        assert_eq!(adopted((ms(5), music), (ms(30), l24), &[l24, music]), ((ms(5), music), false));
-    }
 }

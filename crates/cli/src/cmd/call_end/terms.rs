@@ -1,0 +1,163 @@
+//! What this end of a call offers, and what it makes of what was agreed on.
+
+use tautline_dsp::format::SampleFormat;
+use tautline_engine::control::{Answer, CannotChange, Changed, SendChange};
+use tautline_proto::call::terms::{CallOffer, CallPath, CallTerms, StreamAbilities, StreamTerms};
+use tautline_proto::device::Settings;
+use tautline_proto::latency::LatencyRule;
+use tautline_proto::stream::{Coding, PTIME_RANGE};
+use tautline_proto::time::Span;
+
+use super::{CallSide, EndDevices};
+use crate::flags::EndFlags;
+
+/// Codings that are had here, the better first.
+const CODINGS: [SampleFormat; 4] =
+    [SampleFormat::L24, SampleFormat::L16, SampleFormat::F32, SampleFormat::L32];
+
+/// The same, and what takes fewer bits, without loss first.
+fn codings() -> Vec<Coding> {
+    let less = [Coding::LOSSLESS_24, Coding::LOSSLESS_16, Coding::OPUS, Coding::OPUS_VOICE];
+    CODINGS.into_iter().map(Coding::from).chain(less).collect()
+}
+
+/// What this end can, with these devices: of what it sends and of what it hears.
+fn abilities(flags: &EndFlags, devices: &EndDevices) -> [StreamAbilities; 2] {
+    let codings = match flags.format {
+        Some(asked) => vec![asked.into()],
+        None => codings(),
+    };
+    let of = |device: &Settings| StreamAbilities {
+        rates: vec![device.rate],
+        channels: vec![device.channels],
+        codings: codings.clone(),
+        ptimes: (flags.ptime, PTIME_RANGE.1),
+    };
+    [of(&devices.capture), of(&devices.playback)]
+}
+
+/// The latency that is to be kept, if one is.
+const fn latency(flags: &EndFlags) -> Option<Span> {
+    match flags.timing.latency {
+        Some(LatencyRule::Chosen(latency)) => Some(latency),
+        Some(LatencyRule::Usual | LatencyRule::Auto) | None => None,
+    }
+}
+
+/// The offer of this end, which sends `there` or `back`.
+pub(in crate::cmd) fn offer(
+    flags: &EndFlags,
+    devices: &EndDevices,
+    side: CallSide,
+    paths: Vec<CallPath>,
+) -> CallOffer {
+    let [sent, heard] = abilities(flags, devices);
+    let (there, back) = match side {
+        CallSide::Caller => (sent, heard),
+        CallSide::Called => (heard, sent),
+    };
+    CallOffer { there, back, paths, latency: latency(flags) }
+}
+
+/// What this side sends and hears of what was agreed on.
+pub(in crate::cmd) const fn directions(
+    terms: &CallTerms,
+    side: CallSide,
+) -> (StreamTerms, StreamTerms) {
+    match side {
+        CallSide::Caller => (terms.there, terms.back),
+        CallSide::Called => (terms.back, terms.there),
+    }
+}
+
+/// The rule by which a latency is kept that was agreed on.
+pub(in crate::cmd) const fn rule(latency: Option<Span>) -> LatencyRule {
+    match latency {
+        Some(latency) => LatencyRule::Chosen(latency),
+        None => LatencyRule::Auto,
+    }
+}
+
+/// Has packets of this time in this coding sent, or those that were before.
+pub(super) fn adopt_coding(
+    ask: &dyn Fn(SendChange) -> Answer,
+    ptime: Span,
+    coding: Coding,
+) -> Result<(), CannotChange> {
+    let Changed::Sending(before) = ask(SendChange::Status)? else { return Ok(()) };
+    // What codes now may not take those packets, or what is to code takes no others.
+    let (other, back) = match ask(SendChange::Ptime(ptime)) {
+        Ok(_) => (SendChange::Format(coding), SendChange::Ptime(before.ptime)),
+        Err(_) => {
+            ask(SendChange::Format(coding))?;
+            (SendChange::Ptime(ptime), SendChange::Format(before.format))
+        }
+    };
+    match ask(other) {
+        Ok(_) => Ok(()),
+        // Of a change that is told to be refused nothing is made.
+        Err(why) => ask(back).and(Err(why)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use tautline_dsp::gain::Gain;
+    use tautline_engine::control::{Fader, SendStanding};
+    use tautline_proto::redundancy::Redundancy;
+    use tautline_proto::units::{Channels, Rate};
+
+    use super::*;
+
+    /// What is sent after a change from this to that was asked for of a sender that codes only by these, and whether it
+    /// was made.
+    fn adopted(
+        from: (Span, Coding),
+        to: (Span, Coding),
+        coders: &[Coding],
+    ) -> ((Span, Coding), bool) {
+        let sent = Cell::new(from);
+        let take = |(ptime, coding): (Span, Coding), changed| {
+            let stereo = (Rate::HZ_48000, Channels::STEREO);
+            let fits = coding.shortest(stereo, (ptime, ptime)).is_some();
+            let made = fits && coders.contains(&coding);
+            made.then(|| sent.set((ptime, coding))).map(|()| changed).ok_or(CannotChange::Busy)
+        };
+        let ask = |change| match change {
+            SendChange::Ptime(ptime) => take((ptime, sent.get().1), Changed::Ptime(ptime)),
+            SendChange::Format(coding) => take((sent.get().0, coding), Changed::Format(coding)),
+            _ => Ok(Changed::Sending(SendStanding {
+                latency: Span::ZERO,
+                auto: true,
+                ptime: sent.get().0,
+                format: sent.get().1,
+                redundancy: Redundancy::Off,
+                repair_budget: Span::ZERO,
+                volume: Fader { gain: Gain::UNITY, muted: false },
+                address: String::new(),
+            })),
+        };
+        let made = adopt_coding(&ask, to.0, to.1).is_ok();
+        (sent.get(), made)
+    }
+
+    #[test]
+    fn packet_time_and_coding_change_together_or_not_at_all() {
+        let ms = Span::from_millis;
+        let (l24, music, voice) =
+            (Coding::from(SampleFormat::L24), Coding::OPUS, Coding::OPUS_VOICE);
+        for (from, to) in [
+            ((ms(1), l24), (ms(5), music)),
+            ((ms(5), music), (ms(1), l24)),
+            ((ms(5), music), (ms(10), voice)),
+            ((ms(10), voice), (ms(5), music)),
+        ] {
+            assert_eq!(adopted(from, to, &[l24, music, voice]), (to, true), "{from:?}");
+            assert_eq!(adopted(from, to, &[from.1]), (from, false), "{from:?}");
+        }
+        // What no coding takes is refused whichever comes first.
+        assert_eq!(adopted((ms(5), music), (ms(30), l24), &[l24, music]), ((ms(5), music), false));
+    }
+}
