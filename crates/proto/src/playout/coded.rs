@@ -398,7 +398,10 @@ impl CodedPlayout {
     }
 
     /// What is heard next lies further back than what is kept of the past: it is found anew.
-    pub(super) const fn rewind(&mut self) {
+    pub(super) fn rewind(&mut self) {
+        // What was heard is not heard again in the place of what does not come.
+        let heard = self.waiting.iter_mut().filter(|waiting| waiting.first < self.read);
+        heard.for_each(|waiting| *waiting = WaitingPayload::NONE);
         (self.done, self.behind) = (None, false);
     }
 
