@@ -4,8 +4,9 @@ use tautline_dsp::format::SampleFormat;
 use tautline_proto::redundancy::Layout;
 use tautline_proto::wire::rtp::{ExtensionIds, Packet};
 
+use crate::coded;
 use crate::redundancy::{format, send, sender};
-use crate::world::{Scene, World};
+use crate::world::{Scene, World, perfect};
 
 #[test]
 fn contributing_sources_and_padding_are_no_sound() {
@@ -47,5 +48,22 @@ fn one_that_knows_nothing_of_it_plays_the_packets_that_come() {
         assert!(whole.sender.is_some_and(|stamps| stamps.instants.is_some()));
         assert_eq!(whole.carried.is_some(), number > 0);
         assert_eq!(whole.payload, plain.payload);
+    }
+}
+
+/// Not of numbers of a byte: a step of two hundred packets back is one of fifty ahead there.
+#[test]
+fn a_compressed_stream_whose_media_time_goes_back_is_heard_on() {
+    for back in [48_000, 48_000 * 3_600] {
+        let mut world = World::new(Scene { mapped: false, stamps: false, ..coded::scene() });
+        (0..500).for_each(|_| world.period(perfect));
+        for _ in 0..900 {
+            world.period(|datagram| {
+                vec![datagram.saying(|head| head.media = head.media.plus(-back))]
+            });
+        }
+        let counters = world.receiver.counters();
+        assert!(counters.late < 50, "{back}: {counters:?}");
+        assert!(world.heard_whole_at_the_end(), "{back}: {counters:?}");
     }
 }
