@@ -208,7 +208,8 @@ impl Keeper {
         loop {
             match child.line(until, Some(self.halt.as_fd())) {
                 _ if self.halt.is_requested() => {
-                    if is_ready {
+                    // One that is not known to be ready may have worked all the same: it did not wait for that.
+                    if self.first.is_none() {
                         self.hear_out(&mut child);
                     }
                     child.kill();

@@ -327,7 +327,10 @@ fn what_a_plugin_takes_is_measured_alike_whoever_opens_it_first() {
     }
     let cost = |most_frames| {
         let workshop = workshop_of(shelf.path().to_owned(), options());
-        workshop.open(request("heavy:odd", 48_000, most_frames), SECRET).unwrap();
+        // Of a period that has room for it on a machine that others use, too: 21 us of a frame have not.
+        let period_ns = Some(10_000_000);
+        let asked = StreamRequest { period_ns, ..request("heavy:odd", 48_000, most_frames) };
+        workshop.open(asked, SECRET).unwrap();
         workshop.catalogue().plugins[0].cost.unwrap().per_frame_ns
     };
     let (short, long) = (cost(1), cost(2048));
