@@ -23,7 +23,8 @@ fuzz_target!(|datagram: &[u8]| {
 });
 
 fn check_frames(packet: &MediaPacket<'_>) {
-    let format = StreamFormat { coder: None,
+    let format = StreamFormat {
+        coder: None,
         rate: Rate::HZ_48000,
         channels: Channels::STEREO,
         sample: SampleFormat::L24,
@@ -40,9 +41,12 @@ fn check_frames(packet: &MediaPacket<'_>) {
 fn check_again(packet: &MediaPacket<'_>, pack: &dyn Pack, unpack: &dyn Unpack) {
     let (Some(presented), Some(shape)) = (packet.presented, packet.shape) else { return };
     let (Some(PresentationTime(time)), Some(rate)) = (presented.time, shape.rate) else { return };
-    let (Some(sample), Ok(channels)) = (shape.sample, Channels::new(shape.channels.into())) else { return };
+    let (Some(sample), Ok(channels)) = (shape.sample, Channels::new(shape.channels.into())) else {
+        return;
+    };
     let payload_type = packet.head.coding;
-    let format = StreamFormat { coder: None, rate, channels, sample, packet: Frames::new(6), payload_type };
+    let format =
+        StreamFormat { coder: None, rate, channels, sample, packet: Frames::new(6), payload_type };
     let sound = PackedSound {
         format: &format,
         bytes: packet.payload.len(),

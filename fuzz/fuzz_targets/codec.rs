@@ -37,7 +37,8 @@ fuzz_target!(|bytes: &[u8]| {
         let len = usize::from(u16::from_be_bytes([high & 0x07, low])).min(after.len());
         let (payload, next) = after.split_at(len);
         rest = next;
-        let Some(frames) = coder.frames(payload).filter(|frames| *frames <= Opus::MOST_FRAMES) else {
+        let Some(frames) = coder.frames(payload).filter(|frames| *frames <= Opus::MOST_FRAMES)
+        else {
             decoder.reset();
             continue;
         };

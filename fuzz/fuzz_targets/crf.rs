@@ -29,7 +29,8 @@ fuzz_target!(|bytes: &[u8]| {
         if let Ok(read) = CrfPacket::read(Encapsulation::Ethernet, packet) {
             let times: Vec<_> = read.times().collect();
             let again = read.head.write(&times);
-            let again = CrfPacket::read(Encapsulation::Ethernet, &again).expect("what is written is read");
+            let again =
+                CrfPacket::read(Encapsulation::Ethernet, &again).expect("what is written is read");
             assert_eq!(again, read);
         }
         let standing = follower.standing(now);

@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 use tautline_proto::offload::block::{
     BlockSet, BlockSpec, BlockWay, ByteOrder, Element, Length, put_f32,
 };
-use tautline_proto::offload::datagram::{DatagramKind, Flags, Head, HEAD_BYTES};
+use tautline_proto::offload::datagram::{DatagramKind, Flags, HEAD_BYTES, Head};
 use tautline_proto::offload::master::{Master, MasterConfig};
 use tautline_proto::offload::returns::{Returns, ReturnsConfig, StandIn};
 use tautline_proto::offload::worker::{Worker, WorkerConfig};

@@ -34,7 +34,9 @@ fuzz_target!(|datagram: &[u8]| {
 /// What it carries of others, written again, reads the same.
 fn check_carried(packet: &Packet<'_>, header: &Header) {
     let mut room = vec![0; 65_536];
-    let Some(repair_data) = packet.carried.and_then(|carried| carried.gather(&mut room)) else { return };
+    let Some(repair_data) = packet.carried.and_then(|carried| carried.gather(&mut room)) else {
+        return;
+    };
     let mut again = vec![0; header.bytes_with(repair_data.len())];
     assert_eq!(header.write_with(repair_data, &mut again), again.len());
     again.extend(packet.payload);
@@ -47,7 +49,8 @@ fn check_carried(packet: &Packet<'_>, header: &Header) {
 
 fn check_frames(datagram: &[u8], payload_type: u8) {
     let packet = RtpUnpack::usual().unpack(datagram).expect("the same reader reads it");
-    let format = StreamFormat { coder: None,
+    let format = StreamFormat {
+        coder: None,
         rate: Rate::HZ_48000,
         channels: Channels::STEREO,
         sample: SampleFormat::L24,

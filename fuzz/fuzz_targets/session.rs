@@ -46,7 +46,8 @@ const UTC: Span = Span::from_secs(1_700_000_000);
 /// The largest report that the engine has room for.
 const REPORT_BYTES: usize = 1400;
 
-const FORMAT: StreamFormat = StreamFormat { coder: None,
+const FORMAT: StreamFormat = StreamFormat {
+    coder: None,
     rate: Rate::HZ_48000,
     channels: Channels::STEREO,
     sample: SampleFormat::L24,

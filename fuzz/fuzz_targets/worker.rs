@@ -37,7 +37,8 @@ fn opened(bytes: &[u8]) {
 
 fn answers(bytes: &[u8]) {
     if let Ok(catalogue) = serde_json::from_slice::<Catalogue>(bytes) {
-        let same = serde_json::to_vec(&catalogue).map(|text| serde_json::from_slice::<Catalogue>(&text).ok());
+        let same = serde_json::to_vec(&catalogue)
+            .map(|text| serde_json::from_slice::<Catalogue>(&text).ok());
         let checked = catalogue.check();
         assert!(checked.is_err() || catalogue.plugins.iter().all(|plugin| !plugin.id.is_empty()));
         assert_eq!(same.ok().flatten().map(|same| same.check()), Some(checked));
