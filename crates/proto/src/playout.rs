@@ -149,18 +149,10 @@ impl Playout {
     pub fn place(&mut self, first: MediaTime, coding: SampleFormat, payload: &[u8]) -> Placed {
         let frame_bytes = coding.bytes() * self.channels.count();
         let frames = Frames::from_len(payload.len() / frame_bytes);
-        let cursor = match self.cursor {
-            Some(cursor) => cursor,
-            None => self.begin(first - Frames::new(self.capacity().count() / 4)),
+        let late = match self.late(first, frames) {
+            Ok(late) => late,
+            Err(placed) => return placed,
         };
-        let excess = (first + frames) - (cursor + self.capacity());
-        if excess > Frames::ZERO {
-            return Placed::Beyond { excess };
-        }
-        let late = (cursor - first).max(Frames::ZERO);
-        if late >= frames {
-            return Placed::Late;
-        }
         let (from, coming) = (first + late, frames - late);
         self.write(from, coming.as_len(), coding, &payload[late.as_len() * frame_bytes..]);
         if late > Frames::ZERO { Placed::Partly { late } } else { Placed::Whole }
@@ -174,21 +166,30 @@ impl Playout {
         coder: Coder,
         payload: &[u8],
     ) -> Placed {
+        let late = match self.late(first, frames) {
+            Ok(late) => late,
+            Err(placed) => return placed,
+        };
+        let Some(coded) = self.coded.as_mut().filter(|coded| !coded.is_beyond(first)) else {
+            return Placed::Late;
+        };
+        coded.keep(first, frames, coder, payload);
+        if late > Frames::ZERO { Placed::Partly { late } } else { Placed::Whole }
+    }
+
+    /// How many of these frames come after their turn, or what becomes of them where there is no place for any.
+    #[inline]
+    fn late(&mut self, first: MediaTime, frames: Frames) -> Result<Frames, Placed> {
         let cursor = match self.cursor {
             Some(cursor) => cursor,
             None => self.begin(first - Frames::new(self.capacity().count() / 4)),
         };
         let excess = (first + frames) - (cursor + self.capacity());
         if excess > Frames::ZERO {
-            return Placed::Beyond { excess };
+            return Err(Placed::Beyond { excess });
         }
-        let Some(coded) = &mut self.coded else { return Placed::Late };
         let late = (cursor - first).max(Frames::ZERO);
-        if late >= frames || coded.is_beyond(first) {
-            return Placed::Late;
-        }
-        coded.keep(first, frames, coder, payload);
-        if late > Frames::ZERO { Placed::Partly { late } } else { Placed::Whole }
+        if late >= frames { Err(Placed::Late) } else { Ok(late) }
     }
 
     /// Decodes what is needed for the next frames. Out of the way of those of streams that are not coded.
@@ -282,9 +283,6 @@ impl Playout {
     /// Gives the frames from the cursor on and moves it past them. Where there is no sound, it
     /// is concealed; returns how many frames that was.
     pub fn pull(&mut self, out: &mut [f32]) -> Frames {
-        if self.coded.is_some() {
-            self.decode(self.channels.frames_in(out.len()));
-        }
         if self.pull_whole(out).is_some() {
             return Frames::ZERO;
         }

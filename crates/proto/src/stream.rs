@@ -56,10 +56,14 @@ impl Coding {
     pub const COMPRESSED: [Self; 4] =
         [Self::OPUS, Self::OPUS_VOICE, Self::LOSSLESS_16, Self::LOSSLESS_24];
 
+    /// Each that there is.
+    pub fn all() -> impl Iterator<Item = Self> {
+        SampleFormat::ALL.into_iter().map(Self::from).chain(Self::COMPRESSED)
+    }
+
     /// The coding of that name.
     pub fn named(name: &str) -> Option<Self> {
-        let all = SampleFormat::ALL.into_iter().map(Self::from).chain(Self::COMPRESSED);
-        all.into_iter().find(|coding| coding.name() == name)
+        Self::all().find(|coding| coding.name() == name)
     }
 
     /// The same in so many bits per second; those that are always as many stay as they are.

@@ -43,12 +43,8 @@ pub(super) fn encoders(
         let Coding { sample, coder } = bitrate.map_or_else(usual, |bits| coding.at_bitrate(bits));
         // In whatever packets it takes: they are asked for before it.
         let format = StreamFormat { sample, coder, packet: longest(format), ..*format };
-        let is_new = |all: &Vec<Box<dyn Encode>>| {
-            all.iter().all(|encoder| encoder.coding() != format.coding())
-        };
-        if is_new(&all)
-            && let Ok(Some(encoder)) = encoder(&format)
-        {
+        let is_had = all.iter().any(|encoder| encoder.coding() == format.coding());
+        if !is_had && let Ok(Some(encoder)) = encoder(&format) {
             all.push(encoder);
         }
     }

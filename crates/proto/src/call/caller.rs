@@ -2,8 +2,6 @@
 
 use std::collections::VecDeque;
 
-use tautline_dsp::format::SampleFormat;
-
 use super::message::{CALL_VERSION, CallMessage, CallReason};
 use super::terms::{CallOffer, CallPath, CallTerms};
 use super::{CallId, LINE_DEAD, PING_EVERY};
@@ -200,8 +198,7 @@ impl CallerEnd {
         let mut offer = self.offer.clone();
         for abilities in [&mut offer.there, &mut offer.back] {
             abilities.ptimes = PTIME_RANGE;
-            let all = SampleFormat::ALL.into_iter().map(Coding::from).chain(Coding::COMPRESSED);
-            abilities.codings = all.collect();
+            abilities.codings = Coding::all().collect();
         }
         offer
     }

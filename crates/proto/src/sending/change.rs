@@ -105,8 +105,7 @@ impl SendPolicy {
             coder.check(&format).map_err(SendRefused::NotCoded)?;
         }
         self.check_size(&format)?;
-        let packing_age = format.packing_age(self.config.device.period) + self.config.held;
-        let latency = self.latency_for(packing_age, &format)?;
+        let (packing_age, latency) = self.aged(&format)?;
         if packing_age > self.packing_age {
             // Receivers that give their own device room make it before the first such packet.
             self.coming.packet = Some((context.now + NOTICE, packet));
@@ -140,8 +139,7 @@ impl SendPolicy {
                 return Err(SendRefused::NoCoder(coding));
             }
         }
-        let packing_age = format.packing_age(self.config.device.period) + self.config.held;
-        let latency = self.latency_for(packing_age, &format)?;
+        let (packing_age, latency) = self.aged(&format)?;
         self.check_size(&format)?;
         if format.payload_type != self.config.format.payload_type {
             self.notes.note(SendNote::NewPayloadType { coding, payload_type });
@@ -200,9 +198,10 @@ impl SendPolicy {
         }
     }
 
-    /// The latency at which packets may be of that age when they leave. Where it follows what receivers need, it is
-    /// raised by as much as they are older.
-    fn latency_for(&self, packing_age: Span, format: &StreamFormat) -> Result<Span, SendRefused> {
+    /// How old such packets are when they leave, and the latency at which they may be. Where that follows what receivers
+    /// need, it is raised by as much as they are older.
+    fn aged(&self, format: &StreamFormat) -> Result<(Span, Span), SendRefused> {
+        let packing_age = format.packing_age(self.config.device.period) + self.config.held;
         let mut promised = self.config.link_offset;
         if self.is_as_needed() {
             promised += (packing_age - self.packing_age).max(Span::ZERO);
@@ -211,7 +210,7 @@ impl SendPolicy {
             let ptime = format.ptime();
             return Err(SendRefused::TooOld { ptime, packing_age, promised });
         }
-        Ok(promised)
+        Ok((packing_age, promised))
     }
 
     fn check_size(&self, format: &StreamFormat) -> Result<(), SendRefused> {
