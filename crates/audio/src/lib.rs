@@ -11,6 +11,7 @@
 #![deny(unsafe_code)]
 
 pub mod alsa;
+pub mod echo;
 pub mod jack;
 mod opening;
 pub mod pipewire;

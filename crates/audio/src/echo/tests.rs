@@ -1,0 +1,225 @@
+//! A microphone and a loudspeaker whose every period is called here, by clocks of their own.
+
+use std::sync::mpsc::{Sender, channel};
+
+use tautline_proto::device::Side;
+use tautline_proto::time::LocalTime;
+use tautline_proto::units::{Channels, Rate};
+
+use super::canceller::Guard;
+use super::*;
+
+const RATE: Rate = Rate::HZ_48000;
+const PERIOD: usize = 120;
+
+/// Hands over what it is to call.
+struct Called {
+    settings: Settings,
+    process: Sender<Box<dyn Process>>,
+}
+
+impl Device for Called {
+    fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    fn run(&mut self, process: Box<dyn Process>, _stop: &Stop) -> (Box<dyn Process>, Ended) {
+        let _ = self.process.send(process);
+        (Box::new(Far(fastrand::Rng::new(), [0.0; 2])), Ended::Stopped)
+    }
+}
+
+/// Plays noise without what is high, as a voice does: what lies between its frames is known by drawing lines.
+struct Far(fastrand::Rng, [f32; 2]);
+
+impl Process for Far {
+    fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
+        let Self(random, [first, second]) = self;
+        cycle.playback.samples.fill_with(|| {
+            *first += 0.2 * (random.f32() * 2.0 - 1.0 - *first);
+            *second += 0.2 * (*first - *second);
+            *second
+        });
+        Flow::Continue
+    }
+}
+
+/// Sends what was captured.
+struct Near(Sender<Vec<f32>>);
+
+impl Process for Near {
+    fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
+        let _ = self.0.send(cycle.capture.samples.to_vec());
+        Flow::Continue
+    }
+}
+
+/// How well two devices know their time.
+struct Clocks {
+    /// How much faster the loudspeaker runs than the microphone, in ppm.
+    drift: f64,
+    /// How far what a device says is off, either way, in nanoseconds.
+    jitter: i64,
+    /// The loudspeaker stands still for so many frames in the second second.
+    stands: i64,
+}
+
+/// How much less of the loudspeaker is left in the last of `seconds`, in dB.
+fn decibels_less(clocks: &Clocks, seconds: usize) -> f64 {
+    let settings = Settings {
+        rate: RATE,
+        channels: Channels::new(1).expect("one"),
+        period: Frames::new(PERIOD as i64),
+        periods: 3,
+    };
+    let (to_hear, hears) = channel();
+    let (to_play, plays) = channel();
+    let microphone = Box::new(Called { settings, process: to_hear });
+    let loudspeaker = Box::new(Called { settings, process: to_play });
+    let WithoutEcho { mut microphone, mut loudspeaker, .. } =
+        without_echo(microphone, loudspeaker).expect("a canceller");
+    let (to_see, sees) = channel();
+    microphone.run(Box::new(Near(to_see)), &Stop::default());
+    loudspeaker.run(Box::new(Far(fastrand::Rng::with_seed(3), [0.0; 2])), &Stop::default());
+    let (mut hear, mut play) = (hears.recv().expect("sent"), plays.recv().expect("sent"));
+    let mut random = fastrand::Rng::with_seed(7);
+    let room: Vec<f64> = (0..600)
+        .map(|tap| 0.2 * (-(tap as f64) / 200.0).exp() * (random.f64() * 2.0 - 1.0))
+        .collect();
+    let mut jitter = || Span::from_nanos(random.i64(-clocks.jitter..=clocks.jitter));
+    let start = LocalTime::ZERO + Span::from_secs(10);
+    let pace = 1.0 + clocks.drift * 1e-6;
+    // When frame `n` of the loudspeaker met its DAC, by the frames of the microphone: n / pace + shift.
+    let (mut played, mut shift): (Vec<f64>, f64) = (Vec::new(), 0.0);
+    // From when on each frame was heard: after a stand, later.
+    let mut shifts: Vec<f64> = Vec::new();
+    let (mut before, mut after) = (0.0, 0.0);
+    let periods = seconds * 48_000 / PERIOD;
+    for number in 0..periods {
+        let now_frame = (number * PERIOD) as f64;
+        // The loudspeaker is filled two periods ahead, and the sound goes on where it stood.
+        while (played.len() as f64) / pace + shift < now_frame + 3.0 * PERIOD as f64 {
+            let stands = clocks.stands > 0 && number > 800 && shift == 0.0;
+            let skipped = if stands { clocks.stands } else { 0 };
+            shift += skipped as f64 / pace;
+            let meets = played.len() as f64 / pace + shift;
+            let meets = start + Span::from_nanos((meets / 48_000.0 * 1e9) as i64) + jitter();
+            let mut samples = [0.0; PERIOD];
+            let side = Side {
+                samples: &mut samples,
+                meets,
+                uncertainty: Span::ZERO,
+                skipped: Frames::new(skipped),
+            };
+            play.process(&mut Cycle::one_way(
+                tautline_proto::device::Direction::Playback,
+                meets,
+                side,
+                0,
+            ));
+            played.extend(samples.iter().map(|sample| f64::from(*sample)));
+            shifts.extend(core::iter::repeat_n(shift, PERIOD));
+        }
+        // What the microphone hears: the loudspeaker's sound between its frames, by the room.
+        let heard_at = |frame: f64| -> f64 {
+            let mut place = (frame - shift) * pace;
+            if place < 0.0 || place as usize >= shifts.len() || shifts[place as usize] < shift {
+                place = frame * pace;
+                if place >= 0.0 && (place as usize) < shifts.len() && shifts[place as usize] > 0.0 {
+                    return 0.0;
+                }
+            }
+            let (whole, part) = (place.floor(), place - place.floor());
+            let one = |at: f64| {
+                if at < 0.0 { 0.0 } else { played.get(at as usize).copied().unwrap_or(0.0) }
+            };
+            one(whole) * (1.0 - part) + one(whole + 1.0) * part
+        };
+        let line: Vec<f64> = (0..PERIOD + room.len())
+            .map(|at| heard_at(now_frame + at as f64 - room.len() as f64))
+            .collect();
+        let mut samples: Vec<f32> = (0..PERIOD)
+            .map(|frame| {
+                let past = line[..=frame + room.len()].iter().rev().take(room.len());
+                past.zip(&room).map(|(sample, tap)| sample * tap).sum::<f64>() as f32
+            })
+            .collect();
+        let echo: f64 = samples.iter().map(|sample| f64::from(*sample).powi(2)).sum();
+        let meets = start + Span::from_nanos((now_frame / 48_000.0 * 1e9) as i64) + jitter();
+        let side =
+            Side { samples: &mut samples, meets, uncertainty: Span::ZERO, skipped: Frames::ZERO };
+        hear.process(&mut Cycle::one_way(
+            tautline_proto::device::Direction::Capture,
+            meets,
+            side,
+            0,
+        ));
+        let left = sees.recv().expect("captured");
+        if number >= periods - 400 {
+            before += echo;
+            after += left.iter().map(|sample| f64::from(*sample).powi(2)).sum::<f64>();
+        }
+    }
+    10.0 * (before / after).log10()
+}
+
+#[test]
+fn a_microphone_does_not_hear_the_loudspeaker_of_its_own_clock() {
+    let less = decibels_less(&Clocks { drift: 0.0, jitter: 0, stands: 0 }, 3);
+    println!("{less:.1} dB less");
+    assert!(less > 25.0, "{less:.1} dB less");
+}
+
+#[test]
+fn devices_whose_instants_are_off_by_a_twentieth_of_a_millisecond_are_cancelled_all_the_same() {
+    let less = decibels_less(&Clocks { drift: 0.0, jitter: 50_000, stands: 0 }, 4);
+    println!("{less:.1} dB less");
+    assert!(less > 20.0, "{less:.1} dB less");
+}
+
+#[test]
+fn devices_whose_clocks_are_100_ppm_apart_are_followed() {
+    for drift in [-100.0, 100.0] {
+        let less = decibels_less(&Clocks { drift, jitter: 20_000, stands: 0 }, 6);
+        println!("{drift} ppm: {less:.1} dB less");
+        assert!(less > 12.0, "{drift} ppm: {less:.1} dB less");
+    }
+}
+
+#[test]
+fn a_loudspeaker_that_stood_still_is_found_again() {
+    let less = decibels_less(&Clocks { drift: 0.0, jitter: 0, stands: 4800 }, 6);
+    println!("{less:.1} dB less");
+    assert!(less > 20.0, "{less:.1} dB less");
+}
+
+#[test]
+fn a_period_is_cut_into_parts_that_can_be_cancelled() {
+    for (period, block) in
+        [(120, 120), (1024, 1024), (2048, 1024), (1920, 960), (4800, 960), (3000, 1000)]
+    {
+        assert_eq!(block_of(Frames::new(period)), Frames::new(block), "{period}");
+    }
+}
+
+#[test]
+fn a_filter_that_adds_sound_for_twenty_blocks_in_a_row_begins_anew() {
+    let one = Channels::new(1).expect("one");
+    let mut random = fastrand::Rng::with_seed(2);
+    let mut noise = |level: f32| -> Vec<i16> {
+        (0..PERIOD).map(|_| ((random.f32() * 2.0 - 1.0) * level) as i16).collect()
+    };
+    let (quiet, loud) = (noise(1000.0), noise(2000.0));
+    let resets = |rounds: &[(&[i16], &[i16])]| {
+        let mut guard = Guard::new(RATE, one);
+        let judged = rounds.iter().map(|(heard, left)| guard.is_to_reset(heard, left));
+        judged.filter(|reset| *reset).count()
+    };
+    let adds = (&quiet[..], &loud[..]);
+    let takes = (&loud[..], &quiet[..]);
+    assert_eq!(resets(&[adds; 19]), 0);
+    assert_eq!(resets(&[adds; 40]), 2);
+    assert_eq!(resets(&[takes; 100]), 0);
+    // One good block begins the count anew.
+    assert_eq!(resets(&[&[adds; 19][..], &[takes], &[adds; 19]].concat()), 0);
+}

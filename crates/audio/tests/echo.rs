@@ -1,0 +1,184 @@
+//! A microphone that hears a loudspeaker by a room that is made up, and somebody who speaks there.
+
+use tautline_audio::echo::Canceller;
+use tautline_proto::time::Frames;
+use tautline_proto::units::{Channels, Rate};
+
+const RATE: Rate = Rate::HZ_48000;
+
+/// Sound that comes and goes as words do: noise whose level changes in every 60 ms, by more than 20 dB.
+struct Words {
+    random: fastrand::Rng,
+    frame: usize,
+    level: f32,
+    last: f32,
+    slow: f32,
+}
+
+impl Words {
+    fn new(seed: u64) -> Self {
+        Self { random: fastrand::Rng::with_seed(seed), frame: 0, level: 0.0, last: 0.0, slow: 0.0 }
+    }
+
+    fn next(&mut self) -> f32 {
+        if self.frame.is_multiple_of(2880) {
+            self.level = [0.02, 0.3, 0.1, 0.0, 0.2][self.random.usize(..5)];
+        }
+        self.frame += 1;
+        // More of it low than high, and nothing below 200 Hz, as a voice has: 1 − exp(−2π · 200 / 48000) is 0.026.
+        self.last += 0.3 * (self.random.f32() * 2.0 - 1.0 - self.last);
+        self.slow += 0.026 * (self.last - self.slow);
+        (self.last - self.slow) * self.level
+    }
+}
+
+/// What a wall and its furniture send back: the nearest after 3 ms, then ever less.
+fn room(seed: u64) -> Vec<f32> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let fades = |tap: usize| 0.3 * (-(tap as f32) / 900.0).exp();
+    (0..3000)
+        .map(
+            |tap| if tap < 144 { 0.0 } else { fades(tap - 144) * (random.f32() * 2.0 - 1.0) * 0.3 },
+        )
+        .collect()
+}
+
+struct Heard {
+    /// Power of what the microphone heard of the loudspeaker, of what was left of it, and of who spoke.
+    echo: f64,
+    left: f64,
+    spoken: f64,
+}
+
+/// `seconds` of a loudspeaker's sound, where somebody speaks in the last of them, or not: what was heard in that last
+/// one.
+fn play(seconds: usize, block: usize, channels: usize, speaks: bool) -> Heard {
+    let count = Channels::new(channels as u32).expect("one or two");
+    let block_frames = Frames::new(block as i64);
+    let mut canceller = Canceller::new(RATE, block_frames, count, count).expect("a canceller");
+    let rooms: Vec<Vec<f32>> = (0..channels * channels).map(|way| room(way as u64 + 1)).collect();
+    let mut far: Vec<Words> = (0..channels).map(|one| Words::new(10 + one as u64)).collect();
+    let mut near = Words::new(99);
+    let mut past = vec![vec![0.0_f32; 3000]; channels];
+    let mut heard = Heard { echo: 0.0, left: 0.0, spoken: 0.0 };
+    let total = seconds * 48_000 / block;
+    for number in 0..total {
+        let last = number >= total - 48_000 / block;
+        let mut played = vec![0.0; block * channels];
+        let mut captured = vec![0.0; block * channels];
+        let mut spoken = vec![0.0; block * channels];
+        for frame in 0..block {
+            for (one, words) in far.iter_mut().enumerate() {
+                played[frame * channels + one] = words.next();
+                past[one].rotate_right(1);
+                past[one][0] = played[frame * channels + one];
+            }
+            let says = if speaks && last { near.next() } else { 0.0 };
+            for mic in 0..channels {
+                let echo: f32 = (0..channels)
+                    .map(|one| -> f32 {
+                        let room = &rooms[mic * channels + one];
+                        past[one].iter().zip(room).map(|(sample, tap)| sample * tap).sum()
+                    })
+                    .sum();
+                spoken[frame * channels + mic] = says;
+                captured[frame * channels + mic] = echo + says;
+            }
+        }
+        let before = captured.clone();
+        canceller.cancel(&mut captured, &played);
+        if last {
+            let power = |samples: &mut dyn Iterator<Item = f32>| -> f64 {
+                samples.map(|sample| f64::from(sample).powi(2)).sum()
+            };
+            heard.echo += power(&mut before.iter().zip(&spoken).map(|(all, says)| all - says));
+            heard.left += power(&mut captured.iter().zip(&spoken).map(|(all, says)| all - says));
+            heard.spoken += power(&mut spoken.iter().copied());
+        }
+    }
+    heard
+}
+
+fn decibels(ratio: f64) -> f64 {
+    10.0 * ratio.log10()
+}
+
+#[test]
+fn a_room_is_learned_in_four_seconds_and_its_echo_is_a_hundredth_of_what_it_was() {
+    for block in [120, 240, 256] {
+        let heard = play(4, block, 1, false);
+        let less = decibels(heard.echo / heard.left);
+        println!("blocks of {block}: {less:.1} dB less");
+        assert!(less > 20.0, "blocks of {block}: {less:.1} dB less");
+    }
+}
+#[test]
+fn who_speaks_meanwhile_is_heard_as_before() {
+    let heard = play(4, 120, 1, true);
+    let (kept, echo) = (decibels(heard.spoken / heard.left), decibels(heard.echo / heard.left));
+    println!("what differs is {kept:.1} dB below the voice; echo {echo:.1} dB less");
+    assert!(kept > 15.0, "what differs is {kept:.1} dB below the voice");
+}
+#[test]
+fn two_loudspeakers_are_told_apart_at_two_microphones() {
+    let heard = play(6, 120, 2, false);
+    let less = decibels(heard.echo / heard.left);
+    println!("{less:.1} dB less");
+    assert!(less > 15.0, "{less:.1} dB less");
+}
+#[test]
+fn a_microphone_that_hears_no_loudspeaker_is_left_alone() {
+    let one = Channels::new(1).expect("one");
+    let mut canceller = Canceller::new(RATE, Frames::new(120), one, one).expect("made");
+    let mut voice = Words::new(5);
+    let (mut changed, mut power) = (0.0, 0.0);
+    // The library also takes out what lies below some 60 Hz, which turns the phase of what lies above a little: by
+    // 0.03 at 2 kHz. So sound far above that is looked at.
+    let mut before = 0.0;
+    for _ in 0..800 {
+        let high = |now: f32| {
+            let difference = now - before;
+            before = now;
+            difference
+        };
+        let spoken: Vec<f32> = (0..120).map(|_| voice.next()).map(high).collect();
+        let mut captured = spoken.clone();
+        canceller.cancel(&mut captured, &[0.0; 120]);
+        for (was, is) in spoken.iter().zip(&captured) {
+            changed += f64::from(was - is).powi(2);
+            power += f64::from(*was).powi(2);
+        }
+    }
+    let below = decibels(power / changed);
+    println!("untouched: {below:.1} dB below");
+    assert!(below > 25.0, "what changed is {below:.1} dB below the voice");
+}
+#[test]
+fn what_it_cannot_do_is_said_with_the_mend() {
+    let made = |block, channels| {
+        let channels = Channels::new(channels).expect("some");
+        let made = Canceller::new(RATE, Frames::new(block), channels, channels);
+        made.map(|_| ()).map_err(|why| why.to_string())
+    };
+    assert!(made(120, 3).expect_err("three channels").contains("--channels 2"));
+    assert!(made(121, 1).expect_err("an odd block").contains("--period"));
+    assert!(made(4096, 1).expect_err("a long block").contains("--period"));
+    assert_eq!(made(110, 2), Ok(()));
+}
+#[test]
+fn the_loudest_and_highest_sound_there_is_leaves_the_canceller_whole() {
+    let one = Channels::new(1).expect("one");
+    let mut canceller = Canceller::new(RATE, Frames::new(120), one, one).expect("made");
+    let loudest: Vec<f32> = (0..120).map(|frame| if frame % 2 == 0 { 1.0 } else { -1.0 }).collect();
+    for round in 0..400 {
+        let mut captured: Vec<f32> = match round % 3 {
+            0 => loudest.clone(),
+            1 => vec![f32::NAN; 120],
+            _ => loudest.iter().map(|sample| sample * f32::MAX).collect(),
+        };
+        canceller.cancel(&mut captured, &loudest);
+    }
+    let mut quiet = [0.25; 120];
+    canceller.cancel(&mut quiet, &[0.0; 120]);
+    assert!(quiet.iter().all(|sample| sample.abs() <= 1.0), "{quiet:?}");
+}
