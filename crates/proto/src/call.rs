@@ -10,6 +10,7 @@
 
 pub mod answering;
 pub mod caller;
+pub mod coding_choice;
 pub mod message;
 pub mod path;
 pub mod terms;

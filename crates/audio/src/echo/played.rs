@@ -28,7 +28,7 @@ const MOST_PPM: f64 = 500.0;
 /// What the error is a mean of, in seconds: half of the time that steering takes, for a loop that does not ring.
 const SMOOTH: f64 = 2.0;
 
-struct PlayedSound {
+struct LoudspeakerSound {
     rate: Rate,
     channels: usize,
     /// Frame `f` lies at `f` modulo their number.
@@ -42,7 +42,7 @@ struct PlayedSound {
     meets: AtomicI64,
 }
 
-impl PlayedSound {
+impl LoudspeakerSound {
     fn held(&self) -> i64 {
         (self.samples.len() / self.channels) as i64
     }
@@ -55,13 +55,13 @@ impl PlayedSound {
 
 /// The end of the device's thread that plays.
 pub(super) struct PlayedIn {
-    shared: Arc<PlayedSound>,
+    shared: Arc<LoudspeakerSound>,
     next: i64,
 }
 
 /// The end of the one that captures.
 pub(super) struct PlayedOut {
-    shared: Arc<PlayedSound>,
+    shared: Arc<LoudspeakerSound>,
     /// The frame that comes next, and 2^-32 parts of one; none before anything was played.
     place: Option<(i64, u32)>,
     /// How far the place is behind where it should be, in frames.
@@ -76,7 +76,7 @@ pub(super) fn played(settings: &Settings, longest: Frames) -> (PlayedIn, PlayedO
     let (rate, channels) = (settings.rate, settings.channels.count());
     let buffer = settings.period.count() * i64::from(settings.periods);
     let held = (rate.frames_within(KEPT).count() + 2 * buffer).max(1) as usize;
-    let shared = Arc::new(PlayedSound {
+    let shared = Arc::new(LoudspeakerSound {
         rate,
         channels,
         samples: (0..held * channels).map(|_| AtomicU32::new(0)).collect(),
@@ -219,7 +219,7 @@ impl PlayedOut {
 }
 
 /// The frames from `first` on, silence where none was played.
-fn read(shared: &PlayedSound, first: i64, out: &mut [f32]) {
+fn read(shared: &LoudspeakerSound, first: i64, out: &mut [f32]) {
     let written = shared.written.load(Acquire);
     for (to, frame) in out.chunks_exact_mut(shared.channels).zip(first..) {
         match (0..written).contains(&frame) {

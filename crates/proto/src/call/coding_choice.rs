@@ -1,0 +1,214 @@
+//! In what the sound of one direction is coded, where that is to follow what the network carries.
+//!
+//! It begins with few bits and climbs while nothing is spoilt, a rung in two seconds. Where more is sent than is carried,
+//! what arrives is what is carried: that is the measure by which the rung is chosen that it falls to. Loss that
+//! fewer bits do not lessen is the path's own, and nothing to fall for.
+
+use tautline_dsp::format::SampleFormat;
+
+use crate::coder::Coder;
+use crate::stream::Coding;
+use crate::time::{LocalTime, Span};
+
+use super::terms::StreamTerms;
+
+/// More than this share of a second's packets spoilt, twice in a row, is too much to go on with,
+const SPOILT: f64 = 0.02;
+/// and this at once.
+const SPOILT_BADLY: f64 = 0.1;
+/// Of what was carried so much is used: others send, too, and a queue has to run empty.
+const USED: f64 = 0.85;
+/// What left before fewer bits were sent is still judged so long, which is not looked at;
+const SETTLES: Span = Span::from_secs(2);
+/// and what waits in a queue, which runs empty by what is spared, is late so long.
+const DRAINS: Span = Span::from_secs(8);
+/// So long nothing is spoilt before the next rung is tried, at first,
+const FIRST_PATIENCE: Span = Span::from_secs(2);
+/// after the first that failed,
+const PATIENCE: Span = Span::from_secs(10);
+/// and no longer than this, of four times as long each time that one failed.
+const MOST_PATIENCE: Span = Span::from_secs(1800);
+/// A rung that is left within this failed.
+const TRIAL: Span = Span::from_secs(10);
+/// The most that is taken for the path's own loss.
+const MOST_OWN: f64 = 0.2;
+/// So many seconds are looked at for whether fewer bits helped.
+const JUDGED: usize = 3;
+/// What chance adds to a share, in standard deviations, is no sign of anything: of an hour's seconds, one is beyond.
+const CHANCE: f64 = 3.5;
+/// By how much of its error what is known of that is corrected each second.
+const OWN_FOLLOWS: f64 = 0.05;
+
+/// What lossless compression leaves: two thirds (docs/codecs.md, of 24 bits in packets of 2.5 ms).
+const LOSSLESS_LEFT: f64 = 0.66;
+/// Bits beside the sound of each packet: IPv4 and UDP 28 bytes, RTP 12, the sender's instants 20, the seal 16.
+const HEADS: f64 = 8.0 * 76.0;
+
+/// What became of one direction's packets in about a second, as shares of those that were due.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct SpoiltShare {
+    /// Packets that were due.
+    pub due: u64,
+    /// Never came.
+    pub lost: f64,
+    /// Came when their sound had been due.
+    pub late: f64,
+}
+
+/// A coding, and what it takes.
+#[derive(Debug, Clone, Copy)]
+struct Rung {
+    terms: StreamTerms,
+    /// Bits per second by IP.
+    rate: f64,
+}
+
+/// Decides in what a direction is coded.
+#[derive(Debug)]
+pub struct CodingChoice {
+    /// What takes the most bits first.
+    rungs: Vec<Rung>,
+    at: usize,
+    /// When the rung was come to, and whether from below.
+    since: LocalTime,
+    climbed: bool,
+    /// When what waited in queues as a rung was left has come.
+    drained: LocalTime,
+    /// From when on nothing was spoilt.
+    clean: Option<LocalTime>,
+    /// How long that has to be.
+    patience: Span,
+    /// Whether the second before was spoilt.
+    bad: bool,
+    /// What was spoilt when the rung above was left, until it is known whether that helped, and what was since.
+    fell: Option<(f64, [f64; JUDGED])>,
+    judged: usize,
+    /// What is spoilt whatever is sent.
+    own: f64,
+}
+
+impl CodingChoice {
+    /// What is tried, the better first, and the shortest packets that it is tried in: where few bits are sent, heads are not
+    /// to be more than sound.
+    const LADDER: [(Coding, Span); 5] = [
+        (Coding { sample: SampleFormat::L24, coder: None }, Span::ZERO),
+        (Coding::LOSSLESS_24, Span::ZERO),
+        (Coding::LOSSLESS_16, Span::ZERO),
+        (Coding::OPUS, Span::from_millis(5)),
+        (Coding::OPUS_VOICE, Span::from_millis(20)),
+    ];
+
+    /// Begins with Opus, for a stream of this rate and these channels; `None` where not two codings take such a stream.
+    pub fn new(terms: &StreamTerms, now: LocalTime) -> Option<Self> {
+        let of = |(coding, least): (Coding, Span)| {
+            let terms = StreamTerms { ptime: terms.ptime.max(least), ..*terms };
+            let terms = terms.coded(coding.usual_for(terms.channels));
+            let format = terms.format(0)?;
+            let packets = f64::from(terms.rate.hertz()) / format.packet.count() as f64;
+            let bytes = format.payload_bytes() as f64;
+            let left = if coding.coder == Some(Coder::Lossless) { LOSSLESS_LEFT } else { 1.0 };
+            Some(Rung { terms, rate: packets * (8.0 * bytes * left + HEADS) })
+        };
+        let rungs: Vec<Rung> = Self::LADDER.into_iter().filter_map(of).collect();
+        let music = Coding::OPUS.usual_for(terms.channels);
+        let opus = rungs.iter().position(|rung| rung.terms.coding == music);
+        let at = opus.unwrap_or(rungs.len().saturating_sub(1));
+        (rungs.len() > 1).then_some(Self {
+            rungs,
+            at,
+            since: now,
+            climbed: false,
+            drained: now,
+            clean: None,
+            patience: FIRST_PATIENCE,
+            bad: false,
+            fell: None,
+            judged: 0,
+            own: 0.0,
+        })
+    }
+
+    /// What is to be sent.
+    pub fn terms(&self) -> Option<StreamTerms> {
+        self.rungs.get(self.at).map(|rung| rung.terms)
+    }
+
+    /// The other end does not take what was chosen last: that is not tried again, and what is below it is used.
+    pub fn refused(&mut self, now: LocalTime) -> Option<StreamTerms> {
+        if self.rungs.len() > 1 && self.at < self.rungs.len() {
+            self.rungs.remove(self.at);
+            self.at = self.at.min(self.rungs.len() - 1);
+            (self.since, self.climbed, self.clean) = (now, false, None);
+        }
+        self.terms()
+    }
+
+    /// What became of the last second's packets, once a second. The terms to go on by, if those are others.
+    pub fn observed(&mut self, now: LocalTime, spoilt: SpoiltShare) -> Option<StreamTerms> {
+        // A rung that was climbed to is judged at once, lest more be spoilt.
+        if !self.climbed && now < self.since + SETTLES {
+            return None;
+        }
+        let late = if now < self.drained { 0.0 } else { spoilt.late };
+        let share = (spoilt.lost + late).clamp(0.0, 1.0);
+        self.judge(share);
+        let chance = CHANCE * (self.own * (1.0 - self.own) / spoilt.due.max(1) as f64).sqrt();
+        let excess = (share - self.own - chance).max(0.0);
+        let bad = core::mem::replace(&mut self.bad, excess > SPOILT);
+        if excess > SPOILT_BADLY || bad && self.bad {
+            return self.fall(now, spoilt);
+        }
+        if self.bad {
+            self.clean = None;
+            return None;
+        }
+        if self.fell.is_some() {
+            return None;
+        }
+        self.own += (share - self.own) * OWN_FOLLOWS;
+        let clean = *self.clean.get_or_insert(now);
+        if now < clean + self.patience || self.at == 0 {
+            return None;
+        }
+        (self.at, self.since, self.climbed, self.clean) = (self.at - 1, now, true, None);
+        self.terms()
+    }
+
+    /// Whether it helped to send less: else that is how the path is.
+    fn judge(&mut self, share: f64) {
+        let Some((before, since)) = &mut self.fell else { return };
+        if let Some(place) = since.get_mut(self.judged) {
+            *place = share;
+            self.judged += 1;
+        }
+        if self.judged < JUDGED {
+            return;
+        }
+        let mean = since.iter().sum::<f64>() / JUDGED as f64;
+        if mean >= *before / 2.0 && mean > SPOILT / 4.0 {
+            self.own = mean.min(MOST_OWN);
+            self.patience = FIRST_PATIENCE;
+        }
+        self.fell = None;
+    }
+
+    fn fall(&mut self, now: LocalTime, spoilt: SpoiltShare) -> Option<StreamTerms> {
+        let rate = self.rungs.get(self.at)?.rate;
+        let failed = self.climbed && now < self.since + TRIAL;
+        self.patience = match failed {
+            true => Span::from_nanos(self.patience.as_nanos().saturating_mul(4)).max(PATIENCE),
+            false => PATIENCE,
+        };
+        self.patience = self.patience.min(MOST_PATIENCE);
+        (self.bad, self.clean) = (false, None);
+        let used = rate * (1.0 - spoilt.lost.clamp(0.0, 1.0)) * USED;
+        let below = self.at + 1..self.rungs.len();
+        let to = below.clone().find(|rung| self.rungs[*rung].rate <= used).or(below.last())?;
+        // One that was left for what the path spoils by itself is gone back to soon.
+        self.fell = Some((spoilt.lost + spoilt.late, [0.0; JUDGED]));
+        self.judged = 0;
+        (self.at, self.since, self.climbed) = (to, now, false);
+        self.drained = now + DRAINS;
+        self.terms()
+    }
+}
