@@ -67,8 +67,13 @@ impl SentStream {
                 .collect(),
         };
         self.observed.tell(now, way, &mut snapshot);
-        // Of what is sent nobody here says what is lost.
+        // Of what is sent nobody here says what is lost; receivers do, of what was due at them so far.
         snapshot.second.loss_share = None;
+        if let Some(losses) = self.policy.believed().find_map(|known| known.losses) {
+            let mut count = |name: &str, count| snapshot.counters.insert(name.to_owned(), count);
+            count("receiver_expected", losses.tally.expected);
+            count("receiver_lost", losses.lost);
+        }
         snapshot
     }
 }
