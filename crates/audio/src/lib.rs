@@ -15,6 +15,7 @@ pub mod echo;
 pub mod jack;
 mod opening;
 pub mod pipewire;
+mod shared;
 mod software;
 mod spec;
 mod toolbox;
@@ -23,6 +24,7 @@ mod toolbox;
 mod tests;
 
 pub use opening::{Opened, channels, list, open, open_paced, open_supervised, probe, settle};
+pub use shared::{MOST_PARTS, SharedPart, SharedParts, SharedProcesses, shared};
 pub use software::cable::CableName;
 pub use software::convert::Wanted;
 pub use software::file::{FileCoding, FileFormat, FileReader, holds_nothing};

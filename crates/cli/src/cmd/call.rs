@@ -355,10 +355,12 @@ impl Calling<'_> {
             latency: call.terms.latency,
             muted: self.flags.mute,
             in_call: true,
+            recorded_before: 0,
             onlookers: self.status.onlookers(),
         };
-        let (end, mut transports) =
-            CallEnd::begin(&setup, stop, |link| Transports::begin(link, call, secret, called))?;
+        let (end, mut transports) = CallEnd::begin(&setup, None, stop, |link| {
+            Transports::begin(link, call, secret, called)
+        })?;
         transports.begun();
         (self.end, self.transports) = (Some(end), Some(transports));
         Ok(())

@@ -3,7 +3,9 @@
 
 mod line;
 mod recordings;
+mod shared_sound;
 mod terms;
+mod told;
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -11,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use tautline_api::srtp::Profile;
-use tautline_audio::{DeviceSpec, Extras};
+use tautline_audio::{DeviceSpec, Extras, Notes, SharedPart, StreamLatency};
 use tautline_dsp::gain::Gain;
 use tautline_dsp::resample::Quality;
 use tautline_engine::control::{Asker, CannotChange, RecvChange, SendChange, requests};
@@ -21,7 +23,6 @@ use tautline_engine::sending::SendEngine;
 use tautline_engine::watching::observers::{Observers, Onlooker};
 use tautline_engine::watching::report::Report;
 use tautline_engine::watching::run::{Progress, RunError, RunOptions};
-use tautline_engine::watching::text;
 use tautline_io::control::Control;
 use tautline_io::link::Link;
 use tautline_io::link::destinations::Outbound;
@@ -30,7 +31,7 @@ use tautline_io::link::ringed::{Ringed, WireOptions};
 use tautline_io::udp::pair::OpenedStream;
 use tautline_io::udp::{FragmentPolicy, UdpOptions};
 use tautline_proto::call::terms::StreamTerms;
-use tautline_proto::device::{Device, Direction, Settings, Stop};
+use tautline_proto::device::{Device, Direction, Listener, Settings, Stop};
 use tautline_proto::endpoint::Endpoint;
 use tautline_proto::latency::enough_latency;
 use tautline_proto::pacing::is_spaced;
@@ -43,16 +44,16 @@ use tautline_proto::wire::{PacketHeads, WireForm};
 
 use super::{compressed, device_settings, run_options, settled};
 use crate::failure::Failure;
-use crate::flags::{EndFlags, ReportKind, RunFlags};
-use crate::page;
-use crate::report_file::ReportFiles;
-use crate::screen;
+use crate::flags::EndFlags;
 use crate::voice::Voice;
 
-pub(super) use line::{CallSide, deaf_line, tcp_line, udp_line};
+pub(super) use line::{CallSide, tcp_line, udp_line};
 pub(super) use recordings::CallRecordings;
+pub(super) use shared_sound::{SharedSound, SoundSharing};
 use terms::adopt_coding;
 pub(super) use terms::{directions, offer, rule};
+use told::NoteTeller;
+pub(super) use told::tell_reports;
 
 /// By what the sound of all calls is sealed, as reports have it.
 const SEALED: &str = Profile::AeadAes256Gcm.name();
@@ -99,6 +100,8 @@ pub(super) struct EndSetup<'a> {
     pub(super) muted: bool,
     /// Whether a call begins with it, and its recording.
     pub(super) in_call: bool,
+    /// Calls that were recorded before it.
+    pub(super) recorded_before: u32,
     /// Who looks at what is sent and at what is heard, from within this program.
     pub(super) onlookers: Option<[Onlooker; 2]>,
 }
@@ -142,13 +145,16 @@ pub(super) struct CallEnd {
     pub(super) recordings: Option<CallRecordings>,
     stop: Stop,
     threads: Vec<EngineThread>,
+    /// What the sound takes that is sent, and that is heard.
+    latency: [StreamLatency; 2],
 }
 
 impl CallEnd {
-    /// Opens the devices and begins, after `first` gave it a transport, or not: what is sent goes to nobody, and silence
-    /// is played, until there is one.
+    /// Begins on a part of devices that are open, or opens devices of its own, after `first` gave it a transport, or not:
+    /// what is sent goes to nobody, and silence is played, until there is one.
     pub(super) fn begin<T>(
         setup: &EndSetup<'_>,
+        part: Option<SharedPart>,
         stop: &Stop,
         first: impl FnOnce(&mut CallLink) -> Result<T, Failure>,
     ) -> Result<(Self, T), Failure> {
@@ -217,11 +223,17 @@ impl CallEnd {
         let recordings = folder.map(|folder| CallRecordings::in_folder(folder, voice));
         let mut recordings = recordings.transpose()?;
         if let (Some(recordings), true) = (&mut recordings, setup.in_call) {
+            recordings.after(setup.recorded_before);
             recordings.begin();
         }
-        let run = EndRun { options, stop: &stop, voice, recordings: &mut recordings };
+        let latency = [StreamLatency::default(), StreamLatency::default()];
+        let (captures, plays) = part.map(|part| (part.capture, part.playback)).unzip();
+        let plays = plays.map(|device| EndDevice::shared(device, &latency[1]));
+        let captures = captures.map(|device| EndDevice::shared(device, &latency[0]));
+        let run = EndRun { options, stop: &stop, voice, recordings: &mut recordings, part: plays };
         let (recv, recv_thread) = Self::hear(setup, recv_plan, counted, run)?;
-        let run = EndRun { options, stop: &stop, voice, recordings: &mut recordings };
+        let run =
+            EndRun { options, stop: &stop, voice, recordings: &mut recordings, part: captures };
         let (send, send_thread) = Self::send(setup, plan, run)?;
         let threads = vec![recv_thread, send_thread];
         if setup.muted {
@@ -230,7 +242,7 @@ impl CallEnd {
                 .and_then(|_| send.ask(SendChange::Volume(Gain::UNITY)))
                 .map_err(|why| Failure::running(crate::words::cannot_change(&why)))?;
         }
-        Ok((Self { link, send, recv, recordings, stop, threads }, first))
+        Ok((Self { link, send, recv, recordings, stop, threads, latency }, first))
     }
 
     fn hear(
@@ -239,16 +251,15 @@ impl CallEnd {
         counted: Arc<AtomicU64>,
         run: EndRun<'_>,
     ) -> Result<(Asker<RecvChange>, EngineThread), Failure> {
-        let EndRun { options, stop, voice, recordings } = run;
+        let EndRun { options, stop, voice, recordings, part } = run;
         let mut engine = RecvEngine::new(plan)?;
         engine.show_to(setup.observers(voice, 1));
         let (asker, asked) = requests();
         engine.listen(asked);
-        let extras =
-            Extras { listener: engine.listener(), record_format: setup.heard.coding.sample };
-        let playback = setup.devices.playback;
-        let opened =
-            tautline_audio::open_supervised(setup.output, Direction::Playback, playback, extras)?;
+        let opened = match part {
+            Some(part) => part,
+            None => EndDevice::open(setup, Direction::Playback, engine.listener())?,
+        };
         let device = kept(opened.device, Direction::Playback, recordings)?;
         let stop = stop.clone();
         let thread = ordinary("taut-call-hear", move || {
@@ -267,15 +278,15 @@ impl CallEnd {
         plan: SendPlan,
         run: EndRun<'_>,
     ) -> Result<(Asker<SendChange>, EngineThread), Failure> {
-        let EndRun { options, stop, voice, recordings } = run;
+        let EndRun { options, stop, voice, recordings, part } = run;
         let mut engine = SendEngine::new(plan)?;
         engine.show_to(setup.observers(voice, 0));
         let (asker, asked) = requests();
         engine.listen(asked);
-        let extras = Extras { listener: None, record_format: setup.sent.coding.sample };
-        let capture = setup.devices.capture;
-        let opened =
-            tautline_audio::open_supervised(setup.input, Direction::Capture, capture, extras)?;
+        let opened = match part {
+            Some(part) => part,
+            None => EndDevice::open(setup, Direction::Capture, None)?,
+        };
         let device = kept(opened.device, Direction::Capture, recordings)?;
         let stop = stop.clone();
         // One witness watches for both.
@@ -313,6 +324,21 @@ impl CallEnd {
         self.threads.last().is_some_and(JoinHandle::is_finished)
     }
 
+    /// What the sound takes that is sent, and that is heard; zero while nobody knows.
+    pub(super) fn latencies(&self) -> [Span; 2] {
+        self.latency.each_ref().map(StreamLatency::get)
+    }
+
+    /// Asks both engines to end. Waits for nothing.
+    pub(super) fn stop(&self) {
+        self.stop.request();
+    }
+
+    /// Whether both engines have ended: [`CallEnd::end`] waits for nothing, then.
+    pub(super) fn has_ended(&self) -> bool {
+        self.threads.iter().all(JoinHandle::is_finished)
+    }
+
     /// Ends both engines; their reports, of what is heard first, and what became of the recordings.
     pub(super) fn end(self) -> Result<(Vec<Report>, Result<(), Failure>), Failure> {
         self.stop.request();
@@ -334,6 +360,37 @@ struct EndRun<'a> {
     stop: &'a Stop,
     voice: Voice,
     recordings: &'a mut Option<CallRecordings>,
+    /// The device, if it is open.
+    part: Option<EndDevice>,
+}
+
+/// One device of an end.
+struct EndDevice {
+    device: Box<dyn Device>,
+    notes: Notes,
+    latency: StreamLatency,
+}
+
+impl EndDevice {
+    /// A part of one that is open: whoever opened that has its notes, and asks for the latency.
+    fn shared(device: Box<dyn Device>, latency: &StreamLatency) -> Self {
+        Self { device, notes: Notes::default(), latency: latency.clone() }
+    }
+
+    /// One of its own.
+    fn open(
+        setup: &EndSetup<'_>,
+        direction: Direction,
+        listener: Option<Box<dyn Listener>>,
+    ) -> Result<Self, Failure> {
+        let (spec, settings, terms) = match direction {
+            Direction::Capture => (setup.input, setup.devices.capture, setup.sent),
+            Direction::Playback => (setup.output, setup.devices.playback, setup.heard),
+        };
+        let extras = Extras { listener, record_format: terms.coding.sample };
+        let opened = tautline_audio::open_supervised(spec, direction, settings, extras)?;
+        Ok(Self { device: opened.device, notes: opened.notes, latency: opened.latency })
+    }
 }
 
 /// The device, and what goes by it is kept if it is to be.
@@ -346,53 +403,6 @@ fn kept(
         Some(recordings) => recordings.of(device, direction),
         None => Ok(device),
     }
-}
-
-/// Tells each note once.
-struct NoteTeller {
-    voice: Voice,
-    told: Vec<String>,
-}
-
-impl NoteTeller {
-    /// Told once each; a peer cannot make it more.
-    const MOST: usize = 256;
-
-    const fn new(voice: Voice) -> Self {
-        Self { voice, told: Vec::new() }
-    }
-
-    fn tell<'a>(&mut self, notes: impl Iterator<Item = &'a String>) {
-        for note in notes {
-            if self.told.len() < Self::MOST && !self.told.contains(note) {
-                self.voice.tell(note);
-                self.told.push(note.clone());
-            }
-        }
-    }
-}
-
-/// Tells how both directions went, as it was asked for; a page is that of what was heard.
-pub(super) fn tell_reports(
-    reports: &[Report],
-    files: ReportFiles,
-    running: &RunFlags,
-) -> Result<(), Failure> {
-    let json = || -> Result<String, Failure> {
-        let all: Result<Vec<_>, _> = reports.iter().map(Report::to_json).collect();
-        let all = all.map_err(|error| Failure::running(error.to_string()))?;
-        Ok(format!("{{\"schema\":1,\"role\":\"call\",\"directions\":[{}]}}", all.join(",")))
-    };
-    let page = || reports.first().map_or(String::new(), |heard| page::of_run(heard, None));
-    // The files first: nobody may be reading what is printed.
-    let written = files.write(json, page);
-    match running.report() {
-        ReportKind::Text => reports.iter().for_each(|report| screen::print(&text::render(report))),
-        ReportKind::Json => screen::print(&json()?),
-        ReportKind::Html => screen::print(&page()),
-        ReportKind::None => {}
-    }
-    written
 }
 
 fn ordinary<T: Send + 'static>(

@@ -1,16 +1,17 @@
 //! `taut serve`: this machine's sound for whoever calls and is trusted.
 
+mod seats;
+mod transport;
+
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tautline_api::call::{CallKeys, MediaTicket, PROBE_BYTES, PathProbes, ProbeWay, fresh_call};
-use tautline_api::seal::SECRET_BYTES;
+use tautline_api::call::{MediaTicket, fresh_call};
 use tautline_api::trust::TrustStore;
 use tautline_io::clock::now;
-use tautline_io::link::muxed::FarAddress;
 use tautline_proto::call::CallId;
 use tautline_proto::call::answering::{Answering, AnsweringStep, LineId};
 use tautline_proto::call::message::CallReason;
@@ -21,8 +22,8 @@ use tautline_serving::{CalledLine, LineEvent, Listening, serve_calls};
 
 use super::call::in_words;
 use super::call_end::{
-    CallEnd, CallSide, EndSetup, bind, deaf_line, devices, directions, offer, tcp_line,
-    tell_reports, udp_line,
+    CallSide, EndDevices, EndSetup, SharedSound, SoundSharing, devices, directions, offer,
+    tell_reports,
 };
 use super::stop_on_signals;
 use super::work::log::WorkLog;
@@ -32,6 +33,8 @@ use crate::flags::ServeFlags;
 use crate::report_file::ReportFiles;
 use crate::screen;
 use crate::voice::Voice;
+use seats::{CallBegun, CallSeats};
+use transport::CalledTransport;
 
 /// From one look at everything to the next.
 const BEAT: Span = Span::from_millis(20);
@@ -49,20 +52,6 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
     // Before anybody calls, the sound is as it would be with a caller that wants what is usual here.
     let usual = offer.choose(&offer).map_err(|error| Failure::usage(error.to_string()))?;
     let (sent, heard) = directions(&usual, CallSide::Called);
-    let setup = EndSetup {
-        name: "serve",
-        far: "callers".to_owned(),
-        flags: &flags.end,
-        input: &flags.input,
-        output: &flags.output,
-        devices,
-        sent,
-        heard,
-        latency: usual.latency,
-        muted: false,
-        in_call: false,
-        onlookers: None,
-    };
     let (events, happened) = sync_channel(EVENTS);
     let listening = Listening { address: flags.listen, trust: Some(Arc::clone(&trust)) };
     let log = Arc::new(Mutex::new(WorkLog::new(voice)));
@@ -70,100 +59,73 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
     let server = serve_calls(&listening, events, move |news| locked(&served).served(news, now()));
     let server = server.map_err(|error| Failure::open(error.to_string()))?;
     let address = server.address();
-    // Callers are heard at the port by which they call, so that one opening in a firewall is enough.
-    let socket = bind(address)?;
-    let blocking = |error: std::io::Error| Failure::running(format!("{error}; try again"));
-    socket.set_nonblocking(true).map_err(blocking)?;
-    let (end, ()) = CallEnd::begin(&setup, &stop, |_| Ok(()))?;
-    let answering = Answering::new(offer, vec![address.port()]);
+    // The first caller is heard at the port by which it calls, so that one opening in a firewall is enough for it.
+    let asked = flags.listen.port() != 0;
+    let seats = CallSeats::bind(address, asked, flags.callers, voice)?;
+    let answering = Answering::new(offer, seats.ports()?);
+    let sharing = SoundSharing {
+        devices,
+        calls: flags.callers.into(),
+        bridged: !flags.private,
+        formats: [sent.coding.sample, heard.coding.sample],
+    };
+    // Before the devices end, the calls do.
+    let sounds = Stop::default();
+    let sound = SharedSound::open(&flags.end, (&flags.input, &flags.output), &sharing, &sounds)?;
+    if !flags.private && flags.callers > 1 && !sound.are_bridged() {
+        voice.tell("the two devices differ in rate or channels: callers do not hear one another");
+    }
     let mut serving = Serving {
+        flags,
+        devices,
         voice,
         log,
-        socket,
         answering,
-        end,
+        seats,
+        sound,
+        sounds,
         lines: BTreeMap::new(),
-        transport: None,
         strangers_told: LocalTime::ZERO,
     };
-    serving.nobody()?;
     screen::say(&format!("listening for calls at {address}"));
     serving.go_on(&stop, &happened, flags.end.running.duration)?;
     server.stop();
     say(voice, &serving.log, LocalTime::NEVER);
-    let (reports, recorded) = serving.end.end()?;
+    let (reports, done) = serving.seats.finish();
+    serving.sounds.request();
+    if let [realigned, missed] = serving.sound.end()?
+        && realigned + missed > 0
+    {
+        voice.detail(&format!(
+            "callers heard one another from another place {realigned} times, and not for {missed} periods"
+        ));
+    }
     tell_reports(&reports, files, &flags.end.running)?;
-    recorded
+    done
 }
 
-struct Serving {
+struct Serving<'a> {
+    flags: &'a ServeFlags,
+    devices: EndDevices,
     voice: Voice,
     /// Of whom was turned away.
     log: Arc<Mutex<WorkLog>>,
-    /// By which all calls sound, one after the other.
-    socket: UdpSocket,
     answering: Answering,
-    end: CallEnd,
+    seats: CallSeats,
+    sound: SharedSound,
+    /// Ends the devices.
+    sounds: Stop,
     lines: BTreeMap<LineId, CalledLine>,
-    /// Of the call that there is.
-    transport: Option<CalledTransport>,
     /// When a connection that belongs to no call is told of again.
     strangers_told: LocalTime,
 }
 
-/// By what the sound of a call goes.
-struct CalledTransport {
-    secret: [u8; SECRET_BYTES],
-    call: CallId,
-    /// Of the one that is used: later ones have higher numbers.
-    number: u32,
-    path: CallPath,
-    probes: PathProbes,
-    /// Those of the next connections.
-    tickets: Vec<(u32, MediaTicket)>,
-}
-
-impl CalledTransport {
-    /// That of a call which begins, by UDP.
-    fn of(secret: [u8; SECRET_BYTES], call: CallId) -> Self {
-        let probes = PathProbes::new(&CallKeys::of(&secret, call, 0).probe);
-        let path = CallPath::Udp;
-        let mut first = Self { secret, call, number: 0, path, probes, tickets: Vec::new() };
-        first.go_to(0, path);
-        first
-    }
-
-    /// The one of that number is used from now on.
-    fn go_to(&mut self, number: u32, path: CallPath) {
-        (self.number, self.path) = (number, path);
-        let next = (1..=MOST_AHEAD).filter_map(|ahead| number.checked_add(ahead));
-        let ticket = |number| (number, MediaTicket::of(&self.secret, self.call, number));
-        self.tickets = next.map(ticket).collect();
-    }
-
-    fn keys(&self) -> CallKeys {
-        CallKeys::of(&self.secret, self.call, self.number)
-    }
-
-    /// The number of the connection with this ticket.
-    fn of_ticket(&self, ticket: &MediaTicket) -> Option<u32> {
-        let found = self.tickets.iter().find(|(_, expected)| expected.is(ticket));
-        found.map(|(number, _)| *number)
-    }
-}
-
-/// Connections that were made and came to nothing since one was used.
-const MOST_AHEAD: u32 = 8;
-/// The most that a caller moves on by at once: more is nothing that taut says.
-const MOST_MOVED: u32 = 1 << 16;
 /// Between two lines about connections that belong to no call.
 const STRANGERS_TOLD: Span = Span::from_secs(60);
 /// For lines to be closed by what was said last.
 const FAREWELL: Span = Span::from_millis(500);
-/// Probes that are answered in one beat.
-const MOST_PROBES: usize = 16;
 
-impl Serving {
+impl Serving<'_> {
     fn go_on(
         &mut self,
         stop: &Stop,
@@ -171,7 +133,8 @@ impl Serving {
         duration: Option<Span>,
     ) -> Result<(), Failure> {
         let ends = duration.map(|duration| now() + duration);
-        while !stop.is_requested() && !self.end.is_over() && ends.is_none_or(|ends| now() < ends) {
+        while !stop.is_requested() && !self.sound.is_over() && ends.is_none_or(|ends| now() < ends)
+        {
             let until = (now() + BEAT).min(self.answering.deadline());
             match happened.recv_timeout(left(until)) {
                 Ok(event) => {
@@ -186,11 +149,9 @@ impl Serving {
             }
             self.answering.poll(now());
             self.take_steps();
-            self.answer_probes();
+            self.seats.turn();
+            self.sound.turn(self.seats.latencies());
             say(self.voice, &self.log, now());
-            if let Some(recordings) = &mut self.end.recordings {
-                recordings.turn();
-            }
         }
         // A line is closed at its other side once that has said the last word.
         let lines = self.lines.len();
@@ -244,30 +205,37 @@ impl Serving {
                     self.lines.get(&line).map(|line| line.teller.say(message));
                 }
                 AnsweringStep::Close(line) => drop(self.lines.remove(&line)),
-                AnsweringStep::Begin { line, call, terms, .. } => {
-                    let begun = self.begin(line, call, &terms);
-                    self.told(begun);
+                AnsweringStep::Begin { place, line, call, terms } => {
+                    let begun = self.begin(place, line, call, &terms);
+                    if let Err(failure) = begun {
+                        self.answering.hang_up_at(place, &CallReason::new(failure.to_string()));
+                        self.told(Err(failure));
+                    }
                 }
                 AnsweringStep::Resumed { line, .. } => {
                     self.lines.get(&line).iter().for_each(|line| {
                         self.voice.tell(&format!("{} is back: the call goes on", who(line)));
                     });
                 }
-                AnsweringStep::Change { terms, .. } => {
-                    self.adopt(&terms);
-                    self.voice.tell(&format!("the call is now {}", in_words(&terms)));
+                AnsweringStep::Change { place, terms } => {
+                    self.seats.adopt(place, &terms);
+                    let who = self.seats.who(place);
+                    self.voice.tell(&format!("{who}: the call is now {}", in_words(&terms)));
                 }
-                AnsweringStep::Path { path, transport, .. } => {
-                    let moved = self.go_by(path, transport);
+                AnsweringStep::Path { place, path, transport } => {
+                    let moved = self.seats.go_by(place, path, transport);
                     self.told(moved);
                 }
-                AnsweringStep::Away { .. } => {
-                    self.voice.tell("the caller's control connection is lost; its sound goes on as long as it comes");
+                AnsweringStep::Away { place } => {
+                    let who = self.seats.who(place);
+                    self.voice.tell(&format!(
+                        "{who}: the control connection is lost; the sound goes on as long as it comes"
+                    ));
                 }
-                AnsweringStep::End { why, .. } => {
-                    self.voice.tell(&format!("the call is over: {}", why.as_str()));
-                    let over = self.nobody();
-                    self.told(over);
+                AnsweringStep::End { place, why } => {
+                    let who = self.seats.who(place);
+                    self.voice.tell(&format!("{who}: the call is over: {}", why.as_str()));
+                    self.seats.end(place);
                 }
                 AnsweringStep::Refused { line, why } => {
                     let whose = self.lines.get(&line).map_or("a caller".to_owned(), who);
@@ -275,7 +243,6 @@ impl Serving {
                 }
             }
         }
-        self.end.link.switch.collect();
     }
 
     /// What fails for one call ends nobody else's, nor this program.
@@ -285,113 +252,46 @@ impl Serving {
         }
     }
 
-    fn begin(&mut self, line: LineId, call: CallId, terms: &CallTerms) -> Result<(), Failure> {
+    fn begin(
+        &mut self,
+        place: usize,
+        line: LineId,
+        call: CallId,
+        terms: &CallTerms,
+    ) -> Result<(), Failure> {
         let Some(line) = self.lines.get(&line) else { return Ok(()) };
-        self.transport = Some(CalledTransport::of(line.secret, call));
-        let words = format!("{} calls: {}", who(line), in_words(terms));
-        self.adopt(terms);
-        self.use_udp()?;
-        if let Some(recordings) = &mut self.end.recordings {
-            recordings.begin();
-        }
+        let (who, transport) = (who(line), CalledTransport::of(line.secret, call));
+        let (sent, heard) = directions(terms, CallSide::Called);
+        let setup = EndSetup {
+            name: "serve",
+            far: who.clone(),
+            flags: &self.flags.end,
+            input: &self.flags.input,
+            output: &self.flags.output,
+            devices: self.devices,
+            sent,
+            heard,
+            latency: terms.latency,
+            muted: false,
+            in_call: true,
+            recorded_before: 0,
+            onlookers: None,
+        };
+        let words = format!("{who} calls: {}", in_words(terms));
+        let begun = CallBegun { who, transport, setup };
+        self.seats.begin(place, begun, &self.sound, &self.sounds)?;
         self.voice.tell(&words);
         Ok(())
     }
 
-    /// Hears the call by UDP, and sends to where it is heard from.
-    fn use_udp(&mut self) -> Result<(), Failure> {
-        let Some(transport) = &self.transport else { return Ok(()) };
-        let keys = transport.keys();
-        let line = udp_line(
-            self.socket()?,
-            &self.end.link.udp,
-            FarAddress::Newest,
-            (&keys, CallSide::Called),
-        )?;
-        self.end.link.switch.exchange(line);
-        Ok(())
-    }
-
-    /// The caller says by what the sound goes. One that goes by a connection begins as that comes.
-    fn go_by(&mut self, path: CallPath, number: u32) -> Result<(), Failure> {
-        let Some(transport) = &mut self.transport else { return Ok(()) };
-        let moved = number.checked_sub(transport.number);
-        match (path, moved.filter(|moved| (1..=MOST_MOVED).contains(moved))) {
-            (_, None) => Ok(()),
-            (CallPath::Udp, Some(_)) => {
-                transport.go_to(number, path);
-                self.voice.tell("the sound goes by UDP from now on");
-                self.use_udp()
-            }
-            // Those between came to nothing, and this one comes.
-            (CallPath::Tcp, Some(_)) => {
-                let by = transport.path;
-                transport.go_to(number - 1, by);
-                Ok(())
-            }
-        }
-    }
-
-    /// A connection that is to carry the sound, if its ticket is one of this call that was not shown yet.
+    /// A connection that is to carry the sound of a call.
     fn take_connection(&mut self, ticket: &MediaTicket, stream: TcpStream, from: SocketAddr) {
-        let found = self.transport.as_mut().and_then(|transport| {
-            let number = transport.of_ticket(ticket)?;
-            transport.go_to(number, CallPath::Tcp);
-            Some(transport.keys())
-        });
-        let Some(keys) = found else {
-            if now() >= self.strangers_told {
-                self.strangers_told = now() + STRANGERS_TOLD;
-                let from = from.ip().to_canonical();
-                let what = "was turned away: its connection belongs to no call";
-                self.voice.tell(&format!("{from} {what}"));
-            }
-            return;
-        };
-        // One that is gone already is followed by another.
-        if let Ok((line, _)) = tcp_line(stream, &self.end.link, (&keys, CallSide::Called)) {
-            self.end.link.switch.exchange(line);
-            self.voice.tell("the sound goes by TCP from now on");
+        if !self.seats.take_connection(ticket, stream) && now() >= self.strangers_told {
+            self.strangers_told = now() + STRANGERS_TOLD;
+            let from = from.ip().to_canonical();
+            let what = "was turned away: its connection belongs to no call";
+            self.voice.tell(&format!("{from} {what}"));
         }
-    }
-
-    /// Sends back what asks whether UDP carries, while the sound goes by TCP.
-    fn answer_probes(&self) {
-        let Some(transport) = &self.transport else { return };
-        if transport.path == CallPath::Udp {
-            return;
-        }
-        let mut probe = [0; PROBE_BYTES + 1];
-        // As many as there may be: one in half a second is sent.
-        for _ in 0..MOST_PROBES {
-            let Ok((count, from)) = self.socket.recv_from(&mut probe) else { return };
-            if let Some(count) = transport.probes.read(ProbeWay::There, &probe[..count]) {
-                let _ = self.socket.send_to(&transport.probes.written(ProbeWay::Back, count), from);
-            }
-        }
-    }
-
-    fn adopt(&self, terms: &CallTerms) {
-        let (sent, _) = directions(terms, CallSide::Called);
-        if let Err(why) = self.end.adopt(sent, terms.latency) {
-            self.voice.tell(&crate::words::cannot_change(&why));
-        }
-    }
-
-    /// Nobody is sent to, and nobody heard.
-    fn nobody(&mut self) -> Result<(), Failure> {
-        self.transport = None;
-        if let Some(recordings) = &mut self.end.recordings {
-            recordings.end();
-        }
-        self.end.link.switch.exchange(deaf_line(self.socket()?, &self.end.link.udp)?);
-        Ok(())
-    }
-
-    fn socket(&self) -> Result<UdpSocket, Failure> {
-        self.socket.try_clone().map_err(|error| {
-            Failure::running(format!("opening the UDP socket once more: {error}; raise ulimit -n"))
-        })
     }
 }
 

@@ -33,6 +33,14 @@ pub(crate) struct ServeFlags {
     /// jack:microphone
     #[arg(long, short, value_name = "DEVICE", value_parser = parse::<DeviceSpec>)]
     pub(crate) output: DeviceSpec,
+    /// Callers at a time, 1 to 32: the next is refused in a sentence. Each is heard at a UDP port of its own, from
+    /// that of --listen on
+    #[arg(long, value_name = "N", default_value_t = 8,
+          value_parser = clap::value_parser!(u16).range(1..=32), help_heading = "Network")]
+    pub(crate) callers: u16,
+    /// Callers do not hear one another, only this machine; else they are in one conversation
+    #[arg(long, help_heading = "Sound")]
+    pub(crate) private: bool,
     #[command(flatten)]
     pub(crate) end: EndFlags,
 }

@@ -190,7 +190,9 @@ impl Answering {
         };
         let Some(place) = self.place_for(peer) else {
             let most = self.calls.len();
-            let why = format!("it is in as many calls as it takes, {most}; call later");
+            let why = format!(
+                "it is in as many calls as it takes, {most}; call later, or raise that there (taut serve --callers)"
+            );
             return self.refuse(line, why, now);
         };
         if self.calls[place].is_some() {
@@ -277,13 +279,17 @@ impl Answering {
 
     /// Ends all calls, as the server ends.
     pub fn hang_up(&mut self, why: &CallReason) {
-        for place in 0..self.calls.len() {
-            if let Some(line) = self.calls[place].as_ref().and_then(|call| call.line) {
-                self.say(line, CallMessage::Bye(why.clone()));
-                self.close(line);
-            }
-            self.end(place, why.clone());
+        (0..self.calls.len()).for_each(|place| self.hang_up_at(place, why));
+    }
+
+    /// Ends the call at this place, if there is one: it failed here.
+    pub fn hang_up_at(&mut self, place: usize, why: &CallReason) {
+        let Some(call) = self.calls.get(place) else { return };
+        if let Some(line) = call.as_ref().and_then(|call| call.line) {
+            self.say(line, CallMessage::Bye(why.clone()));
+            self.close(line);
         }
+        self.end(place, why.clone());
     }
 
     /// Lets time pass.

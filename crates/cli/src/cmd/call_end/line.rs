@@ -4,7 +4,6 @@ use std::net::{TcpStream, UdpSocket};
 
 use tautline_api::call::{CallKeys, SrtpSecret};
 use tautline_api::srtp::{MasterKey, NoMasterKey, Profile, SrtpSeal};
-use tautline_io::link::OpenError;
 use tautline_io::link::muxed::{FarAddress, MuxedLine, Seals};
 use tautline_io::link::seal::Seal;
 use tautline_io::tcp::{TcpOptions, TcpWatch};
@@ -61,31 +60,4 @@ pub(in crate::cmd) fn tcp_line(
     let UdpOptions { datagram_bytes, packets_per_second, batch, .. } = link.udp;
     let options = TcpOptions { datagram_bytes, packets_per_second, batch, ..TcpOptions::default() };
     MuxedLine::tcp(stream, &options, seals).map_err(Failure::from)
-}
-
-/// A line by which nothing is sent, and all that comes is let go: nobody has its keys.
-pub(in crate::cmd) fn deaf_line(
-    socket: UdpSocket,
-    options: &UdpOptions,
-) -> Result<MuxedLine, OpenError> {
-    /// Opens nothing.
-    struct Deaf;
-
-    impl Seal for Deaf {
-        fn room(&self) -> usize {
-            0
-        }
-
-        fn seal(&mut self, _bytes: &mut [u8], _len: usize) -> usize {
-            0
-        }
-
-        fn open<'a>(&mut self, _bytes: &'a mut [u8]) -> Option<&'a [u8]> {
-            None
-        }
-    }
-
-    let seal = || Some(Box::new(Deaf) as Box<dyn Seal>);
-    let seals = Seals { sending: seal(), receiving: seal(), reports: [seal(), seal()] };
-    MuxedLine::udp(socket, options, FarAddress::Newest, seals)
 }

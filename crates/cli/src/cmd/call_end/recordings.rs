@@ -46,6 +46,16 @@ impl CallRecordings {
         Ok(Self { folder, voice, calls: 0, name: None, sent: None, heard: None })
     }
 
+    /// The calls before, in this folder, were so many.
+    pub(in crate::cmd) fn after(&mut self, calls: u32) {
+        self.calls = calls;
+    }
+
+    /// Calls that were begun, with those before.
+    pub(in crate::cmd) const fn calls(&self) -> u32 {
+        self.calls
+    }
+
     /// The device, recorded from its first period on if a call has begun.
     pub(super) fn of(
         &mut self,
@@ -73,13 +83,6 @@ impl CallRecordings {
             name.stem = stem(self.calls);
         }
         self.record(name);
-    }
-
-    /// It is over.
-    pub(in crate::cmd) fn end(&mut self) {
-        self.name = None;
-        self.each().for_each(|(_, recording)| recording.end());
-        self.turn();
     }
 
     /// Goes on to the next files where these are full, and tells what there is to tell. To be called now and then.

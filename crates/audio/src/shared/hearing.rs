@@ -1,0 +1,93 @@
+//! What the device that captures calls: every part in turn, each with a copy, and what the others play in it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tautline_io::thread::realtime;
+use tautline_proto::device::{Cycle, Direction, Flow, Process};
+
+use super::SharedState;
+use super::bus::BusReader;
+use super::playing::{PieceTimes, add};
+use super::steered::SteeredReader;
+
+/// See the module.
+pub(super) struct SharedCapture {
+    state: Arc<SharedState>,
+    /// What the parts play, if they are to hear one another.
+    others: Option<SteeredReader>,
+    /// Room for what one part captures in a period: it may change it.
+    block: Box<[f32]>,
+    /// Which parts were there the last time, and how many.
+    seated: Box<[bool]>,
+    count: usize,
+}
+
+impl SharedCapture {
+    pub(super) fn new(state: Arc<SharedState>, bus: Option<BusReader>) -> Self {
+        let (settings, parts) = (state.settings.capture, state.seats.len());
+        let block = vec![0.0; settings.channels.samples_in(settings.period).max(1)].into();
+        let others = bus.map(|bus| SteeredReader::new(bus, settings, parts));
+        Self { state, others, block, seated: vec![false; parts].into(), count: 0 }
+    }
+
+    /// Gives a piece to every part, no longer than the room for it.
+    fn give(&mut self, captured: &[f32], times: PieceTimes) {
+        let samples = captured.len();
+        let channels = self.state.settings.capture.channels;
+        if let Some(others) = &mut self.others {
+            let (count, seated) = (self.count, &self.seated);
+            // Whoever is alone is heard by nobody, and one that only plays by all.
+            let is_heard = |part: usize| count > usize::from(seated.get(part) == Some(&true));
+            let news = others.read(channels.frames_in(samples).as_len(), times, is_heard);
+            self.state.realigned.fetch_add(u64::from(news.realigned), Ordering::Relaxed);
+            self.state.missed.fetch_add(u64::from(news.missed), Ordering::Relaxed);
+        }
+        self.count = 0;
+        let block = &mut self.block[..samples];
+        for (index, (seat, seated)) in self.state.seats.iter().zip(&mut self.seated).enumerate() {
+            let seat = &seat.capture;
+            let held = if seat.finished.load(Ordering::Relaxed) { None } else { seat.seat.hold() };
+            let before = core::mem::replace(seated, held.is_some());
+            let Some(mut held) = held else { continue };
+            let Some(process) = held.process() else { continue };
+            self.count += 1;
+            block.copy_from_slice(captured);
+            if let Some(others) = &self.others {
+                let each = (0..self.state.seats.len()).filter(|other| *other != index);
+                each.filter_map(|other| others.block(other, samples))
+                    .for_each(|other| add(block, other));
+            }
+            let times = if before { times } else { times.at_first() };
+            let flow = times.call(process, Direction::Capture, block);
+            drop(held);
+            if flow == Flow::Finished {
+                seat.finished.store(true, Ordering::Release);
+            }
+        }
+    }
+}
+
+impl Process for SharedCapture {
+    fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
+        let _realtime = realtime::scope();
+        let mut times = PieceTimes::of(cycle, &cycle.capture);
+        let settings = self.state.settings.capture;
+        let longest = self.block.len();
+        for captured in cycle.capture.samples.chunks(longest) {
+            self.give(captured, times);
+            times = times.after(settings.rate.span_of(settings.channels.frames_in(captured.len())));
+        }
+        Flow::Continue
+    }
+
+    fn finish(&mut self) {
+        self.state.over.capture.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for SharedCapture {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}

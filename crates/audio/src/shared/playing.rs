@@ -1,0 +1,135 @@
+//! What the device that plays calls: every part in turn, summed.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tautline_io::thread::realtime;
+use tautline_proto::clock::ClockId;
+use tautline_proto::device::{Cycle, Direction, Flow, Process, Side};
+use tautline_proto::time::{Frames, LocalTime, Span};
+
+use super::SharedState;
+use super::bus::BusWriter;
+
+/// Of one piece of a period: what is the same for all parts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PieceTimes {
+    pub(super) now: LocalTime,
+    pub(super) meets: LocalTime,
+    pub(super) uncertainty: Span,
+    pub(super) skipped: Frames,
+    pub(super) xruns: u32,
+    pub(super) clock: Option<ClockId>,
+}
+
+impl PieceTimes {
+    /// Of a cycle's first piece.
+    pub(super) fn of(cycle: &Cycle<'_>, side: &Side<'_>) -> Self {
+        let Cycle { now, xruns, clock, .. } = *cycle;
+        let Side { meets, uncertainty, skipped, .. } = *side;
+        Self { now, meets, uncertainty, skipped, xruns, clock }
+    }
+
+    /// The piece that follows so much later.
+    pub(super) fn after(self, length: Span) -> Self {
+        Self { meets: self.meets + length, skipped: Frames::ZERO, xruns: 0, ..self }
+    }
+
+    /// As one sees it who was not there before.
+    pub(super) const fn at_first(self) -> Self {
+        Self { skipped: Frames::ZERO, xruns: 0, ..self }
+    }
+
+    /// Calls `process` with a block of its own.
+    pub(super) fn call(
+        self,
+        process: &mut dyn Process,
+        direction: Direction,
+        samples: &mut [f32],
+    ) -> Flow {
+        let Self { now, meets, uncertainty, skipped, xruns, clock } = self;
+        let side = Side { samples, meets, uncertainty, skipped };
+        process.process(&mut Cycle::one_way(direction, now, side, xruns).by(clock))
+    }
+}
+
+/// Adds one block to another. A compiler makes vectors of it.
+pub(super) fn add(sum: &mut [f32], one: &[f32]) {
+    sum.iter_mut().zip(one).for_each(|(sum, one)| *sum += one);
+}
+
+/// See the module.
+pub(super) struct SharedPlayback {
+    state: Arc<SharedState>,
+    /// What is played goes there, too, for those who capture.
+    bus: Option<BusWriter>,
+    /// Room for what one part plays in a period.
+    block: Box<[f32]>,
+    /// Which parts were there the last time.
+    seated: Box<[bool]>,
+}
+
+impl SharedPlayback {
+    pub(super) fn new(state: Arc<SharedState>, bus: Option<BusWriter>) -> Self {
+        let settings = state.settings.playback;
+        let block = vec![0.0; settings.channels.samples_in(settings.period).max(1)].into();
+        let seated = vec![false; state.seats.len()].into();
+        Self { state, bus, block, seated }
+    }
+
+    /// Plays a piece that is no longer than the room for it.
+    fn play(&mut self, out: &mut [f32], times: PieceTimes) {
+        out.fill(0.0);
+        if let Some(bus) = &mut self.bus
+            && !bus.begin(out.len(), times)
+        {
+            self.state.missed.fetch_add(1, Ordering::Relaxed);
+        }
+        let block = &mut self.block[..out.len()];
+        for (index, (seat, seated)) in self.state.seats.iter().zip(&mut self.seated).enumerate() {
+            let seat = &seat.playback;
+            let held = if seat.finished.load(Ordering::Relaxed) { None } else { seat.seat.hold() };
+            let before = core::mem::replace(seated, held.is_some());
+            let Some(mut held) = held else { continue };
+            let Some(process) = held.process() else { continue };
+            block.fill(0.0);
+            let times = if before { times } else { times.at_first() };
+            let flow = times.call(process, Direction::Playback, block);
+            drop(held);
+            add(out, block);
+            if let Some(bus) = &mut self.bus {
+                bus.write(index, block);
+            }
+            if flow == Flow::Finished {
+                seat.finished.store(true, Ordering::Release);
+            }
+        }
+        if let Some(bus) = &mut self.bus {
+            bus.end();
+        }
+    }
+}
+
+impl Process for SharedPlayback {
+    fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
+        let _realtime = realtime::scope();
+        let mut times = PieceTimes::of(cycle, &cycle.playback);
+        let settings = self.state.settings.playback;
+        let longest = self.block.len();
+        for out in cycle.playback.samples.chunks_mut(longest) {
+            self.play(out, times);
+            times = times.after(settings.rate.span_of(settings.channels.frames_in(out.len())));
+        }
+        Flow::Continue
+    }
+
+    fn finish(&mut self) {
+        self.state.over.playback.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for SharedPlayback {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}

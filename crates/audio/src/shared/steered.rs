@@ -1,0 +1,209 @@
+//! What the parts played, read in the time of the device that captures: at the place that met the DAC as the captured
+//! frames met the ADC.
+//!
+//! The place goes on without a gap, as many frames as are captured, however much the stated instants jitter: where both
+//! devices go by one clock frames are copied, and where they drift apart the [`Servo`] that receivers have steers a
+//! resampler of each part that sounds. Only where a device was interrupted is another place gone to at once, faded from
+//! the one to the other.
+
+use tautline_dsp::resample::{Quality, Resampler, Step};
+use tautline_proto::device::Settings;
+use tautline_proto::servo::{Observation, Servo};
+use tautline_proto::time::{FineFrames, Frames, LocalTime, MediaPoint, MediaTime, Span};
+
+use super::bus::BusReader;
+use super::playing::PieceTimes;
+
+/// What is read this far beside its instant is gone to at once: at the pace of the servo it would take ten seconds.
+const JUMP: Span = Span::from_millis(2);
+
+/// One part, read.
+struct ReadPart {
+    resampler: Resampler,
+    /// Whether it was read in the piece before: the resampler is where the place is.
+    used: bool,
+    block: Box<[f32]>,
+}
+
+/// See the module.
+pub(super) struct SteeredReader {
+    bus: BusReader,
+    settings: Settings,
+    parts: Box<[ReadPart]>,
+    servo: Servo,
+    /// Of the next frame, once something was played.
+    place: Option<MediaPoint>,
+    /// Room for a block that is faded out.
+    before: Box<[f32]>,
+}
+
+/// What became of one piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct ReadNews {
+    /// Another place was gone to.
+    pub(super) realigned: bool,
+    /// Frames were not there.
+    pub(super) missed: bool,
+}
+
+impl SteeredReader {
+    /// For blocks of the device that captures with these settings.
+    pub(super) fn new(bus: BusReader, settings: Settings, parts: usize) -> Self {
+        let (channels, period) = (settings.channels.count(), settings.period.as_len().max(1));
+        let part = |_| ReadPart {
+            resampler: Resampler::new(Quality::default(), channels, period),
+            used: false,
+            block: vec![0.0; channels * period].into(),
+        };
+        Self {
+            bus,
+            settings,
+            parts: (0..parts).map(part).collect(),
+            servo: Servo::new(settings.rate),
+            place: None,
+            before: vec![0.0; channels * period].into(),
+        }
+    }
+
+    /// Reads so many frames for a captured piece: of every part that sounds, unless it is heard by nobody. Real-time.
+    pub(super) fn read(
+        &mut self,
+        frames: usize,
+        times: PieceTimes,
+        is_heard: impl Fn(usize) -> bool,
+    ) -> ReadNews {
+        self.bus.take();
+        let mut news = ReadNews::default();
+        let Some((newest, first)) = self.bus.newest() else { return news };
+        let due = self.due(first, newest.meets, times.meets);
+        let mut place = match self.place {
+            Some(place) => place + FineFrames::from(times.skipped),
+            None => MediaPoint::from(due.nearest()),
+        };
+        let one_clock = times.clock.is_some() && times.clock == newest.clock;
+        let jump = self.settings.rate.frames_nearest(JUMP).count();
+        let beside = (due - place).as_f64().abs() > jump as f64;
+        // Where what was played lies elsewhere, so does what is faded out.
+        let from = (beside || self.servo.is_beside() || self.servo.is_misplaced()).then_some(place);
+        if from.is_some() {
+            place = MediaPoint::from(due.nearest());
+            self.servo.moved();
+            if beside {
+                self.servo = Servo::new(self.settings.rate);
+            }
+            news.realigned = true;
+        }
+        let frame = self.settings.rate.frame_length();
+        let half = self.parts.first().map_or(0, |part| part.resampler.half());
+        let uncertainty = newest.uncertainty + times.uncertainty;
+        let count = Frames::from_len(frames);
+        let observed = Observation {
+            due,
+            place,
+            tolerance: uncertainty + frame.frames(1),
+            strays: uncertainty.divided(8) + frame.frames(2),
+            precision: None,
+            looks_ahead: self.bus.ahead_of(place.frame.as_frames())
+                >= count + Frames::from_len(half),
+            frames: count,
+            skipped: times.skipped,
+            one_clock,
+        };
+        let step = self.servo.step(&observed);
+        if self.servo.copies() && place.fraction > 0 {
+            place.fraction = 0;
+            self.parts.iter_mut().for_each(|part| part.resampler.set_fraction(0));
+        }
+        for part in 0..self.parts.len() {
+            let reaches = place.frame.as_frames() - half as i64;
+            let sounds = is_heard(part) && self.bus.sounds_from(part, reaches);
+            if sounds {
+                news.missed |= self.pull(part, frames, (from, place), step);
+            }
+            if let Some(part) = self.parts.get_mut(part) {
+                part.used = sounds;
+            }
+        }
+        let moved = i64::try_from(u128::from(step.bits()) * frames as u128).unwrap_or(i64::MAX);
+        self.place = Some(place + FineFrames::from_parts(moved));
+        news
+    }
+
+    /// What met the DAC at this instant, by the newest piece, whose first frame has this number.
+    fn due(&self, first: i64, meets: LocalTime, at: LocalTime) -> MediaPoint {
+        self.settings.rate.point_after(MediaTime::from_frames(first), at - meets)
+    }
+
+    /// Reads a part at a place, faded from another where it was moved; whether frames were not there.
+    fn pull(
+        &mut self,
+        index: usize,
+        frames: usize,
+        (from, place): (Option<MediaPoint>, MediaPoint),
+        step: Step,
+    ) -> bool {
+        let Self { bus, parts, before, .. } = self;
+        let Some(part) = parts.get_mut(index) else { return false };
+        let samples = frames * bus.channels;
+        let fades = from.filter(|_| part.used);
+        if let Some(from) = fades {
+            let _ = part.feed(bus, index, frames, from, step);
+            part.resampler.pull(&mut before[..samples], step);
+        }
+        if fades.is_some() || !part.used {
+            part.begin(bus, index, place);
+        }
+        let missed = part.feed(bus, index, frames, place, step);
+        let block = &mut part.block[..samples];
+        part.resampler.pull(block, step);
+        if fades.is_some() {
+            fade(&before[..samples], block, bus.channels);
+        }
+        missed
+    }
+
+    /// What a part was heard to play in the piece that was read last, of so many samples.
+    pub(super) fn block(&self, part: usize, samples: usize) -> Option<&[f32]> {
+        self.parts.get(part).filter(|part| part.used).and_then(|part| part.block.get(..samples))
+    }
+}
+
+impl ReadPart {
+    /// Goes to a place: what lies before it is there for the kernel.
+    fn begin(&mut self, bus: &BusReader, index: usize, place: MediaPoint) {
+        self.resampler.reset();
+        let half = self.resampler.half();
+        for frames in bus.frames(index, place.frame.as_frames() - half as i64, half) {
+            self.resampler.pass(frames);
+        }
+        self.resampler.set_fraction(place.fraction);
+    }
+
+    /// Gives the resampler what it wants for so many frames; whether some of it is not there.
+    fn feed(
+        &mut self,
+        bus: &BusReader,
+        index: usize,
+        frames: usize,
+        place: MediaPoint,
+        step: Step,
+    ) -> bool {
+        let wants = self.resampler.wants(frames, step);
+        let next = place.frame.as_frames() + self.resampler.ahead() as i64;
+        let pieces = bus.frames(index, next, wants);
+        let found: usize = pieces.iter().map(|piece| piece.len()).sum();
+        pieces.into_iter().for_each(|piece| self.resampler.push(piece));
+        found < wants * bus.channels
+    }
+}
+
+/// From what was read before to what is read now.
+fn fade(before: &[f32], now: &mut [f32], channels: usize) {
+    let frames = (now.len() / channels).max(1) as f32;
+    for (at, (now, before)) in now.chunks_mut(channels).zip(before.chunks(channels)).enumerate() {
+        let share = at as f32 / frames;
+        for (now, before) in now.iter_mut().zip(before) {
+            *now = *before + (*now - *before) * share;
+        }
+    }
+}

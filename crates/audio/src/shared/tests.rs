@@ -1,0 +1,304 @@
+//! Devices that the test turns by hand, a period at a time, in the time of each.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use tautline_proto::clock::ClockId;
+use tautline_proto::device::{Cycle, Direction, Ended, Flow, Side, Stop};
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::units::{Channels, Rate};
+
+use super::*;
+
+const PERIOD: usize = 48;
+const RATE: Rate = Rate::HZ_48000;
+/// From a wake-up until what is played then meets the DAC.
+const LEAD: Span = Span::from_millis(3);
+
+fn settings() -> Settings {
+    let period = Frames::from_len(PERIOD);
+    Settings { rate: RATE, channels: Channels::MONO, period, periods: 4 }
+}
+
+/// One that is never run.
+struct Still;
+
+impl Device for Still {
+    fn settings(&self) -> Settings {
+        settings()
+    }
+
+    fn run(&mut self, process: Box<dyn Process>, _: &Stop) -> (Box<dyn Process>, Ended) {
+        (process, Ended::Finished)
+    }
+}
+
+/// Plays what it is to, as a wave of time, and tells what it captured, with the instant of the first.
+struct Talker {
+    says: fn(LocalTime) -> f32,
+    heard: Sender<(LocalTime, Vec<f32>)>,
+    finishes: bool,
+}
+
+impl Process for Talker {
+    fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
+        let Side { samples, meets, .. } = &mut cycle.playback;
+        for (frame, sample) in samples.iter_mut().enumerate() {
+            *sample = (self.says)(*meets + RATE.span_of(Frames::from_len(frame)));
+        }
+        if !cycle.capture.samples.is_empty() {
+            let heard = cycle.capture.samples.to_vec();
+            self.heard.send((cycle.capture.meets, heard)).unwrap();
+            // As a volume does: nobody else is to notice.
+            cycle.capture.samples.fill(9.0);
+        }
+        if self.finishes { Flow::Finished } else { Flow::Continue }
+    }
+}
+
+/// The two devices, turned by hand, and what the parts are seated in.
+struct Room {
+    processes: SharedProcesses,
+    parts: SharedParts,
+    /// Periods that each turned.
+    turned: Sides<i64>,
+    /// Parts per million by which the device that captures is fast.
+    fast: i64,
+    /// By what the instants of the next are beside the truth.
+    jitter: Span,
+    clock: Option<ClockId>,
+}
+
+impl Room {
+    fn of(parts: usize) -> Self {
+        let (processes, parts) = shared(&Still, &Still, parts, true);
+        let clock = Some(ClockId::of(&[b"the one"]));
+        let (turned, fast, jitter) = (Sides::default(), 0, Span::ZERO);
+        Self { processes, parts, turned, fast, jitter, clock }
+    }
+
+    /// Seats somebody at a part: what is heard there.
+    fn seat(&self, part: usize, says: fn(LocalTime) -> f32) -> Receiver<(LocalTime, Vec<f32>)> {
+        let (heard, hears) = channel();
+        for direction in [Direction::Playback, Direction::Capture] {
+            let talker = Talker { says, heard: heard.clone(), finishes: false };
+            self.parts.0.seats[part].of(direction).seat.give(Box::new(talker));
+        }
+        hears
+    }
+
+    /// When a period of this device begins, and by what it is said to.
+    fn began(&self, period: i64, fast: i64) -> LocalTime {
+        let nanos = period * PERIOD as i64 * 1_000_000_000 / 48_000;
+        LocalTime::from_nanos(1_000_000_000 + nanos - nanos * fast / 1_000_000)
+    }
+
+    /// What is played in the next period.
+    fn play(&mut self) -> Vec<f32> {
+        let now = self.began(self.turned.playback, 0);
+        self.turned.playback += 1;
+        let mut samples = vec![0.5; PERIOD];
+        let (meets, uncertainty) = (now + LEAD + self.jitter, Span::from_micros(1));
+        let side = Side { samples: &mut samples, meets, uncertainty, skipped: Frames::ZERO };
+        let cycle = Cycle::one_way(Direction::Playback, now, side, 0);
+        self.processes.playback.process(&mut cycle.by(self.clock));
+        samples
+    }
+
+    /// The next period is captured: silence, but for what is `loud`.
+    fn capture(&mut self, loud: f32) -> LocalTime {
+        let met = self.began(self.turned.capture, self.fast);
+        self.turned.capture += 1;
+        let mut samples = vec![loud; PERIOD];
+        let (meets, uncertainty) = (met - self.jitter, Span::from_micros(1));
+        let side = Side { samples: &mut samples, meets, uncertainty, skipped: Frames::ZERO };
+        let cycle = Cycle::one_way(Direction::Capture, met, side, 0);
+        self.processes.capture.process(&mut cycle.by(self.clock));
+        met
+    }
+
+    /// Both for so many periods, until the first that was played has met the DAC.
+    fn turn(&mut self, periods: usize) {
+        for _ in 0..periods {
+            self.play();
+            // What is captured has been.
+            if self.turned.playback > 1 {
+                self.capture(0.0);
+            }
+        }
+    }
+}
+
+/// The number of the frame that met a converter then, as a sample: every one is another.
+fn counted(at: LocalTime) -> f32 {
+    let frame = RATE.frames_nearest(at - LocalTime::ZERO).count();
+    (frame % 4096) as f32 / 4096.0
+}
+
+fn silent(_: LocalTime) -> f32 {
+    0.0
+}
+
+fn loud(_: LocalTime) -> f32 {
+    0.25
+}
+
+/// 440 Hz.
+fn tone(at: LocalTime) -> f32 {
+    let turns = (at - LocalTime::ZERO).as_nanos() as f64 * 440.0 / 1e9;
+    (turns.fract() * core::f64::consts::TAU).sin() as f32 / 2.0
+}
+
+#[test]
+fn what_parts_play_is_summed_and_the_room_is_theirs_alone() {
+    let mut room = Room::of(3);
+    let _heard = [room.seat(0, loud), room.seat(2, loud)];
+    assert_eq!(room.play(), [0.5; PERIOD]);
+    room.parts.0.seats[0].playback.seat.take();
+    assert_eq!(room.play(), [0.25; PERIOD]);
+    room.parts.0.seats[2].playback.seat.take();
+    assert_eq!(room.play(), [0.0; PERIOD], "what lay in the block before is gone");
+}
+
+#[test]
+fn each_hears_the_others_at_the_very_frame_and_never_itself() {
+    let mut room = Room::of(3);
+    let heard = [room.seat(0, counted), room.seat(1, silent), room.seat(2, loud)];
+    room.turn(40);
+    let of = |part: usize| heard[part].try_iter().skip(10).collect::<Vec<_>>();
+    for (meets, samples) in of(1) {
+        let each = |frame| counted(meets + RATE.span_of(Frames::from_len(frame))) + 0.25;
+        assert_eq!(samples, (0..PERIOD).map(each).collect::<Vec<_>>(), "both, to the frame");
+    }
+    let counted_alone = of(2);
+    assert_eq!(counted_alone[0].1[0], counted(counted_alone[0].0), "not itself");
+    assert!(of(0).iter().all(|(_, samples)| *samples == [0.25; PERIOD]), "not itself");
+    assert_eq!((room.parts.realigned(), room.parts.missed()), (0, 0));
+}
+
+#[test]
+fn what_is_captured_comes_to_all_whatever_one_makes_of_it() {
+    let mut room = Room::of(2);
+    let heard = [room.seat(0, silent), room.seat(1, silent)];
+    room.play();
+    room.capture(0.75);
+    for heard in heard {
+        assert_eq!(heard.recv().unwrap().1, [0.75; PERIOD]);
+    }
+}
+
+#[test]
+fn parts_that_are_not_bridged_hear_the_device_alone() {
+    let mut room = Room::of(2);
+    (room.processes, room.parts) = shared(&Still, &Still, 2, false);
+    let heard = [room.seat(0, loud), room.seat(1, loud)];
+    room.turn(20);
+    assert!(heard[0].try_iter().all(|(_, samples)| samples == [0.0; PERIOD]));
+    assert!(!room.parts.are_bridged());
+}
+
+#[test]
+fn instants_that_jitter_do_not_move_what_is_heard() {
+    for clock in [Some(ClockId::of(&[b"the one"])), None] {
+        let mut room = Room { clock, ..Room::of(2) };
+        let heard = [room.seat(0, counted), room.seat(1, silent)];
+        let mut state = 1_u32;
+        for _ in 0..2_000 {
+            // Half a frame, either way, of either device.
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            room.jitter = Span::from_nanos(i64::from(state >> 16) * 5_000 / 65_536 - 2_500);
+            room.turn(1);
+        }
+        let all: Vec<f32> = heard[1].try_iter().skip(10).flat_map(|(_, samples)| samples).collect();
+        let next = |two: &[f32]| (two[1] - two[0]).rem_euclid(1.0) * 4096.0;
+        let steps: Vec<f32> = all.windows(2).map(next).collect();
+        // What is said of a frame jitters, too, where it is played: by one.
+        let beside = steps.iter().filter(|step| **step > 2.5).count();
+        assert_eq!((beside, room.parts.realigned()), (0, 0), "by {clock:?}");
+    }
+}
+
+#[test]
+fn cards_that_drift_apart_are_followed_without_a_jump() {
+    let mut room = Room { clock: None, fast: 100, ..Room::of(2) };
+    let heard = [room.seat(0, tone), room.seat(1, silent)];
+    // A minute: 100 ppm of that are 6 ms, 288 frames.
+    let (mut worst, mut last) = (0.0_f32, 0.0);
+    for second in 0..60 {
+        room.turn(1_000);
+        // The device that captures is ahead of the periods that it turned.
+        while room.began(room.turned.capture, room.fast) + RATE.span_of(Frames::from_len(PERIOD))
+            < room.began(room.turned.playback, 0)
+        {
+            room.capture(0.0);
+        }
+        let blocks: Vec<_> = heard[1].try_iter().skip(if second == 0 { 10 } else { 0 }).collect();
+        if second < 30 {
+            continue;
+        }
+        for (meets, samples) in blocks {
+            for (frame, sample) in samples.iter().enumerate() {
+                let at = RATE.span_of(Frames::from_len(frame));
+                let at = meets + at - Span::from_nanos(at.as_nanos() / 10_000);
+                worst = worst.max((sample - tone(at)).abs());
+                last = *sample;
+            }
+        }
+    }
+    // A tone of 440 Hz moves by 0.029 in a frame, where it is steepest.
+    assert!(worst < 0.03 && last.is_finite(), "{worst}");
+    assert_eq!((room.parts.realigned(), room.parts.missed()), (0, 0));
+}
+
+#[test]
+fn a_device_that_was_interrupted_is_found_again_and_that_is_counted() {
+    let mut room = Room::of(2);
+    let heard = [room.seat(0, counted), room.seat(1, silent)];
+    room.turn(40);
+    // The device that plays says nothing of 30 ms that it left out.
+    room.turned.playback += 30;
+    room.turned.capture += 30;
+    room.turn(40);
+    assert_eq!(room.parts.realigned(), 1);
+    let (meets, samples) = heard[1].try_iter().last().unwrap();
+    assert_eq!(samples[0], counted(meets));
+}
+
+#[test]
+fn a_part_that_finishes_is_called_no_more_and_leaves_the_others_alone() {
+    let room = Room::of(2);
+    let other = room.seat(1, loud);
+    let part = room.parts.take().unwrap();
+    let SharedPart { mut playback, capture } = part;
+    let (heard, hears) = channel();
+    let thread = std::thread::spawn(move || {
+        let talker = Talker { says: loud, heard, finishes: true };
+        playback.run(Box::new(talker), &Stop::default()).1
+    });
+    let mut room = room;
+    while !thread.is_finished() {
+        assert!(room.play().iter().all(|sample| [0.25, 0.5].contains(sample)));
+    }
+    assert!(matches!(thread.join().unwrap(), Ended::Finished));
+    assert_eq!(room.play(), [0.25; PERIOD]);
+    assert!(room.parts.take().is_some(), "the other is free");
+    assert!(room.parts.take().is_none(), "its device that captures is there still");
+    drop(capture);
+    assert!(room.parts.take().is_some());
+    drop((hears, other));
+}
+
+#[test]
+fn a_part_ends_when_it_is_asked_to_and_all_do_when_the_device_is_gone() {
+    let room = Room::of(2);
+    let (stop, asked) = (Stop::default(), Stop::default());
+    asked.request();
+    let SharedPart { mut playback, mut capture } = room.parts.take().unwrap();
+    let talker = || {
+        let (heard, _) = channel();
+        Box::new(Talker { says: silent, heard, finishes: false })
+    };
+    assert!(matches!(playback.run(talker(), &asked).1, Ended::Stopped));
+    drop(room.processes);
+    assert!(matches!(playback.run(talker(), &stop).1, Ended::Finished));
+    assert!(matches!(capture.run(talker(), &stop).1, Ended::Finished));
+}

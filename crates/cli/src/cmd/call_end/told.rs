@@ -1,0 +1,58 @@
+//! What there is to tell of an end, while it runs and at its end.
+
+use tautline_engine::watching::report::Report;
+use tautline_engine::watching::text;
+
+use crate::failure::Failure;
+use crate::flags::{ReportKind, RunFlags};
+use crate::page;
+use crate::report_file::ReportFiles;
+use crate::screen;
+use crate::voice::Voice;
+
+/// Tells each note once.
+pub(super) struct NoteTeller {
+    voice: Voice,
+    told: Vec<String>,
+}
+
+impl NoteTeller {
+    /// Told once each; a peer cannot make it more.
+    const MOST: usize = 256;
+
+    pub(super) const fn new(voice: Voice) -> Self {
+        Self { voice, told: Vec::new() }
+    }
+
+    pub(super) fn tell<'a>(&mut self, notes: impl Iterator<Item = &'a String>) {
+        for note in notes {
+            if self.told.len() < Self::MOST && !self.told.contains(note) {
+                self.voice.tell(note);
+                self.told.push(note.clone());
+            }
+        }
+    }
+}
+
+/// Tells how both directions went, as it was asked for; a page is that of what was heard.
+pub(in crate::cmd) fn tell_reports(
+    reports: &[Report],
+    files: ReportFiles,
+    running: &RunFlags,
+) -> Result<(), Failure> {
+    let json = || -> Result<String, Failure> {
+        let all: Result<Vec<_>, _> = reports.iter().map(Report::to_json).collect();
+        let all = all.map_err(|error| Failure::running(error.to_string()))?;
+        Ok(format!("{{\"schema\":1,\"role\":\"call\",\"directions\":[{}]}}", all.join(",")))
+    };
+    let page = || reports.first().map_or(String::new(), |heard| page::of_run(heard, None));
+    // The files first: nobody may be reading what is printed.
+    let written = files.write(json, page);
+    match running.report() {
+        ReportKind::Text => reports.iter().for_each(|report| screen::print(&text::render(report))),
+        ReportKind::Json => screen::print(&json()?),
+        ReportKind::Html => screen::print(&page()),
+        ReportKind::None => {}
+    }
+    written
+}

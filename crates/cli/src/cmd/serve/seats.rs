@@ -1,0 +1,262 @@
+//! The places that callers have: each with a UDP port of its own, and the engines of its call while there is one.
+
+use std::collections::VecDeque;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+
+use tautline_api::call::{MediaTicket, PROBE_BYTES, ProbeWay};
+use tautline_engine::watching::report::Report;
+use tautline_io::link::muxed::FarAddress;
+use tautline_proto::call::terms::{CallPath, CallTerms};
+use tautline_proto::device::Stop;
+use tautline_proto::time::Span;
+
+use super::transport::CalledTransport;
+use crate::cmd::call_end::{
+    CallEnd, CallSide, EndSetup, SharedSound, bind, directions, tcp_line, udp_line,
+};
+use crate::failure::Failure;
+use crate::voice::Voice;
+
+/// Probes that are answered in one beat.
+const MOST_PROBES: usize = 16;
+/// Datagrams of calls before that are let go of as one begins: as many as a socket holds.
+const MOST_STALE: usize = 1024;
+/// Reports that are kept, of the newest calls: two of each.
+const MOST_REPORTS: usize = 64;
+
+/// One place.
+pub(super) struct CallSeat {
+    socket: UdpSocket,
+    call: Option<SeatedCall>,
+}
+
+/// A call that sounds.
+struct SeatedCall {
+    who: String,
+    transport: CalledTransport,
+    end: CallEnd,
+}
+
+/// All places.
+pub(super) struct CallSeats {
+    seats: Vec<CallSeat>,
+    voice: Voice,
+    /// Calls that are over, until their engines are.
+    ending: Vec<CallEnd>,
+    reports: VecDeque<Report>,
+    /// What of the recordings failed first.
+    failed: Option<Failure>,
+    /// Calls that were recorded.
+    recorded: u32,
+}
+
+/// A call that begins.
+pub(super) struct CallBegun<'a> {
+    pub(super) who: String,
+    pub(super) transport: CalledTransport,
+    pub(super) setup: EndSetup<'a>,
+}
+
+impl CallSeats {
+    /// Binds so many UDP ports, from that of `address` on; if that was not `asked` for by anybody, others where those are
+    /// taken.
+    pub(super) fn bind(
+        address: SocketAddr,
+        asked: bool,
+        callers: u16,
+        voice: Voice,
+    ) -> Result<Self, Failure> {
+        let mut seats = Vec::new();
+        for seat in 0..callers {
+            let port = address.port().checked_add(seat).ok_or_else(|| {
+                Failure::usage(format!(
+                    "no {callers} UDP ports follow {}; listen at a lower port, or use fewer --callers",
+                    address.port()
+                ))
+            })?;
+            let bound = bind(SocketAddr::new(address.ip(), port));
+            let socket = match bound {
+                Err(_) if seat > 0 && !asked => bind(SocketAddr::new(address.ip(), 0)),
+                bound => bound,
+            }?;
+            let blocking = |error: std::io::Error| Failure::running(format!("{error}; try again"));
+            socket.set_nonblocking(true).map_err(blocking)?;
+            seats.push(CallSeat { socket, call: None });
+        }
+        let (ending, reports) = Default::default();
+        Ok(Self { seats, voice, ending, reports, failed: None, recorded: 0 })
+    }
+
+    /// The UDP port of each.
+    pub(super) fn ports(&self) -> Result<Vec<u16>, Failure> {
+        let port = |seat: &CallSeat| seat.socket.local_addr().map(|address| address.port());
+        let ports: std::io::Result<Vec<u16>> = self.seats.iter().map(port).collect();
+        ports.map_err(|error| Failure::running(format!("{error}; try again")))
+    }
+
+    /// A call begins at this place.
+    pub(super) fn begin(
+        &mut self,
+        place: usize,
+        begun: CallBegun<'_>,
+        sound: &SharedSound,
+        stop: &Stop,
+    ) -> Result<(), Failure> {
+        self.end(place);
+        let Some(seat) = self.seats.get_mut(place) else { return Ok(()) };
+        let CallBegun { who, transport, mut setup } = begun;
+        let part = sound.take().ok_or_else(|| {
+            Failure::running("no part of the devices is left for it; call again in a moment")
+        })?;
+        let mut stale = [0; 1];
+        for _ in 0..MOST_STALE {
+            if seat.socket.recv_from(&mut stale).is_err() {
+                break;
+            }
+        }
+        setup.recorded_before = self.recorded;
+        let keys = transport.keys();
+        let (mut end, ()) = CallEnd::begin(&setup, Some(part), stop, |link| {
+            let far = FarAddress::Newest;
+            let line = udp_line(seat.again()?, &link.udp, far, (&keys, CallSide::Called))?;
+            link.switch.exchange(line);
+            Ok(())
+        })?;
+        if let Some(recordings) = &mut end.recordings {
+            self.recorded = recordings.calls();
+        }
+        seat.call = Some(SeatedCall { who, transport, end });
+        Ok(())
+    }
+
+    /// The call at this place is over.
+    pub(super) fn end(&mut self, place: usize) {
+        if let Some(call) = self.seats.get_mut(place).and_then(|seat| seat.call.take()) {
+            call.end.stop();
+            self.ending.push(call.end);
+        }
+    }
+
+    /// Who calls at this place.
+    pub(super) fn who(&self, place: usize) -> &str {
+        let call = self.seats.get(place).and_then(|seat| seat.call.as_ref());
+        call.map_or("a caller", |call| &call.who)
+    }
+
+    /// The call at this place sounds by these terms from now on.
+    pub(super) fn adopt(&self, place: usize, terms: &CallTerms) {
+        let Some(call) = self.seats.get(place).and_then(|seat| seat.call.as_ref()) else { return };
+        let (sent, _) = directions(terms, CallSide::Called);
+        if let Err(why) = call.end.adopt(sent, terms.latency) {
+            self.voice.tell(&format!("{}: {}", call.who, crate::words::cannot_change(&why)));
+        }
+    }
+
+    /// The caller says by what its sound goes.
+    pub(super) fn go_by(
+        &mut self,
+        place: usize,
+        path: CallPath,
+        number: u32,
+    ) -> Result<(), Failure> {
+        let Some(seat) = self.seats.get_mut(place) else { return Ok(()) };
+        let Some(call) = &mut seat.call else { return Ok(()) };
+        if !call.transport.goes_by(path, number) {
+            return Ok(());
+        }
+        self.voice.tell(&format!("{}: the sound goes by UDP from now on", call.who));
+        let keys = call.transport.keys();
+        let socket = again(&seat.socket)?;
+        let udp = &call.end.link.udp;
+        let line = udp_line(socket, udp, FarAddress::Newest, (&keys, CallSide::Called))?;
+        call.end.link.switch.exchange(line);
+        Ok(())
+    }
+
+    /// A connection that is to carry the sound of a call: whether it belongs to one.
+    pub(super) fn take_connection(&mut self, ticket: &MediaTicket, stream: TcpStream) -> bool {
+        let mut calls = self.seats.iter_mut().filter_map(|seat| seat.call.as_mut());
+        let Some(call) = calls.find_map(|call| call.transport.takes(ticket).then_some(call)) else {
+            return false;
+        };
+        let keys = call.transport.keys();
+        // One that is gone already is followed by another.
+        if let Ok((line, _)) = tcp_line(stream, &call.end.link, (&keys, CallSide::Called)) {
+            call.end.link.switch.exchange(line);
+            self.voice.tell(&format!("{}: the sound goes by TCP from now on", call.who));
+        }
+        true
+    }
+
+    /// Does what is to be done now and then: of what is over, the report is kept.
+    pub(super) fn turn(&mut self) {
+        for seat in &mut self.seats {
+            seat.answer_probes();
+            let Some(call) = &mut seat.call else { continue };
+            call.end.link.switch.collect();
+            if let Some(recordings) = &mut call.end.recordings {
+                recordings.turn();
+            }
+        }
+        let over: Vec<CallEnd> = self.ending.extract_if(.., |end| end.has_ended()).collect();
+        over.into_iter().for_each(|end| self.keep(end));
+    }
+
+    /// What the sound of each call takes that is sent, and that is heard.
+    pub(super) fn latencies(&self) -> impl Iterator<Item = [Span; 2]> {
+        self.seats.iter().filter_map(|seat| seat.call.as_ref()).map(|call| call.end.latencies())
+    }
+
+    fn keep(&mut self, end: CallEnd) {
+        let recorded = match end.end() {
+            Ok((reports, recorded)) => {
+                self.reports.extend(reports);
+                recorded
+            }
+            Err(failure) => Err(failure),
+        };
+        while self.reports.len() > MOST_REPORTS {
+            self.reports.pop_front();
+        }
+        if let Err(failure) = recorded {
+            self.voice.tell(&failure.to_string());
+            self.failed.get_or_insert(failure);
+        }
+    }
+
+    /// Ends all calls: the reports of the newest, those of what was heard before those of what was sent, and whether all
+    /// went well.
+    pub(super) fn finish(mut self) -> (Vec<Report>, Result<(), Failure>) {
+        (0..self.seats.len()).for_each(|place| self.end(place));
+        core::mem::take(&mut self.ending).into_iter().for_each(|end| self.keep(end));
+        (self.reports.into(), self.failed.map_or(Ok(()), Err))
+    }
+}
+
+impl CallSeat {
+    fn again(&self) -> Result<UdpSocket, Failure> {
+        again(&self.socket)
+    }
+
+    /// Sends back what asks whether UDP carries, while the sound goes by TCP.
+    fn answer_probes(&self) {
+        let Some(SeatedCall { transport, .. }) = &self.call else { return };
+        if transport.path == CallPath::Udp {
+            return;
+        }
+        let mut probe = [0; PROBE_BYTES + 1];
+        // As many as there may be: one in half a second is sent.
+        for _ in 0..MOST_PROBES {
+            let Ok((count, from)) = self.socket.recv_from(&mut probe) else { return };
+            if let Some(count) = transport.probes.read(ProbeWay::There, &probe[..count]) {
+                let _ = self.socket.send_to(&transport.probes.written(ProbeWay::Back, count), from);
+            }
+        }
+    }
+}
+
+fn again(socket: &UdpSocket) -> Result<UdpSocket, Failure> {
+    socket.try_clone().map_err(|error| {
+        Failure::running(format!("opening the UDP socket once more: {error}; raise ulimit -n"))
+    })
+}
