@@ -31,6 +31,13 @@ pub(super) struct BusPiece {
     parts: u64,
 }
 
+impl BusPiece {
+    /// Whether this part played.
+    pub(super) const fn plays(&self, part: usize) -> bool {
+        self.parts >> part & 1 == 1
+    }
+}
+
 /// The end of the device that plays.
 pub(super) struct BusWriter {
     samples: Producer<f32>,
@@ -124,7 +131,7 @@ impl BusReader {
             }
             self.known = piece.first;
             for part in 0..self.kept.len() {
-                let played = piece.parts >> part & 1 == 1;
+                let played = piece.plays(part);
                 self.lay(part, piece.first, piece.frames, played.then_some(()));
             }
             self.known += piece.frames as i64;

@@ -114,6 +114,10 @@ impl SteeredReader {
             place.fraction = 0;
             self.parts.iter_mut().for_each(|part| part.resampler.set_fraction(0));
         }
+        // What did not play yet, and should have, is silence for all.
+        let plays = |part| newest.plays(part) && is_heard(part);
+        news.missed =
+            self.bus.ahead_of(place.frame.as_frames()) < count && (0..self.parts.len()).any(plays);
         for part in 0..self.parts.len() {
             let reaches = place.frame.as_frames() - half as i64;
             let sounds = is_heard(part) && self.bus.sounds_from(part, reaches);

@@ -16,15 +16,15 @@ use crate::common::{Folder, PATIENT};
 const SHAPE: Shape = Shape::STEREO_24;
 
 /// A machine that can be called: its key, what it trusts, and what it recorded.
-struct CalledMachine {
-    running: Running,
-    address: String,
-    folder: Folder,
+pub(crate) struct CalledMachine {
+    pub(crate) running: Running,
+    pub(crate) address: String,
+    pub(crate) folder: Folder,
 }
 
 impl CalledMachine {
     /// With this key and list, or its own.
-    fn at_home(home: &Path, options: &str) -> Self {
+    pub(crate) fn at_home(home: &Path, options: &str) -> Self {
         let folder = Folder::new();
         let line = format!(
             "serve --listen 127.0.0.1:0 --input tone:440 --output file:caller.wav {options}"
@@ -37,13 +37,13 @@ impl CalledMachine {
         Self { running, address, folder }
     }
 
-    fn call(&self, home: &Path, options: &str) -> Call {
+    pub(crate) fn call(&self, home: &Path, options: &str) -> Call {
         let line = format!("call {} --report none {options}", self.address);
         taut(words(&line)).and(PATIENT).with("TAUT_HOME", home).in_folder(self.folder.path())
     }
 
     /// Returns when it has recorded a second more.
-    fn hears_a_second_more(&self) {
+    pub(crate) fn hears_a_second_more(&self) {
         let recorded = || self.folder.file("caller.wav").metadata().map_or(0, |file| file.len());
         let bytes = u64::from(SHAPE.rate) * SHAPE.channels as u64 * 3;
         let (until, enough) = (Instant::now() + MOST, recorded() + bytes);
@@ -54,7 +54,7 @@ impl CalledMachine {
     }
 
     /// Ends it: what it said.
-    fn ends(self) -> (Ended, Folder) {
+    pub(crate) fn ends(self) -> (Ended, Folder) {
         self.running.signal("-TERM");
         (self.running.end().well(), self.folder)
     }
@@ -123,14 +123,18 @@ fn strangers_that_come_by_the_hundred_are_told_of_in_a_few_lines() {
 fn a_second_caller_is_refused_politely_and_has_its_turn_when_the_first_hung_up() {
     let _turn = beside();
     let home = Folder::new();
-    let called = CalledMachine::at_home(home.path(), "");
+    let called = CalledMachine::at_home(home.path(), "--callers 1");
     let first = called.call(home.path(), "--input null: --output null:").controlled().start();
     let first = first.wait_for("in a call with ");
     let second = called.call(home.path(), "--input null: --output null: --duration 500ms");
     let refused = second.run();
     assert_eq!(refused.status, Some(3), "{refused:#?}");
     assert!(
-        refused.said.last().unwrap().contains("it is in as many calls as it takes, 1"),
+        refused
+            .said
+            .last()
+            .unwrap()
+            .contains("it is in as many calls as it takes, 1; call later, or raise that there"),
         "{refused:#?}"
     );
     first.tell("quit").end().well();
