@@ -16,6 +16,11 @@ impl StreamLatency {
         self.0.store(latency.as_nanos(), Ordering::Relaxed);
     }
 
+    /// Whether there are clones of it.
+    pub fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
+
     /// As last told.
     pub fn get(&self) -> Span {
         Span::from_nanos(self.0.load(Ordering::Relaxed))

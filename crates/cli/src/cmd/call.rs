@@ -2,6 +2,8 @@
 
 mod asks;
 mod keys;
+mod several;
+mod share;
 mod status;
 mod talk;
 mod transports;
@@ -10,10 +12,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tautline_api::call::{CallLine, DialError, LineEnd};
+use tautline_api::call::{CallAddress, CallLine, DialError, LineEnd};
 use tautline_api::seal::SECRET_BYTES;
 use tautline_api::trust::TrustStore;
-use tautline_engine::control::{CannotChange, Changed, Requests, SendChange, requests};
+use tautline_engine::control::{Requests, SendChange, requests};
+use tautline_engine::watching::observers::Onlooker;
+use tautline_engine::watching::report::Report;
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::control::wait;
 use tautline_proto::call::caller::{AgreedCall, CallOver, CallerEnd, CallerStep};
@@ -23,7 +27,7 @@ use tautline_proto::device::Stop;
 use tautline_proto::time::{LocalTime, Span};
 
 use super::call_end::{
-    CallEnd, CallSide, EndDevices, EndSetup, devices, directions, offer, rule, tell_reports,
+    CallEnd, CallSide, EndDevices, EndSetup, devices, directions, offer, tell_reports,
 };
 use super::stop_on_signals;
 use crate::control;
@@ -32,7 +36,9 @@ use crate::flags::CallFlags;
 use crate::report_file::ReportFiles;
 use crate::voice::Voice;
 use asks::{CallAsk, CallLines};
-use keys::{PressedKey, PressedKeys};
+use keys::PressedKeys;
+use several::Several;
+use share::CallShare;
 use status::CallStatus;
 use talk::Microphone;
 use transports::Transports;
@@ -51,39 +57,32 @@ pub(crate) fn run(flags: &CallFlags) -> Result<(), Failure> {
     let trust = TrustStore::usual()?;
     let devices = devices(&flags.end, &flags.input, &flags.output)?;
     let files = ReportFiles::create(&flags.end.running.report_file)?;
-    let offer = offer(&flags.end, &devices, CallSide::Caller, flags.transport.paths());
-    let mut status = CallStatus::on_terminal(flags.end.running.voice());
+    let names = match &flags.hosts[..] {
+        [_] => vec![None],
+        several => several.iter().map(|host| Some(host.to_string())).collect(),
+    };
+    let mut status = CallStatus::on_terminal(flags.end.running.voice(), names);
     // Keys and lines cannot both be had of standard input, and who presses one sees what comes of it.
     let (mut asked, mut keys) = (None, None);
     if flags.end.running.control {
         asked = Some(take_changes(&status, &stop)?);
-    } else if status.onlookers().is_some() {
+    } else if status.are_seen() {
         keys = PressedKeys::listen(stop.clone())?;
         keys.iter().for_each(|_| status.with_keys());
     }
-    let mut calling = Calling {
-        flags,
-        voice: flags.end.running.voice(),
-        caller: CallerEnd::new(offer, now()),
-        trust,
-        devices,
-        line: None,
-        end: None,
-        transports: None,
-        failed: None,
-        why_lost: None,
-        asked: None,
-        told: None,
-        microphone: Microphone::new(flags.mute),
-        open: !flags.mute,
-        status,
-        keys,
+    let [host] = &flags.hosts[..] else {
+        let all = Several { flags, trust: &trust, devices, stop: &stop };
+        return all.run((asked, keys), status, files);
     };
-    let over = calling.go_on(&stop, asked.as_ref());
-    if over.is_err() {
-        calling.abandon();
-    }
-    calling.finish(over?, files)
+    let onlookers = status.onlookers(0);
+    let front = CallFront { status, keys };
+    let mut calling = Calling::new((flags, host), trust, devices, onlookers, Some(front));
+    let done = calling.go_through(&stop, asked.as_ref());
+    // Nothing is drawn over a report.
+    calling.front.iter_mut().for_each(|front| front.status.end());
+    let (reports, over) = done?;
+    tell_reports(&reports, files, &flags.end.running)?;
+    over
 }
 
 fn take_changes(status: &CallStatus, stop: &Stop) -> Result<Requests<CallAsk>, Failure> {
@@ -93,8 +92,15 @@ fn take_changes(status: &CallStatus, stop: &Stop) -> Result<Requests<CallAsk>, F
     Ok(asked)
 }
 
+/// What people have before them.
+struct CallFront {
+    status: CallStatus,
+    keys: Option<PressedKeys>,
+}
+
 struct Calling<'a> {
     flags: &'a CallFlags,
+    host: &'a CallAddress,
     voice: Voice,
     caller: CallerEnd,
     trust: Arc<TrustStore>,
@@ -113,11 +119,65 @@ struct Calling<'a> {
     microphone: Microphone,
     /// Whether the engine sends what is captured.
     open: bool,
-    status: CallStatus,
-    keys: Option<PressedKeys>,
+    onlookers: Option<[Onlooker; 2]>,
+    /// Of the only call that there is.
+    front: Option<CallFront>,
+    /// Of one call of several.
+    share: Option<CallShare>,
 }
 
-impl Calling<'_> {
+impl<'a> Calling<'a> {
+    fn new(
+        (flags, host): (&'a CallFlags, &'a CallAddress),
+        trust: Arc<TrustStore>,
+        devices: EndDevices,
+        onlookers: Option<[Onlooker; 2]>,
+        front: Option<CallFront>,
+    ) -> Self {
+        let offer = offer(&flags.end, &devices, CallSide::Caller, flags.transport.paths());
+        Self {
+            flags,
+            host,
+            voice: flags.end.running.voice(),
+            caller: CallerEnd::new(offer, now()),
+            trust,
+            devices,
+            line: None,
+            end: None,
+            transports: None,
+            failed: None,
+            why_lost: None,
+            asked: None,
+            told: None,
+            microphone: Microphone::new(flags.mute),
+            open: !flags.mute,
+            onlookers,
+            front,
+            share: None,
+        }
+    }
+
+    /// The whole call: its reports, and whether it went well.
+    fn go_through(
+        &mut self,
+        stop: &Stop,
+        asked: Option<&Requests<CallAsk>>,
+    ) -> Result<(Vec<Report>, Result<(), Failure>), Failure> {
+        let over = self.go_on(stop, asked);
+        if over.is_err() {
+            self.abandon();
+        }
+        self.finish(over?)
+    }
+
+    /// Tells something of this call, by its name where there are several.
+    fn tell(&self, what: &str) {
+        match &self.share {
+            Some(_) => self.voice.tell(&format!("{}: {what}", self.host)),
+            None => self.voice.tell(what),
+        }
+    }
+
     fn go_on(
         &mut self,
         stop: &Stop,
@@ -148,9 +208,11 @@ impl Calling<'_> {
             }
             self.turn_transports()?;
             self.turn_microphone();
-            if let Some(path) = self.transports.as_ref().map(|transports| transports.now().0) {
-                self.status.show(self.microphone.word(now()), path);
+            let path = self.transports.as_ref().map(|transports| transports.now().0);
+            if let (Some(front), Some(path)) = (&mut self.front, path) {
+                front.status.show(self.microphone.word(now()), &[Some(path)]);
             }
+            self.share.iter().for_each(|share| share.goes_by(path));
             if let Some(recordings) = self.end.as_mut().and_then(|end| end.recordings.as_mut()) {
                 recordings.turn();
             }
@@ -161,18 +223,16 @@ impl Calling<'_> {
     /// Does what was pressed, and opens or mutes the microphone as it is to be by now.
     fn turn_microphone(&mut self) {
         let now = now();
-        for key in self.keys.iter().flat_map(PressedKeys::pressed) {
-            match key {
-                PressedKey::Talk => self.microphone.talk(now),
-                PressedKey::Mute => self.microphone.mute(!self.microphone.muted),
-                PressedKey::HangUp => {}
-            }
-        }
-        let is_open = self.microphone.is_open(now);
+        let keys = self.front.as_ref().and_then(|front| front.keys.as_ref());
+        keys.iter().flat_map(|keys| keys.pressed()).for_each(|key| self.microphone.take(key, now));
+        let is_open = match &self.share {
+            Some(share) => share.is_open(),
+            None => self.microphone.is_open(now),
+        };
         let Some(end) = self.end.as_ref().filter(|_| is_open != self.open) else { return };
         self.open = is_open;
         if let Err(why) = end.send.ask(SendChange::Mute(!is_open)) {
-            self.voice.tell(&crate::words::cannot_change(&why));
+            self.tell(&crate::words::cannot_change(&why));
         }
     }
 
@@ -237,14 +297,14 @@ impl Calling<'_> {
                     let why = why.unwrap_or_else(|| {
                         "the control connection is lost: nothing comes by it".to_owned()
                     });
-                    self.voice.tell(&format!(
+                    self.tell(&format!(
                         "{why}; the sound goes on as long as it comes, and the call is taken up again"
                     ));
                 }
                 CallerStep::Begin(call) => self.begin(&call, stop)?,
                 CallerStep::Resumed => {
                     self.told = None;
-                    self.voice.tell("the call goes on");
+                    self.tell("the call goes on");
                     self.tell_path();
                 }
                 CallerStep::Change(terms) => {
@@ -253,15 +313,11 @@ impl Calling<'_> {
                 }
                 CallerStep::Kept(why) => {
                     self.asked = None;
-                    self.voice.tell(&format!(
-                        "{} keeps to what was: {}",
-                        self.flags.host,
-                        why.as_str()
-                    ));
+                    self.tell(&format!("{} keeps to what was: {}", self.host, why.as_str()));
                 }
                 CallerStep::TurnedAway(why) => {
                     self.transports = None;
-                    let host = &self.flags.host;
+                    let host = self.host;
                     self.tell_once(&format!(
                         "{host}: {}; it is tried again and again",
                         why.as_str()
@@ -274,7 +330,7 @@ impl Calling<'_> {
     }
 
     fn dial(&mut self) {
-        match CallLine::dial(&self.flags.host, &self.trust, DIAL_LIMIT) {
+        match CallLine::dial(self.host, &self.trust, DIAL_LIMIT) {
             Ok(line) => {
                 self.line = Some(line);
                 self.caller.connected(now());
@@ -306,7 +362,7 @@ impl Calling<'_> {
             None => self.open(call, stop, (secret, called))?,
         }
         self.told = None;
-        self.voice.tell(&format!("in a call with {}: {}", self.flags.host, in_words(&call.terms)));
+        self.voice.tell(&format!("in a call with {}: {}", self.host, in_words(&call.terms)));
         self.tell_path();
         Ok(())
     }
@@ -320,7 +376,7 @@ impl Calling<'_> {
         let moved = transports.turn(&mut end.link)?;
         if moved && before.0 != transports.now().0 {
             let by = transports.now().0.name().to_uppercase();
-            self.voice.tell(&format!("the sound goes by {by} from now on"));
+            self.tell(&format!("the sound goes by {by} from now on"));
         }
         if moved {
             self.tell_path();
@@ -345,7 +401,7 @@ impl Calling<'_> {
         let (sent, heard) = directions(&call.terms, CallSide::Caller);
         let setup = EndSetup {
             name: "call",
-            far: self.flags.host.to_string(),
+            far: self.host.to_string(),
             flags: &self.flags.end,
             input: &self.flags.input,
             output: &self.flags.output,
@@ -353,16 +409,18 @@ impl Calling<'_> {
             sent,
             heard,
             latency: call.terms.latency,
-            muted: self.flags.mute,
+            muted: !self.open,
             in_call: true,
-            recorded_before: 0,
-            onlookers: self.status.onlookers(),
+            recorded_before: self.share.as_ref().map_or(0, |share| share.index),
+            onlookers: self.onlookers.clone(),
         };
-        let (end, mut transports) = CallEnd::begin(&setup, None, stop, |link| {
+        let part = self.share.as_mut().and_then(|share| share.part.take());
+        let (end, mut transports) = CallEnd::begin(&setup, part, stop, |link| {
             Transports::begin(link, call, secret, called)
         })?;
         transports.begun();
         (self.end, self.transports) = (Some(end), Some(transports));
+        self.share.iter().for_each(CallShare::begins);
         Ok(())
     }
 
@@ -370,61 +428,19 @@ impl Calling<'_> {
         let Some(end) = &self.end else { return };
         let (sent, _) = directions(terms, CallSide::Caller);
         if let Err(why) = end.adopt(sent, terms.latency) {
-            self.voice.tell(&crate::words::cannot_change(&why));
+            self.tell(&crate::words::cannot_change(&why));
         }
     }
 
-    /// Makes a change that was asked for.
-    fn change(&mut self, ask: CallAsk) -> Result<Changed, CannotChange> {
-        let Some(end) = &self.end else { return Err(CannotChange::Busy) };
-        let Some(call) = self.caller.call() else { return Err(CannotChange::Busy) };
-        // Of what was asked for before, even where that is not answered yet.
-        let mut terms = self.asked.clone().unwrap_or_else(|| call.terms.clone());
-        let changed = match ask {
-            CallAsk::Mute(muted) => {
-                self.microphone.mute(muted);
-                self.open = !muted;
-                return end.send.ask(SendChange::Mute(muted));
-            }
-            CallAsk::Hear(change) => return end.recv.ask(change),
-            CallAsk::Ptime(ptime) => {
-                (terms.there.ptime, terms.back.ptime) = (ptime, ptime);
-                Changed::Ptime(ptime)
-            }
-            CallAsk::Format(coding) => {
-                (terms.there, terms.back) = (terms.there.coded(coding), terms.back.coded(coding));
-                Changed::Format(coding)
-            }
-            CallAsk::Latency(latency) => {
-                terms.latency = latency;
-                Changed::Latency(rule(latency))
-            }
-        };
-        if self.ask_for(terms) { Ok(changed) } else { Err(CannotChange::Busy) }
-    }
-
-    fn ask_for(&mut self, terms: CallTerms) -> bool {
-        let asked = self.caller.change(terms.clone());
-        self.asked = asked.then_some(terms);
-        asked
-    }
-
-    fn answered(&mut self, terms: &CallTerms) {
-        self.asked.take_if(|asked| asked == terms);
-    }
-
-    fn finish(&mut self, over: CallOver, files: ReportFiles) -> Result<(), Failure> {
-        let host = &self.flags.host;
+    fn finish(&mut self, over: CallOver) -> Result<(Vec<Report>, Result<(), Failure>), Failure> {
+        let host = self.host;
         // What was said last leaves before the line goes.
         if let Some(line) = self.line.take() {
             line.close();
         }
         let ended = self.end.take().map(CallEnd::end).transpose()?;
-        // Nothing is drawn over a report.
-        self.status.end();
         let (reports, recorded) = ended.unwrap_or((Vec::new(), Ok(())));
-        tell_reports(&reports, files, &self.flags.end.running)?;
-        match over {
+        let over = match over {
             CallOver::HungUp => recorded,
             CallOver::Ended(why) => {
                 self.voice.tell(&format!("{host} hung up: {}", why.as_str()));
@@ -438,7 +454,8 @@ impl Calling<'_> {
                     Failure::open(format!("{host} closed the connection; see what it says there"))
                 }
             }),
-        }
+        };
+        Ok((reports, over))
     }
 }
 

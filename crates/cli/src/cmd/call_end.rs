@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use tautline_api::srtp::Profile;
-use tautline_audio::{DeviceSpec, Extras, Notes, SharedPart, StreamLatency};
+use tautline_audio::{DeviceSpec, Extras, Notes, StreamLatency};
 use tautline_dsp::gain::Gain;
 use tautline_dsp::resample::Quality;
 use tautline_engine::control::{Asker, CannotChange, RecvChange, SendChange, requests};
@@ -49,7 +49,7 @@ use crate::voice::Voice;
 
 pub(super) use line::{CallSide, tcp_line, udp_line};
 pub(super) use recordings::CallRecordings;
-pub(super) use shared_sound::{SharedSound, SoundSharing};
+pub(super) use shared_sound::{EndPart, SharedSound, SoundSharing};
 use terms::adopt_coding;
 pub(super) use terms::{directions, offer, rule};
 use told::NoteTeller;
@@ -145,8 +145,6 @@ pub(super) struct CallEnd {
     pub(super) recordings: Option<CallRecordings>,
     stop: Stop,
     threads: Vec<EngineThread>,
-    /// What the sound takes that is sent, and that is heard.
-    latency: [StreamLatency; 2],
 }
 
 impl CallEnd {
@@ -154,7 +152,7 @@ impl CallEnd {
     /// what is sent goes to nobody, and silence is played, until there is one.
     pub(super) fn begin<T>(
         setup: &EndSetup<'_>,
-        part: Option<SharedPart>,
+        part: Option<EndPart>,
         stop: &Stop,
         first: impl FnOnce(&mut CallLink) -> Result<T, Failure>,
     ) -> Result<(Self, T), Failure> {
@@ -226,10 +224,10 @@ impl CallEnd {
             recordings.after(setup.recorded_before);
             recordings.begin();
         }
-        let latency = [StreamLatency::default(), StreamLatency::default()];
-        let (captures, plays) = part.map(|part| (part.capture, part.playback)).unzip();
-        let plays = plays.map(|device| EndDevice::shared(device, &latency[1]));
-        let captures = captures.map(|device| EndDevice::shared(device, &latency[0]));
+        let shared = part.map(|EndPart { part, latency: [sent, heard] }| {
+            (EndDevice::shared(part.capture, sent), EndDevice::shared(part.playback, heard))
+        });
+        let (captures, plays) = shared.unzip();
         let run = EndRun { options, stop: &stop, voice, recordings: &mut recordings, part: plays };
         let (recv, recv_thread) = Self::hear(setup, recv_plan, counted, run)?;
         let run =
@@ -242,7 +240,7 @@ impl CallEnd {
                 .and_then(|_| send.ask(SendChange::Volume(Gain::UNITY)))
                 .map_err(|why| Failure::running(crate::words::cannot_change(&why)))?;
         }
-        Ok((Self { link, send, recv, recordings, stop, threads, latency }, first))
+        Ok((Self { link, send, recv, recordings, stop, threads }, first))
     }
 
     fn hear(
@@ -324,11 +322,6 @@ impl CallEnd {
         self.threads.last().is_some_and(JoinHandle::is_finished)
     }
 
-    /// What the sound takes that is sent, and that is heard; zero while nobody knows.
-    pub(super) fn latencies(&self) -> [Span; 2] {
-        self.latency.each_ref().map(StreamLatency::get)
-    }
-
     /// Asks both engines to end. Waits for nothing.
     pub(super) fn stop(&self) {
         self.stop.request();
@@ -373,8 +366,8 @@ struct EndDevice {
 
 impl EndDevice {
     /// A part of one that is open: whoever opened that has its notes, and asks for the latency.
-    fn shared(device: Box<dyn Device>, latency: &StreamLatency) -> Self {
-        Self { device, notes: Notes::default(), latency: latency.clone() }
+    fn shared(device: Box<dyn Device>, latency: StreamLatency) -> Self {
+        Self { device, notes: Notes::default(), latency }
     }
 
     /// One of its own.

@@ -71,7 +71,8 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
     };
     // Before the devices end, the calls do.
     let sounds = Stop::default();
-    let sound = SharedSound::open(&flags.end, (&flags.input, &flags.output), &sharing, &sounds)?;
+    let mut sound = SharedSound::open(&flags.end, (&flags.input, &flags.output), &sharing)?;
+    sound.run(&sounds)?;
     if !flags.private && flags.callers > 1 && !sound.are_bridged() {
         voice.tell("the two devices differ in rate or channels: callers do not hear one another");
     }
@@ -150,7 +151,7 @@ impl Serving<'_> {
             self.answering.poll(now());
             self.take_steps();
             self.seats.turn();
-            self.sound.turn(self.seats.latencies());
+            self.sound.turn();
             say(self.voice, &self.log, now());
         }
         // A line is closed at its other side once that has said the last word.
@@ -279,7 +280,7 @@ impl Serving<'_> {
         };
         let words = format!("{who} calls: {}", in_words(terms));
         let begun = CallBegun { who, transport, setup };
-        self.seats.begin(place, begun, &self.sound, &self.sounds)?;
+        self.seats.begin(place, begun, &mut self.sound, &self.sounds)?;
         self.voice.tell(&words);
         Ok(())
     }

@@ -50,9 +50,13 @@ pub(crate) struct ServeFlags {
 #[command(after_help = help::CALL)]
 pub(crate) struct CallFlags {
     /// Whom to call: a machine on which taut serve runs, by its address, or by the name that it is trusted
-    /// by and its address, such as studio=10.0.0.3
-    #[arg(value_name = "HOST", value_parser = parse::<CallAddress>)]
-    pub(crate) host: CallAddress,
+    /// by and its address, such as studio=10.0.0.3. Several are called at once: each hears this end, and all are
+    /// heard here
+    #[arg(value_name = "HOST", required = true, num_args = 1..=8, value_parser = parse::<CallAddress>)]
+    pub(crate) hosts: Vec<CallAddress>,
+    /// Of several hosts: each hears the others, too
+    #[arg(long, help_heading = "Sound")]
+    pub(crate) bridge: bool,
     /// The sound that is heard there, such as a microphone: see Devices of taut send
     #[arg(long, short, value_name = "DEVICE", default_value = "alsa:default",
           value_parser = parse::<DeviceSpec>)]

@@ -25,9 +25,14 @@ pub(crate) struct CalledMachine {
 impl CalledMachine {
     /// With this key and list, or its own.
     pub(crate) fn at_home(home: &Path, options: &str) -> Self {
+        Self::with_tone(home, 440, options)
+    }
+
+    /// That plays a tone of so many hertz to its callers.
+    pub(crate) fn with_tone(home: &Path, tone: u32, options: &str) -> Self {
         let folder = Folder::new();
         let line = format!(
-            "serve --listen 127.0.0.1:0 --input tone:440 --output file:caller.wav {options}"
+            "serve --listen 127.0.0.1:0 --input tone:{tone} --output file:caller.wav {options}"
         );
         let serve = taut(words(&line)).and(PATIENT).listened_to().with("TAUT_HOME", home);
         let serve = serve.and(["--report", "none"]).in_folder(folder.path());

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::calls::CalledMachine;
-use crate::common::Folder;
 use crate::common::host::beside;
-use crate::common::program::{PATIENCE as MOST, Running};
+use crate::common::program::{PATIENCE as MOST, Running, taut, words};
 use crate::common::sound::{Shape, Sound};
+use crate::common::{Folder, PATIENT};
 
 /// What is heard of a tone, in dBFS of its amplitude, in a second of sound (Goertzel 1958): of one that has whole turns
 /// in it nothing is heard at the frequency of another such.
@@ -117,4 +117,62 @@ fn one_who_leaves_and_one_whose_sound_moves_to_tcp_leave_the_others_without_a_ga
     }
     let heard = levels(&folder.file("stays.wav"), &[440.0, 2500.0, 3000.0]);
     assert!(heard.iter().all(|level| SOUNDS.contains(level)), "{heard:.1?}");
+}
+
+#[test]
+fn one_caller_of_two_servers_is_heard_by_both_and_hears_both_which_hear_not_one_another() {
+    let _turn = beside();
+    let home = Folder::new();
+    let [one, other] = [440, 1200].map(|tone| CalledMachine::with_tone(home.path(), tone, ""));
+    let folder = Folder::new();
+    let line = format!(
+        "call {} {} --report none --input tone:2500 --output file:heard.wav --record kept",
+        one.address, other.address
+    );
+    let call = taut(words(&line)).and(PATIENT).with("TAUT_HOME", home.path());
+    let call = call.in_folder(folder.path()).controlled().start();
+    let mut call = call.wait_for("in a call with ").wait_for("in a call with ");
+    grows(&folder.file("heard.wav"), 3);
+    for ask in ["mute", "unmute"] {
+        call = call.ask(ask, "ok ");
+        for called in [&one, &other] {
+            grows(&called.folder.file("caller.wav"), 1);
+        }
+    }
+    let call = call.ask("ptime 5ms", "ok ");
+    call.tell("quit").end().well();
+    let heard = levels(&folder.file("heard.wav"), &[440.0, 1200.0, 2500.0]);
+    assert!(SOUNDS.contains(&heard[0]) && SOUNDS.contains(&heard[1]), "{heard:.1?}");
+    assert!(heard[2] < UNHEARD, "itself: {heard:.1?}");
+    let names = folder.file("kept").read_dir().unwrap().count();
+    assert_eq!(names, 4, "of each call two files");
+    for (called, others) in [(one, 1200.0), (other, 440.0)] {
+        let (ended, folder) = called.ends();
+        assert!(ended.said.iter().any(|line| line.contains("5ms per packet")), "{ended:#?}");
+        let path = folder.file("caller.wav");
+        let heard = levels(&path, &[2500.0, others]);
+        assert!(SOUNDS.contains(&heard[0]) && heard[1] < UNHEARD, "{heard:.1?}");
+        // It was muted for a second, between two sounds.
+        let sound = Sound::read(&path);
+        let loud = |sample: &i32| *sample != 0;
+        let begins = sound.samples.iter().position(loud).expect("sound");
+        let ends = sound.samples.iter().rposition(loud).expect("sound");
+        let mut halves = sound.samples[begins..ends].chunks_exact(24_000);
+        assert!(halves.any(|half| !half.iter().any(loud)), "never muted");
+    }
+}
+
+#[test]
+fn a_host_that_is_not_reached_is_told_of_and_the_call_with_the_other_goes_on() {
+    let _turn = beside();
+    let home = Folder::new();
+    let called = CalledMachine::at_home(home.path(), "");
+    // Nobody listens there: the port is that of a socket which is gone.
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let options = format!("{nobody} --input tone:1000 --output null: --duration 1s");
+    let ended = called.call(home.path(), &options).run();
+    assert_eq!(ended.status, Some(3), "{ended:#?}");
+    let (_, folder) = called.ends();
+    let heard = levels(&folder.file("caller.wav"), &[1000.0]);
+    assert!(heard[0] > -30.0, "{heard:.1?}");
 }

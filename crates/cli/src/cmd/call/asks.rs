@@ -1,20 +1,27 @@
 //! What a line on standard input may change of a call.
 
 use clap::ValueEnum;
-use tautline_engine::control::RecvChange;
+use tautline_dsp::gain::Gain;
+use tautline_engine::control::{CannotChange, Changed, RecvChange, SendChange};
+use tautline_proto::call::terms::CallTerms;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::stream::{Coding, PTIME_RANGE};
 use tautline_proto::time::Span;
 
+use super::Calling;
+use crate::cmd::call_end::rule;
 use crate::control::nothing;
 use crate::flags::{CodingName, latency, parse, span};
 
 /// What is asked for.
+#[derive(Debug, Clone, Copy)]
 pub(super) enum CallAsk {
     /// Whether silence is sent, which is nobody else's concern.
     Mute(bool),
-    /// Of what is heard.
-    Hear(RecvChange),
+    /// How loud it is heard here.
+    Volume(Gain),
+    /// Nothing: how it stands with what is heard.
+    Status,
     /// Sound in one packet, both ways.
     Ptime(Span),
     /// Coding, both ways.
@@ -31,7 +38,7 @@ impl CallLines {
         match verb {
             "mute" => nothing(verb, rest, CallAsk::Mute(true)),
             "unmute" => nothing(verb, rest, CallAsk::Mute(false)),
-            "volume" => Ok(CallAsk::Hear(RecvChange::Volume(None, parse(rest)?))),
+            "volume" => Ok(CallAsk::Volume(parse(rest)?)),
             "ptime" => match span(rest)? {
                 ptime if ptime < PTIME_RANGE.0 || ptime > PTIME_RANGE.1 => Err(format!(
                     "packets carry {} to {}; write ptime 5ms or the like", PTIME_RANGE.0, PTIME_RANGE.1
@@ -46,9 +53,51 @@ impl CallLines {
                 LatencyRule::Chosen(latency) => Ok(CallAsk::Latency(Some(latency))),
                 LatencyRule::Auto | LatencyRule::Usual => Ok(CallAsk::Latency(None)),
             },
-            "status" => nothing(verb, rest, CallAsk::Hear(RecvChange::Status)),
+            "status" => nothing(verb, rest, CallAsk::Status),
             _ => Err("this cannot be changed in a call; write mute, unmute, volume, latency, ptime, format, status or quit"
                 .into()),
         }
+    }
+}
+
+impl Calling<'_> {
+    /// Makes a change that was asked for.
+    pub(super) fn change(&mut self, ask: CallAsk) -> Result<Changed, CannotChange> {
+        let Some(end) = &self.end else { return Err(CannotChange::Busy) };
+        let Some(call) = self.caller.call() else { return Err(CannotChange::Busy) };
+        // Of what was asked for before, even where that is not answered yet.
+        let mut terms = self.asked.clone().unwrap_or_else(|| call.terms.clone());
+        let changed = match ask {
+            CallAsk::Mute(muted) => {
+                self.microphone.mute(muted);
+                self.open = !muted;
+                return end.send.ask(SendChange::Mute(muted));
+            }
+            CallAsk::Volume(gain) => return end.recv.ask(RecvChange::Volume(None, gain)),
+            CallAsk::Status => return end.recv.ask(RecvChange::Status),
+            CallAsk::Ptime(ptime) => {
+                (terms.there.ptime, terms.back.ptime) = (ptime, ptime);
+                Changed::Ptime(ptime)
+            }
+            CallAsk::Format(coding) => {
+                (terms.there, terms.back) = (terms.there.coded(coding), terms.back.coded(coding));
+                Changed::Format(coding)
+            }
+            CallAsk::Latency(latency) => {
+                terms.latency = latency;
+                Changed::Latency(rule(latency))
+            }
+        };
+        if self.ask_for(terms) { Ok(changed) } else { Err(CannotChange::Busy) }
+    }
+
+    fn ask_for(&mut self, terms: CallTerms) -> bool {
+        let asked = self.caller.change(terms.clone());
+        self.asked = asked.then_some(terms);
+        asked
+    }
+
+    pub(super) fn answered(&mut self, terms: &CallTerms) {
+        self.asked.take_if(|asked| asked == terms);
     }
 }

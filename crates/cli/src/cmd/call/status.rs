@@ -11,20 +11,34 @@ use crate::voice::Voice;
 
 const KEYS: &str = "m: mute or unmute   SPACE: talk while muted   q: hang up";
 
-/// Both directions, as they were told last.
+/// Every call, as it was told last.
 pub(super) struct CallStatus {
     lines: StatusLines,
-    onlookers: [Onlooker; 2],
-    sent: Option<StreamSnapshot>,
-    heard: Option<StreamSnapshot>,
+    fars: Vec<FarStatus>,
     keys: bool,
 }
 
+/// Both directions of one call.
+#[derive(Default)]
+struct FarStatus {
+    /// Where there are several.
+    name: Option<String>,
+    onlookers: [Onlooker; 2],
+    sent: Option<StreamSnapshot>,
+    heard: Option<StreamSnapshot>,
+}
+
 impl CallStatus {
-    /// Where somebody looks: there is a terminal. `keys` are told if there are any.
-    pub(super) fn on_terminal(voice: Voice) -> Self {
+    /// Where somebody looks: there is a terminal. Of calls with these names, or of one that needs none.
+    pub(super) fn on_terminal(voice: Voice, names: Vec<Option<String>>) -> Self {
         let lines = StatusLines::new(voice.target());
-        Self { lines, onlookers: Default::default(), sent: None, heard: None, keys: false }
+        let far = |name| FarStatus { name, ..FarStatus::default() };
+        Self { lines, fars: names.into_iter().map(far).collect(), keys: false }
+    }
+
+    /// Whether somebody looks.
+    pub(super) fn are_seen(&self) -> bool {
+        self.lines.are_seen()
     }
 
     /// Keys are taken from now on.
@@ -32,9 +46,10 @@ impl CallStatus {
         self.keys = true;
     }
 
-    /// Those who look at what is sent and at what is heard, if anybody does.
-    pub(super) fn onlookers(&self) -> Option<[Onlooker; 2]> {
-        self.lines.are_seen().then(|| self.onlookers.clone())
+    /// Those who look at what is sent and at what is heard in this call, if anybody does.
+    pub(super) fn onlookers(&self, call: usize) -> Option<[Onlooker; 2]> {
+        let far = self.fars.get(call).filter(|_| self.lines.are_seen());
+        far.map(|far| far.onlookers.clone())
     }
 
     /// For answers to what was asked.
@@ -47,19 +62,32 @@ impl CallStatus {
         self.lines.end();
     }
 
-    /// Draws how it stands by now; `microphone` is a word.
-    pub(super) fn show(&mut self, microphone: &str, path: CallPath) {
-        let newest = |onlooker: &Onlooker| onlooker.newest().and_then(the_stream);
-        let [sent, heard] = self.onlookers.each_ref().map(newest);
-        if sent.is_none() && heard.is_none() {
+    /// Draws how it stands by now; `microphone` is a word, and of each call it is said by what its sound goes.
+    pub(super) fn show(&mut self, microphone: &str, paths: &[Option<CallPath>]) {
+        let mut lines = Vec::new();
+        for (far, path) in self.fars.iter_mut().zip(paths) {
+            if let (true, Some(path)) = (far.look(), path) {
+                lines.extend(far.name.as_deref().map(clean));
+                lines.extend(page(far.sent.as_ref(), far.heard.as_ref(), (microphone, *path)));
+            }
+        }
+        if lines.is_empty() {
             return;
         }
-        (self.sent, self.heard) = (sent.or(self.sent.take()), heard.or(self.heard.take()));
-        let mut lines = page(self.sent.as_ref(), self.heard.as_ref(), (microphone, path));
         if self.keys {
             lines.push(KEYS.to_owned());
         }
         self.lines.show(&lines);
+    }
+}
+
+impl FarStatus {
+    /// Takes what is new; whether there is anything to show.
+    fn look(&mut self) -> bool {
+        let newest = |onlooker: &Onlooker| onlooker.newest().and_then(the_stream);
+        let [sent, heard] = self.onlookers.each_ref().map(newest);
+        (self.sent, self.heard) = (sent.or(self.sent.take()), heard.or(self.heard.take()));
+        self.sent.is_some() || self.heard.is_some()
     }
 }
 

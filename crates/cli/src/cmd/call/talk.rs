@@ -2,6 +2,8 @@
 
 use tautline_proto::time::{LocalTime, Span};
 
+use super::keys::PressedKey;
+
 /// A terminal tells no key that is let go, only one that is held, again and again: from the first press to the second
 /// there is the longest pause, 660 ms where nobody chose another (`xset q`),
 const UNTIL_REPEATED: Span = Span::from_millis(1000);
@@ -30,6 +32,15 @@ impl Microphone {
     pub(super) fn talk(&mut self, now: LocalTime) {
         let is_held = now < self.talks_until;
         self.talks_until = now + if is_held { UNTIL_LET_GO } else { UNTIL_REPEATED };
+    }
+
+    /// A key was pressed.
+    pub(super) fn take(&mut self, key: PressedKey, now: LocalTime) {
+        match key {
+            PressedKey::Talk => self.talk(now),
+            PressedKey::Mute => self.mute(!self.muted),
+            PressedKey::HangUp => {}
+        }
     }
 
     /// Whether it is heard.

@@ -8,7 +8,6 @@ use tautline_engine::watching::report::Report;
 use tautline_io::link::muxed::FarAddress;
 use tautline_proto::call::terms::{CallPath, CallTerms};
 use tautline_proto::device::Stop;
-use tautline_proto::time::Span;
 
 use super::transport::CalledTransport;
 use crate::cmd::call_end::{
@@ -99,7 +98,7 @@ impl CallSeats {
         &mut self,
         place: usize,
         begun: CallBegun<'_>,
-        sound: &SharedSound,
+        sound: &mut SharedSound,
         stop: &Stop,
     ) -> Result<(), Failure> {
         self.end(place);
@@ -200,11 +199,6 @@ impl CallSeats {
         }
         let over: Vec<CallEnd> = self.ending.extract_if(.., |end| end.has_ended()).collect();
         over.into_iter().for_each(|end| self.keep(end));
-    }
-
-    /// What the sound of each call takes that is sent, and that is heard.
-    pub(super) fn latencies(&self) -> impl Iterator<Item = [Span; 2]> {
-        self.seats.iter().filter_map(|seat| seat.call.as_ref()).map(|call| call.end.latencies())
     }
 
     fn keep(&mut self, end: CallEnd) {
