@@ -7,7 +7,6 @@
 
 mod canceller;
 mod ffi;
-mod played;
 #[cfg(test)]
 mod tests;
 
@@ -19,7 +18,10 @@ use tautline_proto::clock::ClockId;
 use tautline_proto::device::{Cycle, Device, Ended, Flow, Process, Settings, Stop, Word};
 use tautline_proto::time::{Frames, Span};
 
-use played::{PlayedIn, PlayedOut, played};
+use crate::shared::bus::{BusWriter, bus};
+use crate::shared::playing::PieceTimes;
+use crate::shared::steered::SteeredReader;
+use crate::toolbox::sides::Sides;
 
 pub use canceller::{Canceller, NoCanceller, TAIL};
 
@@ -45,44 +47,41 @@ impl EchoSwitch {
     }
 }
 
-/// Two devices in one room.
+/// What is laid on two devices in one room, a microphone and a loudspeaker, so that the first no longer hears the second.
+/// Every period of both goes by it, and none is later for it.
 pub struct WithoutEcho {
-    /// What it captures is without what the other plays.
-    pub microphone: Box<dyn Device>,
-    /// As it was given.
-    pub loudspeaker: Box<dyn Device>,
+    /// For the microphone: what it captures is without what the other plays.
+    pub microphone: MicrophoneTap,
+    /// For the loudspeaker, which plays as before.
+    pub loudspeaker: LoudspeakerTap,
     /// On.
     pub switch: EchoSwitch,
 }
 
-/// A microphone and a loudspeaker in one room: the first no longer hears the second. Every period of both goes by
-/// here, and none is later for it.
-pub fn without_echo(
-    microphone: Box<dyn Device>,
-    loudspeaker: Box<dyn Device>,
-) -> Result<WithoutEcho, NoCanceller> {
-    let (heard, plays) = (microphone.settings(), loudspeaker.settings());
-    if heard.rate != plays.rate {
-        return Err(NoCanceller::Rates { captured: heard.rate, played: plays.rate });
+impl WithoutEcho {
+    /// For devices that run like this. Allocates all that there ever is.
+    pub fn new(microphone: Settings, loudspeaker: Settings) -> Result<Self, NoCanceller> {
+        if microphone.rate != loudspeaker.rate {
+            let (captured, played) = (microphone.rate, loudspeaker.rate);
+            return Err(NoCanceller::Rates { captured, played });
+        }
+        let block = block_of(microphone.period);
+        let (heard, played) = (microphone.channels, loudspeaker.channels);
+        let canceller = Canceller::new(microphone.rate, block, heard, played)?;
+        let (writer, reader) = bus(&Sides { capture: microphone, playback: loudspeaker }, 1);
+        let reads = Settings { channels: played, period: block, ..microphone };
+        let switch = EchoSwitch(Arc::new(AtomicBool::new(true)));
+        let microphone = MicrophoneTap {
+            canceller,
+            played: SteeredReader::new(reader, reads, 1),
+            frames: block,
+            samples: heard.samples_in(block),
+            reference: vec![0.0; played.samples_in(block)].into(),
+            settings: microphone,
+            on: Arc::clone(&switch.0),
+        };
+        Ok(Self { microphone, loudspeaker: LoudspeakerTap(writer), switch })
     }
-    let block = block_of(heard.period);
-    let canceller = Canceller::new(heard.rate, block, heard.channels, plays.channels)?;
-    let (writes, reads) = played(&plays, block);
-    let switch = EchoSwitch(Arc::new(AtomicBool::new(true)));
-    let room = vec![0.0; plays.channels.samples_in(block)].into();
-    let ear = MicrophoneTap {
-        canceller,
-        played: reads,
-        reference: room,
-        block: heard.channels.samples_in(block),
-        frames: block,
-        settings: heard,
-        on: Arc::clone(&switch.0),
-    };
-    let microphone = Box::new(EchoDevice { device: microphone, tap: Some(ear) });
-    let loudspeaker =
-        Box::new(EchoDevice { device: loudspeaker, tap: Some(LoudspeakerTap(writes)) });
-    Ok(WithoutEcho { microphone, loudspeaker, switch })
 }
 
 /// The longest part of a period that it is a multiple of and that can be cancelled at once.
@@ -101,36 +100,58 @@ trait EchoTap: Send {
 }
 
 /// At the loudspeaker.
-struct LoudspeakerTap(PlayedIn);
+pub struct LoudspeakerTap(BusWriter);
+
+impl LoudspeakerTap {
+    /// Laid on the device.
+    pub fn on(self, device: Box<dyn Device>) -> Box<dyn Device> {
+        Box::new(EchoDevice { device, tap: Some(self) })
+    }
+}
 
 impl EchoTap for LoudspeakerTap {
     fn after(&mut self, cycle: &mut Cycle<'_>) {
-        let side = &cycle.playback;
-        self.0.write(side.meets, side.skipped, side.samples);
+        let times = PieceTimes::of(cycle, &cycle.playback);
+        // Without room for it the microphone is not called: there is nothing to cancel then.
+        self.0.begin(cycle.playback.samples.len(), times);
+        self.0.write(0, cycle.playback.samples);
+        self.0.end();
     }
 }
 
 /// At the microphone.
-struct MicrophoneTap {
+pub struct MicrophoneTap {
     canceller: Canceller,
-    played: PlayedOut,
-    /// Room for one block of what was played.
-    reference: Box<[f32]>,
-    /// Samples and frames of one of what was captured.
-    block: usize,
+    played: SteeredReader,
+    /// Frames, and samples of what is captured, that are taken at once.
     frames: Frames,
+    samples: usize,
+    /// Room for what was played in them.
+    reference: Box<[f32]>,
     settings: Settings,
     on: Arc<AtomicBool>,
 }
 
+impl MicrophoneTap {
+    /// Laid on the device.
+    pub fn on(self, device: Box<dyn Device>) -> Box<dyn Device> {
+        Box::new(EchoDevice { device, tap: Some(self) })
+    }
+}
+
 impl EchoTap for MicrophoneTap {
     fn before(&mut self, cycle: &mut Cycle<'_>) {
-        let mut at = cycle.capture.meets + AHEAD;
+        let mut times = PieceTimes::of(cycle, &cycle.capture);
+        times.meets += AHEAD;
         let each = self.settings.rate.span_of(self.frames);
         // Periods that a device made shorter than it said hold a rest that stays as it is.
-        for block in cycle.capture.samples.chunks_exact_mut(self.block) {
-            self.played.read(at, &mut self.reference);
-            at += each;
+        for block in cycle.capture.samples.chunks_exact_mut(self.samples) {
+            self.played.read(self.frames.as_len(), times, |_| true);
+            times = times.after(each);
+            match self.played.block(0, self.reference.len()) {
+                Some(played) => self.reference.copy_from_slice(played),
+                None => self.reference.fill(0.0),
+            }
             if self.on.load(Ordering::Relaxed) {
                 self.canceller.cancel(block, &self.reference);
             }

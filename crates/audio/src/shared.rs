@@ -10,11 +10,11 @@
 //! priority of a device. A part is run on a thread that does nothing: it lays its process where the real device calls
 //! it, and takes it back at the end.
 
-mod bus;
+pub(crate) mod bus;
 mod hearing;
 mod part;
-mod playing;
-mod steered;
+pub(crate) mod playing;
+pub(crate) mod steered;
 #[cfg(test)]
 mod tests;
 

@@ -39,7 +39,7 @@ impl BusPiece {
 }
 
 /// The end of the device that plays.
-pub(super) struct BusWriter {
+pub(crate) struct BusWriter {
     samples: Producer<f32>,
     pieces: Producer<BusPiece>,
     channels: usize,
@@ -51,7 +51,7 @@ pub(super) struct BusWriter {
 }
 
 /// Both ends, for so many parts of devices with one rate and one number of channels.
-pub(super) fn bus(settings: &Sides<Settings>, parts: usize) -> (BusWriter, BusReader) {
+pub(crate) fn bus(settings: &Sides<Settings>, parts: usize) -> (BusWriter, BusReader) {
     let Settings { rate, channels, period, .. } = settings.playback;
     let buffer = |settings: &Settings| settings.period.as_len() * (settings.periods as usize + 1);
     let frozen = rate.frames_nearest(FROZEN).as_len();
@@ -77,7 +77,7 @@ pub(super) fn bus(settings: &Sides<Settings>, parts: usize) -> (BusWriter, BusRe
 
 impl BusWriter {
     /// A piece of so many samples is played: whether there is room for it. Real-time.
-    pub(super) fn begin(&mut self, samples: usize, times: PieceTimes) -> bool {
+    pub(crate) fn begin(&mut self, samples: usize, times: PieceTimes) -> bool {
         let frames = samples / self.channels;
         self.next += times.skipped.count().max(0);
         let has_room = !self.pieces.is_full() && self.samples.slots() >= samples * self.parts;
@@ -89,7 +89,7 @@ impl BusWriter {
     }
 
     /// What a part plays of it. Parts come by rising number. Real-time.
-    pub(super) fn write(&mut self, part: usize, block: &[f32]) {
+    pub(crate) fn write(&mut self, part: usize, block: &[f32]) {
         if let Some(piece) = &mut self.piece
             && self.samples.push_entire_slice(block).is_ok()
         {
@@ -98,7 +98,7 @@ impl BusWriter {
     }
 
     /// The piece is whole. Real-time.
-    pub(super) fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         if let Some(piece) = self.piece.take() {
             // There is room.
             let _ = self.pieces.push(piece);
@@ -107,7 +107,7 @@ impl BusWriter {
 }
 
 /// The end of the device that captures.
-pub(super) struct BusReader {
+pub(crate) struct BusReader {
     samples: Consumer<f32>,
     pieces: Consumer<BusPiece>,
     pub(super) channels: usize,

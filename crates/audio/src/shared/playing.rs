@@ -13,9 +13,9 @@ use super::bus::BusWriter;
 
 /// Of one piece of a period: what is the same for all parts.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct PieceTimes {
+pub(crate) struct PieceTimes {
     pub(super) now: LocalTime,
-    pub(super) meets: LocalTime,
+    pub(crate) meets: LocalTime,
     pub(super) uncertainty: Span,
     pub(super) skipped: Frames,
     pub(super) xruns: u32,
@@ -24,14 +24,14 @@ pub(super) struct PieceTimes {
 
 impl PieceTimes {
     /// Of a cycle's first piece.
-    pub(super) fn of(cycle: &Cycle<'_>, side: &Side<'_>) -> Self {
+    pub(crate) fn of(cycle: &Cycle<'_>, side: &Side<'_>) -> Self {
         let Cycle { now, xruns, clock, .. } = *cycle;
         let Side { meets, uncertainty, skipped, .. } = *side;
         Self { now, meets, uncertainty, skipped, xruns, clock }
     }
 
     /// The piece that follows so much later.
-    pub(super) fn after(self, length: Span) -> Self {
+    pub(crate) fn after(self, length: Span) -> Self {
         Self { meets: self.meets + length, skipped: Frames::ZERO, xruns: 0, ..self }
     }
 

@@ -26,7 +26,7 @@ struct ReadPart {
 }
 
 /// See the module.
-pub(super) struct SteeredReader {
+pub(crate) struct SteeredReader {
     bus: BusReader,
     settings: Settings,
     parts: Box<[ReadPart]>,
@@ -39,16 +39,16 @@ pub(super) struct SteeredReader {
 
 /// What became of one piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct ReadNews {
+pub(crate) struct ReadNews {
     /// Another place was gone to.
-    pub(super) realigned: bool,
+    pub(crate) realigned: bool,
     /// Frames were not there.
-    pub(super) missed: bool,
+    pub(crate) missed: bool,
 }
 
 impl SteeredReader {
     /// For blocks of the device that captures with these settings.
-    pub(super) fn new(bus: BusReader, settings: Settings, parts: usize) -> Self {
+    pub(crate) fn new(bus: BusReader, settings: Settings, parts: usize) -> Self {
         let (channels, period) = (settings.channels.count(), settings.period.as_len().max(1));
         let part = |_| ReadPart {
             resampler: Resampler::new(Quality::default(), channels, period),
@@ -66,7 +66,7 @@ impl SteeredReader {
     }
 
     /// Reads so many frames for a captured piece: of every part that sounds, unless it is heard by nobody. Real-time.
-    pub(super) fn read(
+    pub(crate) fn read(
         &mut self,
         frames: usize,
         times: PieceTimes,
@@ -167,7 +167,7 @@ impl SteeredReader {
     }
 
     /// What a part was heard to play in the piece that was read last, of so many samples.
-    pub(super) fn block(&self, part: usize, samples: usize) -> Option<&[f32]> {
+    pub(crate) fn block(&self, part: usize, samples: usize) -> Option<&[f32]> {
         self.parts.get(part).filter(|part| part.used).and_then(|part| part.block.get(..samples))
     }
 }

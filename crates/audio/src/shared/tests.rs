@@ -35,7 +35,9 @@ impl Device for Still {
 
 /// Plays what it is to, as a wave of time, and tells what it captured, with the instant of the first.
 struct Talker {
-    says: fn(LocalTime) -> f32,
+    says: fn(LocalTime, i64) -> f32,
+    /// Frames that it said.
+    said: i64,
     heard: Sender<(LocalTime, Vec<f32>)>,
     finishes: bool,
 }
@@ -45,7 +47,9 @@ impl Process for Talker {
         let _permit = realtime::permit("what a test hears is kept in memory that is asked for");
         let Side { samples, meets, .. } = &mut cycle.playback;
         for (frame, sample) in samples.iter_mut().enumerate() {
-            *sample = (self.says)(*meets + RATE.span_of(Frames::from_len(frame)));
+            let at = *meets + RATE.span_of(Frames::from_len(frame));
+            *sample = (self.says)(at, self.said);
+            self.said += 1;
         }
         if !cycle.capture.samples.is_empty() {
             let heard = cycle.capture.samples.to_vec();
@@ -67,6 +71,9 @@ struct Room {
     fast: i64,
     /// By what the instants of the next are beside the truth.
     jitter: Span,
+    uncertainty: Span,
+    /// What each says next that it skipped.
+    skipped: Sides<Frames>,
     clock: Option<ClockId>,
 }
 
@@ -74,15 +81,20 @@ impl Room {
     fn of(parts: usize) -> Self {
         let (processes, parts) = shared(&Still, &Still, parts, true);
         let clock = Some(ClockId::of(&[b"the one"]));
-        let (turned, fast, jitter) = (Sides::default(), 0, Span::ZERO);
-        Self { processes, parts, turned, fast, jitter, clock }
+        let (turned, skipped, fast, jitter) = Default::default();
+        let uncertainty = Span::from_micros(1);
+        Self { processes, parts, turned, fast, jitter, uncertainty, skipped, clock }
     }
 
     /// Seats somebody at a part: what is heard there.
-    fn seat(&self, part: usize, says: fn(LocalTime) -> f32) -> Receiver<(LocalTime, Vec<f32>)> {
+    fn seat(
+        &self,
+        part: usize,
+        says: fn(LocalTime, i64) -> f32,
+    ) -> Receiver<(LocalTime, Vec<f32>)> {
         let (heard, hears) = channel();
         for direction in [Direction::Playback, Direction::Capture] {
-            let talker = Talker { says, heard: heard.clone(), finishes: false };
+            let talker = Talker { says, said: 0, heard: heard.clone(), finishes: false };
             self.parts.0.seats[part].of(direction).seat.give(Box::new(talker));
         }
         hears
@@ -99,8 +111,9 @@ impl Room {
         let now = self.began(self.turned.playback, 0);
         self.turned.playback += 1;
         let mut samples = vec![0.5; PERIOD];
-        let (meets, uncertainty) = (now + LEAD + self.jitter, Span::from_micros(1));
-        let side = Side { samples: &mut samples, meets, uncertainty, skipped: Frames::ZERO };
+        let (meets, uncertainty) = (now + LEAD + self.jitter, self.uncertainty);
+        let skipped = core::mem::take(&mut self.skipped.playback);
+        let side = Side { samples: &mut samples, meets, uncertainty, skipped };
         let cycle = Cycle::one_way(Direction::Playback, now, side, 0);
         self.processes.playback.process(&mut cycle.by(self.clock));
         samples
@@ -111,8 +124,9 @@ impl Room {
         let met = self.began(self.turned.capture, self.fast);
         self.turned.capture += 1;
         let mut samples = vec![loud; PERIOD];
-        let (meets, uncertainty) = (met - self.jitter, Span::from_micros(1));
-        let side = Side { samples: &mut samples, meets, uncertainty, skipped: Frames::ZERO };
+        let (meets, uncertainty) = (met - self.jitter, self.uncertainty);
+        let skipped = core::mem::take(&mut self.skipped.capture);
+        let side = Side { samples: &mut samples, meets, uncertainty, skipped };
         let cycle = Cycle::one_way(Direction::Capture, met, side, 0);
         self.processes.capture.process(&mut cycle.by(self.clock));
         met
@@ -131,21 +145,26 @@ impl Room {
 }
 
 /// The number of the frame that met a converter then, as a sample: every one is another.
-fn counted(at: LocalTime) -> f32 {
+fn counted(at: LocalTime, _: i64) -> f32 {
     let frame = RATE.frames_nearest(at - LocalTime::ZERO).count();
     (frame % 4096) as f32 / 4096.0
 }
 
-fn silent(_: LocalTime) -> f32 {
+/// The number of a frame that is said, from 1: whatever is stated of its instant.
+fn numbered(_: LocalTime, said: i64) -> f32 {
+    (said + 1) as f32 / (1 << 20) as f32
+}
+
+fn silent(_: LocalTime, _: i64) -> f32 {
     0.0
 }
 
-fn loud(_: LocalTime) -> f32 {
+fn loud(_: LocalTime, _: i64) -> f32 {
     0.25
 }
 
 /// 440 Hz.
-fn tone(at: LocalTime) -> f32 {
+fn tone(at: LocalTime, _: i64) -> f32 {
     let turns = (at - LocalTime::ZERO).as_nanos() as f64 * 440.0 / 1e9;
     (turns.fract() * core::f64::consts::TAU).sin() as f32 / 2.0
 }
@@ -168,11 +187,11 @@ fn each_hears_the_others_at_the_very_frame_and_never_itself() {
     room.turn(40);
     let of = |part: usize| heard[part].try_iter().skip(10).collect::<Vec<_>>();
     for (meets, samples) in of(1) {
-        let each = |frame| counted(meets + RATE.span_of(Frames::from_len(frame))) + 0.25;
+        let each = |frame| counted(meets + RATE.span_of(Frames::from_len(frame)), 0) + 0.25;
         assert_eq!(samples, (0..PERIOD).map(each).collect::<Vec<_>>(), "both, to the frame");
     }
     let counted_alone = of(2);
-    assert_eq!(counted_alone[0].1[0], counted(counted_alone[0].0), "not itself");
+    assert_eq!(counted_alone[0].1[0], counted(counted_alone[0].0, 0), "not itself");
     assert!(of(0).iter().all(|(_, samples)| *samples == [0.25; PERIOD]), "not itself");
     assert_eq!((room.parts.realigned(), room.parts.missed()), (0, 0));
 }
@@ -202,21 +221,42 @@ fn parts_that_are_not_bridged_hear_the_device_alone() {
 fn instants_that_jitter_do_not_move_what_is_heard() {
     for clock in [Some(ClockId::of(&[b"the one"])), None] {
         let mut room = Room { clock, ..Room::of(2) };
-        let heard = [room.seat(0, counted), room.seat(1, silent)];
+        let heard = [room.seat(0, numbered), room.seat(1, silent)];
         let mut state = 1_u32;
         for _ in 0..2_000 {
-            // Half a frame, either way, of either device.
+            // Three frames, either way, between the two devices.
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            room.jitter = Span::from_nanos(i64::from(state >> 16) * 5_000 / 65_536 - 2_500);
+            room.jitter = Span::from_nanos(i64::from(state >> 16) * 60_000 / 65_536 - 30_000);
+            room.uncertainty = Span::from_micros(100);
             room.turn(1);
         }
         let all: Vec<f32> = heard[1].try_iter().skip(10).flat_map(|(_, samples)| samples).collect();
-        let next = |two: &[f32]| (two[1] - two[0]).rem_euclid(1.0) * 4096.0;
-        let steps: Vec<f32> = all.windows(2).map(next).collect();
-        // What is said of a frame jitters, too, where it is played: by one.
-        let beside = steps.iter().filter(|step| **step > 2.5).count();
-        assert_eq!((beside, room.parts.realigned()), (0, 0), "by {clock:?}");
+        let is_next = |two: &[f32]| (two[1] - two[0]) * (1 << 20) as f32 == 1.0;
+        assert!(all.windows(2).all(is_next), "every frame once, by {clock:?}");
+        assert_eq!(room.parts.realigned(), 0);
     }
+}
+
+#[test]
+fn what_a_device_skips_is_silence_for_those_who_hear_and_moves_nothing() {
+    let mut room = Room::of(2);
+    let heard = [room.seat(0, counted), room.seat(1, silent)];
+    room.turn(20);
+    // It played a period of its own, and lost one.
+    room.turned.playback += 1;
+    room.skipped.playback = Frames::from_len(PERIOD);
+    room.turn(1);
+    room.turn(20);
+    room.turned.capture += 1;
+    room.skipped.capture = Frames::from_len(PERIOD);
+    room.turn(20);
+    let blocks: Vec<_> = heard[1].try_iter().skip(10).collect();
+    let own = |(_, samples): &&(LocalTime, Vec<f32>)| *samples == [0.0; PERIOD];
+    assert_eq!(blocks.iter().filter(own).count(), 1, "the period that was its own");
+    for (meets, samples) in blocks.iter().filter(|block| !own(block)) {
+        assert_eq!(samples[0], counted(*meets, 0));
+    }
+    assert_eq!(room.parts.realigned(), 0);
 }
 
 #[test]
@@ -241,7 +281,7 @@ fn cards_that_drift_apart_are_followed_without_a_jump() {
             for (frame, sample) in samples.iter().enumerate() {
                 let at = RATE.span_of(Frames::from_len(frame));
                 let at = meets + at - Span::from_nanos(at.as_nanos() / 10_000);
-                worst = worst.max((sample - tone(at)).abs());
+                worst = worst.max((sample - tone(at, 0)).abs());
                 last = *sample;
             }
         }
@@ -265,7 +305,7 @@ fn a_device_that_was_interrupted_is_found_again_and_that_is_counted() {
     room.turn(40);
     assert_eq!(room.parts.realigned(), 1);
     let (meets, samples) = heard[1].try_iter().last().unwrap();
-    assert_eq!(samples[0], counted(meets));
+    assert_eq!(samples[0], counted(meets, 0));
 }
 
 #[test]
@@ -276,7 +316,7 @@ fn a_part_that_finishes_is_called_no_more_and_leaves_the_others_alone() {
     let SharedPart { mut playback, capture } = part;
     let (heard, hears) = channel();
     let thread = std::thread::spawn(move || {
-        let talker = Talker { says: loud, heard, finishes: true };
+        let talker = Talker { says: loud, said: 0, heard, finishes: true };
         playback.run(Box::new(talker), &Stop::default()).1
     });
     let mut room = room;
@@ -300,7 +340,7 @@ fn a_part_ends_when_it_is_asked_to_and_all_do_when_the_device_is_gone() {
     let SharedPart { mut playback, mut capture } = room.parts.take().unwrap();
     let talker = || {
         let (heard, _) = channel();
-        Box::new(Talker { says: silent, heard, finishes: false })
+        Box::new(Talker { says: silent, said: 0, heard, finishes: false })
     };
     assert!(matches!(playback.run(talker(), &asked).1, Ended::Stopped));
     drop(room.processes);
