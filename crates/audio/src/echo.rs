@@ -10,9 +10,6 @@ mod ffi;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use tautline_io::thread::realtime;
 use tautline_proto::clock::ClockId;
 use tautline_proto::device::{Cycle, Device, Ended, Flow, Process, Settings, Stop, Word};
@@ -31,22 +28,6 @@ const AHEAD: Span = Span::from_millis(1);
 /// The longest block that is cancelled at once. Longer periods are several.
 const LONGEST: i64 = 1024;
 
-/// Says whether echo is cancelled, while the devices run. Clones say it to the same ones.
-#[derive(Debug, Clone)]
-pub struct EchoSwitch(Arc<AtomicBool>);
-
-impl EchoSwitch {
-    /// From the next period on. What was learned is kept, and learned on where it was on before.
-    pub fn set(&self, cancelled: bool) {
-        self.0.store(cancelled, Ordering::Relaxed);
-    }
-
-    /// Whether it is.
-    pub fn is_on(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
 /// What is laid on two devices in one room, a microphone and a loudspeaker, so that the first no longer hears the second.
 /// Every period of both goes by it, and none is later for it.
 pub struct WithoutEcho {
@@ -54,8 +35,6 @@ pub struct WithoutEcho {
     pub microphone: MicrophoneTap,
     /// For the loudspeaker, which plays as before.
     pub loudspeaker: LoudspeakerTap,
-    /// On.
-    pub switch: EchoSwitch,
 }
 
 impl WithoutEcho {
@@ -70,7 +49,6 @@ impl WithoutEcho {
         let canceller = Canceller::new(microphone.rate, block, heard, played)?;
         let (writer, reader) = bus(&Sides { capture: microphone, playback: loudspeaker }, 1);
         let reads = Settings { channels: played, period: block, ..microphone };
-        let switch = EchoSwitch(Arc::new(AtomicBool::new(true)));
         let microphone = MicrophoneTap {
             canceller,
             played: SteeredReader::new(reader, reads, 1),
@@ -78,9 +56,8 @@ impl WithoutEcho {
             samples: heard.samples_in(block),
             reference: vec![0.0; played.samples_in(block)].into(),
             settings: microphone,
-            on: Arc::clone(&switch.0),
         };
-        Ok(Self { microphone, loudspeaker: LoudspeakerTap(writer), switch })
+        Ok(Self { microphone, loudspeaker: LoudspeakerTap(writer) })
     }
 }
 
@@ -129,7 +106,6 @@ pub struct MicrophoneTap {
     /// Room for what was played in them.
     reference: Box<[f32]>,
     settings: Settings,
-    on: Arc<AtomicBool>,
 }
 
 impl MicrophoneTap {
@@ -152,9 +128,7 @@ impl EchoTap for MicrophoneTap {
                 Some(played) => self.reference.copy_from_slice(played),
                 None => self.reference.fill(0.0),
             }
-            if self.on.load(Ordering::Relaxed) {
-                self.canceller.cancel(block, &self.reference);
-            }
+            self.canceller.cancel(block, &self.reference);
         }
     }
 }

@@ -40,6 +40,11 @@ impl DeviceSpec {
         self
     }
 
+    /// Whether it is a sound card or a node of a server of sound: what it plays may be in the air.
+    pub const fn is_real(&self) -> bool {
+        !matches!(self, Self::Software(_))
+    }
+
     /// Whether both name the same device with the same options: what one of them plays to is what the
     /// other captures from. A device by two names is two.
     pub fn is_same(&self, other: &Self) -> bool {

@@ -1,6 +1,8 @@
 //! `taut call`: sound both ways with a machine on which `taut serve` runs.
 
+mod adapting;
 mod asks;
+mod echo;
 mod keys;
 mod several;
 mod share;
@@ -27,15 +29,17 @@ use tautline_proto::device::Stop;
 use tautline_proto::time::{LocalTime, Span};
 
 use super::call_end::{
-    CallEnd, CallSide, EndDevices, EndSetup, devices, directions, offer, tell_reports,
+    CallEnd, CallSide, EndDevices, EndSetup, EndSound, devices, directions, offer, tell_reports,
 };
 use super::stop_on_signals;
 use crate::control;
 use crate::failure::Failure;
-use crate::flags::CallFlags;
+use crate::flags::{CallFlags, CodecFlag};
 use crate::report_file::ReportFiles;
 use crate::voice::Voice;
+use adapting::{Adapting, begin_with_few_bits};
 use asks::{CallAsk, CallLines};
+use echo::without_echo;
 use keys::PressedKeys;
 use several::Several;
 use share::CallShare;
@@ -124,6 +128,8 @@ struct Calling<'a> {
     front: Option<CallFront>,
     /// Of one call of several.
     share: Option<CallShare>,
+    /// Where the coding follows what the network carries.
+    adapting: Option<Adapting>,
 }
 
 impl<'a> Calling<'a> {
@@ -134,7 +140,10 @@ impl<'a> Calling<'a> {
         onlookers: Option<[Onlooker; 2]>,
         front: Option<CallFront>,
     ) -> Self {
-        let offer = offer(&flags.end, &devices, CallSide::Caller, flags.transport.paths());
+        let mut offer = offer(&flags.end, &devices, CallSide::Caller, flags.transport.paths());
+        if flags.codec.is_some() {
+            begin_with_few_bits(&mut offer);
+        }
         Self {
             flags,
             host,
@@ -154,6 +163,7 @@ impl<'a> Calling<'a> {
             onlookers,
             front,
             share: None,
+            adapting: None,
         }
     }
 
@@ -208,6 +218,7 @@ impl<'a> Calling<'a> {
             }
             self.turn_transports()?;
             self.turn_microphone();
+            self.turn_coding();
             let path = self.transports.as_ref().map(|transports| transports.now().0);
             if let (Some(front), Some(path)) = (&mut self.front, path) {
                 front.status.show(self.microphone.word(now()), &[Some(path)]);
@@ -234,6 +245,15 @@ impl<'a> Calling<'a> {
         if let Err(why) = end.send.ask(SendChange::Mute(!is_open)) {
             self.tell(&crate::words::cannot_change(&why));
         }
+    }
+
+    /// Asks for another coding, where the network carries more or less than that of now.
+    fn turn_coding(&mut self) {
+        let Some(call) = self.caller.call().filter(|_| self.asked.is_none()) else { return };
+        let wanted = self.adapting.as_mut().and_then(|adapting| adapting.poll(&call.terms, now()));
+        wanted.into_iter().for_each(|terms| {
+            self.ask_for(terms);
+        });
     }
 
     /// Something failed here: the other end is told, so that its place is free for others.
@@ -310,9 +330,13 @@ impl<'a> Calling<'a> {
                 CallerStep::Change(terms) => {
                     self.answered(&terms);
                     self.adopt(&terms);
+                    if self.adapting.is_some() {
+                        self.tell(&format!("as the network carries it: {}", in_words(&terms)));
+                    }
                 }
                 CallerStep::Kept(why) => {
                     self.asked = None;
+                    self.adapting.iter_mut().for_each(|adapting| adapting.refused(now()));
                     self.tell(&format!("{} keeps to what was: {}", self.host, why.as_str()));
                 }
                 CallerStep::TurnedAway(why) => {
@@ -399,6 +423,8 @@ impl<'a> Calling<'a> {
         (secret, called): ([u8; SECRET_BYTES], SocketAddr),
     ) -> Result<(), Failure> {
         let (sent, heard) = directions(&call.terms, CallSide::Caller);
+        let adapts = self.flags.codec.map(|CodecFlag::Auto| <[Onlooker; 2]>::default());
+        self.adapting = adapts.clone().and_then(|them| Adapting::new(&call.terms, them, now()));
         let setup = EndSetup {
             name: "call",
             far: self.host.to_string(),
@@ -412,10 +438,13 @@ impl<'a> Calling<'a> {
             muted: !self.open,
             in_call: true,
             recorded_before: self.share.as_ref().map_or(0, |share| share.index),
-            onlookers: self.onlookers.clone(),
+            onlookers: self.onlookers.iter().chain(adapts.as_ref()).cloned().collect(),
         };
-        let part = self.share.as_mut().and_then(|share| share.part.take());
-        let (end, mut transports) = CallEnd::begin(&setup, part, stop, |link| {
+        let sound = match self.share.as_mut().and_then(|share| share.part.take()) {
+            Some(part) => EndSound::Part(part),
+            None => EndSound::Own(without_echo(self.flags, &self.devices)?.map(Box::new)),
+        };
+        let (end, mut transports) = CallEnd::begin(&setup, sound, stop, |link| {
             Transports::begin(link, call, secret, called)
         })?;
         transports.begun();

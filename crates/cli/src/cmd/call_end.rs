@@ -4,6 +4,7 @@
 mod line;
 mod recordings;
 mod shared_sound;
+mod sound;
 mod terms;
 mod told;
 
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use tautline_api::srtp::Profile;
-use tautline_audio::{DeviceSpec, Extras, Notes, StreamLatency};
+use tautline_audio::DeviceSpec;
 use tautline_dsp::gain::Gain;
 use tautline_dsp::resample::Quality;
 use tautline_engine::control::{Asker, CannotChange, RecvChange, SendChange, requests};
@@ -31,7 +32,7 @@ use tautline_io::link::ringed::{Ringed, WireOptions};
 use tautline_io::udp::pair::OpenedStream;
 use tautline_io::udp::{FragmentPolicy, UdpOptions};
 use tautline_proto::call::terms::StreamTerms;
-use tautline_proto::device::{Device, Direction, Listener, Settings, Stop};
+use tautline_proto::device::{Device, Direction, Settings, Stop};
 use tautline_proto::endpoint::Endpoint;
 use tautline_proto::latency::enough_latency;
 use tautline_proto::pacing::is_spaced;
@@ -50,6 +51,8 @@ use crate::voice::Voice;
 pub(super) use line::{CallSide, tcp_line, udp_line};
 pub(super) use recordings::CallRecordings;
 pub(super) use shared_sound::{EndPart, SharedSound, SoundSharing};
+pub(super) use sound::EndSound;
+use sound::SoundSide;
 use terms::adopt_coding;
 pub(super) use terms::{directions, offer, rule};
 use told::NoteTeller;
@@ -103,17 +106,15 @@ pub(super) struct EndSetup<'a> {
     /// Calls that were recorded before it.
     pub(super) recorded_before: u32,
     /// Who looks at what is sent and at what is heard, from within this program.
-    pub(super) onlookers: Option<[Onlooker; 2]>,
+    pub(super) onlookers: Vec<[Onlooker; 2]>,
 }
 
 impl EndSetup<'_> {
     /// Those who look at one direction.
     fn observers(&self, voice: Voice, own: usize) -> Observers {
         let observers = crate::show::observers(self.name, voice);
-        match &self.onlookers {
-            Some(onlookers) => observers.and(onlookers[own].clone()),
-            None => observers,
-        }
+        let onlookers = self.onlookers.iter().map(|onlookers| onlookers[own].clone());
+        onlookers.fold(observers, Observers::and)
     }
 }
 
@@ -152,7 +153,7 @@ impl CallEnd {
     /// what is sent goes to nobody, and silence is played, until there is one.
     pub(super) fn begin<T>(
         setup: &EndSetup<'_>,
-        part: Option<EndPart>,
+        sound: EndSound,
         stop: &Stop,
         first: impl FnOnce(&mut CallLink) -> Result<T, Failure>,
     ) -> Result<(Self, T), Failure> {
@@ -224,14 +225,10 @@ impl CallEnd {
             recordings.after(setup.recorded_before);
             recordings.begin();
         }
-        let shared = part.map(|EndPart { part, latency: [sent, heard] }| {
-            (EndDevice::shared(part.capture, sent), EndDevice::shared(part.playback, heard))
-        });
-        let (captures, plays) = shared.unzip();
-        let run = EndRun { options, stop: &stop, voice, recordings: &mut recordings, part: plays };
+        let (captures, plays) = sound.of_each();
+        let run = EndRun { options, stop: &stop, voice, recordings: &mut recordings, of: plays };
         let (recv, recv_thread) = Self::hear(setup, recv_plan, counted, run)?;
-        let run =
-            EndRun { options, stop: &stop, voice, recordings: &mut recordings, part: captures };
+        let run = EndRun { options, stop: &stop, voice, recordings: &mut recordings, of: captures };
         let (send, send_thread) = Self::send(setup, plan, run)?;
         let threads = vec![recv_thread, send_thread];
         if setup.muted {
@@ -249,15 +246,12 @@ impl CallEnd {
         counted: Arc<AtomicU64>,
         run: EndRun<'_>,
     ) -> Result<(Asker<RecvChange>, EngineThread), Failure> {
-        let EndRun { options, stop, voice, recordings, part } = run;
+        let EndRun { options, stop, voice, recordings, of } = run;
         let mut engine = RecvEngine::new(plan)?;
         engine.show_to(setup.observers(voice, 1));
         let (asker, asked) = requests();
         engine.listen(asked);
-        let opened = match part {
-            Some(part) => part,
-            None => EndDevice::open(setup, Direction::Playback, engine.listener())?,
-        };
+        let opened = of.open(setup, Direction::Playback, engine.listener())?;
         let device = kept(opened.device, Direction::Playback, recordings)?;
         let stop = stop.clone();
         let thread = ordinary("taut-call-hear", move || {
@@ -276,15 +270,12 @@ impl CallEnd {
         plan: SendPlan,
         run: EndRun<'_>,
     ) -> Result<(Asker<SendChange>, EngineThread), Failure> {
-        let EndRun { options, stop, voice, recordings, part } = run;
+        let EndRun { options, stop, voice, recordings, of } = run;
         let mut engine = SendEngine::new(plan)?;
         engine.show_to(setup.observers(voice, 0));
         let (asker, asked) = requests();
         engine.listen(asked);
-        let opened = match part {
-            Some(part) => part,
-            None => EndDevice::open(setup, Direction::Capture, None)?,
-        };
+        let opened = of.open(setup, Direction::Capture, None)?;
         let device = kept(opened.device, Direction::Capture, recordings)?;
         let stop = stop.clone();
         // One witness watches for both.
@@ -353,37 +344,7 @@ struct EndRun<'a> {
     stop: &'a Stop,
     voice: Voice,
     recordings: &'a mut Option<CallRecordings>,
-    /// The device, if it is open.
-    part: Option<EndDevice>,
-}
-
-/// One device of an end.
-struct EndDevice {
-    device: Box<dyn Device>,
-    notes: Notes,
-    latency: StreamLatency,
-}
-
-impl EndDevice {
-    /// A part of one that is open: whoever opened that has its notes, and asks for the latency.
-    fn shared(device: Box<dyn Device>, latency: StreamLatency) -> Self {
-        Self { device, notes: Notes::default(), latency }
-    }
-
-    /// One of its own.
-    fn open(
-        setup: &EndSetup<'_>,
-        direction: Direction,
-        listener: Option<Box<dyn Listener>>,
-    ) -> Result<Self, Failure> {
-        let (spec, settings, terms) = match direction {
-            Direction::Capture => (setup.input, setup.devices.capture, setup.sent),
-            Direction::Playback => (setup.output, setup.devices.playback, setup.heard),
-        };
-        let extras = Extras { listener, record_format: terms.coding.sample };
-        let opened = tautline_audio::open_supervised(spec, direction, settings, extras)?;
-        Ok(Self { device: opened.device, notes: opened.notes, latency: opened.latency })
-    }
+    of: SoundSide,
 }
 
 /// The device, and what goes by it is kept if it is to be.

@@ -71,7 +71,7 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
     };
     // Before the devices end, the calls do.
     let sounds = Stop::default();
-    let mut sound = SharedSound::open(&flags.end, (&flags.input, &flags.output), &sharing)?;
+    let mut sound = SharedSound::open(&flags.end, (&flags.input, &flags.output), &sharing, None)?;
     sound.run(&sounds)?;
     if !flags.private && flags.callers > 1 && !sound.are_bridged() {
         voice.tell("the two devices differ in rate or channels: callers do not hear one another");
@@ -276,7 +276,7 @@ impl Serving<'_> {
             muted: false,
             in_call: true,
             recorded_before: 0,
-            onlookers: None,
+            onlookers: Vec::new(),
         };
         let words = format!("{who} calls: {}", in_words(terms));
         let begun = CallBegun { who, transport, setup };

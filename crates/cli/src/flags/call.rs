@@ -65,6 +65,14 @@ pub(crate) struct CallFlags {
     #[arg(long, short, value_name = "DEVICE", default_value = "alsa:default",
           value_parser = parse::<DeviceSpec>)]
     pub(crate) output: DeviceSpec,
+    /// The loudspeaker's sound in the microphone: auto takes it out where both are sound cards or nodes of JACK or
+    /// PipeWire
+    #[arg(long, value_name = "RULE", default_value = "auto", help_heading = "Sound")]
+    pub(crate) echo: EchoFlag,
+    /// Choose the coding of either direction by what the network carries, measured all the while: from l24 down to
+    /// opus-voice
+    #[arg(long, value_name = "RULE", conflicts_with = "format", help_heading = "Stream")]
+    pub(crate) codec: Option<CodecFlag>,
     /// By what the sound goes: UDP, TCP, or auto for TCP where no datagram passes
     #[arg(long, value_name = "WAY", default_value = "auto", help_heading = "Network")]
     pub(crate) transport: TransportFlag,
@@ -103,6 +111,24 @@ pub(crate) struct EndFlags {
     pub(crate) record: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) running: RunFlags,
+}
+
+/// What becomes of the loudspeaker's sound in the microphone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EchoFlag {
+    /// Take it out where both are real devices
+    Auto,
+    /// Take it out
+    Cancel,
+    /// Leave it
+    Keep,
+}
+
+/// Who chooses a call's coding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CodecFlag {
+    /// What the network carries
+    Auto,
 }
 
 /// By what the sound goes.

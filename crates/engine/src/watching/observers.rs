@@ -55,7 +55,7 @@ pub enum Unobservable {
 #[derive(Clone, Default)]
 pub struct Observers {
     served: Option<Arc<Mutex<Served>>>,
-    onlooker: Option<Onlooker>,
+    onlookers: Vec<Onlooker>,
 }
 
 struct Served {
@@ -90,12 +90,13 @@ impl Observers {
         let command = words.collect::<Vec<_>>().join(" ");
         let (readers, next) = (Vec::new(), LocalTime::ZERO);
         let served = Served { role, command, socket, listener, readers, next };
-        Ok(Self { served: Some(Arc::new(Mutex::new(served))), onlooker: None })
+        Ok(Self { served: Some(Arc::new(Mutex::new(served))), onlookers: Vec::new() })
     }
 
     /// With one that looks from within this process, too.
-    pub fn and(self, onlooker: Onlooker) -> Self {
-        Self { onlooker: Some(onlooker), ..self }
+    pub fn and(mut self, onlooker: Onlooker) -> Self {
+        self.onlookers.push(onlooker);
+        self
     }
 
     /// Lets in who came and drops who went; whether anybody looks.
@@ -105,7 +106,7 @@ impl Observers {
             served.meet(now());
             !served.readers.is_empty()
         });
-        served || self.onlooker.is_some()
+        served || !self.onlookers.is_empty()
     }
 
     /// Tells them, if it is time to and anybody is here: how it stands, whatever process this is.
@@ -116,14 +117,12 @@ impl Observers {
             .as_ref()
             .map(|served| served.lock().unwrap_or_else(PoisonError::into_inner));
         let served = served.as_deref_mut().filter(|served| served.is_due(now));
-        let onlooker = self.onlooker.as_ref().filter(|onlooker| onlooker.is_due(now));
-        if served.is_none() && onlooker.is_none() {
+        if served.is_none() && !self.onlookers.iter().any(|onlooker| onlooker.is_due(now)) {
             return;
         }
         let standing = standing();
-        if let Some(onlooker) = onlooker {
-            onlooker.tell(now, &standing);
-        }
+        let due = self.onlookers.iter().filter(|onlooker| onlooker.is_due(now));
+        due.for_each(|onlooker| onlooker.tell(now, &standing));
         if let Some(served) = served {
             served.tell(now, standing);
         }

@@ -91,7 +91,7 @@ impl Calling<'_> {
         if self.ask_for(terms) { Ok(changed) } else { Err(CannotChange::Busy) }
     }
 
-    fn ask_for(&mut self, terms: CallTerms) -> bool {
+    pub(super) fn ask_for(&mut self, terms: CallTerms) -> bool {
         let asked = self.caller.change(terms.clone());
         self.asked = asked.then_some(terms);
         asked

@@ -17,6 +17,7 @@ use tautline_proto::call::terms::CallPath;
 use tautline_proto::device::Stop;
 
 use super::asks::CallAsk;
+use super::echo::without_echo;
 use super::keys::PressedKeys;
 use super::share::{CallSeen, CallShare};
 use super::status::CallStatus;
@@ -64,7 +65,9 @@ impl Several<'_> {
             bridged: flags.bridge,
             formats: [sent.coding.sample, heard.coding.sample],
         };
-        let mut sound = SharedSound::open(&flags.end, (&flags.input, &flags.output), &sharing)?;
+        let echo = without_echo(flags, &self.devices)?;
+        let specs = (&flags.input, &flags.output);
+        let mut sound = SharedSound::open(&flags.end, specs, &sharing, echo)?;
         let mut microphone = Microphone::new(flags.mute);
         let open = Arc::new(AtomicBool::new(!flags.mute));
         // The devices end after the calls, whatever comes.

@@ -1,5 +1,6 @@
 //! Two devices that stay open while calls come and go, of which each call has a part.
 
+use tautline_audio::echo::WithoutEcho;
 use tautline_audio::{DeviceSpec, Extras, Notes, SharedPart, SharedParts, StreamLatency, shared};
 use tautline_dsp::format::SampleFormat;
 use tautline_engine::watching::run::Running;
@@ -62,6 +63,7 @@ impl SharedSound {
         flags: &EndFlags,
         (input, output): (&DeviceSpec, &DeviceSpec),
         sharing: &SoundSharing,
+        echo: Option<WithoutEcho>,
     ) -> Result<Self, Failure> {
         let EndDevices { capture, playback } = sharing.devices;
         let [captured, played] = sharing.formats;
@@ -69,8 +71,12 @@ impl SharedSound {
             let extras = Extras { listener: None, record_format };
             tautline_audio::open_supervised(spec, direction, settings, extras)
         };
-        let playback = open(output, Direction::Playback, playback, played)?;
-        let capture = open(input, Direction::Capture, capture, captured)?;
+        let mut playback = open(output, Direction::Playback, playback, played)?;
+        let mut capture = open(input, Direction::Capture, capture, captured)?;
+        if let Some(echo) = echo {
+            playback.device = echo.loudspeaker.on(playback.device);
+            capture.device = echo.microphone.on(capture.device);
+        }
         let parts = sharing.calls.saturating_add(SPARE);
         let (processes, parts) =
             shared(capture.device.as_ref(), playback.device.as_ref(), parts, sharing.bridged);

@@ -11,7 +11,7 @@ use tautline_proto::device::Stop;
 
 use super::transport::CalledTransport;
 use crate::cmd::call_end::{
-    CallEnd, CallSide, EndSetup, SharedSound, bind, directions, tcp_line, udp_line,
+    CallEnd, CallSide, EndSetup, EndSound, SharedSound, bind, directions, tcp_line, udp_line,
 };
 use crate::failure::Failure;
 use crate::voice::Voice;
@@ -115,7 +115,7 @@ impl CallSeats {
         }
         setup.recorded_before = self.recorded;
         let keys = transport.keys();
-        let (mut end, ()) = CallEnd::begin(&setup, Some(part), stop, |link| {
+        let (mut end, ()) = CallEnd::begin(&setup, EndSound::Part(part), stop, |link| {
             let far = FarAddress::Newest;
             let line = udp_line(seat.again()?, &link.udp, far, (&keys, CallSide::Called))?;
             link.switch.exchange(line);
