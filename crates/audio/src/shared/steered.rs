@@ -18,7 +18,7 @@ use super::playing::PieceTimes;
 const JUMP: Span = Span::from_millis(2);
 
 /// One part, read.
-struct ReadPart {
+struct SteeredPart {
     resampler: Resampler,
     /// Whether it was read in the piece before: the resampler is where the place is.
     used: bool,
@@ -29,7 +29,7 @@ struct ReadPart {
 pub(crate) struct SteeredReader {
     bus: BusReader,
     settings: Settings,
-    parts: Box<[ReadPart]>,
+    parts: Box<[SteeredPart]>,
     servo: Servo,
     /// Of the next frame, once something was played.
     place: Option<MediaPoint>,
@@ -50,7 +50,7 @@ impl SteeredReader {
     /// For blocks of the device that captures with these settings.
     pub(crate) fn new(bus: BusReader, settings: Settings, parts: usize) -> Self {
         let (channels, period) = (settings.channels.count(), settings.period.as_len().max(1));
-        let part = |_| ReadPart {
+        let part = |_| SteeredPart {
             resampler: Resampler::new(Quality::default(), channels, period),
             used: false,
             block: vec![0.0; channels * period].into(),
@@ -172,7 +172,7 @@ impl SteeredReader {
     }
 }
 
-impl ReadPart {
+impl SteeredPart {
     /// Goes to a place: what lies before it is there for the kernel.
     fn begin(&mut self, bus: &BusReader, index: usize, place: MediaPoint) {
         self.resampler.reset();

@@ -241,7 +241,8 @@ fn instants_that_jitter_do_not_move_what_is_heard() {
 fn what_a_device_skips_is_silence_for_those_who_hear_and_moves_nothing() {
     let mut room = Room::of(2);
     let heard = [room.seat(0, counted), room.seat(1, silent)];
-    room.turn(20);
+    // More than is kept, so that what lay there before must be overwritten.
+    room.turn(400);
     // It played a period of its own, and lost one.
     room.turned.playback += 1;
     room.skipped.playback = Frames::from_len(PERIOD);

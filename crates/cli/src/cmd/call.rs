@@ -437,6 +437,7 @@ impl<'a> Calling<'a> {
             latency: call.terms.latency,
             muted: !self.open,
             in_call: true,
+            witness: self.share.as_ref().is_none_or(|share| share.index == 0),
             recorded_before: self.share.as_ref().map_or(0, |share| share.index),
             onlookers: self.onlookers.iter().chain(adapts.as_ref()).cloned().collect(),
         };

@@ -103,6 +103,8 @@ pub(super) struct EndSetup<'a> {
     pub(super) muted: bool,
     /// Whether a call begins with it, and its recording.
     pub(super) in_call: bool,
+    /// Whether it watches for stalls of the host: of several calls one does for all.
+    pub(super) witness: bool,
     /// Calls that were recorded before it.
     pub(super) recorded_before: u32,
     /// Who looks at what is sent and at what is heard, from within this program.
@@ -212,9 +214,11 @@ impl CallEnd {
         let counted = Arc::new(AtomicU64::new(0));
         let mut link = CallLink { switch, udp, heard: Arc::clone(&counted) };
         let first = first(&mut link)?;
+        let usual = run_options(&flags.timing, &flags.running);
         let options = RunOptions {
             words: crate::words::in_a_call,
-            ..run_options(&flags.timing, &flags.running)
+            witness: usual.witness && setup.witness,
+            ..usual
         };
         let stop = stop.part();
         let voice = flags.running.voice();

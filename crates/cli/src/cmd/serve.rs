@@ -275,6 +275,7 @@ impl Serving<'_> {
             latency: terms.latency,
             muted: false,
             in_call: true,
+            witness: true,
             recorded_before: 0,
             onlookers: Vec::new(),
         };

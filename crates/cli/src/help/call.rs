@@ -7,13 +7,19 @@ pub(crate) const SERVE: &str = r#"Examples:
       --output pipewire:Microphone
   # On a machine without a sound card, for a first try of both commands:
   taut serve --input tone:440 --output file:caller.wav
+  # Three callers at most, who hear this machine and not one another:
+  taut serve --listen 0.0.0.0 --input alsa:hw:0 --output alsa:hw:0 \
+      --callers 3 --private
 
 Both machines come to trust each other by `taut id` and `taut trust`. The
 devices are there as long as taut serve runs, whether somebody calls or not, and
-while a caller's network is away: programs that use them notice nothing. One
-call is had at a time; another is refused in a sentence. All of it is sealed:
-the connection by which a call is agreed on by TLS 1.3 with the keys of both
-machines, the sound by SRTP with keys that come of it."#;
+while a caller's network is away: programs that use them notice nothing. Several
+callers are in one conversation: each hears the others and never itself, as long
+after they spoke as both calls take, and no longer. The first is heard at the UDP
+port of --listen, the others at those that follow: 17240 to 17247 for eight. One
+too many is refused in a sentence. All of it is sealed: the connection by which
+a call is agreed on by TLS 1.3 with the keys of both machines, the sound by SRTP
+with keys that come of it."#;
 
 pub(crate) const CALL: &str = r#"Examples:
   # The sound of the machine `studio`, and this microphone there:
@@ -25,6 +31,8 @@ pub(crate) const CALL: &str = r#"Examples:
   taut call studio=10.0.0.3
   # What is heard, into a file, while a tone is played there:
   taut call 127.0.0.1 --input tone:440 --output file:heard.wav --duration 10s
+  # Two machines at once, which hear one another by way of this one:
+  taut call studio stage --bridge
   # Both directions kept in a folder, a WAV file each:
   taut call studio --record calls
 

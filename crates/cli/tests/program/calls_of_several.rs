@@ -61,6 +61,9 @@ fn two_callers_hear_each_other_and_the_server_and_not_themselves() {
     grows(&called.folder.file("other.wav"), 4);
     calls.into_iter().for_each(|call| drop(call.tell("quit").end().well()));
     let (_, folder) = called.ends();
+    let report = std::fs::read_to_string(folder.file("report.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["directions"].as_array().map(Vec::len), Some(4), "two of each call");
     let heard = |name: &str| levels(&folder.file(name), &[440.0, 1000.0, 2500.0]);
     let [one, other, server] = ["one.wav", "other.wav", "caller.wav"].map(heard);
     println!("one {one:.1?}, other {other:.1?}, server {server:.1?}");

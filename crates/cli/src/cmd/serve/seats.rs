@@ -102,6 +102,7 @@ impl CallSeats {
         stop: &Stop,
     ) -> Result<(), Failure> {
         self.end(place);
+        let witness = self.seats.iter().all(|seat| seat.call.is_none());
         let Some(seat) = self.seats.get_mut(place) else { return Ok(()) };
         let CallBegun { who, transport, mut setup } = begun;
         let part = sound.take().ok_or_else(|| {
@@ -113,7 +114,7 @@ impl CallSeats {
                 break;
             }
         }
-        setup.recorded_before = self.recorded;
+        (setup.recorded_before, setup.witness) = (self.recorded, witness);
         let keys = transport.keys();
         let (mut end, ()) = CallEnd::begin(&setup, EndSound::Part(part), stop, |link| {
             let far = FarAddress::Newest;
