@@ -215,6 +215,34 @@ fn a_call_sounds_by_opus_and_goes_on_by_other_coders() {
 }
 
 /// The recordings of this end of a call in this folder: what was sent, and what was heard.
+/// How loud the last second of what a server with a tone heard is, in dBFS, of a caller whose microphone hears its
+/// loudspeaker by a cable.
+fn echoed(rule: &str) -> f64 {
+    let home = Folder::new();
+    let called = CalledMachine::at_home(home.path(), "");
+    let cable = format!("virtual:?cable=echo-{}-{rule}", std::process::id());
+    let options = format!("--echo {rule} --input {cable} --output {cable} --duration 4s");
+    called.call(home.path(), &options).run().well();
+    let (_, folder) = called.ends();
+    let heard = Sound::read(&folder.file("caller.wav"));
+    let last = heard.samples.iter().rposition(|sample| *sample != 0).expect("some sound");
+    // Without what was heard when the call was hung up.
+    let second = &heard.samples[..last + 1 - 48_000];
+    let second = &second[second.len() - 96_000..];
+    let power = second.iter().map(|sample| (f64::from(*sample) / f64::from(1 << 23)).powi(2));
+    10.0 * (power.sum::<f64>() / second.len() as f64).log10()
+}
+
+#[test]
+fn a_microphone_that_hears_its_loudspeaker_sends_no_echo_of_it() {
+    let _turn = beside();
+    let (kept, cancelled) = (echoed("keep"), echoed("cancel"));
+    println!("{kept:.1} dBFS with echo, {cancelled:.1} without");
+    // A tone of −18 dBFS has a power of −21.
+    assert!((-21.5..=-20.5).contains(&kept), "{kept:.1} dBFS");
+    assert!(cancelled < kept - 25.0, "{cancelled:.1} dBFS, and {kept:.1} where it is kept");
+}
+
 fn recordings(folder: &Path) -> Vec<[Sound; 2]> {
     let mut names: Vec<_> = folder.read_dir().unwrap().map(|file| file.unwrap().path()).collect();
     names.sort();

@@ -21,6 +21,10 @@ struct CallThroughNat {
 
 impl CallThroughNat {
     fn begin(test: &str) -> Option<Self> {
+        Self::begin_with(test, "")
+    }
+
+    fn begin_with(test: &str, options: &str) -> Option<Self> {
         let network = Behind::a_nat(test)?;
         let (home, folder) = (Folder::new(), Folder::new());
         // They trust each other by being one: both have the same key.
@@ -33,8 +37,9 @@ impl CallThroughNat {
         let serve = serve.with("TAUT_HOME", home.path()).in_folder(folder.path());
         let serve = serve.start().wait_for("listening for calls at ");
         let there = network.outside.address;
-        let line =
-            format!("call studio={there} --input tone:300 --output file:heard.wav --report none");
+        let line = format!(
+            "call studio={there} --input tone:300 --output file:heard.wav --report none {options}"
+        );
         let call = taut(words(&line)).and(PATIENT).within(&network.inside).controlled();
         let call = call.with("TAUT_HOME", home.path()).in_folder(folder.path());
         let call = call.start().wait_for("in a call with ");
@@ -104,6 +109,27 @@ fn a_call_moves_to_tcp_when_no_datagram_passes_and_back_when_some_do() {
     talk.network.carries_all();
     talk.call = talk.call.wait_for("the sound goes by UDP from now on");
     talk.serve = talk.serve.wait_for("the sound goes by UDP from now on");
+    talk.sounds();
+    talk.ends(false);
+}
+
+#[test]
+fn a_call_begins_with_few_bits_takes_more_where_they_pass_and_fewer_where_they_do_not() {
+    let _turn = beside();
+    let test = "calls_through_nat::a_call_begins_with_few_bits_takes_more_where_they_pass_and_fewer_where_they_do_not";
+    let Some(mut talk) = CallThroughNat::begin_with(test, "--codec auto") else { return };
+    let said: Vec<_> = talk.call.said().collect();
+    let begun = said.iter().any(|line| line.contains("in a call") && line.contains("opus"));
+    assert!(begun, "{said:#?}");
+    let carried = |talk: CallThroughNat, by: &str| {
+        let line = format!("as the network carries it: {by} ");
+        CallThroughNat { call: talk.call.wait_for(&line), ..talk }
+    };
+    talk = carried(carried(talk, "opus 48000 Hz, 2 channels, 5ms per packet both"), "l24");
+    // Both directions together: a third of what l24 takes one way.
+    talk.network.drops("meta l4proto udp limit rate over 110 kbytes/second");
+    talk.call = talk.call.wait_for("opus 48000 Hz, 2 channels, 5ms per packet");
+    talk.network.carries_all();
     talk.sounds();
     talk.ends(false);
 }
