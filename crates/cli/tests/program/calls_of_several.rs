@@ -55,7 +55,7 @@ const UNHEARD: f64 = -70.0;
 fn two_callers_hear_each_other_and_the_server_and_not_themselves() {
     let _turn = beside();
     let home = Folder::new();
-    let called = CalledMachine::at_home(home.path(), "");
+    let called = CalledMachine::at_home(home.path(), "--report-file report.json");
     let calls =
         [caller(&called, &home, 1000, "one.wav"), caller(&called, &home, 2500, "other.wav")];
     grows(&called.folder.file("other.wav"), 4);
