@@ -282,6 +282,19 @@ fn one_too_many_is_refused_in_a_sentence_and_the_others_go_on() {
 }
 
 #[test]
+fn a_call_that_fails_at_one_place_ends_there_and_the_others_go_on() {
+    let mut world = World::new(2, 2);
+    world.run(Span::from_secs(2));
+    world.answering.hang_up_at(1, &CallReason::new("no card"));
+    world.answering.hang_up_at(9, &CallReason::new("there is no such place"));
+    world.run(Span::from_secs(1));
+    assert_eq!(words(&world.did), ["begin 0", "begin 1", "end 1: no card"]);
+    assert_eq!(words(&world.ends[0].did), ["begin"]);
+    let over = CallOver::Ended(CallReason::new("no card"));
+    assert_eq!(world.ends[1].did.last().map(|(_, did)| did.clone()), Some(format!("{over:?}")));
+}
+
+#[test]
 fn who_hangs_up_ends_the_call_for_both() {
     let mut world = World::new(1, 1);
     world.run(Span::from_secs(2));
