@@ -33,11 +33,11 @@ pub(crate) use asked::RedundancyFlag;
 pub(crate) use call::{CallFlags, CodecFlag, EchoFlag, EndFlags, ServeFlags};
 pub(crate) use kinds::{PlainKind, ReportKind};
 pub(crate) use lab::{
-    All, Back, BetweenFlags, BlockSizes, Burdening, CapacityFlags, Delay, EchoFlags, Handover,
-    Impair, IntervalFlags, KernelFlags, KnownSound, Lab, LabCompare, Ladder, LeastFlags, LoadFlags,
-    LoopFlags, MarkShape, MarkSide, NamedDevice, Network, Overhead, PacketsFlags, QualityFlags,
-    Reporting, Resources, SampleFlags, Schedulers, Shape, StagesFlags, Stalls, Starved, Streams,
-    Watching,
+    All, Back, BesideFlags, BetweenFlags, BlockSizes, Burdening, CapacityFlags, Delay, EchoFlags,
+    Handover, Impair, IntervalFlags, KernelFlags, KnownSound, Lab, LabCompare, Ladder, LeastFlags,
+    LoadFlags, LoopFlags, MarkShape, MarkSide, MouthToEarFlags, NamedDevice, Network, Overhead,
+    PacketsFlags, QualityFlags, Reporting, Resources, SampleFlags, Schedulers, Shape, StagesFlags,
+    Stalls, Starved, Streams, Watching,
 };
 pub(crate) use readers::{bitrate, channels, latency, parse, rate, span};
 pub(crate) use trust::{Id, SrtpKey, TrustFlags};

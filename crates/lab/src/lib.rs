@@ -21,6 +21,7 @@ pub mod ladder;
 pub mod least;
 pub mod ledger;
 pub mod load;
+pub mod mouth_to_ear;
 pub mod network;
 pub mod overhead;
 pub mod page;
@@ -62,6 +63,11 @@ pub const EXPERIMENTS: &[Experiment] = &[
         name: "between",
         asks: between::QUESTION,
         does: "find how far apart two taps of one sound are: two channels of a recording or a card",
+    },
+    Experiment {
+        name: "mouth-to-ear",
+        asks: mouth_to_ear::QUESTION,
+        does: "call, and record what goes in at the mouth beside what comes out at the far ear",
     },
     Experiment {
         name: "stages",

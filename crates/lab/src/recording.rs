@@ -3,15 +3,15 @@
 //! All room is taken before the first period, and what the device dropped is silence there: what
 //! follows is where it was.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use rtrb::{Consumer, Producer};
 use tautline_engine::watching::run::{RunError, Running};
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::{Scheduler, memory};
 use tautline_proto::device::{Cycle, Device, Flow, Process, Stop};
-use tautline_proto::time::{Frames, Span};
+use tautline_proto::time::{Frames, LocalTime, Span};
 
 use crate::kept::lock_memory;
 use crate::quality::Sound;
@@ -37,6 +37,8 @@ pub struct RecordOptions {
 pub struct DeviceRecording {
     /// Of the channels that were asked for.
     pub sound: Sound,
+    /// When its first frame met the ADC, by the device's word; none where nothing was heard.
+    pub begins: Option<LocalTime>,
     /// What a reader should know before believing what is judged of it, a sentence each.
     pub notes: Vec<String>,
 }
@@ -70,8 +72,9 @@ pub fn record(
     if skipped > 0 {
         notes.push(format!("the device dropped {skipped} frames; they are silence here"));
     }
+    let begins = recorded.begins.get().copied();
     let sound = Sound { channels: recorded.taken(options.channels.len()), rate: settings.rate };
-    Ok(DeviceRecording { sound, notes })
+    Ok(DeviceRecording { sound, begins, notes })
 }
 
 /// What the device calls.
@@ -81,20 +84,24 @@ struct ChannelRecorder {
     kept: Vec<usize>,
     samples: Producer<f32>,
     skipped: Arc<AtomicU64>,
+    begins: Arc<OnceLock<LocalTime>>,
 }
 
 /// The other end.
 struct Recorded {
     samples: Consumer<f32>,
     skipped: Arc<AtomicU64>,
+    begins: Arc<OnceLock<LocalTime>>,
 }
 
 fn recorder(all: usize, options: &RecordOptions) -> (ChannelRecorder, Recorded) {
     let kept: Vec<_> = options.channels.iter().map(|channel| (*channel).min(all - 1)).collect();
     let (samples, taken) = memory::ring(options.frames.as_len() * kept.len());
     let skipped = Arc::<AtomicU64>::default();
-    let recorder = ChannelRecorder { all, kept, samples, skipped: Arc::clone(&skipped) };
-    (recorder, Recorded { samples: taken, skipped })
+    let begins = Arc::<OnceLock<LocalTime>>::default();
+    let (dropped, began) = (Arc::clone(&skipped), Arc::clone(&begins));
+    let recorder = ChannelRecorder { all, kept, samples, skipped: dropped, begins: began };
+    (recorder, Recorded { samples: taken, skipped, begins })
 }
 
 impl ChannelRecorder {
@@ -112,6 +119,10 @@ impl Process for ChannelRecorder {
     fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
         cycle.playback.samples.fill(0.0);
         let side = &cycle.capture;
+        if self.is_empty() {
+            // Once, without waiting: nobody else writes it.
+            let _ = self.begins.set(side.meets);
+        }
         if !self.is_empty() && side.skipped > Frames::ZERO {
             let skipped = side.skipped.as_len();
             self.skipped.fetch_add(skipped as u64, Ordering::Relaxed);

@@ -30,6 +30,8 @@ impl Rate {
         8_000, 11_025, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000, 88_200, 96_000, 176_400,
         192_000,
     ];
+    /// 16 kHz, wideband speech (ITU-T G.711.1, G.722).
+    pub const HZ_16000: Self = Self(16_000);
     /// 44.1 kHz, the rate of the payload types that need no description (RFC 3551 table 4).
     pub const HZ_44100: Self = Self(44_100);
     /// 48 kHz, the rate that every AES67 device speaks.

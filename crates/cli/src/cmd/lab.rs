@@ -15,6 +15,7 @@ mod kernel;
 mod ladder;
 mod least;
 mod load;
+mod mouth_to_ear;
 mod network;
 mod overhead;
 mod quality;
@@ -57,15 +58,17 @@ fn stop_with_agent() -> Result<Stop, Failure> {
 
 fn list() {
     for experiment in EXPERIMENTS {
-        screen::say(&format!("{:10} {}", experiment.name, experiment.asks));
+        screen::say(&format!("{:12} {}", experiment.name, experiment.asks));
     }
     screen::say("");
     screen::say(
-        "all        runs each of them once, shortly, and writes a page that leads to their reports",
+        "all          runs each of them once, shortly, and writes a page that leads to their reports",
     );
-    screen::say("compare    says in what two reports of one experiment differ by more than noise");
     screen::say(
-        "impair     relays a stream as a bad network would, for others to be measured over",
+        "compare      says in what two reports of one experiment differ by more than noise",
+    );
+    screen::say(
+        "impair       relays a stream as a bad network would, for others to be measured over",
     );
 }
 
@@ -82,6 +85,9 @@ pub(crate) fn run(lab: &Lab) -> Result<(), Failure> {
         Lab::Delay(flags) => delay::run(flags)?,
         Lab::Play(flags) => delay::play(flags)?,
         Lab::Hear(flags) => delay::hear(flags)?,
+        Lab::MouthToEar(flags) => mouth_to_ear::run(flags)?,
+        Lab::Mouth(flags) => mouth_to_ear::mouth(flags)?,
+        Lab::Tap(flags) => mouth_to_ear::tap(flags)?,
         Lab::Handover(flags) => handover::run(flags)?,
         Lab::Network(flags) => network::run(flags)?,
         Lab::Starved(flags) => starved::run(flags)?,

@@ -7,6 +7,7 @@ mod impair;
 mod interval;
 mod machine;
 mod marks;
+mod mouth;
 mod quality;
 mod streams;
 
@@ -25,6 +26,7 @@ pub(crate) use impair::{Back, Impair};
 pub(crate) use interval::{IntervalFlags, LoopFlags};
 pub(crate) use machine::{Handover, KernelFlags, PacketsFlags, Resources, SampleFlags, Stalls};
 pub(crate) use marks::{BetweenFlags, Delay, MarkShape, MarkSide, NamedDevice};
+pub(crate) use mouth::{BesideFlags, MouthToEarFlags};
 pub(crate) use quality::{KnownSound, QualityFlags};
 pub(crate) use streams::{
     BlockSizes, Ladder, LeastFlags, LoadFlags, Network, Overhead, Schedulers, Shape, StagesFlags,
@@ -40,6 +42,8 @@ pub(crate) enum Lab {
     Delay(Box<Delay>),
     /// Measure how far apart two taps of one sound are: two channels of a recording or a card
     Between(Box<BetweenFlags>),
+    /// Measure how long sound takes from the mouth at one end of a call to the ear at the other
+    MouthToEar(Box<MouthToEarFlags>),
     /// Measure where the time of every packet goes, stage by stage, between two hosts
     Stages(Box<StagesFlags>),
     /// Measure how long packets take from the kernel's arrival to the program that reads them
@@ -88,6 +92,12 @@ pub(crate) enum Lab {
     /// Hear time marks until Ctrl-C, and then say when each met the ADC, for an experiment
     #[command(hide = true)]
     Hear(Box<MarkSide>),
+    /// Play noise until Ctrl-C, for an experiment
+    #[command(hide = true)]
+    Mouth(BesideFlags),
+    /// Keep what a device hears until Ctrl-C, and then print it, for an experiment
+    #[command(hide = true)]
+    Tap(BesideFlags),
     /// Write the sound whose quality is measured, for an experiment
     #[command(hide = true)]
     Sound(KnownSound),

@@ -92,6 +92,26 @@ and of layers what neither UDP nor TCP carries, nor RTP where it is the stream;
 `counted` is what the interface counted per packet of sound, without checksums
 and with its share of control traffic."#;
 
+pub(crate) const MOUTH_TO_EAR: &str = r#"Examples:
+  # Calls as they are usual, and the buffers that the paper tried, on this host:
+  taut lab mouth-to-ear
+  # Between two namespaces, with a page, and each recording to hear:
+  taut lab mouth-to-ear netns:far --report-file ears.html --keep ears
+  # What the paper settled for, without the little processor of its device:
+  taut lab mouth-to-ear --only "playback 64, recording 16" --cpu 100%
+  # Whether the measurement finds a delay that is added at the ear:
+  taut lab mouth-to-ear --only "kept at 15 ms" --ear-delay 3370us
+
+Noise is played on a cable by which taut call here hears it, and taut serve at
+HOST plays what came on another. Both are tapped, and lie in one recording side
+by side by the taps' instants: measured is how far apart they are in it. What
+the call says of itself stands beside it. Two hosts call each other with the
+keys that each trusts (taut trust).
+
+A block is a period of the cards, and a packet. Playback slots of a block are
+the latency that is kept; recording slots the buffer of the card at the mouth.
+What no call can be is a void row that says why."#;
+
 pub(crate) const STARVED: &str = r#"Examples:
   # On this machine, as root:
   taut lab starved

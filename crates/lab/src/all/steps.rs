@@ -60,6 +60,7 @@ pub const STEPS: &[AllStep] = &[
         "lab delay --output virtual:?cable=taut-all --input virtual:?cable=taut-all&delay=5ms \
          --duration 5s",
     ),
+    machine("mouth-to-ear", "lab mouth-to-ear --only latency --duration 1s --settle 500ms"),
     machine("demo", "demo --seconds 5 --out {folder} --quiet"),
     after("demo", "between", "lab between {folder}/receiver-1.wav"),
     machine(

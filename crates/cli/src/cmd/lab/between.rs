@@ -101,7 +101,7 @@ fn of_device(
         frames,
         scheduler: flags.pace.scheduler,
     };
-    let DeviceRecording { sound, notes } = record(opened.device, &options, &stop, |taken| {
+    let DeviceRecording { sound, notes, .. } = record(opened.device, &options, &stop, |taken| {
         answer.tell(&format!("{taken} of {}", flags.duration));
     })?;
     let [first, second] = [0, 1].map(|tap| &*sound.channels[tap]);

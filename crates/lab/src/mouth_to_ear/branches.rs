@@ -1,0 +1,211 @@
+//! The direct and the travelled branch of one sound in one recording, and how far apart they are in it.
+//!
+//! Samples and instants in, figures out: where they come from is for others.
+
+use std::path::Path;
+
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::units::Rate;
+
+use crate::between::{BetweenOptions, TapDelays, between};
+use crate::statistics::Series;
+
+/// A branch: its samples, and when the first of them met the ADC.
+#[derive(Debug, Clone)]
+pub(super) struct Branch {
+    pub(super) samples: Vec<f32>,
+    pub(super) begins: LocalTime,
+}
+
+/// Both branches, begun at one instant: the first channel is what went in at the mouth, the second what
+/// came out at the ear.
+#[derive(Debug, Clone)]
+pub(super) struct BranchRecording {
+    rate: Rate,
+    direct: Vec<f32>,
+    travelled: Vec<f32>,
+    /// How much later the travelled one began than it is laid, which is less than half a frame: nothing
+    /// between cards of one host, whose frames are whole frames apart.
+    rest: Span,
+}
+
+/// How far apart the branches are.
+#[derive(Debug, Clone)]
+pub(super) struct BranchDelays {
+    /// Each, with the instant of the recording that it is of.
+    pub(super) series: Series,
+    /// How far the median may be from the truth by what the sound says, either way.
+    pub(super) uncertainty: Span,
+    /// Windows in which there is none though both branches sounded.
+    pub(super) without: u64,
+}
+
+/// Of the first look: long windows, which tell one delay among many.
+const COARSE: Span = Span::from_millis(500);
+/// Of the second: short ones, so that a few seconds give enough for a p99.
+const FINE: Span = Span::from_millis(4);
+/// What the second look finds lies no further from what the first found: an eighth of a second at most.
+const NEAR: Span = Span::from_millis(20);
+
+impl BranchRecording {
+    /// Lays both side by side, by their instants on one clock.
+    pub(super) fn of(direct: Branch, travelled: Branch, rate: Rate) -> Self {
+        let later = travelled.begins - direct.begins;
+        let half = rate.span_of(Frames::new(1)).divided(2);
+        let frames = rate.frames_within(later + half).count();
+        let rest = later - rate.span_of(Frames::new(frames));
+        let shift = usize::try_from(frames.unsigned_abs()).unwrap_or(usize::MAX);
+        let travelled = match frames {
+            0.. => {
+                let silence = vec![0.0; shift.min(direct.samples.len())];
+                silence.into_iter().chain(travelled.samples).collect()
+            }
+            _ => travelled.samples.into_iter().skip(shift).collect(),
+        };
+        Self { rate, direct: direct.samples, travelled, rest }
+    }
+
+    /// Two channels of 16 bits, for `taut lab between` and for people.
+    pub(super) fn write(&self, path: &Path) -> Result<(), hound::Error> {
+        let spec = hound::WavSpec {
+            channels: 2,
+            sample_rate: self.rate.hertz(),
+            bits_per_sample: 16,
+            sample_format: hound::SampleFormat::Int,
+        };
+        let mut file = hound::WavWriter::create(path, spec)?;
+        let frames = self.direct.len().max(self.travelled.len());
+        for frame in 0..frames {
+            for branch in [&self.direct, &self.travelled] {
+                let sample = branch.get(frame).copied().unwrap_or(0.0);
+                // The cast saturates.
+                file.write_sample((sample * 32_768.0).round() as i16)?;
+            }
+        }
+        file.finalize()
+    }
+
+    /// How far apart they are, up to `most`; why that is not known, where it is not.
+    pub(super) fn delays(&self, most: Span) -> Result<BranchDelays, String> {
+        let rate = self.rate;
+        let [window, range] = [COARSE, most].map(|span| rate.frames_within(span));
+        let options = BetweenOptions { rate, window, most: range };
+        let first = between(&self.direct, &self.travelled, &options);
+        let about = middle(&first).ok_or_else(|| nothing(&first, most))?;
+        // From there on the travelled branch is laid as much earlier, and the rest is looked for nearby.
+        let lead = (about.round() as i64).max(0);
+        let near = self.travelled.get(lead as usize..).unwrap_or_default();
+        let [window, range] = [FINE, NEAR].map(|span| rate.frames_within(span));
+        let window = window.max(Frames::new(64));
+        let found = between(&self.direct, near, &BetweenOptions { rate, window, most: range });
+        // What lies within so much of the end of either has its other half beyond it.
+        let shorter = self.direct.len().min(near.len());
+        let judged = shorter.saturating_sub(range.as_len() + 2 * window.as_len());
+        let lead = rate.span_of(Frames::new(lead)) + self.rest;
+        let mut series = Series::with_room(found.windows.len());
+        let mut errors = Vec::with_capacity(found.windows.len());
+        let mut without = 0;
+        for one in found.windows.iter().filter(|one| one.at.as_len() < judged) {
+            match &one.delay {
+                Ok(delay) => {
+                    let at = LocalTime::ZERO + rate.span_of(one.at);
+                    series.push(at, lead + rate.span_of_fine(delay.delay));
+                    errors.push(delay.uncertainty);
+                }
+                Err(_) => without += 1,
+            }
+        }
+        errors.sort_unstable();
+        let error = errors.get(errors.len() / 2).ok_or_else(|| nothing(&found, NEAR))?;
+        let uncertainty = rate.span_of_fine(*error).max(Span::from_nanos(1));
+        Ok(BranchDelays { series, uncertainty, without })
+    }
+}
+
+/// In frames.
+fn middle(found: &TapDelays) -> Option<f64> {
+    let mut all: Vec<_> = found.found().map(|(_, delay)| delay.delay.as_f64()).collect();
+    all.sort_by(f64::total_cmp);
+    all.get(all.len() / 2).copied()
+}
+
+fn nothing(found: &TapDelays, most: Span) -> String {
+    let why = found.windows.iter().find_map(|window| window.delay.as_ref().err());
+    let why = why.map_or("the recording is too short", |why| why.name());
+    format!(
+        "no delay of up to {most} was found between the branches ({why}); use a longer --duration, or let less run \
+         beside"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATE: Rate = Rate::HZ_48000;
+
+    fn noise(frames: usize) -> Vec<f32> {
+        let mut random = fastrand::Rng::with_seed(5);
+        core::iter::repeat_with(|| random.f32() - 0.5).take(frames).collect()
+    }
+
+    /// A second of sound of which the ear hears each frame `delay` after the mouth, taps being begun at these
+    /// instants.
+    fn recorded(begins: [Span; 2], delay: Frames) -> BranchRecording {
+        let sound = noise(400_000);
+        let at = |begins: Span, back: i64| {
+            let from = usize::try_from(96_000 + RATE.frames_within(begins).count() - back);
+            let from = from.unwrap_or_default();
+            sound[from..from + 96_000].to_vec()
+        };
+        let branch = |begins: Span, back| Branch {
+            samples: at(begins, back),
+            begins: LocalTime::ZERO + Span::from_secs(9) + begins,
+        };
+        BranchRecording::of(branch(begins[0], 0), branch(begins[1], delay.count()), RATE)
+    }
+
+    #[test]
+    fn the_delay_between_the_branches_is_found_whichever_tap_began_first() {
+        let ms = Span::from_millis;
+        for begins in [[ms(0), ms(0)], [ms(30), ms(0)], [ms(0), ms(250)], [ms(400), ms(0)]] {
+            for delay in [1, 720, 14_016, 45_000] {
+                let delay = Frames::new(delay);
+                let found = recorded(begins, delay).delays(Span::from_secs(1)).unwrap();
+                let summary = found.series.summary();
+                let off = summary.p50_ns.unwrap() - RATE.span_of(delay).as_nanos();
+                let error = found.uncertainty.as_nanos();
+                assert!(off.abs() <= error.max(1), "{begins:?} {delay}: {off} ± {error}");
+                assert!(error < 100, "{error}");
+                assert_eq!(found.without, 0, "{begins:?} {delay}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_second_of_two_hosts_that_began_a_part_of_a_frame_apart_is_told_with_that_part() {
+        let part = Span::from_nanos(7_000);
+        let mut recorded = recorded([Span::ZERO; 2], Frames::new(480));
+        let laid = |begins: Span, samples: &Vec<f32>| Branch {
+            samples: samples.clone(),
+            begins: LocalTime::ZERO + begins,
+        };
+        let direct = laid(Span::ZERO, &recorded.direct);
+        recorded = BranchRecording::of(direct, laid(part, &recorded.travelled), RATE);
+        let found = recorded.delays(Span::from_millis(100)).unwrap();
+        let off = found.series.summary().p50_ns.unwrap() - 10_007_000;
+        assert!(off.abs() <= found.uncertainty.as_nanos(), "{off}");
+    }
+
+    #[test]
+    fn windows_in_which_nothing_came_are_counted_and_sound_that_is_none_is_refused() {
+        let mut gone = recorded([Span::ZERO; 2], Frames::new(480));
+        gone.travelled[20_000..24_800].fill(0.0);
+        let found = gone.delays(Span::from_millis(100)).unwrap();
+        // A tenth of a second, in windows of 4 ms.
+        assert!((24..=28).contains(&found.without), "{}", found.without);
+        gone.travelled.fill(0.0);
+        let refused = gone.delays(Span::from_millis(100)).unwrap_err();
+        assert!(refused.contains("second silent"), "{refused}");
+    }
+}

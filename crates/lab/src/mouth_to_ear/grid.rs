@@ -1,0 +1,327 @@
+//! Which calls are measured: the paper's buffers as a call has them, and calls as they are usual here.
+//!
+//! The paper's program has slots of one block each. What that is in a call:
+//!
+//! - *A block* is the period of the cards at both ends, and a packet: of the sound's 16-bit samples, `bytes ÷ (2 ×
+//!   channels × rate)` seconds. Where that is longer than a packet may be, as many packets of one length as it takes.
+//! - *Playback slots* × block is the most sound that may wait at the ear, and as every frame is played at a promised
+//!   instant, all of it waits: the latency that is kept (`--latency`). The paper's program does not fill them.
+//! - *Recording slots* × block is the most that may wait at the mouth before some is lost: the buffer of the card there. It
+//!   adds no delay, as what it holds is sent when it is there.
+
+use tautline_proto::stream::{LONGEST_LINK_OFFSET, PTIME_RANGE};
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::units::{Channels, Rate};
+
+use super::published;
+use crate::report::Published;
+
+/// By what the sound goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallTransport {
+    /// RTP over UDP.
+    Udp,
+    /// RTP over TCP.
+    Tcp,
+}
+
+impl CallTransport {
+    /// In this order.
+    pub const BOTH: [Self; 2] = [Self::Udp, Self::Tcp];
+
+    /// As on the command line of `taut call`.
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::Tcp => "tcp",
+        }
+    }
+}
+
+/// The sound that the paper's programs used: the first softphone 16 kHz mono, the other 48 kHz stereo, both of 16 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PaperSound {
+    /// 16 kHz mono.
+    Voice,
+    /// 48 kHz stereo.
+    Wide,
+}
+
+impl PaperSound {
+    /// In this order.
+    pub const BOTH: [Self; 2] = [Self::Voice, Self::Wide];
+
+    const fn shape(self) -> (Rate, Channels) {
+        match self {
+            Self::Voice => (Rate::HZ_16000, Channels::MONO),
+            Self::Wide => (Rate::HZ_48000, Channels::STEREO),
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Voice => "16 kHz mono",
+            Self::Wide => "48 kHz stereo",
+        }
+    }
+}
+
+/// A point of the paper's sweep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlotPoint {
+    /// What is carried.
+    pub sound: PaperSound,
+    /// Bytes of a block.
+    pub block: u32,
+    /// Blocks that may wait at the ear.
+    pub playback: u32,
+    /// Blocks that may wait at the mouth.
+    pub recording: u32,
+    /// By what it goes.
+    pub transport: CallTransport,
+}
+
+/// What the paper settled for.
+const SETTLED: SlotPoint = SlotPoint {
+    sound: PaperSound::Voice,
+    block: 1024,
+    playback: 64,
+    recording: 16,
+    transport: CallTransport::Udp,
+};
+
+/// What it tried of each: powers of two.
+const PLAYBACK: [u32; 7] = [4, 8, 16, 32, 64, 128, 256];
+const RECORDING: [u32; 6] = [4, 8, 16, 32, 64, 128];
+const BLOCKS: [u32; 4] = [512, 1024, 2048, 4096];
+
+/// A call that is measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallCase {
+    /// For people.
+    pub name: String,
+    pub(super) rate: Rate,
+    pub(super) channels: Channels,
+    /// As on the command line.
+    pub(super) coding: &'static str,
+    /// Sound in one packet, in nanoseconds rounded up: so many whole frames fit.
+    pub(super) ptime: Span,
+    /// Of the cards at both ends.
+    pub(super) period: Frames,
+    /// Of the card at the mouth.
+    pub(super) periods: u32,
+    /// What is asked for at the mouth, where that is more than a card here holds.
+    pub(super) recording: Option<Span>,
+    /// What is kept; none has it follow the packets.
+    pub(super) latency: Option<Span>,
+    pub(super) transport: CallTransport,
+    /// Whether the mouth is a device that has little processor.
+    pub(super) is_capped: bool,
+    pub(super) published: Vec<Published>,
+}
+
+/// A call, or what it would be called and why there is none.
+pub type CaseOrNot = Result<CallCase, (String, String)>;
+
+/// Of a card whose sound goes by a cable (`audio::software::cable`): a quarter of a second.
+const LONGEST_BUFFER: Span = Span::from_millis(250);
+/// Periods of the card at the ear, and the fewest of any.
+const FEWEST: u32 = 2;
+
+/// These frames in whole nanoseconds, in which all of them fit.
+fn holding(rate: Rate, frames: i64) -> Span {
+    let hertz = i64::from(rate.hertz());
+    Span::from_nanos((frames * 1_000_000_000 + hertz - 1) / hertz)
+}
+
+impl SlotPoint {
+    /// For people.
+    fn name(&self) -> String {
+        let Self { sound, block, playback, recording, transport } = self;
+        let block = match block % 1024 {
+            0 => format!("{} KB", block / 1024),
+            _ => format!("{block} B"),
+        };
+        format!(
+            "{}, {block}, playback {playback}, recording {recording}, {}",
+            sound.name(),
+            transport.word().to_uppercase()
+        )
+    }
+
+    /// The call that it is, or why there is none.
+    pub fn case(&self) -> CaseOrNot {
+        let name = self.name();
+        self.call(name.clone()).map_err(|why| (name, why))
+    }
+
+    fn call(&self, name: String) -> Result<CallCase, String> {
+        let (rate, channels) = self.sound.shape();
+        let frames = i64::from(self.block) / (2 * channels.count() as i64);
+        let span = |blocks: u32| rate.span_of(Frames::new(frames * i64::from(blocks)));
+        let (block, latency, recording) = (span(1), span(self.playback), span(self.recording));
+        if span(FEWEST) > LONGEST_BUFFER {
+            return Err(format!(
+                "a block is {block}, and a card here, of two at least, holds {LONGEST_BUFFER}"
+            ));
+        }
+        if latency > LONGEST_LINK_OFFSET {
+            return Err(format!(
+                "{} blocks of {block} are {latency}, and no call keeps more than {LONGEST_LINK_OFFSET}",
+                self.playback
+            ));
+        }
+        // Packets of one length, no longer than one may be.
+        let parts = (0..).map(|power| 1_i64 << power);
+        let fits = |parts: &i64| holding(rate, frames / parts) <= PTIME_RANGE.1;
+        let parts = parts.take_while(|parts| frames % parts == 0).find(fits);
+        let parts = parts.ok_or_else(|| format!("a block of {block} is no whole packets"))?;
+        let most = LONGEST_BUFFER.as_nanos() / block.as_nanos().max(1);
+        let periods = self.recording.min(u32::try_from(most).unwrap_or(u32::MAX)).max(FEWEST);
+        Ok(CallCase {
+            name,
+            rate,
+            channels,
+            coding: "l16",
+            ptime: holding(rate, frames / parts),
+            period: Frames::new(frames),
+            periods,
+            recording: (periods < self.recording).then_some(recording),
+            latency: Some(latency),
+            transport: self.transport,
+            is_capped: true,
+            published: published::of(self),
+        })
+    }
+
+    /// Whether it is what the paper settled for, by whatever transport.
+    pub(super) fn is_settled(&self) -> bool {
+        Self { transport: SETTLED.transport, ..*self } == SETTLED
+    }
+}
+
+/// Calls as they are usual here: coding, packet, period, latency.
+const USUAL: [(&str, &str, i64, i64, Option<i64>); 4] = [
+    ("L16, packets of 2.5 ms, latency auto", "l16", 2_500, 48, None),
+    ("L16, packets and periods of 2.5 ms", "l16", 2_500, 120, Some(8_500)),
+    ("L16, packets and periods of 2.5 ms, kept at 15 ms", "l16", 2_500, 120, Some(15_000)),
+    ("Opus, packets of 5 ms, periods of 2.5 ms, kept at 25 ms", "opus", 5_000, 120, Some(25_000)),
+];
+
+/// Each of them by both transports; beside the first two stand the paper's figures.
+pub fn usual() -> Vec<CaseOrNot> {
+    let call = |(what, coding, ptime, period, latency): (&str, _, i64, i64, Option<i64>)| {
+        CallTransport::BOTH.map(|transport| {
+            Ok(CallCase {
+                name: format!("48 kHz stereo, {what}, {}", transport.word().to_uppercase()),
+                rate: Rate::HZ_48000,
+                channels: Channels::STEREO,
+                coding,
+                ptime: Span::from_micros(ptime),
+                period: Frames::new(period),
+                periods: 4,
+                recording: None,
+                latency: latency.map(Span::from_micros),
+                transport,
+                is_capped: false,
+                published: published::of_usual(transport),
+            })
+        })
+    };
+    USUAL.into_iter().flat_map(call).collect()
+}
+
+/// From what the paper settled for, one thing after the other is changed: transport, sound, playback slots, recording
+/// slots, block.
+pub fn short() -> Vec<SlotPoint> {
+    let mut points = Vec::new();
+    for sound in PaperSound::BOTH {
+        let settled = SlotPoint { sound, ..SETTLED };
+        points.extend(CallTransport::BOTH.map(|transport| SlotPoint { transport, ..settled }));
+        points.extend([4, 16, 256].map(|playback| SlotPoint { playback, ..settled }));
+        points.extend([512, 2048, 4096].map(|block| SlotPoint { block, ..settled }));
+    }
+    let settled = SlotPoint { sound: PaperSound::Wide, ..SETTLED };
+    points.extend([4, 128].map(|recording| SlotPoint { recording, ..settled }));
+    points
+}
+
+/// All of them.
+pub fn full() -> Vec<SlotPoint> {
+    let mut points = Vec::new();
+    for sound in PaperSound::BOTH {
+        for block in BLOCKS {
+            for playback in PLAYBACK {
+                for recording in RECORDING {
+                    let point = SlotPoint { sound, block, playback, recording, ..SETTLED };
+                    points.extend(
+                        CallTransport::BOTH.map(|transport| SlotPoint { transport, ..point }),
+                    );
+                }
+            }
+        }
+    }
+    points
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_proto::stream::packet_frames;
+
+    use super::*;
+
+    const VOICE: SlotPoint = SETTLED;
+    const WIDE: SlotPoint = SlotPoint { sound: PaperSound::Wide, ..SETTLED };
+
+    /// Frames of a packet and of a period, periods at the mouth, latency in microseconds.
+    fn lies(point: SlotPoint) -> (i64, i64, u32, i64) {
+        let case = point.case().unwrap();
+        let packet = packet_frames(case.rate, case.ptime).unwrap().count();
+        let latency = case.latency.unwrap().as_nanos() / 1000;
+        (packet, case.period.count(), case.periods, latency)
+    }
+
+    #[test]
+    fn slots_of_blocks_are_times_by_rate_and_channels() {
+        // 1 KB of 16 kHz mono is 32 ms: two packets of 16, as none is longer than 20.
+        assert_eq!(lies(VOICE), (256, 512, 7, 2_048_000));
+        assert_eq!(lies(SlotPoint { block: 512, ..VOICE }), (256, 256, 15, 1_024_000));
+        assert_eq!(lies(SlotPoint { block: 2048, ..VOICE }), (256, 1024, 3, 4_096_000));
+        assert_eq!(lies(SlotPoint { recording: 4, ..VOICE }).2, 4);
+        // 1 KB of 48 kHz stereo is 5.33 ms, 4 KB 21.3.
+        assert_eq!(lies(WIDE), (256, 256, 16, 341_333));
+        assert_eq!(lies(SlotPoint { playback: 4, block: 512, ..WIDE }), (128, 128, 16, 10_666));
+        assert_eq!(lies(SlotPoint { block: 4096, ..WIDE }), (512, 1024, 11, 1_365_333));
+    }
+
+    #[test]
+    fn a_mouth_that_holds_less_than_was_asked_for_says_what_was() {
+        assert_eq!(VOICE.case().unwrap().recording, Some(Span::from_millis(512)));
+        assert_eq!(WIDE.case().unwrap().recording, None);
+    }
+
+    #[test]
+    fn what_no_call_can_be_is_told_with_the_reason() {
+        let why = |point: SlotPoint| point.case().unwrap_err();
+        let (name, told) = why(SlotPoint { playback: 256, ..VOICE });
+        assert_eq!(name, "16 kHz mono, 1 KB, playback 256, recording 16, UDP");
+        assert_eq!(told, "256 blocks of 32ms are 8.192s, and no call keeps more than 5s");
+        let (_, told) = why(SlotPoint { block: 4096, playback: 4, ..VOICE });
+        assert_eq!(told, "a block is 128ms, and a card here, of two at least, holds 250ms");
+    }
+
+    #[test]
+    fn the_sweeps_hold_what_the_paper_settled_for_beside_its_figures() {
+        for points in [short(), full()] {
+            let settled = points.iter().filter(|point| point.is_settled());
+            let beside =
+                settled.map(|point| point.case().unwrap().published[0].value_ns / 1_000_000);
+            assert_eq!(beside.collect::<Vec<_>>(), [292, 321]);
+        }
+        assert_eq!(full().len(), 2 * 4 * 7 * 6 * 2);
+        let distinct = short();
+        for (at, point) in distinct.iter().enumerate() {
+            assert!(!distinct[..at].contains(point), "{point:?}");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! A call that was measured, as a row.
+
+use serde_json::Value;
+use tautline_proto::time::{Frames, Span};
+
+use super::MouthToEarOptions;
+use super::grid::CallCase;
+use super::try_call::MeasuredCall;
+use crate::report::ReportRow;
+use crate::statistics::Missed;
+
+/// Of the recording, held against what the call itself says.
+pub(super) fn row(
+    case: &CallCase,
+    measured: &MeasuredCall,
+    options: &MouthToEarOptions,
+) -> ReportRow {
+    let stream = &measured.heard["streams"][0];
+    let latency = &stream["latency"];
+    let configured = latency["configured_ns"].as_i64().map(Span::from_nanos);
+    let mut row = match &measured.delays {
+        Ok(found) => {
+            let mut row = ReportRow::named(&case.name).with(&found.series);
+            let all = found.series.values().len() as u64 + found.without;
+            row.missed = Some(Missed::of(found.without, all));
+            row.uncertainty = Some(found.uncertainty + measured.clock_uncertainty);
+            row
+        }
+        Err(why) => ReportRow::void(&case.name, why),
+    };
+    row.configured = configured;
+    row.published.clone_from(&case.published);
+    row.add("call_p50_ns", "by the call itself", latency["measured"]["p50_ns"].clone());
+    let middle = row.measured.as_ref().and_then(|all| all.p50_ns).map(Span::from_nanos);
+    if let (Some(middle), Some(configured), Some(unsure)) = (middle, configured, row.uncertainty) {
+        let off = middle - configured;
+        // Sound is played in whole frames.
+        let bound = unsure + case.rate.span_of(Frames::new(1));
+        row.add("off_ns", "beside configured", off.as_nanos());
+        row.add("bound_ns", "known to ±", bound.as_nanos());
+        row.add("verdict", "latency", if off.abs() <= bound { "kept" } else { "not kept" });
+        if measured.clock_uncertainty > options.max_uncertainty {
+            row.void = Some(format!(
+                "the clocks of both hosts are known to ± {}, and {} is the most that is asked for; use a wired \
+                 network, or give a greater --max-uncertainty",
+                measured.clock_uncertainty, options.max_uncertainty
+            ));
+        }
+    }
+    for (key, words, name) in [("lost", "lost, packets", "lost"), ("late", "late, packets", "late")]
+    {
+        row.add(key, words, stream["counters"][name].clone());
+    }
+    cpu(&mut row, measured);
+    if let Some(asked) = case.recording {
+        row.add("recording_asked_ns", "mouth, asked for", asked.as_nanos());
+        let held = case.rate.span_of(Frames::new(case.period.count() * i64::from(case.periods)));
+        row.add("recording_held_ns", "mouth holds", held.as_nanos());
+    }
+    row
+}
+
+/// What the near end used while it was recorded.
+fn cpu(row: &mut ReportRow, measured: &MeasuredCall) {
+    if let Some(cap) = measured.cap {
+        row.add("near_cpu_cap_percent", "near end may, % of a core", cap);
+    }
+    let Some(used) = measured.used else { return };
+    row.add("near_cpu_percent", "near end, % of a core", tenth(used.percent(used.cpu)));
+    if let Some(group) = used.group.filter(|group| group.periods > 0) {
+        let throttled = group.throttled as f64 * 100.0 / group.periods as f64;
+        row.add("throttled_percent", "throttled, % of periods", tenth(throttled));
+    }
+}
+
+fn tenth(value: f64) -> Value {
+    Value::from((value * 10.0).round() / 10.0)
+}

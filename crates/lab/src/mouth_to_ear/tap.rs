@@ -1,0 +1,138 @@
+//! What stands at both ends of a call beside it: what plays the sound at the mouth, and what keeps a branch of it,
+//! each a program of its own at whatever host.
+
+use serde::{Deserialize, Serialize};
+use tautline_engine::watching::run::{RunError, Running};
+use tautline_io::clock::{now, sleep_until};
+use tautline_io::thread::Scheduler;
+use tautline_proto::device::{Cycle, Device, Flow, Process, Settings, Stop};
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::units::{Channels, Rate};
+
+use crate::recording::{RecordOptions, record};
+
+/// Ten of their blocks outlast what keeps a core of a shared machine, and add nothing to any delay: a cable tells
+/// each frame by its instant.
+const PERIODS: u32 = 10;
+/// How often the ordinary thread looks whether it is over.
+const BEAT: Span = Span::from_millis(20);
+
+/// How the cards beside a call run: in blocks of 10 ms.
+pub fn beside(rate: Rate, channels: Channels) -> Settings {
+    let period = rate.frames_within(Span::from_millis(10)).max(Frames::new(1));
+    Settings { rate, channels, period, periods: PERIODS }
+}
+
+/// Plays noise on every channel, the same on each and alike nowhere, until it is to end.
+///
+/// A metronome repeats itself, and no delay longer than a beat could be told by it. The peak is −12 dB of full
+/// scale, and the spectrum is white.
+pub fn mouth(device: Box<dyn Device>, scheduler: Scheduler, stop: &Stop) -> Result<(), RunError> {
+    let channels = device.settings().channels.count();
+    let noise = NoisePlayer { channels, random: fastrand::Rng::new() };
+    let running = Running::start(device, Box::new(noise), scheduler, stop)?;
+    while !stop.is_requested() && !running.is_over() {
+        sleep_until(now() + BEAT);
+    }
+    running.end().map(drop)
+}
+
+struct NoisePlayer {
+    channels: usize,
+    random: fastrand::Rng,
+}
+
+impl Process for NoisePlayer {
+    fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
+        for frame in cycle.playback.samples.chunks_exact_mut(self.channels) {
+            frame.fill((self.random.f32() - 0.5) / 2.0);
+        }
+        Flow::Continue
+    }
+}
+
+/// One branch of the sound, as a tap tells it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BranchTap {
+    /// Frames per second.
+    pub rate_hz: u32,
+    /// When the first frame met the ADC, on the monotonic clock of its host; absent where nothing came.
+    pub begins_ns: Option<i64>,
+    /// Four hexadecimal digits for each frame: 16 bits, two's complement, the high digit first.
+    pub samples: String,
+    /// What is to be known of it, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Keeps the first channel of what a device hears until it is to end, or so many frames are there.
+pub fn tap(
+    device: Box<dyn Device>,
+    frames: Frames,
+    scheduler: Scheduler,
+    stop: &Stop,
+) -> Result<BranchTap, RunError> {
+    let options = RecordOptions { channels: vec![0], frames, scheduler };
+    let kept = record(device, &options, stop, |_| {})?;
+    let samples = kept.sound.channels.first().map_or(&[][..], Vec::as_slice);
+    Ok(BranchTap {
+        rate_hz: kept.sound.rate.hertz(),
+        begins_ns: kept.begins.map(|begins| (begins - LocalTime::ZERO).as_nanos()),
+        samples: digits(samples),
+        notes: kept.notes,
+    })
+}
+
+/// Full scale of 16 bits.
+const SCALE: f32 = 32_768.0;
+
+fn digits(samples: &[f32]) -> String {
+    const DIGITS: [char; 16] =
+        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
+    let word = |sample: &f32| {
+        // The cast saturates.
+        let bits = (sample * SCALE).round() as i16 as u16;
+        [12, 8, 4, 0].map(|shift| DIGITS[usize::from(bits >> shift & 15)])
+    };
+    samples.iter().flat_map(word).collect()
+}
+
+impl BranchTap {
+    /// Its samples, full scale being 1; none where what another host says are no such digits.
+    pub(super) fn sound(&self) -> Option<Vec<f32>> {
+        let digits = self.samples.as_bytes();
+        if !digits.len().is_multiple_of(4) {
+            return None;
+        }
+        let value = |digit: &u8| char::from(*digit).to_digit(16);
+        let word = |four: &[u8]| {
+            let bits = four.iter().try_fold(0, |bits, digit| Some(bits << 4 | value(digit)?))?;
+            Some(f32::from(bits as u16 as i16) / SCALE)
+        };
+        digits.chunks_exact(4).map(word).collect()
+    }
+
+    /// When its first frame met the ADC.
+    pub(super) fn begins(&self) -> Option<LocalTime> {
+        self.begins_ns.map(|nanos| LocalTime::ZERO + Span::from_nanos(nanos))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_branch_is_read_as_it_was_written_and_what_is_none_is_refused() {
+        let sound = [0.0, 0.25, -0.25, 0.999_969_5, -1.0, 1.0 / SCALE];
+        let tap = |samples: String| BranchTap {
+            rate_hz: 48_000,
+            begins_ns: Some(7),
+            samples,
+            notes: Vec::new(),
+        };
+        assert_eq!(tap(digits(&sound)).sound().as_deref(), Some(&sound[..]));
+        assert_eq!(digits(&[1.5, -1.5]), "7fff8000");
+        assert_eq!(tap("7ff".into()).sound(), None);
+        assert_eq!(tap("7ffg".into()).sound(), None);
+    }
+}

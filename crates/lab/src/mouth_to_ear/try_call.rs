@@ -1,0 +1,327 @@
+//! One call, run as users run it, with a player at its mouth and a tap at both of its ends.
+
+use core::time::Duration;
+use std::time::Instant;
+
+use serde_json::Value;
+use tautline_proto::time::{LocalTime, Span};
+
+use super::branches::{Branch, BranchDelays, BranchRecording};
+use super::grid::CallCase;
+use super::tap::BranchTap;
+use super::{CallHosts, MouthToEarOptions};
+use crate::hosts::{ChildEnded, ChildLimits, ChildState, HostError, LabHost, UsedBetween};
+
+/// What was measured of a call.
+pub(super) struct MeasuredCall {
+    /// Between the branches, or why there is nothing.
+    pub(super) delays: Result<BranchDelays, String>,
+    /// How far the clocks of both hosts were known, either way; nothing where they are one.
+    pub(super) clock_uncertainty: Span,
+    /// The report of the far end, of what it heard.
+    pub(super) heard: Value,
+    /// What the near end used while it was recorded.
+    pub(super) used: Option<UsedBetween>,
+    /// Percent of one processor that it had at most, if that was capped.
+    pub(super) cap: Option<u32>,
+    /// What a reader should know.
+    pub(super) notes: Vec<String>,
+}
+
+/// A program listens, or is in a call, by then.
+const BEGINNING: Duration = Duration::from_secs(20);
+/// It has written its report by then.
+const ENDING: Duration = Duration::from_secs(20);
+/// From one look to the next.
+const LOOK: Duration = Duration::from_millis(20);
+/// What a tap has room for beyond what is asked of it: the other is started, and ended, meanwhile.
+const SPARE: Span = Span::from_secs(30);
+/// What is looked for beyond what is configured.
+const BEYOND: Span = Span::from_millis(200);
+/// Of a call whose latency follows its packets.
+const LONGEST_AUTO: Span = Span::from_secs(1);
+/// Exchanges of clocks before and after, and from one to the next between.
+const BURST: usize = 32;
+const APART: Duration = Duration::from_millis(200);
+/// Where the report of the far end lies.
+const REPORT: &str = "heard.json";
+
+/// A program of one host, and what it is called in complaints.
+#[derive(Clone, Copy)]
+struct Program {
+    child: u32,
+    role: &'static str,
+}
+
+/// Cables of this call, by their names.
+struct Cables {
+    mouth: String,
+    ear: String,
+}
+
+impl CallHosts {
+    /// Runs it; whatever was started has ended afterwards, or its host is one that answers no more.
+    pub(super) fn measure(
+        &mut self,
+        case: &CallCase,
+        number: usize,
+        options: &MouthToEarOptions,
+    ) -> Result<MeasuredCall, HostError> {
+        self.calls += 1;
+        let own = format!("{:x}-{}", std::process::id(), self.calls);
+        let cables = Cables { mouth: format!("m2e-{own}-mouth"), ear: format!("m2e-{own}-ear") };
+        let mut started = [Vec::new(), Vec::new()];
+        let measured = self.attempt(case, options, &cables, &mut started);
+        // Where it failed half-way nothing goes on beside the next.
+        for (host, programs) in [&mut self.near, &mut self.far].into_iter().zip(&started) {
+            for program in programs {
+                end(host, *program).ok();
+            }
+        }
+        let (mut call, recording) = measured?;
+        if let (Some(folder), Some(recording)) = (&options.keep, recording) {
+            let path = folder.join(format!("{number:03}.wav"));
+            let what = match recording.write(&path) {
+                Ok(()) => format!("both branches are kept in {}", path.display()),
+                Err(error) => format!("{} could not be written: {error}", path.display()),
+            };
+            call.notes.push(what);
+        }
+        Ok(call)
+    }
+
+    fn attempt(
+        &mut self,
+        case: &CallCase,
+        options: &MouthToEarOptions,
+        cables: &Cables,
+        started: &mut [Vec<Program>; 2],
+    ) -> Result<(MeasuredCall, Option<BranchRecording>), HostError> {
+        let address = match options.at {
+            Some(address) => address,
+            None => self.far.reached_from(&mut self.near, 1)?.0,
+        };
+        let shape = shape(case);
+        let start = |host: &mut LabHost, words: Vec<String>, role, limits| {
+            let child = host.start_within(&words, &[], limits)?;
+            Ok::<_, HostError>(Program { child, role })
+        };
+        let [near_ones, far_ones] = started;
+        // The player first: a tap hears silence, and so does a call, until there is one.
+        let words = beside("mouth", &cables.mouth, case, None);
+        near_ones.push(start(&mut self.near, words, "lab mouth", None)?);
+        let listen = format!("{}:0", in_url(address));
+        let ear = format!("virtual:?cable={}&period={}&periods=2", cables.ear, case.period);
+        let words = ["serve", "--listen", &listen, "--input", "null:", "--output", &ear];
+        let mut words: Vec<_> = words.map(str::to_owned).into_iter().chain(shape.clone()).collect();
+        words.extend(["--report", "none", "--report-file"].map(str::to_owned));
+        words.push(format!("{{dir}}/{REPORT}"));
+        words.extend(scheduled(options.scheduler.as_deref()));
+        let serve = start(&mut self.far, words, "serve", None)?;
+        far_ones.push(serve);
+        let said = says(&mut self.far, serve, "out", "listening for calls at ")?;
+        let at = said.split_whitespace().last().unwrap_or_default().to_owned();
+        let mouth = format!(
+            "virtual:?cable={}&period={}&periods={}",
+            cables.mouth, case.period, case.periods
+        );
+        let words = ["call", &at, "--transport", case.transport.word(), "--input", &mouth];
+        let mut words: Vec<_> = words.map(str::to_owned).into_iter().chain(shape).collect();
+        words.extend(["--output", "null:", "--report", "none"].map(str::to_owned));
+        let (call, cap) = self.start_call(words, case, options)?;
+        near_ones.push(call);
+        says(&mut self.near, call, "err", "in a call with ")?;
+        let latency = case.latency.unwrap_or(LONGEST_AUTO);
+        self.exchange_often()?;
+        self.rest(options.settle + latency)?;
+        let longest = options.duration + latency + SPARE;
+        let words = beside("tap", &cables.ear, case, Some((longest, options.ear_delay)));
+        let ear = start(&mut self.far, words, "lab tap", None)?;
+        far_ones.push(ear);
+        let words = beside("tap", &cables.mouth, case, Some((longest, Span::ZERO)));
+        let direct = start(&mut self.near, words, "lab tap", None)?;
+        near_ones.push(direct);
+        let before = self.near.usage(call.child);
+        self.rest(options.duration + latency)?;
+        let after = self.near.usage(call.child);
+        let taps = [(&mut self.near, direct), (&mut self.far, ear)];
+        let [direct, travelled] =
+            taps.map(|(host, tap)| host.said_by::<BranchTap>(tap.child, tap.role, ENDING));
+        let (direct, travelled) = (direct?, travelled?);
+        self.exchange_often()?;
+        for (host, program) in [(&mut self.near, call), (&mut self.far, serve)] {
+            let ended = end(host, program)?;
+            if ended.status != Some(0) {
+                return Err(host.failed(program.role, ended));
+            }
+        }
+        let heard: Value = serde_json::from_str(&self.far.read(REPORT)?).unwrap_or_default();
+        let mut notes: Vec<_> = direct.notes.iter().chain(&travelled.notes).cloned().collect();
+        notes.dedup();
+        let (recording, clock_uncertainty) = match self.joined(case, &direct, &travelled) {
+            Ok((recording, unsure)) => (Ok(recording), unsure),
+            Err(why) => (Err(why), Span::ZERO),
+        };
+        let configured = configured(&heard).unwrap_or(latency);
+        let most = configured + options.ear_delay + BEYOND;
+        let delays = recording.as_ref().map_err(Clone::clone).and_then(|both| both.delays(most));
+        let used = before.ok().zip(after.ok()).and_then(|(before, after)| before.until(&after));
+        let heard = heard["directions"][0].clone();
+        let call = MeasuredCall { delays, clock_uncertainty, heard, used, cap, notes };
+        Ok((call, recording.ok()))
+    }
+
+    /// Starts the near end, with the share of a processor that it has by this; where this host caps nothing, with
+    /// as much as there is.
+    fn start_call(
+        &mut self,
+        words: Vec<String>,
+        case: &CallCase,
+        options: &MouthToEarOptions,
+    ) -> Result<(Program, Option<u32>), HostError> {
+        let program = |child| Program { child, role: "call" };
+        if case.is_capped && options.cpu < 100 && self.uncapped.is_none() {
+            let limits = ChildLimits { cpu_percent: Some(options.cpu), ..ChildLimits::default() };
+            // A quota binds ordinary threads alone.
+            let words = words.iter().cloned().chain(scheduled(Some("other"))).collect::<Vec<_>>();
+            match self.near.start_within(&words, &[], Some(limits)) {
+                Ok(child) => return Ok((program(child), Some(options.cpu))),
+                Err(HostError::Refused { why, .. }) => self.uncapped = Some(why),
+                Err(other) => return Err(other),
+            }
+        }
+        let class = scheduled(options.scheduler.as_deref());
+        let words: Vec<_> = words.into_iter().chain(class).collect();
+        Ok((program(self.near.start(&words, &[])?), None))
+    }
+
+    /// Both branches on the clock here, and how far that of the far host was known.
+    fn joined(
+        &self,
+        case: &CallCase,
+        direct: &BranchTap,
+        travelled: &BranchTap,
+    ) -> Result<(BranchRecording, Span), String> {
+        let samples = |tap: &BranchTap, which: &str| {
+            let sound = tap.sound().zip(tap.begins());
+            let sound = sound.filter(|_| tap.rate_hz == case.rate.hertz());
+            sound.ok_or_else(|| format!("the tap of the {which} branch heard nothing"))
+        };
+        let (sound, begins) = samples(direct, "direct")?;
+        let direct = Branch { samples: sound, begins };
+        let (samples, begins) = samples(travelled, "travelled")?;
+        let (begins, unsure) = self.begun_here(begins, samples.len(), case)?;
+        let travelled = Branch { samples, begins };
+        Ok((BranchRecording::of(direct, travelled, case.rate), unsure))
+    }
+
+    /// When the travelled branch began by the clock here: laid by its middle, as clocks drift.
+    fn begun_here(
+        &self,
+        begins: LocalTime,
+        frames: usize,
+        case: &CallCase,
+    ) -> Result<(LocalTime, Span), String> {
+        if self.clock.steps() > 0 {
+            return Err("the clock there jumped meanwhile; let no host sleep".to_owned());
+        }
+        let half = case.rate.span_of(tautline_proto::time::Frames::from_len(frames / 2));
+        let here = self.clock.here(begins + half);
+        let (middle, unsure) = here.ok_or("the clock there was not known meanwhile")?;
+        Ok((middle - half, unsure))
+    }
+
+    fn exchange_often(&mut self) -> Result<(), HostError> {
+        if matches!(self.clock, crate::hosts::HostTimeline::Exchanged(_)) {
+            for _ in 0..BURST {
+                self.far.exchange(&mut self.clock)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets so much time pass, in which clocks are asked for.
+    fn rest(&mut self, span: Span) -> Result<(), HostError> {
+        let until = Instant::now() + Duration::from_nanos(span.as_nanos().max(0) as u64);
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            std::thread::sleep(left.min(APART));
+            self.far.exchange(&mut self.clock)?;
+        }
+    }
+}
+
+/// What both ends are told of the stream.
+fn shape(case: &CallCase) -> Vec<String> {
+    let CallCase { rate, channels, period, coding, ptime, latency, .. } = case;
+    let mut words = vec![
+        ("--rate", rate.hertz().to_string()),
+        ("--channels", channels.count().to_string()),
+        ("--format", (*coding).to_owned()),
+        ("--ptime", format!("{}ns", ptime.as_nanos())),
+        ("--period", period.to_string()),
+    ];
+    words.extend(latency.map(|latency| ("--latency", format!("{}ns", latency.as_nanos()))));
+    words.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect()
+}
+
+fn scheduled(class: Option<&str>) -> Vec<String> {
+    class.map_or(Vec::new(), |class| vec!["--scheduler".to_owned(), class.to_owned()])
+}
+
+/// A player on a cable, or a tap of it that has room for so much and hears it so much later.
+fn beside(what: &str, cable: &str, case: &CallCase, tap: Option<(Span, Span)>) -> Vec<String> {
+    let (rate, channels) = (case.rate.hertz().to_string(), case.channels.count().to_string());
+    let mut device = format!("virtual:?cable={cable}");
+    let mut words = vec!["lab".to_owned(), what.to_owned()];
+    if let Some((_, delay)) = tap.filter(|(_, delay)| *delay != Span::ZERO) {
+        device += &format!("&delay={}ns", delay.as_nanos());
+    }
+    words.extend([device, "--rate".to_owned(), rate, "--channels".to_owned(), channels]);
+    if let Some((longest, _)) = tap {
+        words.extend(["--longest".to_owned(), longest.to_string()]);
+    }
+    words
+}
+
+fn in_url(address: std::net::IpAddr) -> String {
+    match address {
+        std::net::IpAddr::V4(address) => address.to_string(),
+        std::net::IpAddr::V6(address) => format!("[{address}]"),
+    }
+}
+
+/// What the call was configured for, by the report of the far end.
+fn configured(heard: &Value) -> Option<Span> {
+    let nanos = heard["directions"][0]["streams"][0]["latency"]["configured_ns"].as_i64();
+    nanos.map(Span::from_nanos)
+}
+
+/// Waits until a program has said this, on its standard output (`out`) or error (`err`): the line.
+fn says(host: &mut LabHost, program: Program, file: &str, what: &str) -> Result<String, HostError> {
+    let deadline = Instant::now() + BEGINNING;
+    while Instant::now() < deadline {
+        let said = host.read(&format!("{}.{file}", program.child))?;
+        // Whole lines: the end of one that is being written is still to come.
+        let whole = said.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        if let Some(line) = whole.lines().find(|line| line.contains(what)) {
+            return Ok(line.to_owned());
+        }
+        if let ChildState::Ended(ended) = host.wait(program.child, LOOK)? {
+            return Err(host.failed(program.role, ended));
+        }
+    }
+    Err(host.refused(&format!("taut {} did not begin in time", program.role)))
+}
+
+/// Ends a program as Ctrl-C does.
+fn end(host: &mut LabHost, program: Program) -> Result<ChildEnded, HostError> {
+    if let ChildState::Ended(ended) = host.wait(program.child, Duration::ZERO)? {
+        return Ok(ended);
+    }
+    host.interrupt(program.child)?;
+    host.end_of(program.child, program.role, ENDING)
+}
