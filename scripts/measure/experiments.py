@@ -95,6 +95,25 @@ def spread(row):
     return [told(row["measured"][key], 1, 1e3) for key in keys]
 
 
+def mouth_to_ear():
+    """The paper's section "Mouth-to-Ear Latency Measurements", and its buffers."""
+    rows, command = experiment("mouth-to-ear", "local", "--duration", f"{SECONDS}s")
+    table = [[f"{command}: ms", "pTHINC", "on its device", "configured", "by the recording: median, missed", "p99",
+              "by the call", "lost, late", "near end, % of a core", "throttled, % of periods", "latency"]]
+    for row in rows:
+        theirs = {one["name"]: told(one["value_ns"], 0) for one in row["published"]}
+        name = row["name"]
+        if "recording_held_ns" in row:
+            name += f" (the mouth holds {told(row['recording_held_ns'], 0)} of {told(row['recording_asked_ns'], 0)})"
+        table.append([name, theirs.get("pTHINC", ""), theirs.get("Skype on the device", ""),
+                      told(row["configured_ns"], 2) if row["configured_ns"] else "", figure(row),
+                      told(row["measured"]["p99_ns"]) if row["measured"] else "",
+                      told(row["call_p50_ns"]) if row.get("call_p50_ns") else "",
+                      f"{row['lost']}, {row['late']}" if "lost" in row else "", row.get("near_cpu_percent", ""),
+                      row.get("throttled_percent", ""), row.get("verdict", "")])
+    return [[[str(cell) for cell in line] for line in table]]
+
+
 def ladder():
     """Tables 2.1, 3.3 and 3.4."""
     kinds = ("silent", "noisy", "unhandled")

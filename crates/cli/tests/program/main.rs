@@ -46,6 +46,7 @@ mod labels;
 mod ladspa_hosts;
 mod least;
 mod lies;
+mod mouth_to_ear;
 mod namespaces;
 mod noisy;
 mod offload;

@@ -24,6 +24,8 @@ pub(super) struct BranchRecording {
     rate: Rate,
     direct: Vec<f32>,
     travelled: Vec<f32>,
+    /// Frames of the travelled one before its tap began.
+    before: usize,
     /// How much later the travelled one began than it is laid, which is less than half a frame: nothing
     /// between cards of one host, whose frames are whole frames apart.
     rest: Span,
@@ -44,6 +46,8 @@ pub(super) struct BranchDelays {
 const COARSE: Span = Span::from_millis(500);
 /// Of the second: short ones, so that a few seconds give enough for a p99.
 const FINE: Span = Span::from_millis(4);
+/// The same in frames, at the least: a line of phase settles in no fewer.
+const FEWEST: Frames = Frames::new(128);
 /// What the second look finds lies no further from what the first found: an eighth of a second at most.
 const NEAR: Span = Span::from_millis(20);
 
@@ -55,14 +59,15 @@ impl BranchRecording {
         let frames = rate.frames_within(later + half).count();
         let rest = later - rate.span_of(Frames::new(frames));
         let shift = usize::try_from(frames.unsigned_abs()).unwrap_or(usize::MAX);
+        let before = if frames > 0 { shift.min(direct.samples.len()) } else { 0 };
         let travelled = match frames {
             0.. => {
-                let silence = vec![0.0; shift.min(direct.samples.len())];
+                let silence = vec![0.0; before];
                 silence.into_iter().chain(travelled.samples).collect()
             }
             _ => travelled.samples.into_iter().skip(shift).collect(),
         };
-        Self { rate, direct: direct.samples, travelled, rest }
+        Self { rate, direct: direct.samples, travelled, before, rest }
     }
 
     /// Two channels of 16 bits, for `taut lab between` and for people.
@@ -96,16 +101,20 @@ impl BranchRecording {
         let lead = (about.round() as i64).max(0);
         let near = self.travelled.get(lead as usize..).unwrap_or_default();
         let [window, range] = [FINE, NEAR].map(|span| rate.frames_within(span));
-        let window = window.max(Frames::new(64));
+        let window = window.max(FEWEST);
         let found = between(&self.direct, near, &BetweenOptions { rate, window, most: range });
-        // What lies within so much of the end of either has its other half beyond it.
+        // What lies within so much of either end has its other half beyond it.
         let shorter = self.direct.len().min(near.len());
-        let judged = shorter.saturating_sub(range.as_len() + 2 * window.as_len());
+        let from = match self.before.saturating_sub(lead as usize) {
+            0 => 0,
+            before => before + range.as_len() + window.as_len(),
+        };
+        let judged = from..shorter.saturating_sub(range.as_len() + 2 * window.as_len());
         let lead = rate.span_of(Frames::new(lead)) + self.rest;
         let mut series = Series::with_room(found.windows.len());
         let mut errors = Vec::with_capacity(found.windows.len());
         let mut without = 0;
-        for one in found.windows.iter().filter(|one| one.at.as_len() < judged) {
+        for one in found.windows.iter().filter(|one| judged.contains(&one.at.as_len())) {
             match &one.delay {
                 Ok(delay) => {
                     let at = LocalTime::ZERO + rate.span_of(one.at);
@@ -149,12 +158,12 @@ mod tests {
         core::iter::repeat_with(|| random.f32() - 0.5).take(frames).collect()
     }
 
-    /// A second of sound of which the ear hears each frame `delay` after the mouth, taps being begun at these
+    /// Two seconds of sound of which the ear hears each frame `delay` after the mouth, taps being begun at these
     /// instants.
-    fn recorded(begins: [Span; 2], delay: Frames) -> BranchRecording {
+    fn recorded(rate: Rate, begins: [Span; 2], delay: Frames) -> BranchRecording {
         let sound = noise(400_000);
         let at = |begins: Span, back: i64| {
-            let from = usize::try_from(96_000 + RATE.frames_within(begins).count() - back);
+            let from = usize::try_from(96_000 + rate.frames_within(begins).count() - back);
             let from = from.unwrap_or_default();
             sound[from..from + 96_000].to_vec()
         };
@@ -162,22 +171,25 @@ mod tests {
             samples: at(begins, back),
             begins: LocalTime::ZERO + Span::from_secs(9) + begins,
         };
-        BranchRecording::of(branch(begins[0], 0), branch(begins[1], delay.count()), RATE)
+        BranchRecording::of(branch(begins[0], 0), branch(begins[1], delay.count()), rate)
     }
 
     #[test]
     fn the_delay_between_the_branches_is_found_whichever_tap_began_first() {
         let ms = Span::from_millis;
         for begins in [[ms(0), ms(0)], [ms(30), ms(0)], [ms(0), ms(250)], [ms(400), ms(0)]] {
-            for delay in [1, 720, 14_016, 45_000] {
+            for (rate, delay) in [1, 720, 14_016]
+                .into_iter()
+                .flat_map(|delay| [(RATE, delay), (Rate::HZ_16000, delay)])
+            {
                 let delay = Frames::new(delay);
-                let found = recorded(begins, delay).delays(Span::from_secs(1)).unwrap();
+                let found = recorded(rate, begins, delay).delays(Span::from_secs(1)).unwrap();
                 let summary = found.series.summary();
-                let off = summary.p50_ns.unwrap() - RATE.span_of(delay).as_nanos();
+                let off = summary.p50_ns.unwrap() - rate.span_of(delay).as_nanos();
                 let error = found.uncertainty.as_nanos();
                 assert!(off.abs() <= error.max(1), "{begins:?} {delay}: {off} ± {error}");
                 assert!(error < 100, "{error}");
-                assert_eq!(found.without, 0, "{begins:?} {delay}");
+                assert_eq!(found.without, 0, "{rate} {begins:?} {delay}");
             }
         }
     }
@@ -185,7 +197,7 @@ mod tests {
     #[test]
     fn a_second_of_two_hosts_that_began_a_part_of_a_frame_apart_is_told_with_that_part() {
         let part = Span::from_nanos(7_000);
-        let mut recorded = recorded([Span::ZERO; 2], Frames::new(480));
+        let mut recorded = recorded(RATE, [Span::ZERO; 2], Frames::new(480));
         let laid = |begins: Span, samples: &Vec<f32>| Branch {
             samples: samples.clone(),
             begins: LocalTime::ZERO + begins,
@@ -199,7 +211,7 @@ mod tests {
 
     #[test]
     fn windows_in_which_nothing_came_are_counted_and_sound_that_is_none_is_refused() {
-        let mut gone = recorded([Span::ZERO; 2], Frames::new(480));
+        let mut gone = recorded(RATE, [Span::ZERO; 2], Frames::new(480));
         gone.travelled[20_000..24_800].fill(0.0);
         let found = gone.delays(Span::from_millis(100)).unwrap();
         // A tenth of a second, in windows of 4 ms.

@@ -1,16 +1,19 @@
 //! One call, run as users run it, with a player at its mouth and a tap at both of its ends.
 
 use core::time::Duration;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;
 
 use serde_json::Value;
-use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::time::{Frames, LocalTime, Span};
 
 use super::branches::{Branch, BranchDelays, BranchRecording};
 use super::grid::CallCase;
 use super::tap::BranchTap;
 use super::{CallHosts, MouthToEarOptions};
-use crate::hosts::{ChildEnded, ChildLimits, ChildState, HostError, LabHost, UsedBetween};
+use crate::hosts::{
+    ChildEnded, ChildLimits, ChildState, HostError, HostPlace, HostTimeline, LabHost, UsedBetween,
+};
 
 /// What was measured of a call.
 pub(super) struct MeasuredCall {
@@ -99,6 +102,8 @@ impl CallHosts {
     ) -> Result<(MeasuredCall, Option<BranchRecording>), HostError> {
         let address = match options.at {
             Some(address) => address,
+            // A host that calls itself needs to trust nobody there.
+            None if *self.far.place() == HostPlace::Local => Ipv4Addr::LOCALHOST.into(),
             None => self.far.reached_from(&mut self.near, 1)?.0,
         };
         let shape = shape(case);
@@ -225,14 +230,14 @@ impl CallHosts {
         if self.clock.steps() > 0 {
             return Err("the clock there jumped meanwhile; let no host sleep".to_owned());
         }
-        let half = case.rate.span_of(tautline_proto::time::Frames::from_len(frames / 2));
+        let half = case.rate.span_of(Frames::from_len(frames / 2));
         let here = self.clock.here(begins + half);
         let (middle, unsure) = here.ok_or("the clock there was not known meanwhile")?;
         Ok((middle - half, unsure))
     }
 
     fn exchange_often(&mut self) -> Result<(), HostError> {
-        if matches!(self.clock, crate::hosts::HostTimeline::Exchanged(_)) {
+        if matches!(self.clock, HostTimeline::Exchanged(_)) {
             for _ in 0..BURST {
                 self.far.exchange(&mut self.clock)?;
             }
@@ -287,10 +292,10 @@ fn beside(what: &str, cable: &str, case: &CallCase, tap: Option<(Span, Span)>) -
     words
 }
 
-fn in_url(address: std::net::IpAddr) -> String {
+fn in_url(address: IpAddr) -> String {
     match address {
-        std::net::IpAddr::V4(address) => address.to_string(),
-        std::net::IpAddr::V6(address) => format!("[{address}]"),
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("[{address}]"),
     }
 }
 

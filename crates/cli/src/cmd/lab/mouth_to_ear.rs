@@ -7,6 +7,7 @@ use tautline_lab::mouth_to_ear::{
 };
 use tautline_lab::report::LabReport;
 use tautline_proto::device::{Device, Direction};
+use tautline_proto::time::Span;
 
 use super::answer::ExperimentAnswer;
 use super::ends::line;
@@ -33,7 +34,7 @@ pub(crate) fn run(flags: &MouthToEarFlags) -> Result<(), Failure> {
         cpu: flags.cpu,
         scheduler: flags.scheduler.map(|scheduler| scheduler.to_string()),
         at: flags.at,
-        ear_delay: flags.ear_delay,
+        ear_delay: flags.ear_delay.unwrap_or(Span::ZERO),
         keep: flags.keep.clone(),
         max_uncertainty: flags.clocks.most(),
     };

@@ -52,9 +52,8 @@ pub(crate) struct MouthToEarFlags {
           help_heading = "Run")]
     pub(crate) duration: Span,
     /// Hear the ear so much later, up to 500ms: a delay that is known, to try the measurement itself
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = ear_delay,
-          help_heading = "Run")]
-    pub(crate) ear_delay: Span,
+    #[arg(long, value_name = "TIME", value_parser = ear_delay, help_heading = "Run")]
+    pub(crate) ear_delay: Option<Span>,
     /// Keep both branches of each call as the channels of a WAV in this folder, for taut lab between
     #[arg(long, value_name = "DIR", help_heading = "Report")]
     pub(crate) keep: Option<PathBuf>,
@@ -89,7 +88,7 @@ fn percent(text: &str) -> Result<u32, String> {
 fn ear_delay(text: &str) -> Result<Span, String> {
     let most = Span::from_millis(500);
     match span(text)? {
-        delay if (Span::ZERO..=most).contains(&delay) => Ok(delay),
+        delay if delay <= most => Ok(delay),
         _ => Err(format!("a cable delays sound by {most} at most; write that or less")),
     }
 }

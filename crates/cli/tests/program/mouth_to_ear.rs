@@ -1,0 +1,75 @@
+//! `taut lab mouth-to-ear`.
+
+use serde_json::Value;
+
+use crate::common::Folder;
+use crate::common::host::beside;
+use crate::common::program::{Ended, taut, words};
+
+/// The rows that are called so, with a key of its own, in whose folder recordings lie.
+fn run(folder: &Folder, only: &str, line: &str) -> Ended {
+    let line = format!("lab mouth-to-ear --duration 1s --settle 500ms --report json {line}");
+    let call = taut(words(&line)).and(["--only", only]);
+    call.with("TAUT_HOME", folder.path()).in_folder(folder.path()).run()
+}
+
+fn rows(ended: &Ended) -> Vec<Value> {
+    let report: Value = serde_json::from_str(&ended.out).unwrap_or_else(|_| panic!("{ended:#?}"));
+    report["rows"].as_array().unwrap().clone()
+}
+
+fn nanos(row: &Value, pointer: &str) -> i64 {
+    row.pointer(pointer).and_then(Value::as_i64).unwrap_or_else(|| panic!("{pointer}: {row:#}"))
+}
+
+#[test]
+fn a_recording_says_of_a_call_by_udp_and_by_tcp_the_latency_that_the_call_says_of_itself() {
+    let _turn = beside();
+    let folder = Folder::new();
+    let ended = run(&folder, "kept at 15 ms", "").well();
+    let rows = rows(&ended);
+    assert_eq!(rows.len(), 2, "{rows:#?}");
+    for (row, (transport, theirs)) in rows.iter().zip([("UDP", 292), ("TCP", 321)]) {
+        assert!(row["name"].as_str().unwrap().ends_with(transport), "{row:#}");
+        assert_eq!(nanos(row, "/configured_ns"), 15_000_000, "{row:#}");
+        assert_eq!(nanos(row, "/call_p50_ns"), 15_000_000, "{row:#}");
+        // The error that the row states, of which a frame is the greatest part.
+        let bound = nanos(row, "/bound_ns");
+        assert!(bound < 25_000, "{row:#}");
+        let off = nanos(row, "/measured/p50_ns") - 15_000_000;
+        assert!(off.abs() <= bound, "{row:#}");
+        assert_eq!(row["verdict"], "kept", "{row:#}");
+        assert!(nanos(row, "/measured/count") > 150, "{row:#}");
+        assert_eq!(nanos(row, "/published/0/value_ns"), theirs * 1_000_000, "{row:#}");
+    }
+}
+
+#[test]
+fn a_delay_that_is_added_at_the_ear_is_found_and_lies_in_the_recording() {
+    let _turn = beside();
+    let folder = Folder::new();
+    let ended = run(&folder, "kept at 15 ms, UDP", "--ear-delay 3370us --keep kept").well();
+    let rows = rows(&ended);
+    let off = nanos(&rows[0], "/measured/p50_ns") - 18_370_000;
+    assert!(off.abs() <= nanos(&rows[0], "/bound_ns"), "{rows:#?}");
+    assert_eq!(rows[0]["verdict"], "not kept", "{rows:#?}");
+    let line = "lab between kept/001.wav --report json";
+    let between = taut(words(line)).in_folder(folder.path()).run().well();
+    let between: Value = serde_json::from_str(&between.out).unwrap();
+    let off = nanos(&between["rows"][0], "/measured/p50_ns") - 18_370_000;
+    assert!(off.abs() <= nanos(&rows[0], "/bound_ns"), "{between:#}");
+}
+
+#[test]
+fn buffers_that_no_call_has_are_void_rows_with_the_reason_and_rows_that_are_none_are_refused() {
+    let folder = Folder::new();
+    let ended = run(&folder, "mono, 4 KB, playback 4, recording 4,", "--full");
+    assert_eq!(ended.status, Some(1), "{ended:#?}");
+    let why = "a block is 128ms, and a card here, of two at least, holds 250ms";
+    let rows = rows(&ended);
+    assert_eq!(rows.len(), 2, "UDP and TCP: {rows:#?}");
+    assert!(rows.iter().all(|row| row["void"] == why), "{rows:#?}");
+    let refused = run(&folder, "nothing", "");
+    assert_eq!(refused.status, Some(2), "{refused:#?}");
+    assert!(refused.said.concat().contains("no row is called nothing"), "{refused:#?}");
+}
