@@ -56,7 +56,7 @@ fn a_delay_that_is_added_at_the_ear_is_found_and_lies_in_the_recording() {
     let line = "lab between kept/001.wav --report json";
     let between = taut(words(line)).in_folder(folder.path()).run().well();
     let between: Value = serde_json::from_str(&between.out).unwrap();
-    let off = nanos(&between["rows"][0], "/measured/p50_ns") - 18_370_000;
+    let off = nanos(&between["rows"][0], "/delay_p50_ns") - 18_370_000;
     assert!(off.abs() <= nanos(&rows[0], "/bound_ns"), "{between:#}");
 }
 
