@@ -129,6 +129,42 @@ fn stages_are_measured_by_ssh() {
 }
 
 #[test]
+fn a_call_is_measured_from_mouth_to_ear_between_two_clocks_to_within_what_is_said_of_them() {
+    shared(|| {
+        let test = "a_call_is_measured_from_mouth_to_ear_between_two_clocks";
+        let Some(there) = ThereBySsh::new(test) else { return };
+        // Its monotonic clock is an hour ahead.
+        let ahead = ["--time", "--monotonic", "3600", "--fork", "--kill-child"];
+        if let Err(why) = done(Command::new("unshare").args(ahead).arg("true")) {
+            return skipped(Lack::told_by(&why), test, &format!("a clock of its own: {why}"));
+        }
+        let (taut_here, at) = (env!("CARGO_BIN_EXE_taut"), there.folder.path().display());
+        fs::remove_file(there.file("there/taut")).unwrap();
+        let words_ahead = ahead.join(" ");
+        let taut_there = format!("#!/bin/sh\nexec unshare {words_ahead} {taut_here} \"$@\"\n");
+        executable(&there.file("there/taut"), &taut_there);
+        there.write(
+            "login",
+            &format!(
+                "export TAUT_HOME={at}/home PATH={at}/there:$PATH\neval \"$SSH_ORIGINAL_COMMAND\"\n"
+            ),
+        );
+        let line = "lab mouth-to-ear ssh:there --at 127.0.0.1 --duration 1s --settle 500ms \
+                    --max-uncertainty 5ms --report json";
+        let call = taut(words(line)).and(["--only", "kept at 15 ms, UDP"]);
+        let call = there.seen_by(call).with("TAUT_HOME", there.file("home"));
+        let report = report(&call.run().well());
+        let row = &report["rows"][0];
+        assert_eq!(row["void"], Value::Null, "{report:#}");
+        let nanos = |value: &Value| value.as_i64().unwrap_or_else(|| panic!("{report:#}"));
+        let (off, bound) = (nanos(&row["off_ns"]), nanos(&row["bound_ns"]));
+        assert!(off.abs() <= bound, "{report:#}");
+        // What exchanges leave open is in it, and no more than that.
+        assert!((25_000..5_100_000).contains(&bound), "{report:#}");
+    });
+}
+
+#[test]
 fn a_host_that_lets_nobody_in_is_told_in_the_words_of_ssh_and_with_the_mend() {
     shared(|| {
         let test = "a_host_that_lets_nobody_in_is_told_in_the_words_of_ssh_and_with_the_mend";

@@ -49,9 +49,9 @@ const APART: Duration = Duration::from_millis(200);
 /// Where the report of the far end lies.
 const REPORT: &str = "heard.json";
 
-/// A program of one host, and what it is called in complaints.
+/// A `taut` that was started at a host, and what it is called in complaints.
 #[derive(Clone, Copy)]
-struct Program {
+struct StartedTaut {
     child: u32,
     role: &'static str,
 }
@@ -98,42 +98,17 @@ impl CallHosts {
         case: &CallCase,
         options: &MouthToEarOptions,
         cables: &Cables,
-        started: &mut [Vec<Program>; 2],
+        started: &mut [Vec<StartedTaut>; 2],
     ) -> Result<(MeasuredCall, Option<BranchRecording>), HostError> {
-        let address = match options.at {
-            Some(address) => address,
-            // A host that calls itself needs to trust nobody there.
-            None if *self.far.place() == HostPlace::Local => Ipv4Addr::LOCALHOST.into(),
-            None => self.far.reached_from(&mut self.near, 1)?.0,
-        };
-        let shape = shape(case);
-        let start = |host: &mut LabHost, words: Vec<String>, role, limits| {
-            let child = host.start_within(&words, &[], limits)?;
-            Ok::<_, HostError>(Program { child, role })
-        };
         let [near_ones, far_ones] = started;
         // The player first: a tap hears silence, and so does a call, until there is one.
         let words = beside("mouth", &cables.mouth, case, None);
-        near_ones.push(start(&mut self.near, words, "lab mouth", None)?);
-        let listen = format!("{}:0", in_url(address));
-        let ear = format!("virtual:?cable={}&period={}&periods=2", cables.ear, case.period);
-        let words = ["serve", "--listen", &listen, "--input", "null:", "--output", &ear];
-        let mut words: Vec<_> = words.map(str::to_owned).into_iter().chain(shape.clone()).collect();
-        words.extend(["--report", "none", "--report-file"].map(str::to_owned));
-        words.push(format!("{{dir}}/{REPORT}"));
-        words.extend(scheduled(options.scheduler.as_deref()));
-        let serve = start(&mut self.far, words, "serve", None)?;
+        near_ones.push(start(&mut self.near, &words, "lab mouth")?);
+        let serve = self.start_serve(case, options, &cables.ear)?;
         far_ones.push(serve);
         let said = says(&mut self.far, serve, "out", "listening for calls at ")?;
-        let at = said.split_whitespace().last().unwrap_or_default().to_owned();
-        let mouth = format!(
-            "virtual:?cable={}&period={}&periods={}",
-            cables.mouth, case.period, case.periods
-        );
-        let words = ["call", &at, "--transport", case.transport.word(), "--input", &mouth];
-        let mut words: Vec<_> = words.map(str::to_owned).into_iter().chain(shape).collect();
-        words.extend(["--output", "null:", "--report", "none"].map(str::to_owned));
-        let (call, cap) = self.start_call(words, case, options)?;
+        let at = said.split_whitespace().last().unwrap_or_default();
+        let (call, cap) = self.start_call(at, case, options, &cables.mouth)?;
         near_ones.push(call);
         says(&mut self.near, call, "err", "in a call with ")?;
         let latency = case.latency.unwrap_or(LONGEST_AUTO);
@@ -141,10 +116,10 @@ impl CallHosts {
         self.rest(options.settle + latency)?;
         let longest = options.duration + latency + SPARE;
         let words = beside("tap", &cables.ear, case, Some((longest, options.ear_delay)));
-        let ear = start(&mut self.far, words, "lab tap", None)?;
+        let ear = start(&mut self.far, &words, "lab tap")?;
         far_ones.push(ear);
         let words = beside("tap", &cables.mouth, case, Some((longest, Span::ZERO)));
-        let direct = start(&mut self.near, words, "lab tap", None)?;
+        let direct = start(&mut self.near, &words, "lab tap")?;
         near_ones.push(direct);
         let before = self.near.usage(call.child);
         self.rest(options.duration + latency)?;
@@ -161,30 +136,58 @@ impl CallHosts {
             }
         }
         let heard: Value = serde_json::from_str(&self.far.read(REPORT)?).unwrap_or_default();
+        let heard = heard["directions"][0].clone();
         let mut notes: Vec<_> = direct.notes.iter().chain(&travelled.notes).cloned().collect();
         notes.dedup();
         let (recording, clock_uncertainty) = match self.joined(case, &direct, &travelled) {
             Ok((recording, unsure)) => (Ok(recording), unsure),
             Err(why) => (Err(why), Span::ZERO),
         };
-        let configured = configured(&heard).unwrap_or(latency);
-        let most = configured + options.ear_delay + BEYOND;
+        let most = configured(&heard).unwrap_or(latency) + options.ear_delay + BEYOND;
         let delays = recording.as_ref().map_err(Clone::clone).and_then(|both| both.delays(most));
         let used = before.ok().zip(after.ok()).and_then(|(before, after)| before.until(&after));
-        let heard = heard["directions"][0].clone();
         let call = MeasuredCall { delays, clock_uncertainty, heard, used, cap, notes };
         Ok((call, recording.ok()))
+    }
+
+    /// Starts the far end, which plays on a cable of this name.
+    fn start_serve(
+        &mut self,
+        case: &CallCase,
+        options: &MouthToEarOptions,
+        ear: &str,
+    ) -> Result<StartedTaut, HostError> {
+        let address = match options.at {
+            Some(address) => address,
+            // A host that calls itself needs to trust nobody there.
+            None if *self.far.place() == HostPlace::Local => Ipv4Addr::LOCALHOST.into(),
+            None => self.far.reached_from(&mut self.near, 1)?.0,
+        };
+        let listen = format!("{}:0", in_url(address));
+        let ear = format!("virtual:?cable={ear}&period={}&periods=2", case.period);
+        let words = ["serve", "--listen", &listen, "--input", "null:", "--output", &ear];
+        let mut words: Vec<_> = words.map(str::to_owned).into_iter().chain(shape(case)).collect();
+        words.extend(["--report", "none", "--report-file"].map(str::to_owned));
+        words.push(format!("{{dir}}/{REPORT}"));
+        words.extend(scheduled(options.scheduler.as_deref()));
+        start(&mut self.far, &words, "serve")
     }
 
     /// Starts the near end, with the share of a processor that it has by this; where this host caps nothing, with
     /// as much as there is.
     fn start_call(
         &mut self,
-        words: Vec<String>,
+        at: &str,
         case: &CallCase,
         options: &MouthToEarOptions,
-    ) -> Result<(Program, Option<u32>), HostError> {
-        let program = |child| Program { child, role: "call" };
+        mouth: &str,
+    ) -> Result<(StartedTaut, Option<u32>), HostError> {
+        let program = |child| StartedTaut { child, role: "call" };
+        let CallCase { period, periods, .. } = case;
+        let mouth = format!("virtual:?cable={mouth}&period={period}&periods={periods}");
+        let words = ["call", at, "--transport", case.transport.word(), "--input", &mouth];
+        let mut words: Vec<_> = words.map(str::to_owned).into_iter().chain(shape(case)).collect();
+        words.extend(["--output", "null:", "--report", "none"].map(str::to_owned));
         if case.is_capped && options.cpu < 100 && self.uncapped.is_none() {
             let limits = ChildLimits { cpu_percent: Some(options.cpu), ..ChildLimits::default() };
             // A quota binds ordinary threads alone.
@@ -259,6 +262,15 @@ impl CallHosts {
     }
 }
 
+/// Starts a `taut` of these words.
+fn start(
+    host: &mut LabHost,
+    words: &[String],
+    role: &'static str,
+) -> Result<StartedTaut, HostError> {
+    Ok(StartedTaut { child: host.start(words, &[])?, role })
+}
+
 /// What both ends are told of the stream.
 fn shape(case: &CallCase) -> Vec<String> {
     let CallCase { rate, channels, period, coding, ptime, latency, .. } = case;
@@ -301,12 +313,17 @@ fn in_url(address: IpAddr) -> String {
 
 /// What the call was configured for, by the report of the far end.
 fn configured(heard: &Value) -> Option<Span> {
-    let nanos = heard["directions"][0]["streams"][0]["latency"]["configured_ns"].as_i64();
+    let nanos = heard["streams"][0]["latency"]["configured_ns"].as_i64();
     nanos.map(Span::from_nanos)
 }
 
 /// Waits until a program has said this, on its standard output (`out`) or error (`err`): the line.
-fn says(host: &mut LabHost, program: Program, file: &str, what: &str) -> Result<String, HostError> {
+fn says(
+    host: &mut LabHost,
+    program: StartedTaut,
+    file: &str,
+    what: &str,
+) -> Result<String, HostError> {
     let deadline = Instant::now() + BEGINNING;
     while Instant::now() < deadline {
         let said = host.read(&format!("{}.{file}", program.child))?;
@@ -323,7 +340,7 @@ fn says(host: &mut LabHost, program: Program, file: &str, what: &str) -> Result<
 }
 
 /// Ends a program as Ctrl-C does.
-fn end(host: &mut LabHost, program: Program) -> Result<ChildEnded, HostError> {
+fn end(host: &mut LabHost, program: StartedTaut) -> Result<ChildEnded, HostError> {
     if let ChildState::Ended(ended) = host.wait(program.child, Duration::ZERO)? {
         return Ok(ended);
     }
