@@ -42,7 +42,8 @@ pub(super) struct BranchDelays {
     pub(super) without: u64,
 }
 
-/// Of the first look: long windows, which tell one delay among many.
+/// Of the first look, at least: long windows, which tell one delay among many. Half as long as what is searched, since in a
+/// longer stretch the one place stands out less.
 const COARSE: Span = Span::from_millis(500);
 /// Of the second: short ones, so that a few seconds give enough for a p99.
 const FINE: Span = Span::from_millis(4);
@@ -93,7 +94,8 @@ impl BranchRecording {
     /// How far apart they are, up to `most`; why that is not known, where it is not.
     pub(super) fn delays(&self, most: Span) -> Result<BranchDelays, String> {
         let rate = self.rate;
-        let [window, range] = [COARSE, most].map(|span| rate.frames_within(span));
+        let [window, range] =
+            [COARSE.max(most.divided(2)), most].map(|span| rate.frames_within(span));
         let options = BetweenOptions { rate, window, most: range };
         let first = between(&self.direct, &self.travelled, &options);
         let about = middle(&first).ok_or_else(|| nothing(&first, most))?;
@@ -158,14 +160,14 @@ mod tests {
         core::iter::repeat_with(|| random.f32() - 0.5).take(frames).collect()
     }
 
-    /// Two seconds of sound of which the ear hears each frame `delay` after the mouth, taps being begun at these
+    /// So many frames of sound of which the ear hears each frame `delay` after the mouth, taps being begun at these
     /// instants.
-    fn recorded(rate: Rate, begins: [Span; 2], delay: Frames) -> BranchRecording {
+    fn recorded(rate: Rate, frames: usize, begins: [Span; 2], delay: Frames) -> BranchRecording {
         let sound = noise(400_000);
         let at = |begins: Span, back: i64| {
             let from = usize::try_from(96_000 + rate.frames_within(begins).count() - back);
             let from = from.unwrap_or_default();
-            sound[from..from + 96_000].to_vec()
+            sound[from..from + frames].to_vec()
         };
         let branch = |begins: Span, back| Branch {
             samples: at(begins, back),
@@ -183,7 +185,8 @@ mod tests {
                 .flat_map(|delay| [(RATE, delay), (Rate::HZ_16000, delay)])
             {
                 let delay = Frames::new(delay);
-                let found = recorded(rate, begins, delay).delays(Span::from_secs(1)).unwrap();
+                let found =
+                    recorded(rate, 96_000, begins, delay).delays(Span::from_secs(1)).unwrap();
                 let summary = found.series.summary();
                 let off = summary.p50_ns.unwrap() - rate.span_of(delay).as_nanos();
                 let error = found.uncertainty.as_nanos();
@@ -195,9 +198,18 @@ mod tests {
     }
 
     #[test]
+    fn a_delay_of_seconds_is_found_among_all_that_are_shorter() {
+        let delay = Frames::new(4_096 * 16);
+        let recorded = recorded(Rate::HZ_16000, 145_000, [Span::ZERO; 2], delay);
+        let found = recorded.delays(Span::from_millis(4_296)).unwrap();
+        let off = found.series.summary().p50_ns.unwrap() - 4_096_000_000;
+        assert!(off.abs() <= found.uncertainty.as_nanos().max(1), "{off}");
+    }
+
+    #[test]
     fn a_second_of_two_hosts_that_began_a_part_of_a_frame_apart_is_told_with_that_part() {
         let part = Span::from_nanos(7_000);
-        let mut recorded = recorded(RATE, [Span::ZERO; 2], Frames::new(480));
+        let mut recorded = recorded(RATE, 96_000, [Span::ZERO; 2], Frames::new(480));
         let laid = |begins: Span, samples: &Vec<f32>| Branch {
             samples: samples.clone(),
             begins: LocalTime::ZERO + begins,
@@ -211,7 +223,7 @@ mod tests {
 
     #[test]
     fn windows_in_which_nothing_came_are_counted_and_sound_that_is_none_is_refused() {
-        let mut gone = recorded(RATE, [Span::ZERO; 2], Frames::new(480));
+        let mut gone = recorded(RATE, 96_000, [Span::ZERO; 2], Frames::new(480));
         gone.travelled[20_000..24_800].fill(0.0);
         let found = gone.delays(Span::from_millis(100)).unwrap();
         // A tenth of a second, in windows of 4 ms.

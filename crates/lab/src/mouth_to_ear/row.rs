@@ -32,8 +32,13 @@ pub(super) fn row(
     row.published.clone_from(&case.published);
     row.add("call_p50_ns", "by the call itself", latency["measured"]["p50_ns"].clone());
     let middle = row.measured.as_ref().and_then(|all| all.p50_ns).map(Span::from_nanos);
-    if let (Some(middle), Some(configured), Some(unsure)) = (middle, configured, row.uncertainty) {
-        let off = middle - configured;
+    // One that follows the packets may be another at the end than it was: the call's own median stands for it.
+    let kept = match case.latency {
+        Some(_) => configured,
+        None => latency["measured"]["p50_ns"].as_i64().map(Span::from_nanos),
+    };
+    if let (Some(middle), Some(kept), Some(unsure)) = (middle, kept, row.uncertainty) {
+        let off = middle - kept;
         // Sound is played in whole frames.
         let bound = unsure + case.rate.span_of(Frames::new(1));
         row.add("off_ns", "beside configured", off.as_nanos());
