@@ -115,6 +115,7 @@ fn no_line_below_the_options_would_be_wrapped() {
         super::lab::OVERHEAD,
         super::lab::QUALITY,
         super::lab::NETWORK,
+        super::lab::MOUTH_TO_EAR,
         super::lab::STARVED,
         super::lab::LAB_COMPARE,
         super::TOP,

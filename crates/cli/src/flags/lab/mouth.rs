@@ -31,7 +31,7 @@ pub(crate) struct MouthToEarFlags {
     /// All 672 of the paper's buffers instead of one change after the other
     #[arg(long, help_heading = "Run")]
     pub(crate) full: bool,
-    /// Only rows whose name has this in it, such as TCP or \"playback 64, recording 16\"; with several,
+    /// Only rows whose name has this in it, such as TCP or "playback 64, recording 16"; with several,
     /// any of them
     #[arg(long, value_name = "WORDS", help_heading = "Run")]
     pub(crate) only: Vec<String>,
