@@ -24,12 +24,13 @@ use tautline_io::clock::{now, sleep_until};
 use tautline_io::control::wait;
 use tautline_proto::call::caller::{AgreedCall, CallOver, CallerEnd, CallerStep};
 use tautline_proto::call::message::{CallMessage, CallReason};
-use tautline_proto::call::terms::{CallTerms, StreamTerms};
+use tautline_proto::call::terms::CallTerms;
 use tautline_proto::device::Stop;
 use tautline_proto::time::{LocalTime, Span};
 
 use super::call_end::{
-    CallEnd, CallSide, EndDevices, EndSetup, EndSound, devices, directions, offer, tell_reports,
+    CallEnd, CallSide, EndDevices, EndSetup, EndSound, devices, directions, in_words, offer,
+    tell_reports,
 };
 use super::stop_on_signals;
 use crate::control;
@@ -245,15 +246,6 @@ impl<'a> Calling<'a> {
         if let Err(why) = end.send.ask(SendChange::Mute(!is_open)) {
             self.tell(&crate::words::cannot_change(&why));
         }
-    }
-
-    /// Asks for another coding, where the network carries more or less than that of now.
-    fn turn_coding(&mut self) {
-        let Some(call) = self.caller.call().filter(|_| self.asked.is_none()) else { return };
-        let wanted = self.adapting.as_mut().and_then(|adapting| adapting.poll(&call.terms, now()));
-        wanted.into_iter().for_each(|terms| {
-            self.ask_for(terms);
-        });
     }
 
     /// Something failed here: the other end is told, so that its place is free for others.
@@ -487,22 +479,4 @@ impl<'a> Calling<'a> {
         };
         Ok((reports, over))
     }
-}
-
-/// What was agreed on.
-pub(super) fn in_words(terms: &CallTerms) -> String {
-    let stream = |terms: &StreamTerms| {
-        format!(
-            "{} {}, {} channels, {} per packet",
-            terms.coding.name(),
-            terms.rate,
-            terms.channels,
-            terms.ptime
-        )
-    };
-    let latency = terms.latency.map_or("auto".to_owned(), |latency| latency.to_string());
-    if terms.there == terms.back {
-        return format!("{} both ways, latency {latency}", stream(&terms.there));
-    }
-    format!("there {}; back {}; latency {latency}", stream(&terms.there), stream(&terms.back))
 }

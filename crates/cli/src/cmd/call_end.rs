@@ -54,7 +54,7 @@ pub(super) use shared_sound::{EndPart, SharedSound, SoundSharing};
 pub(super) use sound::EndSound;
 use sound::SoundSide;
 use terms::adopt_coding;
-pub(super) use terms::{directions, offer, rule};
+pub(super) use terms::{directions, in_words, offer, rule};
 use told::NoteTeller;
 pub(super) use told::tell_reports;
 

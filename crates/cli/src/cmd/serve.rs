@@ -20,10 +20,9 @@ use tautline_proto::device::Stop;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_serving::{CalledLine, LineEvent, Listening, serve_calls};
 
-use super::call::in_words;
 use super::call_end::{
-    CallSide, EndDevices, EndSetup, SharedSound, SoundSharing, devices, directions, offer,
-    tell_reports,
+    CallSide, EndDevices, EndSetup, SharedSound, SoundSharing, devices, directions, in_words,
+    offer, tell_reports,
 };
 use super::stop_on_signals;
 use super::work::log::WorkLog;

@@ -57,7 +57,7 @@ pub struct SpoiltShare {
 
 /// A coding, and what it takes.
 #[derive(Debug, Clone, Copy)]
-struct Rung {
+struct CodingRung {
     terms: StreamTerms,
     /// Bits per second by IP.
     rate: f64,
@@ -67,7 +67,7 @@ struct Rung {
 #[derive(Debug)]
 pub struct CodingChoice {
     /// What takes the most bits first.
-    rungs: Vec<Rung>,
+    rungs: Vec<CodingRung>,
     at: usize,
     /// When the rung was come to, and whether from below.
     since: LocalTime,
@@ -107,9 +107,9 @@ impl CodingChoice {
             let packets = f64::from(terms.rate.hertz()) / format.packet.count() as f64;
             let bytes = format.payload_bytes() as f64;
             let left = if coding.coder == Some(Coder::Lossless) { LOSSLESS_LEFT } else { 1.0 };
-            Some(Rung { terms, rate: packets * (8.0 * bytes * left + HEADS) })
+            Some(CodingRung { terms, rate: packets * (8.0 * bytes * left + HEADS) })
         };
-        let rungs: Vec<Rung> = Self::LADDER.into_iter().filter_map(of).collect();
+        let rungs: Vec<CodingRung> = Self::LADDER.into_iter().filter_map(of).collect();
         let music = Coding::OPUS.usual_for(terms.channels);
         let opus = rungs.iter().position(|rung| rung.terms.coding == music);
         let at = opus.unwrap_or(rungs.len().saturating_sub(1));

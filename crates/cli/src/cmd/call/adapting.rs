@@ -3,10 +3,13 @@
 
 use tautline_engine::watching::observers::Onlooker;
 use tautline_engine::watching::snapshot::StreamSnapshot;
+use tautline_io::clock::now;
 use tautline_proto::call::coding_choice::{CodingChoice, SpoiltShare};
 use tautline_proto::call::terms::{CallOffer, CallTerms};
 use tautline_proto::stream::Coding;
 use tautline_proto::time::{LocalTime, Span};
+
+use super::Calling;
 
 /// From one look to the next.
 const EVERY: Span = Span::from_secs(1);
@@ -17,6 +20,17 @@ const ENOUGH: u64 = 10;
 pub(super) fn begin_with_few_bits(offer: &mut CallOffer) {
     for stream in [&mut offer.there, &mut offer.back] {
         stream.codings.sort_by_key(|coding| *coding != Coding::OPUS);
+    }
+}
+
+impl Calling<'_> {
+    /// Asks for another coding, where the network carries more or less than that of now.
+    pub(super) fn turn_coding(&mut self) {
+        let Some(call) = self.caller.call().filter(|_| self.asked.is_none()) else { return };
+        let wanted = self.adapting.as_mut().and_then(|adapting| adapting.poll(&call.terms, now()));
+        wanted.into_iter().for_each(|terms| {
+            self.ask_for(terms);
+        });
     }
 }
 

@@ -70,6 +70,24 @@ pub(in crate::cmd) const fn directions(
     }
 }
 
+/// What was agreed on.
+pub(in crate::cmd) fn in_words(terms: &CallTerms) -> String {
+    let stream = |terms: &StreamTerms| {
+        format!(
+            "{} {}, {} channels, {} per packet",
+            terms.coding.name(),
+            terms.rate,
+            terms.channels,
+            terms.ptime
+        )
+    };
+    let latency = terms.latency.map_or("auto".to_owned(), |latency| latency.to_string());
+    if terms.there == terms.back {
+        return format!("{} both ways, latency {latency}", stream(&terms.there));
+    }
+    format!("there {}; back {}; latency {latency}", stream(&terms.there), stream(&terms.back))
+}
+
 /// The rule by which a latency is kept that was agreed on.
 pub(in crate::cmd) const fn rule(latency: Option<Span>) -> LatencyRule {
     match latency {
