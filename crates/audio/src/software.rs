@@ -7,6 +7,7 @@ mod duplex;
 pub(crate) mod file;
 mod loopback;
 pub mod pace;
+mod programs;
 pub(crate) mod recorded;
 pub(crate) mod recorder;
 mod ring;
@@ -31,6 +32,7 @@ use self::convert::Wanted;
 use self::file::{FileFormat, FileReader};
 use self::loopback::Loopback;
 use self::pace::{HostPace, Pace};
+use self::programs::ProgramsEnd;
 use self::recorder::Recorder;
 use self::source::{FileSource, SampleSource};
 use self::spec::{CardOptions, SoftwareSpec};
@@ -109,6 +111,11 @@ pub(crate) fn list() -> Vec<DeviceDescription> {
         ),
         device("tone:HZ", &BOTH[..1], "a sine at -18 dBFS"),
         device("null:", BOTH, "silence in, nothing out"),
+        device(
+            "programs:NAME",
+            BOTH,
+            "a sound card for programs here while taut serve runs: aplay -D tautserve, arecord -D tautserve",
+        ),
     ]
 }
 
@@ -158,7 +165,8 @@ pub(crate) fn parts(spec: &SoftwareSpec, directions: Directions, wanted: Setting
             parts.settings.periods = options.periods.unwrap_or(wanted.periods);
         }
         // A file is no real card: it waits for a program that is late, and loses nothing.
-        SoftwareSpec::File(_) | SoftwareSpec::Standard(_) => {
+        // Nor do programs lose what lies in memory for them.
+        SoftwareSpec::File(_) | SoftwareSpec::Standard(_) | SoftwareSpec::Programs(_) => {
             parts.patience = wanted.rate.frames_within(CardRing::PATIENCE);
         }
         _ => {}
@@ -224,6 +232,15 @@ fn ends(
         SoftwareSpec::Tone(_) if plays => return Err(not_played_to(&parts.name)),
         SoftwareSpec::Tone(frequency) => ends.source = tone(*frequency)?,
         SoftwareSpec::Null => {}
+        SoftwareSpec::Programs(name) => {
+            let end = |direction| ProgramsEnd::new(name, direction, settings);
+            if captures {
+                ends.source = SampleSource::Programs(Box::new(end(Direction::Capture)?));
+            }
+            if plays {
+                ends.programs = Some(end(Direction::Playback)?);
+            }
+        }
     }
     Ok(ends)
 }

@@ -11,7 +11,8 @@ use crate::pipewire::spec::PipeWireSpec;
 use crate::software::spec::SoftwareSpec;
 
 /// The devices of this build, for people.
-const KINDS: &str = "alsa:PCM, jack:CLIENT, pipewire:NODE, file:PATH, virtual:, tone:HZ or null:";
+const KINDS: &str =
+    "alsa:PCM, jack:CLIENT, pipewire:NODE, file:PATH, virtual:, programs:, tone:HZ or null:";
 
 /// Which device, and how.
 #[derive(Debug, Clone)]
@@ -99,7 +100,7 @@ impl FromStr for DeviceSpec {
 /// What to write instead of a device without its kind.
 fn meant(given: &str) -> String {
     match given {
-        "virtual" | "null" => format!("use {given}:"),
+        "virtual" | "null" | "programs" => format!("use {given}:"),
         "tone" => "use tone:440".to_owned(),
         "file" => "use file:song.wav".to_owned(),
         "-" => "use file:-".to_owned(),
@@ -165,7 +166,7 @@ mod tests {
 
     #[test]
     fn what_is_unknown_is_answered_with_what_there_is() {
-        for text in ["", "hw:0", "song.wav", "null:x", "file:", "tone:", "tone:x"] {
+        for text in ["", "hw:0", "song.wav", "null:x", "programs:a b", "file:", "tone:", "tone:x"] {
             let answer = refused(text);
             assert!(answer.contains("use ") || answer.contains("name a "), "{answer}");
         }

@@ -7,7 +7,7 @@ pub(crate) mod batch;
 pub mod destinations;
 pub mod direct;
 pub mod divided;
-pub(crate) mod event;
+pub mod event;
 pub mod launch_probe;
 pub mod muxed;
 pub(crate) mod ring;

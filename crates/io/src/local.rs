@@ -8,6 +8,8 @@ use std::path::Path;
 
 use crate::system::checked;
 
+pub mod place;
+
 /// The number of the user as whom this process acts.
 pub fn effective_user() -> u32 {
     // SAFETY: no pointers, and it cannot fail.

@@ -4,11 +4,11 @@
 //! application's, so a slow application costs silence and the stream goes on. A thread that wakes late
 //! loses nothing, since the application's sound is there and waits too.
 
-use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
 use tautline_io::clock::host::host_clock;
 use tautline_io::clock::{now, sleep_until};
+use tautline_io::programs::ends::{Feeder, Giver};
 use tautline_io::thread::realtime;
 use tautline_proto::card_clock::{CardClock, CardRing};
 use tautline_proto::clock::{ClockId, HostClock};
@@ -17,9 +17,6 @@ use tautline_proto::device::{
 };
 use tautline_proto::time::Frames;
 use tautline_proto::units::Ppm;
-
-use crate::ends::{Feeder, Giver};
-use crate::shared::StreamShared;
 
 /// Which way sound goes, with its end of what holds it.
 pub(crate) enum BufferEnd {
@@ -33,7 +30,6 @@ pub(crate) enum BufferEnd {
 pub(crate) struct DeviceProcess {
     settings: Settings,
     end: BufferEnd,
-    shared: Arc<StreamShared>,
     /// Is told the clock when the card starts.
     started: SyncSender<CardClock>,
     /// The host's clock, which sets its pace.
@@ -42,15 +38,10 @@ pub(crate) struct DeviceProcess {
 }
 
 impl DeviceProcess {
-    pub(crate) fn new(
-        settings: Settings,
-        end: BufferEnd,
-        shared: Arc<StreamShared>,
-        started: SyncSender<CardClock>,
-    ) -> Self {
+    pub(crate) fn new(settings: Settings, end: BufferEnd, started: SyncSender<CardClock>) -> Self {
         let block = vec![0.0; settings.channels.samples_in(settings.period)].into();
         let clock = host_clock().map(HostClock::id);
-        Self { settings, end, shared, started, clock, block }
+        Self { settings, end, started, clock, block }
     }
 
     fn direction(&self) -> Direction {
@@ -72,7 +63,7 @@ impl DeviceProcess {
             let woke = now();
             let turn = ring.begin(woke);
             match &mut self.end {
-                BufferEnd::ToWire(feeder) => feeder.feed(&self.shared, &turn, &mut self.block),
+                BufferEnd::ToWire(feeder) => feeder.feed(&turn, &mut self.block),
                 BufferEnd::FromWire(_) => self.block.fill(0.0),
             }
             let xruns = u32::from(turn.skipped > Frames::ZERO);
@@ -81,7 +72,7 @@ impl DeviceProcess {
             let flow = process.process(&mut cycle.by(self.clock));
             if let BufferEnd::FromWire(giver) = &mut self.end {
                 ring.finish(now());
-                giver.give(&self.shared, &turn, &self.block);
+                giver.give(&turn, &self.block);
             }
             if flow == Flow::Finished {
                 return Ended::Finished;
@@ -118,14 +109,15 @@ impl Device for DeviceProcess {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::sync::mpsc::sync_channel;
 
+    use tautline_io::programs::buffer::{Mode, Order, ProgramBuffer};
+    use tautline_io::programs::recording::RecordingEnd;
     use tautline_proto::time::{LocalTime, MediaTime};
     use tautline_proto::units::{Channels, Rate};
 
     use super::*;
-    use crate::shared::{Mode, Order};
-    use crate::track::Track;
 
     /// Hears, or plays, one block of ones after the other, and ends after so many.
     struct Blocks {
@@ -151,10 +143,10 @@ mod tests {
     }
 
     /// Runs a card of this end for five periods. The real-time sanitizer watches.
-    fn run(end: BufferEnd, shared: &Arc<StreamShared>) -> CardClock {
+    fn run(end: BufferEnd, shared: &ProgramBuffer) -> CardClock {
         let (started, starts) = sync_channel(1);
         shared.order(Order { stint: 1, mode: Mode::Running });
-        let mut card = DeviceProcess::new(settings(), end, Arc::clone(shared), started);
+        let mut card = DeviceProcess::new(settings(), end, started);
         let blocks = Blocks { left: 5, heard: Vec::with_capacity(5) };
         let (_, ended) = card.run(Box::new(blocks), &Stop::default());
         assert!(matches!(ended, Ended::Finished));
@@ -163,9 +155,8 @@ mod tests {
 
     #[test]
     fn a_card_takes_one_period_of_the_applications_at_each_wake_up() {
-        let track = Arc::new(Track::new(480, 1));
-        let shared = Arc::new(StreamShared::default());
-        let clock = run(BufferEnd::ToWire(Feeder::new(track)), &shared);
+        let shared = Arc::new(ProgramBuffer::new(480, 1));
+        let clock = run(BufferEnd::ToWire(Feeder::new(Arc::clone(&shared))), &shared);
         let standing = shared.standing();
         assert_eq!((standing.position, standing.anchor), (MediaTime::from_frames(5 * 48), Some(0)));
         assert!(now() >= clock.instant_of(5 * 48), "by its own clock");
@@ -173,10 +164,9 @@ mod tests {
 
     #[test]
     fn a_card_gives_the_application_one_period_at_each_wake_up() {
-        let (producer, ring) = rtrb::RingBuffer::new(480);
-        let shared = Arc::new(StreamShared::default());
-        run(BufferEnd::FromWire(Giver::new(producer, 1)), &shared);
-        assert_eq!(ring.slots(), 5 * 48);
+        let shared = Arc::new(ProgramBuffer::new(480, 1));
+        run(BufferEnd::FromWire(Giver::new(Arc::clone(&shared))), &shared);
+        assert_eq!(RecordingEnd::new(Arc::clone(&shared)).frames(), 5 * 48);
         // What is given first meets the converter when the silence before it has.
         assert_eq!(shared.standing().anchor, Some(48));
     }

@@ -17,7 +17,6 @@ use alsa_sys::{
 use tautline_proto::units::Channels;
 
 use crate::ffi;
-use crate::keys::PERIODS;
 use crate::samples;
 use crate::wire::Range;
 
@@ -51,8 +50,9 @@ pub(crate) fn offers(range: &Range) -> Vec<Offer> {
     let rates = range.rates.iter().map(|rate| rate.hertz()).collect();
     let count = |channels: Channels| channels.count() as c_uint;
     let (least, most) = (count(range.channels.0), count(range.channels.1));
-    let buffer = if least == most { BUFFER } else { BUFFER_OF_ANY };
-    let shortest = PERIODS.0 as c_uint * USUAL.clamp(least, most) * SAMPLE;
+    let usual = if least == most { BUFFER } else { BUFFER_OF_ANY };
+    let buffer = range.buffer.map_or(usual, |frames| frames.count() as c_uint);
+    let shortest = range.shortest.count() as c_uint * USUAL.clamp(least, most) * SAMPLE;
     vec![
         Offer::List(ffi::HW_ACCESS, accesses.iter().map(|access| *access as c_uint).collect()),
         Offer::List(ffi::HW_FORMAT, samples::numbers().collect()),

@@ -4,7 +4,6 @@ use core::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use alsa_sys::{SND_PCM_STREAM_PLAYBACK, snd_config_t, snd_pcm_stream_t, snd_pcm_t};
-use tautline_io::clock::timer::Timer;
 use tautline_io::socket::forks::leave_sockets;
 use tautline_proto::device::Direction;
 
@@ -19,7 +18,8 @@ use crate::keys::{self, Value};
 use crate::offers::{Offer, offers};
 use crate::pcm::Pcm;
 use crate::plug::Plug;
-use crate::wire::{carries, reach};
+use crate::way::{Served, Way};
+use crate::wire::reach;
 
 /// Says that the entry below is of the interface's version 001 (`SND_PCM_PLUGIN_SYMBOL`).
 #[unsafe(no_mangle)]
@@ -81,7 +81,11 @@ fn lay_out(
     keys: &[(String, Value)],
     direction: Direction,
 ) -> Result<LaidOut, Complaint> {
-    let wish = keys::read(name, keys, direction)?;
+    let served = keys::served(name, keys)?;
+    let wish = match served {
+        None => Some(keys::read(name, keys, direction)?),
+        Some(_) => None,
+    };
     let about = |complaint: Complaint| Complaint {
         sentence: format!("pcm.{name}: {}", complaint.sentence),
         ..complaint
@@ -90,14 +94,17 @@ fn lay_out(
         errno: error.raw_os_error().unwrap_or(libc::ENOMEM),
         sentence: format!("pcm.{name}: making ready for forks: {error}; end other programs"),
     })?;
-    let reached = reach(wish, direction).map_err(about)?;
-    let range = carries(&reached, direction).map_err(about)?;
-    let timer = Timer::new().map_err(|error| Complaint {
+    let way = match (wish, served) {
+        (Some(wish), _) => reach(wish, direction).map(|reached| Way::Wire(Box::new(reached))),
+        (None, served) => Served::attach(served.unwrap_or_default(), direction).map(Way::Served),
+    };
+    let way = way.map_err(about)?;
+    let range = way.range(direction).map_err(about)?;
+    let pcm = Pcm::new(direction, way).map_err(|error| Complaint {
         errno: error.raw_os_error().unwrap_or(libc::EIO),
         sentence: format!("pcm.{name}: making a timer: {error}; raise ulimit -n"),
     })?;
-    let offers = offers(&range);
-    Ok(LaidOut { plug: Plug::new(direction, Pcm::new(direction, reached, timer)), offers })
+    Ok(LaidOut { plug: Plug::new(direction, pcm), offers: offers(&range) })
 }
 
 /// Makes ALSA's handle.

@@ -7,21 +7,23 @@ mod transfer;
 mod waiting;
 
 use core::ffi::c_int;
+use std::io;
+use std::os::fd::RawFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use alsa_sys::{SND_PCM_STATE_DRAINING, SND_PCM_STATE_RUNNING};
 use tautline_io::clock::timer::Timer;
 use tautline_io::clock::{now, sleep_until};
-use tautline_proto::device::{Direction, Settings};
+use tautline_io::control::waiter::Waiter;
+use tautline_io::programs::buffer::{DeviceProgress, Mode, Order};
+use tautline_proto::device::Direction;
 use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
 use tautline_proto::units::{Channels, Rate};
 
 use crate::complaint::Complaint;
-use crate::keys::PERIODS;
 use crate::samples::SampleCoding;
-use crate::shared::{DeviceProgress, Mode, Order};
 use crate::stream::{SoundEnd, Stream, StreamShape};
-use crate::wire::{CARD_PERIODS, Reached, longest_period};
+use crate::way::Way;
 
 /// What ALSA says of the PCM when it calls.
 #[derive(Debug, Clone, Copy)]
@@ -77,6 +79,8 @@ const ENDLESS: Frames = Frames::new(i64::MAX);
 /// The device's thread sees an order within a period; on a host that freezes a good deal later.
 const PATIENCE: Span = Span::from_secs(2);
 const LOOK: Span = Span::from_micros(500);
+/// The timer, among what an application waits for; whoever serves the card has other numbers.
+const TIMER: u64 = u64::MAX;
 
 pub(crate) use waiting::Draining;
 
@@ -89,8 +93,10 @@ const _: () = {
 /// One opened PCM.
 pub(crate) struct Pcm {
     direction: Direction,
-    reached: Reached,
-    pub(crate) timer: Timer,
+    way: Way,
+    timer: Timer,
+    /// What waits for the timer and for whoever serves the card, where somebody does.
+    waiter: Option<Waiter>,
     hardware: Option<Hardware>,
     software: Software,
     stream: Option<Stream>,
@@ -115,11 +121,22 @@ pub(crate) struct Pcm {
 }
 
 impl Pcm {
-    pub(crate) fn new(direction: Direction, reached: Reached, timer: Timer) -> Self {
-        Self {
+    /// What an application waits by is made here.
+    pub(crate) fn new(direction: Direction, way: Way) -> io::Result<Self> {
+        let timer = Timer::new()?;
+        let waiter = match &way {
+            Way::Wire(_) => None,
+            Way::Served(_) => {
+                let waiter = Waiter::new()?;
+                waiter.add(&timer, TIMER)?;
+                Some(waiter)
+            }
+        };
+        Ok(Self {
             direction,
-            reached,
+            way,
             timer,
+            waiter,
             hardware: None,
             software: Software { least: Frames::new(1), stop: ENDLESS, boundary: ENDLESS },
             stream: None,
@@ -133,16 +150,21 @@ impl Pcm {
             bytes: Box::default(),
             samples: Box::default(),
             read: Box::default(),
-        }
+        })
+    }
+
+    /// What an application polls, for reading.
+    pub(crate) fn poll_fd(&self) -> RawFd {
+        self.waiter.as_ref().map_or_else(|| self.timer.fd(), Waiter::fd)
     }
 
     /// Settles how the card will run for an application with these parameters.
     pub(crate) fn set_hardware(&mut self, hardware: Hardware) -> Result<(), Complaint> {
-        if hardware.buffer.count() < 2 * PERIODS.0 {
+        let least = 2 * self.way.shortest().count();
+        if hardware.buffer.count() < least {
             return Err(Complaint::unusable(format!(
                 "a buffer of {} frames is too short; use {} or more",
-                hardware.buffer,
-                2 * PERIODS.0
+                hardware.buffer, least
             )));
         }
         let samples = transfer::CHUNK * hardware.channels.count();
@@ -152,7 +174,7 @@ impl Pcm {
             self.read = vec![0.0; hardware.channels.samples_in(hardware.buffer)].into();
         }
         self.hardware = Some(hardware);
-        if self.reached.wish.code_as(hardware.samples.on_wire()) {
+        if self.way.code_as(hardware.samples.on_wire()) {
             // The one that runs is coded as the application's samples were before.
             self.close()?;
         }
@@ -163,18 +185,9 @@ impl Pcm {
         self.software = software;
     }
 
-    /// What the stream has to be for the parameters chosen. The card's period is no longer than the
-    /// application's, and as short as the latency asks for.
+    /// What the stream has to be for the parameters chosen.
     fn shape(&self, hardware: &Hardware) -> Result<StreamShape, Complaint> {
-        let half = Frames::new(hardware.buffer.count() / 2);
-        let wanted = self.reached.wish.period.min(hardware.period).min(half);
-        let mut device = Settings {
-            rate: hardware.rate,
-            channels: hardware.channels,
-            period: wanted.max(Frames::new(PERIODS.0)),
-            periods: CARD_PERIODS,
-        };
-        device.period = longest_period(&self.reached, self.direction, &device)?;
+        let device = self.way.card(self.direction, hardware)?;
         Ok(StreamShape { device, room: (hardware.buffer + device.period).as_len() })
     }
 
@@ -189,9 +202,18 @@ impl Pcm {
         };
         if !self.stream.as_ref().is_some_and(fits) {
             self.close()?;
-            self.stream =
-                Some(Stream::start(&self.reached, self.direction, shape, self.notes.0.clone())?);
+            let stream = self.way.start(self.direction, shape, self.notes.0.clone())?;
+            if let Some((attachment, waiter)) = stream.attachment().zip(self.waiter.as_ref()) {
+                attachment.watched_by(waiter).map_err(|error| Complaint {
+                    errno: error.raw_os_error().unwrap_or(libc::EIO),
+                    sentence: format!("waiting for taut serve: {error}; end other programs"),
+                })?;
+            }
+            self.stream = Some(stream);
             (self.ever, self.order.stint) = (0, 0);
+        }
+        if let Some(stream) = &self.stream {
+            stream.shared.set_room(shape.room);
         }
         self.application = Application::default();
         (self.moved, self.told) = (MediaTime::ZERO, MediaTime::ZERO);
@@ -268,7 +290,7 @@ impl Pcm {
     pub(crate) fn stop(&mut self) {
         self.set_mode(Mode::Stopped);
         self.stopped = true;
-        self.timer.set(LocalTime::ZERO);
+        self.rouse_at(LocalTime::ZERO);
     }
 
     pub(crate) fn pause(&mut self, on: bool) -> Result<(), Complaint> {
@@ -344,7 +366,8 @@ impl Pcm {
     fn far(&self) -> Option<LocalTime> {
         let stream = self.stream.as_ref()?;
         let anchor = self.standing().and_then(|standing| standing.anchor)?;
-        let here = stream.clock.instant_of(anchor + self.application.position.as_frames());
+        let here =
+            stream.clock().instant_of(anchor.saturating_add(self.application.position.as_frames()));
         Some(match self.direction {
             Direction::Playback => here + self.latency(),
             Direction::Capture => here - self.latency(),

@@ -65,7 +65,7 @@ const LOOK: Span = Span::from_millis(20);
 impl Plug {
     /// A PCM for ALSA to fill in; it is freed by [`close`].
     pub(crate) fn new(direction: Direction, pcm: Pcm) -> *mut Self {
-        let poll_fd = pcm.timer.fd();
+        let poll_fd = pcm.poll_fd();
         let plug = Box::into_raw(Box::new(Self {
             io: UnsafeCell::new(Ioplug {
                 version: ffi::VERSION,
@@ -325,7 +325,7 @@ unsafe extern "C" fn poll_descriptors(
                 return Ok(0);
             }
             let events = libc::POLLIN | libc::POLLERR | libc::POLLNVAL;
-            descriptors.write(libc::pollfd { fd: pcm.timer.fd(), events, revents: 0 });
+            descriptors.write(libc::pollfd { fd: pcm.poll_fd(), events, revents: 0 });
             Ok(1)
         })
     };

@@ -8,30 +8,30 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use rtrb::Consumer;
 use tautline_engine::receiving::RecvEngine;
 use tautline_engine::sending::SendEngine;
 use tautline_engine::watching::note::words::claimed;
 use tautline_engine::watching::observers::Observers;
 use tautline_engine::watching::run::{Progress, RunOptions};
-use tautline_io::thread::memory;
+use tautline_io::programs::attaching::Attachment;
+use tautline_io::programs::buffer::ProgramBuffer;
+use tautline_io::programs::ends::{Feeder, Giver};
+use tautline_io::programs::recording::RecordingEnd;
 use tautline_io::thread::{Scheduler, spawn as spawn_as, without_signals};
 use tautline_proto::card_clock::CardClock;
 use tautline_proto::device::{Direction, Settings, Stop};
 use tautline_proto::time::{LocalTime, MediaTime, Span};
+use tautline_proto::units::Ppm;
 
 use crate::card::{BufferEnd, DeviceProcess};
 use crate::complaint::Complaint;
-use crate::ends::{Feeder, Giver};
-use crate::shared::StreamShared;
-use crate::track::Track;
 use crate::wire::{Reached, recv_plan, send_plan};
 use crate::words::words;
 
 /// The application's end of what holds its sound.
 pub(crate) enum SoundEnd {
-    Playing(Arc<Track>),
-    Recording(Consumer<f32>),
+    Playing(Arc<ProgramBuffer>),
+    Recording(RecordingEnd),
 }
 
 /// What a stream was started for.
@@ -45,11 +45,17 @@ pub(crate) struct StreamShape {
 /// A stream that runs.
 pub(crate) struct Stream {
     pub(crate) shape: StreamShape,
-    pub(crate) clock: CardClock,
-    pub(crate) shared: Arc<StreamShared>,
+    pub(crate) shared: Arc<ProgramBuffer>,
     pub(crate) held: SoundEnd,
-    stop: Stop,
-    thread: Option<JoinHandle<Result<(), Complaint>>>,
+    card: StreamCard,
+}
+
+/// Whose card it is.
+enum StreamCard {
+    /// Its own, on a thread of this process.
+    Own { clock: CardClock, stop: Stop, thread: JoinHandle<ThreadResult> },
+    /// That of a `taut serve`.
+    Served(Attachment),
 }
 
 /// That of the device's thread, and one below it that of a wire thread.
@@ -105,15 +111,14 @@ impl Stream {
     ) -> Result<Self, Complaint> {
         let device = shape.device;
         let channels = device.channels.count();
-        let shared = Arc::new(StreamShared::default());
+        let shared = Arc::new(ProgramBuffer::new(shape.room, channels));
         let (started, starts) = sync_channel(1);
         let stop = Stop::default();
         let options = RunOptions { scheduler: granted_before(Scheduler::current()), ..OPTIONS };
         let (thread, held) = match direction {
             Direction::Playback => {
-                let track = Arc::new(Track::new(shape.room, channels));
-                let end = BufferEnd::ToWire(Feeder::new(Arc::clone(&track)));
-                let card = card(shape, end, &shared, started);
+                let end = BufferEnd::ToWire(Feeder::new(Arc::clone(&shared)));
+                let card = card(shape, end, started);
                 let plan = without_signals(|| send_plan(reached, &device, options.scheduler))?;
                 if reached.claim.is_some() {
                     let said = claimed(&reached.wish.address.to_string(), &plan.address);
@@ -134,12 +139,11 @@ impl Stream {
                     speak(&notes, &report.notes, said);
                     Ok(())
                 };
-                (spawn(run)?, SoundEnd::Playing(track))
+                (spawn(run)?, SoundEnd::Playing(Arc::clone(&shared)))
             }
             Direction::Capture => {
-                let (producer, consumer) = memory::ring(shape.room * channels);
-                let end = BufferEnd::FromWire(Giver::new(producer, channels));
-                let card = card(shape, end, &shared, started);
+                let end = BufferEnd::FromWire(Giver::new(Arc::clone(&shared)));
+                let card = card(shape, end, started);
                 let plan = recv_plan(reached, &device)?;
                 let promise = plan.streams[0].receiver.link_offset;
                 shared.set_latency(promise);
@@ -154,19 +158,51 @@ impl Stream {
                     };
                     engine.run(card, &options, &asked, tell).map(drop).map_err(Complaint::from)
                 };
-                (spawn(run)?, SoundEnd::Recording(consumer))
+                (spawn(run)?, SoundEnd::Recording(RecordingEnd::new(Arc::clone(&shared))))
             }
         };
         let Ok(clock) = starts.recv_timeout(PATIENCE) else {
             stop.request();
             return Err(ended(thread));
         };
-        Ok(Self { shape, clock, shared, held, stop, thread: Some(thread) })
+        Ok(Self { shape, shared, held, card: StreamCard::Own { clock, stop, thread } })
+    }
+
+    /// By the card of a `taut serve`, to which nobody but this program is attached so.
+    pub(crate) fn served(attachment: Attachment, direction: Direction, shape: StreamShape) -> Self {
+        let shared = Arc::clone(attachment.buffer());
+        let held = match direction {
+            Direction::Playback => SoundEnd::Playing(Arc::clone(&shared)),
+            Direction::Capture => SoundEnd::Recording(RecordingEnd::new(Arc::clone(&shared))),
+        };
+        Self { shape, shared, held, card: StreamCard::Served(attachment) }
+    }
+
+    /// The `taut serve` whose card it is.
+    pub(crate) const fn attachment(&self) -> Option<&Attachment> {
+        match &self.card {
+            StreamCard::Served(attachment) => Some(attachment),
+            StreamCard::Own { .. } => None,
+        }
+    }
+
+    /// The card's clock. One that is served may have begun anew since it was asked last.
+    pub(crate) fn clock(&self) -> CardClock {
+        match &self.card {
+            StreamCard::Own { clock, .. } => *clock,
+            StreamCard::Served(attachment) => {
+                let rate = attachment.settings().rate;
+                CardClock::new(attachment.buffer().start(), rate, Ppm::ZERO)
+            }
+        }
     }
 
     /// Whether its threads have ended, which they do by themselves only when something failed.
     pub(crate) fn is_over(&self) -> bool {
-        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+        match &self.card {
+            StreamCard::Own { thread, .. } => thread.is_finished(),
+            StreamCard::Served(attachment) => attachment.is_over(),
+        }
     }
 
     /// When the device's thread takes the period that brings a take to `position`, or gives it.
@@ -180,17 +216,15 @@ impl Stream {
             SoundEnd::Playing(_) => 0,
             SoundEnd::Recording(_) => period * i64::from(self.shape.device.periods),
         };
-        self.clock.instant_of(anchor + whole - lead)
+        self.clock().instant_of(anchor.saturating_add(whole - lead))
     }
 
     /// Ends it, with goodbye.
-    pub(crate) fn end(mut self) -> Result<(), Complaint> {
-        self.stop.request();
-        match self.thread.take().map(JoinHandle::join) {
-            Some(Ok(answer)) => answer,
-            Some(Err(_)) => Err(Complaint::of(libc::EIO)),
-            None => Ok(()),
-        }
+    pub(crate) fn end(self) -> Result<(), Complaint> {
+        // Whose card is served hangs up, and the card goes on.
+        let StreamCard::Own { stop, thread, .. } = self.card else { return Ok(()) };
+        stop.request();
+        thread.join().unwrap_or_else(|_| Err(Complaint::of(libc::EIO)))
     }
 }
 
@@ -200,17 +234,12 @@ fn observers(role: &'static str) -> Observers {
     Observers::open(role).unwrap_or_default()
 }
 
-fn card(
-    shape: StreamShape,
-    end: BufferEnd,
-    shared: &Arc<StreamShared>,
-    started: SyncSender<CardClock>,
-) -> Box<DeviceProcess> {
-    Box::new(DeviceProcess::new(shape.device, end, Arc::clone(shared), started))
+fn card(shape: StreamShape, end: BufferEnd, started: SyncSender<CardClock>) -> Box<DeviceProcess> {
+    Box::new(DeviceProcess::new(shape.device, end, started))
 }
 
 /// What the far end says of its latency, once it does.
-fn follow(shared: &StreamShared, progress: &Progress<'_>, promise: Span) {
+fn follow(shared: &ProgramBuffer, progress: &Progress<'_>, promise: Span) {
     let latency = progress.latency.map(|(latency, _)| latency).or(progress.auto);
     shared.set_latency(latency.unwrap_or(promise));
 }
@@ -266,13 +295,13 @@ mod tests {
     use std::net::{Ipv4Addr, UdpSocket};
     use std::sync::mpsc::channel;
 
+    use tautline_io::programs::buffer::{Mode, Order};
     use tautline_proto::time::Frames;
     use tautline_proto::units::{Channels, Rate};
     use tautline_trial::{Lack, skipped};
 
     use super::*;
     use crate::keys::{Value, read};
-    use crate::shared::{Mode, Order};
     use crate::wire::reach;
 
     const CHANNELS: usize = 2;
@@ -348,11 +377,8 @@ mod tests {
         let port = ports();
         let recording = started("from", port, Direction::Capture);
         let playing = started("to", port, Direction::Playback);
-        let (SoundEnd::Playing(track), SoundEnd::Recording(mut heard)) =
-            (&playing.held, recording.held)
-        else {
-            panic!("each was opened in its own direction")
-        };
+        let SoundEnd::Playing(track) = &playing.held else { panic!("it plays") };
+        let mut heard = RecordingEnd::new(Arc::clone(&recording.shared));
         let sound: Vec<f32> = (1..=SOUND * CHANNELS).map(|at| at as f32 / 65_536.0).collect();
         track.put(MediaTime::ZERO, &sound);
         track.set_end(MediaTime::from_frames(SOUND as i64));
@@ -362,15 +388,17 @@ mod tests {
         let mut found = 0;
         // As much as says that it runs; whether all of it comes is asked of whole programs.
         while found < sound.len() / 2 {
-            match heard.pop() {
-                Ok(sample) => found += usize::from(sample != 0.0),
-                Err(_) => std::thread::yield_now(),
+            let mut samples = [0.0; 480 * CHANNELS];
+            match heard.take(&mut samples) {
+                0 => std::thread::yield_now(),
+                frames => {
+                    let samples = &samples[..frames * CHANNELS];
+                    found += samples.iter().filter(|sample| **sample != 0.0).count();
+                }
             }
-            let runs = |thread: &Option<JoinHandle<_>>| !thread.as_ref().unwrap().is_finished();
-            assert!(runs(&playing.thread) && runs(&recording.thread), "{found} samples were heard");
+            assert!(!playing.is_over() && !recording.is_over(), "{found} samples were heard");
         }
         playing.end().unwrap();
-        recording.stop.request();
-        recording.thread.unwrap().join().unwrap().unwrap();
+        recording.end().unwrap();
     }
 }

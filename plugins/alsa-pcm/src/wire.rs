@@ -258,6 +258,10 @@ pub(crate) struct Range {
     pub(crate) rates: Vec<Rate>,
     /// The fewest and the most, at each of the rates.
     pub(crate) channels: (Channels, Channels),
+    /// The shortest period.
+    pub(crate) shortest: Frames,
+    /// The longest buffer in frames of the widest samples, where it is another than is usual.
+    pub(crate) buffer: Option<Frames>,
 }
 
 /// The card at its shortest period.
@@ -288,7 +292,8 @@ pub(crate) fn carries(reached: &Reached, direction: Direction) -> Result<Range, 
     };
     let counts = (1..=Channels::MAX.into()).rev();
     let most = counts.filter_map(|count| Channels::new(count).ok()).find(fits).unwrap_or(fewest);
-    Ok(Range { rates, channels: (fewest, wish.channels.unwrap_or(most)) })
+    let channels = (fewest, wish.channels.unwrap_or(most));
+    Ok(Range { rates, channels, shortest: Frames::new(PERIODS.0), buffer: None })
 }
 
 /// Whether such a card can have what is wished for.

@@ -14,6 +14,7 @@ use tautline_proto::time::Frames;
 use super::cable::HearingEnd;
 use super::file::{FileReader, tried};
 use super::loopback::Loopback;
+use super::programs::ProgramsEnd;
 use super::ring::{enough_to_begin, ring_samples};
 use super::standard::StandardInput;
 use crate::toolbox::notes::Notes;
@@ -34,6 +35,8 @@ pub(crate) enum SampleSource {
     Loopback(Loopback),
     /// What another card plays.
     Cable(Box<HearingEnd>),
+    /// What programs play that are attached.
+    Programs(Box<ProgramsEnd>),
 }
 
 /// What came for one period.
@@ -67,6 +70,10 @@ impl SampleSource {
                 Filled::Whole
             }
             Self::Cable(end) => end.fill(samples),
+            Self::Programs(end) => {
+                end.fill(samples);
+                Filled::Whole
+            }
         }
     }
 
@@ -78,6 +85,7 @@ impl SampleSource {
             Self::File(file) => file.skip(frames.as_len() * channels),
             Self::Loopback(cable) => cable.skip(frames),
             Self::Cable(end) => end.skip(frames),
+            Self::Programs(end) => end.skip(frames),
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Devices without hardware as people name them: `virtual:?ppm=50`, `file:song.wav`, `tone:440`,
-//! `null:`.
+//! `null:`, `programs:`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,6 +7,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use tautline_dsp::signal::Frequency;
+use tautline_io::programs::place::ProgramsName;
 use tautline_proto::device::DeviceError;
 use tautline_proto::text::{SpanError, parse_span};
 use tautline_proto::time::{Frames, Span};
@@ -33,6 +34,8 @@ pub enum SoftwareSpec {
     Tone(Frequency),
     /// Silence in, nothing out.
     Null,
+    /// A card that programs of this user attach to.
+    Programs(ProgramsName),
 }
 
 /// The options of `virtual:`.
@@ -84,6 +87,7 @@ impl fmt::Display for SoftwareSpec {
                 write!(f, "tone:{}", f64::from(frequency.as_millihertz()) / 1000.0)
             }
             Self::Null => f.write_str("null:"),
+            Self::Programs(name) => write!(f, "programs:{name}"),
         }
     }
 }
@@ -95,6 +99,7 @@ impl SoftwareSpec {
             (Self::Virtual(one), Self::Virtual(other)) => one == other,
             (Self::File(one), Self::File(other)) => one == other,
             (Self::Tone(one), Self::Tone(other)) => one == other,
+            (Self::Programs(one), Self::Programs(other)) => one == other,
             (Self::Standard(_), Self::Standard(_)) | (Self::Null, Self::Null) => true,
             _ => false,
         }
@@ -117,6 +122,11 @@ impl SoftwareSpec {
             }
             "null" if rest.is_empty() => Ok(Self::Null),
             "null" => refuse("null: has no options", "use null:"),
+            "programs" if rest.is_empty() => Ok(Self::Programs(ProgramsName::default())),
+            "programs" => {
+                let mend = "use up to 32 letters, digits, - and _, such as programs:studio";
+                parsed(given, rest, mend).map(Self::Programs)
+            }
             _ => return None,
         })
     }

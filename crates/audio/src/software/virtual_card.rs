@@ -28,6 +28,7 @@ use tautline_proto::units::Ppm;
 
 use super::cable::PlayingEnd;
 use super::pace::{HostPace, Pace};
+use super::programs::ProgramsEnd;
 use super::recorder::Recorder;
 use super::source::{Filled, SampleSource};
 
@@ -41,13 +42,15 @@ pub(crate) struct Ends {
     pub(crate) source: SampleSource,
     pub(crate) recorder: Option<Recorder>,
     pub(crate) cable: Option<PlayingEnd>,
+    pub(crate) programs: Option<ProgramsEnd>,
     pub(crate) listener: Option<Box<dyn Listener>>,
 }
 
 impl Ends {
     /// Hears silence and is not heard.
     pub(crate) fn silent() -> Self {
-        Self { source: SampleSource::Silence, recorder: None, cable: None, listener: None }
+        let (recorder, cable, programs, listener) = (None, None, None, None);
+        Self { source: SampleSource::Silence, recorder, cable, programs, listener }
     }
 }
 
@@ -207,6 +210,12 @@ impl VirtualCard {
         if let Some(end) = hearing {
             end.begin(&clock);
         }
+        if let SampleSource::Programs(end) = &mut self.ends.source {
+            end.begin(&clock);
+        }
+        if let Some(end) = &mut self.ends.programs {
+            end.begin(&clock);
+        }
         (start, clock)
     }
 
@@ -258,6 +267,9 @@ impl VirtualCard {
         if let Some(cable) = &mut self.ends.cable {
             cable.play(&self.block);
         }
+        if let Some(programs) = &mut self.ends.programs {
+            programs.play(&self.block);
+        }
         if let Some(listener) = &mut self.ends.listener {
             listener.heard(meets, taken, &self.block);
         }
@@ -273,6 +285,9 @@ impl VirtualCard {
         }
         if let Some(cable) = &mut self.ends.cable {
             cable.play_silence(frames);
+        }
+        if let Some(programs) = &mut self.ends.programs {
+            programs.skip(frames);
         }
         let Some(listener) = &mut self.ends.listener else { return };
         self.block.fill(0.0);

@@ -25,13 +25,15 @@ pub(crate) struct ServeFlags {
     /// answered (taut trust)
     #[arg(long, value_name = "HOST[:PORT]", default_value = "127.0.0.1", value_parser = listen)]
     pub(crate) listen: SocketAddr,
-    /// The sound that callers hear: a card, or what programs here play, such as pipewire:Speaker or
-    /// jack:speaker; see Devices of taut send
-    #[arg(long, short, value_name = "DEVICE", value_parser = parse::<DeviceSpec>)]
+    /// The sound that callers hear: what programs here play (see Programs), or a card, or another device, such as
+    /// pipewire:Speaker or jack:speaker; see Devices of taut send
+    #[arg(long, short, value_name = "DEVICE", default_value = "programs:",
+          value_parser = parse::<DeviceSpec>)]
     pub(crate) input: DeviceSpec,
-    /// Where a caller's sound goes: a card, or what programs here record, such as pipewire:Microphone or
-    /// jack:microphone
-    #[arg(long, short, value_name = "DEVICE", value_parser = parse::<DeviceSpec>)]
+    /// Where a caller's sound goes: to what programs here record, or to a card, or another device, such as
+    /// pipewire:Microphone or jack:microphone
+    #[arg(long, short, value_name = "DEVICE", default_value = "programs:",
+          value_parser = parse::<DeviceSpec>)]
     pub(crate) output: DeviceSpec,
     /// Callers at a time, 1 to 32: the next is refused in a sentence. Each is heard at a UDP port of its own, from
     /// that of --listen on

@@ -1,7 +1,7 @@
 //! A timer that `poll(2)` hears, on the monotonic clock.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use tautline_proto::time::LocalTime;
 
@@ -10,6 +10,12 @@ use crate::clock::timespec;
 /// Readable from the instant it was set to until it is set to another.
 #[derive(Debug)]
 pub struct Timer(OwnedFd);
+
+impl AsFd for Timer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
 
 impl Timer {
     /// A timer that is set to nothing.

@@ -1,7 +1,7 @@
 //! Waits for many sockets at once, at a price that does not grow with their number.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use tautline_proto::time::LocalTime;
 
@@ -37,6 +37,11 @@ impl Waiter {
         // SAFETY: the event is read during the call alone.
         let answer = unsafe { libc::epoll_ctl(fd, libc::EPOLL_CTL_ADD, channel, &raw mut event) };
         if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Has something to read itself when a socket has: to be waited for among others.
+    pub fn fd(&self) -> RawFd {
+        self.epoll.as_raw_fd()
     }
 
     /// Waits until a socket has something to read, or `until`; the numbers of those that have, in

@@ -8,7 +8,7 @@ use crate::thread::realtime::permit;
 
 /// Wakes whoever polls it. Neither call waits.
 #[derive(Debug)]
-pub(crate) struct EventDescriptor(OwnedFd);
+pub struct EventDescriptor(OwnedFd);
 
 impl AsFd for EventDescriptor {
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -17,15 +17,21 @@ impl AsFd for EventDescriptor {
 }
 
 impl EventDescriptor {
-    pub(crate) fn new() -> io::Result<Self> {
+    /// One that is not readable.
+    pub fn new() -> io::Result<Self> {
         // SAFETY: no pointers.
         let fd = checked(unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) })?;
         // SAFETY: a descriptor just made, owned by nobody else.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
+    /// One that another process made and handed over.
+    pub fn handed(descriptor: OwnedFd) -> Self {
+        Self(descriptor)
+    }
+
     /// Makes it readable.
-    pub(crate) fn wake(&self) {
+    pub fn wake(&self) {
         let one = 1u64.to_ne_bytes();
         let _permit = permit("the event descriptor is non-blocking");
         // SAFETY: eight bytes, as an event descriptor wants. It refuses only when it has been rung
@@ -34,7 +40,7 @@ impl EventDescriptor {
     }
 
     /// Makes it unreadable until the next [`Self::wake`].
-    pub(crate) fn silence(&self) {
+    pub fn silence(&self) {
         let mut count = [0u8; 8];
         let _permit = permit("the event descriptor is non-blocking");
         // SAFETY: eight writable bytes. It refuses if the bell has not rung, which is as well.

@@ -10,6 +10,7 @@ use tautline_dsp::format::SampleFormat;
 use tautline_engine::plan::LinkKind;
 use tautline_engine::plan::address::{Address, MOST_AHEAD};
 use tautline_engine::plan::pacing::PacingRung;
+use tautline_io::programs::place::ProgramsName;
 use tautline_proto::device::Direction;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::stream::{PTIME_RANGE, packet_frames};
@@ -60,8 +61,8 @@ impl Wish {
 /// latency wants.
 pub(crate) const PERIODS: (i64, i64) = (16, 8192);
 
-const KEYS: &str = "to, from, latency, ptime, format, rate, channels, period, link, pacing and clock, or of those of type aaf \
-                    ifname, addr, streamid, prio, mtt, time_uncertainty, frames_per_pdu and ptime_tolerance";
+const KEYS: &str = "serve alone, or to, from, latency, ptime, format, rate, channels, period, link, pacing and clock, or of those of \
+                    type aaf ifname, addr, streamid, prio, mtt, time_uncertainty, frames_per_pdu and ptime_tolerance";
 
 /// What is gathered while keys are read.
 struct Gathered {
@@ -77,6 +78,34 @@ struct Gathered {
     pacing: Option<PacingRung>,
     clock: Option<Address>,
     aaf: AafKeys,
+}
+
+/// The device of a `taut serve` that the PCM called `name` attaches to, if its keys say so.
+pub(crate) fn served(
+    name: &str,
+    keys: &[(String, Value)],
+) -> Result<Option<ProgramsName>, Complaint> {
+    let about = |why: String| Complaint::unusable(format!("pcm.{name}: {why}"));
+    let Some((_, value)) = keys.iter().find(|(key, value)| key == "serve" && is_there(value))
+    else {
+        return Ok(None);
+    };
+    let given = text("serve", value, "taut").map_err(about)?;
+    let others = |(key, value): &&(String, Value)| {
+        !["type", "comment", "hint", "serve"].contains(&&**key) && is_there(value)
+    };
+    if let Some((other, _)) = keys.iter().find(others) {
+        return Err(about(format!(
+            "serve {given} says where its sound goes and how, so {other} is nothing to it; leave one out"
+        )));
+    }
+    let mend = "use up to 32 letters, digits, - and _, as in taut serve --input programs:NAME";
+    given.parse().map(Some).map_err(|()| about(format!("serve \"{given}\" is no name; {mend}")))
+}
+
+/// Whether a key stands for anything: a text that is empty does not, as arguments with nothing in them are.
+fn is_there(value: &Value) -> bool {
+    !matches!(value, Value::Text(text) if text.trim().is_empty())
 }
 
 /// Reads the keys of the PCM called `name`, opened in this direction. A text that is empty stands
@@ -101,7 +130,6 @@ pub(crate) fn read(
         aaf: AafKeys::default(),
     };
     let about = |why: String| Complaint::unusable(format!("pcm.{name}: {why}"));
-    let is_there = |value: &Value| !matches!(value, Value::Text(text) if text.trim().is_empty());
     for (key, value) in keys.iter().filter(|(_, value)| is_there(value)) {
         gathered.take(key, value).map_err(about)?;
     }

@@ -171,7 +171,10 @@ fn what_cannot_be_is_answered_with_the_mend() {
     for (pairs, words) in [
         (vec![], "an address is missing; write taut:HOST, or to \"rtp://HOST:5004\""),
         (vec![("from", "0.0.0.0")], "only `from`"),
-        (vec![("to", "a"), ("latncy", "5ms")], "`latncy` is no key of type tautline; use to"),
+        (
+            vec![("to", "a"), ("latncy", "5ms")],
+            "`latncy` is no key of type tautline; use serve alone, or to",
+        ),
         (vec![("to", "a"), ("latency", "5")], "latency 5 has no unit; write latency \"5ms\""),
         (vec![("to", "a"), ("latency", "5 parsecs")], "is not a duration"),
         (vec![("to", "a"), ("latency", "1h")], "cannot be kept"),

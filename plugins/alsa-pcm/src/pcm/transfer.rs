@@ -118,7 +118,7 @@ impl Pcm {
     /// Makes room in the ring of what a stint before left in it.
     pub(super) fn drop_older(&mut self) {
         let origin = self.standing().map_or(0, |standing| standing.origin);
-        let older = (origin + self.moved.as_frames() as u64).saturating_sub(self.ever);
+        let older = origin.saturating_add(self.moved.as_frames() as u64).saturating_sub(self.ever);
         let dropped = self.pull(older as usize, |_, _, _| {});
         self.moved = self.moved - Frames::from_len(dropped);
     }
@@ -128,18 +128,13 @@ impl Pcm {
         let Some((stream, hardware)) = self.stream.as_mut().zip(self.hardware) else { return 0 };
         let SoundEnd::Recording(ring) = &mut stream.held else { return 0 };
         let channels = hardware.channels.count();
-        let frames = frames.min(ring.slots() / channels);
+        let frames = frames.min(ring.frames());
         for first in (0..frames).step_by(CHUNK) {
             let samples = CHUNK.min(frames - first) * channels;
             let bytes = &mut self.bytes[..samples * hardware.samples.bytes()];
             let samples = &mut self.samples[..samples];
             // They are there: nobody else takes anything out.
-            if let Ok(chunk) = ring.read_chunk(samples.len()) {
-                let (head, tail) = chunk.as_slices();
-                samples[..head.len()].copy_from_slice(head);
-                samples[head.len()..].copy_from_slice(tail);
-                chunk.commit_all();
-            }
+            ring.take(samples);
             for (index, frame) in samples.chunks_exact(channels).enumerate() {
                 let place = hardware.place(self.moved + Frames::from_len(first + index));
                 self.read[place..place + channels].copy_from_slice(frame);

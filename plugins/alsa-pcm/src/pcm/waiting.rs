@@ -7,12 +7,13 @@ use alsa_sys::{
     SND_PCM_STATE_DRAINING, SND_PCM_STATE_PAUSED, SND_PCM_STATE_PREPARED, SND_PCM_STATE_RUNNING,
 };
 use tautline_io::clock::now;
+use tautline_io::programs::buffer::Mode;
 use tautline_proto::device::Direction;
 use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
 
 use super::{Pcm, View};
 use crate::complaint::Complaint;
-use crate::shared::Mode;
+use crate::stream::Stream;
 
 /// How draining goes.
 pub(crate) enum Draining {
@@ -63,7 +64,7 @@ impl Pcm {
         self.follow(view);
         if view.state == SND_PCM_STATE_DRAINING as c_int {
             match self.drain(view) {
-                Ok(Draining::Until(due)) => self.timer.set(due + MARGIN),
+                Ok(Draining::Until(due)) => self.rouse_at(due + MARGIN),
                 _ => return true,
             }
             return false;
@@ -91,27 +92,51 @@ impl Pcm {
             // The card has not met this stint yet.
             _ => now() + AGAIN,
         };
+        self.rouse_at(due);
+        self.rouse_when_moved(missing);
+    }
+
+    /// The application is to look then, and not before.
+    pub(super) fn rouse_at(&self, due: LocalTime) {
+        if let Some(attachment) = self.stream.as_ref().and_then(Stream::attachment) {
+            attachment.buffer().want(MediaTime::from_frames(i64::MAX));
+            attachment.event().silence();
+        }
         self.timer.set(due);
+    }
+
+    /// Where the card is served, its thread says when it has moved these frames that are missing: that is sooner than
+    /// the timer, which remains for a thread that is held up.
+    fn rouse_when_moved(&self, missing: Frames) {
+        let Some(attachment) = self.stream.as_ref().and_then(Stream::attachment) else { return };
+        if missing <= Frames::ZERO || self.order.mode != Mode::Running {
+            return;
+        }
+        attachment.buffer().want(self.position() + missing);
+        if self.available() >= self.software.least {
+            // It moved them before it could see that they were wanted.
+            self.timer.set(LocalTime::ZERO);
+        }
     }
 
     /// The timer is set as the PCM stands, for an application that is about to wait.
     pub(crate) fn watch(&mut self, view: &View) {
         self.follow(view);
         if self.is_ready(view) {
-            self.timer.set(LocalTime::ZERO);
+            self.rouse_at(LocalTime::ZERO);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tautline_io::clock::timer::Timer;
     use tautline_proto::units::{Channels, Rate};
 
     use super::*;
     use crate::keys::{self, Value};
     use crate::pcm::Hardware;
     use crate::samples::SampleCoding;
+    use crate::way::Way;
     use crate::wire::reach;
 
     /// A PCM that was prepared, of an application that wrote so many frames.
@@ -119,7 +144,8 @@ mod tests {
         let keys = [("to".to_owned(), Value::Text("127.0.0.1:9".into()))];
         let wish = keys::read("test", &keys, Direction::Playback).unwrap();
         let reached = reach(wish, Direction::Playback).unwrap();
-        let mut pcm = Pcm::new(Direction::Playback, reached, Timer::new().unwrap());
+        let way = Way::Wire(Box::new(reached));
+        let mut pcm = Pcm::new(Direction::Playback, way).unwrap();
         let (rate, channels) = (Rate::HZ_48000, Channels::MONO);
         let samples = SampleCoding::S16;
         let (period, buffer) = (Frames::new(480), Frames::new(4800));

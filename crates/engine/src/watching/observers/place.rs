@@ -1,34 +1,16 @@
 //! Where the sockets of runs lie: in a folder that is its user's alone.
 
-use std::fs::{self, DirBuilder, Metadata};
+use std::fs::{self, Metadata};
 use std::io::ErrorKind;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use tautline_io::local::place::{NotPrivate, is_private_to, make_private, without_runtime};
+pub use tautline_io::local::place::{is_private, places};
 use tautline_io::local::{connect, effective_user};
 
 use super::Unobservable;
-
-/// The folders in which this user's runs have their sockets, those of new ones first:
-/// `$XDG_RUNTIME_DIR/tautline` where that is set and not what it usually is, or else
-/// `/run/user/UID/tautline`, where there is such a folder, and `/tmp/tautline-UID`.
-pub fn places() -> Vec<PathBuf> {
-    let user = effective_user();
-    let usual = PathBuf::from(format!("/run/user/{user}"));
-    let set = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    // A relative one counts for nothing, as the specification of these folders has it.
-    if let Some(set) = set.filter(|set| set.is_absolute() && *set != usual) {
-        return vec![set.join("tautline")];
-    }
-    let usual = usual.is_dir().then(|| usual.join("tautline"));
-    usual.into_iter().chain([without_runtime(user)]).collect()
-}
-
-/// Where the system makes no folder for users that are logged in.
-fn without_runtime(user: u32) -> PathBuf {
-    PathBuf::from(format!("/tmp/tautline-{user}"))
-}
 
 /// The sockets of all runs that this user may look at: of their own, and of everybody's as root where
 /// `XDG_RUNTIME_DIR` names no other place. Those at which nobody listens any more are removed.
@@ -77,26 +59,12 @@ fn listed(folder: &Path) -> Vec<PathBuf> {
     sockets
 }
 
-/// Whether this is a folder of this user's alone, and no link to another.
-pub fn is_private(folder: &Path) -> bool {
-    is_private_to(folder, effective_user())
-}
-
-fn is_private_to(folder: &Path, user: u32) -> bool {
-    let belongs =
-        |found: Metadata| found.is_dir() && found.uid() == user && found.mode() & 0o077 == 0;
-    fs::symlink_metadata(folder).is_ok_and(belongs)
-}
-
 /// Makes the folder, if it is not there.
 pub(super) fn make(folder: &Path) -> Result<(), Unobservable> {
-    match DirBuilder::new().mode(0o700).create(folder) {
-        Err(error) if fs::symlink_metadata(folder).is_err() => {
-            Err(Unobservable::System { path: folder.to_owned(), error })
-        }
-        _ if is_private(folder) => Ok(()),
-        _ => Err(Unobservable::Folder(folder.to_owned())),
-    }
+    make_private(folder).map_err(|refused| match refused {
+        NotPrivate::System(error) => Unobservable::System { path: folder.to_owned(), error },
+        NotPrivate::Others => Unobservable::Folder(folder.to_owned()),
+    })
 }
 
 /// The process whose socket has this name, `PID.sock` or `PID.N.sock`.

@@ -1,41 +1,22 @@
-//! The application's sound on its way to the device's thread: frames by their position, as a card's
-//! own buffer holds them. So what was not played yet can be taken back and written anew.
+//! A program's sound on its way to the device's thread: frames by their position, as a card's own buffer holds them. So
+//! what was not played yet can be taken back and written anew.
 
-use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use tautline_proto::time::{Frames, MediaTime};
 
-/// A buffer that one thread writes and another reads, both wait-free. Of a frame that is written
-/// anew just when it is read either sound is heard, as on a card.
-#[derive(Debug)]
-pub(crate) struct Track {
-    /// Samples as their bits; the frame of a position lies at the remainder.
-    samples: Box<[AtomicU32]>,
-    frames: usize,
-    channels: usize,
-    /// The position that follows the last frame to be played.
-    end: AtomicI64,
-}
+use super::buffer::{Place, ProgramBuffer};
 
-impl Track {
-    /// Holds so many frames, in memory that is there.
-    pub(crate) fn new(frames: usize, channels: usize) -> Self {
-        let samples = (0..frames * channels).map(|_| AtomicU32::new(0)).collect();
-        Self { samples, frames, channels, end: AtomicI64::new(0) }
-    }
-
-    pub(crate) const fn channels(&self) -> usize {
-        self.channels
-    }
-
+/// Of a frame that is written anew just when it is read either sound is heard, as on a card.
+impl ProgramBuffer {
     fn frame(&self, position: MediaTime) -> &[AtomicU32] {
         let at = position.as_frames().rem_euclid(self.frames as i64) as usize * self.channels;
-        &self.samples[at..at + self.channels]
+        &self.samples()[at..at + self.channels]
     }
 
     /// Writes whole frames from this position on, over those that lay there or as many frames
     /// before. They are played once [`Self::set_end`] includes them.
-    pub(crate) fn put(&self, position: MediaTime, samples: &[f32]) {
+    pub fn put(&self, position: MediaTime, samples: &[f32]) {
         for (at, frame) in samples.chunks_exact(self.channels).enumerate() {
             let held = self.frame(position + Frames::from_len(at));
             for (place, sample) in held.iter().zip(frame) {
@@ -45,16 +26,18 @@ impl Track {
     }
 
     /// Says where what is to be played ends.
-    pub(crate) fn set_end(&self, end: MediaTime) {
+    pub fn set_end(&self, end: MediaTime) {
         // Whoever reads up to here sees what was put before.
-        self.end.store(end.as_frames(), Ordering::Release);
+        self.word(Place::End).store(end.as_frames() as u64, Ordering::Release);
     }
 
-    /// Copies the frames from this position on, and silence after the end.
-    pub(crate) fn copy(&self, position: MediaTime, block: &mut [f32]) {
-        let end = MediaTime::from_frames(self.end.load(Ordering::Acquire));
-        let there = (end - position).max(Frames::ZERO).as_len();
-        let (heard, silent) = block.split_at_mut(block.len().min(there * self.channels));
+    /// Copies the frames from this position on, and silence after the end, which may be said to be anywhere. How many
+    /// frames were there.
+    pub fn copy(&self, position: MediaTime, block: &mut [f32]) -> usize {
+        let end = self.word(Place::End).load(Ordering::Acquire) as i64;
+        let there = end.saturating_sub(position.as_frames()).max(0);
+        let there = (there as u64).min((block.len() / self.channels) as u64) as usize;
+        let (heard, silent) = block.split_at_mut(there * self.channels);
         for (at, frame) in heard.chunks_exact_mut(self.channels).enumerate() {
             let held = self.frame(position + Frames::from_len(at));
             for (sample, place) in frame.iter_mut().zip(held) {
@@ -62,14 +45,17 @@ impl Track {
             }
         }
         silent.fill(0.0);
+        there
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use tautline_proto::time::MediaTime;
 
-    fn copied(track: &Track, position: i64, frames: usize) -> Vec<f32> {
+    use crate::programs::buffer::ProgramBuffer;
+
+    fn copied(track: &ProgramBuffer, position: i64, frames: usize) -> Vec<f32> {
         let mut block = vec![9.0; frames * track.channels];
         track.copy(MediaTime::from_frames(position), &mut block);
         block
@@ -77,7 +63,7 @@ mod tests {
 
     #[test]
     fn frames_lie_at_their_position_and_silence_after_the_end() {
-        let track = Track::new(3, 2);
+        let track = ProgramBuffer::new(3, 2);
         track.put(MediaTime::from_frames(1), &[1.0, -1.0, 2.0, -2.0, 3.0, -3.0]);
         assert_eq!(copied(&track, 1, 2), [0.0; 4], "not to be played yet");
         track.set_end(MediaTime::from_frames(4));
@@ -87,7 +73,7 @@ mod tests {
 
     #[test]
     fn what_was_taken_back_is_not_played_and_what_was_written_anew_is() {
-        let track = Track::new(4, 1);
+        let track = ProgramBuffer::new(4, 1);
         track.put(MediaTime::ZERO, &[1.0, 2.0, 3.0, 4.0]);
         track.set_end(MediaTime::from_frames(4));
         track.set_end(MediaTime::from_frames(2));

@@ -1,0 +1,78 @@
+//! A card for programs of this user: what they play it captures, mixed, and what it plays they record. They attach to it
+//! by ALSA PCMs of `type tautline` with the key `serve`, at any time; without one it goes on.
+
+use tautline_io::local::place::places;
+use tautline_io::programs::listening::Listening;
+use tautline_io::programs::mixing::Programs;
+use tautline_io::programs::place::ProgramsName;
+use tautline_proto::card_clock::{CardClock, Turn};
+use tautline_proto::device::{DeviceError, Direction, Settings};
+use tautline_proto::time::{Frames, LocalTime};
+
+/// One side of the card, with the programs that are attached to it.
+pub(crate) struct ProgramsEnd {
+    programs: Programs,
+    channels: usize,
+    /// The next frame, by the card's count.
+    next: i64,
+    /// Frames before it that the card missed.
+    skipped: Frames,
+    /// For others to come.
+    _listening: Listening,
+}
+
+impl ProgramsEnd {
+    /// Of a card that goes this way; refused if another has its name.
+    pub(crate) fn new(
+        name: &ProgramsName,
+        direction: Direction,
+        settings: &Settings,
+    ) -> Result<Self, DeviceError> {
+        let folder = places().into_iter().next().unwrap_or_default();
+        // What is captured here is played there.
+        let theirs = match direction {
+            Direction::Capture => Direction::Playback,
+            Direction::Playback => Direction::Capture,
+        };
+        let opened = Listening::open(&folder, name, theirs, *settings);
+        let (listening, programs) = opened.map_err(|error| {
+            let sentence = error.to_string();
+            let (answer, mend) = sentence.rsplit_once("; ").unwrap_or((&sentence, "try again"));
+            let tried = format!("programs:{name}");
+            DeviceError { tried, answer: answer.to_owned(), mend: mend.to_owned() }
+        })?;
+        let (channels, skipped) = (settings.channels.count(), Frames::ZERO);
+        Ok(Self { programs, channels, next: 0, skipped, _listening: listening })
+    }
+
+    /// The card starts; its first frame is number 0 of `clock`.
+    pub(crate) fn begin(&mut self, clock: &CardClock) {
+        (self.next, self.skipped) = (0, Frames::ZERO);
+        self.programs.begin(clock.start());
+    }
+
+    fn turn(&mut self, samples: usize) -> Turn {
+        let (frame, skipped) = (self.next, std::mem::take(&mut self.skipped));
+        self.next += (samples / self.channels) as i64;
+        // Programs are told the clock, and when a frame meets the converter they reckon.
+        Turn { frame, meets: LocalTime::NEVER, skipped }
+    }
+
+    /// Fills one period with what they play. Real-time.
+    pub(crate) fn fill(&mut self, block: &mut [f32]) {
+        let turn = self.turn(block.len());
+        self.programs.mix(&turn, block);
+    }
+
+    /// Has them record one period. Real-time.
+    pub(crate) fn play(&mut self, block: &[f32]) {
+        let turn = self.turn(block.len());
+        self.programs.give(&turn, block);
+    }
+
+    /// The card missed so many frames. Real-time.
+    pub(crate) fn skip(&mut self, frames: Frames) {
+        self.next += frames.count();
+        self.skipped += frames;
+    }
+}

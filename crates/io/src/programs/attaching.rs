@@ -1,0 +1,147 @@
+//! A program attaches to a device that another process has.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tautline_proto::device::{Direction, Settings};
+
+use super::buffer::ProgramBuffer;
+use super::greeting::{Greeting, MOST};
+use super::handing::{has_hung_up, hear, is_sealed};
+use super::place::ProgramsName;
+use crate::control::waiter::Waiter;
+use crate::link::event::EventDescriptor;
+use crate::local::connect;
+use crate::shared::SharedFile;
+use crate::socket::forks;
+
+/// It answers at once; a host that freezes a good deal later.
+const PATIENCE: Duration = Duration::from_millis(700);
+
+/// Why not.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// Nobody has a device of this name.
+    #[error("nobody serves programs by this name")]
+    Nobody,
+    /// Who has it said why not, with the mend.
+    #[error("{0}")]
+    Refused(String),
+    /// What was said is no device's.
+    #[error("{0}; run the same version of taut serve as of this PCM")]
+    Strange(&'static str),
+    /// The system refused.
+    #[error("{0}; try again")]
+    System(io::Error),
+}
+
+/// A device of another process, attached.
+#[derive(Debug)]
+pub struct Attachment {
+    settings: Settings,
+    buffer: Arc<ProgramBuffer>,
+    event: EventDescriptor,
+    stream: UnixStream,
+}
+
+impl Attachment {
+    /// Attaches to the device of this name, to play or to record; what is first found in these folders. Waits no longer
+    /// than 0.7 s.
+    pub fn open<'a>(
+        folders: impl IntoIterator<Item = &'a Path>,
+        name: &ProgramsName,
+        direction: Direction,
+    ) -> Result<Self, AttachError> {
+        let found =
+            folders.into_iter().find_map(|folder| match connect(&name.socket(folder, direction)) {
+                Ok(stream) => Some(Ok(stream)),
+                Err(error) => match error.kind() {
+                    io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => None,
+                    _ => Some(Err(AttachError::System(error))),
+                },
+            });
+        let stream = found.unwrap_or(Err(AttachError::Nobody))?;
+        forks::remember(stream.as_raw_fd());
+        Self::met(stream).map_err(|(error, stream)| {
+            forks::forget(stream.as_raw_fd());
+            error
+        })
+    }
+
+    fn met(stream: UnixStream) -> Result<Self, (AttachError, UnixStream)> {
+        match greeted(&stream) {
+            Ok((settings, buffer, event)) => Ok(Self { settings, buffer, event, stream }),
+            Err(error) => Err((error, stream)),
+        }
+    }
+
+    /// How the device runs.
+    pub fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    /// What lies between this program and its thread.
+    pub fn buffer(&self) -> &Arc<ProgramBuffer> {
+        &self.buffer
+    }
+
+    /// Readable when the device's thread has come to where it was [wanted](ProgramBuffer::want).
+    pub fn event(&self) -> &EventDescriptor {
+        &self.event
+    }
+
+    /// Has `waiter` wait for that, and for the end of the device.
+    pub fn watched_by(&self, waiter: &Waiter) -> io::Result<()> {
+        waiter.add(&self.event, 0)?;
+        waiter.add(&self.stream, 1)
+    }
+
+    /// Whether the device is no more.
+    pub fn is_over(&self) -> bool {
+        has_hung_up(&self.stream)
+    }
+}
+
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        forks::forget(self.stream.as_raw_fd());
+    }
+}
+
+type Greeted = (Settings, Arc<ProgramBuffer>, EventDescriptor);
+
+fn greeted(stream: &UnixStream) -> Result<Greeted, AttachError> {
+    let mut bytes = [0; MOST];
+    let heard = stream
+        .set_nonblocking(false)
+        .and_then(|()| stream.set_read_timeout(Some(PATIENCE)))
+        .and_then(|()| hear(stream, &mut bytes));
+    let (length, descriptors) = heard.map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => AttachError::Refused(
+            "its device does not run; wait until taut serve listens for calls".to_owned(),
+        ),
+        _ => AttachError::System(error),
+    })?;
+    let greeting = Greeting::read(&bytes[..length]).map_err(AttachError::Strange)?;
+    let (settings, frames) = match greeting {
+        Greeting::Card { settings, frames } => (settings, frames),
+        Greeting::Refused(why) => return Err(AttachError::Refused(why)),
+    };
+    let strange = AttachError::Strange("it hands over no memory");
+    let Some([memory, event]) = descriptors else { return Err(strange) };
+    // Cut short, it would be the end of this program.
+    if !is_sealed(memory.as_fd()) {
+        return Err(strange);
+    }
+    let file = SharedFile::handed(memory);
+    let buffer = ProgramBuffer::there(&file, frames, settings.channels.count());
+    match buffer {
+        Ok(Some(buffer)) => Ok((settings, Arc::new(buffer), EventDescriptor::handed(event))),
+        Ok(None) => Err(strange),
+        Err(why) => Err(AttachError::Refused(why.to_string())),
+    }
+}

@@ -1,0 +1,119 @@
+//! The first and only message between a program and whoever has the device, from the latter: what there is, or why there
+//! is nothing. Numbers are little-endian.
+//!
+//! ```text
+//! "tautpcm" | version 1 | 0 | rate | channels | period | periods | frames     with two descriptors
+//! "tautpcm" | version 1 | 1 | a sentence in UTF-8
+//! ```
+
+use tautline_proto::device::Settings;
+use tautline_proto::time::Frames;
+use tautline_proto::units::{Channels, Rate};
+
+use super::buffer::MOST_SAMPLES;
+
+const NAME: &[u8] = b"tautpcm";
+const VERSION: u8 = 1;
+/// Bytes of the longest message.
+pub(super) const MOST: usize = 512;
+
+/// What is said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Greeting {
+    /// There is a card that runs so, and a buffer of so many frames.
+    Card { settings: Settings, frames: usize },
+    /// There is not, and why.
+    Refused(String),
+}
+
+impl Greeting {
+    pub(super) fn written(&self) -> Vec<u8> {
+        let mut bytes = [NAME, &[VERSION]].concat();
+        match self {
+            Self::Card { settings: Settings { rate, channels, period, periods }, frames } => {
+                bytes.push(0);
+                let period = u32::try_from(period.count()).unwrap_or(u32::MAX);
+                let (frames, channels) = (*frames as u32, channels.count() as u32);
+                for number in [rate.hertz(), channels, period, *periods, frames] {
+                    bytes.extend(number.to_le_bytes());
+                }
+            }
+            Self::Refused(sentence) => {
+                bytes.push(1);
+                bytes.extend(sentence.bytes().take(MOST - bytes.len()));
+            }
+        }
+        bytes
+    }
+
+    /// Reads one. Of whatever else it is, why it is none.
+    pub(super) fn read(bytes: &[u8]) -> Result<Self, &'static str> {
+        let rest = bytes.strip_prefix(NAME).ok_or("it is no taut serve")?;
+        let rest = rest.strip_prefix(&[VERSION]).ok_or("it is another version of taut")?;
+        match rest.split_first() {
+            Some((0, rest)) => Self::card(rest).ok_or("what it says of its card cannot be"),
+            Some((1, sentence)) => Ok(Self::Refused(String::from_utf8_lossy(sentence).into())),
+            _ => Err("it is another version of taut"),
+        }
+    }
+
+    fn card(bytes: &[u8]) -> Option<Self> {
+        let (numbers, rest) = bytes.as_chunks::<4>();
+        let [rate, channels, period, periods, frames] = <[[u8; 4]; 5]>::try_from(numbers).ok()?;
+        let settings = Settings {
+            rate: Rate::new(u32::from_le_bytes(rate)).ok()?,
+            channels: Channels::new(u32::from_le_bytes(channels)).ok()?,
+            period: Frames::new(u32::from_le_bytes(period).into()),
+            periods: u32::from_le_bytes(periods),
+        };
+        let frames = u32::from_le_bytes(frames) as usize;
+        let samples = frames.checked_mul(settings.channels.count())?;
+        let period = settings.period.as_len();
+        // A program's buffer holds two periods at least, and the card's own half as many as there are frames.
+        let fits = period > 0 && period.checked_mul(4)? <= frames && samples <= MOST_SAMPLES;
+        let periods = (1..=1 << 16).contains(&settings.periods);
+        (rest.is_empty() && fits && periods).then_some(Self::Card { settings, frames })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn card() -> Greeting {
+        let settings = Settings {
+            rate: Rate::HZ_48000,
+            channels: Channels::STEREO,
+            period: Frames::new(120),
+            periods: 2,
+        };
+        Greeting::Card { settings, frames: 96_000 }
+    }
+
+    #[test]
+    fn what_is_said_is_what_is_read() {
+        for greeting in [card(), Greeting::Refused("16 programs are attached".to_owned())] {
+            assert_eq!(Greeting::read(&greeting.written()), Ok(greeting));
+        }
+    }
+
+    #[test]
+    fn whatever_else_comes_is_refused_and_never_a_card_that_cannot_be() {
+        let whole = card().written();
+        for length in 0..whole.len() {
+            assert!(Greeting::read(&whole[..length]).is_err(), "{length} bytes of it");
+        }
+        assert!(Greeting::read(&[&*whole, &[0]].concat()).is_err(), "a byte more");
+        // Every byte, as any other.
+        for at in 0..whole.len() {
+            for byte in 0..=u8::MAX {
+                let mut changed = whole.clone();
+                changed[at] = byte;
+                if let Ok(Greeting::Card { settings, frames }) = Greeting::read(&changed) {
+                    assert!(settings.period.count() > 0 && settings.periods > 0);
+                    assert!(frames * settings.channels.count() <= MOST_SAMPLES);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The device's end of all programs that are attached to it.
+
+use core::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::Arc;
+
+use rtrb::{Consumer, Producer};
+use tautline_proto::card_clock::Turn;
+use tautline_proto::device::{Direction, Settings};
+use tautline_proto::time::{LocalTime, MediaTime};
+
+use super::buffer::{DeviceProgress, ProgramBuffer};
+use super::ends::{Feeder, Giver};
+use crate::link::event::EventDescriptor;
+use crate::thread::memory::push_within;
+
+/// Programs that may be attached at once to one direction of a device.
+pub const MOST_PROGRAMS: usize = 16;
+/// A sample beyond this, 18 dB above full scale, counts as this: one program that plays what is no sound takes the
+/// others' from nobody.
+const LOUDEST: f32 = 8.0;
+
+/// Which way the sound of a program goes.
+pub(super) enum ProgramEnd {
+    Plays(Feeder),
+    Records(Giver),
+}
+
+/// One program.
+pub(super) struct Program {
+    /// Its number, among those that are attached.
+    pub(super) number: usize,
+    end: ProgramEnd,
+    buffer: Arc<ProgramBuffer>,
+    event: EventDescriptor,
+    /// It has hung up.
+    gone: Arc<AtomicBool>,
+    /// The stint and position for which it was woken last.
+    woken: Option<(u64, MediaTime)>,
+}
+
+impl Program {
+    pub(super) fn new(
+        number: usize,
+        direction: Direction,
+        buffer: Arc<ProgramBuffer>,
+        (event, gone): (EventDescriptor, Arc<AtomicBool>),
+    ) -> Self {
+        let end = match direction {
+            Direction::Playback => ProgramEnd::Plays(Feeder::new(Arc::clone(&buffer))),
+            Direction::Capture => ProgramEnd::Records(Giver::new(Arc::clone(&buffer))),
+        };
+        Self { number, end, buffer, event, gone, woken: None }
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Relaxed)
+    }
+
+    fn begin(&mut self, start: LocalTime) {
+        self.buffer.set_start(start);
+        if let ProgramEnd::Plays(feeder) = &mut self.end {
+            feeder.begin_anew();
+        }
+    }
+
+    /// Wakes it, if it waits for what has come. At most one system call, which does not wait, for each time that the
+    /// program says what it waits for.
+    fn wake(&mut self) {
+        let wanted = self.buffer.wanted();
+        let DeviceProgress { stint, position, .. } = match &self.end {
+            ProgramEnd::Plays(feeder) => feeder.standing(),
+            ProgramEnd::Records(giver) => giver.standing(),
+        };
+        if position < wanted {
+            self.woken = None;
+        } else if self.woken != Some((stint, wanted)) {
+            self.woken = Some((stint, wanted));
+            self.event.wake();
+        }
+    }
+}
+
+/// Those that are attached, on the device's thread.
+pub struct Programs {
+    attached: Vec<Box<Program>>,
+    coming: Consumer<Box<Program>>,
+    going: Producer<Box<Program>>,
+    /// When the card began, for those that come later.
+    start: Arc<AtomicI64>,
+    block: Box<[f32]>,
+}
+
+impl Programs {
+    pub(super) fn new(
+        settings: &Settings,
+        coming: Consumer<Box<Program>>,
+        going: Producer<Box<Program>>,
+        start: Arc<AtomicI64>,
+    ) -> Self {
+        let block = vec![0.0; settings.channels.samples_in(settings.period)].into();
+        Self { attached: Vec::with_capacity(MOST_PROGRAMS), coming, going, start, block }
+    }
+
+    /// The card begins, with its frame 0 then.
+    pub fn begin(&mut self, start: LocalTime) {
+        self.start.store(start.as_nanos(), Ordering::Release);
+        self.attached.iter_mut().for_each(|program| program.begin(start));
+    }
+
+    /// Lets in who came and out who went. Wait-free.
+    fn turn_over(&mut self) {
+        while let Ok(program) = self.coming.pop() {
+            // There is room for as many as may come.
+            if let Err(program) = push_within(&mut self.attached, program) {
+                let _ = self.going.push(program);
+            }
+        }
+        let mut at = 0;
+        while at < self.attached.len() {
+            if self.attached[at].is_gone() && self.going.slots() > 0 {
+                let program = self.attached.swap_remove(at);
+                // There is room, as was seen.
+                let _ = self.going.push(program);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    /// Fills a block of this turn, one period at most, with what all play together. Real-time.
+    // Stays a function in every build: scripts/check-realtime looks for it by name.
+    #[inline(never)]
+    pub fn mix(&mut self, turn: &Turn, block: &mut [f32]) {
+        self.turn_over();
+        block.fill(0.0);
+        for program in &mut self.attached {
+            let ProgramEnd::Plays(feeder) = &mut program.end else { continue };
+            let Some(heard) = self.block.get_mut(..block.len()) else { continue };
+            feeder.feed(turn, heard);
+            for (sum, sample) in block.iter_mut().zip(heard) {
+                *sum += bounded(*sample);
+            }
+            program.wake();
+        }
+    }
+
+    /// Gives a block of this turn to all that record. Real-time.
+    // Stays a function in every build: scripts/check-realtime looks for it by name.
+    #[inline(never)]
+    pub fn give(&mut self, turn: &Turn, block: &[f32]) {
+        self.turn_over();
+        for program in &mut self.attached {
+            if let ProgramEnd::Records(giver) = &mut program.end {
+                giver.give(turn, block);
+                program.wake();
+            }
+        }
+    }
+}
+
+/// A sample that is one.
+fn bounded(sample: f32) -> f32 {
+    if sample.is_nan() { 0.0 } else { sample.clamp(-LOUDEST, LOUDEST) }
+}

@@ -1,0 +1,157 @@
+//! Where a PCM's sound goes or comes from: a stream of its own, or the card of a `taut serve`.
+
+use std::path::PathBuf;
+use std::sync::mpsc::Sender;
+
+use tautline_dsp::format::SampleFormat;
+use tautline_engine::watching::observers::places;
+use tautline_io::programs::attaching::{AttachError, Attachment};
+use tautline_io::programs::place::ProgramsName;
+use tautline_proto::device::{Direction, Settings};
+use tautline_proto::time::Frames;
+
+use crate::complaint::Complaint;
+use crate::keys::PERIODS;
+use crate::pcm::Hardware;
+use crate::stream::{Stream, StreamShape};
+use crate::wire::{CARD_PERIODS, Range, Reached, carries, longest_period};
+
+/// One of the two.
+pub(crate) enum Way {
+    Wire(Box<Reached>),
+    Served(Served),
+}
+
+/// A card that a `taut serve` has for programs.
+pub(crate) struct Served {
+    name: ProgramsName,
+    folders: Vec<PathBuf>,
+    settings: Settings,
+    /// Frames that lie between it and this program at most.
+    frames: usize,
+    /// Attached, and not used yet.
+    attachment: Option<Attachment>,
+}
+
+impl Served {
+    /// Attaches, and hears how the card runs.
+    pub(crate) fn attach(name: ProgramsName, direction: Direction) -> Result<Self, Complaint> {
+        let folders = places();
+        let attachment = attached(&folders, &name, direction)?;
+        let (settings, frames) = (attachment.settings(), attachment.buffer().frames());
+        Ok(Self { name, folders, settings, frames, attachment: Some(attachment) })
+    }
+
+    fn range(&self) -> Range {
+        let Settings { rate, channels, period, .. } = self.settings;
+        // As many in 16 bits as lie there, and half as many in 32.
+        let buffer = Some(Frames::from_len(self.frames / 2));
+        Range { rates: vec![rate], channels: (channels, channels), shortest: period, buffer }
+    }
+
+    fn start(&mut self, direction: Direction, shape: StreamShape) -> Result<Stream, Complaint> {
+        let attachment = match self.attachment.take().filter(|attachment| !attachment.is_over()) {
+            Some(attachment) => attachment,
+            None => attached(&self.folders, &self.name, direction)?,
+        };
+        if attachment.settings() != self.settings || attachment.buffer().frames() != self.frames {
+            return Err(Complaint {
+                errno: libc::ENODEV,
+                sentence: format!(
+                    "serve {}: its card runs otherwise than when this PCM was opened; open it again",
+                    self.name
+                ),
+            });
+        }
+        Ok(Stream::served(attachment, direction, shape))
+    }
+}
+
+fn attached(
+    folders: &[PathBuf],
+    name: &ProgramsName,
+    direction: Direction,
+) -> Result<Attachment, Complaint> {
+    let folders = folders.iter().map(PathBuf::as_path);
+    Attachment::open(folders, name, direction).map_err(|error| {
+        let errno = match &error {
+            AttachError::Nobody => libc::ENODEV,
+            AttachError::Refused(_) => libc::EBUSY,
+            AttachError::Strange(_) => libc::EPROTO,
+            AttachError::System(error) => error.raw_os_error().unwrap_or(libc::EIO),
+        };
+        let flag = match direction {
+            Direction::Playback => "--input",
+            Direction::Capture => "--output",
+        };
+        let sentence = match error {
+            AttachError::Nobody => {
+                format!("serve {name}: nobody serves it; run taut serve {flag} programs:{name}")
+            }
+            error => format!("serve {name}: {error}"),
+        };
+        Complaint { errno, sentence }
+    })
+}
+
+impl Way {
+    /// The program codes its samples so. Whether that changes what is sent.
+    pub(crate) fn code_as(&mut self, program: SampleFormat) -> bool {
+        match self {
+            Self::Wire(reached) => reached.wish.code_as(program),
+            Self::Served(_) => false,
+        }
+    }
+
+    /// The shortest period of a program.
+    pub(crate) fn shortest(&self) -> Frames {
+        match self {
+            Self::Wire(_) => Frames::new(PERIODS.0),
+            Self::Served(served) => served.settings.period,
+        }
+    }
+
+    /// What the PCM can do.
+    pub(crate) fn range(&self, direction: Direction) -> Result<Range, Complaint> {
+        match self {
+            Self::Wire(reached) => carries(reached, direction),
+            Self::Served(served) => Ok(served.range()),
+        }
+    }
+
+    /// How the card runs for such a program. Its own has a period that is no longer than the program's, and as short
+    /// as the latency asks for.
+    pub(crate) fn card(
+        &self,
+        direction: Direction,
+        hardware: &Hardware,
+    ) -> Result<Settings, Complaint> {
+        let reached = match self {
+            Self::Wire(reached) => reached,
+            Self::Served(served) => return Ok(served.settings),
+        };
+        let half = Frames::new(hardware.buffer.count() / 2);
+        let wanted = reached.wish.period.min(hardware.period).min(half);
+        let mut device = Settings {
+            rate: hardware.rate,
+            channels: hardware.channels,
+            period: wanted.max(Frames::new(PERIODS.0)),
+            periods: CARD_PERIODS,
+        };
+        device.period = longest_period(reached, direction, &device)?;
+        Ok(device)
+    }
+
+    /// Begins.
+    pub(crate) fn start(
+        &mut self,
+        direction: Direction,
+        shape: StreamShape,
+        notes: Sender<String>,
+    ) -> Result<Stream, Complaint> {
+        match self {
+            Self::Wire(reached) => Stream::start(reached, direction, shape, notes),
+            Self::Served(served) => served.start(direction, shape),
+        }
+    }
+}
