@@ -20,6 +20,7 @@ mod bit_exact;
 mod cables;
 mod calls;
 mod calls_of_several;
+mod calls_programs;
 mod calls_through_nat;
 mod capacity;
 mod change;

@@ -165,6 +165,12 @@ impl ProgramBuffer {
         &self.longs()[place as usize]
     }
 
+    /// What a program may do that has it mapped.
+    #[cfg(test)]
+    pub(super) fn scribble(&self, word: usize, value: u64) {
+        self.longs()[word].store(value, Ordering::SeqCst);
+    }
+
     fn slot(&self, told: u64) -> &[AtomicU64] {
         let first = if told & 1 == 0 { Place::Slot } else { Place::OtherSlot } as usize;
         &self.longs()[first..first + 4]
