@@ -3,6 +3,7 @@
 mod cards;
 mod duplex;
 mod files;
+mod programs;
 mod supervision;
 
 use std::collections::VecDeque;

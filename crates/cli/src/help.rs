@@ -287,6 +287,8 @@ Devices, for --input (`taut devices` lists them):
                    begins when 0.4 s of it are there, and ends with it
   tone:440         a sine, in hertz
   null:            silence
+  programs:        what programs of this user play meanwhile, by the ALSA PCM
+                   tautserve; programs:NAME by tautserve:NAME
   alsa:hw:0        a sound card, or any other PCM of ALSA; alsa:plughw:0
                    converts rate, channels and format where the card has
                    others. After a ?, with & between: wakeup=timer where a
@@ -394,6 +396,8 @@ Devices, for --output (`taut devices` lists them):
                    is told as 0xffffffff, not known: sox reads it without a
                    word by --ignore-length. Ends when nobody reads it any more
   null:            nothing, at the pace of a card
+  programs:        to programs of this user that record by the ALSA PCM
+                   tautserve; programs:NAME by tautserve:NAME
   alsa:hw:0        a sound card, or any other PCM of ALSA; alsa:plughw:0
                    converts rate, channels and format where the card has
                    others. After a ?, with & between: wakeup=timer where a

@@ -153,6 +153,11 @@ impl Pcm {
         })
     }
 
+    /// Whether its card is another process's, which is gone when that has ended.
+    pub(crate) const fn is_served(&self) -> bool {
+        matches!(self.way, Way::Served(_))
+    }
+
     /// What an application polls, for reading.
     pub(crate) fn poll_fd(&self) -> RawFd {
         self.waiter.as_ref().map_or_else(|| self.timer.fd(), Waiter::fd)

@@ -179,11 +179,20 @@ unsafe extern "C" fn stop(io: *mut Ioplug) -> c_int {
 }
 
 unsafe extern "C" fn pointer(io: *mut Ioplug) -> c_long {
-    // SAFETY: called by ALSA.
-    let answer = unsafe { enter(io, |plug, view, _| plug.pcm().pointer(view)) };
+    // SAFETY: called by ALSA, with a PCM that it frees only after this callback.
+    let answer = unsafe {
+        enter(io, |plug, view, _| {
+            let mut pcm = plug.pcm();
+            pcm.pointer(view).inspect_err(|complaint| {
+                if complaint.errno == libc::ENODEV && pcm.is_served() {
+                    forked::disconnect(io);
+                }
+            })
+        })
+    };
     match answer {
         Ok(position) => position as c_long,
-        // In a fork. An error would make it an xrun, of which a drain is done and `prepare` the mend.
+        // In a fork, or of a card that is gone. An error would make it an xrun, of which a drain is done and `prepare` the mend.
         // SAFETY: called by ALSA.
         Err(error) if error == -libc::ENODEV => unsafe {
             let disconnected = SND_PCM_STATE_DISCONNECTED as c_int;

@@ -1,6 +1,9 @@
 //! Of the commands for calls.
 
 pub(crate) const SERVE: &str = r#"Examples:
+  # Programs here play to whoever calls, and record what the caller says, by the
+  # ALSA PCM tautserve; see Programs:
+  taut serve --listen 0.0.0.0
   # On a desktop with PipeWire: programs play to Speaker and record from
   # Microphone, which both end at whoever calls:
   taut serve --listen 0.0.0.0 --input pipewire:Speaker \
@@ -19,7 +22,15 @@ after they spoke as both calls take, and no longer. The first is heard at the UD
 port of --listen, the others at those that follow: 17240 to 17247 for eight. One
 too many is refused in a sentence. All of it is sealed: the connection by which
 a call is agreed on by TLS 1.3 with the keys of both machines, the sound by SRTP
-with keys that come of it."#;
+with keys that come of it.
+
+Programs, of this user, while taut serve runs with --input programs: and
+--output programs:, which it does unless it is told otherwise:
+  aplay -D plug:tautserve song.wav
+  arecord -D tautserve -f S24_3LE -r 48000 -c 2 caller.wav
+Up to 16 play at once, mixed, and as many record. Without a caller they play to
+nobody and record silence, and time goes on. As ~/.asoundrc has it, for programs
+that know the default PCM alone: pcm.!default { type plug slave.pcm tautserve }"#;
 
 pub(crate) const CALL: &str = r#"Examples:
   # The sound of the machine `studio`, and this microphone there:

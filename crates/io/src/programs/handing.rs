@@ -104,9 +104,7 @@ pub(super) fn hear(
         let mut header = libc::CMSG_FIRSTHDR(&raw const message);
         while !header.is_null() {
             if (*header).cmsg_level == libc::SOL_SOCKET && (*header).cmsg_type == libc::SCM_RIGHTS {
-                #[expect(clippy::unnecessary_cast, reason = "another type on some hosts")]
-                let bytes =
-                    ((*header).cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
+                let bytes = (*header).cmsg_len.saturating_sub(libc::CMSG_LEN(0) as _);
                 let place = libc::CMSG_DATA(header).cast::<libc::c_int>();
                 for at in 0..bytes / size_of::<libc::c_int>() {
                     came.push(OwnedFd::from_raw_fd(place.add(at).read_unaligned()));

@@ -151,8 +151,8 @@ struct Door {
     direction: Direction,
     settings: Settings,
     start: Arc<AtomicI64>,
-    arrivals: Producer<Box<Program>>,
-    departures: Consumer<Box<Program>>,
+    arrivals: Producer<Program>,
+    departures: Consumer<Program>,
     attached: [Option<Attached>; MOST_PROGRAMS],
 }
 
@@ -226,7 +226,7 @@ impl Door {
         }
         self.waiter.add(&kept, number as u64).map_err(cannot)?;
         // There is room for as many as there may be.
-        if self.arrivals.push(Box::new(program)).is_ok() {
+        if self.arrivals.push(program).is_ok() {
             self.attached[number] = Some(Attached { stream: Some(kept), gone });
         }
         Ok(())

@@ -82,9 +82,9 @@ impl Program {
 
 /// Those that are attached, on the device's thread.
 pub struct Programs {
-    attached: Vec<Box<Program>>,
-    coming: Consumer<Box<Program>>,
-    going: Producer<Box<Program>>,
+    attached: Vec<Program>,
+    coming: Consumer<Program>,
+    going: Producer<Program>,
     /// When the card began, for those that come later.
     start: Arc<AtomicI64>,
     block: Box<[f32]>,
@@ -93,8 +93,8 @@ pub struct Programs {
 impl Programs {
     pub(super) fn new(
         settings: &Settings,
-        coming: Consumer<Box<Program>>,
-        going: Producer<Box<Program>>,
+        coming: Consumer<Program>,
+        going: Producer<Program>,
         start: Arc<AtomicI64>,
     ) -> Self {
         let block = vec![0.0; settings.channels.samples_in(settings.period)].into();

@@ -16,6 +16,7 @@ use super::mixing::{MOST_PROGRAMS, Programs};
 use super::place::ProgramsName;
 use super::recording::RecordingEnd;
 use crate::clock::{now, sleep_until};
+use crate::thread::realtime;
 
 const PERIOD: usize = 64;
 const PATIENCE: Span = Span::from_secs(10);
@@ -58,12 +59,14 @@ impl Card {
 
     fn mixes(&mut self) -> Vec<f32> {
         let (turn, mut block) = (self.turn(), vec![9.0; PERIOD]);
+        let _realtime = realtime::scope();
         self.programs.mix(&turn, &mut block);
         block
     }
 
     fn gives(&mut self, sample: f32) {
         let turn = self.turn();
+        let _realtime = realtime::scope();
         self.programs.give(&turn, &[sample; PERIOD]);
     }
 

@@ -13,6 +13,7 @@ mod object;
 mod offers;
 mod opens;
 mod rewind;
+mod served;
 mod time;
 
 use std::net::{Ipv4Addr, UdpSocket};

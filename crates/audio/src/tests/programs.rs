@@ -1,0 +1,113 @@
+//! A card for programs, run in real time as `taut serve` runs it.
+
+use std::sync::Arc;
+
+use tautline_io::clock::{now, sleep_until};
+use tautline_io::local::place::places;
+use tautline_io::programs::attaching::Attachment;
+use tautline_io::programs::buffer::{Mode, Order};
+use tautline_io::programs::place::ProgramsName;
+use tautline_io::programs::recording::RecordingEnd;
+use tautline_proto::device::{Direction, Stop};
+use tautline_proto::time::{MediaTime, Span};
+
+use super::{each, settings};
+use crate::{DeviceSpec, Extras, open, open_supervised};
+
+const PERIOD: i64 = 480;
+const PATIENCE: Span = Span::from_secs(10);
+
+fn name(test: &str) -> String {
+    format!("{test}-{}", std::process::id())
+}
+
+fn spec(test: &str) -> DeviceSpec {
+    format!("programs:{}", name(test)).parse().unwrap()
+}
+
+fn attached(test: &str, direction: Direction) -> Attachment {
+    let (folders, name): (_, ProgramsName) = (places(), name(test).parse().unwrap());
+    let until = now() + PATIENCE;
+    loop {
+        match Attachment::open(folders.iter().map(|folder| &**folder), &name, direction) {
+            Ok(attachment) => return attachment,
+            Err(error) => assert!(now() < until, "{error}"),
+        }
+        sleep_until(now() + Span::from_millis(1));
+    }
+}
+
+fn forget(test: &str) {
+    for way in ["play", "record"] {
+        let file = format!("programs-{}.{way}.lock", name(test));
+        places().iter().for_each(|folder| drop(std::fs::remove_file(folder.join(&file))));
+    }
+}
+
+/// Both sides of one card: what a program plays the process captures, and what it plays a program records.
+#[test]
+fn a_card_for_programs_captures_what_they_play_and_has_them_record_what_it_plays() {
+    let test = "both";
+    let wanted = settings(PERIOD, 2);
+    let channels = wanted.channels.count();
+    let mut device =
+        open(&spec(test), tautline_proto::device::Directions::Both, wanted, Extras::default());
+    let device = device.as_mut().unwrap();
+    let stop = Stop::default();
+    std::thread::scope(|scope| {
+        let stopped = stop.clone();
+        let runs = scope.spawn(move || {
+            // What it hears it says.
+            let echo = each(|cycle| {
+                cycle.playback.samples.copy_from_slice(cycle.capture.samples);
+                tautline_proto::device::Flow::Continue
+            });
+            device.device.run(echo, &stopped);
+        });
+        let plays = attached(test, Direction::Playback);
+        let records = attached(test, Direction::Capture);
+        assert_eq!((plays.settings(), records.settings()), (wanted, wanted));
+        let sound: Vec<f32> = (1..=4 * PERIOD as usize * channels).map(|at| at as f32).collect();
+        let sound: Vec<f32> = sound.iter().map(|sample| sample / 65_536.0).collect();
+        plays.buffer().put(MediaTime::ZERO, &sound);
+        plays.buffer().set_end(MediaTime::from_frames(4 * PERIOD));
+        let mut end = RecordingEnd::new(Arc::clone(records.buffer()));
+        let running = Order { stint: 1, mode: Mode::Running };
+        records.buffer().order(running);
+        while records.buffer().standing().stint == 0 {
+            sleep_until(now() + Span::from_millis(1));
+        }
+        plays.buffer().order(running);
+        let (mut heard, until) = (Vec::<f32>::new(), now() + PATIENCE);
+        while heard.len() < sound.len() {
+            assert!(now() < until, "{} of {} samples were recorded", heard.len(), sound.len());
+            let mut some = vec![0.0; PERIOD as usize * channels];
+            let frames = end.take(&mut some);
+            let some = some[..frames * channels].iter();
+            let begun = !heard.is_empty();
+            heard.extend(some.skip_while(|sample| !begun && **sample == 0.0));
+            sleep_until(now() + Span::from_millis(1));
+        }
+        assert_eq!(heard[..sound.len()], sound);
+        stop.request();
+        runs.join().unwrap();
+    });
+    forget(test);
+}
+
+#[test]
+fn a_name_that_another_card_has_is_refused_with_the_mend() {
+    let test = "taken";
+    let open = || {
+        let extras = Extras::default();
+        open_supervised(&spec(test), Direction::Capture, settings(PERIOD, 2), extras).map(drop)
+    };
+    let opened =
+        open_supervised(&spec(test), Direction::Capture, settings(PERIOD, 2), Extras::default());
+    let refused = open().unwrap_err().to_string();
+    let tried = format!("programs:{}: another taut serves programs by this name; ", name(test));
+    assert!(refused.starts_with(&tried) && refused.contains("use another name"), "{refused}");
+    drop(opened.unwrap());
+    open().unwrap();
+    forget(test);
+}

@@ -1,0 +1,269 @@
+//! PCMs whose card is that of another process: here one of the test's own, as `taut serve` has it, by a real socket.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use alsa_sys::{
+    SND_PCM_STREAM_CAPTURE, SND_PCM_STREAM_PLAYBACK, snd_pcm_drain, snd_pcm_prepare, snd_pcm_start,
+    snd_pcm_stream_t,
+};
+use tautline_io::clock::{now, sleep_until};
+use tautline_io::local::place::places;
+use tautline_io::programs::listening::Listening;
+use tautline_io::programs::mixing::Programs;
+use tautline_io::thread::realtime;
+use tautline_proto::card_clock::{CardClock, CardRing};
+use tautline_proto::device::{Direction, Settings, Stop};
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::units::{Channels, Ppm, Rate};
+
+use crate::handle::{Asked, Handle};
+use crate::{heard_as, sound, timed};
+
+const PERIOD: usize = 240;
+
+/// What is recorded: a number for each frame of the card's.
+fn told(frame: i64) -> i16 {
+    (frame % 30_000) as i16 + 1
+}
+
+/// A card for programs, which hears all that they play.
+struct ServedCard {
+    name: String,
+    stream: snd_pcm_stream_t,
+    heard: Arc<Mutex<Vec<f32>>>,
+    stop: Stop,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ServedCard {
+    fn new(stream: snd_pcm_stream_t) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("t{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let direction = match stream {
+            SND_PCM_STREAM_PLAYBACK => Direction::Playback,
+            _ => Direction::Capture,
+        };
+        let (rate, channels) = (Rate::HZ_48000, Channels::MONO);
+        let settings = Settings { rate, channels, period: Frames::from_len(PERIOD), periods: 2 };
+        let folder = places().into_iter().next().unwrap();
+        let opened = Listening::open(&folder, &name.parse().unwrap(), direction, settings);
+        let (listening, programs) = opened.unwrap();
+        let (heard, stop) = (Arc::<Mutex<Vec<f32>>>::default(), Stop::default());
+        let (hears, stopped) = (Arc::clone(&heard), stop.clone());
+        let run = move || {
+            run(settings, direction, programs, &hears, &stopped);
+            drop(listening);
+        };
+        let thread = Some(std::thread::spawn(run));
+        Self { name, stream, heard, stop, thread }
+    }
+
+    fn open(&self) -> Handle {
+        Handle::open(&format!("serve \"{}\"", self.name), self.stream).unwrap()
+    }
+
+    fn set(&self, asked: Asked) -> Handle {
+        let handle = self.open();
+        handle.set(asked).unwrap();
+        handle
+    }
+
+    fn end(&mut self) {
+        self.stop.request();
+        self.thread.take().map(JoinHandle::join).transpose().unwrap();
+    }
+
+    /// What was heard from the first sound on.
+    fn heard(&self) -> Vec<f32> {
+        let heard = self.heard.lock().unwrap();
+        heard.iter().copied().skip_while(|sample| *sample == 0.0).collect()
+    }
+}
+
+impl Drop for ServedCard {
+    fn drop(&mut self) {
+        if self.thread.is_some() {
+            self.end();
+        }
+        let folder = places().into_iter().next().unwrap();
+        for way in ["play", "record"] {
+            let _ = std::fs::remove_file(folder.join(format!("programs-{}.{way}.lock", self.name)));
+        }
+    }
+}
+
+/// The card's thread, until it is stopped. The real-time sanitizer watches each period.
+fn run(
+    settings: Settings,
+    direction: Direction,
+    mut programs: Programs,
+    heard: &Mutex<Vec<f32>>,
+    stop: &Stop,
+) {
+    let start = CardClock::start_at_tick(now());
+    let clock = CardClock::new(start, settings.rate, Ppm::ZERO);
+    // What programs play it captures.
+    let own = match direction {
+        Direction::Playback => Direction::Capture,
+        Direction::Capture => Direction::Playback,
+    };
+    let (mut ring, mut block) = (CardRing::new(own, clock, &settings), [0.0; PERIOD]);
+    programs.begin(start);
+    while !stop.is_requested() {
+        sleep_until(ring.wakes());
+        let turn = ring.begin(now());
+        match direction {
+            Direction::Playback => {
+                {
+                    let _realtime = realtime::scope();
+                    programs.mix(&turn, &mut block);
+                }
+                heard.lock().unwrap().extend(block);
+            }
+            Direction::Capture => {
+                for (frame, sample) in (turn.frame..).zip(&mut block) {
+                    *sample = f32::from(told(frame)) / 32_768.0;
+                }
+                let _realtime = realtime::scope();
+                programs.give(&turn, &block);
+            }
+        }
+        ring.finish(now());
+    }
+}
+
+#[test]
+fn what_a_program_plays_is_what_the_card_hears_and_drain_waits_for_the_last_of_it() {
+    let card = ServedCard::new(SND_PCM_STREAM_PLAYBACK);
+    let pcm = card.set(Asked::default());
+    // More than its buffer holds: it waits for room by the card's word.
+    let sound = sound(24_000, 3);
+    pcm.play(&sound[..9600]);
+    pcm.ask(snd_pcm_start).unwrap();
+    pcm.play(&sound[9600..]);
+    pcm.ask(snd_pcm_drain).unwrap();
+    // The card tells before it takes the lock.
+    let until = now() + Span::from_secs(5);
+    while card.heard().len() < sound.len() {
+        assert!(now() < until, "the last is not heard");
+        sleep_until(now() + Span::from_millis(1));
+    }
+    let mut heard = card.heard();
+    let after = heard.split_off(sound.len());
+    assert_eq!(heard, heard_as(&sound));
+    assert!(after.iter().all(|sample| *sample == 0.0));
+}
+
+#[test]
+fn two_programs_are_heard_together_and_one_that_ends_leaves_the_other() {
+    let card = ServedCard::new(SND_PCM_STREAM_PLAYBACK);
+    let (one, other) = (card.set(Asked::default()), card.set(Asked::default()));
+    one.play(&[1024; 4800]);
+    other.play(&[512; 9600]);
+    [&one, &other].iter().for_each(|pcm| assert!(pcm.ask(snd_pcm_start).is_ok()));
+    drop(one);
+    other.ask(snd_pcm_drain).unwrap();
+    let until = now() + Span::from_secs(5);
+    let of_other =
+        |heard: &[f32]| heard.iter().filter(|sample| **sample * 64.0 % 2.0 == 1.0).count();
+    while of_other(&card.heard()) < 9600 {
+        assert!(now() < until, "{} frames of the other were heard", of_other(&card.heard()));
+        sleep_until(now() + Span::from_millis(1));
+    }
+    assert_eq!(of_other(&card.heard()), 9600);
+}
+
+#[test]
+fn a_program_records_each_frame_of_the_cards_once_and_in_order() {
+    let card = ServedCard::new(SND_PCM_STREAM_CAPTURE);
+    let pcm = card.set(Asked::default());
+    pcm.ask(snd_pcm_start).unwrap();
+    let mut recorded: Vec<i16> = Vec::new();
+    let mut bytes = [0; 2 * 480];
+    for _ in 0..40 {
+        assert_eq!(pcm.read(&mut bytes, 480), Ok(480));
+        recorded.extend(bytes.chunks_exact(2).map(|two| i16::from_le_bytes([two[0], two[1]])));
+    }
+    let first = i64::from(recorded[0]) - 1;
+    let expected: Vec<i16> = (first..).map(told).take(recorded.len()).collect();
+    assert_eq!(recorded, expected);
+    assert!(pcm.delay().unwrap() < 9600);
+}
+
+#[test]
+fn a_pause_plays_nothing_and_loses_nothing_and_another_stint_begins_anew() {
+    let card = ServedCard::new(SND_PCM_STREAM_PLAYBACK);
+    let pcm = card.set(Asked::default());
+    let sound = sound(9600, 5);
+    pcm.play(&sound);
+    assert_eq!(pcm.delay(), Ok(9600), "to the card's converter, and no further");
+    pcm.ask(snd_pcm_start).unwrap();
+    pcm.pause(true).unwrap();
+    let before = card.heard().len();
+    sleep_until(now() + Span::from_millis(20));
+    pcm.pause(false).unwrap();
+    pcm.ask(snd_pcm_drain).unwrap();
+    pcm.ask(snd_pcm_prepare).unwrap();
+    pcm.play(&sound);
+    pcm.ask(snd_pcm_drain).unwrap();
+    let until = now() + Span::from_secs(5);
+    let loud = || card.heard().into_iter().filter(|sample| *sample != 0.0).collect::<Vec<_>>();
+    while loud().len() < 2 * sound.len() {
+        assert!(now() < until, "{} frames were heard, {before} before the pause", loud().len());
+        sleep_until(now() + Span::from_millis(1));
+    }
+    assert_eq!(loud(), heard_as(&[&*sound, &*sound].concat()));
+}
+
+#[test]
+fn a_program_whose_card_is_gone_is_told_so() {
+    for stream in [SND_PCM_STREAM_PLAYBACK, SND_PCM_STREAM_CAPTURE] {
+        let mut card = ServedCard::new(stream);
+        let pcm = card.set(Asked::default());
+        if stream == SND_PCM_STREAM_PLAYBACK {
+            pcm.play(&sound(9600, 1));
+        }
+        pcm.ask(snd_pcm_start).unwrap();
+        card.end();
+        // As soon as it looks, whatever it waits for.
+        let _ = pcm.wait();
+        let answer = match stream {
+            SND_PCM_STREAM_PLAYBACK => pcm.write(&[0_i16; 9600], 9600),
+            _ => pcm.read(&mut [0; 2 * 9600], 9600),
+        };
+        assert_eq!(answer, Err(libc::ENODEV));
+        assert_eq!(pcm.ask(snd_pcm_prepare), Err(libc::ENODEV));
+    }
+}
+
+#[test]
+fn a_program_may_have_the_cards_rate_and_channels_and_no_others() {
+    let card = ServedCard::new(SND_PCM_STREAM_PLAYBACK);
+    for asked in
+        [Asked { rate: 44_100, ..Asked::default() }, Asked { channels: 2, ..Asked::default() }]
+    {
+        assert_eq!(card.open().set(asked), Err(libc::EINVAL));
+    }
+    let nobody = Handle::open("serve \"nobody\"", SND_PCM_STREAM_PLAYBACK).map(drop);
+    assert_eq!(nobody, Err(libc::ENODEV));
+    // The card has a socket for those that play.
+    let other = Handle::open(&format!("serve \"{}\"", card.name), SND_PCM_STREAM_CAPTURE).map(drop);
+    assert_eq!(other, Err(libc::ENODEV));
+}
+
+#[test]
+fn a_pcm_that_is_served_opens_at_once() {
+    timed(|| {
+        let card = ServedCard::new(SND_PCM_STREAM_PLAYBACK);
+        let took = (0..5).map(|_| {
+            let begun = now();
+            drop(card.open());
+            now() - begun
+        });
+        let took = took.min().unwrap();
+        println!("it took {took}");
+        assert!(took < Span::from_millis(20), "{took}");
+    });
+}
