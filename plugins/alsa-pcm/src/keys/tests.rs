@@ -43,6 +43,28 @@ fn a_pcm_is_what_its_keys_say() {
 }
 
 #[test]
+fn a_card_that_is_served_has_a_name_and_no_other_key() {
+    let served = |pairs: &[(&str, &str)]| served("x", &keys(pairs));
+    assert_eq!(served(&[("to", "a"), ("serve", "")]), Ok(None));
+    let named = served(&[("type", "tautline"), ("hint", "h"), ("to", ""), ("serve", "desk-1")]);
+    assert_eq!(named.unwrap().map(|name| name.to_string()).as_deref(), Some("desk-1"));
+    assert_eq!(
+        served(&[("serve", "5")]).unwrap().map(|name| name.to_string()).as_deref(),
+        Some("5")
+    );
+    for (pairs, words) in [
+        (&[("serve", "desk"), ("latency", "5ms")][..], "latency is nothing to it; leave one out"),
+        (&[("serve", "../desk")], "no name; use up to 32 letters"),
+        (&[("serve", "a b")], "no name; use up to 32 letters"),
+    ] {
+        let complaint = served(pairs).unwrap_err();
+        let sentence = complaint.sentence;
+        assert!(sentence.starts_with("pcm.x: serve ") && sentence.contains(words), "{sentence}");
+        assert_eq!(complaint.errno, libc::EINVAL);
+    }
+}
+
+#[test]
 fn what_link_was_called_at_first_is_still_understood() {
     let read = |word| {
         let wish = read("x", &keys(&[("to", "a"), ("pacing", word)]), Direction::Playback);
