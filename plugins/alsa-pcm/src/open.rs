@@ -18,7 +18,7 @@ use crate::keys::{self, Value};
 use crate::offers::{Offer, offers};
 use crate::pcm::Pcm;
 use crate::plug::Plug;
-use crate::way::{Served, Way};
+use crate::way::{AttachedCard, SoundWay};
 use crate::wire::reach;
 
 /// Says that the entry below is of the interface's version 001 (`SND_PCM_PLUGIN_SYMBOL`).
@@ -95,8 +95,10 @@ fn lay_out(
         sentence: format!("pcm.{name}: making ready for forks: {error}; end other programs"),
     })?;
     let way = match (wish, served) {
-        (Some(wish), _) => reach(wish, direction).map(|reached| Way::Wire(Box::new(reached))),
-        (None, served) => Served::attach(served.unwrap_or_default(), direction).map(Way::Served),
+        (Some(wish), _) => reach(wish, direction).map(|reached| SoundWay::Wire(Box::new(reached))),
+        (None, served) => {
+            AttachedCard::attach(served.unwrap_or_default(), direction).map(SoundWay::AttachedCard)
+        }
     };
     let way = way.map_err(about)?;
     let range = way.range(direction).map_err(about)?;

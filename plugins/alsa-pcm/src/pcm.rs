@@ -23,7 +23,7 @@ use tautline_proto::units::{Channels, Rate};
 use crate::complaint::Complaint;
 use crate::samples::SampleCoding;
 use crate::stream::{SoundEnd, Stream, StreamShape};
-use crate::way::Way;
+use crate::way::SoundWay;
 
 /// What ALSA says of the PCM when it calls.
 #[derive(Debug, Clone, Copy)]
@@ -93,7 +93,7 @@ const _: () = {
 /// One opened PCM.
 pub(crate) struct Pcm {
     direction: Direction,
-    way: Way,
+    way: SoundWay,
     timer: Timer,
     /// What waits for the timer and for whoever serves the card, where somebody does.
     waiter: Option<Waiter>,
@@ -122,11 +122,11 @@ pub(crate) struct Pcm {
 
 impl Pcm {
     /// What an application waits by is made here.
-    pub(crate) fn new(direction: Direction, way: Way) -> io::Result<Self> {
+    pub(crate) fn new(direction: Direction, way: SoundWay) -> io::Result<Self> {
         let timer = Timer::new()?;
         let waiter = match &way {
-            Way::Wire(_) => None,
-            Way::Served(_) => {
+            SoundWay::Wire(_) => None,
+            SoundWay::AttachedCard(_) => {
                 let waiter = Waiter::new()?;
                 waiter.add(&timer, TIMER)?;
                 Some(waiter)
@@ -155,7 +155,7 @@ impl Pcm {
 
     /// Whether its card is another process's, which is gone when that has ended.
     pub(crate) const fn is_served(&self) -> bool {
-        matches!(self.way, Way::Served(_))
+        matches!(self.way, SoundWay::AttachedCard(_))
     }
 
     /// What an application polls, for reading.

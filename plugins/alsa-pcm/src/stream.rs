@@ -55,7 +55,7 @@ enum StreamCard {
     /// Its own, on a thread of this process.
     Own { clock: CardClock, stop: Stop, thread: JoinHandle<ThreadResult> },
     /// That of a `taut serve`.
-    Served(Attachment),
+    AttachedCard(Attachment),
 }
 
 /// That of the device's thread, and one below it that of a wire thread.
@@ -175,13 +175,13 @@ impl Stream {
             Direction::Playback => SoundEnd::Playing(Arc::clone(&shared)),
             Direction::Capture => SoundEnd::Recording(RecordingEnd::new(Arc::clone(&shared))),
         };
-        Self { shape, shared, held, card: StreamCard::Served(attachment) }
+        Self { shape, shared, held, card: StreamCard::AttachedCard(attachment) }
     }
 
     /// The `taut serve` whose card it is.
     pub(crate) const fn attachment(&self) -> Option<&Attachment> {
         match &self.card {
-            StreamCard::Served(attachment) => Some(attachment),
+            StreamCard::AttachedCard(attachment) => Some(attachment),
             StreamCard::Own { .. } => None,
         }
     }
@@ -190,7 +190,7 @@ impl Stream {
     pub(crate) fn clock(&self) -> CardClock {
         match &self.card {
             StreamCard::Own { clock, .. } => *clock,
-            StreamCard::Served(attachment) => {
+            StreamCard::AttachedCard(attachment) => {
                 let rate = attachment.settings().rate;
                 CardClock::new(attachment.buffer().start(), rate, Ppm::ZERO)
             }
@@ -201,7 +201,7 @@ impl Stream {
     pub(crate) fn is_over(&self) -> bool {
         match &self.card {
             StreamCard::Own { thread, .. } => thread.is_finished(),
-            StreamCard::Served(attachment) => attachment.is_over(),
+            StreamCard::AttachedCard(attachment) => attachment.is_over(),
         }
     }
 

@@ -17,13 +17,13 @@ use crate::stream::{Stream, StreamShape};
 use crate::wire::{CARD_PERIODS, Range, Reached, carries, longest_period};
 
 /// One of the two.
-pub(crate) enum Way {
+pub(crate) enum SoundWay {
     Wire(Box<Reached>),
-    Served(Served),
+    AttachedCard(AttachedCard),
 }
 
 /// A card that a `taut serve` has for programs.
-pub(crate) struct Served {
+pub(crate) struct AttachedCard {
     name: ProgramsName,
     folders: Vec<PathBuf>,
     settings: Settings,
@@ -33,7 +33,7 @@ pub(crate) struct Served {
     attachment: Option<Attachment>,
 }
 
-impl Served {
+impl AttachedCard {
     /// Attaches, and hears how the card runs.
     pub(crate) fn attach(name: ProgramsName, direction: Direction) -> Result<Self, Complaint> {
         let folders = places();
@@ -94,12 +94,12 @@ fn attached(
     })
 }
 
-impl Way {
+impl SoundWay {
     /// The program codes its samples so. Whether that changes what is sent.
     pub(crate) fn code_as(&mut self, program: SampleFormat) -> bool {
         match self {
             Self::Wire(reached) => reached.wish.code_as(program),
-            Self::Served(_) => false,
+            Self::AttachedCard(_) => false,
         }
     }
 
@@ -107,7 +107,7 @@ impl Way {
     pub(crate) fn shortest(&self) -> Frames {
         match self {
             Self::Wire(_) => Frames::new(PERIODS.0),
-            Self::Served(served) => served.settings.period,
+            Self::AttachedCard(served) => served.settings.period,
         }
     }
 
@@ -115,7 +115,7 @@ impl Way {
     pub(crate) fn range(&self, direction: Direction) -> Result<Range, Complaint> {
         match self {
             Self::Wire(reached) => carries(reached, direction),
-            Self::Served(served) => Ok(served.range()),
+            Self::AttachedCard(served) => Ok(served.range()),
         }
     }
 
@@ -128,7 +128,7 @@ impl Way {
     ) -> Result<Settings, Complaint> {
         let reached = match self {
             Self::Wire(reached) => reached,
-            Self::Served(served) => return Ok(served.settings),
+            Self::AttachedCard(served) => return Ok(served.settings),
         };
         let half = Frames::new(hardware.buffer.count() / 2);
         let wanted = reached.wish.period.min(hardware.period).min(half);
@@ -151,7 +151,7 @@ impl Way {
     ) -> Result<Stream, Complaint> {
         match self {
             Self::Wire(reached) => Stream::start(reached, direction, shape, notes),
-            Self::Served(served) => served.start(direction, shape),
+            Self::AttachedCard(served) => served.start(direction, shape),
         }
     }
 }

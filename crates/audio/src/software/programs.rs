@@ -2,8 +2,8 @@
 //! by ALSA PCMs of `type tautline` with the key `serve`, at any time; without one it goes on.
 
 use tautline_io::local::place::places;
-use tautline_io::programs::listening::Listening;
-use tautline_io::programs::mixing::Programs;
+use tautline_io::programs::listening::ProgramsSocket;
+use tautline_io::programs::mixing::AttachedPrograms;
 use tautline_io::programs::place::ProgramsName;
 use tautline_proto::card_clock::{CardClock, Turn};
 use tautline_proto::device::{DeviceError, Direction, Settings};
@@ -11,14 +11,14 @@ use tautline_proto::time::{Frames, LocalTime};
 
 /// One side of the card, with the programs that are attached to it.
 pub(crate) struct ProgramsEnd {
-    programs: Programs,
+    programs: AttachedPrograms,
     channels: usize,
     /// The next frame, by the card's count.
     next: i64,
     /// Frames before it that the card missed.
     skipped: Frames,
     /// For others to come.
-    _listening: Listening,
+    _listening: ProgramsSocket,
 }
 
 impl ProgramsEnd {
@@ -34,7 +34,7 @@ impl ProgramsEnd {
             Direction::Capture => Direction::Playback,
             Direction::Playback => Direction::Capture,
         };
-        let opened = Listening::open(&folder, name, theirs, *settings);
+        let opened = ProgramsSocket::open(&folder, name, theirs, *settings);
         let (listening, programs) = opened.map_err(|error| {
             let sentence = error.to_string();
             let (answer, mend) = sentence.rsplit_once("; ").unwrap_or((&sentence, "try again"));

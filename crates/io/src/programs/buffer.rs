@@ -52,7 +52,7 @@ const NO_ANCHOR: i64 = i64::MIN;
 /// A word of a buffer, by its place among the numbers of 64 bits. Those of the program and those of the device's
 /// thread lie in cache lines of their own.
 #[derive(Clone, Copy)]
-pub(super) enum Place {
+pub(super) enum BufferWord {
     /// The program's: stint × 4 + mode.
     Order = 0,
     /// The program's: the position that follows the last frame to be played.
@@ -85,7 +85,7 @@ pub const MOST_SAMPLES: usize = 1 << 20;
 
 /// Where it lies.
 #[derive(Debug)]
-enum Held {
+enum BufferMemory {
     Own(Box<[AtomicU64]>, Box<[AtomicU32]>),
     Shared(SharedMemory),
 }
@@ -93,7 +93,7 @@ enum Held {
 /// What lies between a program and a device's thread.
 #[derive(Debug)]
 pub struct ProgramBuffer {
-    held: Held,
+    held: BufferMemory,
     pub(super) frames: usize,
     pub(super) channels: usize,
 }
@@ -104,7 +104,7 @@ impl ProgramBuffer {
         let (frames, channels) = (frames.max(1), channels.max(1));
         let longs = (0..LONGS).map(|_| AtomicU64::new(0)).collect();
         let words = (0..frames * channels).map(|_| AtomicU32::new(0)).collect();
-        Self { held: Held::Own(longs, words), frames, channels }.begun()
+        Self { held: BufferMemory::Own(longs, words), frames, channels }.begun()
     }
 
     /// Of as many in this file, which is made as long as they need; every page is there.
@@ -125,15 +125,15 @@ impl ProgramBuffer {
         channels: usize,
     ) -> Result<Option<Self>, SharedError> {
         let memory = file.map(LONGS, frames * channels)?;
-        Ok(memory.map(|memory| Self { held: Held::Shared(memory), frames, channels }))
+        Ok(memory.map(|memory| Self { held: BufferMemory::Shared(memory), frames, channels }))
     }
 
     /// With what is not zero at first.
     fn begun(self) -> Self {
-        self.word(Place::Room).store(self.frames as u64, Ordering::Relaxed);
-        self.word(Place::Wanted).store(i64::MAX as u64, Ordering::Relaxed);
+        self.word(BufferWord::Room).store(self.frames as u64, Ordering::Relaxed);
+        self.word(BufferWord::Wanted).store(i64::MAX as u64, Ordering::Relaxed);
         let start = LocalTime::NEVER.as_nanos() as u64;
-        self.word(Place::Start).store(start, Ordering::Relaxed);
+        self.word(BufferWord::Start).store(start, Ordering::Relaxed);
         self
     }
 
@@ -149,19 +149,19 @@ impl ProgramBuffer {
 
     fn longs(&self) -> &[AtomicU64] {
         match &self.held {
-            Held::Own(longs, _) => longs,
-            Held::Shared(memory) => memory.longs(),
+            BufferMemory::Own(longs, _) => longs,
+            BufferMemory::Shared(memory) => memory.longs(),
         }
     }
 
     pub(super) fn samples(&self) -> &[AtomicU32] {
         match &self.held {
-            Held::Own(_, samples) => samples,
-            Held::Shared(memory) => memory.words(),
+            BufferMemory::Own(_, samples) => samples,
+            BufferMemory::Shared(memory) => memory.words(),
         }
     }
 
-    pub(super) fn word(&self, place: Place) -> &AtomicU64 {
+    pub(super) fn word(&self, place: BufferWord) -> &AtomicU64 {
         &self.longs()[place as usize]
     }
 
@@ -172,18 +172,18 @@ impl ProgramBuffer {
     }
 
     fn slot(&self, told: u64) -> &[AtomicU64] {
-        let first = if told & 1 == 0 { Place::Slot } else { Place::OtherSlot } as usize;
+        let first = if told & 1 == 0 { BufferWord::Slot } else { BufferWord::OtherSlot } as usize;
         &self.longs()[first..first + 4]
     }
 
     /// Orders.
     pub fn order(&self, order: Order) {
-        self.word(Place::Order).store(order.stint << 2 | order.mode as u64, Ordering::Release);
+        self.word(BufferWord::Order).store(order.stint << 2 | order.mode as u64, Ordering::Release);
     }
 
     /// What is ordered.
     pub fn ordered(&self) -> Order {
-        let word = self.word(Place::Order).load(Ordering::Acquire);
+        let word = self.word(BufferWord::Order).load(Ordering::Acquire);
         let mode = match word & 3 {
             1 => Mode::Running,
             2 => Mode::Paused,
@@ -195,7 +195,7 @@ impl ProgramBuffer {
     /// The device's thread tells how far it is, for the `count`-th time: it counts itself.
     pub(super) fn stand(&self, count: u64, standing: DeviceProgress) {
         self.note(count, standing);
-        self.word(Place::Told).store(count, Ordering::Release);
+        self.word(BufferWord::Told).store(count, Ordering::Release);
     }
 
     /// Writes it where nobody reads.
@@ -213,13 +213,13 @@ impl ProgramBuffer {
     /// if that thread has come a period further meanwhile.
     pub fn standing(&self) -> DeviceProgress {
         loop {
-            let newest = self.word(Place::Told).load(Ordering::Acquire);
+            let newest = self.word(BufferWord::Told).load(Ordering::Acquire);
             let slot = self.slot(newest);
             let word = |at: usize| slot[at].load(Ordering::Relaxed);
             let (stint, position, anchor, origin) =
                 (word(0), word(1) as i64, word(2) as i64, word(3));
             fence(Ordering::Acquire);
-            if self.word(Place::Told).load(Ordering::Relaxed) == newest {
+            if self.word(BufferWord::Told).load(Ordering::Relaxed) == newest {
                 let position = MediaTime::from_frames(position);
                 let anchor = (anchor != NO_ANCHOR).then_some(anchor);
                 return DeviceProgress { stint, position, anchor, origin };
@@ -229,32 +229,32 @@ impl ProgramBuffer {
 
     /// Tells how long it takes from the card's clock to the far end, or from there.
     pub fn set_latency(&self, latency: Span) {
-        self.word(Place::Latency).store(latency.as_nanos() as u64, Ordering::Relaxed);
+        self.word(BufferWord::Latency).store(latency.as_nanos() as u64, Ordering::Relaxed);
     }
 
     /// What was told of it.
     pub fn latency(&self) -> Span {
-        Span::from_nanos(self.word(Place::Latency).load(Ordering::Relaxed) as i64)
+        Span::from_nanos(self.word(BufferWord::Latency).load(Ordering::Relaxed) as i64)
     }
 
     /// Tells when the card's frame 0 met the converter.
     pub fn set_start(&self, start: LocalTime) {
-        self.word(Place::Start).store(start.as_nanos() as u64, Ordering::Release);
+        self.word(BufferWord::Start).store(start.as_nanos() as u64, Ordering::Release);
     }
 
     /// What was told of that; [`LocalTime::NEVER`] before.
     pub fn start(&self) -> LocalTime {
-        LocalTime::from_nanos(self.word(Place::Start).load(Ordering::Acquire) as i64)
+        LocalTime::from_nanos(self.word(BufferWord::Start).load(Ordering::Acquire) as i64)
     }
 
     /// Asks to be woken when the device's thread stands at this position or beyond.
     pub fn want(&self, position: MediaTime) {
-        self.word(Place::Wanted).store(position.as_frames() as u64, Ordering::SeqCst);
+        self.word(BufferWord::Wanted).store(position.as_frames() as u64, Ordering::SeqCst);
     }
 
     /// The position at which the program is to be woken.
     pub(super) fn wanted(&self) -> MediaTime {
-        MediaTime::from_frames(self.word(Place::Wanted).load(Ordering::SeqCst) as i64)
+        MediaTime::from_frames(self.word(BufferWord::Wanted).load(Ordering::SeqCst) as i64)
     }
 }
 

@@ -35,9 +35,9 @@ pub(super) fn is_sealed(memory: BorrowedFd<'_>) -> bool {
 
 /// Room for what describes the descriptors, aligned as the kernel wants it.
 #[repr(C, align(8))]
-struct Ancillary([MaybeUninit<u8>; 64]);
+struct RightsRoom([MaybeUninit<u8>; 64]);
 
-impl Ancillary {
+impl RightsRoom {
     const fn new() -> Self {
         Self([MaybeUninit::zeroed(); 64])
     }
@@ -50,7 +50,7 @@ pub(super) fn say(
     descriptors: Option<[BorrowedFd<'_>; DESCRIPTORS]>,
 ) -> io::Result<()> {
     let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-    let mut ancillary = Ancillary::new();
+    let mut ancillary = RightsRoom::new();
     // SAFETY: all zeros are a valid value of this plain structure.
     let mut message: libc::msghdr = unsafe { zeroed() };
     (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
@@ -87,12 +87,12 @@ pub(super) fn hear(
     bytes: &mut [u8],
 ) -> io::Result<(usize, Option<[OwnedFd; DESCRIPTORS]>)> {
     let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
-    let mut ancillary = Ancillary::new();
+    let mut ancillary = RightsRoom::new();
     // SAFETY: all zeros are a valid value of this plain structure.
     let mut message: libc::msghdr = unsafe { zeroed() };
     (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
     message.msg_control = (&raw mut ancillary).cast();
-    message.msg_controllen = size_of::<Ancillary>() as _;
+    message.msg_controllen = size_of::<RightsRoom>() as _;
     let flags = libc::MSG_CMSG_CLOEXEC;
     // SAFETY: a whole message whose parts are writable and outlive the call.
     let heard = unsafe { libc::recvmsg(stream.as_raw_fd(), &raw mut message, flags) };

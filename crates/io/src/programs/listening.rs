@@ -18,7 +18,7 @@ use tautline_proto::time::{LocalTime, Span};
 use super::buffer::{MOST_SAMPLES, ProgramBuffer};
 use super::greeting::Greeting;
 use super::handing::{is_sealed, say, seal, unnamed};
-use super::mixing::{MOST_PROGRAMS, Program, Programs};
+use super::mixing::{AttachedProgram, AttachedPrograms, MOST_PROGRAMS};
 use super::place::ProgramsName;
 use crate::clock::now;
 use crate::control::waiter::Waiter;
@@ -37,7 +37,7 @@ const STOP: u64 = u64::MAX - 1;
 
 /// Why programs cannot attach: one sentence with the mend.
 #[derive(Debug, thiserror::Error)]
-pub enum ListenError {
+pub enum ProgramsRefused {
     /// Another process has a device of this name.
     #[error("another taut serves programs by this name; end it, or use another name")]
     Taken,
@@ -56,7 +56,7 @@ pub enum ListenError {
 
 /// Programs may attach as long as this lives.
 #[derive(Debug)]
-pub struct Listening {
+pub struct ProgramsSocket {
     socket: PathBuf,
     stop: Arc<EventDescriptor>,
     thread: Option<JoinHandle<()>>,
@@ -64,7 +64,7 @@ pub struct Listening {
     _lock: File,
 }
 
-impl Listening {
+impl ProgramsSocket {
     /// Lets programs of this user attach to a device that runs like this, to play or to record: which they find by the
     /// name, in this folder, which is made if need be. The other half is the device's.
     pub fn open(
@@ -72,15 +72,15 @@ impl Listening {
         name: &ProgramsName,
         direction: Direction,
         settings: Settings,
-    ) -> Result<(Self, Programs), ListenError> {
+    ) -> Result<(Self, AttachedPrograms), ProgramsRefused> {
         make_private(folder).map_err(|refused| match refused {
-            NotPrivate::Others => ListenError::Folder(folder.to_owned()),
-            NotPrivate::System(error) => ListenError::System { path: folder.to_owned(), error },
+            NotPrivate::Others => ProgramsRefused::Folder(folder.to_owned()),
+            NotPrivate::System(error) => ProgramsRefused::System { path: folder.to_owned(), error },
         })?;
         let socket = name.socket(folder, direction);
-        let system = |error| ListenError::System { path: socket.clone(), error };
+        let system = |error| ProgramsRefused::System { path: socket.clone(), error };
         let lock = locked(&socket).map_err(system)?;
-        let lock = lock.ok_or(ListenError::Taken)?;
+        let lock = lock.ok_or(ProgramsRefused::Taken)?;
         // Left by one that was killed: whoever has the lock is the only one.
         match fs::remove_file(&socket) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(system(error)),
@@ -95,8 +95,8 @@ impl Listening {
         let (arrivals, coming) = RingBuffer::new(MOST_PROGRAMS);
         let (going, departures) = RingBuffer::new(MOST_PROGRAMS);
         let start = Arc::new(AtomicI64::new(LocalTime::NEVER.as_nanos()));
-        let programs = Programs::new(&settings, coming, going, Arc::clone(&start));
-        let door = Door {
+        let programs = AttachedPrograms::new(&settings, coming, going, Arc::clone(&start));
+        let door = ProgramsThread {
             listener,
             waiter,
             direction,
@@ -112,7 +112,7 @@ impl Listening {
     }
 }
 
-impl Drop for Listening {
+impl Drop for ProgramsSocket {
     fn drop(&mut self) {
         // Another that begins now waits for the lock.
         let _ = fs::remove_file(&self.socket);
@@ -144,19 +144,19 @@ struct Attached {
 }
 
 /// The ordinary thread.
-struct Door {
+struct ProgramsThread {
     listener: UnixListener,
     waiter: Waiter,
     /// Of the programs.
     direction: Direction,
     settings: Settings,
     start: Arc<AtomicI64>,
-    arrivals: Producer<Program>,
-    departures: Consumer<Program>,
+    arrivals: Producer<AttachedProgram>,
+    departures: Consumer<AttachedProgram>,
     attached: [Option<Attached>; MOST_PROGRAMS],
 }
 
-impl Door {
+impl ProgramsThread {
     fn run(mut self) {
         let mut open = false;
         loop {
@@ -219,7 +219,8 @@ impl Door {
         buffer.set_start(self.start());
         let greeting = Greeting::Card { settings: self.settings, frames: buffer.frames() };
         let gone = Arc::new(AtomicBool::new(false));
-        let program = Program::new(number, self.direction, buffer, (event, Arc::clone(&gone)));
+        let program =
+            AttachedProgram::new(number, self.direction, buffer, (event, Arc::clone(&gone)));
         let handed = Some([memory.as_fd(), theirs.as_fd()]);
         if say(stream, &greeting.written(), handed).is_err() {
             return Ok(()); // It has gone.

@@ -26,7 +26,7 @@ pub(super) enum ProgramEnd {
 }
 
 /// One program.
-pub(super) struct Program {
+pub(super) struct AttachedProgram {
     /// Its number, among those that are attached.
     pub(super) number: usize,
     end: ProgramEnd,
@@ -38,7 +38,7 @@ pub(super) struct Program {
     woken: Option<(u64, MediaTime)>,
 }
 
-impl Program {
+impl AttachedProgram {
     pub(super) fn new(
         number: usize,
         direction: Direction,
@@ -81,20 +81,20 @@ impl Program {
 }
 
 /// Those that are attached, on the device's thread.
-pub struct Programs {
-    attached: Vec<Program>,
-    coming: Consumer<Program>,
-    going: Producer<Program>,
+pub struct AttachedPrograms {
+    attached: Vec<AttachedProgram>,
+    coming: Consumer<AttachedProgram>,
+    going: Producer<AttachedProgram>,
     /// When the card began, for those that come later.
     start: Arc<AtomicI64>,
     block: Box<[f32]>,
 }
 
-impl Programs {
+impl AttachedPrograms {
     pub(super) fn new(
         settings: &Settings,
-        coming: Consumer<Program>,
-        going: Producer<Program>,
+        coming: Consumer<AttachedProgram>,
+        going: Producer<AttachedProgram>,
         start: Arc<AtomicI64>,
     ) -> Self {
         let block = vec![0.0; settings.channels.samples_in(settings.period)].into();

@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
-use super::buffer::{Place, ProgramBuffer};
+use super::buffer::{BufferWord, ProgramBuffer};
 
 impl ProgramBuffer {
     fn ringed(&self, count: u64) -> &[AtomicU32] {
@@ -13,13 +13,13 @@ impl ProgramBuffer {
 
     /// Says how many frames may lie there: of those that come when nobody takes any, the newest are lost.
     pub fn set_room(&self, frames: usize) {
-        self.word(Place::Room).store(frames as u64, Ordering::Relaxed);
+        self.word(BufferWord::Room).store(frames as u64, Ordering::Relaxed);
     }
 
     /// The device's thread, which has given so many frames, gives these; `false` if there is no room for them.
     pub(super) fn give(&self, given: u64, block: &[f32]) -> bool {
-        let taken = self.word(Place::Taken).load(Ordering::Acquire);
-        let room = self.word(Place::Room).load(Ordering::Relaxed).min(self.frames as u64);
+        let taken = self.word(BufferWord::Taken).load(Ordering::Acquire);
+        let room = self.word(BufferWord::Room).load(Ordering::Relaxed).min(self.frames as u64);
         let frames = (block.len() / self.channels) as u64;
         // A program may say that it has taken anything.
         if given.wrapping_sub(taken).saturating_add(frames) > room {
@@ -30,7 +30,7 @@ impl ProgramBuffer {
                 place.store(sample.to_bits(), Ordering::Relaxed);
             }
         }
-        self.word(Place::Given).store(given + frames, Ordering::Release);
+        self.word(BufferWord::Given).store(given + frames, Ordering::Release);
         true
     }
 }
@@ -51,7 +51,7 @@ impl RecordingEnd {
 
     /// Frames that are there.
     pub fn frames(&self) -> usize {
-        let given = self.buffer.word(Place::Given).load(Ordering::Acquire);
+        let given = self.buffer.word(BufferWord::Given).load(Ordering::Acquire);
         given.wrapping_sub(self.taken).min(self.buffer.frames as u64) as usize
     }
 
@@ -68,7 +68,7 @@ impl RecordingEnd {
             count += 1;
         }
         self.taken = self.taken.wrapping_add(count);
-        self.buffer.word(Place::Taken).store(self.taken, Ordering::Release);
+        self.buffer.word(BufferWord::Taken).store(self.taken, Ordering::Release);
         count as usize
     }
 }

@@ -10,9 +10,9 @@ use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
 use tautline_proto::units::{Channels, Rate};
 
 use super::attaching::{AttachError, Attachment};
-use super::buffer::{DeviceProgress, Mode, Order, Place};
-use super::listening::{ListenError, Listening};
-use super::mixing::{MOST_PROGRAMS, Programs};
+use super::buffer::{BufferWord, DeviceProgress, Mode, Order};
+use super::listening::{ProgramsRefused, ProgramsSocket};
+use super::mixing::{AttachedPrograms, MOST_PROGRAMS};
 use super::place::ProgramsName;
 use super::recording::RecordingEnd;
 use crate::clock::{now, sleep_until};
@@ -30,8 +30,8 @@ fn settings() -> Settings {
 struct Card {
     folder: PathBuf,
     direction: Direction,
-    programs: Programs,
-    listening: Option<Listening>,
+    programs: AttachedPrograms,
+    listening: Option<ProgramsSocket>,
     /// Its next frame.
     frame: i64,
 }
@@ -42,7 +42,7 @@ impl Card {
         let folder = std::env::temp_dir().join(name);
         let _ = std::fs::remove_dir_all(&folder);
         let (listening, mut programs) =
-            Listening::open(&folder, &ProgramsName::default(), direction, settings()).unwrap();
+            ProgramsSocket::open(&folder, &ProgramsName::default(), direction, settings()).unwrap();
         programs.begin(LocalTime::from_nanos(1));
         Self { folder, direction, programs, listening: Some(listening), frame: 0 }
     }
@@ -197,7 +197,7 @@ fn a_program_that_lies_of_what_it_took_loses_its_own_recording_alone() {
     let mut before = vec![0.0; 1 << 16];
     end.take(&mut before);
     for (at, lie) in [0, 1, u64::MAX, i64::MIN as u64, 1 << 60].into_iter().enumerate() {
-        for place in [Place::Taken, Place::Room, Place::Given, Place::Told] {
+        for place in [BufferWord::Taken, BufferWord::Room, BufferWord::Given, BufferWord::Told] {
             bad.buffer().scribble(place as usize, lie);
         }
         card.gives(at as f32);
@@ -230,9 +230,9 @@ fn a_name_is_one_cards_as_long_as_that_lives_and_what_a_killed_one_left_is_taken
     let mut card = Card::new("named", Direction::Playback);
     let folder = card.folder.clone();
     let again =
-        || Listening::open(&folder, &ProgramsName::default(), Direction::Playback, settings());
+        || ProgramsSocket::open(&folder, &ProgramsName::default(), Direction::Playback, settings());
     let refused = again().map(drop).unwrap_err();
-    assert!(matches!(refused, ListenError::Taken), "{refused}");
+    assert!(matches!(refused, ProgramsRefused::Taken), "{refused}");
     let program = player(&mut card, &[0.5]);
     assert!(!program.is_over());
     card.listening = None;

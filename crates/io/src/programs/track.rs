@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use tautline_proto::time::{Frames, MediaTime};
 
-use super::buffer::{Place, ProgramBuffer};
+use super::buffer::{BufferWord, ProgramBuffer};
 
 /// Of a frame that is written anew just when it is read either sound is heard, as on a card.
 impl ProgramBuffer {
@@ -28,13 +28,13 @@ impl ProgramBuffer {
     /// Says where what is to be played ends.
     pub fn set_end(&self, end: MediaTime) {
         // Whoever reads up to here sees what was put before.
-        self.word(Place::End).store(end.as_frames() as u64, Ordering::Release);
+        self.word(BufferWord::End).store(end.as_frames() as u64, Ordering::Release);
     }
 
     /// Copies the frames from this position on, and silence after the end, which may be said to be anywhere. How many
     /// frames were there.
     pub fn copy(&self, position: MediaTime, block: &mut [f32]) -> usize {
-        let end = self.word(Place::End).load(Ordering::Acquire) as i64;
+        let end = self.word(BufferWord::End).load(Ordering::Acquire) as i64;
         let there = end.saturating_sub(position.as_frames()).max(0);
         let there = (there as u64).min((block.len() / self.channels) as u64) as usize;
         let (heard, silent) = block.split_at_mut(there * self.channels);

@@ -136,7 +136,7 @@ mod tests {
     use crate::keys::{self, Value};
     use crate::pcm::Hardware;
     use crate::samples::SampleCoding;
-    use crate::way::Way;
+    use crate::way::SoundWay;
     use crate::wire::reach;
 
     /// A PCM that was prepared, of an application that wrote so many frames.
@@ -144,7 +144,7 @@ mod tests {
         let keys = [("to".to_owned(), Value::Text("127.0.0.1:9".into()))];
         let wish = keys::read("test", &keys, Direction::Playback).unwrap();
         let reached = reach(wish, Direction::Playback).unwrap();
-        let way = Way::Wire(Box::new(reached));
+        let way = SoundWay::Wire(Box::new(reached));
         let mut pcm = Pcm::new(Direction::Playback, way).unwrap();
         let (rate, channels) = (Rate::HZ_48000, Channels::MONO);
         let samples = SampleCoding::S16;

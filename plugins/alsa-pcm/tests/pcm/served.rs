@@ -10,8 +10,8 @@ use alsa_sys::{
 };
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::local::place::places;
-use tautline_io::programs::listening::Listening;
-use tautline_io::programs::mixing::Programs;
+use tautline_io::programs::listening::ProgramsSocket;
+use tautline_io::programs::mixing::AttachedPrograms;
 use tautline_io::thread::realtime;
 use tautline_proto::card_clock::{CardClock, CardRing};
 use tautline_proto::device::{Direction, Settings, Stop};
@@ -48,7 +48,7 @@ impl ServedCard {
         let (rate, channels) = (Rate::HZ_48000, Channels::MONO);
         let settings = Settings { rate, channels, period: Frames::from_len(PERIOD), periods: 2 };
         let folder = places().into_iter().next().unwrap();
-        let opened = Listening::open(&folder, &name.parse().unwrap(), direction, settings);
+        let opened = ProgramsSocket::open(&folder, &name.parse().unwrap(), direction, settings);
         let (listening, programs) = opened.unwrap();
         let (heard, stop) = (Arc::<Mutex<Vec<f32>>>::default(), Stop::default());
         let (hears, stopped) = (Arc::clone(&heard), stop.clone());
@@ -98,7 +98,7 @@ impl Drop for ServedCard {
 fn run(
     settings: Settings,
     direction: Direction,
-    mut programs: Programs,
+    mut programs: AttachedPrograms,
     heard: &Mutex<Vec<f32>>,
     stop: &Stop,
 ) {
