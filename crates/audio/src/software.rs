@@ -114,7 +114,7 @@ pub(crate) fn list() -> Vec<DeviceDescription> {
         device(
             "programs:NAME",
             BOTH,
-            "a sound card for programs here while taut serve runs: aplay -D tautserve, arecord -D tautserve",
+            "a sound card for programs here: aplay -D tautserve, arecord -D tautserve",
         ),
     ]
 }

@@ -29,8 +29,8 @@ Programs, of this user, while taut serve runs with --input programs: and
   aplay -D plug:tautserve song.wav
   arecord -D tautserve -f S24_3LE -r 48000 -c 2 caller.wav
 Up to 16 play at once, mixed, and as many record. Without a caller they play to
-nobody and record silence, and time goes on. As ~/.asoundrc has it, for programs
-that know the default PCM alone: pcm.!default { type plug slave.pcm tautserve }"#;
+nobody and record silence, and time goes on. For programs that know the default
+PCM alone, in ~/.asoundrc: pcm.!default { type plug slave.pcm tautserve }"#;
 
 pub(crate) const CALL: &str = r#"Examples:
   # The sound of the machine `studio`, and this microphone there:
