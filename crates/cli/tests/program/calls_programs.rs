@@ -138,8 +138,9 @@ fn a_program_is_told_when_nobody_serves_and_when_who_served_has_ended() {
         let said = other.said.join("\n");
         assert!(said.contains("run taut serve --input programs:other"), "{other:#?}");
         assert!(said.contains("No such device"), "{other:#?}");
-        let line = "-t raw -f S24_3LE -r 48000 -c 2 -D tautserve /dev/zero";
-        let player = called.program("aplay", line).start().wait_for("Playing");
+        // It is set up when it has told how.
+        let line = "-v -t raw -f S24_3LE -r 48000 -c 2 -D tautserve /dev/zero";
+        let player = called.program("aplay", line).start().wait_for("boundary");
         called.ends();
         let ended = player.end();
         assert!(ended.said.iter().any(|line| line.contains("No such device")), "{ended:#?}");
