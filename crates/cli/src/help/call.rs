@@ -18,11 +18,11 @@ Both machines come to trust each other by `taut id` and `taut trust`. The
 devices are there as long as taut serve runs, whether somebody calls or not, and
 while a caller's network is away: programs that use them notice nothing. Several
 callers are in one conversation: each hears the others and never itself, as long
-after they spoke as both calls take, and no longer. The first is heard at the UDP
-port of --listen, the others at those that follow: 17240 to 17247 for eight. One
-too many is refused in a sentence. All of it is sealed: the connection by which
-a call is agreed on by TLS 1.3 with the keys of both machines, the sound by SRTP
-with keys that come of it.
+after they spoke as both calls take, and no longer. The first is heard at the
+UDP port of --listen, the others at those that follow: 17240 to 17247 for eight.
+One too many is refused in a sentence. All of it is sealed: the connection by
+which a call is agreed on by TLS 1.3 with the keys of both machines, the sound
+by SRTP with keys that come of it.
 
 Programs, of this user, while taut serve runs with --input programs: and
 --output programs:, which it does unless it is told otherwise:
