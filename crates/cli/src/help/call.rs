@@ -46,10 +46,14 @@ pub(crate) const CALL: &str = r#"Examples:
   taut call studio stage --bridge
   # Both directions kept in a folder, a WAV file each:
   taut call studio --record calls
+  # Over whatever network there is, in the best coding that it carries:
+  taut call studio --codec auto
 
 The caller connects, so it may be behind a NAT or a firewall: the other machine
 never connects back. Where the network goes away, the call is kept for a minute
 there, and goes on by itself once it is back; the sound does not wait for that.
+A microphone does not hear the loudspeaker beside it (--echo): that is taken out
+within the period in which it was captured, so nothing is later for it.
 On a terminal it shows levels, losses and latency of both directions: m mutes
 and unmutes, SPACE talks while muted, as long as it is held, and q hangs up.
 With --control, lines on standard input change it while it sounds: mute, unmute,
