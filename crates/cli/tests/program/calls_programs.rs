@@ -74,7 +74,8 @@ fn a_caller_hears_what_a_program_plays_there_bit_for_bit() {
     let sent = Sound::noise(Shape::STEREO_24, 1000, 11);
     sent.write(&called.scene.folder.file("sent.wav"));
     let call = called.call("--input null: --output file:heard.wav").controlled().start();
-    let call = call.wait_for("in a call with ");
+    // What is played there before its first packet comes, no caller hears.
+    let call = call.wait_for("in a call with ").becomes(|status| status.contains(" from "));
     called.grows("heard.wav", 100);
     called.program("aplay", "-q -D tautserve sent.wav").run().well();
     // As long as the latency of a call may be.
