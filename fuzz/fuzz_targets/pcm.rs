@@ -10,7 +10,7 @@ mod complaint;
 #[path = "../../plugins/alsa-pcm/src/keys/mod.rs"]
 mod keys;
 
-use keys::{PERIODS, Value, read};
+use keys::{PERIODS, Value, read, served};
 use libfuzzer_sys::fuzz_target;
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::device::Direction;
@@ -20,6 +20,10 @@ use tautline_proto::time::Span;
 
 fuzz_target!(|text: &str| {
     let mut pairs: Vec<(String, Value)> = text.lines().map(pair).collect();
+    if let Err(complaint) = served("x", &pairs) {
+        assert_eq!(complaint.errno, libc::EINVAL);
+        assert!(complaint.sentence.starts_with("pcm.x: "), "{complaint:?}");
+    }
     for direction in [Direction::Playback, Direction::Capture] {
         let wish = match read("x", &pairs, direction) {
             Ok(wish) => wish,

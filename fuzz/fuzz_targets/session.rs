@@ -201,7 +201,7 @@ impl World {
             uncertainty: bytes.span(),
             needed: Some(bytes.span()),
         };
-        let losses = LossReport { ssrc, tally: Tally::default(), repaired: 1, lost: 2 };
+        let losses = LossReport { ssrc, tally: Tally::default(), repaired: 1, lost: 2, late: 3 };
         self.ours.set_receiving(Receiving {
             ssrc,
             expected: bytes.word().into(),

@@ -14,6 +14,7 @@ use tautline_io::thread::realtime;
 use tautline_proto::clock::ClockId;
 use tautline_proto::device::{Cycle, Device, Ended, Flow, Process, Settings, Stop, Word};
 use tautline_proto::time::{Frames, Span};
+use tautline_proto::units::Channels;
 
 use crate::shared::bus::{BusWriter, bus};
 use crate::shared::playing::PieceTimes;
@@ -25,8 +26,9 @@ pub use canceller::{Canceller, NoCanceller, TAIL};
 /// How much earlier the canceller is given what is played than the microphone can hear it: instants are known to less
 /// than this, and no sound may come before its cause.
 const AHEAD: Span = Span::from_millis(1);
-/// The longest block that is cancelled at once. Longer periods are several.
-const LONGEST: i64 = 1024;
+/// The longest block that is cancelled at once. Longer periods are several, so that a server of sound which shortens them
+/// while they run, by halves, has whole blocks still.
+const LONGEST: i64 = 256;
 
 /// What is laid on two devices in one room, a microphone and a loudspeaker, so that the first no longer hears the second.
 /// Every period of both goes by it, and none is later for it.
@@ -56,6 +58,8 @@ impl WithoutEcho {
             samples: heard.samples_in(block),
             reference: vec![0.0; played.samples_in(block)].into(),
             settings: microphone,
+            channels: heard,
+            rest: Frames::ZERO,
         };
         Ok(Self { microphone, loudspeaker: LoudspeakerTap(writer) })
     }
@@ -106,6 +110,9 @@ pub struct MicrophoneTap {
     /// Room for what was played in them.
     reference: Box<[f32]>,
     settings: Settings,
+    channels: Channels,
+    /// Frames of the last period that were not looked at.
+    rest: Frames,
 }
 
 impl MicrophoneTap {
@@ -120,7 +127,9 @@ impl EchoTap for MicrophoneTap {
         let mut times = PieceTimes::of(cycle, &cycle.capture);
         times.meets += AHEAD;
         let each = self.settings.rate.span_of(self.frames);
-        // Periods that a device made shorter than it said hold a rest that stays as it is.
+        // A period that is no longer as the device said holds a rest, which stays as it is: its time passes all the same.
+        times.skipped += core::mem::take(&mut self.rest);
+        self.rest = self.channels.frames_in(cycle.capture.samples.len() % self.samples);
         for block in cycle.capture.samples.chunks_exact_mut(self.samples) {
             self.played.read(self.frames.as_len(), times, |_| true);
             times = times.after(each);

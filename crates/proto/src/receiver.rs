@@ -197,12 +197,13 @@ impl Receiver {
 
     /// What its reports tell of losses, if anything is heard.
     pub fn losses(&self) -> Option<LossReport> {
-        let Counters { repaired, lost, .. } = self.counters;
+        let Counters { repaired, lost, late, .. } = self.counters;
         self.source.as_ref().map(|s| LossReport {
             ssrc: s.stream().ssrc(),
             tally: self.tally,
             repaired,
             lost,
+            late,
         })
     }
 

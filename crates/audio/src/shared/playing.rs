@@ -17,7 +17,7 @@ pub(crate) struct PieceTimes {
     pub(super) now: LocalTime,
     pub(crate) meets: LocalTime,
     pub(super) uncertainty: Span,
-    pub(super) skipped: Frames,
+    pub(crate) skipped: Frames,
     pub(super) xruns: u32,
     pub(super) clock: Option<ClockId>,
 }

@@ -2,7 +2,6 @@
 
 mod adapting;
 mod asks;
-mod echo;
 mod keys;
 mod several;
 mod share;
@@ -30,7 +29,7 @@ use tautline_proto::time::{LocalTime, Span};
 
 use super::call_end::{
     CallEnd, CallSide, EndDevices, EndSetup, EndSound, devices, directions, in_words, offer,
-    tell_reports,
+    tell_reports, without_echo,
 };
 use super::stop_on_signals;
 use crate::control;
@@ -40,7 +39,6 @@ use crate::report_file::ReportFiles;
 use crate::voice::Voice;
 use adapting::{Adapting, begin_with_few_bits};
 use asks::{CallAsk, CallLines};
-use echo::without_echo;
 use keys::PressedKeys;
 use several::Several;
 use share::CallShare;
@@ -318,18 +316,24 @@ impl<'a> Calling<'a> {
                     self.told = None;
                     self.tell("the call goes on");
                     self.tell_path();
+                    // Whether it came there before the line was lost is not known: it is said again.
+                    if let Some(terms) = self.asked.take() {
+                        self.ask_for(terms);
+                    }
                 }
                 CallerStep::Change(terms) => {
                     self.answered(&terms);
                     self.adopt(&terms);
-                    if self.adapting.is_some() {
+                    if self.adapting.as_mut().is_some_and(Adapting::answered) {
                         self.tell(&format!("as the network carries it: {}", in_words(&terms)));
                     }
                 }
                 CallerStep::Kept(why) => {
                     self.asked = None;
-                    self.adapting.iter_mut().for_each(|adapting| adapting.refused(now()));
-                    self.tell(&format!("{} keeps to what was: {}", self.host, why.as_str()));
+                    // What is chosen here is tried until something is taken.
+                    if !self.adapting.as_mut().is_some_and(|adapting| adapting.refused(now())) {
+                        self.tell(&format!("{} keeps to what was: {}", self.host, why.as_str()));
+                    }
                 }
                 CallerStep::TurnedAway(why) => {
                     self.transports = None;
@@ -374,6 +378,11 @@ impl<'a> Calling<'a> {
             Some(end) => {
                 self.transports = Some(Transports::begin(&mut end.link, call, secret, called)?);
                 self.adopt(&call.terms);
+                // Of another call nothing is asked yet.
+                self.asked = None;
+                self.adapting.iter_mut().for_each(|adapting| {
+                    adapting.answered();
+                });
             }
             None => self.open(call, stop, (secret, called))?,
         }
@@ -435,7 +444,12 @@ impl<'a> Calling<'a> {
         };
         let sound = match self.share.as_mut().and_then(|share| share.part.take()) {
             Some(part) => EndSound::Part(part),
-            None => EndSound::Own(without_echo(self.flags, &self.devices)?.map(Box::new)),
+            None => {
+                let specs = (&self.flags.input, &self.flags.output);
+                let rule = self.flags.echo;
+                let echo = without_echo(rule, specs, &self.devices, self.voice)?;
+                EndSound::Own(echo.map(Box::new))
+            }
         };
         let (end, mut transports) = CallEnd::begin(&setup, sound, stop, |link| {
             Transports::begin(link, call, secret, called)

@@ -1,6 +1,7 @@
 //! What both ends of a call have: two devices, and the engines that send from the one and play on the other, by
 //! halves of one link whose transport is exchanged as calls come and go. The devices notice nothing of that.
 
+mod echo;
 mod line;
 mod recordings;
 mod shared_sound;
@@ -48,6 +49,7 @@ use crate::failure::Failure;
 use crate::flags::EndFlags;
 use crate::voice::Voice;
 
+pub(super) use echo::without_echo;
 pub(super) use line::{CallSide, tcp_line, udp_line};
 pub(super) use recordings::CallRecordings;
 pub(super) use shared_sound::{EndPart, SharedSound, SoundSharing};

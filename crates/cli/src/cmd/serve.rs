@@ -22,7 +22,7 @@ use tautline_serving::{CalledLine, LineEvent, Listening, serve_calls};
 
 use super::call_end::{
     CallSide, EndDevices, EndSetup, SharedSound, SoundSharing, devices, directions, in_words,
-    offer, tell_reports,
+    offer, tell_reports, without_echo,
 };
 use super::stop_on_signals;
 use super::work::log::WorkLog;
@@ -70,7 +70,9 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
     };
     // Before the devices end, the calls do.
     let sounds = Stop::default();
-    let mut sound = SharedSound::open(&flags.end, (&flags.input, &flags.output), &sharing, None)?;
+    let specs = (&flags.input, &flags.output);
+    let echo = without_echo(flags.echo, specs, &devices, voice)?;
+    let mut sound = SharedSound::open(&flags.end, specs, &sharing, echo)?;
     sound.run(&sounds)?;
     if !flags.private && flags.callers > 1 && !sound.are_bridged() {
         voice.tell("the two devices differ in rate or channels: callers do not hear one another");

@@ -40,6 +40,10 @@ pub(crate) struct ServeFlags {
     #[arg(long, value_name = "N", default_value_t = 8,
           value_parser = clap::value_parser!(u16).range(1..=32), help_heading = "Network")]
     pub(crate) callers: u16,
+    /// What --output plays in what --input captures, where these are a loudspeaker and a microphone: keep, or cancel to
+    /// take it out
+    #[arg(long, value_name = "RULE", default_value = "keep", help_heading = "Sound")]
+    pub(crate) echo: EchoFlag,
     /// Callers do not hear one another, only this machine; else they are in one conversation
     #[arg(long, help_heading = "Sound")]
     pub(crate) private: bool,

@@ -316,7 +316,7 @@ fn asks(ssrc: u32, stream: u32, millis: i64, reports: u64) -> Vec<u8> {
     };
     let (expected, missing) = (1000 * reports, 500 * reports);
     let tally = Tally { expected, missing, runs: missing, beyond: 0 };
-    let losses = LossReport { ssrc: stream, tally, repaired: 0, lost: missing };
+    let losses = LossReport { ssrc: stream, tally, repaired: 0, lost: missing, late: 0 };
     written(&RtcpReport {
         effective: Some(effective),
         losses: Some(losses),

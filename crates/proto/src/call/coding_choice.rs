@@ -133,11 +133,12 @@ impl CodingChoice {
         self.rungs.get(self.at).map(|rung| rung.terms)
     }
 
-    /// The other end does not take what was chosen last: that is not tried again, and what is below it is used.
+    /// The other end does not take what was chosen last: that is not tried again, and what is below it is used; nothing,
+    /// once it takes none of these.
     pub fn refused(&mut self, now: LocalTime) -> Option<StreamTerms> {
-        if self.rungs.len() > 1 && self.at < self.rungs.len() {
+        if self.at < self.rungs.len() {
             self.rungs.remove(self.at);
-            self.at = self.at.min(self.rungs.len() - 1);
+            self.at = self.at.min(self.rungs.len().saturating_sub(1));
             (self.since, self.climbed, self.clean) = (now, false, None);
         }
         self.terms()
@@ -210,5 +211,35 @@ impl CodingChoice {
         (self.at, self.since, self.climbed) = (to, now, false);
         self.drained = now + DRAINS;
         self.terms()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::{Channels, Rate};
+
+    #[test]
+    fn a_coding_that_is_refused_is_not_tried_again_and_at_the_end_none_is() {
+        let terms = StreamTerms {
+            rate: Rate::HZ_48000,
+            channels: Channels::STEREO,
+            coding: SampleFormat::L24.into(),
+            ptime: Span::from_micros(2500),
+        };
+        let now = LocalTime::ZERO;
+        let mut choice = CodingChoice::new(&terms, now).expect("a ladder");
+        let mut refused = Vec::new();
+        while let Some(terms) = choice.terms() {
+            assert!(!refused.contains(&terms.coding.name()), "{refused:?}");
+            refused.push(terms.coding.name());
+            choice.refused(now);
+        }
+        assert_eq!(refused.len(), CodingChoice::LADDER.len(), "{refused:?}");
+        assert_eq!(choice.refused(now), None);
+        assert_eq!(
+            choice.observed(now + SETTLES, SpoiltShare { due: 100, lost: 1.0, late: 0.0 }),
+            None
+        );
     }
 }

@@ -52,7 +52,7 @@ fn the_latency_reached_and_the_loss_go_back_to_the_sender() {
         needed: None,
     };
     let tally = Tally { expected: 1000, missing: 50, runs: 20, beyond: 0 };
-    let losses = LossReport { ssrc: SENDER, tally, repaired: 48, lost: 2 };
+    let losses = LossReport { ssrc: SENDER, tally, repaired: 48, lost: 2, late: 1 };
     let heard = Receiving {
         ssrc: SENDER,
         expected: 1000,

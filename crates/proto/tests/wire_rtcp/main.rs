@@ -77,7 +77,7 @@ fn announcement() -> Announcement {
 
 fn losses() -> LossReport {
     let tally = Tally { expected: 1000, missing: 50, runs: 40, beyond: 10_012 };
-    LossReport { ssrc: 9, tally, repaired: 48, lost: 2 }
+    LossReport { ssrc: 9, tally, repaired: 48, lost: 2, late: 1 }
 }
 
 fn effective() -> Effective {
@@ -121,15 +121,17 @@ fn what_a_sender_of_an_older_version_announces_is_understood() {
 
 #[test]
 fn what_a_receiver_of_an_older_version_says_of_its_losses_is_understood() {
-    let mut bytes = written(&RtcpReport { losses: Some(losses()), ..RtcpReport::new(9) });
-    let app = bytes.len() - 12 - 52;
+    let bytes = written(&RtcpReport { losses: Some(losses()), ..RtcpReport::new(9) });
+    let app = bytes.len() - 12 - 60;
     assert_eq!(&bytes[app + 8..app + 12], b"taut");
-    bytes.truncate(app + 12 + 44);
-    bytes[app + 2..app + 4].copy_from_slice(&13_u16.to_be_bytes());
-    let tally = Tally { beyond: 0, ..losses().tally };
-    let older = LossReport { tally, ..losses() };
-    let said = read(&bytes).unwrap();
-    assert!(said.items.contains(&(9, format!("{:?}", Item::Losses(older)))), "{:?}", said.items);
+    let older = LossReport { late: 0, ..losses() };
+    let oldest = LossReport { tally: Tally { beyond: 0, ..losses().tally }, ..older };
+    for (length, said) in [(52, older), (44, oldest)] {
+        let mut bytes = bytes[..app + 12 + length].to_vec();
+        bytes[app + 2..app + 4].copy_from_slice(&(2 + length as u16 / 4).to_be_bytes());
+        let items = read(&bytes).unwrap().items;
+        assert!(items.contains(&(9, format!("{:?}", Item::Losses(said)))), "{items:?}");
+    }
 }
 
 fn everything<'a>(blocks: &'a [ReportBlock], delays: &'a [DelaySince]) -> RtcpReport<'a> {

@@ -64,7 +64,7 @@ proptest! {
         reference: Option<u64>,
         announcement in proptest::option::of(any_announcement()),
         spans in proptest::option::of((any::<u32>(), any_span(), any_span(), any_span(), any_span())),
-        lacked in proptest::option::of(any::<(u32, [u64; 6])>()),
+        lacked in proptest::option::of(any::<(u32, [u64; 7])>()),
         kept in proptest::option::of((any::<i64>(), any_span(), any::<bool>())),
         bye: bool,
     ) {
@@ -76,8 +76,8 @@ proptest! {
             ssrc, configured, effective, uncertainty,
             needed: Some(needed).filter(|needed| *needed > Span::ZERO),
         });
-        let losses = lacked.map(|(ssrc, [expected, missing, runs, repaired, lost, beyond])| LossReport {
-            ssrc, tally: Tally { expected, missing, runs, beyond }, repaired, lost,
+        let losses = lacked.map(|(ssrc, [expected, missing, runs, repaired, lost, beyond, late])| LossReport {
+            ssrc, tally: Tally { expected, missing, runs, beyond }, repaired, lost, late,
         });
         let kept = kept.map(|(offset, uncertainty, ptp)| KeptClock {
             offset: Span::from_nanos(offset),

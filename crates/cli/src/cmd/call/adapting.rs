@@ -5,7 +5,7 @@ use tautline_engine::watching::observers::Onlooker;
 use tautline_engine::watching::snapshot::StreamSnapshot;
 use tautline_io::clock::now;
 use tautline_proto::call::coding_choice::{CodingChoice, SpoiltShare};
-use tautline_proto::call::terms::{CallOffer, CallTerms};
+use tautline_proto::call::terms::{CallOffer, CallTerms, StreamTerms};
 use tautline_proto::stream::Coding;
 use tautline_proto::time::{LocalTime, Span};
 
@@ -48,8 +48,15 @@ pub(super) struct Adapting {
     back: AdaptedStream,
     /// When it is looked at next.
     next: LocalTime,
-    /// What was asked for last, of there and back.
-    asked: [bool; 2],
+    /// The direction that was asked for last, until that is answered: one at a time, so that it is known what is refused.
+    asked: Option<AskedWay>,
+}
+
+/// A direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AskedWay {
+    There,
+    Back,
 }
 
 impl Adapting {
@@ -62,7 +69,7 @@ impl Adapting {
         let stream = |choice, onlooker| AdaptedStream { choice, onlooker, counted: None };
         let there = stream(CodingChoice::new(&terms.there, now)?, sent);
         let back = stream(CodingChoice::new(&terms.back, now)?, heard);
-        Some(Self { there, back, next: now + EVERY, asked: [false; 2] })
+        Some(Self { there, back, next: now + EVERY, asked: None })
     }
 
     /// The terms to be asked for instead of those by which it sounds, if it is time to.
@@ -73,7 +80,9 @@ impl Adapting {
         self.next = now + EVERY;
         self.there.look(now, |stream| {
             let count = |name: &str| stream.counters.get(name).copied();
-            Some([count("receiver_expected")?, count("receiver_lost")?, 0])
+            let counts = ["receiver_expected", "receiver_lost", "receiver_late"].map(count);
+            let [due, lost, late] = counts;
+            Some([due?, lost?, late?])
         });
         self.back.look(now, |stream| {
             let count = |name: &str| stream.counters.get(name).copied();
@@ -81,24 +90,37 @@ impl Adapting {
             // A late packet is among those that were received, and not among those that are lost.
             Some([received? + lost?, lost?, late?])
         });
-        let mut wanted = terms.clone();
-        let chosen = [self.there.choice.terms(), self.back.choice.terms()];
-        for (terms, chosen) in [&mut wanted.there, &mut wanted.back].into_iter().zip(chosen) {
-            if let Some(chosen) = chosen {
-                (terms.coding, terms.ptime) = (chosen.coding, chosen.ptime);
-            }
+        let chosen = |stream: &AdaptedStream, terms: &StreamTerms| {
+            let StreamTerms { coding, ptime, .. } = stream.choice.terms()?;
+            let wanted = StreamTerms { coding, ptime, ..*terms };
+            (wanted != *terms).then_some(wanted)
+        };
+        let there = chosen(&self.there, &terms.there);
+        if let Some(there) = there {
+            self.asked = Some(AskedWay::There);
+            return Some(CallTerms { there, ..terms.clone() });
         }
-        self.asked = [wanted.there != terms.there, wanted.back != terms.back];
-        (wanted != *terms).then_some(wanted)
+        let back = chosen(&self.back, &terms.back)?;
+        self.asked = Some(AskedWay::Back);
+        Some(CallTerms { back, ..terms.clone() })
     }
 
-    /// The other end keeps to what was: what was asked for is not had there.
-    pub(super) fn refused(&mut self, now: LocalTime) {
-        let streams = [&mut self.there, &mut self.back].into_iter().zip(self.asked);
-        streams.filter(|(_, asked)| *asked).for_each(|(stream, _)| {
-            stream.choice.refused(now);
-        });
-        self.asked = [false; 2];
+    /// What was asked for is so.
+    pub(super) fn answered(&mut self) -> bool {
+        self.asked.take().is_some()
+    }
+
+    /// The other end keeps to what was: whether that is an answer to what was asked for here, which is not had there.
+    pub(super) fn refused(&mut self, now: LocalTime) -> bool {
+        let stream = match self.asked.take() {
+            None => return false,
+            Some(AskedWay::There) => &mut self.there,
+            Some(AskedWay::Back) => &mut self.back,
+        };
+        stream.choice.refused(now);
+        // The next is asked for at once.
+        self.next = now;
+        true
     }
 }
 
@@ -111,7 +133,8 @@ impl AdaptedStream {
         let mut grown =
             counted.into_iter().zip(before).map(|(now, before)| now.saturating_sub(before));
         let [due, lost, late] = core::array::from_fn(|_| grown.next().unwrap_or(0));
-        if due >= ENOUGH {
+        // What was lost in an outage is told of before those that were due in it: that is no measure.
+        if due >= ENOUGH && lost.saturating_add(late) <= due {
             let share = |count: u64| count as f64 / due as f64;
             let spoilt = SpoiltShare { due, lost: share(lost), late: share(late) };
             self.choice.observed(now, spoilt);

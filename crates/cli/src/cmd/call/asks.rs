@@ -76,10 +76,13 @@ impl Calling<'_> {
             CallAsk::Volume(gain) => return end.recv.ask(RecvChange::Volume(None, gain)),
             CallAsk::Status => return end.recv.ask(RecvChange::Status),
             CallAsk::Ptime(ptime) => {
+                // Who chooses is who asked last.
+                self.adapting = None;
                 (terms.there.ptime, terms.back.ptime) = (ptime, ptime);
                 Changed::Ptime(ptime)
             }
             CallAsk::Format(coding) => {
+                self.adapting = None;
                 (terms.there, terms.back) = (terms.there.coded(coding), terms.back.coded(coding));
                 Changed::Format(coding)
             }

@@ -17,14 +17,13 @@ use tautline_proto::call::terms::CallPath;
 use tautline_proto::device::Stop;
 
 use super::asks::CallAsk;
-use super::echo::without_echo;
 use super::keys::PressedKeys;
 use super::share::{CallSeen, CallShare};
 use super::status::CallStatus;
 use super::talk::Microphone;
 use super::{BEAT, Calling};
 use crate::cmd::call_end::{
-    CallSide, EndDevices, SharedSound, SoundSharing, directions, offer, tell_reports,
+    CallSide, EndDevices, SharedSound, SoundSharing, directions, offer, tell_reports, without_echo,
 };
 use crate::failure::Failure;
 use crate::flags::CallFlags;
@@ -65,8 +64,8 @@ impl Several<'_> {
             bridged: flags.bridge,
             formats: [sent.coding.sample, heard.coding.sample],
         };
-        let echo = without_echo(flags, &self.devices)?;
         let specs = (&flags.input, &flags.output);
+        let echo = without_echo(flags.echo, specs, &self.devices, flags.end.running.voice())?;
         let mut sound = SharedSound::open(&flags.end, specs, &sharing, echo)?;
         let mut microphone = Microphone::new(flags.mute);
         let open = Arc::new(AtomicBool::new(!flags.mute));
@@ -75,12 +74,9 @@ impl Several<'_> {
         let (reports, done) = std::thread::scope(|scope| {
             let mut calls = Vec::new();
             for index in 0..flags.hosts.len() {
-                calls.push(self.call(
-                    scope,
-                    index,
-                    &mut sound,
-                    (&open, status.onlookers(index)),
-                )?);
+                let call = self.call(scope, index, &mut sound, (&open, status.onlookers(index)));
+                // Those that were begun are ended, and not waited for.
+                calls.push(call.inspect_err(|_| self.stop.request())?);
             }
             while !calls.iter().all(|call| call.thread.is_finished()) {
                 // What is captured is heard from its first frame on by whoever answers first.

@@ -71,8 +71,9 @@ impl SentStream {
         snapshot.second.loss_share = None;
         if let Some(losses) = self.policy.believed().find_map(|known| known.losses) {
             let mut count = |name: &str, count| snapshot.counters.insert(name.to_owned(), count);
-            count("receiver_expected", losses.tally.expected);
+            count("receiver_expected", losses.tally.expected.saturating_add(losses.tally.beyond));
             count("receiver_lost", losses.lost);
+            count("receiver_late", losses.late);
         }
         snapshot
     }

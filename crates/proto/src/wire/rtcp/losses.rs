@@ -10,7 +10,7 @@ pub(super) const LOSSES: u8 = 2;
 /// heard.
 ///
 /// On the wire, big-endian: stream (32 bits), then counts of packets (64 bits each): expected, missing and its
-/// runs, repaired, lost, and those of outages, which older versions do not tell.
+/// runs, repaired, lost, those of outages, and late, the last two of which older versions do not tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LossReport {
     /// The stream.
@@ -21,16 +21,18 @@ pub struct LossReport {
     pub repaired: u64,
     /// What had not come, nor been rebuilt, when its turn came.
     pub lost: u64,
+    /// What came after its turn.
+    pub late: u64,
 }
 
 impl LossReport {
-    pub(super) const BYTES: usize = 52;
+    pub(super) const BYTES: usize = 60;
 
     pub(super) fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         let Tally { expected, missing, runs, beyond } = self.tally;
         bytes[..4].copy_from_slice(&self.ssrc.to_be_bytes());
-        let counts = [expected, missing, runs, self.repaired, self.lost, beyond];
+        let counts = [expected, missing, runs, self.repaired, self.lost, beyond, self.late];
         let places = bytes[4..].as_chunks_mut().0.iter_mut();
         places.zip(counts).for_each(|(place, count)| *place = count.to_be_bytes());
         bytes
@@ -44,17 +46,18 @@ impl LossReport {
             return None;
         };
         let count = u64::from_be_bytes;
-        let beyond = later.first().map_or(0, |bytes| count(*bytes));
+        let later = |place: usize| later.get(place).map_or(0, |bytes| count(*bytes));
         Some(Self {
             ssrc: u32::from_be_bytes(*ssrc),
             tally: Tally {
                 expected: count(expected),
                 missing: count(missing),
                 runs: count(runs),
-                beyond,
+                beyond: later(0),
             },
             repaired: count(repaired),
             lost: count(lost),
+            late: later(1),
         })
     }
 }
