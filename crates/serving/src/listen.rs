@@ -38,7 +38,7 @@ pub enum ListenError {
     NoIdentity(SocketAddr),
     /// The system refused.
     #[error(
-        "listening on TCP {address}: {error}; another taut work may run there already: choose another port \
+        "listening on TCP {address}: {error}; another taut work or taut serve may run there already: choose another port \
          with --listen HOST:PORT"
     )]
     Bind {

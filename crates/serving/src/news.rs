@@ -80,7 +80,7 @@ impl fmt::Display for TurnedAway {
             }
             Self::TrustedNoMore => "it is trusted here no more",
             Self::TrustsNot => {
-                "it hung up, as who does not trust this worker; run taut id here, and there taut trust NAME KEY"
+                "it hung up, as who does not trust this machine; run taut id here, and there taut trust NAME KEY"
             }
             Self::NoHandshake => "it speaks no TLS 1.3 as taut does; if it is taut, update both",
             Self::Plain => "it asked without TLS, which is for programs of this machine alone",

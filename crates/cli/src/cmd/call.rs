@@ -73,6 +73,10 @@ pub(crate) fn run(flags: &CallFlags) -> Result<(), Failure> {
         keys = PressedKeys::listen(stop.clone())?;
         keys.iter().for_each(|_| status.with_keys());
     }
+    if flags.bridge && flags.hosts.len() == 1 {
+        let mend = "call several hosts, or leave --bridge out";
+        return Err(Failure::usage(format!("one host alone hears no others; {mend}")));
+    }
     let [host] = &flags.hosts[..] else {
         let all = Several { flags, trust: &trust, devices, stop: &stop };
         return all.run((asked, keys), status, files);
@@ -388,6 +392,14 @@ impl<'a> Calling<'a> {
         }
         self.told = None;
         self.voice.tell(&format!("in a call with {}: {}", self.host, in_words(&call.terms)));
+        let (asked, agreed) = (self.flags.end.ptime, call.terms.there);
+        if agreed.coding.coder.is_none() && agreed.ptime > asked {
+            self.tell(&format!(
+                "packets of {asked} were asked for, and the other end takes none shorter than {}; give taut serve --ptime \
+                 there",
+                agreed.ptime
+            ));
+        }
         self.tell_path();
         Ok(())
     }
@@ -474,10 +486,14 @@ impl<'a> Calling<'a> {
         if let Some(line) = self.line.take() {
             line.close();
         }
+        let has_sounded = self.end.as_ref().is_some_and(|end| end.link.heard() > 0);
         let ended = self.end.take().map(CallEnd::end).transpose()?;
         let (reports, recorded) = ended.unwrap_or((Vec::new(), Ok(())));
         let over = match over {
             CallOver::HungUp => recorded,
+            CallOver::Ended(why) if !has_sounded => {
+                Err(Failure::open(format!("{host} hung up: {}", why.as_str())))
+            }
             CallOver::Ended(why) => {
                 self.voice.tell(&format!("{host} hung up: {}", why.as_str()));
                 recorded

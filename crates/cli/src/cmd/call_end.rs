@@ -403,8 +403,8 @@ fn udp_options(sent: &StreamFormat, capture: Settings) -> UdpOptions {
 pub(super) fn bind(at: std::net::SocketAddr) -> Result<UdpSocket, Failure> {
     UdpSocket::bind(at).map_err(|error| {
         Failure::open(format!(
-            "binding UDP {at} for the sound: {error}; another taut serve may run there: choose another port with --listen \
-             HOST:PORT"
+            "binding UDP {at} for the sound: {error}; another taut serve may run there, which takes as many ports as --callers \
+             says, 8 if it says none: choose another with --listen HOST:PORT"
         ))
     })
 }

@@ -42,6 +42,10 @@ const EVENTS: usize = 4096;
 
 pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
     flags.end.running.refuse_a_ledger_of_few()?;
+    if flags.end.running.control {
+        let mend = "give them to taut call, which changes both ends, or leave --control out";
+        return Err(Failure::usage(format!("taut serve takes no lines; {mend}")));
+    }
     let stop = stop_on_signals()?;
     let voice = flags.end.running.voice();
     let trust = TrustStore::usual()?;

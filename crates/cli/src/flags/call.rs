@@ -10,7 +10,7 @@ use tautline_proto::call::terms::CallPath;
 use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
 
-use super::readers::{channels, parse, rate, span};
+use super::readers::{channels, parse, ptime, rate};
 use super::words::CodingName;
 use super::work::listen_at;
 use super::{RunFlags, Timing};
@@ -56,8 +56,8 @@ pub(crate) struct ServeFlags {
 #[command(after_help = help::CALL)]
 pub(crate) struct CallFlags {
     /// Whom to call: a machine on which taut serve runs, by its address, or by the name that it is trusted
-    /// by and its address, such as studio=10.0.0.3. Several are called at once: each hears this end, and all are
-    /// heard here
+    /// by and its address, such as studio=10.0.0.3. Several, eight at most, are called at once: each hears this
+    /// end, and all are heard here
     #[arg(value_name = "HOST", required = true, num_args = 1..=8, value_parser = parse::<CallAddress>)]
     pub(crate) hosts: Vec<CallAddress>,
     /// Of several hosts: each hears the others, too
@@ -103,7 +103,7 @@ pub(crate) struct EndFlags {
     #[arg(long, value_name = "CODING", help_heading = "Stream")]
     pub(crate) format: Option<CodingName>,
     /// Sound in one packet; the longer of what both ends ask for
-    #[arg(long, value_name = "TIME", default_value = "2500us", value_parser = span,
+    #[arg(long, value_name = "TIME", default_value = "2500us", value_parser = ptime,
           help_heading = "Stream")]
     pub(crate) ptime: Span,
     #[command(flatten)]

@@ -2,6 +2,7 @@
 
 use tautline_proto::coder::Opus;
 use tautline_proto::latency::LatencyRule;
+use tautline_proto::stream::PTIME_RANGE;
 use tautline_proto::text::parse_span;
 use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
@@ -21,6 +22,17 @@ pub(crate) fn span(text: &str) -> Result<Span, String> {
         return Err(format!("`{text}` is not longer than nothing; write 5ms or the like"));
     }
     Ok(span)
+}
+
+/// Reads how much sound a packet carries.
+pub(crate) fn ptime(text: &str) -> Result<Span, String> {
+    let (least, most) = PTIME_RANGE;
+    match span(text)? {
+        ptime if ptime < least || ptime > most => {
+            Err(format!("packets carry {least} to {most}; write 5ms or the like"))
+        }
+        ptime => Ok(ptime),
+    }
 }
 
 /// Reads a length of time, or `auto`.

@@ -22,7 +22,10 @@ pub(in crate::cmd) fn without_echo(
         EchoFlag::Auto | EchoFlag::Cancel => {}
     }
     match WithoutEcho::new(devices.capture, devices.playback) {
-        Ok(without) => Ok(Some(without)),
+        Ok(without) => {
+            voice.tell("what the loudspeaker plays is taken out of what the microphone hears");
+            Ok(Some(without))
+        }
         Err(why) if rule == EchoFlag::Cancel => Err(Failure::usage(why.to_string())),
         // Nobody asked for it.
         Err(why) => {

@@ -63,16 +63,20 @@ pub(crate) fn run(flags: &MouthToEarFlags) -> Result<(), Failure> {
 /// The rows that are asked for: calls as they are usual, and the paper's.
 fn cases(flags: &MouthToEarFlags) -> Result<Vec<CaseOrNot>, Failure> {
     let points = if flags.full { full() } else { short() };
-    let all = usual().into_iter().chain(points.iter().map(SlotPoint::case));
-    let is_asked = |case: &CaseOrNot| {
-        let name = case.as_ref().map_or_else(|(name, _)| name, |case| &case.name);
-        flags.only.is_empty() || flags.only.iter().any(|words| name.contains(words))
+    let all = || usual().into_iter().chain(points.iter().map(SlotPoint::case));
+    let name = |case: &CaseOrNot| match case {
+        Ok(case) => case.name.clone(),
+        Err((name, _)) => name.clone(),
     };
-    let cases: Vec<_> = all.filter(is_asked).collect();
+    let is_asked = |case: &CaseOrNot| {
+        flags.only.is_empty() || flags.only.iter().any(|words| name(case).contains(words))
+    };
+    let cases: Vec<_> = all().filter(is_asked).collect();
     match cases.is_empty() {
         true => Err(Failure::usage(format!(
-            "no row is called {}; leave --only out to see what they are called, or use --full",
-            flags.only.join(" or ")
+            "no row is called {}; use --full, or words of these: {}",
+            flags.only.join(" or "),
+            all().map(|case| name(&case)).collect::<Vec<_>>().join("; ")
         ))),
         false => Ok(cases),
     }
