@@ -11,8 +11,6 @@ use tautline_proto::time::{LocalTime, Span};
 
 use super::Calling;
 
-/// Packets of Opus, in which heads are no more than sound.
-const OPUS_PTIME: Span = Span::from_millis(5);
 /// From one look to the next.
 const EVERY: Span = Span::from_secs(1);
 /// So many packets say something: a fifth of what the longest are in a second.
@@ -22,7 +20,6 @@ const ENOUGH: u64 = 10;
 pub(super) fn begin_with_few_bits(offer: &mut CallOffer) {
     for stream in [&mut offer.there, &mut offer.back] {
         stream.codings.sort_by_key(|coding| *coding != Coding::OPUS);
-        stream.ptimes.0 = stream.ptimes.0.max(OPUS_PTIME);
     }
 }
 
