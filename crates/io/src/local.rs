@@ -60,6 +60,11 @@ pub fn peer_user(stream: &UnixStream) -> io::Result<u32> {
     if answer == 0 { Ok(peer.uid) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Whether this user or root opened the other end: whoever that is has what is ours already.
+pub fn is_of_our_user(stream: &UnixStream) -> io::Result<bool> {
+    peer_user(stream).map(|user| user == effective_user() || user == 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

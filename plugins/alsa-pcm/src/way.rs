@@ -77,6 +77,7 @@ fn attached(
         let errno = match &error {
             AttachError::Nobody => libc::ENODEV,
             AttachError::Refused(_) => libc::EBUSY,
+            AttachError::Foreign => libc::EACCES,
             AttachError::Strange(_) => libc::EPROTO,
             AttachError::System(error) => error.raw_os_error().unwrap_or(libc::EIO),
         };

@@ -15,7 +15,8 @@ use super::handing::{has_hung_up, hear, is_sealed};
 use super::place::ProgramsName;
 use crate::control::waiter::Waiter;
 use crate::link::event::EventDescriptor;
-use crate::local::connect;
+use crate::local::place::is_private;
+use crate::local::{connect, is_of_our_user};
 use crate::shared::SharedFile;
 use crate::socket::forks;
 
@@ -31,6 +32,9 @@ pub enum AttachError {
     /// Who has it said why not, with the mend.
     #[error("{0}")]
     Refused(String),
+    /// Who has it is neither this user nor root, and would hear or say what is not theirs.
+    #[error("another user serves it; run taut serve as the user of the program")]
+    Foreign,
     /// What was said is no device's.
     #[error("{0}; run the same version of taut serve as of this PCM")]
     Strange(&'static str),
@@ -49,22 +53,26 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Attaches to the device of this name, to play or to record; what is first found in these folders. Waits no longer
-    /// than 0.7 s.
+    /// Attaches to the device of this name, to play or to record; what is first found in these folders, of which those
+    /// are passed over that are not this user's alone: anybody may make them in /tmp. Waits no longer than 0.7 s.
     pub fn open<'a>(
         folders: impl IntoIterator<Item = &'a Path>,
         name: &ProgramsName,
         direction: Direction,
     ) -> Result<Self, AttachError> {
-        let found =
-            folders.into_iter().find_map(|folder| match connect(&name.socket(folder, direction)) {
-                Ok(stream) => Some(Ok(stream)),
-                Err(error) => match error.kind() {
-                    io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => None,
-                    _ => Some(Err(AttachError::System(error))),
-                },
-            });
+        let mut private = folders.into_iter().filter(|folder| is_private(folder));
+        let found = private.find_map(|folder| match connect(&name.socket(folder, direction)) {
+            Ok(stream) => Some(Ok(stream)),
+            Err(error) => match error.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => None,
+                _ => Some(Err(AttachError::System(error))),
+            },
+        });
         let stream = found.unwrap_or(Err(AttachError::Nobody))?;
+        // A folder is made by name; who listens in it, the kernel says.
+        if !is_of_our_user(&stream).map_err(AttachError::System)? {
+            return Err(AttachError::Foreign);
+        }
         forks::remember(stream.as_raw_fd());
         Self::met(stream).map_err(|(error, stream)| {
             forks::forget(stream.as_raw_fd());

@@ -23,8 +23,8 @@ use super::place::ProgramsName;
 use crate::clock::now;
 use crate::control::waiter::Waiter;
 use crate::link::event::EventDescriptor;
+use crate::local::is_of_our_user;
 use crate::local::place::{NotPrivate, make_private};
-use crate::local::{effective_user, peer_user};
 use crate::shared::SharedFile;
 
 /// The longest buffer of a program: two seconds at 48 kHz.
@@ -204,8 +204,7 @@ impl ProgramsThread {
 
     /// Attaches who came; else why not, with the mend.
     fn attach(&mut self, stream: &UnixStream) -> Result<(), String> {
-        let user = peer_user(stream).map_err(|error| error.to_string())?;
-        if user != effective_user() && user != 0 {
+        if !is_of_our_user(stream).map_err(|error| error.to_string())? {
             return Err("it serves programs of its own user; run the program as that".to_owned());
         }
         let free = self.attached.iter().position(Option::is_none);

@@ -1,6 +1,8 @@
 //! Programs and a card, by real sockets and shared memory, the card's time made by hand.
 
 use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 
@@ -8,6 +10,7 @@ use tautline_proto::card_clock::Turn;
 use tautline_proto::device::{Direction, Settings};
 use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
 use tautline_proto::units::{Channels, Rate};
+use tautline_trial::{Lack, skipped};
 
 use super::attaching::{AttachError, Attachment};
 use super::buffer::{BufferWord, DeviceProgress, Mode, Order};
@@ -16,6 +19,7 @@ use super::mixing::{AttachedPrograms, MOST_PROGRAMS};
 use super::place::ProgramsName;
 use super::recording::RecordingEnd;
 use crate::clock::{now, sleep_until};
+use crate::local::effective_user;
 use crate::thread::realtime;
 
 const PERIOD: usize = 64;
@@ -283,4 +287,50 @@ fn memory_that_was_handed_over_stays_as_long_as_it_is() {
     for length in [0, 100, 8192] {
         assert!(file.set_len(length).is_err(), "{length}");
     }
+}
+
+/// A user other than the one of the tests, where that is root.
+const ANOTHER: u32 = 65_534;
+
+#[test]
+fn a_folder_that_is_not_this_users_alone_is_passed_over_by_programs() {
+    let mut card = Card::new("foreign", Direction::Playback);
+    player(&mut card, &[0.5]);
+    for mode in [0o755, 0o701, 0o770] {
+        std::fs::set_permissions(&card.folder, PermissionsExt::from_mode(mode)).unwrap();
+        assert!(matches!(card.attach(), Err(AttachError::Nobody)), "{mode:o}");
+    }
+    std::fs::set_permissions(&card.folder, PermissionsExt::from_mode(0o700)).unwrap();
+    card.attach().unwrap();
+    if effective_user() != 0 {
+        let test = "a_folder_that_is_not_this_users_alone_is_passed_over_by_programs";
+        return skipped(Lack::Privilege, test, "only root can give a folder to another user");
+    }
+    chown(&card.folder, Some(ANOTHER), None).unwrap();
+    assert!(matches!(card.attach(), Err(AttachError::Nobody)));
+    // What is found behind it is what is meant.
+    let own = Card::new("own", Direction::Playback);
+    let folders = [&card.folder, &own.folder].map(PathBuf::as_path);
+    Attachment::open(folders, &ProgramsName::default(), Direction::Playback).unwrap();
+}
+
+#[test]
+fn who_listens_as_another_user_is_no_device_of_this_ones() {
+    if effective_user() != 0 {
+        let test = "who_listens_as_another_user_is_no_device_of_this_ones";
+        return skipped(Lack::Privilege, test, "only root can listen as another user");
+    }
+    let mut card = Card::new("impostor", Direction::Playback);
+    card.listening = None;
+    let listener = UnixListener::bind(card.folder.join("programs-taut.play")).unwrap();
+    let as_another = || {
+        // SAFETY: no pointers. The system call itself, and not its wrapper, acts on this thread alone, which ends.
+        let answer = unsafe { libc::syscall(libc::SYS_setresuid, -1, ANOTHER, -1) };
+        // SAFETY: the descriptor is open; who listens is whoever said so last (unix(7)).
+        (answer, unsafe { libc::listen(listener.as_raw_fd(), 1) })
+    };
+    let listens = std::thread::scope(|threads| threads.spawn(as_another).join().unwrap());
+    assert_eq!(listens, (0, 0));
+    let refused = card.attach().unwrap_err();
+    assert!(matches!(refused, AttachError::Foreign), "{refused}");
 }
