@@ -25,11 +25,6 @@ impl EventDescriptor {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// One that another process made and handed over.
-    pub fn handed(descriptor: OwnedFd) -> Self {
-        Self(descriptor)
-    }
-
     /// Makes it readable.
     pub fn wake(&self) {
         let one = 1u64.to_ne_bytes();

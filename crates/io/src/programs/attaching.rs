@@ -13,8 +13,8 @@ use super::buffer::ProgramBuffer;
 use super::greeting::{Greeting, MOST};
 use super::handing::{has_hung_up, hear, is_sealed};
 use super::place::ProgramsName;
+use super::waking::WakeSign;
 use crate::control::waiter::Waiter;
-use crate::link::event::EventDescriptor;
 use crate::local::place::is_private;
 use crate::local::{connect, is_of_our_user};
 use crate::shared::SharedFile;
@@ -48,7 +48,7 @@ pub enum AttachError {
 pub struct Attachment {
     settings: Settings,
     buffer: Arc<ProgramBuffer>,
-    event: EventDescriptor,
+    sign: WakeSign,
     stream: UnixStream,
 }
 
@@ -82,7 +82,7 @@ impl Attachment {
 
     fn met(stream: UnixStream) -> Result<Self, (AttachError, UnixStream)> {
         match greeted(&stream) {
-            Ok((settings, buffer, event)) => Ok(Self { settings, buffer, event, stream }),
+            Ok((settings, buffer, sign)) => Ok(Self { settings, buffer, sign, stream }),
             Err(error) => Err((error, stream)),
         }
     }
@@ -98,13 +98,13 @@ impl Attachment {
     }
 
     /// Readable when the device's thread has come to where it was [wanted](ProgramBuffer::want).
-    pub fn event(&self) -> &EventDescriptor {
-        &self.event
+    pub fn sign(&self) -> &WakeSign {
+        &self.sign
     }
 
     /// Has `waiter` wait for that, and for the end of the device.
     pub fn watched_by(&self, waiter: &Waiter) -> io::Result<()> {
-        waiter.add(&self.event, 0)?;
+        waiter.add(&self.sign, 0)?;
         waiter.add(&self.stream, 1)
     }
 
@@ -120,7 +120,7 @@ impl Drop for Attachment {
     }
 }
 
-type Greeted = (Settings, Arc<ProgramBuffer>, EventDescriptor);
+type Greeted = (Settings, Arc<ProgramBuffer>, WakeSign);
 
 fn greeted(stream: &UnixStream) -> Result<Greeted, AttachError> {
     let mut bytes = [0; MOST];
@@ -140,7 +140,7 @@ fn greeted(stream: &UnixStream) -> Result<Greeted, AttachError> {
         Greeting::Refused(why) => return Err(AttachError::Refused(why)),
     };
     let strange = AttachError::Strange("it hands over no memory");
-    let Some([memory, event]) = descriptors else { return Err(strange) };
+    let Some([memory, sign]) = descriptors else { return Err(strange) };
     // Cut short, it would be the end of this program.
     if !is_sealed(memory.as_fd()) {
         return Err(strange);
@@ -148,7 +148,7 @@ fn greeted(stream: &UnixStream) -> Result<Greeted, AttachError> {
     let file = SharedFile::handed(memory);
     let buffer = ProgramBuffer::there(&file, frames, settings.channels.count());
     match buffer {
-        Ok(Some(buffer)) => Ok((settings, Arc::new(buffer), EventDescriptor::handed(event))),
+        Ok(Some(buffer)) => Ok((settings, Arc::new(buffer), WakeSign::handed(sign))),
         Ok(None) => Err(strange),
         Err(why) => Err(AttachError::Refused(why.to_string())),
     }

@@ -9,6 +9,8 @@ use crate::system::checked;
 
 /// What is handed over at once: memory, and what wakes.
 const DESCRIPTORS: usize = 2;
+/// Longer or shorter it cannot be made. Pages of it can still be given back (`PUNCH_HOLE`): they are zeros then, and the
+/// next to touch one takes a page fault. A seal against writing would forbid that, and the program's own writing, too.
 const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
 
 /// Memory without a name, of no length yet, which can be [sealed](seal).

@@ -20,6 +20,7 @@ use super::greeting::Greeting;
 use super::handing::{is_sealed, say, seal, unnamed};
 use super::mixing::{AttachedProgram, AttachedPrograms, MOST_PROGRAMS};
 use super::place::ProgramsName;
+use super::waking::wake_pair;
 use crate::clock::now;
 use crate::control::waiter::Waiter;
 use crate::link::event::EventDescriptor;
@@ -212,7 +213,7 @@ impl ProgramsThread {
             free.ok_or_else(|| format!("{MOST_PROGRAMS} programs are attached; end one of them"))?;
         let cannot = |error: io::Error| format!("{error}; raise ulimit -n where taut serve runs");
         let (memory, buffer) = self.buffer()?;
-        let (event, theirs) = event().map_err(cannot)?;
+        let (event, theirs) = wake_pair().map_err(cannot)?;
         let kept = stream.try_clone().map_err(cannot)?;
         kept.set_nonblocking(true).map_err(cannot)?;
         buffer.set_start(self.start());
@@ -249,11 +250,4 @@ impl ProgramsThread {
         }
         Ok((memory, Arc::new(buffer)))
     }
-}
-
-/// What wakes a program, twice: for the device's thread and for it.
-fn event() -> io::Result<(EventDescriptor, OwnedFd)> {
-    let event = EventDescriptor::new()?;
-    let theirs = event.as_fd().try_clone_to_owned()?;
-    Ok((event, theirs))
 }

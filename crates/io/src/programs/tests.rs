@@ -1,7 +1,7 @@
 //! Programs and a card, by real sockets and shared memory, the card's time made by hand.
 
 use std::io::Write;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -215,18 +215,43 @@ fn a_program_is_woken_when_what_it_waits_for_is_there_and_not_before() {
     let mut card = Card::new("woken", Direction::Playback);
     let program = player(&mut card, &ramp(1));
     order(&program, 1, Mode::Running);
-    let is_woken = || crate::control::wait(&[program.event()], now());
+    let is_woken = || crate::control::wait(&[program.sign()], now());
     program.buffer().want(MediaTime::from_frames(2 * PERIOD as i64));
     card.mixes();
     assert!(!is_woken());
     card.mixes();
     assert!(is_woken());
-    program.event().silence();
+    program.sign().silence();
     card.mixes();
     assert!(!is_woken(), "once is enough");
     program.buffer().want(MediaTime::from_frames(4 * PERIOD as i64));
     card.mixes();
     assert!(is_woken());
+}
+
+#[test]
+fn a_program_cannot_hold_up_the_cards_thread_by_what_wakes_it() {
+    let mut card = Card::new("held", Direction::Playback);
+    let program = player(&mut card, &ramp(1));
+    order(&program, 1, Mode::Running);
+    let handed = program.sign().as_fd().as_raw_fd();
+    // An event descriptor would block whoever rings it, once it is full.
+    let full = (u64::MAX - 1).to_ne_bytes();
+    // SAFETY: an open descriptor, and eight bytes that outlive the call.
+    let wrote = unsafe {
+        libc::fcntl(handed, libc::F_SETFL, 0);
+        libc::write(handed, full.as_ptr().cast(), full.len())
+    };
+    let (ended, ends) = std::sync::mpsc::channel();
+    program.buffer().want(MediaTime::from_frames(PERIOD as i64));
+    // The card goes with the thread, which is left where it stands if it is held up.
+    std::thread::spawn(move || {
+        card.mixes();
+        ended.send(card)
+    });
+    let _card = ends.recv_timeout(std::time::Duration::from_secs(5)).expect("it is held up");
+    assert!(crate::control::wait(&[program.sign()], now()), "it is woken all the same");
+    assert!(wrote < 0, "nothing can be written");
 }
 
 #[test]

@@ -100,7 +100,7 @@ impl Pcm {
     pub(super) fn rouse_at(&self, due: LocalTime) {
         if let Some(attachment) = self.stream.as_ref().and_then(Stream::attachment) {
             attachment.buffer().want(MediaTime::from_frames(i64::MAX));
-            attachment.event().silence();
+            attachment.sign().silence();
         }
         self.timer.set(due);
     }
