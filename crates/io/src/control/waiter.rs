@@ -39,6 +39,15 @@ impl Waiter {
         if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
+    /// Waits no longer for `channel`; one that was not waited for is refused.
+    pub fn remove<T: AsFd + ?Sized>(&self, channel: &T) -> io::Result<()> {
+        let (fd, channel) = (self.epoll.as_raw_fd(), channel.as_fd().as_raw_fd());
+        let none = core::ptr::null_mut();
+        // SAFETY: both are open; nothing is read of an event that is taken away.
+        let answer = unsafe { libc::epoll_ctl(fd, libc::EPOLL_CTL_DEL, channel, none) };
+        if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
     /// Has something to read itself when a socket has: to be waited for among others.
     pub fn fd(&self) -> RawFd {
         self.epoll.as_raw_fd()
@@ -89,6 +98,10 @@ mod tests {
         while waiter.wait(until).len() < 2 {}
         assert_eq!(waiter.wait(until), [3, 170]);
         sockets[3].receive(&mut |_| {});
+        assert_eq!(waiter.wait(until), [170]);
+        waiter.remove(&sockets[170]).unwrap();
+        assert_eq!(waiter.wait(now()), []);
+        waiter.add(&sockets[170], 170).unwrap();
         assert_eq!(waiter.wait(until), [170]);
         sockets.truncate(100);
         assert_eq!(waiter.wait(now()), [], "it was closed");

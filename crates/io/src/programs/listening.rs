@@ -30,7 +30,8 @@ use crate::shared::SharedFile;
 
 /// The longest buffer of a program: two seconds at 48 kHz.
 const FRAMES: usize = 96_000;
-/// How soon is looked again for what comes without a sign: the card's first period, and the last of a program.
+/// How soon is looked again for what comes without a sign: the card's first period, the last of a program, and
+/// a descriptor for one who waits to be let in.
 const SOON: Span = Span::from_millis(10);
 const LATER: Span = Span::from_secs(3600);
 const LISTENER: u64 = u64::MAX;
@@ -160,9 +161,10 @@ struct ProgramsThread {
 impl ProgramsThread {
     fn run(mut self) {
         let mut open = false;
+        let mut opens = LocalTime::ZERO;
         loop {
             // Who comes before the card runs is let in when it does.
-            if !open && self.start() != LocalTime::NEVER {
+            if !open && self.start() != LocalTime::NEVER && now() >= opens {
                 open = self.waiter.add(&self.listener, LISTENER).is_ok();
             }
             let leaving = self.attached.iter().flatten().any(|one| one.stream.is_none());
@@ -170,7 +172,12 @@ impl ProgramsThread {
             for number in self.waiter.wait(now() + patience) {
                 match number {
                     STOP => return,
-                    LISTENER => self.let_in(),
+                    // It stays readable as long as somebody waits there: without a rest this would go round and round.
+                    LISTENER => {
+                        if !self.let_in() && self.waiter.remove(&self.listener).is_ok() {
+                            (open, opens) = (false, now() + SOON);
+                        }
+                    }
                     // It says nothing while it is there, so that it has hung up.
                     number => self.hang_up(number as usize),
                 }
@@ -194,8 +201,13 @@ impl ProgramsThread {
         }
     }
 
-    fn let_in(&mut self) {
-        while let Ok((stream, _)) = self.listener.accept() {
+    /// Whether all are let in who wait. They are not where there is no descriptor left for one.
+    fn let_in(&mut self) -> bool {
+        loop {
+            let stream = match self.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
+            };
             if let Err(why) = self.attach(&stream) {
                 // Who is gone already needs no answer.
                 let _ = say(&stream, &Greeting::Refused(why).written(), None);
