@@ -13,5 +13,6 @@ pub mod level;
 pub mod map;
 pub mod resample;
 pub mod signal;
+pub mod sum;
 pub mod timecode;
 pub mod vector;

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tautline_dsp::sum::add;
 use tautline_io::thread::realtime;
 use tautline_proto::device::{Cycle, Direction, Flow, Process};
 
 use super::SharedState;
 use super::bus::BusReader;
-use super::playing::{PieceTimes, add};
+use super::playing::PieceTimes;
 use super::steered::SteeredReader;
 
 /// See the module.

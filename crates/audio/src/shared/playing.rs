@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tautline_dsp::sum::{add, bound};
 use tautline_io::thread::realtime;
 use tautline_proto::clock::ClockId;
 use tautline_proto::device::{Cycle, Direction, Flow, Process, Side};
@@ -53,11 +54,6 @@ impl PieceTimes {
     }
 }
 
-/// Adds one block to another. A compiler makes vectors of it.
-pub(super) fn add(sum: &mut [f32], one: &[f32]) {
-    sum.iter_mut().zip(one).for_each(|(sum, one)| *sum += one);
-}
-
 /// See the module.
 pub(super) struct SharedPlayback {
     state: Arc<SharedState>,
@@ -96,6 +92,8 @@ impl SharedPlayback {
             let times = if before { times } else { times.at_first() };
             let flow = times.call(process, Direction::Playback, block);
             drop(held);
+            // Whatever one plays, the others are heard, and the bus takes no harm to them either.
+            bound(block);
             add(out, block);
             if let Some(bus) = &mut self.bus {
                 bus.write(index, block);

@@ -181,6 +181,19 @@ fn what_parts_play_is_summed_and_the_room_is_theirs_alone() {
 }
 
 #[test]
+fn a_part_that_plays_what_is_no_sound_leaves_the_others_theirs() {
+    let mut room = Room::of(3);
+    let (_bad, _good) =
+        (room.seat(0, |_, said| [f32::NAN, 1e38][said as usize % 2]), room.seat(1, loud));
+    let hears = room.seat(2, silent);
+    let sum: Vec<f32> = [0.25, 8.25].into_iter().cycle().take(PERIOD).collect();
+    assert_eq!(room.play(), sum);
+    room.turn(40);
+    let heard = hears.try_iter().last().unwrap().1;
+    assert!(heard.iter().all(|sample| [0.25, 8.25].contains(sample)), "{heard:?}");
+}
+
+#[test]
 fn each_hears_the_others_at_the_very_frame_and_never_itself() {
     let mut room = Room::of(3);
     let heard = [room.seat(0, counted), room.seat(1, silent), room.seat(2, loud)];

@@ -4,6 +4,7 @@ use core::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::Arc;
 
 use rtrb::{Consumer, Producer};
+use tautline_dsp::sum::{add, bound};
 use tautline_proto::card_clock::Turn;
 use tautline_proto::device::{Direction, Settings};
 use tautline_proto::time::{LocalTime, MediaTime};
@@ -15,9 +16,6 @@ use crate::thread::memory::push_within;
 
 /// Programs that may be attached at once to one direction of a device.
 pub const MOST_PROGRAMS: usize = 16;
-/// A sample beyond this, 18 dB above full scale, counts as this: one program that plays what is no sound takes the
-/// others' from nobody.
-const LOUDEST: f32 = 8.0;
 
 /// Which way the sound of a program goes.
 pub(super) enum ProgramEnd {
@@ -137,9 +135,9 @@ impl AttachedPrograms {
             let ProgramEnd::Plays(feeder) = &mut program.end else { continue };
             let Some(heard) = self.block.get_mut(..block.len()) else { continue };
             feeder.feed(turn, heard);
-            for (sum, sample) in block.iter_mut().zip(heard) {
-                *sum += bounded(*sample);
-            }
+            // Whatever one plays, the others are heard.
+            bound(heard);
+            add(block, heard);
             program.wake();
         }
     }
@@ -156,9 +154,4 @@ impl AttachedPrograms {
             }
         }
     }
-}
-
-/// A sample that is one.
-fn bounded(sample: f32) -> f32 {
-    if sample.is_nan() { 0.0 } else { sample.clamp(-LOUDEST, LOUDEST) }
 }

@@ -1,0 +1,34 @@
+//! Sums of what several sources play, none of which can take the others' sound from them.
+
+/// A sample beyond this, 18 dB above full scale, counts as this.
+pub const LOUDEST: f32 = 8.0;
+
+/// Makes sound of what one source plays, before it is added: a sample that is no number is silence, one beyond
+/// [`LOUDEST`] is that. In a sum with infinity, or with 1e38, nothing is left of the others, and a filter or a coder that
+/// has met a NaN plays nothing else from then on. What is within that stays, bit for bit. A compiler makes vectors of it.
+pub fn bound(samples: &mut [f32]) {
+    for sample in samples {
+        *sample = if sample.is_nan() { 0.0 } else { sample.clamp(-LOUDEST, LOUDEST) };
+    }
+}
+
+/// Adds one block to another, as long as both are. A compiler makes vectors of it.
+pub fn add(sum: &mut [f32], one: &[f32]) {
+    sum.iter_mut().zip(one).for_each(|(sum, one)| *sum += one);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_sound_is_bounded_and_what_is_stays_as_it_is() {
+        let mut samples = [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e38, -8.1, 8.0];
+        bound(&mut samples);
+        assert_eq!(samples, [0.0, 0.0, LOUDEST, -LOUDEST, LOUDEST, -LOUDEST, LOUDEST]);
+        let sound = [0.0, -0.0, 1.0, -1.0, 7.999, f32::MIN_POSITIVE, 1e-44, 1.0 / 3.0];
+        let mut samples = sound;
+        bound(&mut samples);
+        assert_eq!(samples.map(f32::to_bits), sound.map(f32::to_bits));
+    }
+}
