@@ -61,10 +61,11 @@ impl SharedCapture {
             }
             let times = if before { times } else { times.at_first() };
             let flow = times.call(process, Direction::Capture, block);
-            drop(held);
+            // As long as it is held: let go, the part may be somebody else's, who has not finished.
             if flow == Flow::Finished {
                 seat.finished.store(true, Ordering::Release);
             }
+            drop(held);
         }
     }
 }

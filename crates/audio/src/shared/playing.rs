@@ -91,15 +91,16 @@ impl SharedPlayback {
             block.fill(0.0);
             let times = if before { times } else { times.at_first() };
             let flow = times.call(process, Direction::Playback, block);
+            // As long as it is held: let go, the part may be somebody else's, who has not finished.
+            if flow == Flow::Finished {
+                seat.finished.store(true, Ordering::Release);
+            }
             drop(held);
             // Whatever one plays, the others are heard, and the bus takes no harm to them either.
             bound(block);
             add(out, block);
             if let Some(bus) = &mut self.bus {
                 bus.write(index, block);
-            }
-            if flow == Flow::Finished {
-                seat.finished.store(true, Ordering::Release);
             }
         }
         if let Some(bus) = &mut self.bus {
