@@ -2,6 +2,7 @@
 
 mod adapting;
 mod asks;
+mod ending;
 mod keys;
 mod several;
 mod share;
@@ -250,21 +251,6 @@ impl<'a> Calling<'a> {
         }
     }
 
-    /// Something failed here: the other end is told, so that its place is free for others.
-    fn abandon(&mut self) {
-        self.caller.hang_up(CallReason::new("it failed at the caller"));
-        while let Some(step) = self.caller.step() {
-            if let CallerStep::Say(message) = step {
-                self.say(&message);
-            }
-        }
-        if let Some(line) = self.line.take() {
-            line.close();
-        }
-        // What failed first is what is told.
-        let _ = self.end.take().map(CallEnd::end);
-    }
-
     /// Waits for what comes by the line, no longer than a beat.
     fn listen(&mut self) {
         let until = (now() + BEAT).min(self.caller.deadline());
@@ -478,35 +464,5 @@ impl<'a> Calling<'a> {
         if let Err(why) = end.adopt(sent, terms.latency) {
             self.tell(&crate::words::cannot_change(&why));
         }
-    }
-
-    fn finish(&mut self, over: CallOver) -> Result<(Vec<Report>, Result<(), Failure>), Failure> {
-        let host = self.host;
-        // What was said last leaves before the line goes.
-        if let Some(line) = self.line.take() {
-            line.close();
-        }
-        let has_sounded = self.end.as_ref().is_some_and(|end| end.link.heard() > 0);
-        let ended = self.end.take().map(CallEnd::end).transpose()?;
-        let (reports, recorded) = ended.unwrap_or((Vec::new(), Ok(())));
-        let over = match over {
-            CallOver::HungUp => recorded,
-            CallOver::Ended(why) if !has_sounded => {
-                Err(Failure::open(format!("{host} hung up: {}", why.as_str())))
-            }
-            CallOver::Ended(why) => {
-                self.voice.tell(&format!("{host} hung up: {}", why.as_str()));
-                recorded
-            }
-            CallOver::Refused(why) => Err(Failure::open(format!("{host}: {}", why.as_str()))),
-            CallOver::NotReached => Err(match self.failed.take() {
-                Some(DialError::Trust(error)) => error.into(),
-                Some(error) => Failure::open(error.to_string()),
-                None => {
-                    Failure::open(format!("{host} closed the connection; see what it says there"))
-                }
-            }),
-        };
-        Ok((reports, over))
     }
 }
