@@ -40,7 +40,7 @@ use crate::report_file::ReportFiles;
 use crate::voice::Voice;
 use adapting::{Adapting, begin_with_few_bits};
 use asks::{CallAsk, CallLines};
-use keys::PressedKeys;
+use keys::{PressedKey, PressedKeys};
 use several::Several;
 use share::CallShare;
 use status::CallStatus;
@@ -239,7 +239,15 @@ impl<'a> Calling<'a> {
     fn turn_microphone(&mut self) {
         let now = now();
         let keys = self.front.as_ref().and_then(|front| front.keys.as_ref());
-        keys.iter().flat_map(|keys| keys.pressed()).for_each(|key| self.microphone.take(key, now));
+        let pressed: Vec<_> = keys.iter().flat_map(|keys| keys.pressed()).collect();
+        for key in pressed {
+            self.microphone.take(key, now);
+            if let PressedKey::Change(ask) = key
+                && let Err(why) = self.change(ask)
+            {
+                self.tell(&crate::words::cannot_change(&why));
+            }
+        }
         let is_open = match &self.share {
             Some(share) => share.is_open(),
             None => self.microphone.is_open(now),

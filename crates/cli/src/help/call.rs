@@ -55,6 +55,7 @@ there, and goes on by itself once it is back; the sound does not wait for that.
 A microphone does not hear the loudspeaker beside it (--echo): that is taken out
 within the period in which it was captured, so nothing is later for it.
 On a terminal it shows levels, losses and latency of both directions: m mutes
-and unmutes, SPACE talks while muted, as long as it is held, and q hangs up.
+and unmutes, SPACE talks while muted, as long as it is held, + and - change the
+latency by a packet, > and < the length of packets, and q hangs up.
 With --control, lines on standard input change it while it sounds: mute, unmute,
 volume -6dB, latency 8ms, latency auto, ptime 5ms, format l16, status, quit."#;

@@ -342,7 +342,10 @@ fn on_a_terminal_a_call_shows_its_levels_and_is_muted_talked_in_and_ended_by_key
     let call = on_a_terminal.in_folder(called.folder.path()).asked().listened_to();
     let call = call.start().wait_for("in a call with ").wait_for("-inf dBFS  muted");
     let call = call.wait_for("heard  ").wait_for("dBFS  loss 0.00 % 0, headroom ");
-    let call = call.wait_for("latency: 400.0ms kept").wait_for("q: hang up");
+    let call = call.wait_for("latency: 400.0ms kept").wait_for("stages: ").wait_for("q: hang up");
+    // Packets of 2.5 ms, then of 5: each key is one of them.
+    let call = call.tell("+").wait_for("latency: 402.5ms kept").tell(">");
+    let call = call.wait_for("in packets of 5.000ms").tell("-").wait_for("latency: 397.5ms kept");
     // Nobody holds it.
     let call = call.tell(" ").wait_for("dBFS  talk ").wait_for("-inf dBFS  muted");
     let call = call.tell("m").wait_for("dBFS  open ").wait_for("-18.0 dBFS  open ");

@@ -1,10 +1,14 @@
 //! What a line on standard input may change of a call.
 
+use core::cmp::Ordering;
+
 use clap::ValueEnum;
 use tautline_dsp::gain::Gain;
 use tautline_engine::control::{CannotChange, Changed, RecvChange, SendChange};
+use tautline_engine::plan::lay;
 use tautline_proto::call::terms::CallTerms;
-use tautline_proto::latency::LatencyRule;
+use tautline_proto::latency::{LatencyRule, enough_latency};
+use tautline_proto::receiving::LatencyRefused;
 use tautline_proto::stream::{Coding, PTIME_RANGE};
 use tautline_proto::time::Span;
 
@@ -28,7 +32,21 @@ pub(super) enum CallAsk {
     Format(Coding),
     /// From capture to loudspeaker, both ways; `None` is as the packets ask for.
     Latency(Option<Span>),
+    /// So many packets more of it, or less.
+    LatencyBy(i64),
+    /// Longer packets, or shorter: the next of those that are usual.
+    PtimeBy(Ordering),
 }
+
+/// Sound in one packet, as people choose by keys: what AES67 has, and what coders take.
+const PTIMES: [Span; 6] = [
+    Span::from_micros(250),
+    Span::from_millis(1),
+    Span::from_micros(2500),
+    Span::from_millis(5),
+    Span::from_millis(10),
+    Span::from_millis(20),
+];
 
 /// Reads lines.
 pub(super) struct CallLines;
@@ -67,6 +85,28 @@ impl Calling<'_> {
         let Some(call) = self.caller.call() else { return Err(CannotChange::Busy) };
         // Of what was asked for before, even where that is not answered yet.
         let mut terms = self.asked.clone().unwrap_or_else(|| call.terms.clone());
+        let ask = match ask {
+            CallAsk::LatencyBy(packets) => {
+                let heard = match (terms.latency, end.recv.ask(RecvChange::Status)?) {
+                    (Some(latency), _) => latency,
+                    (None, Changed::Receiving(standing)) => {
+                        standing.streams.first().map_or(Span::ZERO, |stream| stream.latency)
+                    }
+                    (None, _) => Span::ZERO,
+                };
+                let step = terms.back.ptime.times(packets);
+                CallAsk::Latency(Some((heard + step).max(terms.back.ptime)))
+            }
+            CallAsk::PtimeBy(way) => {
+                let now = terms.there.ptime;
+                let next = match way {
+                    Ordering::Greater => PTIMES.into_iter().find(|ptime| *ptime > now),
+                    _ => PTIMES.into_iter().rev().find(|ptime| *ptime < now),
+                };
+                CallAsk::Ptime(next.unwrap_or(now))
+            }
+            ask => ask,
+        };
         let changed = match ask {
             CallAsk::Mute(muted) => {
                 self.microphone.mute(muted);
@@ -90,8 +130,23 @@ impl Calling<'_> {
                 terms.latency = latency;
                 Changed::Latency(rule(latency))
             }
+            // They became others above.
+            CallAsk::LatencyBy(_) | CallAsk::PtimeBy(_) => return Err(CannotChange::Busy),
         };
+        self.takes(&terms)?;
         if self.ask_for(terms) { Ok(changed) } else { Err(CannotChange::Busy) }
+    }
+
+    /// Whether the device here can play by these terms: the other end is not asked for what cannot be.
+    fn takes(&self, terms: &CallTerms) -> Result<(), CannotChange> {
+        let Some(asked) = terms.latency else { return Ok(()) };
+        let Some(format) = terms.back.format(0) else { return Ok(()) };
+        let chosen = LatencyRule::Chosen(asked);
+        let kept = lay::kept(chosen, None, &format, &self.devices.playback);
+        kept.map(|_| ()).map_err(|short| CannotChange::Latency {
+            address: self.host.to_string(),
+            refused: LatencyRefused::TooShort { asked, least: enough_latency(short.least) },
+        })
     }
 
     pub(super) fn ask_for(&mut self, terms: CallTerms) -> bool {

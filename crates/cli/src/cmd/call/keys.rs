@@ -1,15 +1,17 @@
 //! What is pressed on the terminal while a call sounds.
 
+use std::cmp::Ordering;
 use std::io::Read;
 use std::sync::mpsc::{Receiver, channel};
 
 use tautline_io::terminal::TerminalKeys;
 use tautline_proto::device::Stop;
 
+use super::asks::CallAsk;
 use crate::failure::Failure;
 
 /// What a key asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub(super) enum PressedKey {
     /// The space bar: talk while muted.
     Talk,
@@ -17,6 +19,8 @@ pub(super) enum PressedKey {
     Mute,
     /// `q`: hang up.
     HangUp,
+    /// `+`, `-`: more latency, or less; `>`, `<`: longer packets, or shorter.
+    Change(CallAsk),
 }
 
 impl PressedKey {
@@ -25,6 +29,10 @@ impl PressedKey {
             b' ' => Some(Self::Talk),
             b'm' | b'M' => Some(Self::Mute),
             b'q' | b'Q' => Some(Self::HangUp),
+            b'+' | b'=' => Some(Self::Change(CallAsk::LatencyBy(1))),
+            b'-' => Some(Self::Change(CallAsk::LatencyBy(-1))),
+            b'>' | b'.' => Some(Self::Change(CallAsk::PtimeBy(Ordering::Greater))),
+            b'<' | b',' => Some(Self::Change(CallAsk::PtimeBy(Ordering::Less))),
             _ => None,
         }
     }

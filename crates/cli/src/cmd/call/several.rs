@@ -17,7 +17,7 @@ use tautline_proto::call::terms::CallPath;
 use tautline_proto::device::Stop;
 
 use super::asks::CallAsk;
-use super::keys::PressedKeys;
+use super::keys::{PressedKey, PressedKeys};
 use super::share::{CallSeen, CallShare};
 use super::status::CallStatus;
 use super::talk::Microphone;
@@ -84,7 +84,14 @@ impl Several<'_> {
                     sound.run(&sounds).inspect_err(|_| self.stop.request())?;
                 }
                 let pressed = keys.iter().flat_map(PressedKeys::pressed);
-                pressed.for_each(|key| microphone.take(key, now()));
+                for key in pressed {
+                    microphone.take(key, now());
+                    if let PressedKey::Change(ask) = key
+                        && let Err(why) = change(&calls, &mut microphone, ask)
+                    {
+                        flags.end.running.voice().tell(&crate::words::cannot_change(&why));
+                    }
+                }
                 asked.iter().for_each(|asked| {
                     asked.serve(|ask| change(&calls, &mut microphone, ask));
                 });

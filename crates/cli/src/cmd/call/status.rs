@@ -1,7 +1,7 @@
 //! How a call stands, on the terminal while it sounds.
 
 use tautline_engine::watching::observers::Onlooker;
-use tautline_engine::watching::snapshot::{Snapshot, StreamSnapshot};
+use tautline_engine::watching::snapshot::{Snapshot, StageLength, StreamSnapshot};
 use tautline_engine::watching::text::Nanos;
 use tautline_proto::call::terms::CallPath;
 
@@ -9,7 +9,8 @@ use crate::cmd::top::words::{clean, latencies, loss, meters, nanos};
 use crate::screen::{Answers, StatusLines};
 use crate::voice::Voice;
 
-const KEYS: &str = "m: mute or unmute   SPACE: talk while muted   q: hang up";
+const KEYS: &str =
+    "m: mute or unmute   SPACE: talk while muted   + -: latency   < >: packets   q: hang up";
 
 /// Every call, as it was told last.
 pub(super) struct CallStatus {
@@ -95,7 +96,7 @@ fn the_stream(snapshot: Snapshot) -> Option<StreamSnapshot> {
     snapshot.streams.into_iter().next()
 }
 
-/// A line for what is sent, two for what is heard: what matters most comes first, as terminals cut them.
+/// A line for what is sent, three for what is heard: what matters most comes first, as terminals cut them.
 fn page(
     sent: Option<&StreamSnapshot>,
     heard: Option<&StreamSnapshot>,
@@ -115,8 +116,17 @@ fn page(
             coded(heard)
         ));
         lines.push(latencies(heard));
+        if !heard.stages.is_empty() {
+            lines.push(stages(heard));
+        }
     }
     lines.iter().map(|line| clean(line)).collect()
+}
+
+/// Where the latency goes, in the order of travel.
+fn stages(stream: &StreamSnapshot) -> String {
+    let stage = |stage: &StageLength| format!("{} {}", stage.name, Nanos(stage.ns));
+    format!("stages: {}", stream.stages.iter().map(stage).collect::<Vec<_>>().join(", "))
 }
 
 fn peaks(stream: &StreamSnapshot) -> String {
@@ -134,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_is_told_in_three_lines_whose_beginnings_fit_a_narrow_terminal() {
+    fn a_call_is_told_in_four_lines_whose_beginnings_fit_a_narrow_terminal() {
         let peak = |db| Meter { peak_db: Some(db), rms_db: None };
         let stream = |peaks: Vec<Meter>| StreamSnapshot {
             format: "l24".to_owned(),
@@ -148,6 +158,10 @@ mod tests {
                 by: "device".to_owned(),
                 ..LatencySnapshot::default()
             },
+            stages: vec![
+                StageLength { name: "pack".to_owned(), ns: 2_500_000 },
+                StageLength { name: "wire".to_owned(), ns: 80_000 },
+            ],
             ..StreamSnapshot::default()
         };
         let (sent, heard) =
@@ -159,6 +173,7 @@ mod tests {
                 "sent             -inf dBFS  muted  l24 in packets of 2.500ms by UDP",
                 "heard  ██████▍  -12.3 ████     -30.0 dBFS  loss 1.25 % –, headroom 3.100ms  l24 in packets of 2.500ms",
                 "latency: 15.00ms kept; 15.020 ms by device",
+                "stages: pack 2.500ms, wire 80us",
             ]
         );
         let seen: String = lines[1].chars().take(80).collect();
