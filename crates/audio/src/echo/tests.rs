@@ -2,6 +2,7 @@
 
 use std::sync::mpsc::{Sender, channel};
 
+use rtrb::{Producer, RingBuffer};
 use tautline_proto::device::Side;
 use tautline_proto::time::LocalTime;
 use tautline_proto::units::{Channels, Rate};
@@ -44,12 +45,12 @@ impl Process for Far {
     }
 }
 
-/// Sends what was captured.
-struct Near(Sender<Vec<f32>>);
+/// Hands over what was captured, as a device's thread may.
+struct Near(Producer<f32>);
 
 impl Process for Near {
     fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
-        let _ = self.0.send(cycle.capture.samples.to_vec());
+        let _ = self.0.push_entire_slice(cycle.capture.samples);
         Flow::Continue
     }
 }
@@ -79,7 +80,7 @@ fn decibels_less(clocks: &Clocks, seconds: usize) -> f64 {
     let without = WithoutEcho::new(settings, settings).expect("a canceller");
     let mut microphone = without.microphone.on(microphone);
     let mut loudspeaker = without.loudspeaker.on(loudspeaker);
-    let (to_see, sees) = channel();
+    let (to_see, mut sees) = RingBuffer::new(PERIOD);
     microphone.run(Box::new(Near(to_see)), &Stop::default());
     loudspeaker.run(Box::new(Far(fastrand::Rng::with_seed(3), [0.0; 2])), &Stop::default());
     let (mut hear, mut play) = (hears.recv().expect("sent"), plays.recv().expect("sent"));
@@ -159,7 +160,8 @@ fn decibels_less(clocks: &Clocks, seconds: usize) -> f64 {
             side,
             0,
         ));
-        let left = sees.recv().expect("captured");
+        let left: Vec<f32> = std::iter::from_fn(|| sees.pop().ok()).collect();
+        assert_eq!(left.len(), PERIOD);
         if number >= periods - 400 {
             before += echo;
             after += left.iter().map(|sample| f64::from(*sample).powi(2)).sum::<f64>();

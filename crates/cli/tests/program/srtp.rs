@@ -202,6 +202,32 @@ fn who_has_another_key_hears_nothing_and_is_told_the_mend_before_and_after_it_kn
 }
 
 #[test]
+fn all_of_a_group_hear_by_its_key_and_who_has_none_hears_nothing() {
+    let folder = Folder::new();
+    let sent = noise(FileCoding::L16, &folder);
+    make_key("AEAD_AES_256_GCM", "key", &folder);
+    let place = format!("rtp://239.69.77.9:{}?iface=lo", free_udp_ports());
+    let hear = |options: &str| {
+        let line = format!(
+            "recv --from {place} --format l16 --report json --period 240 --periods 32 --latency 1s --no-witness {options}"
+        );
+        taut(words(&line)).in_folder(folder.path()).start().listening()
+    };
+    let [one, other] = ["one", "other"]
+        .map(|name| hear(&format!("--output file:{name}.wav --until-bye --srtp-key-file key")));
+    let stranger = hear("--output file:stranger.wav");
+    let line = format!("send --input file:sent.wav --to {place} --format l16 --srtp-key-file key");
+    taut(words(&line)).and(PATIENT).in_folder(folder.path()).run().well();
+    for (listens, name) in [(one, "one.wav"), (other, "other.wav")] {
+        listens.end().well();
+        Sound::read(&folder.file(name)).is_exactly(&sent);
+    }
+    stranger.signal("-TERM");
+    stranger.end();
+    assert_eq!(Sound::read(&folder.file("stranger.wav")).begins(), None, "it has no key");
+}
+
+#[test]
 fn a_key_that_others_may_read_or_that_is_none_is_refused_with_the_mend_and_not_told() {
     let folder = Folder::new();
     let key = make_key(COUNTER, "key", &folder);

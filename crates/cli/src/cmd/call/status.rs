@@ -173,7 +173,7 @@ mod tests {
                 "sent             -inf dBFS  muted  l24 in packets of 2.500ms by UDP",
                 "heard  ██████▍  -12.3 ████     -30.0 dBFS  loss 1.25 % –, headroom 3.100ms  l24 in packets of 2.500ms",
                 "latency: 15.00ms kept; 15.020 ms by device",
-                "stages: pack 2.500ms, wire 80us",
+                "stages: pack 2.500ms, wire 80.00us",
             ]
         );
         let seen: String = lines[1].chars().take(80).collect();
