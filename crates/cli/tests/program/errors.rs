@@ -35,7 +35,7 @@ fn recv(folder: &Folder, options: &str) -> Call {
 #[test]
 fn an_unknown_device_is_answered_with_the_known_ones() {
     let folder = Folder::new();
-    let known = "use alsa:PCM, jack:CLIENT, pipewire:NODE, file:PATH, virtual:, tone:HZ or null:";
+    let known = "use alsa:PCM, jack:CLIENT, pipewire:NODE, file:PATH, virtual:, programs:, tone:HZ or null:";
     is_refused(&send(&folder, "--input oss:dsp"), 2, "no kind of device called ‘oss’", known);
     is_refused(&send(&folder, "--input alsa:hw:7"), 3, "no such card", "`aplay -L`");
     for (input, meant) in [

@@ -81,9 +81,9 @@ fn the_experiments_are_listed_and_what_cannot_be_done_says_what_can() {
     let listed = taut(words("lab list")).run().well().out;
     // A relay measures nothing, and is told apart.
     let (experiments, others) = listed.split_once("\n\n").unwrap();
-    assert!(experiments.contains("\nstages     where does the time"), "{listed}");
+    assert!(experiments.contains("\nstages       where does the time"), "{listed}");
     assert!(!experiments.contains("impair"), "{listed}");
-    for line in ["all ", "compare ", "impair     relays a stream as a bad network would"] {
+    for line in ["all ", "compare ", "impair       relays a stream as a bad network would"] {
         assert!(others.lines().any(|other| other.starts_with(line)), "{line}: {listed}");
     }
     let folder = Folder::new();
