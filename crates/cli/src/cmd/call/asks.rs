@@ -13,7 +13,7 @@ use tautline_proto::stream::{Coding, PTIME_RANGE};
 use tautline_proto::time::Span;
 
 use super::Calling;
-use crate::cmd::call_end::rule;
+use crate::cmd::call_end::{CallEnd, rule};
 use crate::control::nothing;
 use crate::flags::{CodingName, latency, parse, span};
 
@@ -78,6 +78,30 @@ impl CallLines {
     }
 }
 
+/// The next of those that are usual, if there is one.
+fn next_ptime(now: Span, way: Ordering) -> Span {
+    let next = match way {
+        Ordering::Greater => PTIMES.into_iter().find(|ptime| *ptime > now),
+        _ => PTIMES.into_iter().rev().find(|ptime| *ptime < now),
+    };
+    next.unwrap_or(now)
+}
+
+fn by_packets_of(terms: &mut CallTerms, ptime: Span) -> Changed {
+    (terms.there.ptime, terms.back.ptime) = (ptime, ptime);
+    Changed::Ptime(ptime)
+}
+
+/// What is kept by now of what is heard.
+fn heard_latency(end: &CallEnd) -> Result<Span, CannotChange> {
+    match end.recv.ask(RecvChange::Status)? {
+        Changed::Receiving(standing) => {
+            Ok(standing.streams.first().map_or(Span::ZERO, |stream| stream.latency))
+        }
+        _ => Ok(Span::ZERO),
+    }
+}
+
 impl Calling<'_> {
     /// Makes a change that was asked for.
     pub(super) fn change(&mut self, ask: CallAsk) -> Result<Changed, CannotChange> {
@@ -85,28 +109,6 @@ impl Calling<'_> {
         let Some(call) = self.caller.call() else { return Err(CannotChange::Busy) };
         // Of what was asked for before, even where that is not answered yet.
         let mut terms = self.asked.clone().unwrap_or_else(|| call.terms.clone());
-        let ask = match ask {
-            CallAsk::LatencyBy(packets) => {
-                let heard = match (terms.latency, end.recv.ask(RecvChange::Status)?) {
-                    (Some(latency), _) => latency,
-                    (None, Changed::Receiving(standing)) => {
-                        standing.streams.first().map_or(Span::ZERO, |stream| stream.latency)
-                    }
-                    (None, _) => Span::ZERO,
-                };
-                let step = terms.back.ptime.times(packets);
-                CallAsk::Latency(Some((heard + step).max(terms.back.ptime)))
-            }
-            CallAsk::PtimeBy(way) => {
-                let now = terms.there.ptime;
-                let next = match way {
-                    Ordering::Greater => PTIMES.into_iter().find(|ptime| *ptime > now),
-                    _ => PTIMES.into_iter().rev().find(|ptime| *ptime < now),
-                };
-                CallAsk::Ptime(next.unwrap_or(now))
-            }
-            ask => ask,
-        };
         let changed = match ask {
             CallAsk::Mute(muted) => {
                 self.microphone.mute(muted);
@@ -116,10 +118,14 @@ impl Calling<'_> {
             CallAsk::Volume(gain) => return end.recv.ask(RecvChange::Volume(None, gain)),
             CallAsk::Status => return end.recv.ask(RecvChange::Status),
             CallAsk::Ptime(ptime) => {
+                self.adapting = None;
+                by_packets_of(&mut terms, ptime)
+            }
+            CallAsk::PtimeBy(way) => {
                 // Who chooses is who asked last.
                 self.adapting = None;
-                (terms.there.ptime, terms.back.ptime) = (ptime, ptime);
-                Changed::Ptime(ptime)
+                let next = next_ptime(terms.there.ptime, way);
+                by_packets_of(&mut terms, next)
             }
             CallAsk::Format(coding) => {
                 self.adapting = None;
@@ -130,8 +136,15 @@ impl Calling<'_> {
                 terms.latency = latency;
                 Changed::Latency(rule(latency))
             }
-            // They became others above.
-            CallAsk::LatencyBy(_) | CallAsk::PtimeBy(_) => return Err(CannotChange::Busy),
+            CallAsk::LatencyBy(packets) => {
+                let ptime = terms.back.ptime;
+                let now = match terms.latency {
+                    Some(latency) => latency,
+                    None => heard_latency(end)?,
+                };
+                terms.latency = Some((now + ptime.times(packets)).max(ptime));
+                Changed::Latency(rule(terms.latency))
+            }
         };
         self.takes(&terms)?;
         if self.ask_for(terms) { Ok(changed) } else { Err(CannotChange::Busy) }
