@@ -10,16 +10,14 @@ mod ffi;
 #[cfg(test)]
 mod tests;
 
-use tautline_io::thread::realtime;
-use tautline_proto::clock::ClockId;
-use tautline_proto::device::{Cycle, Device, Ended, Flow, Process, Settings, Stop, Word};
+use tautline_proto::device::{Cycle, Device, Settings};
 use tautline_proto::time::{Frames, Span};
-use tautline_proto::units::Channels;
 
 use crate::shared::bus::{BusWriter, bus};
 use crate::shared::playing::PieceTimes;
 use crate::shared::steered::SteeredReader;
 use crate::toolbox::sides::Sides;
+use crate::toolbox::tapped::{DeviceTap, TappedDevice};
 
 pub use canceller::{Canceller, NoCanceller, TAIL};
 
@@ -58,7 +56,6 @@ impl WithoutEcho {
             samples: heard.samples_in(block),
             reference: vec![0.0; played.samples_in(block)].into(),
             settings: microphone,
-            channels: heard,
             rest: Frames::ZERO,
         };
         Ok(Self { microphone, loudspeaker: LoudspeakerTap(writer) })
@@ -74,23 +71,18 @@ fn block_of(period: Frames) -> Frames {
     Frames::new(whole / parts)
 }
 
-/// What a device's period goes by, besides its process.
-trait EchoTap: Send {
-    fn before(&mut self, _cycle: &mut Cycle<'_>) {}
-    fn after(&mut self, _cycle: &mut Cycle<'_>) {}
-}
-
 /// At the loudspeaker.
 pub struct LoudspeakerTap(BusWriter);
 
 impl LoudspeakerTap {
     /// Laid on the device.
     pub fn on(self, device: Box<dyn Device>) -> Box<dyn Device> {
-        Box::new(EchoDevice { device, tap: Some(self) })
+        Box::new(TappedDevice::new(device, self))
     }
 }
 
-impl EchoTap for LoudspeakerTap {
+impl DeviceTap for LoudspeakerTap {
+    #[inline(never)]
     fn after(&mut self, cycle: &mut Cycle<'_>) {
         let times = PieceTimes::of(cycle, &cycle.playback);
         // Without room for it the microphone is not called: there is nothing to cancel then.
@@ -110,7 +102,6 @@ pub struct MicrophoneTap {
     /// Room for what was played in them.
     reference: Box<[f32]>,
     settings: Settings,
-    channels: Channels,
     /// Frames of the last period that were not looked at.
     rest: Frames,
 }
@@ -118,18 +109,19 @@ pub struct MicrophoneTap {
 impl MicrophoneTap {
     /// Laid on the device.
     pub fn on(self, device: Box<dyn Device>) -> Box<dyn Device> {
-        Box::new(EchoDevice { device, tap: Some(self) })
+        Box::new(TappedDevice::new(device, self))
     }
 }
 
-impl EchoTap for MicrophoneTap {
+impl DeviceTap for MicrophoneTap {
+    #[inline(never)]
     fn before(&mut self, cycle: &mut Cycle<'_>) {
         let mut times = PieceTimes::of(cycle, &cycle.capture);
         times.meets += AHEAD;
         let each = self.settings.rate.span_of(self.frames);
         // A period that is no longer as the device said holds a rest, which stays as it is: its time passes all the same.
         times.skipped += core::mem::take(&mut self.rest);
-        self.rest = self.channels.frames_in(cycle.capture.samples.len() % self.samples);
+        self.rest = self.settings.channels.frames_in(cycle.capture.samples.len() % self.samples);
         for block in cycle.capture.samples.chunks_exact_mut(self.samples) {
             self.played.read(self.frames.as_len(), times, |_| true);
             times = times.after(each);
@@ -139,52 +131,5 @@ impl EchoTap for MicrophoneTap {
             }
             self.canceller.cancel(block, &self.reference);
         }
-    }
-}
-
-struct EchoDevice<T> {
-    device: Box<dyn Device>,
-    /// Until it runs.
-    tap: Option<T>,
-}
-
-impl<T: EchoTap + 'static> Device for EchoDevice<T> {
-    fn settings(&self) -> Settings {
-        self.device.settings()
-    }
-
-    fn clock(&self) -> Option<ClockId> {
-        self.device.clock()
-    }
-
-    fn word(&self) -> Word {
-        self.device.word()
-    }
-
-    fn run(&mut self, process: Box<dyn Process>, stop: &Stop) -> (Box<dyn Process>, Ended) {
-        match self.tap.take() {
-            Some(tap) => self.device.run(Box::new(EchoProcess { process, tap }), stop),
-            // What it ran first has the tap still.
-            None => self.device.run(process, stop),
-        }
-    }
-}
-
-struct EchoProcess<T> {
-    process: Box<dyn Process>,
-    tap: T,
-}
-
-impl<T: EchoTap> Process for EchoProcess<T> {
-    fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
-        let _realtime = realtime::scope();
-        self.tap.before(cycle);
-        let flow = self.process.process(cycle);
-        self.tap.after(cycle);
-        flow
-    }
-
-    fn finish(&mut self) {
-        self.process.finish();
     }
 }

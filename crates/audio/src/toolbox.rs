@@ -7,4 +7,5 @@ pub(crate) mod ports;
 pub(crate) mod sides;
 pub(crate) mod stream_latency;
 pub(crate) mod supervise;
+pub(crate) mod tapped;
 pub(crate) mod thread;

@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Sender, channel};
 
 use rtrb::{Producer, RingBuffer};
-use tautline_proto::device::Side;
+use tautline_proto::device::{Ended, Flow, Process, Side, Stop};
 use tautline_proto::time::LocalTime;
 use tautline_proto::units::{Channels, Rate};
 

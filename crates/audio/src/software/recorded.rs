@@ -12,15 +12,12 @@ use std::path::Path;
 
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use tautline_dsp::format::SampleFormat;
-use tautline_io::thread::realtime;
-use tautline_proto::clock::ClockId;
-use tautline_proto::device::{
-    Cycle, Device, DeviceError, Direction, Ended, Flow, Process, Settings, Side, Stop, Word,
-};
+use tautline_proto::device::{Cycle, Device, DeviceError, Direction, Settings, Side};
 
 use super::recorder::{Recorder, StoredSamples};
 use super::wav::MOST_BYTES;
 use crate::toolbox::notes::Notes;
+use crate::toolbox::tapped::{DeviceTap, TappedDevice};
 
 /// Recorders that may be under way to the device's thread: it takes all of them once per period.
 const UNDER_WAY: usize = 4;
@@ -72,7 +69,7 @@ pub fn recorded(
         ending: Vec::new(),
         notes: Notes::default(),
     };
-    (Box::new(RecordedDevice { device, tap: Some(tap) }), recording)
+    (Box::new(TappedDevice::new(device, tap)), recording)
 }
 
 impl Recording {
@@ -143,40 +140,6 @@ impl Drop for RecordingTap {
     }
 }
 
-struct RecordedDevice {
-    device: Box<dyn Device>,
-    /// Until it runs.
-    tap: Option<RecordingTap>,
-}
-
-impl Device for RecordedDevice {
-    fn settings(&self) -> Settings {
-        self.device.settings()
-    }
-
-    fn clock(&self) -> Option<ClockId> {
-        self.device.clock()
-    }
-
-    fn word(&self) -> Word {
-        self.device.word()
-    }
-
-    fn run(&mut self, process: Box<dyn Process>, stop: &Stop) -> (Box<dyn Process>, Ended) {
-        match self.tap.take() {
-            Some(tap) => self.device.run(Box::new(RecordedProcess { process, tap }), stop),
-            // What it ran first has the tap still.
-            None => self.device.run(process, stop),
-        }
-    }
-}
-
-/// What the device calls, and what records it.
-struct RecordedProcess {
-    process: Box<dyn Process>,
-    tap: RecordingTap,
-}
-
 /// The end of the device's thread.
 struct RecordingTap {
     direction: Direction,
@@ -211,20 +174,17 @@ impl RecordingTap {
     }
 }
 
-impl Process for RecordedProcess {
-    fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
-        let _realtime = realtime::scope();
-        self.tap.obey();
-        let flow = self.process.process(cycle);
-        // What is sent is what the process made of what was captured: a volume, or silence.
-        match self.tap.direction {
-            Direction::Capture => self.tap.record(&cycle.capture),
-            Direction::Playback => self.tap.record(&cycle.playback),
-        }
-        flow
+impl DeviceTap for RecordingTap {
+    fn before(&mut self, _cycle: &mut Cycle<'_>) {
+        self.obey();
     }
 
-    fn finish(&mut self) {
-        self.process.finish();
+    /// What is sent is what the process made of what was captured: a volume, or silence.
+    #[inline(never)]
+    fn after(&mut self, cycle: &mut Cycle<'_>) {
+        match self.direction {
+            Direction::Capture => self.record(&cycle.capture),
+            Direction::Playback => self.record(&cycle.playback),
+        }
     }
 }

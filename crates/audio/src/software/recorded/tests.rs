@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use tautline_proto::device::{Ended, Flow, Process, Stop};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 

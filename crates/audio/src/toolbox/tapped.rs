@@ -1,0 +1,70 @@
+//! A device whose every period goes by something else, too: what records it, or takes echo out.
+
+use tautline_io::thread::realtime;
+use tautline_proto::clock::ClockId;
+use tautline_proto::device::{Cycle, Device, Ended, Flow, Process, Settings, Stop, Word};
+
+/// What a period goes by, before the device's process has it and after. Real-time: what does the work is not inlined, so
+/// that scripts/check-realtime finds it by its name.
+pub(crate) trait DeviceTap: Send {
+    /// As the device has it.
+    fn before(&mut self, _cycle: &mut Cycle<'_>) {}
+
+    /// As the process left it.
+    fn after(&mut self, _cycle: &mut Cycle<'_>) {}
+}
+
+/// The device with its tap.
+pub(crate) struct TappedDevice<T> {
+    device: Box<dyn Device>,
+    /// Until it runs.
+    tap: Option<T>,
+}
+
+impl<T> TappedDevice<T> {
+    pub(crate) fn new(device: Box<dyn Device>, tap: T) -> Self {
+        Self { device, tap: Some(tap) }
+    }
+}
+
+impl<T: DeviceTap + 'static> Device for TappedDevice<T> {
+    fn settings(&self) -> Settings {
+        self.device.settings()
+    }
+
+    fn clock(&self) -> Option<ClockId> {
+        self.device.clock()
+    }
+
+    fn word(&self) -> Word {
+        self.device.word()
+    }
+
+    fn run(&mut self, process: Box<dyn Process>, stop: &Stop) -> (Box<dyn Process>, Ended) {
+        match self.tap.take() {
+            Some(tap) => self.device.run(Box::new(TappedProcess { process, tap }), stop),
+            // What it ran first has the tap still.
+            None => self.device.run(process, stop),
+        }
+    }
+}
+
+/// What the device calls.
+struct TappedProcess<T> {
+    process: Box<dyn Process>,
+    tap: T,
+}
+
+impl<T: DeviceTap> Process for TappedProcess<T> {
+    fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
+        let _realtime = realtime::scope();
+        self.tap.before(cycle);
+        let flow = self.process.process(cycle);
+        self.tap.after(cycle);
+        flow
+    }
+
+    fn finish(&mut self) {
+        self.process.finish();
+    }
+}
