@@ -7,10 +7,12 @@
 
 mod lack;
 mod load;
+mod ports;
 mod timed;
 mod verdict;
 mod watch;
 
 pub use lack::{Lack, skipped};
+pub use ports::{free_udp_ports, is_listed};
 pub use timed::{alone, beside, each, mostly, shared, steady, timed};
 pub use watch::Window;

@@ -18,7 +18,7 @@ use tautline_proto::wire::rtcp::{Announcement, Compound, Effective, LossReport, 
 use crate::common::host::timed;
 use crate::common::program::{Call, Ended, PATIENCE, taut, words};
 use crate::common::sound::{Shape, Sound};
-use crate::common::{Folder, PATIENT, free_udp_ports, is_open, shared};
+use crate::common::{Folder, PATIENT, free_udp_ports, shared};
 use crate::lies::{bound, hand_on};
 
 /// Rings that outlast a busy host, at whatever latency.
@@ -222,7 +222,7 @@ fn a_stranger_that_announces_beside_a_running_sender_is_not_believed() {
         media.recv_from(&mut [0; 2048]).unwrap();
         drop(media);
         // A program that another test starts at this moment has the socket until it is executed.
-        while is_open(to) {
+        while tautline_trial::is_listed(to) {
             std::thread::yield_now();
         }
         let report = told_nothing(to).in_folder(folder.path()).run().report();

@@ -16,21 +16,13 @@ mod rewind;
 mod served;
 mod time;
 
-use std::net::{Ipv4Addr, UdpSocket};
-use std::sync::atomic::{AtomicU16, Ordering};
-
 /// Streams run one at a time: on two cores they would wait for each other.
 pub(crate) use tautline_trial::{alone, timed};
 
-/// An even UDP port that is free together with the one above, below those that Linux gives to
-/// sockets that ask for any, and above those that the tests of `taut` and its experiments choose from.
+/// An even UDP port that is free together with the one above, of none that the tests of `taut` and its experiments choose
+/// from.
 pub(crate) fn free_udp_ports() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = std::process::id() as u16 & 0x07fe;
-    let free = |port| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok();
-    let mut ports =
-        (0..2048).map(|_| 30_000 + ((start + NEXT.fetch_add(2, Ordering::Relaxed)) & 0x07ff));
-    ports.find(|port| free(*port) && free(*port + 1)).unwrap()
+    tautline_trial::free_udp_ports(30_000..32_048)
 }
 
 /// Frames that are never silent, each unlike its neighbours.

@@ -15,7 +15,6 @@ use std::io::Write as _;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 pub(crate) use tautline_trial::{self as host, Lack, shared, skipped};
 use tempfile::TempDir;
@@ -55,12 +54,6 @@ pub(crate) fn executable(path: &Path, text: &str) {
     assert!(done.success(), "install {}: {done}", path.display());
 }
 
-/// Below what Linux gives to sockets that ask for any (`ip_local_port_range` begins at 32768), so
-/// that nobody is given it between here and the program that is to use it: not by the experiments of
-/// `taut lab` either, which choose from 20000 on, nor by the tests of the PCM, from 30000.
-const FIRST_PORT: u32 = 10_000;
-const PORTS: u32 = 10_000;
-
 /// The middle one of them; of an even number, the greater of the two there.
 pub(crate) fn median<T: Copy + PartialOrd>(values: impl IntoIterator<Item = T>) -> T {
     let mut values: Vec<_> = values.into_iter().collect();
@@ -68,29 +61,10 @@ pub(crate) fn median<T: Copy + PartialOrd>(values: impl IntoIterator<Item = T>) 
     values[values.len() / 2]
 }
 
-/// An even UDP port that is free together with the one above, given to one test only.
+/// An even UDP port that is free together with the one above, given to one test only: of none that the experiments of
+/// `taut lab` choose from, which begin at 20000, nor the tests of the PCM, from 30000.
 pub(crate) fn free_udp_ports() -> u16 {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    for _ in 0..PORTS / 2 {
-        let number = NEXT.fetch_add(2, Ordering::Relaxed);
-        let start = std::process::id().wrapping_mul(194) & !1;
-        let port = (FIRST_PORT + (start.wrapping_add(number)) % PORTS) as u16;
-        let bound = |port| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port));
-        // A program that another test starts at this moment has all that is open here until it is
-        // executed, and these sockets with it: the system lists them then, and others will do.
-        let free = bound(port).is_ok() && bound(port + 1).is_ok();
-        if free && ![port, port + 1].into_iter().any(is_open) {
-            return port;
-        }
-    }
-    panic!("no two neighbouring UDP ports are free");
-}
-
-/// Whether a UDP socket has this port, as /proc/net/udp lists them: `sl local_address …`, in hex.
-pub(crate) fn is_open(port: u16) -> bool {
-    let listed = std::fs::read_to_string("/proc/net/udp").unwrap();
-    let has = format!(":{port:04X}");
-    listed.lines().filter_map(|line| line.split_whitespace().nth(1)).any(|at| at.ends_with(&has))
+    tautline_trial::free_udp_ports(10_000..20_000)
 }
 
 /// `rtp://127.0.0.1:PORT` with UDP ports of the test's own.
