@@ -14,7 +14,7 @@ use tautline_proto::device::{Cycle, Device, Settings};
 use tautline_proto::time::{Frames, Span};
 
 use crate::shared::bus::{BusWriter, bus};
-use crate::shared::playing::PieceTimes;
+use crate::shared::piece::PieceTimes;
 use crate::shared::steered::SteeredReader;
 use crate::toolbox::sides::Sides;
 use crate::toolbox::tapped::{DeviceTap, TappedDevice};

@@ -13,7 +13,8 @@
 pub(crate) mod bus;
 mod hearing;
 mod part;
-pub(crate) mod playing;
+pub(crate) mod piece;
+mod playing;
 pub(crate) mod steered;
 #[cfg(test)]
 mod tests;

@@ -12,6 +12,7 @@ mod grid;
 mod published;
 mod row;
 mod tap;
+mod transport;
 mod try_call;
 
 use std::path::PathBuf;
@@ -23,8 +24,9 @@ use crate::cases::{CaseHosts, Cases};
 use crate::hosts::{HostError, HostPlace, HostTimeline, LabHost};
 use crate::report::{LabReport, ReportRow};
 
-pub use grid::{CallCase, CallTransport, CaseOrNot, PaperSound, SlotPoint, full, short, usual};
+pub use grid::{CallCase, CaseOrNot, PaperSound, SlotPoint, full, short, usual};
 pub use tap::{BranchTap, beside, mouth, tap};
+pub use transport::CallTransport;
 
 /// What is asked.
 pub const QUESTION: &str =

@@ -16,8 +16,8 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use crate::connection::SHOWING;
 use crate::guests::Guest;
+use crate::guests::SHOWING;
 
 /// Messages that wait for a line to take them; a call says one a second.
 const WAITING: usize = 32;

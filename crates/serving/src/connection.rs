@@ -21,12 +21,10 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::call_lines::{LineCaller, LineOffice};
-use crate::guests::Guest;
+use crate::guests::{Guest, SHOWING};
 use crate::news::{ServingNews, TellServing, TurnedAway};
 use crate::routes::Caller;
 
-/// To show whose it is: the first byte, and the handshake or the ticket.
-pub(crate) const SHOWING: Duration = Duration::from_secs(3);
 /// For the head of a request, and between requests.
 const HEAD_LIMIT: Duration = Duration::from_secs(5);
 /// Of a head.

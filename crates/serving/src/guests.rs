@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Connections at a time of those who are known: a building's callers, of whom each has one.
 const MOST_KNOWN: usize = 256;
+/// To show whose it is: the first byte, and the handshake or the ticket.
+pub(crate) const SHOWING: Duration = Duration::from_secs(3);
 /// Of those who are not: each has a few seconds.
 const MOST_UNKNOWN: usize = 64;
 /// Of the unknown, from one host: the others' places are not taken by one who opens many.

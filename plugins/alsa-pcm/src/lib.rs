@@ -12,6 +12,7 @@
 
 mod areas;
 mod card;
+mod chosen;
 mod complaint;
 mod conf;
 mod ffi;

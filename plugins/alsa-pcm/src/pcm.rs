@@ -18,10 +18,9 @@ use tautline_io::control::waiter::Waiter;
 use tautline_io::programs::buffer::{DeviceProgress, Mode, Order};
 use tautline_proto::device::Direction;
 use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
-use tautline_proto::units::{Channels, Rate};
 
+use crate::chosen::{Hardware, Software};
 use crate::complaint::Complaint;
-use crate::samples::SampleCoding;
 use crate::stream::{SoundEnd, Stream, StreamShape};
 use crate::way::SoundWay;
 
@@ -33,35 +32,6 @@ pub(crate) struct View {
     pub(crate) application: u64,
     /// Whether samples lie in a buffer of ALSA's, at their positions.
     pub(crate) mapped: bool,
-}
-
-/// The parameters that an application chose.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Hardware {
-    pub(crate) samples: SampleCoding,
-    pub(crate) rate: Rate,
-    pub(crate) channels: Channels,
-    pub(crate) period: Frames,
-    pub(crate) buffer: Frames,
-}
-
-impl Hardware {
-    /// Where the frame of this position begins in a buffer of the application's size, in samples.
-    fn place(&self, position: MediaTime) -> usize {
-        let frame = position.as_frames().rem_euclid(self.buffer.count());
-        self.channels.samples_in(Frames::new(frame))
-    }
-}
-
-/// The thresholds that an application chose.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Software {
-    /// It is woken when it can move so many.
-    pub(crate) least: Frames,
-    /// It has failed when there are so many to be moved.
-    pub(crate) stop: Frames,
-    /// Pointers wrap here.
-    pub(crate) boundary: Frames,
 }
 
 /// Where the application is.

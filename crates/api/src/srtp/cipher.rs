@@ -7,15 +7,10 @@ use ring::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, Nonce, Tag, Unbound
 use ring::hmac;
 
 use super::derive::{Of, Use, add_key_stream, derive};
-use super::key::{MasterKey, Profile};
+use super::key::{GCM_TAG, HMAC_TAG, MasterKey, Profile, RTCP_WORD};
 use super::packet::{RTCP_CLEAR, Sealable};
 use crate::seal::is_same;
 
-pub(super) const GCM_TAG: usize = 16;
-/// HMAC-SHA1 cut to 80 bits (RFC 3711 §5.2).
-pub(super) const HMAC_TAG: usize = 10;
-/// The E flag and the index behind a packet of SRTCP (RFC 3711 §3.4).
-pub(super) const RTCP_WORD: usize = 4;
 /// Set where a packet of SRTCP is encrypted.
 const ENCRYPTED: u32 = 1 << 31;
 

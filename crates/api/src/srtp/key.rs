@@ -8,7 +8,12 @@ use base64::engine::general_purpose::STANDARD;
 use ring::rand::{SecureRandom, SystemRandom};
 use thiserror::Error;
 
-use super::cipher::{GCM_TAG, HMAC_TAG, RTCP_WORD};
+/// The tag of AES-GCM (RFC 7714 §13.2).
+pub(super) const GCM_TAG: usize = 16;
+/// HMAC-SHA1 cut to 80 bits (RFC 3711 §5.2).
+pub(super) const HMAC_TAG: usize = 10;
+/// The E flag and the index behind a packet of SRTCP (RFC 3711 §3.4).
+pub(super) const RTCP_WORD: usize = 4;
 
 /// By what packets are sealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

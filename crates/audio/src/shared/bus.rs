@@ -10,7 +10,7 @@ use tautline_proto::clock::ClockId;
 use tautline_proto::device::Settings;
 use tautline_proto::time::{Frames, LocalTime, Span};
 
-use super::playing::PieceTimes;
+use super::piece::PieceTimes;
 use crate::toolbox::sides::Sides;
 
 /// What a host that freezes may hold up: longer, and the frames that do not fit are silence.

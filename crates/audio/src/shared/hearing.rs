@@ -9,7 +9,7 @@ use tautline_proto::device::{Cycle, Direction, Flow, Process};
 
 use super::SharedState;
 use super::bus::BusReader;
-use super::playing::PieceTimes;
+use super::piece::PieceTimes;
 use super::steered::SteeredReader;
 
 /// See the module.

@@ -12,7 +12,7 @@ use tautline_proto::servo::{Observation, Servo};
 use tautline_proto::time::{FineFrames, Frames, LocalTime, MediaPoint, MediaTime, Span};
 
 use super::bus::BusReader;
-use super::playing::PieceTimes;
+use super::piece::PieceTimes;
 
 /// What is read this far beside its instant is gone to at once: at the pace of the servo it would take ten seconds.
 const JUMP: Span = Span::from_millis(2);

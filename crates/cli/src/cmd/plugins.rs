@@ -12,12 +12,11 @@ use tautline_api::v1::{Catalogue, VERSION};
 use tautline_host::offers::{OfferedPlugin, PluginOffers};
 use tautline_host::scan::Skipped;
 
-use super::work::offers;
 use crate::config::named_workers;
 use crate::failure::Failure;
 use crate::flags::{PlainKind, Plugins};
 use crate::screen;
-pub(super) use folders::missing_folders;
+pub(super) use folders::{missing_folders, offers};
 
 /// Raised when a field goes or means something else.
 const SCHEMA: u32 = 1;

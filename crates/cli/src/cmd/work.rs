@@ -7,16 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tautline_api::folders::cache_folder;
 use tautline_api::trust::{HostIdentity, TrustStore, host_name, usual_folder};
-use tautline_host::chain::{ChainFile, ChainFileError};
-use tautline_host::offers::PluginOffers;
 use tautline_host::process::ChildProgram;
-use tautline_host::scan::{PATIENCE as SCAN_PATIENCE, folders, scan};
 use tautline_host::workshop::{MOST_SHARE, PATIENCE, PluginWorkshop, SILENCE, WorkshopOptions};
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::{Scheduler, spawn};
 use tautline_proto::time::{LocalTime, Span};
 use tautline_serving::{Listening, serve_telling};
 
+use super::plugins::{missing_folders, offers};
 use super::stop_on_signals;
 use crate::failure::Failure;
 use crate::flags::WorkFlags;
@@ -33,7 +31,7 @@ pub(crate) fn run(flags: &WorkFlags) -> Result<(), Failure> {
     let address = flags.listen;
     let trust = trust(address)?;
     let offers = offers(flags.chains.as_deref())?;
-    if let Some(missing) = super::plugins::missing_folders() {
+    if let Some(missing) = missing_folders() {
         voice.tell(&missing);
     }
     if let Some(refused) = refused(flags.scheduler) {
@@ -90,17 +88,6 @@ pub(super) fn locked(log: &Mutex<WorkLog>) -> MutexGuard<'_, WorkLog> {
 pub(super) fn say(voice: Voice, log: &Mutex<WorkLog>, now: LocalTime) {
     let due = locked(log).due(now);
     due.iter().for_each(|line| voice.tell(line));
-}
-
-/// What this machine offers.
-pub(super) fn offers(chains: Option<&std::path::Path>) -> Result<PluginOffers, Failure> {
-    let refused = |error: ChainFileError| match error {
-        ChainFileError::Unreadable(..) => Failure::open(error.to_string()),
-        _ => Failure::usage(error.to_string()),
-    };
-    let chains = chains.map(ChainFile::read).transpose().map_err(refused)?;
-    let found = scan(&ChildProgram::this(), &folders(), SCAN_PATIENCE);
-    PluginOffers::new(&found, chains.as_ref()).map_err(refused)
 }
 
 /// Where only programs of this machine can come, nobody needs a key; one that is there is shown.

@@ -14,29 +14,8 @@ use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 
 use super::published;
+use super::transport::CallTransport;
 use crate::report::Published;
-
-/// By what the sound goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CallTransport {
-    /// RTP over UDP.
-    Udp,
-    /// RTP over TCP.
-    Tcp,
-}
-
-impl CallTransport {
-    /// In this order.
-    pub const BOTH: [Self; 2] = [Self::Udp, Self::Tcp];
-
-    /// As on the command line of `taut call`.
-    pub(super) const fn word(self) -> &'static str {
-        match self {
-            Self::Udp => "udp",
-            Self::Tcp => "tcp",
-        }
-    }
-}
 
 /// The sound that the paper's programs used: the first softphone 16 kHz mono, the other 48 kHz stereo, both of 16 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,7 +169,7 @@ impl SlotPoint {
             latency: Some(latency),
             transport: self.transport,
             is_capped: true,
-            published: published::of(self),
+            published: Vec::from_iter(self.is_settled().then(|| published::by(self.transport))),
         })
     }
 

@@ -133,8 +133,8 @@ mod tests {
     use tautline_proto::units::{Channels, Rate};
 
     use super::*;
+    use crate::chosen::Hardware;
     use crate::keys::{self, Value};
-    use crate::pcm::Hardware;
     use crate::samples::SampleCoding;
     use crate::way::SoundWay;
     use crate::wire::reach;

@@ -1,10 +1,25 @@
-//! Folders of plugins that somebody named, and that are not there.
+//! What is in this machine's folders of plugins, and which of those that somebody named are not there.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use tautline_host::scan::missing;
+use tautline_host::chain::{ChainFile, ChainFileError};
+use tautline_host::offers::PluginOffers;
+use tautline_host::process::ChildProgram;
+use tautline_host::scan::{PATIENCE, folders, missing, scan};
 
 use super::known::listed_words;
+use crate::failure::Failure;
+
+/// What this machine offers.
+pub(in crate::cmd) fn offers(chains: Option<&Path>) -> Result<PluginOffers, Failure> {
+    let refused = |error: ChainFileError| match error {
+        ChainFileError::Unreadable(..) => Failure::open(error.to_string()),
+        _ => Failure::usage(error.to_string()),
+    };
+    let chains = chains.map(ChainFile::read).transpose().map_err(refused)?;
+    let found = scan(&ChildProgram::this(), &folders(), PATIENCE);
+    PluginOffers::new(&found, chains.as_ref()).map_err(refused)
+}
 
 /// What to say of those in `LADSPA_PATH`: plugins that nobody finds look like plugins that there are not.
 pub(in crate::cmd) fn missing_folders() -> Option<String> {
