@@ -1,6 +1,7 @@
 //! RTP's usual way: UDP.
 
 pub mod blocked;
+mod line;
 pub(crate) mod open;
 pub mod pair;
 
