@@ -37,6 +37,9 @@ pub struct TcpOptions {
     pub most_wait: Span,
     /// Differentiated services code point of everything sent, 0 to 63.
     pub dscp: u8,
+    /// No packet goes before the connection's window has room for those of a round trip: null packets do, which its far
+    /// end is known to pass over ([`tautline_proto::call::window`]).
+    pub grows_window: bool,
 }
 
 impl Default for TcpOptions {
@@ -48,6 +51,7 @@ impl Default for TcpOptions {
             batch: 32,
             most_wait: Span::from_millis(20),
             dscp: DSCP_MEDIA,
+            grows_window: false,
         }
     }
 }

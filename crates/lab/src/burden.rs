@@ -173,6 +173,8 @@ pub enum BurdenError {
 /// What it counts as it goes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct BurdenTally {
+    /// When there was something to do first, where that is later than the beginning.
+    since: Option<LocalTime>,
     packets: u64,
     bytes: u64,
     understood: u64,
@@ -279,11 +281,11 @@ impl Burden {
             Self::Tcp { to, rate } => bulk::send(*to, *rate, &until),
             Self::TcpSink(at) => bulk::receive(*at, &until),
         }?;
-        let BurdenTally { packets, bytes, understood, refused, rounds } = tally;
+        let BurdenTally { since, packets, bytes, understood, refused, rounds } = tally;
         Ok(BurdenReport {
             schema: 1,
             kind: self.kind().to_owned(),
-            duration_ns: (now() - begun).as_nanos(),
+            duration_ns: (now() - since.unwrap_or(begun)).as_nanos(),
             cpu_ns: own_time(),
             packets,
             bytes,

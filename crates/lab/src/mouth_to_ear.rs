@@ -8,6 +8,7 @@
 //! says, and are no part of it.
 
 mod branches;
+mod bulk;
 mod grid;
 mod published;
 mod row;
@@ -47,6 +48,8 @@ pub struct MouthToEarOptions {
     pub at: Option<std::net::IpAddr>,
     /// The ear is tapped so much later: a known delay, by which this measurement itself is tried.
     pub ear_delay: Span,
+    /// A bulk TCP flow runs beside each call, from the mouth's host to the ear's, and once alone.
+    pub bulk: bool,
     /// Recordings are kept in this folder.
     pub keep: Option<PathBuf>,
     /// A row is void if its median may be off by more, where two clocks lie between.
@@ -92,6 +95,9 @@ pub fn run(
     let mut told = Cases::of("mouth-to-ear", QUESTION, &mut tell);
     told.note(NOTE);
     let mut notes = Vec::new();
+    if options.bulk {
+        told.run(bulk::ALONE, hosts, |hosts| hosts.bulk_alone(options));
+    }
     for (case, number) in cases.iter().zip(1..) {
         match case {
             Ok(case) => told.run(&case.name, hosts, |hosts| {
@@ -133,5 +139,6 @@ pub fn lasts(cases: &[CaseOrNot], options: &MouthToEarOptions) -> Span {
         let latency = case.latency.unwrap_or(Span::ZERO);
         options.settle + options.duration + latency.times(2) + Span::from_secs(2)
     });
-    each.fold(Span::ZERO, |all, one| all + one)
+    let alone = if options.bulk { options.settle + options.duration } else { Span::ZERO };
+    each.fold(alone, |all, one| all + one)
 }

@@ -101,6 +101,8 @@ pub(crate) const MOUTH_TO_EAR: &str = r#"Examples:
   taut lab mouth-to-ear --only "playback 64, recording 16" --cpu 100%
   # Whether the measurement finds a delay that is added at the ear:
   taut lab mouth-to-ear --only "kept at 15 ms" --ear-delay 3370us
+  # What a call and a download cost each other, by UDP and by TCP:
+  taut lab mouth-to-ear netns:far --only "latency auto" --bulk
 
 Noise is played on a cable by which taut call here hears it, and taut serve at
 HOST plays what came on another. Both are tapped, and lie in one recording side

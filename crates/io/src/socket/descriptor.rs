@@ -50,6 +50,8 @@ unsafe impl Plain for libc::sock_fprog {}
 unsafe impl Plain for libc::packet_mreq {}
 // SAFETY: a C structure of integers.
 unsafe impl Plain for libc::sock_txtime {}
+// SAFETY: a C structure of integers.
+unsafe impl Plain for libc::tcp_info {}
 
 impl Drop for Socket {
     fn drop(&mut self) {
@@ -156,13 +158,18 @@ impl Socket {
 
     /// `getsockopt` of a number.
     pub(crate) fn option(&self, level: libc::c_int, name: libc::c_int) -> io::Result<i32> {
-        let mut value: i32 = 0;
-        let mut len = size_of::<i32>() as libc::socklen_t;
+        self.plain(level, name)
+    }
+
+    /// `getsockopt` of a structure; what an older kernel does not know of it is zero.
+    pub(crate) fn plain<T: Plain>(&self, level: libc::c_int, name: libc::c_int) -> io::Result<T> {
+        let mut value = MaybeUninit::<T>::zeroed();
+        let mut len = size_of::<T>() as libc::socklen_t;
+        let start = value.as_mut_ptr().cast();
         // SAFETY: `value` has the `len` bytes that the call may write.
-        checked(unsafe {
-            libc::getsockopt(self.fd(), level, name, (&raw mut value).cast(), &raw mut len)
-        })?;
-        Ok(value)
+        checked(unsafe { libc::getsockopt(self.fd(), level, name, start, &raw mut len) })?;
+        // SAFETY: all zeros are a valid value of it, and so is what the call wrote of one of the kernel's.
+        Ok(unsafe { value.assume_init() })
     }
 
     /// From now on calls wait, for `patience` at most.

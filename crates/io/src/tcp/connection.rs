@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use rtrb::Producer;
+use tautline_proto::call::window::WindowState;
 use tautline_proto::time::{LocalTime, Span};
 
 use super::TcpOptions;
@@ -101,6 +102,18 @@ impl Connection {
             lost: AtomicU64::new(0),
         };
         Ok((Arc::new(connection), reports))
+    }
+
+    /// How the kernel's window of it stands, if that says so.
+    pub(super) fn window(&self) -> Option<WindowState> {
+        let _permit = permit("the call waits for nothing but the socket's own lock");
+        let told = self.socket.plain::<libc::tcp_info>(libc::IPPROTO_TCP, libc::TCP_INFO).ok()?;
+        Some(WindowState {
+            window: told.tcpi_snd_cwnd,
+            unacknowledged: told.tcpi_unacked,
+            round_trip: Span::from_micros(told.tcpi_rtt.into()),
+            sent_again: told.tcpi_total_retrans,
+        })
     }
 
     pub(super) fn flushes(&self, at: LocalTime) {

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use rtrb::{Producer, PushError};
+use tautline_proto::call::window::{WindowGrowth, WindowStep};
 use tautline_proto::endpoint::Endpoint;
 use tautline_proto::stream::Outgoing;
-use tautline_proto::time::Span;
+use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::wire::framed::{FrameReader, LENGTH_BYTES, MOST_FRAMED};
 
 use super::connection::{Connection, ConnectionLost, TcpWatch};
@@ -51,6 +52,8 @@ impl MuxedLine {
             batch: Batch::new(options.batch.max(2), datagram_bytes, room(sending.as_deref())),
             waiting: WaitingFrames::new(options.waiting(), frame_bytes),
             most_wait: options.most_wait,
+            growth: options.grows_window.then(WindowGrowth::default),
+            packets: 0,
             seal: sending,
             teller: None,
             counters: LinkCounters::default(),
@@ -86,6 +89,10 @@ struct TcpSender {
     batch: Batch,
     waiting: WaitingFrames,
     most_wait: Span,
+    /// Of a connection whose window is being grown.
+    growth: Option<WindowGrowth>,
+    /// Packets that were to go meanwhile.
+    packets: u64,
     seal: Option<Box<dyn Seal>>,
     teller: Option<Teller>,
     counters: LinkCounters,
@@ -109,6 +116,23 @@ impl TcpSender {
             }
         }
         self.batch.clear();
+    }
+
+    /// Grows the window by null packets instead of those that wait; whether it is wide enough for these now.
+    fn grow(&mut self, now: LocalTime) -> Result<bool, i32> {
+        let Some(growth) = &mut self.growth else { return Ok(true) };
+        self.packets += self.waiting.len() as u64;
+        let Self { connection, waiting, counters, .. } = self;
+        let Connection { socket, outflow, .. } = &**connection;
+        let step = growth.look(now, self.packets, connection.window());
+        let WindowStep::Fill(segments) = step else {
+            self.growth = None;
+            return Ok(true);
+        };
+        counters.let_go += waiting.clear();
+        // Where a report is being sent just now, these go with the next packets.
+        outflow.try_with(|outflow| outflow.fill(socket, segments)).unwrap_or(Ok(()))?;
+        Ok(false)
     }
 }
 
@@ -152,12 +176,17 @@ impl Link for TcpSender {
             return;
         }
         self.counters.overdue += self.waiting.drop_before(now - self.most_wait);
+        let grown = self.grow(now);
         let Self { connection, waiting, counters, .. } = self;
         let Connection { socket, outflow, .. } = &**connection;
-        let sent = outflow.try_with(|outflow| match waiting.len() {
-            0 => outflow.settle(socket).map(|_| 0),
-            _ => outflow.send(socket, waiting),
-        });
+        let sent = match grown {
+            Ok(true) => outflow.try_with(|outflow| match waiting.len() {
+                0 => outflow.settle(socket).map(|_| 0),
+                _ => outflow.send(socket, waiting),
+            }),
+            Ok(false) => return,
+            Err(errno) => Some(Err(errno)),
+        };
         match sent {
             Some(Ok(sent)) => counters.sent += sent,
             Some(Err(errno)) => {

@@ -16,6 +16,10 @@ pub(super) const REPORT_BYTES: usize = 1500;
 /// Reports that wait to be sent.
 const REPORTS: usize = 8;
 
+/// Null packets (RFC 4571): a segment that a receiver acknowledges at once, as it does one that is longer than the 536
+/// bytes that it takes for whole at first (RFC 9293).
+const NULL_PACKETS: [u8; 300 * LENGTH_BYTES] = [0; 300 * LENGTH_BYTES];
+
 /// One report on its way to whoever writes.
 #[derive(Clone, Copy)]
 pub(super) struct QueuedReport {
@@ -126,6 +130,18 @@ impl Outflow {
             }
         }
         Ok(sent)
+    }
+
+    /// Sends so many segments of null packets, as far as the connection takes them.
+    pub(super) fn fill(&mut self, socket: &Socket, segments: u32) -> Result<(), i32> {
+        for _ in 0..segments {
+            if self.settle(socket)? == SendProgress::Some {
+                return Ok(());
+            }
+            let Some(count) = send(socket, &[&NULL_PACKETS])? else { return Ok(()) };
+            self.keep_rest(&[], &NULL_PACKETS, count);
+        }
+        Ok(())
     }
 
     /// Keeps what follows the first `count` bytes of a frame; whether there is nothing.

@@ -101,6 +101,39 @@ fn a_connection_that_stands_still_drops_what_is_old_breaks_no_frame_and_then_goe
 }
 
 #[test]
+fn a_new_connection_carries_null_packets_until_its_window_is_wide_enough_and_then_whole_packets_alone()
+ {
+    let [ours, mut theirs] = connected();
+    theirs.set_nonblocking(true).unwrap();
+    let options = TcpOptions { grows_window: true, ..TcpOptions::default() };
+    let (line, _watch) = line(ours, &options);
+    let mut end = end_with(line);
+    let (mut number, mut bytes, mut room) = (0u32, Vec::new(), [0; 4096]);
+    until("ten packets left", || {
+        // Not within a round trip of one another, be the host as quick as it may.
+        let mut packet = packet(number as u16);
+        assert!(end.sending.queue(&outgoing(&mut packet)));
+        end.sending.flush();
+        number += 1;
+        loop {
+            match theirs.read(&mut room) {
+                Ok(count) => bytes.extend_from_slice(&room[..count]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        end.sending.counters().sent >= 10
+    });
+    let all = frames(&bytes);
+    let nulls = all.iter().take_while(|frame| frame.is_empty()).count();
+    let counters = end.sending.counters();
+    assert!(nulls > 0 && nulls.is_multiple_of(300), "whole segments of them: {nulls}");
+    assert_eq!(counters.let_go + counters.sent, u64::from(number), "{counters:?}");
+    assert!(counters.let_go > 0, "the first would have waited for the window");
+    assert!(all[nulls..].iter().all(|frame| !frame.is_empty()));
+}
+
+#[test]
 fn reports_go_by_the_connection_whether_or_not_packets_do_and_also_as_the_link_ends() {
     let [ours, theirs] = connected().map(|stream| line(stream, &TcpOptions::default()).0);
     let (ours, mut theirs) = (end_with(ours), end_with(theirs));

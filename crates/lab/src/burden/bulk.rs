@@ -103,6 +103,7 @@ fn drain(
         match stream.read(room) {
             Ok(0) => break,
             Ok(bytes) => {
+                tally.since.get_or_insert_with(now);
                 tally.packets += 1;
                 tally.bytes += bytes as u64;
             }

@@ -56,6 +56,9 @@ pub(super) fn row(
     {
         row.add(key, words, stream["counters"][name].clone());
     }
+    if let Some(bulk) = measured.bulk {
+        bulk.tell(&mut row);
+    }
     cpu(&mut row, measured);
     if let Some(asked) = case.recording {
         row.add("recording_asked_ns", "mouth, asked for", asked.as_nanos());

@@ -1,18 +1,19 @@
 //! One call, run as users run it, with a player at its mouth and a tap at both of its ends.
 
 use core::time::Duration;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::time::Instant;
 
 use serde_json::Value;
 use tautline_proto::time::{Frames, LocalTime, Span};
 
 use super::branches::{Branch, BranchDelays, BranchRecording};
+use super::bulk::BulkRate;
 use super::grid::CallCase;
 use super::tap::BranchTap;
 use super::{CallHosts, MouthToEarOptions};
 use crate::hosts::{
-    ChildEnded, ChildLimits, ChildState, HostError, HostPlace, HostTimeline, LabHost, UsedBetween,
+    ChildEnded, ChildLimits, ChildState, HostError, HostTimeline, LabHost, UsedBetween,
 };
 
 /// What was measured of a call.
@@ -27,6 +28,8 @@ pub(super) struct MeasuredCall {
     pub(super) used: Option<UsedBetween>,
     /// Percent of one processor that it had at most, if that was capped.
     pub(super) cap: Option<u32>,
+    /// What a bulk TCP flow carried beside it.
+    pub(super) bulk: Option<BulkRate>,
     /// What a reader should know.
     pub(super) notes: Vec<String>,
 }
@@ -51,9 +54,9 @@ const REPORT: &str = "heard.json";
 
 /// A `taut` that was started at a host, and what it is called in complaints.
 #[derive(Clone, Copy)]
-struct StartedTaut {
-    child: u32,
-    role: &'static str,
+pub(super) struct StartedTaut {
+    pub(super) child: u32,
+    pub(super) role: &'static str,
 }
 
 /// Cables of this call, by their names.
@@ -75,12 +78,7 @@ impl CallHosts {
         let cables = Cables { mouth: format!("m2e-{own}-mouth"), ear: format!("m2e-{own}-ear") };
         let mut started = [Vec::new(), Vec::new()];
         let measured = self.attempt(case, options, &cables, &mut started);
-        // Where it failed half-way nothing goes on beside the next.
-        for (host, programs) in [&mut self.near, &mut self.far].into_iter().zip(&started) {
-            for program in programs {
-                end(host, *program).ok();
-            }
-        }
+        self.end_all(&started);
         let (mut call, recording) = measured?;
         if let (Some(folder), Some(recording)) = (&options.keep, recording) {
             let path = folder.join(format!("{number:03}.wav"));
@@ -91,6 +89,15 @@ impl CallHosts {
             call.notes.push(what);
         }
         Ok(call)
+    }
+
+    /// Where something failed half-way nothing goes on beside the next.
+    pub(super) fn end_all(&mut self, started: &[Vec<StartedTaut>; 2]) {
+        for (host, programs) in [&mut self.near, &mut self.far].into_iter().zip(started) {
+            for program in programs {
+                end(host, *program).ok();
+            }
+        }
     }
 
     fn attempt(
@@ -112,6 +119,9 @@ impl CallHosts {
         near_ones.push(call);
         says(&mut self.near, call, "err", "in a call with ")?;
         let latency = case.latency.unwrap_or(LONGEST_AUTO);
+        let lasts = options.settle + options.duration + latency.times(2) + SPARE;
+        let bulk = options.bulk.then(|| self.start_bulk(options, lasts, [near_ones, far_ones]));
+        let bulk = bulk.transpose()?;
         self.exchange_often()?;
         self.rest(options.settle + latency)?;
         let longest = options.duration + latency + SPARE;
@@ -128,6 +138,7 @@ impl CallHosts {
         let [direct, travelled] =
             taps.map(|(host, tap)| host.said_by::<BranchTap>(tap.child, tap.role, ENDING));
         let (direct, travelled) = (direct?, travelled?);
+        let bulk = bulk.map(|flow| self.end_bulk(flow)).transpose()?;
         self.exchange_often()?;
         for (host, program) in [(&mut self.near, call), (&mut self.far, serve)] {
             let ended = end(host, program)?;
@@ -146,7 +157,7 @@ impl CallHosts {
         let most = configured(&heard).unwrap_or(latency) + options.ear_delay + BEYOND;
         let delays = recording.as_ref().map_err(Clone::clone).and_then(|both| both.delays(most));
         let used = before.ok().zip(after.ok()).and_then(|(before, after)| before.until(&after));
-        let call = MeasuredCall { delays, clock_uncertainty, heard, used, cap, notes };
+        let call = MeasuredCall { delays, clock_uncertainty, heard, used, cap, bulk, notes };
         Ok((call, recording.ok()))
     }
 
@@ -157,12 +168,7 @@ impl CallHosts {
         options: &MouthToEarOptions,
         ear: &str,
     ) -> Result<StartedTaut, HostError> {
-        let address = match options.at {
-            Some(address) => address,
-            // A host that calls itself needs to trust nobody there.
-            None if *self.far.place() == HostPlace::Local => Ipv4Addr::LOCALHOST.into(),
-            None => self.far.reached_from(&mut self.near, 1)?.0,
-        };
+        let address = self.called_at(options)?;
         let listen = format!("{}:0", in_url(address));
         let ear = format!("virtual:?cable={ear}&period={}&periods=2", case.period);
         let words = ["serve", "--listen", &listen, "--input", "null:", "--output", &ear];
@@ -249,7 +255,7 @@ impl CallHosts {
     }
 
     /// Lets so much time pass, in which clocks are asked for.
-    fn rest(&mut self, span: Span) -> Result<(), HostError> {
+    pub(super) fn rest(&mut self, span: Span) -> Result<(), HostError> {
         let until = Instant::now() + Duration::from_nanos(span.as_nanos().max(0) as u64);
         loop {
             let left = until.saturating_duration_since(Instant::now());
@@ -263,7 +269,7 @@ impl CallHosts {
 }
 
 /// Starts a `taut` of these words.
-fn start(
+pub(super) fn start(
     host: &mut LabHost,
     words: &[String],
     role: &'static str,

@@ -58,6 +58,12 @@ pub(in crate::cmd) fn tcp_line(
 ) -> Result<(MuxedLine, TcpWatch), Failure> {
     let seals = seals(keys, side).map_err(|error| Failure::running(error.to_string()))?;
     let UdpOptions { datagram_bytes, packets_per_second, batch, .. } = link.udp;
-    let options = TcpOptions { datagram_bytes, packets_per_second, batch, ..TcpOptions::default() };
+    let options = TcpOptions {
+        datagram_bytes,
+        packets_per_second,
+        batch,
+        grows_window: true,
+        ..TcpOptions::default()
+    };
     MuxedLine::tcp(stream, &options, seals).map_err(Failure::from)
 }

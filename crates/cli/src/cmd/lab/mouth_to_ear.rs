@@ -35,6 +35,7 @@ pub(crate) fn run(flags: &MouthToEarFlags) -> Result<(), Failure> {
         scheduler: flags.scheduler.map(|scheduler| scheduler.to_string()),
         at: flags.at,
         ear_delay: flags.ear_delay.unwrap_or(Span::ZERO),
+        bulk: flags.bulk,
         keep: flags.keep.clone(),
         max_uncertainty: flags.clocks.most(),
     };

@@ -51,6 +51,10 @@ pub(crate) struct MouthToEarFlags {
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = span,
           help_heading = "Run")]
     pub(crate) duration: Span,
+    /// Beside each call a bulk TCP flow from the mouth's host to the ear's, and once alone: what it
+    /// carries
+    #[arg(long, help_heading = "Run")]
+    pub(crate) bulk: bool,
     /// Hear the ear so much later, up to 500ms: a delay that is known, to try the measurement itself
     #[arg(long, value_name = "TIME", value_parser = ear_delay, help_heading = "Run")]
     pub(crate) ear_delay: Option<Span>,

@@ -1,0 +1,115 @@
+//! A bulk TCP flow beside a call, as a download would be: from the mouth's host to the ear's, the way of the sound.
+//!
+//! What the call costs other traffic is what such a flow carries less beside it than alone, and what other traffic costs
+//! the call is in the call's own row.
+
+use core::time::Duration;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use tautline_proto::time::Span;
+
+use super::try_call::{StartedTaut, start};
+use super::{CallHosts, MouthToEarOptions};
+use crate::burden::{Burden, BurdenReport};
+use crate::hosts::{ChildState, HostError, HostPlace};
+use crate::report::ReportRow;
+use crate::streams::TRIES;
+
+/// Of the row in which it has the network for itself.
+pub(super) const ALONE: &str = "bulk TCP alone";
+/// A sink whose port is another's has ended by then.
+const BOUND: Duration = Duration::from_millis(300);
+/// Each end of the flow writes what it carried within.
+const WRITING: Duration = Duration::from_secs(20);
+/// What it goes on for by itself, beyond a call.
+const BEYOND: Span = Span::from_secs(60);
+
+/// A flow that runs.
+#[derive(Clone, Copy)]
+pub(super) struct BulkFlow {
+    source: StartedTaut,
+    sink: StartedTaut,
+}
+
+/// What a flow carried.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct BulkRate {
+    /// Of what the sink read, without headers and what was sent again, from the first byte on.
+    pub(super) megabits: f64,
+}
+
+impl CallHosts {
+    /// By which address the far end is reached.
+    pub(super) fn called_at(&mut self, options: &MouthToEarOptions) -> Result<IpAddr, HostError> {
+        match options.at {
+            Some(address) => Ok(address),
+            // A host that calls itself needs to trust nobody there.
+            None if *self.far.place() == HostPlace::Local => Ok(Ipv4Addr::LOCALHOST.into()),
+            None => Ok(self.far.reached_from(&mut self.near, 1)?.0),
+        }
+    }
+
+    /// Starts a flow, which ends by itself some time after so long; each of its ends is among `started`.
+    pub(super) fn start_bulk(
+        &mut self,
+        options: &MouthToEarOptions,
+        longest: Span,
+        [near_ones, far_ones]: [&mut Vec<StartedTaut>; 2],
+    ) -> Result<BulkFlow, HostError> {
+        let words = |burden: &Burden| {
+            let longest = (longest + BEYOND).to_string();
+            let words = ["lab", "burden", "--longest", &longest].map(str::to_owned);
+            words.into_iter().chain(burden.words()).collect::<Vec<_>>()
+        };
+        let address = self.called_at(options)?;
+        for _ in 0..TRIES {
+            let to = SocketAddr::new(address, self.far.ports(1)?);
+            let sink = start(&mut self.far, &words(&Burden::TcpSink(to)), "lab burden tcp-sink")?;
+            far_ones.push(sink);
+            if matches!(self.far.wait(sink.child, BOUND)?, ChildState::Ended(_)) {
+                continue;
+            }
+            let burden = Burden::Tcp { to, rate: None };
+            let source = start(&mut self.near, &words(&burden), "lab burden tcp")?;
+            near_ones.push(source);
+            return Ok(BulkFlow { source, sink });
+        }
+        Err(self.far.refused("no port was free for a bulk TCP flow"))
+    }
+
+    /// Ends it: what it carried.
+    pub(super) fn end_bulk(&mut self, flow: BulkFlow) -> Result<BulkRate, HostError> {
+        let BulkFlow { source, sink } = flow;
+        // The sink first: what is still under way when its source has gone is no part of the time.
+        let read: BurdenReport = self.far.said_by(sink.child, sink.role, WRITING)?;
+        // Its source may find that gone before it is asked to end.
+        self.near.said_by::<BurdenReport>(source.child, source.role, WRITING).ok();
+        Ok(BulkRate { megabits: read.megabits() })
+    }
+
+    /// A flow with nothing beside it, for as long as a call sounds.
+    pub(super) fn bulk_alone(
+        &mut self,
+        options: &MouthToEarOptions,
+    ) -> Result<ReportRow, HostError> {
+        let mut started = [Vec::new(), Vec::new()];
+        let [near_ones, far_ones] = &mut started;
+        let lasts = options.settle + options.duration;
+        let flow = self.start_bulk(options, lasts, [near_ones, far_ones]);
+        let carried = flow.and_then(|flow| {
+            self.rest(lasts)?;
+            self.end_bulk(flow)
+        });
+        self.end_all(&started);
+        let mut row = ReportRow::named(ALONE);
+        carried?.tell(&mut row);
+        Ok(row)
+    }
+}
+
+impl BulkRate {
+    /// As a figure of a row.
+    pub(super) fn tell(self, row: &mut ReportRow) {
+        row.add("bulk_mbit_per_s", "bulk TCP, Mbit/s", (self.megabits * 100.0).round() / 100.0);
+    }
+}

@@ -1,0 +1,193 @@
+//! The congestion window of a new connection, grown before sound goes by it.
+//!
+//! TCP counts its window in segments, whatever their length, and begins with ten (RFC 6928). Packets of 2.5 ms are forty in a
+//! round trip of 100 ms: most of the first ones would wait for acknowledgements, for up to a round trip, and a latency that
+//! follows the packets would be grown by that for long, though nothing of the kind comes again once the window has grown. So
+//! null packets (RFC 4571), which every receiver passes over, go first, a window of them in each round trip, by which it
+//! doubles (slow start, RFC 5681): three round trips of 100 ms, none of 2 ms.
+
+use crate::time::{LocalTime, Span};
+
+/// How a connection stands, by the kernel that sends by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WindowState {
+    /// Segments that may be on their way.
+    pub window: u32,
+    /// Segments that are.
+    pub unacknowledged: u32,
+    /// From a segment to its acknowledgement; nothing if none was measured.
+    pub round_trip: Span,
+    /// Segments that were sent again.
+    pub sent_again: u32,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WindowStep {
+    /// Send so many segments of null packets, and no sound yet.
+    Fill(u32),
+    /// Send sound.
+    Ready,
+}
+
+/// Decides when a new connection can carry sound without letting it wait.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct WindowGrowth {
+    began: Option<LocalTime>,
+}
+
+impl WindowGrowth {
+    /// It is grown for so many round trips at most: from 10 segments to 320,
+    const MOST_ROUNDS: i64 = 6;
+    /// and for so long. What has not become of it by then does not.
+    const MOST: Span = Span::from_millis(1_500);
+    /// In so long it shows how many packets are to go by it, or in a round trip if that is shorter.
+    const PACED: Span = Span::from_millis(20);
+    /// Segments beside those of the packets that are on their way: reports, and two packets that are acknowledged by one
+    /// segment.
+    const BESIDE: i64 = 4;
+
+    /// What is to be done, as the connection stands, and after so many packets that were to go by it since it was asked
+    /// first; ask with every few packets, until it is ready. No `state`: the kernel does not say.
+    pub fn look(&mut self, now: LocalTime, packets: u64, state: Option<WindowState>) -> WindowStep {
+        let passed = now - *self.began.get_or_insert(now);
+        state.map_or(WindowStep::Ready, |state| Self::step(passed, packets, state))
+    }
+
+    fn step(passed: Span, packets: u64, state: WindowState) -> WindowStep {
+        let WindowState { window, unacknowledged, round_trip, sent_again } = state;
+        let is_over = passed >= round_trip.times(Self::MOST_ROUNDS).min(Self::MOST);
+        let is_wide = || i64::from(window) >= Self::wanted(passed, packets, round_trip);
+        let is_paced = passed >= round_trip.min(Self::PACED);
+        // One that lost something grows by a segment in a round trip from then on, whatever is sent.
+        if is_over || sent_again > 0 || (is_paced && is_wide()) {
+            return WindowStep::Ready;
+        }
+        WindowStep::Fill(window.saturating_sub(unacknowledged))
+    }
+
+    /// The packets of a round trip, and a quarter more, as acknowledgements do not come evenly.
+    fn wanted(passed: Span, packets: u64, round_trip: Span) -> i64 {
+        let packets = i128::from(packets) * i128::from(round_trip.as_nanos());
+        let packets = packets / i128::from(passed.as_nanos().max(1));
+        let packets = i64::try_from(packets).unwrap_or(i64::MAX / 2);
+        packets + packets / 4 + Self::BESIDE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::*;
+
+    /// A connection in slow start, of which nothing is lost: each segment that is acknowledged lets one more be on its way.
+    struct Connection {
+        round_trip: Span,
+        window: u32,
+        acknowledged_at: VecDeque<LocalTime>,
+        sent_again: u32,
+    }
+
+    impl Connection {
+        fn of(round_trip: Span) -> Self {
+            Self { round_trip, window: 10, acknowledged_at: VecDeque::new(), sent_again: 0 }
+        }
+
+        fn pass(&mut self, now: LocalTime) {
+            while self.acknowledged_at.front().is_some_and(|at| *at <= now) {
+                self.acknowledged_at.pop_front();
+                self.window += 1;
+            }
+        }
+
+        /// Whether there was room for a segment.
+        fn send(&mut self, now: LocalTime) -> bool {
+            let room = self.acknowledged_at.len() < self.window as usize;
+            if room {
+                self.acknowledged_at.push_back(now + self.round_trip);
+            }
+            room
+        }
+
+        fn state(&self) -> WindowState {
+            WindowState {
+                window: self.window,
+                unacknowledged: self.acknowledged_at.len() as u32,
+                round_trip: self.round_trip,
+                sent_again: self.sent_again,
+            }
+        }
+    }
+
+    const EVERY: Span = Span::from_micros(2_500);
+
+    /// For how long a packet of 2.5 ms waited at most in three seconds, when the first went, and the null segments.
+    fn sound_by(mut connection: Connection, mut growth: Option<WindowGrowth>) -> (Span, Span, u32) {
+        let (mut waits, mut first, mut nulls) = (Span::ZERO, None, 0);
+        let mut waiting = VecDeque::new();
+        for beat in 0..1_200 {
+            let now = LocalTime::ZERO + EVERY.times(beat);
+            connection.pass(now);
+            let (packets, state) = (beat as u64 + 1, Some(connection.state()));
+            let step = growth.as_mut().map(|growth| growth.look(now, packets, state));
+            if let Some(WindowStep::Fill(count)) = step {
+                nulls += count;
+                assert!((0..count).all(|_| connection.send(now)), "beyond the window");
+                continue;
+            }
+            waiting.push_back(now);
+            while let Some(since) = waiting.front().copied() {
+                if !connection.send(now) {
+                    break;
+                }
+                waiting.pop_front();
+                first.get_or_insert(now - LocalTime::ZERO);
+                waits = waits.max(now - since);
+            }
+        }
+        (waits, first.unwrap(), nulls)
+    }
+
+    #[test]
+    fn sound_that_begins_once_the_window_has_grown_never_waits_for_an_acknowledgement() {
+        for (millis, most_rounds) in [(2, 0), (20, 1), (50, 2), (100, 3), (250, 4)] {
+            let round_trip = Span::from_millis(millis);
+            let (waits, first, nulls) =
+                sound_by(Connection::of(round_trip), Some(WindowGrowth::default()));
+            assert_eq!(waits, Span::ZERO, "{round_trip}");
+            assert!(first <= round_trip.times(most_rounds) + EVERY, "{first} of {round_trip}");
+            // No more than the sound itself would have been in two round trips more.
+            let most = 400 * (millis as u32) * (most_rounds as u32 + 2) / 1000 + 20;
+            assert!(nulls <= most, "{nulls} of {round_trip}");
+        }
+        let (waits, ..) = sound_by(Connection::of(Span::from_millis(100)), None);
+        assert!(waits >= Span::from_millis(50), "it was {waits} without, so this proves nothing");
+    }
+
+    #[test]
+    fn a_connection_that_loses_something_or_does_not_grow_carries_sound_all_the_same() {
+        let look = |growth: &mut WindowGrowth, millis: i64, state| {
+            let (now, packets) = (LocalTime::ZERO + Span::from_millis(millis), millis as u64 / 2);
+            growth.look(now, packets, state)
+        };
+        let still = Connection::of(Span::from_millis(100)).state();
+        let lossy = WindowState { sent_again: 1, ..still };
+        assert_eq!(look(&mut WindowGrowth::default(), 0, Some(lossy)), WindowStep::Ready);
+        let mut growth = WindowGrowth::default();
+        for (millis, step) in [
+            (0, WindowStep::Fill(10)),
+            (599, WindowStep::Fill(10)),
+            (600, WindowStep::Ready),
+            (601, WindowStep::Ready),
+        ] {
+            assert_eq!(look(&mut growth, millis, Some(still)), step, "after {millis} ms");
+        }
+        // Far as no satellite is, and where the kernel says nothing.
+        let far = Some(Connection::of(Span::from_secs(5)).state());
+        let mut growth = WindowGrowth::default();
+        assert_eq!(look(&mut growth, 0, far), WindowStep::Fill(10));
+        assert_eq!(look(&mut growth, 1_500, far), WindowStep::Ready);
+        assert_eq!(look(&mut WindowGrowth::default(), 0, None), WindowStep::Ready);
+    }
+}
