@@ -73,3 +73,26 @@ fn buffers_that_no_call_has_are_void_rows_with_the_reason_and_rows_that_are_none
     assert_eq!(refused.status, Some(2), "{refused:#?}");
     assert!(refused.said.concat().contains("no row is called nothing"), "{refused:#?}");
 }
+
+#[test]
+fn a_bulk_flow_is_measured_alone_and_beside_a_call_by_each_transport() {
+    let _turn = beside();
+    let folder = Folder::new();
+    let ended = run(&folder, "kept at 15 ms", "--bulk").well();
+    let rows = rows(&ended);
+    let names: Vec<_> = rows.iter().map(|row| row["name"].as_str().unwrap()).collect();
+    assert!(
+        matches!(names[..], ["bulk TCP alone", udp, tcp]
+        if udp.ends_with("UDP") && tcp.ends_with("TCP")),
+        "{names:?}"
+    );
+    for row in &rows {
+        assert!(row["void"].is_null(), "{row:#}");
+        // Within this host, whose calls are a hundredth of that.
+        let carried = row["bulk_mbit_per_s"].as_f64().unwrap_or_default();
+        assert!(carried > 100.0, "{row:#}");
+    }
+    // Each row's call was measured all the same, and the flow's is none.
+    assert!(rows[0]["measured"].is_null(), "{:#}", rows[0]);
+    assert!(rows[1..].iter().all(|row| nanos(row, "/measured/count") > 0), "{rows:#?}");
+}

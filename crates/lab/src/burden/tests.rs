@@ -86,12 +86,15 @@ fn tcp_carries_no_more_than_was_asked_for_and_is_read() {
         thread::spawn(move || bulk::receive_by(&listener, at, &for_long(&stop)))
     };
     let rate = Some(BitRate(80_000_000));
+    let begins = now();
     let sent = ran(&Burden::Tcp { to: at, rate }, 1000);
     // 10 MB/s for one second, and the piece that was under way.
     assert!(sent.bytes > 0 && sent.bytes <= 10_000_000 + 65_536, "{sent:?}");
     stop.request();
     let read = sink.join().unwrap().unwrap();
     assert!(read.bytes <= sent.bytes && read.bytes > 0, "{read:?} of {sent:?}");
+    // What it waited before there was anything to read is no part of its time.
+    assert!(read.since.is_some_and(|since| since >= begins), "{read:?}");
 }
 
 #[test]
