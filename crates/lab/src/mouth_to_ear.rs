@@ -25,6 +25,7 @@ use crate::cases::{CaseHosts, Cases};
 use crate::hosts::{HostError, HostPlace, HostTimeline, LabHost};
 use crate::report::{LabReport, ReportRow};
 
+pub use bulk::BULK;
 pub use grid::{CallCase, CaseOrNot, PaperSound, SlotPoint, full, short, usual};
 pub use tap::{BranchTap, beside, mouth, tap};
 pub use transport::CallTransport;

@@ -15,6 +15,8 @@ use crate::hosts::{ChildState, HostError, HostPlace};
 use crate::report::ReportRow;
 use crate::streams::TRIES;
 
+/// The figure of what a bulk flow carried.
+pub const BULK: &str = "bulk_mbit_per_s";
 /// Of the row in which it has the network for itself.
 pub(super) const ALONE: &str = "bulk TCP alone";
 /// A sink whose port is another's has ended by then.
@@ -110,6 +112,6 @@ impl CallHosts {
 impl BulkRate {
     /// As a figure of a row.
     pub(super) fn tell(self, row: &mut ReportRow) {
-        row.add("bulk_mbit_per_s", "bulk TCP, Mbit/s", (self.megabits * 100.0).round() / 100.0);
+        row.add(BULK, "bulk TCP, Mbit/s", (self.megabits * 100.0).round() / 100.0);
     }
 }

@@ -3,9 +3,10 @@
 use tautline_audio::{DeviceSpec, Extras};
 use tautline_io::thread::Scheduler;
 use tautline_lab::mouth_to_ear::{
-    self, CallHosts, CaseOrNot, MouthToEarOptions, SlotPoint, beside, full, lasts, short, usual,
+    self, BULK, CallHosts, CaseOrNot, MouthToEarOptions, SlotPoint, beside, full, lasts, short,
+    usual,
 };
-use tautline_lab::report::LabReport;
+use tautline_lab::report::{LabReport, ReportRow};
 use tautline_proto::device::{Device, Direction};
 use tautline_proto::time::Span;
 
@@ -49,16 +50,26 @@ pub(crate) fn run(flags: &MouthToEarFlags) -> Result<(), Failure> {
             return Err(error.into());
         }
     };
-    let mut left = cases.len();
+    let mut left = cases.len() + usize::from(flags.bulk);
     let about = lasts(&cases, &options).as_nanos() / 60_000_000_000 + 1;
     answer.tell(&format!("{left} rows, {about} min at most; Ctrl-C ends after the one that runs"));
     let report = mouth_to_ear::run(&mut hosts, &cases, &options, |row| {
         left -= 1;
-        answer.tell(&format!("{}; {left} more", line(row)));
+        answer.tell(&format!("{}; {left} more", told(row)));
         !stop.is_requested()
     });
     drop(hosts);
     answer.give(report)
+}
+
+/// A row that is done, and what a bulk flow carried in it.
+fn told(row: &ReportRow) -> String {
+    let carried = row.figures.iter().find(|figure| figure.key == BULK);
+    match carried.map(|figure| &figure.value) {
+        None => line(row),
+        Some(carried) if row.measured.is_none() => format!("{}: {carried} Mbit/s", row.name),
+        Some(carried) => format!("{}, bulk TCP {carried} Mbit/s", line(row)),
+    }
 }
 
 /// The rows that are asked for: calls as they are usual, and the paper's.
