@@ -6,6 +6,7 @@ mod beyond;
 mod caller;
 mod common;
 mod curl;
+mod flights;
 mod hostile;
 mod news;
 mod openapi;

@@ -1,0 +1,105 @@
+//! How often a caller waits for the other end until it has its answer.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread::JoinHandle;
+
+use tautline_api::call::CallLine;
+use tautline_io::clock::now;
+use tautline_io::control::wait;
+use tautline_proto::call::message::CallMessage;
+use tautline_proto::time::Span;
+
+use crate::caller::{CALL, CallServer, PATIENCE};
+
+/// From one look at what was given to the next.
+const BEAT: Span = Span::from_millis(5);
+
+/// A connection on which the server is heard by turns: in each, all that it says until the caller says something upon it.
+/// A caller that waits for more than it was given waits in vain, and what nobody waits for takes no turn.
+struct Relay {
+    address: SocketAddr,
+    given: Arc<AtomicU32>,
+    over: Arc<AtomicBool>,
+    /// To the turns that were taken.
+    carries: JoinHandle<u32>,
+}
+
+impl Relay {
+    fn to(server: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (given, over) = (Arc::<AtomicU32>::default(), Arc::<AtomicBool>::default());
+        let (may, ends) = (Arc::clone(&given), Arc::clone(&over));
+        let carries = std::thread::spawn(move || {
+            let (caller, _) = listener.accept().unwrap();
+            let server = TcpStream::connect(server).unwrap();
+            for stream in [&caller, &server] {
+                stream.set_nonblocking(true).unwrap();
+            }
+            let (mut taken, mut answers) = (0, false);
+            while !ends.load(Ordering::Acquire) {
+                // What the caller said before a turn was given is passed on before the server is heard in it.
+                let given = may.load(Ordering::Acquire);
+                if pass(&caller, &server) {
+                    answers = false;
+                }
+                let may_answer = answers || taken < given;
+                if may_answer && pass(&server, &caller) && !answers {
+                    (answers, taken) = (true, taken + 1);
+                }
+                let both: [&dyn AsFd; 2] = [&caller, &server];
+                wait(if may_answer { &both } else { &both[..1] }, now() + BEAT);
+            }
+            taken
+        });
+        Self { address, given, over, carries }
+    }
+
+    /// One more turn, of what is said from now on.
+    fn gives_a_turn(&self) {
+        self.given.fetch_add(1, Ordering::Release);
+    }
+
+    /// The turns that were taken.
+    fn ends(self) -> u32 {
+        self.over.store(true, Ordering::Release);
+        self.carries.join().unwrap()
+    }
+}
+
+/// Passes on what is there; whether there was anything.
+fn pass(mut from: &TcpStream, mut to: &TcpStream) -> bool {
+    let (mut bytes, mut any) = ([0; 4096], false);
+    loop {
+        match from.read(&mut bytes) {
+            Ok(count @ 1..) => to.write_all(&bytes[..count]).unwrap(),
+            Err(error) if error.kind() != ErrorKind::WouldBlock => panic!("{error}"),
+            _ => return any,
+        }
+        any = true;
+    }
+}
+
+#[test]
+fn a_caller_is_accepted_two_round_trips_after_it_is_connected() {
+    let called = CallServer::at("127.0.0.1:0", 1);
+    let relay = Relay::to(called.address);
+    // What the server says to the first flight, and nothing of what it says to the second.
+    relay.gives_a_turn();
+    let address = relay.address.to_string().parse().unwrap();
+    let mut line = CallLine::dial(&address, &called.friend.store, PATIENCE).unwrap();
+    // What it says to the second, in which the call is.
+    line.say(&tautline_api::call::read(CALL.as_bytes()).unwrap()).unwrap();
+    relay.gives_a_turn();
+    let (until, mut answer) = (now() + Span::from_nanos(PATIENCE.as_nanos() as i64), None);
+    while answer.is_none() {
+        assert!(wait(&[&line], until), "it waits for more than two turns");
+        line.hear(&mut |said| answer = Some(said)).unwrap();
+    }
+    assert!(matches!(answer, Some(CallMessage::Accepted { .. })), "{answer:?}");
+    assert_eq!(relay.ends(), 2);
+}
