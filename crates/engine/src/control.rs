@@ -36,6 +36,8 @@ pub enum Changed {
     Format(Coding),
     /// A gain, and whether that is withheld.
     Volume(Fader),
+    /// Whether a call is without sound, as it was asked for.
+    Held(bool),
     /// What packets carry, and the time in which they may be repaired.
     Redundancy(Redundancy, Span),
     /// Where packets go from now on, as it was given.

@@ -2,7 +2,9 @@
 
 mod adapting;
 mod asks;
+mod dialling;
 mod ending;
+mod holding;
 mod keys;
 mod several;
 mod share;
@@ -10,12 +12,9 @@ mod status;
 mod talk;
 mod transports;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tautline_api::call::{CallAddress, CallLine, DialError, LineEnd};
-use tautline_api::seal::SECRET_BYTES;
 use tautline_api::trust::TrustStore;
 use tautline_engine::control::{Requests, SendChange, requests};
 use tautline_engine::watching::observers::Onlooker;
@@ -28,20 +27,19 @@ use tautline_proto::call::terms::CallTerms;
 use tautline_proto::device::Stop;
 use tautline_proto::time::{LocalTime, Span};
 
-use super::call_end::{
-    CallEnd, CallSide, EndDevices, EndSetup, EndSound, devices, directions, in_words, offer,
-    tell_reports, without_echo,
-};
+use super::call_end::{CallEnd, CallSide, EndDevices, devices, in_words, offer, tell_reports};
 use super::stop_on_signals;
 use crate::control;
 use crate::failure::Failure;
-use crate::flags::{CallFlags, CodecFlag};
+use crate::flags::CallFlags;
 use crate::report_file::ReportFiles;
 use crate::voice::Voice;
 use adapting::{Adapting, begin_with_few_bits};
 use asks::{CallAsk, CallLines};
+use dialling::Dialling;
+use holding::CallMade;
 use keys::{PressedKey, PressedKeys};
-use several::Several;
+use several::{Several, refuse_twice};
 use share::CallShare;
 use status::CallStatus;
 use talk::Microphone;
@@ -52,11 +50,10 @@ const BEAT: Span = Span::from_millis(20);
 /// From the end of a file that was sent to that of the call: as long as the longest latency of a call that follows its
 /// packets, and more.
 const LAST_WORDS: Span = Span::from_secs(1);
-/// For connection and handshake.
-const DIAL_LIMIT: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(flags: &CallFlags) -> Result<(), Failure> {
     flags.end.running.refuse_a_ledger_of_few()?;
+    refuse_twice(&flags.hosts)?;
     let stop = stop_on_signals()?;
     let trust = TrustStore::usual()?;
     let devices = devices(&flags.end, &flags.input, &flags.output)?;
@@ -69,7 +66,7 @@ pub(crate) fn run(flags: &CallFlags) -> Result<(), Failure> {
     // Keys and lines cannot both be had of standard input, and who presses one sees what comes of it.
     let (mut asked, mut keys) = (None, None);
     if flags.end.running.control {
-        asked = Some(take_changes(&status, &stop)?);
+        asked = Some(take_changes(&status, &stop, CallLines::of(flags))?);
     } else if status.are_seen() {
         keys = PressedKeys::listen(stop.clone())?;
         keys.iter().for_each(|_| status.with_keys());
@@ -77,6 +74,9 @@ pub(crate) fn run(flags: &CallFlags) -> Result<(), Failure> {
     if flags.bridge && flags.hosts.len() == 1 {
         let mend = "call several hosts, or leave --bridge out";
         return Err(Failure::usage(format!("one host alone hears no others; {mend}")));
+    }
+    if flags.hold && flags.hosts.len() > 1 {
+        return Err(Failure::usage("one call alone is held; call one host, or leave --hold out"));
     }
     let [host] = &flags.hosts[..] else {
         let all = Several { flags, trust: &trust, devices, stop: &stop };
@@ -93,10 +93,14 @@ pub(crate) fn run(flags: &CallFlags) -> Result<(), Failure> {
     over
 }
 
-fn take_changes(status: &CallStatus, stop: &Stop) -> Result<Requests<CallAsk>, Failure> {
+fn take_changes(
+    status: &CallStatus,
+    stop: &Stop,
+    lines: CallLines,
+) -> Result<Requests<CallAsk>, Failure> {
     let (asker, asked) = requests();
     let answers = status.answers();
-    control::listen(asker, answers, stop.clone(), move |verb, rest| CallLines.read(verb, rest))?;
+    control::listen(asker, answers, stop.clone(), move |verb, rest| lines.read(verb, rest))?;
     Ok(asked)
 }
 
@@ -114,8 +118,14 @@ struct Calling<'a> {
     trust: Arc<TrustStore>,
     devices: EndDevices,
     line: Option<CallLine>,
+    /// The one that is being made.
+    dialling: Option<Dialling>,
     end: Option<CallEnd>,
     transports: Option<Transports>,
+    /// By what those of the call are made.
+    made: Option<CallMade>,
+    /// Of sound that is over, while the call is not.
+    reports: Vec<Report>,
     /// Why the last line was not made.
     failed: Option<DialError>,
     /// Why the line is lost, if that is known.
@@ -152,12 +162,15 @@ impl<'a> Calling<'a> {
             flags,
             host,
             voice: flags.end.running.voice(),
-            caller: CallerEnd::new(offer, now()),
+            caller: CallerEnd::new(offer, now()).held(flags.hold),
             trust,
             devices,
             line: None,
+            dialling: None,
             end: None,
             transports: None,
+            made: None,
+            reports: Vec::new(),
             failed: None,
             why_lost: None,
             asked: None,
@@ -262,6 +275,9 @@ impl<'a> Calling<'a> {
     /// Waits for what comes by the line, no longer than a beat.
     fn listen(&mut self) {
         let until = (now() + BEAT).min(self.caller.deadline());
+        if self.await_line(until) {
+            return;
+        }
         let Some(line) = &mut self.line else { return sleep_until(until) };
         if !wait(&[&*line], until) {
             return;
@@ -293,7 +309,7 @@ impl<'a> Calling<'a> {
     fn take_steps(&mut self, stop: &Stop) -> Result<Option<CallOver>, Failure> {
         while let Some(step) = self.caller.step() {
             match step {
-                CallerStep::Dial => self.dial(),
+                CallerStep::Dial => self.dial()?,
                 CallerStep::Say(message) => self.say(&message),
                 CallerStep::Close => {
                     if let Some(line) = self.line.take() {
@@ -321,7 +337,7 @@ impl<'a> Calling<'a> {
                 }
                 CallerStep::Change(terms) => {
                     self.answered(&terms);
-                    self.adopt(&terms);
+                    self.adopt(&terms, stop)?;
                     if self.adapting.as_mut().is_some_and(Adapting::answered) {
                         self.tell(&format!("as the network carries it: {}", in_words(&terms)));
                     }
@@ -347,22 +363,6 @@ impl<'a> Calling<'a> {
         Ok(None)
     }
 
-    fn dial(&mut self) {
-        match CallLine::dial(self.host, &self.trust, DIAL_LIMIT) {
-            Ok(line) => {
-                self.line = Some(line);
-                self.caller.connected(now());
-            }
-            Err(error) => {
-                if self.caller.call().is_some() {
-                    self.tell_once(&format!("{error}; it is tried again and again"));
-                }
-                self.failed = Some(error);
-                self.caller.line_lost(now());
-            }
-        }
-    }
-
     fn say(&mut self, message: &CallMessage) {
         if let Some(Err(ended)) = self.line.as_mut().map(|line| line.say(message)) {
             self.lost(ended);
@@ -371,18 +371,28 @@ impl<'a> Calling<'a> {
 
     fn begin(&mut self, call: &AgreedCall, stop: &Stop) -> Result<(), Failure> {
         let Some(line) = &self.line else { return Ok(()) };
-        let (secret, called) = (*line.secret(), line.peer());
+        let made = CallMade { secret: *line.secret(), called: line.peer(), number: 0 };
+        self.made = Some(made);
         match &mut self.end {
-            Some(end) => {
-                self.transports = Some(Transports::begin(&mut end.link, call, secret, called)?);
-                self.adopt(&call.terms);
+            Some(end) if call.terms.sound() => {
+                self.transports = Some(Transports::begin(&mut end.link, call, made)?);
+                self.adopt(&call.terms, stop)?;
                 // Of another call nothing is asked yet.
                 self.asked = None;
                 self.adapting.iter_mut().for_each(|adapting| {
                     adapting.answered();
                 });
             }
-            None => self.open(call, stop, (secret, called))?,
+            None if call.terms.sound() => self.open(call, stop, made)?,
+            _ => {
+                self.told = None;
+                self.adopt(&call.terms, stop)?;
+                self.tell(&format!(
+                    "in a call with {} without sound; say resume to have some",
+                    self.host
+                ));
+                return Ok(());
+            }
         }
         self.told = None;
         self.voice.tell(&format!("in a call with {}: {}", self.host, in_words(&call.terms)));
@@ -419,58 +429,6 @@ impl<'a> Calling<'a> {
     fn tell_path(&mut self) {
         if let Some((path, number)) = self.transports.as_ref().map(Transports::now) {
             self.caller.go_by(path, number);
-        }
-    }
-
-    /// Begins with a transport that is there before the first packet: of a file not a frame is to be missed.
-    fn open(
-        &mut self,
-        call: &AgreedCall,
-        stop: &Stop,
-        (secret, called): ([u8; SECRET_BYTES], SocketAddr),
-    ) -> Result<(), Failure> {
-        let (sent, heard) = directions(&call.terms, CallSide::Caller);
-        let adapts = self.flags.codec.map(|CodecFlag::Auto| <[Onlooker; 2]>::default());
-        self.adapting = adapts.clone().and_then(|them| Adapting::new(&call.terms, them, now()));
-        let setup = EndSetup {
-            name: "call",
-            far: self.host.to_string(),
-            flags: &self.flags.end,
-            input: &self.flags.input,
-            output: &self.flags.output,
-            devices: self.devices,
-            sent,
-            heard,
-            latency: call.terms.latency,
-            muted: !self.open,
-            in_call: true,
-            witness: self.share.as_ref().is_none_or(|share| share.index == 0),
-            recorded_before: self.share.as_ref().map_or(0, |share| share.index),
-            onlookers: self.onlookers.iter().chain(adapts.as_ref()).cloned().collect(),
-        };
-        let sound = match self.share.as_mut().and_then(|share| share.part.take()) {
-            Some(part) => EndSound::Part(part),
-            None => {
-                let specs = (&self.flags.input, &self.flags.output);
-                let rule = self.flags.echo;
-                let echo = without_echo(rule, specs, &self.devices, self.voice)?;
-                EndSound::Own(echo.map(Box::new))
-            }
-        };
-        let (end, mut transports) = CallEnd::begin(&setup, sound, stop, |link| {
-            Transports::begin(link, call, secret, called)
-        })?;
-        transports.begun();
-        (self.end, self.transports) = (Some(end), Some(transports));
-        self.share.iter().for_each(CallShare::begins);
-        Ok(())
-    }
-
-    fn adopt(&self, terms: &CallTerms) {
-        let Some(end) = &self.end else { return };
-        let (sent, _) = directions(terms, CallSide::Caller);
-        if let Err(why) = end.adopt(sent, terms.latency) {
-            self.tell(&crate::words::cannot_change(&why));
         }
     }
 }

@@ -13,7 +13,7 @@ use tautline_api::call::{MediaTicket, fresh_call};
 use tautline_api::trust::TrustStore;
 use tautline_io::clock::now;
 use tautline_proto::call::CallId;
-use tautline_proto::call::answering::{Answering, AnsweringStep, LineId};
+use tautline_proto::call::answering::{Answering, AnsweringStep, CallLimits, LineId};
 use tautline_proto::call::message::CallReason;
 use tautline_proto::call::terms::{CallPath, CallTerms};
 use tautline_proto::device::Stop;
@@ -32,11 +32,13 @@ use crate::flags::ServeFlags;
 use crate::report_file::ReportFiles;
 use crate::screen;
 use crate::voice::Voice;
-use seats::{CallBegun, CallSeats};
+use seats::CallSeats;
 use transport::CalledTransport;
 
 /// From one look at everything to the next.
 const BEAT: Span = Span::from_millis(20);
+/// Calls that have sound at a time, of all that there may be: each takes threads, and memory for the devices to call it.
+const MOST_SOUNDING: u16 = 32;
 /// Events of control connections that wait: seconds of all that may be there.
 const EVENTS: usize = 4096;
 
@@ -65,10 +67,13 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
     // The first caller is heard at the port by which it calls, so that one opening in a firewall is enough for it.
     let asked = flags.listen.port() != 0;
     let seats = CallSeats::bind(address, asked, flags.callers, voice)?;
-    let answering = Answering::new(offer, seats.ports()?);
+    let sounding = usize::from(flags.callers.min(MOST_SOUNDING));
+    let limits =
+        CallLimits::of(flags.callers.into(), sounding, Some(trust.identity().key().bytes()));
+    let answering = Answering::new(offer, seats.ports()?).limited(limits);
     let sharing = SoundSharing {
         devices,
-        calls: flags.callers.into(),
+        calls: sounding,
         bridged: !flags.private,
         formats: [sent.coding.sample, heard.coding.sample],
     };
@@ -224,9 +229,10 @@ impl Serving<'_> {
                     });
                 }
                 AnsweringStep::Change { place, terms } => {
-                    self.seats.adopt(place, &terms);
-                    let who = self.seats.who(place);
-                    self.voice.tell(&format!("{who}: the call is now {}", in_words(&terms)));
+                    if let Err(failure) = self.change(place, &terms) {
+                        self.answering.hang_up_at(place, &CallReason::new(failure.to_string()));
+                        self.told(Err(failure));
+                    }
                 }
                 AnsweringStep::Path { place, path, transport } => {
                     let moved = self.seats.go_by(place, path, transport);
@@ -267,10 +273,43 @@ impl Serving<'_> {
     ) -> Result<(), Failure> {
         let Some(line) = self.lines.get(&line) else { return Ok(()) };
         let (who, transport) = (who(line), CalledTransport::of(line.secret, call));
+        self.seats.begin(place, who.clone(), transport);
+        let sound = match terms.sound() {
+            true => {
+                self.sound(place, terms)?;
+                in_words(terms)
+            }
+            false => "without sound".to_owned(),
+        };
+        self.voice.tell(&format!("{who} calls: {sound}"));
+        Ok(())
+    }
+
+    /// The call at this place has other terms, or sound from now on, or none.
+    fn change(&mut self, place: usize, terms: &CallTerms) -> Result<(), Failure> {
+        let what = match (self.seats.sounds(place), terms.sound()) {
+            (true, true) => {
+                self.seats.adopt(place, terms);
+                format!("the call is now {}", in_words(terms))
+            }
+            (false, true) => {
+                self.sound(place, terms)?;
+                format!("the call has sound: {}", in_words(terms))
+            }
+            (_, false) => {
+                self.seats.hold(place);
+                "the call is without sound".to_owned()
+            }
+        };
+        self.voice.tell(&format!("{}: {what}", self.seats.who(place)));
+        Ok(())
+    }
+
+    fn sound(&mut self, place: usize, terms: &CallTerms) -> Result<(), Failure> {
         let (sent, heard) = directions(terms, CallSide::Called);
         let setup = EndSetup {
             name: "serve",
-            far: who.clone(),
+            far: self.seats.who(place).to_owned(),
             flags: &self.flags.end,
             input: &self.flags.input,
             output: &self.flags.output,
@@ -284,11 +323,7 @@ impl Serving<'_> {
             recorded_before: 0,
             onlookers: Vec::new(),
         };
-        let words = format!("{who} calls: {}", in_words(terms));
-        let begun = CallBegun { who, transport, setup };
-        self.seats.begin(place, begun, &mut self.sound, &self.sounds)?;
-        self.voice.tell(&words);
-        Ok(())
+        self.seats.sound(place, setup, &mut self.sound, &self.sounds)
     }
 
     /// A connection that is to carry the sound of a call.

@@ -35,10 +35,10 @@ pub(crate) struct ServeFlags {
     #[arg(long, short, value_name = "DEVICE", default_value = "programs:",
           value_parser = parse::<DeviceSpec>)]
     pub(crate) output: DeviceSpec,
-    /// Callers at a time, 1 to 32: the next is refused in a sentence. Each is heard at a UDP port of its own, from
-    /// that of --listen on
+    /// Callers at a time, 1 to 128: the next is refused in a sentence. Each is heard at a UDP port of its own, from
+    /// that of --listen on. 32 of them have sound at a time; one machine other than this has half of the places
     #[arg(long, value_name = "N", default_value_t = 8,
-          value_parser = clap::value_parser!(u16).range(1..=32), help_heading = "Network")]
+          value_parser = clap::value_parser!(u16).range(1..=128), help_heading = "Network")]
     pub(crate) callers: u16,
     /// What --output plays in what --input captures, where these are a loudspeaker and a microphone: keep, or cancel to
     /// take it out
@@ -86,6 +86,10 @@ pub(crate) struct CallFlags {
     /// said by --control
     #[arg(long, help_heading = "Sound")]
     pub(crate) mute: bool,
+    /// Call without sound, until resume is said by --control; hold ends the sound again. A call without takes
+    /// no device, here or there
+    #[arg(long, requires = "control", help_heading = "Sound")]
+    pub(crate) hold: bool,
     #[command(flatten)]
     pub(crate) end: EndFlags,
 }

@@ -23,6 +23,8 @@ pub(crate) fn changed(changed: &Changed) -> String {
         }
         Changed::Ptime(ptime) => format!("ptime {ptime}"),
         Changed::Format(coding) => format!("format {}", coding.name()),
+        Changed::Held(true) => "hold".into(),
+        Changed::Held(false) => "resume".into(),
         Changed::Volume(fader) => format!("volume {fader}"),
         Changed::Redundancy(asked, budget) => format!("redundancy {}", within(*asked, *budget)),
         Changed::To(address) => format!("to {address}"),

@@ -179,3 +179,44 @@ fn a_host_that_is_not_reached_is_told_of_and_the_call_with_the_other_goes_on() {
     let heard = levels(&folder.file("caller.wav"), &[1000.0]);
     assert!(heard[0] > -30.0, "{heard:.1?}");
 }
+
+/// Somebody who takes connections and never says anything.
+fn mute_host() -> (std::net::TcpListener, String) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    (listener, address)
+}
+
+#[test]
+fn lines_are_answered_and_a_call_is_ended_while_a_host_is_dialled_that_never_answers() {
+    let _turn = beside();
+    let home = Folder::new();
+    let called = CalledMachine::at_home(home.path(), "");
+    let (_mute, address) = mute_host();
+    let line =
+        format!("call {address} {} --report none --input tone:1000 --output null:", called.address);
+    let call = taut(words(&line)).and(PATIENT).with("TAUT_HOME", home.path());
+    let call = call.controlled().start().wait_for("in a call with ");
+    // The first of the two hosts is asked first.
+    let call = call.ask("ptime 5ms", "ok ").ask("mute", "ok ");
+    let gave_up = |line: &&String| line.contains("did not answer within");
+    assert_eq!(call.said().find(gave_up), None, "nobody waited for who never answers");
+    let ended = call.tell("quit").end();
+    assert_eq!(ended.said.iter().find(gave_up), None, "{ended:#?}");
+    called.ends();
+
+    let alone = taut(words(&format!("call {address} --report none --input null: --output null:")));
+    let alone = alone.and(PATIENT).with("TAUT_HOME", home.path()).controlled().start();
+    let ended = alone.ask("mute", "ok ").tell("quit").end().well();
+    assert_eq!(ended.said.iter().find(gave_up), None, "{ended:#?}");
+}
+
+#[test]
+fn a_host_that_is_named_twice_is_refused() {
+    let refused = taut(words("call 127.0.0.1 studio=127.0.0.1:17240 --output null:")).run();
+    assert_eq!(refused.status, Some(2), "{refused:#?}");
+    assert!(
+        refused.said.iter().any(|line| line.ends_with("is named twice; name each host once")),
+        "{refused:#?}"
+    );
+}

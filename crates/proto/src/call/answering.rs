@@ -83,6 +83,24 @@ pub enum AnsweringStep {
     },
 }
 
+/// How much of what there is may be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallLimits {
+    /// Calls that have sound at a time; the others are lines.
+    pub sounding: usize,
+    /// Places of one peer.
+    pub of_a_peer: usize,
+    /// Whose places are not counted: whoever has this machine's own key may do with it what they like.
+    pub own: Option<LinePeer>,
+}
+
+impl CallLimits {
+    /// Of so many places half, and at least one, for each peer but this machine itself, so that none takes all.
+    pub fn of(places: usize, sounding: usize, own: Option<LinePeer>) -> Self {
+        Self { sounding, of_a_peer: places.div_ceil(2), own }
+    }
+}
+
 #[derive(Debug)]
 struct AnsweredLine {
     id: LineId,
@@ -109,6 +127,7 @@ struct HeldCall {
 #[derive(Debug)]
 pub struct Answering {
     offer: CallOffer,
+    limits: CallLimits,
     /// The UDP port at which the call at each place is heard.
     udp_ports: Vec<u16>,
     calls: Vec<Option<HeldCall>>,
@@ -119,8 +138,15 @@ pub struct Answering {
 impl Answering {
     /// Answers with what it can, as many at once as there are `udp_ports`, each of which is that of a place.
     pub fn new(offer: CallOffer, udp_ports: Vec<u16>) -> Self {
-        let calls = udp_ports.iter().map(|_| None).collect();
-        Self { offer, udp_ports, calls, lines: Vec::new(), steps: VecDeque::new() }
+        let calls: Vec<_> = udp_ports.iter().map(|_| None).collect();
+        let limits = CallLimits { sounding: calls.len(), of_a_peer: calls.len(), own: None };
+        Self { offer, limits, udp_ports, calls, lines: Vec::new(), steps: VecDeque::new() }
+    }
+
+    /// The same with these limits.
+    #[must_use]
+    pub fn limited(self, limits: CallLimits) -> Self {
+        Self { limits, ..self }
     }
 
     /// Calls that there are.
@@ -188,13 +214,14 @@ impl Answering {
             Ok(terms) => terms,
             Err(why) => return self.refuse(line, why.to_string(), now),
         };
-        let Some(place) = self.place_for(peer) else {
-            let most = self.calls.len();
-            let why = format!(
-                "it is in as many calls as it takes, {most}; call later, or raise that there (taut serve --callers)"
-            );
-            return self.refuse(line, why, now);
+        let place = match self.place_for(peer) {
+            Ok(place) => place,
+            Err(why) => return self.refuse(line, why, now),
         };
+        let replaced = self.calls[place].as_ref().is_some_and(|call| call.terms.sound());
+        if terms.sound() && self.sounding() - usize::from(replaced) >= self.limits.sounding {
+            return self.refuse(line, self.no_sound_left(), now);
+        }
         if self.calls[place].is_some() {
             self.end(place, CallReason::new("its caller called anew"));
         }
@@ -211,13 +238,40 @@ impl Answering {
         self.say(line, CallMessage::Accepted { call: fresh, terms, udp_port });
     }
 
-    /// A free place, or that of a call of the same peer that has lost its line: whose program died calls anew.
-    fn place_for(&self, peer: LinePeer) -> Option<usize> {
+    /// A free place, or that of a call of the same peer that has lost its line: whose program died calls anew. Else why
+    /// there is none for it.
+    fn place_for(&self, peer: LinePeer) -> Result<usize, String> {
         let left = |call: &HeldCall| call.peer == peer && call.line.is_none();
         let calls = || self.calls.iter();
-        calls()
-            .position(|call| call.as_ref().is_some_and(left))
-            .or_else(|| calls().position(Option::is_none))
+        if let Some(place) = calls().position(|call| call.as_ref().is_some_and(left)) {
+            return Ok(place);
+        }
+        let most = self.calls.len();
+        let free = calls().position(Option::is_none).ok_or_else(|| {
+            format!(
+                "it is in as many calls as it takes, {most}; call later, or raise that there (taut serve --callers)"
+            )
+        })?;
+        let held = calls().flatten().filter(|call| call.peer == peer).count();
+        if held >= self.limits.of_a_peer && self.limits.own != Some(peer) {
+            return Err(format!(
+                "your machine is in {held} of its {most} calls, and the others are for others; end one, or raise that \
+                 there (taut serve --callers)"
+            ));
+        }
+        Ok(free)
+    }
+
+    /// Calls that have sound.
+    fn sounding(&self) -> usize {
+        self.calls.iter().flatten().filter(|call| call.terms.sound()).count()
+    }
+
+    fn no_sound_left(&self) -> String {
+        let most = self.limits.sounding;
+        format!(
+            "as many of its calls have sound as it carries, {most}; hold one of them, or call later"
+        )
     }
 
     fn resume(&mut self, at: usize, id: CallId, now: LocalTime) {
@@ -240,10 +294,15 @@ impl Answering {
     }
 
     fn change(&mut self, line: LineId, place: usize, terms: CallTerms) {
+        let full = self.sounding() >= self.limits.sounding;
         let Some(call) = &mut self.calls[place] else { return };
         let refused = unlike(&call.terms, &terms, &self.offer);
         if let Some(why) = refused {
             return self.say(line, CallMessage::Kept(CallReason::new(why)));
+        }
+        if full && terms.sound() && !call.terms.sound() {
+            let why = CallReason::new(self.no_sound_left());
+            return self.say(line, CallMessage::Kept(why));
         }
         call.terms = terms.clone();
         self.steps.push_back(AnsweringStep::Change { place, terms: terms.clone() });

@@ -82,6 +82,8 @@ enum CallerLine {
 #[derive(Debug)]
 pub struct CallerEnd {
     offer: CallOffer,
+    /// Whether the call is to be without sound: nobody else's word opens a microphone.
+    held: bool,
     line: CallerLine,
     call: Option<AgreedCall>,
     /// Whether there was one: then it is called until somebody hangs up.
@@ -98,6 +100,7 @@ impl CallerEnd {
     pub fn new(offer: CallOffer, now: LocalTime) -> Self {
         Self {
             offer,
+            held: false,
             line: CallerLine::Away { dial_at: now },
             call: None,
             called: false,
@@ -108,9 +111,20 @@ impl CallerEnd {
         }
     }
 
+    /// Calls without sound at first, or with.
+    #[must_use]
+    pub fn held(self, held: bool) -> Self {
+        Self { held, ..self }
+    }
+
     /// The call, once there is one; it lasts while lines come and go.
     pub const fn call(&self) -> Option<&AgreedCall> {
         self.call.as_ref()
+    }
+
+    /// Whether there is a call with sound.
+    fn has_sound(&self) -> bool {
+        self.call.as_ref().is_some_and(|call| call.terms.sound())
     }
 
     /// Whether there is a line in use.
@@ -125,7 +139,10 @@ impl CallerEnd {
         }
         self.line = CallerLine::Asked { until: now + ANSWER };
         self.heard = now;
-        let (offer, resumes) = (self.offer.clone(), self.call.as_ref().map(|call| call.id));
+        let (mut offer, resumes) = (self.offer.clone(), self.call.as_ref().map(|call| call.id));
+        if self.held {
+            offer.paths.clear();
+        }
         self.say(CallMessage::Call { version: CALL_VERSION, offer, resumes });
     }
 
@@ -154,6 +171,9 @@ impl CallerEnd {
     pub fn said(&mut self, message: CallMessage, now: LocalTime) {
         self.heard = now;
         match (self.line, message) {
+            // Nobody asked for sound, or nobody does any more.
+            (CallerLine::Open, CallMessage::Changed(terms))
+                if self.held && terms.sound() && !self.has_sound() => {}
             (CallerLine::Asked { .. }, CallMessage::Accepted { terms, .. })
             | (CallerLine::Open, CallMessage::Changed(terms))
                 if terms.fits(&self.answerable()).is_err() =>
@@ -181,6 +201,7 @@ impl CallerEnd {
                 self.steps.push_back(CallerStep::Change(terms));
             }
             (CallerLine::Open, CallMessage::Kept(why)) => {
+                self.held = !self.has_sound();
                 self.steps.push_back(CallerStep::Kept(why));
             }
             (CallerLine::Open, CallMessage::Ping) => self.say(CallMessage::Pong),
@@ -196,6 +217,9 @@ impl CallerEnd {
     /// What may be agreed on: what was offered, with packets as short as may be asked for later.
     fn answerable(&self) -> CallOffer {
         let mut offer = self.offer.clone();
+        if self.held && self.call.is_none() {
+            offer.paths.clear();
+        }
         for abilities in [&mut offer.there, &mut offer.back] {
             abilities.ptimes = PTIME_RANGE;
             abilities.codings = Coding::all().collect();
@@ -223,7 +247,12 @@ impl CallerEnd {
 
     /// Asks for other terms while it sounds. False without a line.
     pub fn change(&mut self, terms: CallTerms) -> bool {
-        self.say_if_open(CallMessage::Change(terms))
+        let held = !terms.sound();
+        let said = self.say_if_open(CallMessage::Change(terms));
+        if said {
+            self.held = held;
+        }
+        said
     }
 
     /// The sound goes by another path from now on. False without a line: whoever moved says it again.

@@ -53,7 +53,7 @@ pub struct CallOffer {
     pub there: StreamAbilities,
     /// From it.
     pub back: StreamAbilities,
-    /// By what.
+    /// By what; none for a call that is to be without sound at first.
     pub paths: Vec<CallPath>,
     /// From capture to loudspeaker, both ways; as the packets ask for if nobody says.
     pub latency: Option<Span>,
@@ -79,7 +79,7 @@ pub struct CallTerms {
     pub there: StreamTerms,
     /// From it.
     pub back: StreamTerms,
-    /// By what the sound may go, the better first.
+    /// By what the sound may go, the better first. None while the call is without sound.
     pub paths: Vec<CallPath>,
     /// From capture to loudspeaker, both ways; as the packets ask for if nobody says.
     pub latency: Option<Span>,
@@ -152,11 +152,18 @@ impl StreamTerms {
 }
 
 impl CallTerms {
+    /// Whether there is sound: a call without is a line, and goes by no path.
+    pub const fn sound(&self) -> bool {
+        !self.paths.is_empty()
+    }
+
     /// Whether an end that made this offer can do all of it; else what it cannot, with the mend.
     pub fn fits(&self, offer: &CallOffer) -> Result<(), &'static str> {
         self.there.fits(&offer.there)?;
         self.back.fits(&offer.back)?;
-        if self.paths.is_empty() || !self.paths.iter().all(|path| offer.paths.contains(path)) {
+        if self.paths.len() > MOST_LISTED
+            || !self.paths.iter().all(|path| offer.paths.contains(path))
+        {
             return Err("that transport is not had here; ask for another");
         }
         if !is_kept(self.latency) {
@@ -171,10 +178,13 @@ impl CallOffer {
     pub fn choose(&self, here: &Self) -> Result<CallTerms, NoTerms> {
         let there = stream_terms(&self.there, &here.there, "the sound to the one that is called")?;
         let back = stream_terms(&self.back, &here.back, "the sound to the one that calls")?;
-        let paths = in_bounds("paths", &self.paths)?;
+        let asked = match self.paths.is_empty() {
+            true => &[],
+            false => in_bounds("paths", &self.paths)?,
+        };
         let paths: Vec<_> =
-            paths.iter().copied().filter(|path| here.paths.contains(path)).collect();
-        if paths.is_empty() {
+            asked.iter().copied().filter(|path| here.paths.contains(path)).collect();
+        if paths.is_empty() && !asked.is_empty() {
             return Err(NoTerms::Apart {
                 direction: "the way",
                 what: "transport",
@@ -294,9 +304,25 @@ mod tests {
         assert_eq!(empty, NoTerms::Listed { what: "rates", count: 0 });
         let absurd = offer(&[8_000; 4_000], &BOTH).choose(&here).unwrap_err();
         assert_eq!(absurd, NoTerms::Listed { what: "rates", count: 4_000 });
-        let mut none = offer(&[48_000], &BOTH);
-        none.paths.clear();
-        assert_eq!(none.choose(&here).unwrap_err(), NoTerms::Listed { what: "paths", count: 0 });
+        let mut paths = offer(&[48_000], &BOTH);
+        paths.paths = vec![CallPath::Udp; 4_000];
+        assert_eq!(
+            paths.choose(&here).unwrap_err(),
+            NoTerms::Listed { what: "paths", count: 4_000 }
+        );
+    }
+
+    #[test]
+    fn an_offer_of_no_path_is_a_call_without_sound_and_no_path_in_common_is_none() {
+        let (mut one, mut here) = (offer(&[48_000], &BOTH), offer(&[48_000], &BOTH));
+        assert!(one.choose(&here).unwrap().sound());
+        here.paths = vec![CallPath::Tcp];
+        one.paths.clear();
+        let terms = one.choose(&here).unwrap();
+        assert!(!terms.sound() && terms.fits(&here).is_ok());
+        one.paths = vec![CallPath::Udp];
+        let apart = one.choose(&here).unwrap_err().to_string();
+        assert!(apart.contains("no transport in common"), "{apart}");
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use core::cmp::Ordering;
 
 use clap::ValueEnum;
+use tautline_audio::{DeviceSpec, SoftwareSpec};
 use tautline_dsp::gain::Gain;
-use tautline_engine::control::{CannotChange, Changed, RecvChange, SendChange};
+use tautline_engine::control::{CannotChange, Changed, Fader, RecvChange, SendChange};
 use tautline_engine::plan::lay;
 use tautline_proto::call::terms::CallTerms;
 use tautline_proto::latency::{LatencyRule, enough_latency};
@@ -15,13 +16,15 @@ use tautline_proto::time::Span;
 use super::Calling;
 use crate::cmd::call_end::{CallEnd, rule};
 use crate::control::nothing;
-use crate::flags::{CodingName, latency, parse, span};
+use crate::flags::{CallFlags, CodingName, latency, parse, span};
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum CallAsk {
     /// Whether silence is sent, which is nobody else's concern.
     Mute(bool),
+    /// Whether the call is without sound, at both ends.
+    Hold(bool),
     /// How loud it is heard here.
     Volume(Gain),
     /// Nothing: how it stands with what is heard.
@@ -49,13 +52,38 @@ const PTIMES: [Span; 6] = [
 ];
 
 /// Reads lines.
-pub(super) struct CallLines;
+pub(super) struct CallLines {
+    /// Whether they are those of several calls.
+    pub(super) several: bool,
+    /// Whether a file is played or recorded: one that is opened again begins anew.
+    pub(super) of_files: bool,
+}
 
 impl CallLines {
+    /// Those of these calls.
+    pub(super) fn of(flags: &CallFlags) -> Self {
+        let is_file = |device: &DeviceSpec| {
+            matches!(
+                device,
+                DeviceSpec::Software(SoftwareSpec::File(_) | SoftwareSpec::Standard(_))
+            )
+        };
+        let of_files = is_file(&flags.input) || is_file(&flags.output);
+        Self { several: flags.hosts.len() > 1, of_files }
+    }
+
     pub(super) fn read(&self, verb: &str, rest: &str) -> Result<CallAsk, String> {
         match verb {
             "mute" => nothing(verb, rest, CallAsk::Mute(true)),
             "unmute" => nothing(verb, rest, CallAsk::Mute(false)),
+            "hold" | "resume" if self.several => {
+                Err(format!("one call alone is held; {verb} is for a call with one host"))
+            }
+            "hold" if self.of_files => Err(
+                "a file that is held would begin anew; quit and call again, or keep the sound by --record".to_owned(),
+            ),
+            "hold" => nothing(verb, rest, CallAsk::Hold(true)),
+            "resume" => nothing(verb, rest, CallAsk::Hold(false)),
             "volume" => Ok(CallAsk::Volume(parse(rest)?)),
             "ptime" => match span(rest)? {
                 ptime if ptime < PTIME_RANGE.0 || ptime > PTIME_RANGE.1 => Err(format!(
@@ -72,7 +100,8 @@ impl CallLines {
                 LatencyRule::Auto | LatencyRule::Usual => Ok(CallAsk::Latency(None)),
             },
             "status" => nothing(verb, rest, CallAsk::Status),
-            _ => Err("this cannot be changed in a call; write mute, unmute, volume, latency, ptime, format, status or quit"
+            _ => Err("this cannot be changed in a call; write mute, unmute, hold, resume, volume, latency, ptime, format, \
+                status or quit"
                 .into()),
         }
     }
@@ -105,16 +134,18 @@ fn heard_latency(end: &CallEnd) -> Result<Span, CannotChange> {
 impl Calling<'_> {
     /// Makes a change that was asked for.
     pub(super) fn change(&mut self, ask: CallAsk) -> Result<Changed, CannotChange> {
+        match ask {
+            CallAsk::Mute(muted) => return self.mute(muted),
+            CallAsk::Hold(held) => return self.ask_to_hold(held),
+            _ => {}
+        }
         let Some(end) = &self.end else { return Err(CannotChange::Busy) };
         let Some(call) = self.caller.call() else { return Err(CannotChange::Busy) };
         // Of what was asked for before, even where that is not answered yet.
         let mut terms = self.asked.clone().unwrap_or_else(|| call.terms.clone());
         let changed = match ask {
-            CallAsk::Mute(muted) => {
-                self.microphone.mute(muted);
-                self.open = !muted;
-                return end.send.ask(SendChange::Mute(muted));
-            }
+            // See above.
+            CallAsk::Mute(_) | CallAsk::Hold(_) => return Err(CannotChange::Busy),
             CallAsk::Volume(gain) => return end.recv.ask(RecvChange::Volume(None, gain)),
             CallAsk::Status => return end.recv.ask(RecvChange::Status),
             CallAsk::Ptime(ptime) => {
@@ -148,6 +179,16 @@ impl Calling<'_> {
         };
         self.takes(&terms)?;
         if self.ask_for(terms) { Ok(changed) } else { Err(CannotChange::Busy) }
+    }
+
+    /// Sends silence from now on, or not: whoever is not in a call yet begins it so.
+    fn mute(&mut self, muted: bool) -> Result<Changed, CannotChange> {
+        self.microphone.mute(muted);
+        self.open = !muted;
+        match &self.end {
+            Some(end) => end.send.ask(SendChange::Mute(muted)),
+            None => Ok(Changed::Volume(Fader { gain: Gain::UNITY, muted })),
+        }
     }
 
     /// Whether the device here can play by these terms: the other end is not asked for what cannot be.

@@ -37,7 +37,9 @@ impl Calling<'_> {
         }
         let has_sounded = self.end.as_ref().is_some_and(|end| end.link.heard() > 0);
         let ended = self.end.take().map(CallEnd::end).transpose()?;
-        let (reports, recorded) = ended.unwrap_or((Vec::new(), Ok(())));
+        let (last, recorded) = ended.unwrap_or((Vec::new(), Ok(())));
+        let mut reports = core::mem::take(&mut self.reports);
+        reports.extend(last);
         let over = match over {
             CallOver::HungUp => recorded,
             CallOver::Ended(why) if !has_sounded => {

@@ -3,10 +3,12 @@
 //! Each call is made on a thread of its own, on its part of two devices; whoever sees to all of them has the terminal, and
 //! the one microphone.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};
 
+use tautline_api::call::CallAddress;
 use tautline_api::trust::TrustStore;
 use tautline_dsp::gain::Gain;
 use tautline_engine::control::{Answer, Asker, CannotChange, Changed, Fader, Requests, requests};
@@ -158,6 +160,16 @@ impl Several<'_> {
             ))
         })?;
         Ok(CallUnderWay { thread, seen, asker })
+    }
+}
+
+/// Each host is called once: of two calls the other end would hear the same twice.
+pub(super) fn refuse_twice(hosts: &[CallAddress]) -> Result<(), Failure> {
+    let place = |host: &CallAddress| (host.0.host.clone(), host.0.port);
+    let mut seen = BTreeSet::new();
+    match hosts.iter().find(|host| !seen.insert(place(host))) {
+        Some(host) => Err(Failure::usage(format!("{host} is named twice; name each host once"))),
+        None => Ok(()),
     }
 }
 

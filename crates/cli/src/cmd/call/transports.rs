@@ -15,6 +15,7 @@ use tautline_proto::call::path::{PathChoice, PathStep};
 use tautline_proto::call::terms::CallPath;
 use tautline_proto::time::{LocalTime, Span};
 
+use super::holding::CallMade;
 use crate::cmd::call_end::{CallLink, CallSide, bind, tcp_line, udp_line};
 use crate::failure::Failure;
 
@@ -44,12 +45,11 @@ pub(super) struct Transports {
 }
 
 impl Transports {
-    /// Those of a call that begins on the line with this secret, made to `called`.
+    /// Those of sound that begins.
     pub(super) fn begin(
         link: &mut CallLink,
         call: &AgreedCall,
-        secret: [u8; SECRET_BYTES],
-        called: SocketAddr,
+        CallMade { secret, called, number }: CallMade,
     ) -> Result<Self, Failure> {
         let keys = CallKeys::of(&secret, call.id, 0);
         let mut all = Self {
@@ -58,7 +58,7 @@ impl Transports {
             called,
             udp: SocketAddr::new(called.ip(), call.udp_port),
             choice: PathChoice::new(&call.terms.paths, now()),
-            number: 0,
+            number,
             by: CallPath::Udp,
             heard: link.heard(),
             watch: None,

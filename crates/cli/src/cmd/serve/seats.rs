@@ -29,11 +29,14 @@ pub(super) struct CallSeat {
     call: Option<SeatedCall>,
 }
 
-/// A call that sounds.
+/// A call.
 struct SeatedCall {
     who: String,
     transport: CalledTransport,
-    end: CallEnd,
+    /// While it has sound.
+    end: Option<CallEnd>,
+    /// Whether it had any: what follows has keys of its own.
+    sounded: bool,
 }
 
 /// All places.
@@ -47,13 +50,6 @@ pub(super) struct CallSeats {
     failed: Option<Failure>,
     /// Calls that were recorded.
     recorded: u32,
-}
-
-/// A call that begins.
-pub(super) struct CallBegun<'a> {
-    pub(super) who: String,
-    pub(super) transport: CalledTransport,
-    pub(super) setup: EndSetup<'a>,
 }
 
 impl CallSeats {
@@ -93,61 +89,90 @@ impl CallSeats {
         ports.map_err(|error| Failure::running(format!("{error}; try again")))
     }
 
-    /// A call begins at this place.
-    pub(super) fn begin(
-        &mut self,
-        place: usize,
-        begun: CallBegun<'_>,
-        sound: &mut SharedSound,
-        stop: &Stop,
-    ) -> Result<(), Failure> {
+    /// A call begins at this place, without sound.
+    pub(super) fn begin(&mut self, place: usize, who: String, transport: CalledTransport) {
         self.end(place);
-        let witness = self.seats.iter().all(|seat| seat.call.is_none());
-        let Some(seat) = self.seats.get_mut(place) else { return Ok(()) };
-        let CallBegun { who, transport, mut setup } = begun;
-        let part = sound.take().ok_or_else(|| {
-            Failure::running("no part of the devices is left for it; call again in a moment")
-        })?;
+        let Some(seat) = self.seats.get_mut(place) else { return };
         let mut stale = [0; 1];
         for _ in 0..MOST_STALE {
             if seat.socket.recv_from(&mut stale).is_err() {
                 break;
             }
         }
-        (setup.recorded_before, setup.witness) = (self.recorded, witness);
-        let keys = transport.keys();
+        seat.call = Some(SeatedCall { who, transport, end: None, sounded: false });
+    }
+
+    /// Whether the call at this place has sound.
+    pub(super) fn sounds(&self, place: usize) -> bool {
+        self.call(place).is_some_and(|call| call.end.is_some())
+    }
+
+    /// The call at this place has sound from now on.
+    pub(super) fn sound(
+        &mut self,
+        place: usize,
+        mut setup: EndSetup<'_>,
+        sound: &mut SharedSound,
+        stop: &Stop,
+    ) -> Result<(), Failure> {
+        (setup.recorded_before, setup.witness) = (self.recorded, !self.any_sounds());
+        let Some(seat) = self.seats.get_mut(place) else { return Ok(()) };
+        let socket = seat.again()?;
+        let Some(call) = &mut seat.call else { return Ok(()) };
+        let part = sound.take().ok_or_else(|| {
+            Failure::running("no part of the devices is left for it; call again in a moment")
+        })?;
+        if call.sounded {
+            call.transport.sounds_anew();
+        }
+        let keys = call.transport.keys();
         let (mut end, ()) = CallEnd::begin(&setup, EndSound::Part(part), stop, |link| {
             let far = FarAddress::Newest;
-            let line = udp_line(seat.again()?, &link.udp, far, (&keys, CallSide::Called))?;
+            let line = udp_line(socket, &link.udp, far, (&keys, CallSide::Called))?;
             link.switch.exchange(line);
             Ok(())
         })?;
         if let Some(recordings) = &mut end.recordings {
             self.recorded = recordings.calls();
         }
-        seat.call = Some(SeatedCall { who, transport, end });
+        (call.end, call.sounded) = (Some(end), true);
         Ok(())
+    }
+
+    fn any_sounds(&self) -> bool {
+        self.seats.iter().any(|seat| seat.call.as_ref().is_some_and(|call| call.end.is_some()))
+    }
+
+    /// The sound of the call at this place is over, and its line is not.
+    pub(super) fn hold(&mut self, place: usize) {
+        let call = self.seats.get_mut(place).and_then(|seat| seat.call.as_mut());
+        if let Some(end) = call.and_then(|call| call.end.take()) {
+            end.stop();
+            self.ending.push(end);
+        }
     }
 
     /// The call at this place is over.
     pub(super) fn end(&mut self, place: usize) {
-        if let Some(call) = self.seats.get_mut(place).and_then(|seat| seat.call.take()) {
-            call.end.stop();
-            self.ending.push(call.end);
-        }
+        self.hold(place);
+        self.seats.get_mut(place).iter_mut().for_each(|seat| seat.call = None);
+    }
+
+    fn call(&self, place: usize) -> Option<&SeatedCall> {
+        self.seats.get(place)?.call.as_ref()
     }
 
     /// Who calls at this place.
     pub(super) fn who(&self, place: usize) -> &str {
-        let call = self.seats.get(place).and_then(|seat| seat.call.as_ref());
-        call.map_or("a caller", |call| &call.who)
+        self.call(place).map_or("a caller", |call| &call.who)
     }
 
     /// The call at this place sounds by these terms from now on.
     pub(super) fn adopt(&self, place: usize, terms: &CallTerms) {
-        let Some(call) = self.seats.get(place).and_then(|seat| seat.call.as_ref()) else { return };
+        let Some(call) = self.call(place) else { return };
+        let Some(end) = &call.end else { return };
         let (sent, _) = directions(terms, CallSide::Called);
-        if let Err(why) = call.end.adopt(sent, terms.latency) {
+        if let Err(why) = end.adopt(sent, terms.latency) {
             self.voice.tell(&format!("{}: {}", call.who, crate::words::cannot_change(&why)));
         }
     }
@@ -164,12 +189,13 @@ impl CallSeats {
         if !call.transport.goes_by(path, number) {
             return Ok(());
         }
+        let Some(end) = &mut call.end else { return Ok(()) };
         self.voice.tell(&format!("{}: the sound goes by UDP from now on", call.who));
         let keys = call.transport.keys();
         let socket = again(&seat.socket)?;
-        let udp = &call.end.link.udp;
+        let udp = &end.link.udp;
         let line = udp_line(socket, udp, FarAddress::Newest, (&keys, CallSide::Called))?;
-        call.end.link.switch.exchange(line);
+        end.link.switch.exchange(line);
         Ok(())
     }
 
@@ -180,9 +206,10 @@ impl CallSeats {
             return false;
         };
         let keys = call.transport.keys();
+        let Some(end) = &mut call.end else { return true };
         // One that is gone already is followed by another.
-        if let Ok((line, _)) = tcp_line(stream, &call.end.link, (&keys, CallSide::Called)) {
-            call.end.link.switch.exchange(line);
+        if let Ok((line, _)) = tcp_line(stream, &end.link, (&keys, CallSide::Called)) {
+            end.link.switch.exchange(line);
             self.voice.tell(&format!("{}: the sound goes by TCP from now on", call.who));
         }
         true
@@ -192,9 +219,9 @@ impl CallSeats {
     pub(super) fn turn(&mut self) {
         for seat in &mut self.seats {
             seat.answer_probes();
-            let Some(call) = &mut seat.call else { continue };
-            call.end.link.switch.collect();
-            if let Some(recordings) = &mut call.end.recordings {
+            let Some(end) = seat.call.as_mut().and_then(|call| call.end.as_mut()) else { continue };
+            end.link.switch.collect();
+            if let Some(recordings) = &mut end.recordings {
                 recordings.turn();
             }
         }

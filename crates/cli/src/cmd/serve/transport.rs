@@ -59,6 +59,11 @@ impl CalledTransport {
         path == CallPath::Udp
     }
 
+    /// There is sound again, after there was none: what it is sealed by is used for nothing else.
+    pub(super) fn sounds_anew(&mut self) {
+        self.go_to(self.number.saturating_add(1), CallPath::Udp);
+    }
+
     /// Uses the connection with this ticket, if it is one of this call that was not shown yet.
     pub(super) fn takes(&mut self, ticket: &MediaTicket) -> bool {
         let found = self.tickets.iter().find(|(_, expected)| expected.is(ticket));

@@ -1,0 +1,122 @@
+//! Calls with sound and without: the devices are open while there is sound, and the line is there all the while.
+
+use std::net::SocketAddr;
+
+use tautline_api::seal::SECRET_BYTES;
+use tautline_engine::control::{CannotChange, Changed};
+use tautline_engine::watching::observers::Onlooker;
+use tautline_io::clock::now;
+use tautline_proto::call::caller::AgreedCall;
+use tautline_proto::call::terms::CallTerms;
+use tautline_proto::device::Stop;
+
+use super::Calling;
+use super::adapting::Adapting;
+use super::share::CallShare;
+use super::transports::Transports;
+use crate::cmd::call_end::{
+    CallEnd, CallSide, EndSetup, EndSound, directions, in_words, without_echo,
+};
+use crate::failure::Failure;
+use crate::flags::CodecFlag;
+
+/// By what the transports of a call are made.
+#[derive(Clone, Copy)]
+pub(super) struct CallMade {
+    pub(super) secret: [u8; SECRET_BYTES],
+    /// Where the other end was called.
+    pub(super) called: SocketAddr,
+    /// The number of the first transport of the sound that begins next: no two have the same keys.
+    pub(super) number: u32,
+}
+
+impl Calling<'_> {
+    /// Begins with a transport that is there before the first packet: of a file not a frame is to be missed.
+    pub(super) fn open(
+        &mut self,
+        call: &AgreedCall,
+        stop: &Stop,
+        made: CallMade,
+    ) -> Result<(), Failure> {
+        let (sent, heard) = directions(&call.terms, CallSide::Caller);
+        let adapts = self.flags.codec.map(|CodecFlag::Auto| <[Onlooker; 2]>::default());
+        self.adapting = adapts.clone().and_then(|them| Adapting::new(&call.terms, them, now()));
+        let setup = EndSetup {
+            name: "call",
+            far: self.host.to_string(),
+            flags: &self.flags.end,
+            input: &self.flags.input,
+            output: &self.flags.output,
+            devices: self.devices,
+            sent,
+            heard,
+            latency: call.terms.latency,
+            muted: !self.open,
+            in_call: true,
+            witness: self.share.as_ref().is_none_or(|share| share.index == 0),
+            recorded_before: self.share.as_ref().map_or(0, |share| share.index),
+            onlookers: self.onlookers.iter().chain(adapts.as_ref()).cloned().collect(),
+        };
+        let sound = match self.share.as_mut().and_then(|share| share.part.take()) {
+            Some(part) => EndSound::Part(part),
+            None => {
+                let specs = (&self.flags.input, &self.flags.output);
+                let rule = self.flags.echo;
+                let echo = without_echo(rule, specs, &self.devices, self.voice)?;
+                EndSound::Own(echo.map(Box::new))
+            }
+        };
+        let (end, mut transports) =
+            CallEnd::begin(&setup, sound, stop, |link| Transports::begin(link, call, made))?;
+        transports.begun();
+        (self.end, self.transports) = (Some(end), Some(transports));
+        self.share.iter().for_each(CallShare::begins);
+        Ok(())
+    }
+
+    /// Asks for a call without sound, or with.
+    pub(super) fn ask_to_hold(&mut self, held: bool) -> Result<Changed, CannotChange> {
+        let Some(call) = self.caller.call() else { return Err(CannotChange::Busy) };
+        let mut terms = self.asked.clone().unwrap_or_else(|| call.terms.clone());
+        terms.paths = if held { Vec::new() } else { self.flags.transport.paths() };
+        if self.ask_for(terms) { Ok(Changed::Held(held)) } else { Err(CannotChange::Busy) }
+    }
+
+    /// Sounds by these terms from now on, or not at all.
+    pub(super) fn adopt(&mut self, terms: &CallTerms, stop: &Stop) -> Result<(), Failure> {
+        match (&self.end, terms.sound()) {
+            (Some(end), true) => {
+                let (sent, _) = directions(terms, CallSide::Caller);
+                if let Err(why) = end.adopt(sent, terms.latency) {
+                    self.tell(&crate::words::cannot_change(&why));
+                }
+            }
+            (Some(_), false) => {
+                self.hold()?;
+                self.tell("the call is without sound; say resume to have some");
+            }
+            (None, true) => {
+                let call = self.caller.call().cloned();
+                if let (Some(call), Some(made)) = (call, self.made) {
+                    self.open(&call, stop, made)?;
+                    self.tell(&format!("the call has sound: {}", in_words(terms)));
+                    self.tell_path();
+                }
+            }
+            (None, false) => {}
+        }
+        Ok(())
+    }
+
+    /// Ends the sound, and closes the devices.
+    fn hold(&mut self) -> Result<(), Failure> {
+        self.adapting = None;
+        if let (Some(transports), Some(made)) = (self.transports.take(), &mut self.made) {
+            made.number = transports.now().1.saturating_add(1);
+        }
+        let Some(end) = self.end.take() else { return Ok(()) };
+        let (reports, recorded) = end.end()?;
+        self.reports.extend(reports);
+        recorded
+    }
+}

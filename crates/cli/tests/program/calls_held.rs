@@ -1,0 +1,76 @@
+//! Calls without sound: lines that cost a connection, and have sound when it is asked for.
+
+use std::time::{Duration, Instant};
+
+use crate::calls::CalledMachine;
+use crate::common::Folder;
+use crate::common::host::beside;
+use crate::common::program::{PATIENCE as MOST, Running};
+use crate::common::sound::Sound;
+
+/// What was recorded that was heard: of each time that there was sound.
+fn heard(folder: &Folder) -> Vec<Sound> {
+    let kept = folder.file("kept").read_dir().into_iter().flatten();
+    let mut paths: Vec<_> = kept.map(|file| file.unwrap().path()).collect();
+    paths.sort();
+    let name = |path: &std::path::PathBuf| path.to_string_lossy().contains("-heard");
+    paths.iter().filter(|path| name(path)).map(|path| Sound::read(path)).collect()
+}
+
+/// Returns when a recording of what is heard, the how many-th, has half a second.
+fn hears(folder: &Folder, recording: usize) {
+    let until = Instant::now() + MOST;
+    while heard(folder).get(recording - 1).is_none_or(|sound| sound.frames() < 24_000) {
+        assert!(Instant::now() < until, "recording {recording} does not grow");
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+}
+
+fn held(called: &CalledMachine, home: &Folder, options: &str) -> Running {
+    let options = format!("--hold --input tone:1000 --output null: {options}");
+    called.call(home.path(), &options).controlled().start().wait_for("without sound")
+}
+
+#[test]
+fn a_call_without_sound_has_some_when_it_is_asked_for_and_none_again_and_some_again() {
+    let _turn = beside();
+    let home = Folder::new();
+    let mut called = CalledMachine::at_home(home.path(), "");
+    let call = held(&called, &home, "--record kept");
+    called.running = called.running.wait_for("calls: without sound");
+    assert!(heard(&called.folder).is_empty(), "no device runs");
+    let call = call.ask("resume", "ok resume").wait_for("the call has sound");
+    hears(&called.folder, 1);
+    let call = call.ask("hold", "ok hold").wait_for("the call is without sound");
+    called.running = called.running.wait_for("the call is without sound");
+    let call = call.ask("resume", "ok resume").wait_for("the call has sound");
+    hears(&called.folder, 2);
+    call.tell("quit").end().well();
+    let (_, folder) = called.ends();
+    let begins = |sound: &Sound| sound.begins().is_some();
+    assert!(heard(&folder).iter().all(begins), "the tone of the server, each time");
+    assert!(Sound::read(&folder.file("caller.wav")).begins().is_some(), "and it hears");
+}
+
+#[test]
+fn lines_without_sound_leave_those_that_have_some_as_they_are() {
+    let _turn = beside();
+    let home = Folder::new();
+    let called = CalledMachine::at_home(home.path(), "--callers 40 --report-file report.json");
+    let lines: Vec<_> = (0..12).map(|_| held(&called, &home, "")).collect();
+    let call = called.call(home.path(), "--input tone:2500 --output file:heard.wav");
+    let sounds = call.controlled().start().wait_for("in a call with ");
+    called.hears_a_second_more();
+    let lines: Vec<_> = lines.into_iter().map(|line| line.ask("mute", "ok ")).collect();
+    called.hears_a_second_more();
+    sounds.tell("quit").end().well();
+    lines.into_iter().for_each(|line| drop(line.tell("quit").end().well()));
+    let (ended, folder) = called.ends();
+    let over = ended.said.iter().filter(|line| line.contains("the call is over")).count();
+    assert_eq!(over, 13, "{ended:#?}");
+    let report = std::fs::read_to_string(folder.file("report.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["streams"].as_array().map(Vec::len), None, "of one call alone: {report}");
+    assert_eq!(report["directions"].as_array().map(Vec::len), Some(2), "of one call alone");
+    assert!(Sound::read(&folder.file("heard.wav")).begins().is_some());
+}

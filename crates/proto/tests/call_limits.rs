@@ -1,0 +1,122 @@
+//! Who gets a place, and who gets sound.
+
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::call::CallId;
+use tautline_proto::call::answering::{Answering, AnsweringStep, CallLimits, LineId};
+use tautline_proto::call::caller::{CallOver, CallerEnd, CallerStep};
+use tautline_proto::call::message::{CALL_VERSION, CallMessage};
+use tautline_proto::call::terms::{CallOffer, CallPath, CallTerms, StreamAbilities};
+use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::units::{Channels, Rate};
+
+fn offer() -> CallOffer {
+    let abilities = StreamAbilities {
+        rates: vec![Rate::HZ_48000],
+        channels: vec![Channels::STEREO],
+        codings: vec![SampleFormat::L24.into()],
+        ptimes: (Span::from_millis(1), Span::from_millis(20)),
+    };
+    let (there, back) = (abilities.clone(), abilities);
+    CallOffer { there, back, paths: vec![CallPath::Udp, CallPath::Tcp], latency: None }
+}
+
+fn steps(answering: &mut Answering) -> Vec<AnsweringStep> {
+    core::iter::from_fn(|| answering.step()).collect()
+}
+
+/// An end that is called with these limits, and what is answered to a call of a peer, with sound or without, on a line of
+/// its own.
+struct Limited(Answering, LocalTime, u64);
+
+impl Limited {
+    fn new(places: u16, limits: CallLimits) -> Self {
+        let answering = Answering::new(offer(), (1..=places).collect()).limited(limits);
+        Self(answering, LocalTime::ZERO + Span::from_secs(1), 0)
+    }
+
+    fn answer(&mut self, message: CallMessage) -> Result<(), String> {
+        let Self(answering, now, line) = self;
+        answering.said(LineId(*line), message, CallId([*line as u8; 16]), *now);
+        for step in steps(answering) {
+            match step {
+                AnsweringStep::Say(_, CallMessage::Accepted { .. } | CallMessage::Changed(_)) => {}
+                AnsweringStep::Say(_, CallMessage::Refused(why) | CallMessage::Kept(why)) => {
+                    return Err(why.as_str().to_owned());
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, peer: u8, paths: &[CallPath]) -> Result<(), String> {
+        self.2 += 1;
+        self.0.came(LineId(self.2), [peer; 32], self.1);
+        let offer = CallOffer { paths: paths.to_vec(), ..offer() };
+        self.answer(CallMessage::Call { version: CALL_VERSION, offer, resumes: None })
+    }
+}
+
+#[test]
+fn one_peer_has_half_of_the_places_and_this_machine_itself_as_many_as_there_are() {
+    for (places, most) in [(1, 1), (2, 1), (5, 3), (8, 4)] {
+        let limits = CallLimits::of(places, places, Some([9; 32]));
+        let mut called = Limited::new(places as u16, limits);
+        let had = (0..places).filter(|_| called.call(1, &[CallPath::Udp]).is_ok()).count();
+        assert_eq!(had, most, "of {places}");
+        if places > 1 {
+            let refused = called.call(1, &[CallPath::Udp]).unwrap_err();
+            assert!(refused.contains("and the others are for others; end one"), "{refused}");
+            assert_eq!(called.call(2, &[CallPath::Udp]), Ok(()), "another has its place");
+        }
+        let mut called = Limited::new(places as u16, limits);
+        assert!((0..places).all(|_| called.call(9, &[CallPath::Udp]).is_ok()), "its own");
+    }
+}
+
+#[test]
+fn a_call_without_sound_takes_no_place_of_those_that_sound_and_has_one_when_one_is_free() {
+    let limits = CallLimits { sounding: 1, of_a_peer: 4, own: None };
+    let mut called = Limited::new(4, limits);
+    assert_eq!(called.call(1, &[CallPath::Udp]), Ok(()));
+    let refused = called.call(2, &[CallPath::Udp]).unwrap_err();
+    assert!(refused.contains("as many of its calls have sound as it carries, 1;"), "{refused}");
+    assert_eq!(called.call(2, &[]), Ok(()), "a line");
+    let quiet = CallOffer { paths: Vec::new(), ..offer() }.choose(&offer()).unwrap();
+    let sounds = offer().choose(&offer()).unwrap();
+    let kept = called.answer(CallMessage::Change(sounds.clone())).unwrap_err();
+    assert!(kept.contains("as it carries, 1;"), "{kept}");
+    let second = core::mem::replace(&mut called.2, 1);
+    assert_eq!(called.answer(CallMessage::Change(quiet)), Ok(()), "the first is held");
+    called.2 = second;
+    assert_eq!(called.answer(CallMessage::Change(sounds)), Ok(()));
+}
+
+#[test]
+fn nobody_but_the_caller_ends_that_a_call_is_without_sound() {
+    let (now, quiet) = (LocalTime::ZERO + Span::from_secs(1), Vec::new());
+    let sounds = offer().choose(&offer()).unwrap();
+    let without = CallTerms { paths: quiet, ..sounds.clone() };
+    let steps =
+        |caller: &mut CallerEnd| -> Vec<_> { core::iter::from_fn(|| caller.step()).collect() };
+    let begun = |terms: &CallTerms| {
+        let mut caller = CallerEnd::new(offer(), now).held(true);
+        caller.poll(now);
+        caller.connected(now);
+        let terms = terms.clone();
+        caller.said(CallMessage::Accepted { call: CallId([1; 16]), terms, udp_port: 1 }, now);
+        caller
+    };
+    let said = steps(&mut begun(&sounds));
+    assert!(matches!(said.last(), Some(CallerStep::Over(CallOver::Refused(_)))), "{said:?}");
+    let mut caller = begun(&without);
+    assert!(matches!(steps(&mut caller).last(), Some(CallerStep::Begin(_))));
+    caller.said(CallMessage::Changed(sounds.clone()), now);
+    assert_eq!(steps(&mut caller), [], "it was not asked for");
+    assert!(caller.change(sounds.clone()));
+    caller.said(CallMessage::Changed(sounds.clone()), now);
+    assert_eq!(steps(&mut caller).last(), Some(&CallerStep::Change(sounds)));
+    assert!(caller.change(without.clone()));
+    caller.said(CallMessage::Changed(without.clone()), now);
+    assert_eq!(steps(&mut caller).last(), Some(&CallerStep::Change(without)));
+}

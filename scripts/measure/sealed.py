@@ -1,0 +1,73 @@
+"""What sealing adds to the processor time of a whole packet."""
+
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+
+from measure.processes import SETTLE, free_port, processor
+from measure.tools import REPEATS, TAUT, say, spread
+
+RUNS = 2 if REPEATS == 1 else 10
+WINDOWS, WINDOW = 8, 1.0  # of a run, and seconds
+MOST = 5.0  # per cent that sealing may add
+CASES = ((48, "1ms", 1e-3), (120, "2.5ms", 2.5e-3))  # period in frames, packets
+
+
+class Pair:
+    """A sender and its receiver."""
+
+    def __init__(self, period, ptime, *more):
+        address = f"rtp://127.0.0.1:{free_port()}"
+        common = ["--period", str(period), "--latency", "10ms", "--format", "l24", "--report", "none", "--no-witness", *more]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        receiver = [TAUT, "recv", "--from", address, "--output", "null:", *common]
+        sender = [TAUT, "send", "--input", "virtual:?tone=440", "--to", address, "--ptime", ptime, *common]
+        self.ends = [subprocess.Popen(sender, **quiet), subprocess.Popen(receiver, **quiet)]
+
+    def processor(self):
+        return [processor(end.pid) for end in self.ends]
+
+    def stop(self):
+        for end in self.ends:
+            end.terminate()
+        for end in self.ends:
+            end.wait()
+
+
+def sealed():
+    """Whole processes on loopback, in clear and sealed at the same time, so that what else the machine does comes to
+    both: what a packet costs in all threads of either, window by window."""
+    lines = [["packets, as long as periods", "end", "clear, of a packet", "sealed (AEAD_AES_256_GCM)", "more, median of windows",
+              f"≤ {MOST:g} %, ≤ 5 µs"]]
+    with tempfile.TemporaryDirectory() as folder:
+        key = os.path.join(folder, "key")
+        subprocess.run([TAUT, "srtp-key", key], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for period, ptime, seconds in CASES:
+            say(f"packets of {ptime}, in clear and sealed")
+            windows = []
+            for run in range(RUNS):
+                # Each begins first as often as the other.
+                options = [[], ["--srtp-key-file", key]][:: 1 if run % 2 else -1]
+                pairs = sorted(((bool(more), Pair(period, ptime, *more)) for more in options), key=lambda pair: pair[0])
+                try:
+                    time.sleep(SETTLE)
+                    for _ in range(WINDOWS):
+                        began, before = time.monotonic(), [pair.processor() for _, pair in pairs]
+                        time.sleep(WINDOW)
+                        packets = (time.monotonic() - began) / seconds
+                        after = [pair.processor() for _, pair in pairs]
+                        # Microseconds of a packet: of each pair, of each end.
+                        windows.append([[(b - a) / packets * 1e6 for a, b in zip(*ends)] for ends in zip(before, after)])
+                finally:
+                    for _, pair in pairs:
+                        pair.stop()
+            for side, end in enumerate(("sender", "receiver")):
+                clear, full = ([window[which][side] for window in windows] for which in (0, 1))
+                micros = statistics.median(after - before for before, after in zip(clear, full))
+                percent = 100 * micros / statistics.median(clear)
+                met = percent <= MOST and micros <= 5
+                lines.append([ptime.replace("ms", " ms"), end, f"{spread(clear)} µs", f"{spread(full)} µs",
+                              f"{micros:+.2f} µs, {percent:+.1f} %", "met" if met else "**missed**"])
+    return [lines]
