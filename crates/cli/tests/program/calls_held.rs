@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::calls::CalledMachine;
 use crate::common::Folder;
 use crate::common::host::beside;
-use crate::common::program::{PATIENCE as MOST, Running};
+use crate::common::program::{PATIENCE as MOST, Running, taut, words};
 use crate::common::sound::Sound;
 
 /// What was recorded that was heard: of each time that there was sound.
@@ -26,6 +26,13 @@ fn hears(folder: &Folder, recording: usize) {
     }
 }
 
+/// Directions of sound that there were.
+fn directions(folder: &Folder) -> usize {
+    let report = std::fs::read_to_string(folder.file("report.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    report["directions"].as_array().map_or(0, Vec::len)
+}
+
 fn held(called: &CalledMachine, home: &Folder, options: &str) -> Running {
     let options = format!("--hold --input tone:1000 --output null: {options}");
     called.call(home.path(), &options).controlled().start().wait_for("without sound")
@@ -35,7 +42,7 @@ fn held(called: &CalledMachine, home: &Folder, options: &str) -> Running {
 fn a_call_without_sound_has_some_when_it_is_asked_for_and_none_again_and_some_again() {
     let _turn = beside();
     let home = Folder::new();
-    let mut called = CalledMachine::at_home(home.path(), "");
+    let mut called = CalledMachine::at_home(home.path(), "--report-file report.json");
     let call = held(&called, &home, "--record kept");
     called.running = called.running.wait_for("calls: without sound");
     assert!(heard(&called.folder).is_empty(), "no device runs");
@@ -49,6 +56,7 @@ fn a_call_without_sound_has_some_when_it_is_asked_for_and_none_again_and_some_ag
     let (_, folder) = called.ends();
     let begins = |sound: &Sound| sound.begins().is_some();
     assert!(heard(&folder).iter().all(begins), "the tone of the server, each time");
+    assert_eq!(directions(&folder), 4, "two of each time");
     assert!(Sound::read(&folder.file("caller.wav")).begins().is_some(), "and it hears");
 }
 
@@ -68,9 +76,29 @@ fn lines_without_sound_leave_those_that_have_some_as_they_are() {
     let (ended, folder) = called.ends();
     let over = ended.said.iter().filter(|line| line.contains("the call is over")).count();
     assert_eq!(over, 13, "{ended:#?}");
-    let report = std::fs::read_to_string(folder.file("report.json")).unwrap();
-    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
-    assert_eq!(report["streams"].as_array().map(Vec::len), None, "of one call alone: {report}");
-    assert_eq!(report["directions"].as_array().map(Vec::len), Some(2), "of one call alone");
+    assert_eq!(directions(&folder), 2, "of one call alone");
     assert!(Sound::read(&folder.file("heard.wav")).begins().is_some());
+}
+
+#[test]
+fn a_machine_that_calls_again_and_again_leaves_half_of_the_places_to_others() {
+    let _turn = beside();
+    let (home, far) = (Folder::new(), Folder::new());
+    for (here, there, name) in [(&home, &far, "far"), (&far, &home, "studio")] {
+        let key = taut(words("id")).with("TAUT_HOME", there.path()).run().well().out;
+        let key = key.split_whitespace().last().unwrap().to_owned();
+        let trust = taut(words(&format!("trust {name}"))).and([key]);
+        trust.with("TAUT_HOME", here.path()).run().well();
+    }
+    let called = CalledMachine::at_home(home.path(), "--callers 2");
+    let call =
+        |home: &Folder| called.call(home.path(), "--input null: --output null:").controlled();
+    let first = call(&far).start().wait_for("in a call with ");
+    let refused = call(&far).run();
+    assert_eq!(refused.status, Some(3), "{refused:#?}");
+    let why = "your machine is in 1 of its 2 calls, and the others are for others; end one";
+    assert!(refused.said.iter().any(|line| line.contains(why)), "{refused:#?}");
+    let other = call(&home).start().wait_for("in a call with ");
+    [first, other].map(|call| call.tell("quit").end().well());
+    called.ends();
 }

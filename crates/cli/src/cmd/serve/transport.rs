@@ -72,3 +72,21 @@ impl CalledTransport {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sound_that_begins_anew_has_other_keys_and_a_caller_that_says_its_number_changes_nothing() {
+        let mut transport = CalledTransport::of([1; SECRET_BYTES], CallId([7; 16]));
+        let before = transport.keys();
+        transport.sounds_anew();
+        assert_ne!(transport.keys().there.key, before.there.key);
+        assert_eq!(
+            transport.keys().there.key,
+            CallKeys::of(&[1; 32], CallId([7; 16]), 1).there.key
+        );
+        assert!(!transport.goes_by(CallPath::Udp, 1), "it is used already");
+    }
+}
