@@ -99,6 +99,8 @@ fn a_machine_that_calls_again_and_again_leaves_half_of_the_places_to_others() {
     let why = "your machine is in 1 of its 2 calls, and the others are for others; end one";
     assert!(refused.said.iter().any(|line| line.contains(why)), "{refused:#?}");
     let other = call(&home).start().wait_for("in a call with ");
-    [first, other].map(|call| call.tell("quit").end().well());
+    for call in [first, other] {
+        call.tell("quit").end().well();
+    }
     called.ends();
 }
