@@ -29,7 +29,7 @@ impl core::fmt::Display for OpusRefused {
 /// The frames that all lengths of packets are multiples of: 2.5 ms.
 const STEP: usize = 120;
 
-/// How much of a packet is expected to be lost, by which speech is given its copies: in per cent.
+/// How many packets are expected to be lost before anybody said, by which speech is given its copies: in per cent.
 const EXPECTED_LOSS: c_int = 10;
 
 /// Of ten: what speech costs more is not heard, and the longest packet is to be coded well within a
@@ -127,6 +127,18 @@ impl Encode for OpusEncoder {
             )
         };
         usize::try_from(bytes).ok().filter(|bytes| *bytes > 0)
+    }
+
+    fn set_bitrate(&mut self, bitrate: u32) {
+        // What the library does not take is not said of packets either.
+        if self.set(sys::OPUS_SET_BITRATE_REQUEST, bitrate as c_int).is_ok() {
+            self.opus.bitrate = bitrate;
+        }
+    }
+
+    fn expect_loss(&mut self, percent: u8) {
+        // Of what it takes, 0 to 100, none is refused.
+        let _ = self.set(sys::OPUS_SET_PACKET_LOSS_PERC_REQUEST, c_int::from(percent.min(100)));
     }
 
     fn reset(&mut self) {

@@ -68,6 +68,18 @@ impl Opus {
         Self { tuning, bitrate }
     }
 
+    /// Between what rates of bits it is moved by what a network carries: 16 to 128 kbit/s for each channel of music, as in
+    /// fewer CELT in short packets is worse than speech's layer, and more is not heard; of speech 12 kbit/s, where the
+    /// SILK layer still has all that is said (RFC 6716 §2.1.1: 8 to 12 kbit/s is narrowband speech), to 40 for each
+    /// channel.
+    pub const fn moved_within(tuning: OpusTuning, channels: Channels) -> (u32, u32) {
+        let channels = channels.count() as u32;
+        match tuning {
+            OpusTuning::Music => (16_000 * channels, 128_000 * channels),
+            OpusTuning::Voice => (12_000, 40_000 * channels),
+        }
+    }
+
     /// Frames from the input of the coder to the output of the decoder: what `OPUS_GET_LOOKAHEAD` tells, 2.5 ms
     /// without look-ahead and 6.5 ms with (libopus, `opus_encoder.c`).
     pub const fn delay(self) -> Frames {
@@ -219,6 +231,14 @@ pub trait Encode: Debug + Send {
     /// Codes interleaved samples, a packet's worth as [`Coder::check`] has it, to the start of `room`; how many bytes
     /// that took, or `None` if it cannot be.
     fn encode(&mut self, samples: &[f32], room: &mut [u8]) -> Option<usize>;
+
+    /// Codes what follows in so many bits per second, without a break; nothing where it takes what its sound takes. Neither
+    /// allocates nor waits.
+    fn set_bitrate(&mut self, _bitrate: u32) {}
+
+    /// So many per cent of packets are lost: what carries copies of earlier sound makes as many as pay. Neither allocates
+    /// nor waits.
+    fn expect_loss(&mut self, _percent: u8) {}
 
     /// What follows does not follow what was.
     fn reset(&mut self);

@@ -114,7 +114,7 @@ struct Compressing {
 
 impl Compressing {
     fn encoder(&mut self, coding: Coding) -> Option<&mut Box<dyn Encode>> {
-        self.encoders.iter_mut().find(|encoder| encoder.coding() == coding)
+        self.encoders.iter_mut().find(|encoder| encoder.coding().is_coded_as(coding))
     }
 }
 
@@ -218,6 +218,12 @@ impl Sender {
             self.coming = coming;
         }
         fits
+    }
+
+    /// So many per cent of packets are lost, as receivers say.
+    pub fn expect_loss(&mut self, percent: u8) {
+        let compressing = self.compressing.iter_mut().flat_map(|it| &mut it.encoders);
+        compressing.for_each(|encoder| encoder.expect_loss(percent));
     }
 
     fn codes(&mut self, coder: Coder, format: &StreamFormat) -> bool {
@@ -335,7 +341,11 @@ impl Sender {
         if let Some(compressing) = &mut self.compressing
             && let Some(encoder) = compressing.encoder(coding)
         {
-            encoder.reset();
+            // In other bits alone its sound goes on as it was.
+            if !before.is_coded_as(coding) {
+                encoder.reset();
+            }
+            coding.bitrate().into_iter().for_each(|bitrate| encoder.set_bitrate(bitrate));
         }
     }
 
@@ -344,8 +354,9 @@ impl Sender {
     fn compress(&mut self) -> Option<usize> {
         let Self { compressing, buffer, config, filled, .. } = self;
         let Compressing { encoders, samples } = &mut **compressing.as_mut()?;
+        let coding = config.format.coding();
         let encoder =
-            encoders.iter_mut().find(|encoder| encoder.coding() == config.format.coding())?;
+            encoders.iter_mut().find(|encoder| encoder.coding().is_coded_as(coding))?;
         let samples = &samples[..config.format.channels.samples_in(*filled)];
         encoder.encode(samples, &mut buffer[HEADER_ROOM..])
     }

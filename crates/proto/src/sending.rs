@@ -7,6 +7,7 @@
 
 mod change;
 mod duplicates;
+mod expected_loss;
 mod known;
 mod note;
 mod redundancy;
@@ -28,6 +29,7 @@ use crate::stream::{Coding, StreamFormat};
 use crate::time::{Frames, LocalTime, Span};
 
 pub use change::SendRefused;
+use expected_loss::ExpectedLoss;
 pub use known::KnownReceiver;
 use known::Receivers;
 pub use note::{NoRepair, SendNote};
@@ -51,6 +53,8 @@ pub enum SendCommand {
     Sample(SampleFormat, Option<Coder>, u8),
     /// Other things that packets carry.
     Redundancy(Layout),
+    /// So many per cent of packets are lost: what coders are to make good.
+    ExpectedLoss(u8),
     /// The clock that packets are presented by, and whether it is not to be relied upon.
     Presentation(ClockMapping, bool),
 }
@@ -66,6 +70,7 @@ impl Sender {
                 self.set_coding(sample, coder, payload_type);
             }
             SendCommand::Redundancy(layout) => self.set_redundancy(layout),
+            SendCommand::ExpectedLoss(percent) => self.expect_loss(percent),
             SendCommand::Presentation(clock, uncertain) => {
                 self.set_presentation_clock(clock, uncertain);
             }
@@ -124,6 +129,7 @@ pub struct SendPolicy {
     coming: Coming,
     /// Whether it was said that losses ask for more than receivers may ask for.
     limited: bool,
+    expected_loss: ExpectedLoss,
     notes: NoteQueue<SendNote>,
 }
 
@@ -150,6 +156,7 @@ impl SendPolicy {
             card: None,
             coming: Coming::default(),
             limited: false,
+            expected_loss: ExpectedLoss::default(),
             notes: NoteQueue::new(),
             config,
         };
@@ -162,6 +169,9 @@ impl SendPolicy {
     pub fn hear(&mut self, host: Host, event: &Event, now: LocalTime) {
         let worth = Worth::of(host, self.config.destinations.iter().copied());
         self.receivers.hear(host, worth, event, now);
+        if let (Event::Reception { block, .. }, true) = (event, worth > Worth::Stranger) {
+            self.expected_loss.told(block.fraction_lost);
+        }
     }
 
     /// Takes how far the stream is by the device's thread, and what sets the pace of its card.
@@ -183,6 +193,11 @@ impl SendPolicy {
         self.note_networks();
         self.take_up(context);
         self.regulate(context);
+        if let Some(percent) = self.expected_loss.changed()
+            && (context.command)(SendCommand::ExpectedLoss(percent))
+        {
+            self.expected_loss.taken(percent);
+        }
         self.promise_what_is_needed(context);
         self.note_strangers();
         if let Some(session) = &mut context.session {

@@ -88,6 +88,19 @@ impl Coding {
         }
     }
 
+    /// Its bits per second, where they are chosen and not what its sound takes.
+    pub const fn bitrate(self) -> Option<u32> {
+        match self.coder {
+            Some(Coder::Opus(Opus { bitrate, .. })) => Some(bitrate),
+            _ => None,
+        }
+    }
+
+    /// Whether both are made by one coder, in whatever bits.
+    pub fn is_coded_as(self, other: Self) -> bool {
+        self.at_bitrate(0) == other.at_bitrate(0)
+    }
+
     /// The word for it: in reports, and for `--format`.
     pub const fn name(self) -> &'static str {
         match (self.coder, self.sample) {

@@ -37,9 +37,13 @@ fn datagram(terms: &StreamTerms) -> (usize, Span) {
 }
 
 fn call(model: PathModel, seconds: usize, seed: u64) -> Vec<Second> {
+    let choice = CodingChoice::new(&TERMS, LocalTime::ZERO).expect("a ladder");
+    call_by(choice, model, seconds, seed)
+}
+
+fn call_by(mut choice: CodingChoice, model: PathModel, seconds: usize, seed: u64) -> Vec<Second> {
     let mut path = Path::new(model, seed);
     let begin = LocalTime::ZERO;
-    let mut choice = CodingChoice::new(&TERMS, begin).expect("a ladder");
     let mut terms = choice.terms().expect("one");
     let mut told = Vec::new();
     let mut next = TrueTime::ZERO;
@@ -71,7 +75,8 @@ fn call(model: PathModel, seconds: usize, seed: u64) -> Vec<Second> {
 fn in_words(call: &[Second]) -> String {
     let mut words = String::new();
     for (second, Second { coding, spoilt }) in call.iter().enumerate() {
-        let _ = write!(words, "{second}:{} {:.0}%  ", coding.name(), spoilt * 100.0);
+        let bits = coding.bitrate().map_or(String::new(), |bits| format!(" {}k", bits / 1000));
+        let _ = write!(words, "{second}:{}{bits} {:.0}%  ", coding.name(), spoilt * 100.0);
     }
     words
 }
@@ -99,6 +104,69 @@ fn a_call_is_coded_in_what_the_network_carries() {
         assert!(there >= 540, "{rate} bit/s: {best} for {there} of 580 s: {told}");
         let spoilt = call.iter().filter(|second| second.spoilt > 0.02).count();
         assert!(spoilt <= 14, "{rate} bit/s: {spoilt} s spoilt: {told}");
+    }
+}
+
+/// The bit rates of the seconds that are in this coding.
+fn bitrates<'a>(call: &'a [Second], coding: &'a str) -> impl Iterator<Item = u32> + 'a {
+    let of_it = call.iter().filter(move |second| second.coding.name() == coding);
+    of_it.filter_map(|second| second.coding.bitrate())
+}
+
+#[test]
+fn the_bit_rate_of_opus_is_what_fits_beside_the_heads_of_packets() {
+    // With Ethernet's, those of packets of 5 ms take 182.4 kbit/s, and those of 20 ms a quarter of that.
+    for (rate, coding, heads) in [
+        (60_000, "opus-voice", 45_600),
+        (80_000, "opus-voice", 45_600),
+        (110_000, "opus-voice", 45_600),
+        (250_000, "opus", 182_400),
+        (300_000, "opus", 182_400),
+        (350_000, "opus", 182_400),
+        (400_000, "opus", 182_400),
+    ] {
+        let call = call(narrow(rate), 600, 4);
+        let told = in_words(&call);
+        let carried = rate as u32 - heads;
+        let fits = |bitrate: &u32| *bitrate <= carried && *bitrate >= carried * 6 / 10;
+        let there = bitrates(&call[20..], coding).filter(fits).count();
+        assert!(there >= 520, "{rate} bit/s: {there} of 580 s: {told}");
+        let spoilt = call.iter().filter(|second| second.spoilt > 0.02).count();
+        assert!(spoilt <= 16, "{rate} bit/s: {spoilt} s spoilt: {told}");
+    }
+}
+
+#[test]
+fn opus_that_is_kept_to_follows_the_network_in_its_bit_rate_alone_and_comes_back() {
+    let mut path = narrow(100_000_000);
+    path.changes = vec![
+        (TrueTime::from_nanos(30_000_000_000), narrow(250_000)),
+        (TrueTime::from_nanos(60_000_000_000), narrow(100_000_000)),
+    ];
+    let terms = StreamTerms { ptime: Span::from_millis(5), ..TERMS }.coded(Coding::OPUS);
+    let choice = CodingChoice::of_bits(&terms, LocalTime::ZERO).expect("a choice");
+    let call = call_by(choice, path, 240, 5);
+    let told = in_words(&call);
+    assert!(call.iter().all(|second| second.coding.name() == "opus"), "{told}");
+    assert!(bitrates(&call[..30], "opus").all(|bitrate| bitrate == 192_000), "{told}");
+    assert!(bitrates(&call[33..60], "opus").all(|bitrate| bitrate < 128_000), "{told}");
+    assert_eq!(call[239].coding.bitrate(), Some(192_000), "{told}");
+    let lossless = StreamTerms { coding: Coding::LOSSLESS_16, ..TERMS };
+    assert!(CodingChoice::of_bits(&lossless, LocalTime::ZERO).is_none());
+}
+
+#[test]
+fn speech_gives_no_bits_away_for_loss_that_its_copies_make_good() {
+    let mut path = narrow(100_000_000);
+    let lossy = PathModel { loss: Loss::random(0.05), ..path.clone() };
+    path.changes = vec![(TrueTime::from_nanos(20_000_000_000), lossy)];
+    let terms = StreamTerms { ptime: Span::from_millis(20), ..TERMS };
+    for (coding, kept) in [(Coding::OPUS_VOICE, true), (Coding::OPUS, false)] {
+        let terms = terms.coded(coding);
+        let choice = CodingChoice::of_bits(&terms, LocalTime::ZERO).expect("a choice");
+        let call = call_by(choice, path.clone(), 60, 6);
+        let all = call.iter().all(|second| second.coding.bitrate() == terms.coding.bitrate());
+        assert_eq!(all, kept, "{}", in_words(&call));
     }
 }
 

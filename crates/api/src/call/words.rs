@@ -105,6 +105,9 @@ struct SaidStream {
     rate: u32,
     channels: u32,
     coding: String,
+    /// Where it is chosen, and not the usual.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bitrate: Option<u32>,
     ptime_ns: i64,
 }
 
@@ -275,10 +278,12 @@ impl TryFrom<SaidTerms> for CallTerms {
 
 impl From<&StreamTerms> for SaidStream {
     fn from(terms: &StreamTerms) -> Self {
+        let usual = terms.coding.usual_for(terms.channels);
         Self {
             rate: terms.rate.hertz(),
             channels: terms.channels.count() as u32,
             coding: terms.coding.name().to_owned(),
+            bitrate: terms.coding.bitrate().filter(|_| terms.coding != usual),
             ptime_ns: terms.ptime.as_nanos(),
         }
     }
@@ -292,7 +297,9 @@ impl TryFrom<SaidStream> for StreamTerms {
         let channels =
             Channels::new(said.channels).map_err(|error| CallNonsense(error.to_string()))?;
         let coding = Coding::named(&said.coding)
-            .ok_or_else(|| CallNonsense("no coding that is known".to_owned()))?;
+            .ok_or_else(|| CallNonsense("no coding that is known".to_owned()))?
+            .usual_for(channels);
+        let coding = said.bitrate.map_or(coding, |bitrate| coding.at_bitrate(bitrate));
         let terms = Self { rate, channels, coding, ptime: Span::from_nanos(said.ptime_ns) };
         match terms.format(0) {
             Some(_) => Ok(terms),

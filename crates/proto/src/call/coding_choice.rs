@@ -1,12 +1,13 @@
 //! In what the sound of one direction is coded, where that is to follow what the network carries.
 //!
 //! It begins with few bits and climbs while nothing is spoilt, a rung in two seconds. Where more is sent than is carried,
-//! what arrives is what is carried: that is the measure by which the rung is chosen that it falls to. Loss that
-//! fewer bits do not lessen is the path's own, and nothing to fall for.
+//! what arrives is what is carried: that is the measure by which the rung is chosen that it falls to, and the bit rate
+//! where the rung has a choice of that: it is lowered before the rung is left, and raised before the next is tried. Loss
+//! that fewer bits do not lessen is the path's own, and nothing to fall for.
 
 use tautline_dsp::format::SampleFormat;
 
-use crate::coder::Coder;
+use crate::coder::{Coder, Opus, OpusTuning};
 use crate::stream::Coding;
 use crate::time::{LocalTime, Span};
 
@@ -22,7 +23,7 @@ const USED: f64 = 0.85;
 const SETTLES: Span = Span::from_secs(2);
 /// and what waits in a queue, which runs empty by what is spared, is late so long.
 const DRAINS: Span = Span::from_secs(8);
-/// So long nothing is spoilt before the next rung is tried, at first,
+/// So long nothing is spoilt before more is tried, at first and where that much was carried when less was last asked for,
 const FIRST_PATIENCE: Span = Span::from_secs(2);
 /// after the first that failed,
 const PATIENCE: Span = Span::from_secs(10);
@@ -38,6 +39,20 @@ const JUDGED: usize = 3;
 const CHANCE: f64 = 3.5;
 /// By how much of its error what is known of that is corrected each second.
 const OWN_FOLLOWS: f64 = 0.05;
+
+/// A bit rate is raised by so much at a time: what is spoilt by too much is a third at the most, for a second,
+const RAISED: f64 = 1.5;
+/// or by this much more where that is all there is,
+const LAST_STEP: f64 = 1.1;
+/// and whole thousands are chosen of it.
+const BITRATE_STEP: f64 = 1000.0;
+/// Of what speech loses its copies make good so much: of one packet in 20 the next is there but for one in 20 of these.
+const MENDED: f64 = 0.05;
+
+/// Of what is to be used so much is, where bits can be chosen, until what waits in a queue has come.
+const DRAINED_BY: f64 = 0.6;
+/// A fall so soon after another is one of it: what had come was more than is carried, as a queue took some.
+const SAME_FALL: Span = Span::from_secs(15);
 
 /// What lossless compression leaves: two thirds (docs/codecs.md, of 24 bits in packets of 2.5 ms).
 const LOSSLESS_LEFT: f64 = 0.66;
@@ -59,8 +74,48 @@ pub struct SpoiltShare {
 #[derive(Debug, Clone, Copy)]
 struct CodingRung {
     terms: StreamTerms,
-    /// Bits per second by IP.
+    /// Bits per second by IP, of the least bit rate where there is a choice.
     rate: f64,
+    /// Between what bit rates there is one.
+    bits: Option<(u32, u32)>,
+}
+
+impl CodingRung {
+    /// Of a coding, from the least bit rate to this where there is a choice; `None` where it takes no such stream.
+    fn new(terms: StreamTerms, most: Option<u32>) -> Option<Self> {
+        let bits = match (terms.coding.coder, most) {
+            (Some(Coder::Opus(opus)), Some(most)) => {
+                Some((Opus::moved_within(opus.tuning, terms.channels).0.min(most), most))
+            }
+            _ => None,
+        };
+        let terms = bits.map_or(terms, |(least, _)| terms.at_bitrate(least));
+        let format = terms.format(0)?;
+        let packets = f64::from(terms.rate.hertz()) / format.packet.count() as f64;
+        let left = if terms.coding.coder == Some(Coder::Lossless) { LOSSLESS_LEFT } else { 1.0 };
+        let bytes = format.payload_bytes() as f64;
+        Some(Self { terms, rate: packets * (8.0 * bytes * left + HEADS), bits })
+    }
+
+    /// Bits per second by IP of this bit rate.
+    fn rate_at(&self, bitrate: u32) -> f64 {
+        self.bits.map_or(self.rate, |(least, _)| self.rate + f64::from(bitrate) - f64::from(least))
+    }
+
+    /// The highest bit rate that takes no more than this; 0 where there is no choice.
+    fn fitting(&self, rate: f64) -> u32 {
+        let Some((least, most)) = self.bits else { return 0 };
+        let bitrate = f64::from(least) + rate - self.rate;
+        ((bitrate / BITRATE_STEP).floor() * BITRATE_STEP).clamp(least.into(), most.into()) as u32
+    }
+
+    /// What copies of earlier sound make good of what is lost.
+    fn mended(&self, lost: f64) -> f64 {
+        match self.terms.coding.coder {
+            Some(Coder::Opus(Opus { tuning: OpusTuning::Voice, .. })) => lost.min(MENDED),
+            _ => 0.0,
+        }
+    }
 }
 
 /// Decides in what a direction is coded.
@@ -69,11 +124,19 @@ pub struct CodingChoice {
     /// What takes the most bits first.
     rungs: Vec<CodingRung>,
     at: usize,
+    /// In how many bits per second, where the rung has a choice.
+    bitrate: u32,
     /// When the rung was come to, and whether from below.
     since: LocalTime,
     climbed: bool,
     /// When what waited in queues as a rung was left has come.
     drained: LocalTime,
+    /// The bit rate from then on, at the latest.
+    then: Option<u32>,
+    /// When more bits were sent than are carried, last.
+    failed: Option<LocalTime>,
+    /// So much of it, in bits per second by IP.
+    carried: f64,
     /// From when on nothing was spoilt.
     clean: Option<LocalTime>,
     /// How long that has to be.
@@ -103,34 +166,57 @@ impl CodingChoice {
         let of = |(coding, least): (Coding, Span)| {
             let terms = StreamTerms { ptime: terms.ptime.max(least), ..*terms };
             let terms = terms.coded(coding.usual_for(terms.channels));
-            let format = terms.format(0)?;
-            let packets = f64::from(terms.rate.hertz()) / format.packet.count() as f64;
-            let bytes = format.payload_bytes() as f64;
-            let left = if coding.coder == Some(Coder::Lossless) { LOSSLESS_LEFT } else { 1.0 };
-            Some(CodingRung { terms, rate: packets * (8.0 * bytes * left + HEADS) })
+            let most = match coding.coder {
+                Some(Coder::Opus(opus)) => Some(Opus::moved_within(opus.tuning, terms.channels).1),
+                _ => None,
+            };
+            CodingRung::new(terms, most)
         };
         let rungs: Vec<CodingRung> = Self::LADDER.into_iter().filter_map(of).collect();
         let music = Coding::OPUS.usual_for(terms.channels);
-        let opus = rungs.iter().position(|rung| rung.terms.coding == music);
+        let opus = rungs.iter().position(|rung| rung.terms.coding.is_coded_as(music));
         let at = opus.unwrap_or(rungs.len().saturating_sub(1));
-        (rungs.len() > 1).then_some(Self {
+        (rungs.len() > 1).then(|| Self::beginning(rungs, at, music.bitrate(), now))
+    }
+
+    /// Keeps to the coding of these terms, and chooses its bit rate alone, up to that of these; `None` where it has no
+    /// choice.
+    pub fn of_bits(terms: &StreamTerms, now: LocalTime) -> Option<Self> {
+        let most = terms.coding.bitrate()?;
+        Some(Self::beginning(vec![CodingRung::new(*terms, Some(most))?], 0, Some(most), now))
+    }
+
+    fn beginning(
+        rungs: Vec<CodingRung>,
+        at: usize,
+        bitrate: Option<u32>,
+        now: LocalTime,
+    ) -> Self {
+        let bits = rungs.get(at).and_then(|rung| rung.bits);
+        let (least, most) = bits.unwrap_or_default();
+        Self {
             rungs,
             at,
+            bitrate: bitrate.unwrap_or(most).clamp(least, most),
             since: now,
             climbed: false,
             drained: now,
+            then: None,
+            failed: None,
+            carried: f64::INFINITY,
             clean: None,
             patience: FIRST_PATIENCE,
             bad: false,
             fell: None,
             judged: 0,
             own: 0.0,
-        })
+        }
     }
 
     /// What is to be sent.
     pub fn terms(&self) -> Option<StreamTerms> {
-        self.rungs.get(self.at).map(|rung| rung.terms)
+        let rung = self.rungs.get(self.at)?;
+        Some(if rung.bits.is_some() { rung.terms.at_bitrate(self.bitrate) } else { rung.terms })
     }
 
     /// The other end does not take what was chosen last: that is not tried again, and what is below it is used; nothing,
@@ -139,6 +225,8 @@ impl CodingChoice {
         if self.at < self.rungs.len() {
             self.rungs.remove(self.at);
             self.at = self.at.min(self.rungs.len().saturating_sub(1));
+            let rung = self.rungs.get(self.at);
+            self.bitrate = rung.map_or(0, |rung| rung.fitting(f64::INFINITY));
             (self.since, self.climbed, self.clean) = (now, false, None);
         }
         self.terms()
@@ -153,8 +241,10 @@ impl CodingChoice {
         let late = if now < self.drained { 0.0 } else { spoilt.late };
         let share = (spoilt.lost + late).clamp(0.0, 1.0);
         self.judge(share);
-        let chance = CHANCE * (self.own * (1.0 - self.own) / spoilt.due.max(1) as f64).sqrt();
-        let excess = (share - self.own - chance).max(0.0);
+        let mended = self.rungs.get(self.at).map_or(0.0, |rung| rung.mended(spoilt.lost));
+        let usual = self.own + mended;
+        let chance = CHANCE * (usual * (1.0 - usual) / spoilt.due.max(1) as f64).sqrt();
+        let excess = (share - usual - chance).max(0.0);
         let bad = core::mem::replace(&mut self.bad, excess > SPOILT);
         if excess > SPOILT_BADLY || bad && self.bad {
             return self.fall(now, spoilt);
@@ -163,16 +253,39 @@ impl CodingChoice {
             self.clean = None;
             return None;
         }
+        if spoilt.late <= SPOILT
+            && let Some(then) = self.then.take()
+        {
+            self.bitrate = then;
+            return self.terms();
+        }
         if self.fell.is_some() {
             return None;
         }
         self.own += (share - self.own) * OWN_FOLLOWS;
         let clean = *self.clean.get_or_insert(now);
-        if now < clean + self.patience || self.at == 0 {
+        let (at, bitrate) = self.above()?;
+        let known = self.rungs.get(at)?.rate_at(bitrate) <= self.carried * USED;
+        let patience = if known { FIRST_PATIENCE } else { self.patience };
+        if now < clean + patience {
             return None;
         }
-        (self.at, self.since, self.climbed, self.clean) = (self.at - 1, now, true, None);
+        (self.at, self.bitrate) = (at, bitrate);
+        self.then = None;
+        (self.since, self.climbed, self.clean) = (now, true, None);
         self.terms()
+    }
+
+    /// The next more that is tried: a higher bit rate, or else the rung above; `None` at the top.
+    fn above(&self) -> Option<(usize, u32)> {
+        let most = self.rungs.get(self.at)?.bits.map_or(0, |(_, most)| most);
+        if self.bitrate < most {
+            let raised = (f64::from(self.bitrate) * RAISED / BITRATE_STEP).floor() * BITRATE_STEP;
+            let is_last = raised * LAST_STEP >= f64::from(most);
+            return Some((self.at, if is_last { most } else { raised as u32 }));
+        }
+        let at = self.at.checked_sub(1)?;
+        Some((at, self.rungs.get(at)?.bits.map_or(0, |(least, _)| least)))
     }
 
     /// Whether it helped to send less: else that is how the path is.
@@ -188,27 +301,39 @@ impl CodingChoice {
         let mean = since.iter().sum::<f64>() / JUDGED as f64;
         if mean >= *before / 2.0 && mean > SPOILT / 4.0 {
             self.own = mean.min(MOST_OWN);
-            self.patience = FIRST_PATIENCE;
+            (self.patience, self.carried) = (FIRST_PATIENCE, f64::INFINITY);
         }
         self.fell = None;
     }
 
     fn fall(&mut self, now: LocalTime, spoilt: SpoiltShare) -> Option<StreamTerms> {
-        let rate = self.rungs.get(self.at)?.rate;
+        let rate = self.rungs.get(self.at)?.rate_at(self.bitrate);
         let failed = self.climbed && now < self.since + TRIAL;
-        self.patience = match failed {
-            true => Span::from_nanos(self.patience.as_nanos().saturating_mul(4)).max(PATIENCE),
-            false => PATIENCE,
+        let same = self.failed.replace(now).is_some_and(|before| now < before + SAME_FALL);
+        self.patience = match (failed, same) {
+            (true, _) => Span::from_nanos(self.patience.as_nanos().saturating_mul(4)).max(PATIENCE),
+            (false, true) => self.patience.max(PATIENCE),
+            (false, false) => PATIENCE,
         };
         self.patience = self.patience.min(MOST_PATIENCE);
         (self.bad, self.clean) = (false, None);
-        let used = rate * (1.0 - spoilt.lost.clamp(0.0, 1.0)) * USED;
-        let below = self.at + 1..self.rungs.len();
-        let to = below.clone().find(|rung| self.rungs[*rung].rate <= used).or(below.last())?;
+        let carried = rate * (1.0 - spoilt.lost.clamp(0.0, 1.0));
+        let used = carried * USED;
+        self.carried = if same { self.carried } else { carried };
+        // This in fewer bits first; at the bottom the fewest.
+        let mut from_here = self.rungs.iter().enumerate().skip(self.at);
+        let last = self.rungs.len().checked_sub(1)?;
+        let to = from_here.find(|(_, rung)| rung.rate <= used).map_or(last, |(to, _)| to);
+        let rung = self.rungs.get(to)?;
+        let (then, bitrate) = (rung.fitting(used), rung.fitting(used * DRAINED_BY));
+        if (to, bitrate) == (self.at, self.bitrate) {
+            return None;
+        }
+        self.then = (bitrate < then).then_some(then);
         // One that was left for what the path spoils by itself is gone back to soon.
         self.fell = Some((spoilt.lost + spoilt.late, [0.0; JUDGED]));
         self.judged = 0;
-        (self.at, self.since, self.climbed) = (to, now, false);
+        (self.at, self.bitrate, self.since, self.climbed) = (to, bitrate, now, false);
         self.drained = now + DRAINS;
         self.terms()
     }

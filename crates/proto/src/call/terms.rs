@@ -119,6 +119,12 @@ impl StreamTerms {
         Self { coding, ptime: ptime.unwrap_or(self.ptime), ..self }
     }
 
+    /// The same in so many bits per second, where its coding has a choice of that.
+    #[must_use]
+    pub const fn at_bitrate(self, bitrate: u32) -> Self {
+        Self { coding: self.coding.at_bitrate(bitrate), ..self }
+    }
+
     /// What its packets look like; `None` where no whole frame fits, or too many, or what compresses them takes none
     /// such.
     pub fn format(&self, payload_type: u8) -> Option<StreamFormat> {
@@ -144,7 +150,7 @@ impl StreamTerms {
         if self.ptime < least || self.ptime > most || self.format(0).is_none() {
             return Err("packets of that length are not had here; ask for another --ptime");
         }
-        if !can.codings.contains(&self.coding) {
+        if !can.codings.iter().any(|coding| coding.is_coded_as(self.coding)) {
             return Err("that coding is not had here; ask for another --format");
         }
         Ok(())
@@ -235,9 +241,10 @@ fn stream_terms(
     }
     // The first that both can, of those that take such a stream.
     let common = in_bounds("codings", &theirs.codings)?.iter();
-    let mut common = common.filter(|coding| ours.codings.contains(coding));
+    let common = common.filter(|coding| ours.codings.iter().any(|one| one.is_coded_as(**coding)));
+    let mut common = common.map(|coding| coding.usual_for(channels));
     let (coding, ptime) = common
-        .find_map(|coding| Some((*coding, coding.shortest((rate, channels), (least, most))?)))
+        .find_map(|coding| Some((coding, coding.shortest((rate, channels), (least, most))?)))
         .ok_or(apart("coding", "leave --format out on one of them"))?;
     Ok(StreamTerms { rate, channels, coding, ptime })
 }

@@ -135,7 +135,7 @@ impl SendPolicy {
         let format = StreamFormat { sample, coder, payload_type, ..self.config.format };
         if let Some(coder) = coder {
             coder.check(&format).map_err(SendRefused::NotCoded)?;
-            if !self.config.compressed.contains(&coding) {
+            if !self.config.compressed.iter().any(|one| one.is_coded_as(coding)) {
                 return Err(SendRefused::NoCoder(coding));
             }
         }
