@@ -196,6 +196,13 @@ impl Coder {
         matches!(self, Self::Opus(_))
     }
 
+    /// The bits per second of which a payload so long is, where that is chosen and not what its sound takes.
+    pub fn bitrate_of(self, payload_bytes: usize, frames: Frames) -> Option<u32> {
+        let Self::Opus(_) = self else { return None };
+        let bits = 8 * payload_bytes as u64 * u64::from(Opus::RATE.hertz());
+        u32::try_from(bits.checked_div(u64::try_from(frames.count()).ok()?)?).ok()
+    }
+
     /// How many frames a payload holds, as it says itself; `None` if that is not so or it is no payload.
     pub fn frames(self, payload: &[u8]) -> Option<Frames> {
         let frames = match self {

@@ -53,6 +53,8 @@ enum Phase {
 pub struct Receiver {
     config: ReceiverConfig,
     format: StreamFormat,
+    /// Bits per second of the newest packet, where they are chosen.
+    bitrate: Option<u32>,
     source: Option<Source>,
     /// Of packets that count no frames.
     counter: FrameCounter,
@@ -160,6 +162,7 @@ impl Receiver {
             others: OtherTypes::new(),
             muted: false,
             format: config.format,
+            bitrate: None,
             source: None,
             counter: FrameCounter::default(),
             clock: None,

@@ -355,8 +355,7 @@ impl Sender {
         let Self { compressing, buffer, config, filled, .. } = self;
         let Compressing { encoders, samples } = &mut **compressing.as_mut()?;
         let coding = config.format.coding();
-        let encoder =
-            encoders.iter_mut().find(|encoder| encoder.coding().is_coded_as(coding))?;
+        let encoder = encoders.iter_mut().find(|encoder| encoder.coding().is_coded_as(coding))?;
         let samples = &samples[..config.format.channels.samples_in(*filled)];
         encoder.encode(samples, &mut buffer[HEADER_ROOM..])
     }

@@ -142,8 +142,10 @@ struct Calling<'a> {
     front: Option<CallFront>,
     /// Of one call of several.
     share: Option<CallShare>,
-    /// Where the coding follows what the network carries.
+    /// Where the coding, or its bit rate, follows what the network carries;
     adapting: Option<Adapting>,
+    /// by what this is told.
+    watched: [Onlooker; 2],
 }
 
 impl<'a> Calling<'a> {
@@ -181,6 +183,7 @@ impl<'a> Calling<'a> {
             front,
             share: None,
             adapting: None,
+            watched: Default::default(),
         }
     }
 
@@ -338,7 +341,13 @@ impl<'a> Calling<'a> {
                 CallerStep::Change(terms) => {
                     self.answered(&terms);
                     self.adopt(&terms, stop)?;
-                    if self.adapting.as_mut().is_some_and(Adapting::answered) {
+                    if self.adapting.is_none() && terms.sound() {
+                        // What people asked for is kept to.
+                        let watched = self.watched.clone();
+                        self.adapting = Adapting::in_bits(&terms, watched, now());
+                    }
+                    let adapting = self.adapting.as_mut();
+                    if adapting.is_some_and(|adapting| adapting.answered(&terms)) {
                         self.tell(&format!("as the network carries it: {}", in_words(&terms)));
                     }
                 }
@@ -380,7 +389,7 @@ impl<'a> Calling<'a> {
                 // Of another call nothing is asked yet.
                 self.asked = None;
                 self.adapting.iter_mut().for_each(|adapting| {
-                    adapting.answered();
+                    adapting.answered(&call.terms);
                 });
             }
             None if call.terms.sound() => self.open(call, stop, made)?,

@@ -302,8 +302,7 @@ impl CallEnd {
         sent: StreamTerms,
         latency: Option<Span>,
     ) -> Result<(), CannotChange> {
-        let coding = sent.coding.usual_for(sent.channels);
-        adopt_coding(&|change| self.send.ask(change), sent.ptime, coding)?;
+        adopt_coding(&|change| self.send.ask(change), sent.ptime, sent.coding)?;
         self.send.ask(SendChange::Latency(rule(latency)))?;
         self.recv.ask(RecvChange::Latency(None, rule(latency)))?;
         Ok(())

@@ -190,7 +190,10 @@ fn a_call_sounds_by_opus_and_goes_on_by_other_coders() {
     let mut call = called.call(home.path(), options).controlled().start();
     call = call.wait_for("in a call with ");
     let said = call.said().last().unwrap();
-    assert!(said.contains(": opus 48000 Hz, 2 channels, 2.5ms per packet both ways"), "{said}");
+    assert!(
+        said.contains(": opus 48000 Hz, 2 channels, 2.5ms per packet at 192 kbit/s both ways"),
+        "{said}"
+    );
     for coding in ["lossless24", "opus-voice", "l16", "opus"] {
         called.hears_a_second_more();
         call = call.ask(&format!("format {coding}"), "ok ");

@@ -125,7 +125,7 @@ fn a_call_begins_with_few_bits_takes_more_where_they_pass_and_fewer_where_they_d
         let line = format!("as the network carries it: {by} ");
         CallThroughNat { call: talk.call.wait_for(&line), ..talk }
     };
-    talk = carried(carried(talk, "opus 48000 Hz, 2 channels, 5ms per packet both"), "l24");
+    talk = carried(carried(talk, "opus 48000 Hz, 2 channels, 5ms per packet at 192"), "l24");
     // Both directions together: a third of what l24 takes one way.
     talk.network.drops("meta l4proto udp limit rate over 110 kbytes/second");
     talk.call = talk.call.wait_for("opus 48000 Hz, 2 channels, 5ms per packet");

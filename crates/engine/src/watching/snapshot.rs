@@ -104,8 +104,12 @@ pub struct StreamSnapshot {
     pub rate: u32,
     /// Samples per frame.
     pub channels: usize,
-    /// `l16`, `l24` or `f32`.
+    /// `l16`, `l24`, `opus` or the like.
     pub format: String,
+    /// Bits per second of sound, where the sender chooses them; absent where they are what the sound takes.
+    pub bitrate: Option<u32>,
+    /// Whether silence is sent in its place; of what is received nobody knows.
+    pub muted: bool,
     /// Audio time in one packet.
     pub ptime_ns: i64,
     /// Capture to DAC.

@@ -186,12 +186,7 @@ impl CodingChoice {
         Some(Self::beginning(vec![CodingRung::new(*terms, Some(most))?], 0, Some(most), now))
     }
 
-    fn beginning(
-        rungs: Vec<CodingRung>,
-        at: usize,
-        bitrate: Option<u32>,
-        now: LocalTime,
-    ) -> Self {
+    fn beginning(rungs: Vec<CodingRung>, at: usize, bitrate: Option<u32>, now: LocalTime) -> Self {
         let bits = rungs.get(at).and_then(|rung| rung.bits);
         let (least, most) = bits.unwrap_or_default();
         Self {

@@ -215,6 +215,8 @@ impl Receiver {
         self.order(sequence);
         if self.source.as_ref().is_some_and(|s| sequence == s.highest()) {
             self.format = StreamFormat { packet: frames, ..format };
+            let bytes = packet.payload.len();
+            self.bitrate = format.coder.and_then(|coder| coder.bitrate_of(bytes, frames));
         }
         let place = |renderer: &mut Renderer| match format.coder {
             None => renderer.place_packet(media, format.sample, packet.payload),

@@ -64,6 +64,8 @@ pub struct StreamStatus {
     pub stranger: Option<Stranger>,
     /// What its packets were last.
     pub format: StreamFormat,
+    /// Bits per second of the last, where its sender chooses them.
+    pub bitrate: Option<u32>,
     /// What the last block was placed by.
     pub basis: Option<Basis>,
     /// Whether its sender said goodbye and none followed.
@@ -167,6 +169,7 @@ impl Receiver {
             endpoints: source.map(|source| *source.endpoints()).unwrap_or_default(),
             stranger: self.stranger(),
             format: self.format,
+            bitrate: self.bitrate,
             basis: self.placement.due(at).map(|due| due.basis),
             said_goodbye: source.is_some_and(|source| source.said_goodbye()),
             card: self.placement.card_rate(),

@@ -1,4 +1,4 @@
-//! The coding of a call by what the network carries: what became of the packets of either direction is looked at once a
+//! The coding of a call by what the network carries, or the bit rate alone of one that is kept to: what became of the packets of either direction is looked at once a
 //! second, and the terms that follow from it are asked for.
 
 use tautline_engine::watching::observers::Onlooker;
@@ -19,7 +19,7 @@ const ENOUGH: u64 = 10;
 /// Has a call begin with what all networks carry, where the other end has it.
 pub(super) fn begin_with_few_bits(offer: &mut CallOffer) {
     for stream in [&mut offer.there, &mut offer.back] {
-        stream.codings.sort_by_key(|coding| *coding != Coding::OPUS);
+        stream.codings.sort_by_key(|coding| !coding.is_coded_as(Coding::OPUS));
     }
 }
 
@@ -42,14 +42,16 @@ struct AdaptedStream {
     counted: Option<[u64; 3]>,
 }
 
-/// Both directions of a call.
+/// Both directions of a call, where there is something to choose in them.
 pub(super) struct Adapting {
-    there: AdaptedStream,
-    back: AdaptedStream,
+    there: Option<AdaptedStream>,
+    back: Option<AdaptedStream>,
     /// When it is looked at next.
     next: LocalTime,
     /// The direction that was asked for last, until that is answered: one at a time, so that it is known what is refused.
     asked: Option<AskedWay>,
+    /// What was told of last: people hear of another coding, and see other bits where they look.
+    told: CallTerms,
 }
 
 /// A direction.
@@ -66,10 +68,33 @@ impl Adapting {
         [sent, heard]: [Onlooker; 2],
         now: LocalTime,
     ) -> Option<Self> {
-        let stream = |choice, onlooker| AdaptedStream { choice, onlooker, counted: None };
-        let there = stream(CodingChoice::new(&terms.there, now)?, sent);
-        let back = stream(CodingChoice::new(&terms.back, now)?, heard);
-        Some(Self { there, back, next: now + EVERY, asked: None })
+        let there = CodingChoice::new(&terms.there, now)?;
+        let back = CodingChoice::new(&terms.back, now)?;
+        Some(Self::by([Some(there), Some(back)], terms, [sent, heard], now))
+    }
+
+    /// For a call whose coding is kept to: of what has a choice, the bit rate. `None` where nothing has.
+    pub(super) fn in_bits(
+        terms: &CallTerms,
+        onlookers: [Onlooker; 2],
+        now: LocalTime,
+    ) -> Option<Self> {
+        let choices = [&terms.there, &terms.back].map(|terms| CodingChoice::of_bits(terms, now));
+        let any = choices.iter().any(Option::is_some);
+        any.then(|| Self::by(choices, terms, onlookers, now))
+    }
+
+    fn by(
+        [there, back]: [Option<CodingChoice>; 2],
+        terms: &CallTerms,
+        [sent, heard]: [Onlooker; 2],
+        now: LocalTime,
+    ) -> Self {
+        let stream = |choice: Option<CodingChoice>, onlooker| {
+            choice.map(|choice| AdaptedStream { choice, onlooker, counted: None })
+        };
+        let (there, back) = (stream(there, sent), stream(back, heard));
+        Self { there, back, next: now + EVERY, asked: None, told: terms.clone() }
     }
 
     /// The terms to be asked for instead of those by which it sounds, if it is time to.
@@ -78,20 +103,24 @@ impl Adapting {
             return None;
         }
         self.next = now + EVERY;
-        self.there.look(now, |stream| {
-            let count = |name: &str| stream.counters.get(name).copied();
-            let counts = ["receiver_expected", "receiver_lost", "receiver_late"].map(count);
-            let [due, lost, late] = counts;
-            Some([due?, lost?, late?])
+        self.there.iter_mut().for_each(|there| {
+            there.look(now, |stream| {
+                let count = |name: &str| stream.counters.get(name).copied();
+                let counts = ["receiver_expected", "receiver_lost", "receiver_late"].map(count);
+                let [due, lost, late] = counts;
+                Some([due?, lost?, late?])
+            })
         });
-        self.back.look(now, |stream| {
-            let count = |name: &str| stream.counters.get(name).copied();
-            let [received, lost, late] = ["packets_received", "lost", "late"].map(count);
-            // A late packet is among those that were received, and not among those that are lost.
-            Some([received? + lost?, lost?, late?])
+        self.back.iter_mut().for_each(|back| {
+            back.look(now, |stream| {
+                let count = |name: &str| stream.counters.get(name).copied();
+                let [received, lost, late] = ["packets_received", "lost", "late"].map(count);
+                // A late packet is among those that were received, and not among those that are lost.
+                Some([received? + lost?, lost?, late?])
+            })
         });
-        let chosen = |stream: &AdaptedStream, terms: &StreamTerms| {
-            let StreamTerms { coding, ptime, .. } = stream.choice.terms()?;
+        let chosen = |stream: &Option<AdaptedStream>, terms: &StreamTerms| {
+            let StreamTerms { coding, ptime, .. } = stream.as_ref()?.choice.terms()?;
             let wanted = StreamTerms { coding, ptime, ..*terms };
             (wanted != *terms).then_some(wanted)
         };
@@ -105,9 +134,14 @@ impl Adapting {
         Some(CallTerms { back, ..terms.clone() })
     }
 
-    /// What was asked for is so.
-    pub(super) fn answered(&mut self) -> bool {
-        self.asked.take().is_some()
+    /// What was asked for is so: whether people are to know.
+    pub(super) fn answered(&mut self, terms: &CallTerms) -> bool {
+        let alike = |now: &StreamTerms, told: &StreamTerms| {
+            now.coding.is_coded_as(told.coding) && now.ptime == told.ptime
+        };
+        let told = core::mem::replace(&mut self.told, terms.clone());
+        let is_new = !alike(&terms.there, &told.there) || !alike(&terms.back, &told.back);
+        self.asked.take().is_some() && is_new
     }
 
     /// The other end keeps to what was: whether that is an answer to what was asked for here, which is not had there.
@@ -117,7 +151,9 @@ impl Adapting {
             Some(AskedWay::There) => &mut self.there,
             Some(AskedWay::Back) => &mut self.back,
         };
-        stream.choice.refused(now);
+        stream.iter_mut().for_each(|stream| {
+            stream.choice.refused(now);
+        });
         // The next is asked for at once.
         self.next = now;
         true

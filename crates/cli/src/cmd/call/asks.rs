@@ -7,7 +7,7 @@ use tautline_audio::{DeviceSpec, SoftwareSpec};
 use tautline_dsp::gain::Gain;
 use tautline_engine::control::{CannotChange, Changed, Fader, RecvChange, SendChange};
 use tautline_engine::plan::lay;
-use tautline_proto::call::terms::CallTerms;
+use tautline_proto::call::terms::{CallTerms, StreamTerms};
 use tautline_proto::latency::{LatencyRule, enough_latency};
 use tautline_proto::receiving::LatencyRefused;
 use tautline_proto::stream::{Coding, PTIME_RANGE};
@@ -160,7 +160,8 @@ impl Calling<'_> {
             }
             CallAsk::Format(coding) => {
                 self.adapting = None;
-                (terms.there, terms.back) = (terms.there.coded(coding), terms.back.coded(coding));
+                let of = |terms: StreamTerms| terms.coded(coding.usual_for(terms.channels));
+                (terms.there, terms.back) = (of(terms.there), of(terms.back));
                 Changed::Format(coding)
             }
             CallAsk::Latency(latency) => {

@@ -39,8 +39,11 @@ impl Calling<'_> {
         made: CallMade,
     ) -> Result<(), Failure> {
         let (sent, heard) = directions(&call.terms, CallSide::Caller);
-        let adapts = self.flags.codec.map(|CodecFlag::Auto| <[Onlooker; 2]>::default());
-        self.adapting = adapts.clone().and_then(|them| Adapting::new(&call.terms, them, now()));
+        let watched = self.watched.clone();
+        self.adapting = match self.flags.codec {
+            Some(CodecFlag::Auto) => Adapting::new(&call.terms, watched, now()),
+            None => Adapting::in_bits(&call.terms, watched, now()),
+        };
         let setup = EndSetup {
             name: "call",
             far: self.host.to_string(),
@@ -55,7 +58,7 @@ impl Calling<'_> {
             in_call: true,
             witness: self.share.as_ref().is_none_or(|share| share.index == 0),
             recorded_before: self.share.as_ref().map_or(0, |share| share.index),
-            onlookers: self.onlookers.iter().chain(adapts.as_ref()).cloned().collect(),
+            onlookers: self.onlookers.iter().chain([&self.watched]).cloned().collect(),
         };
         let sound = match self.share.as_mut().and_then(|share| share.part.take()) {
             Some(part) => EndSound::Part(part),

@@ -5,7 +5,7 @@ use tautline_engine::watching::snapshot::{Snapshot, StageLength, StreamSnapshot}
 use tautline_engine::watching::text::Nanos;
 use tautline_proto::call::terms::CallPath;
 
-use crate::cmd::top::words::{clean, latencies, loss, meters, nanos};
+use crate::cmd::top::words::{clean, coding, latencies, loss, meters, nanos};
 use crate::screen::{Answers, StatusLines};
 use crate::voice::Voice;
 
@@ -134,7 +134,7 @@ fn peaks(stream: &StreamSnapshot) -> String {
 }
 
 fn coded(stream: &StreamSnapshot) -> String {
-    format!("{} in packets of {}", stream.format, Nanos(stream.ptime_ns))
+    format!("{} in packets of {}", coding(stream), Nanos(stream.ptime_ns))
 }
 
 #[cfg(test)]
@@ -147,8 +147,9 @@ mod tests {
     fn a_call_is_told_in_four_lines_whose_beginnings_fit_a_narrow_terminal() {
         let peak = |db| Meter { peak_db: Some(db), rms_db: None };
         let stream = |peaks: Vec<Meter>| StreamSnapshot {
-            format: "l24".to_owned(),
-            ptime_ns: 2_500_000,
+            format: "opus".to_owned(),
+            ptime_ns: 5_000_000,
+            bitrate: Some(96_000),
             meters: Some(peaks),
             headroom_ns: Some(3_100_000),
             second: SecondCounts { loss_share: Some(0.0125), ..SecondCounts::default() },
@@ -170,8 +171,8 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "sent             -inf dBFS  muted  l24 in packets of 2.500ms by UDP",
-                "heard  ██████▍  -12.3 ████     -30.0 dBFS  loss 1.25 % –, headroom 3.100ms  l24 in packets of 2.500ms",
+                "sent             -inf dBFS  muted  opus at 96 kbit/s in packets of 5.000ms by UDP",
+                "heard  ██████▍  -12.3 ████     -30.0 dBFS  loss 1.25 % –, headroom 3.100ms  opus at 96 kbit/s in packets of 5.000ms",
                 "latency: 15.00ms kept; 15.020 ms by device",
                 "stages: pack 2.500ms, wire 80.00us",
             ]

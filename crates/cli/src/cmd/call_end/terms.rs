@@ -73,8 +73,10 @@ pub(in crate::cmd) const fn directions(
 /// What was agreed on.
 pub(in crate::cmd) fn in_words(terms: &CallTerms) -> String {
     let stream = |terms: &StreamTerms| {
+        let bits = terms.coding.bitrate();
+        let bits = bits.map_or(String::new(), |bits| format!(" at {} kbit/s", bits / 1000));
         format!(
-            "{} {}, {} channels, {} per packet",
+            "{} {}, {} channels, {} per packet{bits}",
             terms.coding.name(),
             terms.rate,
             terms.channels,
@@ -103,6 +105,14 @@ pub(super) fn adopt_coding(
     coding: Coding,
 ) -> Result<(), CannotChange> {
     let Changed::Sending(before) = ask(SendChange::Status)? else { return Ok(()) };
+    if before.ptime == ptime && before.format.is_coded_as(coding) {
+        // In other bits its packets are as they were.
+        return if before.format == coding {
+            Ok(())
+        } else {
+            ask(SendChange::Format(coding)).map(drop)
+        };
+    }
     // What codes now may not take those packets, or what is to code takes no others.
     let (other, back) = match ask(SendChange::Ptime(ptime)) {
         Ok(_) => (SendChange::Format(coding), SendChange::Ptime(before.ptime)),

@@ -64,6 +64,8 @@ fn received() -> StreamSnapshot {
         rate: 48_000,
         channels: 2,
         format: "l24".into(),
+        bitrate: None,
+        muted: false,
         ptime_ns: 1_000_000,
         latency: LatencySnapshot {
             configured_ns: Some(5_000_000),

@@ -36,6 +36,14 @@ fn count(stream: &StreamSnapshot, name: &str) -> String {
     stream.counters.get(name).map_or_else(|| UNKNOWN.to_owned(), ToString::to_string)
 }
 
+/// In what it is coded, and in how many bits where these are chosen.
+pub(in crate::cmd) fn coding(stream: &StreamSnapshot) -> String {
+    let bits = stream
+        .bitrate
+        .map_or(String::new(), |bits| format!(" at {:.0} kbit/s", f64::from(bits) / 1e3));
+    format!("{}{bits}", stream.format)
+}
+
 /// The share of the last second that was lost, and how many packets so far.
 pub(in crate::cmd) fn loss(stream: &StreamSnapshot) -> String {
     match stream.second.loss_share {
@@ -132,11 +140,13 @@ fn head(run: &Snapshot, stream: &StreamSnapshot) -> String {
     if run.elapsed_ns == 0 {
         return head + ": its sender is waited for";
     }
-    let StreamSnapshot { format, rate, channels, .. } = stream;
+    let StreamSnapshot { rate, channels, .. } = stream;
+    let format = coding(stream);
     let plural = if *channels == 1 { "" } else { "s" };
+    let muted = if stream.muted { "; muted" } else { "" };
     let state = state(stream.state).map_or(String::new(), |state| format!("; {state}"));
     head + &format!(
-        ": {format} {rate} Hz, {channels} channel{plural}, {} per packet, for {:.0} s{state}",
+        ": {format} {rate} Hz, {channels} channel{plural}, {} per packet, for {:.0} s{muted}{state}",
         Nanos(stream.ptime_ns),
         run.elapsed_ns as f64 / 1e9
     )

@@ -50,6 +50,7 @@ impl ReceivedStream {
             rate: format.rate.hertz(),
             channels: format.channels.count(),
             format: format.coding_name().to_owned(),
+            bitrate: status.and_then(|status| status.stream.bitrate),
             ptime_ns: nanos(format.ptime()),
             latency: LatencySnapshot {
                 configured_ns: policy.is_latency_configured().then(|| nanos(policy.link_offset())),

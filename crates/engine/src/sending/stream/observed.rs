@@ -45,6 +45,8 @@ impl SentStream {
             rate: format.rate.hertz(),
             channels: format.channels.count(),
             format: format.coding_name().to_owned(),
+            bitrate: format.coding().bitrate(),
+            muted: self.fader.muted,
             ptime_ns: nanos(format.ptime()),
             latency: LatencySnapshot {
                 configured_ns: Some(nanos(self.policy.link_offset())),
