@@ -205,6 +205,68 @@ fn what_the_next_packet_carries_of_a_lost_one_is_heard_and_music_is_concealed() 
 }
 
 #[test]
+fn opus_goes_to_other_bits_within_its_sound_without_a_break() {
+    const PACKET: usize = 240;
+    let (stereo, sound) = (Channels::STEREO, music(48_000, 2));
+    let usual = Opus::usual(OpusTuning::Music, stereo);
+    let heard_in = |bitrate_of: &dyn Fn(usize) -> u32| {
+        let mut encoder = OpusEncoder::new(usual, stereo).unwrap();
+        let mut decoder = OpusDecoder::new(Rate::HZ_48000, stereo).unwrap();
+        let mut heard = Vec::new();
+        for (at, block) in sound.chunks_exact(PACKET * 2).enumerate() {
+            let bitrate = bitrate_of(at);
+            encoder.set_bitrate(bitrate);
+            let mut room = [0; 1500];
+            let bytes = encoder.encode(block, &mut room).unwrap();
+            let packet = Frames::from_len(PACKET);
+            assert_eq!(bytes, Opus { bitrate, ..usual }.payload_bytes(packet), "packet {at}");
+            assert_eq!(Coder::OPUS.bitrate_of(bytes, packet), Some(bitrate / 1600 * 1600));
+            let mut out = vec![0.0; block.len()];
+            decoder.decode(&room[..bytes], &mut out).unwrap();
+            heard.extend(out);
+        }
+        heard
+    };
+    let moved = heard_in(&|at| if at % 40 < 20 { 256_000 } else { 96_000 });
+    let steady = heard_in(&|_| 96_000);
+    let delay = 2 * usual.delay().as_len();
+    // Around each change it is no further from what it was than it is in the fewer bits throughout.
+    for change in (20..190).step_by(20) {
+        let around = (change - 2) * PACKET * 2..(change + 3) * PACKET * 2;
+        let late = around.start + delay..around.end + delay;
+        let [with, without] =
+            [&moved, &steady].map(|heard| apart(&sound[around.clone()], &heard[late.clone()]));
+        assert!(with < without + 3.0, "at packet {change}: {with} dB, and {without} dB throughout");
+    }
+}
+
+#[test]
+fn speech_has_copies_where_packets_are_lost_and_none_where_none_is() {
+    let mono = Channels::MONO;
+    let opus = Opus::usual(OpusTuning::Voice, mono);
+    let mut random = fastrand::Rng::with_seed(7);
+    let syllables = |at: usize| {
+        let tone = |hertz: f32| (at as f32 / 48_000.0 * hertz * core::f32::consts::TAU).sin();
+        let sound = 0.4 * tone(440.0) + 0.2 * tone(1_300.0) + 0.002 * (random.f32() - 0.5);
+        sound * (0.55 + 0.45 * tone(8.0))
+    };
+    let sound: Vec<f32> = (0..96_000).map(syllables).collect();
+    let mut encoder = OpusEncoder::new(opus, mono).unwrap();
+    let mut carried = [0, 0];
+    for (at, block) in sound.chunks_exact(960).enumerate() {
+        let is_lossy = at >= 50;
+        encoder.expect_loss(if is_lossy { 10 } else { 0 });
+        let mut room = [0; 1500];
+        let bytes = encoder.encode(block, &mut room).unwrap();
+        assert_eq!(bytes, opus.payload_bytes(Frames::new(960)));
+        let mut decoder = OpusDecoder::new(Rate::HZ_48000, mono).unwrap();
+        let mut out = [0.0; 960];
+        carried[usize::from(is_lossy)] += usize::from(decoder.recover(&room[..bytes], &mut out));
+    }
+    assert!(carried[0] == 0 && carried[1] > 25, "{carried:?} of 50 each");
+}
+
+#[test]
 fn what_is_cut_changed_or_random_does_no_harm() {
     const ROUNDS: usize = 20_000;
     let mut random = fastrand::Rng::with_seed(3);

@@ -38,6 +38,12 @@ fn terms() -> CallTerms {
     }
 }
 
+/// In so many bits, of which 192 kbit/s are the usual.
+fn in_bits(bitrate: u32) -> StreamTerms {
+    StreamTerms { ptime: Span::from_millis(5), ..terms().there }
+        .coded(tautline_proto::stream::Coding::OPUS.at_bitrate(bitrate))
+}
+
 fn all() -> Vec<CallMessage> {
     let call = CallId([7; 16]);
     let why = || CallReason::new("because");
@@ -48,6 +54,11 @@ fn all() -> Vec<CallMessage> {
         CallMessage::Resumed,
         CallMessage::Refused(why()),
         CallMessage::Change(terms()),
+        CallMessage::Change(CallTerms {
+            there: in_bits(64_000),
+            back: in_bits(192_000),
+            ..terms()
+        }),
         CallMessage::Changed(terms()),
         CallMessage::Kept(why()),
         CallMessage::Path { path: CallPath::Tcp, transport: 3 },

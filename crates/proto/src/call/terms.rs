@@ -86,7 +86,7 @@ pub struct CallTerms {
 }
 
 /// Why two ends do not come together. Each is a sentence with the mend.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NoTerms {
     /// A list is empty or absurdly long.
     #[error(
@@ -97,6 +97,22 @@ pub enum NoTerms {
         what: &'static str,
         /// How many.
         count: usize,
+    },
+    /// There is nothing that both can, of what is counted.
+    #[error(
+        "of {direction}, the two sides have no {what} in common: the one that calls has {theirs}, the other {ours}; {mend}"
+    )]
+    Unlike {
+        /// "the sound to the one that is called".
+        direction: &'static str,
+        /// What.
+        what: &'static str,
+        /// What the caller can: numbers.
+        theirs: String,
+        /// What the one that is called can.
+        ours: String,
+        /// What to do.
+        mend: &'static str,
     },
     /// There is nothing that both can.
     #[error("of {direction}, the two sides have no {what} in common; {mend}")]
@@ -224,16 +240,33 @@ fn first_common<T: Copy + PartialEq>(
     Ok(in_bounds(what, theirs)?.iter().copied().find(|one| ours.contains(one)))
 }
 
+/// What one side can, in words. There are [`MOST_LISTED`] at the most.
+fn listed<T: core::fmt::Display>(all: &[T]) -> String {
+    all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
 fn stream_terms(
     theirs: &StreamAbilities,
     ours: &StreamAbilities,
     direction: &'static str,
 ) -> Result<StreamTerms, NoTerms> {
     let apart = |what, mend| NoTerms::Apart { direction, what, mend };
-    let rate = first_common("rates", &theirs.rates, &ours.rates)?
-        .ok_or(apart("rate", "give both the same --rate"))?;
-    let channels = first_common("channel counts", &theirs.channels, &ours.channels)?
-        .ok_or(apart("number of channels", "give both the same --channels"))?;
+    let rate =
+        first_common("rates", &theirs.rates, &ours.rates)?.ok_or_else(|| NoTerms::Unlike {
+            direction,
+            what: "rate",
+            theirs: listed(&theirs.rates),
+            ours: listed(&ours.rates),
+            mend: "give both the same --rate",
+        })?;
+    let channels = first_common("channel counts", &theirs.channels, &ours.channels)?;
+    let channels = channels.ok_or_else(|| NoTerms::Unlike {
+        direction,
+        what: "number of channels",
+        theirs: listed(&theirs.channels),
+        ours: listed(&ours.channels),
+        mend: "give both the same --channels",
+    })?;
     let least = theirs.ptimes.0.max(ours.ptimes.0).max(PTIME_RANGE.0);
     let most = theirs.ptimes.1.min(ours.ptimes.1).min(PTIME_RANGE.1);
     if least > most {
@@ -335,6 +368,17 @@ mod tests {
     #[test]
     fn what_is_not_common_is_named_with_the_mend() {
         let apart = offer(&[44_100], &BOTH).choose(&offer(&[48_000], &BOTH)).unwrap_err();
-        assert!(apart.to_string().ends_with("no rate in common; give both the same --rate"));
+        assert_eq!(
+            apart.to_string(),
+            "of the sound to the one that is called, the two sides have no rate in common: the one that calls has \
+             44100 Hz, the other 48000 Hz; give both the same --rate"
+        );
+        let (mut one, other) = (offer(&[48_000], &BOTH), offer(&[48_000], &BOTH));
+        one.back.channels = vec![Channels::MONO];
+        let apart = one.choose(&other).unwrap_err().to_string();
+        assert!(
+            apart.contains("number of channels in common: the one that calls has 1, the other 2;"),
+            "{apart}"
+        );
     }
 }

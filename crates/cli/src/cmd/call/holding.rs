@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 
 use tautline_api::seal::SECRET_BYTES;
 use tautline_engine::control::{CannotChange, Changed};
-use tautline_engine::watching::observers::Onlooker;
 use tautline_io::clock::now;
 use tautline_proto::call::caller::AgreedCall;
 use tautline_proto::call::terms::CallTerms;
