@@ -9,10 +9,14 @@ mod tests;
 
 use core::mem::ManuallyDrop;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::device::{Cycle, Device, DeviceError, Direction, Settings, Side};
+use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::units::Rate;
 
 use super::recorder::{Recorder, StoredSamples};
 use super::wav::MOST_BYTES;
@@ -26,9 +30,43 @@ const UNDER_WAY: usize = 4;
 const MOST_OF_A_PART: u64 = MOST_BYTES / 16 * 15;
 
 /// One that nothing on the device's thread can drop, be it by a way that is never gone.
-type HeldRecorder = ManuallyDrop<Box<Recorder>>;
+type HeldRecorder = ManuallyDrop<Box<BegunRecorder>>;
 /// What the device's thread is handed; `None` where nothing more is recorded.
 type NextRecorder = Option<HeldRecorder>;
+
+/// A recorder, and what its file begins with.
+struct BegunRecorder {
+    recorder: Recorder,
+    /// With which others it is in step: kept until an ordinary thread lets go of it.
+    steps: Option<RecordedTime>,
+    /// Whether its first period came.
+    stands: bool,
+}
+
+/// From the common beginning of several recordings to the first period of the one that begins first: more than any device
+/// that begins later may tell of the time before that.
+const BEFORE: Span = Span::from_millis(100);
+
+/// When the files of several recordings begin, whichever of their devices is first: so they lie in step. Clones are the
+/// same one.
+#[derive(Debug, Clone)]
+pub struct RecordedTime(Arc<AtomicI64>);
+
+impl Default for RecordedTime {
+    fn default() -> Self {
+        Self(Arc::new(AtomicI64::new(LocalTime::NEVER.as_nanos())))
+    }
+}
+
+impl RecordedTime {
+    /// From its beginning to a frame that met the converter then, which is the first of all if none was. Real-time.
+    fn until(&self, meets: LocalTime) -> Span {
+        let unknown = LocalTime::NEVER.as_nanos();
+        let begins = (meets + -BEFORE).as_nanos();
+        let known = self.0.compare_exchange(unknown, begins, Ordering::Relaxed, Ordering::Relaxed);
+        (meets - LocalTime::from_nanos(known.err().unwrap_or(begins))).max(Span::ZERO)
+    }
+}
 
 /// Says what of a device is recorded, from an ordinary thread. Dropped, it leaves what is recorded to the device, which
 /// completes it as it ends.
@@ -58,7 +96,8 @@ pub fn recorded(
     // One more: the one that is in use.
     let (gives, back) = RingBuffer::new(UNDER_WAY + 1);
     let channels = settings.channels.count() as u64;
-    let tap = RecordingTap { direction, channels, hands, gives, recorder: None };
+    let rate = settings.rate;
+    let tap = RecordingTap { direction, channels, rate, hands, gives, recorder: None };
     let recording = Recording {
         settings,
         format,
@@ -76,9 +115,22 @@ impl Recording {
     /// Records from the next period on into the file at `path`, where nothing is yet; what was recorded so far is
     /// completed, and not a frame is between. Opens the file.
     pub fn begin(&mut self, path: &Path) -> Result<(), DeviceError> {
+        self.begin_with(path, None)
+    }
+
+    /// The same, after as much silence as its first frame is later than the common beginning of files.
+    pub fn begin_in_step(&mut self, path: &Path, time: &RecordedTime) -> Result<(), DeviceError> {
+        self.begin_with(path, Some(time.clone()))
+    }
+
+    fn begin_with(&mut self, path: &Path, steps: Option<RecordedTime>) -> Result<(), DeviceError> {
         let recorder = Recorder::create_new(path, &self.settings, self.format, &self.notes)?;
         self.stored = Some(recorder.stored());
-        self.hand(Some(ManuallyDrop::new(Box::new(recorder))));
+        self.hand(Some(ManuallyDrop::new(Box::new(BegunRecorder {
+            recorder,
+            steps,
+            stands: false,
+        }))));
         Ok(())
     }
 
@@ -104,9 +156,10 @@ impl Recording {
 
     /// Hands over what is to be, and lets go of what is complete. Waits for nothing; to be called now and then.
     pub fn turn(&mut self) {
-        while let Ok(recorder) = self.back.pop() {
+        while let Ok(begun) = self.back.pop() {
+            let BegunRecorder { recorder, .. } = *ManuallyDrop::into_inner(begun);
             recorder.close();
-            self.ending.push(*ManuallyDrop::into_inner(recorder));
+            self.ending.push(recorder);
         }
         self.ending.retain(|recorder| !recorder.is_closed());
         if let Some(handed) = self.waits.take()
@@ -145,6 +198,7 @@ struct RecordingTap {
     direction: Direction,
     /// Samples per frame.
     channels: u64,
+    rate: Rate,
     hands: Consumer<NextRecorder>,
     gives: Producer<HeldRecorder>,
     recorder: NextRecorder,
@@ -165,12 +219,17 @@ impl RecordingTap {
     }
 
     fn record(&mut self, side: &Side<'_>) {
-        let Some(recorder) = &mut self.recorder else { return };
-        let frames = u64::try_from(side.skipped.count()).unwrap_or(0);
+        let Some(begun) = &mut self.recorder else { return };
+        let before = match &begun.steps {
+            Some(time) if !begun.stands => self.rate.frames_within(time.until(side.meets)),
+            _ => side.skipped,
+        };
+        begun.stands = true;
+        let frames = u64::try_from(before.count()).unwrap_or(0);
         if frames > 0 {
-            recorder.silence(frames * self.channels);
+            begun.recorder.silence(frames * self.channels);
         }
-        recorder.write(side.samples);
+        begun.recorder.write(side.samples);
     }
 }
 

@@ -15,6 +15,8 @@ struct Turned {
     periods: std::sync::mpsc::Receiver<Frames>,
     turned: std::sync::mpsc::Sender<()>,
     direction: Direction,
+    /// When its first frame meets the converter.
+    begins: LocalTime,
 }
 
 impl Device for Turned {
@@ -32,7 +34,7 @@ impl Device for Turned {
         while let Ok(skipped) = self.periods.recv() {
             value += 0.125;
             let mut samples = [value; 2 * PERIOD];
-            let (meets, uncertainty) = (LocalTime::ZERO, Span::ZERO);
+            let (meets, uncertainty) = (self.begins, Span::ZERO);
             let side = Side { samples: &mut samples, meets, uncertainty, skipped };
             process.process(&mut Cycle::one_way(self.direction, meets, side, 0));
             self.turned.send(()).unwrap();
@@ -66,11 +68,15 @@ struct World {
 
 impl World {
     fn new(name: &str, direction: Direction) -> Self {
+        Self::beginning(name, direction, LocalTime::ZERO)
+    }
+
+    fn beginning(name: &str, direction: Direction, begins: LocalTime) -> Self {
         let folder = std::env::temp_dir().join(format!("tautline-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let (periods, told) = std::sync::mpsc::channel();
         let (turns, turned) = std::sync::mpsc::channel();
-        let device = Turned { periods: told, turned: turns, direction };
+        let device = Turned { periods: told, turned: turns, direction, begins };
         let (mut device, recording) = recorded(Box::new(device), direction, SampleFormat::F32);
         let muted = std::sync::Arc::default();
         let process = Box::new(Muting(std::sync::Arc::clone(&muted)));
@@ -129,6 +135,25 @@ fn what_is_recorded_begins_and_ends_when_it_is_said_and_not_a_frame_is_between_t
     world.turn(1, 0);
     let files = world.ends(&["first.wav", "second.wav", "third.wav"]);
     assert_eq!(files, [periods(&[0.25, 0.375]), periods(&[0.5]), periods(&[0.75])]);
+}
+
+#[test]
+fn two_recordings_of_one_time_lie_in_step_whichever_device_begins_first() {
+    let time = RecordedTime::default();
+    let (heard, sent) = (LocalTime::from_nanos(7_000_000_000), Span::from_millis(90));
+    let mut files = Vec::new();
+    // The second begins later, and the third tells of frames that it captured before.
+    for (name, begins) in [("heard", heard), ("sent", heard + sent), ("early", heard + -sent)] {
+        let mut world = World::beginning(&format!("step-{name}"), Direction::Capture, begins);
+        world.recording.begin_in_step(&world.file("one.wav"), &time).unwrap();
+        world.turn(1, 0);
+        files.extend(world.ends(&["one.wav"]));
+    }
+    let begins = files.iter().map(|file| file.iter().position(|sample| *sample != 0.0));
+    let begins: Vec<usize> = begins.map(|begins| begins.expect("a period")).collect();
+    // 90 ms are 4320 frames.
+    assert_eq!(begins, [4_800, 4_800 + 4_320, 480]);
+    assert!(files.iter().zip(&begins).all(|(file, begins)| file[*begins..] == periods(&[0.125])));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use tautline_audio::{Recording, recorded};
+use tautline_audio::{RecordedTime, Recording, recorded};
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::device::{Device, Direction};
 
@@ -31,6 +31,8 @@ struct CallName {
     stem: String,
     /// A WAV holds 4 GiB, which is four hours: the how many-th file of each is written.
     part: u32,
+    /// When all of its files begin.
+    begins: RecordedTime,
 }
 
 impl CallRecordings {
@@ -64,7 +66,7 @@ impl CallRecordings {
     ) -> Result<Box<dyn Device>, Failure> {
         let (device, mut recording) = recorded(device, direction, FORMAT);
         if let Some(name) = &self.name {
-            recording.begin(&name.file(&self.folder, direction))?;
+            recording.begin_in_step(&name.file(&self.folder, direction), &name.begins)?;
         }
         match direction {
             Direction::Capture => self.sent = Some(recording),
@@ -76,7 +78,8 @@ impl CallRecordings {
     /// A call begins. What cannot be recorded is told, and it goes on.
     pub(in crate::cmd) fn begin(&mut self) {
         self.calls += 1;
-        let mut name = CallName { stem: stem(self.calls), part: 1 };
+        let mut name =
+            CallName { stem: stem(self.calls), part: 1, begins: RecordedTime::default() };
         // Another program may have begun a call in this very second.
         while name.is_taken(&self.folder) {
             self.calls += 1;
@@ -101,7 +104,13 @@ impl CallRecordings {
     fn record(&mut self, name: CallName) {
         let (folder, voice) = (self.folder.clone(), self.voice);
         for (direction, recording) in self.each() {
-            if let Err(error) = recording.begin(&name.file(&folder, direction)) {
+            let file = name.file(&folder, direction);
+            let begun = match name.part {
+                1 => recording.begin_in_step(&file, &name.begins),
+                // Not a frame is between it and the part before.
+                _ => recording.begin(&file),
+            };
+            if let Err(error) = begun {
                 voice.tell(&error.to_string());
             }
         }
@@ -188,7 +197,8 @@ mod tests {
 
     #[test]
     fn the_next_part_of_a_recording_has_a_name_of_its_own() {
-        let name = |part| CallName { stem: "t-call-1".to_owned(), part };
+        let name =
+            |part| CallName { stem: "t-call-1".to_owned(), part, begins: RecordedTime::default() };
         let file = |part, way| name(part).file(Path::new("d"), way);
         assert_eq!(file(1, Direction::Capture), Path::new("d/t-call-1-sent.wav"));
         assert_eq!(file(2, Direction::Playback), Path::new("d/t-call-1-heard-2.wav"));
