@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use tautline_trial::steady;
 
 use crate::common::host::beside;
@@ -137,6 +138,43 @@ fn a_call_begins_with_few_bits_takes_more_where_they_pass_and_fewer_where_they_d
         let sounds = last.chunks(1_920).filter(|window| window.iter().any(|one| *one != 0)).count();
         assert!(sounds > 50, "{name}: {sounds} of the last 100 windows of 20 ms sound");
     }
+}
+
+/// The bit rates of what the call of this process sends and hears, as `taut top` has them.
+fn bitrates(process: &str) -> Vec<u64> {
+    let told = taut(words("top --once --report json")).run().well().out;
+    let told: Value = serde_json::from_str(&told).unwrap();
+    let runs = told["programs"].as_array().unwrap();
+    let own = runs.iter().filter(|run| run["pid"].to_string() == process);
+    own.filter_map(|run| run["streams"][0]["bitrate"].as_u64()).collect()
+}
+
+#[test]
+fn opus_that_is_kept_to_takes_fewer_bits_where_fewer_pass() {
+    let _turn = beside();
+    let test = "calls_through_nat::opus_that_is_kept_to_takes_fewer_bits_where_fewer_pass";
+    let Some(mut talk) = CallThroughNat::begin_with(test, "--format opus") else { return };
+    talk.sounds();
+    let process = talk.call.id();
+    // Each is of packets of whole bytes.
+    assert_eq!(bitrates(&process), [192_000, 192_000], "the usual, of both directions");
+    // Each direction for itself, as packets of both come at one pace: four fifths of what it takes, so that with the fewest
+    // bits the reports pass, too, which are longer than packets of sound and the first that a full limit drops.
+    let limit = "limit rate over 46 kbytes/second";
+    let there = talk.network.outside.address;
+    talk.network.drops(&format!(
+        "meta l4proto udp ip saddr {there} {limit} drop\n meta l4proto udp ip daddr {there} {limit}"
+    ));
+    let until = Instant::now() + MOST;
+    let fewer = |now: &[u64]| now.len() == 2 && now.iter().all(|bits| *bits < 150_000);
+    while !fewer(&bitrates(&process)) {
+        assert!(Instant::now() < until, "{:?}", bitrates(&process));
+        std::thread::park_timeout(Duration::from_millis(200));
+    }
+    talk.network.carries_all();
+    talk.sounds();
+    talk.call = talk.call.becomes(|status| status.contains("latency 400ms"));
+    talk.hang_up();
 }
 
 /// From the return of a link to the first sound that crosses it: with the latency of these ends, 400 ms, it is heard

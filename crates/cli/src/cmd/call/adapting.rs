@@ -1,5 +1,5 @@
-//! The coding of a call by what the network carries, or the bit rate alone of one that is kept to: what became of the packets of either direction is looked at once a
-//! second, and the terms that follow from it are asked for.
+//! The coding of a call by what the network carries, or the bit rate alone of one that is kept to: what became of the
+//! packets of either direction is looked at once a second, and the terms that follow from it are asked for.
 
 use tautline_engine::watching::observers::Onlooker;
 use tautline_engine::watching::snapshot::StreamSnapshot;
