@@ -145,7 +145,7 @@ fn bitrates(process: &str) -> Vec<u64> {
     let told = taut(words("top --once --report json")).run().well().out;
     let told: Value = serde_json::from_str(&told).unwrap();
     let runs = told["programs"].as_array().unwrap();
-    let own = runs.iter().filter(|run| run["pid"].to_string() == process);
+    let own = runs.iter().filter(|run| run["pid"].as_u64() == process.parse().ok());
     own.filter_map(|run| run["streams"][0]["bitrate"].as_u64()).collect()
 }
 
