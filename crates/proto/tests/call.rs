@@ -396,7 +396,7 @@ fn an_id_without_the_key_that_began_the_call_resumes_nothing() {
 #[test]
 fn another_version_is_refused_with_the_mend() {
     let (mut answering, now) = by_hand();
-    let call = CallMessage::Call { version: 2, offer: offer(), resumes: None };
+    let call = CallMessage::Call { version: CALL_VERSION + 1, offer: offer(), resumes: None };
     answering.said(LineId(1), call, CallId([1; 16]), now);
     let AnsweringStep::Say(_, CallMessage::Refused(why)) = &steps(&mut answering)[0] else {
         panic!()

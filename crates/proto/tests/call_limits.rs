@@ -76,7 +76,7 @@ fn one_peer_has_half_of_the_places_and_this_machine_itself_as_many_as_there_are(
 
 #[test]
 fn a_call_without_sound_takes_no_place_of_those_that_sound_and_has_one_when_one_is_free() {
-    let limits = CallLimits { sounding: 1, of_a_peer: 4, own: None };
+    let limits = CallLimits { sounding: 1, of_a_peer: 4, sounding_of_a_peer: 1, own: None };
     let mut called = Limited::new(4, limits);
     assert_eq!(called.call(1, &[CallPath::Udp]), Ok(()));
     let refused = called.call(2, &[CallPath::Udp]).unwrap_err();
@@ -111,12 +111,42 @@ fn nobody_but_the_caller_ends_that_a_call_is_without_sound() {
     assert!(matches!(said.last(), Some(CallerStep::Over(CallOver::Refused(_)))), "{said:?}");
     let mut caller = begun(&without);
     assert!(matches!(steps(&mut caller).last(), Some(CallerStep::Begin(_))));
+    // Nor where the call is taken up by another line.
+    let mut again = begun(&without);
+    again.line_lost(now);
+    again.poll(now + Span::from_secs(1));
+    again.connected(now);
+    steps(&mut again);
+    let (call, terms) = (CallId([2; 16]), sounds.clone());
+    again.said(CallMessage::Accepted { call, terms, udp_port: 1 }, now);
+    let said = steps(&mut again);
+    assert!(matches!(said.last(), Some(CallerStep::Over(CallOver::Refused(_)))), "{said:?}");
     caller.said(CallMessage::Changed(sounds.clone()), now);
     assert_eq!(steps(&mut caller), [], "it was not asked for");
     assert!(caller.change(sounds.clone()));
     caller.said(CallMessage::Changed(sounds.clone()), now);
-    assert_eq!(steps(&mut caller).last(), Some(&CallerStep::Change(sounds)));
+    assert_eq!(steps(&mut caller).last(), Some(&CallerStep::Change(sounds.clone())));
     assert!(caller.change(without.clone()));
     caller.said(CallMessage::Changed(without.clone()), now);
-    assert_eq!(steps(&mut caller).last(), Some(&CallerStep::Change(without)));
+    assert_eq!(steps(&mut caller).last(), Some(&CallerStep::Change(without.clone())));
+    // It was asked for once.
+    assert!(caller.change(sounds.clone()));
+    caller.said(CallMessage::Changed(sounds), now);
+    caller.said(CallMessage::Changed(without), now);
+    let said = steps(&mut caller);
+    assert!(matches!(said.last(), Some(CallerStep::Over(CallOver::Refused(_)))), "{said:?}");
+}
+
+#[test]
+fn one_peer_has_half_of_the_sound_and_lines_beside() {
+    let limits = CallLimits { of_a_peer: 4, ..CallLimits::of(8, 2, None) };
+    let mut called = Limited::new(8, limits);
+    assert_eq!(called.call(1, &[CallPath::Udp]), Ok(()));
+    let refused = called.call(1, &[CallPath::Udp]).unwrap_err();
+    assert!(refused.contains("has sound in 1 of the 2 calls that may"), "{refused}");
+    assert_eq!(called.call(1, &[]), Ok(()), "a line");
+    let sounds = offer().choose(&offer()).unwrap();
+    let kept = called.answer(CallMessage::Change(sounds)).unwrap_err();
+    assert!(kept.contains("has sound in 1 of the 2"), "{kept}");
+    assert_eq!(called.call(2, &[CallPath::Udp]), Ok(()), "another has the rest");
 }

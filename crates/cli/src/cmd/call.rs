@@ -126,6 +126,8 @@ struct Calling<'a> {
     made: Option<CallMade>,
     /// Of sound that is over, while the call is not.
     reports: Vec<Report>,
+    /// Why that was not recorded, the first time.
+    not_recorded: Option<Failure>,
     /// Why the last line was not made.
     failed: Option<DialError>,
     /// Why the line is lost, if that is known.
@@ -173,6 +175,7 @@ impl<'a> Calling<'a> {
             transports: None,
             made: None,
             reports: Vec::new(),
+            not_recorded: None,
             failed: None,
             why_lost: None,
             asked: None,
@@ -380,7 +383,7 @@ impl<'a> Calling<'a> {
 
     fn begin(&mut self, call: &AgreedCall, stop: &Stop) -> Result<(), Failure> {
         let Some(line) = &self.line else { return Ok(()) };
-        let made = CallMade { secret: *line.secret(), called: line.peer(), number: 0 };
+        let made = CallMade::new(*line.secret(), line.peer());
         self.made = Some(made);
         match &mut self.end {
             Some(end) if call.terms.sound() => {

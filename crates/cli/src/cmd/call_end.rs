@@ -376,8 +376,7 @@ fn ordinary<T: Send + 'static>(
 }
 
 fn stream_format(terms: StreamTerms) -> Result<StreamFormat, Failure> {
-    let coding = terms.coding.usual_for(terms.channels);
-    let terms = StreamTerms { coding, ..terms };
+    let coding = terms.coding;
     let payload_type = StreamFormat::usual_payload_type(coding.sample, coding.coder);
     terms.format(payload_type).ok_or_else(|| {
         Failure::usage(format!(

@@ -43,7 +43,7 @@ pub(super) fn encoders(
         let Coding { sample, coder } = bitrate.map_or_else(usual, |bits| coding.at_bitrate(bits));
         // In whatever packets it takes: they are asked for before it.
         let format = StreamFormat { sample, coder, packet: longest(format), ..*format };
-        let is_had = all.iter().any(|encoder| encoder.coding() == format.coding());
+        let is_had = all.iter().any(|encoder| encoder.coding().is_coded_as(format.coding()));
         if !is_had && let Ok(Some(encoder)) = encoder(&format) {
             all.push(encoder);
         }

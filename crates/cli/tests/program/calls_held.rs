@@ -61,6 +61,25 @@ fn a_call_without_sound_has_some_when_it_is_asked_for_and_none_again_and_some_ag
 }
 
 #[test]
+fn sound_that_was_over_before_it_began_leaves_the_next_as_it_is() {
+    let _turn = beside();
+    let home = Folder::new();
+    let called = CalledMachine::at_home(home.path(), "");
+    let call = held(&called, &home, "--transport udp");
+    // Both are said before either is answered.
+    let call = call.tell("resume\nhold").wait_for("ok resume").wait_for("ok hold");
+    let running = called.running.wait_for("the call is without sound");
+    let called = CalledMachine { running, ..called };
+    let call = call.ask("resume", "ok resume").wait_for("the call has sound");
+    called.hears_a_second_more();
+    // Whoever has the line hangs up: a call that was held by then went well.
+    let call = call.ask("hold", "ok hold").wait_for("the call is without sound");
+    let (_, folder) = called.ends();
+    call.end().well();
+    assert!(Sound::read(&folder.file("caller.wav")).begins().is_some(), "it was heard");
+}
+
+#[test]
 fn lines_without_sound_leave_those_that_have_some_as_they_are() {
     let _turn = beside();
     let home = Folder::new();

@@ -90,14 +90,18 @@ pub struct CallLimits {
     pub sounding: usize,
     /// Places of one peer.
     pub of_a_peer: usize,
-    /// Whose places are not counted: whoever has this machine's own key may do with it what they like.
+    /// Of its calls those that have sound.
+    pub sounding_of_a_peer: usize,
+    /// Whose calls are not counted so: whoever has this machine's own key may do with it what they like.
     pub own: Option<LinePeer>,
 }
 
 impl CallLimits {
-    /// Of so many places half, and at least one, for each peer but this machine itself, so that none takes all.
+    /// Of so many places half, and at least one, for each peer but this machine itself, so that none takes all; of the
+    /// sound likewise.
     pub fn of(places: usize, sounding: usize, own: Option<LinePeer>) -> Self {
-        Self { sounding, of_a_peer: places.div_ceil(2), own }
+        let (of_a_peer, sounding_of_a_peer) = (places.div_ceil(2), sounding.div_ceil(2));
+        Self { sounding, of_a_peer, sounding_of_a_peer, own }
     }
 }
 
@@ -139,7 +143,9 @@ impl Answering {
     /// Answers with what it can, as many at once as there are `udp_ports`, each of which is that of a place.
     pub fn new(offer: CallOffer, udp_ports: Vec<u16>) -> Self {
         let calls: Vec<_> = udp_ports.iter().map(|_| None).collect();
-        let limits = CallLimits { sounding: calls.len(), of_a_peer: calls.len(), own: None };
+        let all = calls.len();
+        let limits =
+            CallLimits { sounding: all, of_a_peer: all, sounding_of_a_peer: all, own: None };
         Self { offer, limits, udp_ports, calls, lines: Vec::new(), steps: VecDeque::new() }
     }
 
@@ -218,9 +224,10 @@ impl Answering {
             Ok(place) => place,
             Err(why) => return self.refuse(line, why, now),
         };
-        let replaced = self.calls[place].as_ref().is_some_and(|call| call.terms.sound());
-        if terms.sound() && self.sounding() - usize::from(replaced) >= self.limits.sounding {
-            return self.refuse(line, self.no_sound_left(), now);
+        if terms.sound()
+            && let Err(why) = self.sound_for(peer, place)
+        {
+            return self.refuse(line, why, now);
         }
         if self.calls[place].is_some() {
             self.end(place, CallReason::new("its caller called anew"));
@@ -262,16 +269,29 @@ impl Answering {
         Ok(free)
     }
 
-    /// Calls that have sound.
-    fn sounding(&self) -> usize {
-        self.calls.iter().flatten().filter(|call| call.terms.sound()).count()
-    }
-
-    fn no_sound_left(&self) -> String {
+    /// Whether there is sound left for a call of this peer at this place, whatever is there now; else why there is none.
+    fn sound_for(&self, peer: LinePeer, place: usize) -> Result<(), String> {
+        let calls = self.calls.iter().enumerate().filter(|(at, _)| *at != place);
+        let sounding =
+            calls.filter_map(|(_, call)| call.as_ref()).filter(|call| call.terms.sound());
+        let (mut all, mut own) = (0, 0);
+        for call in sounding {
+            all += 1;
+            own += usize::from(call.peer == peer);
+        }
         let most = self.limits.sounding;
-        format!(
-            "as many of its calls have sound as it carries, {most}; hold one of them, or call later"
-        )
+        if all >= most {
+            return Err(format!(
+                "as many of its calls have sound as it carries, {most}; hold one of them, or call later"
+            ));
+        }
+        if own >= self.limits.sounding_of_a_peer && self.limits.own != Some(peer) {
+            return Err(format!(
+                "your machine has sound in {own} of the {most} calls that may, and the others are for others; hold one of \
+                 yours"
+            ));
+        }
+        Ok(())
     }
 
     fn resume(&mut self, at: usize, id: CallId, now: LocalTime) {
@@ -294,17 +314,18 @@ impl Answering {
     }
 
     fn change(&mut self, line: LineId, place: usize, terms: CallTerms) {
-        let full = self.sounding() >= self.limits.sounding;
-        let Some(call) = &mut self.calls[place] else { return };
+        let Some(call) = &self.calls[place] else { return };
         let refused = unlike(&call.terms, &terms, &self.offer);
         if let Some(why) = refused {
             return self.say(line, CallMessage::Kept(CallReason::new(why)));
         }
-        if full && terms.sound() && !call.terms.sound() {
-            let why = CallReason::new(self.no_sound_left());
-            return self.say(line, CallMessage::Kept(why));
+        if terms.sound()
+            && !call.terms.sound()
+            && let Err(why) = self.sound_for(call.peer, place)
+        {
+            return self.say(line, CallMessage::Kept(CallReason::new(why)));
         }
-        call.terms = terms.clone();
+        self.calls[place].iter_mut().for_each(|call| call.terms = terms.clone());
         self.steps.push_back(AnsweringStep::Change { place, terms: terms.clone() });
         self.say(line, CallMessage::Changed(terms));
     }

@@ -84,6 +84,8 @@ pub struct CallerEnd {
     offer: CallOffer,
     /// Whether the call is to be without sound: nobody else's word opens a microphone.
     held: bool,
+    /// How often that was asked for and not answered yet.
+    holds: u32,
     line: CallerLine,
     call: Option<AgreedCall>,
     /// Whether there was one: then it is called until somebody hangs up.
@@ -101,6 +103,7 @@ impl CallerEnd {
         Self {
             offer,
             held: false,
+            holds: 0,
             line: CallerLine::Away { dial_at: now },
             call: None,
             called: false,
@@ -175,13 +178,14 @@ impl CallerEnd {
             (CallerLine::Open, CallMessage::Changed(terms))
                 if self.held && terms.sound() && !self.has_sound() => {}
             (CallerLine::Asked { .. }, CallMessage::Accepted { terms, .. })
-            | (CallerLine::Open, CallMessage::Changed(terms))
-                if terms.fits(&self.answerable()).is_err() =>
+                if terms.sound() == self.held || terms.fits(&self.answerable()).is_err() =>
             {
-                let why = "it answers with what was not offered; update taut on both sides";
-                self.steps.push_back(CallerStep::Say(CallMessage::Bye(CallReason::new(why))));
-                self.steps.push_back(CallerStep::Close);
-                self.end(CallOver::Refused(CallReason::new(why)));
+                self.answered_otherwise();
+            }
+            (CallerLine::Open, CallMessage::Changed(terms))
+                if self.is_held_unasked(&terms) || terms.fits(&self.answerable()).is_err() =>
+            {
+                self.answered_otherwise();
             }
             (CallerLine::Asked { .. }, CallMessage::Accepted { call: id, terms, udp_port }) => {
                 self.open();
@@ -195,6 +199,9 @@ impl CallerEnd {
             }
             (CallerLine::Asked { .. }, CallMessage::Refused(why)) => self.refused(why, now),
             (CallerLine::Open, CallMessage::Changed(terms)) => {
+                if !terms.sound() {
+                    self.holds = self.holds.saturating_sub(1);
+                }
                 if let Some(call) = &mut self.call {
                     call.terms = terms.clone();
                 }
@@ -214,12 +221,21 @@ impl CallerEnd {
         }
     }
 
+    /// Whether the sound would be over though nobody here asked for that.
+    fn is_held_unasked(&self, terms: &CallTerms) -> bool {
+        !terms.sound() && self.has_sound() && self.holds == 0
+    }
+
+    fn answered_otherwise(&mut self) {
+        let why = "it answers with what was not offered; update taut on both sides";
+        self.steps.push_back(CallerStep::Say(CallMessage::Bye(CallReason::new(why))));
+        self.steps.push_back(CallerStep::Close);
+        self.end(CallOver::Refused(CallReason::new(why)));
+    }
+
     /// What may be agreed on: what was offered, with packets as short as may be asked for later.
     fn answerable(&self) -> CallOffer {
         let mut offer = self.offer.clone();
-        if self.held && self.call.is_none() {
-            offer.paths.clear();
-        }
         for abilities in [&mut offer.there, &mut offer.back] {
             abilities.ptimes = PTIME_RANGE;
             abilities.codings = Coding::all().collect();
@@ -251,6 +267,7 @@ impl CallerEnd {
         let said = self.say_if_open(CallMessage::Change(terms));
         if said {
             self.held = held;
+            self.holds += u32::from(held);
         }
         said
     }

@@ -179,11 +179,12 @@ impl CodingChoice {
         (rungs.len() > 1).then(|| Self::beginning(rungs, at, music.bitrate(), now))
     }
 
-    /// Keeps to the coding of these terms, and chooses its bit rate alone, up to that of these; `None` where it has no
-    /// choice.
+    /// Keeps to the coding of these terms, and chooses its bit rate alone, from that of these on and up to the usual; `None`
+    /// where it has no choice.
     pub fn of_bits(terms: &StreamTerms, now: LocalTime) -> Option<Self> {
-        let most = terms.coding.bitrate()?;
-        Some(Self::beginning(vec![CodingRung::new(*terms, Some(most))?], 0, Some(most), now))
+        let bitrate = terms.coding.bitrate()?;
+        let most = terms.coding.usual_for(terms.channels).bitrate()?.max(bitrate);
+        Some(Self::beginning(vec![CodingRung::new(*terms, Some(most))?], 0, Some(bitrate), now))
     }
 
     fn beginning(rungs: Vec<CodingRung>, at: usize, bitrate: Option<u32>, now: LocalTime) -> Self {

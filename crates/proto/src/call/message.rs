@@ -4,7 +4,7 @@ use super::CallId;
 use super::terms::{CallOffer, CallPath, CallTerms};
 
 /// Of the words here. Another is refused in a sentence.
-pub const CALL_VERSION: u32 = 1;
+pub const CALL_VERSION: u32 = 2;
 /// Bytes of a reason that are read.
 pub const MOST_REASON: usize = 300;
 

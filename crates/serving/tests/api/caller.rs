@@ -28,7 +28,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// For connection and handshake.
 const DIAL_LIMIT: Duration = Duration::from_secs(5);
 /// What a caller says first, as it stands on the wire.
-pub(crate) const CALL: &str = r#"{"call":{"version":1,"offer":{"there":{"rates":[48000],"channels":[2],"codings":["l24"],"ptimes_ns":[1000000,20000000]},"back":{"rates":[48000],"channels":[2],"codings":["l24"],"ptimes_ns":[1000000,20000000]},"paths":["udp"]}}}"#;
+pub(crate) const CALL: &str = r#"{"call":{"version":2,"offer":{"there":{"rates":[48000],"channels":[2],"codings":["l24"],"ptimes_ns":[1000000,20000000]},"back":{"rates":[48000],"channels":[2],"codings":["l24"],"ptimes_ns":[1000000,20000000]},"paths":["udp"]}}}"#;
 
 fn offer() -> CallOffer {
     let CallMessage::Call { offer, .. } = message() else { panic!("{CALL}") };

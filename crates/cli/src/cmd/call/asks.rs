@@ -206,7 +206,13 @@ impl Calling<'_> {
 
     pub(super) fn ask_for(&mut self, terms: CallTerms) -> bool {
         let asked = self.caller.change(terms.clone());
-        self.asked = asked.then_some(terms);
+        // Without a line what was asked for before is still to be said again.
+        if asked {
+            if let (true, None, Some(made)) = (terms.sound(), &self.end, &mut self.made) {
+                made.asked = made.asked.saturating_add(1);
+            }
+            self.asked = Some(terms);
+        }
         asked
     }
 

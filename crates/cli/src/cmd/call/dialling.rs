@@ -57,7 +57,15 @@ impl Dialling {
 impl Calling<'_> {
     /// Begins to make a line.
     pub(super) fn dial(&mut self) -> Result<(), Failure> {
-        self.dialling = Some(Dialling::begin(self.host, &self.trust)?);
+        match Dialling::begin(self.host, &self.trust) {
+            Ok(dialling) => self.dialling = Some(dialling),
+            // Its sound goes on.
+            Err(failure) if self.caller.call().is_some() => {
+                self.tell_once(&format!("{failure}; it is tried again and again"));
+                self.caller.line_lost(now());
+            }
+            Err(failure) => return Err(failure),
+        }
         Ok(())
     }
 

@@ -35,9 +35,14 @@ impl Calling<'_> {
         if let Some(line) = self.line.take() {
             line.close();
         }
-        let has_sounded = self.end.as_ref().is_some_and(|end| end.link.heard() > 0);
+        // A call without sound is one all the same.
+        let has_sounded = match &self.end {
+            Some(end) => end.link.heard() > 0,
+            None => self.made.is_some(),
+        };
         let ended = self.end.take().map(CallEnd::end).transpose()?;
         let (last, recorded) = ended.unwrap_or((Vec::new(), Ok(())));
+        let recorded = self.not_recorded.take().map_or(recorded, Err);
         let mut reports = core::mem::take(&mut self.reports);
         reports.extend(last);
         let over = match over {

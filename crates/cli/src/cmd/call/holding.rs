@@ -19,14 +19,33 @@ use crate::cmd::call_end::{
 use crate::failure::Failure;
 use crate::flags::CodecFlag;
 
+/// Of sound that is over: the newest.
+const MOST_REPORTS: usize = 64;
+
 /// By what the transports of a call are made.
 #[derive(Clone, Copy)]
 pub(super) struct CallMade {
     pub(super) secret: [u8; SECRET_BYTES],
     /// Where the other end was called.
     pub(super) called: SocketAddr,
-    /// The number of the first transport of the sound that begins next: no two have the same keys.
-    pub(super) number: u32,
+    /// The highest number of a transport that was used: no two have the same keys.
+    pub(super) used: Option<u32>,
+    /// Changes to sound that were asked for since it began last. The other end has a number for each that it begins, and
+    /// may begin some that are over before they begin here: it follows to a higher number, and goes back to none.
+    pub(super) asked: u32,
+}
+
+impl CallMade {
+    /// Of a call that begins on the line with this secret, made to `called`.
+    pub(super) const fn new(secret: [u8; SECRET_BYTES], called: SocketAddr) -> Self {
+        Self { secret, called, used: None, asked: 0 }
+    }
+
+    /// The number of the first transport of sound that begins now; none where none is left.
+    pub(super) fn number(&self) -> Option<u32> {
+        let first = self.used.map_or(Some(0), |used| used.checked_add(1))?;
+        first.checked_add(self.asked.saturating_sub(1))
+    }
 }
 
 impl Calling<'_> {
@@ -72,6 +91,7 @@ impl Calling<'_> {
             CallEnd::begin(&setup, sound, stop, |link| Transports::begin(link, call, made))?;
         transports.begun();
         (self.end, self.transports) = (Some(end), Some(transports));
+        self.made.iter_mut().for_each(|made| made.asked = 0);
         self.share.iter().for_each(CallShare::begins);
         Ok(())
     }
@@ -79,9 +99,15 @@ impl Calling<'_> {
     /// Asks for a call without sound, or with.
     pub(super) fn ask_to_hold(&mut self, held: bool) -> Result<Changed, CannotChange> {
         let Some(call) = self.caller.call() else { return Err(CannotChange::Busy) };
+        let ends = self.asked.as_ref().is_some_and(|asked| !asked.sound()) && call.terms.sound();
+        if ends && !held {
+            // Whether the sound is over there is not known yet.
+            return Err(CannotChange::Busy);
+        }
         let mut terms = self.asked.clone().unwrap_or_else(|| call.terms.clone());
         terms.paths = if held { Vec::new() } else { self.flags.transport.paths() };
-        if self.ask_for(terms) { Ok(Changed::Held(held)) } else { Err(CannotChange::Busy) }
+        let asked = self.ask_for(terms);
+        if asked { Ok(Changed::Held(held)) } else { Err(CannotChange::Busy) }
     }
 
     /// Sounds by these terms from now on, or not at all.
@@ -114,11 +140,39 @@ impl Calling<'_> {
     fn hold(&mut self) -> Result<(), Failure> {
         self.adapting = None;
         if let (Some(transports), Some(made)) = (self.transports.take(), &mut self.made) {
-            made.number = transports.now().1.saturating_add(1);
+            made.used = made.used.max(Some(transports.now().1));
         }
         let Some(end) = self.end.take() else { return Ok(()) };
         let (reports, recorded) = end.end()?;
         self.reports.extend(reports);
-        recorded
+        let older = self.reports.len().saturating_sub(MOST_REPORTS);
+        self.reports.drain(..older);
+        if let Err(failure) = recorded {
+            self.tell(&failure.to_string());
+            self.not_recorded.get_or_insert(failure);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_sounds_of_a_call_have_one_number_and_none_is_behind_the_other_ends() {
+        let mut made = CallMade::new([1; SECRET_BYTES], ([127, 0, 0, 1], 1).into());
+        assert_eq!(made.number(), Some(0), "of a call that begins with sound");
+        made.asked = 1;
+        assert_eq!(made.number(), Some(0), "of one that is asked for some, as at the other end");
+        // Asked for, held before it began here, and asked for again: the other end began twice.
+        made.asked = 2;
+        assert_eq!(made.number(), Some(1));
+        (made.used, made.asked) = (Some(4), 1);
+        assert_eq!(made.number(), Some(5));
+        made.asked = 3;
+        assert_eq!(made.number(), Some(7));
+        (made.used, made.asked) = (Some(u32::MAX), 1);
+        assert_eq!(made.number(), None, "none is left");
     }
 }

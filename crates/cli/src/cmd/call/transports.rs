@@ -49,8 +49,12 @@ impl Transports {
     pub(super) fn begin(
         link: &mut CallLink,
         call: &AgreedCall,
-        CallMade { secret, called, number }: CallMade,
+        made: CallMade,
     ) -> Result<Self, Failure> {
+        let CallMade { secret, called, .. } = made;
+        let number = made.number().ok_or_else(|| {
+            Failure::running("no keys are left for this call; hang up and call anew")
+        })?;
         let keys = CallKeys::of(&secret, call.id, 0);
         let mut all = Self {
             secret,

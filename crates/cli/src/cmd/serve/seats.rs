@@ -122,8 +122,8 @@ impl CallSeats {
         let part = sound.take().ok_or_else(|| {
             Failure::running("no part of the devices is left for it; call again in a moment")
         })?;
-        if call.sounded {
-            call.transport.sounds_anew();
+        if call.sounded && !call.transport.sounds_anew() {
+            return Err(Failure::running("no keys are left for this call; call anew"));
         }
         let keys = call.transport.keys();
         let (mut end, ()) = CallEnd::begin(&setup, EndSound::Part(part), stop, |link| {

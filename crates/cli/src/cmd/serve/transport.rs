@@ -59,9 +59,13 @@ impl CalledTransport {
         path == CallPath::Udp
     }
 
-    /// There is sound again, after there was none: what it is sealed by is used for nothing else.
-    pub(super) fn sounds_anew(&mut self) {
-        self.go_to(self.number.saturating_add(1), CallPath::Udp);
+    /// There is sound again, after there was none: what it is sealed by is used for nothing else. Whether
+    /// there is a number left for that.
+    #[must_use]
+    pub(super) fn sounds_anew(&mut self) -> bool {
+        let number = self.number.checked_add(1);
+        number.iter().for_each(|number| self.go_to(*number, CallPath::Udp));
+        number.is_some()
     }
 
     /// Uses the connection with this ticket, if it is one of this call that was not shown yet.
@@ -81,12 +85,14 @@ mod tests {
     fn sound_that_begins_anew_has_other_keys_and_a_caller_that_says_its_number_changes_nothing() {
         let mut transport = CalledTransport::of([1; SECRET_BYTES], CallId([7; 16]));
         let before = transport.keys();
-        transport.sounds_anew();
+        assert!(transport.sounds_anew());
         assert_ne!(transport.keys().there.key, before.there.key);
         assert_eq!(
             transport.keys().there.key,
             CallKeys::of(&[1; 32], CallId([7; 16]), 1).there.key
         );
         assert!(!transport.goes_by(CallPath::Udp, 1), "it is used already");
+        transport.number = u32::MAX;
+        assert!(!transport.sounds_anew(), "none is left");
     }
 }
