@@ -79,6 +79,18 @@ def sending(to, pacing, *more, seconds=3):
     streams += json.loads(out)["streams"]
 
 
+def sounding(packets, patience=30):
+    """Returns when so many left: how long a program takes to begin depends on who else reads from the host's disk."""
+    until = time.monotonic() + patience
+    while True:
+        shown = subprocess.run("ip -n near -s -j link show dev veth0".split(), check=True, capture_output=True)
+        if json.loads(shown.stdout)[0]["stats64"]["tx"]["packets"] >= packets:
+            return
+        if time.monotonic() > until:
+            raise Wrong(f"no {packets} packets left within {patience} s")
+        time.sleep(0.01)
+
+
 def looping(pacing, period=48, seconds=3):
     """The stamps of packets of class A that a bare loop sends for so long; all are to arrive."""
     with tapped(seconds=seconds + 4) as stamps:
@@ -170,8 +182,8 @@ def what_an_etf_drops_is_counted_and_named_by(protocol):
     to, *port = TO[protocol]
     try:
         with queue("etf"):
-            with tapped(*port) as stamps, sending(to, "etf", "--ledger", LEDGER) as streams:
-                time.sleep(1.5)
+            with tapped(*port, seconds=20) as stamps, sending(to, "etf", "--ledger", LEDGER) as streams:
+                sounding(4000)
                 for ahead in range(38, 46):
                     set_tai(ahead)
                     # No whole number of packets: at some of these instants the queue holds one.
