@@ -12,6 +12,7 @@ mod bulk;
 mod grid;
 mod published;
 mod row;
+mod started;
 mod tap;
 mod transport;
 mod try_call;

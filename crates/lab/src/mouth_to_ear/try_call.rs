@@ -10,6 +10,7 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 use super::branches::{Branch, BranchDelays, BranchRecording};
 use super::bulk::BulkRate;
 use super::grid::CallCase;
+use super::started::{StartedTaut, start};
 use super::tap::BranchTap;
 use super::{CallHosts, MouthToEarOptions};
 use crate::hosts::{
@@ -51,13 +52,6 @@ const BURST: usize = 32;
 const APART: Duration = Duration::from_millis(200);
 /// Where the report of the far end lies.
 const REPORT: &str = "heard.json";
-
-/// A `taut` that was started at a host, and what it is called in complaints.
-#[derive(Clone, Copy)]
-pub(super) struct StartedTaut {
-    pub(super) child: u32,
-    pub(super) role: &'static str,
-}
 
 /// Cables of this call, by their names.
 struct Cables {
@@ -266,15 +260,6 @@ impl CallHosts {
             self.far.exchange(&mut self.clock)?;
         }
     }
-}
-
-/// Starts a `taut` of these words.
-pub(super) fn start(
-    host: &mut LabHost,
-    words: &[String],
-    role: &'static str,
-) -> Result<StartedTaut, HostError> {
-    Ok(StartedTaut { child: host.start(words, &[])?, role })
 }
 
 /// What both ends are told of the stream.

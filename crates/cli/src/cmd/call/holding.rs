@@ -1,8 +1,5 @@
 //! Calls with sound and without: the devices are open while there is sound, and the line is there all the while.
 
-use std::net::SocketAddr;
-
-use tautline_api::seal::SECRET_BYTES;
 use tautline_engine::control::{CannotChange, Changed};
 use tautline_io::clock::now;
 use tautline_proto::call::caller::AgreedCall;
@@ -11,6 +8,7 @@ use tautline_proto::device::Stop;
 
 use super::Calling;
 use super::adapting::Adapting;
+use super::made::CallMade;
 use super::share::CallShare;
 use super::transports::Transports;
 use crate::cmd::call_end::{
@@ -21,32 +19,6 @@ use crate::flags::CodecFlag;
 
 /// Of sound that is over: the newest.
 const MOST_REPORTS: usize = 64;
-
-/// By what the transports of a call are made.
-#[derive(Clone, Copy)]
-pub(super) struct CallMade {
-    pub(super) secret: [u8; SECRET_BYTES],
-    /// Where the other end was called.
-    pub(super) called: SocketAddr,
-    /// The highest number of a transport that was used: no two have the same keys.
-    pub(super) used: Option<u32>,
-    /// Changes to sound that were asked for since it began last. The other end has a number for each that it begins, and
-    /// may begin some that are over before they begin here: it follows to a higher number, and goes back to none.
-    pub(super) asked: u32,
-}
-
-impl CallMade {
-    /// Of a call that begins on the line with this secret, made to `called`.
-    pub(super) const fn new(secret: [u8; SECRET_BYTES], called: SocketAddr) -> Self {
-        Self { secret, called, used: None, asked: 0 }
-    }
-
-    /// The number of the first transport of sound that begins now; none where none is left.
-    pub(super) fn number(&self) -> Option<u32> {
-        let first = self.used.map_or(Some(0), |used| used.checked_add(1))?;
-        first.checked_add(self.asked.saturating_sub(1))
-    }
-}
 
 impl Calling<'_> {
     /// Begins with a transport that is there before the first packet: of a file not a frame is to be missed.
@@ -152,27 +124,5 @@ impl Calling<'_> {
             self.not_recorded.get_or_insert(failure);
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_two_sounds_of_a_call_have_one_number_and_none_is_behind_the_other_ends() {
-        let mut made = CallMade::new([1; SECRET_BYTES], ([127, 0, 0, 1], 1).into());
-        assert_eq!(made.number(), Some(0), "of a call that begins with sound");
-        made.asked = 1;
-        assert_eq!(made.number(), Some(0), "of one that is asked for some, as at the other end");
-        // Asked for, held before it began here, and asked for again: the other end began twice.
-        made.asked = 2;
-        assert_eq!(made.number(), Some(1));
-        (made.used, made.asked) = (Some(4), 1);
-        assert_eq!(made.number(), Some(5));
-        made.asked = 3;
-        assert_eq!(made.number(), Some(7));
-        (made.used, made.asked) = (Some(u32::MAX), 1);
-        assert_eq!(made.number(), None, "none is left");
     }
 }

@@ -15,7 +15,7 @@ use tautline_proto::call::path::{PathChoice, PathStep};
 use tautline_proto::call::terms::CallPath;
 use tautline_proto::time::{LocalTime, Span};
 
-use super::holding::CallMade;
+use super::made::CallMade;
 use crate::cmd::call_end::{CallLink, CallSide, bind, tcp_line, udp_line};
 use crate::failure::Failure;
 
