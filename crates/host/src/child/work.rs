@@ -59,11 +59,12 @@ pub(super) fn run(descriptors: &[RawFd]) -> io::Result<()> {
     })?;
     // SAFETY: the parent left these descriptors open for this process, which has no other names for them.
     let handed = descriptors.iter().map(|number| unsafe { OwnedFd::from_raw_fd(*number) });
-    match begin(&plan, handed.collect()) {
-        Ok((ready, gauge)) => {
+    let gauge = Arc::new(Gauge::default());
+    // Before the first block is taken: whoever ends the stream right after that is told of it. It is set once, here.
+    let _ = counts.set((parent.try_clone()?, Arc::clone(&gauge)));
+    match begin(&plan, handed.collect(), &gauge) {
+        Ok(ready) => {
             say(&mut parent, &ready)?;
-            // It is set once, here.
-            let _ = counts.set((parent.try_clone()?, Arc::clone(&gauge)));
             watch(&plan, &mut parent, &gauge)
         }
         Err(why) => {
@@ -80,7 +81,7 @@ fn read_plan(lines: &mut BufReader<Stdin>) -> io::Result<Plan> {
 }
 
 /// Loads what is to be run and begins to take blocks; or why it cannot be run.
-fn begin(plan: &Plan, handed: Vec<OwnedFd>) -> Result<(ChildEvent, Arc<Gauge>), String> {
+fn begin(plan: &Plan, handed: Vec<OwnedFd>, gauge: &Arc<Gauge>) -> Result<ChildEvent, String> {
     let load = |most_frames| ChainNode::load(&plan.recipe, plan.rate, most_frames);
     let node = load(plan.most_frames as usize).map_err(|error| error.to_string())?;
     check(plan, &node)?;
@@ -95,12 +96,11 @@ fn begin(plan: &Plan, handed: Vec<OwnedFd>) -> Result<(ChildEvent, Arc<Gauge>), 
     } else {
         None
     };
-    let gauge = Arc::new(Gauge::default());
     let mut handed = handed.into_iter();
     let place = handed.next().ok_or("it was started without a place for notes")?;
     let (note, heard) = notes(place).map_err(|error| error.to_string())?;
     let fatal = FatalBlocks { note, known: plan.fatal.clone() };
-    let sound = PluginSound::new(node, plan.sound_set(), Arc::clone(&gauge), fatal);
+    let sound = PluginSound::new(node, plan.sound_set(), Arc::clone(gauge), fatal);
     let mut sound = sound.map_err(|error| error.to_string())?;
     let mut worker = worker(plan)?;
     let WorkLinks { mut from, mut to } = links(plan, handed, heard)?;
@@ -121,7 +121,7 @@ fn begin(plan: &Plan, handed: Vec<OwnedFd>) -> Result<(ChildEvent, Arc<Gauge>), 
     });
     let (_, granted): (_, Granted) =
         thread.map_err(|error| format!("starting a thread: {error}; allow more of them"))?;
-    Ok((ChildEvent::Ready { scheduled: granted.to_string(), cost }, gauge))
+    Ok(ChildEvent::Ready { scheduled: granted.to_string(), cost })
 }
 
 /// A library that has other ports than it said is another one by now.
