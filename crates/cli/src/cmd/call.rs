@@ -28,7 +28,9 @@ use tautline_proto::call::terms::CallTerms;
 use tautline_proto::device::Stop;
 use tautline_proto::time::{LocalTime, Span};
 
-use super::call_end::{CallEnd, CallSide, EndDevices, devices, in_words, offer, tell_reports};
+use super::call_end::{
+    CallEnd, CallSide, EndDevices, EndedSound, devices, in_words, offer, tell_reports,
+};
 use super::stop_on_signals;
 use crate::control;
 use crate::failure::Failure;
@@ -126,9 +128,7 @@ struct Calling<'a> {
     /// By what those of the call are made.
     made: Option<CallMade>,
     /// Of sound that is over, while the call is not.
-    reports: Vec<Report>,
-    /// Why that was not recorded, the first time.
-    not_recorded: Option<Failure>,
+    ended: EndedSound,
     /// Why the last line was not made.
     failed: Option<DialError>,
     /// Why the line is lost, if that is known.
@@ -175,8 +175,7 @@ impl<'a> Calling<'a> {
             end: None,
             transports: None,
             made: None,
-            reports: Vec::new(),
-            not_recorded: None,
+            ended: EndedSound::default(),
             failed: None,
             why_lost: None,
             asked: None,

@@ -2,6 +2,7 @@
 //! halves of one link whose transport is exchanged as calls come and go. The devices notice nothing of that.
 
 mod echo;
+mod ended;
 mod line;
 mod recordings;
 mod shared_sound;
@@ -50,6 +51,7 @@ use crate::flags::EndFlags;
 use crate::voice::Voice;
 
 pub(super) use echo::without_echo;
+pub(super) use ended::EndedSound;
 pub(super) use line::{CallSide, tcp_line, udp_line};
 pub(super) use recordings::CallRecordings;
 pub(super) use shared_sound::{EndPart, SharedSound, SoundSharing};

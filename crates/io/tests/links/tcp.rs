@@ -34,6 +34,17 @@ fn free_port() -> std::net::SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
+/// Reads all that came by a connection that does not wait, so much at a time.
+fn read_what_came(stream: &mut TcpStream, room: &mut [u8], bytes: &mut Vec<u8>) {
+    loop {
+        match stream.read(room) {
+            Ok(count) => bytes.extend_from_slice(&room[..count]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
 /// The frames in a stream of bytes, each whole.
 fn frames(mut bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
@@ -77,13 +88,7 @@ fn a_connection_that_stands_still_drops_what_is_old_breaks_no_frame_and_then_goe
         end.sending.queue(&outgoing(&mut packet(number)));
         end.sending.flush();
         number += 1;
-        loop {
-            match theirs.read(&mut room) {
-                Ok(count) => bytes.extend_from_slice(&room[..count]),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) => panic!("{error}"),
-            }
-        }
+        read_what_came(&mut theirs, &mut room, &mut bytes);
         frames(&bytes).last().is_some_and(|last| *last == packet(number - 1))
     });
     let all = frames(&bytes);
@@ -115,13 +120,7 @@ fn a_new_connection_carries_null_packets_until_its_window_is_wide_enough_and_the
         assert!(end.sending.queue(&outgoing(&mut packet)));
         end.sending.flush();
         number += 1;
-        loop {
-            match theirs.read(&mut room) {
-                Ok(count) => bytes.extend_from_slice(&room[..count]),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) => panic!("{error}"),
-            }
-        }
+        read_what_came(&mut theirs, &mut room, &mut bytes);
         end.sending.counters().sent >= 10
     });
     let all = frames(&bytes);

@@ -251,21 +251,21 @@ fn stream_terms(
     direction: &'static str,
 ) -> Result<StreamTerms, NoTerms> {
     let apart = |what, mend| NoTerms::Apart { direction, what, mend };
-    let rate =
-        first_common("rates", &theirs.rates, &ours.rates)?.ok_or_else(|| NoTerms::Unlike {
-            direction,
-            what: "rate",
-            theirs: listed(&theirs.rates),
-            ours: listed(&ours.rates),
-            mend: "give both the same --rate",
-        })?;
-    let channels = first_common("channel counts", &theirs.channels, &ours.channels)?;
-    let channels = channels.ok_or_else(|| NoTerms::Unlike {
+    let unlike = |what, [theirs, ours]: [String; 2], mend| NoTerms::Unlike {
         direction,
-        what: "number of channels",
-        theirs: listed(&theirs.channels),
-        ours: listed(&ours.channels),
-        mend: "give both the same --channels",
+        what,
+        theirs,
+        ours,
+        mend,
+    };
+    let rate = first_common("rates", &theirs.rates, &ours.rates)?.ok_or_else(|| {
+        let both = [listed(&theirs.rates), listed(&ours.rates)];
+        unlike("rate", both, "give both the same --rate")
+    })?;
+    let channels = first_common("channel counts", &theirs.channels, &ours.channels)?;
+    let channels = channels.ok_or_else(|| {
+        let both = [listed(&theirs.channels), listed(&ours.channels)];
+        unlike("number of channels", both, "give both the same --channels")
     })?;
     let least = theirs.ptimes.0.max(ours.ptimes.0).max(PTIME_RANGE.0);
     let most = theirs.ptimes.1.min(ours.ptimes.1).min(PTIME_RANGE.1);

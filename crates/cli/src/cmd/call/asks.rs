@@ -149,11 +149,11 @@ impl Calling<'_> {
             CallAsk::Volume(gain) => return end.recv.ask(RecvChange::Volume(None, gain)),
             CallAsk::Status => return end.recv.ask(RecvChange::Status),
             CallAsk::Ptime(ptime) => {
+                // Who chooses is who asked last.
                 self.adapting = None;
                 by_packets_of(&mut terms, ptime)
             }
             CallAsk::PtimeBy(way) => {
-                // Who chooses is who asked last.
                 self.adapting = None;
                 let next = next_ptime(terms.there.ptime, way);
                 by_packets_of(&mut terms, next)

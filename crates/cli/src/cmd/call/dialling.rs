@@ -61,8 +61,7 @@ impl Calling<'_> {
             Ok(dialling) => self.dialling = Some(dialling),
             // Its sound goes on.
             Err(failure) if self.caller.call().is_some() => {
-                self.tell_once(&format!("{failure}; it is tried again and again"));
-                self.caller.line_lost(now());
+                self.no_line(&failure.to_string());
             }
             Err(failure) => return Err(failure),
         }
@@ -79,13 +78,18 @@ impl Calling<'_> {
                 self.caller.connected(now());
             }
             Ok(Err(error)) => {
-                if self.caller.call().is_some() {
-                    self.tell_once(&format!("{error}; it is tried again and again"));
-                }
+                self.no_line(&error.to_string());
                 self.failed = Some(error);
-                self.caller.line_lost(now());
             }
         }
         true
+    }
+
+    /// None was made: where there is a call, the next is.
+    fn no_line(&mut self, why: &str) {
+        if self.caller.call().is_some() {
+            self.tell_once(&format!("{why}; it is tried again and again"));
+        }
+        self.caller.line_lost(now());
     }
 }

@@ -42,9 +42,9 @@ impl Calling<'_> {
         };
         let ended = self.end.take().map(CallEnd::end).transpose()?;
         let (last, recorded) = ended.unwrap_or((Vec::new(), Ok(())));
-        let recorded = self.not_recorded.take().map_or(recorded, Err);
-        let mut reports = core::mem::take(&mut self.reports);
+        let (mut reports, before) = core::mem::take(&mut self.ended).finish();
         reports.extend(last);
+        let recorded = before.and(recorded);
         let over = match over {
             CallOver::HungUp => recorded,
             CallOver::Ended(why) if !has_sounded => {

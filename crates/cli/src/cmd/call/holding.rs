@@ -17,9 +17,6 @@ use crate::cmd::call_end::{
 use crate::failure::Failure;
 use crate::flags::CodecFlag;
 
-/// Of sound that is over: the newest.
-const MOST_REPORTS: usize = 64;
-
 impl Calling<'_> {
     /// Begins with a transport that is there before the first packet: of a file not a frame is to be missed.
     pub(super) fn open(
@@ -115,13 +112,9 @@ impl Calling<'_> {
             made.used = made.used.max(Some(transports.now().1));
         }
         let Some(end) = self.end.take() else { return Ok(()) };
-        let (reports, recorded) = end.end()?;
-        self.reports.extend(reports);
-        let older = self.reports.len().saturating_sub(MOST_REPORTS);
-        self.reports.drain(..older);
-        if let Err(failure) = recorded {
-            self.tell(&failure.to_string());
-            self.not_recorded.get_or_insert(failure);
+        let left = end.end()?;
+        if let Some(failed) = self.ended.keep(left) {
+            self.tell(&failed);
         }
         Ok(())
     }

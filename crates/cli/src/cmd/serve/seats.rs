@@ -1,6 +1,5 @@
 //! The places that callers have: each with a UDP port of its own, and the engines of its call while there is one.
 
-use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 
 use tautline_api::call::{MediaTicket, PROBE_BYTES, ProbeWay};
@@ -11,7 +10,8 @@ use tautline_proto::device::Stop;
 
 use super::transport::CalledTransport;
 use crate::cmd::call_end::{
-    CallEnd, CallSide, EndSetup, EndSound, SharedSound, bind, directions, tcp_line, udp_line,
+    CallEnd, CallSide, EndSetup, EndSound, EndedSound, SharedSound, bind, directions, tcp_line,
+    udp_line,
 };
 use crate::failure::Failure;
 use crate::voice::Voice;
@@ -20,8 +20,6 @@ use crate::voice::Voice;
 const MOST_PROBES: usize = 16;
 /// Datagrams of calls before that are let go of as one begins: as many as a socket holds.
 const MOST_STALE: usize = 1024;
-/// Reports that are kept, of the newest calls: two of each.
-const MOST_REPORTS: usize = 64;
 
 /// One place.
 pub(super) struct CallSeat {
@@ -45,9 +43,8 @@ pub(super) struct CallSeats {
     voice: Voice,
     /// Calls that are over, until their engines are.
     ending: Vec<CallEnd>,
-    reports: VecDeque<Report>,
-    /// What of the recordings failed first.
-    failed: Option<Failure>,
+    /// Of those whose engines are.
+    ended: EndedSound,
     /// Calls that were recorded.
     recorded: u32,
 }
@@ -78,8 +75,8 @@ impl CallSeats {
             socket.set_nonblocking(true).map_err(blocking)?;
             seats.push(CallSeat { socket, call: None });
         }
-        let (ending, reports) = Default::default();
-        Ok(Self { seats, voice, ending, reports, failed: None, recorded: 0 })
+        let (ending, ended) = Default::default();
+        Ok(Self { seats, voice, ending, ended, recorded: 0 })
     }
 
     /// The UDP port of each.
@@ -230,19 +227,9 @@ impl CallSeats {
     }
 
     fn keep(&mut self, end: CallEnd) {
-        let recorded = match end.end() {
-            Ok((reports, recorded)) => {
-                self.reports.extend(reports);
-                recorded
-            }
-            Err(failure) => Err(failure),
-        };
-        while self.reports.len() > MOST_REPORTS {
-            self.reports.pop_front();
-        }
-        if let Err(failure) = recorded {
-            self.voice.tell(&failure.to_string());
-            self.failed.get_or_insert(failure);
+        let left = end.end().unwrap_or_else(|failure| (Vec::new(), Err(failure)));
+        if let Some(failed) = self.ended.keep(left) {
+            self.voice.tell(&failed);
         }
     }
 
@@ -251,7 +238,7 @@ impl CallSeats {
     pub(super) fn finish(mut self) -> (Vec<Report>, Result<(), Failure>) {
         (0..self.seats.len()).for_each(|place| self.end(place));
         core::mem::take(&mut self.ending).into_iter().for_each(|end| self.keep(end));
-        (self.reports.into(), self.failed.map_or(Ok(()), Err))
+        self.ended.finish()
     }
 }
 
