@@ -6,7 +6,8 @@
 
 use std::hint::black_box;
 use std::net::UdpSocket;
-use std::time::Instant;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use ring::aead::{
     AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, Tag, UnboundKey,
@@ -34,6 +35,10 @@ fn main() {
     // 1 ms of two channels in l24 with the sender's instants, and the longest packet of a frame.
     for payload in [288, 1400] {
         Profile::ALL.into_iter().for_each(|profile| srtp(profile, payload));
+    }
+    println!("as it is in a stream, once a millisecond, with caches that others used meanwhile:");
+    for payload in [288, 720] {
+        once_a_millisecond(payload);
     }
     println!("handing a packet to the kernel (sendmmsg of one): {:.0} ns", handed_over(40 + 288));
 }
@@ -103,6 +108,43 @@ fn srtp(profile: Profile, payload: usize) {
         }));
     }
     report(&format!("SRTP {profile}"), len, seal, both - seal);
+}
+
+/// What each packet costs that comes by a socket a millisecond after the one before: the median.
+fn once_a_millisecond(payload: usize) {
+    const PACKETS: u16 = 3000;
+    let key = MasterKey::random(Profile::AeadAes256Gcm).unwrap();
+    let (mut sender, mut receiver) = (SrtpSeal::shared(&key), SrtpSeal::shared(&key));
+    let (from, to) =
+        (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+    from.connect(to.local_addr().unwrap()).unwrap();
+    let len = 40 + payload;
+    let (mut datagram, mut came) = (vec![0_u8; len + 20], vec![0_u8; 2048]);
+    let (mut seals, mut opens, mut nothing) = (Vec::new(), Vec::new(), Vec::new());
+    let timed = |all: &mut Vec<u128>, work: &mut dyn FnMut()| {
+        let began = Instant::now();
+        work();
+        all.push(began.elapsed().as_nanos());
+    };
+    for number in 1..=PACKETS {
+        sleep(Duration::from_millis(1));
+        datagram[..4].copy_from_slice(&[0x90, 97, (number >> 8) as u8, number as u8]);
+        datagram[12..16].copy_from_slice(&[0xBE, 0xDE, 0, 6]);
+        let mut sealed = 0;
+        timed(&mut seals, &mut || sealed = sender.seal(&mut datagram, len));
+        from.send(&datagram[..sealed]).unwrap();
+        sleep(Duration::from_micros(500));
+        let count = to.recv(&mut came).unwrap();
+        timed(&mut nothing, &mut || ());
+        timed(&mut opens, &mut || {
+            black_box(receiver.open(&mut came[..count]).unwrap());
+        });
+    }
+    let [seal, open, nothing] = [seals, opens, nothing].map(|mut all| {
+        all.sort_unstable();
+        all[all.len() / 2] as f64
+    });
+    report("SRTP AEAD_AES_256_GCM", len, seal - nothing, open - nothing);
 }
 
 /// The cheapest that a packet of so many bytes leaves for by the loopback interface, in nanoseconds.

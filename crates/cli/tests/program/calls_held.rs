@@ -123,3 +123,25 @@ fn a_machine_that_calls_again_and_again_leaves_half_of_the_places_to_others() {
     }
     called.ends();
 }
+
+#[test]
+#[ignore = "soak: a minute and more, and a hundred programs"]
+fn a_hundred_callers_of_whom_twenty_sound_stay_in_their_calls_and_the_server_in_its_memory() {
+    let _turn = beside();
+    let home = Folder::new();
+    let called = CalledMachine::at_home(home.path(), "--callers 100 --report-file report.json");
+    let lines: Vec<_> = (0..80).map(|_| held(&called, &home, "")).collect();
+    let sounding = called.call(home.path(), "--input tone:2500 --output null:").controlled();
+    let start = |_| sounding.start().wait_for("in a call with ");
+    let calls: Vec<_> = lines.into_iter().chain((0..20).map(start)).collect();
+    (0..10).for_each(|_| called.hears_a_second_more());
+    let before = called.running.memory();
+    (0..60).for_each(|_| called.hears_a_second_more());
+    let after = called.running.memory();
+    calls.into_iter().for_each(|call| drop(call.tell("quit").end().well()));
+    let (ended, folder) = called.ends();
+    let over = ended.said.iter().filter(|line| line.contains("the call is over")).count();
+    assert_eq!(over, 100, "each once: none was cut off or taken up again: {ended:#?}");
+    assert_eq!(directions(&folder), 40, "two of each that sounds");
+    assert!(after <= before + before / 50, "from {before} to {after} bytes");
+}
