@@ -30,7 +30,7 @@ fuzz_target!(|bytes: &[u8]| {
         packet: Frames::new(240),
         payload_type: 100,
     };
-    let Some(mut decoder) = decoder(coder, &format) else { return };
+    let Some(mut decoder) = decoder(coder, format.shape()) else { return };
     let mut out = vec![0.0; channels.samples_in(Opus::MOST_FRAMES)];
     let mut rest = rest;
     while let Some((&[high, low], after)) = rest.split_first_chunk() {

@@ -11,6 +11,7 @@ mod opus;
 
 use tautline_proto::coder::{Coder, Decode, Encode, NotCoded};
 use tautline_proto::stream::StreamFormat;
+use tautline_proto::units::{Channels, Rate};
 
 pub use lossless::{LosslessDecoder, LosslessEncoder};
 pub use opus::{OpusDecoder, OpusEncoder, OpusRefused};
@@ -38,7 +39,7 @@ impl core::fmt::Display for NoEncoder {
 /// What codes a stream of this format by its coder; `None` where it has none. Allocates.
 pub fn encoder(format: &StreamFormat) -> Result<Option<Box<dyn Encode>>, NoEncoder> {
     let Some(coder) = format.coder else { return Ok(None) };
-    coder.check(format).map_err(NoEncoder::NotCoded)?;
+    coder.check(format.shape(), format.packet).map_err(NoEncoder::NotCoded)?;
     Ok(Some(match coder {
         Coder::Opus(opus) => {
             Box::new(OpusEncoder::new(opus, format.channels).map_err(NoEncoder::Refused)?)
@@ -48,9 +49,9 @@ pub fn encoder(format: &StreamFormat) -> Result<Option<Box<dyn Encode>>, NoEncod
 }
 
 /// What reads packets of `coder` in a stream of this rate and these channels; `None` where that is none. Allocates.
-pub fn decoder(coder: Coder, format: &StreamFormat) -> Option<Box<dyn Decode>> {
+pub fn decoder(coder: Coder, (rate, channels): (Rate, Channels)) -> Option<Box<dyn Decode>> {
     match coder {
-        Coder::Opus(_) => Some(Box::new(OpusDecoder::new(format.rate, format.channels).ok()?)),
-        Coder::Lossless => Some(Box::new(LosslessDecoder::new(format.channels))),
+        Coder::Opus(_) => Some(Box::new(OpusDecoder::new(rate, channels).ok()?)),
+        Coder::Lossless => Some(Box::new(LosslessDecoder::new(channels))),
     }
 }

@@ -49,7 +49,7 @@ fn without_loss_every_number_comes_back_whatever_the_sound() {
             let count = channels.count();
             let format = stream(Coder::Lossless, sample, channels, 480);
             let mut encoder = encoder(&format).unwrap().unwrap();
-            let mut decoder = decoder(Coder::Lossless, &format).unwrap();
+            let mut decoder = decoder(Coder::Lossless, format.shape()).unwrap();
             let loud: Vec<f32> =
                 (0..480 * count).map(|at| if at % 2 == 0 { 1.0 } else { -1.0 }).collect();
             let noise: Vec<f32> = (0..480 * count).map(|_| random.f32() * 2.0 - 1.0).collect();
@@ -275,7 +275,7 @@ fn what_is_cut_changed_or_random_does_no_harm() {
     for (coder, packet) in [(Coder::Lossless, 240), (Coder::OPUS, 240), (voice, 960)] {
         let format = stream(coder, SampleFormat::L24, stereo, packet);
         let mut encoder = encoder(&format).unwrap().unwrap();
-        let mut decoder = decoder(coder, &format).unwrap();
+        let mut decoder = decoder(coder, format.shape()).unwrap();
         let sound = music(50 * packet as usize, 2);
         let coded = sound.chunks_exact(2 * packet as usize).map(|block| {
             let mut room = [0; 8192];

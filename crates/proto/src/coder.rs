@@ -2,11 +2,12 @@
 //!
 //! A [`Coder`] names one and knows what its payloads hold; what codes ([`Encode`]) and what gives back
 //! ([`Decode`]) is made elsewhere and handed down, so that nothing here links a library. A coding of
-//! single samples needs none of this: [`SampleFormat`](tautline_dsp::format::SampleFormat).
+//! single samples needs none of this: [`SampleFormat`]. A [`Coding`] is either.
 
 use core::fmt::Debug;
 
-use crate::stream::{Coding, StreamFormat};
+use tautline_dsp::format::SampleFormat;
+
 use crate::time::{Frames, Span};
 use crate::units::{Channels, Rate};
 
@@ -97,6 +98,101 @@ impl Opus {
     }
 }
 
+/// How sound is coded: single samples, and what compresses those of a packet, if anything does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Coding {
+    /// Coding of one sample, of which a coder takes the whole number.
+    pub sample: SampleFormat,
+    /// What compresses them.
+    pub coder: Option<Coder>,
+}
+
+impl From<SampleFormat> for Coding {
+    fn from(sample: SampleFormat) -> Self {
+        Self { sample, coder: None }
+    }
+}
+
+impl Coding {
+    /// Opus for any sound, as far as both ends agree on it: in how many bits is the sender's choice.
+    pub const OPUS: Self = Self { sample: SampleFormat::L24, coder: Some(Coder::OPUS) };
+    /// Opus for speech.
+    pub const OPUS_VOICE: Self = Self {
+        sample: SampleFormat::L24,
+        coder: Some(Coder::Opus(Opus::usual(OpusTuning::Voice, Channels::STEREO))),
+    };
+    /// 16 bits without loss.
+    pub const LOSSLESS_16: Self = Self { sample: SampleFormat::L16, coder: Some(Coder::Lossless) };
+    /// 24 bits without loss.
+    pub const LOSSLESS_24: Self = Self { sample: SampleFormat::L24, coder: Some(Coder::Lossless) };
+    /// All that a coder is part of.
+    pub const COMPRESSED: [Self; 4] =
+        [Self::OPUS, Self::OPUS_VOICE, Self::LOSSLESS_16, Self::LOSSLESS_24];
+
+    /// Each that there is.
+    pub fn all() -> impl Iterator<Item = Self> {
+        SampleFormat::ALL.into_iter().map(Self::from).chain(Self::COMPRESSED)
+    }
+
+    /// The coding of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::all().find(|coding| coding.name() == name)
+    }
+
+    /// The same in so many bits per second; those that are always as many stay as they are.
+    #[must_use]
+    pub const fn at_bitrate(self, bitrate: u32) -> Self {
+        match self.coder {
+            Some(Coder::Opus(Opus { tuning, .. })) => {
+                Self { coder: Some(Coder::Opus(Opus { tuning, bitrate })), ..self }
+            }
+            _ => self,
+        }
+    }
+
+    /// The same in the usual bits for so many channels.
+    #[must_use]
+    pub const fn usual_for(self, channels: Channels) -> Self {
+        match self.coder {
+            Some(Coder::Opus(Opus { tuning, .. })) => {
+                Self { coder: Some(Coder::Opus(Opus::usual(tuning, channels))), ..self }
+            }
+            _ => self,
+        }
+    }
+
+    /// Its bits per second, where they are chosen and not what its sound takes.
+    pub const fn bitrate(self) -> Option<u32> {
+        match self.coder {
+            Some(Coder::Opus(Opus { bitrate, .. })) => Some(bitrate),
+            _ => None,
+        }
+    }
+
+    /// Whether both are made by one coder, in whatever bits.
+    pub fn is_coded_as(self, other: Self) -> bool {
+        self.at_bitrate(0) == other.at_bitrate(0)
+    }
+
+    /// The word for it: in reports, and for `--format`.
+    pub const fn name(self) -> &'static str {
+        match (self.coder, self.sample) {
+            (None, sample) => sample.name(),
+            (Some(Coder::Opus(opus)), _) => match opus.tuning {
+                OpusTuning::Music => "opus",
+                OpusTuning::Voice => "opus-voice",
+            },
+            (Some(Coder::Lossless), SampleFormat::L16) => "lossless16",
+            (Some(Coder::Lossless), _) => "lossless24",
+        }
+    }
+
+    /// Whether it carries whole numbers of `needs` as they are.
+    pub const fn is_exact_for(self, needs: SampleFormat) -> bool {
+        !matches!(self.coder, Some(Coder::Opus(_))) && self.sample.bytes() >= needs.bytes()
+    }
+}
+
 /// What a coder does not take: one sentence that ends with the mend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotCoded {
@@ -153,10 +249,9 @@ impl Coder {
         }
     }
 
-    /// Whether it codes such a stream.
-    pub fn check(self, format: &StreamFormat) -> Result<(), NotCoded> {
-        let packet = format.packet;
-        self.check_shape(format.rate, format.channels)?;
+    /// Whether it codes a stream of this rate and these channels in packets of so many frames.
+    pub fn check(self, (rate, channels): (Rate, Channels), packet: Frames) -> Result<(), NotCoded> {
+        self.check_shape(rate, channels)?;
         let Self::Opus(opus) = self else {
             let fits = packet >= Self::LEAST_FRAMES;
             return if fits { Ok(()) } else { Err(NotCoded::TooShort(packet)) };
@@ -183,11 +278,11 @@ impl Coder {
         }
     }
 
-    /// Bytes of a packet of `raw` bytes of samples: of Opus all are so long, else none is longer.
-    pub fn payload_bytes(self, format: &StreamFormat, raw: usize) -> usize {
+    /// Bytes of a packet of so many frames that are `raw` bytes of samples: of Opus all are so long, else none is longer.
+    pub fn payload_bytes(self, (channels, packet): (Channels, Frames), raw: usize) -> usize {
         match self {
-            Self::Opus(opus) => opus.payload_bytes(format.packet),
-            Self::Lossless => raw + Self::LOSSLESS_HEAD + format.channels.count(),
+            Self::Opus(opus) => opus.payload_bytes(packet),
+            Self::Lossless => raw + Self::LOSSLESS_HEAD + channels.count(),
         }
     }
 
@@ -279,5 +374,5 @@ pub trait Decode: Debug + Send {
     fn reset(&mut self);
 }
 
-/// Makes what reads a stream of such a coder, rate, channels and sample; `None` where it has none.
-pub type MakeDecoder = fn(Coder, &StreamFormat) -> Option<Box<dyn Decode>>;
+/// Makes what reads a stream of such a coder, rate and channels; `None` where it has none.
+pub type MakeDecoder = fn(Coder, (Rate, Channels)) -> Option<Box<dyn Decode>>;

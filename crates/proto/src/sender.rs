@@ -229,7 +229,7 @@ impl Sender {
     fn codes(&mut self, coder: Coder, format: &StreamFormat) -> bool {
         let compressing = self.compressing.as_mut();
         let samples = format.channels.samples_in(format.packet);
-        coder.check(format).is_ok()
+        coder.check(format.shape(), format.packet).is_ok()
             && compressing
                 .is_some_and(|c| c.samples.len() >= samples && c.encoder(format.coding()).is_some())
     }

@@ -3,7 +3,8 @@
 
 use tautline_dsp::format::SampleFormat;
 
-use crate::coder::{Coder, Opus, OpusTuning};
+pub use crate::coder::Coding;
+use crate::coder::{Coder, Opus};
 use crate::ledger::Departure;
 use crate::time::{Frames, Span};
 use crate::units::{Channels, Rate};
@@ -23,117 +24,6 @@ pub struct StreamFormat {
     pub packet: Frames,
     /// RTP payload type (RFC 3551 §6): 0 to 127.
     pub payload_type: u8,
-}
-
-/// How sound is coded: single samples, and what compresses those of a packet, if anything does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Coding {
-    /// Coding of one sample, of which a coder takes the whole number.
-    pub sample: SampleFormat,
-    /// What compresses them.
-    pub coder: Option<Coder>,
-}
-
-impl From<SampleFormat> for Coding {
-    fn from(sample: SampleFormat) -> Self {
-        Self { sample, coder: None }
-    }
-}
-
-impl Coding {
-    /// Opus for any sound, as far as both ends agree on it: in how many bits is the sender's choice.
-    pub const OPUS: Self = Self { sample: SampleFormat::L24, coder: Some(Coder::OPUS) };
-    /// Opus for speech.
-    pub const OPUS_VOICE: Self = Self {
-        sample: SampleFormat::L24,
-        coder: Some(Coder::Opus(Opus::usual(OpusTuning::Voice, Channels::STEREO))),
-    };
-    /// 16 bits without loss.
-    pub const LOSSLESS_16: Self = Self { sample: SampleFormat::L16, coder: Some(Coder::Lossless) };
-    /// 24 bits without loss.
-    pub const LOSSLESS_24: Self = Self { sample: SampleFormat::L24, coder: Some(Coder::Lossless) };
-    /// All that a coder is part of.
-    pub const COMPRESSED: [Self; 4] =
-        [Self::OPUS, Self::OPUS_VOICE, Self::LOSSLESS_16, Self::LOSSLESS_24];
-
-    /// Each that there is.
-    pub fn all() -> impl Iterator<Item = Self> {
-        SampleFormat::ALL.into_iter().map(Self::from).chain(Self::COMPRESSED)
-    }
-
-    /// The coding of that name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::all().find(|coding| coding.name() == name)
-    }
-
-    /// The same in so many bits per second; those that are always as many stay as they are.
-    #[must_use]
-    pub const fn at_bitrate(self, bitrate: u32) -> Self {
-        match self.coder {
-            Some(Coder::Opus(Opus { tuning, .. })) => {
-                Self { coder: Some(Coder::Opus(Opus { tuning, bitrate })), ..self }
-            }
-            _ => self,
-        }
-    }
-
-    /// The same in the usual bits for so many channels.
-    #[must_use]
-    pub const fn usual_for(self, channels: Channels) -> Self {
-        match self.coder {
-            Some(Coder::Opus(Opus { tuning, .. })) => {
-                Self { coder: Some(Coder::Opus(Opus::usual(tuning, channels))), ..self }
-            }
-            _ => self,
-        }
-    }
-
-    /// Its bits per second, where they are chosen and not what its sound takes.
-    pub const fn bitrate(self) -> Option<u32> {
-        match self.coder {
-            Some(Coder::Opus(Opus { bitrate, .. })) => Some(bitrate),
-            _ => None,
-        }
-    }
-
-    /// Whether both are made by one coder, in whatever bits.
-    pub fn is_coded_as(self, other: Self) -> bool {
-        self.at_bitrate(0) == other.at_bitrate(0)
-    }
-
-    /// The word for it: in reports, and for `--format`.
-    pub const fn name(self) -> &'static str {
-        match (self.coder, self.sample) {
-            (None, sample) => sample.name(),
-            (Some(Coder::Opus(opus)), _) => match opus.tuning {
-                OpusTuning::Music => "opus",
-                OpusTuning::Voice => "opus-voice",
-            },
-            (Some(Coder::Lossless), SampleFormat::L16) => "lossless16",
-            (Some(Coder::Lossless), _) => "lossless24",
-        }
-    }
-
-    /// The shortest time of a packet from `least` to `most` that it takes in such a stream; `None` where it takes none.
-    pub fn shortest(
-        self,
-        (rate, channels): (Rate, Channels),
-        (least, most): (Span, Span),
-    ) -> Option<Span> {
-        let Self { sample, coder } = self;
-        let takes = |ptime: Span| {
-            let packet = packet_frames(rate, ptime).ok()?;
-            let format = StreamFormat { rate, channels, sample, coder, packet, payload_type: 0 };
-            coder.is_none_or(|coder| coder.check(&format).is_ok()).then_some(ptime)
-        };
-        let opus = Opus::PTIMES.into_iter().filter(|ptime| (least..=most).contains(ptime));
-        takes(least).or_else(|| opus.filter(|_| coder.is_some()).find_map(takes))
-    }
-
-    /// Whether it carries whole numbers of `needs` as they are.
-    pub const fn is_exact_for(self, needs: SampleFormat) -> bool {
-        !matches!(self.coder, Some(Coder::Opus(_))) && self.sample.bytes() >= needs.bytes()
-    }
 }
 
 /// Shortest and longest audio time in one packet.
@@ -161,6 +51,23 @@ pub fn packet_frames(rate: Rate, ptime: Span) -> Result<Frames, PtimeError> {
         return Err(PtimeError { asked: ptime });
     }
     Ok(rate.frames_within(ptime))
+}
+
+impl Coding {
+    /// The shortest time of a packet from `least` to `most` that it takes in such a stream; `None` where it takes none.
+    pub fn shortest(
+        self,
+        (rate, channels): (Rate, Channels),
+        (least, most): (Span, Span),
+    ) -> Option<Span> {
+        let takes = |ptime: Span| {
+            let packet = packet_frames(rate, ptime).ok()?;
+            let checked = self.coder.map(|coder| coder.check((rate, channels), packet));
+            checked.is_none_or(|checked| checked.is_ok()).then_some(ptime)
+        };
+        let opus = Opus::PTIMES.into_iter().filter(|ptime| (least..=most).contains(ptime));
+        takes(least).or_else(|| opus.filter(|_| self.coder.is_some()).find_map(takes))
+    }
 }
 
 impl StreamFormat {
@@ -195,6 +102,11 @@ impl StreamFormat {
         }
     }
 
+    /// What a coder has to take of it beside its packets.
+    pub const fn shape(&self) -> (Rate, Channels) {
+        (self.rate, self.channels)
+    }
+
     /// How its sound is coded.
     pub const fn coding(&self) -> Coding {
         Coding { sample: self.sample, coder: self.coder }
@@ -218,7 +130,7 @@ impl StreamFormat {
     /// Bytes of audio in one packet; where it is compressed without loss, no packet has more.
     pub fn payload_bytes(&self) -> usize {
         let raw = self.packet.as_len() * self.frame_bytes();
-        self.coder.map_or(raw, |coder| coder.payload_bytes(self, raw))
+        self.coder.map_or(raw, |coder| coder.payload_bytes((self.channels, self.packet), raw))
     }
 
     /// Whether all packets are as long as each other, as they must be to be summed.

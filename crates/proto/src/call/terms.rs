@@ -147,7 +147,7 @@ impl StreamTerms {
         let Self { rate, channels, coding: Coding { sample, coder }, ptime } = *self;
         let packet = packet_frames(rate, ptime).ok()?;
         let format = StreamFormat { rate, channels, sample, coder, packet, payload_type };
-        coder.is_none_or(|coder| coder.check(&format).is_ok()).then_some(format)
+        coder.is_none_or(|coder| coder.check((rate, channels), packet).is_ok()).then_some(format)
     }
 }
 

@@ -51,6 +51,6 @@ impl ReceiverConfig {
             (Codings::ByConvention, _) => &[Coder::OPUS, Coder::Lossless][..],
             (_, coder) => coder.as_slice(),
         };
-        coders.iter().filter_map(|coder| make(*coder, &self.format)).collect()
+        coders.iter().filter_map(|coder| make(*coder, self.format.shape())).collect()
     }
 }

@@ -102,7 +102,7 @@ impl SendPolicy {
         let packet = packet_frames(self.config.format.rate, ptime).map_err(SendRefused::Ptime)?;
         let format = StreamFormat { packet, ..self.config.format };
         if let Some(coder) = format.coder {
-            coder.check(&format).map_err(SendRefused::NotCoded)?;
+            coder.check(format.shape(), format.packet).map_err(SendRefused::NotCoded)?;
         }
         self.check_size(&format)?;
         let (packing_age, latency) = self.aged(&format)?;
@@ -134,7 +134,7 @@ impl SendPolicy {
         let payload_type = StreamFormat::usual_payload_type(sample, coder);
         let format = StreamFormat { sample, coder, payload_type, ..self.config.format };
         if let Some(coder) = coder {
-            coder.check(&format).map_err(SendRefused::NotCoded)?;
+            coder.check(format.shape(), format.packet).map_err(SendRefused::NotCoded)?;
             if !self.config.compressed.iter().any(|one| one.is_coded_as(coding)) {
                 return Err(SendRefused::NoCoder(coding));
             }

@@ -5,9 +5,9 @@ use std::cell::RefCell;
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::coder::{Coder, Decode, Encode, Undecodable};
-use tautline_proto::stream::{Coding, StreamFormat};
+use tautline_proto::stream::Coding;
 use tautline_proto::time::Frames;
-use tautline_proto::units::Channels;
+use tautline_proto::units::{Channels, Rate};
 
 /// What a decoder was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,11 +91,9 @@ struct Decoder {
     last: Option<u16>,
 }
 
-pub(crate) fn decoder(coder: Coder, format: &StreamFormat) -> Option<Box<dyn Decode>> {
+pub(crate) fn decoder(coder: Coder, (_, channels): (Rate, Channels)) -> Option<Box<dyn Decode>> {
     let is_toy = matches!(coder, Coder::Opus(_));
-    is_toy.then(|| {
-        Box::new(Decoder { coder, channels: format.channels, last: None }) as Box<dyn Decode>
-    })
+    is_toy.then(|| Box::new(Decoder { coder, channels, last: None }) as Box<dyn Decode>)
 }
 
 impl Decoder {
