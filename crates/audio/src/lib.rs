@@ -28,7 +28,7 @@ pub use shared::{MOST_PARTS, SharedPart, SharedParts, SharedProcesses, shared};
 pub use software::cable::CableName;
 pub use software::convert::Wanted;
 pub use software::file::{FileCoding, FileFormat, FileReader, holds_nothing};
-pub use software::recorded::{RecordedTime, Recording, recorded};
+pub use software::recorded::{MOST_OF_A_PART, RecordedTime, Recording, recorded};
 pub use software::recorder::check_take;
 pub use software::spec::{CardOptions, SoftwareSpec};
 pub use software::standard::StandardInput;

@@ -5,12 +5,15 @@ use std::cell::Cell;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use tautline_audio::{DeviceSpec, Extras, Supervision, open, open_supervised, recorded};
+use tautline_audio::{
+    DeviceSpec, Extras, RecordedTime, Supervision, open, open_supervised, recorded,
+};
 use tautline_dsp::format::SampleFormat;
+use tautline_io::clock::now;
 use tautline_proto::device::{
     Cycle, Direction, Directions, Flow, Listener, Process, Settings, Stop,
 };
-use tautline_proto::time::{Frames, LocalTime};
+use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 
 thread_local! {
@@ -139,7 +142,14 @@ fn a_device_whose_recording_begins_and_ends_does_not_allocate_on_its_own_thread(
         let runs = scope.spawn(|| drop(device.run(Box::new(count), &Stop::default())));
         let mut files = 0;
         while !runs.is_finished() && files < 1000 {
-            recording.begin(&folder.join(format!("{files}.wav"))).unwrap();
+            let file = folder.join(format!("{files}.wav"));
+            // At once, and in the middle of some period.
+            let begun = match files % 2 {
+                0 => recording.begin(&file),
+                _ => recording
+                    .begin_in_step(&file, &RecordedTime::at(now() + Span::from_micros(700))),
+            };
+            begun.unwrap();
             files += 1;
             if files % 3 == 0 {
                 recording.end();

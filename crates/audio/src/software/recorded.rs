@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::device::{Cycle, Device, DeviceError, Direction, Settings, Side};
-use tautline_proto::time::{LocalTime, Span};
-use tautline_proto::units::Rate;
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::units::{Channels, Rate};
 
 use super::recorder::{Recorder, StoredSamples};
 use super::wav::MOST_BYTES;
@@ -25,30 +25,28 @@ use crate::toolbox::tapped::{DeviceTap, TappedDevice};
 
 /// Recorders that may be under way to the device's thread: it takes all of them once per period.
 const UNDER_WAY: usize = 4;
-/// What a part of a recording may hold: the device's thread goes to the next within a period, and what is in the ring
-/// until then has room above.
-const MOST_OF_A_PART: u64 = MOST_BYTES / 16 * 15;
+/// What a part of a recording may hold: the next begins some seconds later at the most, and what comes until then has room
+/// above, be it of 128 channels at 192 kHz.
+pub const MOST_OF_A_PART: u64 = MOST_BYTES / 16 * 15;
 
 /// One that nothing on the device's thread can drop, be it by a way that is never gone.
 type HeldRecorder = ManuallyDrop<Box<BegunRecorder>>;
 /// What the device's thread is handed; `None` where nothing more is recorded.
 type NextRecorder = Option<HeldRecorder>;
 
-/// A recorder, and what its file begins with.
+/// A recorder, and when its file begins.
 struct BegunRecorder {
     recorder: Recorder,
-    /// With which others it is in step: kept until an ordinary thread lets go of it.
-    steps: Option<RecordedTime>,
-    /// Whether its first period came.
-    stands: bool,
+    /// With others, at an instant: kept until an ordinary thread lets go of it. Else with the next period.
+    begins: Option<RecordedTime>,
 }
 
 /// From the common beginning of several recordings to the first period of the one that begins first: more than any device
 /// that begins later may tell of the time before that.
 const BEFORE: Span = Span::from_millis(100);
 
-/// When the files of several recordings begin, whichever of their devices is first: so they lie in step. Clones are the
-/// same one.
+/// When the files of several recordings begin: so they lie in step, by when each frame met its converter. Clones are the
+/// same one. By default it is shortly before the first period that any of their devices has.
 #[derive(Debug, Clone)]
 pub struct RecordedTime(Arc<AtomicI64>);
 
@@ -59,12 +57,17 @@ impl Default for RecordedTime {
 }
 
 impl RecordedTime {
-    /// From its beginning to a frame that met the converter then, which is the first of all if none was. Real-time.
-    fn until(&self, meets: LocalTime) -> Span {
+    /// This instant. It is to be later than all that the recordings hold by then.
+    pub fn at(instant: LocalTime) -> Self {
+        Self(Arc::new(AtomicI64::new(instant.as_nanos())))
+    }
+
+    /// From a frame that met the converter then, which is the first of all if none was, to the beginning. Real-time.
+    fn after(&self, meets: LocalTime) -> Span {
         let unknown = LocalTime::NEVER.as_nanos();
         let begins = (meets + -BEFORE).as_nanos();
         let known = self.0.compare_exchange(unknown, begins, Ordering::Relaxed, Ordering::Relaxed);
-        (meets - LocalTime::from_nanos(known.err().unwrap_or(begins))).max(Span::ZERO)
+        LocalTime::from_nanos(known.err().unwrap_or(begins)) - meets
     }
 }
 
@@ -93,11 +96,10 @@ pub fn recorded(
 ) -> (Box<dyn Device>, Recording) {
     let settings = device.settings();
     let (handed, hands) = RingBuffer::new(UNDER_WAY);
-    // One more: the one that is in use.
-    let (gives, back) = RingBuffer::new(UNDER_WAY + 1);
-    let channels = settings.channels.count() as u64;
-    let rate = settings.rate;
-    let tap = RecordingTap { direction, channels, rate, hands, gives, recorder: None };
+    // Two more: the one that is in use, and the one that is to be next.
+    let (gives, back) = RingBuffer::new(UNDER_WAY + 2);
+    let Settings { channels, rate, .. } = settings;
+    let tap = RecordingTap { direction, channels, rate, hands, gives, next: None, recorder: None };
     let recording = Recording {
         settings,
         format,
@@ -118,19 +120,16 @@ impl Recording {
         self.begin_with(path, None)
     }
 
-    /// The same, after as much silence as its first frame is later than the common beginning of files.
+    /// The same from the common beginning of files on: until then what was recorded so far goes on, to the frame. Where
+    /// the device has its first frame later, silence is before it.
     pub fn begin_in_step(&mut self, path: &Path, time: &RecordedTime) -> Result<(), DeviceError> {
         self.begin_with(path, Some(time.clone()))
     }
 
-    fn begin_with(&mut self, path: &Path, steps: Option<RecordedTime>) -> Result<(), DeviceError> {
+    fn begin_with(&mut self, path: &Path, begins: Option<RecordedTime>) -> Result<(), DeviceError> {
         let recorder = Recorder::create_new(path, &self.settings, self.format, &self.notes)?;
         self.stored = Some(recorder.stored());
-        self.hand(Some(ManuallyDrop::new(Box::new(BegunRecorder {
-            recorder,
-            steps,
-            stands: false,
-        }))));
+        self.hand(Some(ManuallyDrop::new(Box::new(BegunRecorder { recorder, begins }))));
         Ok(())
     }
 
@@ -140,10 +139,10 @@ impl Recording {
         self.hand(None);
     }
 
-    /// Whether the file holds nearly as much as a WAV can: it is time to begin the next.
-    pub fn is_nearly_full(&self) -> bool {
+    /// Whether the file holds so many bytes of sound, such as [`MOST_OF_A_PART`]: it is time to begin the next.
+    pub fn holds(&self, most: u64) -> bool {
         let bytes = self.format.bytes() as u64;
-        self.stored.as_ref().is_some_and(|stored| stored.count() * bytes >= MOST_OF_A_PART)
+        self.stored.as_ref().is_some_and(|stored| stored.count() * bytes >= most)
     }
 
     fn hand(&mut self, handed: NextRecorder) {
@@ -188,56 +187,77 @@ impl Drop for RecordingTap {
     /// The device has ended, and this is dropped by whoever ran it: what is recorded is completed.
     fn drop(&mut self) {
         let handed = core::iter::from_fn(|| self.hands.pop().ok());
-        let all = self.recorder.take().into_iter().chain(handed.flatten());
-        all.for_each(|one| drop(ManuallyDrop::into_inner(one)));
+        let all = self.recorder.take().into_iter().chain(self.next.take().flatten());
+        all.chain(handed.flatten()).for_each(|one| drop(ManuallyDrop::into_inner(one)));
     }
 }
 
 /// The end of the device's thread.
 struct RecordingTap {
     direction: Direction,
-    /// Samples per frame.
-    channels: u64,
+    channels: Channels,
     rate: Rate,
     hands: Consumer<NextRecorder>,
     gives: Producer<HeldRecorder>,
+    /// What was handed over and begins later.
+    next: Option<NextRecorder>,
     recorder: NextRecorder,
 }
 
 impl RecordingTap {
-    /// Takes what was handed over since the last period.
-    fn obey(&mut self) {
+    /// Records a period, each frame where it belongs. Frames are numbered from the first of the period; those that were
+    /// skipped before it have numbers below 0.
+    fn record(&mut self, side: &Side<'_>) {
+        if side.samples.is_empty() {
+            return;
+        }
+        let end = self.channels.frames_in(side.samples.len()).count();
+        let mut at = -side.skipped.count().max(0);
         // Without room for the one before it would have to be freed here.
-        while !self.gives.is_full()
-            && let Ok(next) = self.hands.pop()
-        {
-            if let Some(before) = core::mem::replace(&mut self.recorder, next) {
+        while !self.gives.is_full() {
+            if self.next.is_none() {
+                self.next = self.hands.pop().ok();
+            }
+            let Some(next) = &self.next else { break };
+            let begins = next.as_ref().and_then(|next| next.begins.as_ref());
+            let begins =
+                begins.map_or(at, |time| self.rate.frames_nearest(time.after(side.meets)).count());
+            if begins >= end {
+                break;
+            }
+            at = self.record_until(begins, at, side.samples);
+            let before = core::mem::replace(&mut self.recorder, self.next.take().flatten());
+            if let Some(before) = before {
                 // There is room.
                 let _ = self.gives.push(before);
             }
+            self.be_silent(at - begins);
         }
+        self.record_until(end, at, side.samples);
     }
 
-    fn record(&mut self, side: &Side<'_>) {
-        let Some(begun) = &mut self.recorder else { return };
-        let before = match &begun.steps {
-            Some(time) if !begun.stands => self.rate.frames_within(time.until(side.meets)),
-            _ => side.skipped,
-        };
-        begun.stands = true;
-        let frames = u64::try_from(before.count()).unwrap_or(0);
-        if frames > 0 {
-            begun.recorder.silence(frames * self.channels);
+    /// Records the frames before `end` that were not yet, of which `at` is the first; which is the next then.
+    fn record_until(&mut self, end: i64, at: i64, samples: &[f32]) -> i64 {
+        if end <= at {
+            return at;
         }
-        begun.recorder.write(side.samples);
+        self.be_silent(end.min(0) - at);
+        let place = |frame: i64| self.channels.samples_in(Frames::new(frame.max(0)));
+        let samples = samples.get(place(at)..place(end));
+        if let (Some(begun), Some(samples @ [_, ..])) = (&mut self.recorder, samples) {
+            begun.recorder.write(samples);
+        }
+        end
+    }
+
+    fn be_silent(&mut self, frames: i64) {
+        if let (Some(begun), 1..) = (&mut self.recorder, frames) {
+            begun.recorder.silence(self.channels.samples_in(Frames::new(frames)) as u64);
+        }
     }
 }
 
 impl DeviceTap for RecordingTap {
-    fn before(&mut self, _cycle: &mut Cycle<'_>) {
-        self.obey();
-    }
-
     /// What is sent is what the process made of what was captured: a volume, or silence.
     #[inline(never)]
     fn after(&mut self, cycle: &mut Cycle<'_>) {

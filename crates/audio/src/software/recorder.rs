@@ -74,7 +74,7 @@ struct RecorderShared {
 pub(crate) struct StoredSamples(Arc<RecorderShared>);
 
 impl StoredSamples {
-    /// Samples that are in the file by now, without the silence that stands for others.
+    /// Samples that are in the file by now, with the silence that stands for others.
     pub(crate) fn count(&self) -> u64 {
         self.0.stored.load(Ordering::Relaxed)
     }
@@ -431,7 +431,7 @@ impl Scribe {
             self.file.write(first).and_then(|()| self.file.write(second))?;
             chunk.commit_all();
             self.taken += piece as u64;
-            self.shared.stored.store(self.taken, Ordering::Relaxed);
+            self.shared.stored.fetch_add(piece as u64, Ordering::Relaxed);
             count -= piece;
         }
         Ok(())
@@ -442,7 +442,9 @@ impl Scribe {
             return Ok(());
         }
         self.check_room(samples)?;
-        Ok(self.file.silence(samples)?)
+        self.file.silence(samples)?;
+        self.shared.stored.fetch_add(samples, Ordering::Relaxed);
+        Ok(())
     }
 
     fn check_room(&self, samples: u64) -> Result<(), Unwritten> {

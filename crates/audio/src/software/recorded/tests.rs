@@ -30,13 +30,15 @@ impl Device for Turned {
     }
 
     fn run(&mut self, mut process: Box<dyn Process>, _: &Stop) -> (Box<dyn Process>, Ended) {
-        let mut value = 0.0;
+        let (mut value, mut meets) = (0.0, self.begins);
         while let Ok(skipped) = self.periods.recv() {
             value += 0.125;
             let mut samples = [value; 2 * PERIOD];
-            let (meets, uncertainty) = (self.begins, Span::ZERO);
+            meets += Rate::HZ_48000.span_of(skipped);
+            let uncertainty = Span::ZERO;
             let side = Side { samples: &mut samples, meets, uncertainty, skipped };
             process.process(&mut Cycle::one_way(self.direction, meets, side, 0));
+            meets += Rate::HZ_48000.span_of(Frames::from_len(PERIOD));
             self.turned.send(()).unwrap();
         }
         (process, Ended::Finished)
@@ -154,6 +156,69 @@ fn two_recordings_of_one_time_lie_in_step_whichever_device_begins_first() {
     // 90 ms are 4320 frames.
     assert_eq!(begins, [4_800, 4_800 + 4_320, 480]);
     assert!(files.iter().zip(&begins).all(|(file, begins)| file[*begins..] == periods(&[0.125])));
+}
+
+/// So long after that instant as so many frames last.
+fn later(instant: LocalTime, frames: i64) -> LocalTime {
+    instant + Rate::HZ_48000.span_of(Frames::new(frames))
+}
+
+#[test]
+fn the_next_files_of_two_recordings_begin_at_one_instant_and_not_a_frame_is_between() {
+    let begins = LocalTime::from_nanos(7_000_000_000);
+    let (first, second) = (RecordedTime::default(), RecordedTime::at(later(begins, 15)));
+    // The periods of the other begin in the middle of those of the one.
+    for (name, after) in [("heard", 0), ("sent", 2)] {
+        let name = format!("next-{name}");
+        let mut world = World::beginning(&name, Direction::Capture, later(begins, after));
+        world.recording.begin_in_step(&world.file("1.wav"), &first).unwrap();
+        world.turn(1, 0);
+        // Told beforehand, be it sooner or later.
+        world.turn(after as usize / 2, 0);
+        world.recording.begin_in_step(&world.file("2.wav"), &second).unwrap();
+        world.turn(6 - after as usize / 2, 0);
+        let files = world.ends(&["1.wav", "2.wav"]);
+        assert_eq!(files[0].len(), 4_800 + 15, "{name}");
+        let silence = vec![0.0; 4_800 + after as usize];
+        let sound = periods(&[0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875]);
+        assert!(files.concat() == [silence, sound].concat(), "{name}");
+    }
+}
+
+#[test]
+fn what_begins_later_than_it_was_to_or_among_skipped_frames_is_in_step_by_silence() {
+    let begins = LocalTime::from_nanos(7_000_000_000);
+    let mut world = World::beginning("late", Direction::Playback, begins);
+    world.recording.begin(&world.file("1.wav")).unwrap();
+    world.turn(2, 0);
+    let [late, among] = [5, 15].map(|frames| RecordedTime::at(later(begins, frames)));
+    // Three of its frames are in the file before.
+    world.recording.begin_in_step(&world.file("2.wav"), &late).unwrap();
+    world.turn(1, 0);
+    // Frames 12 to 19 are skipped.
+    world.recording.begin_in_step(&world.file("3.wav"), &among).unwrap();
+    world.turn(1, 8);
+    let files = world.ends(&["1.wav", "2.wav", "3.wav"]);
+    let silence = |frames| vec![0.0; frames];
+    assert_eq!(files[0], periods(&[0.125, 0.25]));
+    assert_eq!(files[1], [silence(3), periods(&[0.375]), silence(3)].concat());
+    assert_eq!(files[2], [silence(5), periods(&[0.5])].concat());
+}
+
+#[test]
+fn silence_counts_for_how_much_a_file_holds() {
+    let mut world = World::new("holds", Direction::Playback);
+    world.recording.begin(&world.file("heard.wav")).unwrap();
+    // Stereo in floats: a period and a hundred.
+    let bytes = 101 * PERIOD as u64 * 8;
+    world.turn(1, 100 * PERIOD as i64);
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !world.recording.holds(bytes) {
+        assert!(std::time::Instant::now() < until, "it is never full");
+        std::thread::yield_now();
+    }
+    assert!(!world.recording.holds(bytes + 1));
+    world.ends(&[]);
 }
 
 #[test]

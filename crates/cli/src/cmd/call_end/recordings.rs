@@ -1,11 +1,16 @@
 //! What is sent and heard in calls, kept as WAV files (`--record`).
 
+#[cfg(test)]
+mod tests;
+
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use tautline_audio::{RecordedTime, Recording, recorded};
+use tautline_audio::{MOST_OF_A_PART, RecordedTime, Recording, recorded};
 use tautline_dsp::format::SampleFormat;
+use tautline_io::clock::now;
 use tautline_proto::device::{Device, Direction};
+use tautline_proto::time::{LocalTime, Span};
 
 use crate::failure::Failure;
 use crate::voice::Voice;
@@ -13,10 +18,16 @@ use crate::voice::Voice;
 /// Of all files: what is agreed on may change while a call sounds, and 24 bits hold all that a converter gives.
 const FORMAT: SampleFormat = SampleFormat::L24;
 
+/// From the word that the next files begin until they do: it has come to both devices by then, and is later than what
+/// either holds.
+const AHEAD: Span = Span::from_secs(1);
+
 /// The recordings of one end.
 pub(in crate::cmd) struct CallRecordings {
     folder: PathBuf,
     voice: Voice,
+    /// Bytes of sound in a file before the next begins.
+    most: u64,
     /// Calls that were begun.
     calls: u32,
     /// While one is recorded.
@@ -31,7 +42,7 @@ struct CallName {
     stem: String,
     /// A WAV holds 4 GiB, which is four hours: the how many-th file of each is written.
     part: u32,
-    /// When all of its files begin.
+    /// When all of these files begin.
     begins: RecordedTime,
 }
 
@@ -45,7 +56,8 @@ impl CallRecordings {
             ))
         })?;
         let folder = folder.to_owned();
-        Ok(Self { folder, voice, calls: 0, name: None, sent: None, heard: None })
+        let most = MOST_OF_A_PART;
+        Ok(Self { folder, voice, most, calls: 0, name: None, sent: None, heard: None })
     }
 
     /// The calls before, in this folder, were so many.
@@ -90,9 +102,16 @@ impl CallRecordings {
 
     /// Goes on to the next files where these are full, and tells what there is to tell. To be called now and then.
     pub(in crate::cmd) fn turn(&mut self) {
-        let is_full = self.each().any(|(_, recording)| recording.is_nearly_full());
+        self.turn_at(now());
+    }
+
+    fn turn_at(&mut self, now: LocalTime) {
+        let most = self.most;
+        let is_full = self.each().any(|(_, recording)| recording.holds(most));
         if let Some(name) = self.name.take_if(|_| is_full) {
-            self.record(CallName { part: name.part + 1, ..name });
+            // Each device goes on to it by itself: only an instant is the same to both.
+            let begins = RecordedTime::at(now + AHEAD);
+            self.record(CallName { part: name.part + 1, begins, ..name });
         }
         let voice = self.voice;
         for (_, recording) in self.each() {
@@ -104,12 +123,8 @@ impl CallRecordings {
     fn record(&mut self, name: CallName) {
         let (folder, voice) = (self.folder.clone(), self.voice);
         for (direction, recording) in self.each() {
-            let file = name.file(&folder, direction);
-            let begun = match name.part {
-                1 => recording.begin_in_step(&file, &name.begins),
-                // Not a frame is between it and the part before.
-                _ => recording.begin(&file),
-            };
+            // Not a frame is between it and the part before.
+            let begun = recording.begin_in_step(&name.file(&folder, direction), &name.begins);
             if let Err(error) = begun {
                 voice.tell(&error.to_string());
             }
@@ -174,33 +189,4 @@ fn utc(seconds: u64) -> String {
     }
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
     format!("{year:04}{month:02}{:02}T{hour:02}{minute:02}{second:02}Z", days + 1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn files_are_named_by_the_time_at_which_a_call_began() {
-        for (seconds, name) in [
-            (0, "19700101T000000Z"),
-            (951_782_399, "20000228T235959Z"),
-            (951_782_400, "20000229T000000Z"),
-            (1_709_251_199, "20240229T235959Z"),
-            (1_735_689_599, "20241231T235959Z"),
-            (1_735_689_600, "20250101T000000Z"),
-            (4_107_542_400, "21000301T000000Z"),
-        ] {
-            assert_eq!(utc(seconds), name, "{seconds}");
-        }
-    }
-
-    #[test]
-    fn the_next_part_of_a_recording_has_a_name_of_its_own() {
-        let name =
-            |part| CallName { stem: "t-call-1".to_owned(), part, begins: RecordedTime::default() };
-        let file = |part, way| name(part).file(Path::new("d"), way);
-        assert_eq!(file(1, Direction::Capture), Path::new("d/t-call-1-sent.wav"));
-        assert_eq!(file(2, Direction::Playback), Path::new("d/t-call-1-heard-2.wav"));
-    }
 }
