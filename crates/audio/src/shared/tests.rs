@@ -2,6 +2,8 @@
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use tautline_dsp::card::{self, CardFormat};
+use tautline_dsp::format::{self, SampleFormat};
 use tautline_io::thread::realtime;
 use tautline_proto::clock::ClockId;
 use tautline_proto::device::{Cycle, Direction, Ended, Flow, Side, Stop};
@@ -191,6 +193,63 @@ fn a_part_that_plays_what_is_no_sound_leaves_the_others_theirs() {
     room.turn(40);
     let heard = hears.try_iter().last().unwrap().1;
     assert!(heard.iter().all(|sample| [0.25, 8.25].contains(sample)), "{heard:?}");
+}
+
+/// What whole numbers hold of these samples, of each kind that a card, a file or a packet has: each as a sample again.
+fn in_whole_numbers(samples: &[f32]) -> Vec<Vec<f32>> {
+    let cards = CardFormat::BEST_FIRST.into_iter().filter(|coding| *coding != CardFormat::F32);
+    let of_cards = cards.map(|coding| {
+        let (mut bytes, mut held) =
+            (vec![0; samples.len() * coding.bytes()], vec![0.0; samples.len()]);
+        card::encode(coding, samples, &mut bytes);
+        card::decode(coding, &bytes, &mut held);
+        held
+    });
+    let packets = SampleFormat::ALL.into_iter().filter(|coding| *coding != SampleFormat::F32);
+    let of_packets = packets.map(|coding| {
+        let (mut bytes, mut held) =
+            (vec![0; samples.len() * coding.bytes()], vec![0.0; samples.len()]);
+        format::encode(coding, samples, &mut bytes);
+        format::decode(coding, &bytes, &mut held);
+        held
+    });
+    of_cards.chain(of_packets).collect()
+}
+
+#[test]
+fn thirty_two_at_full_scale_or_beyond_hold_at_full_scale_and_never_turn_over() {
+    /// Up for half a period, and down.
+    fn full(_: LocalTime, said: i64) -> f32 {
+        if said % PERIOD as i64 / 24 == 0 { 1.0 } else { -1.0 }
+    }
+    fn beyond(at: LocalTime, said: i64) -> f32 {
+        9.0 * full(at, said)
+    }
+    let both: [fn(LocalTime, i64) -> f32; 2] = [full, beyond];
+    for (says, each) in both.into_iter().zip([1.0, tautline_dsp::sum::LOUDEST]) {
+        let sum = 32.0 * each;
+        let mut room = Room::of(33);
+        let _talkers: Vec<_> = (0..32).map(|part| room.seat(part, says)).collect();
+        let hears = room.seat(32, silent);
+        let wave = |at: f32| -> Vec<f32> {
+            (0..PERIOD).map(|frame| if frame < 24 { at } else { -at }).collect()
+        };
+        let played = room.play();
+        room.turn(20);
+        let (meets, heard) = hears.try_iter().last().unwrap();
+        assert_eq!(meets.as_nanos() % 1_000_000, 0, "a whole period");
+        for all in [played, heard] {
+            assert_eq!(all, wave(sum), "floats are what they add up to");
+            let held = in_whole_numbers(&all);
+            assert_eq!(held.len(), 7);
+            for held in held {
+                let holds = |(held, sum): (&f32, &f32)| {
+                    (held - sum.signum()).abs() < 0.0001 && held.abs() <= 1.0
+                };
+                assert!(held.iter().zip(&all).all(holds), "{held:?}");
+            }
+        }
+    }
 }
 
 #[test]
