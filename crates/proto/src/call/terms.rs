@@ -365,6 +365,109 @@ mod tests {
         assert!(apart.contains("no transport in common"), "{apart}");
     }
 
+    /// What an offer that is like the other but for this is answered.
+    fn refused(change: impl Fn(&mut CallOffer)) -> String {
+        let here = offer(&[48_000], &BOTH);
+        let mut one = here.clone();
+        change(&mut one);
+        one.choose(&here).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn each_refusal_of_an_offer_says_of_what_it_is_and_ends_with_its_mend() {
+        let ms = Span::from_millis;
+        let there = "of the sound to the one that is called, the two sides have no";
+        let back = "of the sound to the one that calls, the two sides have no";
+        let leave = "leave --ptime out on one of them";
+        for (told, sentence) in [
+            (
+                refused(|one| one.back.rates.clear()),
+                "the offer lists 0 rates, and 1 to 16 are read; update taut on the side that calls".to_owned(),
+            ),
+            (
+                refused(|one| one.there.channels = vec![Channels::MONO; 17]),
+                "the offer lists 17 channel counts, and 1 to 16 are read; update taut on the side that calls".to_owned(),
+            ),
+            (
+                refused(|one| one.there.codings.clear()),
+                "the offer lists 0 codings, and 1 to 16 are read; update taut on the side that calls".to_owned(),
+            ),
+            (
+                refused(|one| one.there.channels = vec![Channels::MONO]),
+                format!("{there} number of channels in common: the one that calls has 1, the other 2; give both the same --channels"),
+            ),
+            (
+                refused(|one| one.there.ptimes = (ms(21), ms(30))),
+                format!("{there} length of packets in common; {leave}"),
+            ),
+            (
+                refused(|one| one.back.ptimes = (Span::ZERO, Span::from_micros(999))),
+                format!("{back} length of packets in common; {leave}"),
+            ),
+            (
+                refused(|one| one.back.codings = vec![SampleFormat::F32.into()]),
+                format!("{back} coding in common; leave --format out on one of them"),
+            ),
+            (
+                refused(|one| one.latency = Some(Span::ZERO)),
+                "of the sound, the two sides have no latency in common; give it a --latency of no more than 5 s".to_owned(),
+            ),
+        ] {
+            assert_eq!(told, sentence);
+        }
+        let here = CallOffer { paths: vec![CallPath::Tcp], ..offer(&[48_000], &BOTH) };
+        let one = CallOffer { paths: vec![CallPath::Udp], ..here.clone() };
+        assert_eq!(
+            one.choose(&here).unwrap_err().to_string(),
+            "of the way, the two sides have no transport in common; leave --transport out on one of them"
+        );
+        let most = |latency| CallOffer { latency: Some(latency), ..offer(&[48_000], &BOTH) };
+        assert!(most(LONGEST_LINK_OFFSET).choose(&most(ms(1))).is_ok());
+        assert!(most(LONGEST_LINK_OFFSET + Span::from_nanos(1)).choose(&most(ms(1))).is_err());
+    }
+
+    #[test]
+    fn terms_that_an_end_cannot_keep_are_refused_by_what_it_cannot_with_the_mend() {
+        let ms = Span::from_millis;
+        let here = offer(&[48_000], &BOTH);
+        let terms = here.choose(&here).unwrap();
+        assert_eq!(terms.fits(&here), Ok(()));
+        let refused = |change: &dyn Fn(&mut CallTerms)| {
+            let mut asked = terms.clone();
+            change(&mut asked);
+            asked.fits(&here).unwrap_err()
+        };
+        let began = "rate and channels stay as the call began; hang up and call anew";
+        let length = "packets of that length are not had here; ask for another --ptime";
+        let coding = "that coding is not had here; ask for another --format";
+        let transport = "that transport is not had here; ask for another";
+        let latency = "that latency is not kept; ask for one of no more than 5 s";
+        let cases: [(&dyn Fn(&mut CallTerms), &str); 11] = [
+            (&|terms| terms.there.rate = Rate::new(44_100).unwrap(), began),
+            (&|terms| terms.back.channels = Channels::MONO, began),
+            (&|terms| terms.there.ptime = Span::from_micros(999), length),
+            (&|terms| terms.back.ptime = ms(20) + Span::from_nanos(1), length),
+            // It is had here, and not in packets of 1 ms.
+            (&|terms| terms.back.coding = Coding::OPUS, length),
+            (&|terms| terms.there.coding = SampleFormat::F32.into(), coding),
+            (&|terms| terms.back.coding = Coding::LOSSLESS_16, coding),
+            (&|terms| terms.paths = vec![CallPath::Udp; MOST_LISTED + 1], transport),
+            (&|terms| terms.latency = Some(Span::ZERO), latency),
+            (&|terms| terms.latency = Some(LONGEST_LINK_OFFSET + Span::from_nanos(1)), latency),
+            (&|terms| terms.latency = Some(ms(-1)), latency),
+        ];
+        for (change, sentence) in cases {
+            assert_eq!(refused(change), sentence);
+        }
+        let udp = CallOffer { paths: vec![CallPath::Udp], ..here.clone() };
+        assert_eq!(terms.fits(&udp), Err(transport));
+        assert_eq!(
+            CallTerms { latency: Some(LONGEST_LINK_OFFSET), ..terms.clone() }.fits(&here),
+            Ok(())
+        );
+        assert_eq!(CallTerms { paths: Vec::new(), ..terms.clone() }.fits(&udp), Ok(()));
+    }
+
     #[test]
     fn what_is_not_common_is_named_with_the_mend() {
         let apart = offer(&[44_100], &BOTH).choose(&offer(&[48_000], &BOTH)).unwrap_err();
