@@ -21,6 +21,7 @@ pub mod card_line;
 pub mod cause;
 pub mod clock;
 pub mod coder;
+pub mod coding_time;
 pub mod counted;
 pub mod counters;
 pub mod depth;

@@ -1,6 +1,7 @@
 //! What both ends of a call have: two devices, and the engines that send from the one and play on the other, by
 //! halves of one link whose transport is exchanged as calls come and go. The devices notice nothing of that.
 
+mod coding;
 mod echo;
 mod ended;
 mod line;
@@ -50,6 +51,7 @@ use crate::failure::Failure;
 use crate::flags::EndFlags;
 use crate::voice::Voice;
 
+use coding::CodingWatch;
 pub(super) use echo::without_echo;
 pub(super) use ended::EndedSound;
 pub(super) use line::{CallSide, tcp_line, udp_line};
@@ -109,6 +111,8 @@ pub(super) struct EndSetup<'a> {
     pub(super) in_call: bool,
     /// Whether it watches for stalls of the host: of several calls one does for all.
     pub(super) witness: bool,
+    /// Calls that sound on these devices with it, itself among them.
+    pub(super) sounding: usize,
     /// Calls that were recorded before it.
     pub(super) recorded_before: u32,
     /// Who looks at what is sent and at what is heard, from within this program.
@@ -150,6 +154,7 @@ pub(super) struct CallEnd {
     pub(super) recv: Asker<RecvChange>,
     /// Where calls are recorded, if they are.
     pub(super) recordings: Option<CallRecordings>,
+    coding: CodingWatch,
     stop: Stop,
     threads: Vec<EngineThread>,
 }
@@ -167,6 +172,9 @@ impl CallEnd {
         let EndDevices { capture, playback } = *devices;
         let sent = stream_format(setup.sent)?;
         let heard = stream_format(setup.heard)?;
+        let coding = CodingWatch::new(setup);
+        coding.adopts(Direction::Capture, &sent);
+        coding.adopts(Direction::Playback, &heard);
         let udp = udp_options(&sent, capture);
         let made = muxed(udp.datagram_bytes, FAR)?;
         let Muxed { sending, receiving, controls: [sends, hears], switch } = made;
@@ -245,7 +253,7 @@ impl CallEnd {
                 .and_then(|_| send.ask(SendChange::Volume(Gain::UNITY)))
                 .map_err(|why| Failure::running(crate::words::cannot_change(&why)))?;
         }
-        Ok((Self { link, send, recv, recordings, stop, threads }, first))
+        Ok((Self { link, send, recv, recordings, coding, stop, threads }, first))
     }
 
     fn hear(
@@ -301,9 +309,13 @@ impl CallEnd {
     /// Sounds by these terms from now on. What a policy refuses is told.
     pub(super) fn adopt(
         &self,
-        sent: StreamTerms,
+        (sent, heard): (StreamTerms, StreamTerms),
         latency: Option<Span>,
     ) -> Result<(), CannotChange> {
+        for (direction, terms) in [(Direction::Capture, sent), (Direction::Playback, heard)] {
+            // What has no format is refused below.
+            stream_format(terms).iter().for_each(|format| self.coding.adopts(direction, format));
+        }
         adopt_coding(&|change| self.send.ask(change), sent.ptime, sent.coding)?;
         self.send.ask(SendChange::Latency(rule(latency)))?;
         self.recv.ask(RecvChange::Latency(None, rule(latency)))?;

@@ -2,6 +2,7 @@
 
 pub(crate) mod call;
 mod call_end;
+mod coding_cost;
 pub(crate) mod compare;
 mod compressed;
 pub(crate) mod demo;

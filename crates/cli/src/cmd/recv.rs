@@ -17,6 +17,7 @@ use tautline_proto::wire::rtcp::Announcement;
 use tautline_proto::wire::sdp::Description;
 use tautline_proto::wire::{PacketHeads, WireForm};
 
+use super::coding_cost::tell_of_coding_time;
 use super::layout::{PlayoutSetup, check_fits, check_told, knows_shape, layout};
 use super::recv_changes::{PlayedFormat, RecvLines};
 use super::streams::{
@@ -82,6 +83,11 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
         }
         let whose = if announced.is_some() { "as its sender announces" } else { "as is said here" };
         tell_details(flags, &format, &device, promised, whose);
+        // What packets hold is the sender's to say.
+        let packet = announced.map_or(format.packet, |a| a.format.packet.max(format.packet));
+        let playing = (&flags.output, &device, Direction::Playback);
+        let heard = StreamFormat { packet, ..format };
+        tell_of_coding_time(flags.running.voice(), playing, flags.from.len(), &heard);
         let mut options = run_options(&flags.timing, &flags.running);
         // What was spent on waiting for the sender is a part of it.
         options.duration = until.map(|until| (until - now()).max(Span::from_nanos(1)));

@@ -26,6 +26,7 @@ use tautline_proto::units::Channels;
 use tautline_proto::wire::avtp::Encapsulation;
 use tautline_proto::wire::{PacketHeads, WireForm};
 
+use super::coding_cost::tell_of_coding_time;
 use super::compressed;
 use super::send_changes::{SendLines, refuse_loss};
 use super::{device_settings, run_options, settled, stop_on_signals, tell_stream, told_pacing};
@@ -445,6 +446,7 @@ fn tell_details(
         ));
     }
     tell_stream(voice, &flags.input, device, format, heads.datagram_bytes(format));
+    tell_of_coding_time(voice, (&flags.input, device, Direction::Capture), 1, format);
 }
 
 /// Who hands packets over.

@@ -320,6 +320,7 @@ impl Serving<'_> {
             muted: false,
             in_call: true,
             witness: true,
+            sounding: 1,
             recorded_before: 0,
             onlookers: Vec::new(),
         };

@@ -10,7 +10,7 @@ use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::rtp::Packet;
 
 use crate::common::host::steady;
-use crate::common::program::{Running, call, taut, words};
+use crate::common::program::{Ended, Running, call, taut, words};
 use crate::common::report::Report;
 use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::common::{Folder, PATIENT, free_udp_ports};
@@ -119,6 +119,45 @@ fn apart(wanted: &[f32], heard: &[f32]) -> f32 {
 
 fn heard(folder: &Folder) -> Vec<f32> {
     samples(&Sound::read(&folder.file("heard.wav")))
+}
+
+#[test]
+fn coding_that_takes_longer_than_a_period_is_told_with_the_mend_and_what_fits_is_not() {
+    let folder = Folder::new();
+    let port = free_udp_ports();
+    let told = |ended: Ended| {
+        let said = ended.said.into_iter();
+        said.filter(|line| line.contains("expect xruns")).collect::<Vec<_>>()
+    };
+    let run = |line: &str, options: &str| {
+        let line = format!("{line} --duration 20ms --no-witness --report none {options}");
+        taut(words(&line)).in_folder(folder.path()).run()
+    };
+    let sends = format!("send --to rtp://127.0.0.1:{port} --input tone:440");
+    let send = |options: &str| told(run(&sends, options).well());
+    // No machine codes 20 ms of speech in 10 us, and each does in 20 ms.
+    let coding = send("--format opus-voice --ptime 20ms --period 1");
+    let [line] = coding.as_slice() else { panic!("{coding:?}") };
+    assert!(
+        line.contains("coding packets of opus-voice takes ") && line.contains("; use --period "),
+        "{line}"
+    );
+    assert!(line.contains(" or another --format"), "{line}");
+    for fits in ["--format opus-voice --ptime 20ms --period 1920", "--format l24 --period 1"] {
+        assert_eq!(send(fits), [""; 0], "{fits}");
+    }
+    let hears = format!(
+        "recv --from rtp://127.0.0.1:{port} --output null: --rate 48000 --channels 2 --latency 200ms"
+    );
+    let recv = |options: &str| {
+        let ended = run(&hears, options);
+        assert_eq!(ended.status, Some(1), "nothing was heard: {ended:#?}");
+        told(ended)
+    };
+    let decoding = recv("--format opus --ptime 20ms --period 1");
+    let [line] = decoding.as_slice() else { panic!("{decoding:?}") };
+    assert!(line.contains("decoding packets of opus takes "), "{line}");
+    assert_eq!(recv("--format opus --ptime 20ms --period 1920"), [""; 0]);
 }
 
 #[test]

@@ -44,6 +44,7 @@ impl Calling<'_> {
             muted: !self.open,
             in_call: true,
             witness: self.share.as_ref().is_none_or(|share| share.index == 0),
+            sounding: self.share.as_ref().map_or(1, |share| share.index as usize + 1),
             recorded_before: self.share.as_ref().map_or(0, |share| share.index),
             onlookers: self.onlookers.iter().chain([&self.watched]).cloned().collect(),
         };
@@ -83,8 +84,8 @@ impl Calling<'_> {
     pub(super) fn adopt(&mut self, terms: &CallTerms, stop: &Stop) -> Result<(), Failure> {
         match (&self.end, terms.sound()) {
             (Some(end), true) => {
-                let (sent, _) = directions(terms, CallSide::Caller);
-                if let Err(why) = end.adopt(sent, terms.latency) {
+                let ways = directions(terms, CallSide::Caller);
+                if let Err(why) = end.adopt(ways, terms.latency) {
                     self.tell(&crate::words::cannot_change(&why));
                 }
             }

@@ -112,7 +112,9 @@ impl CallSeats {
         sound: &mut SharedSound,
         stop: &Stop,
     ) -> Result<(), Failure> {
-        (setup.recorded_before, setup.witness) = (self.recorded, !self.any_sounds());
+        let sounding = self.sounding();
+        (setup.recorded_before, setup.witness) = (self.recorded, sounding == 0);
+        setup.sounding = sounding + 1;
         let Some(seat) = self.seats.get_mut(place) else { return Ok(()) };
         let socket = seat.again()?;
         let Some(call) = &mut seat.call else { return Ok(()) };
@@ -136,8 +138,10 @@ impl CallSeats {
         Ok(())
     }
 
-    fn any_sounds(&self) -> bool {
-        self.seats.iter().any(|seat| seat.call.as_ref().is_some_and(|call| call.end.is_some()))
+    /// Calls that have sound.
+    fn sounding(&self) -> usize {
+        let calls = self.seats.iter().filter_map(|seat| seat.call.as_ref());
+        calls.filter(|call| call.end.is_some()).count()
     }
 
     /// The sound of the call at this place is over, and its line is not.
@@ -168,8 +172,8 @@ impl CallSeats {
     pub(super) fn adopt(&self, place: usize, terms: &CallTerms) {
         let Some(call) = self.call(place) else { return };
         let Some(end) = &call.end else { return };
-        let (sent, _) = directions(terms, CallSide::Called);
-        if let Err(why) = end.adopt(sent, terms.latency) {
+        let ways = directions(terms, CallSide::Called);
+        if let Err(why) = end.adopt(ways, terms.latency) {
             self.voice.tell(&format!("{}: {}", call.who, crate::words::cannot_change(&why)));
         }
     }
