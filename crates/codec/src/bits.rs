@@ -113,3 +113,42 @@ impl<'a> RiceReader<'a> {
         self.rest.is_empty() && self.count < 8 && self.held == 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_run_of_zeros_comes_back_wherever_in_a_byte_it_begins() {
+        for before in 0..9 {
+            for zeros in 0..200 {
+                let mut room = [0xFF; 40];
+                let mut writer = RiceWriter::new(&mut room);
+                writer.put(0x155, before);
+                writer.put_unary(zeros);
+                writer.put(5, 3);
+                let bytes = writer.finish().expect("room");
+                let case = format!("{zeros} after {before} bits");
+                let mut reader = RiceReader::new(&room[..bytes]);
+                assert_eq!(reader.get(before), Some(0x155 & ((1 << before) - 1)), "{case}");
+                assert_eq!(reader.get_unary(200), Some(zeros), "{case}");
+                assert_eq!((reader.get(3), reader.is_over()), (Some(5), true), "{case}");
+                let mut reader = RiceReader::new(&room[..bytes]);
+                reader.get(before);
+                assert_eq!(reader.get_unary(zeros.wrapping_sub(1).min(200)).is_some(), zeros == 0);
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_no_room_is_not_written_and_what_is_not_there_is_not_read() {
+        let mut room = [0; 2];
+        let mut writer = RiceWriter::new(&mut room);
+        writer.put(1, 17);
+        assert_eq!(writer.finish(), None);
+        let mut reader = RiceReader::new(&[0, 0x80]);
+        assert_eq!((reader.get(9), reader.is_over()), (Some(1), true));
+        assert_eq!((reader.get(8), reader.get_unary(99)), (None, None));
+        assert!(!RiceReader::new(&[0]).is_over(), "a byte is left");
+    }
+}

@@ -71,6 +71,62 @@ fn without_loss_every_number_comes_back_whatever_the_sound() {
     }
 }
 
+/// What comes of one packet of these, and that it is what it was.
+fn exactly(sample: SampleFormat, channels: Channels, sound: &[f32]) -> Vec<u8> {
+    let mut room = [0; 1 << 14];
+    let bytes = LosslessEncoder::new(sample, channels).encode(sound, &mut room).unwrap();
+    let mut out = vec![0.0; sound.len()];
+    LosslessDecoder::new(channels).decode(&room[..bytes], &mut out).unwrap();
+    assert_eq!(whole(sample, &out), whole(sample, sound));
+    room[..bytes].to_vec()
+}
+
+#[test]
+fn two_channels_that_are_alike_are_little_longer_than_one_and_two_that_are_not_no_longer_than_two()
+{
+    let mut random = fastrand::Rng::with_seed(5);
+    let noise: Vec<f32> = (0..480).map(|_| random.f32() / 2.0 - 1.0).collect();
+    let both = |other: &mut dyn FnMut(f32) -> f32| -> Vec<f32> {
+        noise.iter().flat_map(|one| [*one, other(*one)]).collect()
+    };
+    for sample in [SampleFormat::L16, SampleFormat::L24] {
+        let bytes = |channels, sound: &[f32]| exactly(sample, channels, sound).len();
+        let one = bytes(Channels::MONO, &noise);
+        // The difference has a bit more than samples have, from the first one on.
+        let alike = bytes(Channels::STEREO, &both(&mut |one| one + 1.5));
+        assert!(alike < one + 480 / 4, "{alike} of {one} bytes");
+        let mut random = fastrand::Rng::with_seed(6);
+        let unlike = bytes(Channels::STEREO, &both(&mut |_| random.f32() / 2.0 - 1.0));
+        assert!(unlike <= 2 * one + 2, "{unlike} of {one} bytes");
+    }
+}
+
+#[test]
+fn a_payload_without_loss_that_is_longer_than_it_says_or_of_other_frames_is_none() {
+    let stereo = Channels::STEREO;
+    let mut random = fastrand::Rng::with_seed(8);
+    let noise: Vec<f32> = (0..480).map(|_| random.f32() * 2.0 - 1.0).collect();
+    for sound in [music(240, 2), noise] {
+        let payload = exactly(SampleFormat::L24, stereo, &sound);
+        let read = |payload: &[u8], frames: usize| {
+            LosslessDecoder::new(stereo).decode(payload, &mut vec![0.0; 2 * frames])
+        };
+        assert!(read(&payload, 240).is_ok());
+        for frames in [239, 241] {
+            assert!(read(&payload, frames).is_err(), "as {frames} frames");
+        }
+        for more in [&[0][..], &[1], &[0; 6]] {
+            assert!(
+                read(&[&payload[..], more].concat(), 240).is_err(),
+                "{} bytes more",
+                more.len()
+            );
+        }
+    }
+    let mut opus = OpusDecoder::new(Rate::HZ_48000, stereo).unwrap();
+    assert!(opus.decode(&[], &mut [0.0; 480]).is_err(), "of nothing there is no sound");
+}
+
 #[test]
 fn music_is_shorter_without_loss_and_silence_is_next_to_nothing() {
     let mut encoder = LosslessEncoder::new(SampleFormat::L16, Channels::STEREO);
@@ -264,6 +320,65 @@ fn speech_has_copies_where_packets_are_lost_and_none_where_none_is() {
         carried[usize::from(is_lossy)] += usize::from(decoder.recover(&room[..bytes], &mut out));
     }
     assert!(carried[0] == 0 && carried[1] > 25, "{carried:?} of 50 each");
+}
+
+#[test]
+fn after_a_reset_packets_are_coded_and_decoded_as_at_the_beginning() {
+    const PACKET: usize = 960;
+    let stereo = Channels::STEREO;
+    let sound = music(20 * PACKET, 2);
+    let (before, after) = sound.split_at(10 * PACKET * 2);
+    for tuning in [OpusTuning::Music, OpusTuning::Voice] {
+        let opus = Opus::usual(tuning, stereo);
+        let made = || {
+            let decoder = OpusDecoder::new(Rate::HZ_48000, stereo).unwrap();
+            (OpusEncoder::new(opus, stereo).unwrap(), decoder)
+        };
+        let through = |(encoder, decoder): &mut (OpusEncoder, OpusDecoder), sound: &[f32]| {
+            let each = sound.chunks_exact(PACKET * 2).map(|block| {
+                let (mut room, mut out) = ([0; 1500], vec![0.0; block.len()]);
+                let bytes = encoder.encode(block, &mut room).unwrap();
+                decoder.decode(&room[..bytes], &mut out).unwrap();
+                (room[..bytes].to_vec(), out)
+            });
+            each.collect::<Vec<_>>()
+        };
+        let anew = through(&mut made(), after);
+        let mut used = made();
+        through(&mut used, before);
+        let mut other = made();
+        through(&mut other, before);
+        assert!(through(&mut other, after) != anew, "{tuning:?} goes by what was before");
+        used.0.reset();
+        used.1.reset();
+        assert!(through(&mut used, after) == anew, "{tuning:?}");
+    }
+}
+
+#[test]
+fn only_a_packet_of_one_frame_of_speech_that_says_so_is_asked_for_the_one_before() {
+    // RFC 6716 §3.1: configurations 8 to 11 are speech of 10, 20, 40 and 60 ms; bit 2 is stereo, bits 0 and 1 count frames.
+    let (speech, stereo, celt) = (9 << 3, 1 << 2, 31 << 3);
+    // §4.2.3: a bit for whether there is a voice and one for what is carried of the packet before, of either channel.
+    let (mid, side) = (0x40, 0x10);
+    for (head, flags, carries) in [
+        (speech, mid, true),
+        (speech, 0, false),
+        (speech, side, false),
+        (speech | stereo, side, true),
+        (speech | stereo, mid, true),
+        (speech | stereo, !(mid | side), false),
+        // Two frames, of 10 ms each.
+        (8 << 3 | 1, mid, false),
+        (celt, mid, false),
+    ] {
+        let mut payload = [0x55; 80];
+        (payload[0], payload[1]) = (head, flags);
+        let mut decoder = OpusDecoder::new(Rate::HZ_48000, Channels::MONO).unwrap();
+        let frames = Coder::OPUS.frames(&payload).unwrap();
+        let recovered = decoder.recover(&payload, &mut vec![0.0; frames.as_len()]);
+        assert_eq!(recovered, carries, "{head:#x} {flags:#x}");
+    }
 }
 
 #[test]
