@@ -58,6 +58,8 @@ struct SharedState {
     free: Mutex<Vec<usize>>,
     /// Whether the real device calls no more.
     over: Sides<AtomicBool>,
+    /// Whether what the real device captures is silence to all parts.
+    muted: AtomicBool,
     bridged: bool,
     realigned: AtomicU64,
     missed: AtomicU64,
@@ -99,6 +101,7 @@ pub fn shared(
         // The first comes first.
         free: Mutex::new((0..parts).rev().collect()),
         over: Sides::default(),
+        muted: AtomicBool::new(false),
         bridged,
         realigned: AtomicU64::new(0),
         missed: AtomicU64::new(0),
@@ -121,6 +124,12 @@ impl SharedParts {
             capture: part(tautline_proto::device::Direction::Capture),
             playback: part(tautline_proto::device::Direction::Playback),
         })
+    }
+
+    /// Has parts capture silence instead of what the real device does, or not any more, within 10 ms and without a click.
+    /// What parts play is heard by the others all the while.
+    pub fn mute(&self, muted: bool) {
+        self.0.muted.store(muted, Ordering::Relaxed);
     }
 
     /// Whether parts capture what the others play: they were to, and the two devices are alike.

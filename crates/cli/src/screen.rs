@@ -58,7 +58,12 @@ impl StatusLines {
         Answers(if self.are_seen() { self.all.add(unseen) } else { unseen })
     }
 
+    /// Draws these, and none of those before that are more.
     pub(crate) fn show(&mut self, lines: &[String]) {
+        for bar in self.lines.drain(lines.len().min(self.lines.len())..) {
+            bar.finish_and_clear();
+            self.all.remove(&bar);
+        }
         while self.lines.len() < lines.len() {
             let bar = self.all.add(ProgressBar::no_length());
             bar.set_style(cut_at_the_edge());
@@ -267,6 +272,26 @@ mod tests {
         for line in drawings {
             assert!(line.chars().count() <= usize::from(COLUMNS), "{line:?}");
         }
+    }
+
+    #[test]
+    fn lines_that_are_no_more_are_not_drawn_again() {
+        let terminal = Narrow::default();
+        let target = ProgressDrawTarget::term_like_with_hz(Box::new(terminal.clone()), 255);
+        let mut lines = StatusLines::new(target);
+        let show = |lines: &mut StatusLines, words: &[&str]| {
+            lines.show(&words.iter().map(ToString::to_string).collect::<Vec<_>>());
+            let drawn = terminal.drawings();
+            terminal.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            drawn.concat()
+        };
+        let all = show(&mut lines, &["one", "two", "three"]);
+        assert!(all.contains("three"), "{all:?}");
+        show(&mut lines, &["one"]);
+        let fewer = show(&mut lines, &["four"]);
+        assert!(fewer.contains("four") && !fewer.contains("two"), "{fewer:?}");
+        let more = show(&mut lines, &["five", "six"]);
+        assert!(more.contains("five") && more.contains("six"), "{more:?}");
     }
 
     #[test]

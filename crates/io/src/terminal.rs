@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal};
 use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd};
 
 use crate::system::checked;
 
@@ -16,7 +17,7 @@ impl TerminalKeys {
     /// `None` where standard input is no terminal, or one that others have in hand: a program in the background is
     /// stopped by the kernel if it touches the terminal (`SIGTTOU`).
     pub fn of_standard_input() -> io::Result<Option<Self>> {
-        if !io::stdin().is_terminal() || !is_in_front() {
+        if !io::stdin().is_terminal() || !is_in_front(io::stdin()) {
             return Ok(None);
         }
         let mut before = MaybeUninit::<libc::termios>::zeroed();
@@ -45,8 +46,10 @@ fn set(attributes: &libc::termios) -> io::Result<()> {
     checked(unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, attributes) }).map(drop)
 }
 
-/// Whether this program's group of processes has the terminal.
-fn is_in_front() -> bool {
-    // SAFETY: no pointers.
-    unsafe { libc::tcgetpgrp(libc::STDIN_FILENO) == libc::getpgrp() }
+/// Whether this program's group of processes has this terminal in hand: what is in the background is to draw nothing
+/// over a shell. Not where it is no terminal, or that of another session.
+pub fn is_in_front(terminal: impl AsFd) -> bool {
+    let terminal = terminal.as_fd().as_raw_fd();
+    // SAFETY: no pointers, and a descriptor that is open as long as it is borrowed.
+    unsafe { libc::tcgetpgrp(terminal) == libc::getpgrp() }
 }

@@ -3,20 +3,28 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tautline_dsp::gain::{Gain, Volume};
 use tautline_dsp::sum::add;
 use tautline_io::thread::realtime;
 use tautline_proto::device::{Cycle, Direction, Flow, Process};
+use tautline_proto::time::Span;
 
 use super::SharedState;
 use super::bus::BusReader;
 use super::piece::PieceTimes;
 use super::steered::SteeredReader;
 
+/// A change of what is muted takes so long, as one of a volume.
+const MUTES_IN: Span = Span::from_millis(10);
+
 /// See the module.
 pub(super) struct SharedCapture {
     state: Arc<SharedState>,
     /// What the parts play, if they are to hear one another.
     others: Option<SteeredReader>,
+    /// What is captured in a period, as it is muted or not.
+    own: Box<[f32]>,
+    volume: Volume,
     /// Room for what one part captures in a period: it may change it.
     block: Box<[f32]>,
     /// Which parts were there the last time, and how many.
@@ -27,9 +35,13 @@ pub(super) struct SharedCapture {
 impl SharedCapture {
     pub(super) fn new(state: Arc<SharedState>, bus: Option<BusReader>) -> Self {
         let (settings, parts) = (state.settings.capture, state.seats.len());
-        let block = vec![0.0; settings.channels.samples_in(settings.period).max(1)].into();
+        let block: Box<[f32]> =
+            vec![0.0; settings.channels.samples_in(settings.period).max(1)].into();
+        let gain = gain(state.muted.load(Ordering::Relaxed));
+        let volume = Volume::over(gain, settings.rate.frames_within(MUTES_IN).as_len());
         let others = bus.map(|bus| SteeredReader::new(bus, settings, parts));
-        Self { state, others, block, seated: vec![false; parts].into(), count: 0 }
+        let (own, seated) = (block.clone(), vec![false; parts].into());
+        Self { state, others, own, volume, block, seated, count: 0 }
     }
 
     /// Gives a piece to every part, no longer than the room for it.
@@ -45,6 +57,10 @@ impl SharedCapture {
             self.state.missed.fetch_add(u64::from(news.missed), Ordering::Relaxed);
         }
         self.count = 0;
+        let own = &mut self.own[..samples];
+        own.copy_from_slice(captured);
+        let gain = gain(self.state.muted.load(Ordering::Relaxed));
+        self.volume.apply(gain, channels.count(), own);
         let block = &mut self.block[..samples];
         for (index, (seat, seated)) in self.state.seats.iter().zip(&mut self.seated).enumerate() {
             let seat = &seat.capture;
@@ -53,7 +69,7 @@ impl SharedCapture {
             let Some(mut held) = held else { continue };
             let Some(process) = held.process() else { continue };
             self.count += 1;
-            block.copy_from_slice(captured);
+            block.copy_from_slice(own);
             if let Some(others) = &self.others {
                 let each = (0..self.state.seats.len()).filter(|other| *other != index);
                 each.filter_map(|other| others.block(other, samples))
@@ -68,6 +84,11 @@ impl SharedCapture {
             drop(held);
         }
     }
+}
+
+/// Of what is captured.
+const fn gain(muted: bool) -> Gain {
+    if muted { Gain::SILENCE } else { Gain::UNITY }
 }
 
 impl Process for SharedCapture {

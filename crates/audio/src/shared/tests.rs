@@ -280,6 +280,30 @@ fn what_is_captured_comes_to_all_whatever_one_makes_of_it() {
 }
 
 #[test]
+fn while_the_device_is_muted_parts_hear_the_others_alone_and_no_click() {
+    let mut room = Room::of(2);
+    let heard = [room.seat(0, loud), room.seat(1, silent)];
+    room.turn(40);
+    heard[1].try_iter().for_each(drop);
+    let mut hears = |muted| {
+        room.parts.mute(muted);
+        for _ in 0..20 {
+            room.play();
+            room.capture(0.5);
+        }
+        heard[1].try_iter().flat_map(|(_, samples)| samples).collect::<Vec<_>>()
+    };
+    let (before, muted, after) = (hears(false), hears(true), hears(false));
+    assert_eq!(before[..], [0.75; 20 * PERIOD]);
+    assert_eq!(muted[10 * PERIOD..], [0.25; 10 * PERIOD], "the other, after 10 ms");
+    assert_eq!(after[10 * PERIOD..], [0.75; 10 * PERIOD]);
+    let all = [before, muted, after].concat();
+    let steepest = all.windows(2).map(|two| (two[1] - two[0]).abs()).fold(0.0, f32::max);
+    // A smooth ramp is at most half as steep again as a straight one.
+    assert!(steepest <= 0.5 * 1.5 / (10 * PERIOD) as f32 + 1e-6, "{steepest}");
+}
+
+#[test]
 fn parts_that_are_not_bridged_hear_the_device_alone() {
     let mut room = Room::of(2);
     (room.processes, room.parts) = shared(&Still, &Still, 2, false);

@@ -9,7 +9,6 @@ mod keys;
 mod made;
 mod several;
 mod share;
-mod status;
 mod talk;
 mod transports;
 
@@ -29,7 +28,8 @@ use tautline_proto::device::Stop;
 use tautline_proto::time::{LocalTime, Span};
 
 use super::call_end::{
-    CallEnd, CallSide, EndDevices, EndedSound, devices, in_words, offer, tell_reports,
+    CallEnd, CallSide, CallStatus, EndDevices, EndedSound, FarStatus, PressedKeys, devices,
+    in_words, offer, tell_reports,
 };
 use super::stop_on_signals;
 use crate::control;
@@ -40,11 +40,10 @@ use crate::voice::Voice;
 use adapting::{Adapting, begin_with_few_bits};
 use asks::{CallAsk, CallLines};
 use dialling::Dialling;
-use keys::{PressedKey, PressedKeys};
+use keys::{KEYS, PressedKey};
 use made::CallMade;
 use several::{Several, refuse_twice};
 use share::CallShare;
-use status::CallStatus;
 use talk::Microphone;
 use transports::Transports;
 
@@ -61,18 +60,14 @@ pub(crate) fn run(flags: &CallFlags) -> Result<(), Failure> {
     let trust = TrustStore::usual()?;
     let devices = devices(&flags.end, &flags.input, &flags.output)?;
     let files = ReportFiles::create(&flags.end.running.report_file)?;
-    let names = match &flags.hosts[..] {
-        [_] => vec![None],
-        several => several.iter().map(|host| Some(host.to_string())).collect(),
-    };
-    let mut status = CallStatus::on_terminal(flags.end.running.voice(), names);
+    let mut status = CallStatus::on_terminal(flags.end.running.voice());
     // Keys and lines cannot both be had of standard input, and who presses one sees what comes of it.
     let (mut asked, mut keys) = (None, None);
     if flags.end.running.control {
         asked = Some(take_changes(&status, &stop, CallLines::of(flags))?);
     } else if status.are_seen() {
-        keys = PressedKeys::listen(stop.clone())?;
-        keys.iter().for_each(|_| status.with_keys());
+        keys = PressedKeys::listen(stop.clone(), PressedKey::of)?;
+        keys.iter().for_each(|_| status.with_keys(KEYS));
     }
     if flags.bridge && flags.hosts.len() == 1 {
         let mend = "call several hosts, or leave --bridge out";
@@ -85,8 +80,9 @@ pub(crate) fn run(flags: &CallFlags) -> Result<(), Failure> {
         let all = Several { flags, trust: &trust, devices, stop: &stop };
         return all.run((asked, keys), status, files);
     };
-    let onlookers = status.onlookers(0);
-    let front = CallFront { status, keys };
+    let far = FarStatus::default();
+    let onlookers = status.are_seen().then(|| far.onlookers());
+    let front = CallFront { status, far, keys };
     let mut calling = Calling::new((flags, host), trust, devices, onlookers, Some(front));
     let done = calling.go_through(&stop, asked.as_ref());
     // Nothing is drawn over a report.
@@ -110,7 +106,8 @@ fn take_changes(
 /// What people have before them.
 struct CallFront {
     status: CallStatus,
-    keys: Option<PressedKeys>,
+    far: FarStatus,
+    keys: Option<PressedKeys<PressedKey>>,
 }
 
 struct Calling<'a> {
@@ -243,8 +240,9 @@ impl<'a> Calling<'a> {
             self.turn_microphone();
             self.turn_coding();
             let path = self.transports.as_ref().map(|transports| transports.now().0);
-            if let (Some(front), Some(path)) = (&mut self.front, path) {
-                front.status.show(self.microphone.word(now()), &[Some(path)]);
+            if let Some(front) = &mut self.front {
+                let page = path.map(|path| front.far.page(self.microphone.word(now()), path));
+                front.status.show(page.unwrap_or_default());
             }
             self.share.iter().for_each(|share| share.goes_by(path));
             if let Some(recordings) = self.end.as_mut().and_then(|end| end.recordings.as_mut()) {

@@ -4,10 +4,12 @@
 mod coding;
 mod echo;
 mod ended;
+mod keys;
 mod line;
 mod recordings;
 mod shared_sound;
 mod sound;
+mod status;
 mod terms;
 mod told;
 
@@ -54,11 +56,13 @@ use crate::voice::Voice;
 use coding::CodingWatch;
 pub(super) use echo::without_echo;
 pub(super) use ended::EndedSound;
+pub(super) use keys::{Pressed, PressedKeys};
 pub(super) use line::{CallSide, tcp_line, udp_line};
 pub(super) use recordings::CallRecordings;
 pub(super) use shared_sound::{EndPart, SharedSound, SoundSharing};
 pub(super) use sound::EndSound;
 use sound::SoundSide;
+pub(super) use status::{CallStatus, FarStatus};
 use terms::adopt_coding;
 pub(super) use terms::{directions, in_words, offer, rule};
 use told::NoteTeller;

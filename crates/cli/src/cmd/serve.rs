@@ -1,5 +1,6 @@
 //! `taut serve`: this machine's sound for whoever calls and is trusted.
 
+mod front;
 mod seats;
 mod transport;
 
@@ -32,6 +33,7 @@ use crate::flags::ServeFlags;
 use crate::report_file::ReportFiles;
 use crate::screen;
 use crate::voice::Voice;
+use front::ServeFront;
 use seats::CallSeats;
 use transport::CalledTransport;
 
@@ -66,7 +68,7 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
     let address = server.address();
     // The first caller is heard at the port by which it calls, so that one opening in a firewall is enough for it.
     let asked = flags.listen.port() != 0;
-    let seats = CallSeats::bind(address, asked, flags.callers, voice)?;
+    let mut seats = CallSeats::bind(address, asked, flags.callers, voice)?;
     let sounding = usize::from(flags.callers.min(MOST_SOUNDING));
     let limits =
         CallLimits::of(flags.callers.into(), sounding, Some(trust.identity().key().bytes()));
@@ -86,6 +88,8 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
     if !flags.private && flags.callers > 1 && !sound.are_bridged() {
         voice.tell("the two devices differ in rate or channels: callers do not hear one another");
     }
+    let front = ServeFront::new(voice, (address, flags.callers), &stop)?;
+    seats.are_seen(front.is_seen());
     let mut serving = Serving {
         flags,
         devices,
@@ -97,9 +101,13 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
         sounds,
         lines: BTreeMap::new(),
         strangers_told: LocalTime::ZERO,
+        front,
     };
     screen::say(&format!("listening for calls at {address}"));
-    serving.go_on(&stop, &happened, flags.end.running.duration)?;
+    let served = serving.go_on(&stop, &happened, flags.end.running.duration);
+    // Nothing is drawn over a report, nor over what failed.
+    serving.front.end();
+    served?;
     server.stop();
     say(voice, &serving.log, LocalTime::NEVER);
     let (reports, done) = serving.seats.finish();
@@ -129,6 +137,7 @@ struct Serving<'a> {
     lines: BTreeMap<LineId, CalledLine>,
     /// When a connection that belongs to no call is told of again.
     strangers_told: LocalTime,
+    front: ServeFront,
 }
 
 /// Between two lines about connections that belong to no call.
@@ -162,6 +171,10 @@ impl Serving<'_> {
             self.take_steps();
             self.seats.turn();
             self.sound.turn();
+            if let Some(muted) = self.front.turn() {
+                self.sound.mute(muted);
+            }
+            self.front.show(&mut self.seats);
             say(self.voice, &self.log, now());
         }
         // A line is closed at its other side once that has said the last word.

@@ -22,7 +22,8 @@ after they spoke as both calls take, and no longer. The first is heard at the
 UDP port of --listen, the others at those that follow: 17240 to 17247 for eight.
 One too many is refused in a sentence. All of it is sealed: the connection by
 which a call is agreed on by TLS 1.3 with the keys of both machines, the sound
-by SRTP with keys that come of it.
+by SRTP with keys that come of it. On a terminal it shows who calls, with levels,
+losses and latency: m mutes and unmutes this machine for all of them, q ends it.
 
 Programs, of this user, while taut serve runs with --input programs: and
 --output programs:, which it does unless it is told otherwise:

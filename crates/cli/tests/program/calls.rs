@@ -326,23 +326,28 @@ fn a_folder_that_cannot_be_recorded_to_is_refused_before_anything_sounds() {
     called.ends();
 }
 
+/// `taut` with this line on a terminal of so many rows: what it draws is one line for each that it goes back to the
+/// beginning of.
+pub(crate) fn on_a_terminal(line: &str, rows: u16) -> Call {
+    let taut = env!("CARGO_BIN_EXE_taut");
+    let line = format!("stty cols 160 rows {rows}; exec {taut} {line}");
+    let lines = r#"script -qec "$0" /dev/null | stdbuf -o0 tr '\r' '\n'"#;
+    let call = program("bash", ["-o", "pipefail", "-c", lines, &line]);
+    call.with("TERM", "xterm").listened_to()
+}
+
 #[test]
 fn on_a_terminal_a_call_shows_its_levels_and_is_muted_talked_in_and_ended_by_keys() {
     let _turn = beside();
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "");
-    let taut = env!("CARGO_BIN_EXE_taut");
+    let options = PATIENT.join(" ");
     let line = format!(
-        "stty cols 160 rows 24; exec {taut} call {} {} --report none --input tone:300 \
-         --output null: --mute",
-        called.address,
-        PATIENT.join(" ")
+        "call {} {options} --report none --input tone:300 --output null: --mute",
+        called.address
     );
-    // What is drawn is one line for each that it goes back to the beginning of.
-    let lines = r#"script -qec "$0" /dev/null | stdbuf -o0 tr '\r' '\n'"#;
-    let on_a_terminal = program("bash", ["-o", "pipefail", "-c", lines, &line]);
-    let on_a_terminal = on_a_terminal.with("TERM", "xterm").with("TAUT_HOME", home.path());
-    let call = on_a_terminal.in_folder(called.folder.path()).asked().listened_to();
+    let call = on_a_terminal(&line, 24).with("TAUT_HOME", home.path());
+    let call = call.in_folder(called.folder.path()).asked();
     let call = call.start().wait_for("in a call with ").wait_for("-inf dBFS  muted");
     let call = call.wait_for("heard  ").wait_for("dBFS  loss 0.00 % 0, headroom ");
     let call = call.wait_for("latency: 400.0ms kept").wait_for("stages: ").wait_for("q: hang up");

@@ -22,6 +22,7 @@ mod calls;
 mod calls_held;
 mod calls_of_several;
 mod calls_programs;
+mod calls_shown;
 mod calls_through_nat;
 mod capacity;
 mod change;

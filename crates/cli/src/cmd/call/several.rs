@@ -15,17 +15,16 @@ use tautline_engine::control::{Answer, Asker, CannotChange, Changed, Fader, Requ
 use tautline_engine::watching::observers::Onlooker;
 use tautline_engine::watching::report::Report;
 use tautline_io::clock::{now, sleep_until};
-use tautline_proto::call::terms::CallPath;
 use tautline_proto::device::Stop;
 
 use super::asks::CallAsk;
-use super::keys::{PressedKey, PressedKeys};
+use super::keys::PressedKey;
 use super::share::{CallSeen, CallShare};
-use super::status::CallStatus;
 use super::talk::Microphone;
 use super::{BEAT, Calling};
 use crate::cmd::call_end::{
-    CallSide, EndDevices, SharedSound, SoundSharing, directions, offer, tell_reports, without_echo,
+    CallSide, CallStatus, EndDevices, FarStatus, PressedKeys, SharedSound, SoundSharing,
+    directions, offer, tell_reports, without_echo,
 };
 use crate::failure::Failure;
 use crate::flags::CallFlags;
@@ -52,7 +51,7 @@ struct CallUnderWay<'s> {
 impl Several<'_> {
     pub(super) fn run(
         &self,
-        (asked, keys): (Option<Requests<CallAsk>>, Option<PressedKeys>),
+        (asked, keys): (Option<Requests<CallAsk>>, Option<PressedKeys<PressedKey>>),
         mut status: CallStatus,
         files: ReportFiles,
     ) -> Result<(), Failure> {
@@ -71,12 +70,16 @@ impl Several<'_> {
         let mut sound = SharedSound::open(&flags.end, specs, &sharing, echo)?;
         let mut microphone = Microphone::new(flags.mute);
         let open = Arc::new(AtomicBool::new(!flags.mute));
+        let hosts = flags.hosts.iter();
+        let mut fars: Vec<_> = hosts.map(|host| FarStatus::of(Some(host.to_string()))).collect();
         // The devices end after the calls, whatever comes.
         let sounds = Stop::default();
         let (reports, done) = std::thread::scope(|scope| {
             let mut calls = Vec::new();
             for index in 0..flags.hosts.len() {
-                let call = self.call(scope, index, &mut sound, (&open, status.onlookers(index)));
+                let onlookers = fars.get(index).filter(|_| status.are_seen());
+                let onlookers = onlookers.map(FarStatus::onlookers);
+                let call = self.call(scope, index, &mut sound, (&open, onlookers));
                 // Those that were begun are ended, and not waited for.
                 calls.push(call.inspect_err(|_| self.stop.request())?);
             }
@@ -98,9 +101,10 @@ impl Several<'_> {
                     asked.serve(|ask| change(&calls, &mut microphone, ask));
                 });
                 open.store(microphone.is_open(now()), Ordering::Relaxed);
-                let paths: Vec<Option<CallPath>> =
-                    calls.iter().map(|call| call.seen.path()).collect();
-                status.show(microphone.word(now()), &paths);
+                let word = microphone.word(now());
+                let pages = fars.iter_mut().zip(&calls);
+                let pages = pages.filter_map(|(far, call)| Some(far.page(word, call.seen.path()?)));
+                status.show(pages.flatten().collect());
                 sound.turn();
                 sleep_until(now() + BEAT);
             }

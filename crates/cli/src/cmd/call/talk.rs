@@ -39,7 +39,7 @@ impl Microphone {
         match key {
             PressedKey::Talk => self.talk(now),
             PressedKey::Mute => self.mute(!self.muted),
-            PressedKey::HangUp | PressedKey::Change(_) => {}
+            PressedKey::Change(_) => {}
         }
     }
 

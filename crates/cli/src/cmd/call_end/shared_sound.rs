@@ -116,6 +116,11 @@ impl SharedSound {
         self.parts.are_bridged()
     }
 
+    /// Has calls hear silence instead of what is captured, or not any more; one another they hear all the while.
+    pub(in crate::cmd) fn mute(&self, muted: bool) {
+        self.parts.mute(muted);
+    }
+
     /// Whether nothing more is played: the device is gone for good.
     pub(in crate::cmd) fn is_over(&self) -> bool {
         self.running.as_ref().is_some_and(|[_, playback]| playback.is_over())

@@ -10,8 +10,8 @@ use tautline_proto::device::Stop;
 
 use super::transport::CalledTransport;
 use crate::cmd::call_end::{
-    CallEnd, CallSide, EndSetup, EndSound, EndedSound, SharedSound, bind, directions, tcp_line,
-    udp_line,
+    CallEnd, CallSide, EndSetup, EndSound, EndedSound, FarStatus, SharedSound, bind, directions,
+    tcp_line, udp_line,
 };
 use crate::failure::Failure;
 use crate::voice::Voice;
@@ -35,6 +35,18 @@ struct SeatedCall {
     end: Option<CallEnd>,
     /// Whether it had any: what follows has keys of its own.
     sounded: bool,
+    /// What people see of its sound, and the how many-th that is.
+    far: FarStatus,
+    number: u64,
+}
+
+/// What people see of all calls.
+pub(super) struct CallsSeen {
+    /// Of those that have had sound for the shortest time, these first.
+    pub(super) pages: Vec<String>,
+    /// Calls that have sound, and that have none.
+    pub(super) sounding: usize,
+    pub(super) quiet: usize,
 }
 
 /// All places.
@@ -47,6 +59,10 @@ pub(super) struct CallSeats {
     ended: EndedSound,
     /// Calls that were recorded.
     recorded: u32,
+    /// Whether somebody looks.
+    seen: bool,
+    /// Sounds that there were.
+    sounds: u64,
 }
 
 impl CallSeats {
@@ -76,7 +92,12 @@ impl CallSeats {
             seats.push(CallSeat { socket, call: None });
         }
         let (ending, ended) = Default::default();
-        Ok(Self { seats, voice, ending, ended, recorded: 0 })
+        Ok(Self { seats, voice, ending, ended, recorded: 0, seen: false, sounds: 0 })
+    }
+
+    /// Whether somebody looks from now on.
+    pub(super) const fn are_seen(&mut self, seen: bool) {
+        self.seen = seen;
     }
 
     /// The UDP port of each.
@@ -96,7 +117,8 @@ impl CallSeats {
                 break;
             }
         }
-        seat.call = Some(SeatedCall { who, transport, end: None, sounded: false });
+        let far = FarStatus::default();
+        seat.call = Some(SeatedCall { who, transport, end: None, sounded: false, far, number: 0 });
     }
 
     /// Whether the call at this place has sound.
@@ -125,6 +147,13 @@ impl CallSeats {
             return Err(Failure::running("no keys are left for this call; call anew"));
         }
         let keys = call.transport.keys();
+        // Of what it sounded like before nothing is seen.
+        call.far = FarStatus::of(Some(call.who.clone()));
+        if self.seen {
+            setup.onlookers.push(call.far.onlookers());
+        }
+        self.sounds += 1;
+        call.number = self.sounds;
         let (mut end, ()) = CallEnd::begin(&setup, EndSound::Part(part), stop, |link| {
             let far = FarAddress::Newest;
             let line = udp_line(socket, &link.udp, far, (&keys, CallSide::Called))?;
@@ -161,6 +190,16 @@ impl CallSeats {
 
     fn call(&self, place: usize) -> Option<&SeatedCall> {
         self.seats.get(place)?.call.as_ref()
+    }
+
+    /// How all calls stand, and of so many in full; `microphone` is a word.
+    pub(super) fn seen(&mut self, most: usize, microphone: &str) -> CallsSeen {
+        let calls = self.seats.iter_mut().filter_map(|seat| seat.call.as_mut());
+        let (mut sounding, quiet): (Vec<_>, Vec<_>) = calls.partition(|call| call.end.is_some());
+        sounding.sort_by_key(|call| core::cmp::Reverse(call.number));
+        let newest = sounding.iter_mut().take(most);
+        let pages = newest.flat_map(|call| call.far.page(microphone, call.transport.path));
+        CallsSeen { pages: pages.collect(), sounding: sounding.len(), quiet: quiet.len() }
     }
 
     /// Who calls at this place.

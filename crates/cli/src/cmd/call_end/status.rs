@@ -1,27 +1,24 @@
-//! How a call stands, on the terminal while it sounds.
+//! How calls stand, on the terminal while they sound.
 
 use tautline_engine::watching::observers::Onlooker;
 use tautline_engine::watching::snapshot::{Snapshot, StageLength, StreamSnapshot};
 use tautline_engine::watching::text::Nanos;
+use tautline_io::terminal::is_in_front;
 use tautline_proto::call::terms::CallPath;
 
 use crate::cmd::top::words::{clean, coding, latencies, loss, meters, nanos};
 use crate::screen::{Answers, StatusLines};
 use crate::voice::Voice;
 
-const KEYS: &str =
-    "m: mute or unmute   SPACE: talk while muted   + -: latency   < >: packets   q: hang up";
-
-/// Every call, as it was told last.
-pub(super) struct CallStatus {
+/// Lines about calls, and what keys do.
+pub(in crate::cmd) struct CallStatus {
     lines: StatusLines,
-    fars: Vec<FarStatus>,
-    keys: bool,
+    keys: Option<&'static str>,
 }
 
-/// Both directions of one call.
+/// Both directions of one call, as they were told last.
 #[derive(Default)]
-struct FarStatus {
+pub(in crate::cmd) struct FarStatus {
     /// Where there are several.
     name: Option<String>,
     onlookers: [Onlooker; 2],
@@ -30,65 +27,67 @@ struct FarStatus {
 }
 
 impl CallStatus {
-    /// Where somebody looks: there is a terminal. Of calls with these names, or of one that needs none.
-    pub(super) fn on_terminal(voice: Voice, names: Vec<Option<String>>) -> Self {
-        let lines = StatusLines::new(voice.target());
-        let far = |name| FarStatus { name, ..FarStatus::default() };
-        Self { lines, fars: names.into_iter().map(far).collect(), keys: false }
+    /// Where somebody looks: there is a terminal.
+    pub(in crate::cmd) fn on_terminal(voice: Voice) -> Self {
+        Self { lines: StatusLines::new(voice.target()), keys: None }
     }
 
     /// Whether somebody looks.
-    pub(super) fn are_seen(&self) -> bool {
+    pub(in crate::cmd) fn are_seen(&self) -> bool {
         self.lines.are_seen()
     }
 
-    /// Keys are taken from now on.
-    pub(super) const fn with_keys(&mut self) {
-        self.keys = true;
-    }
-
-    /// Those who look at what is sent and at what is heard in this call, if anybody does.
-    pub(super) fn onlookers(&self, call: usize) -> Option<[Onlooker; 2]> {
-        let far = self.fars.get(call).filter(|_| self.lines.are_seen());
-        far.map(|far| far.onlookers.clone())
+    /// Keys are taken from now on: what they do.
+    pub(in crate::cmd) const fn with_keys(&mut self, keys: &'static str) {
+        self.keys = Some(keys);
     }
 
     /// For answers to what was asked.
-    pub(super) fn answers(&self) -> Answers {
+    pub(in crate::cmd) fn answers(&self) -> Answers {
         self.lines.answers()
     }
 
     /// Takes what is drawn away, for good.
-    pub(super) fn end(&mut self) {
+    pub(in crate::cmd) fn end(&mut self) {
         self.lines.end();
     }
 
-    /// Draws how it stands by now; `microphone` is a word, and of each call it is said by what its sound goes.
-    pub(super) fn show(&mut self, microphone: &str, paths: &[Option<CallPath>]) {
-        let mut lines = Vec::new();
-        for (far, path) in self.fars.iter_mut().zip(paths) {
-            if let (true, Some(path)) = (far.look(), path) {
-                lines.extend(far.name.as_deref().map(clean));
-                lines.extend(page(far.sent.as_ref(), far.heard.as_ref(), (microphone, *path)));
-            }
-        }
-        if lines.is_empty() {
+    /// Draws how it stands by now: these lines, and what the keys do. Without any, and over the shell of a terminal that
+    /// this program was put aside in, nothing is drawn.
+    pub(in crate::cmd) fn show(&mut self, mut lines: Vec<String>) {
+        if !self.are_seen() {
             return;
         }
-        if self.keys {
-            lines.push(KEYS.to_owned());
+        if !is_in_front(std::io::stderr()) {
+            lines.clear();
+        }
+        if !lines.is_empty() {
+            lines.extend(self.keys.map(str::to_owned));
         }
         self.lines.show(&lines);
     }
 }
 
 impl FarStatus {
-    /// Takes what is new; whether there is anything to show.
-    fn look(&mut self) -> bool {
+    /// Of a call by this name, or one that needs none.
+    pub(in crate::cmd) fn of(name: Option<String>) -> Self {
+        Self { name, ..Self::default() }
+    }
+
+    /// Those who look at what is sent and at what is heard.
+    pub(in crate::cmd) fn onlookers(&self) -> [Onlooker; 2] {
+        self.onlookers.clone()
+    }
+
+    /// How it stands by now, which is nothing before it is told; `microphone` is a word, and it is said by what its sound
+    /// goes.
+    pub(in crate::cmd) fn page(&mut self, microphone: &str, path: CallPath) -> Vec<String> {
         let newest = |onlooker: &Onlooker| onlooker.newest().and_then(the_stream);
         let [sent, heard] = self.onlookers.each_ref().map(newest);
         (self.sent, self.heard) = (sent.or(self.sent.take()), heard.or(self.heard.take()));
-        self.sent.is_some() || self.heard.is_some()
+        let lines = page(self.sent.as_ref(), self.heard.as_ref(), (microphone, path));
+        let name = self.name.as_deref().filter(|_| !lines.is_empty()).map(clean);
+        name.into_iter().chain(lines).collect()
     }
 }
 

@@ -1,0 +1,61 @@
+//! Keys of the terminal, while calls sound.
+
+use std::io::Read;
+use std::sync::mpsc::{Receiver, channel};
+
+use tautline_io::terminal::TerminalKeys;
+use tautline_proto::device::Stop;
+
+use crate::failure::Failure;
+
+/// What a key is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cmd) enum Pressed<K> {
+    /// To end, as Ctrl-C does.
+    End,
+    /// Something else.
+    Key(K),
+}
+
+/// What is pressed, in the order in which it is. Dropped, the terminal is as it was.
+pub(in crate::cmd) struct PressedKeys<K> {
+    _terminal: TerminalKeys,
+    pressed: Receiver<K>,
+}
+
+impl<K: Send + 'static> PressedKeys<K> {
+    /// `None` where there is no terminal to press keys at. `of` says what a byte is for, if it is for anything. Nothing
+    /// waits for the thread that reads them: it may wait for a key that never comes.
+    pub(in crate::cmd) fn listen(
+        stop: Stop,
+        of: fn(u8) -> Option<Pressed<K>>,
+    ) -> Result<Option<Self>, Failure> {
+        let failed = |error: std::io::Error| {
+            Failure::running(format!(
+                "reading keys of the terminal: {error}; redirect standard input from /dev/null"
+            ))
+        };
+        let Some(terminal) = TerminalKeys::of_standard_input().map_err(failed)? else {
+            return Ok(None);
+        };
+        let (presses, pressed) = channel();
+        let read = move || {
+            // What ends the input ends this, not the calls.
+            for byte in std::io::stdin().lock().bytes().map_while(Result::ok) {
+                match of(byte) {
+                    Some(Pressed::End) => stop.request(),
+                    Some(Pressed::Key(key)) if presses.send(key).is_err() => return,
+                    _ => {}
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("taut-keys".into()).spawn(read);
+        thread.map_err(failed)?;
+        Ok(Some(Self { _terminal: terminal, pressed }))
+    }
+
+    /// What was pressed since this was asked last.
+    pub(in crate::cmd) fn pressed(&self) -> impl Iterator<Item = K> {
+        self.pressed.try_iter()
+    }
+}

@@ -1,0 +1,68 @@
+//! What `taut serve` shows on a terminal, and what its keys do.
+
+use crate::calls::on_a_terminal;
+use crate::common::host::beside;
+use crate::common::program::{Running, taut, words};
+use crate::common::sound::Sound;
+use crate::common::{Folder, PATIENT};
+
+/// `taut serve` on a terminal of so many rows, and where it listens.
+fn served(home: &Folder, options: &str, rows: u16) -> (Running, String) {
+    let patient = PATIENT.join(" ");
+    let line = format!(
+        "serve --listen 127.0.0.1:0 {patient} --report none --input tone:300 --output null: {options}"
+    );
+    let serve = on_a_terminal(&line, rows).with("TAUT_HOME", home.path());
+    let serve = serve.in_folder(home.path()).asked().start().wait_for("listening for calls at ");
+    let said = serve.said().last().unwrap();
+    let address = said.split_whitespace().last().unwrap().to_owned();
+    (serve, address)
+}
+
+fn caller(address: &str, home: &Folder, options: &str) -> Running {
+    let line = format!("call {address} --report none --input tone:1000 {options}");
+    let call = taut(words(&line)).and(PATIENT).with("TAUT_HOME", home.path());
+    call.in_folder(home.path()).controlled().start()
+}
+
+#[test]
+fn a_server_on_a_terminal_shows_its_callers_is_muted_by_a_key_and_ended_by_one() {
+    let _turn = beside();
+    let home = Folder::new();
+    // One call fits.
+    let (serve, address) = served(&home, "", 12);
+    let serve = serve.wait_for(&format!("nobody calls {address}")).wait_for("q: end");
+    let call = caller(&address, &home, "--output file:heard.wav").wait_for("in a call with ");
+    let serve = serve.wait_for(&format!("1 of 8 at {address}: 1 with sound, 0 without"));
+    let serve = serve.wait_for("this machine (127.0.0.1)").wait_for("-18.0 dBFS  open ");
+    let serve = serve.wait_for("heard  ").wait_for("dBFS  loss 0.00 % 0, headroom ");
+    let serve = serve.wait_for("latency: 400.0ms kept").wait_for("stages: ");
+    let serve = serve.tell("m").wait_for("0 without; muted").wait_for("-inf dBFS  muted");
+    let serve = serve.tell("m").wait_for("-18.0 dBFS  open ");
+    let other = caller(&address, &home, "--output null: --hold").wait_for("without sound");
+    let serve = serve.wait_for("2 of 8 at ").wait_for("1 with sound, 1 without");
+    let other = other.ask("resume", "ok ").wait_for("the call has sound");
+    let serve = serve.wait_for("2 with sound, 0 without").wait_for("and 1 more with sound");
+    let other = other.ask("hold", "ok ").wait_for("the call is without sound");
+    call.tell("quit").end().well();
+    let serve = serve.wait_for("1 of 8 at ").wait_for("0 with sound, 1 without");
+    other.tell("quit").end().well();
+    let ended = serve.wait_for(&format!("nobody calls {address}")).tell("q").end().well();
+    assert!(!ended.said.iter().any(|line| line.contains("no part of the devices")), "{ended:#?}");
+    let heard = Sound::read(&home.file("heard.wav"));
+    let sounds = |window: &[i32]| window.iter().any(|sample| *sample != 0);
+    // Of 20 ms: the silence was seen by a meter, which looks for 100 ms.
+    let windows: Vec<bool> = heard.samples.chunks(1_920).map(sounds).collect();
+    let begins = windows.windows(2).filter(|two| !two[0] && two[1]).count();
+    assert_eq!(begins, 2, "at first, and after it was muted: {windows:?}");
+}
+
+#[test]
+fn a_quiet_server_on_a_terminal_shows_nothing() {
+    let _turn = beside();
+    let home = Folder::new();
+    let (serve, address) = served(&home, "--quiet --duration 500ms", 24);
+    let ended = serve.end().well();
+    let told = ended.said.iter().filter(|line| !line.trim().is_empty()).collect::<Vec<_>>();
+    assert_eq!(told, [&format!("listening for calls at {address}")]);
+}
