@@ -138,6 +138,26 @@ fn nobody_but_the_caller_ends_that_a_call_is_without_sound() {
 }
 
 #[test]
+fn who_is_told_to_hold_before_there_is_a_call_begins_one_without_sound() {
+    let now = LocalTime::ZERO + Span::from_secs(1);
+    let mut caller = CallerEnd::new(offer(), now);
+    caller.poll(now);
+    assert!(caller.begins_held(true), "it dials");
+    caller.connected(now);
+    let said = core::iter::from_fn(|| caller.step()).last();
+    let Some(CallerStep::Say(CallMessage::Call { offer: said, .. })) = said else {
+        panic!("{said:?}")
+    };
+    assert!(said.paths.is_empty());
+    assert!(!caller.begins_held(false), "that was said, and is not answered");
+    let terms = said.choose(&offer()).unwrap();
+    caller.said(CallMessage::Accepted { call: CallId([1; 16]), terms, udp_port: 1 }, now);
+    let begun = core::iter::from_fn(|| caller.step()).last();
+    assert!(matches!(begun, Some(CallerStep::Begin(_))), "{begun:?}");
+    assert!(!caller.begins_held(false), "there is a call");
+}
+
+#[test]
 fn one_peer_has_half_of_the_sound_and_lines_beside() {
     let limits = CallLimits { of_a_peer: 4, ..CallLimits::of(8, 2, None) };
     let mut called = Limited::new(8, limits);

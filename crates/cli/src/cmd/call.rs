@@ -9,6 +9,7 @@ mod keys;
 mod made;
 mod several;
 mod share;
+mod shared;
 mod talk;
 mod transports;
 
@@ -43,7 +44,7 @@ use dialling::Dialling;
 use keys::{KEYS, PressedKey};
 use made::CallMade;
 use several::{Several, refuse_twice};
-use share::CallShare;
+use share::{CallShare, CallStanding};
 use talk::Microphone;
 use transports::Transports;
 
@@ -72,9 +73,6 @@ pub(crate) fn run(flags: &CallFlags) -> Result<(), Failure> {
     if flags.bridge && flags.hosts.len() == 1 {
         let mend = "call several hosts, or leave --bridge out";
         return Err(Failure::usage(format!("one host alone hears no others; {mend}")));
-    }
-    if flags.hold && flags.hosts.len() > 1 {
-        return Err(Failure::usage("one call alone is held; call one host, or leave --hold out"));
     }
     let [host] = &flags.hosts[..] else {
         let all = Several { flags, trust: &trust, devices, stop: &stop };
@@ -141,7 +139,7 @@ struct Calling<'a> {
     /// Of the only call that there is.
     front: Option<CallFront>,
     /// Of one call of several.
-    share: Option<CallShare>,
+    share: Option<CallShare<'a>>,
     /// Where the coding, or its bit rate, follows what the network carries;
     adapting: Option<Adapting>,
     /// by what this is told.
@@ -239,12 +237,15 @@ impl<'a> Calling<'a> {
             self.turn_transports()?;
             self.turn_microphone();
             self.turn_coding();
-            let path = self.transports.as_ref().map(|transports| transports.now().0);
+            let standing = self.standing();
             if let Some(front) = &mut self.front {
-                let page = path.map(|path| front.far.page(self.microphone.word(now()), path));
-                front.status.show(page.unwrap_or_default());
+                front.status.show(match standing {
+                    CallStanding::None => Vec::new(),
+                    CallStanding::By(path) => front.far.page(self.microphone.word(now()), path),
+                    CallStanding::Held => front.far.quiet(),
+                });
             }
-            self.share.iter().for_each(|share| share.goes_by(path));
+            self.share.iter().for_each(|share| share.stands(standing));
             if let Some(recordings) = self.end.as_mut().and_then(|end| end.recordings.as_mut()) {
                 recordings.turn();
             }

@@ -86,8 +86,8 @@ pub(crate) struct CallFlags {
     /// said by --control
     #[arg(long, help_heading = "Sound")]
     pub(crate) mute: bool,
-    /// Call without sound, until resume is said by --control; hold ends the sound again. A call without takes
-    /// no device, here or there
+    /// Call without sound, until resume is said by --control; hold ends the sound again, of several hosts of all or
+    /// of the one named after it. A call without takes no device, here or there
     #[arg(long, requires = "control", help_heading = "Sound")]
     pub(crate) hold: bool,
     #[command(flatten)]

@@ -1,12 +1,13 @@
 //! Calls without sound: lines that cost a connection, and have sound when it is asked for.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::calls::CalledMachine;
-use crate::common::Folder;
 use crate::common::host::beside;
 use crate::common::program::{PATIENCE as MOST, Running, taut, words};
 use crate::common::sound::Sound;
+use crate::common::{Folder, PATIENT};
 
 /// What was recorded that was heard: of each time that there was sound.
 fn heard(folder: &Folder) -> Vec<Sound> {
@@ -97,6 +98,83 @@ fn lines_without_sound_leave_those_that_have_some_as_they_are() {
     assert_eq!(over, 13, "{ended:#?}");
     assert_eq!(directions(&folder), 2, "of one call alone");
     assert!(Sound::read(&folder.file("heard.wav")).begins().is_some());
+}
+
+/// Returns when there are so many recordings of what is heard, and each has half a second.
+fn all_hear(folder: &Folder, recordings: usize) {
+    let until = Instant::now() + MOST;
+    let all = || heard(folder).iter().filter(|sound| sound.frames() >= 24_000).count();
+    while all() < recordings {
+        assert!(Instant::now() < until, "{} recordings, not {recordings}", all());
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+}
+
+/// Returns when a program has as many threads as that.
+fn comes_to_threads(call: &Running, count: usize) {
+    let until = Instant::now() + MOST;
+    while threads(call) != count {
+        assert!(Instant::now() < until, "{} threads, not {count}", threads(call));
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+}
+
+fn threads(call: &Running) -> usize {
+    Path::new("/proc").join(call.id()).join("task").read_dir().unwrap().count()
+}
+
+#[test]
+fn calls_with_several_hosts_are_held_and_resumed_all_at_once_or_one_by_its_name() {
+    let _turn = beside();
+    let (home, folder) = (Folder::new(), Folder::new());
+    let [mut one, mut other] =
+        [440, 1200].map(|tone| CalledMachine::with_tone(home.path(), tone, ""));
+    let line = format!(
+        "call {} {} --report none --hold --input tone:2500 --output null: --record kept",
+        one.address, other.address
+    );
+    let call = taut(words(&line)).and(PATIENT).with("TAUT_HOME", home.path());
+    let call = call.in_folder(folder.path()).controlled().start();
+    let call = call.wait_for("without sound").wait_for("without sound");
+    assert!(heard(&folder).is_empty(), "no device runs");
+    let quiet = threads(&call);
+
+    let call = call.ask("resume", "ok resume");
+    let call = call.wait_for("the call has sound").wait_for("the call has sound");
+    all_hear(&folder, 2);
+    let frames = || [0, 1].map(|recording: usize| heard(&folder)[recording].frames());
+
+    // One of them: the other goes on.
+    let call = call.ask(&format!("hold {}", one.address), "ok hold");
+    one.running = one.running.wait_for("the call is without sound");
+    let call = call.wait_for(&format!("{}: the call is without sound", one.address));
+    let (before, until) = (frames(), Instant::now() + MOST);
+    let grown = || [0, 1].map(|recording: usize| frames()[recording] - before[recording]);
+    while grown().into_iter().all(|grown| grown < 48_000) {
+        assert!(Instant::now() < until, "the other is silent");
+    }
+    assert!(grown().contains(&0), "{:?}", grown());
+
+    // All of them: no device is open.
+    let call = call.ask("hold nobody", "error hold nobody: `nobody` is no call; write hold alone");
+    let call = call.ask("hold", "ok hold");
+    other.running = other.running.wait_for("the call is without sound");
+    comes_to_threads(&call, quiet);
+
+    let call = call.ask(&format!("resume {}", one.address), "ok resume");
+    all_hear(&folder, 3);
+    let call = call.ask("resume", "ok resume");
+    all_hear(&folder, 4);
+    call.tell("quit").end().well();
+    assert!(heard(&folder).iter().all(|sound| sound.begins().is_some()), "each heard a tone");
+    for called in [one, other] {
+        let (_, folder) = called.ends();
+        let sound = Sound::read(&folder.file("caller.wav"));
+        let sounds = |window: &[i32]| window.iter().any(|sample| *sample != 0);
+        let windows: Vec<bool> = sound.samples.chunks(9_600).map(sounds).collect();
+        let begins = windows.windows(2).filter(|two| !two[0] && two[1]).count();
+        assert_eq!(begins, 2, "it was heard twice: {windows:?}");
+    }
 }
 
 #[test]

@@ -142,7 +142,7 @@ fn one_caller_of_two_servers_is_heard_by_both_and_hears_both_which_hear_not_one_
             grows(&called.folder.file("caller.wav"), 1);
         }
     }
-    let call = call.ask("ptime 5ms", "ok ");
+    let call = call.ask("ptime 5ms", "ok ").ask("hold", "error hold: a file that is held would");
     call.tell("quit").end().well();
     let heard = levels(&folder.file("heard.wav"), &[440.0, 1200.0, 2500.0]);
     assert!(SOUNDS.contains(&heard[0]) && SOUNDS.contains(&heard[1]), "{heard:.1?}");
@@ -198,7 +198,8 @@ fn lines_are_answered_and_a_call_is_ended_while_a_host_is_dialled_that_never_ans
     let call = taut(words(&line)).and(PATIENT).with("TAUT_HOME", home.path());
     let call = call.controlled().start().wait_for("in a call with ");
     // The first of the two hosts is asked first.
-    let call = call.ask("ptime 5ms", "ok ").ask("mute", "ok ");
+    let call = call.ask("ptime 5ms", "ok ").ask("mute", "ok ").ask("hold", "ok hold");
+    let call = call.wait_for("the call is without sound");
     answered_first(&call.tell("quit").end());
     called.ends();
 

@@ -120,6 +120,16 @@ impl CallerEnd {
         Self { held, ..self }
     }
 
+    /// The same while it calls. False, and all is as it was, where there is a call, or what was said is not answered yet.
+    pub fn begins_held(&mut self, held: bool) -> bool {
+        let unsaid = matches!(self.line, CallerLine::Away { .. } | CallerLine::Dialling);
+        let begins = unsaid && self.call.is_none();
+        if begins {
+            self.held = held;
+        }
+        begins
+    }
+
     /// The call, once there is one; it lasts while lines come and go.
     pub const fn call(&self) -> Option<&AgreedCall> {
         self.call.as_ref()

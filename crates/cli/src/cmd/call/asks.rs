@@ -3,6 +3,7 @@
 use core::cmp::Ordering;
 
 use clap::ValueEnum;
+use tautline_api::call::CallAddress;
 use tautline_audio::{DeviceSpec, SoftwareSpec};
 use tautline_dsp::gain::Gain;
 use tautline_engine::control::{CannotChange, Changed, Fader, RecvChange, SendChange};
@@ -23,8 +24,8 @@ use crate::flags::{CallFlags, CodingName, latency, parse, span};
 pub(super) enum CallAsk {
     /// Whether silence is sent, which is nobody else's concern.
     Mute(bool),
-    /// Whether the call is without sound, at both ends.
-    Hold(bool),
+    /// Whether the call is without sound, at both ends; of several, all or the how many-th.
+    Hold(bool, Option<usize>),
     /// How loud it is heard here.
     Volume(Gain),
     /// Nothing: how it stands with what is heard.
@@ -53,37 +54,67 @@ const PTIMES: [Span; 6] = [
 
 /// Reads lines.
 pub(super) struct CallLines {
-    /// Whether they are those of several calls.
-    pub(super) several: bool,
-    /// Whether a file is played or recorded: one that is opened again begins anew.
-    pub(super) of_files: bool,
+    /// Who is called.
+    hosts: Vec<CallAddress>,
+    /// Whether a file is played or recorded.
+    of_files: bool,
+}
+
+/// Whether a file is played or recorded: one that is opened again begins anew.
+pub(super) fn is_of_files(flags: &CallFlags) -> bool {
+    let is_file = |device: &DeviceSpec| {
+        matches!(device, DeviceSpec::Software(SoftwareSpec::File(_) | SoftwareSpec::Standard(_)))
+    };
+    is_file(&flags.input) || is_file(&flags.output)
+}
+
+impl CallAsk {
+    /// Whether it is for this call of several.
+    pub(super) fn is_for(self, index: usize) -> bool {
+        !matches!(self, Self::Hold(_, Some(only)) if only != index)
+    }
 }
 
 impl CallLines {
     /// Those of these calls.
     pub(super) fn of(flags: &CallFlags) -> Self {
-        let is_file = |device: &DeviceSpec| {
-            matches!(
-                device,
-                DeviceSpec::Software(SoftwareSpec::File(_) | SoftwareSpec::Standard(_))
-            )
+        Self { hosts: flags.hosts.clone(), of_files: is_of_files(flags) }
+    }
+
+    /// The call that is meant by this, of several: by its name, its address or both.
+    fn which(&self, verb: &str, text: &str) -> Result<Option<usize>, String> {
+        if text.is_empty() || self.hosts.len() < 2 {
+            return nothing(verb, text, None);
+        }
+        let is_meant = |host: &CallAddress| {
+            let whole = host.to_string();
+            let place = whole.split_once('=').map_or(&*whole, |(_, place)| place);
+            [Some(&*whole), Some(place), Some(&*host.0.host), host.0.name.as_deref()]
+                .contains(&Some(text))
         };
-        let of_files = is_file(&flags.input) || is_file(&flags.output);
-        Self { several: flags.hosts.len() > 1, of_files }
+        let mut meant = (0..).zip(&self.hosts).filter(|(_, host)| is_meant(host));
+        match (meant.next(), meant.next()) {
+            (Some((index, _)), None) => Ok(Some(index)),
+            (one, _) => {
+                let what = if one.is_some() { "several calls" } else { "no call" };
+                let hosts: Vec<_> = self.hosts.iter().map(ToString::to_string).collect();
+                Err(format!(
+                    "`{text}` is {what}; write {verb} alone for all, or after it one of {}",
+                    hosts.join(", ")
+                ))
+            }
+        }
     }
 
     pub(super) fn read(&self, verb: &str, rest: &str) -> Result<CallAsk, String> {
         match verb {
             "mute" => nothing(verb, rest, CallAsk::Mute(true)),
             "unmute" => nothing(verb, rest, CallAsk::Mute(false)),
-            "hold" | "resume" if self.several => {
-                Err(format!("one call alone is held; {verb} is for a call with one host"))
-            }
             "hold" if self.of_files => Err(
                 "a file that is held would begin anew; quit and call again, or keep the sound by --record".to_owned(),
             ),
-            "hold" => nothing(verb, rest, CallAsk::Hold(true)),
-            "resume" => nothing(verb, rest, CallAsk::Hold(false)),
+            "hold" => Ok(CallAsk::Hold(true, self.which(verb, rest)?)),
+            "resume" => Ok(CallAsk::Hold(false, self.which(verb, rest)?)),
             "volume" => Ok(CallAsk::Volume(parse(rest)?)),
             "ptime" => match span(rest)? {
                 ptime if ptime < PTIME_RANGE.0 || ptime > PTIME_RANGE.1 => Err(format!(
@@ -136,7 +167,7 @@ impl Calling<'_> {
     pub(super) fn change(&mut self, ask: CallAsk) -> Result<Changed, CannotChange> {
         match ask {
             CallAsk::Mute(muted) => return self.mute(muted),
-            CallAsk::Hold(held) => return self.ask_to_hold(held),
+            CallAsk::Hold(held, _) => return self.ask_to_hold(held),
             _ => {}
         }
         let Some(end) = &self.end else { return Err(CannotChange::Busy) };
@@ -145,7 +176,7 @@ impl Calling<'_> {
         let mut terms = self.asked.clone().unwrap_or_else(|| call.terms.clone());
         let changed = match ask {
             // See above.
-            CallAsk::Mute(_) | CallAsk::Hold(_) => return Err(CannotChange::Busy),
+            CallAsk::Mute(_) | CallAsk::Hold(..) => return Err(CannotChange::Busy),
             CallAsk::Volume(gain) => return end.recv.ask(RecvChange::Volume(None, gain)),
             CallAsk::Status => return end.recv.ask(RecvChange::Status),
             CallAsk::Ptime(ptime) => {

@@ -9,7 +9,7 @@ use tautline_proto::device::Stop;
 use super::Calling;
 use super::adapting::Adapting;
 use super::made::CallMade;
-use super::share::CallShare;
+use super::share::{CallShare, CallStanding};
 use super::transports::Transports;
 use crate::cmd::call_end::{
     CallEnd, CallSide, EndSetup, EndSound, directions, in_words, without_echo,
@@ -31,6 +31,15 @@ impl Calling<'_> {
             Some(CodecFlag::Auto) => Adapting::new(&call.terms, watched, now()),
             None => Adapting::in_bits(&call.terms, watched, now()),
         };
+        let sound = match &mut self.share {
+            Some(share) => EndSound::Part(share.take()?),
+            None => {
+                let specs = (&self.flags.input, &self.flags.output);
+                let rule = self.flags.echo;
+                let echo = without_echo(rule, specs, &self.devices, self.voice)?;
+                EndSound::Own(echo.map(Box::new))
+            }
+        };
         let setup = EndSetup {
             name: "call",
             far: self.host.to_string(),
@@ -43,19 +52,10 @@ impl Calling<'_> {
             latency: call.terms.latency,
             muted: !self.open,
             in_call: true,
-            witness: self.share.as_ref().is_none_or(|share| share.index == 0),
+            witness: self.share.as_ref().is_none_or(CallShare::is_first),
             sounding: self.share.as_ref().map_or(1, |share| share.index as usize + 1),
             recorded_before: self.share.as_ref().map_or(0, |share| share.index),
             onlookers: self.onlookers.iter().chain([&self.watched]).cloned().collect(),
-        };
-        let sound = match self.share.as_mut().and_then(|share| share.part.take()) {
-            Some(part) => EndSound::Part(part),
-            None => {
-                let specs = (&self.flags.input, &self.flags.output);
-                let rule = self.flags.echo;
-                let echo = without_echo(rule, specs, &self.devices, self.voice)?;
-                EndSound::Own(echo.map(Box::new))
-            }
         };
         let (end, mut transports) =
             CallEnd::begin(&setup, sound, stop, |link| Transports::begin(link, call, made))?;
@@ -66,9 +66,22 @@ impl Calling<'_> {
         Ok(())
     }
 
+    /// How it stands with the sound.
+    pub(super) fn standing(&self) -> CallStanding {
+        match &self.transports {
+            Some(transports) => CallStanding::By(transports.now().0),
+            None if self.end.is_none() && self.caller.call().is_some() => CallStanding::Held,
+            None => CallStanding::None,
+        }
+    }
+
     /// Asks for a call without sound, or with.
     pub(super) fn ask_to_hold(&mut self, held: bool) -> Result<Changed, CannotChange> {
-        let Some(call) = self.caller.call() else { return Err(CannotChange::Busy) };
+        let Some(call) = self.caller.call() else {
+            // It is to begin so.
+            let begins = self.caller.begins_held(held);
+            return if begins { Ok(Changed::Held(held)) } else { Err(CannotChange::Busy) };
+        };
         let ends = self.asked.as_ref().is_some_and(|asked| !asked.sound()) && call.terms.sound();
         if ends && !held {
             // Whether the sound is over there is not known yet.
@@ -113,7 +126,9 @@ impl Calling<'_> {
             made.used = made.used.max(Some(transports.now().1));
         }
         let Some(end) = self.end.take() else { return Ok(()) };
-        let left = end.end()?;
+        let left = end.end();
+        self.share.iter_mut().for_each(CallShare::gives_back);
+        let left = left?;
         if let Some(failed) = self.ended.keep(left) {
             self.tell(&failed);
         }

@@ -1,6 +1,6 @@
 //! Several hosts, called at once: what is captured here goes to each, and all are heard.
 //!
-//! Each call is made on a thread of its own, on its part of two devices; whoever sees to all of them has the terminal, and
+//! Each call is made on a thread of its own, on its part of two devices while it has sound; whoever sees to all of them has the terminal, and
 //! the one microphone.
 
 use std::collections::BTreeSet;
@@ -17,18 +17,17 @@ use tautline_engine::watching::report::Report;
 use tautline_io::clock::{now, sleep_until};
 use tautline_proto::device::Stop;
 
-use super::asks::CallAsk;
+use super::asks::{CallAsk, is_of_files};
 use super::keys::PressedKey;
-use super::share::{CallSeen, CallShare};
+use super::share::{CallSeen, CallShare, CallStanding};
+use super::shared::CallDevices;
 use super::talk::Microphone;
 use super::{BEAT, Calling};
-use crate::cmd::call_end::{
-    CallSide, CallStatus, EndDevices, FarStatus, PressedKeys, SharedSound, SoundSharing,
-    directions, offer, tell_reports, without_echo,
-};
+use crate::cmd::call_end::{CallStatus, EndDevices, FarStatus, PressedKeys, tell_reports};
 use crate::failure::Failure;
 use crate::flags::CallFlags;
 use crate::report_file::ReportFiles;
+use crate::words::cannot_change;
 
 /// What all calls have in common.
 pub(super) struct Several<'a> {
@@ -55,57 +54,48 @@ impl Several<'_> {
         mut status: CallStatus,
         files: ReportFiles,
     ) -> Result<(), Failure> {
-        let flags = self.flags;
-        let offer = offer(&flags.end, &self.devices, CallSide::Caller, flags.transport.paths());
-        let usual = offer.choose(&offer).map_err(|error| Failure::usage(error.to_string()))?;
-        let (sent, heard) = directions(&usual, CallSide::Caller);
-        let sharing = SoundSharing {
-            devices: self.devices,
-            calls: flags.hosts.len(),
-            bridged: flags.bridge,
-            formats: [sent.coding.sample, heard.coding.sample],
-        };
-        let specs = (&flags.input, &flags.output);
-        let echo = without_echo(flags.echo, specs, &self.devices, flags.end.running.voice())?;
-        let mut sound = SharedSound::open(&flags.end, specs, &sharing, echo)?;
+        let (flags, voice) = (self.flags, self.flags.end.running.voice());
+        let shared = CallDevices::new(flags, self.devices, is_of_files(flags))?;
+        if !flags.hold {
+            shared.open()?;
+        }
         let mut microphone = Microphone::new(flags.mute);
         let open = Arc::new(AtomicBool::new(!flags.mute));
         let hosts = flags.hosts.iter();
         let mut fars: Vec<_> = hosts.map(|host| FarStatus::of(Some(host.to_string()))).collect();
         // The devices end after the calls, whatever comes.
-        let sounds = Stop::default();
         let (reports, done) = std::thread::scope(|scope| {
             let mut calls = Vec::new();
-            for index in 0..flags.hosts.len() {
+            for (index, host) in flags.hosts.iter().enumerate() {
                 let onlookers = fars.get(index).filter(|_| status.are_seen());
                 let onlookers = onlookers.map(FarStatus::onlookers);
-                let call = self.call(scope, index, &mut sound, (&open, onlookers));
+                let call = self.call(scope, (index, host), &shared, (&open, onlookers));
                 // Those that were begun are ended, and not waited for.
                 calls.push(call.inspect_err(|_| self.stop.request())?);
             }
             while !calls.iter().all(|call| call.thread.is_finished()) {
-                // What is captured is heard from its first frame on by whoever answers first.
-                if calls.iter().any(|call| call.seen.has_begun()) {
-                    sound.run(&sounds).inspect_err(|_| self.stop.request())?;
-                }
+                shared.turn().inspect_err(|_| self.stop.request())?;
                 let pressed = keys.iter().flat_map(PressedKeys::pressed);
                 for key in pressed {
                     microphone.take(key, now());
                     if let PressedKey::Change(ask) = key
-                        && let Err(why) = change(&calls, &mut microphone, ask)
+                        && let Err(why) = self.change(&calls, &mut microphone, ask)
                     {
-                        flags.end.running.voice().tell(&crate::words::cannot_change(&why));
+                        voice.tell(&cannot_change(&why));
                     }
                 }
                 asked.iter().for_each(|asked| {
-                    asked.serve(|ask| change(&calls, &mut microphone, ask));
+                    asked.serve(|ask| self.change(&calls, &mut microphone, ask));
                 });
                 open.store(microphone.is_open(now()), Ordering::Relaxed);
                 let word = microphone.word(now());
-                let pages = fars.iter_mut().zip(&calls);
-                let pages = pages.filter_map(|(far, call)| Some(far.page(word, call.seen.path()?)));
-                status.show(pages.flatten().collect());
-                sound.turn();
+                let page =
+                    |(far, call): (&mut FarStatus, &CallUnderWay<'_>)| match call.seen.stands() {
+                        CallStanding::None => Vec::new(),
+                        CallStanding::By(path) => far.page(word, path),
+                        CallStanding::Held => far.quiet(),
+                    };
+                status.show(fars.iter_mut().zip(&calls).flat_map(page).collect());
                 sleep_until(now() + BEAT);
             }
             let (mut reports, mut done) = (Vec::new(), Ok(()));
@@ -122,8 +112,7 @@ impl Several<'_> {
             }
             Ok::<_, Failure>((reports, done))
         })?;
-        sounds.request();
-        sound.end()?;
+        shared.end()?;
         status.end();
         tell_reports(&reports, files, &flags.end.running)?;
         done
@@ -133,15 +122,11 @@ impl Several<'_> {
     fn call<'s, 'e: 's>(
         &'e self,
         scope: &'s Scope<'s, 'e>,
-        index: usize,
-        sound: &mut SharedSound,
+        (index, host): (usize, &'e CallAddress),
+        shared: &'e CallDevices<'e>,
         (open, onlookers): (&Arc<AtomicBool>, Option<[Onlooker; 2]>),
     ) -> Result<CallUnderWay<'s>, Failure> {
-        let host = self.flags.hosts.get(index);
-        let (Some(host), Some(part)) = (host, sound.take()) else {
-            return Err(Failure::usage("so many hosts cannot be called at once; call fewer"));
-        };
-        let (share, seen) = CallShare::new(u32::try_from(index).unwrap_or(0), part, open);
+        let (share, seen) = CallShare::new(u32::try_from(index).unwrap_or(0), shared, open);
         let (asker, asked) = requests();
         let (flags, trust, stop) = (self.flags, Arc::clone(self.trust), self.stop);
         let devices = self.devices;
@@ -165,6 +150,41 @@ impl Several<'_> {
         })?;
         Ok(CallUnderWay { thread, seen, asker })
     }
+
+    /// Makes a change that was asked for, in every call or in the one that is meant: the answer of the first that makes
+    /// it, or why none does.
+    fn change(
+        &self,
+        calls: &[CallUnderWay<'_>],
+        microphone: &mut Microphone,
+        ask: CallAsk,
+    ) -> Answer {
+        if let CallAsk::Mute(muted) = ask {
+            microphone.mute(muted);
+            return Ok(Changed::Volume(Fader { gain: Gain::UNITY, muted }));
+        }
+        let (is_status, is_hold) =
+            (matches!(ask, CallAsk::Status), matches!(ask, CallAsk::Hold(..)));
+        let (mut first, mut unmade) = (Err(CannotChange::Busy), Vec::new());
+        for (index, call) in calls.iter().enumerate().filter(|(index, _)| ask.is_for(*index)) {
+            let answer = call.asker.ask(ask);
+            if let (true, Err(why)) = (is_hold, &answer) {
+                unmade.extend(self.flags.hosts.get(index).map(|host| (host, cannot_change(why))));
+            }
+            if first.is_err() {
+                first = answer;
+            }
+            if is_status && first.is_ok() {
+                break;
+            }
+        }
+        // Of those that sound though they were to be held somebody is to know.
+        if first.is_ok() {
+            let voice = self.flags.end.running.voice();
+            unmade.iter().for_each(|(host, why)| voice.tell(&format!("{host}: {why}")));
+        }
+        first
+    }
 }
 
 /// Each host is called once: of two calls the other end would hear the same twice.
@@ -175,24 +195,4 @@ pub(super) fn refuse_twice(hosts: &[CallAddress]) -> Result<(), Failure> {
         Some(host) => Err(Failure::usage(format!("{host} is named twice; name each host once"))),
         None => Ok(()),
     }
-}
-
-/// Makes a change that was asked for in every call: the answer of the first that makes it, or why none does.
-fn change(calls: &[CallUnderWay<'_>], microphone: &mut Microphone, ask: CallAsk) -> Answer {
-    if let CallAsk::Mute(muted) = ask {
-        microphone.mute(muted);
-        return Ok(Changed::Volume(Fader { gain: Gain::UNITY, muted }));
-    }
-    let is_status = matches!(ask, CallAsk::Status);
-    let mut first = Err(CannotChange::Busy);
-    for call in calls {
-        let answer = call.asker.ask(ask);
-        if first.is_err() {
-            first = answer;
-        }
-        if is_status && first.is_ok() {
-            break;
-        }
-    }
-    first
 }

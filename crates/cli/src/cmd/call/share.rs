@@ -5,37 +5,54 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use tautline_proto::call::terms::CallPath;
 
+use super::shared::{CallDevices, DevicesUse};
 use crate::cmd::call_end::EndPart;
+use crate::failure::Failure;
 
-/// How it stands with one call.
-#[derive(Debug, Default)]
-struct CallStanding {
-    /// Whether its engines run.
-    begun: AtomicBool,
-    /// By what its sound goes: 0 if there is none, 1 by UDP, 2 by TCP.
-    path: AtomicU8,
+/// How it stands with the sound of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum CallStanding {
+    /// There is no call, or none yet.
+    #[default]
+    None,
+    /// It goes by this.
+    By(CallPath),
+    /// It is without.
+    Held,
+}
+
+impl CallStanding {
+    const ALL: [Self; 4] =
+        [Self::None, Self::By(CallPath::Udp), Self::By(CallPath::Tcp), Self::Held];
 }
 
 /// See the module.
-pub(super) struct CallShare {
+pub(super) struct CallShare<'a> {
     /// The how many-th it is, from 0.
     pub(super) index: u32,
-    /// Its part of the devices, until it begins.
-    pub(super) part: Option<EndPart>,
+    /// Those of all calls,
+    devices: &'a CallDevices<'a>,
+    /// of which it has a part while it has sound.
+    used: Option<DevicesUse<'a>>,
     /// Whether the microphone is open, for all.
     open: Arc<AtomicBool>,
-    standing: Arc<CallStanding>,
+    /// Its place among all that there are.
+    standing: Arc<AtomicU8>,
 }
 
 /// The other end of a [`CallShare`].
-pub(super) struct CallSeen(Arc<CallStanding>);
+pub(super) struct CallSeen(Arc<AtomicU8>);
 
-impl CallShare {
+impl<'a> CallShare<'a> {
     /// Of a call, and by what it is seen.
-    pub(super) fn new(index: u32, part: EndPart, open: &Arc<AtomicBool>) -> (Self, CallSeen) {
-        let standing = Arc::<CallStanding>::default();
+    pub(super) fn new(
+        index: u32,
+        devices: &'a CallDevices<'a>,
+        open: &Arc<AtomicBool>,
+    ) -> (Self, CallSeen) {
+        let standing = Arc::<AtomicU8>::default();
         let seen = CallSeen(Arc::clone(&standing));
-        (Self { index, part: Some(part), open: Arc::clone(open), standing }, seen)
+        (Self { index, devices, used: None, open: Arc::clone(open), standing }, seen)
     }
 
     /// Whether the microphone is open.
@@ -43,34 +60,40 @@ impl CallShare {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// Its engines run from now on.
-    pub(super) fn begins(&self) {
-        self.standing.begun.store(true, Ordering::Relaxed);
+    /// Its part of the devices, which are open from now on.
+    pub(super) fn take(&mut self) -> Result<EndPart, Failure> {
+        let (part, used) = self.devices.take()?;
+        self.used = Some(used);
+        Ok(part)
     }
 
-    /// Its sound goes by this now, if it does.
-    pub(super) fn goes_by(&self, path: Option<CallPath>) {
-        let path = match path {
-            None => 0,
-            Some(CallPath::Udp) => 1,
-            Some(CallPath::Tcp) => 2,
-        };
-        self.standing.path.store(path, Ordering::Relaxed);
+    /// Whether none of the others had a part when it took its own.
+    pub(super) fn is_first(&self) -> bool {
+        self.used.as_ref().is_some_and(|used| used.first)
+    }
+
+    /// Its engines run from now on.
+    pub(super) fn begins(&self) {
+        self.used.iter().for_each(DevicesUse::begins);
+    }
+
+    /// Its engines have ended: the devices may be closed.
+    pub(super) fn gives_back(&mut self) {
+        self.used = None;
+    }
+
+    /// So it stands with its sound.
+    pub(super) fn stands(&self, standing: CallStanding) {
+        let place = CallStanding::ALL.into_iter().position(|one| one == standing);
+        let place = place.and_then(|place| u8::try_from(place).ok()).unwrap_or(0);
+        self.standing.store(place, Ordering::Relaxed);
     }
 }
 
 impl CallSeen {
-    /// Whether its engines run, or did.
-    pub(super) fn has_begun(&self) -> bool {
-        self.0.begun.load(Ordering::Relaxed)
-    }
-
-    /// By what its sound goes.
-    pub(super) fn path(&self) -> Option<CallPath> {
-        match self.0.path.load(Ordering::Relaxed) {
-            1 => Some(CallPath::Udp),
-            2 => Some(CallPath::Tcp),
-            _ => None,
-        }
+    /// How it stands with its sound.
+    pub(super) fn stands(&self) -> CallStanding {
+        let place = usize::from(self.0.load(Ordering::Relaxed));
+        CallStanding::ALL.get(place).copied().unwrap_or_default()
     }
 }

@@ -91,6 +91,17 @@ impl FarStatus {
     }
 }
 
+impl FarStatus {
+    /// That it is without sound; of what it sounded like before nothing is told again.
+    pub(in crate::cmd) fn quiet(&mut self) -> Vec<String> {
+        (self.sent, self.heard) = (None, None);
+        // What is told late is not kept for the next sound.
+        self.onlookers.iter().for_each(|onlooker| drop(onlooker.newest()));
+        let whose = self.name.as_deref().map_or(String::new(), |name| clean(name) + ": ");
+        vec![format!("{whose}without sound")]
+    }
+}
+
 fn the_stream(snapshot: Snapshot) -> Option<StreamSnapshot> {
     snapshot.streams.into_iter().next()
 }
