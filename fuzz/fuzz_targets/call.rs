@@ -8,6 +8,7 @@ use tautline_dsp::format::SampleFormat;
 use tautline_proto::call::CallId;
 use tautline_proto::call::answering::{Answering, AnsweringStep, LineId};
 use tautline_proto::call::caller::CallerEnd;
+use tautline_proto::call::message::CALL_VERSION;
 use tautline_proto::call::terms::{CallOffer, CallPath, StreamAbilities};
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
@@ -18,6 +19,7 @@ fn offer() -> CallOffer {
         channels: vec![Channels::STEREO],
         codings: vec![SampleFormat::L24.into(), SampleFormat::L16.into()],
         ptimes: (Span::from_millis(1), Span::from_millis(20)),
+        takes: None,
     };
     let paths = vec![CallPath::Udp, CallPath::Tcp];
     CallOffer { there: abilities.clone(), back: abilities, paths, latency: None }
@@ -39,7 +41,7 @@ fuzz_target!(|bytes: &[u8]| {
     let mut answering = Answering::new(offer(), vec![7_000, 7_001]);
     let mut caller = CallerEnd::new(offer(), start);
     caller.poll(start);
-    caller.connected(start);
+    caller.connected(CALL_VERSION, start);
     for (number, message) in messages.into_iter().enumerate() {
         let now = start + Span::from_millis(number as i64 * 37);
         let line = LineId(number as u64 % 3);

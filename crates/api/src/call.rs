@@ -11,6 +11,8 @@ mod lines;
 mod probe;
 mod words;
 
+use tautline_proto::call::message::{CALL_VERSION, OLDEST_CALL_VERSION};
+
 pub use address::CallAddress;
 pub use dial::DialError;
 pub use keys::{CallKeys, MediaTicket, SALT_BYTES, SrtpSecret, call_secret, fresh_call};
@@ -19,8 +21,22 @@ pub use lines::{LineBuffer, LineTooLong, MOST_LINE};
 pub use probe::{PROBE_BYTES, PathProbes, ProbeWay};
 pub use words::{CallNonsense, read, written};
 
-/// The protocol that is named in the TLS handshake (RFC 7301), so that one port serves others, too.
-pub const ALPN: &[u8] = b"tautline-call/1";
+/// The protocols that are named in the TLS handshake (RFC 7301), so that one port serves others, too, and the version
+/// of messages that is spoken by each ([`tautline_proto::call::message::CALL_VERSION`]), the newest first: before a word
+/// is said both ends know the newest that both speak.
+pub const PROTOCOLS: [(&[u8], u32); 2] =
+    [(b"tautline-call/3", CALL_VERSION), (b"tautline-call/1", OLDEST_CALL_VERSION)];
+
+/// The names of [`PROTOCOLS`].
+pub fn protocols() -> Vec<Vec<u8>> {
+    PROTOCOLS.iter().map(|(name, _)| name.to_vec()).collect()
+}
+
+/// The version that is spoken where this protocol was agreed on; none where that is no call.
+pub fn version_of(protocol: Option<&[u8]>) -> Option<u32> {
+    PROTOCOLS.iter().find(|(name, _)| Some(*name) == protocol).map(|(_, version)| *version)
+}
+
 /// Where a host is called if nobody says otherwise: TCP and, for the sound, UDP.
 pub const CALL_PORT: u16 = 17240;
 

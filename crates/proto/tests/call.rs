@@ -6,7 +6,7 @@ use tautline_dsp::format::SampleFormat;
 use tautline_proto::call::answering::{Answering, AnsweringStep, LineId};
 use tautline_proto::call::caller::{CallOver, CallerEnd, CallerStep};
 use tautline_proto::call::message::{CALL_VERSION, CallMessage, CallReason};
-use tautline_proto::call::terms::{CallOffer, CallPath, StreamAbilities};
+use tautline_proto::call::terms::{CallOffer, CallPath, CallTerms, StreamAbilities};
 use tautline_proto::call::{CALL_KEPT, CallId, LINE_DEAD};
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
@@ -21,6 +21,7 @@ fn offer() -> CallOffer {
         channels: vec![Channels::STEREO],
         codings: vec![SampleFormat::L24.into(), SampleFormat::L16.into()],
         ptimes: (Span::from_millis(1), Span::from_millis(20)),
+        takes: None,
     };
     CallOffer {
         there: abilities.clone(),
@@ -150,7 +151,7 @@ impl World {
                     self.lines += 1;
                     end.line = Some(LineId(self.lines));
                     self.answering.came(LineId(self.lines), end.peer, now);
-                    end.caller.connected(now);
+                    end.caller.connected(CALL_VERSION, now);
                 }
                 CallerStep::Dial => end.caller.line_lost(now),
                 CallerStep::Say(message) if up && end.line.is_some() => {
@@ -394,6 +395,38 @@ fn an_id_without_the_key_that_began_the_call_resumes_nothing() {
 }
 
 #[test]
+fn a_latency_that_the_devices_do_not_keep_is_taken_by_no_change() {
+    let ms = Span::from_millis;
+    let takes = |takes: Span| {
+        let mut offer = offer();
+        (offer.there.takes, offer.back.takes) = (Some(takes), Some(takes));
+        offer
+    };
+    let mut answering = Answering::new(takes(ms(20)), vec![7_000]);
+    let now = LocalTime::ZERO + Span::from_secs(1);
+    answering.came(LineId(1), [1; 32], now);
+    let offer = CallOffer { latency: Some(ms(5)), ..takes(ms(5)) };
+    let mut said = |message| {
+        answering.said(LineId(1), message, CallId([1; 16]), now);
+        let said = steps(&mut answering).into_iter().find_map(|step| match step {
+            AnsweringStep::Say(_, message) => Some(message),
+            _ => None,
+        });
+        said.expect("an answer")
+    };
+    let answer = said(CallMessage::Call { version: CALL_VERSION, offer, resumes: None });
+    let CallMessage::Accepted { terms, .. } = answer else { panic!("{answer:?}") };
+    // Packets of a millisecond from periods of 5 are 5 ms old, and are played 20 ahead; 1 ms is for the way.
+    assert_eq!(terms.latency, Some(ms(26)));
+    let less = CallTerms { latency: Some(ms(25)), ..terms.clone() };
+    let answer = said(CallMessage::Change(less));
+    let CallMessage::Kept(why) = &answer else { panic!("{answer:?}") };
+    assert!(why.as_str().contains("leave no time for less than 26ms; ask for that"), "{why:?}");
+    let more = CallTerms { latency: Some(ms(30)), ..terms };
+    assert_eq!(said(CallMessage::Change(more.clone())), CallMessage::Changed(more));
+}
+
+#[test]
 fn another_version_is_refused_with_the_mend() {
     let (mut answering, now) = by_hand();
     let call = CallMessage::Call { version: CALL_VERSION + 1, offer: offer(), resumes: None };
@@ -409,7 +442,7 @@ fn a_caller_hangs_up_on_an_answer_that_was_not_offered() {
     let now = LocalTime::ZERO + Span::from_secs(1);
     let mut caller = CallerEnd::new(offer(), now);
     caller.poll(now);
-    caller.connected(now);
+    caller.connected(CALL_VERSION, now);
     let mut terms = offer().choose(&offer()).expect("the same");
     terms.there.rate = Rate::new(96_000).expect("it is a rate");
     let (call, udp_port) = (CallId([1; 16]), 7_000);

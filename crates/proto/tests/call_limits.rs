@@ -15,6 +15,7 @@ fn offer() -> CallOffer {
         channels: vec![Channels::STEREO],
         codings: vec![SampleFormat::L24.into()],
         ptimes: (Span::from_millis(1), Span::from_millis(20)),
+        takes: None,
     };
     let (there, back) = (abilities.clone(), abilities);
     CallOffer { there, back, paths: vec![CallPath::Udp, CallPath::Tcp], latency: None }
@@ -102,7 +103,7 @@ fn nobody_but_the_caller_ends_that_a_call_is_without_sound() {
     let begun = |terms: &CallTerms| {
         let mut caller = CallerEnd::new(offer(), now).held(true);
         caller.poll(now);
-        caller.connected(now);
+        caller.connected(CALL_VERSION, now);
         let terms = terms.clone();
         caller.said(CallMessage::Accepted { call: CallId([1; 16]), terms, udp_port: 1 }, now);
         caller
@@ -115,7 +116,7 @@ fn nobody_but_the_caller_ends_that_a_call_is_without_sound() {
     let mut again = begun(&without);
     again.line_lost(now);
     again.poll(now + Span::from_secs(1));
-    again.connected(now);
+    again.connected(CALL_VERSION, now);
     steps(&mut again);
     let (call, terms) = (CallId([2; 16]), sounds.clone());
     again.said(CallMessage::Accepted { call, terms, udp_port: 1 }, now);
@@ -143,7 +144,7 @@ fn who_is_told_to_hold_before_there_is_a_call_begins_one_without_sound() {
     let mut caller = CallerEnd::new(offer(), now);
     caller.poll(now);
     assert!(caller.begins_held(true), "it dials");
-    caller.connected(now);
+    caller.connected(CALL_VERSION, now);
     let said = core::iter::from_fn(|| caller.step()).last();
     let Some(CallerStep::Say(CallMessage::Call { offer: said, .. })) = said else {
         panic!("{said:?}")

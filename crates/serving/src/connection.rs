@@ -10,7 +10,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustls::{Error, ServerConfig};
-use tautline_api::call::{ALPN, MediaTicket, call_secret};
+use tautline_api::call::{MediaTicket, call_secret, version_of};
 use tautline_api::trust::TrustStore;
 use tautline_api::trust::tls::{connection_secret, peer_key};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -122,7 +122,7 @@ impl Reception {
             }
         };
         let (tcp, connection) = stream.get_ref();
-        if connection.alpn_protocol() == Some(ALPN) {
+        if version_of(connection.alpn_protocol()).is_some() {
             let (peer, secret) = peer_key(connection).zip(call_secret(connection))?;
             let local = tcp.local_addr().ok()?;
             let hosts = self.trust.as_ref().and_then(|trust| trust.trusted().hosts().ok());

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::Router;
 use rustls::ServerConfig;
-use tautline_api::call::ALPN;
+use tautline_api::call::protocols;
 use tautline_api::trust::tls::answering;
 use tautline_api::v1::Workshop;
 use tokio::runtime::{Builder, Runtime};
@@ -123,7 +123,8 @@ fn start(
 /// Who does not say which protocol it speaks speaks HTTP.
 fn taking_calls(config: Arc<ServerConfig>) -> Arc<ServerConfig> {
     let mut config = Arc::unwrap_or_clone(config);
-    config.alpn_protocols = vec![ALPN.to_vec(), b"http/1.1".to_vec()];
+    config.alpn_protocols = protocols();
+    config.alpn_protocols.push(b"http/1.1".to_vec());
     Arc::new(config)
 }
 

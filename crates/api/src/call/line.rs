@@ -13,7 +13,8 @@ use tautline_proto::call::message::CallMessage;
 use thiserror::Error;
 
 use super::{
-    ALPN, CallAddress, CallNonsense, DialError, LineBuffer, LineTooLong, call_secret, read, written,
+    CallAddress, CallNonsense, DialError, LineBuffer, LineTooLong, call_secret, protocols, read,
+    version_of, written,
 };
 use crate::client::wire::TimedStream;
 use crate::seal::SECRET_BYTES;
@@ -28,6 +29,7 @@ pub struct CallLine {
     tls: ClientConnection,
     stream: TcpStream,
     peer: SocketAddr,
+    version: u32,
     secret: [u8; SECRET_BYTES],
     arrived: LineBuffer,
     whom: CallAddress,
@@ -70,7 +72,7 @@ impl CallLine {
         let until = Instant::now() + limit;
         let config = calling(trust, whom.0.name.as_deref())?;
         let mut config = Arc::unwrap_or_clone(config);
-        config.alpn_protocols = vec![ALPN.to_vec()];
+        config.alpn_protocols = protocols();
         let stream = connect(whom, limit)?;
         let told = |error: io::Error| DialError::of_io(whom, limit, &error, trust);
         stream.set_nodelay(true).map_err(told)?;
@@ -80,21 +82,25 @@ impl CallLine {
         let mut timed = TimedStream { stream, until };
         tls.complete_io(&mut timed).map_err(told)?;
         let TimedStream { stream, .. } = timed;
-        if tls.alpn_protocol() != Some(ALPN) {
-            return Err(DialError::NoCalls(whom.clone()));
-        }
+        let version = version_of(tls.alpn_protocol());
+        let version = version.ok_or_else(|| DialError::NoCalls(whom.clone()))?;
         let secret = call_secret(&tls).ok_or_else(|| DialError::Tls {
             whom: whom.clone(),
             why: "the handshake gave no secret".to_owned(),
         })?;
         stream.set_nonblocking(true).map_err(told)?;
         let (arrived, whom, trust) = (LineBuffer::default(), whom.clone(), Arc::clone(trust));
-        Ok(Self { tls, stream, peer, secret, arrived, whom, trust })
+        Ok(Self { tls, stream, peer, version, secret, arrived, whom, trust })
     }
 
     /// Who answers, and where.
     pub const fn peer(&self) -> SocketAddr {
         self.peer
+    }
+
+    /// The newest version of messages that both ends speak.
+    pub const fn version(&self) -> u32 {
+        self.version
     }
 
     /// What both ends know and nobody else does, for [`super::CallKeys`].

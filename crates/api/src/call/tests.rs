@@ -14,6 +14,7 @@ fn offer() -> CallOffer {
         channels: vec![Channels::STEREO],
         codings: vec![SampleFormat::L24.into(), SampleFormat::L16.into()],
         ptimes: (Span::from_micros(125), Span::from_millis(20)),
+        takes: None,
     };
     CallOffer {
         there: abilities.clone(),
@@ -111,6 +112,16 @@ fn half_a_message_an_unknown_word_and_absurd_numbers_are_refused() {
     let mut absurd = String::from_utf8(written(&all()[5])).unwrap();
     absurd = absurd.replace("2500000", "9223372036854775807");
     assert!(read(absurd.trim().as_bytes()).is_err(), "a packet of 292 years");
+}
+
+#[test]
+fn what_devices_take_is_said_and_none_of_less_than_no_time() {
+    let mut offer = offer();
+    (offer.there.takes, offer.back.takes) = (Some(Span::from_millis(20)), Some(Span::ZERO));
+    let message = CallMessage::Call { version: 3, offer, resumes: None };
+    let line = String::from_utf8(written(&message)).unwrap();
+    assert_eq!(read(line.trim().as_bytes()), Ok(message));
+    assert!(read(line.trim().replace("20000000}", "-1}").as_bytes()).is_err(), "{line}");
 }
 
 #[test]

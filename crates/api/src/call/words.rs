@@ -87,6 +87,9 @@ struct SaidAbilities {
     channels: Vec<u32>,
     codings: Vec<String>,
     ptimes_ns: (i64, i64),
+    /// From version 3 on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    takes_ns: Option<i64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -227,12 +230,13 @@ impl TryFrom<SaidOffer> for CallOffer {
 
 impl From<&StreamAbilities> for SaidAbilities {
     fn from(abilities: &StreamAbilities) -> Self {
-        let StreamAbilities { rates, channels, codings, ptimes } = abilities;
+        let StreamAbilities { rates, channels, codings, ptimes, takes } = abilities;
         Self {
             rates: rates.iter().map(|rate| rate.hertz()).collect(),
             channels: channels.iter().map(|channels| channels.count() as u32).collect(),
             codings: codings.iter().map(|coding| coding.name().to_owned()).collect(),
             ptimes_ns: (ptimes.0.as_nanos(), ptimes.1.as_nanos()),
+            takes_ns: takes.map(Span::as_nanos),
         }
     }
 }
@@ -242,18 +246,22 @@ impl TryFrom<SaidAbilities> for StreamAbilities {
 
     /// What is not known here, or is out of all bounds, is left out: the other end may be the newer one.
     fn try_from(said: SaidAbilities) -> Result<Self, CallNonsense> {
-        let SaidAbilities { rates, channels, codings, ptimes_ns: (least, most) } = said;
+        let SaidAbilities { rates, channels, codings, ptimes_ns: (least, most), takes_ns } = said;
         if [rates.len(), channels.len(), codings.len()].iter().any(|count| *count > MOST_LISTED) {
             return Err(CallNonsense(format!("an offer lists {MOST_LISTED} of each at most")));
         }
         if least < 0 || most < least {
             return Err(CallNonsense("packets are from a shortest to a longest time".to_owned()));
         }
+        if takes_ns.is_some_and(|takes| takes < 0) {
+            return Err(CallNonsense("a device takes some time, or none".to_owned()));
+        }
         Ok(Self {
             rates: rates.into_iter().filter_map(|hertz| Rate::new(hertz).ok()).collect(),
             channels: channels.into_iter().filter_map(|count| Channels::new(count).ok()).collect(),
             codings: codings.iter().filter_map(|name| Coding::named(name)).collect(),
             ptimes: (Span::from_nanos(least), Span::from_nanos(most)),
+            takes: takes_ns.map(Span::from_nanos),
         })
     }
 }

@@ -30,7 +30,7 @@ use tautline_proto::time::{LocalTime, Span};
 
 use super::call_end::{
     CallEnd, CallSide, CallStatus, EndDevices, EndedSound, FarStatus, PressedKeys, devices,
-    in_words, offer, tell_reports,
+    in_words, offer, raised, tell_reports,
 };
 use super::stop_on_signals;
 use crate::control;
@@ -384,6 +384,7 @@ impl<'a> Calling<'a> {
         let Some(line) = &self.line else { return Ok(()) };
         let made = CallMade::new(*line.secret(), line.peer());
         self.made = Some(made);
+        raised(&self.flags.end, &call.terms).iter().for_each(|what| self.tell(what));
         match &mut self.end {
             Some(end) if call.terms.sound() => {
                 self.transports = Some(Transports::begin(&mut end.link, call, made)?);

@@ -64,7 +64,7 @@ pub(super) use sound::EndSound;
 use sound::SoundSide;
 pub(super) use status::{CallStatus, FarStatus};
 use terms::adopt_coding;
-pub(super) use terms::{directions, in_words, offer, rule};
+pub(super) use terms::{directions, in_words, offer, raised, rule};
 use told::NoteTeller;
 pub(super) use told::tell_reports;
 

@@ -19,6 +19,7 @@ mod between;
 mod bit_exact;
 mod cables;
 mod calls;
+mod calls_agreed;
 mod calls_held;
 mod calls_of_several;
 mod calls_programs;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::message::{CALL_VERSION, CallMessage, CallReason};
+use super::message::{CALL_VERSION, CallMessage, CallReason, OLDEST_CALL_VERSION};
 use super::terms::{CallOffer, CallPath, CallTerms};
 use super::{CALL_KEPT, CallId, LINE_DEAD};
 use crate::time::{LocalTime, Span};
@@ -121,6 +121,8 @@ struct AnsweredLine {
 struct HeldCall {
     id: CallId,
     peer: LinePeer,
+    /// What its caller can.
+    offer: CallOffer,
     terms: CallTerms,
     line: Option<LineId>,
     /// Since when there is no line.
@@ -190,14 +192,17 @@ impl Answering {
         }
         let place = self.lines[at].place;
         match (message, place) {
-            (CallMessage::Call { version, .. }, _) if version != CALL_VERSION => {
+            (CallMessage::Call { version, .. }, _)
+                if !(OLDEST_CALL_VERSION..=CALL_VERSION).contains(&version) =>
+            {
                 let why = format!(
-                    "this taut speaks version {CALL_VERSION} of calls; update the older of the two"
+                    "this taut speaks versions {OLDEST_CALL_VERSION} to {CALL_VERSION} of calls; update the older of the \
+                     two"
                 );
                 self.refuse(line, why, now);
             }
             (CallMessage::Call { resumes: Some(id), .. }, None) => self.resume(at, id, now),
-            (CallMessage::Call { offer, .. }, None) => self.begin(at, &offer, fresh, now),
+            (CallMessage::Call { offer, .. }, None) => self.begin(at, offer, fresh, now),
             (CallMessage::Ping, _) => self.say(line, CallMessage::Pong),
             (CallMessage::Change(terms), Some(place)) => self.change(line, place, terms),
             (CallMessage::Path { path, transport }, Some(place)) => {
@@ -214,7 +219,7 @@ impl Answering {
         }
     }
 
-    fn begin(&mut self, at: usize, offer: &CallOffer, fresh: CallId, now: LocalTime) {
+    fn begin(&mut self, at: usize, offer: CallOffer, fresh: CallId, now: LocalTime) {
         let AnsweredLine { id: line, peer, .. } = self.lines[at];
         let terms = match offer.choose(&self.offer) {
             Ok(terms) => terms,
@@ -232,7 +237,8 @@ impl Answering {
         if self.calls[place].is_some() {
             self.end(place, CallReason::new("its caller called anew"));
         }
-        let call = HeldCall { id: fresh, peer, terms: terms.clone(), line: Some(line), away: now };
+        let (id, line_of) = (fresh, Some(line));
+        let call = HeldCall { id, peer, offer, terms: terms.clone(), line: line_of, away: now };
         self.calls[place] = Some(call);
         self.lines[at].place = Some(place);
         let udp_port = self.udp_ports[place];
@@ -317,6 +323,14 @@ impl Answering {
         let Some(call) = &self.calls[place] else { return };
         let refused = unlike(&call.terms, &terms, &self.offer);
         if let Some(why) = refused {
+            return self.say(line, CallMessage::Kept(CallReason::new(why)));
+        }
+        let kept = terms.kept(&call.offer, &self.offer);
+        if let Some(kept) = kept.filter(|kept| Some(*kept) != terms.latency) {
+            let why = format!(
+                "the packets and devices of both ends leave no time for less than {kept}; ask for that or more, or for \
+                 shorter packets"
+            );
             return self.say(line, CallMessage::Kept(CallReason::new(why)));
         }
         if terms.sound()

@@ -145,8 +145,8 @@ impl CallerEnd {
         matches!(self.line, CallerLine::Open)
     }
 
-    /// A line was made.
-    pub fn connected(&mut self, now: LocalTime) {
+    /// A line was made, on which this version is spoken, or an older one than is spoken here.
+    pub fn connected(&mut self, version: u32, now: LocalTime) {
         if self.line != CallerLine::Dialling {
             return;
         }
@@ -156,7 +156,12 @@ impl CallerEnd {
         if self.held {
             offer.paths.clear();
         }
-        self.say(CallMessage::Call { version: CALL_VERSION, offer, resumes });
+        let version = version.min(CALL_VERSION);
+        if version < CALL_VERSION {
+            // It would refuse what it has no word for.
+            (offer.there.takes, offer.back.takes) = (None, None);
+        }
+        self.say(CallMessage::Call { version, offer, resumes });
     }
 
     /// No line was made, or the one there was is no more.

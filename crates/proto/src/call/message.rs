@@ -3,8 +3,13 @@
 use super::CallId;
 use super::terms::{CallOffer, CallPath, CallTerms};
 
-/// Of the words here. Another is refused in a sentence.
-pub const CALL_VERSION: u32 = 2;
+/// Of the words here.
+pub const CALL_VERSION: u32 = 3;
+/// The oldest that is spoken: it is not said in it what devices take ([`StreamAbilities::takes`]). Others are refused in
+/// a sentence.
+///
+/// [`StreamAbilities::takes`]: super::terms::StreamAbilities::takes
+pub const OLDEST_CALL_VERSION: u32 = 2;
 /// Bytes of a reason that are read.
 pub const MOST_REASON: usize = 300;
 
@@ -30,7 +35,7 @@ impl CallReason {
 pub enum CallMessage {
     /// By the caller, first: this is what it can. With a call's id, it is to go on where it was.
     Call {
-        /// [`CALL_VERSION`].
+        /// From [`OLDEST_CALL_VERSION`] to [`CALL_VERSION`].
         version: u32,
         /// What the caller can.
         offer: CallOffer,

@@ -2,8 +2,9 @@
 
 use thiserror::Error;
 
+use crate::latency::kept_latency;
 use crate::stream::{Coding, LONGEST_LINK_OFFSET, PTIME_RANGE, StreamFormat, packet_frames};
-use crate::time::Span;
+use crate::time::{Frames, Span};
 use crate::units::{Channels, Rate};
 
 /// Entries of a list in an offer. More are not read: there are not that many of anything.
@@ -20,6 +21,9 @@ pub struct StreamAbilities {
     pub codings: Vec<Coding>,
     /// Sound in one packet: the shortest and the longest.
     pub ptimes: (Span, Span),
+    /// What the device of this end takes of a latency in this direction, as far as is known before it runs: where it
+    /// captures, a period, and where it plays, all of its periods ([`crate::latency::least_latency`]). None where that is not said.
+    pub takes: Option<Span>,
 }
 
 /// By what the sound may go, the better first.
@@ -151,6 +155,16 @@ impl StreamTerms {
     }
 }
 
+/// The least latency of one direction, from an end whose device captures so to one whose device plays so: what is not said
+/// takes nothing ([`crate::latency::least_latency`]). Nobody's device takes longer than the longest latency there is.
+fn least(terms: &StreamTerms, captures: Option<Span>, plays: Option<Span>) -> Span {
+    let bounded = |takes: Option<Span>| takes.map(|it| it.clamp(Span::ZERO, LONGEST_LINK_OFFSET));
+    let Some(format) = terms.format(0) else { return Span::ZERO };
+    let period = bounded(captures).map(|takes| terms.rate.frames_nearest(takes));
+    let period = period.filter(|period| *period > Frames::ZERO).unwrap_or(format.packet);
+    format.packing_age(period) + bounded(plays).unwrap_or(Span::ZERO)
+}
+
 /// A latency that two ends may keep, if they are told to keep one.
 fn is_kept(latency: Option<Span>) -> bool {
     latency.is_none_or(|latency| latency > Span::ZERO && latency <= LONGEST_LINK_OFFSET)
@@ -179,6 +193,14 @@ impl CallTerms {
         !self.paths.is_empty()
     }
 
+    /// What these two ends keep of the latency that is asked for: that, or where packets and devices leave no time for the
+    /// way, the least that will do. It is one for both directions.
+    pub fn kept(&self, caller: &CallOffer, called: &CallOffer) -> Option<Span> {
+        let there = least(&self.there, caller.there.takes, called.there.takes);
+        let back = least(&self.back, called.back.takes, caller.back.takes);
+        self.latency.map(|asked| kept_latency(asked, there.max(back)))
+    }
+
     /// Whether an end that made this offer can do all of it; else what it cannot, with the mend.
     pub fn fits(&self, offer: &CallOffer) -> Result<(), &'static str> {
         self.there.fits(&offer.there)?;
@@ -196,7 +218,8 @@ impl CallTerms {
 }
 
 impl CallOffer {
-    /// What comes of it at an end that can `here`: of each list the first that is in the other's, too.
+    /// What comes of it at an end that can `here`: of each list the first that is in the other's, too, and the latency that
+    /// is asked for, or the least that both can keep where that is more ([`CallTerms::kept`]).
     pub fn choose(&self, here: &Self) -> Result<CallTerms, NoTerms> {
         let there = stream_terms(&self.there, &here.there, "the sound to the one that is called")?;
         let back = stream_terms(&self.back, &here.back, "the sound to the one that calls")?;
@@ -214,14 +237,18 @@ impl CallOffer {
             });
         }
         let latency = self.latency.or(here.latency);
-        if !is_kept(latency) {
+        let mut terms = CallTerms { there, back, paths, latency };
+        if is_kept(latency) {
+            terms.latency = terms.kept(self, here);
+        }
+        if !is_kept(terms.latency) {
             return Err(NoTerms::Apart {
                 direction: "the sound",
                 what: "latency",
                 mend: "give it a --latency of no more than 5 s",
             });
         }
-        Ok(CallTerms { there, back, paths, latency })
+        Ok(terms)
     }
 }
 
@@ -294,6 +321,7 @@ mod tests {
             channels: vec![Channels::STEREO],
             codings: codings.iter().map(|sample| Coding::from(*sample)).collect(),
             ptimes: (Span::from_millis(1), Span::from_millis(20)),
+            takes: None,
         }
     }
 
@@ -335,6 +363,31 @@ mod tests {
         assert_eq!(one.choose(&other).unwrap().latency, one.latency);
         one.latency = Some(Span::from_secs(3_600));
         assert!(one.choose(&other).is_err(), "memory for an hour");
+    }
+
+    #[test]
+    fn no_latency_is_agreed_on_that_the_devices_of_both_ends_do_not_keep() {
+        let ms = Span::from_millis;
+        let (mut one, mut other) = (offer(&[48_000], &BOTH), offer(&[48_000], &BOTH));
+        one.latency = Some(ms(5));
+        let agreed = |one: &CallOffer, other: &CallOffer| one.choose(other).unwrap().latency;
+        assert_eq!(agreed(&one, &other), one.latency, "nothing is said of any device");
+        // Packets of 1 ms, and the end that is called plays 20 ms ahead.
+        other.there.takes = Some(ms(20));
+        assert_eq!(agreed(&one, &other), Some(ms(22)), "and a millisecond for the way");
+        // Its packets are 10 ms old when they leave, and the caller plays 30 ms ahead.
+        (other.back.takes, one.back.takes) = (Some(ms(10)), Some(ms(30)));
+        assert_eq!(agreed(&one, &other), Some(ms(41)));
+        one.latency = Some(ms(60));
+        assert_eq!(agreed(&one, &other), one.latency, "it is kept");
+        (one.latency, other.latency) = (None, Some(ms(5)));
+        assert_eq!(agreed(&one, &other), Some(ms(41)), "whoever asked for less");
+        other.latency = None;
+        assert_eq!(agreed(&one, &other), None, "what follows the packets follows the devices, too");
+        // Who lies is believed as far as there is memory.
+        (one.latency, one.back.takes) =
+            (Some(ms(5)), Some(Span::from_secs(i64::MAX / 1_000_000_000)));
+        assert!(one.choose(&other).is_err());
     }
 
     #[test]

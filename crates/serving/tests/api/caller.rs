@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
-use tautline_api::call::{ALPN, CallLine, DialError, read};
+use tautline_api::call::{CallLine, DialError, protocols, read};
 use tautline_api::trust::tls::calling;
 use tautline_io::clock::now;
 use tautline_io::control::wait;
@@ -84,8 +84,13 @@ impl CallServer {
 
     /// What a caller sends and reads, byte by byte, with the connection for it.
     pub(crate) fn shakes_hands(&self) -> (ClientConnection, TcpStream) {
+        self.shakes_hands_by(protocols())
+    }
+
+    /// The same of one that speaks these protocols.
+    pub(crate) fn shakes_hands_by(&self, speaks: Vec<Vec<u8>>) -> (ClientConnection, TcpStream) {
         let mut config = Arc::unwrap_or_clone(calling(&self.friend.store, None).unwrap());
-        config.alpn_protocols = vec![ALPN.to_vec()];
+        config.alpn_protocols = speaks;
         let name = ServerName::IpAddress(self.address.ip().into());
         let stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -12,3 +12,4 @@ mod news;
 mod openapi;
 mod plain;
 mod trusted;
+mod versions;

@@ -74,8 +74,8 @@ impl Calling<'_> {
         match dialling.wait(until) {
             Err(dialling) => self.dialling = Some(dialling),
             Ok(Ok(line)) => {
+                self.caller.connected(line.version(), now());
                 self.line = Some(line);
-                self.caller.connected(now());
             }
             Ok(Err(error)) => {
                 self.no_line(&error.to_string());

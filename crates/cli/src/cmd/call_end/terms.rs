@@ -4,7 +4,7 @@ use tautline_dsp::format::SampleFormat;
 use tautline_engine::control::{Answer, CannotChange, Changed, SendChange};
 use tautline_proto::call::terms::{CallOffer, CallPath, CallTerms, StreamAbilities, StreamTerms};
 use tautline_proto::device::Settings;
-use tautline_proto::latency::LatencyRule;
+use tautline_proto::latency::{LatencyRule, least_latency};
 use tautline_proto::stream::{Coding, PTIME_RANGE};
 use tautline_proto::time::Span;
 
@@ -27,13 +27,16 @@ fn abilities(flags: &EndFlags, devices: &EndDevices) -> [StreamAbilities; 2] {
         Some(asked) => vec![asked.into()],
         None => codings(),
     };
-    let of = |device: &Settings| StreamAbilities {
+    let of = |device: &Settings, takes| StreamAbilities {
         rates: vec![device.rate],
         channels: vec![device.channels],
         codings: codings.clone(),
         ptimes: (flags.ptime, PTIME_RANGE.1),
+        takes: Some(takes),
     };
-    [of(&devices.capture), of(&devices.playback)]
+    let EndDevices { capture, playback } = devices;
+    let period = capture.rate.span_of(capture.period);
+    [of(capture, period), of(playback, least_latency(Span::ZERO, playback))]
 }
 
 /// The latency that is to be kept, if one is.
@@ -88,6 +91,15 @@ pub(in crate::cmd) fn in_words(terms: &CallTerms) -> String {
         return format!("{} both ways, latency {latency}", stream(&terms.there));
     }
     format!("there {}; back {}; latency {latency}", stream(&terms.there), stream(&terms.back))
+}
+
+/// That the latency which was agreed on is more than this end asked for, where it is.
+pub(in crate::cmd) fn raised(flags: &EndFlags, terms: &CallTerms) -> Option<String> {
+    let (asked, kept) = latency(flags).zip(terms.latency).filter(|(asked, kept)| kept > asked)?;
+    Some(format!(
+        "a latency of {asked} was asked for, and the packets and devices of both ends leave no time for less than {kept}: \
+         that is kept; give both shorter periods (--period, --periods) or shorter packets (--ptime) for less"
+    ))
 }
 
 /// The rule by which a latency is kept that was agreed on.
