@@ -76,6 +76,25 @@ fn one_peer_has_half_of_the_places_and_this_machine_itself_as_many_as_there_are(
 }
 
 #[test]
+fn one_peer_has_as_many_places_and_as_much_sound_as_is_said_and_another_gets_in() {
+    for (each, most) in [(0, 1), (1, 1), (3, 3), (7, 7)] {
+        let limits = CallLimits::of(8, 8, None).each(Some(each));
+        let mut called = Limited::new(8, limits);
+        let had = (0..8).filter(|_| called.call(1, &[CallPath::Udp]).is_ok()).count();
+        assert_eq!(had, most, "{each} each");
+        let refused = called.call(1, &[]).unwrap_err();
+        let why = format!("your machine is in {most} of its 8 calls");
+        assert!(refused.contains(&why) && refused.contains("--callers-each"), "{refused}");
+        assert_eq!(called.call(2, &[CallPath::Udp]), Ok(()), "another has its place");
+    }
+    // Of few that sound none has more than there are.
+    let mut called = Limited::new(8, CallLimits::of(8, 2, None).each(Some(4)));
+    let had = (0..4).filter(|_| called.call(1, &[CallPath::Udp]).is_ok()).count();
+    assert_eq!((had, called.call(1, &[])), (2, Ok(())));
+    assert_eq!(CallLimits::of(8, 8, None).each(None), CallLimits::of(8, 8, None));
+}
+
+#[test]
 fn a_call_without_sound_takes_no_place_of_those_that_sound_and_has_one_when_one_is_free() {
     let limits = CallLimits { sounding: 1, of_a_peer: 4, sounding_of_a_peer: 1, own: None };
     let mut called = Limited::new(4, limits);

@@ -72,6 +72,7 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
     let sounding = usize::from(flags.callers.min(MOST_SOUNDING));
     let limits =
         CallLimits::of(flags.callers.into(), sounding, Some(trust.identity().key().bytes()));
+    let limits = limits.each(flags.callers_each.map(usize::from));
     let answering = Answering::new(offer, seats.ports()?).limited(limits);
     let sharing = SoundSharing {
         devices,

@@ -36,10 +36,16 @@ pub(crate) struct ServeFlags {
           value_parser = parse::<DeviceSpec>)]
     pub(crate) output: DeviceSpec,
     /// Callers at a time, 1 to 128: the next is refused in a sentence. Each is heard at a UDP port of its own, from
-    /// that of --listen on. 32 of them have sound at a time; one machine other than this has half of the places
+    /// that of --listen on. 32 of them have sound at a time
     #[arg(long, value_name = "N", default_value_t = 8,
           value_parser = clap::value_parser!(u16).range(1..=128), help_heading = "Network")]
     pub(crate) callers: u16,
+    /// Calls of one machine at a time, with sound or without, of those that --callers allows: the next is refused in
+    /// a sentence, and the rest is for others. This machine itself is not counted [default: half of --callers,
+    /// rounded up, and half of the sound]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=128),
+          help_heading = "Network")]
+    pub(crate) callers_each: Option<u16>,
     /// What --output plays in what --input captures, where these are a loudspeaker and a microphone: keep, or cancel to
     /// take it out
     #[arg(long, value_name = "RULE", default_value = "keep", help_heading = "Sound")]

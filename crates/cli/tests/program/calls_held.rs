@@ -178,7 +178,7 @@ fn calls_with_several_hosts_are_held_and_resumed_all_at_once_or_one_by_its_name(
 }
 
 #[test]
-fn a_machine_that_calls_again_and_again_leaves_half_of_the_places_to_others() {
+fn a_machine_that_calls_again_and_again_leaves_places_to_others() {
     let _turn = beside();
     let (home, far) = (Folder::new(), Folder::new());
     for (here, there, name) in [(&home, &far, "far"), (&far, &home, "studio")] {
@@ -187,19 +187,24 @@ fn a_machine_that_calls_again_and_again_leaves_half_of_the_places_to_others() {
         let trust = taut(words(&format!("trust {name}"))).and([key]);
         trust.with("TAUT_HOME", here.path()).run().well();
     }
-    let called = CalledMachine::at_home(home.path(), "--callers 2");
-    let call =
-        |home: &Folder| called.call(home.path(), "--input null: --output null:").controlled();
-    let first = call(&far).start().wait_for("in a call with ");
-    let refused = call(&far).run();
-    assert_eq!(refused.status, Some(3), "{refused:#?}");
-    let why = "your machine is in 1 of its 2 calls, and the others are for others; end one";
-    assert!(refused.said.iter().any(|line| line.contains(why)), "{refused:#?}");
-    let other = call(&home).start().wait_for("in a call with ");
-    for call in [first, other] {
-        call.tell("quit").end().well();
+    // As many as there are by half, and as it is said.
+    for (options, why) in [
+        ("--callers 2", "your machine is in 1 of its 2 calls, and the others are for others;"),
+        ("--callers 3 --callers-each 1", "your machine is in 1 of its 3 calls, and the others are"),
+    ] {
+        let called = CalledMachine::at_home(home.path(), options);
+        let call =
+            |home: &Folder| called.call(home.path(), "--input null: --output null:").controlled();
+        let first = call(&far).start().wait_for("in a call with ");
+        let refused = call(&far).run();
+        assert_eq!(refused.status, Some(3), "{refused:#?}");
+        assert!(refused.said.iter().any(|line| line.contains(why)), "{refused:#?}");
+        let other = call(&home).start().wait_for("in a call with ");
+        for call in [first, other] {
+            call.tell("quit").end().well();
+        }
+        called.ends();
     }
-    called.ends();
 }
 
 #[test]

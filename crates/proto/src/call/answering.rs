@@ -103,6 +103,15 @@ impl CallLimits {
         let (of_a_peer, sounding_of_a_peer) = (places.div_ceil(2), sounding.div_ceil(2));
         Self { sounding, of_a_peer, sounding_of_a_peer, own }
     }
+
+    /// The same with so many places for each peer, at least one, and sound for as many, where somebody says how many.
+    #[must_use]
+    pub fn each(self, each: Option<usize>) -> Self {
+        let each = each.map(|each| each.max(1));
+        let of_a_peer = each.unwrap_or(self.of_a_peer);
+        let sounding_of_a_peer = each.unwrap_or(self.sounding_of_a_peer);
+        Self { of_a_peer, sounding_of_a_peer, ..self }
+    }
 }
 
 #[derive(Debug)]
@@ -269,7 +278,7 @@ impl Answering {
         if held >= self.limits.of_a_peer && self.limits.own != Some(peer) {
             return Err(format!(
                 "your machine is in {held} of its {most} calls, and the others are for others; end one, or raise that \
-                 there (taut serve --callers)"
+                 there (taut serve --callers-each)"
             ));
         }
         Ok(free)
