@@ -266,14 +266,19 @@ impl<'a> Calling<'a> {
                 self.tell(&crate::words::cannot_change(&why));
             }
         }
-        let is_open = match &self.share {
-            Some(share) => share.is_open(),
-            None => self.microphone.is_open(now),
-        };
+        let is_open = self.is_open();
         let Some(end) = self.end.as_ref().filter(|_| is_open != self.open) else { return };
         self.open = is_open;
         if let Err(why) = end.send.ask(SendChange::Mute(!is_open)) {
             self.tell(&crate::words::cannot_change(&why));
+        }
+    }
+
+    /// Whether the microphone is to be heard now.
+    fn is_open(&self) -> bool {
+        match &self.share {
+            Some(share) => share.is_open(),
+            None => self.microphone.is_open(now()),
         }
     }
 

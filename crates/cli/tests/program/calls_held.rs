@@ -165,6 +165,12 @@ fn calls_with_several_hosts_are_held_and_resumed_all_at_once_or_one_by_its_name(
     all_hear(&folder, 3);
     let call = call.ask("resume", "ok resume");
     all_hear(&folder, 4);
+
+    // Who mutes while there is no sound is not heard in the first packet of the next.
+    let call = call.ask("hold", "ok hold").ask("mute", "ok ");
+    comes_to_threads(&call, quiet);
+    let call = call.ask("resume", "ok resume");
+    all_hear(&folder, 6);
     call.tell("quit").end().well();
     assert!(heard(&folder).iter().all(|sound| sound.begins().is_some()), "each heard a tone");
     for called in [one, other] {

@@ -40,6 +40,8 @@ impl Calling<'_> {
                 EndSound::Own(echo.map(Box::new))
             }
         };
+        // Whoever muted while there was no sound is not heard.
+        self.open = self.is_open();
         let setup = EndSetup {
             name: "call",
             far: self.host.to_string(),

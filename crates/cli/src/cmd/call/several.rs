@@ -1,7 +1,7 @@
 //! Several hosts, called at once: what is captured here goes to each, and all are heard.
 //!
-//! Each call is made on a thread of its own, on its part of two devices while it has sound; whoever sees to all of them has the terminal, and
-//! the one microphone.
+//! Each call is made on a thread of its own, on its part of two devices while it has sound; whoever sees to all of them
+//! has the terminal, and the one microphone.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -168,7 +168,8 @@ impl Several<'_> {
         let (mut first, mut unmade) = (Err(CannotChange::Busy), Vec::new());
         for (index, call) in calls.iter().enumerate().filter(|(index, _)| ask.is_for(*index)) {
             let answer = call.asker.ask(ask);
-            if let (true, Err(why)) = (is_hold, &answer) {
+            // One that is over needs no holding.
+            if let (true, Err(why)) = (is_hold && !call.thread.is_finished(), &answer) {
                 unmade.extend(self.flags.hosts.get(index).map(|host| (host, cannot_change(why))));
             }
             if first.is_err() {

@@ -42,10 +42,16 @@ impl<K: Send + 'static> PressedKeys<K> {
         let read = move || {
             // What ends the input ends this, not the calls.
             for byte in std::io::stdin().lock().bytes().map_while(Result::ok) {
-                match of(byte) {
-                    Some(Pressed::End) => stop.request(),
-                    Some(Pressed::Key(key)) if presses.send(key).is_err() => return,
-                    _ => {}
+                let told = match of(byte) {
+                    Some(Pressed::Key(key)) => presses.send(key),
+                    Some(Pressed::End) => {
+                        stop.request();
+                        Ok(())
+                    }
+                    None => Ok(()),
+                };
+                if told.is_err() {
+                    return;
                 }
             }
         };
