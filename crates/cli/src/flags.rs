@@ -308,8 +308,9 @@ pub(crate) struct StreamFlags {
 #[command(next_help_heading = "Timing")]
 pub(crate) struct Timing {
     /// From capture to loudspeaker: the link offset, which every receiver keeps; auto follows what the
-    /// packets' arrivals ask for, send: at the receiver that needs the most [default: 5ms or what
-    /// ptime and period need; recv: the sender's, or if it announces none what its packets need]
+    /// packets' arrivals ask for, send: at the receiver that needs the most; auto:150ms goes no further
+    /// than that, and drops what comes later [default: 5ms or what ptime and period need; recv: the
+    /// sender's, or if it announces none what its packets need; calls: auto:250ms]
     #[arg(long, value_name = "TIME|auto", allow_hyphen_values = true, value_parser = latency)]
     pub(crate) latency: Option<LatencyRule>,
     /// Frames that the device takes at a time: 48 are 1ms at 48000 Hz

@@ -102,7 +102,8 @@ fn latency_words(rule: LatencyRule) -> String {
     match rule {
         LatencyRule::Chosen(latency) => nanos(latency),
         LatencyRule::Usual => "promised".into(),
-        LatencyRule::Auto => "auto".into(),
+        LatencyRule::Auto { most: None } => "auto".into(),
+        LatencyRule::Auto { most: Some(most) } => format!("auto:{}", nanos(most)),
     }
 }
 

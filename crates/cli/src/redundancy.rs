@@ -37,7 +37,7 @@ pub(crate) fn budget(
     let (ptime, amount) = (format.ptime(), flags.redundancy.amount);
     let kept = match flags.timing.latency {
         Some(LatencyRule::Chosen(latency)) => Some(latency),
-        Some(LatencyRule::Auto | LatencyRule::Usual) | None => None,
+        Some(LatencyRule::Auto { .. } | LatencyRule::Usual) | None => None,
     };
     let asked = flags.redundancy_budget.or_else(|| kept.is_none().then_some(USUAL_BUDGET));
     let leaves = kept.map(|latency| repair_time(least, latency));
@@ -64,11 +64,16 @@ pub(crate) fn budget(
 
 /// How far receivers can move what is sent.
 pub(crate) fn limits(flags: &Send) -> Result<Limits, Failure> {
-    let fixed = flags.timing.latency != Some(LatencyRule::Auto);
+    let fixed = !flags.timing.latency.is_some_and(LatencyRule::is_auto);
     if let Some(limit) = flags.latency_limit.filter(|_| fixed && !flags.running.control) {
         return Err(Failure::usage(format!(
             "--latency-limit {limit} says how much latency receivers may ask for and nothing follows \
              them; add --latency auto, or leave it out"
+        )));
+    }
+    if let Some(most) = flags.timing.latency.and_then(LatencyRule::most) {
+        return Err(Failure::usage(format!(
+            "--latency auto:{most} is for who receives; of what is sent give --latency auto --latency-limit {most}"
         )));
     }
     let asked = flags.redundancy.amount == Redundancy::Auto;

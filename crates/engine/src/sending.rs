@@ -133,7 +133,7 @@ impl SendEngine {
             latency: plan.latency,
             usual: match plan.latency {
                 LatencyRule::Chosen(_) => usual_latency(&plan.format, plan.device.period),
-                LatencyRule::Usual | LatencyRule::Auto => plan.link_offset,
+                LatencyRule::Usual | LatencyRule::Auto { .. } => plan.link_offset,
             },
             device: plan.device,
             stamps: plan.stamps,

@@ -117,6 +117,11 @@ impl Arrivals {
         self.depth.offset()
     }
 
+    /// The link offset goes no further than this from now on, whatever arrivals ask for ([`Depth::set_most`]).
+    pub fn set_most(&mut self, most: Option<Span>) {
+        self.depth.set_most(most);
+    }
+
     fn lay_out(&mut self) {
         let DeviceLimits { takes, least } = limits(&self.config, self.look_ahead + self.beyond);
         self.depth.set_device(takes, least);

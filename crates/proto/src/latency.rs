@@ -19,10 +19,17 @@ pub enum LatencyRule {
     Chosen(Span),
     /// The packets: a receiver keeps what their arrivals ask for, and a sender promises what the
     /// receiver asks for that needs the most.
-    Auto,
+    Auto {
+        /// No more than this, unless the way itself takes longer ([`crate::depth::Depth::set_most`]): what comes later is
+        /// late, and is not waited for. Nothing is as much as there is room for.
+        most: Option<Span>,
+    },
 }
 
 impl LatencyRule {
+    /// The packets say it, within what there is room for.
+    pub const AUTO: Self = Self::Auto { most: None };
+
     /// Room for a latency that follows the packets: by way of a satellite and Wi-Fi.
     const MOST_AUTO: Span = Span::from_millis(400);
     /// The same for one that packets raise whose sender announces nothing: packets of 20 ms, four at a
@@ -34,7 +41,20 @@ impl LatencyRule {
         match self {
             Self::Chosen(_) => link_offset,
             Self::Usual => link_offset.max(Self::MOST_UNANNOUNCED),
-            Self::Auto => link_offset.max(Self::MOST_AUTO),
+            Self::Auto { most } => link_offset.max(Self::MOST_AUTO).max(most.unwrap_or(Span::ZERO)),
+        }
+    }
+
+    /// Whether the packets say it.
+    pub const fn is_auto(self) -> bool {
+        matches!(self, Self::Auto { .. })
+    }
+
+    /// What it does not go beyond where the packets say it, if anybody said so.
+    pub const fn most(self) -> Option<Span> {
+        match self {
+            Self::Auto { most } => most,
+            Self::Chosen(_) | Self::Usual => None,
         }
     }
 }

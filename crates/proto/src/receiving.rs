@@ -142,13 +142,14 @@ impl ReceivePolicy {
     pub fn new(config: ReceivePolicyConfig, receiver: &mut Receiver) -> Self {
         let ring = least_latency(Span::ZERO, &config.device);
         receiver.measure_unannounced(ring, config.latency == LatencyRule::Usual);
-        let arrivals = Arrivals::new(ArrivalsConfig {
+        let mut arrivals = Arrivals::new(ArrivalsConfig {
             loss_target: config.loss_target,
             device: config.device,
             packing_age: config.format.ptime(),
             start: config.link_offset,
             longest: config.longest,
         });
+        arrivals.set_most(config.latency.most());
         Self {
             wire: Arc::clone(receiver.wire()),
             rule: config.latency,
@@ -262,7 +263,7 @@ impl ReceivePolicy {
     pub fn poll(&mut self, context: &mut ReceiveContext<'_>) {
         let quiet = self.status.is_some_and(|status| status.quiet);
         let offset = self.arrivals.poll(context.now, quiet);
-        let follows = self.rule == LatencyRule::Auto && offset != self.link_offset;
+        let follows = self.rule.is_auto() && offset != self.link_offset;
         if follows && (context.command)(ReceiveCommand::LinkOffset(offset)) {
             self.link_offset = offset;
         }
@@ -374,7 +375,7 @@ impl ReceivePolicy {
 
     /// The latency that is kept, where it follows the packets.
     pub fn auto(&self) -> Option<Span> {
-        (self.rule == LatencyRule::Auto).then_some(self.link_offset)
+        (self.rule.is_auto()).then_some(self.link_offset)
     }
 
     /// What the arrivals of its packets say.

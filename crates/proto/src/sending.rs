@@ -11,6 +11,8 @@ mod expected_loss;
 mod known;
 mod note;
 mod redundancy;
+#[cfg(test)]
+mod tests;
 
 use tautline_dsp::format::SampleFormat;
 
@@ -237,8 +239,12 @@ impl SendPolicy {
         self.config.link_offset = needed;
     }
 
-    /// Says so if a receiver like this end could not keep the latency that is promised.
+    /// Says so if a receiver like this end could not keep the latency that is promised. What follows the receivers is
+    /// what they need, as soon as they say so.
     fn note_latency(&mut self) {
+        if self.is_as_needed() {
+            return;
+        }
         let (promised, packing_age) = (self.config.link_offset, self.packing_age);
         let kept = kept_latency(promised, self.likewise());
         if kept > promised {
@@ -279,7 +285,7 @@ impl SendPolicy {
 
     /// Whether what is promised is what the receiver asks for that needs the most.
     pub fn is_as_needed(&self) -> bool {
-        self.config.latency == LatencyRule::Auto
+        self.config.latency.is_auto()
     }
 
     /// The latency that is promised.

@@ -6,7 +6,7 @@ use tautline_dsp::format::SampleFormat;
 use tautline_proto::call::answering::{Answering, AnsweringStep, LineId};
 use tautline_proto::call::caller::{CallOver, CallerEnd, CallerStep};
 use tautline_proto::call::message::{CALL_VERSION, CallMessage, CallReason};
-use tautline_proto::call::terms::{CallOffer, CallPath, CallTerms, StreamAbilities};
+use tautline_proto::call::terms::{CallLatency, CallOffer, CallPath, CallTerms, StreamAbilities};
 use tautline_proto::call::{CALL_KEPT, CallId, LINE_DEAD};
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
@@ -405,7 +405,7 @@ fn a_latency_that_the_devices_do_not_keep_is_taken_by_no_change() {
     let mut answering = Answering::new(takes(ms(20)), vec![7_000]);
     let now = LocalTime::ZERO + Span::from_secs(1);
     answering.came(LineId(1), [1; 32], now);
-    let offer = CallOffer { latency: Some(ms(5)), ..takes(ms(5)) };
+    let offer = CallOffer { latency: Some(CallLatency::Kept(ms(5))), ..takes(ms(5)) };
     let mut said = |message| {
         answering.said(LineId(1), message, CallId([1; 16]), now);
         let said = steps(&mut answering).into_iter().find_map(|step| match step {
@@ -417,12 +417,12 @@ fn a_latency_that_the_devices_do_not_keep_is_taken_by_no_change() {
     let answer = said(CallMessage::Call { version: CALL_VERSION, offer, resumes: None });
     let CallMessage::Accepted { terms, .. } = answer else { panic!("{answer:?}") };
     // Packets of a millisecond from periods of 5 are 5 ms old, and are played 20 ahead; 1 ms is for the way.
-    assert_eq!(terms.latency, Some(ms(26)));
-    let less = CallTerms { latency: Some(ms(25)), ..terms.clone() };
+    assert_eq!(terms.latency, CallLatency::Kept(ms(26)));
+    let less = CallTerms { latency: CallLatency::Kept(ms(25)), ..terms.clone() };
     let answer = said(CallMessage::Change(less));
     let CallMessage::Kept(why) = &answer else { panic!("{answer:?}") };
     assert!(why.as_str().contains("leave no time for less than 26ms; ask for that"), "{why:?}");
-    let more = CallTerms { latency: Some(ms(30)), ..terms };
+    let more = CallTerms { latency: CallLatency::Kept(ms(30)), ..terms };
     assert_eq!(said(CallMessage::Change(more.clone())), CallMessage::Changed(more));
 }
 

@@ -58,7 +58,7 @@ fn decide<T>(
 /// Who says what the latency is.
 fn rule(scenario: &Scenario) -> LatencyRule {
     match scenario.auto {
-        Some(_) => LatencyRule::Auto,
+        Some(_) => LatencyRule::Auto { most: scenario.auto_most },
         None if scenario.unannounced => LatencyRule::Usual,
         None => LatencyRule::Chosen(scenario.latency),
     }

@@ -102,6 +102,8 @@ pub struct Scenario {
     /// Whether the latency follows the packets' arrivals, with this share of late ones. It begins
     /// with the one above.
     pub auto: Option<LossTarget>,
+    /// What such a latency does not go beyond; nothing is as much as there is room for.
+    pub auto_most: Option<Span>,
     /// Whether the receiver hears no announcement, and raises the latency to what packets need.
     pub unannounced: bool,
     /// Whether a witness tells receivers of the times in which their whole host stood still.
@@ -199,6 +201,7 @@ impl Scenario {
             faults: Vec::new(),
             intruder: None,
             auto: None,
+            auto_most: None,
             unannounced: false,
             witness: true,
         }

@@ -2,7 +2,9 @@ use proptest::prelude::*;
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::call::CallId;
 use tautline_proto::call::message::{CallMessage, CallReason};
-use tautline_proto::call::terms::{CallOffer, CallPath, CallTerms, StreamAbilities, StreamTerms};
+use tautline_proto::call::terms::{
+    CallLatency, CallOffer, CallPath, CallTerms, StreamAbilities, StreamTerms,
+};
 use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
 
@@ -35,7 +37,7 @@ fn terms() -> CallTerms {
         there: stream,
         back: stream,
         paths: vec![CallPath::Udp],
-        latency: Some(Span::from_millis(15)),
+        latency: CallLatency::Kept(Span::from_millis(15)),
     }
 }
 
@@ -45,12 +47,23 @@ fn in_bits(bitrate: u32) -> StreamTerms {
         .coded(tautline_proto::stream::Coding::OPUS.at_bitrate(bitrate))
 }
 
+/// Following the packets, and no further than this.
+fn within(millis: i64) -> CallLatency {
+    CallLatency::Auto { most: Span::from_millis(millis) }
+}
+
+fn offering(latency: CallLatency) -> CallOffer {
+    CallOffer { latency: Some(latency), ..offer() }
+}
+
 fn all() -> Vec<CallMessage> {
     let call = CallId([7; 16]);
     let why = || CallReason::new("because");
     vec![
         CallMessage::Call { version: 1, offer: offer(), resumes: None },
         CallMessage::Call { version: 1, offer: offer(), resumes: Some(call) },
+        CallMessage::Call { version: 1, offer: offering(within(80)), resumes: None },
+        CallMessage::Call { version: 1, offer: offering(CallLatency::AUTO), resumes: None },
         CallMessage::Accepted { call, terms: terms(), udp_port: 17_240 },
         CallMessage::Resumed,
         CallMessage::Refused(why()),
@@ -61,12 +74,28 @@ fn all() -> Vec<CallMessage> {
             ..terms()
         }),
         CallMessage::Changed(terms()),
+        CallMessage::Changed(CallTerms { latency: CallLatency::AUTO, ..terms() }),
+        CallMessage::Changed(CallTerms { latency: within(80), ..terms() }),
         CallMessage::Kept(why()),
         CallMessage::Path { path: CallPath::Tcp, transport: 3 },
         CallMessage::Ping,
         CallMessage::Pong,
         CallMessage::Bye(why()),
     ]
+}
+
+#[test]
+fn a_latency_that_goes_as_far_as_is_usual_is_said_as_before_there_was_an_end_to_it() {
+    let said = |latency| {
+        let terms = CallTerms { latency, ..terms() };
+        String::from_utf8(written(&CallMessage::Changed(terms))).unwrap()
+    };
+    let usual = said(CallLatency::AUTO);
+    assert!(!usual.contains("latency"), "{usual}");
+    assert!(said(within(80)).contains("\"latency_most_ns\":80000000"), "{}", said(within(80)));
+    let kept = said(CallLatency::Kept(Span::from_millis(15)));
+    let both = kept.replace("\"latency_ns\"", "\"latency_most_ns\":1,\"latency_ns\"");
+    assert!(read(both.trim_end().as_bytes()).is_err(), "{both}");
 }
 
 #[test]

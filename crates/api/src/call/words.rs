@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tautline_proto::call::CallId;
 use tautline_proto::call::message::{CallMessage, CallReason};
 use tautline_proto::call::terms::{
-    CallOffer, CallPath, CallTerms, MOST_LISTED, StreamAbilities, StreamTerms,
+    CallLatency, CallOffer, CallPath, CallTerms, MOST_LISTED, StreamAbilities, StreamTerms,
 };
 use tautline_proto::stream::Coding;
 use tautline_proto::time::Span;
@@ -78,6 +78,9 @@ struct SaidOffer {
     paths: Vec<SaidPath>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     latency_ns: Option<i64>,
+    /// Where it follows the packets, as far as this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    latency_most_ns: Option<i64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -100,6 +103,9 @@ struct SaidTerms {
     paths: Vec<SaidPath>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     latency_ns: Option<i64>,
+    /// Where that is not as far as is usual, so that an older taut hears of it only where somebody asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    latency_most_ns: Option<i64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -213,8 +219,9 @@ fn paths(said: Vec<SaidPath>) -> Vec<CallPath> {
 impl From<&CallOffer> for SaidOffer {
     fn from(offer: &CallOffer) -> Self {
         let paths = offer.paths.iter().map(|path| (*path).into()).collect();
-        let latency_ns = offer.latency.map(Span::as_nanos);
-        Self { there: (&offer.there).into(), back: (&offer.back).into(), paths, latency_ns }
+        let [latency_ns, latency_most_ns] = offer.latency.map(spans).unwrap_or_default();
+        let (there, back) = ((&offer.there).into(), (&offer.back).into());
+        Self { there, back, paths, latency_ns, latency_most_ns }
     }
 }
 
@@ -223,7 +230,7 @@ impl TryFrom<SaidOffer> for CallOffer {
 
     fn try_from(said: SaidOffer) -> Result<Self, CallNonsense> {
         let (there, back) = (said.there.try_into()?, said.back.try_into()?);
-        let latency = said.latency_ns.map(Span::from_nanos);
+        let latency = latency([said.latency_ns, said.latency_most_ns])?;
         Ok(Self { there, back, paths: paths(said.paths), latency })
     }
 }
@@ -269,8 +276,10 @@ impl TryFrom<SaidAbilities> for StreamAbilities {
 impl From<&CallTerms> for SaidTerms {
     fn from(terms: &CallTerms) -> Self {
         let paths = terms.paths.iter().map(|path| (*path).into()).collect();
-        let latency_ns = terms.latency.map(Span::as_nanos);
-        Self { there: (&terms.there).into(), back: (&terms.back).into(), paths, latency_ns }
+        let usual = terms.latency == CallLatency::AUTO;
+        let [latency_ns, latency_most_ns] = if usual { [None; 2] } else { spans(terms.latency) };
+        let (there, back) = ((&terms.there).into(), (&terms.back).into());
+        Self { there, back, paths, latency_ns, latency_most_ns }
     }
 }
 
@@ -279,8 +288,28 @@ impl TryFrom<SaidTerms> for CallTerms {
 
     fn try_from(said: SaidTerms) -> Result<Self, CallNonsense> {
         let (there, back) = (said.there.try_into()?, said.back.try_into()?);
-        let latency = said.latency_ns.map(Span::from_nanos);
+        let latency = latency([said.latency_ns, said.latency_most_ns])?;
+        let latency = latency.unwrap_or(CallLatency::AUTO);
         Ok(Self { there, back, paths: paths(said.paths), latency })
+    }
+}
+
+/// The latency that is kept, or what it does not go beyond where it follows the packets.
+fn spans(latency: CallLatency) -> [Option<i64>; 2] {
+    match latency {
+        CallLatency::Kept(latency) => [Some(latency.as_nanos()), None],
+        CallLatency::Auto { most } => [None, Some(most.as_nanos())],
+    }
+}
+
+fn latency(said: [Option<i64>; 2]) -> Result<Option<CallLatency>, CallNonsense> {
+    match said.map(|nanos| nanos.map(Span::from_nanos)) {
+        [None, None] => Ok(None),
+        [Some(latency), None] => Ok(Some(CallLatency::Kept(latency))),
+        [None, Some(most)] => Ok(Some(CallLatency::Auto { most })),
+        [Some(_), Some(_)] => Err(CallNonsense(
+            "a latency is kept, or follows the packets; say one of them".to_owned(),
+        )),
     }
 }
 

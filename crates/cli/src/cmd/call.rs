@@ -2,6 +2,7 @@
 
 mod adapting;
 mod asks;
+mod connecting;
 mod dialling;
 mod ending;
 mod holding;
@@ -392,7 +393,7 @@ impl<'a> Calling<'a> {
         raised(&self.flags.end, &call.terms).iter().for_each(|what| self.tell(what));
         match &mut self.end {
             Some(end) if call.terms.sound() => {
-                self.transports = Some(Transports::begin(&mut end.link, call, made)?);
+                self.transports = Some(Transports::begin_anew(&mut end.link, call, made)?);
                 self.adopt(&call.terms, stop)?;
                 // Of another call nothing is asked yet.
                 self.asked = None;

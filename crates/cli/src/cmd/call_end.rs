@@ -32,11 +32,11 @@ use tautline_engine::watching::run::{Progress, RunError, RunOptions};
 use tautline_io::control::Control;
 use tautline_io::link::Link;
 use tautline_io::link::destinations::Outbound;
-use tautline_io::link::muxed::{LineSwitch, Muxed, muxed};
+use tautline_io::link::muxed::{LineSwitch, LineTransport, Muxed, muxed};
 use tautline_io::link::ringed::{Ringed, WireOptions};
 use tautline_io::udp::pair::OpenedStream;
 use tautline_io::udp::{FragmentPolicy, UdpOptions};
-use tautline_proto::call::terms::StreamTerms;
+use tautline_proto::call::terms::{CallLatency, StreamTerms};
 use tautline_proto::device::{Device, Direction, Settings, Stop};
 use tautline_proto::endpoint::Endpoint;
 use tautline_proto::latency::enough_latency;
@@ -44,7 +44,6 @@ use tautline_proto::pacing::is_spaced;
 use tautline_proto::packet::Codings;
 use tautline_proto::receiver::ReceiverConfig;
 use tautline_proto::stream::StreamFormat;
-use tautline_proto::time::Span;
 use tautline_proto::wire::rtp::RtpUnpack;
 use tautline_proto::wire::{PacketHeads, WireForm};
 
@@ -64,7 +63,7 @@ pub(super) use sound::EndSound;
 use sound::SoundSide;
 pub(super) use status::{CallStatus, FarStatus};
 use terms::adopt_coding;
-pub(super) use terms::{directions, in_words, offer, raised, rule};
+pub(super) use terms::{directions, in_words, latency_by, offer, raised};
 use told::NoteTeller;
 pub(super) use told::tell_reports;
 
@@ -108,7 +107,7 @@ pub(super) struct EndSetup<'a> {
     pub(super) devices: EndDevices,
     pub(super) sent: StreamTerms,
     pub(super) heard: StreamTerms,
-    pub(super) latency: Option<Span>,
+    pub(super) latency: CallLatency,
     /// Whether silence is sent at first.
     pub(super) muted: bool,
     /// Whether a call begins with it, and its recording.
@@ -145,6 +144,16 @@ impl CallLink {
     /// Packets that were heard.
     pub(super) fn heard(&self) -> u64 {
         self.heard.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+impl CallLink {
+    /// One by which nobody sends or hears.
+    pub(super) fn of_nobody() -> Self {
+        let udp = UdpOptions::default();
+        let Muxed { switch, .. } = muxed(udp.datagram_bytes, FAR).unwrap();
+        Self { switch, udp, heard: Arc::default() }
     }
 }
 
@@ -199,13 +208,13 @@ impl CallEnd {
         };
         let control = Some(Box::new(sends) as Box<dyn Control>);
         let opened = OpenedStream { link: sender, control, outbound, local: None };
-        let latency = rule(setup.latency);
+        let latency = setup.latency.rule();
         let mut plan = SendPlan::new(setup.far.clone(), opened, sent, capture)?;
         plan.reports_to = vec![FAR];
         plan.encoders = compressed::encoders(&sent, true, None)?;
         plan.sealed = Some(SEALED);
         plan.latency = latency;
-        plan.link_offset = setup.latency.unwrap_or(plan.link_offset);
+        plan.link_offset = setup.latency.kept().unwrap_or(plan.link_offset);
         plan.probes = flags.running.probes;
         if setup.muted {
             plan.gain = Gain::SILENCE;
@@ -230,6 +239,7 @@ impl CallEnd {
         let counted = Arc::new(AtomicU64::new(0));
         let mut link = CallLink { switch, udp, heard: Arc::clone(&counted) };
         let first = first(&mut link)?;
+        let transport = link.switch.transport();
         let usual = run_options(&flags.timing, &flags.running);
         let options = RunOptions {
             words: crate::words::in_a_call,
@@ -246,9 +256,23 @@ impl CallEnd {
             recordings.begin();
         }
         let (captures, plays) = sound.of_each();
-        let run = EndRun { options, stop: &stop, voice, recordings: &mut recordings, of: plays };
+        let run = EndRun {
+            options,
+            stop: &stop,
+            voice,
+            recordings: &mut recordings,
+            of: plays,
+            transport: transport.clone(),
+        };
         let (recv, recv_thread) = Self::hear(setup, recv_plan, counted, run)?;
-        let run = EndRun { options, stop: &stop, voice, recordings: &mut recordings, of: captures };
+        let run = EndRun {
+            options,
+            stop: &stop,
+            voice,
+            recordings: &mut recordings,
+            of: captures,
+            transport,
+        };
         let (send, send_thread) = Self::send(setup, plan, run)?;
         let threads = vec![recv_thread, send_thread];
         if setup.muted {
@@ -266,9 +290,9 @@ impl CallEnd {
         counted: Arc<AtomicU64>,
         run: EndRun<'_>,
     ) -> Result<(Asker<RecvChange>, EngineThread), Failure> {
-        let EndRun { options, stop, voice, recordings, of } = run;
+        let EndRun { options, stop, voice, recordings, of, transport } = run;
         let mut engine = RecvEngine::new(plan)?;
-        engine.show_to(setup.observers(voice, 1));
+        engine.show_to(setup.observers(voice, 1).going_by(transport));
         let (asker, asked) = requests();
         engine.listen(asked);
         let opened = of.open(setup, Direction::Playback, engine.listener())?;
@@ -290,9 +314,9 @@ impl CallEnd {
         plan: SendPlan,
         run: EndRun<'_>,
     ) -> Result<(Asker<SendChange>, EngineThread), Failure> {
-        let EndRun { options, stop, voice, recordings, of } = run;
+        let EndRun { options, stop, voice, recordings, of, transport } = run;
         let mut engine = SendEngine::new(plan)?;
-        engine.show_to(setup.observers(voice, 0));
+        engine.show_to(setup.observers(voice, 0).going_by(transport));
         let (asker, asked) = requests();
         engine.listen(asked);
         let opened = of.open(setup, Direction::Capture, None)?;
@@ -314,15 +338,15 @@ impl CallEnd {
     pub(super) fn adopt(
         &self,
         (sent, heard): (StreamTerms, StreamTerms),
-        latency: Option<Span>,
+        latency: CallLatency,
     ) -> Result<(), CannotChange> {
         for (direction, terms) in [(Direction::Capture, sent), (Direction::Playback, heard)] {
             // What has no format is refused below.
             stream_format(terms).iter().for_each(|format| self.coding.adopts(direction, format));
         }
         adopt_coding(&|change| self.send.ask(change), sent.ptime, sent.coding)?;
-        self.send.ask(SendChange::Latency(rule(latency)))?;
-        self.recv.ask(RecvChange::Latency(None, rule(latency)))?;
+        self.send.ask(SendChange::Latency(latency.rule()))?;
+        self.recv.ask(RecvChange::Latency(None, latency.rule()))?;
         Ok(())
     }
 
@@ -368,6 +392,7 @@ struct EndRun<'a> {
     voice: Voice,
     recordings: &'a mut Option<CallRecordings>,
     of: SoundSide,
+    transport: LineTransport,
 }
 
 /// The device, and what goes by it is kept if it is to be.

@@ -16,7 +16,7 @@ pub(crate) fn run(flags: &Doctor) -> Result<(), Failure> {
     let latency = match flags.latency {
         LatencyRule::Chosen(span) => span,
         // As `taut send` promises where nobody says otherwise.
-        LatencyRule::Auto | LatencyRule::Usual => DEFAULT_LATENCY,
+        LatencyRule::Auto { .. } | LatencyRule::Usual => DEFAULT_LATENCY,
     };
     let packet = packet_frames(flags.rate, flags.ptime)
         .map_err(|error| Failure::usage(error.to_string()))?;

@@ -56,7 +56,7 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     let format = stream_format(flags, device, &map, file.as_ref())?;
     let encoders = compressed::encoders(&format, flags.running.control, flags.bitrate)?;
     heads.form.check(&format).map_err(|error| Failure::usage(error.to_string()))?;
-    if heads.form.presents() && matches!(flags.timing.latency, Some(LatencyRule::Auto)) {
+    if heads.form.presents() && matches!(flags.timing.latency, Some(LatencyRule::Auto { .. })) {
         return Err(Failure::usage(
             "--latency auto follows what receivers ask for, and packets of AVTP say when they are to be presented; give \
              a --latency or a --mtt",

@@ -2,7 +2,7 @@
 
 use tautline_proto::coder::Opus;
 use tautline_proto::latency::LatencyRule;
-use tautline_proto::stream::PTIME_RANGE;
+use tautline_proto::stream::{LONGEST_LINK_OFFSET, PTIME_RANGE};
 use tautline_proto::text::parse_span;
 use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
@@ -35,10 +35,18 @@ pub(crate) fn ptime(text: &str) -> Result<Span, String> {
     }
 }
 
-/// Reads a length of time, or `auto`.
+/// Reads a length of time, or `auto`, or `auto:` and the longest that it becomes.
 pub(crate) fn latency(text: &str) -> Result<LatencyRule, String> {
     if text == "auto" {
-        return Ok(LatencyRule::Auto);
+        return Ok(LatencyRule::AUTO);
+    }
+    if let Some(most) = text.strip_prefix("auto:") {
+        return match span(most)? {
+            most if most > LONGEST_LINK_OFFSET => Err(format!(
+                "no latency is longer than {LONGEST_LINK_OFFSET}; write auto:{LONGEST_LINK_OFFSET} or less"
+            )),
+            most => Ok(LatencyRule::Auto { most: Some(most) }),
+        };
     }
     span(text).map(LatencyRule::Chosen).map_err(|error| format!("{error}, or auto"))
 }

@@ -59,4 +59,5 @@ On a terminal it shows levels, losses and latency of both directions: m mutes
 and unmutes, SPACE talks while muted, as long as it is held, + and - change the
 latency by a packet, > and < the length of packets, and q hangs up.
 With --control, lines on standard input change it while it sounds: mute, unmute,
-volume -6dB, latency 8ms, latency auto, ptime 5ms, format l16, status, quit."#;
+volume -6dB, latency 8ms, latency auto, latency auto:150ms, ptime 5ms, format
+l16, status, quit."#;

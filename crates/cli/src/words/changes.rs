@@ -14,7 +14,8 @@ use super::sending::no_repair;
 /// What it came to.
 pub(crate) fn changed(changed: &Changed) -> String {
     match changed {
-        Changed::Latency(LatencyRule::Auto) => "latency auto".into(),
+        Changed::Latency(LatencyRule::Auto { most: None }) => "latency auto".into(),
+        Changed::Latency(LatencyRule::Auto { most: Some(most) }) => format!("latency auto:{most}"),
         Changed::Latency(LatencyRule::Usual) => "latency usual".into(),
         Changed::Latency(LatencyRule::Chosen(latency)) => format!("latency {latency}"),
         Changed::Latencies(latencies) => {

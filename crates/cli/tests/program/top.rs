@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
+use crate::calls::CalledMachine;
 use crate::common::program::{Call, PATIENCE, Running, taut, words};
 use crate::common::{Folder, Onlooker, PATIENT, loopback, shared};
 
@@ -296,4 +297,24 @@ fn ctrl_c_ends_a_stream_of_an_experiment_and_what_came_until_then_is_told() {
         let kept = std::fs::read_to_string(folder.file("kept.json")).unwrap();
         assert_eq!(serde_json::from_str::<Value>(&kept).unwrap(), report);
     });
+}
+
+#[test]
+fn top_says_by_what_the_sound_of_a_call_goes() {
+    let _turn = crate::common::host::beside();
+    let stage = Stage::new();
+    let home = Folder::new();
+    let called = CalledMachine::at_home(home.path(), "");
+    for transport in ["udp", "tcp"] {
+        let options = format!("--input tone:440 --output null: --transport {transport}");
+        let call = called.call(home.path(), &options);
+        let call = call.with("XDG_RUNTIME_DIR", stage.folder.path()).controlled().start();
+        let call = call.wait_for("in a call with ");
+        let told = stage.top();
+        let programs = told["programs"].as_array().unwrap();
+        let by = programs.iter().map(|program| &program["streams"][0]["transport"]);
+        assert!(programs.len() == 2 && by.clone().all(|by| by == transport), "{told:#}");
+        call.tell("quit").end().well();
+    }
+    called.ends();
 }

@@ -44,7 +44,7 @@ pub fn promised(rule: LatencyRule, usual: Span, least: Span) -> Result<Span, Too
     match rule {
         LatencyRule::Chosen(asked) if asked < least => Err(TooShort { asked, least }),
         LatencyRule::Chosen(asked) => Ok(asked),
-        LatencyRule::Usual | LatencyRule::Auto => Ok(usual),
+        LatencyRule::Usual | LatencyRule::Auto { .. } => Ok(usual),
     }
 }
 

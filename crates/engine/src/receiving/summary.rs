@@ -208,7 +208,7 @@ impl ReportSource<'_> {
                 true => self.arrivals.curve().iter().map(curve_point).collect(),
                 false => Vec::new(),
             },
-            auto: (self.rule == LatencyRule::Auto).then(|| self.auto()),
+            auto: self.rule.is_auto().then(|| self.auto()),
         }
     }
 
@@ -315,7 +315,7 @@ impl ReportSource<'_> {
             watch.conclude(&Note::AnotherSender { address, packets, host });
         }
         let journal = self.arrivals.journal();
-        if let (LatencyRule::Auto, Some(first)) = (self.rule, journal.first) {
+        if let (LatencyRule::Auto { .. }, Some(first)) = (self.rule, journal.first) {
             watch.conclude(&Note::Followed { address, journal, first, last: self.link_offset });
         }
         if counted.late > counted.received / 2 {

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use tautline_io::clock::now;
+use tautline_io::link::muxed::LineTransport;
 use tautline_io::local::{effective_user, peer_user};
 use tautline_proto::time::{LocalTime, Span};
 
@@ -56,6 +57,8 @@ pub enum Unobservable {
 pub struct Observers {
     served: Option<Arc<Mutex<Served>>>,
     onlookers: Vec<Onlooker>,
+    /// By what its packets go, where that may change.
+    transport: Option<LineTransport>,
 }
 
 struct Served {
@@ -90,13 +93,18 @@ impl Observers {
         let command = words.collect::<Vec<_>>().join(" ");
         let (readers, next) = (Vec::new(), LocalTime::ZERO);
         let served = Served { role, command, socket, listener, readers, next };
-        Ok(Self { served: Some(Arc::new(Mutex::new(served))), onlookers: Vec::new() })
+        Ok(Self { served: Some(Arc::new(Mutex::new(served))), ..Self::default() })
     }
 
     /// With one that looks from within this process, too.
     pub fn and(mut self, onlooker: Onlooker) -> Self {
         self.onlookers.push(onlooker);
         self
+    }
+
+    /// Says by what the packets of the run go, too, as that is when they are told.
+    pub fn going_by(self, transport: LineTransport) -> Self {
+        Self { transport: Some(transport), ..self }
     }
 
     /// Lets in who came and drops who went; whether anybody looks.
@@ -120,7 +128,11 @@ impl Observers {
         if served.is_none() && !self.onlookers.iter().any(|onlooker| onlooker.is_due(now)) {
             return;
         }
-        let standing = standing();
+        let mut standing = standing();
+        if let Some(transport) = self.transport.as_ref().and_then(LineTransport::name) {
+            let streams = standing.streams.iter_mut();
+            streams.for_each(|stream| stream.transport = Some(transport.to_owned()));
+        }
         let due = self.onlookers.iter().filter(|onlooker| onlooker.is_due(now));
         due.for_each(|onlooker| onlooker.tell(now, &standing));
         if let Some(served) = served {

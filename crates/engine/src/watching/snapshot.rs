@@ -108,6 +108,8 @@ pub struct StreamSnapshot {
     pub format: String,
     /// Bits per second of sound, where the sender chooses them; absent where they are what the sound takes.
     pub bitrate: Option<u32>,
+    /// By what its packets go in a call, `udp` or `tcp`, which may change; absent elsewhere: the address says it.
+    pub transport: Option<String>,
     /// Whether silence is sent in its place; of what is received nobody knows.
     pub muted: bool,
     /// Audio time in one packet.

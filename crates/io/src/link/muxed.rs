@@ -20,6 +20,7 @@ mod watched;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use tautline_proto::endpoint::Endpoint;
 
@@ -61,6 +62,31 @@ pub struct LineSwitch {
     call: Arc<LineCall>,
     /// Of the line that was given last.
     peer: Option<Arc<PeerAddress>>,
+    transport: LineTransport,
+}
+
+/// By what the line of a link goes, as it was given last: for whoever tells people of it, on any thread.
+#[derive(Debug, Clone, Default)]
+pub struct LineTransport(Arc<AtomicU8>);
+
+impl LineTransport {
+    const UDP: u8 = 1;
+    const TCP: u8 = 2;
+
+    /// `udp` or `tcp`; `None` where there is no line yet.
+    pub fn name(&self) -> Option<&'static str> {
+        match self.0.load(Ordering::Relaxed) {
+            Self::UDP => Some("udp"),
+            Self::TCP => Some("tcp"),
+            _ => None,
+        }
+    }
+
+    fn set(&self, line: &MuxedLine) {
+        // Of a connection nobody needs to know where the far end is.
+        let by = if line.peer.is_some() { Self::UDP } else { Self::TCP };
+        self.0.store(by, Ordering::Relaxed);
+    }
 }
 
 /// The halves of a link that has no line yet, for datagrams of so many bytes at most before they are sealed. Everything
@@ -114,6 +140,7 @@ pub fn muxed(datagram_bytes: usize, named: Endpoint) -> Result<Muxed, OpenError>
         bell,
         call,
         peer: None,
+        transport: LineTransport::default(),
     };
     Ok(Muxed { sending, receiving, controls: [one, other], switch })
 }
@@ -122,6 +149,7 @@ impl LineSwitch {
     /// Gives all halves this line, in the place of the one that they have, or have been given and not taken yet; that is
     /// dropped by a later call, or [`LineSwitch::collect`].
     pub fn exchange(&mut self, line: MuxedLine) {
+        self.transport.set(&line);
         let Self { sending, receiving, reports: [one, other], .. } = self;
         let [report, other_report] = line.reports;
         // Those who speak first: what is answered is heard.
@@ -148,6 +176,11 @@ impl LineSwitch {
     /// Where the far end is, if the line is of UDP and knows it.
     pub fn far_end(&self) -> Option<SocketAddr> {
         self.peer.as_ref()?.news(&mut 0)?
+    }
+
+    /// By what the line goes.
+    pub fn transport(&self) -> LineTransport {
+        self.transport.clone()
     }
 
     /// Drops the lines that are not used any more.

@@ -335,7 +335,7 @@ impl Answering {
             return self.say(line, CallMessage::Kept(CallReason::new(why)));
         }
         let kept = terms.kept(&call.offer, &self.offer);
-        if let Some(kept) = kept.filter(|kept| Some(*kept) != terms.latency) {
+        if kept != terms.latency {
             let why = format!(
                 "the packets and devices of both ends leave no time for less than {kept}; ask for that or more, or for \
                  shorter packets"

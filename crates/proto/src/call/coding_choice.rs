@@ -3,7 +3,8 @@
 //! It begins with few bits and climbs while nothing is spoilt, a rung in two seconds. Where more is sent than is carried,
 //! what arrives is what is carried: that is the measure by which the rung is chosen that it falls to, and the bit rate
 //! where the rung has a choice of that: it is lowered before the rung is left, and raised before the next is tried. Loss
-//! that fewer bits do not lessen is the path's own, and nothing to fall for.
+//! that fewer bits do not lessen is the path's own, and nothing to fall for. Where the other end said what becomes of the
+//! packets and says nothing more, though its sound comes, its words find no room beside that: then fewer bits are sent, too.
 
 use tautline_dsp::format::SampleFormat;
 
@@ -53,6 +54,14 @@ const MENDED: f64 = 0.05;
 const DRAINED_BY: f64 = 0.6;
 /// A fall so soon after another is one of it: what had come was more than is carried, as a queue took some.
 const SAME_FALL: Span = Span::from_secs(15);
+
+/// The other end reports twice a second: so many seconds in a row without one are six reports that were lost, which of
+/// 10 % lost by chance is one in a million.
+const UNTOLD: u32 = 3;
+/// Seconds that are further apart than this are not in a row.
+const IN_A_ROW: Span = Span::from_millis(2_500);
+/// What is taken for lost then: how much it is nobody says, and by half at a time the fewest bits are soon come to.
+const UNTOLD_LOST: f64 = 0.5;
 
 /// What lossless compression leaves: two thirds (docs/codecs.md, of 24 bits in packets of 2.5 ms).
 const LOSSLESS_LEFT: f64 = 0.66;
@@ -148,6 +157,9 @@ pub struct CodingChoice {
     judged: usize,
     /// What is spoilt whatever is sent.
     own: f64,
+    /// Whether it was ever told what became of packets, and seconds since in which it was not, with the last of them.
+    told: bool,
+    untold: (u32, LocalTime),
 }
 
 impl CodingChoice {
@@ -206,6 +218,8 @@ impl CodingChoice {
             fell: None,
             judged: 0,
             own: 0.0,
+            told: false,
+            untold: (0, now),
         }
     }
 
@@ -230,6 +244,7 @@ impl CodingChoice {
 
     /// What became of the last second's packets, once a second. The terms to go on by, if those are others.
     pub fn observed(&mut self, now: LocalTime, spoilt: SpoiltShare) -> Option<StreamTerms> {
+        (self.told, self.untold) = (true, (0, now));
         // A rung that was climbed to is judged at once, lest more be spoilt.
         if !self.climbed && now < self.since + SETTLES {
             return None;
@@ -270,6 +285,29 @@ impl CodingChoice {
         self.then = None;
         (self.since, self.climbed, self.clean) = (now, true, None);
         self.terms()
+    }
+
+    /// Nothing was told of the last second's packets, though some were sent and the other end is heard: in the place of
+    /// [`Self::observed`], once a second. The terms to go on by, if those are others. Of an end that never told anything
+    /// nothing follows.
+    pub fn untold(&mut self, now: LocalTime) -> Option<StreamTerms> {
+        if !self.told {
+            return None;
+        }
+        // Nothing more is tried meanwhile.
+        self.clean = None;
+        let (before, last) = self.untold;
+        let seconds = if now - last <= IN_A_ROW { before + 1 } else { 1 };
+        self.untold = (seconds % UNTOLD, now);
+        if seconds < UNTOLD {
+            return None;
+        }
+        let carried = self.rungs.get(self.at)?.rate_at(self.bitrate) * (1.0 - UNTOLD_LOST);
+        let fewer = self.fall(now, SpoiltShare { due: 0, lost: UNTOLD_LOST, late: 0.0 });
+        // What was lost is a guess: whether fewer bits helped is not judged by it, and no more than this is known to be
+        // carried, however soon after another fall.
+        (self.fell, self.carried) = (None, carried);
+        fewer
     }
 
     /// The next more that is tried: a higher bit rate, or else the rung above; `None` at the top.
@@ -362,5 +400,71 @@ mod tests {
             choice.observed(now + SETTLES, SpoiltShare { due: 100, lost: 1.0, late: 0.0 }),
             None
         );
+    }
+
+    fn beginning(ptime: Span) -> CodingChoice {
+        let terms = StreamTerms {
+            rate: Rate::HZ_48000,
+            channels: Channels::STEREO,
+            coding: SampleFormat::L24.into(),
+            ptime,
+        };
+        CodingChoice::new(&terms, LocalTime::ZERO).expect("a ladder")
+    }
+
+    fn at(seconds: i64) -> LocalTime {
+        LocalTime::ZERO + Span::from_secs(seconds)
+    }
+
+    const CLEAN: SpoiltShare = SpoiltShare { due: 100, lost: 0.0, late: 0.0 };
+
+    #[test]
+    fn an_end_that_goes_silent_about_what_comes_is_sent_the_fewest_bits_in_the_longest_packets() {
+        let mut choice = beginning(Span::from_micros(2500));
+        // It climbs to the top, and there nothing more is told.
+        for second in 1..60 {
+            choice.observed(at(second), CLEAN);
+        }
+        assert_eq!(choice.terms().unwrap().coding.name(), "l24");
+        let mut changes = Vec::new();
+        for second in 60..90 {
+            changes.extend(choice.untold(at(second)).map(|terms| (second, terms)));
+        }
+        let seconds: Vec<_> = changes.iter().map(|(second, _)| *second).collect();
+        assert_eq!(seconds[0], 62, "three seconds in a row: {changes:?}");
+        assert!(seconds.len() >= 3 && seconds[2] == 68, "{changes:?}");
+        let least = changes.last().unwrap().1;
+        assert_eq!((least.coding.name(), least.ptime), ("opus-voice", Span::from_millis(20)));
+        assert_eq!(least.coding.bitrate(), Some(12_000));
+        assert_eq!(choice.terms(), Some(least), "and nothing more is tried");
+        // It is told again: soon what was carried before all of this is tried.
+        let more = (90..100).find_map(|second| choice.observed(at(second), CLEAN));
+        assert!(more.is_none(), "so soon: {more:?}");
+        for second in 100..2_000 {
+            choice.observed(at(second), CLEAN);
+        }
+        assert_eq!(choice.terms().unwrap().coding.name(), "l24");
+    }
+
+    #[test]
+    fn a_report_that_comes_late_or_seconds_that_are_not_in_a_row_are_no_sign() {
+        let mut choice = beginning(Span::from_micros(2500));
+        let before = choice.terms();
+        for second in (0..60).step_by(3) {
+            choice.observed(at(second), SpoiltShare { lost: 0.015, ..CLEAN });
+            assert_eq!(choice.untold(at(second + 1)), None);
+            assert_eq!(choice.untold(at(second + 2)), None);
+        }
+        assert_eq!(choice.terms(), before, "and nothing more is tried, as none is clean for long");
+        choice.observed(at(60), CLEAN);
+        assert!((61..120).step_by(3).all(|second| choice.untold(at(second)).is_none()));
+    }
+
+    #[test]
+    fn an_end_that_never_tells_anything_is_sent_what_it_was() {
+        let mut choice = beginning(Span::from_millis(5));
+        let before = choice.terms();
+        assert!((1..600).all(|second| choice.untold(at(second)).is_none()));
+        assert_eq!(choice.terms(), before);
     }
 }

@@ -1,8 +1,10 @@
 //! What two ends can, and what they agree on.
 
+use core::fmt;
+
 use thiserror::Error;
 
-use crate::latency::kept_latency;
+use crate::latency::{LatencyRule, kept_latency};
 use crate::stream::{Coding, LONGEST_LINK_OFFSET, PTIME_RANGE, StreamFormat, packet_frames};
 use crate::time::{Frames, Span};
 use crate::units::{Channels, Rate};
@@ -50,6 +52,60 @@ impl CallPath {
     }
 }
 
+/// From capture to loudspeaker, of both directions of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallLatency {
+    /// This is kept.
+    Kept(Span),
+    /// As the packets ask for, and no more than this: what comes later is late, and is dropped.
+    Auto {
+        /// What it does not go beyond, unless the way itself takes longer ([`LatencyRule::Auto`]).
+        most: Span,
+    },
+}
+
+impl CallLatency {
+    /// As nobody says otherwise.
+    pub const AUTO: Self = Self::Auto { most: Self::MOST_AUTO };
+    /// What it does not go beyond where nobody says. ITU-T G.114 (05/2003) asks for 150 ms from mouth to ear, by which
+    /// nearly all conversations are as though there was none, and for no more than 400 ms whatever the network; this lies
+    /// between, and what is waited for beyond it costs a conversation more than the sound is worth that it saves.
+    pub const MOST_AUTO: Span = Span::from_millis(250);
+
+    /// The one that is kept; `None` where the packets say it.
+    pub const fn kept(self) -> Option<Span> {
+        match self {
+            Self::Kept(latency) => Some(latency),
+            Self::Auto { .. } => None,
+        }
+    }
+
+    /// The rule by which either end keeps it.
+    pub const fn rule(self) -> LatencyRule {
+        match self {
+            Self::Kept(latency) => LatencyRule::Chosen(latency),
+            Self::Auto { most } => LatencyRule::Auto { most: Some(most) },
+        }
+    }
+
+    /// Whether two ends may keep it.
+    fn is_possible(self) -> bool {
+        let (Self::Kept(span) | Self::Auto { most: span }) = self;
+        span > Span::ZERO && span <= LONGEST_LINK_OFFSET
+    }
+}
+
+impl fmt::Display for CallLatency {
+    /// As it is asked for.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kept(latency) => write!(f, "{latency}"),
+            &Self::AUTO => f.write_str("auto"),
+            Self::Auto { most } => write!(f, "auto:{most}"),
+        }
+    }
+}
+
 /// What one end can: of the stream to the one that is called, of the stream from it, and by what both go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallOffer {
@@ -59,8 +115,8 @@ pub struct CallOffer {
     pub back: StreamAbilities,
     /// By what; none for a call that is to be without sound at first.
     pub paths: Vec<CallPath>,
-    /// From capture to loudspeaker, both ways; as the packets ask for if nobody says.
-    pub latency: Option<Span>,
+    /// What its latency is to be, if anybody says.
+    pub latency: Option<CallLatency>,
 }
 
 /// What was agreed on for one direction.
@@ -85,8 +141,8 @@ pub struct CallTerms {
     pub back: StreamTerms,
     /// By what the sound may go, the better first. None while the call is without sound.
     pub paths: Vec<CallPath>,
-    /// From capture to loudspeaker, both ways; as the packets ask for if nobody says.
-    pub latency: Option<Span>,
+    /// From capture to loudspeaker.
+    pub latency: CallLatency,
 }
 
 /// Why two ends do not come together. Each is a sentence with the mend.
@@ -165,11 +221,6 @@ fn least(terms: &StreamTerms, captures: Option<Span>, plays: Option<Span>) -> Sp
     format.packing_age(period) + bounded(plays).unwrap_or(Span::ZERO)
 }
 
-/// A latency that two ends may keep, if they are told to keep one.
-fn is_kept(latency: Option<Span>) -> bool {
-    latency.is_none_or(|latency| latency > Span::ZERO && latency <= LONGEST_LINK_OFFSET)
-}
-
 impl StreamTerms {
     /// Whether an end can do that; else what it cannot, with the mend.
     fn fits(&self, can: &StreamAbilities) -> Result<(), &'static str> {
@@ -195,10 +246,13 @@ impl CallTerms {
 
     /// What these two ends keep of the latency that is asked for: that, or where packets and devices leave no time for the
     /// way, the least that will do. It is one for both directions.
-    pub fn kept(&self, caller: &CallOffer, called: &CallOffer) -> Option<Span> {
+    pub fn kept(&self, caller: &CallOffer, called: &CallOffer) -> CallLatency {
         let there = least(&self.there, caller.there.takes, called.there.takes);
         let back = least(&self.back, called.back.takes, caller.back.takes);
-        self.latency.map(|asked| kept_latency(asked, there.max(back)))
+        match self.latency {
+            CallLatency::Kept(asked) => CallLatency::Kept(kept_latency(asked, there.max(back))),
+            auto @ CallLatency::Auto { .. } => auto,
+        }
     }
 
     /// Whether an end that made this offer can do all of it; else what it cannot, with the mend.
@@ -210,7 +264,7 @@ impl CallTerms {
         {
             return Err("that transport is not had here; ask for another");
         }
-        if !is_kept(self.latency) {
+        if !self.latency.is_possible() {
             return Err("that latency is not kept; ask for one of no more than 5 s");
         }
         Ok(())
@@ -236,12 +290,12 @@ impl CallOffer {
                 mend: "leave --transport out on one of them",
             });
         }
-        let latency = self.latency.or(here.latency);
+        let latency = self.latency.or(here.latency).unwrap_or(CallLatency::AUTO);
         let mut terms = CallTerms { there, back, paths, latency };
-        if is_kept(latency) {
+        if latency.is_possible() {
             terms.latency = terms.kept(self, here);
         }
-        if !is_kept(terms.latency) {
+        if !terms.latency.is_possible() {
             return Err(NoTerms::Apart {
                 direction: "the sound",
                 what: "latency",
@@ -357,36 +411,53 @@ mod tests {
     #[test]
     fn the_latency_is_the_callers_word_then_that_of_the_one_that_is_called() {
         let (mut one, mut other) = (offer(&[48_000], &BOTH), offer(&[48_000], &BOTH));
-        other.latency = Some(Span::from_millis(20));
-        assert_eq!(one.choose(&other).unwrap().latency, other.latency);
-        one.latency = Some(Span::from_millis(8));
-        assert_eq!(one.choose(&other).unwrap().latency, one.latency);
-        one.latency = Some(Span::from_secs(3_600));
-        assert!(one.choose(&other).is_err(), "memory for an hour");
+        let ms = Span::from_millis;
+        assert_eq!(one.choose(&other).unwrap().latency, CallLatency::Auto { most: ms(250) });
+        for latency in [CallLatency::Kept(ms(20)), CallLatency::Auto { most: ms(150) }] {
+            other.latency = Some(latency);
+            assert_eq!(one.choose(&other).unwrap().latency, latency);
+        }
+        for latency in [CallLatency::Kept(ms(8)), CallLatency::Auto { most: ms(80) }] {
+            one.latency = Some(latency);
+            assert_eq!(one.choose(&other).unwrap().latency, latency);
+        }
+        let hour = Span::from_secs(3_600);
+        for latency in [CallLatency::Kept(hour), CallLatency::Auto { most: hour }] {
+            one.latency = Some(latency);
+            assert!(one.choose(&other).is_err(), "memory for an hour");
+        }
     }
 
     #[test]
     fn no_latency_is_agreed_on_that_the_devices_of_both_ends_do_not_keep() {
         let ms = Span::from_millis;
         let (mut one, mut other) = (offer(&[48_000], &BOTH), offer(&[48_000], &BOTH));
-        one.latency = Some(ms(5));
+        one.latency = Some(CallLatency::Kept(ms(5)));
         let agreed = |one: &CallOffer, other: &CallOffer| one.choose(other).unwrap().latency;
-        assert_eq!(agreed(&one, &other), one.latency, "nothing is said of any device");
+        assert_eq!(agreed(&one, &other), CallLatency::Kept(ms(5)), "nothing is said of any device");
         // Packets of 1 ms, and the end that is called plays 20 ms ahead.
         other.there.takes = Some(ms(20));
-        assert_eq!(agreed(&one, &other), Some(ms(22)), "and a millisecond for the way");
+        assert_eq!(
+            agreed(&one, &other),
+            CallLatency::Kept(ms(22)),
+            "and a millisecond for the way"
+        );
         // Its packets are 10 ms old when they leave, and the caller plays 30 ms ahead.
         (other.back.takes, one.back.takes) = (Some(ms(10)), Some(ms(30)));
-        assert_eq!(agreed(&one, &other), Some(ms(41)));
-        one.latency = Some(ms(60));
-        assert_eq!(agreed(&one, &other), one.latency, "it is kept");
-        (one.latency, other.latency) = (None, Some(ms(5)));
-        assert_eq!(agreed(&one, &other), Some(ms(41)), "whoever asked for less");
+        assert_eq!(agreed(&one, &other), CallLatency::Kept(ms(41)));
+        one.latency = Some(CallLatency::Kept(ms(60)));
+        assert_eq!(agreed(&one, &other), CallLatency::Kept(ms(60)), "it is kept");
+        (one.latency, other.latency) = (None, Some(CallLatency::Kept(ms(5))));
+        assert_eq!(agreed(&one, &other), CallLatency::Kept(ms(41)), "whoever asked for less");
         other.latency = None;
-        assert_eq!(agreed(&one, &other), None, "what follows the packets follows the devices, too");
+        assert_eq!(
+            agreed(&one, &other),
+            CallLatency::AUTO,
+            "what follows the packets follows the devices, too"
+        );
         // Who lies is believed as far as there is memory.
         (one.latency, one.back.takes) =
-            (Some(ms(5)), Some(Span::from_secs(i64::MAX / 1_000_000_000)));
+            (Some(CallLatency::Kept(ms(5))), Some(Span::from_secs(i64::MAX / 1_000_000_000)));
         assert!(one.choose(&other).is_err());
     }
 
@@ -462,7 +533,7 @@ mod tests {
                 format!("{back} coding in common; leave --format out on one of them"),
             ),
             (
-                refused(|one| one.latency = Some(Span::ZERO)),
+                refused(|one| one.latency = Some(CallLatency::Kept(Span::ZERO))),
                 "of the sound, the two sides have no latency in common; give it a --latency of no more than 5 s".to_owned(),
             ),
         ] {
@@ -474,7 +545,10 @@ mod tests {
             one.choose(&here).unwrap_err().to_string(),
             "of the way, the two sides have no transport in common; leave --transport out on one of them"
         );
-        let most = |latency| CallOffer { latency: Some(latency), ..offer(&[48_000], &BOTH) };
+        let most = |latency| CallOffer {
+            latency: Some(CallLatency::Kept(latency)),
+            ..offer(&[48_000], &BOTH)
+        };
         assert!(most(LONGEST_LINK_OFFSET).choose(&most(ms(1))).is_ok());
         assert!(most(LONGEST_LINK_OFFSET + Span::from_nanos(1)).choose(&most(ms(1))).is_err());
     }
@@ -505,9 +579,14 @@ mod tests {
             (&|terms| terms.there.coding = SampleFormat::F32.into(), coding),
             (&|terms| terms.back.coding = Coding::LOSSLESS_16, coding),
             (&|terms| terms.paths = vec![CallPath::Udp; MOST_LISTED + 1], transport),
-            (&|terms| terms.latency = Some(Span::ZERO), latency),
-            (&|terms| terms.latency = Some(LONGEST_LINK_OFFSET + Span::from_nanos(1)), latency),
-            (&|terms| terms.latency = Some(ms(-1)), latency),
+            (&|terms| terms.latency = CallLatency::Kept(Span::ZERO), latency),
+            (
+                &|terms| {
+                    terms.latency = CallLatency::Kept(LONGEST_LINK_OFFSET + Span::from_nanos(1))
+                },
+                latency,
+            ),
+            (&|terms| terms.latency = CallLatency::Kept(ms(-1)), latency),
         ];
         for (change, sentence) in cases {
             assert_eq!(refused(change), sentence);
@@ -515,7 +594,8 @@ mod tests {
         let udp = CallOffer { paths: vec![CallPath::Udp], ..here.clone() };
         assert_eq!(terms.fits(&udp), Err(transport));
         assert_eq!(
-            CallTerms { latency: Some(LONGEST_LINK_OFFSET), ..terms.clone() }.fits(&here),
+            CallTerms { latency: CallLatency::Kept(LONGEST_LINK_OFFSET), ..terms.clone() }
+                .fits(&here),
             Ok(())
         );
         assert_eq!(CallTerms { paths: Vec::new(), ..terms.clone() }.fits(&udp), Ok(()));

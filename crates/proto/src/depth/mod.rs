@@ -23,6 +23,7 @@ mod window;
 #[cfg(test)]
 mod tests;
 
+use crate::latency::enough_latency;
 use crate::time::{LocalTime, Span};
 
 pub use curve::{Advice, CurvePoint};
@@ -87,6 +88,8 @@ pub struct Depth {
     memory: SlidingHistogram,
     /// How long a lost packet may take to be repaired, and how many are lost, in parts of 10⁹.
     repair: Option<Repair>,
+    /// What it does not go beyond, if that was said.
+    most: Option<Span>,
     offset: Span,
     course: DepthState,
     polled: Option<LocalTime>,
@@ -139,6 +142,7 @@ impl Depth {
             recent: SlidingHistogram::new(Self::RECENT.0, Self::RECENT.1),
             memory: SlidingHistogram::new(Self::MEMORY.0, Self::MEMORY.1),
             repair: None,
+            most: None,
             offset: config.start,
             course: DepthState::Learning,
             polled: None,
@@ -170,13 +174,30 @@ impl Depth {
     /// measured that stands.
     pub fn start_at(&mut self, offset: Span) {
         if self.journal.first.is_none() {
-            self.offset = offset.max(self.config.least).min(self.config.longest);
+            self.offset = offset.max(self.config.least).min(self.longest());
         }
     }
 
     /// What the device takes, and the least offset that can work, where they changed.
     pub fn set_device(&mut self, takes: Span, least: Span) {
         (self.config.takes, self.config.least) = (takes, least);
+    }
+
+    /// No more than this is kept from now on, whatever packets ask for: what comes later is late. Nothing is as much as
+    /// there is room for. Where the way itself takes longer nothing would be in time, and no less would be heard sooner:
+    /// there it is a fifth of this more than the fastest of the last ten seconds need.
+    pub fn set_most(&mut self, most: Option<Span>) {
+        self.most = most;
+        self.offset = self.offset.min(self.longest());
+    }
+
+    /// The longest that is kept.
+    fn longest(&self) -> Span {
+        let DepthConfig { takes, least, longest, .. } = self.config;
+        let Some(most) = self.most else { return longest };
+        let fastest = self.recent.all().least().map(|fastest| fastest + takes);
+        let way = fastest.map_or(enough_latency(least), |fastest| fastest + most.divided(5));
+        most.max(way).min(longest)
     }
 
     /// Of all packets `lost` (in parts of 10⁹) do not come by themselves, and each is repaired within
@@ -207,7 +228,7 @@ impl Depth {
         let repaired = self.repair.and_then(|repair| repair.transit(recent, target));
         let transit = repaired.map_or(transit, |repaired| transit.max(repaired));
         let wanted = transit + self.config.takes + Self::SLACK;
-        Some(wanted.max(self.config.least).min(self.config.longest))
+        Some(wanted.max(self.config.least).min(self.longest()))
     }
 
     /// How many of the newest packets may be late. Once the longer memory knows the tail, as many more
@@ -317,7 +338,7 @@ impl Depth {
     /// Where it comes to rest: a little above what is wanted, lest it move again and again.
     fn rest(&self, wanted: Span) -> Span {
         let spare = if wanted > self.config.least { self.band(wanted).half() } else { Span::ZERO };
-        (wanted + spare).min(self.config.longest)
+        (wanted + spare).min(self.longest())
     }
 
     /// How much too long the link offset must be before it falls.

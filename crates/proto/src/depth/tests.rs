@@ -274,3 +274,35 @@ mod advice {
         assert!(advice.curve().is_empty());
     }
 }
+
+#[test]
+fn it_goes_no_further_than_it_may_and_comes_down_at_once_where_it_may_less() {
+    let most = Span::from_millis(60);
+    let held = |milli: i64| wire(milli) + Span::from_millis((120 - milli % 2_000).max(0));
+    let mut depth = depth();
+    pass(&mut depth, (0, 30), false, held);
+    assert!(depth.offset() > Span::from_millis(120), "{:?}", depth.offset());
+    depth.set_most(Some(most));
+    assert_eq!(depth.offset(), most);
+    assert!(pass(&mut depth, (30, 60), false, held).iter().all(|(_, offset)| *offset <= most));
+    depth.set_most(None);
+    pass(&mut depth, (60, 61), false, held);
+    assert!(depth.offset() > Span::from_millis(120), "{:?}", depth.offset());
+}
+
+#[test]
+fn where_the_way_itself_takes_longer_than_it_may_it_is_a_fifth_more_than_the_fastest_need() {
+    let most = Span::from_millis(50);
+    let mut depth = depth();
+    depth.set_most(Some(most));
+    let slow = |milli: i64| wire(milli) + Span::from_millis(80 + 40 * (milli % 500 / 499));
+    pass(&mut depth, (0, 30), false, slow);
+    let needed = micros(81_200) + TAKES + Span::from_millis(10);
+    assert!(depth.offset() >= needed - micros(200), "{:?}", depth.offset());
+    assert!(depth.offset() <= needed + micros(200), "{:?}", depth.offset());
+    // Before anything is measured, what packets and device take.
+    let mut depth = self::depth();
+    depth.set_most(Some(micros(1)));
+    depth.start_at(Span::from_millis(50));
+    assert_eq!(depth.offset(), enough_latency(Span::from_millis(3)));
+}

@@ -70,7 +70,7 @@ impl ReceivePolicy {
     /// What is to be said of it that was not said yet.
     pub(super) fn untold_need(&self) -> Option<ReceiveNote> {
         let fresh = self.announced.is_none() && self.needs.newest != self.needs.told;
-        let need = self.needs.newest.filter(|_| fresh && self.rule != LatencyRule::Auto)?;
+        let need = self.needs.newest.filter(|_| fresh && !self.rule.is_auto())?;
         Some(ReceiveNote::Needs {
             need,
             device: self.needs.ring,

@@ -34,7 +34,7 @@ impl ReceivePolicy {
         let wanted = match self.rule {
             LatencyRule::Chosen(_) => self.link_offset,
             LatencyRule::Usual => kept_latency(promised, least),
-            LatencyRule::Auto => self.arrivals.start_at(promised),
+            LatencyRule::Auto { .. } => self.arrivals.start_at(promised),
         };
         self.note_latency(&announcement, least, wanted);
         self.link_offset = wanted.min(self.config.longest);
@@ -83,7 +83,7 @@ impl ReceivePolicy {
     /// Says once if the latency here has no time for all that packets carry.
     pub(super) fn note_repair(&mut self, now: LocalTime) {
         let takes = self.arrivals.repair_takes().filter(|_| self.announced.is_some());
-        let takes = takes.filter(|_| self.rule != LatencyRule::Auto);
+        let takes = takes.filter(|_| !self.rule.is_auto());
         let short = takes.filter(|takes| *takes > self.link_offset);
         let told = self.repairable.turns_short(now, short.is_some());
         let Some(takes) = short.filter(|_| told) else { return };
@@ -98,7 +98,9 @@ impl ReceivePolicy {
         let (device, longest) = (least - packing_age, self.config.longest);
         let short = match self.rule {
             LatencyRule::Chosen(_) => leaves_no_transit(wanted, least),
-            LatencyRule::Usual | LatencyRule::Auto => wanted < least,
+            LatencyRule::Usual => wanted < least,
+            // It is with the next beat what older packets take, if there is room for that.
+            LatencyRule::Auto { .. } => least > longest,
         };
         if short {
             self.notes.note(ReceiveNote::TooShort { packing_age, device, latency: wanted });

@@ -196,3 +196,66 @@ fn that_a_talker_does_not_rely_on_its_clock_is_noted_once() {
     assert_eq!(follow(1), [ReceiveNote::Uncertain]);
     assert_eq!(follow(9), []);
 }
+
+/// A packet that arrives 2 ms after its capture.
+fn packet(frame: i64) -> Passage {
+    let capture = LocalTime::ZERO + frames(frame);
+    let arrival = capture + Span::from_millis(2);
+    Passage {
+        media: crate::time::MediaTime::from_frames(frame),
+        origin: None,
+        reference: Some(capture),
+        arrival,
+        read: arrival,
+        taken: arrival,
+        written: arrival,
+        resample: Span::ZERO,
+        dac: capture + Span::from_millis(5),
+        late: false,
+    }
+}
+
+#[test]
+fn of_a_latency_that_follows_the_packets_nothing_is_said_where_they_become_longer_and_it_follows() {
+    for rule in [LatencyRule::AUTO, LatencyRule::Usual] {
+        let mut heard = Heard::by(2, rule);
+        heard.promised(Span::from_millis(5));
+        for number in 0..200 {
+            heard.policy.take(&packet(64 * number));
+        }
+        heard.with(|policy, context| policy.poll(context));
+        let (format, packing_age) = (heard.policy.config.format, Span::from_millis(20));
+        let packet = Rate::HZ_48000.frames_within(packing_age);
+        let format = StreamFormat { packet, ..format };
+        let said = Announcement {
+            link_offset: Span::from_millis(20),
+            format,
+            packing_age,
+            host: None,
+            card: None,
+        };
+        heard.with(|policy, context| policy.keep_promise(said, context));
+        let notes = heard.policy.notes();
+        let told = !matches!(notes[..], [] | [ReceiveNote::Raised { .. }]);
+        assert!(!told && notes.is_empty() == rule.is_auto(), "{rule:?}: {notes:?}");
+        heard.policy.take(&self::packet(64 * 200));
+        heard.with(|policy, context| policy.poll(context));
+        let least = packing_age + frames(128);
+        assert!(heard.policy.link_offset() >= least, "{rule:?}: {}", heard.policy.link_offset());
+    }
+}
+
+#[test]
+fn a_latency_that_follows_the_packets_is_at_once_no_more_than_it_may_be() {
+    let mut heard = Heard::by(2, LatencyRule::AUTO);
+    heard.promised(Span::from_millis(300));
+    assert_eq!(heard.policy.link_offset(), Span::from_millis(300));
+    let most = Some(Span::from_millis(150));
+    let set = heard.with(|policy, context| policy.set_latency(LatencyRule::Auto { most }, context));
+    assert_eq!(set, Ok(Span::from_millis(150)));
+    // What is chosen is kept, and what follows again may be as long as there is room for.
+    assert_eq!(heard.asked(Span::from_millis(200)), Ok(Span::from_millis(200)));
+    assert_eq!(heard.promised(Span::from_millis(300)), Span::from_millis(200));
+    let set = heard.with(|policy, context| policy.set_latency(LatencyRule::AUTO, context));
+    assert_eq!(set, Ok(Span::from_millis(200)));
+}

@@ -47,14 +47,19 @@ impl ReceivePolicy {
             }
             LatencyRule::Chosen(asked) => asked,
             LatencyRule::Usual => kept_latency(promised, least).min(longest),
-            LatencyRule::Auto => self.arrivals.start_at(self.link_offset),
+            LatencyRule::Auto { most } => {
+                self.arrivals.set_most(most);
+                self.arrivals.start_at(self.link_offset)
+            }
         };
         let raises = ReceiveCommand::Raises(rule == LatencyRule::Usual);
         let taken =
             (context.command)(raises) && (context.command)(ReceiveCommand::LinkOffset(link_offset));
         if !taken {
+            self.arrivals.set_most(self.rule.most());
             return Err(LatencyRefused::Busy);
         }
+        self.arrivals.set_most(rule.most());
         (self.rule, self.link_offset) = (rule, link_offset);
         Ok(link_offset)
     }
@@ -63,6 +68,7 @@ impl ReceivePolicy {
     /// there are kept here.
     pub fn inherit(&mut self, other: &Self, context: &mut ReceiveContext<'_>) {
         self.rule = other.rule;
+        self.arrivals.set_most(self.rule.most());
         let link_offset = other.link_offset.min(self.config.longest);
         if self.rule != LatencyRule::Usual
             && (context.command)(ReceiveCommand::Raises(false))

@@ -74,7 +74,7 @@ impl SendPolicy {
     ) -> Result<(), SendRefused> {
         let (format, period) = (self.config.format, self.config.device.period);
         let promised = match rule {
-            LatencyRule::Auto => {
+            LatencyRule::Auto { .. } => {
                 self.config.latency = rule;
                 return Ok(());
             }

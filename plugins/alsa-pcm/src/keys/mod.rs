@@ -241,7 +241,7 @@ impl Gathered {
             return Err("latency and mtt say the same; leave one out".to_owned());
         }
         let sends = direction == Direction::Playback;
-        if sends && address.form().presents() && latency == LatencyRule::Auto {
+        if sends && address.form().presents() && latency.is_auto() {
             return Err("latency auto follows what receivers ask for, and packets of AVTP say when they are to be \
                         presented; give a latency or an mtt"
                 .to_owned());

@@ -60,7 +60,7 @@ pub(super) fn span(key: &str, text: &str, least: Span, most: Span) -> Result<Spa
 
 pub(super) fn latency(text: &str) -> Result<LatencyRule, String> {
     if text == "auto" {
-        return Ok(LatencyRule::Auto);
+        return Ok(LatencyRule::AUTO);
     }
     let latency = span("latency", text, Span::from_micros(1), LONGEST_LINK_OFFSET)?;
     if latency <= Span::ZERO || latency > LONGEST_LINK_OFFSET {

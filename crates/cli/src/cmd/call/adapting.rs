@@ -2,7 +2,6 @@
 //! packets of either direction is looked at once a second, and the terms that follow from it are asked for.
 
 use tautline_engine::watching::observers::Onlooker;
-use tautline_engine::watching::snapshot::StreamSnapshot;
 use tautline_io::clock::now;
 use tautline_proto::call::coding_choice::{CodingChoice, SpoiltShare};
 use tautline_proto::call::terms::{CallOffer, CallTerms, StreamTerms};
@@ -27,7 +26,11 @@ impl Calling<'_> {
     /// Asks for another coding, where the network carries more or less than that of now.
     pub(super) fn turn_coding(&mut self) {
         let Some(call) = self.caller.call().filter(|_| self.asked.is_none()) else { return };
-        let wanted = self.adapting.as_mut().and_then(|adapting| adapting.poll(&call.terms, now()));
+        // Where the line is lost, or no sound comes, more is amiss than that reports find no room.
+        let heard = self.end.as_ref().map(|end| end.link.heard());
+        let heard = heard.filter(|_| self.caller.has_line());
+        let adapting = self.adapting.as_mut();
+        let wanted = adapting.and_then(|adapting| adapting.poll(&call.terms, heard, now()));
         wanted.into_iter().for_each(|terms| {
             self.ask_for(terms);
         });
@@ -40,6 +43,16 @@ struct AdaptedStream {
     onlooker: Onlooker,
     /// Packets due, lost and late, as they were counted when it was looked at last.
     counted: Option<[u64; 3]>,
+    /// Packets sent, where what became of them is the other end's word.
+    sent: Option<u64>,
+}
+
+/// What there is to know of one direction.
+struct LookedAt {
+    /// Packets sent, where what became of them is the other end's word.
+    sent: Option<u64>,
+    /// Packets due, lost and late, if that is known.
+    counted: Option<[u64; 3]>,
 }
 
 /// Both directions of a call, where there is something to choose in them.
@@ -48,6 +61,8 @@ pub(super) struct Adapting {
     back: Option<AdaptedStream>,
     /// When it is looked at next.
     next: LocalTime,
+    /// Packets that were heard by then.
+    heard: Option<u64>,
     /// The direction that was asked for last, until that is answered: one at a time, so that it is known what is refused.
     asked: Option<AskedWay>,
     /// What was told of last: people hear of another coding, and see other bits where they look.
@@ -91,32 +106,39 @@ impl Adapting {
         now: LocalTime,
     ) -> Self {
         let stream = |choice: Option<CodingChoice>, onlooker| {
-            choice.map(|choice| AdaptedStream { choice, onlooker, counted: None })
+            choice.map(|choice| AdaptedStream { choice, onlooker, counted: None, sent: None })
         };
         let (there, back) = (stream(there, sent), stream(back, heard));
-        Self { there, back, next: now + EVERY, asked: None, told: terms.clone() }
+        let (heard, asked) = (None, None);
+        Self { there, back, next: now + EVERY, heard, asked, told: terms.clone() }
     }
 
-    /// The terms to be asked for instead of those by which it sounds, if it is time to.
-    pub(super) fn poll(&mut self, terms: &CallTerms, now: LocalTime) -> Option<CallTerms> {
+    /// The terms to be asked for instead of those by which it sounds, if it is time to. `heard` counts the packets that
+    /// came from the other end, while there is a line to it.
+    pub(super) fn poll(
+        &mut self,
+        terms: &CallTerms,
+        heard: Option<u64>,
+        now: LocalTime,
+    ) -> Option<CallTerms> {
         if now < self.next {
             return None;
         }
         self.next = now + EVERY;
+        let before = core::mem::replace(&mut self.heard, heard);
+        let is_there = heard.zip(before).is_some_and(|(heard, before)| heard > before);
         self.there.iter_mut().for_each(|there| {
-            there.look(now, |stream| {
-                let count = |name: &str| stream.counters.get(name).copied();
-                let counts = ["receiver_expected", "receiver_lost", "receiver_late"].map(count);
-                let [due, lost, late] = counts;
-                Some([due?, lost?, late?])
+            there.look(now, is_there, |count| {
+                let told = ["receiver_expected", "receiver_lost", "receiver_late"].map(count);
+                LookedAt { sent: count("packets_sent"), counted: all(told) }
             })
         });
         self.back.iter_mut().for_each(|back| {
-            back.look(now, |stream| {
-                let count = |name: &str| stream.counters.get(name).copied();
+            back.look(now, is_there, |count| {
                 let [received, lost, late] = ["packets_received", "lost", "late"].map(count);
                 // A late packet is among those that were received, and not among those that are lost.
-                Some([received? + lost?, lost?, late?])
+                let due = received.zip(lost).map(|(received, lost)| received + lost);
+                LookedAt { sent: None, counted: all([due, lost, late]) }
             })
         });
         let chosen = |stream: &Option<AdaptedStream>, terms: &StreamTerms| {
@@ -160,17 +182,38 @@ impl Adapting {
     }
 }
 
+/// All of them, if each is known.
+fn all([due, lost, late]: [Option<u64>; 3]) -> Option<[u64; 3]> {
+    Some([due?, lost?, late?])
+}
+
 impl AdaptedStream {
-    fn look(&mut self, now: LocalTime, count: impl Fn(&StreamSnapshot) -> Option<[u64; 3]>) {
+    /// Takes what became of the packets since it was looked last. `is_there` says whether the other end was heard since.
+    fn look(
+        &mut self,
+        now: LocalTime,
+        is_there: bool,
+        look: impl FnOnce(&dyn Fn(&str) -> Option<u64>) -> LookedAt,
+    ) {
         let newest = self.onlooker.newest();
-        let stream = newest.as_ref().and_then(|snapshot| snapshot.streams.first());
-        let Some(counted) = stream.and_then(count) else { return };
-        let Some(before) = self.counted.replace(counted) else { return };
-        let mut grown =
-            counted.into_iter().zip(before).map(|(now, before)| now.saturating_sub(before));
-        let [due, lost, late] = core::array::from_fn(|_| grown.next().unwrap_or(0));
+        let Some(stream) = newest.as_ref().and_then(|snapshot| snapshot.streams.first()) else {
+            return;
+        };
+        let LookedAt { sent, counted } = look(&|name| stream.counters.get(name).copied());
+        let sent_before = core::mem::replace(&mut self.sent, sent);
+        let sent = sent.zip(sent_before).map_or(0, |(sent, before)| sent.saturating_sub(before));
+        let [due, lost, late] = counted.map_or([0; 3], |counted| {
+            let before = self.counted.replace(counted).unwrap_or(counted);
+            core::array::from_fn(|of| counted[of].saturating_sub(before[of]))
+        });
+        if due < ENOUGH {
+            if is_there && sent >= ENOUGH {
+                self.choice.untold(now);
+            }
+            return;
+        }
         // What was lost in an outage is told of before those that were due in it: that is no measure.
-        if due >= ENOUGH && lost.saturating_add(late) <= due {
+        if lost.saturating_add(late) <= due {
             let share = |count: u64| count as f64 / due as f64;
             let spoilt = SpoiltShare { due, lost: share(lost), late: share(late) };
             self.choice.observed(now, spoilt);

@@ -8,14 +8,14 @@ use tautline_audio::{DeviceSpec, SoftwareSpec};
 use tautline_dsp::gain::Gain;
 use tautline_engine::control::{CannotChange, Changed, Fader, RecvChange, SendChange};
 use tautline_engine::plan::lay;
-use tautline_proto::call::terms::{CallTerms, StreamTerms};
+use tautline_proto::call::terms::{CallLatency, CallTerms, StreamTerms};
 use tautline_proto::latency::{LatencyRule, enough_latency};
 use tautline_proto::receiving::LatencyRefused;
 use tautline_proto::stream::{Coding, PTIME_RANGE};
 use tautline_proto::time::Span;
 
 use super::Calling;
-use crate::cmd::call_end::{CallEnd, rule};
+use crate::cmd::call_end::{CallEnd, latency_by};
 use crate::control::nothing;
 use crate::flags::{CallFlags, CodingName, latency, parse, span};
 
@@ -34,8 +34,8 @@ pub(super) enum CallAsk {
     Ptime(Span),
     /// Coding, both ways.
     Format(Coding),
-    /// From capture to loudspeaker, both ways; `None` is as the packets ask for.
-    Latency(Option<Span>),
+    /// From capture to loudspeaker, both ways.
+    Latency(CallLatency),
     /// So many packets more of it, or less.
     LatencyBy(i64),
     /// Longer packets, or shorter: the next of those that are usual.
@@ -126,10 +126,7 @@ impl CallLines {
                 Ok(coding) => Ok(CallAsk::Format(coding.into())),
                 Err(_) => Err(format!("`{rest}` is no coding; write {}", CodingName::ALL)),
             },
-            "latency" => match latency(rest)? {
-                LatencyRule::Chosen(latency) => Ok(CallAsk::Latency(Some(latency))),
-                LatencyRule::Auto | LatencyRule::Usual => Ok(CallAsk::Latency(None)),
-            },
+            "latency" => Ok(CallAsk::Latency(latency_by(latency(rest)?))),
             "status" => nothing(verb, rest, CallAsk::Status),
             _ => Err("this cannot be changed in a call; write mute, unmute, hold, resume, volume, latency, ptime, format, \
                 status or quit"
@@ -166,49 +163,62 @@ impl Calling<'_> {
     /// Makes a change that was asked for.
     pub(super) fn change(&mut self, ask: CallAsk) -> Result<Changed, CannotChange> {
         match ask {
-            CallAsk::Mute(muted) => return self.mute(muted),
-            CallAsk::Hold(held, _) => return self.ask_to_hold(held),
-            _ => {}
-        }
-        let Some(end) = &self.end else { return Err(CannotChange::Busy) };
-        let Some(call) = self.caller.call() else { return Err(CannotChange::Busy) };
-        // Of what was asked for before, even where that is not answered yet.
-        let mut terms = self.asked.clone().unwrap_or_else(|| call.terms.clone());
-        let changed = match ask {
-            // See above.
-            CallAsk::Mute(_) | CallAsk::Hold(..) => return Err(CannotChange::Busy),
-            CallAsk::Volume(gain) => return end.recv.ask(RecvChange::Volume(None, gain)),
-            CallAsk::Status => return end.recv.ask(RecvChange::Status),
-            CallAsk::Ptime(ptime) => {
-                // Who chooses is who asked last.
-                self.adapting = None;
-                by_packets_of(&mut terms, ptime)
-            }
-            CallAsk::PtimeBy(way) => {
-                self.adapting = None;
+            CallAsk::Mute(muted) => self.mute(muted),
+            CallAsk::Hold(held, _) => self.ask_to_hold(held),
+            CallAsk::Volume(gain) => self.sounding()?.recv.ask(RecvChange::Volume(None, gain)),
+            CallAsk::Status => self.sounding()?.recv.ask(RecvChange::Status),
+            CallAsk::Ptime(ptime) => self.code_by(|terms| by_packets_of(terms, ptime)),
+            CallAsk::PtimeBy(way) => self.code_by(|terms| {
                 let next = next_ptime(terms.there.ptime, way);
-                by_packets_of(&mut terms, next)
-            }
-            CallAsk::Format(coding) => {
-                self.adapting = None;
+                by_packets_of(terms, next)
+            }),
+            CallAsk::Format(coding) => self.code_by(|terms| {
                 let of = |terms: StreamTerms| terms.coded(coding.usual_for(terms.channels));
                 (terms.there, terms.back) = (of(terms.there), of(terms.back));
                 Changed::Format(coding)
-            }
+            }),
             CallAsk::Latency(latency) => {
-                terms.latency = latency;
-                Changed::Latency(rule(latency))
+                let terms = CallTerms { latency, ..self.wanted()? };
+                self.change_to(terms, Changed::Latency(latency.rule()))
             }
             CallAsk::LatencyBy(packets) => {
-                let ptime = terms.back.ptime;
-                let now = match terms.latency {
-                    Some(latency) => latency,
-                    None => heard_latency(end)?,
+                let wanted = self.wanted()?;
+                let ptime = wanted.back.ptime;
+                let now = match wanted.latency {
+                    CallLatency::Kept(latency) => latency,
+                    CallLatency::Auto { .. } => heard_latency(self.sounding()?)?,
                 };
-                terms.latency = Some((now + ptime.times(packets)).max(ptime));
-                Changed::Latency(rule(terms.latency))
+                let latency = CallLatency::Kept((now + ptime.times(packets)).max(ptime));
+                let changed = Changed::Latency(latency.rule());
+                self.change_to(CallTerms { latency, ..wanted }, changed)
             }
-        };
+        }
+    }
+
+    /// The end that sounds.
+    fn sounding(&self) -> Result<&CallEnd, CannotChange> {
+        self.end.as_ref().ok_or(CannotChange::Busy)
+    }
+
+    /// The terms of sound that there is: those that were asked for before, even where that is not answered yet.
+    fn wanted(&self) -> Result<CallTerms, CannotChange> {
+        self.sounding()?;
+        let call = self.caller.call().ok_or(CannotChange::Busy)?;
+        Ok(self.asked.clone().unwrap_or_else(|| call.terms.clone()))
+    }
+
+    /// Asks for another coding or other packets: who chooses is who asked last.
+    fn code_by(
+        &mut self,
+        change: impl FnOnce(&mut CallTerms) -> Changed,
+    ) -> Result<Changed, CannotChange> {
+        let mut terms = self.wanted()?;
+        self.adapting = None;
+        let changed = change(&mut terms);
+        self.change_to(terms, changed)
+    }
+
+    fn change_to(&mut self, terms: CallTerms, changed: Changed) -> Result<Changed, CannotChange> {
         self.takes(&terms)?;
         if self.ask_for(terms) { Ok(changed) } else { Err(CannotChange::Busy) }
     }
@@ -225,7 +235,7 @@ impl Calling<'_> {
 
     /// Whether the device here can play by these terms: the other end is not asked for what cannot be.
     fn takes(&self, terms: &CallTerms) -> Result<(), CannotChange> {
-        let Some(asked) = terms.latency else { return Ok(()) };
+        let Some(asked) = terms.latency.kept() else { return Ok(()) };
         let Some(format) = terms.back.format(0) else { return Ok(()) };
         let chosen = LatencyRule::Chosen(asked);
         let kept = lay::kept(chosen, None, &format, &self.devices.playback);

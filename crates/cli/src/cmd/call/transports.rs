@@ -2,12 +2,11 @@
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::time::Duration;
 
 use tautline_api::call::{CallKeys, PROBE_BYTES, PathProbes, ProbeWay};
 use tautline_api::seal::SECRET_BYTES;
 use tautline_io::clock::now;
-use tautline_io::link::muxed::FarAddress;
+use tautline_io::link::muxed::{FarAddress, MuxedLine};
 use tautline_io::tcp::TcpWatch;
 use tautline_io::udp::any;
 use tautline_proto::call::caller::AgreedCall;
@@ -15,12 +14,11 @@ use tautline_proto::call::path::{PathChoice, PathStep};
 use tautline_proto::call::terms::CallPath;
 use tautline_proto::time::{LocalTime, Span};
 
+use super::connecting::{Connected, Connecting};
 use super::made::CallMade;
 use crate::cmd::call_end::{CallLink, CallSide, bind, tcp_line, udp_line};
 use crate::failure::Failure;
 
-/// For a connection that is to carry sound.
-const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 /// From a connection that was not made, or was lost, to the next try.
 const AGAIN: Span = Span::from_millis(500);
 
@@ -39,14 +37,29 @@ pub(super) struct Transports {
     heard: u64,
     watch: Option<TcpWatch>,
     again: LocalTime,
+    /// The connection that is being made, while the sound goes on by what there is.
+    connecting: Option<Connecting>,
     probing: Option<UdpSocket>,
     probes: PathProbes,
     probed: u64,
 }
 
 impl Transports {
-    /// Those of sound that begins.
+    /// Those of sound that begins with the devices: waits for the first, as not a frame of a file is to be missed.
     pub(super) fn begin(
+        link: &mut CallLink,
+        call: &AgreedCall,
+        made: CallMade,
+    ) -> Result<Self, Failure> {
+        let mut all = Self::begin_anew(link, call, made)?;
+        if let Some(connecting) = all.connecting.take() {
+            all.go_by_tcp(link, connecting.wait());
+        }
+        Ok(all)
+    }
+
+    /// Those of a call that is made again, while the devices run.
+    pub(super) fn begin_anew(
         link: &mut CallLink,
         call: &AgreedCall,
         made: CallMade,
@@ -63,24 +76,25 @@ impl Transports {
             udp: SocketAddr::new(called.ip(), call.udp_port),
             choice: PathChoice::new(&call.terms.paths, now()),
             number,
-            by: CallPath::Udp,
+            by: call.terms.paths.first().copied().unwrap_or(CallPath::Udp),
             heard: link.heard(),
             watch: None,
             again: now(),
+            connecting: None,
             probing: None,
             probes: PathProbes::new(&keys.probe),
             probed: 0,
         };
         match all.choice.path() {
             CallPath::Udp => all.use_udp(link, bind(any_port(called))?)?,
-            CallPath::Tcp => drop(all.use_tcp(link)),
+            CallPath::Tcp => all.connecting = Some(Connecting::to(called)),
         }
         Ok(all)
     }
 
     /// What is used, and its number.
     pub(super) const fn now(&self) -> (CallPath, u32) {
-        (self.choice.path(), self.number)
+        (self.by, self.number)
     }
 
     /// Looks how it stands; whether another transport is used from now on, which the other end is to be told.
@@ -96,13 +110,25 @@ impl Transports {
             }
         }
         self.hear_probes();
-        let lost = self.watch.as_ref().is_none_or(|watch| watch.lost().is_some());
-        if self.choice.path() == CallPath::Tcp && lost && now() >= self.again {
-            return Ok(self.use_tcp(link));
+        if self.choice.path() == CallPath::Udp {
+            // What comes of it is not used any more.
+            self.connecting = None;
+        }
+        if let Some(connecting) = self.connecting.take() {
+            let connected = connecting.look();
+            if self.go_by_tcp(link, connected) {
+                return Ok(true);
+            }
+        } else if self.choice.path() == CallPath::Tcp && self.is_lost() && now() >= self.again {
+            self.connecting = Some(Connecting::to(self.called));
         }
         match self.choice.poll(now()) {
-            Some(PathStep::Use(CallPath::Tcp)) => Ok(self.use_tcp(link)),
+            Some(PathStep::Use(CallPath::Tcp)) => {
+                self.connecting = Some(Connecting::to(self.called));
+                Ok(false)
+            }
             Some(PathStep::Use(CallPath::Udp)) => {
+                self.connecting = None;
                 self.number += 1;
                 let socket = match self.probing.take() {
                     Some(socket) => socket,
@@ -136,17 +162,21 @@ impl Transports {
         Ok(())
     }
 
-    /// Whether there is a connection now; else it is tried again.
-    fn use_tcp(&mut self, link: &mut CallLink) -> bool {
-        let connected = TcpStream::connect_timeout(&self.called, CONNECT_LIMIT);
-        let line = connected.ok().and_then(|mut stream| {
-            // The other end may have seen it, whatever comes of it: its number is not used again.
-            self.number += 1;
-            let keys = self.keys();
-            stream.set_write_timeout(Some(CONNECT_LIMIT)).ok()?;
-            stream.write_all(&keys.ticket.shown()).ok()?;
-            tcp_line(stream, link, (&keys, CallSide::Caller)).ok()
-        });
+    /// Whether the connection that is used is over, or there is none.
+    fn is_lost(&self) -> bool {
+        self.watch.as_ref().is_none_or(|watch| watch.lost().is_some())
+    }
+
+    /// Uses a connection that was made: whether there is one now; else it is waited for, or tried again.
+    fn go_by_tcp(&mut self, link: &mut CallLink, connected: Connected) -> bool {
+        let line = match connected {
+            Connected::NotYet(connecting) => {
+                self.connecting = Some(connecting);
+                return false;
+            }
+            Connected::Made(stream) => self.show_ticket(link, stream),
+            Connected::Failed => None,
+        };
         self.again = now() + AGAIN;
         let Some((line, watch)) = line else {
             self.watch = None;
@@ -155,6 +185,21 @@ impl Transports {
         link.switch.exchange(line);
         (self.watch, self.by) = (Some(watch), CallPath::Tcp);
         true
+    }
+
+    fn show_ticket(
+        &mut self,
+        link: &CallLink,
+        mut stream: TcpStream,
+    ) -> Option<(MuxedLine, TcpWatch)> {
+        // The other end may have seen it, whatever comes of it: its number is not used again.
+        self.number = self.number.checked_add(1)?;
+        let keys = self.keys();
+        // It is less than any buffer of a connection on which nothing was sent yet.
+        stream.set_nonblocking(true).ok()?;
+        stream.write_all(&keys.ticket.shown()).ok()?;
+        stream.set_nonblocking(false).ok()?;
+        tcp_line(stream, link, (&keys, CallSide::Caller)).ok()
     }
 
     /// Both ends sound from now on: what came of the time before says nothing.
@@ -188,4 +233,137 @@ impl Transports {
 /// Any port of this host from which that address is reached.
 fn any_port(far: SocketAddr) -> SocketAddr {
     SocketAddr::new(any(far.is_ipv6()), 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::TcpListener;
+    use std::time::Duration;
+
+    use tautline_dsp::format::SampleFormat;
+    use tautline_proto::call::CallId;
+    use tautline_proto::call::terms::{CallLatency, CallTerms, StreamTerms};
+    use tautline_proto::units::{Channels, Rate};
+
+    use super::super::connecting::tests::gated;
+    use super::*;
+
+    const SECRET: [u8; SECRET_BYTES] = [1; SECRET_BYTES];
+    const CALL: CallId = CallId([7; 16]);
+
+    /// The transports of a call that goes by UDP, and where the other end listens.
+    fn by_udp() -> (Transports, CallLink, TcpListener) {
+        let there = TcpListener::bind("127.0.0.1:0").unwrap();
+        let called = there.local_addr().unwrap();
+        let stream = StreamTerms {
+            rate: Rate::HZ_48000,
+            channels: Channels::STEREO,
+            coding: SampleFormat::L24.into(),
+            ptime: Span::from_millis(5),
+        };
+        let paths = vec![CallPath::Udp, CallPath::Tcp];
+        let terms = CallTerms { there: stream, back: stream, paths, latency: CallLatency::AUTO };
+        let call = AgreedCall { id: CALL, terms, udp_port: called.port() };
+        let mut link = CallLink::of_nobody();
+        let all = Transports::begin(&mut link, &call, CallMade::new(SECRET, called)).unwrap();
+        assert_eq!(all.now(), (CallPath::Udp, 0));
+        (all, link, there)
+    }
+
+    /// What came by the next connection that was made there.
+    fn said(there: &TcpListener, bytes: usize) -> Vec<u8> {
+        let (stream, _) = there.accept().unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let mut said = Vec::new();
+        stream.take(bytes as u64).read_to_end(&mut said).unwrap();
+        said
+    }
+
+    fn ticket(number: u32) -> Vec<u8> {
+        CallKeys::of(&SECRET, CALL, number).ticket.shown().to_vec()
+    }
+
+    /// UDP carries nothing, and a connection is to be made.
+    fn wants_tcp(all: &mut Transports) {
+        all.choice = PathChoice::new(&[CallPath::Tcp, CallPath::Udp], now());
+    }
+
+    /// Looks until it goes by the connection that is being made.
+    fn until_moved(all: &mut Transports, link: &mut CallLink) {
+        while !all.turn(link).unwrap() {
+            assert!(all.connecting.is_some(), "it was given up");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn while_a_connection_is_made_the_sound_goes_by_what_there_is_and_nothing_waits() {
+        let (mut all, mut link, there) = by_udp();
+        wants_tcp(&mut all);
+        let (open, connecting) = gated(all.called);
+        all.connecting = Some(connecting);
+        for _ in 0..3 {
+            assert!(!all.turn(&mut link).unwrap());
+            assert_eq!(all.now(), (CallPath::Udp, 0));
+        }
+        open.send(()).unwrap();
+        until_moved(&mut all, &mut link);
+        assert_eq!(all.now(), (CallPath::Tcp, 1));
+        assert_eq!(said(&there, ticket(1).len()), ticket(1));
+    }
+
+    #[test]
+    fn a_connection_that_comes_when_the_sound_went_back_to_udp_is_closed_and_uses_no_number() {
+        let (mut all, mut link, there) = by_udp();
+        wants_tcp(&mut all);
+        let (open, connecting) = gated(all.called);
+        all.connecting = Some(connecting);
+        assert!(!all.turn(&mut link).unwrap());
+        all.choice.stay_by_udp(now());
+        assert!(!all.turn(&mut link).unwrap());
+        open.send(()).unwrap();
+        assert!(said(&there, ticket(1).len()).is_empty(), "nobody wants it");
+        assert_eq!(all.now(), (CallPath::Udp, 0));
+        // The next one has the number that was not used, and the one after it another.
+        wants_tcp(&mut all);
+        for number in 1..=2 {
+            let (open, connecting) = gated(all.called);
+            all.connecting = Some(connecting);
+            open.send(()).unwrap();
+            until_moved(&mut all, &mut link);
+            assert_eq!(all.now(), (CallPath::Tcp, number));
+            assert_eq!(said(&there, ticket(number).len()), ticket(number));
+        }
+    }
+
+    #[test]
+    fn a_connection_that_comes_when_the_sound_is_over_says_nothing() {
+        let (mut all, mut link, there) = by_udp();
+        wants_tcp(&mut all);
+        let (open, connecting) = gated(all.called);
+        all.connecting = Some(connecting);
+        assert!(!all.turn(&mut link).unwrap());
+        drop(all);
+        open.send(()).unwrap();
+        assert!(said(&there, ticket(1).len()).is_empty());
+    }
+
+    #[test]
+    fn a_connection_that_is_not_made_is_tried_again_and_uses_no_number() {
+        let (mut all, mut link, there) = by_udp();
+        wants_tcp(&mut all);
+        drop(there);
+        let (open, connecting) = gated(all.called);
+        all.connecting = Some(connecting);
+        drop(open);
+        while all.connecting.is_some() {
+            assert!(!all.turn(&mut link).unwrap());
+            std::thread::yield_now();
+        }
+        assert_eq!(all.now(), (CallPath::Udp, 0));
+        all.again = now();
+        assert!(!all.turn(&mut link).unwrap());
+        assert!(all.connecting.is_some());
+    }
 }

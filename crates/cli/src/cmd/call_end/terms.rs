@@ -2,7 +2,9 @@
 
 use tautline_dsp::format::SampleFormat;
 use tautline_engine::control::{Answer, CannotChange, Changed, SendChange};
-use tautline_proto::call::terms::{CallOffer, CallPath, CallTerms, StreamAbilities, StreamTerms};
+use tautline_proto::call::terms::{
+    CallLatency, CallOffer, CallPath, CallTerms, StreamAbilities, StreamTerms,
+};
 use tautline_proto::device::Settings;
 use tautline_proto::latency::{LatencyRule, least_latency};
 use tautline_proto::stream::{Coding, PTIME_RANGE};
@@ -39,11 +41,19 @@ fn abilities(flags: &EndFlags, devices: &EndDevices) -> [StreamAbilities; 2] {
     [of(capture, period), of(playback, least_latency(Span::ZERO, playback))]
 }
 
-/// The latency that is to be kept, if one is.
-const fn latency(flags: &EndFlags) -> Option<Span> {
-    match flags.timing.latency {
-        Some(LatencyRule::Chosen(latency)) => Some(latency),
-        Some(LatencyRule::Usual | LatencyRule::Auto) | None => None,
+/// What the latency is to be, if anybody says: one that follows the packets as far as is usual is what nobody asks for.
+fn latency(flags: &EndFlags) -> Option<CallLatency> {
+    flags.timing.latency.filter(|rule| *rule != LatencyRule::AUTO).map(latency_by)
+}
+
+/// The latency of a call by such a rule.
+pub(in crate::cmd) fn latency_by(rule: LatencyRule) -> CallLatency {
+    match rule {
+        LatencyRule::Chosen(latency) => CallLatency::Kept(latency),
+        LatencyRule::Usual => CallLatency::AUTO,
+        LatencyRule::Auto { most } => {
+            CallLatency::Auto { most: most.unwrap_or(CallLatency::MOST_AUTO) }
+        }
     }
 }
 
@@ -86,7 +96,7 @@ pub(in crate::cmd) fn in_words(terms: &CallTerms) -> String {
             terms.ptime
         )
     };
-    let latency = terms.latency.map_or("auto".to_owned(), |latency| latency.to_string());
+    let latency = terms.latency;
     if terms.there == terms.back {
         return format!("{} both ways, latency {latency}", stream(&terms.there));
     }
@@ -95,19 +105,12 @@ pub(in crate::cmd) fn in_words(terms: &CallTerms) -> String {
 
 /// That the latency which was agreed on is more than this end asked for, where it is.
 pub(in crate::cmd) fn raised(flags: &EndFlags, terms: &CallTerms) -> Option<String> {
-    let (asked, kept) = latency(flags).zip(terms.latency).filter(|(asked, kept)| kept > asked)?;
+    let asked = latency(flags).and_then(CallLatency::kept);
+    let (asked, kept) = asked.zip(terms.latency.kept()).filter(|(asked, kept)| kept > asked)?;
     Some(format!(
         "a latency of {asked} was asked for, and the packets and devices of both ends leave no time for less than {kept}: \
          that is kept; give both shorter periods (--period, --periods) or shorter packets (--ptime) for less"
     ))
-}
-
-/// The rule by which a latency is kept that was agreed on.
-pub(in crate::cmd) const fn rule(latency: Option<Span>) -> LatencyRule {
-    match latency {
-        Some(latency) => LatencyRule::Chosen(latency),
-        None => LatencyRule::Auto,
-    }
 }
 
 /// Has packets of this time in this coding sent, or those that were before.

@@ -65,6 +65,7 @@ fn received() -> StreamSnapshot {
         channels: 2,
         format: "l24".into(),
         bitrate: None,
+        transport: None,
         muted: false,
         ptime_ns: 1_000_000,
         latency: LatencySnapshot {
@@ -151,6 +152,13 @@ fn a_stream_is_drawn_as_a_row_and_with_its_stages_its_worst_packet_and_its_count
     ] {
         assert!(below.contains(told), "{told:?} in\n{below}");
     }
+}
+
+#[test]
+fn by_what_the_sound_of_a_call_goes_is_shown() {
+    let call = StreamSnapshot { transport: Some("tcp".into()), ..received() };
+    let below = drawn(&told(&run(vec![call])), &ShownStream::default(), (140, 24)).join("\n");
+    assert!(below.contains("2 channels, 1.000ms per packet by TCP, for 9 s"), "{below}");
 }
 
 #[test]

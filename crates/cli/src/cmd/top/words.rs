@@ -142,11 +142,13 @@ fn head(run: &Snapshot, stream: &StreamSnapshot) -> String {
     }
     let StreamSnapshot { rate, channels, .. } = stream;
     let format = coding(stream);
+    let by = stream.transport.as_ref();
+    let by = by.map_or(String::new(), |by| format!(" by {}", by.to_uppercase()));
     let plural = if *channels == 1 { "" } else { "s" };
     let muted = if stream.muted { "; muted" } else { "" };
     let state = state(stream.state).map_or(String::new(), |state| format!("; {state}"));
     head + &format!(
-        ": {format} {rate} Hz, {channels} channel{plural}, {} per packet, for {:.0} s{muted}{state}",
+        ": {format} {rate} Hz, {channels} channel{plural}, {} per packet{by}, for {:.0} s{muted}{state}",
         Nanos(stream.ptime_ns),
         run.elapsed_ns as f64 / 1e9
     )
