@@ -163,7 +163,7 @@ fn a_call_whose_reports_find_no_room_is_sent_in_fewer_bits() {
         assert!(call[45..90].iter().all(fewest), "{told}");
         // Once reports come again there is more, by and by.
         let back = call[90..].iter().position(|(terms, _)| terms.coding.name() == "l24");
-        assert!(back.is_some_and(|seconds| seconds <= 150), "{back:?}: {told}");
+        assert!(back.is_some_and(|seconds| seconds <= 90), "{back:?}: {told}");
         let again = self::call(&narrowed(rate), 600, seed);
         assert_eq!(in_words(&call), in_words(&again), "{told}");
     }

@@ -31,7 +31,7 @@ fn heard_by(path: PathModel, most: Option<Span>, seed: u64) -> Heard {
 }
 
 fn longest(heard: &Heard) -> Span {
-    heard.offsets.iter().map(|(_, offset)| *offset).max().unwrap()
+    heard.offsets.iter().map(|(_, offset)| *offset).max().expect("it followed")
 }
 
 /// The share of packets that were late.

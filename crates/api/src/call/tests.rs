@@ -62,8 +62,6 @@ fn all() -> Vec<CallMessage> {
     vec![
         CallMessage::Call { version: 1, offer: offer(), resumes: None },
         CallMessage::Call { version: 1, offer: offer(), resumes: Some(call) },
-        CallMessage::Call { version: 1, offer: offering(within(80)), resumes: None },
-        CallMessage::Call { version: 1, offer: offering(CallLatency::AUTO), resumes: None },
         CallMessage::Accepted { call, terms: terms(), udp_port: 17_240 },
         CallMessage::Resumed,
         CallMessage::Refused(why()),
@@ -74,13 +72,15 @@ fn all() -> Vec<CallMessage> {
             ..terms()
         }),
         CallMessage::Changed(terms()),
-        CallMessage::Changed(CallTerms { latency: CallLatency::AUTO, ..terms() }),
-        CallMessage::Changed(CallTerms { latency: within(80), ..terms() }),
         CallMessage::Kept(why()),
         CallMessage::Path { path: CallPath::Tcp, transport: 3 },
         CallMessage::Ping,
         CallMessage::Pong,
         CallMessage::Bye(why()),
+        CallMessage::Call { version: 1, offer: offering(within(80)), resumes: None },
+        CallMessage::Call { version: 1, offer: offering(CallLatency::AUTO), resumes: None },
+        CallMessage::Changed(CallTerms { latency: CallLatency::AUTO, ..terms() }),
+        CallMessage::Changed(CallTerms { latency: within(80), ..terms() }),
     ]
 }
 

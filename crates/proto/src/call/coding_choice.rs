@@ -244,7 +244,12 @@ impl CodingChoice {
 
     /// What became of the last second's packets, once a second. The terms to go on by, if those are others.
     pub fn observed(&mut self, now: LocalTime, spoilt: SpoiltShare) -> Option<StreamTerms> {
-        (self.told, self.untold) = (true, (0, now));
+        let (untold, _) = core::mem::replace(&mut self.untold, (0, now));
+        self.told = true;
+        if untold >= UNTOLD {
+            // This is what became of all that was sent since, and not of what is sent now.
+            return None;
+        }
         // A rung that was climbed to is judged at once, lest more be spoilt.
         if !self.climbed && now < self.since + SETTLES {
             return None;
@@ -297,16 +302,21 @@ impl CodingChoice {
         // Nothing more is tried meanwhile.
         self.clean = None;
         let (before, last) = self.untold;
-        let seconds = if now - last <= IN_A_ROW { before + 1 } else { 1 };
-        self.untold = (seconds % UNTOLD, now);
-        if seconds < UNTOLD {
+        let seconds = if now - last <= IN_A_ROW { before.saturating_add(1) } else { 1 };
+        self.untold = (seconds, now);
+        if !seconds.is_multiple_of(UNTOLD) {
             return None;
         }
         let carried = self.rungs.get(self.at)?.rate_at(self.bitrate) * (1.0 - UNTOLD_LOST);
+        let (patience, failed) = (self.patience, self.climbed && now < self.since + TRIAL);
         let fewer = self.fall(now, SpoiltShare { due: 0, lost: UNTOLD_LOST, late: 0.0 });
-        // What was lost is a guess: whether fewer bits helped is not judged by it, and no more than this is known to be
-        // carried, however soon after another fall.
-        (self.fell, self.carried) = (None, carried);
+        if !failed {
+            // As long as nothing that was tried failed, more is tried as soon as it is told that all is well.
+            self.patience = patience;
+        }
+        // What was lost is a guess: whether fewer bits helped is not judged by it, nothing is gone back to by it, and no
+        // more than this is known to be carried, however soon after another fall.
+        (self.fell, self.then, self.carried) = (None, None, carried);
         fewer
     }
 
@@ -422,9 +432,12 @@ mod tests {
     fn an_end_that_goes_silent_about_what_comes_is_sent_the_fewest_bits_in_the_longest_packets() {
         let mut choice = beginning(Span::from_micros(2500));
         // It climbs to the top, and there nothing more is told.
-        for second in 1..60 {
-            choice.observed(at(second), CLEAN);
-        }
+        let climb = |choice: &mut CodingChoice, (from, to)| {
+            for second in from..to {
+                choice.observed(at(second), CLEAN);
+            }
+        };
+        climb(&mut choice, (1, 60));
         assert_eq!(choice.terms().unwrap().coding.name(), "l24");
         let mut changes = Vec::new();
         for second in 60..90 {
@@ -437,12 +450,16 @@ mod tests {
         assert_eq!((least.coding.name(), least.ptime), ("opus-voice", Span::from_millis(20)));
         assert_eq!(least.coding.bitrate(), Some(12_000));
         assert_eq!(choice.terms(), Some(least), "and nothing more is tried");
-        // It is told again: soon what was carried before all of this is tried.
-        let more = (90..100).find_map(|second| choice.observed(at(second), CLEAN));
-        assert!(more.is_none(), "so soon: {more:?}");
-        for second in 100..2_000 {
-            choice.observed(at(second), CLEAN);
-        }
+        // It is told again, at first of all that was lost meanwhile, and more is tried; what is followed by silence is not
+        // tried again so soon.
+        let all = SpoiltShare { due: 3_000, lost: 0.6, late: 0.0 };
+        assert_eq!(choice.observed(at(90), all), None);
+        assert!((91..93).all(|second| choice.observed(at(second), CLEAN).is_none()));
+        assert!(choice.observed(at(93), CLEAN).is_some());
+        let fewer: Vec<_> = (94..97).filter_map(|second| choice.untold(at(second))).collect();
+        assert_eq!(fewer, [least]);
+        assert!((97..107).all(|second| choice.observed(at(second), CLEAN).is_none()));
+        climb(&mut choice, (107, 2_000));
         assert_eq!(choice.terms().unwrap().coding.name(), "l24");
     }
 
