@@ -202,6 +202,7 @@ fn flood(told: &RefCell<String>) {
     let before = resident();
     let over = AtomicBool::new(false);
     let (open, pings) = std::thread::scope(|scope| {
+        let ends = OverAtTheEnd(&over);
         let pinging = scope.spawn(|| {
             let mut pings = 0;
             while !over.load(Ordering::Relaxed) {
@@ -226,7 +227,7 @@ fn flood(told: &RefCell<String>) {
             flooding.into_iter().flat_map(|one| one.join().unwrap()).collect();
         // From another address it gets in at once, and from theirs once one of them was closed.
         answers_itself(&server, port).is_answered();
-        over.store(true, Ordering::Relaxed);
+        drop(ends);
         (open, pinging.join().unwrap())
     });
     assert!(open.len() > CONNECTIONS / 10 * 9, "{} connections came about", open.len());
@@ -238,6 +239,15 @@ fn flood(told: &RefCell<String>) {
     }
     let open = open.len();
     told.replace(format!("{open} connections, {pings} pings answered, {grown} bytes more"));
+}
+
+/// Says that it is over however this ends: who pings until then would else be waited for for ever.
+struct OverAtTheEnd<'a>(&'a AtomicBool);
+
+impl Drop for OverAtTheEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// A call from this host by its other address.
