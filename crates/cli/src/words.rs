@@ -37,10 +37,13 @@ pub(crate) fn unopened(address: &str, datagrams: u64) -> String {
     )
 }
 
-/// In a call: the other end was told by what number it knows a coding, and knows all.
+/// In a call: the other end was told by what number it knows a coding, and knows all; and what its device takes was
+/// agreed on, and need not be guessed by the one here.
 pub(crate) fn in_a_call(note: &Note<'_>) -> Option<String> {
     match note {
-        Note::Sending { note: SendNote::NewPayloadType { .. }, .. } => None,
+        Note::Sending {
+            note: SendNote::NewPayloadType { .. } | SendNote::TooShort { .. }, ..
+        } => None,
         note => words(note),
     }
 }

@@ -569,7 +569,8 @@ mod tests {
         let coding = "that coding is not had here; ask for another --format";
         let transport = "that transport is not had here; ask for another";
         let latency = "that latency is not kept; ask for one of no more than 5 s";
-        let cases: [(&dyn Fn(&mut CallTerms), &str); 11] = [
+        type Change<'a> = &'a dyn Fn(&mut CallTerms);
+        let cases: [(Change<'_>, &str); 11] = [
             (&|terms| terms.there.rate = Rate::new(44_100).unwrap(), began),
             (&|terms| terms.back.channels = Channels::MONO, began),
             (&|terms| terms.there.ptime = Span::from_micros(999), length),
