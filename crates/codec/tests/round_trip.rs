@@ -1,4 +1,5 @@
 //! What is coded and decoded is what it was, or as near as it is to be; and what is no payload does no harm.
+#![expect(clippy::unwrap_used, reason = "what a coder refuses to code here is a failure")]
 
 use tautline_codec::{
     LosslessDecoder, LosslessEncoder, OpusDecoder, OpusEncoder, decoder, encoder,
