@@ -403,6 +403,8 @@ mod tests {
         one.there.ptimes = (Span::from_micros(125), Span::from_millis(4));
         other.there.ptimes = (Span::from_micros(2500), Span::from_millis(20));
         assert_eq!(one.choose(&other).unwrap().there.ptime, Span::from_micros(2500));
+        other.there.ptimes.0 = Span::from_millis(4);
+        assert_eq!(one.choose(&other).unwrap().there.ptime, Span::from_millis(4));
         other.there.ptimes.0 = Span::from_millis(5);
         let apart = one.choose(&other).unwrap_err().to_string();
         assert!(apart.contains("length of packets") && apart.contains("--ptime"), "{apart}");
@@ -594,6 +596,11 @@ mod tests {
         }
         let udp = CallOffer { paths: vec![CallPath::Udp], ..here.clone() };
         assert_eq!(terms.fits(&udp), Err(transport));
+        let mut short = here.clone();
+        short.there.ptimes.1 = ms(1);
+        assert_eq!(terms.fits(&short), Ok(()), "as long as the longest");
+        short.there.ptimes = (Span::from_micros(125), Span::from_micros(500));
+        assert_eq!(terms.fits(&short), Err(length));
         assert_eq!(
             CallTerms { latency: CallLatency::Kept(LONGEST_LINK_OFFSET), ..terms.clone() }
                 .fits(&here),
