@@ -128,6 +128,16 @@ impl TrustStore {
     pub const fn trusted(&self) -> &TrustFile {
         &self.trusted
     }
+
+    /// Whether a host that a handshake took is one that it would still take, by the list as it stands now: by this name,
+    /// or else by any. Without a name whoever has this host's own key is this host, which needs no list. A list that
+    /// cannot be read names nobody: the error says why it cannot.
+    pub fn trusts_still(&self, key: HostKey, name: Option<&str>) -> Result<bool, TrustError> {
+        if name.is_none() && key == self.identity.key() {
+            return Ok(true);
+        }
+        Ok(self.trusted.hosts()?.trusts(key, name))
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use tautline_dsp::format::SampleFormat;
 use tautline_proto::call::CallId;
 use tautline_proto::call::answering::{Answering, AnsweringStep, CallLimits, LineId};
 use tautline_proto::call::caller::{CallOver, CallerEnd, CallerStep};
-use tautline_proto::call::message::{CALL_VERSION, CallMessage};
+use tautline_proto::call::message::{CALL_VERSION, CallMessage, CallReason};
 use tautline_proto::call::terms::{CallOffer, CallPath, CallTerms, StreamAbilities};
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
@@ -189,4 +189,49 @@ fn one_peer_has_half_of_the_sound_and_lines_beside() {
     let kept = called.answer(CallMessage::Change(sounds)).unwrap_err();
     assert!(kept.contains("has sound in 1 of the 2"), "{kept}");
     assert_eq!(called.call(2, &[CallPath::Udp]), Ok(()), "another has the rest");
+}
+
+#[test]
+fn who_is_trusted_no_more_loses_its_calls_and_lines_and_others_keep_theirs() {
+    let mut called = Limited::new(4, CallLimits { of_a_peer: 4, ..CallLimits::of(4, 4, None) });
+    let calls = [(1, &[CallPath::Udp][..]), (2, &[CallPath::Udp]), (1, &[]), (1, &[CallPath::Udp])];
+    for (peer, paths) in calls {
+        assert_eq!(called.call(peer, paths), Ok(()));
+    }
+    let Limited(mut answering, now, _) = called;
+    answering.gone(LineId(4), now);
+    for (line, peer) in [(5, 1), (6, 2)] {
+        answering.came(LineId(line), [peer; 32], now);
+    }
+    steps(&mut answering);
+    let why = CallReason::new("the caller is trusted no more");
+    answering.keep_trusted(|_| true, &why, now);
+    assert_eq!(steps(&mut answering), [], "all are");
+    answering.keep_trusted(|peer| peer != [1; 32], &why, now);
+    let (end, say) = (
+        |place| AnsweringStep::End { place, why: why.clone() },
+        |line, message| AnsweringStep::Say(LineId(line), message),
+    );
+    let bye = || CallMessage::Bye(why.clone());
+    let expected = [
+        say(1, bye()),
+        AnsweringStep::Close(LineId(1)),
+        end(0),
+        say(3, bye()),
+        AnsweringStep::Close(LineId(3)),
+        end(2),
+        // Its line was lost before.
+        end(3),
+        say(5, CallMessage::Refused(why.clone())),
+        AnsweringStep::Refused { line: LineId(5), why: why.clone() },
+        AnsweringStep::Close(LineId(5)),
+    ];
+    assert_eq!(steps(&mut answering), expected);
+    assert_eq!(answering.calls(), 1);
+    answering.said(LineId(2), CallMessage::Ping, CallId([0; 16]), now);
+    assert_eq!(steps(&mut answering), [say(2, CallMessage::Pong)]);
+    let call = CallMessage::Call { version: CALL_VERSION, offer: offer(), resumes: None };
+    answering.said(LineId(6), call, CallId([6; 16]), now);
+    let begins = |step: &AnsweringStep| matches!(step, AnsweringStep::Begin { place: 0, .. });
+    assert!(steps(&mut answering).iter().any(begins), "the place is free");
 }

@@ -18,8 +18,8 @@ use super::{
 };
 use crate::client::wire::TimedStream;
 use crate::seal::SECRET_BYTES;
-use crate::trust::TrustStore;
-use crate::trust::tls::calling;
+use crate::trust::tls::{calling, peer_key};
+use crate::trust::{HostKey, TrustStore};
 
 /// Until there is a connection, of each address.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
@@ -30,6 +30,7 @@ pub struct CallLine {
     stream: TcpStream,
     peer: SocketAddr,
     version: u32,
+    key: HostKey,
     secret: [u8; SECRET_BYTES],
     arrived: LineBuffer,
     whom: CallAddress,
@@ -84,13 +85,12 @@ impl CallLine {
         let TimedStream { stream, .. } = timed;
         let version = version_of(tls.alpn_protocol());
         let version = version.ok_or_else(|| DialError::NoCalls(whom.clone()))?;
-        let secret = call_secret(&tls).ok_or_else(|| DialError::Tls {
-            whom: whom.clone(),
-            why: "the handshake gave no secret".to_owned(),
+        let (key, secret) = peer_key(&tls).zip(call_secret(&tls)).ok_or_else(|| {
+            DialError::Tls { whom: whom.clone(), why: "the handshake gave no secret".to_owned() }
         })?;
         stream.set_nonblocking(true).map_err(told)?;
         let (arrived, whom, trust) = (LineBuffer::default(), whom.clone(), Arc::clone(trust));
-        Ok(Self { tls, stream, peer, version, secret, arrived, whom, trust })
+        Ok(Self { tls, stream, peer, version, key, secret, arrived, whom, trust })
     }
 
     /// Who answers, and where.
@@ -101,6 +101,11 @@ impl CallLine {
     /// The newest version of messages that both ends speak.
     pub const fn version(&self) -> u32 {
         self.version
+    }
+
+    /// The key that whoever answers proved to have.
+    pub const fn key(&self) -> HostKey {
+        self.key
     }
 
     /// What both ends know and nobody else does, for [`super::CallKeys`].

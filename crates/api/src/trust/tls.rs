@@ -131,11 +131,7 @@ impl PinnedPeer {
         }
         // A list that cannot be read names nobody.
         let Ok(hosts) = self.store.trusted().hosts() else { return Err(unknown) };
-        let trusted = match &self.name {
-            Some(name) => hosts.key(name) == Some(key),
-            None => hosts.name(key).is_some(),
-        };
-        if trusted { Ok(()) } else { Err(unknown) }
+        if hosts.trusts(key, self.name.as_deref()) { Ok(()) } else { Err(unknown) }
     }
 
     fn proves(

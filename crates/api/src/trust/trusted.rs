@@ -64,6 +64,14 @@ impl TrustedHosts {
         self.iter().find(|(_, known)| *known == key).map(|(name, _)| name)
     }
 
+    /// Whether the host with this key is trusted: by this name, or else by any.
+    pub fn trusts(&self, key: HostKey, name: Option<&str>) -> bool {
+        match name {
+            Some(name) => self.key(name) == Some(key),
+            None => self.name(key).is_some(),
+        }
+    }
+
     /// What the text of such a file says, or what is wrong with it.
     pub fn read(text: &str) -> Result<Self, String> {
         let table: Table = text.parse().map_err(|error: toml::de::Error| {

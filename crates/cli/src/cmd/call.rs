@@ -13,6 +13,7 @@ mod share;
 mod shared;
 mod talk;
 mod transports;
+mod trusting;
 
 use std::sync::Arc;
 
@@ -48,6 +49,7 @@ use several::{Several, refuse_twice};
 use share::{CallShare, CallStanding};
 use talk::Microphone;
 use transports::Transports;
+use trusting::HostTrust;
 
 /// From one look at everything to the next.
 const BEAT: Span = Span::from_millis(20);
@@ -115,6 +117,8 @@ struct Calling<'a> {
     voice: Voice,
     caller: CallerEnd,
     trust: Arc<TrustStore>,
+    /// Whether the host that is called is trusted still.
+    host_trust: HostTrust,
     devices: EndDevices,
     line: Option<CallLine>,
     /// The one that is being made.
@@ -165,6 +169,7 @@ impl<'a> Calling<'a> {
             voice: flags.end.running.voice(),
             caller: CallerEnd::new(offer, now()).held(flags.hold),
             trust,
+            host_trust: HostTrust::default(),
             devices,
             line: None,
             dialling: None,
@@ -236,6 +241,7 @@ impl<'a> Calling<'a> {
                 asked.serve(|ask| self.change(ask));
             }
             self.turn_transports()?;
+            self.turn_trust();
             self.turn_microphone();
             self.turn_coding();
             let standing = self.standing();

@@ -25,6 +25,7 @@ mod streams;
 mod takes;
 pub(crate) mod top;
 pub(crate) mod trust;
+mod trust_watch;
 pub(crate) mod work;
 
 use core::fmt::Display;

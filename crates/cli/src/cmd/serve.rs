@@ -3,6 +3,7 @@
 mod front;
 mod seats;
 mod transport;
+mod trusting;
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpStream};
@@ -36,6 +37,7 @@ use crate::voice::Voice;
 use front::ServeFront;
 use seats::CallSeats;
 use transport::CalledTransport;
+use trusting::CallersTrust;
 
 /// From one look at everything to the next.
 const BEAT: Span = Span::from_millis(20);
@@ -103,6 +105,7 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
         lines: BTreeMap::new(),
         strangers_told: LocalTime::ZERO,
         front,
+        trust: CallersTrust::new(trust),
     };
     screen::say(&format!("listening for calls at {address}"));
     let served = serving.go_on(&stop, &happened, flags.end.running.duration);
@@ -139,6 +142,7 @@ struct Serving<'a> {
     /// When a connection that belongs to no call is told of again.
     strangers_told: LocalTime,
     front: ServeFront,
+    trust: CallersTrust,
 }
 
 /// Between two lines about connections that belong to no call.
@@ -169,6 +173,9 @@ impl Serving<'_> {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             self.answering.poll(now());
+            if let Some(unreadable) = self.trust.keep(&mut self.answering, now()) {
+                self.voice.tell(&unreadable);
+            }
             self.take_steps();
             self.seats.turn();
             self.sound.turn();

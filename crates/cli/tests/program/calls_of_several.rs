@@ -11,7 +11,7 @@ use crate::common::{Folder, PATIENT};
 
 /// What is heard of a tone, in dBFS of its amplitude, in a second of sound (Goertzel 1958): of one that has whole turns
 /// in it nothing is heard at the frequency of another such.
-fn level(second: &[i32], hertz: f64) -> f64 {
+pub(crate) fn level(second: &[i32], hertz: f64) -> f64 {
     let turn = std::f64::consts::TAU * hertz / f64::from(Shape::STEREO_24.rate);
     let (mut one, mut before) = (0.0, 0.0);
     for sample in second.iter().step_by(2) {
@@ -38,7 +38,7 @@ fn caller(called: &CalledMachine, home: &Folder, tone: u32, heard: &str) -> Runn
 }
 
 /// Returns when a recording has so many seconds more.
-fn grows(path: &Path, seconds: u64) {
+pub(crate) fn grows(path: &Path, seconds: u64) {
     let bytes = || path.metadata().map_or(0, |file| file.len());
     let (until, enough) = (Instant::now() + MOST, bytes() + seconds * 48_000 * 6);
     while bytes() < enough {
@@ -48,8 +48,8 @@ fn grows(path: &Path, seconds: u64) {
 }
 
 /// Tones are played 18 dB below full scale: heard as loud as that, or not at all.
-const SOUNDS: std::ops::Range<f64> = -18.5..-17.5;
-const UNHEARD: f64 = -70.0;
+pub(crate) const SOUNDS: std::ops::Range<f64> = -18.5..-17.5;
+pub(crate) const UNHEARD: f64 = -70.0;
 
 #[test]
 fn two_callers_hear_each_other_and_the_server_and_not_themselves() {

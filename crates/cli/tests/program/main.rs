@@ -26,6 +26,7 @@ mod calls_of_several;
 mod calls_programs;
 mod calls_shown;
 mod calls_through_nat;
+mod calls_trusted;
 mod capacity;
 mod change;
 mod claims;

@@ -395,6 +395,26 @@ impl Answering {
         self.end(place, why.clone());
     }
 
+    /// Parts with all who are trusted no more: their calls end, with a line or without, and lines that have no call.
+    pub fn keep_trusted(
+        &mut self,
+        is_trusted: impl Fn(LinePeer) -> bool,
+        why: &CallReason,
+        now: LocalTime,
+    ) {
+        for place in 0..self.calls.len() {
+            let call = self.calls[place].as_ref();
+            if call.is_some_and(|call| !is_trusted(call.peer)) {
+                self.hang_up_at(place, why);
+            }
+        }
+        // A call's own line is closed by now.
+        let strangers = self.lines.iter().filter(|line| !is_trusted(line.peer));
+        for line in strangers.map(|line| line.id).collect::<Vec<_>>() {
+            self.refuse(line, why.as_str(), now);
+        }
+    }
+
     /// Lets time pass.
     pub fn poll(&mut self, now: LocalTime) {
         let dead = |line: &AnsweredLine| now >= line.dead_at();

@@ -75,6 +75,7 @@ impl Calling<'_> {
             Err(dialling) => self.dialling = Some(dialling),
             Ok(Ok(line)) => {
                 self.caller.connected(line.version(), now());
+                self.host_trust.met(line.key());
                 self.line = Some(line);
             }
             Ok(Err(error)) => {

@@ -1,0 +1,122 @@
+//! Calls of machines that are trusted no more, while they sound.
+
+use std::fs::read_to_string;
+use std::time::{Duration, Instant};
+
+use crate::calls::CalledMachine;
+use crate::calls_of_several::{SOUNDS, UNHEARD, grows, level};
+use crate::common::Folder;
+use crate::common::host::beside;
+use crate::common::program::{PATIENCE as MOST, Running, taut, words};
+use crate::common::sound::Sound;
+
+/// A machine that can be called, and bob; each trusts the other.
+struct Friends {
+    studio: Folder,
+    bob: Folder,
+}
+
+impl Friends {
+    fn new() -> Self {
+        let all = Self { studio: Folder::new(), bob: Folder::new() };
+        for (home, name, other) in
+            [(&all.studio, "bob", &all.bob), (&all.bob, "studio", &all.studio)]
+        {
+            let id = taut(words("id")).with("TAUT_HOME", other.path()).run().well().out;
+            trust(home, &[name, id.split_whitespace().last().unwrap()]);
+        }
+        all
+    }
+}
+
+fn trust(home: &Folder, what: &[&str]) {
+    taut(words("trust")).and(what).with("TAUT_HOME", home.path()).run().well();
+}
+
+fn call(called: &CalledMachine, home: &Folder, options: &str) -> Running {
+    called.call(home.path(), options).controlled().start().wait_for("in a call with ")
+}
+
+const WHY: &str = "the caller is trusted no more";
+
+#[test]
+fn whoever_is_trusted_no_more_is_hung_up_on_and_others_go_on_undisturbed() {
+    let _turn = beside();
+    let Friends { studio, bob } = Friends::new();
+    let mut called = CalledMachine::at_home(studio.path(), "--callers 2");
+    let mine = call(&called, &studio, "--input tone:2500 --output file:heard.wav");
+    let bobs = call(&called, &bob, "--input tone:1000 --output null:");
+    let heard = called.folder.file("heard.wav");
+    grows(&heard, 2);
+    trust(&studio, &["--remove", "bob"]);
+    called.running = called.running.wait_for(&format!("bob (127.0.0.1): the call is over: {WHY}"));
+    let bobs = bobs.end().well();
+    assert!(bobs.said.iter().any(|line| line.contains(&format!("hung up: {WHY}"))), "{bobs:#?}");
+    let next = "--input null: --output null: --duration 100ms";
+    called.call(studio.path(), next).run().well();
+    grows(&heard, 3);
+    mine.tell("quit").end().well();
+    let (_, _folder) = called.ends();
+    let heard = Sound::read(&heard);
+    let begins = heard.begins().expect("a tone") * 2;
+    // Without the end, which is that of hanging up.
+    let sound = &heard.samples[begins..heard.samples.len() - 48_000];
+    let last = &sound[sound.len() - 96_000..];
+    assert!(level(last, 1000.0) < UNHEARD, "bob is heard: {} dBFS", level(last, 1000.0));
+    assert!(SOUNDS.contains(&level(last, 440.0)), "{} dBFS", level(last, 440.0));
+    let bob_was = sound.chunks_exact(96_000).any(|second| level(second, 1000.0) > -30.0);
+    assert!(bob_was, "he was heard before");
+    // A tone is silent for no such time.
+    let silent = sound.chunks_exact(1_920).position(|window| window.iter().all(|one| *one == 0));
+    assert_eq!(silent, None, "of {} windows of 20 ms", sound.len() / 1_920);
+}
+
+/// Connections to this address that are whole at that end, as /proc/net/tcp lists them: `sl local_address rem_address
+/// st …`, in hex, established as 01.
+fn connections(address: &str) -> usize {
+    let (_, port) = address.rsplit_once(':').unwrap();
+    let local = format!("0100007F:{:04X}", port.parse::<u16>().unwrap());
+    let listed = read_to_string("/proc/net/tcp").unwrap();
+    let is_one = |line: &&str| {
+        let mut fields = line.split_whitespace().skip(1);
+        fields.next() == Some(&local) && fields.nth(1) == Some("01")
+    };
+    listed.lines().filter(is_one).count()
+}
+
+#[test]
+fn whoever_is_trusted_no_more_and_does_not_hang_up_is_cut_off_with_its_sound() {
+    let _turn = beside();
+    let Friends { studio, bob } = Friends::new();
+    let mut called = CalledMachine::at_home(studio.path(), "");
+    let options = "--transport tcp --input tone:1000 --output null:";
+    let bobs = call(&called, &bob, options);
+    called.running = called.running.wait_for("the sound goes by TCP from now on");
+    let held = "--hold --input null: --output null:";
+    let held = called.call(bob.path(), held).controlled().start().wait_for("without sound");
+    assert_eq!(connections(&called.address), 3, "two control connections and one of sound");
+    [&bobs, &held].into_iter().for_each(|call| call.signal("-STOP"));
+    trust(&studio, &["--remove", "bob"]);
+    let until = Instant::now() + MOST;
+    while connections(&called.address) > 0 {
+        assert!(Instant::now() < until, "{} of them stay", connections(&called.address));
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+    let (ended, _) = called.ends();
+    let told = ended.said.iter().filter(|line| line.contains(&format!("the call is over: {WHY}")));
+    assert_eq!(told.count(), 2, "{ended:#?}");
+}
+
+#[test]
+fn a_host_that_is_trusted_no_more_is_hung_up_on() {
+    let _turn = beside();
+    let Friends { studio, bob } = Friends::new();
+    let mut called = CalledMachine::at_home(studio.path(), "");
+    let bobs = call(&called, &bob, "--input tone:1000 --output null:");
+    trust(&bob, &["--remove", "studio"]);
+    let bobs = bobs.end().well();
+    assert!(bobs.said.iter().any(|line| line.contains("is trusted here no more")), "{bobs:#?}");
+    let why = "bob (127.0.0.1): the call is over: the host that was called is trusted no more";
+    called.running = called.running.wait_for(why);
+    called.ends();
+}
