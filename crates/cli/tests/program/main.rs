@@ -73,6 +73,7 @@ mod senders;
 mod several;
 mod silence;
 mod srtp;
+mod srtp_reports;
 mod strangers;
 mod taps;
 mod top;

@@ -18,12 +18,12 @@ use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::common::{Folder, PATIENT, free_udp_ports, shared};
 use crate::interop::{has_element, has_ffmpeg, is_whole, noise, read_raw};
 
-const COUNTER: &str = "AES_CM_128_HMAC_SHA1_80";
+pub(crate) const COUNTER: &str = "AES_CM_128_HMAC_SHA1_80";
 /// Of GStreamer's packets.
-const SSRC: u32 = 0x7461_7574;
+pub(crate) const SSRC: u32 = 0x7461_7574;
 
 /// Makes a key file; its key.
-fn make_key(profile: &str, name: &str, folder: &Folder) -> MasterKey {
+pub(crate) fn make_key(profile: &str, name: &str, folder: &Folder) -> MasterKey {
     let line = format!("srtp-key --profile {profile} {name}");
     taut(words(&line)).in_folder(folder.path()).run().well();
     read_key(&folder.file(name)).unwrap()
@@ -37,7 +37,7 @@ fn hear(options: &str, port: u16, folder: &Folder) -> Running {
     taut(words(&line)).in_folder(folder.path()).start().listening()
 }
 
-fn send(options: &str, port: u16, folder: &Folder) {
+pub(crate) fn send(options: &str, port: u16, folder: &Folder) {
     let line = format!("send --input file:sent.wav --to rtp://127.0.0.1:{port} {options}");
     taut(words(&line)).and(PATIENT).in_folder(folder.path()).run().well();
 }
@@ -48,7 +48,7 @@ fn secret(key: &MasterKey) -> String {
 }
 
 /// The same in hexadecimal digits.
-fn hex(key: &MasterKey) -> String {
+pub(crate) fn hex(key: &MasterKey) -> String {
     const DIGITS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let (mut digits, mut bits, mut held) = (String::new(), 0, 0_u32);
     for digit in secret(key).chars().filter_map(|c| DIGITS.find(c)) {
@@ -66,7 +66,7 @@ fn said(ended: &Ended) -> String {
 }
 
 /// A goodbye of GStreamer's source, sealed.
-fn say_goodbye(key: &MasterKey, port: u16) {
+pub(crate) fn say_goodbye(key: &MasterKey, port: u16) {
     let mut report = vec![0x80, 201, 0, 1];
     report.extend(SSRC.to_be_bytes());
     report.extend([0x81, 203, 0, 1]);
@@ -80,14 +80,14 @@ fn say_goodbye(key: &MasterKey, port: u16) {
 }
 
 /// What stands between two ends, and keeps what comes by.
-struct Tap {
+pub(crate) struct Tap {
     over: Arc<AtomicBool>,
     thread: JoinHandle<Vec<Vec<u8>>>,
 }
 
 impl Tap {
     /// Reads at `port` until it is over, and hands on what `forward` makes of each datagram to `to`.
-    fn at(
+    pub(crate) fn at(
         port: u16,
         to: u16,
         mut forward: impl FnMut(usize, &[u8]) -> Vec<Vec<u8>> + Send + 'static,
@@ -116,14 +116,14 @@ impl Tap {
     }
 
     /// All that came by.
-    fn end(self) -> Vec<Vec<u8>> {
+    pub(crate) fn end(self) -> Vec<Vec<u8>> {
         self.over.store(true, Ordering::Release);
         self.thread.join().unwrap()
     }
 }
 
 /// How many of so many pieces of the sound stand in these datagrams as they are.
-fn readable(sent: &Sound, datagrams: &[Vec<u8>]) -> usize {
+pub(crate) fn readable(sent: &Sound, datagrams: &[Vec<u8>]) -> usize {
     const PIECE: usize = 12;
     let bytes: Vec<u8> =
         sent.samples.iter().flat_map(|sample| (*sample as i16).to_be_bytes()).collect();
@@ -254,10 +254,14 @@ fn a_key_that_others_may_read_or_that_is_none_is_refused_with_the_mend_and_not_t
     assert!(!said(&refused).contains(&secret(&key)[..8]), "{}", said(&refused));
 }
 
-const GSTREAMER: [(&str, &str, &str); 2] =
-    [(COUNTER, "aes-128-icm", "hmac-sha1-80"), ("AEAD_AES_128_GCM", "aes-128-gcm", "null")];
+/// Profiles as GStreamer names their ciphers and what authenticates.
+pub(crate) const GSTREAMER: [(&str, &str, &str); 3] = [
+    (COUNTER, "aes-128-icm", "hmac-sha1-80"),
+    ("AEAD_AES_128_GCM", "aes-128-gcm", "null"),
+    ("AEAD_AES_256_GCM", "aes-256-gcm", "null"),
+];
 
-fn has_srtp(test: &str) -> bool {
+pub(crate) fn has_srtp(test: &str) -> bool {
     has_element(test, "srtpenc", "gstreamer1.0-plugins-bad")
 }
 
