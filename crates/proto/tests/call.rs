@@ -207,7 +207,7 @@ fn a_call_begins_one_round_trip_after_its_line() {
 }
 
 #[test]
-fn a_day_of_talk_is_pings_and_nothing_grows() {
+fn a_quiet_day_of_talk_is_pings_on_one_line() {
     let mut world = World::new(1, 1);
     world.run(Span::from_secs(86_400));
     assert_eq!(words(&world.ends[0].did), ["begin"]);

@@ -179,6 +179,8 @@ impl CallerEnd {
     }
 
     fn dial_later(&mut self, now: LocalTime) {
+        // What was asked for by that line is answered no more.
+        self.holds = 0;
         let doubled = FIRST_PAUSE.as_nanos() << self.failures.min(8);
         let pause = Span::from_nanos(doubled).min(MOST_PAUSE);
         self.failures += 1;
