@@ -41,4 +41,6 @@ pub fn version_of(protocol: Option<&[u8]>) -> Option<u32> {
 pub const CALL_PORT: u16 = 17240;
 
 #[cfg(test)]
+mod changes;
+#[cfg(test)]
 mod tests;

@@ -48,6 +48,8 @@ pub enum Changed {
     Sending(SendStanding),
     /// How a receiver stands.
     Receiving(ReceiveStanding),
+    /// What a call came to, in the words that ask for it.
+    Said(String),
 }
 
 /// How a sender stands.
@@ -126,6 +128,8 @@ pub enum CannotChange {
     Shared,
     /// The clock that is followed comes to the stream's socket.
     CarriesClock,
+    /// A call refuses it: a sentence with the mend.
+    Said(String),
 }
 
 impl From<SendRefused> for CannotChange {

@@ -4,10 +4,13 @@ use std::collections::VecDeque;
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::call::answering::{Answering, AnsweringStep, LineId};
-use tautline_proto::call::caller::{CallOver, CallerEnd, CallerStep};
+use tautline_proto::call::caller::{CallOver, CallerEnd, CallerStep, NotAsked};
 use tautline_proto::call::message::{CALL_VERSION, CallMessage, CallReason};
-use tautline_proto::call::terms::{CallLatency, CallOffer, CallPath, CallTerms, StreamAbilities};
+use tautline_proto::call::terms::{
+    CallLatency, CallOffer, CallPath, CallTerms, StreamAbilities, StreamTerms,
+};
 use tautline_proto::call::{CALL_KEPT, CallId, LINE_DEAD};
+use tautline_proto::stream::Coding;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 
@@ -175,6 +178,12 @@ impl World {
                 CallerStep::Change(terms) => {
                     end.did.push((at, format!("change to {}", terms.there.ptime)))
                 }
+                CallerStep::Again(terms) => {
+                    end.did.push((at, format!("again {}", terms.there.ptime)))
+                }
+                CallerStep::Dropped(terms) => {
+                    end.did.push((at, format!("dropped {}", terms.there.ptime)))
+                }
                 CallerStep::TurnedAway(why) => {
                     end.did.push((at, format!("turned away: {}", why.as_str())))
                 }
@@ -320,13 +329,13 @@ fn terms_change_while_it_sounds_and_what_cannot_be_is_kept_as_it_was() {
     let terms = world.ends[0].caller.call().unwrap().terms.clone();
     let mut longer = terms.clone();
     longer.there.ptime = Span::from_millis(5);
-    assert!(world.ends[0].caller.change(longer.clone()));
+    world.ends[0].caller.change(longer.clone()).unwrap();
     world.run(Span::from_secs(1));
     assert_eq!(words(&world.ends[0].did), ["begin", "change to 5ms"]);
     assert_eq!(words(&world.did), ["begin 0", "change 0 to 5ms"]);
     let mut other_rate = longer;
     other_rate.back.rate = Rate::HZ_44100;
-    assert!(world.ends[0].caller.change(other_rate));
+    world.ends[0].caller.change(other_rate).unwrap();
     world.run(Span::from_secs(1));
     let said = words(&world.ends[0].did);
     assert!(
@@ -334,6 +343,53 @@ fn terms_change_while_it_sounds_and_what_cannot_be_is_kept_as_it_was() {
         "{said:?}"
     );
     assert_eq!(world.did.len(), 2, "nothing changed there");
+}
+
+#[test]
+fn what_was_asked_for_as_the_line_fell_is_asked_for_once_more_and_then_no_more() {
+    let mut world = World::new(1, 1);
+    world.run(Span::from_secs(2));
+    let terms = world.ends[0].caller.call().unwrap().terms.clone();
+    let longer = CallTerms {
+        there: StreamTerms { ptime: Span::from_millis(5), ..terms.there },
+        ..terms.clone()
+    };
+    for lost in ["again 5ms", "dropped 5ms"] {
+        if lost == "again 5ms" {
+            world.ends[0].caller.change(longer.clone()).unwrap();
+        }
+        // It is on its way.
+        world.turn();
+        world.cut();
+        world.run(LINE_DEAD + Span::from_secs(1));
+        world.up = true;
+        // The line is there again, and what is said on it first did not come there yet.
+        while world.ends[0].did.last().is_none_or(|(_, word)| word != lost) {
+            world.run(BEAT);
+            assert!(world.millis() < 60_000, "{:?}", world.ends[0].did);
+        }
+    }
+    assert_eq!(world.ends[0].caller.asked(), None);
+    world.run(Span::from_secs(30));
+    let did = words(&world.ends[0].did);
+    assert_eq!(did, ["begin", "away", "resumed", "again 5ms", "away", "resumed", "dropped 5ms"]);
+    assert_eq!(world.ends[0].caller.call().unwrap().terms, terms);
+    // What is asked for now is another change, and taken.
+    world.ends[0].caller.change(longer).unwrap();
+    world.run(Span::from_secs(1));
+    assert_eq!(words(&world.ends[0].did).last(), Some(&"change to 5ms"));
+}
+
+#[test]
+fn what_nobody_can_make_packets_of_is_not_asked_for() {
+    let mut world = World::new(1, 1);
+    world.run(Span::from_secs(2));
+    let caller = &mut world.ends[0].caller;
+    let terms = caller.call().unwrap().terms.clone();
+    let there = StreamTerms { coding: Coding::OPUS, ..terms.there };
+    let refused = caller.change(CallTerms { there, ..terms });
+    assert!(matches!(refused, Err(NotAsked::NoPackets(_))), "{refused:?}");
+    assert_eq!((caller.asked(), caller.step()), (None, None));
 }
 
 /// One line to an end that is called, said to by hand.

@@ -143,14 +143,14 @@ fn nobody_but_the_caller_ends_that_a_call_is_without_sound() {
     assert!(matches!(said.last(), Some(CallerStep::Over(CallOver::Refused(_)))), "{said:?}");
     caller.said(CallMessage::Changed(sounds.clone()), now);
     assert_eq!(steps(&mut caller), [], "it was not asked for");
-    assert!(caller.change(sounds.clone()));
+    caller.change(sounds.clone()).unwrap();
     caller.said(CallMessage::Changed(sounds.clone()), now);
     assert_eq!(steps(&mut caller).last(), Some(&CallerStep::Change(sounds.clone())));
-    assert!(caller.change(without.clone()));
+    caller.change(without.clone()).unwrap();
     caller.said(CallMessage::Changed(without.clone()), now);
     assert_eq!(steps(&mut caller).last(), Some(&CallerStep::Change(without.clone())));
     // It was asked for once.
-    assert!(caller.change(sounds.clone()));
+    caller.change(sounds.clone()).unwrap();
     caller.said(CallMessage::Changed(sounds), now);
     caller.said(CallMessage::Changed(without), now);
     let said = steps(&mut caller);

@@ -26,7 +26,6 @@ use tautline_io::clock::{now, sleep_until};
 use tautline_io::control::wait;
 use tautline_proto::call::caller::{AgreedCall, CallOver, CallerEnd, CallerStep};
 use tautline_proto::call::message::{CallMessage, CallReason};
-use tautline_proto::call::terms::CallTerms;
 use tautline_proto::device::Stop;
 use tautline_proto::time::{LocalTime, Span};
 
@@ -133,8 +132,6 @@ struct Calling<'a> {
     failed: Option<DialError>,
     /// Why the line is lost, if that is known.
     why_lost: Option<String>,
-    /// The terms that were asked for and not answered yet.
-    asked: Option<CallTerms>,
     /// What was told last of the line: it fails again and again.
     told: Option<String>,
     microphone: Microphone,
@@ -179,7 +176,6 @@ impl<'a> Calling<'a> {
             ended: EndedSound::default(),
             failed: None,
             why_lost: None,
-            asked: None,
             told: None,
             microphone: Microphone::new(flags.mute),
             open: !flags.mute,
@@ -347,13 +343,18 @@ impl<'a> Calling<'a> {
                     self.told = None;
                     self.tell("the call goes on");
                     self.tell_path();
-                    // Whether it came there before the line was lost is not known: it is said again.
-                    if let Some(terms) = self.asked.take() {
-                        self.ask_for(terms);
+                }
+                CallerStep::Again(terms) => self.counts(terms.sound()),
+                CallerStep::Dropped(terms) => {
+                    if !self.adapting.as_mut().is_some_and(Adapting::dropped) {
+                        let terms = in_words(&terms);
+                        self.tell(&format!(
+                            "the control connection was lost twice as this was asked for, and it is not asked for \
+                             again: {terms}; say it again if it is still wanted"
+                        ));
                     }
                 }
                 CallerStep::Change(terms) => {
-                    self.answered(&terms);
                     self.adopt(&terms, stop)?;
                     if self.adapting.is_none() && terms.sound() {
                         // What people asked for is kept to.
@@ -366,7 +367,6 @@ impl<'a> Calling<'a> {
                     }
                 }
                 CallerStep::Kept(why) => {
-                    self.asked = None;
                     // What is chosen here is tried until something is taken.
                     if !self.adapting.as_mut().is_some_and(|adapting| adapting.refused(now())) {
                         self.tell(&format!("{} keeps to what was: {}", self.host, why.as_str()));
@@ -401,8 +401,6 @@ impl<'a> Calling<'a> {
             Some(end) if call.terms.sound() => {
                 self.transports = Some(Transports::begin_anew(&mut end.link, call, made)?);
                 self.adopt(&call.terms, stop)?;
-                // Of another call nothing is asked yet.
-                self.asked = None;
                 self.adapting.iter_mut().for_each(|adapting| {
                     adapting.answered(&call.terms);
                 });

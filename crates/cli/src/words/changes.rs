@@ -32,6 +32,7 @@ pub(crate) fn changed(changed: &Changed) -> String {
         Changed::From(address) => format!("from {address}, heard when its sound is there"),
         Changed::Sending(standing) => format!("status {}", sending(standing)),
         Changed::Receiving(standing) => format!("status {}", receiving(standing)),
+        Changed::Said(what) => what.clone(),
     }
 }
 
@@ -84,6 +85,7 @@ fn stream(standing: &StreamStanding) -> String {
 /// Why it cannot be made, with the mend.
 pub(crate) fn cannot_change(why: &CannotChange) -> String {
     match why {
+        CannotChange::Said(why) => why.clone(),
         CannotChange::Over => "the run is over; start taut again".into(),
         CannotChange::Busy => {
             "the device takes no changes at the moment; say it again once it runs".into()

@@ -20,6 +20,7 @@ mod bit_exact;
 mod cables;
 mod calls;
 mod calls_agreed;
+mod calls_changed;
 mod calls_held;
 mod calls_latency;
 mod calls_of_several;

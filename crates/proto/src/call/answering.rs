@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::message::{CALL_VERSION, CallMessage, CallReason, OLDEST_CALL_VERSION};
-use super::terms::{CallOffer, CallPath, CallTerms};
+use super::terms::{CallOffer, CallPath, CallTerms, NotHad};
 use super::{CALL_KEPT, CallId, LINE_DEAD};
 use crate::time::{LocalTime, Span};
 
@@ -332,7 +332,7 @@ impl Answering {
         let Some(call) = &self.calls[place] else { return };
         let refused = unlike(&call.terms, &terms, &self.offer);
         if let Some(why) = refused {
-            return self.say(line, CallMessage::Kept(CallReason::new(why)));
+            return self.say(line, CallMessage::Kept(CallReason::new(why.to_string())));
         }
         let kept = terms.kept(&call.offer, &self.offer);
         if kept != terms.latency {
@@ -469,10 +469,10 @@ impl AnsweredLine {
 }
 
 /// Why these terms cannot follow those, if they cannot: devices keep their rate and channels.
-fn unlike(now: &CallTerms, wanted: &CallTerms, here: &CallOffer) -> Option<&'static str> {
+fn unlike(now: &CallTerms, wanted: &CallTerms, here: &CallOffer) -> Option<NotHad> {
     for (now, wanted) in [(&now.there, &wanted.there), (&now.back, &wanted.back)] {
         if (now.rate, now.channels) != (wanted.rate, wanted.channels) {
-            return Some("rate and channels stay as the call began; hang up and call anew");
+            return Some(NotHad::Shape);
         }
     }
     wanted.fits(here).err()

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::message::{CALL_VERSION, CallMessage, CallReason};
+use super::packets::NoPackets;
 use super::terms::{CallOffer, CallPath, CallTerms};
 use super::{CallId, LINE_DEAD, PING_EVERY};
 use crate::stream::{Coding, PTIME_RANGE};
@@ -41,6 +42,10 @@ pub enum CallerStep {
     Begin(AgreedCall),
     /// The call goes on as it was, on another line.
     Resumed,
+    /// These terms were asked for on the line before, and whether that came there is not known: they are asked for again.
+    Again(CallTerms),
+    /// These fell with two lines in a row, and are not asked for again.
+    Dropped(CallTerms),
     /// It sounds by these terms from now on.
     Change(CallTerms),
     /// The other end keeps to what was: why.
@@ -62,6 +67,23 @@ pub enum CallOver {
     Ended(CallReason),
     /// This end did.
     HungUp,
+}
+
+/// Why terms were not asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotAsked {
+    /// There is no line to ask on.
+    NoLine,
+    /// Nobody can make packets of them.
+    NoPackets(NoPackets),
+}
+
+/// Terms that were asked for, until that is answered.
+#[derive(Debug)]
+struct AskedTerms {
+    terms: CallTerms,
+    /// Whether they were said on more lines than one.
+    again: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +110,8 @@ pub struct CallerEnd {
     holds: u32,
     line: CallerLine,
     call: Option<AgreedCall>,
+    /// What was asked for last and not answered yet.
+    asked: Option<AskedTerms>,
     /// Whether there was one: then it is called until somebody hangs up.
     called: bool,
     /// Since the last line that was of use.
@@ -106,6 +130,7 @@ impl CallerEnd {
             holds: 0,
             line: CallerLine::Away { dial_at: now },
             call: None,
+            asked: None,
             called: false,
             failures: 0,
             heard: now,
@@ -133,6 +158,11 @@ impl CallerEnd {
     /// The call, once there is one; it lasts while lines come and go.
     pub const fn call(&self) -> Option<&AgreedCall> {
         self.call.as_ref()
+    }
+
+    /// The terms that were asked for and not answered yet.
+    pub fn asked(&self) -> Option<&CallTerms> {
+        self.asked.as_ref().map(|asked| &asked.terms)
     }
 
     /// Whether there is a call with sound.
@@ -208,11 +238,14 @@ impl CallerEnd {
                 self.open();
                 let agreed = AgreedCall { id, terms, udp_port };
                 (self.call, self.called) = (Some(agreed.clone()), true);
+                // Of another call nothing is asked yet.
+                self.asked = None;
                 self.steps.push_back(CallerStep::Begin(agreed));
             }
             (CallerLine::Asked { .. }, CallMessage::Resumed) if self.call.is_some() => {
                 self.open();
                 self.steps.push_back(CallerStep::Resumed);
+                self.ask_again();
             }
             (CallerLine::Asked { .. }, CallMessage::Refused(why)) => self.refused(why, now),
             (CallerLine::Open, CallMessage::Changed(terms)) => {
@@ -222,10 +255,12 @@ impl CallerEnd {
                 if let Some(call) = &mut self.call {
                     call.terms = terms.clone();
                 }
+                self.asked.take_if(|asked| asked.terms == terms);
                 self.steps.push_back(CallerStep::Change(terms));
             }
             (CallerLine::Open, CallMessage::Kept(why)) => {
                 self.held = !self.has_sound();
+                self.asked = None;
                 self.steps.push_back(CallerStep::Kept(why));
             }
             (CallerLine::Open, CallMessage::Ping) => self.say(CallMessage::Pong),
@@ -278,15 +313,37 @@ impl CallerEnd {
         self.failures = 0;
     }
 
-    /// Asks for other terms while it sounds. False without a line.
-    pub fn change(&mut self, terms: CallTerms) -> bool {
-        let held = !terms.sound();
-        let said = self.say_if_open(CallMessage::Change(terms));
-        if said {
-            self.held = held;
-            self.holds += u32::from(held);
+    /// Asks for other terms while it sounds. Without a line, and where nobody can make packets of them, nothing is said.
+    pub fn change(&mut self, terms: CallTerms) -> Result<(), NotAsked> {
+        terms.packets().map_err(NotAsked::NoPackets)?;
+        if !self.has_line() {
+            return Err(NotAsked::NoLine);
         }
-        said
+        self.ask(terms, false);
+        Ok(())
+    }
+
+    fn ask(&mut self, terms: CallTerms, again: bool) {
+        let held = !terms.sound();
+        self.say(CallMessage::Change(terms.clone()));
+        self.held = held;
+        self.holds += u32::from(held);
+        self.asked = Some(AskedTerms { terms, again });
+    }
+
+    /// What fell with a line is said again, and once: it may be why it fell.
+    fn ask_again(&mut self) {
+        match self.asked.take() {
+            Some(AskedTerms { terms, again: false }) => {
+                self.steps.push_back(CallerStep::Again(terms.clone()));
+                self.ask(terms, true);
+            }
+            Some(AskedTerms { terms, again: true }) => {
+                self.held = !self.has_sound();
+                self.steps.push_back(CallerStep::Dropped(terms));
+            }
+            None => {}
+        }
     }
 
     /// The sound goes by another path from now on. False without a line: whoever moved says it again.

@@ -4,6 +4,7 @@ use core::fmt;
 
 use thiserror::Error;
 
+use super::packets::NoPackets;
 use crate::latency::{LatencyRule, kept_latency};
 use crate::stream::{Coding, LONGEST_LINK_OFFSET, PTIME_RANGE, StreamFormat, packet_frames};
 use crate::time::{Frames, Span};
@@ -145,6 +146,46 @@ pub struct CallTerms {
     pub latency: CallLatency,
 }
 
+/// What an end cannot do of terms. Each is a sentence with the mend.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum NotHad {
+    /// Devices keep theirs.
+    #[error("rate and channels stay as the call began; hang up and call anew")]
+    Shape,
+    /// There are none such anywhere.
+    #[error(transparent)]
+    Packets(#[from] NoPackets),
+    /// There are none such here.
+    #[error(
+        "packets of {asked} are not had here, and those of {least} to {most} are; ask for these, or give that side a \
+         shorter --ptime"
+    )]
+    Length {
+        /// What was asked for.
+        asked: Span,
+        /// The shortest that are had.
+        least: Span,
+        /// The longest.
+        most: Span,
+    },
+    /// It is another than those here.
+    #[error("{asked} is not had here, and {had} is; ask for another format")]
+    Coding {
+        /// Its name.
+        asked: &'static str,
+        /// Those that are had.
+        had: String,
+    },
+    /// There is none such here.
+    #[error("that transport is not had here; ask for another")]
+    Path,
+    /// Nobody keeps it.
+    #[error(
+        "a latency of {0} is not kept; ask for one above 0 and of no more than {LONGEST_LINK_OFFSET}"
+    )]
+    Latency(Span),
+}
+
 /// Why two ends do not come together. Each is a sentence with the mend.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NoTerms {
@@ -223,16 +264,18 @@ fn least(terms: &StreamTerms, captures: Option<Span>, plays: Option<Span>) -> Sp
 
 impl StreamTerms {
     /// Whether an end can do that; else what it cannot, with the mend.
-    fn fits(&self, can: &StreamAbilities) -> Result<(), &'static str> {
+    fn fits(&self, can: &StreamAbilities) -> Result<(), NotHad> {
         if !can.rates.contains(&self.rate) || !can.channels.contains(&self.channels) {
-            return Err("rate and channels stay as the call began; hang up and call anew");
+            return Err(NotHad::Shape);
         }
-        let (least, most) = can.ptimes;
-        if self.ptime < least || self.ptime > most || self.format(0).is_none() {
-            return Err("packets of that length are not had here; ask for another --ptime");
+        self.packets()?;
+        let ((least, most), asked) = (can.ptimes, self.ptime);
+        if asked < least || asked > most {
+            return Err(NotHad::Length { asked, least, most });
         }
         if !can.codings.iter().any(|coding| coding.is_coded_as(self.coding)) {
-            return Err("that coding is not had here; ask for another --format");
+            let had: Vec<_> = can.codings.iter().map(|coding| coding.name()).collect();
+            return Err(NotHad::Coding { asked: self.coding.name(), had: had.join(", ") });
         }
         Ok(())
     }
@@ -256,18 +299,20 @@ impl CallTerms {
     }
 
     /// Whether an end that made this offer can do all of it; else what it cannot, with the mend.
-    pub fn fits(&self, offer: &CallOffer) -> Result<(), &'static str> {
+    pub fn fits(&self, offer: &CallOffer) -> Result<(), NotHad> {
         self.there.fits(&offer.there)?;
         self.back.fits(&offer.back)?;
         if self.paths.len() > MOST_LISTED
             || !self.paths.iter().all(|path| offer.paths.contains(path))
         {
-            return Err("that transport is not had here; ask for another");
+            return Err(NotHad::Path);
         }
-        if !self.latency.is_possible() {
-            return Err("that latency is not kept; ask for one of no more than 5 s");
+        match self.latency {
+            latency if latency.is_possible() => Ok(()),
+            CallLatency::Kept(span) | CallLatency::Auto { most: span } => {
+                Err(NotHad::Latency(span))
+            }
         }
-        Ok(())
     }
 }
 
@@ -357,10 +402,13 @@ fn stream_terms(
     let common = in_bounds("codings", &theirs.codings)?.iter();
     let common = common.filter(|coding| ours.codings.iter().any(|one| one.is_coded_as(**coding)));
     let mut common = common.map(|coding| coding.usual_for(channels));
-    let (coding, ptime) = common
-        .find_map(|coding| Some((coding, coding.shortest((rate, channels), (least, most))?)))
-        .ok_or(apart("coding", "leave --format out on one of them"))?;
-    Ok(StreamTerms { rate, channels, coding, ptime })
+    common
+        .find_map(|coding| {
+            let ptime = coding.shortest((rate, channels), (least, most))?;
+            let terms = StreamTerms { rate, channels, coding, ptime };
+            terms.packets().is_ok().then_some(terms)
+        })
+        .ok_or(apart("coding", "leave --format out on one of them"))
 }
 
 #[cfg(test)]
@@ -564,43 +612,62 @@ mod tests {
         let refused = |change: &dyn Fn(&mut CallTerms)| {
             let mut asked = terms.clone();
             change(&mut asked);
-            asked.fits(&here).unwrap_err()
+            asked.fits(&here).unwrap_err().to_string()
         };
         let began = "rate and channels stay as the call began; hang up and call anew";
-        let length = "packets of that length are not had here; ask for another --ptime";
-        let coding = "that coding is not had here; ask for another --format";
+        let length = |asked: &str| {
+            format!(
+                "packets of {asked} are not had here, and those of 1ms to 20ms are; ask for these, or give that side a \
+                 shorter --ptime"
+            )
+        };
+        let [short, long] = [
+            length("999us"),
+            "l24 has no packets of 20.000001ms, and of 125us to 20ms; ask for one of these, \
+            or for another format first"
+                .to_owned(),
+        ];
+        let opus = "opus has no packets of 1ms, and of 2.5ms, 5ms, 10ms or 20ms; ask for one of these, or for another \
+            format first";
+        let coding = |asked: &str| {
+            format!("{asked} is not had here, and l24, l16 is; ask for another format")
+        };
+        let [float, lossless] = [coding("f32"), coding("lossless16")];
         let transport = "that transport is not had here; ask for another";
-        let latency = "that latency is not kept; ask for one of no more than 5 s";
+        let latency = |asked: &str| {
+            format!("a latency of {asked} is not kept; ask for one above 0 and of no more than 5s")
+        };
+        let [none, longer, less] = ["0ns", "5.000000001s", "-1ms"].map(latency);
         type Change<'a> = &'a dyn Fn(&mut CallTerms);
         let cases: [(Change<'_>, &str); 11] = [
             (&|terms| terms.there.rate = Rate::new(44_100).unwrap(), began),
             (&|terms| terms.back.channels = Channels::MONO, began),
-            (&|terms| terms.there.ptime = Span::from_micros(999), length),
-            (&|terms| terms.back.ptime = ms(20) + Span::from_nanos(1), length),
+            (&|terms| terms.there.ptime = Span::from_micros(999), &short),
+            (&|terms| terms.back.ptime = ms(20) + Span::from_nanos(1), &long),
             // It is had here, and not in packets of 1 ms.
-            (&|terms| terms.back.coding = Coding::OPUS, length),
-            (&|terms| terms.there.coding = SampleFormat::F32.into(), coding),
-            (&|terms| terms.back.coding = Coding::LOSSLESS_16, coding),
+            (&|terms| terms.back.coding = Coding::OPUS, opus),
+            (&|terms| terms.there.coding = SampleFormat::F32.into(), &float),
+            (&|terms| terms.back.coding = Coding::LOSSLESS_16, &lossless),
             (&|terms| terms.paths = vec![CallPath::Udp; MOST_LISTED + 1], transport),
-            (&|terms| terms.latency = CallLatency::Kept(Span::ZERO), latency),
+            (&|terms| terms.latency = CallLatency::Kept(Span::ZERO), &none),
             (
                 &|terms| {
                     terms.latency = CallLatency::Kept(LONGEST_LINK_OFFSET + Span::from_nanos(1))
                 },
-                latency,
+                &longer,
             ),
-            (&|terms| terms.latency = CallLatency::Kept(ms(-1)), latency),
+            (&|terms| terms.latency = CallLatency::Kept(ms(-1)), &less),
         ];
         for (change, sentence) in cases {
             assert_eq!(refused(change), sentence);
         }
         let udp = CallOffer { paths: vec![CallPath::Udp], ..here.clone() };
-        assert_eq!(terms.fits(&udp), Err(transport));
+        assert_eq!(terms.fits(&udp), Err(NotHad::Path));
         let mut short = here.clone();
         short.there.ptimes.1 = ms(1);
         assert_eq!(terms.fits(&short), Ok(()), "as long as the longest");
         short.there.ptimes = (Span::from_micros(125), Span::from_micros(500));
-        assert_eq!(terms.fits(&short), Err(length));
+        assert!(terms.fits(&short).is_err(), "longer than the longest");
         assert_eq!(
             CallTerms { latency: CallLatency::Kept(LONGEST_LINK_OFFSET), ..terms.clone() }
                 .fits(&here),

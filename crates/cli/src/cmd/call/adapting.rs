@@ -25,15 +25,20 @@ pub(super) fn begin_with_few_bits(offer: &mut CallOffer) {
 impl Calling<'_> {
     /// Asks for another coding, where the network carries more or less than that of now.
     pub(super) fn turn_coding(&mut self) {
-        let Some(call) = self.caller.call().filter(|_| self.asked.is_none()) else { return };
+        let Some(call) = self.caller.call().filter(|_| self.caller.asked().is_none()) else {
+            return;
+        };
         // Where the line is lost, or no sound comes, more is amiss than that reports find no room.
         let heard = self.end.as_ref().map(|end| end.link.heard());
         let heard = heard.filter(|_| self.caller.has_line());
         let adapting = self.adapting.as_mut();
         let wanted = adapting.and_then(|adapting| adapting.poll(&call.terms, heard, now()));
-        wanted.into_iter().for_each(|terms| {
-            self.ask_for(terms);
-        });
+        let Some(terms) = wanted else { return };
+        if self.ask_for(terms).is_err() {
+            if let Some(adapting) = &mut self.adapting {
+                adapting.dropped();
+            }
+        }
     }
 }
 
@@ -164,6 +169,11 @@ impl Adapting {
         let told = core::mem::replace(&mut self.told, terms.clone());
         let is_new = !alike(&terms.there, &told.there) || !alike(&terms.back, &told.back);
         self.asked.take().is_some() && is_new
+    }
+
+    /// What was asked for came to nothing, and nobody refused it: whether there was anything.
+    pub(super) fn dropped(&mut self) -> bool {
+        self.asked.take().is_some()
     }
 
     /// The other end keeps to what was: whether that is an answer to what was asked for here, which is not had there.

@@ -8,6 +8,7 @@ use tautline_audio::{DeviceSpec, SoftwareSpec};
 use tautline_dsp::gain::Gain;
 use tautline_engine::control::{CannotChange, Changed, Fader, RecvChange, SendChange};
 use tautline_engine::plan::lay;
+use tautline_proto::call::caller::NotAsked;
 use tautline_proto::call::terms::{CallLatency, CallTerms, StreamTerms};
 use tautline_proto::latency::{LatencyRule, enough_latency};
 use tautline_proto::receiving::LatencyRefused;
@@ -41,16 +42,6 @@ pub(super) enum CallAsk {
     /// Longer packets, or shorter: the next of those that are usual.
     PtimeBy(Ordering),
 }
-
-/// Sound in one packet, as people choose by keys: what AES67 has, and what coders take.
-const PTIMES: [Span; 6] = [
-    Span::from_micros(250),
-    Span::from_millis(1),
-    Span::from_micros(2500),
-    Span::from_millis(5),
-    Span::from_millis(10),
-    Span::from_millis(20),
-];
 
 /// Reads lines.
 pub(super) struct CallLines {
@@ -135,13 +126,21 @@ impl CallLines {
     }
 }
 
-/// The next of those that are usual, if there is one.
-fn next_ptime(now: Span, way: Ordering) -> Span {
-    let next = match way {
-        Ordering::Greater => PTIMES.into_iter().find(|ptime| *ptime > now),
-        _ => PTIMES.into_iter().rev().find(|ptime| *ptime < now),
-    };
-    next.unwrap_or(now)
+/// That no change is taken, and when it is.
+fn no_line() -> CannotChange {
+    CannotChange::Said(
+        "the control connection is lost; say it again once the call goes on".to_owned(),
+    )
+}
+
+/// That there are none longer, or shorter, to go to.
+fn no_next(terms: &CallTerms, way: Ordering) -> CannotChange {
+    let what = if way == Ordering::Greater { "longer" } else { "shorter" };
+    let StreamTerms { coding, ptime, .. } = terms.there;
+    CannotChange::Said(format!(
+        "{} has no {what} packets than {ptime}; choose another format for others",
+        coding.name()
+    ))
 }
 
 fn by_packets_of(terms: &mut CallTerms, ptime: Span) -> Changed {
@@ -168,10 +167,11 @@ impl Calling<'_> {
             CallAsk::Volume(gain) => self.sounding()?.recv.ask(RecvChange::Volume(None, gain)),
             CallAsk::Status => self.sounding()?.recv.ask(RecvChange::Status),
             CallAsk::Ptime(ptime) => self.code_by(|terms| by_packets_of(terms, ptime)),
-            CallAsk::PtimeBy(way) => self.code_by(|terms| {
-                let next = next_ptime(terms.there.ptime, way);
-                by_packets_of(terms, next)
-            }),
+            CallAsk::PtimeBy(way) => {
+                let terms = self.wanted()?;
+                let next = terms.next_ptime(way).ok_or_else(|| no_next(&terms, way))?;
+                self.code_by(|terms| by_packets_of(terms, next))
+            }
             CallAsk::Format(coding) => self.code_by(|terms| {
                 let of = |terms: StreamTerms| terms.coded(coding.usual_for(terms.channels));
                 (terms.there, terms.back) = (of(terms.there), of(terms.back));
@@ -204,7 +204,7 @@ impl Calling<'_> {
     fn wanted(&self) -> Result<CallTerms, CannotChange> {
         self.sounding()?;
         let call = self.caller.call().ok_or(CannotChange::Busy)?;
-        Ok(self.asked.clone().unwrap_or_else(|| call.terms.clone()))
+        Ok(self.caller.asked().unwrap_or(&call.terms).clone())
     }
 
     /// Asks for another coding or other packets: who chooses is who asked last.
@@ -213,14 +213,16 @@ impl Calling<'_> {
         change: impl FnOnce(&mut CallTerms) -> Changed,
     ) -> Result<Changed, CannotChange> {
         let mut terms = self.wanted()?;
-        self.adapting = None;
         let changed = change(&mut terms);
-        self.change_to(terms, changed)
+        let changed = self.change_to(terms, changed)?;
+        self.adapting = None;
+        Ok(changed)
     }
 
     fn change_to(&mut self, terms: CallTerms, changed: Changed) -> Result<Changed, CannotChange> {
         self.takes(&terms)?;
-        if self.ask_for(terms) { Ok(changed) } else { Err(CannotChange::Busy) }
+        self.ask_for(terms)?;
+        Ok(changed)
     }
 
     /// Sends silence from now on, or not: whoever is not in a call yet begins it so.
@@ -245,19 +247,20 @@ impl Calling<'_> {
         })
     }
 
-    pub(super) fn ask_for(&mut self, terms: CallTerms) -> bool {
-        let asked = self.caller.change(terms.clone());
-        // Without a line what was asked for before is still to be said again.
-        if asked {
-            if let (true, None, Some(made)) = (terms.sound(), &self.end, &mut self.made) {
-                made.asked = made.asked.saturating_add(1);
-            }
-            self.asked = Some(terms);
-        }
-        asked
+    pub(super) fn ask_for(&mut self, terms: CallTerms) -> Result<(), CannotChange> {
+        let sound = terms.sound();
+        self.caller.change(terms).map_err(|not| match not {
+            NotAsked::NoLine => no_line(),
+            NotAsked::NoPackets(why) => CannotChange::Said(why.to_string()),
+        })?;
+        self.counts(sound);
+        Ok(())
     }
 
-    pub(super) fn answered(&mut self, terms: &CallTerms) {
-        self.asked.take_if(|asked| asked == terms);
+    /// Terms were asked for.
+    pub(super) fn counts(&mut self, sound: bool) {
+        if let (true, None, Some(made)) = (sound, &self.end, &mut self.made) {
+            made.asked = made.asked.saturating_add(1);
+        }
     }
 }

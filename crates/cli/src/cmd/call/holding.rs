@@ -84,15 +84,16 @@ impl Calling<'_> {
             let begins = self.caller.begins_held(held);
             return if begins { Ok(Changed::Held(held)) } else { Err(CannotChange::Busy) };
         };
-        let ends = self.asked.as_ref().is_some_and(|asked| !asked.sound()) && call.terms.sound();
+        let asked = self.caller.asked();
+        let ends = asked.is_some_and(|asked| !asked.sound()) && call.terms.sound();
         if ends && !held {
             // Whether the sound is over there is not known yet.
             return Err(CannotChange::Busy);
         }
-        let mut terms = self.asked.clone().unwrap_or_else(|| call.terms.clone());
+        let mut terms = asked.unwrap_or(&call.terms).clone();
         terms.paths = if held { Vec::new() } else { self.flags.transport.paths() };
-        let asked = self.ask_for(terms);
-        if asked { Ok(Changed::Held(held)) } else { Err(CannotChange::Busy) }
+        self.ask_for(terms)?;
+        Ok(Changed::Held(held))
     }
 
     /// Sounds by these terms from now on, or not at all.
