@@ -19,7 +19,7 @@ impl fmt::Display for GainError {
         let Self { given } = self;
         write!(
             f,
-            "‘{given}’ is no gain; give decibels up to +40, such as -6dB, or -inf for silence"
+            "‘{given}’ is no gain; give decibels up to +40 and down to -144, such as -6dB, or -inf for silence"
         )
     }
 }
@@ -34,6 +34,9 @@ impl Gain {
     /// The most that can be asked for, in dB: enough for any microphone, and short of a slip of
     /// the finger that hurts.
     pub const MAX_DB: f64 = 40.0;
+
+    /// The least that people ask for but silence, in dB: of full scale in 24 bits nothing is left below it.
+    const MIN_DB: f64 = -144.0;
 
     /// A gain in decibels, 20 log₁₀ of the factor; `None` for NaN and above [`Gain::MAX_DB`].
     /// Minus infinity is silence.
@@ -92,6 +95,7 @@ impl FromStr for Gain {
             _ => text,
         };
         let db: Option<f64> = number.parse().ok();
+        let db = db.filter(|db| *db >= Self::MIN_DB || *db == f64::NEG_INFINITY);
         db.and_then(Self::from_db).ok_or_else(|| GainError { given: given.to_owned() })
     }
 }

@@ -89,6 +89,8 @@ pub struct StreamStanding {
     pub latency: Span,
     /// Whether it follows the packets.
     pub auto: bool,
+    /// The longest latency that there is room for.
+    pub longest: Span,
     /// Gain in the mix.
     pub volume: Fader,
     /// From where, as it was given.

@@ -111,6 +111,11 @@ fn longest(rate: Rate, renderer: &Renderer) -> Span {
     rate.span_of(renderer.capacity()).divided(4)
 }
 
+/// The longest latency that there is room for in a receiver that is made for this one.
+pub fn room_for(link_offset: Span, rate: Rate) -> Span {
+    rate.span_of(Receiver::frames_for(link_offset, rate)).divided(4)
+}
+
 impl Receiver {
     /// Room for this much sound beyond the link offset: senders that run ahead, spare for a change
     /// of latency while playing.
@@ -122,10 +127,14 @@ impl Receiver {
         Self { repairer: Some(Box::default()), ..Self::without_repairer(config) }
     }
 
+    fn frames_for(link_offset: Span, rate: Rate) -> Frames {
+        rate.frames_within(link_offset.times(4) + Self::ROOM)
+    }
+
     /// The same, but for a repairer, which is lent to it: most streams never need one.
     pub fn without_repairer(config: ReceiverConfig) -> Self {
         let rate = config.format.rate;
-        let frames = rate.frames_within(config.link_offset.times(4) + Self::ROOM);
+        let frames = Self::frames_for(config.link_offset, rate);
         let mut renderer = Renderer::new(rate, config.format.channels, frames, config.resampler);
         let decoders = config.make_decoders();
         if !decoders.is_empty() {

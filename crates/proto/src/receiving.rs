@@ -138,6 +138,11 @@ impl ReceivePolicy {
     /// the other, where nothing interrupts it.
     const READ: Span = Span::from_micros(2);
 
+    /// The longest latency that there is room for.
+    pub const fn longest(&self) -> Span {
+        self.config.longest
+    }
+
     /// Nothing was heard yet. Packets that nobody announces are measured by `receiver`.
     pub fn new(config: ReceivePolicyConfig, receiver: &mut Receiver) -> Self {
         let ring = least_latency(Span::ZERO, &config.device);

@@ -389,7 +389,8 @@ fn what_nobody_can_make_packets_of_is_not_asked_for() {
     let there = StreamTerms { coding: Coding::OPUS, ..terms.there };
     let refused = caller.change(CallTerms { there, ..terms });
     assert!(matches!(refused, Err(NotAsked::NoPackets(_))), "{refused:?}");
-    assert_eq!((caller.asked(), caller.step()), (None, None));
+    assert_eq!(caller.asked(), None);
+    assert_eq!(caller.step(), None);
 }
 
 /// One line to an end that is called, said to by hand.
@@ -478,6 +479,18 @@ fn a_latency_that_the_devices_do_not_keep_is_taken_by_no_change() {
     let answer = said(CallMessage::Change(less));
     let CallMessage::Kept(why) = &answer else { panic!("{answer:?}") };
     assert!(why.as_str().contains("leave no time for less than 26ms; ask for that"), "{why:?}");
+    // Its sound has room for a sixteenth of a second more than what it began with.
+    let room = ms(26) + Span::from_micros(62_500);
+    let most = CallTerms { latency: CallLatency::Kept(room), ..terms.clone() };
+    assert_eq!(said(CallMessage::Change(most.clone())), CallMessage::Changed(most));
+    for beyond in [CallLatency::Kept(ms(89)), CallLatency::Auto { most: ms(300) }] {
+        let beyond = CallTerms { latency: beyond, ..terms.clone() };
+        let answer = said(CallMessage::Change(beyond));
+        let CallMessage::Kept(why) = &answer else { panic!("{answer:?}") };
+        assert!(why.as_str().contains("than the 88.5ms that this call has room for"), "{why:?}");
+    }
+    let usual = CallTerms { latency: CallLatency::AUTO, ..terms.clone() };
+    assert_eq!(said(CallMessage::Change(usual.clone())), CallMessage::Changed(usual));
     let more = CallTerms { latency: CallLatency::Kept(ms(30)), ..terms };
     assert_eq!(said(CallMessage::Change(more.clone())), CallMessage::Changed(more));
 }

@@ -20,6 +20,9 @@ use thiserror::Error;
 #[error("what came is no message of a call ({0}); update taut on both sides")]
 pub struct CallNonsense(String);
 
+/// More sound in one packet is no mistake of anybody who means packets.
+const MOST_PTIME: Span = Span::from_secs(1);
+
 /// A message as a line, with its end.
 pub fn written(message: &CallMessage) -> Vec<u8> {
     let mut line = serde_json::to_vec(&SaidMessage::from(message)).unwrap_or_default();
@@ -337,7 +340,11 @@ impl TryFrom<SaidStream> for StreamTerms {
             .ok_or_else(|| CallNonsense("no coding that is known".to_owned()))?
             .usual_for(channels);
         let coding = said.bitrate.map_or(coding, |bitrate| coding.at_bitrate(bitrate));
+        let ptime = Span::from_nanos(said.ptime_ns);
+        if !(Span::ZERO..=MOST_PTIME).contains(&ptime) {
+            return Err(CallNonsense("packets have a second of sound at the most".to_owned()));
+        }
         // Whether packets can be made of it is for whoever is asked: to refuse what is asked for ends nothing.
-        Ok(Self { rate, channels, coding, ptime: Span::from_nanos(said.ptime_ns) })
+        Ok(Self { rate, channels, coding, ptime })
     }
 }

@@ -132,6 +132,8 @@ struct Calling<'a> {
     failed: Option<DialError>,
     /// Why the line is lost, if that is known.
     why_lost: Option<String>,
+    /// What people asked for last and was not answered yet, in their words.
+    asked: Option<String>,
     /// What was told last of the line: it fails again and again.
     told: Option<String>,
     microphone: Microphone,
@@ -146,6 +148,9 @@ struct Calling<'a> {
     adapting: Option<Adapting>,
     /// by what this is told.
     watched: [Onlooker; 2],
+    /// By what people are, who ask; and packets lost of those that were due, as was told last.
+    seen: [Onlooker; 2],
+    lost: Option<[u64; 2]>,
 }
 
 impl<'a> Calling<'a> {
@@ -176,6 +181,7 @@ impl<'a> Calling<'a> {
             ended: EndedSound::default(),
             failed: None,
             why_lost: None,
+            asked: None,
             told: None,
             microphone: Microphone::new(flags.mute),
             open: !flags.mute,
@@ -184,6 +190,8 @@ impl<'a> Calling<'a> {
             share: None,
             adapting: None,
             watched: Default::default(),
+            seen: Default::default(),
+            lost: None,
         }
     }
 
@@ -355,6 +363,9 @@ impl<'a> Calling<'a> {
                     }
                 }
                 CallerStep::Change(terms) => {
+                    if self.caller.asked().is_none() {
+                        self.asked = None;
+                    }
                     self.adopt(&terms, stop)?;
                     if self.adapting.is_none() && terms.sound() {
                         // What people asked for is kept to.
@@ -369,7 +380,11 @@ impl<'a> Calling<'a> {
                 CallerStep::Kept(why) => {
                     // What is chosen here is tried until something is taken.
                     if !self.adapting.as_mut().is_some_and(|adapting| adapting.refused(now())) {
-                        self.tell(&format!("{} keeps to what was: {}", self.host, why.as_str()));
+                        let asked = self.asked.take();
+                        let asked =
+                            asked.map_or(String::new(), |asked| format!("refused {asked}: "));
+                        let why = why.as_str();
+                        self.tell(&format!("{asked}{} keeps to what was: {why}", self.host));
                     }
                 }
                 CallerStep::TurnedAway(why) => {

@@ -28,3 +28,48 @@ fn packets_that_opus_has_not_are_refused_in_a_sentence_and_the_call_goes_on() {
     let (ended, _) = called.ends();
     assert!(!ended.said.iter().any(|line| line.contains("no message")), "{ended:#?}");
 }
+
+#[test]
+fn what_cannot_be_is_refused_before_it_is_asked_for_or_by_a_line_that_names_it() {
+    let _turn = beside();
+    let home = Folder::new();
+    let called = CalledMachine::at_home(home.path(), "");
+    let call = called.call(home.path(), "--input tone:300 --output null:").controlled().start();
+    let call = call.wait_for("in a call with ");
+    let call = call.ask("latency 10h", "no latency is longer than 5s; write latency 5s or less");
+    let call =
+        call.ask("latency 2s", "error latency 2s: a latency of 2s is more than the 462.5ms that");
+    let call = call.ask("volume -500dB", "down to -144");
+    // The end that is called takes none so short, and says which it takes.
+    let refused = "refused ptime 1ms: ";
+    let call = call.ask("ptime 1ms", "ok ptime 1ms").wait_for(refused);
+    let said = call.said().last().unwrap();
+    assert!(
+        said.contains(
+            "keeps to what was: packets of 1ms are not had here, and those of 2.5ms to 20ms are;"
+        ),
+        "{said}"
+    );
+    let call = call.becomes(|status| status.contains("sends l24 in packets of 2.5ms, hears l24"));
+    let call = call.ask("mute", "ok ");
+    let call = call.becomes(|status| status.contains(", by udp, muted, lost "));
+    call.tell("quit").end().well();
+    called.ends();
+}
+
+#[test]
+fn a_call_that_is_held_says_so_to_whoever_asks() {
+    let _turn = beside();
+    let home = Folder::new();
+    let called = CalledMachine::at_home(home.path(), "");
+    let options = "--hold --input tone:300 --output null:";
+    let call = called.call(home.path(), options).controlled().start();
+    let call = call.wait_for("without sound");
+    let call = call.ask("status", "ok status held; say resume");
+    let call = call.ask("latency 20ms", "error latency 20ms: held; say resume");
+    let call = call.ask("ptime 5ms", "error ptime 5ms: held; say resume");
+    let call = call.ask("resume", "ok resume").wait_for("the call has sound");
+    let call = call.ask("latency 20ms", "ok latency 20ms");
+    call.tell("quit").end().well();
+    called.ends();
+}

@@ -269,6 +269,7 @@ impl MixChanges {
             StreamStanding {
                 latency: stream.policy.link_offset(),
                 auto: stream.policy.auto().is_some(),
+                longest: stream.policy.longest(),
                 volume: stream.fader,
                 address: stream.address.clone(),
                 waits_for: heir.map(|(_, heir)| heir.address.clone()),

@@ -133,6 +133,8 @@ struct HeldCall {
     /// What its caller can.
     offer: CallOffer,
     terms: CallTerms,
+    /// The longest latency that its sound has room for, since that began.
+    room: Span,
     line: Option<LineId>,
     /// Since when there is no line.
     away: LocalTime,
@@ -247,7 +249,8 @@ impl Answering {
             self.end(place, CallReason::new("its caller called anew"));
         }
         let (id, line_of) = (fresh, Some(line));
-        let call = HeldCall { id, peer, offer, terms: terms.clone(), line: line_of, away: now };
+        let (kept, room) = (terms.clone(), terms.room());
+        let call = HeldCall { id, peer, offer, terms: kept, room, line: line_of, away: now };
         self.calls[place] = Some(call);
         self.lines[at].place = Some(place);
         let udp_port = self.udp_ports[place];
@@ -342,13 +345,21 @@ impl Answering {
             );
             return self.say(line, CallMessage::Kept(CallReason::new(why)));
         }
-        if terms.sound()
-            && !call.terms.sound()
-            && let Err(why) = self.sound_for(call.peer, place)
-        {
+        let begins = terms.sound() && !call.terms.sound();
+        let room = if begins { terms.room() } else { call.room };
+        if let Some(asked) = terms.latency.beyond(room) {
+            let why = format!(
+                "a latency of {asked} is more than the {room} that this call has room for since it began; hang up and \
+                 call with a --latency of that"
+            );
             return self.say(line, CallMessage::Kept(CallReason::new(why)));
         }
-        self.calls[place].iter_mut().for_each(|call| call.terms = terms.clone());
+        if begins && let Err(why) = self.sound_for(call.peer, place) {
+            return self.say(line, CallMessage::Kept(CallReason::new(why)));
+        }
+        self.calls[place]
+            .iter_mut()
+            .for_each(|call| (call.terms, call.room) = (terms.clone(), room));
         self.steps.push_back(AnsweringStep::Change { place, terms: terms.clone() });
         self.say(line, CallMessage::Changed(terms));
     }

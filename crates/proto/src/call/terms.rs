@@ -6,6 +6,7 @@ use thiserror::Error;
 
 use super::packets::NoPackets;
 use crate::latency::{LatencyRule, kept_latency};
+use crate::receiver::room_for;
 use crate::stream::{Coding, LONGEST_LINK_OFFSET, PTIME_RANGE, StreamFormat, packet_frames};
 use crate::time::{Frames, Span};
 use crate::units::{Channels, Rate};
@@ -86,6 +87,15 @@ impl CallLatency {
         match self {
             Self::Kept(latency) => LatencyRule::Chosen(latency),
             Self::Auto { most } => LatencyRule::Auto { most: Some(most) },
+        }
+    }
+
+    /// What of it is more than sound has room for that was given this much; what follows the packets as far as is usual goes
+    /// as far as there is room.
+    pub fn beyond(self, room: Span) -> Option<Span> {
+        match self {
+            Self::Kept(latency) => Some(latency).filter(|latency| *latency > room),
+            Self::Auto { most } => Some(most).filter(|most| *most > room.max(Self::MOST_AUTO)),
         }
     }
 
@@ -285,6 +295,13 @@ impl CallTerms {
     /// Whether there is sound: a call without is a line, and goes by no path.
     pub const fn sound(&self) -> bool {
         !self.paths.is_empty()
+    }
+
+    /// The longest latency that there is room for at both ends where sound begins by these terms, at the least.
+    pub fn room(&self) -> Span {
+        let begins = self.latency.kept().unwrap_or(Span::ZERO);
+        let room = self.latency.rule().room(begins);
+        room_for(room, self.there.rate).min(room_for(room, self.back.rate))
     }
 
     /// What these two ends keep of the latency that is asked for: that, or where packets and devices leave no time for the

@@ -6,16 +6,18 @@ use clap::ValueEnum;
 use tautline_api::call::CallAddress;
 use tautline_audio::{DeviceSpec, SoftwareSpec};
 use tautline_dsp::gain::Gain;
-use tautline_engine::control::{CannotChange, Changed, Fader, RecvChange, SendChange};
+use tautline_engine::control::{Answer, CannotChange, Changed, Fader, RecvChange, SendChange};
 use tautline_engine::plan::lay;
-use tautline_proto::call::caller::NotAsked;
+use tautline_proto::call::caller::{AgreedCall, NotAsked};
 use tautline_proto::call::terms::{CallLatency, CallTerms, StreamTerms};
 use tautline_proto::latency::{LatencyRule, enough_latency};
 use tautline_proto::receiving::LatencyRefused;
-use tautline_proto::stream::{Coding, PTIME_RANGE};
+use tautline_proto::stream::{Coding, LONGEST_LINK_OFFSET, PTIME_RANGE};
 use tautline_proto::time::Span;
 
 use super::Calling;
+use super::share::CallStanding;
+use super::transports::Transports;
 use crate::cmd::call_end::{CallEnd, latency_by};
 use crate::control::nothing;
 use crate::flags::{CallFlags, CodingName, latency, parse, span};
@@ -117,7 +119,12 @@ impl CallLines {
                 Ok(coding) => Ok(CallAsk::Format(coding.into())),
                 Err(_) => Err(format!("`{rest}` is no coding; write {}", CodingName::ALL)),
             },
-            "latency" => Ok(CallAsk::Latency(latency_by(latency(rest)?))),
+            "latency" => match latency(rest)? {
+                LatencyRule::Chosen(asked) if asked > LONGEST_LINK_OFFSET => Err(format!(
+                    "no latency is longer than {LONGEST_LINK_OFFSET}; write latency {LONGEST_LINK_OFFSET} or less"
+                )),
+                rule => Ok(CallAsk::Latency(latency_by(rule))),
+            },
             "status" => nothing(verb, rest, CallAsk::Status),
             _ => Err("this cannot be changed in a call; write mute, unmute, hold, resume, volume, latency, ptime, format, \
                 status or quit"
@@ -148,14 +155,20 @@ fn by_packets_of(terms: &mut CallTerms, ptime: Span) -> Changed {
     Changed::Ptime(ptime)
 }
 
-/// What is kept by now of what is heard.
-fn heard_latency(end: &CallEnd) -> Result<Span, CannotChange> {
-    match end.recv.ask(RecvChange::Status)? {
-        Changed::Receiving(standing) => {
-            Ok(standing.streams.first().map_or(Span::ZERO, |stream| stream.latency))
-        }
-        _ => Ok(Span::ZERO),
-    }
+/// What is kept by now of what is heard, and the longest that there is room for.
+fn heard_latency(end: &CallEnd) -> Result<(Span, Span), CannotChange> {
+    let standing = match end.recv.ask(RecvChange::Status)? {
+        Changed::Receiving(standing) => standing.streams.into_iter().next(),
+        _ => None,
+    };
+    Ok(standing.map_or((Span::ZERO, Span::ZERO), |stream| (stream.latency, stream.longest)))
+}
+
+/// How one direction is coded.
+fn coded(terms: &StreamTerms) -> String {
+    let bits = terms.coding.bitrate();
+    let bits = bits.map_or(String::new(), |bits| format!(" at {} kbit/s", bits / 1000));
+    format!("{}{bits} in packets of {}", terms.coding.name(), terms.ptime)
 }
 
 impl Calling<'_> {
@@ -165,7 +178,7 @@ impl Calling<'_> {
             CallAsk::Mute(muted) => self.mute(muted),
             CallAsk::Hold(held, _) => self.ask_to_hold(held),
             CallAsk::Volume(gain) => self.sounding()?.recv.ask(RecvChange::Volume(None, gain)),
-            CallAsk::Status => self.sounding()?.recv.ask(RecvChange::Status),
+            CallAsk::Status => self.status(),
             CallAsk::Ptime(ptime) => self.code_by(|terms| by_packets_of(terms, ptime)),
             CallAsk::PtimeBy(way) => {
                 let terms = self.wanted()?;
@@ -186,7 +199,7 @@ impl Calling<'_> {
                 let ptime = wanted.back.ptime;
                 let now = match wanted.latency {
                     CallLatency::Kept(latency) => latency,
-                    CallLatency::Auto { .. } => heard_latency(self.sounding()?)?,
+                    CallLatency::Auto { .. } => heard_latency(self.sounding()?)?.0,
                 };
                 let latency = CallLatency::Kept((now + ptime.times(packets)).max(ptime));
                 let changed = Changed::Latency(latency.rule());
@@ -197,7 +210,39 @@ impl Calling<'_> {
 
     /// The end that sounds.
     fn sounding(&self) -> Result<&CallEnd, CannotChange> {
-        self.end.as_ref().ok_or(CannotChange::Busy)
+        self.end.as_ref().ok_or_else(|| {
+            let why = match self.caller.call() {
+                Some(_) => "held; say resume",
+                None => "there is no call yet; say it again once there is one",
+            };
+            CannotChange::Said(why.to_owned())
+        })
+    }
+
+    /// How it stands with what is heard, and by what both directions go.
+    fn status(&mut self) -> Answer {
+        if self.standing() == CallStanding::Held {
+            return Ok(Changed::Said("status held; say resume".to_owned()));
+        }
+        let standing = self.sounding()?.recv.ask(RecvChange::Status)?;
+        let mut words = crate::words::changed(&standing);
+        if let Some(AgreedCall { terms: CallTerms { there, back, .. }, .. }) = self.caller.call() {
+            words += &format!(", sends {}, hears {}", coded(there), coded(back));
+        }
+        if let Some((path, _)) = self.transports.as_ref().map(Transports::now) {
+            words += &format!(", by {}", path.name());
+        }
+        words += if self.is_open() { ", open" } else { ", muted" };
+        let heard = self.seen[1].newest().and_then(|newest| newest.streams.into_iter().next());
+        if let Some(stream) = heard {
+            let count = |name: &str| stream.counters.get(name).copied().unwrap_or(0);
+            let (lost, came) = (count("lost"), count("packets_received"));
+            self.lost = Some([lost, lost.saturating_add(came)]);
+        }
+        if let Some([lost, due]) = self.lost {
+            words += &format!(", lost {lost} of {due} packets");
+        }
+        Ok(Changed::Said(words))
     }
 
     /// The terms of sound that there is: those that were asked for before, even where that is not answered yet.
@@ -220,8 +265,11 @@ impl Calling<'_> {
     }
 
     fn change_to(&mut self, terms: CallTerms, changed: Changed) -> Result<Changed, CannotChange> {
-        self.takes(&terms)?;
+        if terms.latency != self.wanted()?.latency {
+            self.takes(&terms)?;
+        }
         self.ask_for(terms)?;
+        self.asked = Some(crate::words::changed(&changed));
         Ok(changed)
     }
 
@@ -237,6 +285,14 @@ impl Calling<'_> {
 
     /// Whether the device here can play by these terms: the other end is not asked for what cannot be.
     fn takes(&self, terms: &CallTerms) -> Result<(), CannotChange> {
+        let room = heard_latency(self.sounding()?)?.1;
+        if let Some(asked) = terms.latency.beyond(room) {
+            return Err(CannotChange::Said(format!(
+                "a latency of {asked} is more than the {room} that this call has room for since it began; hang up and \
+                 call with --latency {}",
+                terms.latency
+            )));
+        }
         let Some(asked) = terms.latency.kept() else { return Ok(()) };
         let Some(format) = terms.back.format(0) else { return Ok(()) };
         let chosen = LatencyRule::Chosen(asked);

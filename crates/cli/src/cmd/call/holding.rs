@@ -57,7 +57,7 @@ impl Calling<'_> {
             witness: self.share.as_ref().is_none_or(CallShare::is_first),
             sounding: self.share.as_ref().map_or(1, |share| share.index as usize + 1),
             recorded_before: self.share.as_ref().map_or(0, |share| share.index),
-            onlookers: self.onlookers.iter().chain([&self.watched]).cloned().collect(),
+            onlookers: self.onlookers.iter().chain([&self.watched, &self.seen]).cloned().collect(),
         };
         let (end, mut transports) =
             CallEnd::begin(&setup, sound, stop, |link| Transports::begin(link, call, made))?;
@@ -93,6 +93,7 @@ impl Calling<'_> {
         let mut terms = asked.unwrap_or(&call.terms).clone();
         terms.paths = if held { Vec::new() } else { self.flags.transport.paths() };
         self.ask_for(terms)?;
+        self.asked = Some(crate::words::changed(&Changed::Held(held)));
         Ok(Changed::Held(held))
     }
 
@@ -124,7 +125,8 @@ impl Calling<'_> {
 
     /// Ends the sound, and closes the devices.
     fn hold(&mut self) -> Result<(), Failure> {
-        self.adapting = None;
+        (self.adapting, self.lost) = (None, None);
+        drop(self.seen[1].newest());
         if let (Some(transports), Some(made)) = (self.transports.take(), &mut self.made) {
             made.used = made.used.max(Some(transports.now().1));
         }
