@@ -640,7 +640,7 @@ mod tests {
         };
         let [short, long] = [
             length("999us"),
-            "l24 has no packets of 20.000001ms, and of 125us to 20ms; ask for one of these, \
+            "l24 has no packets of 20.001ms, and of 125us to 20ms; ask for one of these, \
             or for another format first"
                 .to_owned(),
         ];
@@ -654,25 +654,20 @@ mod tests {
         let latency = |asked: &str| {
             format!("a latency of {asked} is not kept; ask for one above 0 and of no more than 5s")
         };
-        let [none, longer, less] = ["0ns", "5.000000001s", "-1ms"].map(latency);
+        let [none, longer, less] = ["0ms", "5.001s", "-1ms"].map(latency);
         type Change<'a> = &'a dyn Fn(&mut CallTerms);
         let cases: [(Change<'_>, &str); 11] = [
             (&|terms| terms.there.rate = Rate::new(44_100).unwrap(), began),
             (&|terms| terms.back.channels = Channels::MONO, began),
             (&|terms| terms.there.ptime = Span::from_micros(999), &short),
-            (&|terms| terms.back.ptime = ms(20) + Span::from_nanos(1), &long),
+            (&|terms| terms.back.ptime = ms(20) + Span::from_micros(1), &long),
             // It is had here, and not in packets of 1 ms.
             (&|terms| terms.back.coding = Coding::OPUS, opus),
             (&|terms| terms.there.coding = SampleFormat::F32.into(), &float),
             (&|terms| terms.back.coding = Coding::LOSSLESS_16, &lossless),
             (&|terms| terms.paths = vec![CallPath::Udp; MOST_LISTED + 1], transport),
             (&|terms| terms.latency = CallLatency::Kept(Span::ZERO), &none),
-            (
-                &|terms| {
-                    terms.latency = CallLatency::Kept(LONGEST_LINK_OFFSET + Span::from_nanos(1))
-                },
-                &longer,
-            ),
+            (&|terms| terms.latency = CallLatency::Kept(LONGEST_LINK_OFFSET + ms(1)), &longer),
             (&|terms| terms.latency = CallLatency::Kept(ms(-1)), &less),
         ];
         for (change, sentence) in cases {
