@@ -11,7 +11,7 @@ mod lines;
 mod probe;
 mod words;
 
-use tautline_proto::call::message::{CALL_VERSION, OLDEST_CALL_VERSION};
+use tautline_proto::call::message::{CALL_VERSION, OLDEST_CALL_VERSION, TAKES_VERSION};
 
 pub use address::CallAddress;
 pub use dial::DialError;
@@ -24,8 +24,11 @@ pub use words::{CallNonsense, read, written};
 /// The protocols that are named in the TLS handshake (RFC 7301), so that one port serves others, too, and the version
 /// of messages that is spoken by each ([`tautline_proto::call::message::CALL_VERSION`]), the newest first: before a word
 /// is said both ends know the newest that both speak.
-pub const PROTOCOLS: [(&[u8], u32); 2] =
-    [(b"tautline-call/3", CALL_VERSION), (b"tautline-call/1", OLDEST_CALL_VERSION)];
+pub const PROTOCOLS: [(&[u8], u32); 3] = [
+    (b"tautline-call/4", CALL_VERSION),
+    (b"tautline-call/3", TAKES_VERSION),
+    (b"tautline-call/1", OLDEST_CALL_VERSION),
+];
 
 /// The names of [`PROTOCOLS`].
 pub fn protocols() -> Vec<Vec<u8>> {

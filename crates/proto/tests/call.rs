@@ -187,6 +187,7 @@ impl World {
                 CallerStep::TurnedAway(why) => {
                     end.did.push((at, format!("turned away: {}", why.as_str())))
                 }
+                CallerStep::Unheard(number) => end.did.push((at, format!("unheard by {number}"))),
                 CallerStep::Kept(why) => end.did.push((at, format!("kept: {}", why.as_str()))),
                 CallerStep::Over(over) => end.did.push((at, format!("{over:?}"))),
             }
@@ -391,6 +392,22 @@ fn what_nobody_can_make_packets_of_is_not_asked_for() {
     assert!(matches!(refused, Err(NotAsked::NoPackets(_))), "{refused:?}");
     assert_eq!(caller.asked(), None);
     assert_eq!(caller.step(), None);
+}
+
+#[test]
+fn a_caller_is_told_that_it_is_not_heard_if_it_reads_that() {
+    let mut world = World::new(1, 1);
+    world.run(Span::from_secs(2));
+    world.answering.unheard(0, 3);
+    world.answering.unheard(7, 3);
+    world.run(Span::from_secs(1));
+    assert_eq!(words(&world.ends[0].did), ["begin", "unheard by 3"]);
+    let (mut answering, now) = by_hand();
+    let call = CallMessage::Call { version: 3, offer: offer(), resumes: None };
+    answering.said(LineId(1), call, CallId([1; 16]), now);
+    steps(&mut answering);
+    answering.unheard(0, 0);
+    assert_eq!(steps(&mut answering), [], "it has no word for it");
 }
 
 /// One line to an end that is called, said to by hand.

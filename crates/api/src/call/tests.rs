@@ -74,6 +74,7 @@ fn all() -> Vec<CallMessage> {
         CallMessage::Changed(terms()),
         CallMessage::Kept(why()),
         CallMessage::Path { path: CallPath::Tcp, transport: 3 },
+        CallMessage::Unheard { transport: 3 },
         CallMessage::Ping,
         CallMessage::Pong,
         CallMessage::Bye(why()),

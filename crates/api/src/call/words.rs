@@ -66,6 +66,10 @@ enum SaidMessage {
         path: SaidPath,
         transport: u32,
     },
+    /// From version 4 on.
+    Unheard {
+        transport: u32,
+    },
     Ping {},
     Pong {},
     Bye {
@@ -151,6 +155,7 @@ impl From<&CallMessage> for SaidMessage {
             CallMessage::Path { path, transport } => {
                 Self::Path { path: (*path).into(), transport: *transport }
             }
+            CallMessage::Unheard { transport } => Self::Unheard { transport: *transport },
             CallMessage::Ping => Self::Ping {},
             CallMessage::Pong => Self::Pong {},
             CallMessage::Bye(reason) => Self::Bye { why: why(reason) },
@@ -178,6 +183,7 @@ impl TryFrom<SaidMessage> for CallMessage {
             SaidMessage::Path { path, transport } => {
                 Self::Path { path: path.try_into()?, transport }
             }
+            SaidMessage::Unheard { transport } => Self::Unheard { transport },
             SaidMessage::Ping {} => Self::Ping,
             SaidMessage::Pong {} => Self::Pong,
             SaidMessage::Bye { why } => Self::Bye(CallReason::new(why)),

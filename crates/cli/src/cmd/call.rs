@@ -387,6 +387,9 @@ impl<'a> Calling<'a> {
                         self.tell(&format!("{asked}{} keeps to what was: {why}", self.host));
                     }
                 }
+                CallerStep::Unheard(number) => {
+                    self.transports.iter_mut().for_each(|all| all.unheard(number));
+                }
                 CallerStep::TurnedAway(why) => {
                     self.transports = None;
                     let host = self.host;
@@ -457,6 +460,7 @@ impl<'a> Calling<'a> {
             self.tell(&format!("the sound goes by {by} from now on"));
         }
         if moved {
+            self.adapting.iter_mut().for_each(|adapting| adapting.moved(now()));
             self.tell_path();
         }
         Ok(())

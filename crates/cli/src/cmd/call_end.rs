@@ -136,14 +136,20 @@ pub(super) struct CallLink {
     pub(super) switch: LineSwitch,
     /// What its UDP sockets are opened for.
     pub(super) udp: UdpOptions,
-    /// Packets heard.
+    /// Packets heard, and sent.
     heard: Arc<AtomicU64>,
+    sent: Arc<AtomicU64>,
 }
 
 impl CallLink {
     /// Packets that were heard.
     pub(super) fn heard(&self) -> u64 {
         self.heard.load(Ordering::Relaxed)
+    }
+
+    /// Packets that were sent.
+    pub(super) fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
     }
 }
 
@@ -153,7 +159,7 @@ impl CallLink {
     pub(super) fn of_nobody() -> Self {
         let udp = UdpOptions::default();
         let Muxed { switch, .. } = muxed(udp.datagram_bytes, FAR).unwrap();
-        Self { switch, udp, heard: Arc::default() }
+        Self { switch, udp, heard: Arc::default(), sent: Arc::default() }
     }
 }
 
@@ -236,8 +242,9 @@ impl CallEnd {
         let stream = StreamPlan { latency, sealed: Some(SEALED), ..stream };
         let recv_plan =
             RecvPlan { probes: flags.running.probes, ..RecvPlan::new(vec![stream], playback) };
-        let counted = Arc::new(AtomicU64::new(0));
-        let mut link = CallLink { switch, udp, heard: Arc::clone(&counted) };
+        let (counted, counted_sent) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
+        let (heard, sent) = (Arc::clone(&counted), Arc::clone(&counted_sent));
+        let mut link = CallLink { switch, udp, heard, sent };
         let first = first(&mut link)?;
         let transport = link.switch.transport();
         let usual = run_options(&flags.timing, &flags.running);
@@ -273,7 +280,7 @@ impl CallEnd {
             of: captures,
             transport,
         };
-        let (send, send_thread) = Self::send(setup, plan, run)?;
+        let (send, send_thread) = Self::send(setup, plan, counted_sent, run)?;
         let threads = vec![recv_thread, send_thread];
         if setup.muted {
             // Silent from the first packet on; what `unmute` restores is the gain of one.
@@ -312,6 +319,7 @@ impl CallEnd {
     fn send(
         setup: &EndSetup<'_>,
         plan: SendPlan,
+        counted: Arc<AtomicU64>,
         run: EndRun<'_>,
     ) -> Result<(Asker<SendChange>, EngineThread), Failure> {
         let EndRun { options, stop, voice, recordings, of, transport } = run;
@@ -328,6 +336,7 @@ impl CallEnd {
             let mut teller = NoteTeller::new(voice);
             engine.run(device, &options, &stop, &mut |progress: &Progress<'_>| {
                 opened.latency.set(progress.link_offset);
+                counted.store(progress.packets, Ordering::Relaxed);
                 teller.tell(progress.notes.iter().chain(&opened.notes.take()));
             })
         })?;

@@ -176,6 +176,9 @@ impl Serving<'_> {
             if let Some(unreadable) = self.trust.keep(&mut self.answering, now()) {
                 self.voice.tell(&unreadable);
             }
+            for (place, transport) in self.seats.unheard() {
+                self.answering.unheard(place, transport);
+            }
             self.take_steps();
             self.seats.turn();
             self.sound.turn();

@@ -61,6 +61,12 @@ impl CallThroughNat {
         }
     }
 
+    /// Returns when both directions go in this, as the network carries it.
+    fn carried(self, by: &str) -> Self {
+        let line = format!("as the network carries it: {by} ");
+        Self { call: self.call.wait_for(&line), ..self }
+    }
+
     /// Both hang up: what each end heard.
     fn hang_up(self) -> [(&'static str, Sound); 2] {
         self.call.tell("quit").end().well();
@@ -174,6 +180,36 @@ fn a_call_moves_to_tcp_when_no_datagram_passes_and_back_when_some_do() {
 }
 
 #[test]
+fn a_call_of_which_one_end_hears_nothing_moves_to_tcp_in_the_coding_that_it_had_and_back() {
+    let _turn = beside();
+    let test = "calls_through_nat::a_call_of_which_one_end_hears_nothing_moves_to_tcp_in_the_coding_that_it_had_and_back";
+    let Some(mut talk) = CallThroughNat::begin_with(test, "--codec auto") else { return };
+    talk = talk.carried("lossless16");
+    let there = talk.network.outside.address;
+    talk.network.drops(&format!("meta l4proto udp ip daddr {there}"));
+    talk.call = talk.call.wait_for("the sound goes by TCP from now on");
+    talk.serve = talk.serve.wait_for("the sound goes by TCP from now on");
+    let before = talk.call.said().count();
+    talk.sounds();
+    talk = talk.carried("l24");
+    let since: Vec<_> = talk.call.said().skip(before).collect();
+    assert!(!since.iter().any(|line| line.contains("opus")), "{since:#?}");
+    talk.network.carries_all();
+    talk.call = talk.call.wait_for("the sound goes by UDP from now on");
+    talk.serve = talk.serve.wait_for("the sound goes by UDP from now on");
+    let names = ["caller.wav", "heard.wav"];
+    let moved = names.map(|name| recorded(&talk, name));
+    names.iter().for_each(|name| grows(&talk.folder.file(name), 2));
+    for ((name, heard), moved) in talk.hang_up().into_iter().zip(moved) {
+        let last = heard.samples.iter().rposition(|sample| *sample != 0).expect("sound") / 2;
+        assert!(last > moved + 48_000, "{name}: sound until {last}, by UDP from {moved} on");
+        // What it could not hear before the sound moved is missing there alone.
+        let gaps = gaps(&heard);
+        assert_eq!(gaps.len(), usize::from(name == "caller.wav"), "{name}: {gaps:?}");
+    }
+}
+
+#[test]
 fn a_call_begins_with_few_bits_takes_more_where_they_pass_and_fewer_where_they_do_not() {
     let _turn = beside();
     let test = "calls_through_nat::a_call_begins_with_few_bits_takes_more_where_they_pass_and_fewer_where_they_do_not";
@@ -181,11 +217,7 @@ fn a_call_begins_with_few_bits_takes_more_where_they_pass_and_fewer_where_they_d
     let said: Vec<_> = talk.call.said().collect();
     let begun = said.iter().any(|line| line.contains("in a call") && line.contains("opus"));
     assert!(begun, "{said:#?}");
-    let carried = |talk: CallThroughNat, by: &str| {
-        let line = format!("as the network carries it: {by} ");
-        CallThroughNat { call: talk.call.wait_for(&line), ..talk }
-    };
-    talk = carried(carried(talk, "opus 48000 Hz, 2 channels, 5ms per packet at 192"), "l24");
+    talk = talk.carried("opus 48000 Hz, 2 channels, 5ms per packet at 192").carried("l24");
     // Both directions together: a third of what l24 takes one way.
     talk.network.drops("meta l4proto udp limit rate over 110 kbytes/second");
     talk.call = talk.call.wait_for("opus 48000 Hz, 2 channels, 5ms per packet");

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::message::{CALL_VERSION, CallMessage, CallReason, OLDEST_CALL_VERSION};
+use super::message::{CALL_VERSION, CallMessage, CallReason, OLDEST_CALL_VERSION, UNHEARD_VERSION};
 use super::terms::{CallOffer, CallPath, CallTerms, NotHad};
 use super::{CALL_KEPT, CallId, LINE_DEAD};
 use crate::time::{LocalTime, Span};
@@ -118,6 +118,8 @@ impl CallLimits {
 struct AnsweredLine {
     id: LineId,
     peer: LinePeer,
+    /// Which its caller speaks, once it has said so.
+    version: u32,
     heard: LocalTime,
     /// The place of its call.
     place: Option<usize>,
@@ -176,7 +178,16 @@ impl Answering {
     /// Somebody connected and proved to have this key.
     pub fn came(&mut self, id: LineId, peer: LinePeer, now: LocalTime) {
         let (place, credit) = (None, MOST_AT_ONCE);
-        self.lines.push(AnsweredLine { id, peer, heard: now, place, credit, credited: now });
+        let version = OLDEST_CALL_VERSION;
+        self.lines.push(AnsweredLine {
+            id,
+            peer,
+            version,
+            heard: now,
+            place,
+            credit,
+            credited: now,
+        });
     }
 
     /// A line was closed by its other end, or lost.
@@ -200,6 +211,9 @@ impl Answering {
         let Some(at) = self.lines.iter().position(|one| one.id == line) else { return };
         if !self.lines[at].may_say(now) {
             return self.refuse(line, "you say more than a call has to say; update taut", now);
+        }
+        if let CallMessage::Call { version, .. } = &message {
+            self.lines[at].version = *version;
         }
         let place = self.lines[at].place;
         match (message, place) {
@@ -362,6 +376,16 @@ impl Answering {
             .for_each(|call| (call.terms, call.room) = (terms.clone(), room));
         self.steps.push_back(AnsweringStep::Change { place, terms: terms.clone() });
         self.say(line, CallMessage::Changed(terms));
+    }
+
+    /// Nothing is heard of the call at this place by the transport of this number: its caller is told, if it reads that.
+    pub fn unheard(&mut self, place: usize, transport: u32) {
+        let line = self.calls.get(place).and_then(|call| call.as_ref()?.line);
+        let reads = |line: &&AnsweredLine| line.version >= UNHEARD_VERSION;
+        let line = self.lines.iter().filter(reads).find(|one| Some(one.id) == line);
+        if let Some(line) = line.map(|line| line.id) {
+            self.say(line, CallMessage::Unheard { transport });
+        }
     }
 
     fn say(&mut self, line: LineId, message: CallMessage) {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::message::{CALL_VERSION, CallMessage, CallReason};
+use super::message::{CALL_VERSION, CallMessage, CallReason, TAKES_VERSION};
 use super::packets::NoPackets;
 use super::terms::{CallOffer, CallPath, CallTerms};
 use super::{CallId, LINE_DEAD, PING_EVERY};
@@ -50,6 +50,8 @@ pub enum CallerStep {
     Change(CallTerms),
     /// The other end keeps to what was: why.
     Kept(CallReason),
+    /// The other end hears nothing by the transport of this number.
+    Unheard(u32),
     /// The call is over there, and another is not had now: why. It is tried again and again.
     TurnedAway(CallReason),
     /// Nothing more is done.
@@ -187,7 +189,7 @@ impl CallerEnd {
             offer.paths.clear();
         }
         let version = version.min(CALL_VERSION);
-        if version < CALL_VERSION {
+        if version < TAKES_VERSION {
             // It would refuse what it has no word for.
             (offer.there.takes, offer.back.takes) = (None, None);
         }
@@ -262,6 +264,9 @@ impl CallerEnd {
                 self.held = !self.has_sound();
                 self.asked = None;
                 self.steps.push_back(CallerStep::Kept(why));
+            }
+            (CallerLine::Open, CallMessage::Unheard { transport }) => {
+                self.steps.push_back(CallerStep::Unheard(transport));
             }
             (CallerLine::Open, CallMessage::Ping) => self.say(CallMessage::Pong),
             (CallerLine::Open | CallerLine::Asked { .. }, CallMessage::Bye(why)) => {

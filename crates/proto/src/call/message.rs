@@ -4,12 +4,15 @@ use super::CallId;
 use super::terms::{CallOffer, CallPath, CallTerms};
 
 /// Of the words here.
-pub const CALL_VERSION: u32 = 3;
-/// The oldest that is spoken: it is not said in it what devices take ([`StreamAbilities::takes`]). Others are refused in
-/// a sentence.
+pub const CALL_VERSION: u32 = 4;
+/// The oldest that is spoken. Others are refused in a sentence.
+pub const OLDEST_CALL_VERSION: u32 = 2;
+/// From this on it is said what devices take ([`StreamAbilities::takes`]).
 ///
 /// [`StreamAbilities::takes`]: super::terms::StreamAbilities::takes
-pub const OLDEST_CALL_VERSION: u32 = 2;
+pub const TAKES_VERSION: u32 = 3;
+/// From this on [`CallMessage::Unheard`] is said.
+pub const UNHEARD_VERSION: u32 = 4;
 /// Bytes of a reason that are read.
 pub const MOST_REASON: usize = 300;
 
@@ -66,6 +69,12 @@ pub enum CallMessage {
         /// By what.
         path: CallPath,
         /// The number of the transport: the first has 0, each that follows one more. Its keys are made of it.
+        transport: u32,
+    },
+    /// By the end that is called, from version [`UNHEARD_VERSION`] on, once in each second of it: nothing has come for a
+    /// second by the transport of this number.
+    Unheard {
+        /// Its number.
         transport: u32,
     },
     /// I am here; to be answered by [`CallMessage::Pong`].

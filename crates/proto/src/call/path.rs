@@ -1,7 +1,8 @@
 //! By what a call's sound goes: UDP, TCP where no datagram passes, and back once one does.
 //!
 //! The caller decides, as it alone can make connections. It hears the other end's sound all the time, silence
-//! too, so a path on which nothing comes is one that does not carry. While TCP is used, probes by UDP, which the
+//! too, so a path on which nothing comes is one that does not carry. Nor is one by which nothing comes to the other end,
+//! which says so ([`PathSilence`]): what comes from there says nothing of the way there. While TCP is used, probes by UDP, which the
 //! other end sends back, say when that carries again.
 
 use super::terms::CallPath;
@@ -9,6 +10,9 @@ use crate::time::{LocalTime, Span};
 
 /// A path is left if nothing came by it for so long: ten packets of 20 ms, five times over.
 const SILENT: Span = Span::from_secs(1);
+/// Sound is sent without a pause where from packet to packet it takes less than this: the longest hold 20 ms, and a host
+/// may freeze.
+const PAUSE: Span = Span::from_millis(300);
 /// So often UDP is probed while TCP is used.
 const PROBE_EVERY: Span = Span::from_millis(500);
 /// Probes in a row that come back before UDP is used again.
@@ -36,6 +40,11 @@ pub struct PathChoice {
     /// When something came by it last, or when it was chosen.
     heard: LocalTime,
     chosen: LocalTime,
+    /// Since when sound is sent without a pause, and when the last was.
+    sends: LocalTime,
+    sent: LocalTime,
+    /// Whether the other end hears nothing by UDP, or heard nothing when that was left.
+    unheard: bool,
     probed: LocalTime,
     /// Whether the last probe came back, and how many in a row did.
     answered: bool,
@@ -54,6 +63,9 @@ impl PathChoice {
             path,
             heard: now,
             chosen: now,
+            sends: now,
+            sent: LocalTime::ZERO,
+            unheard: false,
             probed: now,
             answered: true,
             back: 0,
@@ -71,9 +83,29 @@ impl PathChoice {
         self.heard = now;
     }
 
-    /// Sound comes by UDP all the same, before there was anything else to move to: that is used on.
+    /// Sound comes by UDP all the same, before there was anything else to move to: that is used on, if that is why it was
+    /// left.
     pub const fn stay_by_udp(&mut self, now: LocalTime) {
-        (self.path, self.heard, self.chosen) = (CallPath::Udp, now, now);
+        if !self.unheard {
+            (self.path, self.heard, self.chosen) = (CallPath::Udp, now, now);
+        }
+    }
+
+    /// This end's sound was sent.
+    pub fn sent(&mut self, now: LocalTime) {
+        if now >= self.sent + PAUSE {
+            self.sends = now;
+        }
+        self.sent = now;
+    }
+
+    /// The other end says that nothing came there for a second by the path that is used: whether that counts, as sound was
+    /// sent all the while.
+    pub fn unheard(&mut self, now: LocalTime) -> bool {
+        let sending = now >= self.sends.max(self.chosen) + SILENT && now < self.sent + PAUSE;
+        let counts = self.path == CallPath::Udp && sending;
+        self.unheard |= counts && self.tcp;
+        counts
     }
 
     /// A probe came back.
@@ -87,7 +119,7 @@ impl PathChoice {
     /// Lets time pass.
     pub fn poll(&mut self, now: LocalTime) -> Option<PathStep> {
         match self.path {
-            CallPath::Udp if self.tcp && now >= self.heard + SILENT => {
+            CallPath::Udp if self.tcp && (self.unheard || now >= self.heard + SILENT) => {
                 let early = self.back > 0 && now < self.chosen + TOO_EARLY;
                 self.doubled = if early { (self.doubled + 1).min(MOST_DOUBLED) } else { 0 };
                 Some(self.go_by(CallPath::Tcp, now))
@@ -108,8 +140,9 @@ impl PathChoice {
 
     fn go_by(&mut self, path: CallPath, now: LocalTime) -> PathStep {
         (self.path, self.heard, self.chosen) = (path, now, now);
-        if path == CallPath::Tcp {
-            (self.back, self.answered, self.probed) = (0, true, now);
+        match path {
+            CallPath::Tcp => (self.back, self.answered, self.probed) = (0, true, now),
+            CallPath::Udp => self.unheard = false,
         }
         PathStep::Use(path)
     }
@@ -117,10 +150,39 @@ impl PathChoice {
     /// When [`Self::poll`] has something to do; [`LocalTime::NEVER`] if nothing.
     pub fn deadline(&self) -> LocalTime {
         match self.path {
+            CallPath::Udp if self.tcp && self.unheard => self.chosen,
             CallPath::Udp if self.tcp => self.heard + SILENT,
             CallPath::Tcp if self.udp => self.probed + PROBE_EVERY,
             _ => LocalTime::NEVER,
         }
+    }
+}
+
+/// At the end that is called, of one call: whether anything comes by the path that is used. Its caller, who decides, hears
+/// nothing of that by itself.
+#[derive(Debug)]
+pub struct PathSilence {
+    /// Packets, and the number of the transport by which they came.
+    heard: u64,
+    transport: u32,
+    since: LocalTime,
+}
+
+impl PathSilence {
+    /// Nothing came yet.
+    pub const fn new(now: LocalTime) -> Self {
+        Self { heard: 0, transport: 0, since: now }
+    }
+
+    /// So many packets came so far, and this is the number of the transport: whether the caller is to be told that nothing
+    /// came for a second, as it is once in each second of that.
+    pub fn poll(&mut self, heard: u64, transport: u32, now: LocalTime) -> bool {
+        let silent = (heard, transport) == (self.heard, self.transport);
+        let tell = silent && now >= self.since + SILENT;
+        if tell || !silent {
+            *self = Self { heard, transport, since: now };
+        }
+        tell
     }
 }
 
@@ -184,6 +246,68 @@ mod tests {
             now = at_tcp;
         }
         assert!(waits.windows(2).all(|pair| pair[1] > pair[0]), "{waits:?}");
+    }
+
+    /// Ten seconds of sound from `from` on that comes back by UDP, and goes there or not, as probes do; the called end's
+    /// word takes 40 ms. `sends` says whether there is anything to send.
+    fn one_way(
+        choice: &mut PathChoice,
+        from: i64,
+        there: bool,
+        sends: bool,
+    ) -> Vec<(i64, CallPath)> {
+        let (mut moved, mut word) = (Vec::new(), None);
+        let (mut silence, mut came, mut number) = (PathSilence::new(at(from)), 0, 0);
+        for now in (from..from + 10_000).step_by(20) {
+            choice.heard(at(now));
+            if choice.path() == CallPath::Tcp {
+                // It came by UDP, while there was no connection yet.
+                choice.stay_by_udp(at(now));
+            }
+            if sends {
+                choice.sent(at(now));
+            }
+            came += u64::from(sends && (there || choice.path() == CallPath::Tcp));
+            if silence.poll(came, number, at(now)) {
+                word = Some(now + 40);
+            }
+            if word.take_if(|due| *due <= now).is_some() {
+                choice.unheard(at(now));
+            }
+            while let Some(step) = choice.poll(at(now)) {
+                match step {
+                    PathStep::Use(path) => {
+                        number += 1;
+                        moved.push((now - from, path));
+                    }
+                    PathStep::Probe if there => choice.probe_back(),
+                    PathStep::Probe => {}
+                }
+            }
+        }
+        moved
+    }
+
+    #[test]
+    fn sound_that_the_other_end_does_not_hear_moves_to_tcp_and_back_when_it_would() {
+        let mut choice = PathChoice::new(&BOTH, at(0));
+        assert_eq!(one_way(&mut choice, 0, true, true), []);
+        let moved = one_way(&mut choice, 10_000, false, true);
+        assert_eq!(moved, [(1_040, CallPath::Tcp)], "a second and the way of the word");
+        assert_eq!(one_way(&mut choice, 20_000, false, true), [], "it stays there");
+        let moved = one_way(&mut choice, 30_000, true, true);
+        assert!(matches!(moved[..], [(0..=2_000, CallPath::Udp)]), "{moved:?}");
+    }
+
+    #[test]
+    fn an_end_that_hears_nothing_because_nothing_is_sent_moves_nothing() {
+        let mut choice = PathChoice::new(&BOTH, at(0));
+        assert_eq!(one_way(&mut choice, 0, false, false), []);
+        // The devices of this end ran later than the other end listened.
+        choice.sent(at(10_000));
+        assert!(!choice.unheard(at(10_200)));
+        let mut choice = PathChoice::new(&[CallPath::Udp], at(0));
+        assert_eq!(one_way(&mut choice, 0, false, true), [], "there is nothing to move to");
     }
 
     #[test]

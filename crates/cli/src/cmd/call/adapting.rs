@@ -12,6 +12,9 @@ use super::Calling;
 
 /// From one look to the next.
 const EVERY: Span = Span::from_secs(1);
+/// What a path lost that was left for another is told of for so long: a new connection begins to carry after 1.5 s at the
+/// latest, and what is lost is known once something follows it, and reported within half a second.
+const MOVED: Span = Span::from_secs(3);
 /// So many packets say something: a fifth of what the longest are in a second.
 const ENOUGH: u64 = 10;
 
@@ -66,6 +69,8 @@ pub(super) struct Adapting {
     back: Option<AdaptedStream>,
     /// When it is looked at next.
     next: LocalTime,
+    /// Before, what was lost was lost by a path that is used no more.
+    settles: LocalTime,
     /// Packets that were heard by then.
     heard: Option<u64>,
     /// The direction that was asked for last, until that is answered: one at a time, so that it is known what is refused.
@@ -115,7 +120,12 @@ impl Adapting {
         };
         let (there, back) = (stream(there, sent), stream(back, heard));
         let (heard, asked) = (None, None);
-        Self { there, back, next: now + EVERY, heard, asked, told: terms.clone() }
+        Self { there, back, next: now + EVERY, settles: now, heard, asked, told: terms.clone() }
+    }
+
+    /// The sound goes by another path from now on: what is told of the one before is no measure of it.
+    pub(super) fn moved(&mut self, now: LocalTime) {
+        self.settles = now + MOVED;
     }
 
     /// The terms to be asked for instead of those by which it sounds, if it is time to. `heard` counts the packets that
@@ -130,6 +140,13 @@ impl Adapting {
             return None;
         }
         self.next = now + EVERY;
+        if now < self.settles {
+            for stream in [&mut self.there, &mut self.back].into_iter().flatten() {
+                (stream.counted, stream.sent) = (None, None);
+            }
+            self.heard = None;
+            return None;
+        }
         let before = core::mem::replace(&mut self.heard, heard);
         let is_there = heard.zip(before).is_some_and(|(heard, before)| heard > before);
         self.there.iter_mut().for_each(|there| {

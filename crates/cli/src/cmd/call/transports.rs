@@ -35,6 +35,7 @@ pub(super) struct Transports {
     /// By what that goes.
     by: CallPath,
     heard: u64,
+    sent: u64,
     watch: Option<TcpWatch>,
     again: LocalTime,
     /// The connection that is being made, while the sound goes on by what there is.
@@ -78,6 +79,7 @@ impl Transports {
             number,
             by: call.terms.paths.first().copied().unwrap_or(CallPath::Udp),
             heard: link.heard(),
+            sent: link.sent(),
             watch: None,
             again: now(),
             connecting: None,
@@ -108,6 +110,11 @@ impl Transports {
             if self.by == CallPath::Udp && self.choice.path() == CallPath::Tcp {
                 self.choice.stay_by_udp(now());
             }
+        }
+        let sent = link.sent();
+        if sent != self.sent {
+            self.sent = sent;
+            self.choice.sent(now());
         }
         self.hear_probes();
         if self.choice.path() == CallPath::Udp {
@@ -200,6 +207,13 @@ impl Transports {
         stream.write_all(&keys.ticket.shown()).ok()?;
         stream.set_nonblocking(false).ok()?;
         tcp_line(stream, link, (&keys, CallSide::Caller)).ok()
+    }
+
+    /// The other end hears nothing by the transport of that number.
+    pub(super) fn unheard(&mut self, number: u32) {
+        if (self.by, self.number) == (CallPath::Udp, number) {
+            self.choice.unheard(now());
+        }
     }
 
     /// Both ends sound from now on: what came of the time before says nothing.

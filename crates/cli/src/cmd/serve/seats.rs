@@ -4,7 +4,9 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 
 use tautline_api::call::{MediaTicket, PROBE_BYTES, ProbeWay};
 use tautline_engine::watching::report::Report;
+use tautline_io::clock::now;
 use tautline_io::link::muxed::FarAddress;
+use tautline_proto::call::path::PathSilence;
 use tautline_proto::call::terms::{CallPath, CallTerms};
 use tautline_proto::device::Stop;
 
@@ -33,6 +35,8 @@ struct SeatedCall {
     transport: CalledTransport,
     /// While it has sound.
     end: Option<CallEnd>,
+    /// Whether any of it comes.
+    silence: PathSilence,
     /// Whether it had any: what follows has keys of its own.
     sounded: bool,
     /// What people see of its sound, and the how many-th that is.
@@ -118,7 +122,9 @@ impl CallSeats {
             }
         }
         let far = FarStatus::default();
-        seat.call = Some(SeatedCall { who, transport, end: None, sounded: false, far, number: 0 });
+        let silence = PathSilence::new(now());
+        let (end, sounded) = (None, false);
+        seat.call = Some(SeatedCall { who, transport, end, silence, sounded, far, number: 0 });
     }
 
     /// Whether the call at this place has sound.
@@ -164,6 +170,7 @@ impl CallSeats {
             self.recorded = recordings.calls();
         }
         (call.end, call.sounded) = (Some(end), true);
+        call.silence = PathSilence::new(now());
         Ok(())
     }
 
@@ -267,6 +274,17 @@ impl CallSeats {
         }
         let over: Vec<CallEnd> = self.ending.extract_if(.., |end| end.has_ended()).collect();
         over.into_iter().for_each(|end| self.keep(end));
+    }
+
+    /// The places of calls of which nothing comes by UDP, with the number of the transport, once in each second of that.
+    pub(super) fn unheard(&mut self) -> Vec<(usize, u32)> {
+        let silent = |(place, seat): (usize, &mut CallSeat)| {
+            let call = seat.call.as_mut()?;
+            let (heard, number) = (call.end.as_ref()?.link.heard(), call.transport.number());
+            let silent = call.silence.poll(heard, number, now());
+            (silent && call.transport.path == CallPath::Udp).then_some((place, number))
+        };
+        self.seats.iter_mut().enumerate().filter_map(silent).collect()
     }
 
     fn keep(&mut self, end: CallEnd) {

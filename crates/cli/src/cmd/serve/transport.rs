@@ -40,6 +40,11 @@ impl CalledTransport {
         self.tickets = next.map(ticket).collect();
     }
 
+    /// The number of the one that is used.
+    pub(super) const fn number(&self) -> u32 {
+        self.number
+    }
+
     pub(super) fn keys(&self) -> CallKeys {
         CallKeys::of(&self.secret, self.call, self.number)
     }
