@@ -51,8 +51,13 @@ fn nothing(unheard: &[&StreamReport], blame: Option<String>) -> String {
     match (other, blame) {
         (Some(other), _) => format!(
             "nothing of the stream was received at {at}: {} datagrams came that are none of its \
-             packets ({}); compare --format, --channels and --payload-type of both ends",
-            other.count, other.reason
+             packets ({}); compare --format, --channels and --payload-type of both ends{}",
+            other.count,
+            other.reason,
+            match unheard.iter().any(|stream| stream.sealed.is_some()) {
+                true => "",
+                false => ", or give --srtp-key-file if they are sealed there",
+            }
         ),
         (None, Some(blame)) => format!("nothing was received at {at}: {blame}"),
         (None, None) => {

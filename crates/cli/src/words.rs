@@ -44,6 +44,10 @@ pub(crate) fn in_a_call(note: &Note<'_>) -> Option<String> {
         Note::Sending {
             note: SendNote::NewPayloadType { .. } | SendNote::TooShort { .. }, ..
         } => None,
+        Note::NobodyAnswers { address, .. } => Some(format!(
+            "nothing was said from {address} of what is heard there: no sound of this end may have come; see whether UDP \
+             passes both ways, or leave --transport out"
+        )),
         note => words(note),
     }
 }

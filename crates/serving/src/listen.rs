@@ -37,10 +37,7 @@ pub enum ListenError {
     )]
     NoIdentity(SocketAddr),
     /// The system refused.
-    #[error(
-        "listening on TCP {address}: {error}; another taut work or taut serve may run there already: choose another port \
-         with --listen HOST:PORT"
-    )]
+    #[error("listening on TCP {address}: {error}; {}", mend(error))]
     Bind {
         /// Where it was to listen.
         address: SocketAddr,
@@ -55,6 +52,21 @@ pub enum ListenError {
     /// The key or the list.
     #[error(transparent)]
     Trust(#[from] TrustError),
+}
+
+/// What to do about what the system refused.
+fn mend(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        std::io::ErrorKind::AddrNotAvailable => {
+            "it is no address of this machine: give --listen one of those that ip address shows, or 0.0.0.0 for all"
+        }
+        std::io::ErrorKind::PermissionDenied => {
+            "ports below 1024 are for root: choose another with --listen HOST:PORT"
+        }
+        _ => {
+            "another taut work or taut serve may run there already: choose another port with --listen HOST:PORT"
+        }
+    }
 }
 
 impl Listening {

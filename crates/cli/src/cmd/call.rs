@@ -26,6 +26,7 @@ use tautline_io::clock::{now, sleep_until};
 use tautline_io::control::wait;
 use tautline_proto::call::caller::{AgreedCall, CallOver, CallerEnd, CallerStep};
 use tautline_proto::call::message::{CallMessage, CallReason};
+use tautline_proto::call::path::SilentWay;
 use tautline_proto::device::Stop;
 use tautline_proto::time::{LocalTime, Span};
 
@@ -55,6 +56,9 @@ const BEAT: Span = Span::from_millis(20);
 /// From the end of a file that was sent to that of the call: as long as the longest latency of a call that follows its
 /// packets, and more.
 const LAST_WORDS: Span = Span::from_secs(1);
+
+/// A call of which nothing was heard for so long lasts from then on as long as it is to (`--duration`).
+const BEGUN_UNHEARD: Span = Span::from_secs(5);
 
 pub(crate) fn run(flags: &CallFlags) -> Result<(), Failure> {
     flags.end.running.refuse_a_ledger_of_few()?;
@@ -88,7 +92,7 @@ pub(crate) fn run(flags: &CallFlags) -> Result<(), Failure> {
     // Nothing is drawn over a report.
     calling.front.iter_mut().for_each(|front| front.status.end());
     let (reports, over) = done?;
-    tell_reports(&reports, files, &flags.end.running)?;
+    tell_reports("call", &reports, files, &flags.end.running)?;
     over
 }
 
@@ -126,6 +130,8 @@ struct Calling<'a> {
     transports: Option<Transports>,
     /// By what those of the call are made.
     made: Option<CallMade>,
+    /// Whether anything was heard, of sound that is over.
+    heard: bool,
     /// Of sound that is over, while the call is not.
     ended: EndedSound,
     /// Why the last line was not made.
@@ -178,6 +184,7 @@ impl<'a> Calling<'a> {
             end: None,
             transports: None,
             made: None,
+            heard: false,
             ended: EndedSound::default(),
             failed: None,
             why_lost: None,
@@ -228,7 +235,8 @@ impl<'a> Calling<'a> {
             if let Some(over) = self.take_steps(stop)? {
                 return Ok(over);
             }
-            let sounds = self.end.as_ref().is_some_and(|end| end.link.heard() > 0);
+            let sounds = self.end.as_ref().is_some_and(|end| end.link.heard() > 0)
+                || self.is_unheard_for(BEGUN_UNHEARD);
             if let (Some(until), true) = (until, sounds && ends == LocalTime::NEVER) {
                 ends = now() + until;
             }
@@ -455,8 +463,21 @@ impl<'a> Calling<'a> {
         };
         let before = transports.now();
         let moved = transports.turn(&mut end.link)?;
-        if moved && before.0 != transports.now().0 {
-            let by = transports.now().0.name().to_uppercase();
+        // Where the line is lost, too, more is amiss than that UDP does not pass.
+        let silent = transports.silent().filter(|_| self.caller.has_line());
+        if let Some((way, port)) = silent {
+            let way = match way {
+                SilentWay::There => "to",
+                SilentWay::Back => "from",
+            };
+            self.tell(&format!(
+                "no datagram passes {way} {}; open UDP port {port} there, or leave --transport out, so that TCP is used",
+                self.host
+            ));
+        }
+        let after = self.transports.as_ref().map(Transports::now);
+        if let Some((path, _)) = after.filter(|(path, _)| moved && before.0 != *path) {
+            let by = path.name().to_uppercase();
             self.tell(&format!("the sound goes by {by} from now on"));
         }
         if moved {

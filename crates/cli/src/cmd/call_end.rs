@@ -86,6 +86,7 @@ pub(super) fn devices(
     input: &DeviceSpec,
     output: &DeviceSpec,
 ) -> Result<EndDevices, Failure> {
+    super::takes::refuse_to_destroy(input, output)?;
     super::takes::refuse_to_overwrite(output, flags.overwrite)?;
     let said = tautline_audio::Wanted { rate: flags.rate, channels: flags.channels };
     let file = tautline_audio::probe(input, said)?;

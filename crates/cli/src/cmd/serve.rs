@@ -30,7 +30,7 @@ use super::stop_on_signals;
 use super::work::log::WorkLog;
 use super::work::{locked, say};
 use crate::failure::Failure;
-use crate::flags::ServeFlags;
+use crate::flags::{ReportKind, ServeFlags};
 use crate::report_file::ReportFiles;
 use crate::screen;
 use crate::voice::Voice;
@@ -107,7 +107,12 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
         front,
         trust: CallersTrust::new(trust),
     };
-    screen::say(&format!("listening for calls at {address}"));
+    let listens = format!("listening for calls at {address}\n");
+    match flags.end.running.report() {
+        // Standard output is for the report alone.
+        ReportKind::Json | ReportKind::Html => screen::print_aside(&listens),
+        ReportKind::Text | ReportKind::None => screen::print(&listens),
+    }
     let served = serving.go_on(&stop, &happened, flags.end.running.duration);
     // Nothing is drawn over a report, nor over what failed.
     serving.front.end();
@@ -123,7 +128,7 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
             "callers heard one another from another place {realigned} times, and not for {missed} periods"
         ));
     }
-    tell_reports(&reports, files, &flags.end.running)?;
+    tell_reports("serve", &reports, files, &flags.end.running)?;
     done
 }
 

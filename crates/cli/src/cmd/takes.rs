@@ -1,6 +1,7 @@
 //! Recordings that are there already: nobody loses one by a command repeated.
 
 use std::io::IsTerminal;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use tautline_audio::{DeviceSpec, SoftwareSpec};
@@ -32,6 +33,29 @@ pub(crate) fn refuse_to_overwrite(spec: &DeviceSpec, overwrite: bool) -> Result<
         )));
     }
     Ok(())
+}
+
+/// Refuses to record over the file that is played meanwhile, by whatever name: before anything is opened, as what is
+/// opened to be written is empty.
+pub(crate) fn refuse_to_destroy(played: &DeviceSpec, output: &DeviceSpec) -> Result<(), Failure> {
+    let source = match played {
+        DeviceSpec::Software(SoftwareSpec::File(path)) => Some(path.as_path()),
+        DeviceSpec::Software(SoftwareSpec::Virtual(options)) => options.source.as_deref(),
+        _ => None,
+    };
+    let which = |path: &Path| {
+        let found = path.metadata().ok().filter(|found| found.is_file())?;
+        Some((found.dev(), found.ino()))
+    };
+    let take = recorded_to(output);
+    let (Some(source), Some(take)) = (source, take) else { return Ok(()) };
+    match which(source).is_some_and(|file| Some(file) == which(take)) {
+        true => Err(Failure::usage(format!(
+            "{} is the file that is played, and recording to it would destroy it; name another file with --output",
+            take.display()
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// Where the labels of a recording go, if they are wanted: `heard.labels.txt` beside `heard.wav`.
@@ -114,6 +138,37 @@ mod tests {
         for spec in others {
             assert_eq!(refused(spec, false), None, "{spec}");
         }
+    }
+
+    #[test]
+    fn what_is_played_is_not_recorded_over_by_any_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [song, link, hard, other] =
+            ["song.wav", "link.wav", "hard.wav", "other.wav"].map(|name| folder.path().join(name));
+        std::fs::write(&song, "sound").expect("a file");
+        std::fs::write(&other, "sound").expect("a file");
+        std::os::unix::fs::symlink(&song, &link).expect("a link");
+        std::fs::hard_link(&song, &hard).expect("a link");
+        let refused = |input: &str, output: &str| {
+            let [input, output] = [input, output].map(|spec| spec.parse().expect(spec));
+            refuse_to_destroy(&input, &output).err().map(|failure| failure.to_string())
+        };
+        for (one, same) in [(&song, &song), (&song, &link), (&link, &hard)] {
+            let (one, same) = (one.display(), same.display());
+            for output in [format!("file:{same}"), format!("virtual:?record={same}")] {
+                for input in [format!("file:{one}"), format!("virtual:?source={one}")] {
+                    let sentence = refused(&input, &output).expect("a refusal");
+                    assert!(sentence.starts_with(&format!("{same} is the file that is played")));
+                    assert!(sentence.ends_with("; name another file with --output"), "{sentence}");
+                }
+            }
+        }
+        let song = format!("file:{}", song.display());
+        let new = format!("file:{}", folder.path().join("new.wav").display());
+        for output in [format!("file:{}", other.display()), new, "null:".to_owned()] {
+            assert_eq!(refused(&song, &output), None, "{output}");
+        }
+        assert_eq!(refused("file:/dev/null", "file:/dev/null"), None, "it is no recording");
     }
 
     #[test]

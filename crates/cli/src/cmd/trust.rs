@@ -31,7 +31,13 @@ pub(crate) fn run(flags: &TrustFlags) -> Result<(), Failure> {
         }
         return Ok(());
     }
-    list(flags, &*file.hosts()?)
+    let hosts = file.hosts()?;
+    if hosts.is_empty() {
+        screen::tell(
+            "nobody is trusted; run taut id on the other host, and here taut trust NAME KEY with what it prints",
+        );
+    }
+    list(flags, &hosts)
 }
 
 fn list(flags: &TrustFlags, hosts: &TrustedHosts) -> Result<(), Failure> {

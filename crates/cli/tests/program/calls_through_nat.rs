@@ -28,7 +28,15 @@ impl CallThroughNat {
     }
 
     fn begin_with(test: &str, options: &str) -> Option<Self> {
+        let talk = Self::made(test, options, None)?;
+        let call = talk.call.becomes(|status| status.contains("latency 400ms"));
+        Some(Self { call, ..talk })
+    }
+
+    /// Before anything is heard. The router drops this from the beginning.
+    fn made(test: &str, options: &str, dropped: Option<&str>) -> Option<Self> {
         let network = Behind::a_nat(test)?;
+        dropped.iter().for_each(|what| network.drops(what));
         let (home, folder) = (Folder::new(), Folder::new());
         // They trust each other by being one: both have the same key.
         let id = taut(words("id")).with("TAUT_HOME", home.path()).run().well().out;
@@ -47,7 +55,6 @@ impl CallThroughNat {
         let call = call.with("TAUT_HOME", home.path()).in_folder(folder.path());
         let call = call.start().wait_for("in a call with ");
         let serve = serve.wait_for("studio (10.77.9.1) calls");
-        let call = call.becomes(|status| status.contains("latency 400ms"));
         Some(Self { network, serve, call, folder, _home: home })
     }
 
@@ -207,6 +214,39 @@ fn a_call_of_which_one_end_hears_nothing_moves_to_tcp_in_the_coding_that_it_had_
         let gaps = gaps(&heard);
         assert_eq!(gaps.len(), usize::from(name == "caller.wav"), "{name}: {gaps:?}");
     }
+}
+
+#[test]
+fn a_call_by_udp_alone_tells_by_which_way_no_datagram_passes() {
+    let _turn = beside();
+    let test = "calls_through_nat::a_call_by_udp_alone_tells_by_which_way_no_datagram_passes";
+    let Some(mut talk) = CallThroughNat::begin_with(test, "--transport udp") else { return };
+    let there = talk.network.outside.address;
+    for (address, way) in [("daddr", "to"), ("saddr", "from")] {
+        talk.sounds();
+        talk.network.drops(&format!("meta l4proto udp ip {address} {there}"));
+        let told =
+            format!("no datagram passes {way} studio (10.77.9.2:17240); open UDP port 17240");
+        talk.call = talk.call.wait_for(&told);
+        talk.network.carries_all();
+    }
+    talk.sounds();
+    talk.ends(false);
+}
+
+#[test]
+fn a_call_of_which_nothing_is_ever_heard_says_so_and_fails() {
+    let _turn = beside();
+    let test = "calls_through_nat::a_call_of_which_nothing_is_ever_heard_says_so_and_fails";
+    let udp = Some("meta l4proto udp");
+    let Some(talk) = CallThroughNat::made(test, "--transport udp", udp) else { return };
+    let call = talk.call.wait_for("no datagram passes to ").wait_for("no datagram passes from ");
+    let ended = call.tell("quit").end();
+    assert_eq!(ended.status, Some(1), "{ended:#?}");
+    assert!(
+        ended.said.iter().any(|line| line.contains("nothing was heard of studio")),
+        "{ended:#?}"
+    );
 }
 
 #[test]

@@ -142,6 +142,7 @@ fn datagrams_that_are_no_packets_are_named_where_nothing_else_came() {
     let ended = recv.end();
     assert_eq!(ended.status, Some(1), "{ended:#?}");
     assert!(last(&ended).contains("3 datagrams came that are none of its packets (version)"));
+    assert!(last(&ended).contains("--srtp-key-file if they are sealed"), "{ended:#?}");
 }
 
 #[test]

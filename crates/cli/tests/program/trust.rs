@@ -31,7 +31,9 @@ fn what_one_machine_prints_the_other_takes() {
     }
     let name = told["name"].as_str().unwrap();
     at(&here, &format!("trust --remove {name}")).run().well();
-    assert_eq!(at(&here, "trust --list").run().well().out, "");
+    let nobody = at(&here, "trust --list").run().well();
+    assert_eq!(nobody.out, "");
+    assert!(nobody.said.concat().starts_with("nobody is trusted; run taut id"), "{nobody:?}");
 }
 
 #[test]

@@ -19,11 +19,18 @@ use known::Known;
 pub fn render(report: &Report) -> String {
     let mut out = String::new();
     // Writing to a string cannot fail.
-    let _ = write_report(&mut out, report);
+    let _ = write_report(&mut out, report, false);
     out
 }
 
-fn write_report(out: &mut String, report: &Report) -> fmt::Result {
+/// Renders a report of one direction of a call, whose options are others than those of a stream alone.
+pub fn render_call(report: &Report) -> String {
+    let mut out = String::new();
+    let _ = write_report(&mut out, report, true);
+    out
+}
+
+fn write_report(out: &mut String, report: &Report, in_call: bool) -> fmt::Result {
     for stream in &report.streams {
         let same = report.streams.iter().filter(|other| other.address == stream.address);
         head(out, stream, same.count() > 1)?;
@@ -34,7 +41,7 @@ fn write_report(out: &mut String, report: &Report) -> fmt::Result {
         if let Some(carried) = &stream.redundancy {
             redundancy::redundancy(out, carried, stream.ptime_ns)?;
         }
-        let repairs = redundancy::Repairs::of(stream);
+        let repairs = redundancy::Repairs::of(stream, in_call);
         repairs.tell(out)?;
         if let Some(gaps) = &stream.gaps {
             arrivals::gaps(out, gaps, &repairs, &report.host.scheduler)?;

@@ -10,6 +10,10 @@ use crate::time::{LocalTime, Span};
 
 /// A path is left if nothing came by it for so long: ten packets of 20 ms, five times over.
 const SILENT: Span = Span::from_secs(1);
+/// Where UDP alone may be used, people are told of a silence that is so long,
+const TOLD_AFTER: Span = Span::from_secs(2);
+/// and again where the other end said nothing of one for so long, as it says it once a second.
+const HEARD_AGAIN: Span = Span::from_secs(3);
 /// Sound is sent without a pause where from packet to packet it takes less than this: the longest hold 20 ms, and a host
 /// may freeze.
 const PAUSE: Span = Span::from_millis(300);
@@ -29,6 +33,17 @@ pub enum PathStep {
     Use(CallPath),
     /// Send a probe by UDP.
     Probe,
+    /// Tell people that nothing passes this way by UDP, where there is nothing else to use: once, until something does.
+    Tell(SilentWay),
+}
+
+/// A way by which nothing passes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SilentWay {
+    /// To the end that is called.
+    There,
+    /// From it.
+    Back,
 }
 
 /// Decides by what the sound goes.
@@ -45,6 +60,10 @@ pub struct PathChoice {
     sent: LocalTime,
     /// Whether the other end hears nothing by UDP, or heard nothing when that was left.
     unheard: bool,
+    /// When it said so last, and whether people were told of that, and of silence here.
+    said: LocalTime,
+    told_there: bool,
+    told_back: bool,
     probed: LocalTime,
     /// Whether the last probe came back, and how many in a row did.
     answered: bool,
@@ -66,6 +85,9 @@ impl PathChoice {
             sends: now,
             sent: LocalTime::ZERO,
             unheard: false,
+            said: now,
+            told_there: false,
+            told_back: false,
             probed: now,
             answered: true,
             back: 0,
@@ -80,7 +102,7 @@ impl PathChoice {
 
     /// The other end's sound came by the path that is used.
     pub const fn heard(&mut self, now: LocalTime) {
-        self.heard = now;
+        (self.heard, self.told_back) = (now, false);
     }
 
     /// Sound comes by UDP all the same, before there was anything else to move to: that is used on, if that is why it was
@@ -104,7 +126,9 @@ impl PathChoice {
     pub fn unheard(&mut self, now: LocalTime) -> bool {
         let sending = now >= self.sends.max(self.chosen) + SILENT && now < self.sent + PAUSE;
         let counts = self.path == CallPath::Udp && sending;
-        self.unheard |= counts && self.tcp;
+        if counts {
+            (self.unheard, self.said) = (true, now);
+        }
         counts
     }
 
@@ -134,8 +158,21 @@ impl PathChoice {
                 (self.answered, self.probed) = (false, now);
                 Some(PathStep::Probe)
             }
+            CallPath::Udp if !self.tcp => self.silence(now).map(PathStep::Tell),
             _ => None,
         }
+    }
+
+    /// What people are to be told of UDP, where there is nothing else.
+    fn silence(&mut self, now: LocalTime) -> Option<SilentWay> {
+        if self.unheard && now >= self.said + HEARD_AGAIN {
+            (self.unheard, self.told_there) = (false, false);
+        }
+        if self.unheard && !core::mem::replace(&mut self.told_there, true) {
+            return Some(SilentWay::There);
+        }
+        let silent = now >= self.heard + TOLD_AFTER;
+        (silent && !core::mem::replace(&mut self.told_back, true)).then_some(SilentWay::Back)
     }
 
     fn go_by(&mut self, path: CallPath, now: LocalTime) -> PathStep {
@@ -153,6 +190,8 @@ impl PathChoice {
             CallPath::Udp if self.tcp && self.unheard => self.chosen,
             CallPath::Udp if self.tcp => self.heard + SILENT,
             CallPath::Tcp if self.udp => self.probed + PROBE_EVERY,
+            CallPath::Udp if self.unheard && !self.told_there => self.chosen,
+            CallPath::Udp if !self.tcp && !self.told_back => self.heard + TOLD_AFTER,
             _ => LocalTime::NEVER,
         }
     }
@@ -207,7 +246,7 @@ mod tests {
                 match step {
                     PathStep::Use(path) => moved.push((now, path)),
                     PathStep::Probe if udp => choice.probe_back(),
-                    PathStep::Probe => {}
+                    PathStep::Probe | PathStep::Tell(_) => {}
                 }
             }
         }
@@ -281,7 +320,7 @@ mod tests {
                         moved.push((now - from, path));
                     }
                     PathStep::Probe if there => choice.probe_back(),
-                    PathStep::Probe => {}
+                    PathStep::Probe | PathStep::Tell(_) => {}
                 }
             }
         }
@@ -308,6 +347,34 @@ mod tests {
         assert!(!choice.unheard(at(10_200)));
         let mut choice = PathChoice::new(&[CallPath::Udp], at(0));
         assert_eq!(one_way(&mut choice, 0, false, true), [], "there is nothing to move to");
+    }
+
+    #[test]
+    fn where_nothing_passes_and_udp_alone_may_be_used_people_are_told_once_of_each_way() {
+        let mut choice = PathChoice::new(&[CallPath::Udp], at(0));
+        // Seconds in which the sound goes there, and comes back.
+        let mut told = |seconds: core::ops::Range<i64>, there: bool, back: bool| {
+            let mut told = Vec::new();
+            for now in (seconds.start * 1_000..seconds.end * 1_000).step_by(20) {
+                choice.sent(at(now));
+                if back {
+                    choice.heard(at(now));
+                }
+                if !there && now % 1_000 == 0 {
+                    choice.unheard(at(now));
+                }
+                while let Some(step) = choice.poll(at(now)) {
+                    told.push((now, step));
+                }
+            }
+            told
+        };
+        let (there, back) = (PathStep::Tell(SilentWay::There), PathStep::Tell(SilentWay::Back));
+        assert_eq!(told(0..10, true, true), []);
+        assert_eq!(told(10..20, false, true), [(10_000, there)]);
+        assert_eq!(told(20..30, true, false), [(21_980, back)]);
+        assert_eq!(told(30..40, true, true), []);
+        assert_eq!(told(40..50, false, false), [(40_000, there), (41_980, back)]);
     }
 
     #[test]

@@ -131,6 +131,7 @@ impl Calling<'_> {
             made.used = made.used.max(Some(transports.now().1));
         }
         let Some(end) = self.end.take() else { return Ok(()) };
+        self.heard |= end.link.heard() > 0;
         let left = end.end();
         self.share.iter_mut().for_each(CallShare::gives_back);
         let left = left?;

@@ -114,7 +114,7 @@ impl Several<'_> {
         })?;
         shared.end()?;
         status.end();
-        tell_reports(&reports, files, &flags.end.running)?;
+        tell_reports("call", &reports, files, &flags.end.running)?;
         done
     }
 

@@ -10,7 +10,7 @@ use tautline_io::link::muxed::{FarAddress, MuxedLine};
 use tautline_io::tcp::TcpWatch;
 use tautline_io::udp::any;
 use tautline_proto::call::caller::AgreedCall;
-use tautline_proto::call::path::{PathChoice, PathStep};
+use tautline_proto::call::path::{PathChoice, PathStep, SilentWay};
 use tautline_proto::call::terms::CallPath;
 use tautline_proto::time::{LocalTime, Span};
 
@@ -36,6 +36,10 @@ pub(super) struct Transports {
     by: CallPath,
     heard: u64,
     sent: u64,
+    /// Since when both ends are to sound.
+    pub(super) began: LocalTime,
+    /// By which way nothing passes, of which people are not told yet.
+    silent: Option<SilentWay>,
     watch: Option<TcpWatch>,
     again: LocalTime,
     /// The connection that is being made, while the sound goes on by what there is.
@@ -80,6 +84,8 @@ impl Transports {
             by: call.terms.paths.first().copied().unwrap_or(CallPath::Udp),
             heard: link.heard(),
             sent: link.sent(),
+            began: now(),
+            silent: None,
             watch: None,
             again: now(),
             connecting: None,
@@ -148,8 +154,22 @@ impl Transports {
                 self.probe();
                 Ok(false)
             }
+            Some(PathStep::Tell(way)) => {
+                self.silent = Some(way);
+                Ok(false)
+            }
             None => Ok(false),
         }
+    }
+
+    /// By which way nothing passes though nothing else may be used, if that is news, and the UDP port of the other end.
+    pub(super) fn silent(&mut self) -> Option<(SilentWay, u16)> {
+        Some((self.silent.take()?, self.udp.port()))
+    }
+
+    /// Whether nothing else may be used.
+    pub(super) fn is_by_udp_alone(&self) -> bool {
+        self.call.terms.paths == [CallPath::Udp]
     }
 
     fn keys(&self) -> CallKeys {
@@ -218,6 +238,7 @@ impl Transports {
 
     /// Both ends sound from now on: what came of the time before says nothing.
     pub(super) fn begun(&mut self) {
+        self.began = now();
         self.choice.heard(now());
     }
 

@@ -34,8 +34,9 @@ impl NoteTeller {
     }
 }
 
-/// Tells how both directions went, as it was asked for; a page is that of what was heard.
+/// Tells how both directions went at the end of that role, `call` or `serve`, as it was asked for; a page is that of what was heard.
 pub(in crate::cmd) fn tell_reports(
+    role: &str,
     reports: &[Report],
     files: ReportFiles,
     running: &RunFlags,
@@ -43,13 +44,15 @@ pub(in crate::cmd) fn tell_reports(
     let json = || -> Result<String, Failure> {
         let all: Result<Vec<_>, _> = reports.iter().map(Report::to_json).collect();
         let all = all.map_err(|error| Failure::running(error.to_string()))?;
-        Ok(format!("{{\"schema\":1,\"role\":\"call\",\"directions\":[{}]}}", all.join(",")))
+        Ok(format!("{{\"schema\":1,\"role\":\"{role}\",\"directions\":[{}]}}", all.join(",")))
     };
     let page = || reports.first().map_or(String::new(), |heard| page::of_run(heard, None));
     // The files first: nobody may be reading what is printed.
     let written = files.write(json, page);
     match running.report() {
-        ReportKind::Text => reports.iter().for_each(|report| screen::print(&text::render(report))),
+        ReportKind::Text => {
+            reports.iter().for_each(|report| screen::print(&text::render_call(report)));
+        }
         ReportKind::Json => screen::print(&json()?),
         ReportKind::Html => screen::print(&page()),
         ReportKind::None => {}

@@ -15,14 +15,16 @@ pub(super) struct Repairs {
     /// What packets carried at the end.
     repair: Option<RepairReport>,
     configured_ns: i64,
+    /// Whether it is of a call, whose packets carry no others.
+    in_call: bool,
 }
 
 impl Repairs {
-    pub(super) fn of(stream: &StreamReport) -> Self {
+    pub(super) fn of(stream: &StreamReport, in_call: bool) -> Self {
         let Counters { repaired, lost, .. } = stream.counters;
         // Only what says its latency carries other packets.
         let configured_ns = stream.latency.configured_ns.unwrap_or(0);
-        Self { repaired, lost, repair: stream.repair, configured_ns }
+        Self { repaired, lost, repair: stream.repair, configured_ns, in_call }
     }
 
     /// The latency that would do, if what is configured does not.
@@ -53,6 +55,9 @@ impl Repairs {
                 "{} has no time for all that packets carry: --latency {needs} has",
                 Nanos(self.configured_ns)
             ),
+            _ if self.in_call => "no latency brings them back: taut call --codec auto sends fewer bits where there is no \
+                 room for more, and --transport tcp sends again what is lost"
+                .to_owned(),
             (None, None) if self.repaired == 0 => {
                 "no latency brings them back: use --redundancy at the sender".to_owned()
             }
@@ -94,7 +99,8 @@ mod tests {
     #[test]
     fn what_is_lost_in_spite_of_redundancy_is_mended_by_latency_first_and_by_more_of_it_then() {
         let repair = Some(RepairReport { window_ns: 16_000_000, needs_ns: 20_000_000 });
-        let repairs = Repairs { repaired: 7, lost: 2, repair, configured_ns: 6_000_000 };
+        let repairs =
+            Repairs { repaired: 7, lost: 2, repair, configured_ns: 6_000_000, in_call: false };
         let told = |repairs: Repairs| {
             let mut out = String::new();
             repairs.tell(&mut out).unwrap();
@@ -114,6 +120,8 @@ mod tests {
         let ended = told(Repairs { repair: None, ..repairs });
         assert!(ended.contains("use a longer --redundancy-budget"), "{ended}");
         assert_eq!(told(Repairs::default()).lines().count(), 2);
+        let call = told(Repairs { in_call: true, ..Repairs::default() });
+        assert!(call.contains("taut call --codec auto") && !call.contains("redundancy"), "{call}");
     }
 
     #[test]
