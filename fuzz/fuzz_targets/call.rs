@@ -1,28 +1,136 @@
 //! What comes on the control connection of a call: a line that is read says the same when it is written again, and
 //! whatever is said in whatever order, the end that is called grows no memory by it and holds no more calls than it may.
+//! Beside those that say it a caller calls as it should, and asks for each change that was read: both ends always have
+//! the same terms.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use tautline_api::call::{LineBuffer, MOST_LINE, read, written};
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::call::CallId;
-use tautline_proto::call::answering::{Answering, AnsweringStep, LineId};
-use tautline_proto::call::caller::CallerEnd;
-use tautline_proto::call::message::CALL_VERSION;
-use tautline_proto::call::terms::{CallOffer, CallPath, StreamAbilities};
+use tautline_proto::call::answering::{Answering, AnsweringStep, CallLimits, LineId};
+use tautline_proto::call::caller::{CallerEnd, CallerStep};
+use tautline_proto::call::message::{CALL_VERSION, CallMessage, CallReason};
+use tautline_proto::call::terms::{CallOffer, CallPath, CallTerms, StreamAbilities};
+use tautline_proto::stream::Coding;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 
-fn offer() -> CallOffer {
+/// All codings that `taut` has, the given one first.
+fn offer(first: Coding) -> CallOffer {
+    let plain = [SampleFormat::L24, SampleFormat::L16, SampleFormat::F32, SampleFormat::L32];
+    let all = plain.into_iter().map(Coding::from).chain(Coding::COMPRESSED);
     let abilities = StreamAbilities {
         rates: vec![Rate::HZ_48000],
         channels: vec![Channels::STEREO],
-        codings: vec![SampleFormat::L24.into(), SampleFormat::L16.into()],
+        codings: core::iter::once(first).chain(all).collect(),
         ptimes: (Span::from_millis(1), Span::from_millis(20)),
         takes: None,
     };
     let paths = vec![CallPath::Udp, CallPath::Tcp];
     CallOffer { there: abilities.clone(), back: abilities, paths, latency: None }
+}
+
+/// Those of the lines on which anything is said are lower.
+const HONEST_LINES: u64 = 100;
+/// Steps of both ends upon one thing that happens.
+const MOST_STEPS: usize = 64;
+
+/// A caller that says what it should, and what the end that is called has agreed on with it.
+struct Honest {
+    caller: CallerEnd,
+    lines: u64,
+    line: Option<LineId>,
+    there: Option<(usize, CallTerms)>,
+}
+
+impl Honest {
+    /// Both ends do all that is to be done.
+    fn settle(&mut self, answering: &mut Answering, now: LocalTime) {
+        self.caller.poll(now);
+        answering.poll(now);
+        for _ in 0..MOST_STEPS {
+            let said = self.caller.step();
+            let answered = answering.step();
+            if said.is_none() && answered.is_none() {
+                return self.agrees();
+            }
+            if let Some(step) = said {
+                self.takes(step, answering, now);
+            }
+            if let Some(step) = answered {
+                self.is_told(step, now);
+            }
+        }
+        panic!("there is no end to it");
+    }
+
+    fn takes(&mut self, step: CallerStep, answering: &mut Answering, now: LocalTime) {
+        match (step, self.line) {
+            (CallerStep::Dial, _) => {
+                self.lines += 1;
+                let line = LineId(HONEST_LINES + self.lines);
+                answering.came(line, [9; 32], now);
+                self.line = Some(line);
+                self.caller.connected(CALL_VERSION, now);
+            }
+            (CallerStep::Say(message), Some(line)) => {
+                let fresh = CallId([self.lines as u8 ^ 0xAA; 16]);
+                answering.said(line, message, fresh, now);
+            }
+            (CallerStep::Close, Some(line)) => {
+                self.line = None;
+                answering.gone(line, now);
+            }
+            _ => {}
+        }
+    }
+
+    fn is_told(&mut self, step: AnsweringStep, now: LocalTime) {
+        match step {
+            AnsweringStep::Say(line, message) if self.line == Some(line) => {
+                self.caller.said(message, now);
+            }
+            AnsweringStep::Close(line) if self.line == Some(line) => {
+                self.line = None;
+                self.caller.line_lost(now);
+            }
+            AnsweringStep::Begin { place, line, terms, .. } if self.line == Some(line) => {
+                self.there = Some((place, terms));
+            }
+            AnsweringStep::Change { place, terms } => {
+                let own = self.there.iter_mut().filter(|(own, _)| *own == place);
+                own.for_each(|(_, agreed)| *agreed = terms.clone());
+            }
+            AnsweringStep::End { place, .. } => {
+                self.there.take_if(|(own, _)| *own == place);
+            }
+            _ => {}
+        }
+    }
+
+    /// What one end has agreed on, so has the other.
+    fn agrees(&self) {
+        if let (true, Some(call), Some((_, there))) =
+            (self.caller.has_line(), self.caller.call(), &self.there)
+        {
+            assert_eq!(call.terms, *there);
+        }
+    }
+
+    /// Asks for what such a message asks for, as whoever uses it may.
+    fn asks(&mut self, message: &CallMessage) {
+        match message {
+            CallMessage::Change(terms) => {
+                drop(self.caller.change(terms.clone()));
+            }
+            CallMessage::Path { path, transport } => {
+                self.caller.go_by(*path, *transport);
+            }
+            CallMessage::Bye(why) => self.caller.hang_up(why.clone()),
+            _ => {}
+        }
+    }
 }
 
 fuzz_target!(|bytes: &[u8]| {
@@ -38,26 +146,52 @@ fuzz_target!(|bytes: &[u8]| {
     });
     assert!(taken.is_ok() || bytes.len() > MOST_LINE);
     let start = LocalTime::ZERO + Span::from_secs(1);
-    let mut answering = Answering::new(offer(), vec![7_000, 7_001]);
-    let mut caller = CallerEnd::new(offer(), start);
-    caller.poll(start);
-    caller.connected(CALL_VERSION, start);
+    let here = offer(SampleFormat::L24.into());
+    let held = bytes.len() % 2 == 1;
+    // One place for each peer.
+    let limits = CallLimits { sounding: 3, of_a_peer: 1, sounding_of_a_peer: 1, own: None };
+    let mut answering = Answering::new(here, vec![7_000, 7_001, 7_002]).limited(limits);
+    let caller = CallerEnd::new(offer(Coding::OPUS), start).held(held);
+    let mut honest = Honest { caller, lines: 0, line: None, there: None };
+    honest.settle(&mut answering, start);
+    // One of these hears whatever is said, as though the end that is called did; the other has no sound at first.
+    let mut callers = [false, true].map(|held| {
+        let mut caller = CallerEnd::new(offer(Coding::OPUS_VOICE), start).held(held);
+        caller.poll(start);
+        caller.connected(CALL_VERSION, start);
+        caller
+    });
     for (number, message) in messages.into_iter().enumerate() {
         let now = start + Span::from_millis(number as i64 * 37);
         let line = LineId(number as u64 % 3);
         if number < 3 {
             answering.came(line, [number as u8 % 2; 32], now);
         }
+        honest.asks(&message);
+        honest.settle(&mut answering, now);
         answering.said(line, message.clone(), CallId([number as u8; 16]), now);
         answering.poll(now);
-        let answers = core::iter::from_fn(|| answering.step()).count();
-        assert!(answers < 16 && answering.calls() <= 2);
+        let answers =
+            core::iter::from_fn(|| answering.step()).map(|step| honest.is_told(step, now));
+        assert!(answers.count() < 16 && answering.calls() <= 3);
         if number % 5 == 4 {
             answering.gone(line, now);
-            while answering.step().is_some_and(|step| !matches!(step, AnsweringStep::Close(_))) {}
         }
-        caller.said(message, now);
-        caller.poll(now);
-        assert!(core::iter::from_fn(|| caller.step()).count() < 8);
+        if number % 16 == 15 {
+            answering.keep_trusted(
+                |peer| peer != [1; 32],
+                &CallReason::new("trusted no more"),
+                now,
+            );
+        }
+        honest.settle(&mut answering, now);
+        for caller in &mut callers {
+            if let CallMessage::Change(terms) = &message {
+                drop(caller.change(terms.clone()));
+            }
+            caller.said(message.clone(), now);
+            caller.poll(now);
+            assert!(core::iter::from_fn(|| caller.step()).count() < 8);
+        }
     }
 });

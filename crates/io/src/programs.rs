@@ -20,3 +20,9 @@ pub mod recording;
 mod tests;
 mod track;
 pub mod waking;
+
+/// What a program reads of the first message, written again, if it is one: for fuzz targets alone.
+#[cfg(fuzzing)]
+pub fn greeting_again(bytes: &[u8]) -> Option<Vec<u8>> {
+    greeting::Greeting::read(bytes).ok().map(|greeting| greeting.written())
+}

@@ -230,8 +230,13 @@ fn a_call_by_udp_alone_tells_by_which_way_no_datagram_passes() {
         talk.call = talk.call.wait_for(&told);
         talk.network.carries_all();
     }
-    talk.sounds();
-    talk.ends(false);
+    let names = ["caller.wav", "heard.wav"];
+    let passed = names.map(|name| recorded(&talk, name));
+    names.iter().for_each(|name| grows(&talk.folder.file(name), 2));
+    for ((name, heard), passed) in talk.hang_up().into_iter().zip(passed) {
+        let last = heard.samples.iter().rposition(|sample| *sample != 0).expect("sound") / 2;
+        assert!(last > passed + 48_000, "{name}: sound until {last}, let through from {passed} on");
+    }
 }
 
 #[test]
