@@ -10,6 +10,7 @@
 
 mod claimed;
 mod connection;
+mod counting_on;
 pub mod keep;
 mod line;
 mod outflow;

@@ -1,12 +1,16 @@
 //! Sound over TCP, between two `taut` and with other people's programs.
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::thread::JoinHandle;
 
 use crate::common::host::steady;
 use crate::common::program::{call, taut, words};
+use crate::common::report::Report;
 use crate::common::sound::{FileCoding, Sound};
 use crate::common::{Folder, PATIENT, shared};
 use crate::interop::{has_element, noise, read_raw};
+use crate::srtp::{GSTREAMER, SSRC, has_srtp, hex, make_key, readable};
 
 /// A TCP port that is free; its connections are over, so that it can be bound at once.
 fn free_port() -> u16 {
@@ -113,4 +117,189 @@ fn gstreamer_hears_sound_over_tcp_bit_for_bit() {
             read_raw(&folder.file("heard.raw"), sent.shape).is_exactly(&sent);
         });
     }
+}
+
+/// Copies what comes until it ends, or so much of it; what came.
+fn copy(mut from: &TcpStream, mut to: &TcpStream, most: usize) -> Vec<u8> {
+    let (mut all, mut room) = (Vec::new(), [0; 4096]);
+    while all.len() < most {
+        let Ok(count @ 1..) = from.read(&mut room) else { break };
+        all.extend_from_slice(&room[..count]);
+        if to.write_all(&room[..count]).is_err() {
+            break;
+        }
+    }
+    all
+}
+
+/// Stands between sender and receiver for as many connections, each of which it cuts after so many bytes from the
+/// sender: all that went there, and back, by each.
+fn between(port: u16, to: u16, cuts: &'static [usize]) -> JoinHandle<Vec<[Vec<u8>; 2]>> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
+    std::thread::spawn(move || {
+        let relay = |most: &usize| {
+            let near = listener.accept().unwrap().0;
+            let far = TcpStream::connect((Ipv4Addr::LOCALHOST, to)).unwrap();
+            std::thread::scope(|scope| {
+                let back = scope.spawn(|| copy(&far, &near, usize::MAX));
+                let there = copy(&near, &far, *most);
+                for stream in [&near, &far] {
+                    let _ = stream.shutdown(Shutdown::Both);
+                }
+                [there, back.join().unwrap()]
+            })
+        };
+        cuts.iter().map(relay).collect()
+    })
+}
+
+/// Whole frames of RFC 4571.
+fn frames(mut bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    while let Some((length, rest)) = bytes.split_first_chunk::<2>() {
+        let length = usize::from(u16::from_be_bytes(*length));
+        let Some((frame, rest)) = rest.split_at_checked(length) else { break };
+        all.push(frame.to_vec());
+        bytes = rest;
+    }
+    all
+}
+
+fn is_report(frame: &[u8]) -> bool {
+    (192..=223).contains(&frame[1])
+}
+
+/// Sends noise over TCP sealed by `key`, through what [`between`] does; the receiver's report, and what went.
+fn sealed(
+    (coding, profile): (FileCoding, &str),
+    cuts: &'static [usize],
+    folder: &Folder,
+) -> (Report, Vec<[Vec<u8>; 2]>) {
+    let (port, there) = (free_port(), free_port());
+    make_key(profile, "key", folder);
+    let relay = between(port, there, cuts);
+    let recv = taut(hear(coding, there)).and(words("--srtp-key-file key"));
+    let recv = recv.in_folder(folder.path()).start().listening();
+    let line = format!(
+        "send --input file:sent.wav --to rtp+tcp://127.0.0.1:{port} --format {} --srtp-key-file key",
+        coding.word()
+    );
+    taut(words(&line)).and(PATIENT).in_folder(folder.path()).run().well();
+    (recv.end().report(), relay.join().unwrap())
+}
+
+#[test]
+fn sealed_sound_over_tcp_comes_bit_for_bit_and_can_be_read_by_nobody_else() {
+    for (profile, _, _) in GSTREAMER {
+        shared(|| {
+            let folder = Folder::new();
+            let sent = noise(FileCoding::L16, &folder);
+            let (report, wire) = sealed((FileCoding::L16, profile), &[usize::MAX], &folder);
+            report.missed_nothing();
+            assert_eq!(report.stream("/sealed"), profile);
+            assert_eq!(report.count("unopened"), 0, "{:#}", report.0);
+            Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
+            let [there, back] = &wire[0];
+            let (there, back) = (frames(there), frames(back));
+            assert!(there.len() > 1000 && there.iter().any(|frame| is_report(frame)));
+            assert!(!back.is_empty() && back.iter().all(|frame| is_report(frame)));
+            assert_eq!(readable(&sent, &there), 0, "{profile}: sound can be read on the wire");
+        });
+    }
+}
+
+#[test]
+fn gstreamer_opens_what_goes_sealed_over_tcp_reports_and_all() {
+    steady(|| {
+        let test = "gstreamer_opens_what_goes_sealed_over_tcp_reports_and_all";
+        if !has_srtp(test) || !has_gstreamer(test) {
+            return;
+        }
+        for (profile, cipher, auth) in GSTREAMER {
+            let folder = Folder::new();
+            let sent = noise(FileCoding::L24, &folder);
+            let (_, wire) = sealed((FileCoding::L24, profile), &[usize::MAX], &folder);
+            // srtpdec takes reports by a pad of their own: as frames of RFC 4571, too.
+            let (reports, packets): (Vec<_>, Vec<_>) =
+                frames(&wire[0][0]).into_iter().partition(|frame| is_report(frame));
+            for (all, name) in [(&packets, "packets"), (&reports, "reports")] {
+                let framed =
+                    |frame: &Vec<u8>| [&(frame.len() as u16).to_be_bytes()[..], frame].concat();
+                let bytes: Vec<u8> = all.iter().flat_map(framed).collect();
+                std::fs::write(folder.file(name), bytes).unwrap();
+            }
+            let ssrc = u32::from_be_bytes(packets[0][8..12].try_into().unwrap());
+            let key = tautline_api::srtp::read_key(&folder.file("key")).unwrap();
+            let told = format!(
+                "media=audio,clock-rate=48000,encoding-name=L24,channels=2,payload=97,ssrc=(uint){ssrc},\
+                 srtp-key=(buffer){},srtp-cipher={cipher},srtp-auth={auth},srtcp-cipher={cipher},\
+                 srtcp-auth={auth}",
+                hex(&key)
+            );
+            let line = format!(
+                "-q filesrc location=packets ! application/x-srtp-stream,{told} ! rtpstreamdepay ! d.rtp_sink \
+                 filesrc location=reports ! application/x-srtcp-stream,{told} ! rtpstreamdepay ! d.rtcp_sink \
+                 srtpdec name=d d.rtp_src ! queue ! rtpL24depay ! filesink location=heard.raw async=false \
+                 d.rtcp_src ! queue ! filesink location=said.raw async=false"
+            );
+            call("gst-launch-1.0", words(&line)).in_folder(folder.path()).run().well();
+            read_raw(&folder.file("heard.raw"), sent.shape).is_exactly(&sent);
+            let room = if auth == "null" { 4 + 16 } else { 4 + 10 };
+            let whole: usize = reports.iter().map(|report| report.len() - room).sum();
+            assert_eq!(std::fs::metadata(folder.file("said.raw")).unwrap().len(), whole as u64);
+        }
+    });
+}
+
+#[test]
+fn sealed_sound_of_gstreamer_is_heard_over_tcp() {
+    steady(|| {
+        let test = "sealed_sound_of_gstreamer_is_heard_over_tcp";
+        if !has_srtp(test) || !has_gstreamer(test) {
+            return;
+        }
+        let (folder, port) = (Folder::new(), free_port());
+        let sent = noise(FileCoding::L24, &folder);
+        let key = make_key("AEAD_AES_256_GCM", "key", &folder);
+        let recv = taut(hear(FileCoding::L24, port)).and(words("--srtp-key-file key"));
+        let recv = recv.in_folder(folder.path()).start().listening();
+        let line = format!(
+            "-q filesrc location=sent.wav ! wavparse ! audioconvert ! rtpL24pay pt=96 ssrc={SSRC} \
+             min-ptime=1000000 max-ptime=1000000 ! srtpenc key={} rtp-cipher=aes-256-gcm rtp-auth=null \
+             rtcp-cipher=aes-256-gcm rtcp-auth=null ! rtpstreampay ! \
+             tcpclientsink host=127.0.0.1 port={port} sync=true",
+            hex(&key)
+        );
+        call("gst-launch-1.0", words(&line)).in_folder(folder.path()).run().well();
+        let report = recv.end().report();
+        // As in clear: its clock is known to some hundred ppm, and its sound resampled by that.
+        for none in ["lost", "late", "invalid", "unopened"] {
+            assert_eq!(report.count(none), 0, "{none} in {:#}", report.0);
+        }
+        let heard = Sound::read(&folder.file("heard.wav"));
+        assert!(heard.frames() - heard.begins().unwrap() >= sent.frames());
+    });
+}
+
+#[test]
+fn a_sealed_stream_goes_on_by_the_next_connection_and_no_report_is_sealed_as_one_before() {
+    shared(|| {
+        let folder = Folder::new();
+        noise(FileCoding::L16, &folder);
+        let (coding, cuts) = ((FileCoding::L16, "AEAD_AES_256_GCM"), &[80_000, usize::MAX]);
+        let (report, wire) = sealed(coding, cuts, &folder);
+        let packets =
+            |bytes: &[u8]| frames(bytes).iter().filter(|frame| !is_report(frame)).count() as u64;
+        assert_eq!(report.count("unopened"), 0, "{:#}", report.0);
+        let (first, received) = (packets(&wire[0][0]), report.count("packets_received"));
+        assert!(received > first && packets(&wire[1][0]) > 0, "{received} of {first} and more");
+        for way in 0..2 {
+            // Bare of the bit that says that it is encrypted (RFC 3711 §3.4).
+            let index = |frame: Vec<u8>| u32::from_be_bytes(*frame.last_chunk().unwrap()) << 1 >> 1;
+            let reports = wire.iter().flat_map(|ways| frames(&ways[way]));
+            let indices: Vec<_> = reports.filter(|frame| is_report(frame)).map(index).collect();
+            assert!(indices.len() > 4, "{indices:?}");
+            assert!(indices.is_sorted_by(|one, next| one < next), "{indices:?}");
+        }
+    });
 }

@@ -109,7 +109,7 @@ impl LinkOptions {
         self.open_sealed(device, None)
     }
 
-    /// The same with seals on packets and reports, if there are to be any: by UDP alone.
+    /// The same with seals on packets and reports, if there are to be any: of RTP alone.
     pub fn open_sealed(
         &self,
         device: Option<Scheduler>,
@@ -117,23 +117,16 @@ impl LinkOptions {
     ) -> Result<OpenedStream, OpenError> {
         match (self, seal) {
             (Self::Udp(options), seal) => pair::open_sealed_stream(options, device, seal),
-            (Self::Tcp(TcpLink { place, sends: true, options }), None) => {
-                keep::connect_stream(*place, options, device)
+            (Self::Tcp(TcpLink { place, sends: true, options }), seal) => {
+                keep::connect_stream(*place, options, device, seal)
             }
-            (Self::Tcp(TcpLink { place, sends: false, options }), None) => {
-                keep::listen_stream(*place, options, device)
+            (Self::Tcp(TcpLink { place, sends: false, options }), seal) => {
+                keep::listen_stream(*place, options, device, seal)
             }
             (Self::Ethernet(options), None) => ethernet::open_stream(options, device),
-            // Each connection would begin to count anew with the same key.
-            (Self::Tcp(_), Some(_)) => Err(OpenError {
-                tried: "sealing what goes by TCP".into(),
-                answer: "a stream with a key of its own goes by UDP".into(),
-                mend: "use rtp://, or call the other machine, which seals by TCP as well: taut serve, taut call".into(),
-                errno: 0,
-            }),
             (Self::Ethernet(options), Some(_)) => Err(OpenError {
                 tried: format!("sealing what goes by {}", options.interface),
-                answer: "SRTP is of RTP, by UDP".into(),
+                answer: "SRTP is of RTP, by UDP or TCP".into(),
                 mend: "use rtp://, or leave the key out".into(),
                 errno: 0,
             }),

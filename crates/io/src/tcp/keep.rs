@@ -12,17 +12,18 @@ use std::time::Duration;
 use tautline_proto::endpoint::Endpoint;
 use tautline_proto::time::{LocalTime, Span};
 
+use super::counting_on::StreamSeals;
 use super::{TcpOptions, TcpWatch};
 use crate::clock::now;
 use crate::control::{Control, poll, readable};
 use crate::link::destinations::Outbound;
 use crate::link::event::EventDescriptor;
-use crate::link::muxed::{LineSwitch, Muxed, MuxedControl, MuxedLine, MuxedReceiver, Seals, muxed};
+use crate::link::muxed::{LineSwitch, Muxed, MuxedControl, MuxedLine, MuxedReceiver, muxed};
 use crate::link::ringed::{Ringed, WireOptions};
 use crate::link::{Arrival, Link, OpenError};
 use crate::socket::address::unbound_mend;
 use crate::thread::{Scheduler, spawn};
-use crate::udp::pair::OpenedStream;
+use crate::udp::pair::{MakeSeal, OpenedStream};
 
 /// How long a far end may take to answer: at first, when somebody waits to be told, and after that, when nobody does.
 const FIRST_ANSWER: Duration = Duration::from_secs(5);
@@ -36,14 +37,17 @@ const STACK_BYTES: usize = 256 << 10;
 
 /// Connects to `to` and sends a stream there, from the thread that will call the link or from a wire thread below one
 /// that runs as `device` says. Connects again, by itself, whenever the connection is lost: until then what is sent is
-/// let go.
+/// let go. Packets and reports are sealed by what `seal` makes, if there is one, which counts on from one connection to
+/// the next.
 pub fn connect_stream(
     to: SocketAddr,
     options: &TcpOptions,
     device: Option<Scheduler>,
+    seal: Option<MakeSeal<'_>>,
 ) -> Result<OpenedStream, OpenError> {
+    let seals = StreamSeals::of_sender(seal);
     let first = connect(to, FIRST_ANSWER).map_err(|error| not_connected(to, &error))?;
-    let (line, watch) = MuxedLine::tcp(first, options, Seals::default())?;
+    let (line, watch) = MuxedLine::tcp(first, options, seals.lend())?;
     let Muxed { sending, receiving, controls: [control, _], mut switch } =
         muxed(options.datagram_bytes, to.into())?;
     switch.exchange(line);
@@ -54,8 +58,9 @@ pub fn connect_stream(
         ringed: device.is_some(),
     };
     let options = *options;
-    let keeper =
-        ConnectionKeeper::start(move |stop| keep_connected(to, options, (switch, watch), stop))?;
+    let keeper = ConnectionKeeper::start(move |stop| {
+        keep_connected((to, options, seals), (switch, watch), stop);
+    })?;
     let link: Box<dyn Link> = match device {
         Some(device) => Box::new(Ringed::start(sending, wire(device, &options))?),
         None => Box::new(sending),
@@ -66,12 +71,15 @@ pub fn connect_stream(
 }
 
 /// Lets one sender at a time in at `at`, and hears it on the thread that will call the link or on a wire thread below one
-/// that runs as `device` says. Another is turned away, unless nothing came from the first for a second.
+/// that runs as `device` says. Another is turned away, unless nothing came from the first for a second that `seal` opened, if
+/// there is one.
 pub fn listen_stream(
     at: SocketAddr,
     options: &TcpOptions,
     device: Option<Scheduler>,
+    seal: Option<MakeSeal<'_>>,
 ) -> Result<OpenedStream, OpenError> {
+    let seals = StreamSeals::of_receiver(seal);
     let listener = listen(at).map_err(|error| not_listening(at, &error))?;
     let port = listener.local_addr().map_or(at.port(), |local| local.port());
     // Whoever sends is the one that is let in, also when it comes again from another port.
@@ -85,8 +93,9 @@ pub fn listen_stream(
         ringed: device.is_some(),
     };
     let options = *options;
-    let keeper =
-        ConnectionKeeper::start(move |stop| keep_listening(&listener, options, switch, stop))?;
+    let keeper = ConnectionKeeper::start(move |stop| {
+        keep_listening(&listener, (options, seals), switch, stop);
+    })?;
     let link: Box<dyn Link> = match device {
         Some(device) => Box::new(Ringed::start(receiving, wire(device, &options))?),
         None => Box::new(receiving),
@@ -189,8 +198,7 @@ impl Drop for ConnectionKeeper {
 }
 
 fn keep_connected(
-    to: SocketAddr,
-    options: TcpOptions,
+    (to, options, seals): (SocketAddr, TcpOptions, StreamSeals),
     (mut switch, mut watch): (LineSwitch, TcpWatch),
     stop: &KeeperStop,
 ) {
@@ -201,7 +209,7 @@ fn keep_connected(
         }
         let line = connect(to, ANSWER)
             .ok()
-            .and_then(|stream| MuxedLine::tcp(stream, &options, Seals::default()).ok());
+            .and_then(|stream| MuxedLine::tcp(stream, &options, seals.lend()).ok());
         match line {
             Some((line, newer)) => {
                 switch.exchange(line);
@@ -214,7 +222,7 @@ fn keep_connected(
 
 fn keep_listening(
     listener: &TcpListener,
-    options: TcpOptions,
+    (options, seals): (TcpOptions, StreamSeals),
     mut switch: LineSwitch,
     stop: &KeeperStop,
 ) {
@@ -230,7 +238,7 @@ fn keep_listening(
         {
             continue;
         }
-        if let Ok((line, watch)) = MuxedLine::tcp(stream, &options, Seals::default()) {
+        if let Ok((line, watch)) = MuxedLine::tcp(stream, &options, seals.lend()) {
             switch.exchange(line);
             held = Some(watch);
         }

@@ -280,7 +280,6 @@ impl TcpReceiver {
             let frame =
                 self.reader.next_frame().map_err(|long| ConnectionLost::TooLong(long.length))?;
             let Some(frame) = frame else { break };
-            any = true;
             let datagram = match &mut self.seal {
                 None => &*frame,
                 Some(seal) => {
@@ -291,6 +290,7 @@ impl TcpReceiver {
                     opened
                 }
             };
+            any = true;
             self.counters.received += 1;
             self.counters.unstamped += 1;
             let (arrival, stamp_uncertainty, truncated) = (read, Span::MAX, false);

@@ -7,7 +7,8 @@ use std::time::Duration;
 use tautline_io::clock::now;
 use tautline_io::control::Control;
 use tautline_io::link::Link;
-use tautline_io::link::muxed::{MuxedLine, Seals};
+use tautline_io::link::muxed::{MuxedLine, Seals, is_report};
+use tautline_io::link::seal::Seal;
 use tautline_io::tcp::keep::{connect_stream, listen_stream};
 use tautline_io::tcp::{ConnectionLost, TcpOptions, TcpWatch};
 use tautline_io::thread::Scheduler;
@@ -216,23 +217,23 @@ fn flows(sender: &mut OpenedStream, receiver: &mut OpenedStream, number: &mut u1
 fn a_lost_connection_is_made_again_and_the_links_go_on() {
     for device in [None, Some(Scheduler::Other)] {
         let (at, options) = (free_port(), TcpOptions::default());
-        let refused = connect_stream(at, &options, device).map(drop).unwrap_err().to_string();
+        let refused = connect_stream(at, &options, device, None).map(drop).unwrap_err().to_string();
         assert!(
             refused.contains("connection refused") && refused.contains("taut recv"),
             "{refused}"
         );
-        let mut receiver = listen_stream(at, &options, device).unwrap();
-        let mut sender = connect_stream(at, &options, device).unwrap();
+        let mut receiver = listen_stream(at, &options, device, None).unwrap();
+        let mut sender = connect_stream(at, &options, device, None).unwrap();
         let mut number = 0;
         for _ in 0..3 {
             flows(&mut sender, &mut receiver, &mut number);
             drop(receiver);
-            receiver = listen_stream(at, &options, device).unwrap();
+            receiver = listen_stream(at, &options, device, None).unwrap();
         }
         flows(&mut sender, &mut receiver, &mut number);
         for _ in 0..2 {
             drop(sender);
-            sender = connect_stream(at, &options, device).unwrap();
+            sender = connect_stream(at, &options, device, None).unwrap();
             flows(&mut sender, &mut receiver, &mut number);
         }
         // Reports both ways.
@@ -254,8 +255,9 @@ fn a_lost_connection_is_made_again_and_the_links_go_on() {
 #[test]
 fn one_sender_is_let_in_and_another_only_once_that_is_silent() {
     let (at, options) = (free_port(), TcpOptions::default());
-    let mut receiver = listen_stream(at, &options, None).unwrap();
-    let [mut first, mut second] = [(); 2].map(|()| connect_stream(at, &options, None).unwrap());
+    let mut receiver = listen_stream(at, &options, None, None).unwrap();
+    let [mut first, mut second] =
+        [(); 2].map(|()| connect_stream(at, &options, None, None).unwrap());
     let mut from = Vec::new();
     let mut round = |first: Option<&mut OpenedStream>, second: &mut OpenedStream| {
         for (link, number) in first.into_iter().map(|one| (one, 1)).chain([(second, 2)]) {
@@ -273,4 +275,112 @@ fn one_sender_is_let_in_and_another_only_once_that_is_silent() {
     // It does not go: it is silent.
     until("the second was heard", || round(None, &mut second).contains(&2));
     drop(first);
+}
+
+/// Writes behind a datagram how many it has sealed by then, and opens what is greater than all before.
+struct Numbered(u32);
+
+impl Seal for Numbered {
+    fn room(&self) -> usize {
+        4
+    }
+
+    fn seal(&mut self, bytes: &mut [u8], len: usize) -> usize {
+        self.0 += 1;
+        bytes[len..len + 4].copy_from_slice(&self.0.to_be_bytes());
+        len + 4
+    }
+
+    fn open<'a>(&mut self, bytes: &'a mut [u8]) -> Option<&'a [u8]> {
+        let (inside, number) = bytes.split_last_chunk::<4>()?;
+        let number = u32::from_be_bytes(*number);
+        let is_new = number > self.0;
+        self.0 = self.0.max(number);
+        is_new.then_some(inside)
+    }
+}
+
+fn numbered() -> Box<dyn Seal> {
+    Box::new(Numbered(0))
+}
+
+#[test]
+fn what_a_seal_has_counted_goes_on_by_the_next_connection() {
+    for device in [None, Some(Scheduler::Other)] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (at, options) = (listener.local_addr().unwrap(), TcpOptions::default());
+        let mut sender = connect_stream(at, &options, device, Some(&numbered)).unwrap();
+        let (mut packets, mut reports) = (Vec::new(), Vec::new());
+        for _ in 0..3 {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.set_nonblocking(true).unwrap();
+            let (mut bytes, mut came) = (Vec::new(), Vec::new());
+            until("packets and reports came", || {
+                sender.link.queue(&outgoing(&mut packet(1)));
+                let _ = sender.control.as_mut().unwrap().send(&report(1), Endpoint::UNKNOWN);
+                sender.link.flush();
+                read_what_came(&mut stream, &mut [0; 4096], &mut bytes);
+                came = frames(&bytes);
+                let reports = came.iter().filter(|frame| is_report(frame)).count();
+                reports > 3 && came.len() > reports + 3
+            });
+            for frame in came {
+                let number = u32::from_be_bytes(*frame.last_chunk().unwrap());
+                if is_report(&frame) { &mut reports } else { &mut packets }.push(number);
+            }
+        }
+        for numbers in [packets, reports] {
+            assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
+        }
+    }
+}
+
+/// Frames that [`Numbered`] sealed so.
+fn sealed(numbers: core::ops::RangeInclusive<u32>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for number in numbers {
+        let mut packet = packet(number as u16);
+        packet.extend(number.to_be_bytes());
+        bytes.extend((packet.len() as u16).to_be_bytes());
+        bytes.extend(packet);
+    }
+    bytes
+}
+
+#[test]
+fn what_was_opened_by_one_connection_is_not_opened_again_by_the_next() {
+    let at = free_port();
+    let mut receiver = listen_stream(at, &TcpOptions::default(), None, Some(&numbered)).unwrap();
+    let mut heard = 0;
+    for (numbers, all) in [(1..=5, 5), (1..=6, 6)] {
+        let mut stream = TcpStream::connect(at).unwrap();
+        stream.write_all(&sealed(numbers)).unwrap();
+        until("as many were heard", || {
+            receiver.link.receive(&mut |_| heard += 1);
+            heard == all
+        });
+    }
+    assert_eq!(receiver.link.counters().unopened, 5);
+}
+
+#[test]
+fn a_stranger_who_connects_first_does_not_keep_the_sender_out() {
+    let at = free_port();
+    let mut receiver = listen_stream(at, &TcpOptions::default(), None, Some(&numbered)).unwrap();
+    let mut stranger = TcpStream::connect(at).unwrap();
+    let (mut heard, mut number) = (0, 1);
+    let mut sender = None;
+    until("the sender was heard", || {
+        // No number that is greater than 0: all that it says is frames, and none opens.
+        let _ = stranger.write_all(&sealed(0..=0));
+        receiver.link.receive(&mut |_| heard += 1);
+        let stream: &mut TcpStream = sender.get_or_insert_with(|| TcpStream::connect(at).unwrap());
+        // It is turned away until then, and comes again.
+        if stream.write_all(&sealed(number..=number)).is_err() {
+            sender = None;
+        }
+        number += 1;
+        std::thread::yield_now();
+        heard > 0
+    });
 }
