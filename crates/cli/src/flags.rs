@@ -30,7 +30,7 @@ use crate::help;
 use crate::voice::{Voice, VoiceFlags};
 
 pub(crate) use asked::RedundancyFlag;
-pub(crate) use call::{CallFlags, CodecFlag, EchoFlag, EndFlags, ServeFlags};
+pub(crate) use call::{CallFlags, EchoFlag, EndFlags, ServeFlags, TransportFlag};
 pub(crate) use kinds::{PlainKind, ReportKind};
 pub(crate) use lab::{
     All, Back, BesideFlags, BetweenFlags, BlockSizes, Burdening, CapacityFlags, Delay, EchoFlags,

@@ -27,7 +27,9 @@ use tautline_io::control::wait;
 use tautline_proto::call::caller::{AgreedCall, CallOver, CallerEnd, CallerStep};
 use tautline_proto::call::message::{CallMessage, CallReason};
 use tautline_proto::call::path::SilentWay;
+use tautline_proto::call::terms::CallPath;
 use tautline_proto::device::Stop;
+use tautline_proto::stream::Coding;
 use tautline_proto::time::{LocalTime, Span};
 
 use super::call_end::{
@@ -63,6 +65,13 @@ const BEGUN_UNHEARD: Span = Span::from_secs(5);
 pub(crate) fn run(flags: &CallFlags) -> Result<(), Failure> {
     flags.end.running.refuse_a_ledger_of_few()?;
     refuse_twice(&flags.hosts)?;
+    if flags.bitrate.is_some()
+        && flags.end.format.and_then(|name| Coding::from(name).bitrate()).is_none()
+    {
+        return Err(Failure::usage(
+            "--bitrate is of Opus; give --format opus or --format opus-voice too, or leave --bitrate out",
+        ));
+    }
     let stop = stop_on_signals()?;
     let trust = TrustStore::usual()?;
     let devices = devices(&flags.end, &flags.input, &flags.output)?;
@@ -152,6 +161,10 @@ struct Calling<'a> {
     share: Option<CallShare<'a>>,
     /// Where the coding, or its bit rate, follows what the network carries;
     adapting: Option<Adapting>,
+    /// whether that was asked for; the most bits per second that were; and by what the sound may go.
+    auto: bool,
+    bitrate: Option<u32>,
+    paths: Vec<CallPath>,
     /// by what this is told.
     watched: [Onlooker; 2],
     /// By what people are, who ask; and packets lost of those that were due, as was told last.
@@ -196,6 +209,9 @@ impl<'a> Calling<'a> {
             front,
             share: None,
             adapting: None,
+            auto: flags.codec.is_some(),
+            bitrate: flags.bitrate,
+            paths: flags.transport.paths(),
             watched: Default::default(),
             seen: Default::default(),
             lost: None,
@@ -375,11 +391,10 @@ impl<'a> Calling<'a> {
                         self.asked = None;
                     }
                     self.adopt(&terms, stop)?;
-                    if self.adapting.is_none() && terms.sound() {
-                        // What people asked for is kept to.
-                        let watched = self.watched.clone();
-                        self.adapting = Adapting::in_bits(&terms, watched, now());
+                    if let Some(transports) = &mut self.transports {
+                        transports.allow(&terms.paths);
                     }
+                    self.adapts(&terms);
                     let adapting = self.adapting.as_mut();
                     if adapting.is_some_and(|adapting| adapting.answered(&terms)) {
                         self.tell(&format!("as the network carries it: {}", in_words(&terms)));
@@ -393,6 +408,9 @@ impl<'a> Calling<'a> {
                             asked.map_or(String::new(), |asked| format!("refused {asked}: "));
                         let why = why.as_str();
                         self.tell(&format!("{asked}{} keeps to what was: {why}", self.host));
+                    }
+                    if let Some(call) = self.caller.call().cloned() {
+                        self.adapts(&call.terms);
                     }
                 }
                 CallerStep::Unheard(number) => {
@@ -453,6 +471,7 @@ impl<'a> Calling<'a> {
             ));
         }
         self.tell_path();
+        self.ask_for_bits(&call.terms);
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use tautline_proto::call::terms::CallPath;
 use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
 
-use super::readers::{channels, parse, ptime, rate};
+use super::readers::{bitrate, channels, parse, ptime, rate};
 use super::words::CodingName;
 use super::work::listen_at;
 use super::{RunFlags, Timing};
@@ -85,6 +85,11 @@ pub(crate) struct CallFlags {
     /// opus-voice
     #[arg(long, value_name = "RULE", conflicts_with = "format", help_heading = "Stream")]
     pub(crate) codec: Option<CodecFlag>,
+    /// Bits per second of Opus, with --format opus or opus-voice, and no more where the network carries more; fewer where
+    /// it does not [default: 96k for each channel of opus, 32k of opus-voice]
+    #[arg(long, value_name = "RATE", conflicts_with = "codec", value_parser = bitrate,
+          help_heading = "Stream")]
+    pub(crate) bitrate: Option<u32>,
     /// By what the sound goes: UDP, TCP, or auto for TCP where no datagram passes
     #[arg(long, value_name = "WAY", default_value = "auto", help_heading = "Network")]
     pub(crate) transport: TransportFlag,
@@ -159,6 +164,15 @@ pub(crate) enum TransportFlag {
 }
 
 impl TransportFlag {
+    /// Its word.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Udp => "udp",
+            Self::Tcp => "tcp",
+        }
+    }
+
     /// The paths that it allows, the better first.
     pub(crate) fn paths(self) -> Vec<CallPath> {
         match self {

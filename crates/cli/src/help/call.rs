@@ -60,4 +60,6 @@ and unmutes, SPACE talks while muted, as long as it is held, + and - change the
 latency by a packet, > and < the length of packets, and q hangs up.
 With --control, lines on standard input change it while it sounds: mute, unmute,
 volume -6dB, latency 8ms, latency auto, latency auto:150ms, ptime 5ms, format
-l16, status, quit."#;
+l16, format auto (by what the network carries, as --codec auto), bitrate 64k (of
+Opus), transport udp, tcp or auto, hold, resume, status, quit. Each is answered
+ok or error; what the other end refuses is told by a line of refused."#;

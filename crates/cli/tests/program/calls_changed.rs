@@ -73,3 +73,58 @@ fn a_call_that_is_held_says_so_to_whoever_asks() {
     call.tell("quit").end().well();
     called.ends();
 }
+
+#[test]
+fn the_choice_of_a_coding_survives_other_packets_and_is_given_back_and_taken_up_again() {
+    let _turn = beside();
+    let home = Folder::new();
+    let mut called = CalledMachine::at_home(home.path(), "");
+    let options = "--codec auto --input tone:300 --output null:";
+    let call = called.call(home.path(), options).controlled().start();
+    let call = call.wait_for("as the network carries it: ");
+    // Opus is tried in packets of 5 ms and longer.
+    let kept = "the coding is kept from now on";
+    let call = call.ask("ptime 10ms", "ok ptime 10ms");
+    called.running = called.running.wait_for("10ms per packet");
+    let call = call.ask("format l16", "ok format l16").wait_for(kept);
+    called.running = called.running.wait_for("the call is now l16 48000 Hz");
+    let call = call.ask("bitrate 64k", "error bitrate 64k: l16 takes what its sound takes");
+    let call = call.ask("format auto", "ok format auto");
+    called.running = called.running.wait_for("the call is now there opus");
+    let said = call.tell("quit").end().well().said;
+    assert_eq!(said.iter().filter(|line| line.contains(kept)).count(), 1, "{said:#?}");
+    called.ends();
+}
+
+#[test]
+fn a_bit_rate_is_chosen_as_a_call_begins_and_while_it_sounds() {
+    let _turn = beside();
+    let home = Folder::new();
+    let mut called = CalledMachine::at_home(home.path(), "");
+    let options = "--format opus --bitrate 64k --input tone:300 --output null:";
+    let call = called.call(home.path(), options).controlled().start();
+    called.running = called.running.wait_for("2.5ms per packet at 64 kbit/s both ways");
+    let call = call.ask("bitrate 128k", "ok bitrate 128000");
+    called.running = called.running.wait_for("2.5ms per packet at 128 kbit/s both ways");
+    let call = call.becomes(|status| status.contains("sends opus at 128 kbit/s"));
+    call.tell("quit").end().well();
+    called.ends();
+}
+
+#[test]
+fn the_transport_is_chosen_while_a_call_sounds() {
+    let _turn = beside();
+    let home = Folder::new();
+    let called = CalledMachine::at_home(home.path(), "");
+    let options = "--transport udp --input tone:300 --output null:";
+    let call = called.call(home.path(), options).controlled().start();
+    let call = call.wait_for("in a call with ");
+    let call = call.ask("transport tcp", "ok transport tcp").wait_for("the sound goes by TCP");
+    called.hears_a_second_more();
+    let call = call.becomes(|status| status.contains(", by tcp, "));
+    let call = call.ask("transport udp", "ok transport udp").wait_for("the sound goes by UDP");
+    called.hears_a_second_more();
+    let call = call.ask("transport pigeon", "write udp, tcp or auto");
+    call.tell("quit").end().well();
+    called.ends();
+}

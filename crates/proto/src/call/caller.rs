@@ -331,6 +331,12 @@ impl CallerEnd {
     fn ask(&mut self, terms: CallTerms, again: bool) {
         let held = !terms.sound();
         self.say(CallMessage::Change(terms.clone()));
+        // What is asked for may be answered, and is called by anew.
+        for path in &terms.paths {
+            if !self.offer.paths.contains(path) {
+                self.offer.paths.push(*path);
+            }
+        }
         self.held = held;
         self.holds += u32::from(held);
         self.asked = Some(AskedTerms { terms, again });

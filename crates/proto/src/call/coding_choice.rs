@@ -106,6 +106,15 @@ impl CodingRung {
         Some(Self { terms, rate: packets * (8.0 * bytes * left + HEADS), bits })
     }
 
+    /// The same in packets of this time, or the shortest that it is tried in; `None` where it takes none such.
+    fn in_packets_of(&self, ptime: Span) -> Option<Self> {
+        let coding = self.terms.coding;
+        let tried = CodingChoice::LADDER.into_iter().find(|(one, _)| one.is_coded_as(coding));
+        let least = tried.map_or(Span::ZERO, |(_, least)| least);
+        let terms = StreamTerms { ptime: ptime.max(least), ..self.terms }.coded(coding);
+        Self::new(terms, self.bits.map(|(_, most)| most))
+    }
+
     /// Bits per second by IP of this bit rate.
     fn rate_at(&self, bitrate: u32) -> f64 {
         self.bits.map_or(self.rate, |(least, _)| self.rate + f64::from(bitrate) - f64::from(least))
@@ -194,8 +203,13 @@ impl CodingChoice {
     /// Keeps to the coding of these terms, and chooses its bit rate alone, from that of these on and up to the usual; `None`
     /// where it has no choice.
     pub fn of_bits(terms: &StreamTerms, now: LocalTime) -> Option<Self> {
+        let usual = terms.coding.usual_for(terms.channels).bitrate()?;
+        Self::of_bits_up_to(terms, usual.max(terms.coding.bitrate()?), now)
+    }
+
+    /// The same up to this bit rate, which somebody chose.
+    pub fn of_bits_up_to(terms: &StreamTerms, most: u32, now: LocalTime) -> Option<Self> {
         let bitrate = terms.coding.bitrate()?;
-        let most = terms.coding.usual_for(terms.channels).bitrate()?.max(bitrate);
         Some(Self::beginning(vec![CodingRung::new(*terms, Some(most))?], 0, Some(bitrate), now))
     }
 
@@ -220,6 +234,19 @@ impl CodingChoice {
             own: 0.0,
             told: false,
             untold: (0, now),
+        }
+    }
+
+    /// Whether it is tried in packets of this time by what it is at now.
+    pub fn tries(&self, ptime: Span) -> bool {
+        let tried = self.rungs.get(self.at).and_then(|rung| rung.in_packets_of(ptime));
+        tried.is_some_and(|rung| rung.terms.ptime == ptime)
+    }
+
+    /// From now on in packets of this time, of each coding that is tried in no longer ones alone.
+    pub fn takes(&mut self, ptime: Span) {
+        for rung in &mut self.rungs {
+            *rung = rung.in_packets_of(ptime).unwrap_or(*rung);
         }
     }
 
@@ -387,6 +414,48 @@ impl CodingChoice {
 mod tests {
     use super::*;
     use crate::units::{Channels, Rate};
+
+    #[test]
+    fn other_packets_leave_what_is_tried_as_it_is_where_that_is_tried_in_them() {
+        let ms = Span::from_millis;
+        let terms = StreamTerms {
+            rate: Rate::HZ_48000,
+            channels: Channels::STEREO,
+            coding: SampleFormat::L24.into(),
+            ptime: Span::from_micros(2500),
+        };
+        let mut choice = CodingChoice::new(&terms, LocalTime::ZERO).expect("a ladder");
+        assert_eq!(
+            choice.terms().map(|terms| terms.ptime),
+            Some(ms(5)),
+            "of Opus no shorter ones are tried"
+        );
+        assert!(!choice.tries(Span::from_micros(2500)) && !choice.tries(ms(7)));
+        assert!(choice.tries(ms(10)));
+        choice.takes(ms(10));
+        let now = choice.terms().expect("as before");
+        assert_eq!((now.coding.name(), now.ptime), ("opus", ms(10)));
+        let lengths: Vec<_> = choice.rungs.iter().map(|rung| rung.terms.ptime).collect();
+        assert_eq!(lengths, [ms(10), ms(10), ms(10), ms(10), ms(20)]);
+    }
+
+    #[test]
+    fn a_bit_rate_that_was_chosen_is_not_gone_beyond() {
+        let terms = StreamTerms {
+            rate: Rate::HZ_48000,
+            channels: Channels::STEREO,
+            coding: Coding::OPUS,
+            ptime: Span::from_millis(5),
+        };
+        let mut choice =
+            CodingChoice::of_bits_up_to(&terms, 64_000, LocalTime::ZERO).expect("bits");
+        let mut now = LocalTime::ZERO;
+        for _ in 0..600 {
+            now += Span::from_secs(1);
+            choice.observed(now, SpoiltShare { due: 200, lost: 0.0, late: 0.0 });
+            assert_eq!(choice.terms().and_then(|terms| terms.coding.bitrate()), Some(64_000));
+        }
+    }
 
     #[test]
     fn a_coding_that_is_refused_is_not_tried_again_and_at_the_end_none_is() {

@@ -105,10 +105,10 @@ impl PathChoice {
         (self.heard, self.told_back) = (now, false);
     }
 
-    /// Sound comes by UDP all the same, before there was anything else to move to: that is used on, if that is why it was
-    /// left.
+    /// Sound comes by UDP all the same, before there was anything else to move to: that is used on, where it may be, if that
+    /// is why it was left.
     pub const fn stay_by_udp(&mut self, now: LocalTime) {
-        if !self.unheard {
+        if self.udp && !self.unheard {
             (self.path, self.heard, self.chosen) = (CallPath::Udp, now, now);
         }
     }
@@ -130,6 +130,16 @@ impl PathChoice {
             (self.unheard, self.said) = (true, now);
         }
         counts
+    }
+
+    /// By these alone from now on: what is to be done where that leaves out what is used.
+    pub fn allow(&mut self, paths: &[CallPath], now: LocalTime) -> Option<PathStep> {
+        (self.udp, self.tcp) = (paths.contains(&CallPath::Udp), paths.contains(&CallPath::Tcp));
+        match self.path {
+            CallPath::Udp if !self.udp && self.tcp => Some(self.go_by(CallPath::Tcp, now)),
+            CallPath::Tcp if !self.tcp && self.udp => Some(self.go_by(CallPath::Udp, now)),
+            _ => None,
+        }
     }
 
     /// A probe came back.
@@ -375,6 +385,21 @@ mod tests {
         assert_eq!(told(20..30, true, false), [(21_980, back)]);
         assert_eq!(told(30..40, true, true), []);
         assert_eq!(told(40..50, false, false), [(40_000, there), (41_980, back)]);
+    }
+
+    #[test]
+    fn a_path_that_may_be_used_no_more_is_left_at_once_and_not_come_back_to() {
+        let mut choice = PathChoice::new(&BOTH, at(0));
+        assert_eq!(choice.allow(&BOTH, at(10)), None);
+        assert_eq!(choice.allow(&[CallPath::Tcp], at(20)), Some(PathStep::Use(CallPath::Tcp)));
+        choice.stay_by_udp(at(30));
+        assert_eq!(choice.path(), CallPath::Tcp, "whatever comes by it");
+        assert_eq!(pass(&mut choice, (40, 20_000), true), []);
+        assert_eq!(choice.allow(&[CallPath::Udp], at(20_000)), Some(PathStep::Use(CallPath::Udp)));
+        assert_eq!(pass(&mut choice, (20_000, 40_000), false), []);
+        // With both it moves again.
+        assert_eq!(choice.allow(&BOTH, at(40_000)), None);
+        assert_eq!(pass(&mut choice, (40_000, 41_000), false).len(), 1);
     }
 
     #[test]

@@ -37,10 +37,30 @@ impl Calling<'_> {
         let adapting = self.adapting.as_mut();
         let wanted = adapting.and_then(|adapting| adapting.poll(&call.terms, heard, now()));
         let Some(terms) = wanted else { return };
-        if self.ask_for(terms).is_err() {
-            if let Some(adapting) = &mut self.adapting {
-                adapting.dropped();
-            }
+        if self.ask_for(terms).is_err()
+            && let Some(adapting) = &mut self.adapting
+        {
+            adapting.dropped();
+        }
+    }
+
+    /// Has the bit rate follow the network where what people asked for is kept to.
+    pub(super) fn adapts(&mut self, terms: &CallTerms) {
+        if self.adapting.is_none() && terms.sound() {
+            let watched = self.watched.clone();
+            self.adapting = Adapting::in_bits(terms, self.bitrate, watched, now());
+        }
+    }
+
+    /// Asks for the bits that were chosen, which are no part of an offer.
+    pub(super) fn ask_for_bits(&mut self, terms: &CallTerms) {
+        let Some(bits) = self.bitrate else { return };
+        let (there, back) = (terms.there.at_bitrate(bits), terms.back.at_bitrate(bits));
+        let wanted = CallTerms { there, back, ..terms.clone() };
+        if wanted != *terms
+            && let Err(why) = self.ask_for(wanted)
+        {
+            self.tell(&crate::words::cannot_change(&why));
         }
     }
 }
@@ -75,6 +95,8 @@ pub(super) struct Adapting {
     heard: Option<u64>,
     /// The direction that was asked for last, until that is answered: one at a time, so that it is known what is refused.
     asked: Option<AskedWay>,
+    /// Packets that people asked for, until that is answered.
+    ptime: Option<Span>,
     /// What was told of last: people hear of another coding, and see other bits where they look.
     told: CallTerms,
 }
@@ -98,13 +120,18 @@ impl Adapting {
         Some(Self::by([Some(there), Some(back)], terms, [sent, heard], now))
     }
 
-    /// For a call whose coding is kept to: of what has a choice, the bit rate. `None` where nothing has.
+    /// For a call whose coding is kept to: of what has a choice, the bit rate, up to `most` if somebody chose that. `None`
+    /// where nothing has.
     pub(super) fn in_bits(
         terms: &CallTerms,
+        most: Option<u32>,
         onlookers: [Onlooker; 2],
         now: LocalTime,
     ) -> Option<Self> {
-        let choices = [&terms.there, &terms.back].map(|terms| CodingChoice::of_bits(terms, now));
+        let choices = [&terms.there, &terms.back].map(|terms| match most {
+            Some(most) => CodingChoice::of_bits_up_to(terms, most, now),
+            None => CodingChoice::of_bits(terms, now),
+        });
         let any = choices.iter().any(Option::is_some);
         any.then(|| Self::by(choices, terms, onlookers, now))
     }
@@ -119,13 +146,29 @@ impl Adapting {
             choice.map(|choice| AdaptedStream { choice, onlooker, counted: None, sent: None })
         };
         let (there, back) = (stream(there, sent), stream(back, heard));
-        let (heard, asked) = (None, None);
-        Self { there, back, next: now + EVERY, settles: now, heard, asked, told: terms.clone() }
+        let (heard, asked, ptime) = (None, None, None);
+        let (next, told) = (now + EVERY, terms.clone());
+        Self { there, back, next, settles: now, heard, asked, ptime, told }
     }
 
     /// The sound goes by another path from now on: what is told of the one before is no measure of it.
     pub(super) fn moved(&mut self, now: LocalTime) {
         self.settles = now + MOVED;
+    }
+
+    /// Both directions.
+    fn streams(&mut self) -> impl Iterator<Item = &mut AdaptedStream> {
+        [&mut self.there, &mut self.back].into_iter().flatten()
+    }
+
+    /// Whether what both directions are coded in by now is tried in packets of this time.
+    pub(super) fn tries(&mut self, ptime: Span) -> bool {
+        self.streams().all(|stream| stream.choice.tries(ptime))
+    }
+
+    /// People asked for packets of this time: once that is so, all is tried in them.
+    pub(super) const fn asks_for(&mut self, ptime: Span) {
+        self.ptime = Some(ptime);
     }
 
     /// The terms to be asked for instead of those by which it sounds, if it is time to. `heard` counts the packets that
@@ -183,6 +226,10 @@ impl Adapting {
         let alike = |now: &StreamTerms, told: &StreamTerms| {
             now.coding.is_coded_as(told.coding) && now.ptime == told.ptime
         };
+        let is_so = |ptime: &mut Span| terms.there.ptime == *ptime && terms.back.ptime == *ptime;
+        if let Some(ptime) = self.ptime.take_if(is_so) {
+            self.streams().for_each(|stream| stream.choice.takes(ptime));
+        }
         let told = core::mem::replace(&mut self.told, terms.clone());
         let is_new = !alike(&terms.there, &told.there) || !alike(&terms.back, &told.back);
         self.asked.take().is_some() && is_new
@@ -190,11 +237,13 @@ impl Adapting {
 
     /// What was asked for came to nothing, and nobody refused it: whether there was anything.
     pub(super) fn dropped(&mut self) -> bool {
+        self.ptime = None;
         self.asked.take().is_some()
     }
 
     /// The other end keeps to what was: whether that is an answer to what was asked for here, which is not had there.
     pub(super) fn refused(&mut self, now: LocalTime) -> bool {
+        self.ptime = None;
         let stream = match self.asked.take() {
             None => return false,
             Some(AskedWay::There) => &mut self.there,

@@ -8,6 +8,7 @@ use tautline_audio::{DeviceSpec, SoftwareSpec};
 use tautline_dsp::gain::Gain;
 use tautline_engine::control::{Answer, CannotChange, Changed, Fader, RecvChange, SendChange};
 use tautline_engine::plan::lay;
+use tautline_io::clock::now;
 use tautline_proto::call::caller::{AgreedCall, NotAsked};
 use tautline_proto::call::terms::{CallLatency, CallTerms, StreamTerms};
 use tautline_proto::latency::{LatencyRule, enough_latency};
@@ -16,11 +17,12 @@ use tautline_proto::stream::{Coding, LONGEST_LINK_OFFSET, PTIME_RANGE};
 use tautline_proto::time::Span;
 
 use super::Calling;
+use super::adapting::Adapting;
 use super::share::CallStanding;
 use super::transports::Transports;
 use crate::cmd::call_end::{CallEnd, latency_by};
 use crate::control::nothing;
-use crate::flags::{CallFlags, CodingName, latency, parse, span};
+use crate::flags::{CallFlags, CodingName, TransportFlag, bitrate, latency, parse, span};
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy)]
@@ -37,6 +39,12 @@ pub(super) enum CallAsk {
     Ptime(Span),
     /// Coding, both ways.
     Format(Coding),
+    /// Coding by what the network carries, both ways.
+    AutoFormat,
+    /// Bits per second of Opus, both ways.
+    Bitrate(u32),
+    /// By what the sound goes.
+    Transport(TransportFlag),
     /// From capture to loudspeaker, both ways.
     Latency(CallLatency),
     /// So many packets more of it, or less.
@@ -115,9 +123,14 @@ impl CallLines {
                 )),
                 ptime => Ok(CallAsk::Ptime(ptime)),
             },
+            "format" if rest == "auto" => Ok(CallAsk::AutoFormat),
+            "bitrate" => Ok(CallAsk::Bitrate(bitrate(rest)?)),
+            "transport" => TransportFlag::from_str(rest, true).map(CallAsk::Transport).map_err(|_| {
+                format!("`{rest}` is no transport of calls; write udp, tcp or auto")
+            }),
             "format" => match CodingName::from_str(rest, true) {
                 Ok(coding) => Ok(CallAsk::Format(coding.into())),
-                Err(_) => Err(format!("`{rest}` is no coding; write {}", CodingName::ALL)),
+                Err(_) => Err(format!("`{rest}` is no coding; write auto, {}", CodingName::ALL)),
             },
             "latency" => match latency(rest)? {
                 LatencyRule::Chosen(asked) if asked > LONGEST_LINK_OFFSET => Err(format!(
@@ -127,7 +140,7 @@ impl CallLines {
             },
             "status" => nothing(verb, rest, CallAsk::Status),
             _ => Err("this cannot be changed in a call; write mute, unmute, hold, resume, volume, latency, ptime, format, \
-                status or quit"
+                bitrate, transport, status or quit"
                 .into()),
         }
     }
@@ -179,17 +192,56 @@ impl Calling<'_> {
             CallAsk::Hold(held, _) => self.ask_to_hold(held),
             CallAsk::Volume(gain) => self.sounding()?.recv.ask(RecvChange::Volume(None, gain)),
             CallAsk::Status => self.status(),
-            CallAsk::Ptime(ptime) => self.code_by(|terms| by_packets_of(terms, ptime)),
+            CallAsk::Ptime(ptime) => self.in_packets_of(ptime),
             CallAsk::PtimeBy(way) => {
                 let terms = self.wanted()?;
                 let next = terms.next_ptime(way).ok_or_else(|| no_next(&terms, way))?;
-                self.code_by(|terms| by_packets_of(terms, next))
+                self.in_packets_of(next)
             }
-            CallAsk::Format(coding) => self.code_by(|terms| {
-                let of = |terms: StreamTerms| terms.coded(coding.usual_for(terms.channels));
-                (terms.there, terms.back) = (of(terms.there), of(terms.back));
-                Changed::Format(coding)
-            }),
+            CallAsk::Format(coding) => {
+                let changed = self.code_by(|terms| {
+                    let of = |terms: StreamTerms| terms.coded(coding.usual_for(terms.channels));
+                    (terms.there, terms.back) = (of(terms.there), of(terms.back));
+                    Changed::Format(coding)
+                })?;
+                self.bitrate = None;
+                Ok(changed)
+            }
+            CallAsk::AutoFormat => {
+                let terms = self.wanted()?;
+                let adapting = Adapting::new(&terms, self.watched.clone(), now());
+                let adapting = adapting.ok_or_else(|| {
+                    let why =
+                        "of such a stream there are no codings to choose from; say format with one";
+                    CannotChange::Said(why.to_owned())
+                })?;
+                (self.adapting, self.auto, self.bitrate) = (Some(adapting), true, None);
+                Ok(Changed::Said("format auto".to_owned()))
+            }
+            CallAsk::Bitrate(bits) => {
+                let terms = self.wanted()?;
+                if terms.there.coding.bitrate().or(terms.back.coding.bitrate()).is_none() {
+                    let coding = terms.there.coding.name();
+                    return Err(CannotChange::Said(format!(
+                        "{coding} takes what its sound takes; say format opus first"
+                    )));
+                }
+                let changed = self.code_by(|terms| {
+                    (terms.there, terms.back) =
+                        (terms.there.at_bitrate(bits), terms.back.at_bitrate(bits));
+                    Changed::Said(format!("bitrate {bits}"))
+                })?;
+                self.bitrate = Some(bits);
+                Ok(changed)
+            }
+            CallAsk::Transport(way) => {
+                let paths = way.paths();
+                let terms = CallTerms { paths: paths.clone(), ..self.wanted()? };
+                let changed = Changed::Said(format!("transport {}", way.name()));
+                let changed = self.change_to(terms, changed)?;
+                self.paths = paths;
+                Ok(changed)
+            }
             CallAsk::Latency(latency) => {
                 let terms = CallTerms { latency, ..self.wanted()? };
                 self.change_to(terms, Changed::Latency(latency.rule()))
@@ -261,13 +313,28 @@ impl Calling<'_> {
         let changed = change(&mut terms);
         let changed = self.change_to(terms, changed)?;
         self.adapting = None;
+        if core::mem::take(&mut self.auto) {
+            self.tell("the coding is kept from now on, whatever the network carries; say format auto to have it follow again");
+        }
+        Ok(changed)
+    }
+
+    /// Asks for other packets, in which a coding that follows the network goes on where it is tried in them.
+    fn in_packets_of(&mut self, ptime: Span) -> Result<Changed, CannotChange> {
+        let auto = self.auto;
+        let follows = self.adapting.as_mut().filter(|_| auto);
+        if !follows.is_some_and(|adapting| adapting.tries(ptime)) {
+            return self.code_by(|terms| by_packets_of(terms, ptime));
+        }
+        let mut terms = self.wanted()?;
+        let changed = by_packets_of(&mut terms, ptime);
+        let changed = self.change_to(terms, changed)?;
+        self.adapting.iter_mut().for_each(|adapting| adapting.asks_for(ptime));
         Ok(changed)
     }
 
     fn change_to(&mut self, terms: CallTerms, changed: Changed) -> Result<Changed, CannotChange> {
-        if terms.latency != self.wanted()?.latency {
-            self.takes(&terms)?;
-        }
+        self.takes(&terms)?;
         self.ask_for(terms)?;
         self.asked = Some(crate::words::changed(&changed));
         Ok(changed)

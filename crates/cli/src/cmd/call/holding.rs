@@ -15,7 +15,6 @@ use crate::cmd::call_end::{
     CallEnd, CallSide, EndSetup, EndSound, directions, in_words, without_echo,
 };
 use crate::failure::Failure;
-use crate::flags::CodecFlag;
 
 impl Calling<'_> {
     /// Begins with a transport that is there before the first packet: of a file not a frame is to be missed.
@@ -27,9 +26,9 @@ impl Calling<'_> {
     ) -> Result<(), Failure> {
         let (sent, heard) = directions(&call.terms, CallSide::Caller);
         let watched = self.watched.clone();
-        self.adapting = match self.flags.codec {
-            Some(CodecFlag::Auto) => Adapting::new(&call.terms, watched, now()),
-            None => Adapting::in_bits(&call.terms, watched, now()),
+        self.adapting = match self.auto {
+            true => Adapting::new(&call.terms, watched, now()),
+            false => Adapting::in_bits(&call.terms, self.bitrate, watched, now()),
         };
         let sound = match &mut self.share {
             Some(share) => EndSound::Part(share.take()?),
@@ -91,7 +90,7 @@ impl Calling<'_> {
             return Err(CannotChange::Busy);
         }
         let mut terms = asked.unwrap_or(&call.terms).clone();
-        terms.paths = if held { Vec::new() } else { self.flags.transport.paths() };
+        terms.paths = if held { Vec::new() } else { self.paths.clone() };
         self.ask_for(terms)?;
         self.asked = Some(crate::words::changed(&Changed::Held(held)));
         Ok(Changed::Held(held))

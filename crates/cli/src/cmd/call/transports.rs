@@ -42,6 +42,8 @@ pub(super) struct Transports {
     silent: Option<SilentWay>,
     watch: Option<TcpWatch>,
     again: LocalTime,
+    /// What is done next, as the paths that it may go by are others.
+    next: Option<PathStep>,
     /// The connection that is being made, while the sound goes on by what there is.
     connecting: Option<Connecting>,
     probing: Option<UdpSocket>,
@@ -88,6 +90,7 @@ impl Transports {
             silent: None,
             watch: None,
             again: now(),
+            next: None,
             connecting: None,
             probing: None,
             probes: PathProbes::new(&keys.probe),
@@ -98,6 +101,14 @@ impl Transports {
             CallPath::Tcp => all.connecting = Some(Connecting::to(called)),
         }
         Ok(all)
+    }
+
+    /// Goes by these alone from now on: by a connection as soon as there is one.
+    pub(super) fn allow(&mut self, paths: &[CallPath]) {
+        let udp = PathStep::Use(CallPath::Udp);
+        if self.choice.allow(paths, now()) == Some(udp) {
+            self.next = Some(udp).filter(|_| self.by != CallPath::Udp);
+        }
     }
 
     /// What is used, and its number.
@@ -135,7 +146,7 @@ impl Transports {
         } else if self.choice.path() == CallPath::Tcp && self.is_lost() && now() >= self.again {
             self.connecting = Some(Connecting::to(self.called));
         }
-        match self.choice.poll(now()) {
+        match self.next.take().or_else(|| self.choice.poll(now())) {
             Some(PathStep::Use(CallPath::Tcp)) => {
                 self.connecting = Some(Connecting::to(self.called));
                 Ok(false)
