@@ -46,6 +46,11 @@ pub(crate) fn channels(spec: &AlsaSpec, direction: Direction) -> Option<Channels
     Some(ChannelsOffered { least, most, converter: spec.plugged() })
 }
 
+/// Whether there is such a PCM in this direction, be it another program's or not this user's: it is opened for a moment.
+pub(crate) fn goes(spec: &AlsaSpec, direction: Direction) -> bool {
+    spec.is_there(direction)
+}
+
 /// Opens it.
 pub(crate) fn open(
     spec: &AlsaSpec,

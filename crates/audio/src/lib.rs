@@ -19,6 +19,7 @@ mod shared;
 mod software;
 mod spec;
 mod toolbox;
+mod usual;
 
 #[cfg(test)]
 mod tests;
@@ -38,3 +39,4 @@ pub use toolbox::description::{ChannelsOffered, DeviceDescription, DeviceSide, O
 pub use toolbox::notes::Notes;
 pub use toolbox::stream_latency::StreamLatency;
 pub use toolbox::supervise::Supervision;
+pub use usual::{UsualDevice, UsualDevices};

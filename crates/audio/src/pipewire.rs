@@ -10,6 +10,7 @@ use tautline_proto::device::{Device, DeviceError, Directions, Settings};
 pub use self::spec::PipeWireSpec;
 use crate::toolbox::description::DeviceDescription;
 use crate::toolbox::notes::Notes;
+use crate::toolbox::sides::Sides;
 use crate::toolbox::stream_latency::StreamLatency;
 
 #[cfg(feature = "pipewire")]
@@ -70,6 +71,12 @@ pub(crate) fn list() -> Vec<DeviceDescription> {
     offer::list()
 }
 
+/// In which directions the server that runs has a device; `None` without one that answers. Starts none.
+#[cfg(feature = "pipewire")]
+pub(crate) fn devices() -> Option<Sides<bool>> {
+    offer::devices()
+}
+
 /// How the graph runs; `None` without a server that answers. Starts none.
 #[cfg(feature = "pipewire")]
 pub fn graph() -> Option<Graph> {
@@ -102,6 +109,12 @@ pub(crate) fn open(
 #[cfg(not(feature = "pipewire"))]
 pub(crate) fn list() -> Vec<DeviceDescription> {
     Vec::new()
+}
+
+/// In which directions the server has a device: this build cannot ask.
+#[cfg(not(feature = "pipewire"))]
+pub(crate) fn devices() -> Option<Sides<bool>> {
+    None
 }
 
 /// How the graph runs: this build cannot ask.

@@ -28,6 +28,11 @@ pub enum DeviceSpec {
 }
 
 impl DeviceSpec {
+    /// `null:`: silence is captured, and what is played goes nowhere.
+    pub const fn null() -> Self {
+        Self::Software(SoftwareSpec::Null)
+    }
+
     /// The same device, but if it has ports and no converter of its own (JACK, PipeWire), its
     /// instants are those at which a frame is there. Else they lie beyond by what the graph says of
     /// the rest of the way, which is right for sound that goes there, and wrong for who measures

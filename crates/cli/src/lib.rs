@@ -66,7 +66,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Send(mut flags) => cmd::send::run(&mut flags),
         Command::Recv(flags) => cmd::recv::run(&flags),
         Command::Serve(flags) => cmd::serve::run(&flags),
-        Command::Call(flags) => cmd::call::run(&flags),
+        Command::Call(mut flags) => cmd::call::run(&mut flags),
         Command::Devices(flags) => cmd::devices::run(&flags),
         Command::Doctor(flags) => cmd::doctor::run(&flags),
         Command::Top(flags) => cmd::top::run(&flags),

@@ -18,6 +18,17 @@ pub(super) const fn alsa_direction(direction: Direction) -> ::alsa::Direction {
 }
 
 impl AlsaSpec {
+    /// Whether it can be opened, or could be if nobody had it and this user might.
+    pub(super) fn is_there(&self, direction: Direction) -> bool {
+        let _said = Output::local_error_handler();
+        let Ok(name) = CString::new(self.pcm.as_str()) else { return false };
+        match PCM::open(&name, alsa_direction(direction), true) {
+            Ok(_) => true,
+            Err(error) => [libc::EBUSY, libc::EAGAIN, libc::EACCES, libc::EPERM]
+                .contains(&error.errno().abs()),
+        }
+    }
+
     /// Opens the PCM. Never waits: neither for whoever has it, nor later for the card.
     pub(super) fn open(&self, direction: Direction) -> Result<PCM, DeviceError> {
         // What ALSA's library would print on standard error. Without it that is printed.

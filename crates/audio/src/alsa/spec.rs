@@ -52,7 +52,7 @@ impl FromStr for AlsaSpec {
             let mend = "name one, such as alsa:hw:0".to_owned();
             return Err(refuse("the name is missing".to_owned(), mend));
         }
-        let mut spec = Self { pcm: name.to_owned(), wakeup: Wakeup::default(), format: None };
+        let mut spec = Self::named(name);
         for option in options.split('&').filter(|option| !option.is_empty()) {
             match option.split_once('=') {
                 Some(("wakeup", "card")) => spec.wakeup = Wakeup::Card,
@@ -81,6 +81,11 @@ impl fmt::Display for AlsaSpec {
 }
 
 impl AlsaSpec {
+    /// Without options.
+    pub(crate) fn named(pcm: &str) -> Self {
+        Self { pcm: pcm.to_owned(), wakeup: Wakeup::default(), format: None }
+    }
+
     /// The same card or PCM behind the plugin that converts, where it has none yet. A name with
     /// arguments of its own would need quotes, and again others in a shell.
     pub(super) fn plugged(&self) -> Option<String> {

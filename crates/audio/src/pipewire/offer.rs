@@ -7,9 +7,12 @@ use super::graph::Graph;
 use super::server::{FoundNode, Purpose, Server, Survey};
 use super::spec::{NodeKind, PipeWireSpec};
 use crate::toolbox::description::{DeviceDescription, DeviceSide, Offers};
+use crate::toolbox::sides::Sides;
 
 /// One period is played while the next is filled.
 const PERIODS: u32 = 2;
+/// The sink that WirePlumber (`fallback-sink.lua`) makes where there is none: it plays to nobody.
+const STAND_IN: &str = "auto_null";
 
 /// At the rate and with the channels that are wanted, in cycles as long as the graph grants. What a
 /// graph that says nothing of itself grants shows when it runs.
@@ -88,6 +91,13 @@ pub(super) fn list() -> Vec<DeviceDescription> {
         })
     });
     std::iter::once(own).chain(others).collect()
+}
+
+/// In which directions there is a device that a stream can be connected to.
+pub(super) fn devices() -> Option<Sides<bool>> {
+    let nodes = survey("pipewire:").ok()?.nodes;
+    let nodes = || nodes.iter().filter(|node| node.name != STAND_IN);
+    Some(Sides::each(|way| nodes().any(|node| direction(node) == Some(way))))
 }
 
 /// Which way a stream goes that has this node as its target.

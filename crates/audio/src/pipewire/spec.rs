@@ -30,6 +30,14 @@ pub(super) enum NodeKind {
     Stream(Option<String>),
 }
 
+impl PipeWireSpec {
+    /// A stream that is connected to the default device.
+    pub(crate) fn stream(node: &str) -> Self {
+        let shape = NodeKind::Stream(None);
+        Self { node: node.to_owned(), shape, force: false, at_ports: false }
+    }
+}
+
 impl FromStr for PipeWireSpec {
     type Err = DeviceError;
 

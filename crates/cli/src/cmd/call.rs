@@ -14,6 +14,7 @@ mod shared;
 mod talk;
 mod transports;
 mod trusting;
+mod usual;
 
 use std::sync::Arc;
 
@@ -52,6 +53,7 @@ use share::{CallShare, CallStanding};
 use talk::Microphone;
 use transports::Transports;
 use trusting::HostTrust;
+use usual::choose_devices;
 
 /// From one look at everything to the next.
 const BEAT: Span = Span::from_millis(20);
@@ -62,7 +64,7 @@ const LAST_WORDS: Span = Span::from_secs(1);
 /// A call of which nothing was heard for so long lasts from then on as long as it is to (`--duration`).
 const BEGUN_UNHEARD: Span = Span::from_secs(5);
 
-pub(crate) fn run(flags: &CallFlags) -> Result<(), Failure> {
+pub(crate) fn run(flags: &mut CallFlags) -> Result<(), Failure> {
     flags.end.running.refuse_a_ledger_of_few()?;
     refuse_twice(&flags.hosts)?;
     if flags.bitrate.is_some()
@@ -72,6 +74,8 @@ pub(crate) fn run(flags: &CallFlags) -> Result<(), Failure> {
             "--bitrate is of Opus; give --format opus or --format opus-voice too, or leave --bitrate out",
         ));
     }
+    choose_devices(flags)?;
+    let flags = &*flags;
     let stop = stop_on_signals()?;
     let trust = TrustStore::usual()?;
     let devices = devices(&flags.end, &flags.input, &flags.output)?;

@@ -69,13 +69,17 @@ pub(crate) struct CallFlags {
     /// Of several hosts: each hears the others, too
     #[arg(long, help_heading = "Sound")]
     pub(crate) bridge: bool,
-    /// The sound that is heard there, such as a microphone: see Devices of taut send
-    #[arg(long, short, value_name = "DEVICE", default_value = "alsa:default",
-          value_parser = parse::<DeviceSpec>)]
+    /// The sound that is heard there: see Devices of taut send [default: a microphone, see Usual devices]
+    #[arg(long = "input", short = 'i', value_name = "DEVICE", value_parser = parse::<DeviceSpec>)]
+    pub(crate) named_input: Option<DeviceSpec>,
+    /// Where the sound from there goes [default: a loudspeaker, see Usual devices]
+    #[arg(long = "output", short = 'o', value_name = "DEVICE", value_parser = parse::<DeviceSpec>)]
+    pub(crate) named_output: Option<DeviceSpec>,
+    /// The one that is named, or was chosen: by the first that a call does.
+    #[arg(skip = DeviceSpec::null())]
     pub(crate) input: DeviceSpec,
-    /// Where the sound from there goes
-    #[arg(long, short, value_name = "DEVICE", default_value = "alsa:default",
-          value_parser = parse::<DeviceSpec>)]
+    /// Likewise.
+    #[arg(skip = DeviceSpec::null())]
     pub(crate) output: DeviceSpec,
     /// The loudspeaker's sound in the microphone: auto takes it out where both are sound cards or nodes of JACK or
     /// PipeWire

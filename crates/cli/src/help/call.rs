@@ -53,6 +53,11 @@ pub(crate) const CALL: &str = r#"Examples:
 The caller connects, so it may be behind a NAT or a firewall: the other machine
 never connects back. Where the network goes away, the call is kept for a minute
 there, and goes on by itself once it is back; the sound does not wait for that.
+Usual devices, where --input or --output names none, of the first that there is:
+  pipewire:taut?as=stream   the user's defaults, where a PipeWire server runs
+  jack:taut                 joined to the card, where a JACK server runs
+  alsa:default              ALSA's default PCM, where it goes that way
+Without a microphone silence is sent (null:). Which they are is told in a line.
 A microphone does not hear the loudspeaker beside it (--echo): that is taken out
 within the period in which it was captured, so nothing is later for it.
 On a terminal it shows levels, losses and latency of both directions: m mutes

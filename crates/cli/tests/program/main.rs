@@ -28,6 +28,7 @@ mod calls_programs;
 mod calls_shown;
 mod calls_through_nat;
 mod calls_trusted;
+mod calls_usual;
 mod capacity;
 mod change;
 mod claims;

@@ -143,6 +143,21 @@ impl Server {
             .collect()
     }
 
+    /// The ports whose names begin so, in their order, once there are so many.
+    #[track_caller]
+    pub(crate) fn await_ports(&self, begin: &str, enough: usize) -> Vec<String> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let mut found: Vec<_> =
+                self.latencies(begin).into_iter().map(|(name, _)| name).collect();
+            if found.len() >= enough {
+                found.sort_unstable();
+                return found;
+            }
+            assert!(Instant::now() < until, "of {begin} there are only {found:?}");
+        }
+    }
+
     /// Returns when this port says these latencies, or panics with what it says instead.
     #[track_caller]
     pub(crate) fn await_latencies(&self, port: &str, playback: &str, capture: &str) {

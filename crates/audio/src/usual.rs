@@ -1,0 +1,137 @@
+//! What is used where nobody names a device: chosen by which servers run and what they and ALSA have.
+
+use tautline_proto::device::{Direction, Directions};
+
+use crate::alsa::{self, AlsaSpec};
+use crate::jack::{self, JackSpec};
+use crate::pipewire::{self, PipeWireSpec};
+use crate::spec::DeviceSpec;
+use crate::toolbox::sides::Sides;
+
+/// Of a client of JACK and of a stream of PipeWire.
+const NAME: &str = "taut";
+/// The PCM that ALSA leads to a user's card.
+const PCM: &str = "default";
+
+/// A device that nobody named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UsualDevice {
+    /// A stream that the session manager connects to the user's default device, and to another when they choose it.
+    PipeWire,
+    /// A client whose ports are connected to those of the server's card.
+    Jack,
+    /// ALSA's default PCM.
+    Alsa,
+}
+
+impl UsualDevice {
+    /// As it is named on a command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::PipeWire => "pipewire:taut?as=stream",
+            Self::Jack => "jack:taut",
+            Self::Alsa => "alsa:default",
+        }
+    }
+
+    /// To be opened.
+    pub fn spec(self) -> DeviceSpec {
+        match self {
+            Self::PipeWire => DeviceSpec::PipeWire(PipeWireSpec::stream(NAME)),
+            Self::Jack => DeviceSpec::Jack(JackSpec::named(NAME)),
+            Self::Alsa => DeviceSpec::Alsa(AlsaSpec::named(PCM)),
+        }
+    }
+}
+
+/// What was found at a moment, as far as it decides which devices are the usual ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct UsualDevices {
+    /// Of a PipeWire server that runs: in which directions it has a device.
+    pipewire: Option<Sides<bool>>,
+    /// Whether a JACK server runs.
+    jack: bool,
+    /// In which directions there is ALSA's default PCM.
+    alsa: Sides<bool>,
+}
+
+impl UsualDevices {
+    /// Looks, for these directions. Starts no server and opens no card that a server has; takes milliseconds, and where
+    /// a server is there that does not answer, 1.5 s at most.
+    pub fn look(directions: impl Into<Directions>) -> Self {
+        let directions = directions.into();
+        let mut found = Self { pipewire: pipewire::devices(), ..Self::default() };
+        if directions.each().any(|direction| found.of(direction).is_none()) {
+            found.jack = !jack::list().is_empty();
+        }
+        // A server that runs has the cards.
+        if found.pipewire.is_none() && !found.jack {
+            let pcm = AlsaSpec::named(PCM);
+            directions
+                .each()
+                .for_each(|direction| *found.alsa.of_mut(direction) = alsa::goes(&pcm, direction));
+        }
+        found
+    }
+
+    /// The device for a direction that was looked for; `None` where there is nothing to capture from, or to play to.
+    ///
+    /// What programs share comes first, as a card that a server has is taken. A JACK server is for either direction, be
+    /// there ports of a card or not, since a patch bay may connect others. Beside a PipeWire server, ALSA's default PCM
+    /// is most often that server again, and goes nowhere where it has no device.
+    pub fn of(&self, direction: Direction) -> Option<UsualDevice> {
+        match self {
+            Self { pipewire: Some(has), .. } if *has.of(direction) => Some(UsualDevice::PipeWire),
+            Self { jack: true, .. } => Some(UsualDevice::Jack),
+            Self { pipewire: None, alsa, .. } if *alsa.of(direction) => Some(UsualDevice::Alsa),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EITHER: [bool; 2] = [false, true];
+
+    /// Every way in which a direction can be served.
+    fn sides() -> impl Iterator<Item = Sides<bool>> {
+        EITHER
+            .into_iter()
+            .flat_map(|capture| EITHER.into_iter().map(move |playback| Sides { capture, playback }))
+    }
+
+    #[test]
+    fn of_every_combination_the_first_that_serves_a_direction_is_taken() {
+        let servers = || sides().map(Some).chain([None]);
+        let mut combinations = 0;
+        for pipewire in servers() {
+            for (jack, alsa) in
+                EITHER.into_iter().flat_map(|jack| sides().map(move |it| (jack, it)))
+            {
+                let found = UsualDevices { pipewire, jack, alsa };
+                for direction in [Direction::Capture, Direction::Playback] {
+                    let serves = pipewire.map(|has| *has.of(direction));
+                    let right = match (serves, jack, *alsa.of(direction)) {
+                        (Some(true), _, _) => Some(UsualDevice::PipeWire),
+                        (Some(false) | None, true, _) => Some(UsualDevice::Jack),
+                        (None, false, true) => Some(UsualDevice::Alsa),
+                        (Some(false), false, _) | (None, false, false) => None,
+                    };
+                    assert_eq!(found.of(direction), right, "{direction:?} of {found:?}");
+                    combinations += 1;
+                }
+            }
+        }
+        assert_eq!(combinations, 5 * 2 * 4 * 2);
+    }
+
+    #[test]
+    fn what_is_told_of_a_usual_device_names_that_device() {
+        for device in [UsualDevice::PipeWire, UsualDevice::Jack, UsualDevice::Alsa] {
+            let named: DeviceSpec = device.name().parse().unwrap();
+            assert!(named.is_same(&device.spec()), "{device:?}");
+        }
+    }
+}
