@@ -21,6 +21,7 @@ mod cables;
 mod calls;
 mod calls_agreed;
 mod calls_changed;
+mod calls_devices;
 mod calls_held;
 mod calls_latency;
 mod calls_of_several;

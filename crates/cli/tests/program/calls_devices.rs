@@ -1,0 +1,181 @@
+//! What programs on the machine that is called have of JACK and PipeWire, caller or not.
+
+use crate::common::host::steady;
+use crate::common::jack::Server;
+use crate::common::program::{Call, Running, taut, words};
+use crate::common::sound::Sound;
+use crate::common::{Folder, PATIENT};
+
+/// Of what each caller says.
+const TONE: &str = "--input tone:440";
+
+/// A machine that can be called: its address, and what is beside.
+struct CalledMachine {
+    running: Running,
+    address: String,
+    home: Folder,
+}
+
+impl CalledMachine {
+    /// As `serve` begins, with these devices. Nobody has called yet.
+    fn with(serve: Call, input: &str, output: &str) -> Self {
+        let home = Folder::new();
+        let line = "--listen 127.0.0.1:0 --report none --input";
+        let serve = serve.and(words(line)).and([input, "--output", output]).and(PATIENT);
+        let serve = serve.listened_to().with("TAUT_HOME", home.path());
+        let running = serve.start().wait_for("listening for calls at ");
+        let said = running.said().last().unwrap();
+        let address = said.split_whitespace().last().unwrap().to_owned();
+        Self { running, address, home }
+    }
+
+    /// Calls it, to hear it by this file: once the call is under way.
+    fn call(&self, heard: &str) -> Running {
+        let line = format!("call {} {TONE} --output file:{heard} --report none", self.address);
+        let call = taut(words(&line)).and(PATIENT).in_folder(self.home.path());
+        call.with("TAUT_HOME", self.home.path()).controlled().start().wait_for("in a call with ")
+    }
+
+    fn heard(&self, file: &str) -> Sound {
+        Sound::read(&self.home.file(file))
+    }
+
+    fn ends(self) {
+        self.running.signal("-TERM");
+        self.running.end().well();
+    }
+}
+
+/// How often a second a channel goes from below zero to above, from half a second after it begins on.
+fn hertz(sound: &Sound, channel: usize) -> usize {
+    let begins = sound.begins().expect("nothing but silence was heard");
+    let from = begins + sound.shape.rate as usize / 2;
+    let samples: Vec<i32> = (from..sound.frames()).map(|at| sound.frame(at)[channel]).collect();
+    assert!(samples.len() > 12_000, "only {} frames were heard", samples.len());
+    let rises = samples.windows(2).filter(|pair| pair[0] < 0 && pair[1] >= 0).count();
+    rises * sound.shape.rate as usize / samples.len()
+}
+
+/// It is the caller's, and of nobody else: a moment may be missing.
+#[track_caller]
+fn is_the_tone(sound: &Sound) {
+    let hertz = hertz(sound, 0);
+    assert!((420..=450).contains(&hertz), "{hertz} Hz");
+}
+
+/// Both ways in one call, of which `heard` is what the caller heard: by channels 1 what `jack_iodelay` plays there,
+/// nothing by the others, and the caller's tone in what `jack_rec` records there.
+fn goes_both_ways(server: &Server, called: &CalledMachine, heard: &str) {
+    let plays = server.client("jack_iodelay").listened_to().start();
+    let plays = plays.wait_for("new capture latency");
+    server.client("jack_connect jack_delay:out speaker:in_1").run().well();
+    let call = called.call(heard);
+    server.hears_sound("microphone:out_1");
+    let file = called.home.file("there.wav");
+    let record = server.client("jack_rec -d 2 -b 16 -f").and([&file]);
+    record.and(["microphone:out_1"]).run().well();
+    is_the_tone(&Sound::read(&file));
+    call.tell("quit").end().well();
+    drop(plays);
+    let heard = called.heard(heard);
+    // Those of `jack_iodelay` are of some kHz.
+    let played = hertz(&heard, 0);
+    assert!(played > 1000, "{played} Hz");
+    let other = (0..heard.frames()).find(|frame| heard.frame(*frame)[1] != 0);
+    assert_eq!(other, None, "nothing is connected to speaker:in_2");
+}
+
+#[test]
+fn ports_of_jack_are_there_without_a_caller_carry_both_ways_and_come_back_with_their_server() {
+    steady(|| {
+        let test = "ports_of_jack_are_there_without_a_caller_carry_both_ways_and_come_back_with_their_server";
+        let Some(mut server) = Server::start(test, 256) else { return };
+        let device = |name: &str| server.device(name, "none");
+        let (speaker, microphone) = (device("speaker"), device("microphone"));
+        let called = CalledMachine::with(taut(["serve"]), &speaker, &microphone);
+        let are_there = |server: &Server| {
+            let speaker = server.await_ports("speaker:", 2);
+            assert_eq!(speaker, ["speaker:in_1", "speaker:in_2"]);
+            let microphone = server.await_ports("microphone:", 2);
+            assert_eq!(microphone, ["microphone:out_1", "microphone:out_2"]);
+        };
+        are_there(&server);
+        goes_both_ways(&server, &called, "first.wav");
+        are_there(&server);
+        server.signal("-KILL");
+        server.stop();
+        server.restart(512);
+        are_there(&server);
+        goes_both_ways(&server, &called, "second.wav");
+        called.ends();
+    });
+}
+
+#[cfg(feature = "pipewire")]
+#[test]
+fn nodes_of_pipewire_are_there_without_a_caller_and_carry_both_ways_in_one_call_after_another() {
+    use crate::common::desktop::{Desktop, is_linked};
+    use crate::common::sound::Shape;
+    steady(|| {
+        let test = "nodes_of_pipewire_are_there_without_a_caller_and_carry_both_ways_in_one_call_after_another";
+        let Some(desktop) = Desktop::start(test) else { return };
+        let called =
+            CalledMachine::with(desktop.taut("serve"), "pipewire:Speaker", "pipewire:Microphone");
+        let are_there = || {
+            for (name, class, ports) in
+                [("Speaker", "Audio/Sink", 4), ("Microphone", "Audio/Source", 2)]
+            {
+                let node = desktop.node(name, ports);
+                assert_eq!(node["media.class"], class, "{node:#}");
+            }
+        };
+        are_there();
+        let sent = Sound::noise(Shape::STEREO_24, 60_000, 21);
+        sent.write(&desktop.folder().join("sent.wav"));
+        // Before anybody calls, and on through both calls.
+        let player = desktop.pw_cat("--playback --target Speaker sent.wav").start();
+        desktop.wait_for("a player", |objects| is_linked(objects, "pw-cat", "Speaker"));
+        for (heard, there) in [("first.wav", "there-1.wav"), ("second.wav", "there-2.wav")] {
+            let call = called.call(heard);
+            let line = "--record --target Microphone --format s24 --rate 48000 --channels 2";
+            let record = desktop.pw_cat(&format!("{line} {there}")).start();
+            let there = desktop.folder().join(there);
+            grows(&there, 3 * 48_000 * 6);
+            record.signal("-INT");
+            record.end();
+            call.tell("quit").end().well();
+            is_the_tone(&Sound::read(&there));
+            has_a_piece_of(&called.heard(heard), &sent);
+            are_there();
+            desktop.wait_for("the player", |objects| is_linked(objects, "pw-cat", "Speaker"));
+        }
+        player.signal("-INT");
+        player.end();
+        called.ends();
+    });
+}
+
+/// Returns when so much is in this file.
+#[cfg(feature = "pipewire")]
+fn grows(file: &std::path::Path, bytes: u64) {
+    use crate::common::program::PATIENCE;
+    use std::time::{Duration, Instant};
+    let until = Instant::now() + PATIENCE;
+    while file.metadata().map_or(0, |file| file.len()) < bytes {
+        assert!(Instant::now() < until, "{} does not grow", file.display());
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+}
+
+/// Bit for bit, some of it: a program that plays by a graph on a busy machine misses cycles.
+#[cfg(feature = "pipewire")]
+#[track_caller]
+fn has_a_piece_of(heard: &Sound, sent: &Sound) {
+    const PIECE: usize = 2 * 256;
+    let begins = heard.begins().expect("nothing but silence was heard") * heard.shape.channels;
+    let pieces = heard.samples[begins..].chunks_exact(PIECE).skip(50).step_by(50);
+    let was_sent = |piece: &[i32]| sent.samples.windows(PIECE).any(|window| window == piece);
+    let (found, all) =
+        pieces.fold((0, 0), |(found, all), piece| (found + usize::from(was_sent(piece)), all + 1));
+    assert!(found > 0 && found * 2 >= all, "{found} of {all} pieces were sent");
+}
