@@ -9,7 +9,7 @@ use tautline_dsp::format::SampleFormat;
 use tautline_proto::call::CallId;
 use tautline_proto::call::answering::{Answering, AnsweringStep, LineId};
 use tautline_proto::call::caller::{CallerEnd, CallerStep};
-use tautline_proto::call::message::CallMessage;
+use tautline_proto::call::message::{CALL_VERSION, CallMessage};
 use tautline_proto::call::terms::{CallOffer, CallPath, StreamAbilities};
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
@@ -57,6 +57,7 @@ fn offer() -> CallOffer {
         channels: vec![Channels::STEREO],
         codings: vec![SampleFormat::L24.into(), SampleFormat::L16.into()],
         ptimes: (Span::from_millis(1), Span::from_millis(20)),
+        takes: None,
     };
     let (there, back) = (abilities.clone(), abilities);
     CallOffer { there, back, paths: vec![CallPath::Udp, CallPath::Tcp], latency: None }
@@ -71,6 +72,8 @@ struct Tally {
     changed: u32,
     held: u32,
     kept: u32,
+    again: u32,
+    dropped: u32,
     paths: u32,
     pongs: u32,
     ended: u32,
@@ -165,7 +168,7 @@ impl Talk {
                 // Whoever dials again while the other end holds the line before to be whole.
                 self.line = Some(LineId(self.lines));
                 self.answering.came(LineId(self.lines), [1; 32], now);
-                self.caller.connected(now);
+                self.caller.connected(CALL_VERSION, now);
             }
             CallerStep::Dial => self.caller.line_lost(now),
             CallerStep::Say(message) if self.up && self.line.is_some() => {
@@ -186,6 +189,9 @@ impl Talk {
             CallerStep::Change(terms) if terms.sound() => tally.changed += 1,
             CallerStep::Change(_) => tally.held += 1,
             CallerStep::Kept(_) => tally.kept += 1,
+            CallerStep::Again(_) => tally.again += 1,
+            CallerStep::Dropped(_) => tally.dropped += 1,
+            CallerStep::Unheard(_) => panic!("nothing is told of what is heard"),
             CallerStep::TurnedAway(_) | CallerStep::Over(_) => tally.ended += 1,
         }
     }
@@ -280,12 +286,12 @@ fn a_day_of_talk_with_lost_lines_changes_and_holds_grows_by_nothing() {
     }
     let told = format!("{after:?} bytes after each hour; {:?}", talk.tally);
     println!("{told}");
-    assert!(after.iter().all(|hour| *hour == after[0]), "{told}");
-    let Tally { begun, away, resumed, changed, held, kept, paths, pongs, ended } = talk.tally;
+    assert!(after.iter().all(|hour| *hour <= after[0]), "{told}");
+    let Tally { begun, away, resumed, changed, held, kept, paths, pongs, ended, .. } = talk.tally;
     assert_eq!((begun, ended, away), (1, 0, resumed), "one call: {told}");
     let often = [resumed, held, kept, paths].map(|count| count > 25 * HOURS as u32);
     assert_eq!(often, [true; 4], "{told}");
-    assert!(changed > 500 * HOURS as u32 && pongs > 2_000 * HOURS as u32, "{told}");
+    assert!(changed > 400 * HOURS as u32 && pongs > 2_000 * HOURS as u32, "{told}");
 }
 
 #[test]
@@ -295,13 +301,14 @@ fn a_hold_whose_answer_was_lost_lets_the_other_end_take_no_sound_away_later() {
     let sounding = talk.caller.call().unwrap().terms.clone();
     let mut held = sounding.clone();
     held.paths.clear();
-    assert!(talk.caller.change(held.clone()));
+    assert_eq!(talk.caller.change(held.clone()), Ok(()));
     talk.cut(true, Span::from_secs(1));
     talk.run(Span::from_secs(5));
-    assert!(talk.caller.change(sounding));
+    assert_eq!(talk.caller.change(sounding), Ok(()));
     talk.run(Span::from_secs(1));
-    assert_eq!((talk.tally.resumed, talk.tally.held), (1, 0), "{:?}", talk.tally);
+    // It was said once more, and answered then.
+    assert_eq!((talk.tally.resumed, talk.tally.held), (1, 1), "{:?}", talk.tally);
     talk.back.push_back((talk.now, CallMessage::Changed(held)));
     talk.run(Span::from_secs(1));
-    assert_eq!((talk.tally.held, talk.tally.ended), (0, 1), "{:?}", talk.tally);
+    assert_eq!((talk.tally.held, talk.tally.ended), (1, 1), "{:?}", talk.tally);
 }

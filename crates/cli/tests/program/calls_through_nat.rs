@@ -225,8 +225,7 @@ fn a_call_by_udp_alone_tells_by_which_way_no_datagram_passes() {
     for (address, way) in [("daddr", "to"), ("saddr", "from")] {
         talk.sounds();
         talk.network.drops(&format!("meta l4proto udp ip {address} {there}"));
-        let told =
-            format!("no datagram passes {way} studio (10.77.9.2:17240); open UDP port 17240");
+        let told = format!("no datagram passes {way} studio=10.77.9.2:17240; open UDP port 17240");
         talk.call = talk.call.wait_for(&told);
         talk.network.carries_all();
     }

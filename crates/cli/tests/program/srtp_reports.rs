@@ -92,8 +92,8 @@ fn gstreamer_opens_our_sealed_reports_and_our_goodbye() {
             // Index and tag (RFC 3711 §3.4, RFC 7714 §9).
             let room = if auth == "null" { 4 + 16 } else { 4 + 10 };
             assert_eq!(length + room * sealed.len(), whole, "{told}");
-            let sent = opened.iter().filter(|report| report[1] == SENDER_REPORT);
-            let last = sent.last().expect(&told);
+            let mut sent = opened.iter().filter(|report| report[1] == SENDER_REPORT);
+            let last = sent.next_back().expect(&told);
             assert_eq!((word(last, 4), word(last, 20) as usize), (ssrc, packets.len()), "{told}");
             let goodbye = opened.iter().find(|report| report[1] == GOODBYE).expect(&told);
             assert_eq!(word(goodbye, 4), ssrc, "{told}");

@@ -113,6 +113,11 @@ impl PathChoice {
         }
     }
 
+    /// Whether nothing but UDP may be used.
+    pub const fn is_by_udp_alone(&self) -> bool {
+        self.udp && !self.tcp
+    }
+
     /// This end's sound was sent.
     pub fn sent(&mut self, now: LocalTime) {
         if now >= self.sent + PAUSE {

@@ -179,8 +179,8 @@ impl Transports {
     }
 
     /// Whether nothing else may be used.
-    pub(super) fn is_by_udp_alone(&self) -> bool {
-        self.call.terms.paths == [CallPath::Udp]
+    pub(super) const fn is_by_udp_alone(&self) -> bool {
+        self.choice.is_by_udp_alone()
     }
 
     fn keys(&self) -> CallKeys {
