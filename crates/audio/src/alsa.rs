@@ -38,6 +38,17 @@ pub(crate) fn settle(
     Ok(wanted)
 }
 
+/// How it would run as one or another of these: those that it can, as they are wanted.
+pub(crate) fn offered(
+    spec: &AlsaSpec,
+    direction: Direction,
+    wanted: &[Settings],
+) -> Result<Vec<Settings>, DeviceError> {
+    let pcm = spec.open(direction)?;
+    let can = |wanted: &&Settings| params::narrow(spec, &pcm, **wanted).is_ok();
+    Ok(wanted.iter().filter(can).copied().collect())
+}
+
 /// The channels it has; `None` if it cannot be asked.
 pub(crate) fn channels(spec: &AlsaSpec, direction: Direction) -> Option<ChannelsOffered> {
     let pcm = spec.open(direction).ok()?;

@@ -24,7 +24,9 @@ mod usual;
 #[cfg(test)]
 mod tests;
 
-pub use opening::{Opened, channels, list, open, open_paced, open_supervised, probe, settle};
+pub use opening::{
+    Opened, channels, list, offered, open, open_paced, open_supervised, probe, settle,
+};
 pub use shared::{MOST_PARTS, SharedPart, SharedParts, SharedProcesses, shared};
 pub use software::cable::CableName;
 pub use software::convert::Wanted;

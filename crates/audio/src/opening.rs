@@ -55,6 +55,31 @@ pub fn settle(
     }
 }
 
+/// How the device that `spec` names would run if it were asked for one or another of `wanted`, the better first: as
+/// [`settle`] says for each, without those that it refuses. It is asked once. A server of sound has its own rate alone,
+/// which is asked for by the first, and the channels of all that are wanted at that one's rate; what goes by another's
+/// frames (a file, a cable) is asked for the first alone. An error if it cannot be asked.
+pub fn offered(
+    spec: &DeviceSpec,
+    direction: Direction,
+    wanted: &[Settings],
+) -> Result<Vec<Settings>, DeviceError> {
+    let Some(first) = wanted.first() else { return Ok(Vec::new()) };
+    match spec {
+        DeviceSpec::Alsa(card) => alsa::offered(card, direction, wanted),
+        DeviceSpec::Jack(_) | DeviceSpec::PipeWire(_) => {
+            let its = settle(spec, direction, *first)?;
+            let alike = wanted.iter().filter(|one| one.rate == first.rate);
+            Ok(alike.map(|one| Settings { channels: one.channels, ..its }).collect())
+        }
+        DeviceSpec::Software(card) => {
+            let all =
+                if card.is_like_another(direction) { std::slice::from_ref(first) } else { wanted };
+            all.iter().map(|one| software::settle(card, direction.into(), *one)).collect()
+        }
+    }
+}
+
 /// What is in the file that `spec` names, or comes on standard input, if it is one of them: which is
 /// waited for. What cannot be carried as is `wanted` is refused with the command that converts it.
 pub fn probe(spec: &DeviceSpec, wanted: Wanted) -> Result<Option<FileFormat>, DeviceError> {

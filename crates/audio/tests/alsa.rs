@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::sync::mpsc::{self, Sender};
 
-use tautline_audio::{DeviceSpec, Extras, open, settle};
+use tautline_audio::{DeviceSpec, Extras, offered, open, settle};
 use tautline_dsp::card::{self, CardFormat};
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::device::{
@@ -28,7 +28,8 @@ static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
          pcm.lone { type copy slave.pcm encoder }\n\
          pcm.unknown { type nonsense }\n\
          pcm.wrong { type null colour \"blue\" }\n\
-         pcm.itself { type plug slave.pcm itself }\n",
+         pcm.itself { type plug slave.pcm itself }\n\
+         pcm.single { type multi slaves.a { pcm nothing channels 1 } bindings.0 { slave a channel 0 } }\n",
     );
     text += &format!(
         "pcm.best {{ type file format raw slave.pcm {{ type null }} file \"{}\" }}\n",
@@ -414,5 +415,22 @@ fn a_pcm_that_goes_both_ways_is_one_device_with_both_sides_in_each_cycle() {
     for [captured, played] in meets {
         // Had a host frozen between the starts of the two, it would be later or sooner.
         assert!(played > captured, "{}", played - captured);
+    }
+}
+
+#[test]
+fn of_all_that_is_wanted_what_a_pcm_takes_is_offered_in_that_order() {
+    let at = |hertz, channels| Settings {
+        rate: Rate::new(hertz).expect("a rate"),
+        channels: Channels::new(channels).expect("channels"),
+        ..settings()
+    };
+    let wanted = [at(48_000, 2), at(16_000, 2), at(48_000, 1), at(16_000, 1)];
+    for direction in [Direction::Capture, Direction::Playback] {
+        let all = offered(&spec("alsa:nothing"), direction, &wanted);
+        assert_eq!(all.as_deref(), Ok(&wanted[..]));
+        let mono = offered(&spec("alsa:single"), direction, &wanted);
+        assert_eq!(mono.as_deref(), Ok(&wanted[2..]));
+        assert!(offered(&spec("alsa:unknown"), direction, &wanted).is_err());
     }
 }

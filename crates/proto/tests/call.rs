@@ -537,3 +537,41 @@ fn a_caller_hangs_up_on_an_answer_that_was_not_offered() {
     assert!(matches!(steps.last(), Some(CallerStep::Over(CallOver::Refused(_)))), "{steps:?}");
     assert!(!steps.iter().any(|step| matches!(step, CallerStep::Begin(_))));
 }
+
+#[test]
+fn a_call_that_is_taken_up_again_offers_what_its_devices_run_as_alone() {
+    let now = LocalTime::ZERO + Span::from_secs(1);
+    let of = |rates: &[u32]| {
+        let mut offer = offer();
+        for stream in [&mut offer.there, &mut offer.back] {
+            stream.rates = rates.iter().map(|hertz| Rate::new(*hertz).expect("a rate")).collect();
+        }
+        offer
+    };
+    let steps = |caller: &mut CallerEnd| core::iter::from_fn(|| caller.step()).collect::<Vec<_>>();
+    let offered = |caller: &mut CallerEnd, now| {
+        caller.poll(now);
+        caller.connected(CALL_VERSION, now);
+        steps(caller).into_iter().find_map(|step| match step {
+            CallerStep::Say(CallMessage::Call { offer, .. }) => Some(offer.there.rates),
+            _ => None,
+        })
+    };
+    let (wide, run) = (of(&[48_000, 44_100, 16_000]), of(&[44_100]));
+    let mut caller = CallerEnd::new(wide.clone(), now);
+    assert_eq!(offered(&mut caller, now), Some(wide.there.rates.clone()));
+    let accepted = |call, offer: &CallOffer| {
+        let terms = wide.choose(offer).expect("a rate in common");
+        CallMessage::Accepted { call: CallId([call; 16]), terms, udp_port: 7_000 }
+    };
+    caller.said(accepted(1, &run), now);
+    assert!(steps(&mut caller).iter().any(|step| matches!(step, CallerStep::Begin(_))));
+    caller.offers(run.clone());
+    caller.line_lost(now);
+    let now = now + Span::from_secs(1);
+    assert_eq!(offered(&mut caller, now), Some(run.there.rates));
+    // Nor is another answer taken.
+    caller.said(accepted(2, &of(&[16_000])), now);
+    let steps = steps(&mut caller);
+    assert!(matches!(steps.last(), Some(CallerStep::Over(CallOver::Refused(_)))), "{steps:?}");
+}

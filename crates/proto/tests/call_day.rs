@@ -257,7 +257,7 @@ impl Talk {
             if number % 7 == 0 {
                 self.caller.go_by(CallPath::Tcp, number);
             }
-            self.caller.change(wanted);
+            drop(self.caller.change(wanted));
             self.run(pauses.next().unwrap_or(WAY));
         }
         while !self.caller.has_line() || !self.there.is_empty() || !self.back.is_empty() {

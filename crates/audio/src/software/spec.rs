@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tautline_dsp::signal::Frequency;
 use tautline_io::programs::place::ProgramsName;
-use tautline_proto::device::DeviceError;
+use tautline_proto::device::{DeviceError, Direction};
 use tautline_proto::text::{SpanError, parse_span};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Ppm;
@@ -102,6 +102,18 @@ impl SoftwareSpec {
             (Self::Programs(one), Self::Programs(other)) => one == other,
             (Self::Standard(_), Self::Standard(_)) | (Self::Null, Self::Null) => true,
             _ => false,
+        }
+    }
+
+    /// Whether its rate and channels are those of something else: of a file that is read, or of the other end of a cable.
+    pub(crate) const fn is_like_another(&self, direction: Direction) -> bool {
+        match self {
+            Self::Virtual(options) => {
+                let reads = matches!(direction, Direction::Capture) && options.source.is_some();
+                options.cable.is_some() || reads
+            }
+            Self::File(_) | Self::Standard(_) => matches!(direction, Direction::Capture),
+            Self::Tone(_) | Self::Null | Self::Programs(_) => false,
         }
     }
 

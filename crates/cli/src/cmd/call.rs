@@ -28,14 +28,14 @@ use tautline_io::control::wait;
 use tautline_proto::call::caller::{AgreedCall, CallOver, CallerEnd, CallerStep};
 use tautline_proto::call::message::{CallMessage, CallReason};
 use tautline_proto::call::path::SilentWay;
-use tautline_proto::call::terms::CallPath;
+use tautline_proto::call::terms::{CallOffer, CallPath};
 use tautline_proto::device::Stop;
 use tautline_proto::stream::Coding;
 use tautline_proto::time::{LocalTime, Span};
 
 use super::call_end::{
-    CallEnd, CallSide, CallStatus, EndDevices, EndedSound, FarStatus, PressedKeys, devices,
-    in_words, offer, raised, tell_reports,
+    CallEnd, CallSide, CallStatus, DeviceChoice, EndDevices, EndedSound, FarStatus, PressedKeys,
+    devices, in_words, offer, raised, tell_reports,
 };
 use super::stop_on_signals;
 use crate::control;
@@ -78,7 +78,12 @@ pub(crate) fn run(flags: &mut CallFlags) -> Result<(), Failure> {
     let flags = &*flags;
     let stop = stop_on_signals()?;
     let trust = TrustStore::usual()?;
-    let devices = devices(&flags.end, &flags.input, &flags.output)?;
+    let specs = (&flags.input, &flags.output);
+    // Several calls share devices, which run at one rate before all have answered.
+    let choice = match &flags.hosts[..] {
+        [_] => DeviceChoice::of(&flags.end, specs.0, specs.1)?,
+        _ => DeviceChoice::alone(devices(&flags.end, specs.0, specs.1)?),
+    };
     let files = ReportFiles::create(&flags.end.running.report_file)?;
     let mut status = CallStatus::on_terminal(flags.end.running.voice());
     // Keys and lines cannot both be had of standard input, and who presses one sees what comes of it.
@@ -94,13 +99,13 @@ pub(crate) fn run(flags: &mut CallFlags) -> Result<(), Failure> {
         return Err(Failure::usage(format!("one host alone hears no others; {mend}")));
     }
     let [host] = &flags.hosts[..] else {
-        let all = Several { flags, trust: &trust, devices, stop: &stop };
+        let all = Several { flags, trust: &trust, devices: *choice.first(), stop: &stop };
         return all.run((asked, keys), status, files);
     };
     let far = FarStatus::default();
     let onlookers = status.are_seen().then(|| far.onlookers());
     let front = CallFront { status, far, keys };
-    let mut calling = Calling::new((flags, host), trust, devices, onlookers, Some(front));
+    let mut calling = Calling::new((flags, host), trust, choice, onlookers, Some(front));
     let done = calling.go_through(&stop, asked.as_ref());
     // Nothing is drawn over a report.
     calling.front.iter_mut().for_each(|front| front.status.end());
@@ -120,6 +125,15 @@ fn take_changes(
     Ok(asked)
 }
 
+/// What is offered with devices of this choice.
+fn offer_of(flags: &CallFlags, choice: &DeviceChoice) -> CallOffer {
+    let mut offer = offer(&flags.end, choice, CallSide::Caller, flags.transport.paths());
+    if flags.codec.is_some() {
+        begin_with_few_bits(&mut offer);
+    }
+    offer
+}
+
 /// What people have before them.
 struct CallFront {
     status: CallStatus,
@@ -135,6 +149,9 @@ struct Calling<'a> {
     trust: Arc<TrustStore>,
     /// Whether the host that is called is trusted still.
     host_trust: HostTrust,
+    /// What the devices can be opened as while there is no sound,
+    choice: DeviceChoice,
+    /// and as what they are, or would best be.
     devices: EndDevices,
     line: Option<CallLine>,
     /// The one that is being made.
@@ -180,14 +197,11 @@ impl<'a> Calling<'a> {
     fn new(
         (flags, host): (&'a CallFlags, &'a CallAddress),
         trust: Arc<TrustStore>,
-        devices: EndDevices,
+        choice: DeviceChoice,
         onlookers: Option<[Onlooker; 2]>,
         front: Option<CallFront>,
     ) -> Self {
-        let mut offer = offer(&flags.end, &devices, CallSide::Caller, flags.transport.paths());
-        if flags.codec.is_some() {
-            begin_with_few_bits(&mut offer);
-        }
+        let (offer, devices) = (offer_of(flags, &choice), *choice.first());
         Self {
             flags,
             host,
@@ -195,6 +209,7 @@ impl<'a> Calling<'a> {
             caller: CallerEnd::new(offer, now()).held(flags.hold),
             trust,
             host_trust: HostTrust::default(),
+            choice,
             devices,
             line: None,
             dialling: None,

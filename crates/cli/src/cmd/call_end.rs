@@ -2,6 +2,7 @@
 //! halves of one link whose transport is exchanged as calls come and go. The devices notice nothing of that.
 
 mod coding;
+mod devices;
 mod echo;
 mod ended;
 mod keys;
@@ -47,12 +48,13 @@ use tautline_proto::stream::StreamFormat;
 use tautline_proto::wire::rtp::RtpUnpack;
 use tautline_proto::wire::{PacketHeads, WireForm};
 
-use super::{compressed, device_settings, run_options, settled};
+use super::{compressed, run_options};
 use crate::failure::Failure;
 use crate::flags::EndFlags;
 use crate::voice::Voice;
 
 use coding::CodingWatch;
+pub(super) use devices::{DeviceChoice, EndDevices, devices};
 pub(super) use echo::without_echo;
 pub(super) use ended::EndedSound;
 pub(super) use keys::{Pressed, PressedKeys};
@@ -72,30 +74,6 @@ const SEALED: &str = Profile::AeadAes256Gcm.name();
 
 /// What stands for the far end of a call wherever an address is asked for: there is one.
 const FAR: Endpoint = Endpoint::Connection(1);
-
-/// Two devices, as they will run.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct EndDevices {
-    pub(super) capture: Settings,
-    pub(super) playback: Settings,
-}
-
-/// As the flags ask for them.
-pub(super) fn devices(
-    flags: &EndFlags,
-    input: &DeviceSpec,
-    output: &DeviceSpec,
-) -> Result<EndDevices, Failure> {
-    super::takes::refuse_to_destroy(input, output)?;
-    super::takes::refuse_to_overwrite(output, flags.overwrite)?;
-    let said = tautline_audio::Wanted { rate: flags.rate, channels: flags.channels };
-    let file = tautline_audio::probe(input, said)?;
-    let wanted = device_settings(&flags.timing, flags.rate, flags.channels, file.as_ref());
-    let capture = settled(input, Direction::Capture, wanted, Some(wanted.rate))?;
-    let wanted = Settings { rate: capture.rate, channels: capture.channels, ..wanted };
-    let playback = settled(output, Direction::Playback, wanted, Some(wanted.rate))?;
-    Ok(EndDevices { capture, playback })
-}
 
 /// How an end begins.
 pub(super) struct EndSetup<'a> {

@@ -23,8 +23,8 @@ use tautline_proto::time::{LocalTime, Span};
 use tautline_serving::{CalledLine, LineEvent, Listening, serve_calls};
 
 use super::call_end::{
-    CallSide, EndDevices, EndSetup, SharedSound, SoundSharing, devices, directions, in_words,
-    offer, tell_reports, without_echo,
+    CallSide, DeviceChoice, EndDevices, EndSetup, SharedSound, SoundSharing, devices, directions,
+    in_words, offer, tell_reports, without_echo,
 };
 use super::stop_on_signals;
 use super::work::log::WorkLog;
@@ -57,7 +57,9 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
     let trust = TrustStore::usual()?;
     let devices = devices(&flags.end, &flags.input, &flags.output)?;
     let files = ReportFiles::create(&flags.end.running.report_file)?;
-    let offer = offer(&flags.end, &devices, CallSide::Called, vec![CallPath::Udp, CallPath::Tcp]);
+    // They run for all that call, before anybody does.
+    let choice = DeviceChoice::alone(devices);
+    let offer = offer(&flags.end, &choice, CallSide::Called, vec![CallPath::Udp, CallPath::Tcp]);
     // Before anybody calls, the sound is as it would be with a caller that wants what is usual here.
     let usual = offer.choose(&offer).map_err(|error| Failure::usage(error.to_string()))?;
     let (sent, heard) = directions(&usual, CallSide::Called);

@@ -112,10 +112,10 @@ pub(crate) struct CallFlags {
 /// What both ends of a call can be told.
 #[derive(Debug, Args)]
 pub(crate) struct EndFlags {
-    /// Sample rate of both devices [default: 48000]
+    /// Sample rate of both devices [default: 48000; taut call: the other end's, of those that the devices here have]
     #[arg(long, value_name = "HZ", value_parser = rate, help_heading = "Stream")]
     pub(crate) rate: Option<Rate>,
-    /// Channels that are sent and heard [default: 2]
+    /// Channels that are sent and heard [default: 2; taut call: the other end's, likewise]
     #[arg(long, value_name = "N", value_parser = channels, help_heading = "Stream")]
     pub(crate) channels: Option<Channels>,
     /// Coding of the sound on the network; the caller's is taken where both can [default: l24]

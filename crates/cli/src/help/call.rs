@@ -50,6 +50,9 @@ pub(crate) const CALL: &str = r#"Examples:
   # Over whatever network there is, in the best coding that it carries:
   taut call studio --codec auto
 
+Without --rate and --channels the call has those of the other machine, as far
+as the devices here can: 8000 to 192000 Hz; a period lasts as long at any rate
+as its frames do at 48000. Several hosts are called at one rate.
 The caller connects, so it may be behind a NAT or a firewall: the other machine
 never connects back. Where the network goes away, the call is kept for a minute
 there, and goes on by itself once it is back; the sound does not wait for that.

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use crate::common::Folder;
 use crate::common::host::beside;
-use crate::common::program::{Running, taut, words};
-use crate::common::sound::{Shape, Sound};
+use crate::common::program::{Call, Running, taut, words};
+use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::errors::is_refused;
 
 fn served(home: &Folder, options: &str) -> (Running, String) {
@@ -83,4 +83,115 @@ fn where_an_address_is_another_machines_that_is_said() {
     let serve = taut(words("serve --listen 192.0.2.1:0 --input null: --output null:"));
     let serve = serve.with("TAUT_HOME", home.path());
     is_refused(&serve, 3, "it is no address of this machine", "or 0.0.0.0 for all");
+}
+
+/// Of 24 bits, as sound goes by L24.
+const fn shape(rate: u32, channels: usize) -> Shape {
+    Shape { rate, channels, coding: FileCoding::L24 }
+}
+
+#[test]
+fn whoever_calls_without_a_rate_hears_a_machine_at_its_own_bit_for_bit() {
+    let _turn = beside();
+    let (home, folder) = (Folder::new(), Folder::new());
+    let shape = shape(44_100, 1);
+    let played = Sound::noise(shape, 8_000, 11);
+    played.write(&folder.file("played.wav"));
+    let input = format!("--input file:{}", folder.file("played.wav").display());
+    let (serve, address) = served(&home, &format!("{input} --output null:"));
+    let line = format!(
+        "call {address} --report none --no-witness --input null: --output file:heard.wav --duration 1s"
+    );
+    let call = taut(words(&line)).with("TAUT_HOME", home.path()).in_folder(folder.path());
+    let called = call.run().well();
+    let told = "l24 44100 Hz, 1 channels, 2.5ms per packet both ways";
+    assert!(called.said.iter().any(|line| line.contains(told)), "{called:#?}");
+    serve.signal("-TERM");
+    serve.end().well();
+    let heard = Sound::read(&folder.file("heard.wav"));
+    assert_eq!(heard.shape, shape);
+    // It played before anybody called, so what is heard is a piece of it.
+    let begins = heard.begins().expect("what was played");
+    let (first, heard) = (&heard.samples[begins..][..8], &heard.samples[begins..]);
+    let at = played.samples.windows(8).position(|piece| piece == first);
+    let at = at.expect("a piece of what was played");
+    let alike = heard.iter().zip(&played.samples[at..]).take_while(|(a, b)| a == b).count();
+    assert!(alike >= 22_050, "{alike} frames are as they were played");
+    assert!(heard[alike..].iter().all(|sample| *sample == 0), "another sound after {alike} frames");
+}
+
+/// A call of the machine at this address.
+fn called(home: &Folder, address: &str, options: &str) -> Call {
+    let line = format!("call {address} --report none --no-witness {options}");
+    taut(words(&line)).with("TAUT_HOME", home.path()).in_folder(home.path())
+}
+
+#[test]
+fn calls_go_on_at_the_rate_that_was_agreed_on_with_sound_and_without() {
+    let _turn = beside();
+    let home = Folder::new();
+    let devices = "--input tone:440 --output null:";
+    let (serve, address) = served(&home, &format!("--rate 16000 --channels 1 {devices}"));
+    let call = called(&home, &address, &format!("{devices} --codec auto"));
+    // Opus is had at 48 kHz alone.
+    let told = "lossless16 16000 Hz, 1 channels, 2.5ms per packet both ways";
+    let call = call.controlled().start().wait_for(told);
+    let call = call.ask("hold", "ok ").wait_for("the call is without sound");
+    let call = call.ask("resume", "ok ").wait_for("the call has sound: ");
+    assert!(call.said().last().unwrap().contains(" 16000 Hz, 1 channels"));
+    call.tell("quit").end().well();
+    serve.signal("-TERM");
+    serve.end().well();
+}
+
+#[test]
+fn a_rate_that_was_asked_for_is_kept_to_and_what_differs_is_refused_with_its_mend() {
+    let _turn = beside();
+    let home = Folder::new();
+    let (serve, address) = served(&home, "--input tone:440 --output null:");
+    let song = Sound::noise(shape(44_100, 2), 100, 3);
+    song.write(&home.file("song.wav"));
+    let apart = "no rate in common: the one that calls has 44100 Hz, the other 48000 Hz; ";
+    let mend = "call with --rate 48000 or without --rate, and convert a file of another rate first";
+    for options in [
+        "--rate 44100 --input null: --output null:",
+        // It is as the file is.
+        "--input file:song.wav --output null:",
+    ] {
+        let refused = called(&home, &address, options).run();
+        assert_eq!(refused.status, Some(3), "{refused:#?}");
+        let sentence = format!("{apart}{mend}");
+        assert!(refused.said.last().unwrap().ends_with(&sentence), "{refused:#?}");
+    }
+    // Which is said with the command that does so.
+    let options = "--rate 48000 --input file:song.wav --output null:";
+    let refused = called(&home, &address, options).run();
+    let told = refused.said.last().unwrap();
+    assert!(told.contains("convert it first: sox song.wav -r 48000 "), "{told}");
+    let options = "--channels 1 --input null: --output null:";
+    let refused = called(&home, &address, options).run();
+    let sentence = "no number of channels in common: the one that calls has 1, the other 2; \
+                    call with --channels 2 or without --channels, and convert a file of another number first";
+    assert!(refused.said.last().unwrap().ends_with(sentence), "{refused:#?}");
+    serve.signal("-TERM");
+    serve.end().well();
+}
+
+#[test]
+fn opus_is_refused_where_the_rate_is_another_and_the_sentence_says_why() {
+    let _turn = beside();
+    let home = Folder::new();
+    let (serve, address) = served(&home, "--rate 16000 --input tone:440 --output null:");
+    let call = called(&home, &address, "--format opus --input null: --output null:").run();
+    assert_eq!(call.status, Some(3), "{call:#?}");
+    let told = call.said.last().unwrap();
+    assert!(told.contains("opus is had at 48000 Hz alone, and this call has 16000 Hz; "), "{told}");
+    assert!(!told.contains("on one of them"), "{told}");
+    serve.signal("-TERM");
+    serve.end().well();
+    // Nor does a machine wait for callers that it could not have.
+    let line = "serve --listen 127.0.0.1:0 --rate 16000 --format opus --input null: --output null:";
+    let serve = taut(words(line)).with("TAUT_HOME", home.path()).run();
+    assert_eq!(serve.status, Some(2), "{serve:#?}");
+    assert!(serve.said.last().unwrap().contains("opus is had at 48000 Hz alone"), "{serve:#?}");
 }

@@ -157,6 +157,11 @@ impl CallerEnd {
         begins
     }
 
+    /// What is offered from now on, where it is called anew or answered otherwise: of devices that run, what they run as.
+    pub fn offers(&mut self, offer: CallOffer) {
+        self.offer = offer;
+    }
+
     /// The call, once there is one; it lasts while lines come and go.
     pub const fn call(&self) -> Option<&AgreedCall> {
         self.call.as_ref()

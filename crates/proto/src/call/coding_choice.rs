@@ -182,7 +182,8 @@ impl CodingChoice {
         (Coding::OPUS_VOICE, Span::from_millis(20)),
     ];
 
-    /// Begins with Opus, for a stream of this rate and these channels; `None` where not two codings take such a stream.
+    /// Begins with Opus, or where that is not had with the fewest bits, for a stream of this rate and these channels; `None`
+    /// where not two codings take such a stream.
     pub fn new(terms: &StreamTerms, now: LocalTime) -> Option<Self> {
         let of = |(coding, least): (Coding, Span)| {
             let terms = StreamTerms { ptime: terms.ptime.max(least), ..*terms };

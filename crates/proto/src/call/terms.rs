@@ -5,6 +5,7 @@ use core::fmt;
 use thiserror::Error;
 
 use super::packets::NoPackets;
+use crate::coder::{NotCoded, Opus};
 use crate::latency::{LatencyRule, kept_latency};
 use crate::receiver::room_for;
 use crate::stream::{Coding, LONGEST_LINK_OFFSET, PTIME_RANGE, StreamFormat, packet_frames};
@@ -223,7 +224,23 @@ pub enum NoTerms {
         /// What the one that is called can.
         ours: String,
         /// What to do.
-        mend: &'static str,
+        mend: String,
+    },
+    /// What both can code is not had in such a stream.
+    #[error(
+        "of {direction}, {coding} is had {had}, and this call has {has}; leave --format out where it says {coding}, or give both {flag}"
+    )]
+    Uncoded {
+        /// "the sound to the one that is called".
+        direction: &'static str,
+        /// Its name.
+        coding: &'static str,
+        /// In what streams it is had.
+        had: String,
+        /// What the stream is instead.
+        has: String,
+        /// What makes it such a stream.
+        flag: String,
     },
     /// There is nothing that both can.
     #[error("of {direction}, the two sides have no {what} in common; {mend}")]
@@ -388,28 +405,69 @@ fn listed<T: core::fmt::Display>(all: &[T]) -> String {
     all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
+/// That one is alone with what it was told to be, or with what its devices or a file are; or what it has is not had there.
+fn unlike<T: fmt::Display>(
+    direction: &'static str,
+    (what, flag): (&'static str, &'static str),
+    theirs: &[T],
+    ours: &[T],
+) -> NoTerms {
+    let mend = match (theirs, ours) {
+        ([_], [one, ..]) => {
+            let one = one.to_string();
+            let one = one.trim_end_matches(" Hz");
+            let noun = what.split(' ').next().unwrap_or(what);
+            format!(
+                "call with {flag} {one} or without {flag}, and convert a file of another {noun} first"
+            )
+        }
+        _ => format!("give the one that is called a {flag} of these"),
+    };
+    NoTerms::Unlike { direction, what, theirs: listed(theirs), ours: listed(ours), mend }
+}
+
+/// That this coding takes no such stream, whatever its packets are; else that none of the packets do.
+fn uncoded(direction: &'static str, coding: Coding, (rate, channels): (Rate, Channels)) -> NoTerms {
+    let uncoded = |had: String, has, flag| NoTerms::Uncoded {
+        direction,
+        coding: coding.name(),
+        had,
+        has,
+        flag,
+    };
+    match coding.coder.map(|coder| coder.check_shape(rate, channels)) {
+        Some(Err(NotCoded::Rate(has))) => {
+            let had = Opus::RATE;
+            uncoded(format!("at {had} alone"), has.to_string(), format!("--rate {}", had.hertz()))
+        }
+        Some(Err(NotCoded::Channels(has))) => {
+            let has = format!("{has} channels");
+            uncoded("of one channel or two".to_owned(), has, "--channels 2".to_owned())
+        }
+        _ => {
+            let what = "length of packets that this coding has";
+            NoTerms::Apart { direction, what, mend: "leave --ptime and --format out on both" }
+        }
+    }
+}
+
 fn stream_terms(
     theirs: &StreamAbilities,
     ours: &StreamAbilities,
     direction: &'static str,
 ) -> Result<StreamTerms, NoTerms> {
     let apart = |what, mend| NoTerms::Apart { direction, what, mend };
-    let unlike = |what, [theirs, ours]: [String; 2], mend| NoTerms::Unlike {
-        direction,
-        what,
-        theirs,
-        ours,
-        mend,
-    };
-    let rate = first_common("rates", &theirs.rates, &ours.rates)?.ok_or_else(|| {
-        let both = [listed(&theirs.rates), listed(&ours.rates)];
-        unlike("rate", both, "give both the same --rate")
-    })?;
-    let channels = first_common("channel counts", &theirs.channels, &ours.channels)?;
-    let channels = channels.ok_or_else(|| {
-        let both = [listed(&theirs.channels), listed(&ours.channels)];
-        unlike("number of channels", both, "give both the same --channels")
-    })?;
+    let rate = first_common("rates", &theirs.rates, &ours.rates)?
+        .ok_or_else(|| unlike(direction, ("rate", "--rate"), &theirs.rates, &ours.rates))?;
+    let channels =
+        first_common("channel counts", &theirs.channels, &ours.channels)?.ok_or_else(|| {
+            unlike(
+                direction,
+                ("number of channels", "--channels"),
+                &theirs.channels,
+                &ours.channels,
+            )
+        })?;
     let least = theirs.ptimes.0.max(ours.ptimes.0).max(PTIME_RANGE.0);
     let most = theirs.ptimes.1.min(ours.ptimes.1).min(PTIME_RANGE.1);
     if least > most {
@@ -418,14 +476,18 @@ fn stream_terms(
     // The first that both can, of those that take such a stream.
     let common = in_bounds("codings", &theirs.codings)?.iter();
     let common = common.filter(|coding| ours.codings.iter().any(|one| one.is_coded_as(**coding)));
-    let mut common = common.map(|coding| coding.usual_for(channels));
+    let mut common = common.map(|coding| coding.usual_for(channels)).peekable();
+    let first = common.peek().copied();
     common
         .find_map(|coding| {
             let ptime = coding.shortest((rate, channels), (least, most))?;
             let terms = StreamTerms { rate, channels, coding, ptime };
             terms.packets().is_ok().then_some(terms)
         })
-        .ok_or(apart("coding", "leave --format out on one of them"))
+        .ok_or_else(|| match first {
+            Some(coding) => uncoded(direction, coding, (rate, channels)),
+            None => apart("coding", "leave --format out on one of them"),
+        })
 }
 
 #[cfg(test)]
@@ -585,7 +647,7 @@ mod tests {
             ),
             (
                 refused(|one| one.there.channels = vec![Channels::MONO]),
-                format!("{there} number of channels in common: the one that calls has 1, the other 2; give both the same --channels"),
+                format!("{there} number of channels in common: the one that calls has 1, the other 2; call with --channels 2 or without --channels, and convert a file of another number first"),
             ),
             (
                 refused(|one| one.there.ptimes = (ms(21), ms(30))),
@@ -689,12 +751,68 @@ mod tests {
     }
 
     #[test]
+    fn of_what_a_caller_can_the_first_is_taken_that_the_other_runs_at() {
+        let all = [48_000, 96_000, 44_100, 16_000];
+        for hertz in all {
+            let one = offer(&all, &BOTH);
+            let (called, rate) = (offer(&[hertz], &BOTH), Rate::new(hertz).unwrap());
+            let terms = one.choose(&called).unwrap();
+            assert_eq!((terms.there.rate, terms.back.rate), (rate, rate));
+        }
+        let (mut one, mut called) = (offer(&all, &BOTH), offer(&all, &BOTH));
+        (one.there.channels, one.back.channels) =
+            (vec![Channels::STEREO, Channels::MONO], vec![Channels::STEREO, Channels::MONO]);
+        assert_eq!(one.choose(&called).unwrap().there.channels, Channels::STEREO);
+        called.there.channels = vec![Channels::MONO];
+        let terms = one.choose(&called).unwrap();
+        assert_eq!((terms.there.channels, terms.back.channels), (Channels::MONO, Channels::STEREO));
+        // Of devices that have neither the caller cannot say another.
+        let apart = one.choose(&offer(&[8_000], &BOTH)).unwrap_err().to_string();
+        assert!(
+            apart.ends_with("the other 8000 Hz; give the one that is called a --rate of these"),
+            "{apart}"
+        );
+    }
+
+    #[test]
+    fn a_coding_that_is_not_had_at_the_rate_is_passed_over_or_refused_by_what_it_is_had_at() {
+        let rates = [Rate::new(16_000).unwrap()];
+        let coded = |codings: &[Coding]| {
+            let mut one = offer(&[16_000], &BOTH);
+            for stream in [&mut one.there, &mut one.back] {
+                (stream.rates, stream.codings) = (rates.to_vec(), codings.to_vec());
+            }
+            one
+        };
+        let here = coded(&[Coding::LOSSLESS_16, Coding::OPUS]);
+        let terms = coded(&[Coding::OPUS, Coding::LOSSLESS_16]).choose(&here).unwrap();
+        assert_eq!(terms.there.coding, Coding::LOSSLESS_16);
+        let told = coded(&[Coding::OPUS]).choose(&here).unwrap_err().to_string();
+        assert_eq!(
+            told,
+            "of the sound to the one that is called, opus is had at 48000 Hz alone, and this call has 16000 Hz; \
+             leave --format out where it says opus, or give both --rate 48000"
+        );
+        let mut many = offer(&[48_000], &BOTH);
+        for stream in [&mut many.there, &mut many.back] {
+            (stream.channels, stream.codings) =
+                (vec![Channels::new(6).unwrap()], vec![Coding::OPUS]);
+        }
+        let told = many.choose(&many).unwrap_err().to_string();
+        assert!(
+            told.contains("opus is had of one channel or two, and this call has 6 channels; ")
+                && told.ends_with("or give both --channels 2"),
+            "{told}"
+        );
+    }
+
+    #[test]
     fn what_is_not_common_is_named_with_the_mend() {
         let apart = offer(&[44_100], &BOTH).choose(&offer(&[48_000], &BOTH)).unwrap_err();
         assert_eq!(
             apart.to_string(),
             "of the sound to the one that is called, the two sides have no rate in common: the one that calls has \
-             44100 Hz, the other 48000 Hz; give both the same --rate"
+             44100 Hz, the other 48000 Hz; call with --rate 48000 or without --rate, and convert a file of another rate first"
         );
         let (mut one, other) = (offer(&[48_000], &BOTH), offer(&[48_000], &BOTH));
         one.back.channels = vec![Channels::MONO];

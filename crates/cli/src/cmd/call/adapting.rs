@@ -18,10 +18,17 @@ const MOVED: Span = Span::from_secs(3);
 /// So many packets say something: a fifth of what the longest are in a second.
 const ENOUGH: u64 = 10;
 
-/// Has a call begin with what all networks carry, where the other end has it.
+/// In what a call begins, where the other end has it: what takes the fewest bits of all that music goes by first, and
+/// where Opus is not had, which codes 48 kHz alone, what takes the fewest of the rest.
+const FEW_BITS: [Coding; 3] = [Coding::OPUS, Coding::LOSSLESS_16, Coding::LOSSLESS_24];
+
+/// Has a call begin with what all networks carry.
 pub(super) fn begin_with_few_bits(offer: &mut CallOffer) {
     for stream in [&mut offer.there, &mut offer.back] {
-        stream.codings.sort_by_key(|coding| !coding.is_coded_as(Coding::OPUS));
+        stream.codings.sort_by_key(|coding| {
+            let place = FEW_BITS.into_iter().position(|few| coding.is_coded_as(few));
+            place.unwrap_or(FEW_BITS.len())
+        });
     }
 }
 

@@ -6,13 +6,13 @@ use tautline_proto::call::caller::AgreedCall;
 use tautline_proto::call::terms::CallTerms;
 use tautline_proto::device::Stop;
 
-use super::Calling;
 use super::adapting::Adapting;
 use super::made::CallMade;
 use super::share::{CallShare, CallStanding};
 use super::transports::Transports;
+use super::{Calling, offer_of};
 use crate::cmd::call_end::{
-    CallEnd, CallSide, EndSetup, EndSound, directions, in_words, without_echo,
+    CallEnd, CallSide, DeviceChoice, EndSetup, EndSound, directions, in_words, without_echo,
 };
 use crate::failure::Failure;
 
@@ -25,6 +25,9 @@ impl Calling<'_> {
         made: CallMade,
     ) -> Result<(), Failure> {
         let (sent, heard) = directions(&call.terms, CallSide::Caller);
+        self.devices = self.choice.at(&sent, &heard)?;
+        // As they run, so the call is taken up again.
+        self.caller.offers(offer_of(self.flags, &DeviceChoice::alone(self.devices)));
         let watched = self.watched.clone();
         self.adapting = match self.auto {
             true => Adapting::new(&call.terms, watched, now()),
@@ -132,6 +135,7 @@ impl Calling<'_> {
         let Some(end) = self.end.take() else { return Ok(()) };
         self.heard |= end.link.heard() > 0;
         let left = end.end();
+        self.caller.offers(offer_of(self.flags, &self.choice));
         self.share.iter_mut().for_each(CallShare::gives_back);
         let left = left?;
         if let Some(failed) = self.ended.keep(left) {

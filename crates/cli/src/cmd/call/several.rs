@@ -23,7 +23,9 @@ use super::share::{CallSeen, CallShare, CallStanding};
 use super::shared::CallDevices;
 use super::talk::Microphone;
 use super::{BEAT, Calling};
-use crate::cmd::call_end::{CallStatus, EndDevices, FarStatus, PressedKeys, tell_reports};
+use crate::cmd::call_end::{
+    CallStatus, DeviceChoice, EndDevices, FarStatus, PressedKeys, tell_reports,
+};
 use crate::failure::Failure;
 use crate::flags::CallFlags;
 use crate::report_file::ReportFiles;
@@ -129,9 +131,9 @@ impl Several<'_> {
         let (share, seen) = CallShare::new(u32::try_from(index).unwrap_or(0), shared, open);
         let (asker, asked) = requests();
         let (flags, trust, stop) = (self.flags, Arc::clone(self.trust), self.stop);
-        let devices = self.devices;
+        let choice = DeviceChoice::alone(self.devices);
         let run = move || {
-            let mut calling = Calling::new((flags, host), trust, devices, onlookers, None);
+            let mut calling = Calling::new((flags, host), trust, choice, onlookers, None);
             calling.share = Some(share);
             let done = calling.go_through(stop, Some(&asked));
             // The others go on, so it is told at once.

@@ -6,7 +6,8 @@ use tautline_dsp::format::SampleFormat;
 use tautline_proto::device::Stop;
 
 use crate::cmd::call_end::{
-    CallSide, EndDevices, EndPart, SharedSound, SoundSharing, directions, offer, without_echo,
+    CallSide, DeviceChoice, EndDevices, EndPart, SharedSound, SoundSharing, directions, offer,
+    without_echo,
 };
 use crate::failure::Failure;
 use crate::flags::CallFlags;
@@ -48,7 +49,8 @@ impl<'a> CallDevices<'a> {
         devices: EndDevices,
         of_files: bool,
     ) -> Result<Self, Failure> {
-        let offer = offer(&flags.end, &devices, CallSide::Caller, flags.transport.paths());
+        let choice = DeviceChoice::alone(devices);
+        let offer = offer(&flags.end, &choice, CallSide::Caller, flags.transport.paths());
         let usual = offer.choose(&offer).map_err(|error| Failure::usage(error.to_string()))?;
         let (sent, heard) = directions(&usual, CallSide::Caller);
         let formats = [sent.coding.sample, heard.coding.sample];

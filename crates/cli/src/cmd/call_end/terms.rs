@@ -5,12 +5,11 @@ use tautline_engine::control::{Answer, CannotChange, Changed, SendChange};
 use tautline_proto::call::terms::{
     CallLatency, CallOffer, CallPath, CallTerms, StreamAbilities, StreamTerms,
 };
-use tautline_proto::device::Settings;
-use tautline_proto::latency::{LatencyRule, least_latency};
+use tautline_proto::latency::LatencyRule;
 use tautline_proto::stream::{Coding, PTIME_RANGE};
 use tautline_proto::time::Span;
 
-use super::{CallSide, EndDevices};
+use super::{CallSide, DeviceChoice};
 use crate::flags::EndFlags;
 
 /// Codings that are had here, the better first.
@@ -23,22 +22,19 @@ fn codings() -> Vec<Coding> {
     CODINGS.into_iter().map(Coding::from).chain(less).collect()
 }
 
-/// What this end can, with these devices: of what it sends and of what it hears.
-fn abilities(flags: &EndFlags, devices: &EndDevices) -> [StreamAbilities; 2] {
+/// What this end can, with devices of this choice: of what it sends and of what it hears.
+fn abilities(flags: &EndFlags, choice: &DeviceChoice) -> [StreamAbilities; 2] {
     let codings = match flags.format {
         Some(asked) => vec![asked.into()],
         None => codings(),
     };
-    let of = |device: &Settings, takes| StreamAbilities {
-        rates: vec![device.rate],
-        channels: vec![device.channels],
+    choice.first().take().map(|takes| StreamAbilities {
+        rates: choice.rates(),
+        channels: choice.channels(),
         codings: codings.clone(),
         ptimes: (flags.ptime, PTIME_RANGE.1),
         takes: Some(takes),
-    };
-    let EndDevices { capture, playback } = devices;
-    let period = capture.rate.span_of(capture.period);
-    [of(capture, period), of(playback, least_latency(Span::ZERO, playback))]
+    })
 }
 
 /// What the latency is to be, if anybody says: one that follows the packets as far as is usual is what nobody asks for.
@@ -60,11 +56,11 @@ pub(in crate::cmd) fn latency_by(rule: LatencyRule) -> CallLatency {
 /// The offer of this end, which sends `there` or `back`.
 pub(in crate::cmd) fn offer(
     flags: &EndFlags,
-    devices: &EndDevices,
+    choice: &DeviceChoice,
     side: CallSide,
     paths: Vec<CallPath>,
 ) -> CallOffer {
-    let [sent, heard] = abilities(flags, devices);
+    let [sent, heard] = abilities(flags, choice);
     let (there, back) = match side {
         CallSide::Caller => (sent, heard),
         CallSide::Called => (heard, sent),
