@@ -22,7 +22,8 @@ pub(crate) const SRTP_KEY: &str = r#"Examples:
   taut recv --from rtp://239.1.2.3:5004 --output alsa:hw:0 \
       --srtp-key-file studio.key
   # Where no UDP passes, likewise:
-  taut recv --from rtp+tcp://:5004 --srtp-key-file studio.key
+  taut recv --from rtp+tcp://:5004 --output alsa:hw:0 \
+      --srtp-key-file studio.key
   # For ffmpeg, which knows no other profile:
   taut srtp-key --profile AES_CM_128_HMAC_SHA1_80 studio.key
   ffmpeg -re -i song.wav -c:a pcm_s24be -f rtp \

@@ -98,9 +98,11 @@ fn whoever_calls_without_a_rate_hears_a_machine_at_its_own_bit_for_bit() {
     let played = Sound::noise(shape, 8_000, 11);
     played.write(&folder.file("played.wav"));
     let input = format!("--input file:{}", folder.file("played.wav").display());
-    let (serve, address) = served(&home, &format!("{input} --output null:"));
+    // What is late is no piece of it.
+    let patient = "--period 240 --periods 32 --latency 400ms";
+    let (serve, address) = served(&home, &format!("{input} --output null: {patient}"));
     let line = format!(
-        "call {address} --report none --no-witness --input null: --output file:heard.wav --duration 1s"
+        "call {address} --report none --no-witness --input null: --output file:heard.wav --duration 2s {patient}"
     );
     let call = taut(words(&line)).with("TAUT_HOME", home.path()).in_folder(folder.path());
     let called = call.run().well();
