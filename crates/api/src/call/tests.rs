@@ -139,7 +139,7 @@ fn half_a_message_an_unknown_word_and_absurd_numbers_are_refused() {
     ] {
         assert!(read(line).is_err(), "{}", String::from_utf8_lossy(line));
     }
-    let mut absurd = String::from_utf8(written(&all()[4])).unwrap();
+    let mut absurd = String::from_utf8(written(&CallMessage::Change(terms()))).unwrap();
     absurd = absurd.replace("2500000", "9223372036854775807");
     assert!(read(absurd.trim().as_bytes()).is_err(), "a packet of 292 years");
 }

@@ -4,9 +4,8 @@ use core::fmt;
 
 use thiserror::Error;
 
-use super::terms::{CallTerms, StreamTerms};
 use crate::coder::{Coder, NotCoded, Opus};
-use crate::stream::{MOST_DATAGRAM_BYTES, PTIME_RANGE, StreamFormat, packet_frames};
+use crate::stream::{Coding, MOST_DATAGRAM_BYTES, PTIME_RANGE, StreamFormat, packet_frames};
 use crate::time::Span;
 use crate::units::{Channels, Rate};
 use crate::wire::{PacketHeads, WireForm};
@@ -20,6 +19,19 @@ pub const USUAL_PTIMES: [Span; 6] = [
     Span::from_millis(10),
     Span::from_millis(20),
 ];
+
+/// What was agreed on for one direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamTerms {
+    /// Frames per second.
+    pub rate: Rate,
+    /// Channels of the stream.
+    pub channels: Channels,
+    /// Coding of the sound.
+    pub coding: Coding,
+    /// Sound in one packet: no more than this.
+    pub ptime: Span,
+}
 
 /// Which lengths of packets a coding has in a stream. Shown, a list: `2.5ms, 5ms, 10ms or 20ms`, or `125us to 20ms`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +95,29 @@ impl fmt::Display for PacketLengths {
 }
 
 impl StreamTerms {
+    /// The same in another coding, in packets that it takes, as near as may be.
+    #[must_use]
+    pub fn coded(self, coding: Coding) -> Self {
+        let shortest = |least| coding.shortest((self.rate, self.channels), (least, PTIME_RANGE.1));
+        let ptime = shortest(self.ptime).or_else(|| shortest(PTIME_RANGE.0));
+        Self { coding, ptime: ptime.unwrap_or(self.ptime), ..self }
+    }
+
+    /// The same in so many bits per second, where its coding has a choice of that.
+    #[must_use]
+    pub const fn at_bitrate(self, bitrate: u32) -> Self {
+        Self { coding: self.coding.at_bitrate(bitrate), ..self }
+    }
+
+    /// What its packets look like; `None` where no whole frame fits, or too many, or what compresses them takes none
+    /// such.
+    pub fn format(&self, payload_type: u8) -> Option<StreamFormat> {
+        let Self { rate, channels, coding: Coding { sample, coder }, ptime } = *self;
+        let packet = packet_frames(rate, ptime).ok()?;
+        let format = StreamFormat { rate, channels, sample, coder, packet, payload_type };
+        coder.is_none_or(|coder| coder.check((rate, channels), packet).is_ok()).then_some(format)
+    }
+
     /// What its packets look like, with the payload type that is usual; else why there are none such.
     pub fn packets(&self) -> Result<StreamFormat, NoPackets> {
         let Self { rate, channels, coding, ptime } = *self;
@@ -137,45 +172,15 @@ impl StreamTerms {
     }
 }
 
-impl CallTerms {
-    /// Whether packets can be made of them, both ways; else why not.
-    pub fn packets(&self) -> Result<(), NoPackets> {
-        self.there.packets()?;
-        self.back.packets().map(drop)
-    }
-
-    /// The next of the usual lengths of packets, longer or shorter by `way`, that the codings of both directions have; `None`
-    /// where there is none.
-    pub fn next_ptime(&self, way: core::cmp::Ordering) -> Option<Span> {
-        let has = |ptime: &Span| {
-            let of = |terms: StreamTerms| StreamTerms { ptime: *ptime, ..terms }.packets().is_ok();
-            ptime.cmp(&self.there.ptime) == way && of(self.there) && of(self.back)
-        };
-        let mut all = USUAL_PTIMES.into_iter();
-        match way {
-            core::cmp::Ordering::Less => all.rfind(has),
-            _ => all.find(has),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use core::cmp::Ordering;
-
     use tautline_dsp::format::SampleFormat;
 
     use super::*;
-    use crate::call::terms::CallLatency;
     use crate::stream::Coding;
 
     fn stream(coding: Coding, ptime: Span) -> StreamTerms {
         StreamTerms { rate: Rate::HZ_48000, channels: Channels::STEREO, coding, ptime }
-    }
-
-    fn both(coding: Coding, ptime: Span) -> CallTerms {
-        let stream = stream(coding, ptime);
-        CallTerms { there: stream, back: stream, paths: Vec::new(), latency: CallLatency::AUTO }
     }
 
     fn why(terms: StreamTerms) -> String {
@@ -213,24 +218,5 @@ mod tests {
             ..stream(Coding::LOSSLESS_16, Span::from_micros(250))
         };
         assert!(why(slow).contains("and of 500us to 20ms"), "{}", why(slow));
-    }
-
-    #[test]
-    fn the_next_length_of_packets_is_one_that_both_codings_have_or_none() {
-        let (ms, us) = (Span::from_millis, Span::from_micros);
-        let next = |coding, ptime, way| both(coding, ptime).next_ptime(way);
-        assert_eq!(next(SampleFormat::L24.into(), us(2500), Ordering::Less), Some(ms(1)));
-        assert_eq!(next(SampleFormat::L24.into(), us(250), Ordering::Less), None);
-        assert_eq!(next(SampleFormat::L24.into(), ms(20), Ordering::Greater), None);
-        assert_eq!(next(Coding::OPUS, us(2500), Ordering::Less), None);
-        assert_eq!(next(Coding::OPUS, us(2500), Ordering::Greater), Some(ms(5)));
-        assert_eq!(next(Coding::OPUS_VOICE, ms(10), Ordering::Less), None);
-        let mut apart = both(SampleFormat::L24.into(), us(2500));
-        apart.back = stream(Coding::OPUS_VOICE, ms(20));
-        assert_eq!(
-            apart.next_ptime(Ordering::Greater),
-            Some(ms(10)),
-            "5 ms are no length of the other"
-        );
     }
 }

@@ -4,11 +4,12 @@ use core::fmt;
 
 use thiserror::Error;
 
-use super::packets::NoPackets;
+pub use super::packets::StreamTerms;
+use super::packets::{NoPackets, USUAL_PTIMES};
 use crate::coder::{NotCoded, Opus};
 use crate::latency::{LatencyRule, kept_latency};
 use crate::receiver::room_for;
-use crate::stream::{Coding, LONGEST_LINK_OFFSET, PTIME_RANGE, StreamFormat, packet_frames};
+use crate::stream::{Coding, LONGEST_LINK_OFFSET, PTIME_RANGE};
 use crate::time::{Frames, Span};
 use crate::units::{Channels, Rate};
 
@@ -131,19 +132,6 @@ pub struct CallOffer {
     pub latency: Option<CallLatency>,
 }
 
-/// What was agreed on for one direction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StreamTerms {
-    /// Frames per second.
-    pub rate: Rate,
-    /// Channels of the stream.
-    pub channels: Channels,
-    /// Coding of the sound.
-    pub coding: Coding,
-    /// Sound in one packet: no more than this.
-    pub ptime: Span,
-}
-
 /// What was agreed on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallTerms {
@@ -254,31 +242,6 @@ pub enum NoTerms {
     },
 }
 
-impl StreamTerms {
-    /// The same in another coding, in packets that it takes, as near as may be.
-    #[must_use]
-    pub fn coded(self, coding: Coding) -> Self {
-        let shortest = |least| coding.shortest((self.rate, self.channels), (least, PTIME_RANGE.1));
-        let ptime = shortest(self.ptime).or_else(|| shortest(PTIME_RANGE.0));
-        Self { coding, ptime: ptime.unwrap_or(self.ptime), ..self }
-    }
-
-    /// The same in so many bits per second, where its coding has a choice of that.
-    #[must_use]
-    pub const fn at_bitrate(self, bitrate: u32) -> Self {
-        Self { coding: self.coding.at_bitrate(bitrate), ..self }
-    }
-
-    /// What its packets look like; `None` where no whole frame fits, or too many, or what compresses them takes none
-    /// such.
-    pub fn format(&self, payload_type: u8) -> Option<StreamFormat> {
-        let Self { rate, channels, coding: Coding { sample, coder }, ptime } = *self;
-        let packet = packet_frames(rate, ptime).ok()?;
-        let format = StreamFormat { rate, channels, sample, coder, packet, payload_type };
-        coder.is_none_or(|coder| coder.check((rate, channels), packet).is_ok()).then_some(format)
-    }
-}
-
 /// The least latency of one direction, from an end whose device captures so to one whose device plays so: what is not said
 /// takes nothing ([`crate::latency::least_latency`]). Nobody's device takes longer than the longest latency there is.
 fn least(terms: &StreamTerms, captures: Option<Span>, plays: Option<Span>) -> Span {
@@ -309,6 +272,26 @@ impl StreamTerms {
 }
 
 impl CallTerms {
+    /// Whether packets can be made of them, both ways; else why not.
+    pub fn packets(&self) -> Result<(), NoPackets> {
+        self.there.packets()?;
+        self.back.packets().map(drop)
+    }
+
+    /// The next of the usual lengths of packets, longer or shorter by `way`, that the codings of both directions have; `None`
+    /// where there is none.
+    pub fn next_ptime(&self, way: core::cmp::Ordering) -> Option<Span> {
+        let has = |ptime: &Span| {
+            let of = |terms: StreamTerms| StreamTerms { ptime: *ptime, ..terms }.packets().is_ok();
+            ptime.cmp(&self.there.ptime) == way && of(self.there) && of(self.back)
+        };
+        let mut all = USUAL_PTIMES.into_iter();
+        match way {
+            core::cmp::Ordering::Less => all.rfind(has),
+            _ => all.find(has),
+        }
+    }
+
     /// Whether there is sound: a call without is a line, and goes by no path.
     pub const fn sound(&self) -> bool {
         !self.paths.is_empty()
@@ -491,335 +474,4 @@ fn stream_terms(
 }
 
 #[cfg(test)]
-mod tests {
-    use tautline_dsp::format::SampleFormat;
-
-    use super::*;
-
-    fn abilities(rates: &[u32], codings: &[SampleFormat]) -> StreamAbilities {
-        StreamAbilities {
-            rates: rates.iter().map(|hertz| Rate::new(*hertz).unwrap()).collect(),
-            channels: vec![Channels::STEREO],
-            codings: codings.iter().map(|sample| Coding::from(*sample)).collect(),
-            ptimes: (Span::from_millis(1), Span::from_millis(20)),
-            takes: None,
-        }
-    }
-
-    fn offer(rates: &[u32], codings: &[SampleFormat]) -> CallOffer {
-        let (there, back) = (abilities(rates, codings), abilities(rates, codings));
-        CallOffer { there, back, paths: vec![CallPath::Udp, CallPath::Tcp], latency: None }
-    }
-
-    const BOTH: [SampleFormat; 2] = [SampleFormat::L24, SampleFormat::L16];
-
-    #[test]
-    fn the_first_that_both_can_is_chosen() {
-        let terms = offer(&[96_000, 48_000], &BOTH).choose(&offer(&[48_000, 44_100], &BOTH));
-        let terms = terms.unwrap();
-        assert_eq!(terms.there.rate, Rate::new(48_000).unwrap());
-        assert_eq!(terms.there.coding, SampleFormat::L24.into());
-        let terms =
-            offer(&[48_000], &BOTH).choose(&offer(&[48_000], &[SampleFormat::L16])).unwrap();
-        assert_eq!(terms.back.coding, SampleFormat::L16.into());
-    }
-
-    #[test]
-    fn packets_are_as_short_as_both_can() {
-        let (mut one, mut other) = (offer(&[48_000], &BOTH), offer(&[48_000], &BOTH));
-        one.there.ptimes = (Span::from_micros(125), Span::from_millis(4));
-        other.there.ptimes = (Span::from_micros(2500), Span::from_millis(20));
-        assert_eq!(one.choose(&other).unwrap().there.ptime, Span::from_micros(2500));
-        other.there.ptimes.0 = Span::from_millis(4);
-        assert_eq!(one.choose(&other).unwrap().there.ptime, Span::from_millis(4));
-        other.there.ptimes.0 = Span::from_millis(5);
-        let apart = one.choose(&other).unwrap_err().to_string();
-        assert!(apart.contains("length of packets") && apart.contains("--ptime"), "{apart}");
-    }
-
-    #[test]
-    fn the_latency_is_the_callers_word_then_that_of_the_one_that_is_called() {
-        let (mut one, mut other) = (offer(&[48_000], &BOTH), offer(&[48_000], &BOTH));
-        let ms = Span::from_millis;
-        assert_eq!(one.choose(&other).unwrap().latency, CallLatency::Auto { most: ms(250) });
-        for latency in [CallLatency::Kept(ms(20)), CallLatency::Auto { most: ms(150) }] {
-            other.latency = Some(latency);
-            assert_eq!(one.choose(&other).unwrap().latency, latency);
-        }
-        for latency in [CallLatency::Kept(ms(8)), CallLatency::Auto { most: ms(80) }] {
-            one.latency = Some(latency);
-            assert_eq!(one.choose(&other).unwrap().latency, latency);
-        }
-        let hour = Span::from_secs(3_600);
-        for latency in [CallLatency::Kept(hour), CallLatency::Auto { most: hour }] {
-            one.latency = Some(latency);
-            assert!(one.choose(&other).is_err(), "memory for an hour");
-        }
-    }
-
-    #[test]
-    fn no_latency_is_agreed_on_that_the_devices_of_both_ends_do_not_keep() {
-        let ms = Span::from_millis;
-        let (mut one, mut other) = (offer(&[48_000], &BOTH), offer(&[48_000], &BOTH));
-        one.latency = Some(CallLatency::Kept(ms(5)));
-        let agreed = |one: &CallOffer, other: &CallOffer| one.choose(other).unwrap().latency;
-        assert_eq!(agreed(&one, &other), CallLatency::Kept(ms(5)), "nothing is said of any device");
-        // Packets of 1 ms, and the end that is called plays 20 ms ahead.
-        other.there.takes = Some(ms(20));
-        assert_eq!(
-            agreed(&one, &other),
-            CallLatency::Kept(ms(22)),
-            "and a millisecond for the way"
-        );
-        // Its packets are 10 ms old when they leave, and the caller plays 30 ms ahead.
-        (other.back.takes, one.back.takes) = (Some(ms(10)), Some(ms(30)));
-        assert_eq!(agreed(&one, &other), CallLatency::Kept(ms(41)));
-        one.latency = Some(CallLatency::Kept(ms(60)));
-        assert_eq!(agreed(&one, &other), CallLatency::Kept(ms(60)), "it is kept");
-        (one.latency, other.latency) = (None, Some(CallLatency::Kept(ms(5))));
-        assert_eq!(agreed(&one, &other), CallLatency::Kept(ms(41)), "whoever asked for less");
-        other.latency = None;
-        assert_eq!(
-            agreed(&one, &other),
-            CallLatency::AUTO,
-            "what follows the packets follows the devices, too"
-        );
-        // Who lies is believed as far as there is memory.
-        (one.latency, one.back.takes) =
-            (Some(CallLatency::Kept(ms(5))), Some(Span::from_secs(i64::MAX / 1_000_000_000)));
-        assert!(one.choose(&other).is_err());
-    }
-
-    #[test]
-    fn an_empty_or_absurd_offer_is_refused_by_its_list() {
-        let here = offer(&[48_000], &BOTH);
-        let empty = offer(&[], &BOTH).choose(&here).unwrap_err();
-        assert_eq!(empty, NoTerms::Listed { what: "rates", count: 0 });
-        let absurd = offer(&[8_000; 4_000], &BOTH).choose(&here).unwrap_err();
-        assert_eq!(absurd, NoTerms::Listed { what: "rates", count: 4_000 });
-        let mut paths = offer(&[48_000], &BOTH);
-        paths.paths = vec![CallPath::Udp; 4_000];
-        assert_eq!(
-            paths.choose(&here).unwrap_err(),
-            NoTerms::Listed { what: "paths", count: 4_000 }
-        );
-    }
-
-    #[test]
-    fn an_offer_of_no_path_is_a_call_without_sound_and_no_path_in_common_is_none() {
-        let (mut one, mut here) = (offer(&[48_000], &BOTH), offer(&[48_000], &BOTH));
-        assert!(one.choose(&here).unwrap().sound());
-        here.paths = vec![CallPath::Tcp];
-        one.paths.clear();
-        let terms = one.choose(&here).unwrap();
-        assert!(!terms.sound() && terms.fits(&here).is_ok());
-        one.paths = vec![CallPath::Udp];
-        let apart = one.choose(&here).unwrap_err().to_string();
-        assert!(apart.contains("no transport in common"), "{apart}");
-    }
-
-    /// What an offer that is like the other but for this is answered.
-    fn refused(change: impl Fn(&mut CallOffer)) -> String {
-        let here = offer(&[48_000], &BOTH);
-        let mut one = here.clone();
-        change(&mut one);
-        one.choose(&here).unwrap_err().to_string()
-    }
-
-    #[test]
-    fn each_refusal_of_an_offer_says_of_what_it_is_and_ends_with_its_mend() {
-        let ms = Span::from_millis;
-        let there = "of the sound to the one that is called, the two sides have no";
-        let back = "of the sound to the one that calls, the two sides have no";
-        let leave = "leave --ptime out on one of them";
-        for (told, sentence) in [
-            (
-                refused(|one| one.back.rates.clear()),
-                "the offer lists 0 rates, and 1 to 16 are read; update taut on the side that calls".to_owned(),
-            ),
-            (
-                refused(|one| one.there.channels = vec![Channels::MONO; 17]),
-                "the offer lists 17 channel counts, and 1 to 16 are read; update taut on the side that calls".to_owned(),
-            ),
-            (
-                refused(|one| one.there.codings.clear()),
-                "the offer lists 0 codings, and 1 to 16 are read; update taut on the side that calls".to_owned(),
-            ),
-            (
-                refused(|one| one.there.channels = vec![Channels::MONO]),
-                format!("{there} number of channels in common: the one that calls has 1, the other 2; call with --channels 2 or without --channels, and convert a file of another number first"),
-            ),
-            (
-                refused(|one| one.there.ptimes = (ms(21), ms(30))),
-                format!("{there} length of packets in common; {leave}"),
-            ),
-            (
-                refused(|one| one.back.ptimes = (Span::ZERO, Span::from_micros(999))),
-                format!("{back} length of packets in common; {leave}"),
-            ),
-            (
-                refused(|one| one.back.codings = vec![SampleFormat::F32.into()]),
-                format!("{back} coding in common; leave --format out on one of them"),
-            ),
-            (
-                refused(|one| one.latency = Some(CallLatency::Kept(Span::ZERO))),
-                "of the sound, the two sides have no latency in common; give it a --latency of no more than 5 s".to_owned(),
-            ),
-        ] {
-            assert_eq!(told, sentence);
-        }
-        let here = CallOffer { paths: vec![CallPath::Tcp], ..offer(&[48_000], &BOTH) };
-        let one = CallOffer { paths: vec![CallPath::Udp], ..here.clone() };
-        assert_eq!(
-            one.choose(&here).unwrap_err().to_string(),
-            "of the way, the two sides have no transport in common; leave --transport out on one of them"
-        );
-        let most = |latency| CallOffer {
-            latency: Some(CallLatency::Kept(latency)),
-            ..offer(&[48_000], &BOTH)
-        };
-        assert!(most(LONGEST_LINK_OFFSET).choose(&most(ms(1))).is_ok());
-        assert!(most(LONGEST_LINK_OFFSET + Span::from_nanos(1)).choose(&most(ms(1))).is_err());
-    }
-
-    #[test]
-    fn terms_that_an_end_cannot_keep_are_refused_by_what_it_cannot_with_the_mend() {
-        let ms = Span::from_millis;
-        let here = offer(&[48_000], &BOTH);
-        let terms = here.choose(&here).unwrap();
-        assert_eq!(terms.fits(&here), Ok(()));
-        let refused = |change: &dyn Fn(&mut CallTerms)| {
-            let mut asked = terms.clone();
-            change(&mut asked);
-            asked.fits(&here).unwrap_err().to_string()
-        };
-        let began = "rate and channels stay as the call began; hang up and call anew";
-        let length = |asked: &str| {
-            format!(
-                "packets of {asked} are not had here, and those of 1ms to 20ms are; ask for these, or give that side a \
-                 shorter --ptime"
-            )
-        };
-        let [short, long] = [
-            length("999us"),
-            "l24 has no packets of 20.001ms, and of 125us to 20ms; ask for one of these, \
-            or for another format first"
-                .to_owned(),
-        ];
-        let opus = "opus has no packets of 1ms, and of 2.5ms, 5ms, 10ms or 20ms; ask for one of these, or for another \
-            format first";
-        let coding = |asked: &str| {
-            format!("{asked} is not had here, and l24, l16 is; ask for another format")
-        };
-        let [float, lossless] = [coding("f32"), coding("lossless16")];
-        let transport = "that transport is not had here; ask for another";
-        let latency = |asked: &str| {
-            format!("a latency of {asked} is not kept; ask for one above 0 and of no more than 5s")
-        };
-        let [none, longer, less] = ["0ms", "5.001s", "-1ms"].map(latency);
-        type Change<'a> = &'a dyn Fn(&mut CallTerms);
-        let cases: [(Change<'_>, &str); 11] = [
-            (&|terms| terms.there.rate = Rate::new(44_100).unwrap(), began),
-            (&|terms| terms.back.channels = Channels::MONO, began),
-            (&|terms| terms.there.ptime = Span::from_micros(999), &short),
-            (&|terms| terms.back.ptime = ms(20) + Span::from_micros(1), &long),
-            // It is had here, and not in packets of 1 ms.
-            (&|terms| terms.back.coding = Coding::OPUS, opus),
-            (&|terms| terms.there.coding = SampleFormat::F32.into(), &float),
-            (&|terms| terms.back.coding = Coding::LOSSLESS_16, &lossless),
-            (&|terms| terms.paths = vec![CallPath::Udp; MOST_LISTED + 1], transport),
-            (&|terms| terms.latency = CallLatency::Kept(Span::ZERO), &none),
-            (&|terms| terms.latency = CallLatency::Kept(LONGEST_LINK_OFFSET + ms(1)), &longer),
-            (&|terms| terms.latency = CallLatency::Kept(ms(-1)), &less),
-        ];
-        for (change, sentence) in cases {
-            assert_eq!(refused(change), sentence);
-        }
-        let udp = CallOffer { paths: vec![CallPath::Udp], ..here.clone() };
-        assert_eq!(terms.fits(&udp), Err(NotHad::Path));
-        let mut short = here.clone();
-        short.there.ptimes.1 = ms(1);
-        assert_eq!(terms.fits(&short), Ok(()), "as long as the longest");
-        short.there.ptimes = (Span::from_micros(125), Span::from_micros(500));
-        assert!(terms.fits(&short).is_err(), "longer than the longest");
-        assert_eq!(
-            CallTerms { latency: CallLatency::Kept(LONGEST_LINK_OFFSET), ..terms.clone() }
-                .fits(&here),
-            Ok(())
-        );
-        assert_eq!(CallTerms { paths: Vec::new(), ..terms.clone() }.fits(&udp), Ok(()));
-    }
-
-    #[test]
-    fn of_what_a_caller_can_the_first_is_taken_that_the_other_runs_at() {
-        let all = [48_000, 96_000, 44_100, 16_000];
-        for hertz in all {
-            let one = offer(&all, &BOTH);
-            let (called, rate) = (offer(&[hertz], &BOTH), Rate::new(hertz).unwrap());
-            let terms = one.choose(&called).unwrap();
-            assert_eq!((terms.there.rate, terms.back.rate), (rate, rate));
-        }
-        let (mut one, mut called) = (offer(&all, &BOTH), offer(&all, &BOTH));
-        (one.there.channels, one.back.channels) =
-            (vec![Channels::STEREO, Channels::MONO], vec![Channels::STEREO, Channels::MONO]);
-        assert_eq!(one.choose(&called).unwrap().there.channels, Channels::STEREO);
-        called.there.channels = vec![Channels::MONO];
-        let terms = one.choose(&called).unwrap();
-        assert_eq!((terms.there.channels, terms.back.channels), (Channels::MONO, Channels::STEREO));
-        // Of devices that have neither the caller cannot say another.
-        let apart = one.choose(&offer(&[8_000], &BOTH)).unwrap_err().to_string();
-        assert!(
-            apart.ends_with("the other 8000 Hz; give the one that is called a --rate of these"),
-            "{apart}"
-        );
-    }
-
-    #[test]
-    fn a_coding_that_is_not_had_at_the_rate_is_passed_over_or_refused_by_what_it_is_had_at() {
-        let rates = [Rate::new(16_000).unwrap()];
-        let coded = |codings: &[Coding]| {
-            let mut one = offer(&[16_000], &BOTH);
-            for stream in [&mut one.there, &mut one.back] {
-                (stream.rates, stream.codings) = (rates.to_vec(), codings.to_vec());
-            }
-            one
-        };
-        let here = coded(&[Coding::LOSSLESS_16, Coding::OPUS]);
-        let terms = coded(&[Coding::OPUS, Coding::LOSSLESS_16]).choose(&here).unwrap();
-        assert_eq!(terms.there.coding, Coding::LOSSLESS_16);
-        let told = coded(&[Coding::OPUS]).choose(&here).unwrap_err().to_string();
-        assert_eq!(
-            told,
-            "of the sound to the one that is called, opus is had at 48000 Hz alone, and this call has 16000 Hz; \
-             leave --format out where it says opus, or give both --rate 48000"
-        );
-        let mut many = offer(&[48_000], &BOTH);
-        for stream in [&mut many.there, &mut many.back] {
-            (stream.channels, stream.codings) =
-                (vec![Channels::new(6).unwrap()], vec![Coding::OPUS]);
-        }
-        let told = many.choose(&many).unwrap_err().to_string();
-        assert!(
-            told.contains("opus is had of one channel or two, and this call has 6 channels; ")
-                && told.ends_with("or give both --channels 2"),
-            "{told}"
-        );
-    }
-
-    #[test]
-    fn what_is_not_common_is_named_with_the_mend() {
-        let apart = offer(&[44_100], &BOTH).choose(&offer(&[48_000], &BOTH)).unwrap_err();
-        assert_eq!(
-            apart.to_string(),
-            "of the sound to the one that is called, the two sides have no rate in common: the one that calls has \
-             44100 Hz, the other 48000 Hz; call with --rate 48000 or without --rate, and convert a file of another rate first"
-        );
-        let (mut one, other) = (offer(&[48_000], &BOTH), offer(&[48_000], &BOTH));
-        one.back.channels = vec![Channels::MONO];
-        let apart = one.choose(&other).unwrap_err().to_string();
-        assert!(
-            apart.contains("number of channels in common: the one that calls has 1, the other 2;"),
-            "{apart}"
-        );
-    }
-}
+mod tests;
