@@ -112,7 +112,7 @@ fn no_line_is_closed_by_any_coding_length_rate_or_channels_that_are_asked_for() 
                             unsaid += 1;
                             assert!(why.to_string().contains("; "), "{what}: {why}");
                         }
-                        Err(NotAsked::NoLine) => panic!("{what}: the line is closed"),
+                        Err(not) => panic!("{what}: {not:?}"),
                     }
                     // Who asks for it all the same, as an older taut does, is refused by a word.
                     let answer = call.say(&CallMessage::Change(wanted));

@@ -422,7 +422,8 @@ impl<'a> Calling<'a> {
                 CallerStep::Kept(why) => {
                     // What is chosen here is tried until something is taken.
                     if !self.adapting.as_mut().is_some_and(|adapting| adapting.refused(now())) {
-                        let asked = self.asked.take();
+                        // What was asked for since is answered yet.
+                        let asked = self.asked.take_if(|_| self.caller.asked().is_none());
                         let asked =
                             asked.map_or(String::new(), |asked| format!("refused {asked}: "));
                         let why = why.as_str();

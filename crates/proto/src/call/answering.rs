@@ -2,8 +2,10 @@
 
 use std::collections::VecDeque;
 
-use super::message::{CALL_VERSION, CallMessage, CallReason, OLDEST_CALL_VERSION, UNHEARD_VERSION};
-use super::terms::{CallOffer, CallPath, CallTerms, NotHad};
+use super::message::{
+    CALL_VERSION, CallMessage, CallReason, MOST_VERSION, OLDEST_CALL_VERSION, UNHEARD_VERSION,
+};
+use super::terms::{CallLatency, CallOffer, CallPath, CallTerms, NotHad};
 use super::{CALL_KEPT, CallId, LINE_DEAD};
 use crate::time::{LocalTime, Span};
 
@@ -245,11 +247,15 @@ impl Answering {
     }
 
     fn begin(&mut self, at: usize, offer: CallOffer, fresh: CallId, now: LocalTime) {
-        let AnsweredLine { id: line, peer, .. } = self.lines[at];
-        let terms = match offer.choose(&self.offer) {
+        let AnsweredLine { id: line, peer, version, .. } = self.lines[at];
+        let mut terms = match offer.choose(&self.offer) {
             Ok(terms) => terms,
             Err(why) => return self.refuse(line, why.to_string(), now),
         };
+        if version < MOST_VERSION && terms.latency.kept().is_none() {
+            // It would refuse what it has no word for.
+            terms.latency = CallLatency::AUTO;
+        }
         let place = match self.place_for(peer) {
             Ok(place) => place,
             Err(why) => return self.refuse(line, why, now),

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use super::message::{CALL_VERSION, CallMessage, CallReason, TAKES_VERSION};
+use super::message::{CALL_VERSION, CallMessage, CallReason, MOST_VERSION, TAKES_VERSION};
 use super::packets::NoPackets;
-use super::terms::{CallOffer, CallPath, CallTerms};
+use super::terms::{CallLatency, CallOffer, CallPath, CallTerms};
 use super::{CallId, LINE_DEAD, PING_EVERY};
 use crate::stream::{Coding, PTIME_RANGE};
 use crate::time::{LocalTime, Span};
@@ -78,6 +78,8 @@ pub enum NotAsked {
     NoLine,
     /// Nobody can make packets of them.
     NoPackets(NoPackets),
+    /// The other end's taut has no word for them.
+    Older,
 }
 
 /// Terms that were asked for, until that is answered.
@@ -112,8 +114,14 @@ pub struct CallerEnd {
     holds: u32,
     line: CallerLine,
     call: Option<AgreedCall>,
-    /// What was asked for last and not answered yet.
+    /// What was asked for last and not answered yet,
     asked: Option<AskedTerms>,
+    /// and how much was since: each is answered, in turn.
+    unanswered: u32,
+    /// By what people last asked for the sound to go.
+    by: Option<Vec<CallPath>>,
+    /// The version that is spoken by the newest line.
+    version: u32,
     /// Whether there was one: then it is called until somebody hangs up.
     called: bool,
     /// Since the last line that was of use.
@@ -133,6 +141,9 @@ impl CallerEnd {
             line: CallerLine::Away { dial_at: now },
             call: None,
             asked: None,
+            unanswered: 0,
+            by: None,
+            version: CALL_VERSION,
             called: false,
             failures: 0,
             heard: now,
@@ -159,7 +170,17 @@ impl CallerEnd {
 
     /// What is offered from now on, where it is called anew or answered otherwise: of devices that run, what they run as.
     pub fn offers(&mut self, offer: CallOffer) {
-        self.offer = offer;
+        let before = core::mem::replace(&mut self.offer, offer);
+        self.may_go_by(&before.paths);
+    }
+
+    /// What is asked for may be answered, whatever is offered by now.
+    fn may_go_by(&mut self, paths: &[CallPath]) {
+        for path in paths {
+            if !self.offer.paths.contains(path) {
+                self.offer.paths.push(*path);
+            }
+        }
     }
 
     /// The call, once there is one; it lasts while lines come and go.
@@ -192,11 +213,17 @@ impl CallerEnd {
         let (mut offer, resumes) = (self.offer.clone(), self.call.as_ref().map(|call| call.id));
         if self.held {
             offer.paths.clear();
+        } else if let Some(by) = &self.by {
+            offer.paths.clone_from(by);
         }
         let version = version.min(CALL_VERSION);
+        self.version = version;
+        // It would refuse what it has no word for.
         if version < TAKES_VERSION {
-            // It would refuse what it has no word for.
             (offer.there.takes, offer.back.takes) = (None, None);
+        }
+        if version < MOST_VERSION {
+            offer.latency = offer.latency.filter(|latency| latency.kept().is_some());
         }
         self.say(CallMessage::Call { version, offer, resumes });
     }
@@ -217,7 +244,7 @@ impl CallerEnd {
 
     fn dial_later(&mut self, now: LocalTime) {
         // What was asked for by that line is answered no more.
-        self.holds = 0;
+        (self.holds, self.unanswered) = (0, 0);
         let doubled = FIRST_PAUSE.as_nanos() << self.failures.min(8);
         let pause = Span::from_nanos(doubled).min(MOST_PAUSE);
         self.failures += 1;
@@ -230,7 +257,10 @@ impl CallerEnd {
         match (self.line, message) {
             // Nobody asked for sound, or nobody does any more.
             (CallerLine::Open, CallMessage::Changed(terms))
-                if self.held && terms.sound() && !self.has_sound() => {}
+                if self.held && terms.sound() && !self.has_sound() =>
+            {
+                self.unanswered = self.unanswered.saturating_sub(1);
+            }
             (CallerLine::Asked { .. }, CallMessage::Accepted { terms, .. })
                 if terms.sound() == self.held || terms.fits(&self.answerable()).is_err() =>
             {
@@ -262,12 +292,16 @@ impl CallerEnd {
                 if let Some(call) = &mut self.call {
                     call.terms = terms.clone();
                 }
+                self.unanswered = self.unanswered.saturating_sub(1);
                 self.asked.take_if(|asked| asked.terms == terms);
                 self.steps.push_back(CallerStep::Change(terms));
             }
             (CallerLine::Open, CallMessage::Kept(why)) => {
-                self.held = !self.has_sound();
-                self.asked = None;
+                self.unanswered = self.unanswered.saturating_sub(1);
+                // What was asked for after that is answered yet: a hold among it stays one.
+                if self.unanswered == 0 {
+                    (self.held, self.holds, self.asked) = (!self.has_sound(), 0, None);
+                }
                 self.steps.push_back(CallerStep::Kept(why));
             }
             (CallerLine::Open, CallMessage::Unheard { transport }) => {
@@ -329,6 +363,10 @@ impl CallerEnd {
         if !self.has_line() {
             return Err(NotAsked::NoLine);
         }
+        let is_usual = terms.latency == CallLatency::AUTO || terms.latency.kept().is_some();
+        if self.version < MOST_VERSION && !is_usual {
+            return Err(NotAsked::Older);
+        }
         self.ask(terms, false);
         Ok(())
     }
@@ -336,14 +374,13 @@ impl CallerEnd {
     fn ask(&mut self, terms: CallTerms, again: bool) {
         let held = !terms.sound();
         self.say(CallMessage::Change(terms.clone()));
-        // What is asked for may be answered, and is called by anew.
-        for path in &terms.paths {
-            if !self.offer.paths.contains(path) {
-                self.offer.paths.push(*path);
-            }
+        self.may_go_by(&terms.paths);
+        if !held {
+            self.by = Some(terms.paths.clone());
         }
         self.held = held;
         self.holds += u32::from(held);
+        self.unanswered += 1;
         self.asked = Some(AskedTerms { terms, again });
     }
 

@@ -13,6 +13,8 @@ pub const OLDEST_CALL_VERSION: u32 = 2;
 pub const TAKES_VERSION: u32 = 3;
 /// From this on [`CallMessage::Unheard`] is said.
 pub const UNHEARD_VERSION: u32 = 4;
+/// From this on it is said how far a latency goes that follows the packets, where that is not as usual.
+pub const MOST_VERSION: u32 = 4;
 /// Bytes of a reason that are read.
 pub const MOST_REASON: usize = 300;
 

@@ -194,7 +194,9 @@ impl PathChoice {
         (self.path, self.heard, self.chosen) = (path, now, now);
         match path {
             CallPath::Tcp => (self.back, self.answered, self.probed) = (0, true, now),
-            CallPath::Udp => self.unheard = false,
+            CallPath::Udp => {
+                (self.unheard, self.told_there, self.told_back) = (false, false, false);
+            }
         }
         PathStep::Use(path)
     }

@@ -53,7 +53,7 @@ impl Calling<'_> {
 
     /// Has the bit rate follow the network where what people asked for is kept to.
     pub(super) fn adapts(&mut self, terms: &CallTerms) {
-        if self.adapting.is_none() && terms.sound() {
+        if self.adapting.is_none() && terms.sound() && self.caller.asked().is_none() {
             let watched = self.watched.clone();
             self.adapting = Adapting::in_bits(terms, self.bitrate, watched, now());
         }

@@ -236,7 +236,11 @@ impl Calling<'_> {
             }
             CallAsk::Transport(way) => {
                 let paths = way.paths();
-                let terms = CallTerms { paths: paths.clone(), ..self.wanted()? };
+                let wanted = self.wanted()?;
+                if !wanted.sound() {
+                    return Err(CannotChange::Said("held; say resume".to_owned()));
+                }
+                let terms = CallTerms { paths: paths.clone(), ..wanted };
                 let changed = Changed::Said(format!("transport {}", way.name()));
                 let changed = self.change_to(terms, changed)?;
                 self.paths = paths;
@@ -375,6 +379,9 @@ impl Calling<'_> {
         self.caller.change(terms).map_err(|not| match not {
             NotAsked::NoLine => no_line(),
             NotAsked::NoPackets(why) => CannotChange::Said(why.to_string()),
+            NotAsked::Older => CannotChange::Said(
+                "the taut there has no auto:TIME; say latency auto, or update it".to_owned(),
+            ),
         })?;
         self.counts(sound);
         Ok(())

@@ -92,7 +92,8 @@ impl Calling<'_> {
             // Whether the sound is over there is not known yet.
             return Err(CannotChange::Busy);
         }
-        let mut terms = asked.unwrap_or(&call.terms).clone();
+        // Of what may be refused yet a hold is no part.
+        let mut terms = asked.filter(|_| !held).unwrap_or(&call.terms).clone();
         terms.paths = if held { Vec::new() } else { self.paths.clone() };
         self.ask_for(terms)?;
         self.asked = Some(crate::words::changed(&Changed::Held(held)));
@@ -130,7 +131,7 @@ impl Calling<'_> {
         (self.adapting, self.lost) = (None, None);
         drop(self.seen[1].newest());
         if let (Some(transports), Some(made)) = (self.transports.take(), &mut self.made) {
-            made.used = made.used.max(Some(transports.now().1));
+            made.used = made.used.max(Some(transports.used()));
         }
         let Some(end) = self.end.take() else { return Ok(()) };
         self.heard |= end.link.heard() > 0;

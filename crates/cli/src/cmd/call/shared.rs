@@ -91,7 +91,7 @@ impl<'a> CallDevices<'a> {
     pub(super) fn take(&'a self) -> Result<(EndPart, DevicesUse<'a>), Failure> {
         let mut open = self.lock();
         let part = self.opened(&mut open)?.take().ok_or_else(|| {
-            Failure::running("no part of the devices is left for it; say resume again in a moment")
+            Failure::running("no part of the devices is left for it; call again in a moment")
         })?;
         let first = open.used == 0;
         open.used += 1;

@@ -32,6 +32,8 @@ pub(super) struct Transports {
     choice: PathChoice,
     /// The number of the one that is used.
     number: u32,
+    /// The highest that was, shown to the other end or not.
+    used: u32,
     /// By what that goes.
     by: CallPath,
     heard: u64,
@@ -72,9 +74,7 @@ impl Transports {
         made: CallMade,
     ) -> Result<Self, Failure> {
         let CallMade { secret, called, .. } = made;
-        let number = made.number().ok_or_else(|| {
-            Failure::running("no keys are left for this call; hang up and call anew")
-        })?;
+        let number = made.number().ok_or_else(no_keys)?;
         let keys = CallKeys::of(&secret, call.id, 0);
         let mut all = Self {
             secret,
@@ -83,6 +83,7 @@ impl Transports {
             udp: SocketAddr::new(called.ip(), call.udp_port),
             choice: PathChoice::new(&call.terms.paths, now()),
             number,
+            used: number,
             by: call.terms.paths.first().copied().unwrap_or(CallPath::Udp),
             heard: link.heard(),
             sent: link.sent(),
@@ -106,9 +107,14 @@ impl Transports {
     /// Goes by these alone from now on: by a connection as soon as there is one.
     pub(super) fn allow(&mut self, paths: &[CallPath]) {
         let udp = PathStep::Use(CallPath::Udp);
-        if self.choice.allow(paths, now()) == Some(udp) {
-            self.next = Some(udp).filter(|_| self.by != CallPath::Udp);
+        if let Some(step) = self.choice.allow(paths, now()) {
+            self.next = Some(udp).filter(|udp| step == *udp && self.by != CallPath::Udp);
         }
+    }
+
+    /// The highest number that was used: no two have the same keys.
+    pub(super) const fn used(&self) -> u32 {
+        self.used
     }
 
     /// What is used, and its number.
@@ -153,7 +159,8 @@ impl Transports {
             }
             Some(PathStep::Use(CallPath::Udp)) => {
                 self.connecting = None;
-                self.number += 1;
+                self.used = self.used.checked_add(1).ok_or_else(no_keys)?;
+                self.number = self.used;
                 let socket = match self.probing.take() {
                     Some(socket) => socket,
                     None => bind(any_port(self.called))?,
@@ -221,7 +228,7 @@ impl Transports {
             return false;
         };
         link.switch.exchange(line);
-        (self.watch, self.by) = (Some(watch), CallPath::Tcp);
+        (self.watch, self.by, self.number) = (Some(watch), CallPath::Tcp, self.used);
         true
     }
 
@@ -231,8 +238,8 @@ impl Transports {
         mut stream: TcpStream,
     ) -> Option<(MuxedLine, TcpWatch)> {
         // The other end may have seen it, whatever comes of it: its number is not used again.
-        self.number = self.number.checked_add(1)?;
-        let keys = self.keys();
+        self.used = self.used.checked_add(1)?;
+        let keys = CallKeys::of(&self.secret, self.call.id, self.used);
         // It is less than any buffer of a connection on which nothing was sent yet.
         stream.set_nonblocking(true).ok()?;
         stream.write_all(&keys.ticket.shown()).ok()?;
@@ -274,6 +281,10 @@ impl Transports {
             }
         }
     }
+}
+
+fn no_keys() -> Failure {
+    Failure::running("no keys are left for this call; hang up and call anew")
 }
 
 /// Any port of this host from which that address is reached.
