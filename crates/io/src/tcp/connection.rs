@@ -176,6 +176,11 @@ fn millis(span: Span) -> i32 {
 pub struct TcpWatch(pub(super) Arc<Connection>);
 
 impl TcpWatch {
+    /// Ends the connection, which is used no more: the far end finds out at once, and not when it is out of patience.
+    pub(super) fn close(&self) {
+        self.0.lose(ConnectionLost::Error(libc::ETIMEDOUT));
+    }
+
     /// What to poll it for: [`Self::lost`] may be known once it shows any event.
     pub(crate) fn polled(&self) -> libc::pollfd {
         libc::pollfd { fd: self.0.socket.as_fd().as_raw_fd(), events: libc::POLLRDHUP, revents: 0 }

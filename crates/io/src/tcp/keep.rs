@@ -202,9 +202,14 @@ fn keep_connected(
     (mut switch, mut watch): (LineSwitch, TcpWatch),
     stop: &KeeperStop,
 ) {
+    let mut made = now();
     while !stop.is_asked() {
         if watch.lost().is_none() {
             stop.wait(&[watch.polled()], LocalTime::NEVER);
+            continue;
+        }
+        if now() < made + AGAIN {
+            stop.wait(&[], made + AGAIN);
             continue;
         }
         let line = connect(to, ANSWER)
@@ -214,6 +219,8 @@ fn keep_connected(
             Some((line, newer)) => {
                 switch.exchange(line);
                 watch = newer;
+                // One that is turned away comes again, and not at once.
+                made = now();
             }
             None => stop.wait(&[], now() + AGAIN),
         }
@@ -240,6 +247,8 @@ fn keep_listening(
         }
         if let Ok((line, watch)) = MuxedLine::tcp(stream, &options, seals.lend()) {
             switch.exchange(line);
+            // Whoever was silent and is there after all comes again.
+            held.iter().for_each(TcpWatch::close);
             held = Some(watch);
         }
     }

@@ -39,6 +39,8 @@ fn free_port() -> std::net::SocketAddr {
 fn read_what_came(stream: &mut TcpStream, room: &mut [u8], bytes: &mut Vec<u8>) {
     loop {
         match stream.read(room) {
+            // Whoever waits for more is told that it did not come.
+            Ok(0) => break,
             Ok(count) => bytes.extend_from_slice(&room[..count]),
             Err(error) if error.kind() == ErrorKind::WouldBlock => break,
             Err(error) => panic!("{error}"),
@@ -308,11 +310,17 @@ fn numbered() -> Box<dyn Seal> {
 fn what_a_seal_has_counted_goes_on_by_the_next_connection() {
     for device in [None, Some(Scheduler::Other)] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
         let (at, options) = (listener.local_addr().unwrap(), TcpOptions::default());
         let mut sender = connect_stream(at, &options, device, Some(&numbered)).unwrap();
         let (mut packets, mut reports) = (Vec::new(), Vec::new());
         for _ in 0..3 {
-            let (mut stream, _) = listener.accept().unwrap();
+            let mut made = None;
+            until("it connects", || {
+                made = listener.accept().ok();
+                made.is_some()
+            });
+            let (mut stream, _) = made.unwrap();
             stream.set_nonblocking(true).unwrap();
             let (mut bytes, mut came) = (Vec::new(), Vec::new());
             until("packets and reports came", || {
@@ -368,6 +376,8 @@ fn a_stranger_who_connects_first_does_not_keep_the_sender_out() {
     let at = free_port();
     let mut receiver = listen_stream(at, &TcpOptions::default(), None, Some(&numbered)).unwrap();
     let mut stranger = TcpStream::connect(at).unwrap();
+    // Once it is replaced nobody reads what it says.
+    stranger.set_nonblocking(true).unwrap();
     let (mut heard, mut number) = (0, 1);
     let mut sender = None;
     until("the sender was heard", || {

@@ -40,7 +40,7 @@ impl Connecting {
             }
         };
         // One that is not begun tells nothing, as one that fails.
-        let _ = std::thread::Builder::new().name("taut-connect".into()).spawn(run);
+        let _ = std::thread::Builder::new().name("taut-by-tcp".into()).spawn(run);
         Self(made)
     }
 
