@@ -95,13 +95,7 @@ pub fn open_with_word(
 /// The server, if one runs.
 pub(crate) fn list() -> Vec<DeviceDescription> {
     let spec = JackSpec::named("taut");
-    let look = |client: &mut Client| {
-        let ports = [Direction::Capture, Direction::Playback]
-            .map(|direction| client.counterparts(direction, true).len());
-        Ok((client.rate(), Frames::new(i64::from(client.buffer())), ports))
-    };
-    let found = enter(&spec, Direction::Capture.into(), LIST_PATIENCE, look);
-    let Ok((_, (hertz, period, [inputs, outputs]))) = found else { return Vec::new() };
+    let Some((hertz, period, [inputs, outputs])) = looked_at(&spec) else { return Vec::new() };
     let side = |direction| DeviceSide {
         direction,
         offers: Offers::These {
@@ -119,6 +113,22 @@ pub(crate) fn list() -> Vec<DeviceDescription> {
              {inputs} ports to capture from and {outputs} to play to"
         ),
     }]
+}
+
+/// Of a server that runs: the ports of its card that are captured from, and those that are played to.
+pub(crate) fn card_ports() -> Option<[usize; 2]> {
+    looked_at(&JackSpec::named("taut")).map(|(_, _, ports)| ports)
+}
+
+/// Of a server that runs: frames per second, frames of a period, and ports of its card, captured from and played to.
+fn looked_at(spec: &JackSpec) -> Option<(u32, Frames, [usize; 2])> {
+    let look = |client: &mut Client| {
+        let ports = [Direction::Capture, Direction::Playback]
+            .map(|direction| client.counterparts(direction, true).len());
+        Ok((client.rate(), Frames::new(i64::from(client.buffer())), ports))
+    };
+    let found = enter(spec, Direction::Capture.into(), LIST_PATIENCE, look);
+    found.ok().map(|(_, found)| found)
 }
 
 /// Becomes a client of the server and works with it, if the server answers soon enough.

@@ -49,8 +49,8 @@ impl UsualDevice {
 pub struct UsualDevices {
     /// Of a PipeWire server that runs: in which directions it has a device.
     pipewire: Option<Sides<bool>>,
-    /// Whether a JACK server runs.
-    jack: bool,
+    /// Of a JACK server that runs: in which directions its card has ports.
+    jack: Option<Sides<bool>>,
     /// In which directions there is ALSA's default PCM.
     alsa: Sides<bool>,
 }
@@ -62,10 +62,11 @@ impl UsualDevices {
         let directions = directions.into();
         let mut found = Self { pipewire: pipewire::devices(), ..Self::default() };
         if directions.each().any(|direction| found.of(direction).is_none()) {
-            found.jack = !jack::list().is_empty();
+            found.jack = jack::card_ports()
+                .map(|[inputs, outputs]| Sides { capture: inputs > 0, playback: outputs > 0 });
         }
         // A server that runs has the cards.
-        if found.pipewire.is_none() && !found.jack {
+        if found.pipewire.is_none() && found.jack.is_none() {
             let pcm = AlsaSpec::named(PCM);
             directions
                 .each()
@@ -77,12 +78,16 @@ impl UsualDevices {
     /// The device for a direction that was looked for; `None` where there is nothing to capture from, or to play to.
     ///
     /// What programs share comes first, as a card that a server has is taken. A JACK server is for either direction, be
-    /// there ports of a card or not, since a patch bay may connect others. Beside a PipeWire server, ALSA's default PCM
-    /// is most often that server again, and goes nowhere where it has no device.
+    /// there ports of a card or not, since a patch bay may connect others; beside a PipeWire server it is most often that
+    /// one again, and has to have ports. So is ALSA's default PCM there, which goes nowhere where it has no device.
     pub fn of(&self, direction: Direction) -> Option<UsualDevice> {
         match self {
             Self { pipewire: Some(has), .. } if *has.of(direction) => Some(UsualDevice::PipeWire),
-            Self { jack: true, .. } => Some(UsualDevice::Jack),
+            Self { pipewire, jack: Some(ports), .. }
+                if pipewire.is_none() || *ports.of(direction) =>
+            {
+                Some(UsualDevice::Jack)
+            }
             Self { pipewire: None, alsa, .. } if *alsa.of(direction) => Some(UsualDevice::Alsa),
             _ => None,
         }
@@ -107,24 +112,25 @@ mod tests {
         let servers = || sides().map(Some).chain([None]);
         let mut combinations = 0;
         for pipewire in servers() {
-            for (jack, alsa) in
-                EITHER.into_iter().flat_map(|jack| sides().map(move |it| (jack, it)))
-            {
+            for (jack, alsa) in servers().flat_map(|jack| sides().map(move |alsa| (jack, alsa))) {
                 let found = UsualDevices { pipewire, jack, alsa };
                 for direction in [Direction::Capture, Direction::Playback] {
                     let serves = pipewire.map(|has| *has.of(direction));
-                    let right = match (serves, jack, *alsa.of(direction)) {
+                    let ports = jack.map(|ports| *ports.of(direction));
+                    let right = match (serves, ports, *alsa.of(direction)) {
                         (Some(true), _, _) => Some(UsualDevice::PipeWire),
-                        (Some(false) | None, true, _) => Some(UsualDevice::Jack),
-                        (None, false, true) => Some(UsualDevice::Alsa),
-                        (Some(false), false, _) | (None, false, false) => None,
+                        (Some(false), Some(true), _) | (None, Some(_), _) => {
+                            Some(UsualDevice::Jack)
+                        }
+                        (None, None, true) => Some(UsualDevice::Alsa),
+                        (Some(false), Some(false) | None, _) | (None, None, false) => None,
                     };
                     assert_eq!(found.of(direction), right, "{direction:?} of {found:?}");
                     combinations += 1;
                 }
             }
         }
-        assert_eq!(combinations, 5 * 2 * 4 * 2);
+        assert_eq!(combinations, 5 * 5 * 4 * 2);
     }
 
     #[test]

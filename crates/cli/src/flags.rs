@@ -308,8 +308,8 @@ pub(crate) struct StreamFlags {
 #[command(next_help_heading = "Timing")]
 pub(crate) struct Timing {
     /// From capture to loudspeaker: the link offset, which every receiver keeps; auto follows what the
-    /// packets' arrivals ask for, send: at the receiver that needs the most; auto:150ms goes no further
-    /// than that, and drops what comes later [default: 5ms or what ptime and period need; recv: the
+    /// packets' arrivals ask for, send: at the receiver that needs the most; recv and calls: auto:150ms
+    /// goes no further than that, and drops what comes later (send: --latency-limit) [default: 5ms or what ptime and period need; recv: the
     /// sender's, or if it announces none what its packets need; calls: auto:250ms]
     #[arg(long, value_name = "TIME|auto", allow_hyphen_values = true, value_parser = latency)]
     pub(crate) latency: Option<LatencyRule>,

@@ -77,9 +77,9 @@ fn choose(
 
 /// What was looked for.
 const NO_LOUDSPEAKER: &str = if cfg!(feature = "pipewire") {
-    "nothing plays here: neither PipeWire nor JACK has a loudspeaker, and there is no alsa:default"
+    "nothing plays here: there is no loudspeaker of PipeWire or JACK, nor, where neither answers, alsa:default"
 } else {
-    "nothing plays here: no JACK server runs, there is no alsa:default, and this taut was built without PipeWire"
+    "nothing plays here: no JACK server answers, there is no alsa:default, and this taut was built without PipeWire"
 };
 const NAME_ONE: &str = "name a device by --output DEVICE, of those that taut devices lists";
 

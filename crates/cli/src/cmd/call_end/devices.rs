@@ -174,7 +174,9 @@ fn all_wanted(flags: &EndFlags, are_real: bool) -> Vec<Settings> {
     };
     let at = |rate: Rate| {
         let frames = first.period.count() * i64::from(rate.hertz());
-        let period = Frames::new((frames / i64::from(first.rate.hertz())).max(1));
+        // What cancels echo takes an even number.
+        let period = frames / i64::from(first.rate.hertz());
+        let period = Frames::new(if period > 1 { period & !1 } else { 1 });
         Settings { rate, period, ..first }
     };
     let with = |channels| rates.iter().map(move |rate| Settings { channels, ..at(*rate) });
