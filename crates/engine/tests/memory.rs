@@ -92,7 +92,8 @@ fn one_stream_more_asks_for_less_than_one_and_a_half_megabytes_at_20_ms() {
         let each = (held_for(12, ptime) - held_for(4, ptime)) / 8;
         // While it plays, the packets that were brought are remembered in 0.13 MB more. Up to three runs of sound that
         // wait for their turn have 1.2 kB each. What may compress it takes 48 bytes in formats and counts, and
-        // late packets 112 in its reports. The bit rate that is shown of it takes 80 where its state is told.
-        assert!(each <= 1_114_240, "{each} bytes with packets of {ptime}");
+        // late packets 112 in its reports. The bit rate that is shown of it takes 80 where its state is told. How
+        // far its latency goes takes 24.
+        assert!(each <= 1_114_264, "{each} bytes with packets of {ptime}");
     }
 }
