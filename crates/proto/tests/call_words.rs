@@ -1,5 +1,6 @@
 //! The end that calls, answered by hand: what it asks for while something else is not answered yet, and what it says to
 //! an older one.
+#![expect(clippy::unwrap_used, reason = "two ends that do not agree here are a failure")]
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::call::CallId;
