@@ -1,37 +1,25 @@
 //! A call from dial to goodbye, both machines and a line between them that can be cut, in time of its own.
 
+mod offers;
+
 use std::collections::VecDeque;
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::call::answering::{Answering, AnsweringStep, LineId};
 use tautline_proto::call::caller::{CallOver, CallerEnd, CallerStep, NotAsked};
 use tautline_proto::call::message::{CALL_VERSION, CallMessage, CallReason};
-use tautline_proto::call::terms::{
-    CallLatency, CallOffer, CallPath, CallTerms, StreamAbilities, StreamTerms,
-};
+use tautline_proto::call::terms::{CallLatency, CallOffer, CallTerms, StreamTerms};
 use tautline_proto::call::{CALL_KEPT, CallId, LINE_DEAD};
 use tautline_proto::stream::Coding;
 use tautline_proto::time::{LocalTime, Span};
-use tautline_proto::units::{Channels, Rate};
+use tautline_proto::units::Rate;
 
 const BEAT: Span = Span::from_millis(20);
 /// There or back.
 const WAY: Span = Span::from_millis(40);
 
 fn offer() -> CallOffer {
-    let abilities = StreamAbilities {
-        rates: vec![Rate::HZ_48000],
-        channels: vec![Channels::STEREO],
-        codings: vec![SampleFormat::L24.into(), SampleFormat::L16.into()],
-        ptimes: (Span::from_millis(1), Span::from_millis(20)),
-        takes: None,
-    };
-    CallOffer {
-        there: abilities.clone(),
-        back: abilities,
-        paths: vec![CallPath::Udp, CallPath::Tcp],
-        latency: None,
-    }
+    offers::offer(&[SampleFormat::L24, SampleFormat::L16])
 }
 
 /// What a machine did, when, in words.

@@ -1,6 +1,8 @@
 //! A day of what two ends of a call say to each other, with lines that are lost and taken up, changes, holds and pings:
 //! what both have in use after an hour is what they have at the end.
 
+mod offers;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -10,9 +12,9 @@ use tautline_proto::call::CallId;
 use tautline_proto::call::answering::{Answering, AnsweringStep, LineId};
 use tautline_proto::call::caller::{CallerEnd, CallerStep};
 use tautline_proto::call::message::{CALL_VERSION, CallMessage};
-use tautline_proto::call::terms::{CallOffer, CallPath, StreamAbilities};
+use tautline_proto::call::terms::{CallOffer, CallPath};
 use tautline_proto::time::{LocalTime, Span};
-use tautline_proto::units::{Channels, Rate};
+use tautline_proto::units::Rate;
 
 thread_local! {
     /// Bytes that are in use.
@@ -52,15 +54,7 @@ const PAUSES: [Span; 5] = [
 ];
 
 fn offer() -> CallOffer {
-    let abilities = StreamAbilities {
-        rates: vec![Rate::HZ_48000],
-        channels: vec![Channels::STEREO],
-        codings: vec![SampleFormat::L24.into(), SampleFormat::L16.into()],
-        ptimes: (Span::from_millis(1), Span::from_millis(20)),
-        takes: None,
-    };
-    let (there, back) = (abilities.clone(), abilities);
-    CallOffer { there, back, paths: vec![CallPath::Udp, CallPath::Tcp], latency: None }
+    offers::offer(&[SampleFormat::L24, SampleFormat::L16])
 }
 
 /// What became of the day.

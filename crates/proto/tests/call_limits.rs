@@ -1,24 +1,17 @@
 //! Who gets a place, and who gets sound.
 
+mod offers;
+
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::call::CallId;
 use tautline_proto::call::answering::{Answering, AnsweringStep, CallLimits, LineId};
 use tautline_proto::call::caller::{CallOver, CallerEnd, CallerStep};
 use tautline_proto::call::message::{CALL_VERSION, CallMessage, CallReason};
-use tautline_proto::call::terms::{CallOffer, CallPath, CallTerms, StreamAbilities};
+use tautline_proto::call::terms::{CallOffer, CallPath, CallTerms};
 use tautline_proto::time::{LocalTime, Span};
-use tautline_proto::units::{Channels, Rate};
 
 fn offer() -> CallOffer {
-    let abilities = StreamAbilities {
-        rates: vec![Rate::HZ_48000],
-        channels: vec![Channels::STEREO],
-        codings: vec![SampleFormat::L24.into()],
-        ptimes: (Span::from_millis(1), Span::from_millis(20)),
-        takes: None,
-    };
-    let (there, back) = (abilities.clone(), abilities);
-    CallOffer { there, back, paths: vec![CallPath::Udp, CallPath::Tcp], latency: None }
+    offers::offer(&[SampleFormat::L24])
 }
 
 fn steps(answering: &mut Answering) -> Vec<AnsweringStep> {

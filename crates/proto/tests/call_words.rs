@@ -2,29 +2,20 @@
 //! an older one.
 #![expect(clippy::unwrap_used, reason = "two ends that do not agree here are a failure")]
 
+mod offers;
+
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::call::CallId;
 use tautline_proto::call::answering::{Answering, AnsweringStep, LineId};
 use tautline_proto::call::caller::{CallerEnd, CallerStep, NotAsked};
 use tautline_proto::call::message::{CALL_VERSION, CallMessage, CallReason};
-use tautline_proto::call::terms::{
-    CallLatency, CallOffer, CallPath, CallTerms, StreamAbilities, StreamTerms,
-};
+use tautline_proto::call::terms::{CallLatency, CallOffer, CallPath, CallTerms, StreamTerms};
 use tautline_proto::time::{LocalTime, Span};
-use tautline_proto::units::{Channels, Rate};
 
 const NOW: LocalTime = LocalTime::from_nanos(1_000_000_000);
 
 fn offer(latency: Option<CallLatency>) -> CallOffer {
-    let abilities = StreamAbilities {
-        rates: vec![Rate::HZ_48000],
-        channels: vec![Channels::STEREO],
-        codings: vec![SampleFormat::L24.into(), SampleFormat::L16.into()],
-        ptimes: (Span::from_millis(1), Span::from_millis(20)),
-        takes: None,
-    };
-    let paths = vec![CallPath::Udp, CallPath::Tcp];
-    CallOffer { there: abilities.clone(), back: abilities, paths, latency }
+    CallOffer { latency, ..offers::offer(&[SampleFormat::L24, SampleFormat::L16]) }
 }
 
 /// What is said by then.

@@ -65,7 +65,7 @@ pub(super) use sound::EndSound;
 use sound::SoundSide;
 pub(super) use status::{CallStatus, FarStatus};
 use terms::adopt_coding;
-pub(super) use terms::{directions, in_words, latency_by, offer, raised};
+pub(super) use terms::{bits_in_words, directions, in_words, latency_by, offer, raised};
 use told::NoteTeller;
 pub(super) use told::tell_reports;
 

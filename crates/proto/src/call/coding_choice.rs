@@ -419,13 +419,7 @@ mod tests {
     #[test]
     fn other_packets_leave_what_is_tried_as_it_is_where_that_is_tried_in_them() {
         let ms = Span::from_millis;
-        let terms = StreamTerms {
-            rate: Rate::HZ_48000,
-            channels: Channels::STEREO,
-            coding: SampleFormat::L24.into(),
-            ptime: Span::from_micros(2500),
-        };
-        let mut choice = CodingChoice::new(&terms, LocalTime::ZERO).expect("a ladder");
+        let mut choice = beginning(Span::from_micros(2500));
         assert_eq!(
             choice.terms().map(|terms| terms.ptime),
             Some(ms(5)),

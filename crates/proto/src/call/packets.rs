@@ -120,14 +120,9 @@ impl StreamTerms {
 
     /// What its packets look like, with the payload type that is usual; else why there are none such.
     pub fn packets(&self) -> Result<StreamFormat, NoPackets> {
-        let Self { rate, channels, coding, ptime } = *self;
-        let none = || self.no_packets();
-        let packet = packet_frames(rate, ptime).map_err(|_| none())?;
-        if coding.coder.is_some_and(|coder| coder.check((rate, channels), packet).is_err()) {
-            return Err(none());
-        }
+        let Self { coding, ptime, .. } = *self;
         let payload_type = StreamFormat::usual_payload_type(coding.sample, coding.coder);
-        let format = self.format(payload_type).ok_or_else(none)?;
+        let format = self.format(payload_type).ok_or_else(|| self.no_packets())?;
         let heads = PacketHeads { form: WireForm::Rtp, stamps: true };
         let bytes = heads.datagram_bytes(&format);
         if bytes > MOST_DATAGRAM_BYTES {
@@ -157,11 +152,9 @@ impl StreamTerms {
     /// Why there are none such, where that is so.
     fn no_packets(&self) -> NoPackets {
         let Self { rate, channels, coding, ptime } = *self;
-        if let Some(coder) = coding.coder {
-            let fits = |(rate, channels): (Rate, Channels)| coder.check_shape(rate, channels);
-            if let Err(not) = fits((rate, channels)) {
-                return NoPackets::NotCoded(not);
-            }
+        let shape = coding.coder.map(|coder| coder.check_shape(rate, channels));
+        if let Some(Err(not)) = shape {
+            return NoPackets::NotCoded(not);
         }
         match (self.lengths(), coding.bitrate()) {
             (Some(lengths), _) => {

@@ -191,9 +191,7 @@ impl Adapting {
         }
         self.next = now + EVERY;
         if now < self.settles {
-            for stream in [&mut self.there, &mut self.back].into_iter().flatten() {
-                (stream.counted, stream.sent) = (None, None);
-            }
+            self.streams().for_each(|stream| (stream.counted, stream.sent) = (None, None));
             self.heard = None;
             return None;
         }

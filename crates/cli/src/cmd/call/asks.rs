@@ -20,7 +20,7 @@ use super::Calling;
 use super::adapting::Adapting;
 use super::share::CallStanding;
 use super::transports::Transports;
-use crate::cmd::call_end::{CallEnd, latency_by};
+use crate::cmd::call_end::{CallEnd, bits_in_words, latency_by};
 use crate::control::nothing;
 use crate::flags::{CallFlags, CodingName, TransportFlag, bitrate, latency, parse, span};
 
@@ -179,9 +179,8 @@ fn heard_latency(end: &CallEnd) -> Result<(Span, Span), CannotChange> {
 
 /// How one direction is coded.
 fn coded(terms: &StreamTerms) -> String {
-    let bits = terms.coding.bitrate();
-    let bits = bits.map_or(String::new(), |bits| format!(" at {} kbit/s", bits / 1000));
-    format!("{}{bits} in packets of {}", terms.coding.name(), terms.ptime)
+    let StreamTerms { coding, ptime, .. } = *terms;
+    format!("{}{} in packets of {ptime}", coding.name(), bits_in_words(coding))
 }
 
 impl Calling<'_> {

@@ -2,7 +2,7 @@
 
 use std::iter::once;
 
-use tautline_audio::{DeviceSpec, Wanted, offered, probe};
+use tautline_audio::{DeviceSpec, FileFormat, Wanted, offered, probe};
 use tautline_proto::call::terms::StreamTerms;
 use tautline_proto::device::{Direction, Settings};
 use tautline_proto::latency::least_latency;
@@ -38,11 +38,27 @@ pub(in crate::cmd) fn devices(
     input: &DeviceSpec,
     output: &DeviceSpec,
 ) -> Result<EndDevices, Failure> {
+    let file = looked_at(flags, input, output)?;
+    settled_for(flags, (input, output), file.as_ref())
+}
+
+/// Refuses what would destroy a file: what is in the one that is read, if one is.
+fn looked_at(
+    flags: &EndFlags,
+    input: &DeviceSpec,
+    output: &DeviceSpec,
+) -> Result<Option<FileFormat>, Failure> {
     refuse_to_destroy(input, output)?;
     refuse_to_overwrite(output, flags.overwrite)?;
-    let said = Wanted { rate: flags.rate, channels: flags.channels };
-    let file = probe(input, said)?;
-    let wanted = device_settings(&flags.timing, flags.rate, flags.channels, file.as_ref());
+    Ok(probe(input, Wanted { rate: flags.rate, channels: flags.channels })?)
+}
+
+fn settled_for(
+    flags: &EndFlags,
+    (input, output): (&DeviceSpec, &DeviceSpec),
+    file: Option<&FileFormat>,
+) -> Result<EndDevices, Failure> {
+    let wanted = device_settings(&flags.timing, flags.rate, flags.channels, file);
     let capture = settled(input, Direction::Capture, wanted, Some(wanted.rate))?;
     let wanted = Settings { rate: capture.rate, channels: capture.channels, ..wanted };
     let playback = settled(output, Direction::Playback, wanted, Some(wanted.rate))?;
@@ -86,12 +102,10 @@ impl DeviceChoice {
         input: &DeviceSpec,
         output: &DeviceSpec,
     ) -> Result<Self, Failure> {
-        refuse_to_destroy(input, output)?;
-        refuse_to_overwrite(output, flags.overwrite)?;
-        let said = Wanted { rate: flags.rate, channels: flags.channels };
-        let is_file = probe(input, said)?.is_some();
-        if is_file || (flags.rate.is_some() && flags.channels.is_some()) {
-            return devices(flags, input, output).map(Self::alone);
+        let file = looked_at(flags, input, output)?;
+        let usual = || settled_for(flags, (input, output), file.as_ref()).map(Self::alone);
+        if file.is_some() || (flags.rate.is_some() && flags.channels.is_some()) {
+            return usual();
         }
         let wanted = all_wanted(flags, input.is_real() || output.is_real());
         let capture = offered(input, Direction::Capture, &wanted)?;
@@ -115,7 +129,7 @@ impl DeviceChoice {
                 Ok(Self { first, others })
             }
             // Why, is said of what is usual.
-            None => devices(flags, input, output).map(Self::alone),
+            None => usual(),
         }
     }
 

@@ -89,9 +89,7 @@ impl FarStatus {
         let name = self.name.as_deref().filter(|_| !lines.is_empty()).map(clean);
         name.into_iter().chain(lines).collect()
     }
-}
 
-impl FarStatus {
     /// That it is without sound; of what it sounded like before nothing is told again.
     pub(in crate::cmd) fn quiet(&mut self) -> Vec<String> {
         (self.sent, self.heard) = (None, None);

@@ -79,17 +79,22 @@ pub(in crate::cmd) const fn directions(
     }
 }
 
+/// At how many bits a coding goes, where it has a choice of that: words that follow others.
+pub(in crate::cmd) fn bits_in_words(coding: Coding) -> String {
+    let bits = coding.bitrate();
+    bits.map_or(String::new(), |bits| format!(" at {} kbit/s", bits / 1000))
+}
+
 /// What was agreed on.
 pub(in crate::cmd) fn in_words(terms: &CallTerms) -> String {
     let stream = |terms: &StreamTerms| {
-        let bits = terms.coding.bitrate();
-        let bits = bits.map_or(String::new(), |bits| format!(" at {} kbit/s", bits / 1000));
         format!(
-            "{} {}, {} channels, {} per packet{bits}",
+            "{} {}, {} channels, {} per packet{}",
             terms.coding.name(),
             terms.rate,
             terms.channels,
-            terms.ptime
+            terms.ptime,
+            bits_in_words(terms.coding)
         )
     };
     let latency = terms.latency;
