@@ -112,7 +112,8 @@ impl FrameLength {
 
     /// So many frames, to the nearest nanosecond.
     pub const fn frames(self, count: u32) -> Span {
-        Span::from_nanos(((self.0 * count as u64 + (1 << 31)) >> 32) as i64)
+        // In 64 bits it would be 4.3 s at most, of 8 kHz; one multiplication gives all 128.
+        Span::from_nanos(((self.0 as u128 * count as u128 + (1 << 31)) >> 32) as i64)
     }
 
     /// In seconds, for controllers.

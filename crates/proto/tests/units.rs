@@ -39,6 +39,20 @@ fn a_length_that_no_64_bits_hold_is_held_at_the_end() {
     assert_eq!(stopped.unstretch(-Span::MAX), Span::from_nanos(i64::MIN));
 }
 
+/// A block of 4.3 s at 8 kHz was more than 64 bits of such parts hold.
+#[test]
+fn frames_of_any_count_last_as_long_by_parts_of_a_nanosecond_as_by_whole_ones() {
+    for hertz in Rate::SUPPORTED {
+        let rate = Rate::new(hertz).unwrap();
+        for count in [0, 1, 48, 34_359, 34_360, 131_072, 1 << 24, u32::MAX] {
+            let by_parts = rate.frame_length().frames(count);
+            // The length of one frame is right to 2⁻³² ns: so many of them to a nanosecond.
+            let apart = (by_parts - rate.span_of(Frames::new(i64::from(count)))).abs();
+            assert!(apart <= Span::from_nanos(1), "{count} at {hertz} Hz: {by_parts:?}");
+        }
+    }
+}
+
 #[test]
 fn what_cannot_be_carried_is_said_with_its_value() {
     assert_eq!(Rate::new(12_000), Err(UnitError::Rate(12_000)));

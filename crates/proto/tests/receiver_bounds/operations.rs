@@ -116,7 +116,11 @@ impl Run {
             }
             9 => self.garbage(bytes),
             10..=12 => {
-                let frames = usize::from(bytes.byte()) * 4;
+                let frames = match bytes.byte() {
+                    // A block of many seconds, in time.
+                    u8::MAX => usize::from(bytes.short()) * 2,
+                    few => usize::from(few) * 4,
+                };
                 self.now += self.config.format.rate.span_of(Frames::from_len(frames));
                 self.pull(frames, self.now, Frames::ZERO);
             }
