@@ -1,6 +1,7 @@
 //! What the ordinary thread of a receiver does, at the beat of a real one: it hears the other end, looks
 //! how the stream stands, and lets the policy decide.
 
+use tautline_proto::coder::MakeDecoder;
 use tautline_proto::depth::LossTarget;
 use tautline_proto::device::Settings;
 use tautline_proto::endpoint::Host;
@@ -9,9 +10,7 @@ use tautline_proto::latency::LatencyRule;
 use tautline_proto::ledger::Passage;
 use tautline_proto::policy::Context;
 use tautline_proto::receiver::{Counters, ReceiveCommand, Receiver, ReceiverConfig, StreamStatus};
-use tautline_proto::receiving::{
-    ReceiveNote, ReceivePolicy, ReceivePolicyConfig, receiver_with_room,
-};
+use tautline_proto::receiving::{ReceivePolicy, ReceivePolicyConfig, receiver_with_room};
 use tautline_proto::redundancy::Repairer;
 use tautline_proto::session::{Event, Session};
 use tautline_proto::time::{LocalTime, Span};
@@ -19,6 +18,7 @@ use tautline_proto::wire::rtp::RtpUnpack;
 
 use crate::card::CardModel;
 use crate::clock::TrueTime;
+use crate::coder::decoder;
 use crate::heard::Heard;
 use crate::scenario::Scenario;
 
@@ -37,7 +37,6 @@ pub(crate) struct Ordinary {
     /// As of the last look.
     counted: Counters,
     stalls: Vec<(LocalTime, LocalTime)>,
-    told: Vec<ReceiveNote>,
 }
 
 /// Lets a receiver's policy decide, whose commands are obeyed at once.
@@ -84,7 +83,10 @@ impl Ordinary {
             periods: card.periods as u32,
         };
         let latency = rule(scenario);
-        let config = ReceiverConfig::new(RtpUnpack::usual(), scenario.format, scenario.latency);
+        let config = ReceiverConfig {
+            decoders: scenario.format.coder.map(|_| decoder as MakeDecoder),
+            ..ReceiverConfig::new(RtpUnpack::usual(), scenario.format, scenario.latency)
+        };
         let mut receiver = receiver_with_room(config, latency);
         receiver.borrow_repairer(&mut Some(Box::<Repairer>::default()));
         let config = ReceivePolicyConfig {
@@ -103,7 +105,6 @@ impl Ordinary {
             starved: 0,
             counted: Counters::default(),
             stalls: Vec::new(),
-            told: Vec::new(),
         };
         (ordinary, receiver)
     }
@@ -169,7 +170,7 @@ impl Ordinary {
             policy.follow(&status, |from, to| overlaps(stalls, from, to), context);
             policy.poll(context);
         });
-        self.told.extend(self.policy.notes());
+        heard.notes.extend(self.policy.notes());
         let kept = receiver.placement().link_offset();
         if kept != core::mem::replace(&mut self.kept, kept) {
             heard.offsets.push((now, kept));
@@ -192,14 +193,13 @@ impl Ordinary {
         let (policy, stalls) = (&mut self.policy, &self.stalls);
         let mut context = Context { now: self.next, session: None, command: &mut |_| true };
         policy.follow(&status, |from, to| overlaps(stalls, from, to), &mut context);
-        self.told.extend(policy.finish(|from, to| overlaps(stalls, from, to)));
+        heard.notes.extend(policy.finish(|from, to| overlaps(stalls, from, to)));
         let arrivals = policy.arrivals();
         heard.gaps = arrivals.gaps();
         heard.curve = arrivals.curve();
         heard.advised = arrivals.advised();
         heard.journal = *arrivals.journal();
-        self.told.extend(policy.notes());
-        heard.notes = core::mem::take(&mut self.told);
+        heard.notes.extend(policy.notes());
     }
 }
 

@@ -141,7 +141,7 @@ const DIGEST: u64 = 0xCBF2_9CE4_8422_2325;
 const DIGEST_PRIME: u64 = 0x0000_0100_0000_01B3;
 
 /// Values of frames repeat after this many: 1.4 s at 48 kHz.
-const VALUES: i64 = 1 << 16;
+pub(crate) const VALUES: i64 = 1 << 16;
 
 /// The value that frame `index` has in its first channel: odd, so never silence, and exact in 24
 /// bits. A ramp, so that also a frame between two says which it is.

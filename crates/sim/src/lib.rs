@@ -10,6 +10,7 @@
 mod beat;
 pub mod card;
 pub mod clock;
+mod coder;
 pub mod fault;
 pub mod heard;
 pub mod link;

@@ -70,6 +70,9 @@ pub struct ReceiverModel {
     pub back: PathModel,
 }
 
+/// What all channels but the first hold.
+pub(crate) const OTHER_CHANNELS: f32 = 0.25;
+
 /// A world to be.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
@@ -77,7 +80,8 @@ pub struct Scenario {
     pub network: &'static str,
     /// Of everything that is drawn.
     pub seed: u64,
-    /// What is sent. L24, so that each frame has a value of its own.
+    /// What is sent. L24, so that each frame has a value of its own; or what stands for Opus, whose packets are as long
+    /// as Opus's and hold that.
     pub format: StreamFormat,
     /// The link offset.
     pub latency: Span,

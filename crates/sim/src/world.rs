@@ -32,7 +32,7 @@ use crate::beat::{BEAT, CardWakeup};
 use crate::clock::TrueTime;
 use crate::fault::{Intruding, Lie, SenderFault, Timeline, home};
 use crate::heard::{Heard, PlayedBlock, is_sound, value};
-use crate::scenario::{ReceiverModel, Scenario};
+use crate::scenario::{OTHER_CHANNELS, ReceiverModel, Scenario};
 use faults::sender_of;
 use hosts::{SimHost, SimReceiver};
 use leaving::Leaving;
@@ -205,7 +205,7 @@ impl World {
         block.clear();
         for index in first..first + frames {
             block.push(value(index));
-            block.extend((1..scenario.format.channels.count()).map(|_| 0.25));
+            block.extend((1..scenario.format.channels.count()).map(|_| OTHER_CHANNELS));
         }
         let local = host.local(*now);
         let times = BlockTimes { capture: host.local(met), taken: local, now: local };
@@ -435,7 +435,7 @@ fn promised(scenario: &Scenario, identity: Identity) -> SendPolicyConfig {
         by_two_networks: false,
         // Paths carry fragments.
         most_bytes: MOST_DATAGRAM_BYTES,
-        compressed: Vec::new(),
+        compressed: scenario.format.coder.map(|_| scenario.format.coding()).into_iter().collect(),
     }
 }
 

@@ -9,12 +9,13 @@ use tautline_proto::wire::rtp::PACK;
 use tautline_proto::wrap;
 
 use super::{World, promised};
+use crate::coder::encoders;
 use crate::fault::{Intruding, STRANGE, SenderFault};
 use crate::scenario::Scenario;
 
 /// A sender of the scenario's stream under this name.
 pub(super) fn sender_of(scenario: &Scenario, identity: Identity, wall: Span) -> Sender {
-    Sender::new(SenderConfig {
+    let config = SenderConfig {
         wire: PACK,
         format: scenario.format,
         identity,
@@ -23,7 +24,8 @@ pub(super) fn sender_of(scenario: &Scenario, identity: Identity, wall: Span) -> 
         wall_offset: wall,
         redundancy: Layout::NONE,
         presented_after: Span::ZERO,
-    })
+    };
+    Sender::compressing(config, encoders(&scenario.format))
 }
 
 impl World {

@@ -1,0 +1,130 @@
+//! What stands for Opus in a world: packets as long as its own, out of which comes the very sound that went in, as late
+//! as of Opus. What a coder does to the sound is no part of a simulation; what its packets do to a path is.
+
+use tautline_proto::coder::{Coder, Decode, Encode, Opus, Undecodable};
+use tautline_proto::stream::{Coding, StreamFormat};
+use tautline_proto::time::Frames;
+use tautline_proto::units::{Channels, Rate};
+
+use crate::heard::{VALUES, value};
+use crate::scenario::OTHER_CHANNELS;
+
+/// Makes what codes a stream of this coding, if it is Opus.
+pub(crate) fn encoders(format: &StreamFormat) -> Vec<Box<dyn Encode>> {
+    let Some(Coder::Opus(opus)) = format.coder else { return Vec::new() };
+    let (coding, channels) = (format.coding(), format.channels);
+    vec![Box::new(SimEncoder { coding, opus, channels })]
+}
+
+/// Makes what decodes it.
+pub(crate) fn decoder(
+    coder: Coder,
+    (_rate, channels): (Rate, Channels),
+) -> Option<Box<dyn Decode>> {
+    let Coder::Opus(_) = coder else { return None };
+    Some(Box::new(SimDecoder { coder, channels }))
+}
+
+/// What stands before the number of the first frame: one frame of CELT of so many samples (RFC 6716 §3.1).
+fn head(packet: Frames) -> Option<u8> {
+    let celt = match packet.count() {
+        120 => 16,
+        240 => 17,
+        480 => 18,
+        960 => 19,
+        _ => return None,
+    };
+    Some(celt << 3)
+}
+
+#[derive(Debug)]
+struct SimEncoder {
+    coding: Coding,
+    opus: Opus,
+    channels: Channels,
+}
+
+impl Encode for SimEncoder {
+    fn coding(&self) -> Coding {
+        self.coding
+    }
+
+    fn encode(&mut self, samples: &[f32], room: &mut [u8]) -> Option<usize> {
+        let packet = Frames::from_len(samples.len() / self.channels.count());
+        let index = ((samples.first()? + 1.0) * VALUES as f32 / 2.0) as i64;
+        // What comes out first went in so long ago.
+        let index = (index - self.opus.delay().count()).rem_euclid(VALUES) as u16;
+        let payload = room.get_mut(..self.opus.payload_bytes(packet))?;
+        payload.fill(0);
+        let [high, low] = index.to_be_bytes();
+        payload.get_mut(..3)?.copy_from_slice(&[head(packet)?, high, low]);
+        Some(payload.len())
+    }
+
+    fn set_bitrate(&mut self, bitrate: u32) {
+        self.opus.bitrate = bitrate;
+    }
+
+    fn reset(&mut self) {}
+}
+
+#[derive(Debug)]
+struct SimDecoder {
+    coder: Coder,
+    channels: Channels,
+}
+
+impl Decode for SimDecoder {
+    fn coder(&self) -> Coder {
+        self.coder
+    }
+
+    fn decode(&mut self, payload: &[u8], out: &mut [f32]) -> Result<(), Undecodable> {
+        let [_, high, low, ..] = *payload else { return Err(Undecodable) };
+        let first = i64::from(u16::from_be_bytes([high, low]));
+        for (index, frame) in (first..).zip(out.chunks_exact_mut(self.channels.count())) {
+            frame.fill(OTHER_CHANNELS);
+            frame[0] = value(index);
+        }
+        Ok(())
+    }
+
+    /// Silence: whoever judges the sound takes nothing for what was sent.
+    fn conceal(&mut self, out: &mut [f32]) -> bool {
+        out.fill(0.0);
+        true
+    }
+
+    fn reset(&mut self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_went_in_comes_out_later_in_packets_as_long_as_of_opus() {
+        let format = StreamFormat {
+            rate: Rate::HZ_48000,
+            channels: Channels::MONO,
+            sample: Coding::OPUS.sample,
+            coder: Coding::OPUS.coder,
+            packet: Frames::new(240),
+            payload_type: 100,
+        };
+        let mut encoder = encoders(&format).remove(0);
+        let mut decoder = decoder(Coder::OPUS, (format.rate, format.channels)).unwrap();
+        for (first, bitrate) in [(0, 96_000), (65_500, 24_000), (40_000, 128_000)] {
+            let sound: Vec<f32> = (first..first + 240).map(value).collect();
+            let mut room = [0; 1000];
+            encoder.set_bitrate(bitrate);
+            let len = encoder.encode(&sound, &mut room).unwrap();
+            assert_eq!(len, bitrate as usize / 8 / 200);
+            assert_eq!(Coder::OPUS.frames(&room[..len]), Some(Frames::new(240)));
+            let mut out = [0.0; 240];
+            decoder.decode(&room[..len], &mut out).unwrap();
+            let later: Vec<f32> = (first - 120..first + 120).map(value).collect();
+            assert_eq!(out[..], later[..]);
+        }
+    }
+}
