@@ -548,4 +548,62 @@ mod tests {
         assert!((1..600).all(|second| choice.untold(at(second)).is_none()));
         assert_eq!(choice.terms(), before);
     }
+
+    /// Of so many packets that chance adds little to a share.
+    fn losing(lost: f64) -> SpoiltShare {
+        SpoiltShare { due: 1_000, lost, late: 0.0 }
+    }
+
+    fn name(choice: &CodingChoice) -> &'static str {
+        choice.terms().unwrap().coding.name()
+    }
+
+    #[test]
+    fn loss_that_fewer_bits_do_not_lessen_is_fallen_for_no_more_and_climbed_with_to_the_top() {
+        let mut choice = beginning(Span::from_micros(2500));
+        let rate = |choice: &CodingChoice| choice.rungs[choice.at].rate_at(choice.bitrate);
+        let (mut before, mut falls) = (rate(&choice), Vec::new());
+        for second in 1..300 {
+            choice.observed(at(second), losing(0.08));
+            let now = rate(&choice);
+            falls.extend((now < before).then_some(second));
+            before = now;
+        }
+        let soon = falls.iter().all(|second| *second < 10);
+        assert!(!falls.is_empty() && soon, "until it is known that it does not help: {falls:?}");
+        assert_eq!(name(&choice), "l24");
+    }
+
+    #[test]
+    fn loss_that_comes_slowly_is_the_paths_own_and_as_much_at_once_later_is_not() {
+        let mut choice = beginning(Span::from_micros(2500));
+        for second in 1..60 {
+            choice.observed(at(second), losing(0.0));
+        }
+        assert_eq!(name(&choice), "l24");
+        // Up to 10 % in ten minutes, and from there to nothing at once, for two.
+        for second in 60..660 {
+            let lost = 0.1 * (second - 60) as f64 / 600.0;
+            assert_eq!(choice.observed(at(second), losing(lost)), None, "at {lost}");
+        }
+        for second in 660..780 {
+            assert_eq!(choice.observed(at(second), losing(0.0)), None);
+        }
+        assert_eq!(choice.observed(at(780), losing(0.08)), None, "one second is no sign");
+        assert!(choice.observed(at(781), losing(0.08)).is_some(), "what was is forgotten");
+    }
+
+    #[test]
+    fn of_loss_by_half_a_fifth_is_taken_for_the_paths_own_and_the_fewest_bits_are_sent() {
+        let mut choice = beginning(Span::from_micros(2500));
+        let mut sent = Vec::new();
+        for second in 1..300 {
+            choice.observed(at(second), losing(0.5));
+            sent.extend(
+                (second >= 60).then(|| choice.terms().and_then(|now| now.coding.bitrate())),
+            );
+        }
+        assert!(sent.iter().all(|bits| *bits == Some(12_000)), "{sent:?}");
+        assert_eq!(name(&choice), "opus-voice");
+    }
 }
