@@ -9,9 +9,8 @@ use crate::common::{Folder, PATIENT};
 /// `taut serve` on a terminal of so many rows, and where it listens.
 fn served(home: &Folder, options: &str, rows: u16) -> (Running, String) {
     let patient = PATIENT.join(" ");
-    let line = format!(
-        "serve --listen 127.0.0.1:0 {patient} --report none --input tone:300 --output null: {options}"
-    );
+    let line =
+        format!("serve --listen 127.0.0.1:0 {patient} --input tone:300 --output null: {options}");
     let serve = on_a_terminal(&line, rows).with("TAUT_HOME", home.path());
     let serve = serve.in_folder(home.path()).asked().start().wait_for("listening for calls at ");
     let said = serve.said().last().unwrap();
@@ -30,7 +29,7 @@ fn a_server_on_a_terminal_shows_its_callers_is_muted_by_a_key_and_ended_by_one()
     let _turn = beside();
     let home = Folder::new();
     // One call fits.
-    let (serve, address) = served(&home, "", 12);
+    let (serve, address) = served(&home, "--report none", 12);
     let serve = serve.wait_for(&format!("nobody calls {address}")).wait_for("q: end");
     let call = caller(&address, &home, "--output file:heard.wav").wait_for("in a call with ");
     let serve = serve.wait_for(&format!("1 of 8 at {address}: 1 with sound, 0 without"));
@@ -43,12 +42,18 @@ fn a_server_on_a_terminal_shows_its_callers_is_muted_by_a_key_and_ended_by_one()
     let serve = serve.wait_for("2 of 8 at ").wait_for("1 with sound, 1 without");
     let other = other.ask("resume", "ok ").wait_for("the call has sound");
     let serve = serve.wait_for("2 with sound, 0 without").wait_for("and 1 more with sound");
+    // Of two the one that began last is shown.
+    let other = other.ask("ptime 5ms", "ok ");
+    let serve = serve.wait_for("in packets of 5.000ms");
     let other = other.ask("hold", "ok ").wait_for("the call is without sound");
     call.tell("quit").end().well();
     let serve = serve.wait_for("1 of 8 at ").wait_for("0 with sound, 1 without");
     other.tell("quit").end().well();
     let ended = serve.wait_for(&format!("nobody calls {address}")).tell("q").end().well();
     assert!(!ended.said.iter().any(|line| line.contains("no part of the devices")), "{ended:#?}");
+    // Each drawing is a line here.
+    let drawn = |word| ended.said.iter().map(|line| line.matches(word).count()).max();
+    assert_eq!((drawn("heard  "), drawn("q: end")), (Some(1), Some(1)), "{ended:#?}");
     let heard = Sound::read(&home.file("heard.wav"));
     let sounds = |window: &[i32]| window.iter().any(|sample| *sample != 0);
     // Of 20 ms: the silence was seen by a meter, which looks for 100 ms.
@@ -61,8 +66,24 @@ fn a_server_on_a_terminal_shows_its_callers_is_muted_by_a_key_and_ended_by_one()
 fn a_quiet_server_on_a_terminal_shows_nothing() {
     let _turn = beside();
     let home = Folder::new();
-    let (serve, address) = served(&home, "--quiet --duration 500ms", 24);
+    let (serve, address) = served(&home, "--report none --quiet --duration 500ms", 24);
     let ended = serve.end().well();
     let told = ended.said.iter().filter(|line| !line.trim().is_empty()).collect::<Vec<_>>();
     assert_eq!(told, [&format!("listening for calls at {address}")]);
+}
+
+#[test]
+fn nothing_is_drawn_over_the_report_of_a_server_on_a_terminal() {
+    let _turn = beside();
+    let home = Folder::new();
+    let (serve, address) = served(&home, "--report text", 24);
+    let serve = serve.wait_for("q: end");
+    let call = caller(&address, &home, "--output null:").wait_for("in a call with ");
+    let serve = serve.wait_for("heard  ");
+    call.tell("quit").end().well();
+    let ended = serve.wait_for("nobody calls ").tell("q").end().well();
+    let mut report = ended.said.iter().skip_while(|line| !line.starts_with("packets: "));
+    assert!(report.next().is_some(), "no report: {ended:#?}");
+    let drawn = report.find(|line| line.contains('\u{1b}') || line.contains("q: end"));
+    assert_eq!(drawn, None, "{ended:#?}");
 }

@@ -111,3 +111,20 @@ impl ServeFront {
         self.status.end();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_does_the_same_as_a_capital_and_no_other_key_does_anything() {
+        for byte in 0..=u8::MAX {
+            let right = match byte.to_ascii_lowercase() {
+                b'm' => Some(Pressed::Key(ServeKey::Mute)),
+                b'q' => Some(Pressed::End),
+                _ => None,
+            };
+            assert_eq!(key(byte), right, "{:?}", char::from(byte));
+        }
+    }
+}
