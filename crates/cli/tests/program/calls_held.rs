@@ -1,9 +1,11 @@
 //! Calls without sound: lines that cost a connection, and have sound when it is asked for.
 
+use std::fs::{DirEntry, read_to_string};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::calls::CalledMachine;
+use crate::calls_of_several::{SOUNDS, grows, level};
 use crate::common::host::beside;
 use crate::common::program::{PATIENCE as MOST, Running, taut, words};
 use crate::common::sound::Sound;
@@ -29,7 +31,7 @@ fn hears(folder: &Folder, recording: usize) {
 
 /// Directions of sound that there were.
 fn directions(folder: &Folder) -> usize {
-    let report = std::fs::read_to_string(folder.file("report.json")).unwrap();
+    let report = read_to_string(folder.file("report.json")).unwrap();
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();
     report["directions"].as_array().map_or(0, Vec::len)
 }
@@ -110,17 +112,24 @@ fn all_hear(folder: &Folder, recordings: usize) {
     }
 }
 
-/// Returns when a program has as many threads as that.
-fn comes_to_threads(call: &Running, count: usize) {
+/// Returns when a program has these threads.
+fn comes_to_threads(call: &Running, names: &[String]) {
     let until = Instant::now() + MOST;
-    while threads(call) != count {
-        assert!(Instant::now() < until, "{} threads, not {count}", threads(call));
+    while threads(call) != names {
+        assert!(Instant::now() < until, "{:?}, not {names:?}", threads(call));
         std::thread::park_timeout(Duration::from_millis(10));
     }
 }
 
-fn threads(call: &Running) -> usize {
-    Path::new("/proc").join(call.id()).join("task").read_dir().unwrap().count()
+/// The names of its threads, without those that dial: each ends by itself, a moment after there is a line.
+fn threads(call: &Running) -> Vec<String> {
+    let all = Path::new("/proc").join(call.id()).join("task").read_dir().unwrap();
+    // One that has ended meanwhile has no name.
+    let name =
+        |thread: std::io::Result<DirEntry>| read_to_string(thread.ok()?.path().join("comm")).ok();
+    let mut names: Vec<_> = all.filter_map(name).filter(|name| name != "taut-dial\n").collect();
+    names.sort();
+    names
 }
 
 #[test]
@@ -159,7 +168,7 @@ fn calls_with_several_hosts_are_held_and_resumed_all_at_once_or_one_by_its_name(
     let call = call.ask("hold nobody", "error hold nobody: `nobody` is no call; write hold alone");
     let call = call.ask("hold", "ok hold");
     other.running = other.running.wait_for("the call is without sound");
-    comes_to_threads(&call, quiet);
+    comes_to_threads(&call, &quiet);
 
     let call = call.ask(&format!("resume {}", one.address), "ok resume");
     all_hear(&folder, 3);
@@ -168,7 +177,7 @@ fn calls_with_several_hosts_are_held_and_resumed_all_at_once_or_one_by_its_name(
 
     // Who mutes while there is no sound is not heard in the first packet of the next.
     let call = call.ask("hold", "ok hold").ask("mute", "ok ");
-    comes_to_threads(&call, quiet);
+    comes_to_threads(&call, &quiet);
     let call = call.ask("resume", "ok resume");
     all_hear(&folder, 6);
     call.tell("quit").end().well();
@@ -180,6 +189,65 @@ fn calls_with_several_hosts_are_held_and_resumed_all_at_once_or_one_by_its_name(
         let windows: Vec<bool> = sound.samples.chunks(9_600).map(sounds).collect();
         let begins = windows.windows(2).filter(|two| !two[0] && two[1]).count();
         assert_eq!(begins, 2, "it was heard twice: {windows:?}");
+    }
+}
+
+#[test]
+fn a_file_that_is_played_to_is_one_though_one_call_is_over_before_the_other_has_sound() {
+    let _turn = beside();
+    let (home, folder) = (Folder::new(), Folder::new());
+    let [one, other] = [440, 1200].map(|tone| CalledMachine::with_tone(home.path(), tone, ""));
+    let line = format!(
+        "call {} {} --report none --hold --input null: --output file:heard.wav",
+        one.address, other.address
+    );
+    let call = taut(words(&line)).and(PATIENT).with("TAUT_HOME", home.path());
+    let call = call.in_folder(folder.path()).controlled().start();
+    let call = call.wait_for("without sound").wait_for("without sound");
+    let path = folder.file("heard.wav");
+    assert!(!path.exists(), "no device is open before any has sound");
+    let gone = one.address.clone();
+    let call = call.ask(&format!("resume {gone}"), "ok resume").wait_for("the call has sound");
+    grows(&path, 3);
+    one.ends();
+    let call = call.wait_for("taut serve ended there");
+    grows(&path, 1);
+    let call = call.ask("resume", "ok resume").wait_for("the call has sound");
+    grows(&path, 3);
+    // Of one that is over nobody wants to know that it cannot be held.
+    let call = call.ask("resume", "ok resume");
+    let told = call.said().find(|line| line.contains(&format!("{gone}: the run is over")));
+    assert_eq!(told, None);
+    call.tell("quit").end();
+    other.ends();
+    let sound = Sound::read(&path);
+    let mut seconds = sound.samples.chunks_exact(96_000);
+    for tone in [440.0, 1200.0] {
+        let heard = seconds.any(|second| SOUNDS.contains(&level(second, tone)));
+        assert!(heard, "{tone} Hz, the one after the other");
+    }
+}
+
+#[test]
+fn of_several_calls_one_that_cannot_be_resumed_yet_is_told_of_and_the_others_are() {
+    let _turn = beside();
+    let home = Folder::new();
+    let [one, other] = [440, 1200].map(|tone| CalledMachine::with_tone(home.path(), tone, ""));
+    let line = format!(
+        "call {} {} --report none --input null: --output null:",
+        one.address, other.address
+    );
+    let call = taut(words(&line)).and(PATIENT).with("TAUT_HOME", home.path());
+    let call = call.controlled().start().wait_for("in a call with ").wait_for("in a call with ");
+    // It answers nothing, so whether its sound is over is not known.
+    one.running.signal("-STOP");
+    let call = call.ask(&format!("hold {}", one.address), "ok hold");
+    let busy = format!("{}: the device takes no changes at the moment", one.address);
+    let call = call.tell("resume").wait_for(&busy).wait_for("ok resume");
+    one.running.signal("-CONT");
+    call.tell("quit").end();
+    for called in [one, other] {
+        called.ends();
     }
 }
 
