@@ -44,6 +44,9 @@ pub use words::{ChildEnded, ChildState};
 
 /// An agent may take so long to answer, longer than what it was asked to wait.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// So often it is tried by which address a host is reached: a network that loses one of twenty loses all of these once in
+/// hundred and sixty thousand times.
+const KNOCKS: u32 = 4;
 /// For a child's end it is asked to wait so long at a time.
 const TURN: Duration = Duration::from_secs(2);
 /// The same where somebody may ask to end: until its turn is over an agent does not see that it is to go.
@@ -259,14 +262,17 @@ impl LabHost {
         else {
             return Err(self.refused("it opened no UDP socket"));
         };
-        other.ask(AgentAsk::Knock { addresses, port: knock_at })?;
-        match self.ask(AgentAsk::Heard)? {
-            AgentAnswer::Reached { address: Some(address) } => Ok((address, ports)),
-            _ => Err(self.refused(&format!(
-                "no datagram from {} arrived at any of its addresses; give one that does, with --at",
-                other.place
-            ))),
+        for _ in 0..KNOCKS {
+            let addresses = addresses.clone();
+            other.ask(AgentAsk::Knock { addresses, port: knock_at })?;
+            if let AgentAnswer::Reached { address: Some(address) } = self.ask(AgentAsk::Heard)? {
+                return Ok((address, ports));
+            }
         }
+        Err(self.refused(&format!(
+            "no datagram from {} arrived at any of its addresses; give one that does, with --at",
+            other.place
+        )))
     }
 
     /// The first of so many free pairs of UDP ports there, an even one and the next each.

@@ -109,6 +109,26 @@ fn packets_of_another_host_come_by_its_interface_and_an_address_that_is_not_reac
     });
 }
 
+/// No other program has the network.
+const FIRST_ARE_LOST: &str = "table inet taut {\n chain input {\n type filter hook input priority 0\n \
+    udp dport 32768-65535 numgen inc mod 1000000 < 2 counter drop\n }\n}\n";
+
+#[test]
+fn a_host_is_reached_though_the_first_datagrams_to_it_are_lost() {
+    shared(|| {
+        let test = "a_host_is_reached_though_the_first_datagrams_to_it_are_lost";
+        let Some(cable) = Cable::lay(test) else { return };
+        let Cable { left, right } = &cable;
+        if !left.rules(test, FIRST_ARE_LOST) {
+            return;
+        }
+        let place = format!("netns:{}", right.name);
+        let from = taut(words(&format!("{FROM} {place} --report json"))).within(left);
+        came_from(&from.run().report().0, &place);
+        assert_eq!(left.lost(), 2);
+    });
+}
+
 #[test]
 fn the_calls_of_virtual_cards_are_a_period_apart_on_each_side() {
     shared(|| {

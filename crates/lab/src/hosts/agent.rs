@@ -119,8 +119,13 @@ impl Agent {
                 Ok(AgentAnswer::Clock { received_ns, answered_ns })
             }
             AgentAsk::Heard => {
-                let door = self.door.take().ok_or("nobody asked it to listen")?;
-                Ok(AgentAnswer::Reached { address: door.heard() })
+                let door = self.door.as_ref().ok_or("nobody asked it to listen")?;
+                let address = door.heard();
+                // Who has not come yet may knock again.
+                if address.is_some() {
+                    self.door = None;
+                }
+                Ok(AgentAnswer::Reached { address })
             }
         }
     }
