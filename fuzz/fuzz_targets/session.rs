@@ -8,7 +8,7 @@
 //! to twice is what the estimator sees to.
 #![no_main]
 
-#[path = "../../crates/proto/tests/receiver_bounds/bytes.rs"]
+#[path = "../../crates/proto/tests/it/receiver_bounds/bytes.rs"]
 mod bytes;
 
 use std::net::{IpAddr, Ipv4Addr};

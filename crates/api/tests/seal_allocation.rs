@@ -1,45 +1,17 @@
 //! Sealing and opening happen where a device calls its process, and take no memory.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
 use tautline_api::seal::{ROOM, Sealed, StreamKeys};
 use tautline_api::srtp::{MasterKey, Profile, SrtpSeal};
 use tautline_io::link::seal::Seal;
-
-thread_local! {
-    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-// SAFETY: hands everything to the system's allocator; the count is a plain thread-local without a
-// destructor, which allocates nothing itself.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller keeps the contract of this very function.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract of this very function.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
+use tautline_trial::{CountingAllocator, allocator_calls};
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-fn allocations(run: impl FnOnce()) -> usize {
-    let before = ALLOCATIONS.get();
+fn allocations(run: impl FnOnce()) -> u64 {
+    let before = allocator_calls();
     run();
-    ALLOCATIONS.get() - before
-}
-
-#[test]
-fn the_count_sees_an_allocation() {
-    assert!(allocations(|| drop(std::hint::black_box(vec![1_u8; 100]))) > 0);
+    allocator_calls() - before
 }
 
 #[test]

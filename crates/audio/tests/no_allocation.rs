@@ -1,7 +1,5 @@
 //! A card's thread touches the allocator at set-up and at the end, never per period.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -15,31 +13,10 @@ use tautline_proto::device::{
 };
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
-
-thread_local! {
-    /// How often this thread has asked the allocator for anything.
-    static ASKED: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-// SAFETY: everything is handed to the system's allocator as it came; counting does not allocate.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ASKED.set(ASKED.get() + 1);
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        ASKED.set(ASKED.get() + 1);
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
+use tautline_trial::{CountingAllocator, allocator_calls};
 
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 struct Deaf;
 
@@ -58,10 +35,10 @@ impl Process for Count {
     fn process(&mut self, _: &mut Cycle<'_>) -> Flow {
         self.calls += 1;
         match self.calls {
-            2 => self.first = ASKED.get(),
+            2 => self.first = allocator_calls(),
             200 => {
                 *self.asked.lock().unwrap_or_else(|poison| poison.into_inner()) =
-                    Some(ASKED.get() - self.first);
+                    Some(allocator_calls() - self.first);
                 return Flow::Finished;
             }
             _ => {}
@@ -87,13 +64,13 @@ impl Process for Outlast {
             let _permit = tautline_io::thread::realtime::permit("a test is set up");
             self.supervision =
                 self.given.lock().unwrap_or_else(|poison| poison.into_inner()).take();
-            self.first = ASKED.get();
+            self.first = allocator_calls();
         }
         let back = |watch: &Supervision| watch.losses() == 1 && !watch.is_away();
         if !self.supervision.as_ref().is_some_and(back) {
             return Flow::Continue;
         }
-        let asked = ASKED.get() - self.first;
+        let asked = allocator_calls() - self.first;
         let _permit = tautline_io::thread::realtime::permit("a test takes notes");
         *self.asked.lock().unwrap_or_else(|poison| poison.into_inner()) = Some(asked);
         Flow::Finished

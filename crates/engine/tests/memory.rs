@@ -1,9 +1,6 @@
 //! What one stream more takes in a receiver, by the bytes that are asked for.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set itself up is over")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
 use tautline_dsp::format::SampleFormat;
 use tautline_engine::plan::{RecvPlan, StreamPlan};
 use tautline_engine::receiving::RecvEngine;
@@ -15,31 +12,10 @@ use tautline_proto::stream::{StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::rtp::RtpUnpack;
-
-/// Counts the bytes that each thread holds.
-struct Counting;
-
-thread_local! {
-    static HELD: Cell<isize> = const { Cell::new(0) };
-}
-
-// SAFETY: every request goes to the system's allocator as it came; the count is beside it.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        HELD.set(HELD.get() + layout.size() as isize);
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        HELD.set(HELD.get() - layout.size() as isize);
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
+use tautline_trial::{CountingAllocator, live_bytes};
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const DEVICE: Settings = Settings {
     rate: Rate::HZ_48000,
@@ -74,12 +50,12 @@ fn stream(ptime: Span) -> StreamPlan {
 }
 
 /// Bytes that a receiver of so many streams holds before it runs.
-fn held_for(streams: usize, ptime: Span) -> isize {
-    let before = HELD.get();
+fn held_for(streams: usize, ptime: Span) -> i64 {
+    let before = live_bytes();
     let engine =
         RecvEngine::new(RecvPlan::new((0..streams).map(|_| stream(ptime)).collect(), DEVICE))
             .unwrap();
-    let held = HELD.get() - before;
+    let held = live_bytes() - before;
     drop(engine);
     held
 }

@@ -3,8 +3,9 @@
 //! watch that is the tests' own ([`timed`]).
 //!
 //! Tests alone use this.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+mod allocation;
 mod lack;
 mod load;
 mod ports;
@@ -12,6 +13,7 @@ mod timed;
 mod verdict;
 mod watch;
 
+pub use allocation::{CountingAllocator, allocator_calls, live_bytes};
 pub use lack::{Lack, skipped};
 pub use ports::{free_udp_ports, is_listed};
 pub use timed::{alone, beside, each, mostly, shared, steady, timed};

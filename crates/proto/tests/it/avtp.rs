@@ -1,0 +1,478 @@
+//! Talkers and listeners: what a packet says of its presentation is when its sound is heard, to the frame, through
+//! what is lost, stepped and comes round.
+
+use tautline_dsp::format::{SampleFormat, encode};
+use tautline_proto::clock::ClockMapping;
+use tautline_proto::endpoint::Author;
+use tautline_proto::ledger::Passage;
+use tautline_proto::packet::{Pack, StreamId};
+use tautline_proto::receiver::{PullTimes, ReceiveCommand, Receiver, ReceiverConfig};
+use tautline_proto::redundancy::Layout;
+use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::units::{Channels, Rate};
+use tautline_proto::wire::avtp::{AafUnpack, ETHERNET_PACK, Encapsulation, UDP_PACK, format_of};
+
+mod beginnings;
+mod losses;
+mod numbers;
+mod runs;
+mod steps;
+mod talkers;
+
+const RATE: Rate = Rate::HZ_48000;
+/// Of class A.
+const PDU: Frames = Frames::new(6);
+const PERIOD: Frames = Frames::new(48);
+const LATENCY: Span = Span::from_millis(20);
+const STREAM: StreamId = StreamId(0x0222_3344_5566_0001);
+/// The talker's clock less ours: presentation times come round 20 ms after the first packet.
+const WALL: Span = Span::from_nanos((400_000_000 << 32) - 1_040_000_000);
+
+fn format(sample: SampleFormat) -> StreamFormat {
+    StreamFormat {
+        coder: None,
+        rate: RATE,
+        channels: Channels::MONO,
+        sample,
+        packet: PDU,
+        payload_type: format_of(sample),
+    }
+}
+
+/// A frame as no other: its number, in steps that all codings hold.
+fn sample(frame: i64) -> f32 {
+    (frame.rem_euclid(30_000) + 1) as f32 / 32_768.0
+}
+
+fn config(
+    wire: &'static dyn Pack,
+    format: StreamFormat,
+    identity: Identity,
+    latency: Span,
+    wall: Span,
+) -> SenderConfig {
+    SenderConfig {
+        wire,
+        format,
+        identity,
+        period: PERIOD,
+        stamps: true,
+        wall_offset: wall,
+        redundancy: Layout::NONE,
+        presented_after: latency,
+    }
+}
+
+/// Where the presentation time stands in a datagram.
+fn time_at(encapsulation: Encapsulation) -> usize {
+    match encapsulation {
+        Encapsulation::Ethernet => 12,
+        Encapsulation::Udp => 16,
+    }
+}
+
+/// A talker, a listener that knows its clock, and what is on the way.
+struct Road {
+    wire: &'static dyn Pack,
+    latency: Span,
+    /// The talker's clock less ours.
+    wall: Span,
+    /// Packets whose way was told.
+    passages: u64,
+    /// The newest.
+    passage: Option<Passage>,
+    sender: Sender,
+    receiver: Receiver,
+    /// Blocks captured.
+    blocks: i64,
+    /// Packets so far.
+    packets: i64,
+    /// What was heard: the instant of each frame's DAC, and the frame, or none.
+    heard: Vec<(LocalTime, Option<i64>)>,
+    concealed: i64,
+    missing: i64,
+    /// Frames that its blocks begin after those of the card that plays.
+    beside: i64,
+    /// The same within a frame.
+    within: Span,
+    /// The frames of the card that plays meet its DAC so long after those of the talker's card met its ADC.
+    aside: Span,
+}
+
+const START: LocalTime = LocalTime::from_nanos(1_000_000_000);
+
+impl Road {
+    fn over(encapsulation: Encapsulation, coding: SampleFormat) -> Self {
+        Self::of(encapsulation, format(coding), LATENCY)
+    }
+
+    fn of(encapsulation: Encapsulation, format: StreamFormat, latency: Span) -> Self {
+        Self::by_wall(encapsulation, format, latency, WALL)
+    }
+
+    fn by_wall(
+        encapsulation: Encapsulation,
+        format: StreamFormat,
+        latency: Span,
+        wall: Span,
+    ) -> Self {
+        let pack = match encapsulation {
+            Encapsulation::Ethernet => ETHERNET_PACK,
+            Encapsulation::Udp => UDP_PACK,
+        };
+        let identity = Identity { stream: STREAM, sequence: 0, timestamp: 0 };
+        let sender = Sender::new(config(pack, format, identity, latency, wall));
+        let wire = AafUnpack::of(encapsulation, Some(STREAM));
+        let mut receiver = Receiver::new(ReceiverConfig::new(wire, format, latency));
+        let clock = ClockMapping::known(wall, Span::from_micros(1));
+        receiver.set_clock(Author::of(STREAM.ssrc()), clock);
+        let heard = Vec::new();
+        Self {
+            wire: pack,
+            latency,
+            wall,
+            passages: 0,
+            passage: None,
+            sender,
+            receiver,
+            blocks: 0,
+            packets: 0,
+            heard,
+            concealed: 0,
+            missing: 0,
+            beside: 0,
+            within: Span::ZERO,
+            aside: Span::ZERO,
+        }
+    }
+
+    /// The talker sends nothing for so many periods, and goes on with sound of then; or, if it begins `again`, as a
+    /// program does that is started anew.
+    fn pause(&mut self, periods: i64, again: bool) {
+        for _ in 0..periods {
+            self.pull(START + RATE.span_of(Frames::new((self.blocks + 1) * PERIOD.count())));
+        }
+        self.beside += 3;
+        if again {
+            let identity = Identity { stream: STREAM, sequence: 117, timestamp: 0 };
+            let (format, latency) = (*self.sender.format(), self.latency);
+            self.sender = Sender::new(config(self.wire, format, identity, latency, self.wall));
+        }
+    }
+
+    /// So many periods of both cards; `change` says what becomes of each packet.
+    fn play(&mut self, periods: i64, mut change: impl FnMut(i64, &mut [u8]) -> bool) {
+        self.carry(periods, |receiver, packet, datagram, now| {
+            if change(packet, datagram) {
+                receiver.handle(datagram, now, now);
+            }
+        });
+    }
+
+    /// The same by a `network` that brings each packet to the listener as it likes.
+    fn carry(
+        &mut self,
+        periods: i64,
+        mut network: impl FnMut(&mut Receiver, i64, &mut [u8], LocalTime),
+    ) {
+        for _ in 0..periods {
+            let first = self.blocks * PERIOD.count() + self.beside;
+            let capture = START + RATE.span_of(Frames::new(first)) + self.within;
+            let block: Vec<f32> = (first..first + PERIOD.count()).map(sample).collect();
+            let now = capture + RATE.span_of(PERIOD);
+            let Self { sender, receiver, packets, .. } = self;
+            sender.push(&block, BlockTimes { capture, taken: now, now }, |packet| {
+                network(receiver, *packets, packet.datagram, now);
+                *packets += 1;
+            });
+            self.pull(START + RATE.span_of(Frames::new((self.blocks + 1) * PERIOD.count())));
+        }
+    }
+
+    /// The period that is asked for at `now`.
+    fn pull(&mut self, now: LocalTime) {
+        let mut out = [0.0; 48];
+        let meets = now + Span::from_millis(1) + self.aside;
+        let times = PullTimes { now, meets, skipped: Frames::ZERO, clock: None };
+        let Self { receiver, passages, passage, .. } = self;
+        let pulled = receiver.pull(&mut out, times, |newest| {
+            *passages += 1;
+            *passage = Some(newest);
+        });
+        self.concealed += pulled.concealed.count();
+        // Before the first frame is due there is none.
+        let begun = meets >= START + self.latency;
+        self.missing += if begun { pulled.missing.count() } else { 0 };
+        for (index, value) in out.iter().enumerate() {
+            let frame = (value * 32_768.0) as i64 - 1;
+            let whole = (0..30_000).contains(&frame) && sample(frame) == *value;
+            let at = meets + RATE.span_of(Frames::from_len(index));
+            self.heard.push((at, whole.then_some(frame)));
+        }
+        self.blocks += 1;
+    }
+
+    /// Frames that were not heard when they were to be, from the first that was.
+    fn unheard(&self) -> Vec<i64> {
+        let due = |at: LocalTime| {
+            let since = at - self.latency - START;
+            RATE.frames_nearest(since).count()
+        };
+        let first =
+            self.heard.iter().position(|(_, frame)| frame.is_some()).expect("something is heard");
+        let played = self.heard[first..].iter().map(|(at, frame)| (due(*at), *frame));
+        played
+            .filter(|(due, frame)| *frame != Some(due.rem_euclid(30_000)))
+            .map(|(due, _)| due)
+            .collect()
+    }
+}
+
+#[test]
+fn every_frame_is_heard_at_its_presentation_while_the_clock_comes_round() {
+    for encapsulation in [Encapsulation::Ethernet, Encapsulation::Udp] {
+        for coding in SampleFormat::ALL {
+            let mut road = Road::over(encapsulation, coding);
+            road.play(6000, |_, _| true);
+            assert_eq!(road.unheard(), [], "{encapsulation:?}, {coding:?}");
+            let counters = road.receiver.counters();
+            assert_eq!((counters.resyncs, counters.lost, counters.invalid), (0, 0, 0));
+        }
+    }
+}
+
+#[test]
+fn an_outage_longer_than_the_numbers_go_round_is_counted() {
+    let mut road = Road::over(Encapsulation::Ethernet, SampleFormat::L24);
+    road.play(200, |_, _| true);
+    // 300 packets: 256 and some.
+    road.play(1000, |packet, _| !(1700..2000).contains(&packet));
+    assert_eq!(road.receiver.counters().lost, 300);
+    let unheard = road.unheard();
+    assert!(unheard.iter().all(|frame| (10_200..12_000 + 96).contains(frame)), "{unheard:?}");
+}
+
+#[test]
+fn a_talker_that_pauses_or_begins_again_is_placed_anew_once_and_lost_nothing() {
+    for encapsulation in [Encapsulation::Ethernet, Encapsulation::Udp] {
+        // Less than what lies in the playout, more than numbers go round, and seconds; as a program that goes on, and
+        // as one that is started again.
+        for (pause, again) in [(12, true), (46, true), (46, false), (600, true), (5_000, false)] {
+            let mut road = Road::over(encapsulation, SampleFormat::L16);
+            road.play(500, |_, _| true);
+            road.pause(pause, again);
+            road.play(500, |_, _| true);
+            let told = format!("{encapsulation:?}, {pause} ms, {again}");
+            let counters = *road.receiver.counters();
+            assert_eq!((counters.lost, counters.resyncs), (0, 1), "{told}: {counters:?}");
+            assert_eq!((counters.duplicate, counters.doubted), (0, 1), "{told}");
+            // Heard from the second packet on that tells of it, and to its end before that.
+            let unheard = road.unheard();
+            let (ended, begins) = (500 * 48, (500 + pause) * 48 + 3);
+            let whole = |frame: &i64| (ended..begins + 6 + 96).contains(frame);
+            assert!(unheard.iter().all(whole), "{told}: {unheard:?}");
+            assert!(unheard.len() as i64 >= begins - ended, "{told}");
+        }
+    }
+}
+
+#[test]
+fn a_talker_that_says_that_it_begins_anew_is_placed_anew_at_once_and_counted() {
+    // An xrun of its card, of 30 ms less what no packet holds, told at once or bit by bit.
+    for parts in [1, 2, 3, 30] {
+        let mut road = Road::over(Encapsulation::Ethernet, SampleFormat::L16);
+        road.play(500, |_, _| true);
+        let now = START + RATE.span_of(Frames::new(road.blocks * PERIOD.count()));
+        for _ in 0..parts {
+            road.sender.skip(Frames::new(30 / parts * PERIOD.count()), now, |_| {});
+        }
+        for _ in 0..30 {
+            road.pull(START + RATE.span_of(Frames::new((road.blocks + 1) * PERIOD.count())));
+        }
+        road.play(500, |_, _| true);
+        let counters = *road.receiver.counters();
+        let counted = (counters.restarts, counters.resyncs, counters.lost, counters.doubted);
+        assert_eq!(counted, (1, 1, 0, 0), "in {parts}: {counters:?}");
+    }
+}
+
+#[test]
+fn what_was_sent_before_a_talker_began_again_is_heard_to_its_end_wherever_its_frames_lie_now() {
+    let eighth = |eighths| RATE.span_of(Frames::new(1)).times(eighths).divided(8);
+    for (eighths, aside) in (0..8).flat_map(|eighths| [(eighths, 1), (eighths, 3), (eighths, 5)]) {
+        let mut road = Road::over(Encapsulation::Ethernet, SampleFormat::L16);
+        road.aside = eighth(aside);
+        road.play(500, |_, _| true);
+        // The new run is there 8 ms before what was sent has been heard.
+        road.pause(12, true);
+        road.within = eighth(eighths);
+        road.play(500, |_, _| true);
+        let told = format!("{eighths}/8 of a frame, {aside}/8 aside");
+        let unheard = road.unheard();
+        let before = unheard.iter().filter(|frame| **frame < 500 * 48).count();
+        assert_eq!(before, 0, "{told}: {unheard:?}");
+        let after = &road.heard[road.heard.len() - 400 * 48..];
+        let frames: Vec<i64> = after.iter().filter_map(|(_, frame)| *frame).collect();
+        assert_eq!(frames.len(), after.len(), "{told}: what comes now is copied as well");
+        let counters = *road.receiver.counters();
+        assert_eq!((counters.lost, counters.resyncs), (0, 1), "{told}: {counters:?}");
+    }
+}
+
+#[test]
+fn a_packet_whose_time_is_seconds_away_disturbs_nothing_whatever_it_says_of_a_restart() {
+    for (restarts, millis) in [0, 8]
+        .into_iter()
+        .flat_map(|bit| [-2000, -1000, -30, 30, 1000, 1500, 4000].map(|millis| (bit, millis)))
+    {
+        let mut road = Road::over(Encapsulation::Ethernet, SampleFormat::L16);
+        for strays in 0..8 {
+            let mut stray = Vec::new();
+            road.play(100, |packet, bytes| {
+                if packet % 100 == 99 {
+                    stray = bytes.to_vec();
+                }
+                true
+            });
+            stray[1] ^= restarts;
+            stray[2] = stray[2].wrapping_add(strays);
+            let told = u32::from_be_bytes([12, 13, 14, 15].map(|at| stray[at]));
+            let away = Span::from_millis(millis).as_nanos() as u32;
+            stray[12..16].copy_from_slice(&told.wrapping_add(away).to_be_bytes());
+            let now = START + RATE.span_of(Frames::new(road.blocks * PERIOD.count()));
+            road.receiver.handle(&stray, now, now);
+        }
+        road.play(100, |_, _| true);
+        let (counters, told) = (*road.receiver.counters(), format!("{restarts} {millis} ms"));
+        assert_eq!(road.unheard(), [], "{told}: {counters:?}");
+        assert_eq!((counters.resyncs, counters.lost, counters.doubted), (0, 0, 8), "{told}");
+    }
+}
+
+#[test]
+fn packets_of_one_frame_are_heard_whole_and_those_that_nobody_could_follow_are_told() {
+    // More at once than packets of 125 us would be: 960 of 2048, and 4800.
+    for (latency, all) in [(LATENCY, true), (Span::from_millis(100), false)] {
+        let format = StreamFormat { packet: Frames::new(1), ..format(SampleFormat::L24) };
+        let mut road = Road::of(Encapsulation::Ethernet, format, latency);
+        road.play(1000, |_, _| true);
+        assert_eq!(road.unheard(), []);
+        let counters = *road.receiver.counters();
+        let of_all = (counters.received, counters.lost, counters.unheard, counters.resyncs);
+        assert_eq!(of_all, (48_000, 0, 0, 0), "{counters:?}");
+        assert_eq!(counters.unbooked == 0, all, "{counters:?}");
+        let waiting = RATE.frames_within(latency).count().unsigned_abs();
+        let told = road.passages + counters.unbooked;
+        assert!((48_000 - waiting..=48_000).contains(&told), "{told}: {counters:?}");
+    }
+}
+
+#[test]
+fn a_capture_is_known_only_where_somebody_tells_how_long_before_the_presentation_it_was() {
+    let mut road = Road::over(Encapsulation::Ethernet, SampleFormat::L16);
+    let config = ReceiverConfig {
+        captures_told: false,
+        ..ReceiverConfig::new(
+            AafUnpack::of(Encapsulation::Ethernet, Some(STREAM)),
+            format(SampleFormat::L16),
+            LATENCY,
+        )
+    };
+    road.receiver = Receiver::new(config);
+    road.receiver.set_presentation_clock(ClockMapping::known(WALL, Span::from_micros(1)));
+    road.play(100, |_, _| true);
+    assert_eq!(road.unheard(), [], "it is heard at its presentation whoever knows its capture");
+    let passage = road.passage.expect("a packet was played");
+    assert_eq!((passage.origin, passage.total(), passage.sender_stage()), (None, None, None));
+    assert_eq!(passage.dac - passage.reference.unwrap(), LATENCY);
+    road.receiver.obey(ReceiveCommand::PresentedAfter(Some(LATENCY)));
+    road.play(100, |_, _| true);
+    assert_eq!(road.passage.unwrap().total(), Some(LATENCY));
+    // Another talker follows, of whom nobody says anything.
+    road.receiver.obey(ReceiveCommand::PresentedAfter(None));
+    road.play(100, |_, _| true);
+    assert_eq!(road.passage.unwrap().origin, None);
+}
+
+#[test]
+fn a_talker_presents_by_the_clock_that_it_was_told_last_and_says_when_that_is_uncertain() {
+    let mut road = Road::over(Encapsulation::Ethernet, SampleFormat::L24);
+    let told = |road: &mut Road| {
+        let mut told = Vec::new();
+        road.play(1, |_, packet| {
+            told.push((packet[3], u32::from_be_bytes([12, 13, 14, 15].map(|at| packet[at]))));
+            true
+        });
+        told[0]
+    };
+    let (sure, before) = told(&mut road);
+    let on = Span::from_micros(300);
+    road.sender.set_presentation_clock(ClockMapping::known(WALL + on, Span::ZERO), true);
+    let (uncertain, after) = told(&mut road);
+    assert_eq!((sure, uncertain), (0, 1));
+    let between = (RATE.span_of(PERIOD) + on).as_nanos() as u32;
+    assert_eq!(after.wrapping_sub(before), between);
+}
+
+#[test]
+fn a_talker_with_a_captured_card_of_another_program_is_heard_to_the_bit() {
+    const CAPTURED: &[u8] = include_bytes!("../data/aaf-class-a.pcap");
+    const SOUND: &[u8] = include_bytes!("../data/sound-s16le.raw");
+    // What was captured has nanoseconds of the day, and that plug-in has TAI 37 s ahead.
+    assert_eq!(CAPTURED[..4], [0x4D, 0x3C, 0xB2, 0xA1]);
+    let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| CAPTURED[at + byte]));
+    let (mut at, mut came) = (24, Vec::new());
+    while at < CAPTURED.len() {
+        let arrival = i64::from(word(at)) * 1_000_000_000 + i64::from(word(at + 4));
+        let len = word(at + 8) as usize;
+        came.push((arrival, &CAPTURED[at + 16 + 14..at + 16 + len]));
+        at += 16 + len;
+    }
+    let first = came[0].0;
+    let local = |arrival: i64| START + Span::from_nanos(arrival - first);
+    let format = StreamFormat { channels: Channels::STEREO, ..format(SampleFormat::L16) };
+    let wire = AafUnpack::of(Encapsulation::Ethernet, Some(StreamId(0xAABB_CCDD_EEFF_0001)));
+    let offset = Span::from_nanos(first + 37_000_000_000 - START.as_nanos());
+    // Of its latency nothing is known but that its packets came 50 ms before they were to be heard.
+    let latency = Span::from_millis(60);
+    let mut receiver = Receiver::new(ReceiverConfig::new(wire, format, latency));
+    receiver.set_clock(Author::of(0xEEFF_0001), ClockMapping::known(offset, Span::from_micros(1)));
+    let (mut came, mut heard, mut now) = (came.into_iter().peekable(), Vec::new(), START);
+    while came.peek().is_some() || now < START + Span::from_millis(600) {
+        while let Some((arrival, pdu)) = came.next_if(|(arrival, _)| local(*arrival) <= now) {
+            receiver.handle(pdu, local(arrival), now);
+        }
+        let mut out = [0.0; 96];
+        let meets = now + Span::from_millis(1);
+        let times = PullTimes { now, meets, skipped: Frames::ZERO, clock: None };
+        let pulled = receiver.pull(&mut out, times, |_| {});
+        if pulled.media.is_some() {
+            heard.extend(out);
+        }
+        now += RATE.span_of(PERIOD);
+    }
+    let mut bytes = vec![0; 2 * heard.len()];
+    encode(SampleFormat::L16, &heard, &mut bytes);
+    let played: Vec<u8> = SOUND.chunks_exact(2).flat_map(|sample| [sample[1], sample[0]]).collect();
+    let whole = played.len().min(3393 * 24);
+    let begin =
+        bytes.windows(480).position(|window| window == &played[..480]).expect("its begin is heard");
+    assert!(bytes[begin..begin + whole] == played[..whole], "not to the bit");
+    let counters = receiver.counters();
+    assert_eq!((counters.received, counters.invalid, counters.lost), (3393, 0, 0));
+}
+
+#[test]
+fn packets_whose_talker_does_not_rely_on_its_clock_are_counted_and_heard_all_the_same() {
+    for (encapsulation, byte) in [(Encapsulation::Ethernet, 3), (Encapsulation::Udp, 7)] {
+        let mut road = Road::over(encapsulation, SampleFormat::L24);
+        road.play(100, |packet, datagram| {
+            datagram[byte] |= u8::from((100..140).contains(&packet));
+            true
+        });
+        assert_eq!(road.unheard(), []);
+        assert_eq!(road.receiver.counters().uncertain, 40);
+    }
+}

@@ -1,0 +1,565 @@
+//! A call from dial to goodbye, both machines and a line between them that can be cut, in time of its own.
+
+use crate::offers;
+
+use std::collections::VecDeque;
+
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::call::answering::{Answering, AnsweringStep, LineId};
+use tautline_proto::call::caller::{CallOver, CallerEnd, CallerStep, NotAsked};
+use tautline_proto::call::message::{CALL_VERSION, CallMessage, CallReason};
+use tautline_proto::call::terms::{CallLatency, CallOffer, CallTerms, StreamTerms};
+use tautline_proto::call::{CALL_KEPT, CallId, LINE_DEAD};
+use tautline_proto::stream::Coding;
+use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::units::Rate;
+
+const BEAT: Span = Span::from_millis(20);
+/// There or back.
+const WAY: Span = Span::from_millis(40);
+
+fn offer() -> CallOffer {
+    offers::offer(&[SampleFormat::L24, SampleFormat::L16])
+}
+
+/// What a machine did, when, in words.
+type Said = Vec<(i64, String)>;
+
+/// One end that calls.
+struct CallingEnd {
+    caller: CallerEnd,
+    peer: [u8; 32],
+    line: Option<LineId>,
+    there: VecDeque<(LocalTime, CallMessage)>,
+    back: VecDeque<(LocalTime, CallMessage)>,
+    did: Said,
+}
+
+/// One end that is called, those that call it, and the network between.
+struct World {
+    now: LocalTime,
+    answering: Answering,
+    ends: Vec<CallingEnd>,
+    lines: u64,
+    calls: u8,
+    /// While it is down nothing passes, and what was under way is lost.
+    up: bool,
+    did: Said,
+}
+
+impl World {
+    fn new(callers: usize, places: u16) -> Self {
+        let now = LocalTime::ZERO + Span::from_secs(1);
+        let end = |number| CallingEnd {
+            caller: CallerEnd::new(offer(), now),
+            peer: [number as u8; 32],
+            line: None,
+            there: VecDeque::new(),
+            back: VecDeque::new(),
+            did: Vec::new(),
+        };
+        let answering = Answering::new(offer(), (0..places).map(|place| 7_000 + place).collect());
+        let ends = (0..callers).map(end).collect();
+        Self { now, answering, ends, lines: 0, calls: 0, up: true, did: Vec::new() }
+    }
+
+    fn millis(&self) -> i64 {
+        (self.now - LocalTime::ZERO).as_nanos() / 1_000_000
+    }
+
+    fn run(&mut self, span: Span) {
+        let until = self.now + span;
+        while self.now < until {
+            self.now += BEAT;
+            self.turn();
+        }
+    }
+
+    fn turn(&mut self) {
+        let (now, at) = (self.now, self.millis());
+        for number in 0..self.ends.len() {
+            self.turn_end(number);
+        }
+        self.answering.poll(now);
+        while let Some(step) = self.answering.step() {
+            match step {
+                AnsweringStep::Say(line, message) => {
+                    let end = self.ends.iter_mut().find(|end| end.line == Some(line));
+                    if let (Some(end), true) = (end, self.up) {
+                        end.back.push_back((now + WAY, message));
+                    }
+                }
+                AnsweringStep::Close(line) => {
+                    let end = self.ends.iter_mut().find(|end| end.line == Some(line));
+                    if let (Some(end), true) = (end, self.up) {
+                        end.line = None;
+                        // What was said before is heard before the end of it.
+                        while let Some((_, message)) = end.back.pop_front() {
+                            end.caller.said(message, now);
+                        }
+                        end.caller.line_lost(now);
+                    }
+                }
+                AnsweringStep::Begin { place, .. } => self.did.push((at, format!("begin {place}"))),
+                AnsweringStep::Resumed { place, .. } => {
+                    self.did.push((at, format!("resumed {place}")))
+                }
+                AnsweringStep::Change { place, terms } => {
+                    self.did.push((at, format!("change {place} to {}", terms.there.ptime)));
+                }
+                AnsweringStep::Path { place, path, .. } => {
+                    self.did.push((at, format!("path {place} {path:?}")))
+                }
+                AnsweringStep::Away { place } => self.did.push((at, format!("away {place}"))),
+                AnsweringStep::End { place, why } => {
+                    self.did.push((at, format!("end {place}: {}", why.as_str())))
+                }
+                AnsweringStep::Refused { why, .. } => {
+                    self.did.push((at, format!("refused: {}", why.as_str())))
+                }
+            }
+        }
+    }
+
+    fn turn_end(&mut self, number: usize) {
+        let (now, at, up) = (self.now, self.millis(), self.up);
+        let end = &mut self.ends[number];
+        while end.back.front().is_some_and(|(due, _)| *due <= now) {
+            let (_, message) = end.back.pop_front().expect("it is there");
+            end.caller.said(message, now);
+        }
+        while end.there.front().is_some_and(|(due, _)| *due <= now) {
+            let (_, message) = end.there.pop_front().expect("it is there");
+            if let Some(line) = end.line {
+                self.calls = self.calls.wrapping_add(1);
+                self.answering.said(line, message, CallId([self.calls; 16]), now);
+            }
+        }
+        end.caller.poll(now);
+        while let Some(step) = end.caller.step() {
+            match step {
+                CallerStep::Dial if up => {
+                    self.lines += 1;
+                    end.line = Some(LineId(self.lines));
+                    self.answering.came(LineId(self.lines), end.peer, now);
+                    end.caller.connected(CALL_VERSION, now);
+                }
+                CallerStep::Dial => end.caller.line_lost(now),
+                CallerStep::Say(message) if up && end.line.is_some() => {
+                    end.there.push_back((now + WAY, message))
+                }
+                CallerStep::Say(_) => {}
+                CallerStep::Close => {
+                    // The other end hears of it, unless nothing passes.
+                    if let (Some(line), true) = (end.line.take(), up) {
+                        while let Some((_, message)) = end.there.pop_front() {
+                            self.answering.said(line, message, CallId([0; 16]), now);
+                        }
+                        self.answering.gone(line, now);
+                    }
+                    end.there.clear();
+                    end.back.clear();
+                }
+                CallerStep::Begin(_) => end.did.push((at, "begin".to_owned())),
+                CallerStep::Away => end.did.push((at, "away".to_owned())),
+                CallerStep::Resumed => end.did.push((at, "resumed".to_owned())),
+                CallerStep::Change(terms) => {
+                    end.did.push((at, format!("change to {}", terms.there.ptime)))
+                }
+                CallerStep::Again(terms) => {
+                    end.did.push((at, format!("again {}", terms.there.ptime)))
+                }
+                CallerStep::Dropped(terms) => {
+                    end.did.push((at, format!("dropped {}", terms.there.ptime)))
+                }
+                CallerStep::TurnedAway(why) => {
+                    end.did.push((at, format!("turned away: {}", why.as_str())))
+                }
+                CallerStep::Unheard(number) => end.did.push((at, format!("unheard by {number}"))),
+                CallerStep::Kept(why) => end.did.push((at, format!("kept: {}", why.as_str()))),
+                CallerStep::Over(over) => end.did.push((at, format!("{over:?}"))),
+            }
+        }
+    }
+
+    fn cut(&mut self) {
+        self.up = false;
+        for end in &mut self.ends {
+            end.there.clear();
+            end.back.clear();
+        }
+    }
+}
+
+fn words(said: &Said) -> Vec<&str> {
+    said.iter().map(|(_, word)| word.as_str()).collect()
+}
+
+#[test]
+fn a_call_begins_one_round_trip_after_its_line() {
+    let mut world = World::new(1, 1);
+    world.run(Span::from_secs(1));
+    assert_eq!(words(&world.ends[0].did), ["begin"]);
+    assert_eq!(world.ends[0].did[0].0, 1_000 + 20 + 80, "dialled at 1020");
+    assert_eq!(words(&world.did), ["begin 0"]);
+}
+
+#[test]
+fn a_quiet_day_of_talk_is_pings_on_one_line() {
+    let mut world = World::new(1, 1);
+    world.run(Span::from_secs(86_400));
+    assert_eq!(words(&world.ends[0].did), ["begin"]);
+    assert_eq!(words(&world.did), ["begin 0"]);
+    assert!(world.ends[0].caller.has_line());
+}
+
+#[test]
+fn after_five_seconds_without_a_network_the_same_call_goes_on() {
+    let mut world = World::new(1, 1);
+    world.run(Span::from_secs(10));
+    world.cut();
+    world.run(Span::from_secs(5));
+    world.up = true;
+    let back = world.millis();
+    world.run(Span::from_secs(5));
+    assert_eq!(words(&world.ends[0].did), ["begin", "away", "resumed"]);
+    assert_eq!(words(&world.did), ["begin 0", "away 0", "resumed 0"]);
+    let resumed = world.ends[0].did[2].0 - back;
+    assert!(resumed <= 2_200, "{resumed} ms: the longest pause and a round trip");
+}
+
+#[test]
+fn a_caller_that_is_not_heard_of_any_more_makes_room() {
+    let mut world = World::new(2, 1);
+    world.ends[1].caller = CallerEnd::new(offer(), world.now + Span::from_secs(200));
+    world.run(Span::from_secs(10));
+    world.cut();
+    let cut = world.millis();
+    world.run(CALL_KEPT + LINE_DEAD + Span::from_secs(2));
+    let Some((at, last)) = world.did.last() else { panic!("nothing") };
+    assert!(last.starts_with("end 0: its caller was not heard of"), "{last}");
+    let kept = Span::from_millis(at - cut);
+    let wanted = CALL_KEPT + LINE_DEAD;
+    assert!((wanted - Span::from_secs(2)..=wanted + BEAT).contains(&kept), "{kept}");
+    assert_eq!(world.answering.calls(), 0);
+    // It comes back too late: its call is over there, and it calls anew by itself.
+    world.up = true;
+    world.run(Span::from_secs(10));
+    assert_eq!(
+        words(&world.ends[0].did),
+        ["begin", "away", "turned away: that call is over here; call anew", "begin"]
+    );
+}
+
+#[test]
+fn a_program_that_died_and_calls_again_takes_its_place_at_once() {
+    let mut world = World::new(2, 1);
+    world.ends[1].peer = world.ends[0].peer;
+    world.ends[1].caller = CallerEnd::new(offer(), world.now + Span::from_secs(10));
+    world.run(Span::from_secs(5));
+    // The kernel closes what a dead process had open.
+    let line = world.ends[0].line.take().unwrap();
+    world.answering.gone(line, world.now);
+    world.ends.remove(0);
+    world.run(Span::from_secs(10));
+    assert_eq!(words(&world.ends[0].did), ["begin"]);
+    assert_eq!(
+        words(&world.did),
+        ["begin 0", "away 0", "end 0: its caller called anew", "begin 0"]
+    );
+}
+
+#[test]
+fn one_too_many_is_refused_in_a_sentence_and_the_others_go_on() {
+    let mut world = World::new(3, 2);
+    world.run(Span::from_secs(2));
+    let refused: Vec<_> =
+        world.ends.iter().flat_map(|end| words(&end.did)).filter(|did| *did != "begin").collect();
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert!(refused[0].contains("as many calls as it takes, 2; call later"), "{refused:?}");
+    assert_eq!(world.answering.calls(), 2);
+}
+
+#[test]
+fn a_call_that_fails_at_one_place_ends_there_and_the_others_go_on() {
+    let mut world = World::new(2, 2);
+    world.run(Span::from_secs(2));
+    world.answering.hang_up_at(1, &CallReason::new("no card"));
+    world.answering.hang_up_at(9, &CallReason::new("there is no such place"));
+    world.run(Span::from_secs(1));
+    assert_eq!(words(&world.did), ["begin 0", "begin 1", "end 1: no card"]);
+    assert_eq!(words(&world.ends[0].did), ["begin"]);
+    let over = CallOver::Ended(CallReason::new("no card"));
+    assert_eq!(world.ends[1].did.last().map(|(_, did)| did.clone()), Some(format!("{over:?}")));
+}
+
+#[test]
+fn who_hangs_up_ends_the_call_for_both() {
+    let mut world = World::new(1, 1);
+    world.run(Span::from_secs(2));
+    world.ends[0].caller.hang_up(CallReason::new("good night"));
+    world.run(Span::from_secs(1));
+    assert_eq!(words(&world.ends[0].did), ["begin", "HungUp"]);
+    assert_eq!(words(&world.did), ["begin 0", "end 0: good night"]);
+
+    let mut world = World::new(1, 1);
+    world.run(Span::from_secs(2));
+    world.answering.hang_up(&CallReason::new("closing time"));
+    world.run(Span::from_secs(1));
+    assert_eq!(words(&world.did), ["begin 0", "end 0: closing time"]);
+    let over = CallOver::Ended(CallReason::new("closing time"));
+    assert_eq!(world.ends[0].did.last().map(|(_, did)| did.clone()), Some(format!("{over:?}")));
+}
+
+#[test]
+fn terms_change_while_it_sounds_and_what_cannot_be_is_kept_as_it_was() {
+    let mut world = World::new(1, 1);
+    world.run(Span::from_secs(2));
+    let terms = world.ends[0].caller.call().unwrap().terms.clone();
+    let mut longer = terms.clone();
+    longer.there.ptime = Span::from_millis(5);
+    world.ends[0].caller.change(longer.clone()).unwrap();
+    world.run(Span::from_secs(1));
+    assert_eq!(words(&world.ends[0].did), ["begin", "change to 5ms"]);
+    assert_eq!(words(&world.did), ["begin 0", "change 0 to 5ms"]);
+    let mut other_rate = longer;
+    other_rate.back.rate = Rate::HZ_44100;
+    world.ends[0].caller.change(other_rate).unwrap();
+    world.run(Span::from_secs(1));
+    let said = words(&world.ends[0].did);
+    assert!(
+        said.last().is_some_and(|said| said.starts_with("kept: rate and channels")),
+        "{said:?}"
+    );
+    assert_eq!(world.did.len(), 2, "nothing changed there");
+}
+
+#[test]
+fn what_was_asked_for_as_the_line_fell_is_asked_for_once_more_and_then_no_more() {
+    let mut world = World::new(1, 1);
+    world.run(Span::from_secs(2));
+    let terms = world.ends[0].caller.call().unwrap().terms.clone();
+    let longer = CallTerms {
+        there: StreamTerms { ptime: Span::from_millis(5), ..terms.there },
+        ..terms.clone()
+    };
+    for lost in ["again 5ms", "dropped 5ms"] {
+        if lost == "again 5ms" {
+            world.ends[0].caller.change(longer.clone()).unwrap();
+        }
+        // It is on its way.
+        world.turn();
+        world.cut();
+        world.run(LINE_DEAD + Span::from_secs(1));
+        world.up = true;
+        // The line is there again, and what is said on it first did not come there yet.
+        while world.ends[0].did.last().is_none_or(|(_, word)| word != lost) {
+            world.run(BEAT);
+            assert!(world.millis() < 60_000, "{:?}", world.ends[0].did);
+        }
+    }
+    assert_eq!(world.ends[0].caller.asked(), None);
+    world.run(Span::from_secs(30));
+    let did = words(&world.ends[0].did);
+    assert_eq!(did, ["begin", "away", "resumed", "again 5ms", "away", "resumed", "dropped 5ms"]);
+    assert_eq!(world.ends[0].caller.call().unwrap().terms, terms);
+    // What is asked for now is another change, and taken.
+    world.ends[0].caller.change(longer).unwrap();
+    world.run(Span::from_secs(1));
+    assert_eq!(words(&world.ends[0].did).last(), Some(&"change to 5ms"));
+}
+
+#[test]
+fn what_nobody_can_make_packets_of_is_not_asked_for() {
+    let mut world = World::new(1, 1);
+    world.run(Span::from_secs(2));
+    let caller = &mut world.ends[0].caller;
+    let terms = caller.call().unwrap().terms.clone();
+    let there = StreamTerms { coding: Coding::OPUS, ..terms.there };
+    let refused = caller.change(CallTerms { there, ..terms });
+    assert!(matches!(refused, Err(NotAsked::NoPackets(_))), "{refused:?}");
+    assert_eq!(caller.asked(), None);
+    assert_eq!(caller.step(), None);
+}
+
+#[test]
+fn a_caller_is_told_that_it_is_not_heard_if_it_reads_that() {
+    let mut world = World::new(1, 1);
+    world.run(Span::from_secs(2));
+    world.answering.unheard(0, 3);
+    world.answering.unheard(7, 3);
+    world.run(Span::from_secs(1));
+    assert_eq!(words(&world.ends[0].did), ["begin", "unheard by 3"]);
+    let (mut answering, now) = by_hand();
+    let call = CallMessage::Call { version: 3, offer: offer(), resumes: None };
+    answering.said(LineId(1), call, CallId([1; 16]), now);
+    steps(&mut answering);
+    answering.unheard(0, 0);
+    assert_eq!(steps(&mut answering), [], "it has no word for it");
+}
+
+/// One line to an end that is called, said to by hand.
+fn by_hand() -> (Answering, LocalTime) {
+    let mut answering = Answering::new(offer(), vec![7_000]);
+    let now = LocalTime::ZERO + Span::from_secs(1);
+    answering.came(LineId(1), [1; 32], now);
+    (answering, now)
+}
+
+fn steps(answering: &mut Answering) -> Vec<AnsweringStep> {
+    core::iter::from_fn(|| answering.step()).collect()
+}
+
+#[test]
+fn a_caller_that_floods_is_closed_and_its_call_is_over_for_nobody_else() {
+    let (mut answering, now) = by_hand();
+    let call = CallMessage::Call { version: CALL_VERSION, offer: offer(), resumes: None };
+    answering.said(LineId(1), call, CallId([1; 16]), now);
+    steps(&mut answering);
+    for _ in 0..1_000 {
+        answering.said(LineId(1), CallMessage::Ping, CallId([2; 16]), now);
+    }
+    let steps = steps(&mut answering);
+    let pongs = steps
+        .iter()
+        .filter(|step| matches!(step, AnsweringStep::Say(_, CallMessage::Pong)))
+        .count();
+    assert_eq!(pongs, 31, "as many as may come at once, less the call itself");
+    assert!(steps.contains(&AnsweringStep::Close(LineId(1))));
+    assert!(steps.len() < 40, "nothing grows: {}", steps.len());
+}
+
+#[test]
+fn who_connects_and_says_nothing_is_closed() {
+    let (mut answering, now) = by_hand();
+    answering.poll(now + Span::from_millis(4_900));
+    assert_eq!(steps(&mut answering), []);
+    // Not even by saying what is no call.
+    answering.said(LineId(1), CallMessage::Ping, CallId([2; 16]), now + Span::from_millis(4_900));
+    answering.poll(now + Span::from_millis(5_000));
+    assert!(steps(&mut answering).contains(&AnsweringStep::Close(LineId(1))));
+}
+
+#[test]
+fn an_id_without_the_key_that_began_the_call_resumes_nothing() {
+    let (mut answering, now) = by_hand();
+    let call = |resumes| CallMessage::Call { version: CALL_VERSION, offer: offer(), resumes };
+    answering.said(LineId(1), call(None), CallId([9; 16]), now);
+    steps(&mut answering);
+    answering.came(LineId(2), [2; 32], now);
+    answering.said(LineId(2), call(Some(CallId([9; 16]))), CallId([3; 16]), now);
+    let answer = steps(&mut answering);
+    assert!(
+        matches!(answer[0], AnsweringStep::Say(LineId(2), CallMessage::Refused(_))),
+        "{answer:?}"
+    );
+    assert_eq!(answering.calls(), 1, "the call of the other goes on");
+}
+
+#[test]
+fn a_latency_that_the_devices_do_not_keep_is_taken_by_no_change() {
+    let ms = Span::from_millis;
+    let takes = |takes: Span| {
+        let mut offer = offer();
+        (offer.there.takes, offer.back.takes) = (Some(takes), Some(takes));
+        offer
+    };
+    let mut answering = Answering::new(takes(ms(20)), vec![7_000]);
+    let now = LocalTime::ZERO + Span::from_secs(1);
+    answering.came(LineId(1), [1; 32], now);
+    let offer = CallOffer { latency: Some(CallLatency::Kept(ms(5))), ..takes(ms(5)) };
+    let mut said = |message| {
+        answering.said(LineId(1), message, CallId([1; 16]), now);
+        let said = steps(&mut answering).into_iter().find_map(|step| match step {
+            AnsweringStep::Say(_, message) => Some(message),
+            _ => None,
+        });
+        said.expect("an answer")
+    };
+    let answer = said(CallMessage::Call { version: CALL_VERSION, offer, resumes: None });
+    let CallMessage::Accepted { terms, .. } = answer else { panic!("{answer:?}") };
+    // Packets of a millisecond from periods of 5 are 5 ms old, and are played 20 ahead; 1 ms is for the way.
+    assert_eq!(terms.latency, CallLatency::Kept(ms(26)));
+    let less = CallTerms { latency: CallLatency::Kept(ms(25)), ..terms.clone() };
+    let answer = said(CallMessage::Change(less));
+    let CallMessage::Kept(why) = &answer else { panic!("{answer:?}") };
+    assert!(why.as_str().contains("leave no time for less than 26ms; ask for that"), "{why:?}");
+    // Its sound has room for a sixteenth of a second more than what it began with.
+    let room = ms(26) + Span::from_micros(62_500);
+    let most = CallTerms { latency: CallLatency::Kept(room), ..terms.clone() };
+    assert_eq!(said(CallMessage::Change(most.clone())), CallMessage::Changed(most));
+    for beyond in [CallLatency::Kept(ms(89)), CallLatency::Auto { most: ms(300) }] {
+        let beyond = CallTerms { latency: beyond, ..terms.clone() };
+        let answer = said(CallMessage::Change(beyond));
+        let CallMessage::Kept(why) = &answer else { panic!("{answer:?}") };
+        assert!(why.as_str().contains("than the 88.5ms that this call has room for"), "{why:?}");
+    }
+    let usual = CallTerms { latency: CallLatency::AUTO, ..terms.clone() };
+    assert_eq!(said(CallMessage::Change(usual.clone())), CallMessage::Changed(usual));
+    let more = CallTerms { latency: CallLatency::Kept(ms(30)), ..terms };
+    assert_eq!(said(CallMessage::Change(more.clone())), CallMessage::Changed(more));
+}
+
+#[test]
+fn another_version_is_refused_with_the_mend() {
+    let (mut answering, now) = by_hand();
+    let call = CallMessage::Call { version: CALL_VERSION + 1, offer: offer(), resumes: None };
+    answering.said(LineId(1), call, CallId([1; 16]), now);
+    let AnsweringStep::Say(_, CallMessage::Refused(why)) = &steps(&mut answering)[0] else {
+        panic!()
+    };
+    assert!(why.as_str().contains("update the older"), "{}", why.as_str());
+}
+
+#[test]
+fn a_caller_hangs_up_on_an_answer_that_was_not_offered() {
+    let now = LocalTime::ZERO + Span::from_secs(1);
+    let mut caller = CallerEnd::new(offer(), now);
+    caller.poll(now);
+    caller.connected(CALL_VERSION, now);
+    let mut terms = offer().choose(&offer()).expect("the same");
+    terms.there.rate = Rate::new(96_000).expect("it is a rate");
+    let (call, udp_port) = (CallId([1; 16]), 7_000);
+    caller.said(CallMessage::Accepted { call, terms, udp_port }, now);
+    let steps: Vec<_> = core::iter::from_fn(|| caller.step()).collect();
+    assert!(matches!(steps.last(), Some(CallerStep::Over(CallOver::Refused(_)))), "{steps:?}");
+    assert!(!steps.iter().any(|step| matches!(step, CallerStep::Begin(_))));
+}
+
+#[test]
+fn a_call_that_is_taken_up_again_offers_what_its_devices_run_as_alone() {
+    let now = LocalTime::ZERO + Span::from_secs(1);
+    let of = |rates: &[u32]| {
+        let mut offer = offer();
+        for stream in [&mut offer.there, &mut offer.back] {
+            stream.rates = rates.iter().map(|hertz| Rate::new(*hertz).expect("a rate")).collect();
+        }
+        offer
+    };
+    let steps = |caller: &mut CallerEnd| core::iter::from_fn(|| caller.step()).collect::<Vec<_>>();
+    let offered = |caller: &mut CallerEnd, now| {
+        caller.poll(now);
+        caller.connected(CALL_VERSION, now);
+        steps(caller).into_iter().find_map(|step| match step {
+            CallerStep::Say(CallMessage::Call { offer, .. }) => Some(offer.there.rates),
+            _ => None,
+        })
+    };
+    let (wide, run) = (of(&[48_000, 44_100, 16_000]), of(&[44_100]));
+    let mut caller = CallerEnd::new(wide.clone(), now);
+    assert_eq!(offered(&mut caller, now), Some(wide.there.rates.clone()));
+    let accepted = |call, offer: &CallOffer| {
+        let terms = wide.choose(offer).expect("a rate in common");
+        CallMessage::Accepted { call: CallId([call; 16]), terms, udp_port: 7_000 }
+    };
+    caller.said(accepted(1, &run), now);
+    assert!(steps(&mut caller).iter().any(|step| matches!(step, CallerStep::Begin(_))));
+    caller.offers(run.clone());
+    caller.line_lost(now);
+    let now = now + Span::from_secs(1);
+    assert_eq!(offered(&mut caller, now), Some(run.there.rates));
+    // Nor is another answer taken.
+    caller.said(accepted(2, &of(&[16_000])), now);
+    let steps = steps(&mut caller);
+    assert!(matches!(steps.last(), Some(CallerStep::Over(CallOver::Refused(_)))), "{steps:?}");
+}

@@ -1,0 +1,230 @@
+//! Who gets a place, and who gets sound.
+
+use crate::offers;
+
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::call::CallId;
+use tautline_proto::call::answering::{Answering, AnsweringStep, CallLimits, LineId};
+use tautline_proto::call::caller::{CallOver, CallerEnd, CallerStep};
+use tautline_proto::call::message::{CALL_VERSION, CallMessage, CallReason};
+use tautline_proto::call::terms::{CallOffer, CallPath, CallTerms};
+use tautline_proto::time::{LocalTime, Span};
+
+fn offer() -> CallOffer {
+    offers::offer(&[SampleFormat::L24])
+}
+
+fn steps(answering: &mut Answering) -> Vec<AnsweringStep> {
+    core::iter::from_fn(|| answering.step()).collect()
+}
+
+/// An end that is called with these limits, and what is answered to a call of a peer, with sound or without, on a line of
+/// its own.
+struct Limited(Answering, LocalTime, u64);
+
+impl Limited {
+    fn new(places: u16, limits: CallLimits) -> Self {
+        let answering = Answering::new(offer(), (1..=places).collect()).limited(limits);
+        Self(answering, LocalTime::ZERO + Span::from_secs(1), 0)
+    }
+
+    fn answer(&mut self, message: CallMessage) -> Result<(), String> {
+        let Self(answering, now, line) = self;
+        answering.said(LineId(*line), message, CallId([*line as u8; 16]), *now);
+        for step in steps(answering) {
+            match step {
+                AnsweringStep::Say(_, CallMessage::Accepted { .. } | CallMessage::Changed(_)) => {}
+                AnsweringStep::Say(_, CallMessage::Refused(why) | CallMessage::Kept(why)) => {
+                    return Err(why.as_str().to_owned());
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, peer: u8, paths: &[CallPath]) -> Result<(), String> {
+        self.2 += 1;
+        self.0.came(LineId(self.2), [peer; 32], self.1);
+        let offer = CallOffer { paths: paths.to_vec(), ..offer() };
+        self.answer(CallMessage::Call { version: CALL_VERSION, offer, resumes: None })
+    }
+}
+
+#[test]
+fn one_peer_has_half_of_the_places_and_this_machine_itself_as_many_as_there_are() {
+    for (places, most) in [(1, 1), (2, 1), (5, 3), (8, 4)] {
+        let limits = CallLimits::of(places, places, Some([9; 32]));
+        let mut called = Limited::new(places as u16, limits);
+        let had = (0..places).filter(|_| called.call(1, &[CallPath::Udp]).is_ok()).count();
+        assert_eq!(had, most, "of {places}");
+        if places > 1 {
+            let refused = called.call(1, &[CallPath::Udp]).unwrap_err();
+            assert!(refused.contains("and the others are for others; end one"), "{refused}");
+            assert_eq!(called.call(2, &[CallPath::Udp]), Ok(()), "another has its place");
+        }
+        let mut called = Limited::new(places as u16, limits);
+        assert!((0..places).all(|_| called.call(9, &[CallPath::Udp]).is_ok()), "its own");
+    }
+}
+
+#[test]
+fn one_peer_has_as_many_places_and_as_much_sound_as_is_said_and_another_gets_in() {
+    for (each, most) in [(0, 1), (1, 1), (3, 3), (7, 7)] {
+        let limits = CallLimits::of(8, 8, None).each(Some(each));
+        let mut called = Limited::new(8, limits);
+        let had = (0..8).filter(|_| called.call(1, &[CallPath::Udp]).is_ok()).count();
+        assert_eq!(had, most, "{each} each");
+        let refused = called.call(1, &[]).unwrap_err();
+        let why = format!("your machine is in {most} of its 8 calls");
+        assert!(refused.contains(&why) && refused.contains("--callers-each"), "{refused}");
+        assert_eq!(called.call(2, &[CallPath::Udp]), Ok(()), "another has its place");
+    }
+    // Of few that sound none has more than there are.
+    let mut called = Limited::new(8, CallLimits::of(8, 2, None).each(Some(4)));
+    let had = (0..4).filter(|_| called.call(1, &[CallPath::Udp]).is_ok()).count();
+    assert_eq!((had, called.call(1, &[])), (2, Ok(())));
+    assert_eq!(CallLimits::of(8, 8, None).each(None), CallLimits::of(8, 8, None));
+}
+
+#[test]
+fn a_call_without_sound_takes_no_place_of_those_that_sound_and_has_one_when_one_is_free() {
+    let limits = CallLimits { sounding: 1, of_a_peer: 4, sounding_of_a_peer: 1, own: None };
+    let mut called = Limited::new(4, limits);
+    assert_eq!(called.call(1, &[CallPath::Udp]), Ok(()));
+    let refused = called.call(2, &[CallPath::Udp]).unwrap_err();
+    assert!(refused.contains("as many of its calls have sound as it carries, 1;"), "{refused}");
+    assert_eq!(called.call(2, &[]), Ok(()), "a line");
+    let quiet = CallOffer { paths: Vec::new(), ..offer() }.choose(&offer()).unwrap();
+    let sounds = offer().choose(&offer()).unwrap();
+    let kept = called.answer(CallMessage::Change(sounds.clone())).unwrap_err();
+    assert!(kept.contains("as it carries, 1;"), "{kept}");
+    let second = core::mem::replace(&mut called.2, 1);
+    assert_eq!(called.answer(CallMessage::Change(quiet)), Ok(()), "the first is held");
+    called.2 = second;
+    assert_eq!(called.answer(CallMessage::Change(sounds)), Ok(()));
+}
+
+#[test]
+fn nobody_but_the_caller_ends_that_a_call_is_without_sound() {
+    let (now, quiet) = (LocalTime::ZERO + Span::from_secs(1), Vec::new());
+    let sounds = offer().choose(&offer()).unwrap();
+    let without = CallTerms { paths: quiet, ..sounds.clone() };
+    let steps =
+        |caller: &mut CallerEnd| -> Vec<_> { core::iter::from_fn(|| caller.step()).collect() };
+    let begun = |terms: &CallTerms| {
+        let mut caller = CallerEnd::new(offer(), now).held(true);
+        caller.poll(now);
+        caller.connected(CALL_VERSION, now);
+        let terms = terms.clone();
+        caller.said(CallMessage::Accepted { call: CallId([1; 16]), terms, udp_port: 1 }, now);
+        caller
+    };
+    let said = steps(&mut begun(&sounds));
+    assert!(matches!(said.last(), Some(CallerStep::Over(CallOver::Refused(_)))), "{said:?}");
+    let mut caller = begun(&without);
+    assert!(matches!(steps(&mut caller).last(), Some(CallerStep::Begin(_))));
+    // Nor where the call is taken up by another line.
+    let mut again = begun(&without);
+    again.line_lost(now);
+    again.poll(now + Span::from_secs(1));
+    again.connected(CALL_VERSION, now);
+    steps(&mut again);
+    let (call, terms) = (CallId([2; 16]), sounds.clone());
+    again.said(CallMessage::Accepted { call, terms, udp_port: 1 }, now);
+    let said = steps(&mut again);
+    assert!(matches!(said.last(), Some(CallerStep::Over(CallOver::Refused(_)))), "{said:?}");
+    caller.said(CallMessage::Changed(sounds.clone()), now);
+    assert_eq!(steps(&mut caller), [], "it was not asked for");
+    caller.change(sounds.clone()).unwrap();
+    caller.said(CallMessage::Changed(sounds.clone()), now);
+    assert_eq!(steps(&mut caller).last(), Some(&CallerStep::Change(sounds.clone())));
+    caller.change(without.clone()).unwrap();
+    caller.said(CallMessage::Changed(without.clone()), now);
+    assert_eq!(steps(&mut caller).last(), Some(&CallerStep::Change(without.clone())));
+    // It was asked for once.
+    caller.change(sounds.clone()).unwrap();
+    caller.said(CallMessage::Changed(sounds), now);
+    caller.said(CallMessage::Changed(without), now);
+    let said = steps(&mut caller);
+    assert!(matches!(said.last(), Some(CallerStep::Over(CallOver::Refused(_)))), "{said:?}");
+}
+
+#[test]
+fn who_is_told_to_hold_before_there_is_a_call_begins_one_without_sound() {
+    let now = LocalTime::ZERO + Span::from_secs(1);
+    let mut caller = CallerEnd::new(offer(), now);
+    caller.poll(now);
+    assert!(caller.begins_held(true), "it dials");
+    caller.connected(CALL_VERSION, now);
+    let said = core::iter::from_fn(|| caller.step()).last();
+    let Some(CallerStep::Say(CallMessage::Call { offer: said, .. })) = said else {
+        panic!("{said:?}")
+    };
+    assert!(said.paths.is_empty());
+    assert!(!caller.begins_held(false), "that was said, and is not answered");
+    let terms = said.choose(&offer()).unwrap();
+    caller.said(CallMessage::Accepted { call: CallId([1; 16]), terms, udp_port: 1 }, now);
+    let begun = core::iter::from_fn(|| caller.step()).last();
+    assert!(matches!(begun, Some(CallerStep::Begin(_))), "{begun:?}");
+    assert!(!caller.begins_held(false), "there is a call");
+}
+
+#[test]
+fn one_peer_has_half_of_the_sound_and_lines_beside() {
+    let limits = CallLimits { of_a_peer: 4, ..CallLimits::of(8, 2, None) };
+    let mut called = Limited::new(8, limits);
+    assert_eq!(called.call(1, &[CallPath::Udp]), Ok(()));
+    let refused = called.call(1, &[CallPath::Udp]).unwrap_err();
+    assert!(refused.contains("has sound in 1 of the 2 calls that may"), "{refused}");
+    assert_eq!(called.call(1, &[]), Ok(()), "a line");
+    let sounds = offer().choose(&offer()).unwrap();
+    let kept = called.answer(CallMessage::Change(sounds)).unwrap_err();
+    assert!(kept.contains("has sound in 1 of the 2"), "{kept}");
+    assert_eq!(called.call(2, &[CallPath::Udp]), Ok(()), "another has the rest");
+}
+
+#[test]
+fn who_is_trusted_no_more_loses_its_calls_and_lines_and_others_keep_theirs() {
+    let mut called = Limited::new(4, CallLimits { of_a_peer: 4, ..CallLimits::of(4, 4, None) });
+    let calls = [(1, &[CallPath::Udp][..]), (2, &[CallPath::Udp]), (1, &[]), (1, &[CallPath::Udp])];
+    for (peer, paths) in calls {
+        assert_eq!(called.call(peer, paths), Ok(()));
+    }
+    let Limited(mut answering, now, _) = called;
+    answering.gone(LineId(4), now);
+    for (line, peer) in [(5, 1), (6, 2)] {
+        answering.came(LineId(line), [peer; 32], now);
+    }
+    steps(&mut answering);
+    let why = CallReason::new("the caller is trusted no more");
+    answering.keep_trusted(|_| true, &why, now);
+    assert_eq!(steps(&mut answering), [], "all are");
+    answering.keep_trusted(|peer| peer != [1; 32], &why, now);
+    let (end, say) = (
+        |place| AnsweringStep::End { place, why: why.clone() },
+        |line, message| AnsweringStep::Say(LineId(line), message),
+    );
+    let bye = || CallMessage::Bye(why.clone());
+    let expected = [
+        say(1, bye()),
+        AnsweringStep::Close(LineId(1)),
+        end(0),
+        say(3, bye()),
+        AnsweringStep::Close(LineId(3)),
+        end(2),
+        // Its line was lost before.
+        end(3),
+        say(5, CallMessage::Refused(why.clone())),
+        AnsweringStep::Refused { line: LineId(5), why: why.clone() },
+        AnsweringStep::Close(LineId(5)),
+    ];
+    assert_eq!(steps(&mut answering), expected);
+    assert_eq!(answering.calls(), 1);
+    answering.said(LineId(2), CallMessage::Ping, CallId([0; 16]), now);
+    assert_eq!(steps(&mut answering), [say(2, CallMessage::Pong)]);
+    let call = CallMessage::Call { version: CALL_VERSION, offer: offer(), resumes: None };
+    answering.said(LineId(6), call, CallId([6; 16]), now);
+    let begins = |step: &AnsweringStep| matches!(step, AnsweringStep::Begin { place: 0, .. });
+    assert!(steps(&mut answering).iter().any(begins), "the place is free");
+}

@@ -1,0 +1,135 @@
+//! The end that calls, answered by hand: what it asks for while something else is not answered yet, and what it says to
+//! an older one.
+#![expect(clippy::unwrap_used, reason = "two ends that do not agree here are a failure")]
+
+use crate::offers;
+
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::call::CallId;
+use tautline_proto::call::answering::{Answering, AnsweringStep, LineId};
+use tautline_proto::call::caller::{CallerEnd, CallerStep, NotAsked};
+use tautline_proto::call::message::{CALL_VERSION, CallMessage, CallReason};
+use tautline_proto::call::terms::{CallLatency, CallOffer, CallPath, CallTerms, StreamTerms};
+use tautline_proto::time::{LocalTime, Span};
+
+const NOW: LocalTime = LocalTime::from_nanos(1_000_000_000);
+
+fn offer(latency: Option<CallLatency>) -> CallOffer {
+    CallOffer { latency, ..offers::offer(&[SampleFormat::L24, SampleFormat::L16]) }
+}
+
+/// What is said by then.
+fn said(caller: &mut CallerEnd) -> Vec<CallMessage> {
+    core::iter::from_fn(|| caller.step())
+        .filter_map(|step| match step {
+            CallerStep::Say(message) => Some(message),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Says its offer on a line of this version.
+fn dialled(caller: &mut CallerEnd, version: u32, now: LocalTime) -> CallOffer {
+    caller.poll(now);
+    said(caller);
+    caller.connected(version, now);
+    match said(caller).pop() {
+        Some(CallMessage::Call { offer, .. }) => offer,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// In a call with an end that can all of that.
+fn calling(version: u32) -> (CallerEnd, CallTerms) {
+    let mut caller = CallerEnd::new(offer(None), NOW);
+    let terms = dialled(&mut caller, version, NOW).choose(&offer(None)).unwrap();
+    let accepted =
+        CallMessage::Accepted { call: CallId([1; 16]), terms: terms.clone(), udp_port: 7_000 };
+    caller.said(accepted, NOW);
+    said(&mut caller);
+    (caller, terms)
+}
+
+fn coded(terms: &CallTerms, sample: SampleFormat) -> CallTerms {
+    let of = |stream: StreamTerms| StreamTerms { coding: sample.into(), ..stream };
+    CallTerms { there: of(terms.there), back: of(terms.back), ..terms.clone() }
+}
+
+fn kept(caller: &mut CallerEnd) {
+    caller.said(CallMessage::Kept(CallReason::new("that is not had here")), NOW);
+}
+
+#[test]
+fn a_hold_stays_one_where_what_was_asked_for_before_it_is_refused() {
+    let (mut caller, terms) = calling(CALL_VERSION);
+    caller.change(coded(&terms, SampleFormat::L16)).unwrap();
+    let held = CallTerms { paths: Vec::new(), ..terms.clone() };
+    caller.change(held.clone()).unwrap();
+    kept(&mut caller);
+    assert_eq!(caller.asked(), Some(&held), "it is not answered yet");
+    caller.said(CallMessage::Changed(held.clone()), NOW);
+    assert_eq!(caller.asked(), None);
+    assert!(!caller.call().unwrap().terms.sound());
+    // Nor does anybody's late word open a microphone.
+    caller.said(CallMessage::Changed(terms), NOW);
+    assert!(!caller.call().unwrap().terms.sound());
+}
+
+#[test]
+fn a_hold_that_is_refused_itself_is_none() {
+    let (mut caller, terms) = calling(CALL_VERSION);
+    caller.change(CallTerms { paths: Vec::new(), ..terms.clone() }).unwrap();
+    kept(&mut caller);
+    assert_eq!(caller.asked(), None);
+    let other = coded(&terms, SampleFormat::L16);
+    caller.change(other.clone()).unwrap();
+    caller.said(CallMessage::Changed(other.clone()), NOW);
+    assert_eq!(caller.call().unwrap().terms, other);
+}
+
+#[test]
+fn a_call_that_is_made_anew_goes_by_what_was_asked_for_last() {
+    let (mut caller, terms) = calling(CALL_VERSION);
+    let by_tcp = CallTerms { paths: vec![CallPath::Tcp], ..terms };
+    caller.change(by_tcp.clone()).unwrap();
+    // What its devices are is offered again, with the path of the command line.
+    caller.offers(CallOffer { paths: vec![CallPath::Udp], ..offer(None) });
+    caller.said(CallMessage::Changed(by_tcp.clone()), NOW);
+    assert_eq!(caller.call().unwrap().terms, by_tcp);
+    caller.line_lost(NOW);
+    said(&mut caller);
+    let again = dialled(&mut caller, CALL_VERSION, NOW + Span::from_secs(1));
+    assert_eq!(again.paths, [CallPath::Tcp]);
+    // Though whatever was under way may be answered.
+    caller.said(CallMessage::Resumed, NOW);
+    caller.change(CallTerms { paths: vec![CallPath::Udp], ..by_tcp.clone() }).unwrap();
+    caller.change(by_tcp.clone()).unwrap();
+    caller.said(CallMessage::Changed(CallTerms { paths: vec![CallPath::Udp], ..by_tcp }), NOW);
+    assert_eq!(caller.call().unwrap().terms.paths, [CallPath::Udp]);
+}
+
+#[test]
+fn an_older_end_is_told_nothing_of_how_far_a_latency_goes() {
+    let far = CallLatency::Auto { most: Span::from_millis(80) };
+    for version in 2..CALL_VERSION {
+        let mut caller = CallerEnd::new(offer(Some(far)), NOW);
+        assert_eq!(dialled(&mut caller, version, NOW).latency, None, "version {version}");
+        let (mut caller, terms) = calling(version);
+        let asked = caller.change(CallTerms { latency: far, ..terms.clone() });
+        assert_eq!(asked, Err(NotAsked::Older), "version {version}");
+        caller.change(CallTerms { latency: CallLatency::AUTO, ..terms }).unwrap();
+        // Nor by the end that is called.
+        let mut answering = Answering::new(offer(Some(far)), vec![7_000]);
+        answering.came(LineId(1), [1; 32], NOW);
+        let call = CallMessage::Call { version, offer: offer(None), resumes: None };
+        answering.said(LineId(1), call, CallId([1; 16]), NOW);
+        let mut steps = core::iter::from_fn(|| answering.step());
+        let accepted = steps.find_map(|step| match step {
+            AnsweringStep::Say(_, CallMessage::Accepted { terms, .. }) => Some(terms.latency),
+            _ => None,
+        });
+        assert_eq!(accepted, Some(CallLatency::AUTO), "version {version}");
+    }
+    let mut caller = CallerEnd::new(offer(Some(far)), NOW);
+    assert_eq!(dialled(&mut caller, CALL_VERSION, NOW).latency, Some(far));
+}

@@ -1,0 +1,240 @@
+//! Packets that are compressed: decoded in order, each at its turn, at the latency that was asked for.
+
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::coder::{Coder, Opus, OpusTuning};
+use tautline_proto::receiver::Received;
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::{Frames, LocalTime, Span};
+
+use super::toy::{self, Asked, CONCEALED};
+use super::world::{Chance, Scene, World, perfect};
+
+/// Packets of 5 ms from a card with a period of 1 ms, heard 15 ms after they were captured.
+pub(crate) fn scene() -> Scene {
+    let opus = Opus { tuning: OpusTuning::Music, bitrate: 510_000 };
+    Scene {
+        coder: Some(Coder::Opus(opus)),
+        packet: Frames::new(240),
+        latency: Span::from_millis(15),
+        ..Scene::default()
+    }
+}
+
+fn world() -> World {
+    toy::asked();
+    World::new(scene())
+}
+
+/// Runs so many periods.
+fn run(world: &mut World, periods: usize) {
+    (0..periods).for_each(|_| world.period(perfect));
+}
+
+/// What was decoded, one packet after the other, and what else decoders were asked for.
+fn decoded(asked: &[Asked]) -> (Vec<u16>, Vec<Asked>) {
+    let number = |asked: &Asked| match asked {
+        Asked::Decode(number) => Some(*number),
+        _ => None,
+    };
+    let others = asked.iter().filter(|asked| number(asked).is_none());
+    (asked.iter().filter_map(number).collect(), others.copied().collect())
+}
+
+#[test]
+fn what_looks_ahead_is_heard_at_the_latency_that_was_asked_for() {
+    let mut world = world();
+    let began = world.now;
+    run(&mut world, 900);
+    for index in [3_000, 9_999] {
+        let captured = began + world.scene.rate.span_of(Frames::new(index));
+        let heard = world.heard_at(index).expect("it was heard");
+        let off = heard - captured - world.scene.latency;
+        assert!(off.abs() <= Span::from_micros(21), "{off}");
+    }
+    assert_eq!(world.latency_of_the_last(), world.scene.latency);
+    assert_eq!(world.receiver.counters().missing_frames, 0);
+    assert!(world.heard_whole_at_the_end());
+}
+
+#[test]
+fn packets_in_any_order_are_decoded_in_theirs() {
+    let (mut world, mut chance) = (world(), Chance(5));
+    world.receiver.set_link_offset(Span::from_millis(25));
+    for _ in 0..900 {
+        world.period(|mut datagram| {
+            // Up to two packets later than others.
+            datagram.arrives += Span::from_micros(i64::from(chance.below(7_000)));
+            let again = datagram.clone();
+            vec![datagram, again]
+        });
+    }
+    let (numbers, others) = decoded(&toy::asked());
+    assert!(numbers.len() > 70 && numbers.windows(2).all(|pair| pair[0] + 1 == pair[1]));
+    assert_eq!(others, [Asked::Reset], "as it begins");
+    let counters = world.receiver.counters();
+    assert!(counters.reordered > 5 && counters.duplicate > 70, "{counters:?}");
+    assert_eq!((counters.missing_frames, counters.late), (0, 0));
+    assert!(world.heard_whole_at_the_end());
+}
+
+#[test]
+fn of_a_lost_packet_is_heard_what_the_next_carries_and_of_two_what_the_decoder_has() {
+    let mut world = world();
+    for _ in 0..900 {
+        world.period(|datagram| match datagram.number {
+            20 | 40 | 41 => Vec::new(),
+            _ => vec![datagram],
+        });
+    }
+    let (numbers, others) = decoded(&toy::asked());
+    assert!(!numbers.contains(&20) && numbers.contains(&21));
+    assert_eq!(others, [Asked::Reset, Asked::Recover(21), Asked::Conceal(240), Asked::Recover(42)]);
+    let counters = world.receiver.counters();
+    assert_eq!((counters.lost, counters.missing_frames, counters.concealed_frames), (3, 240, 240));
+    let sound = world.sound();
+    let concealed = sound.iter().filter(|heard| **heard == CONCEALED).count();
+    assert_eq!(concealed, 240);
+    assert_eq!(
+        world
+            .heard
+            .holes
+            .iter()
+            .map(|hole| (hole.frames.end - hole.frames.start).count())
+            .sum::<i64>(),
+        240
+    );
+    assert!(world.heard_whole_at_the_end());
+}
+
+#[test]
+fn of_a_packet_that_comes_while_its_turn_is_on_the_rest_is_heard() {
+    let mut world = world();
+    for _ in 0..900 {
+        world.period(|mut datagram| {
+            // The next comes late as well: it cannot stand in for the first, and the one after can for it.
+            if (30..32).contains(&datagram.number) {
+                datagram.arrives += Span::from_millis(9);
+            }
+            vec![datagram]
+        });
+    }
+    let (numbers, others) = decoded(&toy::asked());
+    assert!(numbers.contains(&30) && !numbers.contains(&31), "{numbers:?}");
+    assert_eq!(others[1..], [Asked::Conceal(240), Asked::Recover(32)]);
+    let counters = world.receiver.counters();
+    assert_eq!((counters.late, counters.lost), (2, 0));
+    assert!((1..240).contains(&counters.missing_frames), "{counters:?}");
+    assert!(world.heard_whole_at_the_end());
+}
+
+#[test]
+fn of_a_packet_that_the_next_stood_in_for_nothing_is_decoded() {
+    let mut world = world();
+    for _ in 0..900 {
+        world.period(|mut datagram| {
+            if datagram.number == 30 {
+                datagram.arrives += Span::from_millis(9);
+            }
+            vec![datagram]
+        });
+    }
+    let (numbers, others) = decoded(&toy::asked());
+    assert!(!numbers.contains(&30), "{numbers:?}");
+    assert_eq!(others[1..], [Asked::Recover(31)]);
+    assert_eq!(world.receiver.counters().late, 1);
+    assert!(world.heard_whole_at_the_end());
+}
+
+#[test]
+fn frames_that_the_senders_card_lost_put_packets_on_no_other_grid_than_their_own() {
+    let mut world = world();
+    run(&mut world, 203);
+    world.skip(Frames::new(100));
+    run(&mut world, 200);
+    world.skip(Frames::new(1_000));
+    run(&mut world, 900);
+    assert_eq!(world.receiver.counters().late, 0);
+    assert!(world.heard_whole_at_the_end());
+}
+
+#[test]
+fn a_sender_that_starts_anew_is_decoded_from_its_first_packet() {
+    let mut world = world();
+    run(&mut world, 200);
+    world.restart_sender(99);
+    (0..60).for_each(|_| world.pause());
+    toy::asked();
+    run(&mut world, 900);
+    let (numbers, others) = decoded(&toy::asked());
+    assert_eq!(numbers[0], 0, "its first");
+    assert_eq!(others.iter().filter(|asked| **asked == Asked::Reset).count(), 1);
+    assert!(world.heard_whole_at_the_end());
+}
+
+#[test]
+fn an_outage_is_concealed_for_as_long_as_a_decoder_can() {
+    let mut world = world();
+    for _ in 0..900 {
+        world.period(
+            |datagram| {
+                if (40..80).contains(&datagram.number) { Vec::new() } else { vec![datagram] }
+            },
+        );
+    }
+    let (_, others) = decoded(&toy::asked());
+    let concealed = others.iter().filter(|asked| matches!(asked, Asked::Conceal(_))).count();
+    assert_eq!(concealed, 12, "60 ms of 200");
+    assert!(world.heard_whole_at_the_end());
+}
+
+#[test]
+fn a_payload_that_is_none_is_counted_and_concealed() {
+    let mut world = world();
+    for _ in 0..900 {
+        world.period(|mut datagram| {
+            if datagram.number == 25 {
+                datagram.bytes.truncate(datagram.bytes.len() - 2);
+            }
+            vec![datagram]
+        });
+    }
+    assert_eq!(world.receiver.counters().undecodable, 1);
+    assert_eq!(world.receiver.counters().concealed_frames, 240);
+    assert!(world.heard_whole_at_the_end());
+}
+
+#[test]
+fn without_a_decoder_what_is_compressed_is_another_payload_type() {
+    let mut sender = world();
+    let mut plain = World::new(Scene::default());
+    let mut kept = Vec::new();
+    (0..10).for_each(|_| {
+        sender.period(|datagram| {
+            kept.push(datagram);
+            Vec::new()
+        })
+    });
+    for datagram in kept {
+        let received = plain.receiver.handle(&datagram.bytes, LocalTime::ZERO, LocalTime::ZERO);
+        assert!(matches!(received, Received::Invalid(_)), "{received:?}");
+    }
+    assert_eq!(plain.receiver.other_type().map(|other| other.payload_type), Some(100));
+}
+
+#[test]
+fn a_stream_that_is_compressed_and_not_by_turns_misses_no_more_than_what_was_looked_ahead() {
+    let mut world = world();
+    let coder = world.scene.coder;
+    for turn in 0..6 {
+        run(&mut world, 100);
+        let coder = coder.filter(|_| turn % 2 == 1);
+        let payload_type = StreamFormat::usual_payload_type(SampleFormat::L24, coder);
+        assert!(world.sender.set_coding(SampleFormat::L24, coder, payload_type));
+    }
+    run(&mut world, 900);
+    let counters = world.receiver.counters();
+    assert_eq!((counters.lost, counters.late, counters.doubted), (0, 0, 0), "{counters:?}");
+    // Thrice from what looks ahead to what does not.
+    assert!(counters.missing_frames <= 3 * 120, "{counters:?}");
+    assert!(world.heard_whole_at_the_end());
+}

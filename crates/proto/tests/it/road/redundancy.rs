@@ -1,0 +1,320 @@
+//! Under test: what a sender's packets carry of earlier ones, and what a receiver makes of it when
+//! packets are lost.
+
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::cause::{Causes, Late, Schedule};
+use tautline_proto::clock::ClockMapping;
+use tautline_proto::endpoint::Author;
+use tautline_proto::ledger::{Passage, Stage};
+use tautline_proto::packet::StreamId;
+use tautline_proto::receiver::*;
+use tautline_proto::redundancy::{ETHERNET, Layout, Repeats};
+use tautline_proto::sender::*;
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::units::{Channels, Rate};
+use tautline_proto::wire::rtp::span_bytes;
+
+use super::form::{PACK, unpack};
+
+const PACKET: i64 = 48;
+
+/// From a packet's completion to its hand-over.
+const SENDING: Span = Span::from_micros(30);
+
+pub(crate) fn format(sample: SampleFormat) -> StreamFormat {
+    StreamFormat {
+        coder: None,
+        rate: Rate::HZ_48000,
+        channels: Channels::MONO,
+        sample,
+        packet: Frames::new(PACKET),
+        payload_type: StreamFormat::default_payload_type(sample),
+    }
+}
+
+/// A sender, and what a link keeps of what it sends.
+pub(crate) struct Sending {
+    sender: Sender,
+    repeats: Repeats,
+}
+
+pub(crate) fn sender(format: StreamFormat, redundancy: Layout) -> Sending {
+    let repeats = Repeats::within(vec![0; Repeats::room_for(ETHERNET)].into());
+    let sender = Sender::new(SenderConfig {
+        wire: PACK,
+        format,
+        identity: Identity { stream: StreamId(1), sequence: 65_530, timestamp: u32::MAX - 500 },
+        period: Frames::new(PACKET),
+        stamps: true,
+        wall_offset: Span::ZERO,
+        redundancy,
+        presented_after: Span::ZERO,
+    });
+    Sending { sender, repeats }
+}
+
+fn at(millis: i64) -> LocalTime {
+    LocalTime::ZERO + Span::from_millis(1000 + millis)
+}
+
+/// The sample of frame `index`, never silence.
+fn sample(index: i64) -> f32 {
+    (2 * (index % 8000) + 1) as f32 / 16_384.0
+}
+
+/// One packet time of sound, and what was sent of it.
+pub(crate) fn send(sending: &mut Sending, number: i64) -> Vec<Vec<u8>> {
+    let block: Vec<f32> = (0..PACKET).map(|frame| sample(number * PACKET + frame)).collect();
+    let times = BlockTimes { capture: at(number), taken: at(number + 1), now: at(number + 1) };
+    let mut sent = Vec::new();
+    let Sending { sender, repeats } = sending;
+    sender.push(&block, times, |packet| {
+        let handed_at = packet.handed_at.expect("it says when it left");
+        let handed = Span::from_millis(1) + SENDING;
+        packet.datagram[handed_at..handed_at + 4].copy_from_slice(&span_bytes(handed));
+        sent.push(packet.datagram.to_vec());
+        let Some(before) = packet.again else { return repeats.pass() };
+        repeats.keep(packet.datagram, packet.instants);
+        sent.extend(repeats.again(before, packet.instants.due).map(|(bytes, _)| bytes.to_vec()));
+    });
+    sent
+}
+
+/// Sends packets 0 to `count`, loses those with these numbers, and plays at 20 ms: how many frames
+/// were not what was sent, and what was counted.
+fn play(layout: Layout, count: i64, loses: impl Fn(i64) -> bool) -> (u64, Counters) {
+    let format = format(SampleFormat::L24);
+    let mut sender = sender(format, layout);
+    let mut receiver = Receiver::new(ReceiverConfig::new(unpack(), format, Span::from_millis(20)));
+    let mut wrong = 0;
+    for number in 0..count + 40 {
+        let arrival = at(number + 1);
+        if number < count {
+            for datagram in send(&mut sender, number).iter().filter(|_| !loses(number)) {
+                receiver.handle(datagram, arrival, arrival);
+            }
+        }
+        let mut out = [0.0; PACKET as usize];
+        let times = PullTimes { now: arrival, meets: arrival, skipped: Frames::ZERO, clock: None };
+        let pulled = receiver.pull(&mut out, times, |_| {});
+        let Some(media) = pulled.media else { continue };
+        let first = media.frame.as_frames() - i64::from(u32::MAX - 500);
+        let due = (first..).zip(out).filter(|(frame, _)| (0..count * PACKET).contains(frame));
+        wrong += due.filter(|(frame, heard)| *heard != sample(*frame)).count() as u64;
+    }
+    (wrong, *receiver.counters())
+}
+
+#[test]
+fn lost_packets_are_heard_as_if_they_had_come() {
+    for layout in [Layout::copies(1, 8), Layout::copies(3, 8), Layout::code(1, 8)] {
+        let (wrong, counters) = play(layout, 400, |number| number % 9 == 4);
+        assert_eq!((wrong, counters.lost, counters.late), (0, 0, 0), "{layout:?}: {counters:?}");
+        assert_eq!(counters.repaired, 44, "{layout:?}");
+        assert_eq!((counters.received, counters.missing_frames), (356, 0), "{layout:?}");
+    }
+}
+
+#[test]
+fn a_burst_as_long_as_the_window_is_bridged_by_a_copy_of_the_oldest() {
+    let burst = |number: i64| (100..108).contains(&number);
+    for layout in [Layout::copies(1, 8), Layout::code(2, 8)] {
+        let (wrong, counters) = play(layout, 200, burst);
+        assert_eq!((wrong, counters.repaired, counters.lost), (0, 8, 0), "{layout:?}");
+    }
+    let (_, counters) = play(Layout::copies(1, 8), 200, |n| (100..109).contains(&n));
+    assert_eq!((counters.repaired, counters.lost), (8, 1), "nothing carries the first any more");
+}
+
+#[test]
+fn a_code_repairs_half_a_window_in_a_row() {
+    let (wrong, counters) = play(Layout::code(1, 16), 200, |n| (100..108).contains(&n));
+    assert_eq!((wrong, counters.repaired), (0, 8), "{counters:?}");
+}
+
+#[test]
+fn what_carries_too_much_for_an_ethernet_frame_carries_less() {
+    let mut sender = sender(format(SampleFormat::F32), Layout::copies(12, 24));
+    let longest = (0..100).flat_map(|number| send(&mut sender, number)).map(|d| d.len()).max();
+    let longest = longest.unwrap();
+    assert!(longest <= ETHERNET && longest > ETHERNET - 200, "{longest}");
+}
+
+#[test]
+fn a_long_packet_is_sent_again_whole_and_dropped_where_the_first_came() {
+    let (wrong, counters) = play(Layout::repeated(5), 100, |_| false);
+    assert_eq!((wrong, counters.duplicate, counters.received), (0, 95, 195));
+    // The datagrams of a packet time are lost together: the packet itself, and the fifth before it.
+    let (wrong, counters) = play(Layout::repeated(5), 100, |number| number % 10 == 3);
+    assert_eq!((wrong, counters.lost, counters.late), (0, 0, 0), "{counters:?}");
+    assert_eq!(counters.repaired, 0);
+}
+
+/// The passages of packets 0 to 40, each sent again five later, of which packet 20 is lost the first
+/// time, at so much latency; with a path of one millisecond.
+fn passages(latency: Span) -> Vec<Passage> {
+    let format = format(SampleFormat::L24);
+    let mut sender = sender(format, Layout::repeated(5));
+    let mut receiver = Receiver::new(ReceiverConfig::new(unpack(), format, latency));
+    receiver.set_clock(Author::of(1), ClockMapping::known(Span::ZERO, Span::from_micros(10)));
+    let mut passages = Vec::new();
+    for number in 0..40 {
+        let arrival = at(number + 2) + SENDING;
+        for datagram in send(&mut sender, number).iter().skip(usize::from(number == 20)) {
+            if let Received::Late(passage) = receiver.handle(datagram, arrival, arrival) {
+                passages.push(passage);
+            }
+        }
+        let mut out = [0.0; PACKET as usize];
+        let meets = arrival + Span::from_millis(1);
+        let times = PullTimes { now: arrival, meets, skipped: Frames::ZERO, clock: None };
+        receiver.pull(&mut out, times, |passage| passages.push(passage));
+    }
+    passages
+}
+
+#[test]
+fn what_was_lost_and_sent_again_was_longer_on_the_way_and_not_longer_at_its_sender() {
+    let millis = Span::from_millis;
+    let passages = passages(millis(20));
+    let (again, first): (Vec<Passage>, Vec<Passage>) =
+        passages.iter().copied().partition(|passage| passage.stage(Stage::Wire) != Some(millis(1)));
+    // The bytes are those of the first, with its hand-over.
+    assert_eq!(again.len(), 1, "{again:?}");
+    assert_eq!(again[0].stage(Stage::Wire), Some(millis(1 + 5)));
+    assert_eq!(again[0].transit(), first[0].transit().map(|transit| transit + millis(5)));
+    assert!(passages.iter().all(|passage| passage.stage(Stage::Send) == Some(SENDING)));
+}
+
+#[test]
+fn what_was_lost_and_came_again_too_late_is_laid_at_the_networks_door() {
+    let millis = Span::from_millis;
+    let mut causes =
+        Causes::new(Schedule { packing_age: millis(1), takes: millis(1), period: millis(1) });
+    let passages = passages(millis(5));
+    passages.iter().for_each(|passage| causes.observe(passage));
+    let late = passages.iter().filter(|passage| passage.late);
+    let doors: Vec<_> = late.map(|passage| causes.judge(passage, |_, _| false)).collect();
+    assert_eq!(doors, [Late::Network]);
+}
+
+#[test]
+fn a_change_of_coding_begins_anew_and_repairs_on_both_sides_of_it() {
+    let format = format(SampleFormat::L24);
+    let mut sender = sender(format, Layout::code(1, 8));
+    let mut receiver = Receiver::new(ReceiverConfig::new(unpack(), format, Span::from_millis(20)));
+    for number in 0..60 {
+        if number == 30 {
+            let other = SampleFormat::L16;
+            assert!(sender.sender.set_sample(other, StreamFormat::default_payload_type(other)));
+        }
+        for datagram in send(&mut sender, number) {
+            if ![20, 28, 29, 31, 40].contains(&number) {
+                receiver.handle(&datagram, at(number + 1), at(number + 1));
+            }
+        }
+    }
+    // Nothing after the change can bring back what was before it.
+    assert_eq!(receiver.counters().repaired, 3, "{:?}", receiver.counters());
+    assert_eq!(receiver.counters().damaged, 0);
+}
+
+#[test]
+fn a_packet_that_comes_after_it_was_rebuilt_is_reordered_and_not_a_duplicate() {
+    let format = format(SampleFormat::L24);
+    let mut sender = sender(format, Layout::copies(2, 4));
+    let mut receiver = Receiver::new(ReceiverConfig::new(unpack(), format, Span::from_millis(20)));
+    let sent: Vec<_> = (0..10).flat_map(|number| send(&mut sender, number)).collect();
+    for number in [0, 1, 2, 4, 5, 6, 3, 7, 8, 9] {
+        receiver.handle(&sent[number], at(8), at(8));
+    }
+    let counters = receiver.counters();
+    assert_eq!((counters.repaired, counters.reordered, counters.duplicate), (1, 1, 0));
+    assert_eq!((counters.received, counters.late), (10, 0));
+}
+
+#[test]
+fn the_repair_budget_is_that_of_the_last_packets_and_not_of_one_after_a_gap() {
+    let format = format(SampleFormat::L24);
+    let mut sender = sender(format, Layout::copies(1, 32));
+    let mut receiver = Receiver::new(ReceiverConfig::new(unpack(), format, Span::from_millis(50)));
+    let mut budget = |sender: &mut Sending, numbers: core::ops::Range<i64>| {
+        for number in numbers {
+            for datagram in send(sender, number) {
+                receiver.handle(&datagram, at(number + 1), at(number + 1));
+            }
+        }
+        receiver.repair_budget().0
+    };
+    assert_eq!(budget(&mut sender, 0..100), Span::from_millis(32));
+    // What was lost with the card's frames is in no packet: repair data begins anew behind it.
+    sender.sender.skip(Frames::new(PACKET), at(100), |_| {});
+    assert_eq!(budget(&mut sender, 101..106), Span::from_millis(32));
+    // A sender that carries less from now on is believed when it has done so for a while.
+    sender.sender.set_redundancy(Layout::copies(1, 8));
+    assert_eq!(budget(&mut sender, 106..163), Span::from_millis(32));
+    assert_eq!(budget(&mut sender, 163..180), Span::from_millis(8));
+}
+
+#[test]
+fn damage_is_passed_over_and_counted_and_the_sound_is_played() {
+    let format = format(SampleFormat::L24);
+    let mut sender = sender(format, Layout::code(2, 6));
+    let mut receiver = Receiver::new(ReceiverConfig::new(unpack(), format, Span::from_millis(20)));
+    for number in 0..20 {
+        for mut datagram in send(&mut sender, number) {
+            if number > 9 {
+                // How many symbols there are, before all else that is carried.
+                let mut room = [0; ETHERNET];
+                let wire = unpack();
+                let carried = wire.unpack(&datagram).unwrap().carried.unwrap();
+                let head = &carried.gather(&mut room).unwrap()[..16];
+                let at = datagram.windows(16).position(|bytes| bytes == head).unwrap();
+                datagram[at] ^= 0x40;
+            }
+            assert!(matches!(
+                receiver.handle(&datagram, at(number + 1), at(number + 1)),
+                Received::Placed(_)
+            ));
+        }
+    }
+    assert_eq!((receiver.counters().damaged, receiver.counters().received), (10, 20));
+}
+
+#[test]
+fn the_first_packet_of_all_may_be_the_one_that_is_lost() {
+    for layout in [Layout::copies(1, 8), Layout::code(2, 8)] {
+        let (wrong, counters) = play(layout, 50, |number| number == 0);
+        assert_eq!((wrong, counters.repaired, counters.lost), (0, 1, 0), "{layout:?}");
+    }
+}
+
+#[test]
+fn who_borrows_a_repairer_repairs_from_the_first_packet_and_keeps_it_only_if_packets_carry_others()
+{
+    let format = format(SampleFormat::L24);
+    let config = ReceiverConfig::new(unpack(), format, Span::from_millis(20));
+    let mut spare = Some(Box::default());
+    // By what it is sent, whether it has the spare one in the end, and what it repaired.
+    for (layout, keeps, repaired) in [
+        (Layout::NONE, false, 0),
+        (Layout::copies(1, 1), true, 1),
+        (Layout::copies(1, 1), false, 0),
+    ] {
+        let mut receiver = Receiver::without_repairer(config.clone());
+        let mut sender = sender(format, layout);
+        for number in 0..10 {
+            let sent = send(&mut sender, number);
+            let lent = spare.is_some();
+            receiver.borrow_repairer(&mut spare);
+            if number != 0 {
+                receiver.handle(&sent[0], at(number + 1), at(number + 1));
+            }
+            receiver.return_repairer(&mut spare);
+            assert_eq!(lent && spare.is_none(), keeps && number == 1, "{layout:?}, {number}");
+        }
+        let counters = receiver.counters();
+        assert_eq!((counters.repaired, counters.damaged, counters.received), (repaired, 0, 9));
+    }
+}

@@ -1,0 +1,236 @@
+//! Under test: a stream between two cities, whose latency follows the packets and whose cards are 200 ppm apart, and a call
+//! of two such directions, each in as many bits of Opus as the network carries just then: what they take after a while is
+//! what they take at the end.
+
+use tautline_proto::call::coding_choice::{CodingChoice, SpoiltShare};
+use tautline_proto::call::terms::StreamTerms;
+use tautline_proto::depth::LossTarget;
+use tautline_proto::receiver::{Counters, Resync};
+use tautline_proto::receiving::ReceiveNote;
+use tautline_proto::stream::{Coding, StreamFormat};
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::units::{Channels, Rate};
+use tautline_sim::card::CardModel;
+use tautline_sim::clock::TrueTime;
+use tautline_sim::heard::Heard;
+use tautline_sim::link::{Bottleneck, PathModel};
+use tautline_sim::preset::Preset;
+use tautline_sim::scenario::Scenario;
+use tautline_sim::world::{Change, World};
+use tautline_trial::live_bytes;
+
+/// What the world notes of both ends for this test.
+fn noted(world: &World) -> i64 {
+    let noted = |heard: &Heard| {
+        let Heard { carried, errors, offsets, resyncs, silences, notes, spoilt, holes, .. } = heard;
+        // A tree has two words for an entry, and is half empty at the worst.
+        let trees = 4 * 16 * (spoilt.len() + holes.len());
+        carried.capacity()
+            + size_of::<Span>() * errors.capacity()
+            + size_of::<(TrueTime, Span)>() * offsets.capacity()
+            + size_of::<(TrueTime, Resync)>() * resyncs.capacity()
+            + size_of::<(TrueTime, TrueTime)>() * silences.capacity()
+            + size_of::<ReceiveNote>() * notes.capacity()
+            + trees
+    };
+    world.heard().map(noted).sum::<usize>() as i64
+}
+
+/// What all ends have in use beside that.
+fn in_use(worlds: &[&World]) -> i64 {
+    live_bytes() - worlds.iter().map(|world| noted(world)).sum::<i64>()
+}
+
+/// More than that is no slack of some list, but growth.
+const MOST_GROWN: i64 = 256 << 10;
+
+/// Plays for a tenth of the time, and then for the rest of it: what became of it, in words.
+fn grows_not(whole: Span) -> String {
+    let seed = 31;
+    let mut scenario = Scenario::drifting(Preset::Wan, 100.0, seed);
+    scenario.auto = Some(LossTarget::DEFAULT);
+    scenario.format.packet = Frames::new(960);
+    for host in [&mut scenario.sender, &mut scenario.receivers[0].host] {
+        host.card.period = Frames::new(480);
+    }
+    scenario.sender.card = CardModel { period: Frames::new(480), ..CardModel::off_by(-100.0) };
+    let mut world = World::new(scenario);
+    let first = Span::from_nanos(whole.as_nanos() / 10);
+    world.run(first);
+    let (before, blocks) =
+        (in_use(&[&world]), world.heard().next().map_or(0, |heard| heard.errors.len()));
+    world.run(whole - first);
+    let grown = in_use(&[&world]) - before;
+    let heard = world.finish().remove(0);
+    let told = format!("wan, seed {seed}: {grown} bytes more; {heard}");
+    assert!(grown < MOST_GROWN, "{told}");
+    let moved = grows_not_late(&heard, (first, blocks), whole, &told);
+    format!("{grown} bytes more, and {moved} later")
+}
+
+/// What is kept after `first`, and the blocks of that time, is what is kept at the end: by how much it is not.
+fn grows_not_late(heard: &Heard, (first, blocks): (Span, usize), whole: Span, told: &str) -> Span {
+    let until = first.as_nanos();
+    let highest = |late: bool| {
+        let offsets = heard.offsets.iter().filter(|(at, _)| (at.as_nanos() > until) == late);
+        offsets.map(|(_, offset)| *offset).max()
+    };
+    // What is kept follows the packets, which are as they were.
+    if let (Some(before), Some(after)) = (highest(false), highest(true)) {
+        assert!(after < before + before.half(), "{before} became {after}; {told}");
+    }
+    let median = |errors: &[Span]| {
+        let mut errors = errors.to_vec();
+        errors.sort_unstable();
+        errors[errors.len() / 2]
+    };
+    let (early, late) = heard.errors.split_at(blocks);
+    let tenth = &late[late.len() - late.len() / 10..];
+    let moved = (median(tenth) - median(early)).abs();
+    assert!(moved < Span::from_millis(1), "{moved}; {told}");
+    assert!(heard.heard_until(whole), "{told}");
+    moved
+}
+
+/// From a choice of bits to when the other end sends by it.
+const SAID: Span = Span::from_millis(80);
+/// So long a path carries all that is sent, and so long it does not.
+const SPELL: i64 = 45;
+
+/// One direction of a call, and how its bits are chosen.
+struct Direction {
+    world: World,
+    choice: CodingChoice,
+    counted: Counters,
+    bitrate: u32,
+    /// How often that changed.
+    moved: u32,
+    /// The least and the most that it was.
+    range: (u32, u32),
+}
+
+/// The way between two cities, for half of the time through what carries 56 kbit/s.
+fn wide_and_narrow(whole: Span, begins: i64) -> PathModel {
+    let wide = Preset::Wan.path();
+    let bottleneck = Some(Bottleneck { rate: 56_000, queue: 1_400 });
+    let narrow = PathModel { bottleneck, ..wide.clone() };
+    let spells = (0..).map(|number| (number, begins + number * SPELL));
+    let spells = spells.take_while(|(_, at)| *at < whole.as_nanos() / 1_000_000_000);
+    let changes = spells.map(|(number, at)| {
+        let path = if number % 2 == 0 { &narrow } else { &wide };
+        (TrueTime::from_nanos(at * 1_000_000_000), path.clone())
+    });
+    PathModel { changes: changes.collect(), ..wide }
+}
+
+impl Direction {
+    /// Between cards that are off by so much.
+    fn new((from, to): (f64, f64), path: PathModel, seed: u64) -> Self {
+        let terms = StreamTerms {
+            rate: Rate::HZ_48000,
+            channels: Channels::MONO,
+            coding: Coding::OPUS.usual_for(Channels::MONO),
+            ptime: Span::from_millis(20),
+        };
+        let Coding { sample, coder } = terms.coding;
+        let payload_type = StreamFormat::usual_payload_type(sample, coder);
+        let mut scenario = Scenario::drifting(Preset::Wan, to, seed);
+        scenario.receivers[0].there = path;
+        scenario.auto = Some(LossTarget::DEFAULT);
+        scenario.latency = Span::from_millis(80);
+        scenario.format = terms.format(payload_type).expect("a format");
+        scenario.sender.card = CardModel::off_by(from);
+        for host in [&mut scenario.sender, &mut scenario.receivers[0].host] {
+            host.card.period = Frames::new(480);
+        }
+        let bitrate = terms.coding.bitrate().expect("it has one");
+        Self {
+            world: World::new(scenario),
+            choice: CodingChoice::of_bits(&terms, LocalTime::ZERO).expect("a choice"),
+            counted: Counters::default(),
+            bitrate,
+            moved: 0,
+            range: (bitrate, bitrate),
+        }
+    }
+
+    /// Lets a second pass, after which its receiver says what became of the packets.
+    fn second(&mut self) {
+        self.world.run(SAID);
+        if let Some(bitrate) = self.choice.terms().and_then(|terms| terms.coding.bitrate())
+            && bitrate != core::mem::replace(&mut self.bitrate, bitrate)
+        {
+            self.world.change(Change::Bitrate(bitrate)).expect("it is taken");
+            self.moved += 1;
+            self.range = (self.range.0.min(bitrate), self.range.1.max(bitrate));
+        }
+        self.world.run(Span::from_secs(1) - SAID);
+        let now = self.world.heard().next().map(|heard| heard.counters).unwrap_or_default();
+        let before = core::mem::replace(&mut self.counted, now);
+        let (lost, late) = (now.lost - before.lost, now.late - before.late);
+        let due = now.received - before.received + lost;
+        let share = |count: u64| count as f64 / due.max(1) as f64;
+        let spoilt = SpoiltShare { due, lost: share(lost), late: share(late) };
+        let now = LocalTime::ZERO + self.world.now().since(TrueTime::ZERO);
+        let _ = self.choice.observed(now, spoilt);
+    }
+}
+
+/// Both directions of a call sound for a tenth of the time, and then for the rest of it: what became of it, in words.
+fn call_grows_not(whole: Span) -> String {
+    let seed = 41;
+    let mut call = [
+        Direction::new((-100.0, 100.0), wide_and_narrow(whole, 20), seed),
+        Direction::new((100.0, -100.0), wide_and_narrow(whole, 35), seed + 1),
+    ];
+    let seconds = whole.as_nanos() / 1_000_000_000;
+    let live = |[there, back]: &[Direction; 2]| in_use(&[&there.world, &back.world]);
+    let blocks = |direction: &Direction| {
+        direction.world.heard().next().map_or(0, |heard| heard.errors.len())
+    };
+    let (mut before, mut early) = (0, [0; 2]);
+    for second in 0..seconds {
+        if second == seconds / 10 {
+            (before, early) = (live(&call), [blocks(&call[0]), blocks(&call[1])]);
+        }
+        call.iter_mut().for_each(Direction::second);
+    }
+    let grown = live(&call) - before;
+    let first = Span::from_secs(seconds / 10);
+    let mut words = format!("{grown} bytes more");
+    for (Direction { world, moved, range, .. }, blocks) in call.into_iter().zip(early) {
+        let heard = world.finish().remove(0);
+        let told = format!(
+            "seed {seed}: {grown} bytes more; bits moved {moved} times within {range:?}; {heard}"
+        );
+        assert!(grown < MOST_GROWN, "{told}");
+        // Down and up again in each spell.
+        assert!(i64::from(moved) > seconds / SPELL, "{told}");
+        assert!(range.0 < 40_000 && range.1 == 96_000, "{told}");
+        let later = grows_not_late(&heard, (first, blocks), whole, &told);
+        words += &format!("; {later} later, {moved} changes of bits within {range:?}");
+    }
+    words
+}
+
+#[test]
+fn twenty_minutes_of_a_call_whose_bits_move_grow_neither_late_nor_large() {
+    println!("{}", call_grows_not(Span::from_secs(1200)));
+}
+
+#[test]
+#[ignore = "soak: a simulated day"]
+fn a_day_of_a_call_whose_bits_move_grows_neither_late_nor_large() {
+    println!("{}", call_grows_not(Span::from_secs(24 * 3600)));
+}
+
+#[test]
+fn an_hour_of_sound_grows_neither_late_nor_large() {
+    println!("{}", grows_not(Span::from_secs(3600)));
+}
+
+#[test]
+#[ignore = "soak: a simulated day"]
+fn a_day_of_sound_grows_neither_late_nor_large() {
+    println!("{}", grows_not(Span::from_secs(24 * 3600)));
+}

@@ -1,0 +1,59 @@
+//! An allocator that counts, so that a test can show that code allocates nothing or frees all.
+#![expect(unsafe_code, reason = "the trait of a global allocator is unsafe")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+thread_local! {
+    static CALLS: Cell<u64> = const { Cell::new(0) };
+    static LIVE: Cell<i64> = const { Cell::new(0) };
+}
+
+/// The system's allocator with counters per thread. A test program installs it with
+/// `#[global_allocator]`.
+pub struct CountingAllocator;
+
+// SAFETY: every request goes to the system's allocator unchanged. The counters are thread-locals
+// without destructors, which do not allocate.
+unsafe impl GlobalAlloc for CountingAllocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        CALLS.set(CALLS.get() + 1);
+        LIVE.set(LIVE.get() + layout.size() as i64);
+        // SAFETY: the caller keeps the contract of this function.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        CALLS.set(CALLS.get() + 1);
+        LIVE.set(LIVE.get() - layout.size() as i64);
+        // SAFETY: the caller keeps the contract of this function.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+/// How often the current thread has allocated or freed memory.
+pub fn allocator_calls() -> u64 {
+    CALLS.get()
+}
+
+/// Bytes that the current thread has allocated minus those that it has freed.
+pub fn live_bytes() -> i64 {
+    LIVE.get()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[global_allocator]
+    static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+    #[test]
+    fn allocations_and_frees_are_counted() {
+        let (calls, live) = (allocator_calls(), live_bytes());
+        let block = std::hint::black_box(vec![0_u8; 100]);
+        assert_eq!((allocator_calls() - calls, live_bytes() - live), (1, 100));
+        drop(block);
+        assert_eq!((allocator_calls() - calls, live_bytes() - live), (2, 0));
+    }
+}
