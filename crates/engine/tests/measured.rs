@@ -184,16 +184,6 @@ impl Drop for Kept {
     }
 }
 
-#[test]
-fn the_latency_measured_is_the_latency_configured() {
-    timed(|| {
-        for latency in [5, 20, 100].map(Span::from_millis) {
-            let (report, _) = Road { latency, ..Road::short() }.run(|process| process, |_| {});
-            assert_measured(&report, Span::ZERO);
-        }
-    });
-}
-
 /// A period of the road below.
 const PERIOD: Span = Span::from_millis(10);
 
@@ -246,55 +236,6 @@ fn a_capture_stamp_that_is_a_period_off_is_in_the_sound_though_no_receiver_can_t
 }
 
 #[test]
-fn so_it_is_through_wire_threads_and_with_periods_of_several_packets() {
-    timed(|| {
-        let road = Road {
-            period: 480,
-            latency: Span::from_millis(50),
-            link: LinkKind::Ringed,
-            ringed_receiver: true,
-            ..Road::short()
-        };
-        let (report, senders) = road.run(|process| process, |_| {});
-        assert_measured(&report, Span::ZERO);
-        assert_eq!(senders.len(), 1);
-    });
-}
-
-#[test]
-fn the_stages_of_each_packet_add_up_to_what_was_heard_of_it() {
-    timed(|| {
-        let ledger = Kept::new("stages.csv");
-        let road = Road { ledger: ledger.path(), ..Road::default() };
-        let (report, _) = road.run(|process| process, |_| {});
-        assert_measured(&report, Span::ZERO);
-        assert_packets(&ledger.0, &report, Span::ZERO);
-    });
-}
-
-#[test]
-fn sound_that_is_played_later_than_the_books_say_is_measured_later() {
-    timed(|| {
-        let ledger = Kept::new("later.csv");
-        let road = Road { ledger: ledger.path(), ..Road::default() };
-        let (report, _) = road.run(later, |_| {});
-        assert_measured(&report, PLANTED);
-        assert_packets(&ledger.0, &report, PLANTED);
-    });
-}
-
-#[test]
-fn sound_that_is_played_sooner_than_the_books_say_is_measured_sooner() {
-    timed(|| {
-        let ledger = Kept::new("sooner.csv");
-        let road = Road { ledger: ledger.path(), ..Road::default() };
-        let (report, _) = road.run(sooner, |_| {});
-        assert_measured(&report, -PLANTED);
-        assert_packets(&ledger.0, &report, -PLANTED);
-    });
-}
-
-#[test]
 fn every_packet_sent_is_received_and_every_one_received_is_counted() {
     let (report, senders) = Road::default().run(|process| process, |_| {});
     let (received, sent) = (&report.streams[0].counters, &senders[0].streams[0].counters);
@@ -303,14 +244,81 @@ fn every_packet_sent_is_received_and_every_one_received_is_counted() {
     assert!(sent.sent > 1_000, "{senders:#?}");
 }
 
-#[test]
-fn each_of_two_streams_that_are_mixed_is_placed_by_the_books() {
-    steady(|| {
-        let (report, _) = Road { streams: 2, ..Road::default() }.run(|process| process, |_| {});
-        for stream in &report.streams {
-            let error =
-                stream.latency.measured.p50_ns.unwrap() - stream.latency.configured_ns.unwrap();
-            assert!(error.abs() <= frame() + stream.latency.uncertainty_ns.unwrap(), "{report:#?}");
-        }
-    });
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
+
+    #[test]
+    fn the_latency_measured_is_the_latency_configured() {
+        timed(|| {
+            for latency in [5, 20, 100].map(Span::from_millis) {
+                let (report, _) = Road { latency, ..Road::short() }.run(|process| process, |_| {});
+                assert_measured(&report, Span::ZERO);
+            }
+        });
+    }
+
+    #[test]
+    fn so_it_is_through_wire_threads_and_with_periods_of_several_packets() {
+        timed(|| {
+            let road = Road {
+                period: 480,
+                latency: Span::from_millis(50),
+                link: LinkKind::Ringed,
+                ringed_receiver: true,
+                ..Road::short()
+            };
+            let (report, senders) = road.run(|process| process, |_| {});
+            assert_measured(&report, Span::ZERO);
+            assert_eq!(senders.len(), 1);
+        });
+    }
+
+    #[test]
+    fn the_stages_of_each_packet_add_up_to_what_was_heard_of_it() {
+        timed(|| {
+            let ledger = Kept::new("stages.csv");
+            let road = Road { ledger: ledger.path(), ..Road::default() };
+            let (report, _) = road.run(|process| process, |_| {});
+            assert_measured(&report, Span::ZERO);
+            assert_packets(&ledger.0, &report, Span::ZERO);
+        });
+    }
+
+    #[test]
+    fn sound_that_is_played_later_than_the_books_say_is_measured_later() {
+        timed(|| {
+            let ledger = Kept::new("later.csv");
+            let road = Road { ledger: ledger.path(), ..Road::default() };
+            let (report, _) = road.run(later, |_| {});
+            assert_measured(&report, PLANTED);
+            assert_packets(&ledger.0, &report, PLANTED);
+        });
+    }
+
+    #[test]
+    fn sound_that_is_played_sooner_than_the_books_say_is_measured_sooner() {
+        timed(|| {
+            let ledger = Kept::new("sooner.csv");
+            let road = Road { ledger: ledger.path(), ..Road::default() };
+            let (report, _) = road.run(sooner, |_| {});
+            assert_measured(&report, -PLANTED);
+            assert_packets(&ledger.0, &report, -PLANTED);
+        });
+    }
+
+    #[test]
+    fn each_of_two_streams_that_are_mixed_is_placed_by_the_books() {
+        steady(|| {
+            let (report, _) = Road { streams: 2, ..Road::default() }.run(|process| process, |_| {});
+            for stream in &report.streams {
+                let error =
+                    stream.latency.measured.p50_ns.unwrap() - stream.latency.configured_ns.unwrap();
+                assert!(
+                    error.abs() <= frame() + stream.latency.uncertainty_ns.unwrap(),
+                    "{report:#?}"
+                );
+            }
+        });
+    }
 }

@@ -17,12 +17,27 @@ pub fn beside() -> RwLockReadGuard<'static, ()> {
     TURN.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Until it is dropped, no other test runs that takes a turn.
+/// Until it is dropped, no other test runs that takes a turn. For tests in a module `exclusive` only.
 pub fn alone() -> RwLockWriteGuard<'static, ()> {
+    assert_exclusive();
+    exclusive_turn()
+}
+
+fn exclusive_turn() -> RwLockWriteGuard<'static, ()> {
     TURN.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs a test that measures time, and no other beside it. A failure is final, unless the watch
+/// The commit lane runs tests eight at a time, and those in a module `exclusive` one at a time after them.
+/// An exclusive test elsewhere would hold up the other seven.
+fn assert_exclusive() {
+    let thread = std::thread::current();
+    // libtest gives a test's path to its thread, unless it runs one test at a time.
+    if let Some(path) = thread.name().filter(|name| name.contains("::")) {
+        assert!(path.contains("exclusive::"), "move {path} into a module `exclusive`");
+    }
+}
+
+/// Runs a test that measures time, and no other beside it; it is in a module `exclusive`. A failure is final, unless the watch
 /// saw the host spoil what failed: all cores stood still then, or others used much of them. It is
 /// run again in that case, and if the host spoils each of a handful of runs, it is said loudly that
 /// nothing was proved.
@@ -30,12 +45,14 @@ pub fn alone() -> RwLockWriteGuard<'static, ()> {
 /// What failed is something that any moment of the run may have spoiled; [`each`] and [`mostly`]
 /// say more exactly what it is.
 pub fn timed<T: Fn()>(test: T) {
+    assert_exclusive();
     judged(&name::<T>(), &test, alone_each_time());
 }
 
 /// [`timed`] of a test that asserts outcomes, medians and ratios, and nothing that one moment can
 /// spoil: see [`mostly`].
 pub fn steady<T: Fn()>(test: T) {
+    assert_exclusive();
     judged(&name::<T>(), &|| mostly(&test), alone_each_time());
 }
 
@@ -53,7 +70,7 @@ enum TestTurn {
 }
 
 fn alone_each_time() -> impl Iterator<Item = TestTurn> {
-    std::iter::repeat_with(|| TestTurn::Alone(alone()))
+    std::iter::repeat_with(|| TestTurn::Alone(exclusive_turn()))
 }
 
 fn judged(name: &str, test: &dyn Fn(), turns: impl Iterator<Item = TestTurn>) {
@@ -144,11 +161,29 @@ mod tests {
     use std::cell::Cell;
     use tautline_proto::time::LocalTime;
 
+    mod exclusive {
+        use super::*;
+
+        #[test]
+        fn a_test_that_passes_runs_once() {
+            let runs = Cell::new(0);
+            timed(|| runs.set(runs.get() + 1));
+            assert_eq!(runs.get(), 1);
+        }
+    }
+
     #[test]
-    fn a_test_that_passes_runs_once() {
-        let runs = Cell::new(0);
-        timed(|| runs.set(runs.get() + 1));
-        assert_eq!(runs.get(), 1);
+    fn an_exclusive_test_must_be_in_a_module_of_that_name() {
+        let named = |name: &str, test: fn()| {
+            let thread = std::thread::Builder::new().name(name.into());
+            thread.spawn(test).unwrap().join().is_ok()
+        };
+        for test in [|| timed(|| ()), || steady(|| ()), || drop(alone())] {
+            assert!(!named("jack::xruns_are_counted", test));
+            assert!(named("jack::exclusive::xruns_are_counted", test));
+            // What libtest calls the thread when it runs one test at a time.
+            assert!(named("main", test));
+        }
     }
 
     fn instant(millis: i64) -> Window {

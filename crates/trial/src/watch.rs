@@ -4,9 +4,7 @@
 //! say of themselves excuses nothing.
 
 use core::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tautline_io::clock::{now, sleep_until};
@@ -96,62 +94,101 @@ impl fmt::Display for Seen {
     }
 }
 
-/// Looks at every core until it is told to end. Its threads run above those of all programs under
-/// test, so what these do is never taken for the host.
-pub(crate) struct CoreWatch {
-    over: Arc<AtomicBool>,
-    cores: Vec<JoinHandle<Vec<Window>>>,
+/// What one core's thread has seen so far.
+#[derive(Debug)]
+struct CoreLog {
+    away: Vec<Window>,
+    /// Its latest look: before it, every absence is in `away`.
+    looked: LocalTime,
+}
+
+/// One thread per core, above all programs under test, so that what these do is never taken for the host.
+/// All tests of a process share them: eight watches at once would themselves use a fifth of a core.
+struct CoreLooks {
+    cores: Vec<Arc<Mutex<CoreLog>>>,
     may: bool,
+}
+
+impl CoreLooks {
+    /// Those of this process, which look from the first call until it ends.
+    fn get() -> &'static Self {
+        static LOOKS: OnceLock<CoreLooks> = OnceLock::new();
+        LOOKS.get_or_init(Self::start)
+    }
+
+    fn start() -> Self {
+        let usable = sched_getaffinity(None).expect("a thread may ask for its own cores");
+        let cores = (0..CpuSet::MAX_CPU).filter(|core| usable.is_set(*core));
+        let look = |core| {
+            let log = Arc::new(Mutex::new(CoreLog { away: Vec::new(), looked: now() }));
+            let shared = Arc::clone(&log);
+            let look = move || {
+                let mut only = CpuSet::new();
+                only.set(core);
+                sched_setaffinity(None, &only).expect("the core is one of those it may use");
+                look(&shared)
+            };
+            let spawned = spawn(&format!("watch-{core}"), Scheduler::Fifo(99), 0, look);
+            let (_, granted) = spawned.expect("a machine that runs tests has room for a thread");
+            (log, granted.is_granted())
+        };
+        let (cores, granted): (_, Vec<_>) = cores.map(look).unzip();
+        Self { cores, may: granted.iter().all(|granted| *granted) }
+    }
+
+    /// When each core was away during `run`, which has ended: waits until each has looked since.
+    fn during(&self, run: &Window) -> Vec<Vec<Window>> {
+        let of = |core: &Arc<Mutex<CoreLog>>| loop {
+            let log = core.lock().unwrap_or_else(PoisonError::into_inner);
+            if log.looked >= run.to {
+                // In order: the latest are at the end.
+                let first = log.away.partition_point(|away| away.to < run.from);
+                let within = log.away[first..].iter().filter(|away| away.from <= run.to);
+                return within.copied().collect();
+            }
+            drop(log);
+            sleep_until(now() + WAKE_EVERY);
+        };
+        self.cores.iter().map(of).collect()
+    }
+}
+
+/// Looks at every core from its start to its end.
+pub(crate) struct CoreWatch {
     begun: LocalTime,
     load: Load,
 }
 
 impl CoreWatch {
     pub(crate) fn start() -> Self {
-        let over = Arc::new(AtomicBool::new(false));
-        let usable = sched_getaffinity(None).expect("a thread may ask for its own cores");
-        let cores = (0..CpuSet::MAX_CPU).filter(|core| usable.is_set(*core));
-        let watch = |core| {
-            let over = Arc::clone(&over);
-            let look = move || {
-                let mut only = CpuSet::new();
-                only.set(core);
-                sched_setaffinity(None, &only).expect("the core is one of those it may use");
-                look(&over)
-            };
-            let spawned = spawn(&format!("watch-{core}"), Scheduler::Fifo(99), 0, look);
-            spawned.expect("a machine that runs tests has room for a thread")
-        };
-        let (cores, granted): (_, Vec<_>) = cores.map(watch).unzip();
-        let may = granted.iter().all(|granted| granted.is_granted());
-        Self { cores, may, over, begun: now(), load: Load::now() }
+        let _ = CoreLooks::get();
+        Self { begun: now(), load: Load::now() }
     }
 
     pub(crate) fn end(self) -> Seen {
         let run = Window { from: self.begun, to: now() };
         let others = Load::now().others_since(&self.load);
-        self.over.store(true, Ordering::Relaxed);
-        let looks = self.cores.into_iter().map(|core| core.join().expect("a watch does not panic"));
-        let looks: Vec<Vec<Window>> = looks.collect();
-        let cores = looks.len();
+        let CoreLooks { cores, may } = CoreLooks::get();
+        let looks = CoreLooks::get().during(&run);
         let away = looks.iter().flatten().filter(|away| away.lasts() >= ALONE).copied().collect();
-        Seen { run, stalls: of_all(looks), away, cores, others, may: self.may }
+        Seen { run, stalls: of_all(looks), away, cores: cores.len(), others, may: *may }
     }
 }
 
-/// When one core was away.
-fn look(over: &AtomicBool) -> Vec<Window> {
-    let mut away = Vec::with_capacity(4096);
+/// Notes when one core was away.
+fn look(log: &Mutex<CoreLog>) {
     let mut due = now() + WAKE_EVERY;
-    while !over.load(Ordering::Relaxed) {
+    loop {
         sleep_until(due);
         let woke = now();
+        let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
         if woke - due > LATE {
-            away.push(Window { from: due, to: woke });
+            log.away.push(Window { from: due, to: woke });
         }
+        log.looked = woke;
+        drop(log);
         due = woke + WAKE_EVERY;
     }
-    away
 }
 
 /// When all cores were away, by when each was; moments that two short absences have in common by

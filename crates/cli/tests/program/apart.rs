@@ -58,48 +58,6 @@ pub(crate) fn is_measured_by_one_clock(report: &Value, hosts: [&str; 2]) {
 }
 
 #[test]
-fn two_programs_at_one_host_measure_a_cable_to_within_a_frame_by_the_clock_that_they_share() {
-    timed(|| {
-        let report = report(&delay("apart", "--with local").run().well());
-        let row = &report["rows"][0];
-        assert_eq!(row["void"], Value::Null, "{report:#}");
-        assert_eq!(row["clock_source"], "host", "{report:#}");
-        assert_eq!(report["hosts"].as_array().map(Vec::len), Some(2), "{report:#}");
-        let (error, unsure) = error(row);
-        assert!(error.abs() <= unsure.max(500) && unsure <= 20_834, "{error}: {report:#}");
-        mostly(|| assert_eq!(row["marks_missed"], 0, "{report:#}"));
-    });
-}
-
-#[test]
-fn clocks_of_two_hosts_are_joined_by_their_agents_as_far_as_those_say() {
-    timed(|| {
-        // An agent here whose clock is said to be another's, so that it has to be asked for.
-        let folder = Folder::new();
-        let script =
-            format!("{TAUT} lab agent | sed -u 's/\"clock\":\"[^\"]*\"/\"clock\":\"far\"/'");
-        for place in ["--with ssh:x", "--played-at ssh:x"] {
-            let run = format!("{place} --max-uncertainty 1s");
-            let report = report(&by_ssh("joined", &run, &folder, &script).run().well());
-            let row = &report["rows"][0];
-            assert_eq!(row["void"], Value::Null, "{report:#}");
-            assert_eq!(row["clock_source"], "agents", "{report:#}");
-            assert!(row["round_trip_ns"].as_i64() > Some(0), "{report:#}");
-            let (error, unsure) = error(row);
-            assert!(error.abs() <= unsure, "{error}: {report:#}");
-            let clocks = row["clock_uncertainty_ns"].as_i64().unwrap();
-            assert!(clocks > 0 && unsure > 0, "{report:#}");
-        }
-        // Nobody knows another's clock to a nanosecond.
-        let run = "--with ssh:x --max-uncertainty 1ns";
-        let ended = by_ssh("joined", run, &folder, &script).run();
-        assert_eq!(ended.status, Some(1), "{ended:#?}");
-        let void = report(&ended)["rows"][0]["void"].clone();
-        assert!(void.as_str().unwrap().contains("1ns are the most that is asked for"), "{void}");
-    });
-}
-
-#[test]
 fn a_machine_that_was_resumed_from_the_same_snapshot_has_a_clock_of_its_own() {
     shared(|| {
         // An agent here that says the name of this start, and every instant some hours later.
@@ -223,4 +181,54 @@ fn ctrl_c_ends_a_delay_whose_logs_do_not_come() {
         is_void(&ended, "as you ended this");
         assert!(took < SOON, "{took:?}");
     });
+}
+
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
+
+    #[test]
+    fn two_programs_at_one_host_measure_a_cable_to_within_a_frame_by_the_clock_that_they_share() {
+        timed(|| {
+            let report = report(&delay("apart", "--with local").run().well());
+            let row = &report["rows"][0];
+            assert_eq!(row["void"], Value::Null, "{report:#}");
+            assert_eq!(row["clock_source"], "host", "{report:#}");
+            assert_eq!(report["hosts"].as_array().map(Vec::len), Some(2), "{report:#}");
+            let (error, unsure) = error(row);
+            assert!(error.abs() <= unsure.max(500) && unsure <= 20_834, "{error}: {report:#}");
+            mostly(|| assert_eq!(row["marks_missed"], 0, "{report:#}"));
+        });
+    }
+
+    #[test]
+    fn clocks_of_two_hosts_are_joined_by_their_agents_as_far_as_those_say() {
+        timed(|| {
+            // An agent here whose clock is said to be another's, so that it has to be asked for.
+            let folder = Folder::new();
+            let script =
+                format!("{TAUT} lab agent | sed -u 's/\"clock\":\"[^\"]*\"/\"clock\":\"far\"/'");
+            for place in ["--with ssh:x", "--played-at ssh:x"] {
+                let run = format!("{place} --max-uncertainty 1s");
+                let report = report(&by_ssh("joined", &run, &folder, &script).run().well());
+                let row = &report["rows"][0];
+                assert_eq!(row["void"], Value::Null, "{report:#}");
+                assert_eq!(row["clock_source"], "agents", "{report:#}");
+                assert!(row["round_trip_ns"].as_i64() > Some(0), "{report:#}");
+                let (error, unsure) = error(row);
+                assert!(error.abs() <= unsure, "{error}: {report:#}");
+                let clocks = row["clock_uncertainty_ns"].as_i64().unwrap();
+                assert!(clocks > 0 && unsure > 0, "{report:#}");
+            }
+            // Nobody knows another's clock to a nanosecond.
+            let run = "--with ssh:x --max-uncertainty 1ns";
+            let ended = by_ssh("joined", run, &folder, &script).run();
+            assert_eq!(ended.status, Some(1), "{ended:#?}");
+            let void = report(&ended)["rows"][0]["void"].clone();
+            assert!(
+                void.as_str().unwrap().contains("1ns are the most that is asked for"),
+                "{void}"
+            );
+        });
+    }
 }

@@ -256,38 +256,6 @@ fn what_is_no_packet_of_the_stream_is_counted_by_its_reason_and_disturbs_nothing
 }
 
 #[test]
-fn a_talker_that_is_ended_and_begun_again_is_heard_again_and_lost_nothing() {
-    // Any moment of nine seconds may spoil what is recorded.
-    timed(|| {
-        let folder = Folder::new();
-        let port = free_udp_ports();
-        let both = "--latency 400ms --period 240 --periods 32 --no-witness";
-        let place = format!("avtp+udp://127.0.0.1:{port}?streamid=02:22:33:44:55:66:0007");
-        let recv = format!(
-            "recv --from {place} --rate 48000 --channels 2 --format l24 --output file:heard.wav \
-             --duration 8s --report json {both}"
-        );
-        let recv = taut(words(&recv)).in_folder(folder.path()).start().listening();
-        let runs = [5, 9].map(|seed| Sound::noise(Shape::STEREO_24, 1000, seed));
-        for sent in &runs {
-            sent.write(&folder.file("sent.wav"));
-            let send = format!("send --input file:sent.wav --to {place} --format l24 {both}");
-            taut(words(&send)).in_folder(folder.path()).run().well();
-        }
-        let report = recv.end().report();
-        assert_eq!((report.count("lost"), report.count("late")), (0, 0), "{:#}", report.0);
-        assert_eq!((report.count("resyncs"), report.count("duplicate")), (1, 0), "{:#}", report.0);
-        let heard = Sound::read(&folder.file("heard.wav"));
-        for (run, sent) in runs.iter().enumerate() {
-            // All but what fades at its begin: the first packet waits for the second to bear it out.
-            let middle = &sent.samples[2 * 480..];
-            let whole = heard.samples.windows(middle.len()).any(|window| window == middle);
-            assert!(whole, "run {run} is not in what was recorded");
-        }
-    });
-}
-
-#[test]
 fn talkers_that_are_given_no_address_claim_one_each_and_are_heard_there() {
     let test = "talkers_that_are_given_no_address_claim_one_each_and_are_heard_there";
     shared(|| {
@@ -324,4 +292,46 @@ fn talkers_that_are_given_no_address_claim_one_each_and_are_heard_there() {
             assert!(address.ends_with(group), "{address}");
         }
     });
+}
+
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
+
+    #[test]
+    fn a_talker_that_is_ended_and_begun_again_is_heard_again_and_lost_nothing() {
+        // Any moment of nine seconds may spoil what is recorded.
+        timed(|| {
+            let folder = Folder::new();
+            let port = free_udp_ports();
+            let both = "--latency 400ms --period 240 --periods 32 --no-witness";
+            let place = format!("avtp+udp://127.0.0.1:{port}?streamid=02:22:33:44:55:66:0007");
+            let recv = format!(
+                "recv --from {place} --rate 48000 --channels 2 --format l24 --output file:heard.wav \
+                 --duration 8s --report json {both}"
+            );
+            let recv = taut(words(&recv)).in_folder(folder.path()).start().listening();
+            let runs = [5, 9].map(|seed| Sound::noise(Shape::STEREO_24, 1000, seed));
+            for sent in &runs {
+                sent.write(&folder.file("sent.wav"));
+                let send = format!("send --input file:sent.wav --to {place} --format l24 {both}");
+                taut(words(&send)).in_folder(folder.path()).run().well();
+            }
+            let report = recv.end().report();
+            assert_eq!((report.count("lost"), report.count("late")), (0, 0), "{:#}", report.0);
+            assert_eq!(
+                (report.count("resyncs"), report.count("duplicate")),
+                (1, 0),
+                "{:#}",
+                report.0
+            );
+            let heard = Sound::read(&folder.file("heard.wav"));
+            for (run, sent) in runs.iter().enumerate() {
+                // All but what fades at its begin: the first packet waits for the second to bear it out.
+                let middle = &sent.samples[2 * 480..];
+                let whole = heard.samples.windows(middle.len()).any(|window| window == middle);
+                assert!(whole, "run {run} is not in what was recorded");
+            }
+        });
+    }
 }

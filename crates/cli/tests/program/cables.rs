@@ -50,31 +50,6 @@ fn what_is_played_on_a_cable_is_heard_on_it_as_much_later_as_it_is_long() {
 }
 
 #[test]
-fn a_sender_and_a_receiver_on_two_cables_are_measured_by_a_third_process() {
-    timed(|| {
-        // Six cards in three processes: their rings outlast a host that freezes, and marks are none the
-        // less exact.
-        let (into, out, address) = (cable("in"), cable("out"), loopback());
-        let line = format!("recv --from {address} --output {out} --report json");
-        let recv = taut(words(&line)).and(PATIENT).start().listening();
-        let line = format!("send --input {into} --to {address} --ptime 1ms --report json");
-        let send = taut(words(&line)).and(PATIENT).start();
-        let run = "--settle 1500ms --duration 2s --period 240 --periods 32";
-        let measured = taut(marks(run, &into, &out)).run().report();
-        send.signal("-INT");
-        recv.signal("-INT");
-        let _ = (send.end().well(), recv.end().well());
-        mostly(|| {
-            is_measured(&measured, 400_000_000);
-            let row = &measured.0["rows"][0];
-            assert_eq!(row["marks_missed"], 0, "{row:#}");
-            // The very samples came out: a gain within a hundredth of a decibel, and no less likeness.
-            assert!(row["least_confidence"].as_f64().unwrap() > 0.9999, "{row:#}");
-        });
-    });
-}
-
-#[test]
 fn a_second_player_and_a_delay_without_a_cable_are_refused_with_the_mend() {
     let folder = Folder::new();
     let refused = |line: &str, status, wrong: &str, mend: &str| {
@@ -92,4 +67,34 @@ fn a_second_player_and_a_delay_without_a_cable_are_refused_with_the_mend() {
     refused(&play("virtual:?cable=../x"), 2, "‘../x’ cannot be understood", "letters, digits");
     let two = play("virtual:?cable=x&loopback=3");
     refused(&two, 2, "on a cable or something else", "leave cable out, or the other");
+}
+
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
+
+    #[test]
+    fn a_sender_and_a_receiver_on_two_cables_are_measured_by_a_third_process() {
+        timed(|| {
+            // Six cards in three processes: their rings outlast a host that freezes, and marks are none the
+            // less exact.
+            let (into, out, address) = (cable("in"), cable("out"), loopback());
+            let line = format!("recv --from {address} --output {out} --report json");
+            let recv = taut(words(&line)).and(PATIENT).start().listening();
+            let line = format!("send --input {into} --to {address} --ptime 1ms --report json");
+            let send = taut(words(&line)).and(PATIENT).start();
+            let run = "--settle 1500ms --duration 2s --period 240 --periods 32";
+            let measured = taut(marks(run, &into, &out)).run().report();
+            send.signal("-INT");
+            recv.signal("-INT");
+            let _ = (send.end().well(), recv.end().well());
+            mostly(|| {
+                is_measured(&measured, 400_000_000);
+                let row = &measured.0["rows"][0];
+                assert_eq!(row["marks_missed"], 0, "{row:#}");
+                // The very samples came out: a gain within a hundredth of a decibel, and no less likeness.
+                assert!(row["least_confidence"].as_f64().unwrap() > 0.9999, "{row:#}");
+            });
+        });
+    }
 }

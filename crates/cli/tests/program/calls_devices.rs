@@ -85,76 +85,6 @@ fn goes_both_ways(server: &Server, called: &CalledMachine, heard: &str) {
     assert_eq!(other, None, "nothing is connected to speaker:in_2");
 }
 
-#[test]
-fn ports_of_jack_are_there_without_a_caller_carry_both_ways_and_come_back_with_their_server() {
-    steady(|| {
-        let test = "ports_of_jack_are_there_without_a_caller_carry_both_ways_and_come_back_with_their_server";
-        let Some(mut server) = Server::start(test, 256) else { return };
-        let device = |name: &str| server.device(name, "none");
-        let (speaker, microphone) = (device("speaker"), device("microphone"));
-        let called = CalledMachine::with(taut(["serve"]), &speaker, &microphone);
-        let are_there = |server: &Server| {
-            let speaker = server.await_ports("speaker:", 2);
-            assert_eq!(speaker, ["speaker:in_1", "speaker:in_2"]);
-            let microphone = server.await_ports("microphone:", 2);
-            assert_eq!(microphone, ["microphone:out_1", "microphone:out_2"]);
-        };
-        are_there(&server);
-        goes_both_ways(&server, &called, "first.wav");
-        are_there(&server);
-        server.signal("-KILL");
-        server.stop();
-        server.restart(512);
-        are_there(&server);
-        goes_both_ways(&server, &called, "second.wav");
-        called.ends();
-    });
-}
-
-#[cfg(feature = "pipewire")]
-#[test]
-fn nodes_of_pipewire_are_there_without_a_caller_and_carry_both_ways_in_one_call_after_another() {
-    use crate::common::desktop::{Desktop, is_linked};
-    use crate::common::sound::Shape;
-    steady(|| {
-        let test = "nodes_of_pipewire_are_there_without_a_caller_and_carry_both_ways_in_one_call_after_another";
-        let Some(desktop) = Desktop::start(test) else { return };
-        let called =
-            CalledMachine::with(desktop.taut("serve"), "pipewire:Speaker", "pipewire:Microphone");
-        let are_there = || {
-            for (name, class, ports) in
-                [("Speaker", "Audio/Sink", 4), ("Microphone", "Audio/Source", 2)]
-            {
-                let node = desktop.node(name, ports);
-                assert_eq!(node["media.class"], class, "{node:#}");
-            }
-        };
-        are_there();
-        let sent = Sound::noise(Shape::STEREO_24, 60_000, 21);
-        sent.write(&desktop.folder().join("sent.wav"));
-        // Before anybody calls, and on through both calls.
-        let player = desktop.pw_cat("--playback --target Speaker sent.wav").start();
-        desktop.wait_for("a player", |objects| is_linked(objects, "pw-cat", "Speaker"));
-        for (heard, there) in [("first.wav", "there-1.wav"), ("second.wav", "there-2.wav")] {
-            let call = called.call(heard);
-            let line = "--record --target Microphone --format s24 --rate 48000 --channels 2";
-            let record = desktop.pw_cat(&format!("{line} {there}")).start();
-            let there = desktop.folder().join(there);
-            grows(&there, 3 * 48_000 * 6);
-            record.signal("-INT");
-            record.end();
-            call.tell("quit").end().well();
-            is_the_tone(&Sound::read(&there));
-            has_a_piece_of(&called.heard(heard), &sent);
-            are_there();
-            desktop.wait_for("the player", |objects| is_linked(objects, "pw-cat", "Speaker"));
-        }
-        player.signal("-INT");
-        player.end();
-        called.ends();
-    });
-}
-
 /// Returns when so much is in this file.
 #[cfg(feature = "pipewire")]
 fn grows(file: &std::path::Path, bytes: u64) {
@@ -178,4 +108,83 @@ fn has_a_piece_of(heard: &Sound, sent: &Sound) {
     let (found, all) =
         pieces.fold((0, 0), |(found, all), piece| (found + usize::from(was_sent(piece)), all + 1));
     assert!(found > 0 && found * 2 >= all, "{found} of {all} pieces were sent");
+}
+
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
+
+    #[test]
+    fn ports_of_jack_are_there_without_a_caller_carry_both_ways_and_come_back_with_their_server() {
+        steady(|| {
+            let test = "ports_of_jack_are_there_without_a_caller_carry_both_ways_and_come_back_with_their_server";
+            let Some(mut server) = Server::start(test, 256) else { return };
+            let device = |name: &str| server.device(name, "none");
+            let (speaker, microphone) = (device("speaker"), device("microphone"));
+            let called = CalledMachine::with(taut(["serve"]), &speaker, &microphone);
+            let are_there = |server: &Server| {
+                let speaker = server.await_ports("speaker:", 2);
+                assert_eq!(speaker, ["speaker:in_1", "speaker:in_2"]);
+                let microphone = server.await_ports("microphone:", 2);
+                assert_eq!(microphone, ["microphone:out_1", "microphone:out_2"]);
+            };
+            are_there(&server);
+            goes_both_ways(&server, &called, "first.wav");
+            are_there(&server);
+            server.signal("-KILL");
+            server.stop();
+            server.restart(512);
+            are_there(&server);
+            goes_both_ways(&server, &called, "second.wav");
+            called.ends();
+        });
+    }
+
+    #[cfg(feature = "pipewire")]
+    #[test]
+    fn nodes_of_pipewire_are_there_without_a_caller_and_carry_both_ways_in_one_call_after_another()
+    {
+        use crate::common::desktop::{Desktop, is_linked};
+        use crate::common::sound::Shape;
+        steady(|| {
+            let test = "nodes_of_pipewire_are_there_without_a_caller_and_carry_both_ways_in_one_call_after_another";
+            let Some(desktop) = Desktop::start(test) else { return };
+            let called = CalledMachine::with(
+                desktop.taut("serve"),
+                "pipewire:Speaker",
+                "pipewire:Microphone",
+            );
+            let are_there = || {
+                for (name, class, ports) in
+                    [("Speaker", "Audio/Sink", 4), ("Microphone", "Audio/Source", 2)]
+                {
+                    let node = desktop.node(name, ports);
+                    assert_eq!(node["media.class"], class, "{node:#}");
+                }
+            };
+            are_there();
+            let sent = Sound::noise(Shape::STEREO_24, 60_000, 21);
+            sent.write(&desktop.folder().join("sent.wav"));
+            // Before anybody calls, and on through both calls.
+            let player = desktop.pw_cat("--playback --target Speaker sent.wav").start();
+            desktop.wait_for("a player", |objects| is_linked(objects, "pw-cat", "Speaker"));
+            for (heard, there) in [("first.wav", "there-1.wav"), ("second.wav", "there-2.wav")] {
+                let call = called.call(heard);
+                let line = "--record --target Microphone --format s24 --rate 48000 --channels 2";
+                let record = desktop.pw_cat(&format!("{line} {there}")).start();
+                let there = desktop.folder().join(there);
+                grows(&there, 3 * 48_000 * 6);
+                record.signal("-INT");
+                record.end();
+                call.tell("quit").end().well();
+                is_the_tone(&Sound::read(&there));
+                has_a_piece_of(&called.heard(heard), &sent);
+                are_there();
+                desktop.wait_for("the player", |objects| is_linked(objects, "pw-cat", "Speaker"));
+            }
+            player.signal("-INT");
+            player.end();
+            called.ends();
+        });
+    }
 }

@@ -337,30 +337,35 @@ fn longest_gap(heard: &Sound) -> Duration {
     Duration::from_secs_f64(gap as f64 / f64::from(heard.shape.rate))
 }
 
-#[test]
-fn after_five_seconds_without_a_network_sound_is_back_at_once_and_control_follows() {
-    steady(|| {
-        let test = "calls_through_nat::after_five_seconds_without_a_network_sound_is_back_at_once_and_control_follows";
-        let Some(mut talk) = CallThroughNat::begin(test) else { return };
-        talk.sounds();
-        talk.network.drops("");
-        let cut = Instant::now();
-        while let Some(left) = Duration::from_secs(5).checked_sub(cut.elapsed()) {
-            std::thread::park_timeout(left);
-        }
-        // Sooner than the link is back, and the cut was there before: what is reckoned from both is no less than what
-        // it took.
-        let (away, back) = (cut.elapsed(), Instant::now());
-        talk.network.carries_all();
-        talk.call = talk.call.wait_for("the call goes on");
-        let control = back.elapsed();
-        talk.sounds();
-        for (name, heard) in talk.hang_up() {
-            let gap = longest_gap(&heard) + CONCEALED;
-            let sound = gap.checked_sub(away).expect("nothing crosses a link that is cut");
-            println!("{name}: sound {sound:?} after the link, control connection {control:?}");
-            assert!(sound <= SOUND_BACK, "{name}: {sound:?} after the link was back");
-        }
-        assert!(control <= CONTROL_BACK, "{control:?} after the link was back");
-    });
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
+
+    #[test]
+    fn after_five_seconds_without_a_network_sound_is_back_at_once_and_control_follows() {
+        steady(|| {
+            let test = "calls_through_nat::after_five_seconds_without_a_network_sound_is_back_at_once_and_control_follows";
+            let Some(mut talk) = CallThroughNat::begin(test) else { return };
+            talk.sounds();
+            talk.network.drops("");
+            let cut = Instant::now();
+            while let Some(left) = Duration::from_secs(5).checked_sub(cut.elapsed()) {
+                std::thread::park_timeout(left);
+            }
+            // Sooner than the link is back, and the cut was there before: what is reckoned from both is no less than what
+            // it took.
+            let (away, back) = (cut.elapsed(), Instant::now());
+            talk.network.carries_all();
+            talk.call = talk.call.wait_for("the call goes on");
+            let control = back.elapsed();
+            talk.sounds();
+            for (name, heard) in talk.hang_up() {
+                let gap = longest_gap(&heard) + CONCEALED;
+                let sound = gap.checked_sub(away).expect("nothing crosses a link that is cut");
+                println!("{name}: sound {sound:?} after the link, control connection {control:?}");
+                assert!(sound <= SOUND_BACK, "{name}: {sound:?} after the link was back");
+            }
+            assert!(control <= CONTROL_BACK, "{control:?} after the link was back");
+        });
+    }
 }

@@ -57,65 +57,73 @@ fn without_a_microphone_a_call_sends_silence_and_plays_by_the_default_pcm() {
     called.ends();
 }
 
-#[test]
-fn where_a_jack_server_runs_a_call_has_its_ports_and_takes_out_the_echo() {
-    steady(|| {
-        let test = "where_a_jack_server_runs_a_call_has_its_ports_and_takes_out_the_echo";
-        let Some(server) = Server::start(test, 256) else { return };
-        let (folder, home) = (Folder::new(), Folder::new());
-        let called = CalledMachine::at_home(home.path(), "");
-        let call = among(called.call(home.path(), ""), &folder, PLAYS_ALONE).controlled();
-        let call = call.with("JACK_DEFAULT_SERVER", &server.name).start();
-        let call = call.wait_for("the microphone is jack:taut, the loudspeaker is jack:taut; ");
-        let call = call.wait_for(ECHO).wait_for("in a call with ");
-        let ports = server.await_ports("taut", 4);
-        let plays = ports.iter().find(|port| port.ends_with(":out_1")).expect("a port that plays");
-        server.hears_sound(plays);
-        call.tell("quit").end().well();
-        called.ends();
-    });
-}
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
 
-#[cfg(feature = "pipewire")]
-#[test]
-fn on_a_desktop_a_call_is_a_stream_that_goes_to_the_default_device() {
-    use crate::common::desktop::{Desktop, is_linked, node};
-    use crate::common::loopback;
-    steady(|| {
-        let test = "on_a_desktop_a_call_is_a_stream_that_goes_to_the_default_device";
-        let Some(desktop) = Desktop::start(test) else { return };
-        let (folder, home) = (Folder::new(), Folder::new());
-        let called = CalledMachine::at_home(home.path(), "");
-        // It has a sink alone at first.
-        let call = |told: &str| {
-            let call = among(called.call(home.path(), ""), &folder, PLAYS_ALONE);
-            let call = ["XDG_RUNTIME_DIR", "PIPEWIRE_RUNTIME_DIR"]
-                .into_iter()
-                .fold(call, |call, key| call.with(key, desktop.folder()));
-            call.controlled().start().wait_for(told).wait_for("in a call with ")
-        };
-        let deaf = call("so silence is sent, the loudspeaker is pipewire:taut?as=stream; ");
-        desktop.wait_for("a way to the speakers", |objects| is_linked(objects, "taut", "Speakers"));
-        deaf.tell("quit").end().well();
-        let line = format!(
-            "recv --from {} --output pipewire:Stage --report none --rate 48000 --channels 2",
-            loopback()
-        );
-        let stage = desktop.taut(&line).start();
-        desktop.node("Stage", 2);
-        let hears = "the microphone is pipewire:taut?as=stream, the loudspeaker is pipewire:";
-        let both = call(hears);
-        // Two streams have one name.
-        desktop.wait_for("a way from the source", |objects| {
-            let stage = node(objects, "Stage").map(|stage| &stage["id"]);
-            objects.iter().any(|object| {
-                let link = &object["info"];
-                stage == Some(&link["output-node-id"]) && link["state"] == "active"
-            })
+    #[test]
+    fn where_a_jack_server_runs_a_call_has_its_ports_and_takes_out_the_echo() {
+        steady(|| {
+            let test = "where_a_jack_server_runs_a_call_has_its_ports_and_takes_out_the_echo";
+            let Some(server) = Server::start(test, 256) else { return };
+            let (folder, home) = (Folder::new(), Folder::new());
+            let called = CalledMachine::at_home(home.path(), "");
+            let call = among(called.call(home.path(), ""), &folder, PLAYS_ALONE).controlled();
+            let call = call.with("JACK_DEFAULT_SERVER", &server.name).start();
+            let call = call.wait_for("the microphone is jack:taut, the loudspeaker is jack:taut; ");
+            let call = call.wait_for(ECHO).wait_for("in a call with ");
+            let ports = server.await_ports("taut", 4);
+            let plays =
+                ports.iter().find(|port| port.ends_with(":out_1")).expect("a port that plays");
+            server.hears_sound(plays);
+            call.tell("quit").end().well();
+            called.ends();
         });
-        both.tell("quit").end().well();
-        stage.signal("-INT");
-        stage.end();
-        called.ends();
-    });
+    }
+
+    #[cfg(feature = "pipewire")]
+    #[test]
+    fn on_a_desktop_a_call_is_a_stream_that_goes_to_the_default_device() {
+        use crate::common::desktop::{Desktop, is_linked, node};
+        use crate::common::loopback;
+        steady(|| {
+            let test = "on_a_desktop_a_call_is_a_stream_that_goes_to_the_default_device";
+            let Some(desktop) = Desktop::start(test) else { return };
+            let (folder, home) = (Folder::new(), Folder::new());
+            let called = CalledMachine::at_home(home.path(), "");
+            // It has a sink alone at first.
+            let call = |told: &str| {
+                let call = among(called.call(home.path(), ""), &folder, PLAYS_ALONE);
+                let call = ["XDG_RUNTIME_DIR", "PIPEWIRE_RUNTIME_DIR"]
+                    .into_iter()
+                    .fold(call, |call, key| call.with(key, desktop.folder()));
+                call.controlled().start().wait_for(told).wait_for("in a call with ")
+            };
+            let deaf = call("so silence is sent, the loudspeaker is pipewire:taut?as=stream; ");
+            desktop.wait_for("a way to the speakers", |objects| {
+                is_linked(objects, "taut", "Speakers")
+            });
+            deaf.tell("quit").end().well();
+            let line = format!(
+                "recv --from {} --output pipewire:Stage --report none --rate 48000 --channels 2",
+                loopback()
+            );
+            let stage = desktop.taut(&line).start();
+            desktop.node("Stage", 2);
+            let hears = "the microphone is pipewire:taut?as=stream, the loudspeaker is pipewire:";
+            let both = call(hears);
+            // Two streams have one name.
+            desktop.wait_for("a way from the source", |objects| {
+                let stage = node(objects, "Stage").map(|stage| &stage["id"]);
+                objects.iter().any(|object| {
+                    let link = &object["info"];
+                    stage == Some(&link["output-node-id"]) && link["state"] == "active"
+                })
+            });
+            both.tell("quit").end().well();
+            stage.signal("-INT");
+            stage.end();
+            called.ends();
+        });
+    }
 }

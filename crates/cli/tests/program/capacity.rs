@@ -229,29 +229,34 @@ fn seven_workers_for(test: &str, minutes: u64, flags: &str) -> Option<Value> {
     Some(there)
 }
 
-#[test]
-#[ignore = "soak: a minute, and the plugin here for as long, judged by what a machine has time for"]
-fn seven_workers_that_work_for_most_of_a_period_answer_in_time_for_a_minute() {
-    let test = "seven_workers_that_work_for_most_of_a_period_answer_in_time_for_a_minute";
-    steady(|| {
-        // One cost is tried, 64 % of the period: what more there is hangs on who else uses the machine.
-        let flags = "--step 1400us --fine 1400us --attempt 400ms --idle 400ms --allow 1%";
-        let Some(there) = seven_workers_for(test, 1, flags) else { return };
-        let of = |key: &str| there["missed"][key].as_u64().unwrap();
-        // Of 27 428 periods to each of seven, those are taken off in which the host stood still.
-        assert!(of("due") > 7 * 20_000, "{there:#}");
-        assert!(of("missed") * 100 <= of("due"), "{there:#}");
-        assert!(there["usable_share"].as_f64().unwrap() >= 0.63, "{there:#}");
-    });
-}
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
 
-#[test]
-#[ignore = "soak: ten minutes, and the plugin here for as long"]
-fn seven_workers_use_most_of_a_short_period_for_ten_minutes() {
-    let test = "seven_workers_use_most_of_a_short_period_for_ten_minutes";
-    timed(|| {
-        let Some(there) = seven_workers_for(test, 10, "--allow 0.1%") else { return };
-        assert_eq!(there["result"], "whole", "{there:#}");
-        assert!(there["usable_share"].as_f64().unwrap() >= 0.9, "{there:#}");
-    });
+    #[test]
+    #[ignore = "soak: a minute, and the plugin here for as long, judged by what a machine has time for"]
+    fn seven_workers_that_work_for_most_of_a_period_answer_in_time_for_a_minute() {
+        let test = "seven_workers_that_work_for_most_of_a_period_answer_in_time_for_a_minute";
+        steady(|| {
+            // One cost is tried, 64 % of the period: what more there is hangs on who else uses the machine.
+            let flags = "--step 1400us --fine 1400us --attempt 400ms --idle 400ms --allow 1%";
+            let Some(there) = seven_workers_for(test, 1, flags) else { return };
+            let of = |key: &str| there["missed"][key].as_u64().unwrap();
+            // Of 27 428 periods to each of seven, those are taken off in which the host stood still.
+            assert!(of("due") > 7 * 20_000, "{there:#}");
+            assert!(of("missed") * 100 <= of("due"), "{there:#}");
+            assert!(there["usable_share"].as_f64().unwrap() >= 0.63, "{there:#}");
+        });
+    }
+
+    #[test]
+    #[ignore = "soak: ten minutes, and the plugin here for as long"]
+    fn seven_workers_use_most_of_a_short_period_for_ten_minutes() {
+        let test = "seven_workers_use_most_of_a_short_period_for_ten_minutes";
+        timed(|| {
+            let Some(there) = seven_workers_for(test, 10, "--allow 0.1%") else { return };
+            assert_eq!(there["result"], "whole", "{there:#}");
+            assert!(there["usable_share"].as_f64().unwrap() >= 0.9, "{there:#}");
+        });
+    }
 }

@@ -160,150 +160,11 @@ fn coding_that_takes_longer_than_a_period_is_told_with_the_mend_and_what_fits_is
     assert_eq!(recv("--format opus --ptime 20ms --period 1920"), [""; 0]);
 }
 
-#[test]
-fn without_loss_every_sample_is_heard_by_description_and_by_payload_type() {
-    steady(|| {
-        for (coding, format) in [(FileCoding::L16, "lossless16"), (FileCoding::L24, "lossless24")] {
-            let (folder, port) = (Folder::new(), free_udp_ports());
-            let sent = Sound::noise(Shape { coding, ..Shape::STEREO_24 }, 1000, 7).quieter();
-            sent.write(&folder.file("sent.wav"));
-            let to = format!("rtp://127.0.0.1:{port}");
-            let options = format!("--format {format}");
-            for by in [&to[..], "stream.sdp"] {
-                send(&to, &format!("{options} --sdp stream.sdp --duration 1ms"), &folder);
-                let recv = hear(by, "", &folder);
-                send(&to, &options, &folder);
-                crate::interop::is_whole(recv, &sent, &folder);
-                std::fs::remove_file(folder.file("heard.wav")).unwrap();
-            }
-        }
-    });
-}
-
-#[test]
-fn opus_is_heard_as_its_coder_and_decoder_alone_give_it() {
-    steady(|| {
-        let (folder, port) = (Folder::new(), free_udp_ports());
-        let sent = sweep(&folder);
-        let to = format!("rtp://127.0.0.1:{port}");
-        send(&to, "--format opus --sdp stream.sdp --duration 1ms", &folder);
-        for (by, options) in [(&to[..], ""), (&to, "--format opus"), ("stream.sdp", "")] {
-            let recv = hear(by, &format!("{options} --overwrite"), &folder);
-            send(&to, "--format opus", &folder);
-            recv.end().report().missed_nothing();
-            let apart = apart(&by_opus_alone(&sent, 192_000), &heard(&folder));
-            // What is left is the rounding to 24 bits.
-            assert!(apart < -100.0, "{by} {options}: {apart} dB");
-        }
-    });
-}
-
-#[test]
-fn opus_is_heard_at_the_latency_that_was_chosen_by_the_sound_itself() {
-    steady(|| {
-        let (folder, port) = (Folder::new(), free_udp_ports());
-        Sound::noise(Shape::STEREO_24, 3000, 3).quieter().write(&folder.file("sent.wav"));
-        let line = format!(
-            "recv --from rtp://127.0.0.1:{port} --output virtual: --until-bye --report json --latency 25ms"
-        );
-        let recv = taut(words(&line)).in_folder(folder.path()).start().listening();
-        send(&format!("rtp://127.0.0.1:{port}"), "--format opus", &folder);
-        let report = recv.end().report();
-        let measured = report.nanos("/latency/measured/p50_ns");
-        assert!((measured - 25_000_000).abs() < 1_000_000, "{:#}", report.0);
-    });
-}
-
-#[test]
-fn gstreamer_and_we_hear_each_others_opus() {
-    let test = "gstreamer_and_we_hear_each_others_opus";
-    steady(|| {
-        if !has_element(test, "opusenc", "gstreamer1.0-plugins-base") {
-            return;
-        }
-        let (folder, port) = (Folder::new(), free_udp_ports());
-        let (sent, to) = (sweep(&folder), format!("rtp://127.0.0.1:{port}"));
-        let recv = hear(&to, "--format opus", &folder);
-        let relay = Relay::to(port);
-        let line = format!(
-            "-q filesrc location=sent.wav ! wavparse ! audioconvert ! opusenc bitrate=192000 \
-             frame-size=5 audio-type=restricted-lowdelay ! rtpopuspay pt=96 ssrc=1952544116 ! \
-             udpsink host=127.0.0.1 port={}",
-            relay.port
-        );
-        call("gst-launch-1.0", words(&line)).in_folder(folder.path()).run().well();
-        let alone = relay.decoded();
-        crate::interop::say_goodbye(port + 1);
-        let report = recv.end().report();
-        // Its first packet is stamped as if nothing looked ahead, 2.5 ms before what follows.
-        assert!(report.count("missing_frames") <= 120, "{:#}", report.0);
-        assert_eq!(["lost", "late", "undecodable"].map(|of| report.count(of)), [0; 3]);
-        let theirs = apart(&alone, &heard(&folder));
-        assert!(theirs < -60.0, "of GStreamer: {theirs} dB");
-        assert!(apart(&samples(&sent), &alone) < -9.0, "it is the same sound");
-        let port = free_udp_ports();
-        let line = format!(
-            "udpsrc port={port} address=127.0.0.1 num-buffers=400 buffer-size=2097152 \
-             caps=application/x-rtp,media=audio,clock-rate=48000,encoding-name=OPUS,payload=100 ! \
-             rtpopusdepay ! opusdec phase-inversion=true ! audioconvert ! \
-             audio/x-raw,format=S24LE,channels=2 ! filesink location=heard.raw"
-        );
-        let peer =
-            call("gst-launch-1.0", words(&line)).in_folder(folder.path()).listened_to().start();
-        let peer = peer.wait_for("Setting pipeline to PLAYING");
-        send(&format!("rtp://127.0.0.1:{port}"), "--format opus", &folder);
-        peer.end().well();
-        let alone = by_opus_alone(&sent, 192_000);
-        let ours = apart(&alone, &little_endian(&folder.file("heard.raw")));
-        assert!(ours < -60.0, "by GStreamer: {ours} dB");
-    });
-}
-
 /// Raw samples of 24 bits.
 fn little_endian(path: &Path) -> Vec<f32> {
     let bytes = std::fs::read(path).unwrap();
     let sample = |&[a, b, c]: &[u8; 3]| (i32::from_le_bytes([0, a, b, c]) >> 8) as f32 / FULL;
     bytes.as_chunks().0.iter().map(sample).collect()
-}
-
-#[test]
-fn ffmpeg_and_we_hear_each_others_opus() {
-    let test = "ffmpeg_and_we_hear_each_others_opus";
-    steady(|| {
-        if !has_ffmpeg(test) {
-            return;
-        }
-        let (folder, port) = (Folder::new(), free_udp_ports());
-        let (sent, to) = (sweep(&folder), format!("rtp://127.0.0.1:{port}"));
-        let recv = hear(&to, "--format opus", &folder);
-        let relay = Relay::to(port);
-        // Its goodbye goes to the port after that of its sound, which is not the relay's.
-        let line = format!(
-            "-nostdin -loglevel error -re -i sent.wav -c:a libopus -b:a 192k -application lowdelay \
-             -frame_duration 5 -f rtp -ssrc 1952544116 rtp://127.0.0.1:{}?pkt_size=1400",
-            relay.port
-        );
-        call("ffmpeg", words(&line)).in_folder(folder.path()).run().well();
-        let alone = relay.decoded();
-        crate::interop::say_goodbye(port + 1);
-        recv.end().report().missed_nothing();
-        let theirs = apart(&alone, &heard(&folder));
-        assert!(theirs < -100.0, "of ffmpeg: {theirs} dB");
-        assert!(apart(&samples(&sent), &alone) < -9.0, "it is the same sound");
-        let port = free_udp_ports();
-        let to = format!("rtp://127.0.0.1:{port}");
-        send(&to, "--format opus --sdp stream.sdp --duration 1ms", &folder);
-        let line = "-nostdin -loglevel debug -protocol_whitelist file,rtp,udp -i stream.sdp -t 1.9 \
-             -f s24le -ac 2 -ar 48000 heard.raw";
-        let peer = call("ffmpeg", words(line)).in_folder(folder.path()).start();
-        let peer = peer.wait_for("Before avformat_find_stream_info");
-        send(&to, "--format opus", &folder);
-        peer.end().well();
-        let alone = by_opus_alone(&sent, 192_000);
-        let ours = apart(&alone, &little_endian(&folder.file("heard.raw")));
-        // Its decoder is another than libopus, and as near to the standard.
-        assert!(ours < -40.0, "by ffmpeg: {ours} dB");
-    });
 }
 
 #[test]
@@ -341,5 +202,151 @@ fn what_no_decoder_reads_is_refused_before_a_sender_is_waited_for() {
         let ended = taut(words(&line)).in_folder(folder.path()).run();
         let told = ended.said.iter().any(|said| said.contains(mend));
         assert!(ended.status == Some(2) && told, "{from} {options}: {ended:#?}");
+    }
+}
+
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
+
+    #[test]
+    fn without_loss_every_sample_is_heard_by_description_and_by_payload_type() {
+        steady(|| {
+            for (coding, format) in
+                [(FileCoding::L16, "lossless16"), (FileCoding::L24, "lossless24")]
+            {
+                let (folder, port) = (Folder::new(), free_udp_ports());
+                let sent = Sound::noise(Shape { coding, ..Shape::STEREO_24 }, 1000, 7).quieter();
+                sent.write(&folder.file("sent.wav"));
+                let to = format!("rtp://127.0.0.1:{port}");
+                let options = format!("--format {format}");
+                for by in [&to[..], "stream.sdp"] {
+                    send(&to, &format!("{options} --sdp stream.sdp --duration 1ms"), &folder);
+                    let recv = hear(by, "", &folder);
+                    send(&to, &options, &folder);
+                    crate::interop::is_whole(recv, &sent, &folder);
+                    std::fs::remove_file(folder.file("heard.wav")).unwrap();
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn opus_is_heard_as_its_coder_and_decoder_alone_give_it() {
+        steady(|| {
+            let (folder, port) = (Folder::new(), free_udp_ports());
+            let sent = sweep(&folder);
+            let to = format!("rtp://127.0.0.1:{port}");
+            send(&to, "--format opus --sdp stream.sdp --duration 1ms", &folder);
+            for (by, options) in [(&to[..], ""), (&to, "--format opus"), ("stream.sdp", "")] {
+                let recv = hear(by, &format!("{options} --overwrite"), &folder);
+                send(&to, "--format opus", &folder);
+                recv.end().report().missed_nothing();
+                let apart = apart(&by_opus_alone(&sent, 192_000), &heard(&folder));
+                // What is left is the rounding to 24 bits.
+                assert!(apart < -100.0, "{by} {options}: {apart} dB");
+            }
+        });
+    }
+
+    #[test]
+    fn opus_is_heard_at_the_latency_that_was_chosen_by_the_sound_itself() {
+        steady(|| {
+            let (folder, port) = (Folder::new(), free_udp_ports());
+            Sound::noise(Shape::STEREO_24, 3000, 3).quieter().write(&folder.file("sent.wav"));
+            let line = format!(
+                "recv --from rtp://127.0.0.1:{port} --output virtual: --until-bye --report json --latency 25ms"
+            );
+            let recv = taut(words(&line)).in_folder(folder.path()).start().listening();
+            send(&format!("rtp://127.0.0.1:{port}"), "--format opus", &folder);
+            let report = recv.end().report();
+            let measured = report.nanos("/latency/measured/p50_ns");
+            assert!((measured - 25_000_000).abs() < 1_000_000, "{:#}", report.0);
+        });
+    }
+
+    #[test]
+    fn gstreamer_and_we_hear_each_others_opus() {
+        let test = "gstreamer_and_we_hear_each_others_opus";
+        steady(|| {
+            if !has_element(test, "opusenc", "gstreamer1.0-plugins-base") {
+                return;
+            }
+            let (folder, port) = (Folder::new(), free_udp_ports());
+            let (sent, to) = (sweep(&folder), format!("rtp://127.0.0.1:{port}"));
+            let recv = hear(&to, "--format opus", &folder);
+            let relay = Relay::to(port);
+            let line = format!(
+                "-q filesrc location=sent.wav ! wavparse ! audioconvert ! opusenc bitrate=192000 \
+                 frame-size=5 audio-type=restricted-lowdelay ! rtpopuspay pt=96 ssrc=1952544116 ! \
+                 udpsink host=127.0.0.1 port={}",
+                relay.port
+            );
+            call("gst-launch-1.0", words(&line)).in_folder(folder.path()).run().well();
+            let alone = relay.decoded();
+            crate::interop::say_goodbye(port + 1);
+            let report = recv.end().report();
+            // Its first packet is stamped as if nothing looked ahead, 2.5 ms before what follows.
+            assert!(report.count("missing_frames") <= 120, "{:#}", report.0);
+            assert_eq!(["lost", "late", "undecodable"].map(|of| report.count(of)), [0; 3]);
+            let theirs = apart(&alone, &heard(&folder));
+            assert!(theirs < -60.0, "of GStreamer: {theirs} dB");
+            assert!(apart(&samples(&sent), &alone) < -9.0, "it is the same sound");
+            let port = free_udp_ports();
+            let line = format!(
+                "udpsrc port={port} address=127.0.0.1 num-buffers=400 buffer-size=2097152 \
+                 caps=application/x-rtp,media=audio,clock-rate=48000,encoding-name=OPUS,payload=100 ! \
+                 rtpopusdepay ! opusdec phase-inversion=true ! audioconvert ! \
+                 audio/x-raw,format=S24LE,channels=2 ! filesink location=heard.raw"
+            );
+            let peer =
+                call("gst-launch-1.0", words(&line)).in_folder(folder.path()).listened_to().start();
+            let peer = peer.wait_for("Setting pipeline to PLAYING");
+            send(&format!("rtp://127.0.0.1:{port}"), "--format opus", &folder);
+            peer.end().well();
+            let alone = by_opus_alone(&sent, 192_000);
+            let ours = apart(&alone, &little_endian(&folder.file("heard.raw")));
+            assert!(ours < -60.0, "by GStreamer: {ours} dB");
+        });
+    }
+
+    #[test]
+    fn ffmpeg_and_we_hear_each_others_opus() {
+        let test = "ffmpeg_and_we_hear_each_others_opus";
+        steady(|| {
+            if !has_ffmpeg(test) {
+                return;
+            }
+            let (folder, port) = (Folder::new(), free_udp_ports());
+            let (sent, to) = (sweep(&folder), format!("rtp://127.0.0.1:{port}"));
+            let recv = hear(&to, "--format opus", &folder);
+            let relay = Relay::to(port);
+            // Its goodbye goes to the port after that of its sound, which is not the relay's.
+            let line = format!(
+                "-nostdin -loglevel error -re -i sent.wav -c:a libopus -b:a 192k -application lowdelay \
+                 -frame_duration 5 -f rtp -ssrc 1952544116 rtp://127.0.0.1:{}?pkt_size=1400",
+                relay.port
+            );
+            call("ffmpeg", words(&line)).in_folder(folder.path()).run().well();
+            let alone = relay.decoded();
+            crate::interop::say_goodbye(port + 1);
+            recv.end().report().missed_nothing();
+            let theirs = apart(&alone, &heard(&folder));
+            assert!(theirs < -100.0, "of ffmpeg: {theirs} dB");
+            assert!(apart(&samples(&sent), &alone) < -9.0, "it is the same sound");
+            let port = free_udp_ports();
+            let to = format!("rtp://127.0.0.1:{port}");
+            send(&to, "--format opus --sdp stream.sdp --duration 1ms", &folder);
+            let line = "-nostdin -loglevel debug -protocol_whitelist file,rtp,udp -i stream.sdp -t 1.9 \
+                 -f s24le -ac 2 -ar 48000 heard.raw";
+            let peer = call("ffmpeg", words(line)).in_folder(folder.path()).start();
+            let peer = peer.wait_for("Before avformat_find_stream_info");
+            send(&to, "--format opus", &folder);
+            peer.end().well();
+            let alone = by_opus_alone(&sent, 192_000);
+            let ours = apart(&alone, &little_endian(&folder.file("heard.raw")));
+            // Its decoder is another than libopus, and as near to the standard.
+            assert!(ours < -40.0, "by ffmpeg: {ours} dB");
+        });
     }
 }

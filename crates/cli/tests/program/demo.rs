@@ -25,17 +25,6 @@ fn played(folder: &Folder, seconds: u64) {
 }
 
 #[test]
-fn a_demo_that_nobody_touches_is_identical() {
-    timed(|| {
-        let folder = Folder::new();
-        let ended = demo(&folder, PATIENT).end().well();
-        let whole = ended.out.matches(": identical: all ").count();
-        assert_eq!(whole, 2, "{ended:#?}");
-        assert!(!ended.out.contains("stopped"), "{ended:#?}");
-    });
-}
-
-#[test]
 fn a_demo_spaces_its_packets_as_a_sender_does_that_is_asked_for_nothing() {
     // A queue of the loopback interface is somebody's own doing.
     for (period, rung) in [("--period 48", "batch"), ("--period 480 --periods 4", "sleep")] {
@@ -47,19 +36,6 @@ fn a_demo_spaces_its_packets_as_a_sender_does_that_is_asked_for_nothing() {
         assert_eq!(pacing["rung"], rung, "{period}: {pacing:#}");
         assert!(pacing["why"].is_string(), "{period}: {pacing:#}");
     }
-}
-
-#[test]
-fn a_demo_that_is_stopped_by_ctrl_c_tells_how_much_was_identical() {
-    timed(|| {
-        let folder = Folder::new();
-        let running = demo(&folder, PATIENT);
-        played(&folder, 1);
-        running.signal("-INT");
-        let ended = running.end().well();
-        let told = ended.out.matches("frames identical to the recording until it was stopped");
-        assert_eq!(told.count(), 2, "{ended:#?}");
-    });
 }
 
 #[test]
@@ -106,5 +82,34 @@ fn a_demo_whose_latency_is_too_short_says_which_options_would_do_and_they_do() {
         let options = options.replace("--periods 8", "");
         let ended = demo(&folder, &format!("{options} --seconds 1")).end();
         assert!(matches!(ended.status, Some(0 | 1)), "{options}: {ended:#?}");
+    }
+}
+
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
+
+    #[test]
+    fn a_demo_that_nobody_touches_is_identical() {
+        timed(|| {
+            let folder = Folder::new();
+            let ended = demo(&folder, PATIENT).end().well();
+            let whole = ended.out.matches(": identical: all ").count();
+            assert_eq!(whole, 2, "{ended:#?}");
+            assert!(!ended.out.contains("stopped"), "{ended:#?}");
+        });
+    }
+
+    #[test]
+    fn a_demo_that_is_stopped_by_ctrl_c_tells_how_much_was_identical() {
+        timed(|| {
+            let folder = Folder::new();
+            let running = demo(&folder, PATIENT);
+            played(&folder, 1);
+            running.signal("-INT");
+            let ended = running.end().well();
+            let told = ended.out.matches("frames identical to the recording until it was stopped");
+            assert_eq!(told.count(), 2, "{ended:#?}");
+        });
     }
 }

@@ -9,24 +9,6 @@ use crate::common::{Folder, PATIENT, shared};
 
 const CARDS: &str = "--period 48 --periods 24 --latency 60ms";
 
-#[test]
-fn cards_up_to_500_ppm_apart_play_in_time_and_lose_no_frame() {
-    let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/recording.flac");
-    for ppm in ["300", "-500", "500"] {
-        timed(|| {
-            let (lab, patient) = (Lab::straight(), PATIENT.join(" "));
-            let recv = lab.recv_to(&format!("virtual:?ppm={ppm}"), &patient);
-            let send = format!("--input file:{recording} {patient} --duration 15s");
-            let sent = lab.send(&send).end().report();
-            let heard = recv.end().report();
-            let told = format!("{ppm} ppm: sent {:#}\nheard {:#}", sent.0, heard.0);
-            assert_eq!(heard.missed(), 0, "{told}");
-            assert_eq!((heard.count("lost"), heard.count("resyncs")), (0, 0), "{told}");
-            mostly(|| is_followed(&heard, ppm.parse().unwrap(), &told));
-        });
-    }
-}
-
 /// The servo has found how far the cards are apart, and the sound is where it should be.
 #[track_caller]
 fn is_followed(heard: &Report, ppm: f64, told: &str) {
@@ -56,21 +38,45 @@ fn cards_too_far_apart_are_told_of_and_no_drift_is_made_up() {
     });
 }
 
-#[test]
-fn what_a_card_plays_that_runs_apart_is_all_there() {
-    timed(|| {
-        let folder = Folder::new();
-        Sound::noise(Shape::STEREO_24, 6000, 5).quieter().write(&folder.file("sent.wav"));
-        let file = |name: &str| folder.file(name).display().to_string();
-        let (lab, patient) = (Lab::straight(), PATIENT.join(" "));
-        // It is told the shape: one that learns it is deaf for a moment, and the first packets may come by then.
-        let told = format!("{patient} --rate 48000 --channels 2");
-        let recv = lab.recv_to(&format!("virtual:?ppm=100&record={}", file("heard.wav")), &told);
-        lab.send(&format!("--input file:{} {patient}", file("sent.wav"))).end().well();
-        recv.end().well();
-        let compare = words("compare sent.wav heard.wav");
-        let ended = taut(compare).in_folder(folder.path()).run().well();
-        assert!(ended.out.starts_with("all there: 288017 frames"), "{ended:#?}");
-        assert!(ended.out.contains(" ppm slower, from "), "{ended:#?}");
-    });
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
+
+    #[test]
+    fn cards_up_to_500_ppm_apart_play_in_time_and_lose_no_frame() {
+        let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/recording.flac");
+        for ppm in ["300", "-500", "500"] {
+            timed(|| {
+                let (lab, patient) = (Lab::straight(), PATIENT.join(" "));
+                let recv = lab.recv_to(&format!("virtual:?ppm={ppm}"), &patient);
+                let send = format!("--input file:{recording} {patient} --duration 15s");
+                let sent = lab.send(&send).end().report();
+                let heard = recv.end().report();
+                let told = format!("{ppm} ppm: sent {:#}\nheard {:#}", sent.0, heard.0);
+                assert_eq!(heard.missed(), 0, "{told}");
+                assert_eq!((heard.count("lost"), heard.count("resyncs")), (0, 0), "{told}");
+                mostly(|| is_followed(&heard, ppm.parse().unwrap(), &told));
+            });
+        }
+    }
+
+    #[test]
+    fn what_a_card_plays_that_runs_apart_is_all_there() {
+        timed(|| {
+            let folder = Folder::new();
+            Sound::noise(Shape::STEREO_24, 6000, 5).quieter().write(&folder.file("sent.wav"));
+            let file = |name: &str| folder.file(name).display().to_string();
+            let (lab, patient) = (Lab::straight(), PATIENT.join(" "));
+            // It is told the shape: one that learns it is deaf for a moment, and the first packets may come by then.
+            let told = format!("{patient} --rate 48000 --channels 2");
+            let recv =
+                lab.recv_to(&format!("virtual:?ppm=100&record={}", file("heard.wav")), &told);
+            lab.send(&format!("--input file:{} {patient}", file("sent.wav"))).end().well();
+            recv.end().well();
+            let compare = words("compare sent.wav heard.wav");
+            let ended = taut(compare).in_folder(folder.path()).run().well();
+            assert!(ended.out.starts_with("all there: 288017 frames"), "{ended:#?}");
+            assert!(ended.out.contains(" ppm slower, from "), "{ended:#?}");
+        });
+    }
 }

@@ -12,21 +12,6 @@ fn delay(device: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_cable_between_the_sides_of_one_card_is_measured_to_the_frame() {
-    steady(|| {
-        let call = taut(delay("virtual:?loopback=480&ppm=50"));
-        let run = call.and(words("--settle 100ms --duration 1s --report json")).run();
-        let report = run.report();
-        let row = &report.0["rows"][0];
-        // One clock: what it runs fast by is in both instants.
-        let late = row["measured"]["p50_ns"].as_i64().map(|median| median - 10_000_000);
-        let unsure = row["uncertainty_ns"].as_i64().unwrap();
-        let found = late.is_some_and(|late| late.abs() <= 500 + unsure);
-        assert!(unsure < 1_000 && found, "{:#}", report.0);
-    });
-}
-
-#[test]
 fn a_jack_client_of_both_directions_is_one_client_and_hears_itself_a_cycle_later() {
     shared(|| {
         let test = "a_jack_client_of_both_directions_is_one_client_and_hears_itself_a_cycle_later";
@@ -51,4 +36,24 @@ fn a_jack_client_of_both_directions_is_one_client_and_hears_itself_a_cycle_later
 fn a_file_is_no_device_that_goes_both_ways() {
     let (wrong, mend) = ("a file is read or written, not both", "virtual:?source=PATH&record=PATH");
     is_refused(&taut(delay("file:song.wav")), 3, wrong, mend);
+}
+
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
+
+    #[test]
+    fn a_cable_between_the_sides_of_one_card_is_measured_to_the_frame() {
+        steady(|| {
+            let call = taut(delay("virtual:?loopback=480&ppm=50"));
+            let run = call.and(words("--settle 100ms --duration 1s --report json")).run();
+            let report = run.report();
+            let row = &report.0["rows"][0];
+            // One clock: what it runs fast by is in both instants.
+            let late = row["measured"]["p50_ns"].as_i64().map(|median| median - 10_000_000);
+            let unsure = row["uncertainty_ns"].as_i64().unwrap();
+            let found = late.is_some_and(|late| late.abs() <= 500 + unsure);
+            assert!(unsure < 1_000 && found, "{:#}", report.0);
+        });
+    }
 }

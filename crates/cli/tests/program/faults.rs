@@ -75,37 +75,6 @@ fn seen(recv: &str, send: &str) -> (Lab, Onlooker, Running, Running) {
     (lab, onlooker, recv, send)
 }
 
-#[test]
-fn a_receiver_that_is_stopped_for_five_seconds_is_heard_within_one() {
-    timed(|| {
-        let patient = PATIENT.join(" ");
-        let (lab, onlooker, recv, send) = seen(&patient, &patient);
-        onlooker.see(2000);
-        let before = recv.memory();
-        recv.signal("-STOP");
-        onlooker.see(5000);
-        recv.signal("-CONT");
-        onlooker.see(2000);
-        in_no_more_memory(&recv, before);
-        send.signal("-INT");
-        send.end().well();
-        let report = recv.end().report();
-        let heard = lab.heard();
-        never_louder_than_its_beginning(&heard);
-        is_silent_once_and_sounds_after(&heard, 9 * RATE / 2..=6 * RATE, 3 * RATE / 2);
-        // What was missed is counted once, under the receiver that stood still: what the socket
-        // had room for came late, or was here and found its device silent; the rest was discarded.
-        report.adds_up();
-        let missed: u64 = ["late", "lost", "unheard"].map(|name| report.count(name)).iter().sum();
-        assert!((4_500..=5_500).contains(&missed), "{missed} missed: {:#}", report.0);
-        for cause in ["late_sender", "late_network", "lost"] {
-            assert_eq!(report.cause(cause), 0, "{cause} in {:#}", report.0);
-        }
-        // The host may have stood still, too, but for no more than a tenth of that.
-        assert!(report.cause("host_stalled") < 500, "{:#}", report.0);
-    });
-}
-
 /// The longest time from one wake-up of the device to the next, of those that were xruns, with when it ended
 /// since the run began, in milliseconds.
 fn longest_xrun(report: &Report) -> (i64, i64) {
@@ -119,114 +88,152 @@ fn longest_xrun(report: &Report) -> (i64, i64) {
     (length / 1_000_000, at / 1_000_000)
 }
 
-#[test]
-fn when_a_device_had_its_xrun_is_in_the_reports_of_both_ends_and_marked_on_the_page() {
-    timed(|| {
-        let patient = PATIENT.join(" ");
-        let (lab, onlooker) = (Lab::straight(), Onlooker::new());
-        // Cards: a file waits for a program that is late.
-        let recv = format!("{patient} --ledger heard.csv --report-file page.html");
-        let recv = lab.recv_to("virtual:", &recv);
-        let send = format!("--input virtual:?tone=997 {patient} --report-file sent.html");
-        let send = lab.send_call(&send).and(["--to", &onlooker.address()]).start();
-        onlooker.see(2_000);
-        recv.signal("-STOP");
-        onlooker.see(1_000);
-        recv.signal("-CONT");
-        onlooker.see(1_000);
-        // It is the damage, and nothing waits by it.
-        send.signal("-STOP");
-        sleep(Duration::from_secs(1));
-        send.signal("-CONT");
-        onlooker.see(1_000);
-        send.signal("-INT");
-        let sent = send.end().report();
-        let heard = recv.end().report();
-        for (report, least) in [(&heard, 2_000), (&sent, 4_000)] {
-            let (length, at) = longest_xrun(report);
-            // A second, less what this test itself may be late.
-            assert!(length >= 500, "{length} ms: {:#}", report.0);
-            let ends = report.0["duration_ns"].as_i64().unwrap() / 1_000_000;
-            assert!((least..ends).contains(&at), "{at} ms of {ends}: {:#}", report.0);
-            let kept = report.0["streams"][0]["xruns"].as_array().unwrap().iter();
-            let kept: u64 = kept.map(|xrun| xrun["count"].as_u64().unwrap()).sum();
-            assert_eq!(kept, report.count("xruns"), "{:#}", report.0);
-        }
-        let page = |name: &str| std::fs::read_to_string(lab.folder.file(name)).unwrap();
-        let (heard, sent) = (page("page.html"), page("sent.html"));
-        assert!(heard.contains("xruns are marked, each where it was"), "{heard}");
-        assert!(heard.contains("each line ends in its name; xruns are marked"), "{heard}");
-        let listed = "the times of xruns count from the beginning of the run";
-        assert!(sent.contains("<h3>When: xruns</h3>") && sent.contains(listed), "{sent}");
-        assert!(!heard.contains(listed), "{heard}");
-    });
-}
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
 
-#[test]
-fn a_link_that_is_down_for_ten_seconds_is_heard_within_one() {
-    timed(|| {
-        let mut lab = Lab::start("--delay 1ms --outage 4s+10s");
-        let patient = PATIENT.join(" ");
-        let (onlooker, recv) = (Onlooker::new(), lab.listen("file:heard.wav", &patient));
-        let send = lab.send_call(&format!("{TONE} {patient} --duration 18s"));
-        // What goes there goes past the link.
-        let send = send.and(["--to", &onlooker.address()]).start();
-        onlooker.hear(2_000);
-        let before = recv.memory();
-        onlooker.hear(14_000);
-        in_no_more_memory(&recv, before);
-        send.end().well();
-        recv.signal("-INT");
-        let report = recv.end().report();
-        let heard = lab.heard();
-        never_louder_than_its_beginning(&heard);
-        is_silent_once_and_sounds_after(&heard, 19 * RATE / 2..=11 * RATE, 3 * RATE);
-        report.adds_up();
-        let relayed = lab.end();
-        let (lost, missed) = (relayed.there("lost"), report.count("lost"));
-        assert!(lost.abs_diff(missed) <= 50, "{lost} were lost: {:#}", report.0);
-    });
-}
+    #[test]
+    fn a_receiver_that_is_stopped_for_five_seconds_is_heard_within_one() {
+        timed(|| {
+            let patient = PATIENT.join(" ");
+            let (lab, onlooker, recv, send) = seen(&patient, &patient);
+            onlooker.see(2000);
+            let before = recv.memory();
+            recv.signal("-STOP");
+            onlooker.see(5000);
+            recv.signal("-CONT");
+            onlooker.see(2000);
+            in_no_more_memory(&recv, before);
+            send.signal("-INT");
+            send.end().well();
+            let report = recv.end().report();
+            let heard = lab.heard();
+            never_louder_than_its_beginning(&heard);
+            is_silent_once_and_sounds_after(&heard, 9 * RATE / 2..=6 * RATE, 3 * RATE / 2);
+            // What was missed is counted once, under the receiver that stood still: what the socket
+            // had room for came late, or was here and found its device silent; the rest was discarded.
+            report.adds_up();
+            let missed: u64 =
+                ["late", "lost", "unheard"].map(|name| report.count(name)).iter().sum();
+            assert!((4_500..=5_500).contains(&missed), "{missed} missed: {:#}", report.0);
+            for cause in ["late_sender", "late_network", "lost"] {
+                assert_eq!(report.cause(cause), 0, "{cause} in {:#}", report.0);
+            }
+            // The host may have stood still, too, but for no more than a tenth of that.
+            assert!(report.cause("host_stalled") < 500, "{:#}", report.0);
+        });
+    }
 
-#[test]
-fn a_second_sender_to_one_address_is_counted_and_not_heard() {
-    timed(|| {
-        let patient = PATIENT.join(" ");
-        let (lab, onlooker, recv, send) = seen(&patient, &patient);
-        onlooker.see(1000);
-        lab.send(&format!("--input tone:300 {patient} --duration 1s")).end().well();
-        onlooker.see(1000);
-        send.signal("-INT");
-        send.end().well();
-        let report = recv.end().report();
-        let heard = lab.heard();
-        never_louder_than_its_beginning(&heard);
-        assert_eq!(silences(&heard), [], "{:#}", report.0);
-        assert!((900..=1_050).contains(&report.count("foreign")), "{:#}", report.0);
-        assert_eq!(report.count("resyncs"), 0, "{:#}", report.0);
-    });
-}
+    #[test]
+    fn when_a_device_had_its_xrun_is_in_the_reports_of_both_ends_and_marked_on_the_page() {
+        timed(|| {
+            let patient = PATIENT.join(" ");
+            let (lab, onlooker) = (Lab::straight(), Onlooker::new());
+            // Cards: a file waits for a program that is late.
+            let recv = format!("{patient} --ledger heard.csv --report-file page.html");
+            let recv = lab.recv_to("virtual:", &recv);
+            let send = format!("--input virtual:?tone=997 {patient} --report-file sent.html");
+            let send = lab.send_call(&send).and(["--to", &onlooker.address()]).start();
+            onlooker.see(2_000);
+            recv.signal("-STOP");
+            onlooker.see(1_000);
+            recv.signal("-CONT");
+            onlooker.see(1_000);
+            // It is the damage, and nothing waits by it.
+            send.signal("-STOP");
+            sleep(Duration::from_secs(1));
+            send.signal("-CONT");
+            onlooker.see(1_000);
+            send.signal("-INT");
+            let sent = send.end().report();
+            let heard = recv.end().report();
+            for (report, least) in [(&heard, 2_000), (&sent, 4_000)] {
+                let (length, at) = longest_xrun(report);
+                // A second, less what this test itself may be late.
+                assert!(length >= 500, "{length} ms: {:#}", report.0);
+                let ends = report.0["duration_ns"].as_i64().unwrap() / 1_000_000;
+                assert!((least..ends).contains(&at), "{at} ms of {ends}: {:#}", report.0);
+                let kept = report.0["streams"][0]["xruns"].as_array().unwrap().iter();
+                let kept: u64 = kept.map(|xrun| xrun["count"].as_u64().unwrap()).sum();
+                assert_eq!(kept, report.count("xruns"), "{:#}", report.0);
+            }
+            let page = |name: &str| std::fs::read_to_string(lab.folder.file(name)).unwrap();
+            let (heard, sent) = (page("page.html"), page("sent.html"));
+            assert!(heard.contains("xruns are marked, each where it was"), "{heard}");
+            assert!(heard.contains("each line ends in its name; xruns are marked"), "{heard}");
+            let listed = "the times of xruns count from the beginning of the run";
+            assert!(sent.contains("<h3>When: xruns</h3>") && sent.contains(listed), "{sent}");
+            assert!(!heard.contains(listed), "{heard}");
+        });
+    }
 
-#[test]
-fn a_sender_that_is_stopped_for_a_fifth_of_a_second_is_heard_within_one() {
-    timed(|| {
-        // Rings and a latency that last for less than it is stopped for.
-        let (recv, send) = ("--period 48 --periods 32", "--latency 100ms --period 48 --periods 2");
-        let (lab, onlooker, recv, send) = seen(recv, send);
-        onlooker.see(2000);
-        send.signal("-STOP");
-        // Nothing comes by which the time could be told.
-        sleep(Duration::from_millis(200));
-        send.signal("-CONT");
-        onlooker.see(2000);
-        send.signal("-INT");
-        send.end().well();
-        let report = recv.end().report();
-        let heard = lab.heard();
-        never_louder_than_its_beginning(&heard);
-        // The concealment covers its first hundredths.
-        is_silent_once_and_sounds_after(&heard, RATE / 10..=RATE, RATE);
-        report.adds_up();
-        assert_eq!(report.count("lost"), 0, "{:#}", report.0);
-    });
+    #[test]
+    fn a_link_that_is_down_for_ten_seconds_is_heard_within_one() {
+        timed(|| {
+            let mut lab = Lab::start("--delay 1ms --outage 4s+10s");
+            let patient = PATIENT.join(" ");
+            let (onlooker, recv) = (Onlooker::new(), lab.listen("file:heard.wav", &patient));
+            let send = lab.send_call(&format!("{TONE} {patient} --duration 18s"));
+            // What goes there goes past the link.
+            let send = send.and(["--to", &onlooker.address()]).start();
+            onlooker.hear(2_000);
+            let before = recv.memory();
+            onlooker.hear(14_000);
+            in_no_more_memory(&recv, before);
+            send.end().well();
+            recv.signal("-INT");
+            let report = recv.end().report();
+            let heard = lab.heard();
+            never_louder_than_its_beginning(&heard);
+            is_silent_once_and_sounds_after(&heard, 19 * RATE / 2..=11 * RATE, 3 * RATE);
+            report.adds_up();
+            let relayed = lab.end();
+            let (lost, missed) = (relayed.there("lost"), report.count("lost"));
+            assert!(lost.abs_diff(missed) <= 50, "{lost} were lost: {:#}", report.0);
+        });
+    }
+
+    #[test]
+    fn a_second_sender_to_one_address_is_counted_and_not_heard() {
+        timed(|| {
+            let patient = PATIENT.join(" ");
+            let (lab, onlooker, recv, send) = seen(&patient, &patient);
+            onlooker.see(1000);
+            lab.send(&format!("--input tone:300 {patient} --duration 1s")).end().well();
+            onlooker.see(1000);
+            send.signal("-INT");
+            send.end().well();
+            let report = recv.end().report();
+            let heard = lab.heard();
+            never_louder_than_its_beginning(&heard);
+            assert_eq!(silences(&heard), [], "{:#}", report.0);
+            assert!((900..=1_050).contains(&report.count("foreign")), "{:#}", report.0);
+            assert_eq!(report.count("resyncs"), 0, "{:#}", report.0);
+        });
+    }
+
+    #[test]
+    fn a_sender_that_is_stopped_for_a_fifth_of_a_second_is_heard_within_one() {
+        timed(|| {
+            // Rings and a latency that last for less than it is stopped for.
+            let (recv, send) =
+                ("--period 48 --periods 32", "--latency 100ms --period 48 --periods 2");
+            let (lab, onlooker, recv, send) = seen(recv, send);
+            onlooker.see(2000);
+            send.signal("-STOP");
+            // Nothing comes by which the time could be told.
+            sleep(Duration::from_millis(200));
+            send.signal("-CONT");
+            onlooker.see(2000);
+            send.signal("-INT");
+            send.end().well();
+            let report = recv.end().report();
+            let heard = lab.heard();
+            never_louder_than_its_beginning(&heard);
+            // The concealment covers its first hundredths.
+            is_silent_once_and_sounds_after(&heard, RATE / 10..=RATE, RATE);
+            report.adds_up();
+            assert_eq!(report.count("lost"), 0, "{:#}", report.0);
+        });
+    }
 }

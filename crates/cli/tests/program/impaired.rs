@@ -59,24 +59,6 @@ fn what_the_kernel_of_a_network_loses_is_what_the_receiver_says_was_lost() {
 }
 
 #[test]
-fn a_relay_delays_as_it_is_told_and_says_how_punctual_it_was() {
-    timed(|| {
-        let mut lab = Lab::start("--delay 20ms");
-        let carried = lab.carry(SEND, PATIENT);
-        // The clock is mapped through the same delay both ways, so it does not count as an offset.
-        let wire = carried.heard.stream("/stages/3");
-        assert_eq!(wire["name"], "wire", "{carried}");
-        let median = wire["summary"]["p50_ns"].as_i64().unwrap();
-        let late = carried.relayed.0["lateness"]["p50_ns"].as_i64().unwrap();
-        mostly(|| {
-            assert!((19_000_000..25_000_000).contains(&median), "{carried}");
-            assert!(late < 1_000_000, "{carried}");
-        });
-        assert!(carried.heard.missed() <= 30, "{carried}");
-    });
-}
-
-#[test]
 fn the_experiments_are_listed_and_what_cannot_be_done_says_what_can() {
     let listed = taut(words("lab list")).run().well().out;
     // A relay measures nothing, and is told apart.
@@ -117,5 +99,28 @@ fn a_relay_to_itself_is_refused() {
     ] {
         let line = format!("lab impair --listen {listen} --to {to} --duration 1s");
         is_refused(&taut(words(&line)), 2, wrong, mend);
+    }
+}
+
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
+
+    #[test]
+    fn a_relay_delays_as_it_is_told_and_says_how_punctual_it_was() {
+        timed(|| {
+            let mut lab = Lab::start("--delay 20ms");
+            let carried = lab.carry(SEND, PATIENT);
+            // The clock is mapped through the same delay both ways, so it does not count as an offset.
+            let wire = carried.heard.stream("/stages/3");
+            assert_eq!(wire["name"], "wire", "{carried}");
+            let median = wire["summary"]["p50_ns"].as_i64().unwrap();
+            let late = carried.relayed.0["lateness"]["p50_ns"].as_i64().unwrap();
+            mostly(|| {
+                assert!((19_000_000..25_000_000).contains(&median), "{carried}");
+                assert!(late < 1_000_000, "{carried}");
+            });
+            assert!(carried.heard.missed() <= 30, "{carried}");
+        });
     }
 }

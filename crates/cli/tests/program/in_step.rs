@@ -16,78 +16,83 @@ fn heard(report: &Report) -> i64 {
     report.nanos("/latency/measured/p50_ns") - report.nanos("/clock/offset_ns")
 }
 
-#[test]
-fn two_receivers_whose_cards_run_200_ppm_apart_are_heard_together() {
-    steady(|| {
-        let folder = Folder::new();
-        Sound::noise(Shape::STEREO_24, 20_000, 1).quieter().write(&folder.file("sent.wav"));
-        let addresses = [loopback(), loopback()];
-        let call = |line: String| taut(words(&line)).and(PATIENT).in_folder(folder.path());
-        let receivers = [("-100", &addresses[0]), ("100", &addresses[1])].map(|(ppm, address)| {
-            let line = format!(
-                "recv --from {address} --until-bye --report json --output virtual:?ppm={ppm}"
-            );
-            call(line).start().listening()
-        });
-        let [one, other] = &addresses;
-        let line = format!("send --input file:sent.wav --to {one} --to {other} --report json");
-        call(line).run().well();
-        let reports = receivers.map(|receiver| receiver.end().report());
-        let apart = heard(&reports[0]) - heard(&reports[1]);
-        let told = format!("{:#} {:#}", reports[0].0, reports[1].0);
-        for report in &reports {
-            assert_eq!(report.stream("/clock/source"), "host", "{told}");
-            let rate = report.stream("/clock/rate_ppm").as_f64().unwrap();
-            assert!(rate.abs() < 5.0, "one clock, and {rate} ppm: {told}");
-            // Half a frame each: what the servo is to follow is known to the nanosecond.
-            assert!(
-                apart.abs() <= 4 * report.nanos("/latency/uncertainty_max_ns"),
-                "{apart} ns: {told}"
-            );
-        }
-        assert!(apart.abs() < 50_000, "{apart} ns: {told}");
-    });
-}
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
 
-/// Through networks of their own, each of which delays as a switch does that others use.
-#[test]
-fn two_receivers_on_switches_under_load_are_heard_together() {
-    steady(|| {
-        let folder = Folder::new();
-        Sound::noise(Shape::STEREO_24, 20_000, 2).quieter().write(&folder.file("sent.wav"));
-        let call = |line: String| taut(words(&line)).in_folder(folder.path());
-        let ends = [("-100", 1), ("100", 2)].map(|(ppm, seed)| {
-        let (address, listen) = (loopback(), free_udp_ports());
-        let relay = format!(
-            "lab impair --listen rtp://127.0.0.1:{listen} --to {address} --preset switch-under-load \
-             --seed {seed} --report json"
-        );
-        let relay = call(relay).start().wait_for("taut: relaying ");
-        let recv =
-            format!("recv --from {address} --until-bye --report json --output virtual:?ppm={ppm}");
-        (format!("rtp://127.0.0.1:{listen}"), relay, call(recv).and(PATIENT).start().listening())
-    });
-        let line = format!(
-            "send --input file:sent.wav --to {} --to {} --report json",
-            ends[0].0, ends[1].0
-        );
-        call(line).and(PATIENT).run().well();
-        let reports = ends.map(|(_, relay, recv)| {
-            let report = recv.end().report();
-            relay.signal("-INT");
-            relay.end().well();
-            report
+    #[test]
+    fn two_receivers_whose_cards_run_200_ppm_apart_are_heard_together() {
+        steady(|| {
+            let folder = Folder::new();
+            Sound::noise(Shape::STEREO_24, 20_000, 1).quieter().write(&folder.file("sent.wav"));
+            let addresses = [loopback(), loopback()];
+            let call = |line: String| taut(words(&line)).and(PATIENT).in_folder(folder.path());
+            let receivers = [("-100", &addresses[0]), ("100", &addresses[1])].map(|(ppm, address)| {
+                let line = format!(
+                    "recv --from {address} --until-bye --report json --output virtual:?ppm={ppm}"
+                );
+                call(line).start().listening()
+            });
+            let [one, other] = &addresses;
+            let line = format!("send --input file:sent.wav --to {one} --to {other} --report json");
+            call(line).run().well();
+            let reports = receivers.map(|receiver| receiver.end().report());
+            let apart = heard(&reports[0]) - heard(&reports[1]);
+            let told = format!("{:#} {:#}", reports[0].0, reports[1].0);
+            for report in &reports {
+                assert_eq!(report.stream("/clock/source"), "host", "{told}");
+                let rate = report.stream("/clock/rate_ppm").as_f64().unwrap();
+                assert!(rate.abs() < 5.0, "one clock, and {rate} ppm: {told}");
+                // Half a frame each: what the servo is to follow is known to the nanosecond.
+                assert!(
+                    apart.abs() <= 4 * report.nanos("/latency/uncertainty_max_ns"),
+                    "{apart} ns: {told}"
+                );
+            }
+            assert!(apart.abs() < 50_000, "{apart} ns: {told}");
         });
-        let apart = heard(&reports[0]) - heard(&reports[1]);
-        let told = format!("{:#} {:#}", reports[0].0, reports[1].0);
-        let mut unsure = 0;
-        for report in &reports {
-            assert_eq!(report.stream("/clock/source"), "rtcp", "{told}");
-            assert!(report.nanos("/clock/round_trip_ns") >= 400_000, "not relayed: {told}");
-            unsure += report.nanos("/latency/uncertainty_max_ns");
-        }
-        println!("{apart} ns apart, {unsure} ns unsure");
-        assert!(apart.abs() <= unsure, "{apart} ns: {told}");
-        assert!(apart.abs() < 200_000, "{apart} ns: {told}");
-    });
+    }
+
+    /// Through networks of their own, each of which delays as a switch does that others use.
+    #[test]
+    fn two_receivers_on_switches_under_load_are_heard_together() {
+        steady(|| {
+            let folder = Folder::new();
+            Sound::noise(Shape::STEREO_24, 20_000, 2).quieter().write(&folder.file("sent.wav"));
+            let call = |line: String| taut(words(&line)).in_folder(folder.path());
+            let ends = [("-100", 1), ("100", 2)].map(|(ppm, seed)| {
+            let (address, listen) = (loopback(), free_udp_ports());
+            let relay = format!(
+                "lab impair --listen rtp://127.0.0.1:{listen} --to {address} --preset switch-under-load \
+                 --seed {seed} --report json"
+            );
+            let relay = call(relay).start().wait_for("taut: relaying ");
+            let recv =
+                format!("recv --from {address} --until-bye --report json --output virtual:?ppm={ppm}");
+            (format!("rtp://127.0.0.1:{listen}"), relay, call(recv).and(PATIENT).start().listening())
+        });
+            let line = format!(
+                "send --input file:sent.wav --to {} --to {} --report json",
+                ends[0].0, ends[1].0
+            );
+            call(line).and(PATIENT).run().well();
+            let reports = ends.map(|(_, relay, recv)| {
+                let report = recv.end().report();
+                relay.signal("-INT");
+                relay.end().well();
+                report
+            });
+            let apart = heard(&reports[0]) - heard(&reports[1]);
+            let told = format!("{:#} {:#}", reports[0].0, reports[1].0);
+            let mut unsure = 0;
+            for report in &reports {
+                assert_eq!(report.stream("/clock/source"), "rtcp", "{told}");
+                assert!(report.nanos("/clock/round_trip_ns") >= 400_000, "not relayed: {told}");
+                unsure += report.nanos("/latency/uncertainty_max_ns");
+            }
+            println!("{apart} ns apart, {unsure} ns unsure");
+            assert!(apart.abs() <= unsure, "{apart} ns: {told}");
+            assert!(apart.abs() < 200_000, "{apart} ns: {told}");
+        });
+    }
 }

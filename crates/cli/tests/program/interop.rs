@@ -191,19 +191,6 @@ fn packets_of_5_ms_from_a_sender_that_announces_nothing_are_heard_without_an_opt
     is_heard_though_nothing_is_said(test, 5, "--rate 48000 --channels 2");
 }
 
-#[test]
-fn a_latency_that_was_chosen_stays_and_a_note_says_what_strange_packets_need() {
-    let test = "a_latency_that_was_chosen_stays_and_a_note_says_what_strange_packets_need";
-    steady(|| {
-        let Some(report) = heard_of_gstreamer(test, 20, "--latency 10ms") else { return };
-        assert_eq!(report.nanos("/latency/configured_ns"), 10_000_000, "{:#}", report.0);
-        let said = |note: &&str| {
-            note.contains("its packets hold 20ms") && note.contains("so 10ms is too little")
-        };
-        assert!(report.notes().iter().any(said), "{:#}", report.0);
-    });
-}
-
 fn taut_to_gstreamer(test: &str, coding: FileCoding, options: &str) {
     steady(|| {
         if !has_gstreamer(test) {
@@ -256,28 +243,6 @@ fn gstreamer_plays_packets_that_carry_others_and_knows_nothing_of_it() {
 fn ffmpeg_plays_packets_that_carry_others_and_knows_nothing_of_it() {
     let test = "ffmpeg_plays_packets_that_carry_others_and_knows_nothing_of_it";
     taut_to_ffmpeg(test, FileCoding::L24, "--redundancy code:2");
-}
-
-#[test]
-fn ffmpeg_is_heard_bit_for_bit() {
-    // It says nothing of its clock and paces as an ordinary program: when its first packets of a second come late, by
-    // whichever moment, its card seems another and is followed. Seen once in four runs of all, by 30 ms.
-    timed(|| {
-        if !has_ffmpeg("ffmpeg_is_heard_bit_for_bit") {
-            return;
-        }
-        for (coding, codec) in [(FileCoding::L16, "pcm_s16be"), (FileCoding::L24, "pcm_s24be")] {
-            let (folder, port) = (Folder::new(), free_udp_ports());
-            let sent = noise(coding, &folder);
-            let recv = hear(coding, port, &folder);
-            let line = format!(
-                "-nostdin -loglevel error -re -i sent.wav -c:a {codec} -f rtp -rtpflags send_bye \
-             rtp://127.0.0.1:{port}?pkt_size=300"
-            );
-            call("ffmpeg", words(&line)).in_folder(folder.path()).run().well();
-            is_whole(recv, &sent, &folder);
-        }
-    });
 }
 
 fn taut_to_ffmpeg(test: &str, coding: FileCoding, options: &str) {
@@ -333,4 +298,45 @@ fn a_sender_that_nobody_answers_says_who_hears_no_header_extensions() {
     };
     assert!(said(""));
     assert!(!said("--no-stamps"));
+}
+
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
+
+    #[test]
+    fn a_latency_that_was_chosen_stays_and_a_note_says_what_strange_packets_need() {
+        let test = "a_latency_that_was_chosen_stays_and_a_note_says_what_strange_packets_need";
+        steady(|| {
+            let Some(report) = heard_of_gstreamer(test, 20, "--latency 10ms") else { return };
+            assert_eq!(report.nanos("/latency/configured_ns"), 10_000_000, "{:#}", report.0);
+            let said = |note: &&str| {
+                note.contains("its packets hold 20ms") && note.contains("so 10ms is too little")
+            };
+            assert!(report.notes().iter().any(said), "{:#}", report.0);
+        });
+    }
+
+    #[test]
+    fn ffmpeg_is_heard_bit_for_bit() {
+        // It says nothing of its clock and paces as an ordinary program: when its first packets of a second come late, by
+        // whichever moment, its card seems another and is followed. Seen once in four runs of all, by 30 ms.
+        timed(|| {
+            if !has_ffmpeg("ffmpeg_is_heard_bit_for_bit") {
+                return;
+            }
+            for (coding, codec) in [(FileCoding::L16, "pcm_s16be"), (FileCoding::L24, "pcm_s24be")]
+            {
+                let (folder, port) = (Folder::new(), free_udp_ports());
+                let sent = noise(coding, &folder);
+                let recv = hear(coding, port, &folder);
+                let line = format!(
+                    "-nostdin -loglevel error -re -i sent.wav -c:a {codec} -f rtp -rtpflags send_bye \
+                 rtp://127.0.0.1:{port}?pkt_size=300"
+                );
+                call("ffmpeg", words(&line)).in_folder(folder.path()).run().well();
+                is_whole(recv, &sent, &folder);
+            }
+        });
+    }
 }

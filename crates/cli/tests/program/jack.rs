@@ -92,345 +92,12 @@ fn measured_as(configured: f64, measure: impl Fn() -> Measured) -> Vec<Measured>
     all
 }
 
-#[test]
-fn jack_iodelay_and_lab_delay_measure_the_latency_that_was_configured() {
-    timed(|| {
-        let test = "jack_iodelay_and_lab_delay_measure_the_latency_that_was_configured";
-        let Some(server) = Server::start(test, 48) else { return };
-        for millis in [5, 8] {
-            let latency = format!("{millis}ms");
-            measured_as(f64::from(millis * 48), || measured(&server, &latency, "1ms"));
-        }
-    });
-}
-
-#[test]
-fn between_programs_a_packet_and_a_period_of_64_frames_are_all_that_a_latency_holds() {
-    timed(|| {
-        let test =
-            "between_programs_a_packet_and_a_period_of_64_frames_are_all_that_a_latency_holds";
-        let Some(server) = Server::start(test, 64) else { return };
-        // 140 frames: those, and 0.25 ms for the way. Packets are of 64.
-        let all = measured_as(140.0, || measured(&server, "2.92ms", "1334us"));
-        for one in all {
-            assert!(!one.doubted, "{}", one.evidence);
-            // Nothing is late but what a cycle that was let out made so.
-            mostly(|| assert!(one.late == 0 || one.let_out > 0, "{}", one.evidence));
-        }
-    });
-}
-
-#[test]
-fn at_64_frames_a_receiver_keeps_what_a_sender_promises_unasked() {
-    steady(|| {
-        let test = "at_64_frames_a_receiver_keeps_what_a_sender_promises_unasked";
-        let Some(server) = Server::start(test, 64) else { return };
-        let (onlooker, address) = (Onlooker::new(), loopback());
-        let output = server.device("hears", "system");
-        let recv = recv(&output, &format!("--from {address} --channels 1 --report json"));
-        let to = format!("--to {address} --to {} --channels 1 --report json", onlooker.address());
-        let send = send(&server.device("sends", "system"), &to);
-        // It is told of in a report, and what the device takes shows as it runs.
-        onlooker.hear(2000);
-        let ends = [send, recv].map(|end| end.ask("quit", "ok").end().report());
-        let [promised, kept] = [&ends[0], &ends[1]].map(|end| end.nanos("/latency/configured_ns"));
-        let raised = ends[1].notes().iter().any(|note| note.contains(" promises "));
-        assert!(promised == kept && !raised, "promised {promised}, kept {kept}: {:#}", ends[1].0);
-    });
-}
-
-#[test]
-fn ports_are_named_by_channel_and_tell_what_the_stream_takes() {
-    steady(|| {
-        let test = "ports_are_named_by_channel_and_tell_what_the_stream_takes";
-        let Some(server) = Server::start(test, 256) else { return };
-        let address = loopback();
-        let output = format!("jack:hears?server={}", server.name);
-        let recv = recv(&output, &format!("--from {address} --channels 3 --latency 50ms"));
-        let input = format!("jack:sends?server={}", server.name);
-        let send = send(&input, &format!("--to {address} --channels 3 --latency 50ms"));
-        // The card takes one period in and two out. A third port finds nothing to be connected to.
-        for channel in [1, 2, 3] {
-            // Sound at the card's ports met the ADC 2400 − 512 frames ago.
-            server.await_latencies(&format!("hears:out_{channel}"), playback(channel), "1888 1888");
-            server.await_latencies(&format!("sends:in_{channel}"), "2144 2144", capture(channel));
-        }
-        let send = send.ask("latency 60ms", "ok latency 60ms");
-        server.await_latencies("sends:in_1", "2624 2624", "256 256");
-        let recv = recv.ask("latency 60ms", "ok latency 60ms");
-        server.await_latencies("hears:out_1", "512 512", "2368 2368");
-        for running in [send, recv] {
-            running.ask("quit", "ok").end().well();
-        }
-    });
-}
-
 fn playback(channel: u32) -> &'static str {
     if channel < 3 { "512 512" } else { "0 0" }
 }
 
 fn capture(channel: u32) -> &'static str {
     if channel < 3 { "256 256" } else { "0 0" }
-}
-
-#[test]
-fn patching_a_cable_moves_nothing() {
-    timed(|| {
-        let Some(server) = Server::start("patching_a_cable_moves_nothing", 1024) else { return };
-        let (onlooker, address) = (Onlooker::new(), loopback());
-        let timing = "--channels 2 --latency 100ms --report json";
-        let recv = recv(&server.device("hears", "none"), &format!("--from {address} {timing}"));
-        let to = format!("--to {address} --to {} {timing}", onlooker.address());
-        let send = send(&server.device("sends", "none"), &to);
-        let ends = [("system:capture_1", "sends:in_1"), ("hears:out_1", "system:playback_1")];
-        // The card takes 1024 frames in and 2048 out, whether or not a cable leads there.
-        let told = |capture: &str, playback: &str| {
-            server.await_latencies("sends:in_1", "3776 3776", capture);
-            server.await_latencies("hears:out_1", playback, "2752 2752");
-            // Longer than a frame takes to be heard.
-            onlooker.hear(400);
-        };
-        told("0 0", "0 0");
-        for _ in 0..2 {
-            for (from, to) in ends {
-                server.client(&format!("jack_connect {from} {to}")).run().well();
-            }
-            told("1024 1024", "2048 2048");
-            for (from, to) in ends {
-                server.client(&format!("jack_disconnect {from} {to}")).run().well();
-            }
-            told("0 0", "0 0");
-        }
-        send.ask("quit", "ok").end().well();
-        let report = recv.ask("quit", "ok").end().report();
-        assert_eq!(report.count("resyncs"), 0, "{:#}", report.0);
-    });
-}
-
-#[test]
-fn a_cable_to_a_program_lets_less_be_asked_for_and_one_to_the_card_is_told_of() {
-    steady(|| {
-        let test = "a_cable_to_a_program_lets_less_be_asked_for_and_one_to_the_card_is_told_of";
-        let Some(server) = Server::start(test, 64) else { return };
-        let _iodelay =
-            server.client("jack_iodelay").listened_to().start().wait_for("capture latency");
-        let (onlooker, address) = (Onlooker::new(), loopback());
-        let timing = "--channels 1 --latency 20ms";
-        let recv = recv(&server.device("hears", "none"), &format!("--from {address} {timing}"));
-        let to = format!("--to {address} --to {} --ptime 1334us {timing}", onlooker.address());
-        let send = send(&server.device("sends", "none"), &to);
-        onlooker.hear(1000);
-        // A packet, two periods to the card that may follow, and the one that is filled.
-        let recv = recv.ask("latency 2.92ms", "2.92ms is less than the 5.333ms that the packets");
-        let patch = |command: &str| server.client(&format!("jack_{command}")).run().well();
-        patch("connect hears:out_1 jack_delay:in");
-        // 2048 cycles and a beat.
-        onlooker.hear(3500);
-        let recv = recv.ask("status", "latency 20ms").ask("latency 2.92ms", "ok latency 2.92ms");
-        patch("disconnect hears:out_1 jack_delay:in");
-        patch("connect hears:out_1 system:playback_1");
-        let recv = recv.wait_for("so 2.92ms is too little and most packets will be late");
-        for running in [send, recv] {
-            running.ask("quit", "ok").end().well();
-        }
-    });
-}
-
-#[test]
-fn two_clients_of_one_name_are_told_apart() {
-    steady(|| {
-        let Some(server) = Server::start("two_clients_of_one_name_are_told_apart", 256) else {
-            return;
-        };
-        let input = server.device("same", "none");
-        let to = format!("--to {}", loopback());
-        let first = send(&input, &to).wait_for("jack:same: the client ‘same’ of a JACK server at");
-        let second =
-            send(&input, &to).wait_for("jack:same: the client ‘same-01’ of a JACK server at");
-        let ports = server.latencies("same");
-        let mut names: Vec<&str> = ports.iter().map(|(name, _)| name.as_str()).collect();
-        names.sort_unstable();
-        assert_eq!(names, ["same-01:in_1", "same-01:in_2", "same:in_1", "same:in_2"]);
-        for running in [first, second] {
-            running.ask("quit", "ok").end().well();
-        }
-    });
-}
-
-#[test]
-fn sound_goes_on_when_the_server_is_back() {
-    steady(|| {
-        let Some(mut server) = Server::start("sound_goes_on_when_the_server_is_back", 256) else {
-            return;
-        };
-        let (onlooker, address) = (Onlooker::new(), loopback());
-        let timing = "--channels 2 --latency 100ms";
-        let recv = recv(&server.device("hears", "system"), &format!("--from {address} {timing}"));
-        let to = format!("--to {address} --to {} {timing}", onlooker.address());
-        let send = send(&server.device("sends", "system"), &to);
-        onlooker.hear(300);
-        server.stop();
-        let gone = "the JACK server went, or dropped this client; start it again; a timer goes on";
-        let (send, recv) = (send.wait_for(gone), recv.wait_for(gone));
-        // Packets go out by the timer.
-        onlooker.hear(500);
-        // Another buffer is no hindrance.
-        server.restart(512);
-        let (send, recv) = (send.wait_for("sends: it is back"), recv.wait_for("hears: it is back"));
-        onlooker.hear(500);
-        server.await_latencies("hears:out_2", "1024 1024", "3776 3776");
-        for running in [send, recv] {
-            running.ask("quit", "ok").end().well();
-        }
-    });
-}
-
-#[test]
-fn a_server_that_freewheels_or_gets_another_buffer_is_survived() {
-    steady(|| {
-        let test = "a_server_that_freewheels_or_gets_another_buffer_is_survived";
-        let Some(server) = Server::start(test, 128) else { return };
-        let (onlooker, address) = (Onlooker::new(), loopback());
-        let timing = "--channels 2 --latency 100ms";
-        let mut recv = recv(&server.device("hears", "none"), &format!("--from {address} {timing}"));
-        let _tone = self::send("tone:440", &format!("--to {address} {timing}"));
-        let to = format!("--to {} {timing}", onlooker.address());
-        let mut send = send(&server.device("sends", "system"), &to);
-        onlooker.hear(300);
-        server.hears_sound("hears:out_2");
-        for buffer in [1024, 32, 128] {
-            server.client(&format!("jack_bufsize {buffer}")).run();
-            let told = format!("the JACK server's buffer has {buffer} frames now");
-            (send, recv) = (send.wait_for(&told), recv.wait_for(&told));
-            onlooker.hear(300);
-            server.hears_sound("hears:out_2");
-        }
-        server.client("jack_freewheel y").run().well();
-        let told = "began to freewheel: there is silence";
-        let (send, recv) = (send.wait_for(told), recv.wait_for(told));
-        server.client("jack_freewheel n").run().well();
-        let told = "the JACK server is back in time";
-        let (send, recv) = (send.wait_for(told), recv.wait_for(told));
-        onlooker.hear(300);
-        server.hears_sound("hears:out_2");
-        let report = send.ask("quit", "ok").end().well().out;
-        assert!(report.contains("packets"), "{report}");
-        recv.ask("quit", "ok").end().well();
-    });
-}
-
-#[test]
-fn xruns_that_the_server_tells_of_are_counted_at_both_ends() {
-    steady(|| {
-        let test = "xruns_that_the_server_tells_of_are_counted_at_both_ends";
-        let Some(server) = Server::start(test, 256) else { return };
-        let (onlooker, address) = (Onlooker::new(), loopback());
-        let timing = "--channels 2 --latency 100ms --report json";
-        let recv = recv(&server.device("hears", "none"), &format!("--from {address} {timing}"));
-        let to = format!("--to {address} --to {} {timing}", onlooker.address());
-        let send = send(&server.device("sends", "none"), &to);
-        onlooker.hear(300);
-        // Every client is told that this one does not finish its cycles, those too that miss none. The
-        // server would drop it after half a second.
-        recv.signal("-STOP");
-        onlooker.hear(150);
-        recv.signal("-CONT");
-        onlooker.hear(300);
-        for running in [send, recv] {
-            let report = running.ask("quit", "ok").end().report();
-            assert!(report.count("xruns") >= 1, "{:#}", report.0);
-        }
-    });
-}
-
-#[test]
-fn a_server_that_answers_nobody_is_not_waited_for() {
-    steady(|| {
-        let test = "a_server_that_answers_nobody_is_not_waited_for";
-        let Some(server) = Server::start(test, 256) else { return };
-        server.signal("-STOP");
-        let send = taut(words("send --to rtp://127.0.0.1:5004 --input"));
-        let call = send.and([server.device("x", "none")]);
-        is_refused(&call, 3, "jack:x: the JACK server did not answer within 1s", "let it go on");
-        server.signal("-CONT");
-    });
-}
-
-#[test]
-fn a_timer_goes_on_while_the_server_is_stopped_and_a_stop_is_obeyed_at_once() {
-    steady(|| {
-        let test = "a_timer_goes_on_while_the_server_is_stopped_and_a_stop_is_obeyed_at_once";
-        let Some(server) = Server::start(test, 256) else { return };
-        let (onlooker, address) = (Onlooker::new(), loopback());
-        let timing = "--channels 2 --latency 100ms";
-        let recv = recv(&server.device("hears", "system"), &format!("--from {address} {timing}"));
-        let to = format!("--to {address} --to {} {timing}", onlooker.address());
-        let sends = send(&server.device("sends", "system"), &to);
-        let ends = send(&server.device("ends", "system"), &format!("--to {} {timing}", loopback()));
-        let ends = ends.wait_for("the client ‘ends’ of a JACK server at");
-        server.await_latencies("ends:in_2", "4544 4544", "256 256");
-        onlooker.hear(300);
-        server.signal("-STOP");
-        // Before anybody can know that the server stalled.
-        ends.signal("-INT");
-        ends.end().well();
-        let stalled =
-            "the JACK server stalled: it calls this client no more; see whether it was stopped";
-        let (sends, recv) = (sends.wait_for(stalled), recv.wait_for(stalled));
-        // The gap is half a second, the rest comes by the timer.
-        onlooker.hear(2500);
-        let sends = sends.wait_for("the JACK server did not answer within 1s");
-        server.signal("-CONT");
-        let (sends, recv) =
-            (sends.wait_for("sends: it is back"), recv.wait_for("hears: it is back"));
-        onlooker.hear(500);
-        // And while a timer stands in for it.
-        server.signal("-STOP");
-        onlooker.hear(2500);
-        for running in [sends, recv] {
-            running.signal("-INT");
-            running.end().well();
-        }
-    });
-}
-
-#[test]
-fn tries_at_a_server_that_was_stopped_leave_one_client_behind_and_that_ends() {
-    steady(|| {
-        let test = "tries_at_a_server_that_was_stopped_leave_one_client_behind_and_that_ends";
-        let Some(server) = Server::start(test, 256) else { return };
-        let watch = server.client("jack_evmon").listened_to().start();
-        let watch = watch.wait_for("Graph reordered");
-        let onlooker = Onlooker::new();
-        let to = format!("--to {} --latency 100ms", onlooker.address());
-        let sends = send(&server.device("sends", "none"), &to);
-        let watch = watch.wait_for("Client sends registered");
-        onlooker.hear(300);
-        server.signal("-STOP");
-        let sends = sends.wait_for("did not answer within 1s");
-        // Each second it is tried again; some packets are from before.
-        onlooker.hear(8000);
-        server.signal("-CONT");
-        sends.wait_for("sends: it is back").ask("quit", "ok").end().well();
-        watch.signal("-INT");
-        let seen = watch.end().out;
-        // Asked how it runs, run, kept waiting, and run again.
-        let came = seen.lines().filter(|line| line.starts_with("Client sends"));
-        let came = came.filter(|line| line.ends_with(" registered")).count();
-        assert_eq!(came, 4, "{seen}");
-    });
-}
-
-#[test]
-fn devices_lists_the_server_that_runs() {
-    steady(|| {
-        let test = "devices_lists_the_server_that_runs";
-        let Some(server) = Server::start(test, 256) else { return };
-        let taut = env!("CARGO_BIN_EXE_taut");
-        let listed = server.client(&format!("{taut} devices")).run().well().out;
-        let line = "jack:taut";
-        assert!(listed.contains(line) && listed.contains("48000 Hz and 256 frames"), "{listed}");
-    });
 }
 
 #[test]
@@ -477,4 +144,376 @@ fn a_system_without_jack_is_told_what_to_install() {
     let send = words("send --to rtp://127.0.0.1:5004 --input jack:x");
     let call = call.and([taut]).and(send);
     is_refused(&call, 3, "loading libjack.so.0", "install it: apt-get install libjack-jackd2-0");
+}
+
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
+
+    #[test]
+    fn jack_iodelay_and_lab_delay_measure_the_latency_that_was_configured() {
+        timed(|| {
+            let test = "jack_iodelay_and_lab_delay_measure_the_latency_that_was_configured";
+            let Some(server) = Server::start(test, 48) else { return };
+            for millis in [5, 8] {
+                let latency = format!("{millis}ms");
+                measured_as(f64::from(millis * 48), || measured(&server, &latency, "1ms"));
+            }
+        });
+    }
+
+    #[test]
+    fn between_programs_a_packet_and_a_period_of_64_frames_are_all_that_a_latency_holds() {
+        timed(|| {
+            let test =
+                "between_programs_a_packet_and_a_period_of_64_frames_are_all_that_a_latency_holds";
+            let Some(server) = Server::start(test, 64) else { return };
+            // 140 frames: those, and 0.25 ms for the way. Packets are of 64.
+            let all = measured_as(140.0, || measured(&server, "2.92ms", "1334us"));
+            for one in all {
+                assert!(!one.doubted, "{}", one.evidence);
+                // Nothing is late but what a cycle that was let out made so.
+                mostly(|| assert!(one.late == 0 || one.let_out > 0, "{}", one.evidence));
+            }
+        });
+    }
+
+    #[test]
+    fn at_64_frames_a_receiver_keeps_what_a_sender_promises_unasked() {
+        steady(|| {
+            let test = "at_64_frames_a_receiver_keeps_what_a_sender_promises_unasked";
+            let Some(server) = Server::start(test, 64) else { return };
+            let (onlooker, address) = (Onlooker::new(), loopback());
+            let output = server.device("hears", "system");
+            let recv = recv(&output, &format!("--from {address} --channels 1 --report json"));
+            let to =
+                format!("--to {address} --to {} --channels 1 --report json", onlooker.address());
+            let send = send(&server.device("sends", "system"), &to);
+            // It is told of in a report, and what the device takes shows as it runs.
+            onlooker.hear(2000);
+            let ends = [send, recv].map(|end| end.ask("quit", "ok").end().report());
+            let [promised, kept] =
+                [&ends[0], &ends[1]].map(|end| end.nanos("/latency/configured_ns"));
+            let raised = ends[1].notes().iter().any(|note| note.contains(" promises "));
+            assert!(
+                promised == kept && !raised,
+                "promised {promised}, kept {kept}: {:#}",
+                ends[1].0
+            );
+        });
+    }
+
+    #[test]
+    fn ports_are_named_by_channel_and_tell_what_the_stream_takes() {
+        steady(|| {
+            let test = "ports_are_named_by_channel_and_tell_what_the_stream_takes";
+            let Some(server) = Server::start(test, 256) else { return };
+            let address = loopback();
+            let output = format!("jack:hears?server={}", server.name);
+            let recv = recv(&output, &format!("--from {address} --channels 3 --latency 50ms"));
+            let input = format!("jack:sends?server={}", server.name);
+            let send = send(&input, &format!("--to {address} --channels 3 --latency 50ms"));
+            // The card takes one period in and two out. A third port finds nothing to be connected to.
+            for channel in [1, 2, 3] {
+                // Sound at the card's ports met the ADC 2400 − 512 frames ago.
+                server.await_latencies(
+                    &format!("hears:out_{channel}"),
+                    playback(channel),
+                    "1888 1888",
+                );
+                server.await_latencies(
+                    &format!("sends:in_{channel}"),
+                    "2144 2144",
+                    capture(channel),
+                );
+            }
+            let send = send.ask("latency 60ms", "ok latency 60ms");
+            server.await_latencies("sends:in_1", "2624 2624", "256 256");
+            let recv = recv.ask("latency 60ms", "ok latency 60ms");
+            server.await_latencies("hears:out_1", "512 512", "2368 2368");
+            for running in [send, recv] {
+                running.ask("quit", "ok").end().well();
+            }
+        });
+    }
+
+    #[test]
+    fn patching_a_cable_moves_nothing() {
+        timed(|| {
+            let Some(server) = Server::start("patching_a_cable_moves_nothing", 1024) else {
+                return;
+            };
+            let (onlooker, address) = (Onlooker::new(), loopback());
+            let timing = "--channels 2 --latency 100ms --report json";
+            let recv = recv(&server.device("hears", "none"), &format!("--from {address} {timing}"));
+            let to = format!("--to {address} --to {} {timing}", onlooker.address());
+            let send = send(&server.device("sends", "none"), &to);
+            let ends = [("system:capture_1", "sends:in_1"), ("hears:out_1", "system:playback_1")];
+            // The card takes 1024 frames in and 2048 out, whether or not a cable leads there.
+            let told = |capture: &str, playback: &str| {
+                server.await_latencies("sends:in_1", "3776 3776", capture);
+                server.await_latencies("hears:out_1", playback, "2752 2752");
+                // Longer than a frame takes to be heard.
+                onlooker.hear(400);
+            };
+            told("0 0", "0 0");
+            for _ in 0..2 {
+                for (from, to) in ends {
+                    server.client(&format!("jack_connect {from} {to}")).run().well();
+                }
+                told("1024 1024", "2048 2048");
+                for (from, to) in ends {
+                    server.client(&format!("jack_disconnect {from} {to}")).run().well();
+                }
+                told("0 0", "0 0");
+            }
+            send.ask("quit", "ok").end().well();
+            let report = recv.ask("quit", "ok").end().report();
+            assert_eq!(report.count("resyncs"), 0, "{:#}", report.0);
+        });
+    }
+
+    #[test]
+    fn a_cable_to_a_program_lets_less_be_asked_for_and_one_to_the_card_is_told_of() {
+        steady(|| {
+            let test = "a_cable_to_a_program_lets_less_be_asked_for_and_one_to_the_card_is_told_of";
+            let Some(server) = Server::start(test, 64) else { return };
+            let _iodelay =
+                server.client("jack_iodelay").listened_to().start().wait_for("capture latency");
+            let (onlooker, address) = (Onlooker::new(), loopback());
+            let timing = "--channels 1 --latency 20ms";
+            let recv = recv(&server.device("hears", "none"), &format!("--from {address} {timing}"));
+            let to = format!("--to {address} --to {} --ptime 1334us {timing}", onlooker.address());
+            let send = send(&server.device("sends", "none"), &to);
+            onlooker.hear(1000);
+            // A packet, two periods to the card that may follow, and the one that is filled.
+            let recv =
+                recv.ask("latency 2.92ms", "2.92ms is less than the 5.333ms that the packets");
+            let patch = |command: &str| server.client(&format!("jack_{command}")).run().well();
+            patch("connect hears:out_1 jack_delay:in");
+            // 2048 cycles and a beat.
+            onlooker.hear(3500);
+            let recv =
+                recv.ask("status", "latency 20ms").ask("latency 2.92ms", "ok latency 2.92ms");
+            patch("disconnect hears:out_1 jack_delay:in");
+            patch("connect hears:out_1 system:playback_1");
+            let recv = recv.wait_for("so 2.92ms is too little and most packets will be late");
+            for running in [send, recv] {
+                running.ask("quit", "ok").end().well();
+            }
+        });
+    }
+
+    #[test]
+    fn two_clients_of_one_name_are_told_apart() {
+        steady(|| {
+            let Some(server) = Server::start("two_clients_of_one_name_are_told_apart", 256) else {
+                return;
+            };
+            let input = server.device("same", "none");
+            let to = format!("--to {}", loopback());
+            let first =
+                send(&input, &to).wait_for("jack:same: the client ‘same’ of a JACK server at");
+            let second =
+                send(&input, &to).wait_for("jack:same: the client ‘same-01’ of a JACK server at");
+            let ports = server.latencies("same");
+            let mut names: Vec<&str> = ports.iter().map(|(name, _)| name.as_str()).collect();
+            names.sort_unstable();
+            assert_eq!(names, ["same-01:in_1", "same-01:in_2", "same:in_1", "same:in_2"]);
+            for running in [first, second] {
+                running.ask("quit", "ok").end().well();
+            }
+        });
+    }
+
+    #[test]
+    fn sound_goes_on_when_the_server_is_back() {
+        steady(|| {
+            let Some(mut server) = Server::start("sound_goes_on_when_the_server_is_back", 256)
+            else {
+                return;
+            };
+            let (onlooker, address) = (Onlooker::new(), loopback());
+            let timing = "--channels 2 --latency 100ms";
+            let recv =
+                recv(&server.device("hears", "system"), &format!("--from {address} {timing}"));
+            let to = format!("--to {address} --to {} {timing}", onlooker.address());
+            let send = send(&server.device("sends", "system"), &to);
+            onlooker.hear(300);
+            server.stop();
+            let gone =
+                "the JACK server went, or dropped this client; start it again; a timer goes on";
+            let (send, recv) = (send.wait_for(gone), recv.wait_for(gone));
+            // Packets go out by the timer.
+            onlooker.hear(500);
+            // Another buffer is no hindrance.
+            server.restart(512);
+            let (send, recv) =
+                (send.wait_for("sends: it is back"), recv.wait_for("hears: it is back"));
+            onlooker.hear(500);
+            server.await_latencies("hears:out_2", "1024 1024", "3776 3776");
+            for running in [send, recv] {
+                running.ask("quit", "ok").end().well();
+            }
+        });
+    }
+
+    #[test]
+    fn a_server_that_freewheels_or_gets_another_buffer_is_survived() {
+        steady(|| {
+            let test = "a_server_that_freewheels_or_gets_another_buffer_is_survived";
+            let Some(server) = Server::start(test, 128) else { return };
+            let (onlooker, address) = (Onlooker::new(), loopback());
+            let timing = "--channels 2 --latency 100ms";
+            let mut recv =
+                recv(&server.device("hears", "none"), &format!("--from {address} {timing}"));
+            let _tone = self::send("tone:440", &format!("--to {address} {timing}"));
+            let to = format!("--to {} {timing}", onlooker.address());
+            let mut send = send(&server.device("sends", "system"), &to);
+            onlooker.hear(300);
+            server.hears_sound("hears:out_2");
+            for buffer in [1024, 32, 128] {
+                server.client(&format!("jack_bufsize {buffer}")).run();
+                let told = format!("the JACK server's buffer has {buffer} frames now");
+                (send, recv) = (send.wait_for(&told), recv.wait_for(&told));
+                onlooker.hear(300);
+                server.hears_sound("hears:out_2");
+            }
+            server.client("jack_freewheel y").run().well();
+            let told = "began to freewheel: there is silence";
+            let (send, recv) = (send.wait_for(told), recv.wait_for(told));
+            server.client("jack_freewheel n").run().well();
+            let told = "the JACK server is back in time";
+            let (send, recv) = (send.wait_for(told), recv.wait_for(told));
+            onlooker.hear(300);
+            server.hears_sound("hears:out_2");
+            let report = send.ask("quit", "ok").end().well().out;
+            assert!(report.contains("packets"), "{report}");
+            recv.ask("quit", "ok").end().well();
+        });
+    }
+
+    #[test]
+    fn xruns_that_the_server_tells_of_are_counted_at_both_ends() {
+        steady(|| {
+            let test = "xruns_that_the_server_tells_of_are_counted_at_both_ends";
+            let Some(server) = Server::start(test, 256) else { return };
+            let (onlooker, address) = (Onlooker::new(), loopback());
+            let timing = "--channels 2 --latency 100ms --report json";
+            let recv = recv(&server.device("hears", "none"), &format!("--from {address} {timing}"));
+            let to = format!("--to {address} --to {} {timing}", onlooker.address());
+            let send = send(&server.device("sends", "none"), &to);
+            onlooker.hear(300);
+            // Every client is told that this one does not finish its cycles, those too that miss none. The
+            // server would drop it after half a second.
+            recv.signal("-STOP");
+            onlooker.hear(150);
+            recv.signal("-CONT");
+            onlooker.hear(300);
+            for running in [send, recv] {
+                let report = running.ask("quit", "ok").end().report();
+                assert!(report.count("xruns") >= 1, "{:#}", report.0);
+            }
+        });
+    }
+
+    #[test]
+    fn a_server_that_answers_nobody_is_not_waited_for() {
+        steady(|| {
+            let test = "a_server_that_answers_nobody_is_not_waited_for";
+            let Some(server) = Server::start(test, 256) else { return };
+            server.signal("-STOP");
+            let send = taut(words("send --to rtp://127.0.0.1:5004 --input"));
+            let call = send.and([server.device("x", "none")]);
+            is_refused(
+                &call,
+                3,
+                "jack:x: the JACK server did not answer within 1s",
+                "let it go on",
+            );
+            server.signal("-CONT");
+        });
+    }
+
+    #[test]
+    fn a_timer_goes_on_while_the_server_is_stopped_and_a_stop_is_obeyed_at_once() {
+        steady(|| {
+            let test = "a_timer_goes_on_while_the_server_is_stopped_and_a_stop_is_obeyed_at_once";
+            let Some(server) = Server::start(test, 256) else { return };
+            let (onlooker, address) = (Onlooker::new(), loopback());
+            let timing = "--channels 2 --latency 100ms";
+            let recv =
+                recv(&server.device("hears", "system"), &format!("--from {address} {timing}"));
+            let to = format!("--to {address} --to {} {timing}", onlooker.address());
+            let sends = send(&server.device("sends", "system"), &to);
+            let ends =
+                send(&server.device("ends", "system"), &format!("--to {} {timing}", loopback()));
+            let ends = ends.wait_for("the client ‘ends’ of a JACK server at");
+            server.await_latencies("ends:in_2", "4544 4544", "256 256");
+            onlooker.hear(300);
+            server.signal("-STOP");
+            // Before anybody can know that the server stalled.
+            ends.signal("-INT");
+            ends.end().well();
+            let stalled =
+                "the JACK server stalled: it calls this client no more; see whether it was stopped";
+            let (sends, recv) = (sends.wait_for(stalled), recv.wait_for(stalled));
+            // The gap is half a second, the rest comes by the timer.
+            onlooker.hear(2500);
+            let sends = sends.wait_for("the JACK server did not answer within 1s");
+            server.signal("-CONT");
+            let (sends, recv) =
+                (sends.wait_for("sends: it is back"), recv.wait_for("hears: it is back"));
+            onlooker.hear(500);
+            // And while a timer stands in for it.
+            server.signal("-STOP");
+            onlooker.hear(2500);
+            for running in [sends, recv] {
+                running.signal("-INT");
+                running.end().well();
+            }
+        });
+    }
+
+    #[test]
+    fn tries_at_a_server_that_was_stopped_leave_one_client_behind_and_that_ends() {
+        steady(|| {
+            let test = "tries_at_a_server_that_was_stopped_leave_one_client_behind_and_that_ends";
+            let Some(server) = Server::start(test, 256) else { return };
+            let watch = server.client("jack_evmon").listened_to().start();
+            let watch = watch.wait_for("Graph reordered");
+            let onlooker = Onlooker::new();
+            let to = format!("--to {} --latency 100ms", onlooker.address());
+            let sends = send(&server.device("sends", "none"), &to);
+            let watch = watch.wait_for("Client sends registered");
+            onlooker.hear(300);
+            server.signal("-STOP");
+            let sends = sends.wait_for("did not answer within 1s");
+            // Each second it is tried again; some packets are from before.
+            onlooker.hear(8000);
+            server.signal("-CONT");
+            sends.wait_for("sends: it is back").ask("quit", "ok").end().well();
+            watch.signal("-INT");
+            let seen = watch.end().out;
+            // Asked how it runs, run, kept waiting, and run again.
+            let came = seen.lines().filter(|line| line.starts_with("Client sends"));
+            let came = came.filter(|line| line.ends_with(" registered")).count();
+            assert_eq!(came, 4, "{seen}");
+        });
+    }
+
+    #[test]
+    fn devices_lists_the_server_that_runs() {
+        steady(|| {
+            let test = "devices_lists_the_server_that_runs";
+            let Some(server) = Server::start(test, 256) else { return };
+            let taut = env!("CARGO_BIN_EXE_taut");
+            let listed = server.client(&format!("{taut} devices")).run().well().out;
+            let line = "jack:taut";
+            assert!(
+                listed.contains(line) && listed.contains("48000 Hz and 256 frames"),
+                "{listed}"
+            );
+        });
+    }
 }

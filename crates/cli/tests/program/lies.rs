@@ -60,48 +60,53 @@ fn a_second_ahead(compound: &mut [u8]) {
     }
 }
 
-#[test]
-fn reports_that_lie_move_no_sound_and_are_counted() {
-    timed(|| {
-        let folder = Folder::new();
-        let sent = Sound::noise(Shape::STEREO_24, 10_000, 21);
-        sent.write(&folder.file("sent.wav"));
-        let [listen, out, to] = [(); 3].map(|()| free_udp_ports());
-        let [media, reports] = [listen, listen + 1].map(bound);
-        let [media_out, reports_out] = [out, out + 1].map(bound);
-        let local = |port| SocketAddr::from(([127, 0, 0, 1], port));
-        hand_on(&media, &media_out, move |_| local(to), |_| ());
-        // Who the sender is, its first report says.
-        let sender = std::sync::Arc::new(std::sync::OnceLock::new());
-        let (told, mut count) = (sender.clone(), 0);
-        let lies = move |report: &mut [u8]| {
-            count += 1;
-            if count > 20 && count % 2 == 0 {
-                a_second_ahead(report);
-            }
-        };
-        let learn = move |peer| {
-            told.get_or_init(|| peer);
-            local(to + 1)
-        };
-        hand_on(&reports, &reports_out, learn, lies);
-        let back = move |_| sender.get().copied().unwrap_or_else(|| local(listen));
-        hand_on(&reports_out, &reports, back, |_| ());
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
 
-        let call = |line: String| taut(words(&line)).and(PATIENT).in_folder(folder.path());
-        let recv = format!(
-            "recv --from rtp://127.0.0.1:{to} --output file:heard.wav --until-bye --report json \
-             --rate 48000 --channels 2"
-        );
-        let recv = call(recv).start().listening();
-        call(format!("send --input file:sent.wav --to rtp://127.0.0.1:{listen}")).run().well();
-        let report = recv.end().report();
-        let refused = report.count("refused_exchanges");
-        assert!((5..=20).contains(&refused), "{:#}", report.0);
-        let moved = ["clock_steps", "resampled_frames", "missing_frames", "late", "lost"];
-        for counter in moved {
-            assert_eq!(report.count(counter), 0, "{counter} in {:#}", report.0);
-        }
-        Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
-    });
+    #[test]
+    fn reports_that_lie_move_no_sound_and_are_counted() {
+        timed(|| {
+            let folder = Folder::new();
+            let sent = Sound::noise(Shape::STEREO_24, 10_000, 21);
+            sent.write(&folder.file("sent.wav"));
+            let [listen, out, to] = [(); 3].map(|()| free_udp_ports());
+            let [media, reports] = [listen, listen + 1].map(bound);
+            let [media_out, reports_out] = [out, out + 1].map(bound);
+            let local = |port| SocketAddr::from(([127, 0, 0, 1], port));
+            hand_on(&media, &media_out, move |_| local(to), |_| ());
+            // Who the sender is, its first report says.
+            let sender = std::sync::Arc::new(std::sync::OnceLock::new());
+            let (told, mut count) = (sender.clone(), 0);
+            let lies = move |report: &mut [u8]| {
+                count += 1;
+                if count > 20 && count % 2 == 0 {
+                    a_second_ahead(report);
+                }
+            };
+            let learn = move |peer| {
+                told.get_or_init(|| peer);
+                local(to + 1)
+            };
+            hand_on(&reports, &reports_out, learn, lies);
+            let back = move |_| sender.get().copied().unwrap_or_else(|| local(listen));
+            hand_on(&reports_out, &reports, back, |_| ());
+
+            let call = |line: String| taut(words(&line)).and(PATIENT).in_folder(folder.path());
+            let recv = format!(
+                "recv --from rtp://127.0.0.1:{to} --output file:heard.wav --until-bye --report json \
+                 --rate 48000 --channels 2"
+            );
+            let recv = call(recv).start().listening();
+            call(format!("send --input file:sent.wav --to rtp://127.0.0.1:{listen}")).run().well();
+            let report = recv.end().report();
+            let refused = report.count("refused_exchanges");
+            assert!((5..=20).contains(&refused), "{:#}", report.0);
+            let moved = ["clock_steps", "resampled_frames", "missing_frames", "late", "lost"];
+            for counter in moved {
+                assert_eq!(report.count(counter), 0, "{counter} in {:#}", report.0);
+            }
+            Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
+        });
+    }
 }

@@ -30,12 +30,6 @@ pub(crate) fn is_copied(heard: &Sound, sent: &Sound, told: &str) {
     assert_eq!(wrong, None, "of {} frames, {told}", heard.len());
 }
 
-#[test]
-fn fifty_receivers_that_join_at_random_instants_hear_every_bit_from_the_first_second() {
-    // Frames that were not sent were heard 2.4 s in, in one of 60 runs beside builds that kept the host busy.
-    timed(join_fifty);
-}
-
 fn join_fifty() {
     let folder = Folder::new();
     let sent = Sound::noise(Shape { channels: 1, ..Shape::STEREO_24 }, 100_000, 31);
@@ -71,25 +65,36 @@ fn join_fifty() {
     send.ask("quit", "ok").end().well();
 }
 
-#[test]
-fn two_ends_at_one_jack_server_resample_nothing() {
-    // A server that stalls is replaced by a timer, which is another clock.
-    timed(|| {
-        let test = "two_ends_at_one_jack_server_resample_nothing";
-        let Some(server) = Server::start(test, 256) else { return };
-        let (onlooker, address) = (Onlooker::new(), loopback());
-        let timing = "--channels 2 --latency 100ms --report json";
-        let end = |line: String| taut(words(&line)).controlled().start();
-        let output = server.device("hears", "none");
-        let recv = format!("recv --from {address} --output {output} --rate 48000 {timing}");
-        let recv = end(recv).listening();
-        let (input, other) = (server.device("sends", "none"), onlooker.address());
-        let send = end(format!("send --input {input} --to {address} --to {other} {timing}"));
-        onlooker.hear(6000);
-        send.ask("quit", "ok").end().well();
-        let report = recv.ask("quit", "ok").end().report();
-        assert_eq!(report.stream("/clock/source"), "host", "{:#}", report.0);
-        assert_eq!(report.count("resampled_frames"), 0, "{:#}", report.0);
-        assert!(report.stream("/drift_ppm").is_null(), "{:#}", report.0);
-    });
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
+
+    #[test]
+    fn fifty_receivers_that_join_at_random_instants_hear_every_bit_from_the_first_second() {
+        // Frames that were not sent were heard 2.4 s in, in one of 60 runs beside builds that kept the host busy.
+        timed(join_fifty);
+    }
+
+    #[test]
+    fn two_ends_at_one_jack_server_resample_nothing() {
+        // A server that stalls is replaced by a timer, which is another clock.
+        timed(|| {
+            let test = "two_ends_at_one_jack_server_resample_nothing";
+            let Some(server) = Server::start(test, 256) else { return };
+            let (onlooker, address) = (Onlooker::new(), loopback());
+            let timing = "--channels 2 --latency 100ms --report json";
+            let end = |line: String| taut(words(&line)).controlled().start();
+            let output = server.device("hears", "none");
+            let recv = format!("recv --from {address} --output {output} --rate 48000 {timing}");
+            let recv = end(recv).listening();
+            let (input, other) = (server.device("sends", "none"), onlooker.address());
+            let send = end(format!("send --input {input} --to {address} --to {other} {timing}"));
+            onlooker.hear(6000);
+            send.ask("quit", "ok").end().well();
+            let report = recv.ask("quit", "ok").end().report();
+            assert_eq!(report.stream("/clock/source"), "host", "{:#}", report.0);
+            assert_eq!(report.count("resampled_frames"), 0, "{:#}", report.0);
+            assert!(report.stream("/drift_ppm").is_null(), "{:#}", report.0);
+        });
+    }
 }

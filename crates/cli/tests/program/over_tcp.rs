@@ -61,64 +61,6 @@ fn without_a_receiver_there_is_a_sentence_that_says_how_to_start_one() {
     }
 }
 
-#[test]
-fn gstreamer_is_heard_over_tcp_whole() {
-    let test = "gstreamer_is_heard_over_tcp_whole";
-    for (coding, payer) in [(FileCoding::L16, "rtpL16pay"), (FileCoding::L24, "rtpL24pay")] {
-        steady(|| {
-            if !has_gstreamer(test) {
-                return;
-            }
-            let (folder, port) = (Folder::new(), free_port());
-            let sent = noise(coding, &folder);
-            let recv = taut(hear(coding, port)).in_folder(folder.path()).start().listening();
-            let line = format!(
-                "-q filesrc location=sent.wav ! wavparse ! audioconvert ! {payer} pt=96 min-ptime=1000000 \
-                 max-ptime=1000000 ! rtpstreampay ! tcpclientsink host=127.0.0.1 port={port} sync=true"
-            );
-            call("gst-launch-1.0", words(&line)).in_folder(folder.path()).run().well();
-            let report = recv.end().report();
-            // It sends no reports, and a connection stamps no arrival: its clock is known to some hundred ppm, by which its
-            // sound is resampled. What can be held is that all of it is there.
-            for none in ["lost", "late", "invalid"] {
-                assert_eq!(report.count(none), 0, "{none}");
-            }
-            let heard = Sound::read(&folder.file("heard.wav"));
-            assert!(heard.frames() - heard.begins().unwrap() >= sent.frames());
-        });
-    }
-}
-
-#[test]
-fn gstreamer_hears_sound_over_tcp_bit_for_bit() {
-    let test = "gstreamer_hears_sound_over_tcp_bit_for_bit";
-    for (coding, payload) in [(FileCoding::L16, 96), (FileCoding::L24, 97)] {
-        steady(|| {
-            if !has_gstreamer(test) {
-                return;
-            }
-            let (folder, port) = (Folder::new(), free_port());
-            let sent = noise(coding, &folder);
-            let name = coding.word().to_uppercase();
-            let line = format!(
-                "tcpserversrc host=127.0.0.1 port={port} ! \
-                 application/x-rtp-stream,media=audio,clock-rate=48000,encoding-name={name},channels=2,\
-                 payload={payload} ! rtpstreamdepay ! rtp{name}depay ! filesink location=heard.raw"
-            );
-            let peer =
-                call("gst-launch-1.0", words(&line)).in_folder(folder.path()).listened_to().start();
-            let peer = peer.wait_for("Pipeline is PREROLLING");
-            let line = format!(
-                "send --input file:sent.wav --to rtp+tcp://127.0.0.1:{port} --format {}",
-                coding.word()
-            );
-            taut(words(&line)).and(PATIENT).in_folder(folder.path()).run().well();
-            peer.end().well();
-            read_raw(&folder.file("heard.raw"), sent.shape).is_exactly(&sent);
-        });
-    }
-}
-
 /// Copies what comes until it ends, or so much of it; what came.
 fn copy(mut from: &TcpStream, mut to: &TcpStream, most: usize) -> Vec<u8> {
     let (mut all, mut room) = (Vec::new(), [0; 4096]);
@@ -209,79 +151,6 @@ fn sealed_sound_over_tcp_comes_bit_for_bit_and_can_be_read_by_nobody_else() {
 }
 
 #[test]
-fn gstreamer_opens_what_goes_sealed_over_tcp_reports_and_all() {
-    steady(|| {
-        let test = "gstreamer_opens_what_goes_sealed_over_tcp_reports_and_all";
-        if !has_srtp(test) || !has_gstreamer(test) {
-            return;
-        }
-        for (profile, cipher, auth) in GSTREAMER {
-            let folder = Folder::new();
-            let sent = noise(FileCoding::L24, &folder);
-            let (_, wire) = sealed((FileCoding::L24, profile), &[usize::MAX], &folder);
-            // srtpdec takes reports by a pad of their own: as frames of RFC 4571, too.
-            let (reports, packets): (Vec<_>, Vec<_>) =
-                frames(&wire[0][0]).into_iter().partition(|frame| is_report(frame));
-            for (all, name) in [(&packets, "packets"), (&reports, "reports")] {
-                let framed =
-                    |frame: &Vec<u8>| [&(frame.len() as u16).to_be_bytes()[..], frame].concat();
-                let bytes: Vec<u8> = all.iter().flat_map(framed).collect();
-                std::fs::write(folder.file(name), bytes).unwrap();
-            }
-            let ssrc = u32::from_be_bytes(packets[0][8..12].try_into().unwrap());
-            let key = tautline_api::srtp::read_key(&folder.file("key")).unwrap();
-            let told = format!(
-                "media=audio,clock-rate=48000,encoding-name=L24,channels=2,payload=97,ssrc=(uint){ssrc},\
-                 srtp-key=(buffer){},srtp-cipher={cipher},srtp-auth={auth},srtcp-cipher={cipher},\
-                 srtcp-auth={auth}",
-                hex(&key)
-            );
-            let line = format!(
-                "-q filesrc location=packets ! application/x-srtp-stream,{told} ! rtpstreamdepay ! d.rtp_sink \
-                 filesrc location=reports ! application/x-srtcp-stream,{told} ! rtpstreamdepay ! d.rtcp_sink \
-                 srtpdec name=d d.rtp_src ! queue ! rtpL24depay ! filesink location=heard.raw async=false \
-                 d.rtcp_src ! queue ! filesink location=said.raw async=false"
-            );
-            call("gst-launch-1.0", words(&line)).in_folder(folder.path()).run().well();
-            read_raw(&folder.file("heard.raw"), sent.shape).is_exactly(&sent);
-            let room = if auth == "null" { 4 + 16 } else { 4 + 10 };
-            let whole: usize = reports.iter().map(|report| report.len() - room).sum();
-            assert_eq!(std::fs::metadata(folder.file("said.raw")).unwrap().len(), whole as u64);
-        }
-    });
-}
-
-#[test]
-fn sealed_sound_of_gstreamer_is_heard_over_tcp() {
-    steady(|| {
-        let test = "sealed_sound_of_gstreamer_is_heard_over_tcp";
-        if !has_srtp(test) || !has_gstreamer(test) {
-            return;
-        }
-        let (folder, port) = (Folder::new(), free_port());
-        let sent = noise(FileCoding::L24, &folder);
-        let key = make_key("AEAD_AES_256_GCM", "key", &folder);
-        let recv = taut(hear(FileCoding::L24, port)).and(words("--srtp-key-file key"));
-        let recv = recv.in_folder(folder.path()).start().listening();
-        let line = format!(
-            "-q filesrc location=sent.wav ! wavparse ! audioconvert ! rtpL24pay pt=96 ssrc={SSRC} \
-             min-ptime=1000000 max-ptime=1000000 ! srtpenc key={} rtp-cipher=aes-256-gcm rtp-auth=null \
-             rtcp-cipher=aes-256-gcm rtcp-auth=null ! rtpstreampay ! \
-             tcpclientsink host=127.0.0.1 port={port} sync=true",
-            hex(&key)
-        );
-        call("gst-launch-1.0", words(&line)).in_folder(folder.path()).run().well();
-        let report = recv.end().report();
-        // As in clear: its clock is known to some hundred ppm, and its sound resampled by that.
-        for none in ["lost", "late", "invalid", "unopened"] {
-            assert_eq!(report.count(none), 0, "{none} in {:#}", report.0);
-        }
-        let heard = Sound::read(&folder.file("heard.wav"));
-        assert!(heard.frames() - heard.begins().unwrap() >= sent.frames());
-    });
-}
-
-#[test]
 fn a_sealed_stream_goes_on_by_the_next_connection_and_no_report_is_sealed_as_one_before() {
     shared(|| {
         let folder = Folder::new();
@@ -302,4 +171,142 @@ fn a_sealed_stream_goes_on_by_the_next_connection_and_no_report_is_sealed_as_one
             assert!(indices.is_sorted_by(|one, next| one < next), "{indices:?}");
         }
     });
+}
+
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
+
+    #[test]
+    fn gstreamer_is_heard_over_tcp_whole() {
+        let test = "gstreamer_is_heard_over_tcp_whole";
+        for (coding, payer) in [(FileCoding::L16, "rtpL16pay"), (FileCoding::L24, "rtpL24pay")] {
+            steady(|| {
+                if !has_gstreamer(test) {
+                    return;
+                }
+                let (folder, port) = (Folder::new(), free_port());
+                let sent = noise(coding, &folder);
+                let recv = taut(hear(coding, port)).in_folder(folder.path()).start().listening();
+                let line = format!(
+                    "-q filesrc location=sent.wav ! wavparse ! audioconvert ! {payer} pt=96 min-ptime=1000000 \
+                     max-ptime=1000000 ! rtpstreampay ! tcpclientsink host=127.0.0.1 port={port} sync=true"
+                );
+                call("gst-launch-1.0", words(&line)).in_folder(folder.path()).run().well();
+                let report = recv.end().report();
+                // It sends no reports, and a connection stamps no arrival: its clock is known to some hundred ppm, by which its
+                // sound is resampled. What can be held is that all of it is there.
+                for none in ["lost", "late", "invalid"] {
+                    assert_eq!(report.count(none), 0, "{none}");
+                }
+                let heard = Sound::read(&folder.file("heard.wav"));
+                assert!(heard.frames() - heard.begins().unwrap() >= sent.frames());
+            });
+        }
+    }
+
+    #[test]
+    fn gstreamer_hears_sound_over_tcp_bit_for_bit() {
+        let test = "gstreamer_hears_sound_over_tcp_bit_for_bit";
+        for (coding, payload) in [(FileCoding::L16, 96), (FileCoding::L24, 97)] {
+            steady(|| {
+                if !has_gstreamer(test) {
+                    return;
+                }
+                let (folder, port) = (Folder::new(), free_port());
+                let sent = noise(coding, &folder);
+                let name = coding.word().to_uppercase();
+                let line = format!(
+                    "tcpserversrc host=127.0.0.1 port={port} ! \
+                     application/x-rtp-stream,media=audio,clock-rate=48000,encoding-name={name},channels=2,\
+                     payload={payload} ! rtpstreamdepay ! rtp{name}depay ! filesink location=heard.raw"
+                );
+                let peer = call("gst-launch-1.0", words(&line))
+                    .in_folder(folder.path())
+                    .listened_to()
+                    .start();
+                let peer = peer.wait_for("Pipeline is PREROLLING");
+                let line = format!(
+                    "send --input file:sent.wav --to rtp+tcp://127.0.0.1:{port} --format {}",
+                    coding.word()
+                );
+                taut(words(&line)).and(PATIENT).in_folder(folder.path()).run().well();
+                peer.end().well();
+                read_raw(&folder.file("heard.raw"), sent.shape).is_exactly(&sent);
+            });
+        }
+    }
+
+    #[test]
+    fn gstreamer_opens_what_goes_sealed_over_tcp_reports_and_all() {
+        steady(|| {
+            let test = "gstreamer_opens_what_goes_sealed_over_tcp_reports_and_all";
+            if !has_srtp(test) || !has_gstreamer(test) {
+                return;
+            }
+            for (profile, cipher, auth) in GSTREAMER {
+                let folder = Folder::new();
+                let sent = noise(FileCoding::L24, &folder);
+                let (_, wire) = sealed((FileCoding::L24, profile), &[usize::MAX], &folder);
+                // srtpdec takes reports by a pad of their own: as frames of RFC 4571, too.
+                let (reports, packets): (Vec<_>, Vec<_>) =
+                    frames(&wire[0][0]).into_iter().partition(|frame| is_report(frame));
+                for (all, name) in [(&packets, "packets"), (&reports, "reports")] {
+                    let framed =
+                        |frame: &Vec<u8>| [&(frame.len() as u16).to_be_bytes()[..], frame].concat();
+                    let bytes: Vec<u8> = all.iter().flat_map(framed).collect();
+                    std::fs::write(folder.file(name), bytes).unwrap();
+                }
+                let ssrc = u32::from_be_bytes(packets[0][8..12].try_into().unwrap());
+                let key = tautline_api::srtp::read_key(&folder.file("key")).unwrap();
+                let told = format!(
+                    "media=audio,clock-rate=48000,encoding-name=L24,channels=2,payload=97,ssrc=(uint){ssrc},\
+                     srtp-key=(buffer){},srtp-cipher={cipher},srtp-auth={auth},srtcp-cipher={cipher},\
+                     srtcp-auth={auth}",
+                    hex(&key)
+                );
+                let line = format!(
+                    "-q filesrc location=packets ! application/x-srtp-stream,{told} ! rtpstreamdepay ! d.rtp_sink \
+                     filesrc location=reports ! application/x-srtcp-stream,{told} ! rtpstreamdepay ! d.rtcp_sink \
+                     srtpdec name=d d.rtp_src ! queue ! rtpL24depay ! filesink location=heard.raw async=false \
+                     d.rtcp_src ! queue ! filesink location=said.raw async=false"
+                );
+                call("gst-launch-1.0", words(&line)).in_folder(folder.path()).run().well();
+                read_raw(&folder.file("heard.raw"), sent.shape).is_exactly(&sent);
+                let room = if auth == "null" { 4 + 16 } else { 4 + 10 };
+                let whole: usize = reports.iter().map(|report| report.len() - room).sum();
+                assert_eq!(std::fs::metadata(folder.file("said.raw")).unwrap().len(), whole as u64);
+            }
+        });
+    }
+
+    #[test]
+    fn sealed_sound_of_gstreamer_is_heard_over_tcp() {
+        steady(|| {
+            let test = "sealed_sound_of_gstreamer_is_heard_over_tcp";
+            if !has_srtp(test) || !has_gstreamer(test) {
+                return;
+            }
+            let (folder, port) = (Folder::new(), free_port());
+            let sent = noise(FileCoding::L24, &folder);
+            let key = make_key("AEAD_AES_256_GCM", "key", &folder);
+            let recv = taut(hear(FileCoding::L24, port)).and(words("--srtp-key-file key"));
+            let recv = recv.in_folder(folder.path()).start().listening();
+            let line = format!(
+                "-q filesrc location=sent.wav ! wavparse ! audioconvert ! rtpL24pay pt=96 ssrc={SSRC} \
+                 min-ptime=1000000 max-ptime=1000000 ! srtpenc key={} rtp-cipher=aes-256-gcm rtp-auth=null \
+                 rtcp-cipher=aes-256-gcm rtcp-auth=null ! rtpstreampay ! \
+                 tcpclientsink host=127.0.0.1 port={port} sync=true",
+                hex(&key)
+            );
+            call("gst-launch-1.0", words(&line)).in_folder(folder.path()).run().well();
+            let report = recv.end().report();
+            // As in clear: its clock is known to some hundred ppm, and its sound resampled by that.
+            for none in ["lost", "late", "invalid", "unopened"] {
+                assert_eq!(report.count(none), 0, "{none} in {:#}", report.0);
+            }
+            let heard = Sound::read(&folder.file("heard.wav"));
+            assert!(heard.frames() - heard.begins().unwrap() >= sent.frames());
+        });
+    }
 }

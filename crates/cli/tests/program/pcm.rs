@@ -331,27 +331,6 @@ exec aplay -q -D taut:kitchen.example sent.wav
 ";
 
 #[test]
-fn a_name_server_that_does_not_answer_is_given_up_within_a_second() {
-    let test = "a_name_server_that_does_not_answer_is_given_up_within_a_second";
-    if !is_there(test, "aplay", "--version") || !is_there(test, "unshare", "--version") {
-        return;
-    }
-    let Some(cable) = Cable::lay(test) else { return };
-    timed(|| {
-        let scene = Scene::set("");
-        scene.noise(FileCoding::L16);
-        std::fs::write(scene.folder.file("ask"), ASK).unwrap();
-        let begun = Instant::now();
-        let refused = scene.program("unshare", "--mount sh ask").within(&cable.left).run();
-        let took = begun.elapsed();
-        assert_eq!(refused.status, Some(1), "{refused:#?}");
-        let said = refused.said.iter().any(|line| line.contains("; check the name server"));
-        assert!(said, "{refused:#?}");
-        assert!(took < Duration::from_secs(1), "{took:?}");
-    });
-}
-
-#[test]
 fn top_shows_a_program_that_plays_by_the_pcm_and_one_that_records() {
     let test = "top_shows_a_program_that_plays_by_the_pcm_and_one_that_records";
     shared(|| {
@@ -407,4 +386,30 @@ fn a_recorder_that_is_to_follow_a_clock_says_when_nothing_is_heard_of_it() {
         records.signal("-INT");
         records.end();
     });
+}
+
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
+
+    #[test]
+    fn a_name_server_that_does_not_answer_is_given_up_within_a_second() {
+        let test = "a_name_server_that_does_not_answer_is_given_up_within_a_second";
+        if !is_there(test, "aplay", "--version") || !is_there(test, "unshare", "--version") {
+            return;
+        }
+        let Some(cable) = Cable::lay(test) else { return };
+        timed(|| {
+            let scene = Scene::set("");
+            scene.noise(FileCoding::L16);
+            std::fs::write(scene.folder.file("ask"), ASK).unwrap();
+            let begun = Instant::now();
+            let refused = scene.program("unshare", "--mount sh ask").within(&cable.left).run();
+            let took = begun.elapsed();
+            assert_eq!(refused.status, Some(1), "{refused:#?}");
+            let said = refused.said.iter().any(|line| line.contains("; check the name server"));
+            assert!(said, "{refused:#?}");
+            assert!(took < Duration::from_secs(1), "{took:?}");
+        });
+    }
 }

@@ -80,64 +80,72 @@ impl Pulse {
 /// Where its programs find it, in its folder.
 const SOCKET: &str = "server";
 
-#[test]
-fn a_stream_of_ours_that_pulseaudio_hears_of_sounds_there() {
-    // Once in ten runs beside others its server played nothing at all of what it had heard of.
-    timed(|| {
-        let test = "a_stream_of_ours_that_pulseaudio_hears_of_sounds_there";
-        let Some(mut pulse) = Pulse::start(test, "module-rtp-recv sink=out sap_address=10.77.0.2")
-        else {
-            return;
-        };
-        let send =
-            format!("send --input tone:440 --to rtp://{}:5004 {WIRE}", pulse.cable.right.address);
-        pulse.taut(&format!("{send} --sdp stream.sdp --duration 1ms")).run().well();
-        pulse.announce();
-        pulse.server = pulse.server.wait_for("New session 'tone:440'");
-        let record = "parec --verbose --device=out.monitor --file-format=wav --format=s16le --rate=48000 \
-                  --channels=2 --latency-msec=20 heard.wav";
-        let record = pulse.client(record).start().wait_for("Stream successfully created");
-        pulse.taut(&format!("{send} --duration 4s")).and(PATIENT).run().well();
-        record.signal("-INT");
-        record.end();
-        let heard = Sound::read(&pulse.folder.file("heard.wav"));
-        let tone: Vec<_> =
-            (0..heard.frames()).map(|at| heard.frame(at)[0]).filter(|s| *s != 0).collect();
-        assert!(tone.len() > 2 * 48_000, "{} frames sound", tone.len());
-        // It follows our card by resampling, 2 of 1000 at a time; where it had too little or too much, it
-        // leaves sound out, which one period of the tone hears.
-        let rises: Vec<_> =
-            (1..tone.len()).filter(|at| tone[at - 1] < 0 && tone[*at] > 0).collect();
-        let period = median(rises.windows(2).map(|two| two[1] - two[0]));
-        assert!((107..=111).contains(&period), "{period} frames, of {} periods", rises.len());
-    });
-}
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
 
-#[test]
-fn what_pulseaudio_sends_is_heard_whole() {
-    let test = "what_pulseaudio_sends_is_heard_whole";
-    let module = "module-rtp-send source=out.monitor format=s16be channels=2 rate=48000 \
-                  destination_ip=10.77.0.1 port=5004";
-    // It is followed by resampling, which a server that stands still turns far.
-    steady(|| {
-        let Some(pulse) = Pulse::start(test, module) else { return };
-        // Between silences: what a stream begins with fades in, and its last packets are still to be
-        // heard when all is played.
-        let sent = Sound::noise(SHAPE, 2000, 21);
-        let mut played = Sound { shape: SHAPE, samples: vec![0; 48_000] };
-        played.samples.extend(&sent.samples);
-        played.samples.extend(vec![0; 2 * 48_000]);
-        sent.write(&pulse.folder.file("sent.wav"));
-        played.write(&pulse.folder.file("played.wav"));
-        let recv = "recv --from rtp://10.77.0.1:5004 --output file:heard.wav --report json";
-        let recv = pulse.taut(&format!("{recv} {WIRE}")).and(PATIENT).start().listening();
-        pulse.client("paplay --device=out played.wav").run().well();
-        recv.signal("-INT");
-        let report = recv.end().report();
-        assert_eq!(report.count("lost"), 0, "{:#}", report.0);
-        // It tells nothing of its clock, so that its packets are followed by resampling: of that, the
-        // frames of an edge are found in blocks.
-        let compared = pulse.taut("compare sent.wav heard.wav").run();
-        assert!(compared.frames_found() * 100 > sent.frames() * 98, "{compared:#?}");
-    });
+    #[test]
+    fn a_stream_of_ours_that_pulseaudio_hears_of_sounds_there() {
+        // Once in ten runs beside others its server played nothing at all of what it had heard of.
+        timed(|| {
+            let test = "a_stream_of_ours_that_pulseaudio_hears_of_sounds_there";
+            let Some(mut pulse) =
+                Pulse::start(test, "module-rtp-recv sink=out sap_address=10.77.0.2")
+            else {
+                return;
+            };
+            let send = format!(
+                "send --input tone:440 --to rtp://{}:5004 {WIRE}",
+                pulse.cable.right.address
+            );
+            pulse.taut(&format!("{send} --sdp stream.sdp --duration 1ms")).run().well();
+            pulse.announce();
+            pulse.server = pulse.server.wait_for("New session 'tone:440'");
+            let record = "parec --verbose --device=out.monitor --file-format=wav --format=s16le --rate=48000 \
+                      --channels=2 --latency-msec=20 heard.wav";
+            let record = pulse.client(record).start().wait_for("Stream successfully created");
+            pulse.taut(&format!("{send} --duration 4s")).and(PATIENT).run().well();
+            record.signal("-INT");
+            record.end();
+            let heard = Sound::read(&pulse.folder.file("heard.wav"));
+            let tone: Vec<_> =
+                (0..heard.frames()).map(|at| heard.frame(at)[0]).filter(|s| *s != 0).collect();
+            assert!(tone.len() > 2 * 48_000, "{} frames sound", tone.len());
+            // It follows our card by resampling, 2 of 1000 at a time; where it had too little or too much, it
+            // leaves sound out, which one period of the tone hears.
+            let rises: Vec<_> =
+                (1..tone.len()).filter(|at| tone[at - 1] < 0 && tone[*at] > 0).collect();
+            let period = median(rises.windows(2).map(|two| two[1] - two[0]));
+            assert!((107..=111).contains(&period), "{period} frames, of {} periods", rises.len());
+        });
+    }
+
+    #[test]
+    fn what_pulseaudio_sends_is_heard_whole() {
+        let test = "what_pulseaudio_sends_is_heard_whole";
+        let module = "module-rtp-send source=out.monitor format=s16be channels=2 rate=48000 \
+                      destination_ip=10.77.0.1 port=5004";
+        // It is followed by resampling, which a server that stands still turns far.
+        steady(|| {
+            let Some(pulse) = Pulse::start(test, module) else { return };
+            // Between silences: what a stream begins with fades in, and its last packets are still to be
+            // heard when all is played.
+            let sent = Sound::noise(SHAPE, 2000, 21);
+            let mut played = Sound { shape: SHAPE, samples: vec![0; 48_000] };
+            played.samples.extend(&sent.samples);
+            played.samples.extend(vec![0; 2 * 48_000]);
+            sent.write(&pulse.folder.file("sent.wav"));
+            played.write(&pulse.folder.file("played.wav"));
+            let recv = "recv --from rtp://10.77.0.1:5004 --output file:heard.wav --report json";
+            let recv = pulse.taut(&format!("{recv} {WIRE}")).and(PATIENT).start().listening();
+            pulse.client("paplay --device=out played.wav").run().well();
+            recv.signal("-INT");
+            let report = recv.end().report();
+            assert_eq!(report.count("lost"), 0, "{:#}", report.0);
+            // It tells nothing of its clock, so that its packets are followed by resampling: of that, the
+            // frames of an edge are found in blocks.
+            let compared = pulse.taut("compare sent.wav heard.wav").run();
+            assert!(compared.frames_found() * 100 > sent.frames() * 98, "{compared:#?}");
+        });
+    }
 }

@@ -265,126 +265,132 @@ pub(crate) fn has_srtp(test: &str) -> bool {
     has_element(test, "srtpenc", "gstreamer1.0-plugins-bad")
 }
 
-#[test]
-fn sealed_sound_of_gstreamer_is_heard_bit_for_bit() {
-    steady(|| {
-        if !has_srtp("sealed_sound_of_gstreamer_is_heard_bit_for_bit") {
-            return;
-        }
-        for (profile, cipher, auth) in GSTREAMER {
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
+
+    #[test]
+    fn sealed_sound_of_gstreamer_is_heard_bit_for_bit() {
+        steady(|| {
+            if !has_srtp("sealed_sound_of_gstreamer_is_heard_bit_for_bit") {
+                return;
+            }
+            for (profile, cipher, auth) in GSTREAMER {
+                let (folder, port) = (Folder::new(), free_udp_ports());
+                let sent = noise(FileCoding::L24, &folder);
+                let key = make_key(profile, "key", &folder);
+                let recv = hear("--format l24 --srtp-key-file key", port, &folder);
+                let line = format!(
+                    "-q filesrc location=sent.wav ! wavparse ! audioconvert ! rtpL24pay pt=96 ssrc={SSRC} \
+                     min-ptime=1000000 max-ptime=1000000 ! srtpenc key={} rtp-cipher={cipher} rtp-auth={auth} \
+                     rtcp-cipher={cipher} rtcp-auth={auth} ! udpsink host=127.0.0.1 port={port}",
+                    hex(&key)
+                );
+                call("gst-launch-1.0", words(&line)).in_folder(folder.path()).run().well();
+                say_goodbye(&key, port + 1);
+                is_whole(recv, &sent, &folder);
+            }
+        });
+    }
+
+    #[test]
+    fn gstreamer_opens_our_sealed_sound_bit_for_bit() {
+        steady(|| {
+            if !has_srtp("gstreamer_opens_our_sealed_sound_bit_for_bit") {
+                return;
+            }
+            for (profile, cipher, auth) in GSTREAMER {
+                let (folder, port) = (Folder::new(), free_udp_ports());
+                let sent = noise(FileCoding::L24, &folder);
+                let key = make_key(profile, "key", &folder);
+                // srtpdec wants to be told the source, which is another each time: what was sent is handed on once it is known.
+                let tap = Tap::at(port, port, |_, _| Vec::new());
+                send("--format l24 --srtp-key-file key", port, &folder);
+                let wire = tap.end();
+                let ssrc = u32::from_be_bytes(wire[0][8..12].try_into().unwrap());
+                let packets = wire.len();
+                let line = format!(
+                    "udpsrc port={port} address=127.0.0.1 num-buffers={packets} buffer-size=4194304 \
+                     caps=application/x-srtp,media=audio,clock-rate=48000,encoding-name=L24,channels=2,payload=97,\
+                     ssrc=(uint){ssrc},srtp-key=(buffer){},srtp-cipher={cipher},srtp-auth={auth},srtcp-cipher={cipher},\
+                     srtcp-auth={auth} ! srtpdec ! rtpL24depay ! filesink location=heard.raw",
+                    hex(&key)
+                );
+                let peer =
+                    call("gst-launch-1.0", words(&line)).in_folder(folder.path()).listened_to();
+                let peer = peer.start().wait_for("Setting pipeline to PLAYING");
+                let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+                for datagram in &wire {
+                    socket.send_to(datagram, (Ipv4Addr::LOCALHOST, port)).unwrap();
+                }
+                peer.end().well();
+                read_raw(&folder.file("heard.raw"), sent.shape).is_exactly(&sent);
+            }
+        });
+    }
+
+    #[test]
+    fn sealed_sound_of_ffmpeg_is_heard_bit_for_bit() {
+        // As in clear: its packets of a second may come late, and its card then seems another.
+        timed(|| {
+            if !has_ffmpeg("sealed_sound_of_ffmpeg_is_heard_bit_for_bit") {
+                return;
+            }
             let (folder, port) = (Folder::new(), free_udp_ports());
             let sent = noise(FileCoding::L24, &folder);
-            let key = make_key(profile, "key", &folder);
+            let key = make_key(COUNTER, "key", &folder);
             let recv = hear("--format l24 --srtp-key-file key", port, &folder);
             let line = format!(
-                "-q filesrc location=sent.wav ! wavparse ! audioconvert ! rtpL24pay pt=96 ssrc={SSRC} \
-                 min-ptime=1000000 max-ptime=1000000 ! srtpenc key={} rtp-cipher={cipher} rtp-auth={auth} \
-                 rtcp-cipher={cipher} rtcp-auth={auth} ! udpsink host=127.0.0.1 port={port}",
-                hex(&key)
+                "-nostdin -loglevel error -re -i sent.wav -c:a pcm_s24be -f rtp -rtpflags send_bye \
+                 -srtp_out_suite {COUNTER} -srtp_out_params {} srtp://127.0.0.1:{port}?pkt_size=300",
+                secret(&key)
             );
-            call("gst-launch-1.0", words(&line)).in_folder(folder.path()).run().well();
-            say_goodbye(&key, port + 1);
+            call("ffmpeg", words(&line)).in_folder(folder.path()).run().well();
             is_whole(recv, &sent, &folder);
-        }
-    });
-}
+        });
+    }
 
-#[test]
-fn gstreamer_opens_our_sealed_sound_bit_for_bit() {
-    steady(|| {
-        if !has_srtp("gstreamer_opens_our_sealed_sound_bit_for_bit") {
-            return;
-        }
-        for (profile, cipher, auth) in GSTREAMER {
-            let (folder, port) = (Folder::new(), free_udp_ports());
-            let sent = noise(FileCoding::L24, &folder);
-            let key = make_key(profile, "key", &folder);
-            // srtpdec wants to be told the source, which is another each time: what was sent is handed on once it is known.
-            let tap = Tap::at(port, port, |_, _| Vec::new());
-            send("--format l24 --srtp-key-file key", port, &folder);
-            let wire = tap.end();
-            let ssrc = u32::from_be_bytes(wire[0][8..12].try_into().unwrap());
-            let packets = wire.len();
-            let line = format!(
-                "udpsrc port={port} address=127.0.0.1 num-buffers={packets} buffer-size=4194304 \
-                 caps=application/x-srtp,media=audio,clock-rate=48000,encoding-name=L24,channels=2,payload=97,\
-                 ssrc=(uint){ssrc},srtp-key=(buffer){},srtp-cipher={cipher},srtp-auth={auth},srtcp-cipher={cipher},\
-                 srtcp-auth={auth} ! srtpdec ! rtpL24depay ! filesink location=heard.raw",
-                hex(&key)
-            );
-            let peer = call("gst-launch-1.0", words(&line)).in_folder(folder.path()).listened_to();
-            let peer = peer.start().wait_for("Setting pipeline to PLAYING");
-            let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-            for datagram in &wire {
-                socket.send_to(datagram, (Ipv4Addr::LOCALHOST, port)).unwrap();
+    #[test]
+    fn ffmpeg_hears_our_sealed_sound_by_our_description_that_is_its_owners_alone() {
+        steady(|| {
+            let test = "ffmpeg_hears_our_sealed_sound_by_our_description_that_is_its_owners_alone";
+            if !has_ffmpeg(test) {
+                return;
             }
+            let (folder, port) = (Folder::new(), free_udp_ports());
+            let mut sent = noise(FileCoding::L24, &folder);
+            let key = make_key(COUNTER, "key", &folder);
+            let seal = "--format l24 --srtp-key-file key";
+            send(&format!("{seal} --sdp without.sdp --duration 1ms"), port, &folder);
+            let without = std::fs::read_to_string(folder.file("without.sdp")).unwrap();
+            assert!(without.contains("RTP/SAVP") && !without.contains(&secret(&key)), "{without}");
+            send(&format!("{seal} --sdp stream.sdp --sdp-key --duration 1ms"), port, &folder);
+            let mode = std::fs::metadata(folder.file("stream.sdp")).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+            let seconds = 0.8;
+            let line = format!(
+                "-nostdin -loglevel debug -protocol_whitelist file,rtp,srtp,udp -i stream.sdp -c copy \
+                 -f s24be -t {seconds} heard.raw"
+            );
+            let peer = call("ffmpeg", words(&line)).in_folder(folder.path()).start();
+            let peer = peer.wait_for("Before avformat_find_stream_info");
+            send(seal, port, &folder);
             peer.end().well();
+            sent.samples
+                .truncate((seconds * f64::from(sent.shape.rate)) as usize * sent.shape.channels);
             read_raw(&folder.file("heard.raw"), sent.shape).is_exactly(&sent);
-        }
-    });
-}
-
-#[test]
-fn sealed_sound_of_ffmpeg_is_heard_bit_for_bit() {
-    // As in clear: its packets of a second may come late, and its card then seems another.
-    timed(|| {
-        if !has_ffmpeg("sealed_sound_of_ffmpeg_is_heard_bit_for_bit") {
-            return;
-        }
-        let (folder, port) = (Folder::new(), free_udp_ports());
-        let sent = noise(FileCoding::L24, &folder);
-        let key = make_key(COUNTER, "key", &folder);
-        let recv = hear("--format l24 --srtp-key-file key", port, &folder);
-        let line = format!(
-            "-nostdin -loglevel error -re -i sent.wav -c:a pcm_s24be -f rtp -rtpflags send_bye \
-             -srtp_out_suite {COUNTER} -srtp_out_params {} srtp://127.0.0.1:{port}?pkt_size=300",
-            secret(&key)
-        );
-        call("ffmpeg", words(&line)).in_folder(folder.path()).run().well();
-        is_whole(recv, &sent, &folder);
-    });
-}
-
-#[test]
-fn ffmpeg_hears_our_sealed_sound_by_our_description_that_is_its_owners_alone() {
-    steady(|| {
-        let test = "ffmpeg_hears_our_sealed_sound_by_our_description_that_is_its_owners_alone";
-        if !has_ffmpeg(test) {
-            return;
-        }
-        let (folder, port) = (Folder::new(), free_udp_ports());
-        let mut sent = noise(FileCoding::L24, &folder);
-        let key = make_key(COUNTER, "key", &folder);
-        let seal = "--format l24 --srtp-key-file key";
-        send(&format!("{seal} --sdp without.sdp --duration 1ms"), port, &folder);
-        let without = std::fs::read_to_string(folder.file("without.sdp")).unwrap();
-        assert!(without.contains("RTP/SAVP") && !without.contains(&secret(&key)), "{without}");
-        send(&format!("{seal} --sdp stream.sdp --sdp-key --duration 1ms"), port, &folder);
-        let mode = std::fs::metadata(folder.file("stream.sdp")).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
-        let seconds = 0.8;
-        let line = format!(
-            "-nostdin -loglevel debug -protocol_whitelist file,rtp,srtp,udp -i stream.sdp -c copy \
-             -f s24be -t {seconds} heard.raw"
-        );
-        let peer = call("ffmpeg", words(&line)).in_folder(folder.path()).start();
-        let peer = peer.wait_for("Before avformat_find_stream_info");
-        send(seal, port, &folder);
-        peer.end().well();
-        sent.samples
-            .truncate((seconds * f64::from(sent.shape.rate)) as usize * sent.shape.channels);
-        read_raw(&folder.file("heard.raw"), sent.shape).is_exactly(&sent);
-        // A receiver takes the key from there as well.
-        let line = "recv --from stream.sdp --output file:heard.wav --until-bye --report json --latency 1s \
-                    --period 240 --periods 32 --no-witness";
-        let recv = taut(words(line)).in_folder(folder.path()).start().listening();
-        send(seal, port, &folder);
-        let report = recv.end().report();
-        assert_eq!(report.stream("/sealed"), COUNTER);
-        Sound::read(&folder.file("heard.wav")).is_exactly(&Sound::noise(
-            Shape { coding: FileCoding::L24, ..Shape::STEREO_24 },
-            1000,
-            7,
-        ));
-    });
+            // A receiver takes the key from there as well.
+            let line = "recv --from stream.sdp --output file:heard.wav --until-bye --report json --latency 1s \
+                        --period 240 --periods 32 --no-witness";
+            let recv = taut(words(line)).in_folder(folder.path()).start().listening();
+            send(seal, port, &folder);
+            let report = recv.end().report();
+            assert_eq!(report.stream("/sealed"), COUNTER);
+            Sound::read(&folder.file("heard.wav")).is_exactly(&Sound::noise(
+                Shape { coding: FileCoding::L24, ..Shape::STEREO_24 },
+                1000,
+                7,
+            ));
+        });
+    }
 }

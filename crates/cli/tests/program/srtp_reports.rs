@@ -68,39 +68,6 @@ fn opened_by_gstreamer(sealed: &[Vec<u8>], caps: &str, folder: &Folder) -> Vec<V
     reports(&folder.file("opened.raw"))
 }
 
-#[test]
-fn gstreamer_opens_our_sealed_reports_and_our_goodbye() {
-    steady(|| {
-        if !has_srtp("gstreamer_opens_our_sealed_reports_and_our_goodbye") {
-            return;
-        }
-        for (profile, cipher, auth) in GSTREAMER {
-            let (folder, port) = (Folder::new(), free_udp_ports());
-            let key = make_key(profile, "key", &folder);
-            noise(FileCoding::L24, &folder);
-            let media = Tap::at(port, port, |_, _| Vec::new());
-            let control = Tap::at(port + 1, port + 1, |_, _| Vec::new());
-            send("--format l24 --srtp-key-file key", port, &folder);
-            let (packets, sealed) = (media.end(), control.end());
-            let ssrc = word(&sealed[0], 4);
-            assert_eq!(ssrc, word(&packets[0], 8), "the name of its packets");
-            let caps = caps("srtcp", ssrc, &hex(&key), (cipher, auth));
-            let opened = opened_by_gstreamer(&sealed, &caps, &folder);
-            let told = format!("{profile}: {opened:?}");
-            let length: usize = opened.iter().map(Vec::len).sum();
-            let whole: usize = sealed.iter().map(Vec::len).sum();
-            // Index and tag (RFC 3711 §3.4, RFC 7714 §9).
-            let room = if auth == "null" { 4 + 16 } else { 4 + 10 };
-            assert_eq!(length + room * sealed.len(), whole, "{told}");
-            let mut sent = opened.iter().filter(|report| report[1] == SENDER_REPORT);
-            let last = sent.next_back().expect(&told);
-            assert_eq!((word(last, 4), word(last, 20) as usize), (ssrc, packets.len()), "{told}");
-            let goodbye = opened.iter().find(|report| report[1] == GOODBYE).expect(&told);
-            assert_eq!(word(goodbye, 4), ssrc, "{told}");
-        }
-    });
-}
-
 /// GStreamer as it sends sound to `media` and its own sealed reports to `reports`, which it writes in clear to a file.
 fn gstreamer_talks(
     (media, reports): (u16, u16),
@@ -143,86 +110,129 @@ fn answers(
     panic!("no answer among {}", back.len());
 }
 
-#[test]
-fn sealed_reports_of_gstreamer_are_opened_and_ours_that_answers_them_is_by_gstreamer() {
-    steady(|| {
-        let test =
-            "sealed_reports_of_gstreamer_are_opened_and_ours_that_answers_them_is_by_gstreamer";
-        if !has_srtp(test) {
-            return;
-        }
-        for (profile, cipher, auth) in GSTREAMER {
-            let (folder, port) = (Folder::new(), free_udp_ports());
-            let key = make_key(profile, "key", &folder);
-            let line = format!(
-                "recv --from rtp://127.0.0.1:{port} --output null: --until-bye --report json --no-witness \
-                 --rate 48000 --channels 2 --format l24 --srtp-key-file key"
-            );
-            let recv = taut(words(&line)).in_folder(folder.path()).start().listening();
-            let between = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-            let reports_at = between.local_addr().unwrap().port();
-            let talk = gstreamer_talks((port, reports_at), &hex(&key), (cipher, auth), &folder);
-            let mut seal = SrtpSeal::shared(&key);
-            let answers = answers(&between, (Ipv4Addr::LOCALHOST, port + 1).into(), |sealed| {
-                // When to stop; what is in it is for GStreamer to say.
-                let mut copy = sealed.to_vec();
-                seal.open(&mut copy).is_some_and(|report| is_block(report) && word(report, 24) != 0)
-            });
-            drop(talk);
-            let caps = caps("srtcp", word(&answers[0], 4), &hex(&key), (cipher, auth));
-            let opened = opened_by_gstreamer(&answers, &caps, &folder);
-            let said = reports(&folder.file("said.raw"));
-            let told = format!("{profile}: {opened:?} to {said:?}");
-            let middle = |report: &Vec<u8>| word(report, 10);
-            let said: Vec<_> =
-                said.iter().filter(|one| one[1] == SENDER_REPORT).map(middle).collect();
-            let blocks = opened.iter().filter(|one| is_block(one));
-            // A block tells the middle of the time in the last report that came (RFC 3550 §6.4.1).
-            let answers =
-                |block: &&Vec<u8>| word(block, 8) == SSRC && said.contains(&word(block, 24));
-            assert!(blocks.clone().any(|block| answers(&block)), "{told}");
-            say_goodbye(&key, port + 1);
-            let report = recv.end().report();
-            assert_eq!(report.count("unopened"), 0, "{:#}", report.0);
-        }
-    });
-}
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
 
-#[test]
-fn gstreamer_that_joins_a_sealed_group_hears_it_bit_for_bit() {
-    const HEARD: usize = 500;
-    steady(|| {
-        if !has_srtp("gstreamer_that_joins_a_sealed_group_hears_it_bit_for_bit") {
-            return;
-        }
-        let (folder, port) = (Folder::new(), free_udp_ports());
-        let sent = Sound::noise(Shape { coding: FileCoding::L24, ..Shape::STEREO_24 }, 8000, 7);
-        sent.write(&folder.file("sent.wav"));
-        let key = make_key("AEAD_AES_256_GCM", "key", &folder);
-        let group = Ipv4Addr::new(239, 69, 77, 10);
-        let onlooker = UdpSocket::bind((group, port)).unwrap();
-        onlooker.join_multicast_v4(&group, &Ipv4Addr::LOCALHOST).unwrap();
-        let line = format!(
-            "send --input file:sent.wav --to rtp://{group}:{port}?iface=lo --format l24 --srtp-key-file key"
-        );
-        let send = taut(words(&line)).and(PATIENT).in_folder(folder.path()).start();
-        // srtpdec wants to be told the source, which is another each time.
-        let mut first = [0; 2000];
-        onlooker.set_read_timeout(Some(PATIENCE)).unwrap();
-        onlooker.recv(&mut first).unwrap();
-        drop(onlooker);
-        let caps = caps("srtp", word(&first, 8), &hex(&key), ("aes-256-gcm", "null"));
-        let line = format!(
-            "-q udpsrc port={port} address={group} multicast-iface=lo num-buffers={HEARD} buffer-size=2097152 \
-             caps={caps} ! srtpdec ! rtpL24depay ! filesink location=heard.raw"
-        );
-        call("gst-launch-1.0", words(&line)).in_folder(folder.path()).run().well();
-        drop(send);
-        let heard = read_raw(&folder.file("heard.raw"), sent.shape);
-        assert_eq!(heard.frames(), HEARD * 48);
-        let step = 48 * sent.shape.channels;
-        let places = (0..=sent.samples.len() - heard.samples.len()).step_by(step);
-        let mut places = places.filter(|at| sent.samples[*at..].starts_with(&heard.samples));
-        assert!(places.next().is_some(), "no piece of what was sent");
-    });
+    #[test]
+    fn gstreamer_opens_our_sealed_reports_and_our_goodbye() {
+        steady(|| {
+            if !has_srtp("gstreamer_opens_our_sealed_reports_and_our_goodbye") {
+                return;
+            }
+            for (profile, cipher, auth) in GSTREAMER {
+                let (folder, port) = (Folder::new(), free_udp_ports());
+                let key = make_key(profile, "key", &folder);
+                noise(FileCoding::L24, &folder);
+                let media = Tap::at(port, port, |_, _| Vec::new());
+                let control = Tap::at(port + 1, port + 1, |_, _| Vec::new());
+                send("--format l24 --srtp-key-file key", port, &folder);
+                let (packets, sealed) = (media.end(), control.end());
+                let ssrc = word(&sealed[0], 4);
+                assert_eq!(ssrc, word(&packets[0], 8), "the name of its packets");
+                let caps = caps("srtcp", ssrc, &hex(&key), (cipher, auth));
+                let opened = opened_by_gstreamer(&sealed, &caps, &folder);
+                let told = format!("{profile}: {opened:?}");
+                let length: usize = opened.iter().map(Vec::len).sum();
+                let whole: usize = sealed.iter().map(Vec::len).sum();
+                // Index and tag (RFC 3711 §3.4, RFC 7714 §9).
+                let room = if auth == "null" { 4 + 16 } else { 4 + 10 };
+                assert_eq!(length + room * sealed.len(), whole, "{told}");
+                let mut sent = opened.iter().filter(|report| report[1] == SENDER_REPORT);
+                let last = sent.next_back().expect(&told);
+                assert_eq!(
+                    (word(last, 4), word(last, 20) as usize),
+                    (ssrc, packets.len()),
+                    "{told}"
+                );
+                let goodbye = opened.iter().find(|report| report[1] == GOODBYE).expect(&told);
+                assert_eq!(word(goodbye, 4), ssrc, "{told}");
+            }
+        });
+    }
+
+    #[test]
+    fn sealed_reports_of_gstreamer_are_opened_and_ours_that_answers_them_is_by_gstreamer() {
+        steady(|| {
+            let test =
+                "sealed_reports_of_gstreamer_are_opened_and_ours_that_answers_them_is_by_gstreamer";
+            if !has_srtp(test) {
+                return;
+            }
+            for (profile, cipher, auth) in GSTREAMER {
+                let (folder, port) = (Folder::new(), free_udp_ports());
+                let key = make_key(profile, "key", &folder);
+                let line = format!(
+                    "recv --from rtp://127.0.0.1:{port} --output null: --until-bye --report json --no-witness \
+                     --rate 48000 --channels 2 --format l24 --srtp-key-file key"
+                );
+                let recv = taut(words(&line)).in_folder(folder.path()).start().listening();
+                let between = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+                let reports_at = between.local_addr().unwrap().port();
+                let talk = gstreamer_talks((port, reports_at), &hex(&key), (cipher, auth), &folder);
+                let mut seal = SrtpSeal::shared(&key);
+                let answers = answers(&between, (Ipv4Addr::LOCALHOST, port + 1).into(), |sealed| {
+                    // When to stop; what is in it is for GStreamer to say.
+                    let mut copy = sealed.to_vec();
+                    seal.open(&mut copy)
+                        .is_some_and(|report| is_block(report) && word(report, 24) != 0)
+                });
+                drop(talk);
+                let caps = caps("srtcp", word(&answers[0], 4), &hex(&key), (cipher, auth));
+                let opened = opened_by_gstreamer(&answers, &caps, &folder);
+                let said = reports(&folder.file("said.raw"));
+                let told = format!("{profile}: {opened:?} to {said:?}");
+                let middle = |report: &Vec<u8>| word(report, 10);
+                let said: Vec<_> =
+                    said.iter().filter(|one| one[1] == SENDER_REPORT).map(middle).collect();
+                let blocks = opened.iter().filter(|one| is_block(one));
+                // A block tells the middle of the time in the last report that came (RFC 3550 §6.4.1).
+                let answers =
+                    |block: &&Vec<u8>| word(block, 8) == SSRC && said.contains(&word(block, 24));
+                assert!(blocks.clone().any(|block| answers(&block)), "{told}");
+                say_goodbye(&key, port + 1);
+                let report = recv.end().report();
+                assert_eq!(report.count("unopened"), 0, "{:#}", report.0);
+            }
+        });
+    }
+
+    #[test]
+    fn gstreamer_that_joins_a_sealed_group_hears_it_bit_for_bit() {
+        const HEARD: usize = 500;
+        steady(|| {
+            if !has_srtp("gstreamer_that_joins_a_sealed_group_hears_it_bit_for_bit") {
+                return;
+            }
+            let (folder, port) = (Folder::new(), free_udp_ports());
+            let sent = Sound::noise(Shape { coding: FileCoding::L24, ..Shape::STEREO_24 }, 8000, 7);
+            sent.write(&folder.file("sent.wav"));
+            let key = make_key("AEAD_AES_256_GCM", "key", &folder);
+            let group = Ipv4Addr::new(239, 69, 77, 10);
+            let onlooker = UdpSocket::bind((group, port)).unwrap();
+            onlooker.join_multicast_v4(&group, &Ipv4Addr::LOCALHOST).unwrap();
+            let line = format!(
+                "send --input file:sent.wav --to rtp://{group}:{port}?iface=lo --format l24 --srtp-key-file key"
+            );
+            let send = taut(words(&line)).and(PATIENT).in_folder(folder.path()).start();
+            // srtpdec wants to be told the source, which is another each time.
+            let mut first = [0; 2000];
+            onlooker.set_read_timeout(Some(PATIENCE)).unwrap();
+            onlooker.recv(&mut first).unwrap();
+            drop(onlooker);
+            let caps = caps("srtp", word(&first, 8), &hex(&key), ("aes-256-gcm", "null"));
+            let line = format!(
+                "-q udpsrc port={port} address={group} multicast-iface=lo num-buffers={HEARD} buffer-size=2097152 \
+                 caps={caps} ! srtpdec ! rtpL24depay ! filesink location=heard.raw"
+            );
+            call("gst-launch-1.0", words(&line)).in_folder(folder.path()).run().well();
+            drop(send);
+            let heard = read_raw(&folder.file("heard.raw"), sent.shape);
+            assert_eq!(heard.frames(), HEARD * 48);
+            let step = 48 * sent.shape.channels;
+            let places = (0..=sent.samples.len() - heard.samples.len()).step_by(step);
+            let mut places = places.filter(|at| sent.samples[*at..].starts_with(&heard.samples));
+            assert!(places.next().is_some(), "no piece of what was sent");
+        });
+    }
 }

@@ -62,12 +62,6 @@ fn author(compound: &[u8]) -> Option<u32> {
     found
 }
 
-#[test]
-fn a_stranger_under_the_senders_name_is_neither_heard_nor_believed() {
-    // A sender that is silent for 50 ms may go on from another place: one whose host stood still was, once.
-    timed(be_joined_by_a_stranger);
-}
-
 fn be_joined_by_a_stranger() {
     let folder = Folder::new();
     let sent = Sound::noise(Shape::STEREO_24, 4000, 31);
@@ -425,5 +419,16 @@ fn a_limit_of_what_nothing_follows_is_refused() {
         let ended = taut(words(&line)).run();
         assert_eq!(ended.status, Some(2), "{ended:#?}");
         assert!(ended.said.iter().any(|line| line.contains(mend)), "{ended:#?}");
+    }
+}
+
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
+
+    #[test]
+    fn a_stranger_under_the_senders_name_is_neither_heard_nor_believed() {
+        // A sender that is silent for 50 ms may go on from another place: one whose host stood still was, once.
+        timed(be_joined_by_a_stranger);
     }
 }

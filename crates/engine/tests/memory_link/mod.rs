@@ -135,38 +135,46 @@ impl Process for Loud {
     }
 }
 
-#[test]
-fn sound_goes_by_a_link_of_memory_without_any_control_channel() {
-    steady(|| {
-        let road = Road::default();
-        let (near, far) = memory_link(512);
-        let config = ReceiverConfig::new(RtpUnpack::usual(), road.format(), road.latency);
-        let stream = StreamPlan::new(FAR.to_string(), config, Box::new(far), None);
-        let loud = Arc::<AtomicU64>::default();
-        let counted = Arc::clone(&loud);
-        let plays = move |process| Box::new(Loud(process, counted)) as Box<dyn Process>;
-        let receiver = road.receive(vec![stream], plays);
-        let outbound = Outbound {
-            destinations: vec![FAR],
-            networks: None,
-            datagram_bytes: LONGEST,
-            ringed: false,
-        };
-        let sent = road.send(road.sender_by(Box::new(near), outbound, FAR.to_string()), 0);
-        let report = receiver.join().unwrap();
-        let (to, from) = (&sent.streams[0], &report.streams[0]);
-        let packets = to.counters.sent;
-        assert!(packets > 1_000, "{sent:#?}");
-        assert_eq!(from.counters.received, packets, "{report:#?}");
-        assert_eq!((from.counters.lost, from.counters.late), (0, 0), "{report:#?}");
-        // A block is as long as a packet, and lies across two. Without a goodbye the last sound is
-        // concealed for 50 more.
-        let loud = loud.load(Ordering::Relaxed);
-        assert!((packets - 10..=packets + 60).contains(&loud), "{loud} of {packets} were heard");
-        // Nobody can answer, and that is no news; that the other end was lost is, and told once.
-        let told = |part: &str| sent.notes.iter().filter(|note| note.contains(part)).count();
-        assert_eq!(told("answer"), 0, "{:?}", sent.notes);
-        assert_eq!(told("memory 1 is not connected any more"), 1, "{:?}", sent.notes);
-        assert_eq!(told("memory 1 is connected again"), 1, "{:?}", sent.notes);
-    });
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
+
+    #[test]
+    fn sound_goes_by_a_link_of_memory_without_any_control_channel() {
+        steady(|| {
+            let road = Road::default();
+            let (near, far) = memory_link(512);
+            let config = ReceiverConfig::new(RtpUnpack::usual(), road.format(), road.latency);
+            let stream = StreamPlan::new(FAR.to_string(), config, Box::new(far), None);
+            let loud = Arc::<AtomicU64>::default();
+            let counted = Arc::clone(&loud);
+            let plays = move |process| Box::new(Loud(process, counted)) as Box<dyn Process>;
+            let receiver = road.receive(vec![stream], plays);
+            let outbound = Outbound {
+                destinations: vec![FAR],
+                networks: None,
+                datagram_bytes: LONGEST,
+                ringed: false,
+            };
+            let sent = road.send(road.sender_by(Box::new(near), outbound, FAR.to_string()), 0);
+            let report = receiver.join().unwrap();
+            let (to, from) = (&sent.streams[0], &report.streams[0]);
+            let packets = to.counters.sent;
+            assert!(packets > 1_000, "{sent:#?}");
+            assert_eq!(from.counters.received, packets, "{report:#?}");
+            assert_eq!((from.counters.lost, from.counters.late), (0, 0), "{report:#?}");
+            // A block is as long as a packet, and lies across two. Without a goodbye the last sound is
+            // concealed for 50 more.
+            let loud = loud.load(Ordering::Relaxed);
+            assert!(
+                (packets - 10..=packets + 60).contains(&loud),
+                "{loud} of {packets} were heard"
+            );
+            // Nobody can answer, and that is no news; that the other end was lost is, and told once.
+            let told = |part: &str| sent.notes.iter().filter(|note| note.contains(part)).count();
+            assert_eq!(told("answer"), 0, "{:?}", sent.notes);
+            assert_eq!(told("memory 1 is not connected any more"), 1, "{:?}", sent.notes);
+            assert_eq!(told("memory 1 is connected again"), 1, "{:?}", sent.notes);
+        });
+    }
 }

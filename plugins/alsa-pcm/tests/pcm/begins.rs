@@ -66,31 +66,35 @@ fn arrivals(priority: u8) -> Option<(Span, Vec<LocalTime>)> {
     program.join().unwrap().map(|filled| (filled, arrivals))
 }
 
-#[test]
-fn the_first_packets_leave_at_their_departures_while_a_real_time_program_fills_its_buffer() {
-    let test =
-        "the_first_packets_leave_at_their_departures_while_a_real_time_program_fills_its_buffer";
-    timed(|| {
-        // One below which the threads of a stream usually run.
-        let Some((filled, arrivals)) = arrivals(75) else {
-            return skipped(Lack::Privilege, test, "no real-time priority is granted");
-        };
-        assert!(arrivals.len() >= PACKETS, "{} packets", arrivals.len());
-        let together = together(arrivals);
-        // Four are due in half a millisecond. Behind the program it is all that became due while it filled its buffer
-        // and wrote on (56 to 67 in six runs); a host that others use holds up a thread for a millisecond or two now
-        // and then (17, once).
-        let due = filled.as_nanos() / PTIME.as_nanos();
-        let too_many = 4 + due as usize / 2;
-        let most = together.iter().map(|(_, packets)| *packets).max().unwrap_or(0);
-        println!(
-            "at most {most} packets within 0.5 ms; {due} became due in the {filled} of filling"
-        );
-        each(together, |packets| {
-            assert!(
-                packets <= too_many,
-                "{packets} packets within 0.5 ms, {due} due while filling"
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
+
+    #[test]
+    fn the_first_packets_leave_at_their_departures_while_a_real_time_program_fills_its_buffer() {
+        let test = "the_first_packets_leave_at_their_departures_while_a_real_time_program_fills_its_buffer";
+        timed(|| {
+            // One below which the threads of a stream usually run.
+            let Some((filled, arrivals)) = arrivals(75) else {
+                return skipped(Lack::Privilege, test, "no real-time priority is granted");
+            };
+            assert!(arrivals.len() >= PACKETS, "{} packets", arrivals.len());
+            let together = together(arrivals);
+            // Four are due in half a millisecond. Behind the program it is all that became due while it filled its buffer
+            // and wrote on (56 to 67 in six runs); a host that others use holds up a thread for a millisecond or two now
+            // and then (17, once).
+            let due = filled.as_nanos() / PTIME.as_nanos();
+            let too_many = 4 + due as usize / 2;
+            let most = together.iter().map(|(_, packets)| *packets).max().unwrap_or(0);
+            println!(
+                "at most {most} packets within 0.5 ms; {due} became due in the {filled} of filling"
             );
+            each(together, |packets| {
+                assert!(
+                    packets <= too_many,
+                    "{packets} packets within 0.5 ms, {due} due while filling"
+                );
+            });
         });
-    });
+    }
 }

@@ -93,75 +93,81 @@ fn closes(pcm: *mut snd_pcm_t) -> bool {
     unsafe { snd_pcm_close(pcm) <= 0 }
 }
 
-#[test]
-fn a_forked_process_finds_its_pcm_disconnected_and_the_parent_goes_on() {
-    timed(|| {
-        let far = Far::listen(Span::from_millis(300));
-        let pcm = Handle::to_play(far.port, "latency \"300ms\"");
-        pcm.set(Asked { buffer: 24_000, ..Asked::default() }).unwrap();
-        let sent = sound(24_000, 4);
-        pcm.play(&sent[..12_000]);
-        // ALSA answers from what came before: each is the first once, and some come after all.
-        let all = [
-            state, status, avail, delay, waits, drains, writes, drops, prepares, rewinds, status,
-            avail, drains, waits, state, closes,
-        ];
-        for (number, first) in all[..10].iter().enumerate() {
-            assert_eq!(in_a_fork(&pcm, [*first, state]), 0, "{number}");
-        }
-        pcm.ask(snd_pcm_start).unwrap();
-        assert_eq!(in_a_fork(&pcm, all), 0, "the first that is not so");
-        pcm.play(&sent[12_000..]);
-        pcm.ask(snd_pcm_drain).unwrap();
-        drop(pcm);
-        let (heard, report) = far.end();
-        let heard: Vec<f32> = heard.iter().map(|(_, sample)| *sample).collect();
-        assert_eq!(heard, heard_as(&sent));
-        assert_eq!(report.streams[0].counters.lost, 0);
-    });
-}
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
 
-#[test]
-fn a_forked_process_that_lives_on_keeps_no_port() {
-    let _turn = alone();
-    let (port, keys) = (free_udp_ports(), "rate 48000 channels 1");
-    let pcm = Handle::to_record(port, keys);
-    pcm.set(Asked::default()).unwrap();
-    pcm.ask(snd_pcm_start).unwrap();
-    let (mut says, mut waits) = ([0; 2], [0; 2]);
-    // SAFETY: places for descriptors; the child reads and writes them and ends without running
-    // anything of this process's.
-    let child = unsafe {
-        assert_eq!((libc::pipe(says.as_mut_ptr()), libc::pipe(waits.as_mut_ptr())), (0, 0));
-        let child = libc::fork();
-        if child == 0 {
-            libc::close(waits[1]);
-            libc::write(says[1], c"f".as_ptr().cast(), 1);
-            // Until the parent is done, or gone.
+    #[test]
+    fn a_forked_process_finds_its_pcm_disconnected_and_the_parent_goes_on() {
+        timed(|| {
+            let far = Far::listen(Span::from_millis(300));
+            let pcm = Handle::to_play(far.port, "latency \"300ms\"");
+            pcm.set(Asked { buffer: 24_000, ..Asked::default() }).unwrap();
+            let sent = sound(24_000, 4);
+            pcm.play(&sent[..12_000]);
+            // ALSA answers from what came before: each is the first once, and some come after all.
+            let all = [
+                state, status, avail, delay, waits, drains, writes, drops, prepares, rewinds,
+                status, avail, drains, waits, state, closes,
+            ];
+            for (number, first) in all[..10].iter().enumerate() {
+                assert_eq!(in_a_fork(&pcm, [*first, state]), 0, "{number}");
+            }
+            pcm.ask(snd_pcm_start).unwrap();
+            assert_eq!(in_a_fork(&pcm, all), 0, "the first that is not so");
+            pcm.play(&sent[12_000..]);
+            pcm.ask(snd_pcm_drain).unwrap();
+            drop(pcm);
+            let (heard, report) = far.end();
+            let heard: Vec<f32> = heard.iter().map(|(_, sample)| *sample).collect();
+            assert_eq!(heard, heard_as(&sent));
+            assert_eq!(report.streams[0].counters.lost, 0);
+        });
+    }
+
+    #[test]
+    fn a_forked_process_that_lives_on_keeps_no_port() {
+        let _turn = alone();
+        let (port, keys) = (free_udp_ports(), "rate 48000 channels 1");
+        let pcm = Handle::to_record(port, keys);
+        pcm.set(Asked::default()).unwrap();
+        pcm.ask(snd_pcm_start).unwrap();
+        let (mut says, mut waits) = ([0; 2], [0; 2]);
+        // SAFETY: places for descriptors; the child reads and writes them and ends without running
+        // anything of this process's.
+        let child = unsafe {
+            assert_eq!((libc::pipe(says.as_mut_ptr()), libc::pipe(waits.as_mut_ptr())), (0, 0));
+            let child = libc::fork();
+            if child == 0 {
+                libc::close(waits[1]);
+                libc::write(says[1], c"f".as_ptr().cast(), 1);
+                // Until the parent is done, or gone.
+                let mut byte = 0_u8;
+                libc::read(waits[0], (&raw mut byte).cast(), 1);
+                libc::_exit(0);
+            }
+            // The child has run what it runs at its beginning.
             let mut byte = 0_u8;
-            libc::read(waits[0], (&raw mut byte).cast(), 1);
-            libc::_exit(0);
-        }
-        // The child has run what it runs at its beginning.
-        let mut byte = 0_u8;
-        assert_eq!(libc::read(says[0], (&raw mut byte).cast(), 1), 1);
-        child
-    };
-    // This process's are open as before.
-    let mut block = [1; 2 * 480];
-    assert_eq!(pcm.read(&mut block, 480), Ok(480));
-    drop(pcm);
-    let again = Handle::open(&format!("from \"127.0.0.1:{port}\" {keys}"), SND_PCM_STREAM_CAPTURE);
-    let set = again.as_ref().map(|pcm| pcm.set(Asked::default()));
-    // SAFETY: descriptors and a child of this test's, each closed and awaited once.
-    let status = unsafe {
-        for fd in says.into_iter().chain(waits) {
-            libc::close(fd);
-        }
-        let mut status = 0;
-        libc::waitpid(child, &raw mut status, 0);
-        status
-    };
-    assert_eq!(status, 0, "the child lived until then");
-    assert_eq!(set, Ok(Ok(())));
+            assert_eq!(libc::read(says[0], (&raw mut byte).cast(), 1), 1);
+            child
+        };
+        // This process's are open as before.
+        let mut block = [1; 2 * 480];
+        assert_eq!(pcm.read(&mut block, 480), Ok(480));
+        drop(pcm);
+        let again =
+            Handle::open(&format!("from \"127.0.0.1:{port}\" {keys}"), SND_PCM_STREAM_CAPTURE);
+        let set = again.as_ref().map(|pcm| pcm.set(Asked::default()));
+        // SAFETY: descriptors and a child of this test's, each closed and awaited once.
+        let status = unsafe {
+            for fd in says.into_iter().chain(waits) {
+                libc::close(fd);
+            }
+            let mut status = 0;
+            libc::waitpid(child, &raw mut status, 0);
+            status
+        };
+        assert_eq!(status, 0, "the child lived until then");
+        assert_eq!(set, Ok(Ok(())));
+    }
 }

@@ -33,158 +33,6 @@ fn samples(heard: &[crate::far::Frame]) -> Vec<f32> {
     heard.iter().map(|(_, sample)| *sample).collect()
 }
 
-#[test]
-fn a_pause_is_silence_and_loses_no_frame() {
-    timed(|| {
-        let (far, pcm) = scene();
-        pcm.set(Asked::default()).unwrap();
-        let sent = sound(9600, 5);
-        pcm.play(&sent);
-        pcm.ask(snd_pcm_start).unwrap();
-        until("2400 frames are played", || {
-            pcm.wait().unwrap();
-            pcm.avail().unwrap() >= 2400
-        });
-        pcm.pause(true).unwrap();
-        assert_eq!(pcm.state(), SND_PCM_STATE_PAUSED);
-        let (before, delay) = (pcm.avail().unwrap(), pcm.delay().unwrap());
-        assert!(delay >= 9600 - before, "{delay} {before}");
-        sleep_until(now() + Span::from_millis(100));
-        // The device's thread may have been in its last period.
-        assert!(pcm.avail().unwrap() - before <= 48, "it stands still");
-        pcm.pause(false).unwrap();
-        pcm.ask(snd_pcm_drain).unwrap();
-        drop(pcm);
-        let (heard, report) = far.end();
-        assert_eq!(samples(&heard), heard_as(&sent));
-        let apart =
-            heard.windows(2).filter(|two| two[1].0 - two[0].0 > Span::from_millis(90)).count();
-        assert_eq!((apart, report.streams[0].counters.lost), (1, 0), "one silence, no lost packet");
-    });
-}
-
-/// As an application does whose host slept: what went on goes on, and what began anew is prepared.
-#[test]
-fn a_resume_is_offered_and_changes_nothing_of_what_plays() {
-    timed(|| {
-        let (far, pcm) = scene();
-        pcm.set(Asked::default()).unwrap();
-        assert!(pcm.can_resume());
-        let sent = sound(9600, 6);
-        pcm.play(&sent[..7200]);
-        assert_eq!(pcm.ask(snd_pcm_resume), Ok(0));
-        assert_eq!(pcm.state(), SND_PCM_STATE_PREPARED);
-        pcm.ask(snd_pcm_start).unwrap();
-        assert_eq!(pcm.ask(snd_pcm_resume), Ok(0));
-        assert_eq!(pcm.state(), SND_PCM_STATE_RUNNING);
-        pcm.play(&sent[7200..]);
-        pcm.pause(true).unwrap();
-        assert_eq!(pcm.ask(snd_pcm_resume), Ok(0));
-        assert_eq!(pcm.state(), SND_PCM_STATE_PAUSED);
-        pcm.pause(false).unwrap();
-        pcm.ask(snd_pcm_drain).unwrap();
-        drop(pcm);
-        let (heard, report) = far.end();
-        assert_eq!(samples(&heard), heard_as(&sent));
-        assert_eq!(report.streams[0].counters.lost, 0);
-    });
-}
-
-#[test]
-fn an_application_that_is_too_slow_has_an_xrun_and_the_stream_goes_on() {
-    timed(|| {
-        let (far, pcm) = scene();
-        pcm.set(Asked::default()).unwrap();
-        let (first, second) = (sound(1000, 1), sound(2000, 2));
-        pcm.play(&first);
-        pcm.ask(snd_pcm_start).unwrap();
-        until("it has an xrun", || pcm.avail() == Err(libc::EPIPE));
-        assert_eq!(pcm.state(), SND_PCM_STATE_XRUN);
-        assert_eq!(pcm.write(&first, first.len()), Err(libc::EPIPE));
-        assert_eq!(pcm.delay(), Err(libc::EPIPE));
-        pcm.ask(snd_pcm_prepare).unwrap();
-        pcm.play(&second);
-        pcm.ask(snd_pcm_drain).unwrap();
-        drop(pcm);
-        let (heard, report) = far.end();
-        assert_eq!(samples(&heard), [heard_as(&first), heard_as(&second)].concat());
-        let counters = &report.streams[0].counters;
-        assert_eq!((counters.lost, counters.missing_frames), (0, 0), "the stream was whole");
-    });
-}
-
-#[test]
-fn an_application_that_never_stops_goes_on_with_what_is_in_time() {
-    timed(|| {
-        let (far, pcm) = scene();
-        pcm.set(Asked { stubborn: true, ..Asked::default() }).unwrap();
-        let sent = sound(480, 1);
-        pcm.play(&sent);
-        pcm.ask(snd_pcm_start).unwrap();
-        until("it is behind", || pcm.avail().unwrap() >= 9600 + 480);
-        assert_eq!(pcm.state(), SND_PCM_STATE_RUNNING);
-        // It is behind the card: it leaves out what is too late, and 100 ms more.
-        let behind = pcm.avail().unwrap() - 9600 + 4800;
-        // SAFETY: a PCM that is open.
-        assert_eq!(unsafe { snd_pcm_forward(pcm.0, behind as snd_pcm_uframes_t) }, behind);
-        let later = sound(960, 9);
-        pcm.play(&later);
-        pcm.ask(snd_pcm_drain).unwrap();
-        drop(pcm);
-        let heard = samples(&far.end().0);
-        assert_eq!(heard, [heard_as(&sent), heard_as(&later)].concat());
-    });
-}
-
-#[test]
-fn a_pcm_that_is_closed_in_the_middle_says_goodbye() {
-    timed(|| {
-        let (far, pcm) = scene();
-        pcm.set(Asked::default()).unwrap();
-        pcm.play(&sound(9600, 1));
-        pcm.ask(snd_pcm_start).unwrap();
-        until("something is heard", || !far.heard().is_empty());
-        drop(pcm);
-        let (heard, report) = far.end();
-        assert!(!heard.is_empty() && heard.len() < 9600, "{}", heard.len());
-        assert_eq!(report.streams[0].counters.lost, 0);
-    });
-}
-
-#[test]
-fn what_is_dropped_is_not_played_with_what_comes_next() {
-    timed(|| {
-        let (far, pcm) = scene();
-        pcm.set(Asked::default()).unwrap();
-        pcm.play(&sound(9600, 1));
-        pcm.ask(snd_pcm_drop).unwrap();
-        pcm.ask(snd_pcm_prepare).unwrap();
-        let sent = sound(4800, 2);
-        pcm.play(&sent);
-        pcm.ask(snd_pcm_drain).unwrap();
-        drop(pcm);
-        assert_eq!(samples(&far.end().0), heard_as(&sent));
-    });
-}
-
-#[test]
-fn a_recorder_that_nobody_reads_has_an_xrun_and_begins_anew() {
-    let _turn = alone();
-    let pcm = Handle::to_record(free_udp_ports(), "rate 48000 channels 1");
-    pcm.set(Asked::default()).unwrap();
-    pcm.ask(snd_pcm_start).unwrap();
-    until("it has an xrun", || pcm.avail() == Err(libc::EPIPE));
-    let mut block = [1; 2 * 4800];
-    assert_eq!(pcm.read(&mut block, 4800), Err(libc::EPIPE));
-    for _ in 0..2 {
-        pcm.ask(snd_pcm_prepare).unwrap();
-        pcm.ask(snd_pcm_start).unwrap();
-        assert_eq!(pcm.read(&mut block, 4800), Ok(4800));
-        assert_eq!(block, [0; 2 * 4800], "nobody sends");
-        pcm.ask(snd_pcm_drop).unwrap();
-    }
-}
-
 /// Bytes of frames, none of them silent, that a PCM of this format carries unchanged in 24 bits.
 fn coded(format: snd_pcm_format_t, samples: usize) -> Vec<u8> {
     let step = |at: usize| (at as i32).wrapping_mul(0x00c5_2b49) >> 8 | 1;
@@ -198,68 +46,6 @@ fn coded(format: snd_pcm_format_t, samples: usize) -> Vec<u8> {
     coded.collect()
 }
 
-#[test]
-fn two_pcms_in_one_process_carry_every_format_unchanged() {
-    timed(|| {
-        for (format, bytes) in [
-            (SND_PCM_FORMAT_S16_LE, 2),
-            (SND_PCM_FORMAT_S24_3LE, 3),
-            (SND_PCM_FORMAT_S24_LE, 4),
-            (SND_PCM_FORMAT_S32_LE, 4),
-            (SND_PCM_FORMAT_FLOAT_LE, 4),
-        ] {
-            let port = free_udp_ports();
-            let recorder = Handle::to_record(port, "latency \"300ms\" rate 48000 channels 2");
-            let player = Handle::to_play(port, "latency \"300ms\"");
-            let asked = Asked { format, channels: 2, ..Asked::default() };
-            recorder.set(asked).unwrap();
-            player.set(asked).unwrap();
-            recorder.ask(snd_pcm_start).unwrap();
-            let sent = coded(format, 2 * 4800);
-            assert_eq!(player.write(&sent, 4800), Ok(4800));
-            player.ask(snd_pcm_start).unwrap();
-            let mut heard = Vec::new();
-            let mut block = vec![0; 480 * 2 * bytes];
-            // All lies in the buffer, and a second is more than the latency.
-            let mut left = 48_000 + 4800;
-            while heard.len() < sent.len() {
-                assert!(left > 0, "{format}: {} of {} bytes heard", heard.len(), sent.len());
-                left -= 480;
-                assert_eq!(recorder.read(&mut block, 480), Ok(480));
-                let silent = block.iter().take_while(|byte| **byte == 0).count() / (2 * bytes);
-                let from = if heard.is_empty() { silent * 2 * bytes } else { 0 };
-                heard.extend_from_slice(&block[from..]);
-            }
-            assert!(heard[..sent.len()] == sent[..], "{format}");
-        }
-    });
-}
-
-#[test]
-fn what_another_thread_drops_is_not_played_by_a_drain_and_what_it_writes_next_is() {
-    timed(|| {
-        let (far, pcm) = scene();
-        pcm.set(Asked::default()).unwrap();
-        pcm.play(&sound(9600, 1));
-        let shared = Both(pcm.0);
-        let sent = sound(4800, 2);
-        std::thread::scope(|scope| {
-            let drained = scope.spawn(move || shared.drain());
-            until("it drains", || pcm.state() == SND_PCM_STATE_DRAINING);
-            pcm.ask(snd_pcm_drop).unwrap();
-            pcm.ask(snd_pcm_prepare).unwrap();
-            pcm.play(&sent);
-            // Played, or told that what was to be played is no more.
-            assert!(matches!(drained.join().unwrap(), Ok(0) | Err(libc::EBADFD)));
-        });
-        pcm.ask(snd_pcm_drain).unwrap();
-        drop(pcm);
-        let heard = samples(&far.end().0);
-        // Some of what was dropped had left already.
-        assert!(heard.len() < 9600 + 4800 && heard.ends_with(&heard_as(&sent)), "{}", heard.len());
-    });
-}
-
 /// A PCM that two threads use, which ALSA allows.
 struct Both(*mut snd_pcm_t);
 
@@ -270,5 +56,232 @@ impl Both {
     fn drain(&self) -> Result<i64, i32> {
         // SAFETY: a PCM that is open.
         crate::handle::answer(unsafe { snd_pcm_drain(self.0) }.into())
+    }
+}
+
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_silence_and_loses_no_frame() {
+        timed(|| {
+            let (far, pcm) = scene();
+            pcm.set(Asked::default()).unwrap();
+            let sent = sound(9600, 5);
+            pcm.play(&sent);
+            pcm.ask(snd_pcm_start).unwrap();
+            until("2400 frames are played", || {
+                pcm.wait().unwrap();
+                pcm.avail().unwrap() >= 2400
+            });
+            pcm.pause(true).unwrap();
+            assert_eq!(pcm.state(), SND_PCM_STATE_PAUSED);
+            let (before, delay) = (pcm.avail().unwrap(), pcm.delay().unwrap());
+            assert!(delay >= 9600 - before, "{delay} {before}");
+            sleep_until(now() + Span::from_millis(100));
+            // The device's thread may have been in its last period.
+            assert!(pcm.avail().unwrap() - before <= 48, "it stands still");
+            pcm.pause(false).unwrap();
+            pcm.ask(snd_pcm_drain).unwrap();
+            drop(pcm);
+            let (heard, report) = far.end();
+            assert_eq!(samples(&heard), heard_as(&sent));
+            let apart =
+                heard.windows(2).filter(|two| two[1].0 - two[0].0 > Span::from_millis(90)).count();
+            assert_eq!(
+                (apart, report.streams[0].counters.lost),
+                (1, 0),
+                "one silence, no lost packet"
+            );
+        });
+    }
+
+    /// As an application does whose host slept: what went on goes on, and what began anew is prepared.
+    #[test]
+    fn a_resume_is_offered_and_changes_nothing_of_what_plays() {
+        timed(|| {
+            let (far, pcm) = scene();
+            pcm.set(Asked::default()).unwrap();
+            assert!(pcm.can_resume());
+            let sent = sound(9600, 6);
+            pcm.play(&sent[..7200]);
+            assert_eq!(pcm.ask(snd_pcm_resume), Ok(0));
+            assert_eq!(pcm.state(), SND_PCM_STATE_PREPARED);
+            pcm.ask(snd_pcm_start).unwrap();
+            assert_eq!(pcm.ask(snd_pcm_resume), Ok(0));
+            assert_eq!(pcm.state(), SND_PCM_STATE_RUNNING);
+            pcm.play(&sent[7200..]);
+            pcm.pause(true).unwrap();
+            assert_eq!(pcm.ask(snd_pcm_resume), Ok(0));
+            assert_eq!(pcm.state(), SND_PCM_STATE_PAUSED);
+            pcm.pause(false).unwrap();
+            pcm.ask(snd_pcm_drain).unwrap();
+            drop(pcm);
+            let (heard, report) = far.end();
+            assert_eq!(samples(&heard), heard_as(&sent));
+            assert_eq!(report.streams[0].counters.lost, 0);
+        });
+    }
+
+    #[test]
+    fn an_application_that_is_too_slow_has_an_xrun_and_the_stream_goes_on() {
+        timed(|| {
+            let (far, pcm) = scene();
+            pcm.set(Asked::default()).unwrap();
+            let (first, second) = (sound(1000, 1), sound(2000, 2));
+            pcm.play(&first);
+            pcm.ask(snd_pcm_start).unwrap();
+            until("it has an xrun", || pcm.avail() == Err(libc::EPIPE));
+            assert_eq!(pcm.state(), SND_PCM_STATE_XRUN);
+            assert_eq!(pcm.write(&first, first.len()), Err(libc::EPIPE));
+            assert_eq!(pcm.delay(), Err(libc::EPIPE));
+            pcm.ask(snd_pcm_prepare).unwrap();
+            pcm.play(&second);
+            pcm.ask(snd_pcm_drain).unwrap();
+            drop(pcm);
+            let (heard, report) = far.end();
+            assert_eq!(samples(&heard), [heard_as(&first), heard_as(&second)].concat());
+            let counters = &report.streams[0].counters;
+            assert_eq!((counters.lost, counters.missing_frames), (0, 0), "the stream was whole");
+        });
+    }
+
+    #[test]
+    fn an_application_that_never_stops_goes_on_with_what_is_in_time() {
+        timed(|| {
+            let (far, pcm) = scene();
+            pcm.set(Asked { stubborn: true, ..Asked::default() }).unwrap();
+            let sent = sound(480, 1);
+            pcm.play(&sent);
+            pcm.ask(snd_pcm_start).unwrap();
+            until("it is behind", || pcm.avail().unwrap() >= 9600 + 480);
+            assert_eq!(pcm.state(), SND_PCM_STATE_RUNNING);
+            // It is behind the card: it leaves out what is too late, and 100 ms more.
+            let behind = pcm.avail().unwrap() - 9600 + 4800;
+            // SAFETY: a PCM that is open.
+            assert_eq!(unsafe { snd_pcm_forward(pcm.0, behind as snd_pcm_uframes_t) }, behind);
+            let later = sound(960, 9);
+            pcm.play(&later);
+            pcm.ask(snd_pcm_drain).unwrap();
+            drop(pcm);
+            let heard = samples(&far.end().0);
+            assert_eq!(heard, [heard_as(&sent), heard_as(&later)].concat());
+        });
+    }
+
+    #[test]
+    fn a_pcm_that_is_closed_in_the_middle_says_goodbye() {
+        timed(|| {
+            let (far, pcm) = scene();
+            pcm.set(Asked::default()).unwrap();
+            pcm.play(&sound(9600, 1));
+            pcm.ask(snd_pcm_start).unwrap();
+            until("something is heard", || !far.heard().is_empty());
+            drop(pcm);
+            let (heard, report) = far.end();
+            assert!(!heard.is_empty() && heard.len() < 9600, "{}", heard.len());
+            assert_eq!(report.streams[0].counters.lost, 0);
+        });
+    }
+
+    #[test]
+    fn what_is_dropped_is_not_played_with_what_comes_next() {
+        timed(|| {
+            let (far, pcm) = scene();
+            pcm.set(Asked::default()).unwrap();
+            pcm.play(&sound(9600, 1));
+            pcm.ask(snd_pcm_drop).unwrap();
+            pcm.ask(snd_pcm_prepare).unwrap();
+            let sent = sound(4800, 2);
+            pcm.play(&sent);
+            pcm.ask(snd_pcm_drain).unwrap();
+            drop(pcm);
+            assert_eq!(samples(&far.end().0), heard_as(&sent));
+        });
+    }
+
+    #[test]
+    fn a_recorder_that_nobody_reads_has_an_xrun_and_begins_anew() {
+        let _turn = alone();
+        let pcm = Handle::to_record(free_udp_ports(), "rate 48000 channels 1");
+        pcm.set(Asked::default()).unwrap();
+        pcm.ask(snd_pcm_start).unwrap();
+        until("it has an xrun", || pcm.avail() == Err(libc::EPIPE));
+        let mut block = [1; 2 * 4800];
+        assert_eq!(pcm.read(&mut block, 4800), Err(libc::EPIPE));
+        for _ in 0..2 {
+            pcm.ask(snd_pcm_prepare).unwrap();
+            pcm.ask(snd_pcm_start).unwrap();
+            assert_eq!(pcm.read(&mut block, 4800), Ok(4800));
+            assert_eq!(block, [0; 2 * 4800], "nobody sends");
+            pcm.ask(snd_pcm_drop).unwrap();
+        }
+    }
+
+    #[test]
+    fn two_pcms_in_one_process_carry_every_format_unchanged() {
+        timed(|| {
+            for (format, bytes) in [
+                (SND_PCM_FORMAT_S16_LE, 2),
+                (SND_PCM_FORMAT_S24_3LE, 3),
+                (SND_PCM_FORMAT_S24_LE, 4),
+                (SND_PCM_FORMAT_S32_LE, 4),
+                (SND_PCM_FORMAT_FLOAT_LE, 4),
+            ] {
+                let port = free_udp_ports();
+                let recorder = Handle::to_record(port, "latency \"300ms\" rate 48000 channels 2");
+                let player = Handle::to_play(port, "latency \"300ms\"");
+                let asked = Asked { format, channels: 2, ..Asked::default() };
+                recorder.set(asked).unwrap();
+                player.set(asked).unwrap();
+                recorder.ask(snd_pcm_start).unwrap();
+                let sent = coded(format, 2 * 4800);
+                assert_eq!(player.write(&sent, 4800), Ok(4800));
+                player.ask(snd_pcm_start).unwrap();
+                let mut heard = Vec::new();
+                let mut block = vec![0; 480 * 2 * bytes];
+                // All lies in the buffer, and a second is more than the latency.
+                let mut left = 48_000 + 4800;
+                while heard.len() < sent.len() {
+                    assert!(left > 0, "{format}: {} of {} bytes heard", heard.len(), sent.len());
+                    left -= 480;
+                    assert_eq!(recorder.read(&mut block, 480), Ok(480));
+                    let silent = block.iter().take_while(|byte| **byte == 0).count() / (2 * bytes);
+                    let from = if heard.is_empty() { silent * 2 * bytes } else { 0 };
+                    heard.extend_from_slice(&block[from..]);
+                }
+                assert!(heard[..sent.len()] == sent[..], "{format}");
+            }
+        });
+    }
+
+    #[test]
+    fn what_another_thread_drops_is_not_played_by_a_drain_and_what_it_writes_next_is() {
+        timed(|| {
+            let (far, pcm) = scene();
+            pcm.set(Asked::default()).unwrap();
+            pcm.play(&sound(9600, 1));
+            let shared = Both(pcm.0);
+            let sent = sound(4800, 2);
+            std::thread::scope(|scope| {
+                let drained = scope.spawn(move || shared.drain());
+                until("it drains", || pcm.state() == SND_PCM_STATE_DRAINING);
+                pcm.ask(snd_pcm_drop).unwrap();
+                pcm.ask(snd_pcm_prepare).unwrap();
+                pcm.play(&sent);
+                // Played, or told that what was to be played is no more.
+                assert!(matches!(drained.join().unwrap(), Ok(0) | Err(libc::EBADFD)));
+            });
+            pcm.ask(snd_pcm_drain).unwrap();
+            drop(pcm);
+            let heard = samples(&far.end().0);
+            // Some of what was dropped had left already.
+            assert!(
+                heard.len() < 9600 + 4800 && heard.ends_with(&heard_as(&sent)),
+                "{}",
+                heard.len()
+            );
+        });
     }
 }

@@ -42,31 +42,36 @@ unsafe extern "C" {
     fn set_handler(handler: Option<Handler>) -> c_int;
 }
 
-#[test]
-fn what_a_recorder_cannot_hear_is_told_on_the_thread_that_reads() {
-    let _turn = alone();
-    SAID.lock().unwrap().clear();
-    let port = free_udp_ports();
-    let recorder = Handle::to_record(port, "rate 48000 channels 1");
-    recorder.set(Asked::default()).unwrap();
-    recorder.ask(snd_pcm_start).unwrap();
-    // SAFETY: a handler that stays.
-    unsafe { set_handler(Some(hear)) };
-    let sender = Handle::to_play(port, "rate 44100");
-    sender.set(Asked { rate: 44_100, ..Asked::default() }).unwrap();
-    let until = now() + Span::from_secs(20);
-    let ours = |said: &[(ThreadId, String)]| {
-        said.iter().find(|(_, text)| text.contains("44100")).map(|(thread, _)| *thread)
-    };
-    let heard = loop {
-        assert!(now() < until, "nothing was said");
-        let mut block = [0; 2 * 480];
-        assert_eq!(recorder.read(&mut block, 480), Ok(480));
-        if let Some(thread) = ours(&SAID.lock().unwrap()) {
-            break thread;
-        }
-    };
-    // SAFETY: the library's own again.
-    unsafe { set_handler(None) };
-    assert_eq!(heard, thread::current().id());
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
+
+    #[test]
+    fn what_a_recorder_cannot_hear_is_told_on_the_thread_that_reads() {
+        let _turn = alone();
+        SAID.lock().unwrap().clear();
+        let port = free_udp_ports();
+        let recorder = Handle::to_record(port, "rate 48000 channels 1");
+        recorder.set(Asked::default()).unwrap();
+        recorder.ask(snd_pcm_start).unwrap();
+        // SAFETY: a handler that stays.
+        unsafe { set_handler(Some(hear)) };
+        let sender = Handle::to_play(port, "rate 44100");
+        sender.set(Asked { rate: 44_100, ..Asked::default() }).unwrap();
+        let until = now() + Span::from_secs(20);
+        let ours = |said: &[(ThreadId, String)]| {
+            said.iter().find(|(_, text)| text.contains("44100")).map(|(thread, _)| *thread)
+        };
+        let heard = loop {
+            assert!(now() < until, "nothing was said");
+            let mut block = [0; 2 * 480];
+            assert_eq!(recorder.read(&mut block, 480), Ok(480));
+            if let Some(thread) = ours(&SAID.lock().unwrap()) {
+                break thread;
+            }
+        };
+        // SAFETY: the library's own again.
+        unsafe { set_handler(None) };
+        assert_eq!(heard, thread::current().id());
+    }
 }

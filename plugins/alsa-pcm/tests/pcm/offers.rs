@@ -102,83 +102,11 @@ const FORMATS: [(snd_pcm_format_t, usize); 10] = [
 ];
 
 #[test]
-fn the_shortest_and_the_longest_buffer_offered_are_served() {
-    let _turn = alone();
-    for keys in ["rate 48000 channels 1", "rate 48000", ""] {
-        for (format, bytes) in FORMATS {
-            let Offered { period, buffer, .. } = offered(keys, format);
-            for (period, buffer) in [(period.0, buffer.0), (period.1, buffer.1), (1000, 3000)] {
-                let pcm = Handle::to_play(9, keys);
-                pcm.set(Asked { period, buffer, format, ..Asked::default() }).unwrap();
-                let room = pcm.avail().unwrap();
-                assert!(room >= 32, "{keys} {format} {room}");
-                let silence = vec![0_u8; room as usize * bytes];
-                assert_eq!(pcm.write(&silence, room as usize), Ok(room));
-            }
-        }
-    }
-}
-
-#[test]
-fn as_many_channels_are_offered_as_a_datagram_holds() {
-    let _turn = alone();
-    // 65507 bytes: 22 channels of 960 frames in 24 bits, 5 of 3840.
-    for (keys, most) in [("ptime \"20ms\" rate 48000", 22), ("ptime \"20ms\"", 5), ("", 64)] {
-        let any = offered(keys, SND_PCM_FORMAT_S16_LE);
-        assert_eq!(any.channels, (1, most), "{keys}");
-        let pcm = Handle::to_play(9, keys);
-        pcm.set(Asked { channels: most as c_uint, ..Asked::default() }).unwrap();
-    }
-    let play = |keys: &str| Handle::open(keys, SND_PCM_STREAM_PLAYBACK).err();
-    assert_eq!(
-        play("to \"127.0.0.1:9\" ptime \"20ms\" rate 48000 channels 23"),
-        Some(libc::EINVAL)
-    );
-    // At the slower rates they fit.
-    let some = offered("ptime \"20ms\" channels 13", SND_PCM_FORMAT_S16_LE);
-    assert_eq!(some.rate, (8_000, 48_000));
-}
-
-#[test]
-fn a_latency_that_no_period_keeps_is_refused_when_the_pcm_is_opened() {
-    let _turn = alone();
-    let play = |keys: &str| Handle::open(keys, SND_PCM_STREAM_PLAYBACK).err();
-    assert_eq!(play("to \"127.0.0.1:9\" latency \"500us\""), Some(libc::EINVAL));
-    let port = free_udp_ports();
-    let record = |latency: &str| {
-        let keys = format!("from \"127.0.0.1:{port}\" rate 48000 channels 1 latency {latency}");
-        Handle::open(&keys, SND_PCM_STREAM_CAPTURE)
-    };
-    assert_eq!(record("\"1ms\"").err(), Some(libc::EINVAL));
-    // Neither is kept with the usual period of 48 frames.
-    record("\"1700us\"").unwrap().set(Asked::default()).unwrap();
-    let keys = "latency \"1ms\" ptime \"1ms\" period 96";
-    Handle::to_play(9, keys).set(Asked::default()).unwrap();
-}
-
-#[test]
 fn another_rate_or_number_of_channels_than_configured_is_refused() {
     let pcm = Handle::to_play(9, "rate 44100 channels 2");
     assert_eq!(pcm.set(Asked { channels: 2, ..Asked::default() }), Err(libc::EINVAL));
     let pcm = Handle::to_play(9, "rate 48000 channels 2");
     assert_eq!(pcm.set(Asked::default()), Err(libc::EINVAL));
-}
-
-#[test]
-fn a_recorder_set_up_for_another_rate_than_is_sent_is_refused_at_once() {
-    let _turn = alone();
-    let port = free_udp_ports();
-    let sender = Handle::to_play(port, "rate 44100");
-    sender.set(Asked { rate: 44_100, ..Asked::default() }).unwrap();
-    let record = |keys: &str| {
-        let keys = format!("from \"127.0.0.1:{port}\" {keys}");
-        Handle::open(&keys, SND_PCM_STREAM_CAPTURE).err()
-    };
-    assert_eq!(record("rate 48000 channels 1"), Some(libc::EINVAL));
-    assert_eq!(record("rate 48000"), Some(libc::EINVAL));
-    assert_eq!(record("channels 2"), Some(libc::EINVAL));
-    assert_eq!(record("rate 44100 channels 1"), None);
-    assert_eq!(record(""), None);
 }
 
 #[test]
@@ -191,4 +119,81 @@ fn a_configuration_that_cannot_be_is_refused_with_the_right_error() {
     let record = |keys: &str| Handle::open(keys, SND_PCM_STREAM_CAPTURE).err();
     assert_eq!(record("to \"127.0.0.1:9\""), Some(libc::EINVAL));
     assert_eq!(record("from \"203.0.113.1:5004\""), Some(libc::EADDRNOTAVAIL));
+}
+
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
+
+    #[test]
+    fn the_shortest_and_the_longest_buffer_offered_are_served() {
+        let _turn = alone();
+        for keys in ["rate 48000 channels 1", "rate 48000", ""] {
+            for (format, bytes) in FORMATS {
+                let Offered { period, buffer, .. } = offered(keys, format);
+                for (period, buffer) in [(period.0, buffer.0), (period.1, buffer.1), (1000, 3000)] {
+                    let pcm = Handle::to_play(9, keys);
+                    pcm.set(Asked { period, buffer, format, ..Asked::default() }).unwrap();
+                    let room = pcm.avail().unwrap();
+                    assert!(room >= 32, "{keys} {format} {room}");
+                    let silence = vec![0_u8; room as usize * bytes];
+                    assert_eq!(pcm.write(&silence, room as usize), Ok(room));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn as_many_channels_are_offered_as_a_datagram_holds() {
+        let _turn = alone();
+        // 65507 bytes: 22 channels of 960 frames in 24 bits, 5 of 3840.
+        for (keys, most) in [("ptime \"20ms\" rate 48000", 22), ("ptime \"20ms\"", 5), ("", 64)] {
+            let any = offered(keys, SND_PCM_FORMAT_S16_LE);
+            assert_eq!(any.channels, (1, most), "{keys}");
+            let pcm = Handle::to_play(9, keys);
+            pcm.set(Asked { channels: most as c_uint, ..Asked::default() }).unwrap();
+        }
+        let play = |keys: &str| Handle::open(keys, SND_PCM_STREAM_PLAYBACK).err();
+        assert_eq!(
+            play("to \"127.0.0.1:9\" ptime \"20ms\" rate 48000 channels 23"),
+            Some(libc::EINVAL)
+        );
+        // At the slower rates they fit.
+        let some = offered("ptime \"20ms\" channels 13", SND_PCM_FORMAT_S16_LE);
+        assert_eq!(some.rate, (8_000, 48_000));
+    }
+
+    #[test]
+    fn a_latency_that_no_period_keeps_is_refused_when_the_pcm_is_opened() {
+        let _turn = alone();
+        let play = |keys: &str| Handle::open(keys, SND_PCM_STREAM_PLAYBACK).err();
+        assert_eq!(play("to \"127.0.0.1:9\" latency \"500us\""), Some(libc::EINVAL));
+        let port = free_udp_ports();
+        let record = |latency: &str| {
+            let keys = format!("from \"127.0.0.1:{port}\" rate 48000 channels 1 latency {latency}");
+            Handle::open(&keys, SND_PCM_STREAM_CAPTURE)
+        };
+        assert_eq!(record("\"1ms\"").err(), Some(libc::EINVAL));
+        // Neither is kept with the usual period of 48 frames.
+        record("\"1700us\"").unwrap().set(Asked::default()).unwrap();
+        let keys = "latency \"1ms\" ptime \"1ms\" period 96";
+        Handle::to_play(9, keys).set(Asked::default()).unwrap();
+    }
+
+    #[test]
+    fn a_recorder_set_up_for_another_rate_than_is_sent_is_refused_at_once() {
+        let _turn = alone();
+        let port = free_udp_ports();
+        let sender = Handle::to_play(port, "rate 44100");
+        sender.set(Asked { rate: 44_100, ..Asked::default() }).unwrap();
+        let record = |keys: &str| {
+            let keys = format!("from \"127.0.0.1:{port}\" {keys}");
+            Handle::open(&keys, SND_PCM_STREAM_CAPTURE).err()
+        };
+        assert_eq!(record("rate 48000 channels 1"), Some(libc::EINVAL));
+        assert_eq!(record("rate 48000"), Some(libc::EINVAL));
+        assert_eq!(record("channels 2"), Some(libc::EINVAL));
+        assert_eq!(record("rate 44100 channels 1"), None);
+        assert_eq!(record(""), None);
+    }
 }

@@ -19,27 +19,6 @@ fn opened(keys: &str, stream: alsa_sys::snd_pcm_stream_t) -> (Span, Option<i32>)
     (now() - begun, answer)
 }
 
-#[test]
-fn a_recorder_that_nobody_sends_to_is_open_within_a_second() {
-    timed(|| {
-        let keys = format!("from \"127.0.0.1:{}\"", free_udp_ports());
-        let (took, answer) = opened(&keys, SND_PCM_STREAM_CAPTURE);
-        println!("it took {took}");
-        assert_eq!(answer, None);
-        assert!(took <= MOST, "{took}");
-    });
-}
-
-#[test]
-fn a_recorder_of_known_sound_that_nobody_sends_to_is_open_in_a_fifth_of_it() {
-    timed(|| {
-        let keys = format!("from \"127.0.0.1:{}\" rate 48000 channels 2", free_udp_ports());
-        let (took, answer) = opened(&keys, SND_PCM_STREAM_CAPTURE);
-        assert_eq!(answer, None);
-        assert!(took <= Span::from_millis(200), "{took}");
-    });
-}
-
 /// Threads of this process that ask for an address.
 fn asking() -> usize {
     let threads = std::fs::read_dir("/proc/self/task").unwrap();
@@ -48,21 +27,47 @@ fn asking() -> usize {
     names.filter(|name| name.starts_with(b"taut-resolve")).count()
 }
 
-#[test]
-fn a_description_that_is_a_pipe_is_refused_and_nobody_waits_for_it() {
-    let _turn = alone();
-    let folder = tempfile::tempdir().unwrap();
-    let pipe = folder.path().join("x.sdp");
-    let name = CString::new(pipe.to_str().unwrap()).unwrap();
-    // SAFETY: a name that ends.
-    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
-    for (key, stream) in [("to", SND_PCM_STREAM_PLAYBACK), ("from", SND_PCM_STREAM_CAPTURE)] {
-        let (_, answer) = opened(&format!("{key} \"{}\"", pipe.display()), stream);
-        assert_eq!(answer, Some(libc::ENXIO), "{key}");
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
+
+    #[test]
+    fn a_recorder_that_nobody_sends_to_is_open_within_a_second() {
+        timed(|| {
+            let keys = format!("from \"127.0.0.1:{}\"", free_udp_ports());
+            let (took, answer) = opened(&keys, SND_PCM_STREAM_CAPTURE);
+            println!("it took {took}");
+            assert_eq!(answer, None);
+            assert!(took <= MOST, "{took}");
+        });
     }
-    let end = now() + Span::from_secs(10);
-    while asking() > 0 {
-        assert!(now() < end, "a thread waits for a writer of the pipe");
-        sleep_until(now() + Span::from_millis(1));
+
+    #[test]
+    fn a_recorder_of_known_sound_that_nobody_sends_to_is_open_in_a_fifth_of_it() {
+        timed(|| {
+            let keys = format!("from \"127.0.0.1:{}\" rate 48000 channels 2", free_udp_ports());
+            let (took, answer) = opened(&keys, SND_PCM_STREAM_CAPTURE);
+            assert_eq!(answer, None);
+            assert!(took <= Span::from_millis(200), "{took}");
+        });
+    }
+
+    #[test]
+    fn a_description_that_is_a_pipe_is_refused_and_nobody_waits_for_it() {
+        let _turn = alone();
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("x.sdp");
+        let name = CString::new(pipe.to_str().unwrap()).unwrap();
+        // SAFETY: a name that ends.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        for (key, stream) in [("to", SND_PCM_STREAM_PLAYBACK), ("from", SND_PCM_STREAM_CAPTURE)] {
+            let (_, answer) = opened(&format!("{key} \"{}\"", pipe.display()), stream);
+            assert_eq!(answer, Some(libc::ENXIO), "{key}");
+        }
+        let end = now() + Span::from_secs(10);
+        while asking() > 0 {
+            assert!(now() < end, "a thread waits for a writer of the pipe");
+            sleep_until(now() + Span::from_millis(1));
+        }
     }
 }

@@ -44,54 +44,59 @@ fn last_word(anew: usize) {
     assert!(heard == [heard_as(&sent[..14_400]), heard_as(&anew)].concat(), "{}", heard.len());
 }
 
-#[test]
-fn what_is_taken_back_and_written_anew_is_heard_as_written_last() {
-    timed(|| last_word(9600));
-}
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
 
-#[test]
-fn what_is_taken_back_is_not_heard() {
-    timed(|| last_word(2400));
-}
+    #[test]
+    fn what_is_taken_back_and_written_anew_is_heard_as_written_last() {
+        timed(|| last_word(9600));
+    }
 
-#[test]
-fn what_is_taken_back_and_left_as_it_was_is_heard() {
-    timed(|| {
-        let sent = sound(ROOMY as usize, 1);
-        let heard = heard(&sent, |pcm| {
-            assert_eq!(rewind(pcm, 9600), Ok(9600));
-            pcm.avail().unwrap();
-            assert_eq!(forward(pcm, 4800), Ok(4800));
+    #[test]
+    fn what_is_taken_back_is_not_heard() {
+        timed(|| last_word(2400));
+    }
+
+    #[test]
+    fn what_is_taken_back_and_left_as_it_was_is_heard() {
+        timed(|| {
+            let sent = sound(ROOMY as usize, 1);
+            let heard = heard(&sent, |pcm| {
+                assert_eq!(rewind(pcm, 9600), Ok(9600));
+                pcm.avail().unwrap();
+                assert_eq!(forward(pcm, 4800), Ok(4800));
+            });
+            assert!(heard == heard_as(&sent[..19_200]), "{}", heard.len());
         });
-        assert!(heard == heard_as(&sent[..19_200]), "{}", heard.len());
-    });
-}
+    }
 
-#[test]
-fn a_recorder_that_goes_back_reads_the_same_again() {
-    timed(|| {
-        let port = free_udp_ports();
-        let recorder = Handle::to_record(port, "latency \"300ms\" rate 48000 channels 1");
-        let player = Handle::to_play(port, "latency \"300ms\"");
-        for pcm in [&recorder, &player] {
-            pcm.set(Asked { buffer: ROOMY, ..Asked::default() }).unwrap();
-        }
-        recorder.ask(snd_pcm_start).unwrap();
-        player.play(&sound(ROOMY as usize, 3));
-        player.ask(snd_pcm_start).unwrap();
-        let (mut first, mut again) = ([0; 2 * 960], [0; 2 * 960]);
-        // Two seconds are more than the latency.
-        let mut left = 100;
-        while first[0] == 0 {
-            assert!(left > 0, "nothing was heard");
-            left -= 1;
-            assert_eq!(recorder.read(&mut first, 960), Ok(960));
-        }
-        assert_eq!(rewind(&recorder, 720), Ok(720));
-        assert_eq!(recorder.read(&mut again, 960), Ok(960));
-        assert_eq!(again[..2 * 720], first[2 * 240..]);
-        let sample = |at: usize| i16::from_le_bytes([again[2 * at], again[2 * at + 1]]);
-        // Where it ends it goes on.
-        assert_ne!(sample(720), 0);
-    });
+    #[test]
+    fn a_recorder_that_goes_back_reads_the_same_again() {
+        timed(|| {
+            let port = free_udp_ports();
+            let recorder = Handle::to_record(port, "latency \"300ms\" rate 48000 channels 1");
+            let player = Handle::to_play(port, "latency \"300ms\"");
+            for pcm in [&recorder, &player] {
+                pcm.set(Asked { buffer: ROOMY, ..Asked::default() }).unwrap();
+            }
+            recorder.ask(snd_pcm_start).unwrap();
+            player.play(&sound(ROOMY as usize, 3));
+            player.ask(snd_pcm_start).unwrap();
+            let (mut first, mut again) = ([0; 2 * 960], [0; 2 * 960]);
+            // Two seconds are more than the latency.
+            let mut left = 100;
+            while first[0] == 0 {
+                assert!(left > 0, "nothing was heard");
+                left -= 1;
+                assert_eq!(recorder.read(&mut first, 960), Ok(960));
+            }
+            assert_eq!(rewind(&recorder, 720), Ok(720));
+            assert_eq!(recorder.read(&mut again, 960), Ok(960));
+            assert_eq!(again[..2 * 720], first[2 * 240..]);
+            let sample = |at: usize| i16::from_le_bytes([again[2 * at], again[2 * at + 1]]);
+            // Where it ends it goes on.
+            assert_ne!(sample(720), 0);
+        });
+    }
 }

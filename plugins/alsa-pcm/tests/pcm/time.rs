@@ -74,66 +74,6 @@ fn delay_is_true_to_the_far_dac_where_the_latency_follows_the_packets() {
     assert!(errors.iter().all(|error| error.abs() <= Span::from_micros(500)), "{errors:?}");
 }
 
-#[test]
-fn before_the_start_delay_is_what_lies_in_the_buffer_and_the_way() {
-    timed(|| {
-        let far = Far::listen(Span::from_millis(300));
-        let pcm = Handle::to_play(far.port, "latency \"300ms\"");
-        pcm.set(Asked::default()).unwrap();
-        let way = Rate::HZ_48000.frames_nearest(Span::from_millis(300)).count();
-        let near = |delay: i64, expected: i64| (delay - expected).abs() <= 24;
-        assert!(near(pcm.delay().unwrap(), way), "{:?}", pcm.delay());
-        pcm.play(&[1; PERIOD]);
-        assert_eq!(pcm.state(), alsa_sys::SND_PCM_STATE_PREPARED);
-        assert!(near(pcm.delay().unwrap(), way + PERIOD as i64), "{:?}", pcm.delay());
-        // It stands still, and so does its delay.
-        pcm.ask(snd_pcm_prepare).unwrap();
-        assert!(near(pcm.delay().unwrap(), way), "{:?}", pcm.delay());
-        let recorder =
-            Handle::to_record(free_udp_ports(), "latency \"300ms\" rate 48000 channels 1");
-        recorder.set(Asked::default()).unwrap();
-        assert!(near(recorder.delay().unwrap(), way), "{:?}", recorder.delay());
-    });
-}
-
-#[test]
-fn a_recorders_delay_is_true_to_the_far_adc_within_half_a_millisecond() {
-    timed(|| {
-        let (port, link_offset) = (free_udp_ports(), Span::from_millis(300));
-        let recorder = Handle::to_record(port, "latency \"300ms\" rate 48000 channels 1");
-        let player = Handle::to_play(port, "latency \"300ms\"");
-        let roomy = Asked { buffer: 24_000, ..Asked::default() };
-        recorder.set(roomy).unwrap();
-        player.set(roomy).unwrap();
-        recorder.ask(snd_pcm_start).unwrap();
-        let silence = [0; PERIOD];
-        (0..25).for_each(|_| player.play(&silence));
-        player.ask(snd_pcm_start).unwrap();
-        let (mut played, mut heard) = (Vec::new(), Vec::new());
-        for block in 1..=300 {
-            let mut bytes = [0; 2 * PERIOD];
-            let (now, delay) = asked(&recorder);
-            assert_eq!(recorder.read(&mut bytes, PERIOD), Ok(PERIOD as i64));
-            if let Some(at) = bytes.chunks(2).position(|sample| sample != [0, 0]) {
-                heard.push(now - delay + Rate::HZ_48000.span_of(Frames::from_len(at)));
-            }
-            if block % 10 == 0 && played.len() < IMPULSES {
-                played.push(promised(&player) - link_offset);
-                let mut impulse = silence;
-                impulse[0] = 16_384;
-                player.play(&impulse);
-            } else {
-                player.play(&silence);
-            }
-        }
-        assert_eq!(heard.len(), IMPULSES);
-        let errors: Vec<_> =
-            heard.iter().zip(&played).map(|(heard, played)| *heard - *played).collect();
-        println!("recorded less played: {errors:?}");
-        assert!(errors.iter().all(|error| error.abs() <= Span::from_micros(500)), "{errors:?}");
-    });
-}
-
 /// Plays some sound to its end, all of which is heard: when drain returned, less when the last frame
 /// met the far DAC.
 fn drained_after(far: Far, pcm: Handle) -> Span {
@@ -159,25 +99,6 @@ fn drained_less_heard() -> Span {
     pcm.ask(snd_pcm_start).unwrap();
     (0..REPORTED).for_each(|_| pcm.play(&silence));
     drained_after(far, pcm)
-}
-
-#[test]
-fn drain_returns_when_the_far_end_has_played_and_not_before() {
-    timed(|| {
-        let after = drained_less_heard();
-        println!("drain returned {after} after the last frame was heard");
-        assert!(after >= Span::ZERO && after <= Span::from_millis(1), "{after}");
-    });
-}
-
-#[test]
-fn drain_begins_what_was_not_started() {
-    timed(|| {
-        let far = Far::listen(Span::from_millis(300));
-        let pcm = Handle::to_play(far.port, "latency \"300ms\"");
-        pcm.set(Asked::default()).unwrap();
-        assert!(drained_after(far, pcm) >= Span::ZERO);
-    });
 }
 
 /// Of an application that keeps as little in the buffer as two periods allow.
@@ -248,22 +169,106 @@ fn added_by_taut_send() -> Vec<Way> {
     beyond_the_link_offset(&far.end().0, &met)
 }
 
-#[test]
-fn a_pcm_adds_a_period_of_the_applications_at_most_to_what_taut_send_takes() {
-    for period in [PERIOD, 96, 48] {
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
+
+    #[test]
+    fn before_the_start_delay_is_what_lies_in_the_buffer_and_the_way() {
         timed(|| {
-            let of_send = added_by_taut_send();
-            println!("taut send adds {of_send:?}");
-            each(of_send.iter().copied(), |added| {
-                assert!(added.abs() <= Span::from_micros(500), "{added} beside {of_send:?}");
-            });
-            let most_of_send = of_send.iter().map(|(_, added)| *added).max().unwrap();
-            let added = added(period);
-            println!("a PCM with periods of {period} frames adds {added:?}");
-            assert!(added.len() > KNOWN * 3 / 4, "{} of {KNOWN} heard", added.len());
-            let most =
-                most_of_send + Rate::HZ_48000.span_of(Frames::from_len(period)) + UNCERTAINTY;
-            each(added, |added| assert!(added <= most, "{added}, {most} at most"));
+            let far = Far::listen(Span::from_millis(300));
+            let pcm = Handle::to_play(far.port, "latency \"300ms\"");
+            pcm.set(Asked::default()).unwrap();
+            let way = Rate::HZ_48000.frames_nearest(Span::from_millis(300)).count();
+            let near = |delay: i64, expected: i64| (delay - expected).abs() <= 24;
+            assert!(near(pcm.delay().unwrap(), way), "{:?}", pcm.delay());
+            pcm.play(&[1; PERIOD]);
+            assert_eq!(pcm.state(), alsa_sys::SND_PCM_STATE_PREPARED);
+            assert!(near(pcm.delay().unwrap(), way + PERIOD as i64), "{:?}", pcm.delay());
+            // It stands still, and so does its delay.
+            pcm.ask(snd_pcm_prepare).unwrap();
+            assert!(near(pcm.delay().unwrap(), way), "{:?}", pcm.delay());
+            let recorder =
+                Handle::to_record(free_udp_ports(), "latency \"300ms\" rate 48000 channels 1");
+            recorder.set(Asked::default()).unwrap();
+            assert!(near(recorder.delay().unwrap(), way), "{:?}", recorder.delay());
         });
+    }
+
+    #[test]
+    fn a_recorders_delay_is_true_to_the_far_adc_within_half_a_millisecond() {
+        timed(|| {
+            let (port, link_offset) = (free_udp_ports(), Span::from_millis(300));
+            let recorder = Handle::to_record(port, "latency \"300ms\" rate 48000 channels 1");
+            let player = Handle::to_play(port, "latency \"300ms\"");
+            let roomy = Asked { buffer: 24_000, ..Asked::default() };
+            recorder.set(roomy).unwrap();
+            player.set(roomy).unwrap();
+            recorder.ask(snd_pcm_start).unwrap();
+            let silence = [0; PERIOD];
+            (0..25).for_each(|_| player.play(&silence));
+            player.ask(snd_pcm_start).unwrap();
+            let (mut played, mut heard) = (Vec::new(), Vec::new());
+            for block in 1..=300 {
+                let mut bytes = [0; 2 * PERIOD];
+                let (now, delay) = asked(&recorder);
+                assert_eq!(recorder.read(&mut bytes, PERIOD), Ok(PERIOD as i64));
+                if let Some(at) = bytes.chunks(2).position(|sample| sample != [0, 0]) {
+                    heard.push(now - delay + Rate::HZ_48000.span_of(Frames::from_len(at)));
+                }
+                if block % 10 == 0 && played.len() < IMPULSES {
+                    played.push(promised(&player) - link_offset);
+                    let mut impulse = silence;
+                    impulse[0] = 16_384;
+                    player.play(&impulse);
+                } else {
+                    player.play(&silence);
+                }
+            }
+            assert_eq!(heard.len(), IMPULSES);
+            let errors: Vec<_> =
+                heard.iter().zip(&played).map(|(heard, played)| *heard - *played).collect();
+            println!("recorded less played: {errors:?}");
+            assert!(errors.iter().all(|error| error.abs() <= Span::from_micros(500)), "{errors:?}");
+        });
+    }
+
+    #[test]
+    fn drain_returns_when_the_far_end_has_played_and_not_before() {
+        timed(|| {
+            let after = drained_less_heard();
+            println!("drain returned {after} after the last frame was heard");
+            assert!(after >= Span::ZERO && after <= Span::from_millis(1), "{after}");
+        });
+    }
+
+    #[test]
+    fn drain_begins_what_was_not_started() {
+        timed(|| {
+            let far = Far::listen(Span::from_millis(300));
+            let pcm = Handle::to_play(far.port, "latency \"300ms\"");
+            pcm.set(Asked::default()).unwrap();
+            assert!(drained_after(far, pcm) >= Span::ZERO);
+        });
+    }
+
+    #[test]
+    fn a_pcm_adds_a_period_of_the_applications_at_most_to_what_taut_send_takes() {
+        for period in [PERIOD, 96, 48] {
+            timed(|| {
+                let of_send = added_by_taut_send();
+                println!("taut send adds {of_send:?}");
+                each(of_send.iter().copied(), |added| {
+                    assert!(added.abs() <= Span::from_micros(500), "{added} beside {of_send:?}");
+                });
+                let most_of_send = of_send.iter().map(|(_, added)| *added).max().unwrap();
+                let added = added(period);
+                println!("a PCM with periods of {period} frames adds {added:?}");
+                assert!(added.len() > KNOWN * 3 / 4, "{} of {KNOWN} heard", added.len());
+                let most =
+                    most_of_send + Rate::HZ_48000.span_of(Frames::from_len(period)) + UNCERTAINTY;
+                each(added, |added| assert!(added <= most, "{added}, {most} at most"));
+            });
+        }
     }
 }

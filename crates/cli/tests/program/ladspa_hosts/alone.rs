@@ -54,152 +54,162 @@ fn is_late_by(delay: usize, (heard, sent): &(Vec<Vec<f32>>, Vec<Vec<f32>>)) {
     }
 }
 
-#[test]
-fn without_a_worker_a_plugin_plays_its_input_on_and_says_how_late() {
-    let test = "alone::without_a_worker_a_plugin_plays_its_input_on_and_says_how_late";
-    let inside = || {
-        let mut verb = verb();
-        verb.activate();
-        is_late_by(256, &runs(&mut verb, &[256; 40]));
-        assert_eq!(verb.latency(), Some(256.0), "a block");
-        // A host may use the plugin again.
-        verb.deactivate();
-        verb.activate();
-        is_late_by(256, &runs(&mut verb, &[256; 40]));
-    };
-    alone(test, inside, |call| {
-        let scene = Scene::new();
-        absent(&scene);
-        let said = did_well(scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never").run());
-        let why = said.iter().filter(|line| line.contains("run taut work there")).count();
-        assert_eq!(why, 1, "it is said once: {said:#?}");
-    });
-}
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
 
-#[test]
-fn blocks_of_any_length_are_late_by_the_delay_that_was_asked_for() {
-    let test = "alone::blocks_of_any_length_are_late_by_the_delay_that_was_asked_for";
-    let inside = || {
-        let mut verb = verb();
-        verb.activate();
-        // Longer ones than are sent at once, too.
-        let blocks = [64, 1, 0, 511, 138, 9000, 17, 512, 512, 4096, 4097, 3];
-        is_late_by(600, &runs(&mut verb, &blocks));
-        assert_eq!(verb.latency(), Some(600.0));
-    };
-    alone(test, inside, |call| {
-        let scene = Scene::new();
-        absent(&scene);
-        let call = scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never");
-        did_well(call.with("TAUT_OFFLOAD_DELAY", "600").run());
-    });
-}
+    #[test]
+    fn without_a_worker_a_plugin_plays_its_input_on_and_says_how_late() {
+        let test = "alone::without_a_worker_a_plugin_plays_its_input_on_and_says_how_late";
+        let inside = || {
+            let mut verb = verb();
+            verb.activate();
+            is_late_by(256, &runs(&mut verb, &[256; 40]));
+            assert_eq!(verb.latency(), Some(256.0), "a block");
+            // A host may use the plugin again.
+            verb.deactivate();
+            verb.activate();
+            is_late_by(256, &runs(&mut verb, &[256; 40]));
+        };
+        alone(test, inside, |call| {
+            let scene = Scene::new();
+            absent(&scene);
+            let said =
+                did_well(scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never").run());
+            let why = said.iter().filter(|line| line.contains("run taut work there")).count();
+            assert_eq!(why, 1, "it is said once: {said:#?}");
+        });
+    }
 
-#[test]
-fn ports_in_one_place_and_ports_in_none_are_no_harm() {
-    let test = "alone::ports_in_one_place_and_ports_in_none_are_no_harm";
-    let inside = || {
-        let mut verb = verb();
-        verb.in_place = true;
-        verb.activate();
-        is_late_by(128, &runs(&mut verb, &[128; 20]));
-        drop(verb);
-        // Not even its latency is anywhere.
-        let mut deaf = self::verb();
-        deaf.unconnected = (0..7).collect();
-        deaf.activate();
-        runs(&mut deaf, &[128; 20]);
-        let mut half = self::verb();
-        half.unconnected = vec![0, 2, 3];
-        let (heard, sent) = runs(&mut half, &[128; 20]);
-        assert_eq!(heard[1][128..], vec![0.0; sent[0].len() - 128], "the right input is nowhere");
-    };
-    alone(test, inside, |call| {
-        let scene = Scene::new();
-        absent(&scene);
-        did_well(scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never").run());
-    });
-}
+    #[test]
+    fn blocks_of_any_length_are_late_by_the_delay_that_was_asked_for() {
+        let test = "alone::blocks_of_any_length_are_late_by_the_delay_that_was_asked_for";
+        let inside = || {
+            let mut verb = verb();
+            verb.activate();
+            // Longer ones than are sent at once, too.
+            let blocks = [64, 1, 0, 511, 138, 9000, 17, 512, 512, 4096, 4097, 3];
+            is_late_by(600, &runs(&mut verb, &blocks));
+            assert_eq!(verb.latency(), Some(600.0));
+        };
+        alone(test, inside, |call| {
+            let scene = Scene::new();
+            absent(&scene);
+            let call = scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never");
+            did_well(call.with("TAUT_OFFLOAD_DELAY", "600").run());
+        });
+    }
 
-#[test]
-fn an_instance_may_end_whatever_its_state_and_there_may_be_hundreds() {
-    let test = "alone::an_instance_may_end_whatever_its_state_and_there_may_be_hundreds";
-    let inside = || {
-        drop(verb());
-        let mut active = verb();
-        active.activate();
-        drop(active);
-        let mut never_activated = verb();
-        is_late_by(64, &runs(&mut never_activated, &[64; 10]));
-        never_activated.deactivate();
-        never_activated.deactivate();
-        is_late_by(64, &runs(&mut never_activated, &[64; 10]));
-        let began = std::time::Instant::now();
-        let mut all: Vec<Hosted> = (0..100).map(|_| verb()).collect();
-        eprintln!("100 instances were made in {:?}", began.elapsed());
-        for hosted in &mut all {
-            hosted.activate();
-        }
-        for hosted in &mut all {
-            is_late_by(64, &runs(hosted, &[64; 10]));
-        }
-    };
-    alone(test, inside, |call| {
-        let scene = Scene::new();
-        absent(&scene);
-        let call = scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never");
-        for line in did_well(call.run()) {
-            eprintln!("{line}");
-        }
-    });
-}
-
-#[test]
-fn what_is_added_is_multiplied_by_the_gain() {
-    let test = "alone::what_is_added_is_multiplied_by_the_gain";
-    let inside = || {
-        let mut verb = verb();
-        verb.gain = Some(0.5);
-        verb.activate();
-        let (heard, mut sent) = runs(&mut verb, &[256; 10]);
-        assert_eq!(heard[0][..256], [1.0; 256], "to what is there silence is added");
-        sent.iter_mut().flatten().for_each(|sample| *sample = 1.0 + 0.5 * *sample);
-        let late = heard[0][256 + FADE..].iter().zip(&sent[0][FADE..]);
-        assert_eq!(late.clone().position(|(heard, sent)| heard != sent), None);
-    };
-    alone(test, inside, |call| {
-        let scene = Scene::new();
-        absent(&scene);
-        did_well(scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never").run());
-    });
-}
-
-#[test]
-fn in_a_fork_an_instance_plays_its_input_on() {
-    let test = "alone::in_a_fork_an_instance_plays_its_input_on";
-    let inside = || {
-        let mut verb = verb();
-        verb.activate();
-        is_late_by(64, &runs(&mut verb, &[64; 20]));
-        // SAFETY: the fork does what a host's does, and ends without what this process does at its end.
-        let fork = unsafe { libc::fork() };
-        if fork == 0 {
-            let (heard, sent) = runs(&mut verb, &[64; 20]);
-            // Nor does it end what is its maker's.
+    #[test]
+    fn ports_in_one_place_and_ports_in_none_are_no_harm() {
+        let test = "alone::ports_in_one_place_and_ports_in_none_are_no_harm";
+        let inside = || {
+            let mut verb = verb();
+            verb.in_place = true;
+            verb.activate();
+            is_late_by(128, &runs(&mut verb, &[128; 20]));
             drop(verb);
-            // SAFETY: it ends this process.
-            unsafe { libc::_exit((heard != sent).into()) };
-        }
-        let mut status = 0;
-        // SAFETY: a process that was made here, and a place for its status.
-        let waited = unsafe { libc::waitpid(fork, &raw mut status, 0) };
-        assert_eq!((waited, status), (fork, 0));
-        let (heard, sent) = runs(&mut verb, &[64; 20]);
-        assert_eq!(heard[0][64..], sent[0][..sent[0].len() - 64], "here it is as it was");
-    };
-    alone(test, inside, |call| {
-        let scene = Scene::new();
-        absent(&scene);
-        did_well(scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never").run());
-    });
+            // Not even its latency is anywhere.
+            let mut deaf = self::verb();
+            deaf.unconnected = (0..7).collect();
+            deaf.activate();
+            runs(&mut deaf, &[128; 20]);
+            let mut half = self::verb();
+            half.unconnected = vec![0, 2, 3];
+            let (heard, sent) = runs(&mut half, &[128; 20]);
+            assert_eq!(
+                heard[1][128..],
+                vec![0.0; sent[0].len() - 128],
+                "the right input is nowhere"
+            );
+        };
+        alone(test, inside, |call| {
+            let scene = Scene::new();
+            absent(&scene);
+            did_well(scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never").run());
+        });
+    }
+
+    #[test]
+    fn an_instance_may_end_whatever_its_state_and_there_may_be_hundreds() {
+        let test = "alone::an_instance_may_end_whatever_its_state_and_there_may_be_hundreds";
+        let inside = || {
+            drop(verb());
+            let mut active = verb();
+            active.activate();
+            drop(active);
+            let mut never_activated = verb();
+            is_late_by(64, &runs(&mut never_activated, &[64; 10]));
+            never_activated.deactivate();
+            never_activated.deactivate();
+            is_late_by(64, &runs(&mut never_activated, &[64; 10]));
+            let began = std::time::Instant::now();
+            let mut all: Vec<Hosted> = (0..100).map(|_| verb()).collect();
+            eprintln!("100 instances were made in {:?}", began.elapsed());
+            for hosted in &mut all {
+                hosted.activate();
+            }
+            for hosted in &mut all {
+                is_late_by(64, &runs(hosted, &[64; 10]));
+            }
+        };
+        alone(test, inside, |call| {
+            let scene = Scene::new();
+            absent(&scene);
+            let call = scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never");
+            for line in did_well(call.run()) {
+                eprintln!("{line}");
+            }
+        });
+    }
+
+    #[test]
+    fn what_is_added_is_multiplied_by_the_gain() {
+        let test = "alone::what_is_added_is_multiplied_by_the_gain";
+        let inside = || {
+            let mut verb = verb();
+            verb.gain = Some(0.5);
+            verb.activate();
+            let (heard, mut sent) = runs(&mut verb, &[256; 10]);
+            assert_eq!(heard[0][..256], [1.0; 256], "to what is there silence is added");
+            sent.iter_mut().flatten().for_each(|sample| *sample = 1.0 + 0.5 * *sample);
+            let late = heard[0][256 + FADE..].iter().zip(&sent[0][FADE..]);
+            assert_eq!(late.clone().position(|(heard, sent)| heard != sent), None);
+        };
+        alone(test, inside, |call| {
+            let scene = Scene::new();
+            absent(&scene);
+            did_well(scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never").run());
+        });
+    }
+
+    #[test]
+    fn in_a_fork_an_instance_plays_its_input_on() {
+        let test = "alone::in_a_fork_an_instance_plays_its_input_on";
+        let inside = || {
+            let mut verb = verb();
+            verb.activate();
+            is_late_by(64, &runs(&mut verb, &[64; 20]));
+            // SAFETY: the fork does what a host's does, and ends without what this process does at its end.
+            let fork = unsafe { libc::fork() };
+            if fork == 0 {
+                let (heard, sent) = runs(&mut verb, &[64; 20]);
+                // Nor does it end what is its maker's.
+                drop(verb);
+                // SAFETY: it ends this process.
+                unsafe { libc::_exit((heard != sent).into()) };
+            }
+            let mut status = 0;
+            // SAFETY: a process that was made here, and a place for its status.
+            let waited = unsafe { libc::waitpid(fork, &raw mut status, 0) };
+            assert_eq!((waited, status), (fork, 0));
+            let (heard, sent) = runs(&mut verb, &[64; 20]);
+            assert_eq!(heard[0][64..], sent[0][..sent[0].len() - 64], "here it is as it was");
+        };
+        alone(test, inside, |call| {
+            let scene = Scene::new();
+            absent(&scene);
+            did_well(scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never").run());
+        });
+    }
 }

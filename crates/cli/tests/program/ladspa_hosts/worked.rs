@@ -84,143 +84,11 @@ fn all_are_the_same(sound: &[f32]) {
     assert!(same > 150, "{same}");
 }
 
-#[test]
-fn plugins_play_at_a_worker_what_they_play_here() {
-    let test = "worked::plugins_play_at_a_worker_what_they_play_here";
-    alone(
-        test,
-        || all_are_the_same(&recording(1)),
-        |call| {
-            let Some(worked) = Worked::start(test) else { return };
-            let call = worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "always");
-            for line in did_well(call.run()) {
-                eprintln!("{line}");
-            }
-        },
-    );
-}
-
-#[test]
-#[ignore = "soak: ten seconds of sound through two hundred plugins take minutes"]
-fn plugins_play_at_a_worker_ten_seconds_of_what_they_play_here() {
-    let test = "worked::plugins_play_at_a_worker_ten_seconds_of_what_they_play_here";
-    alone(
-        test,
-        || all_are_the_same(&recording(10)),
-        |call| {
-            let Some(worked) = Worked::start(test) else { return };
-            let call = call.and(["--ignored"]);
-            let call = worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "always");
-            did_well(call.run());
-        },
-    );
-}
-
 /// The proxy of a reverb, and the reverb.
 const REVERB: &str = "cmt:freeverb3@studio";
 /// Two inputs and two outputs, and as many controls as any of it.
 fn reverb() -> [Hosted; 2] {
     here_and_there(find(&proxies(), REVERB)).map(|descriptor| Hosted::new(descriptor, RATE))
-}
-
-#[test]
-fn blocks_of_any_length_in_one_place_come_back_bit_for_bit() {
-    let test = "worked::blocks_of_any_length_in_one_place_come_back_bit_for_bit";
-    let inside = || {
-        let mut both = reverb();
-        both[1].in_place = true;
-        both.iter_mut().for_each(Hosted::activate);
-        let mut blocks = vec![64, 1, 511, 138, 17, 512, 512, 3];
-        blocks.extend((0..200).map(|run| 1 + (run * 7919) % 512));
-        let played = runs(&mut both, &blocks, &recording(2));
-        assert_eq!(first_difference(&played, 600), None);
-        assert_eq!(both[1].latency(), Some(600.0));
-        // And once more from the beginning.
-        both.iter_mut().for_each(Hosted::deactivate);
-        both.iter_mut().for_each(Hosted::activate);
-        assert_eq!(first_difference(&runs(&mut both, &blocks, &recording(2)), 600), None);
-    };
-    alone(test, inside, |call| {
-        let Some(worked) = Worked::start(test) else { return };
-        let call = worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "always");
-        did_well(call.with("TAUT_OFFLOAD_DELAY", "600").run());
-    });
-}
-
-#[test]
-fn a_comparison_on_the_way_finds_every_bit_equal() {
-    let test = "worked::a_comparison_on_the_way_finds_every_bit_equal";
-    let inside = || {
-        let mut both = reverb();
-        both[1].in_place = true;
-        both.iter_mut().for_each(Hosted::activate);
-        runs(&mut both, &[256; 100], &recording(2));
-    };
-    alone(test, inside, |call| {
-        let Some(worked) = Worked::start(test) else { return };
-        let call = worked.comparing(worked.scene.finding(call));
-        did_well(call.with("TAUT_OFFLOAD_WAIT_OFFLINE", "always").run());
-        let [report] = &worked.reports()[..] else { panic!("{:?}", worked.reports()) };
-        let compared = &report["compared"];
-        assert_eq!(compared["samples"], 2 * (100 - 1) * 256, "{report:#}");
-        assert_eq!(compared["bit_identical"], true, "{report:#}");
-        // Less than ten seconds are a span of their own at the end.
-        let spans = compared["spans"].as_array().unwrap();
-        assert_eq!((spans.len(), &spans[0]["equal"]), (1, &compared["samples"]), "{report:#}");
-        let said = report["said"].to_string();
-        assert!(said.contains("bit for bit") && said.contains("in one place"), "{said}");
-        assert_eq!(report["complete"], true, "{report:#}");
-    });
-}
-
-#[test]
-fn what_a_plugin_tells_comes_back_with_its_sound() {
-    let test = "worked::what_a_plugin_tells_comes_back_with_its_sound";
-    let inside = || {
-        let compressor = find(&proxies(), "sc4_1882:sc4@studio");
-        let [mut here, mut there] =
-            here_and_there(compressor).map(|descriptor| Hosted::new(descriptor, RATE));
-        here.activate();
-        there.activate();
-        let (mut told, mut came) = (Vec::new(), Vec::new());
-        for block in recording(1).chunks_exact(256) {
-            let controls = [0.0, 20.0, 400.0, -12.0, 4.0, 3.25, 6.0];
-            let inputs = vec![block; here.ports(INPUT | AUDIO).len()];
-            here.run(&inputs, &controls);
-            there.run(&inputs, &controls);
-            told.push(here.told());
-            came.push(there.told());
-        }
-        assert!(!told[0].is_empty() && told.iter().any(|told| told[0] != 0.0));
-        // A block later, as all is.
-        assert_eq!(told[..told.len() - 1], came[1..]);
-    };
-    alone(test, inside, |call| {
-        let Some(worked) = Worked::start(test) else { return };
-        did_well(worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "always").run());
-    });
-}
-
-#[test]
-fn no_number_in_a_control_harms_anybody() {
-    let test = "worked::no_number_in_a_control_harms_anybody";
-    let inside = || {
-        let mut both = reverb();
-        let mut other = reverb();
-        both.iter_mut().chain(&mut other).for_each(Hosted::activate);
-        let sound = recording(1);
-        let inputs = [&sound[..256], &sound[256..512]];
-        for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, -0.0] {
-            let controls = vec![value; both[0].controls().len()];
-            both.iter_mut().for_each(|hosted| drop(hosted.run(&inputs, &controls)));
-        }
-        let played = runs(&mut other, &[256; 60], &sound);
-        assert_eq!(first_difference(&played, 256), None);
-    };
-    alone(test, inside, |call| {
-        let Some(worked) = Worked::start(test) else { return };
-        did_well(worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "always").run());
-    });
 }
 
 #[test]
@@ -270,65 +138,6 @@ fn applyplugin_writes_the_same_file_through_a_worker() {
     }
 }
 
-#[test]
-fn the_sound_is_live_again_after_the_worker_is() {
-    let test = "worked::the_sound_is_live_again_after_the_worker_is";
-    let inside = || {
-        let mut both = reverb();
-        both.iter_mut().for_each(Hosted::activate);
-        let sound = recording(1);
-        // Not the silence that it begins with.
-        let inputs = [&sound[24_000..24_256], &sound[24_256..24_512]];
-        let live = |hosted: &mut Hosted| {
-            // Wet is not dry: the reverb's own sound differs from its input.
-            let controls = vec![0.3; hosted.controls().len()];
-            let outputs = hosted.run(&inputs, &controls);
-            outputs[0].iter().zip(inputs[0]).any(|(out, dry)| (out - dry).abs() > 1e-6)
-        };
-        let until = std::time::Instant::now() + crate::common::program::PATIENCE;
-        let await_it = |hosted: &mut Hosted, wanted: bool| {
-            // Ten in a row: a single one may be on its way.
-            let (mut row, mut since) = (0, now());
-            while row < 10 {
-                assert!(std::time::Instant::now() < until, "it never was live: {wanted}");
-                if live(hosted) == wanted {
-                    row += 1;
-                } else {
-                    (row, since) = (0, now());
-                }
-                std::thread::park_timeout(std::time::Duration::from_millis(5));
-            }
-            since
-        };
-        let [_, proxy] = &mut both;
-        await_it(proxy, true);
-        say("inside: live");
-        await_it(proxy, false);
-        say("inside: dry");
-        let since = await_it(proxy, true);
-        say(&format!("inside: live again since {} us", since.as_nanos() / 1000));
-    };
-    alone(test, inside, |call| {
-        let Some(mut worked) = Worked::start(test) else { return };
-        let call = worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never");
-        let running = call.with("TAUT_OFFLOAD_REPORT", worked.report()).start();
-        let running = running.wait_for("inside: live");
-        worked.worker.signal("-KILL");
-        let running = running.wait_for("inside: dry");
-        worked.again();
-        let answers = now().as_nanos() / 1000;
-        let said = did_well(running.wait_for("inside: live again").end());
-        let since = said.iter().find_map(|line| {
-            line.strip_prefix("inside: live again since ")?.strip_suffix(" us")?.parse::<i64>().ok()
-        });
-        // For people: how long it took hangs on who else uses the machine.
-        eprintln!("live again {} us after the worker is", since.unwrap() - answers);
-        let report = worked.reports().pop().unwrap();
-        assert_eq!(report["streams_opened"]["worker"], 2, "{report:#}");
-        assert!(!report["damage"].as_array().unwrap().is_empty(), "{report:#}");
-    });
-}
-
 /// Tells the test outside how far this process is.
 fn say(what: &str) {
     use std::io::Write;
@@ -349,43 +158,245 @@ fn halves_are_the_same() {
     assert_eq!(first_difference(&played, 256), None);
 }
 
-#[test]
-fn with_a_spare_the_death_of_a_worker_changes_no_sample() {
-    let test = "worked::with_a_spare_the_death_of_a_worker_changes_no_sample";
-    alone(test, halves_are_the_same, |call| {
-        let Some(worked) = Worked::start(test) else { return };
-        let address = format!("127.0.0.1:{}", free_udp_ports());
-        let _spare = Worked::worker(&worked.scene, &address);
-        let call = worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "always");
-        let call = call.with("TAUT_OFFLOAD_SPARE", &address);
-        let call = call.with("TAUT_OFFLOAD_REPORT", worked.report());
-        let running = call.asked().start().wait_for("inside: half");
-        worked.worker.signal("-KILL");
-        did_well(running.tell("go on").end());
-        let report = worked.reports().pop().unwrap();
-        assert_eq!(report["complete"], true, "{report:#}");
-        assert_eq!(report["streams_opened"]["spare"], 1, "{report:#}");
-    });
-}
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
 
-#[test]
-fn a_render_waits_for_a_worker_that_stands_still() {
-    let test = "worked::a_render_waits_for_a_worker_that_stands_still";
-    // Whether it renders it is told by its pace.
-    shared(|| {
+    #[test]
+    fn plugins_play_at_a_worker_what_they_play_here() {
+        let test = "worked::plugins_play_at_a_worker_what_they_play_here";
+        alone(
+            test,
+            || all_are_the_same(&recording(1)),
+            |call| {
+                let Some(worked) = Worked::start(test) else { return };
+                let call = worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "always");
+                for line in did_well(call.run()) {
+                    eprintln!("{line}");
+                }
+            },
+        );
+    }
+
+    #[test]
+    #[ignore = "soak: ten seconds of sound through two hundred plugins take minutes"]
+    fn plugins_play_at_a_worker_ten_seconds_of_what_they_play_here() {
+        let test = "worked::plugins_play_at_a_worker_ten_seconds_of_what_they_play_here";
+        alone(
+            test,
+            || all_are_the_same(&recording(10)),
+            |call| {
+                let Some(worked) = Worked::start(test) else { return };
+                let call = call.and(["--ignored"]);
+                let call = worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "always");
+                did_well(call.run());
+            },
+        );
+    }
+
+    #[test]
+    fn blocks_of_any_length_in_one_place_come_back_bit_for_bit() {
+        let test = "worked::blocks_of_any_length_in_one_place_come_back_bit_for_bit";
+        let inside = || {
+            let mut both = reverb();
+            both[1].in_place = true;
+            both.iter_mut().for_each(Hosted::activate);
+            let mut blocks = vec![64, 1, 511, 138, 17, 512, 512, 3];
+            blocks.extend((0..200).map(|run| 1 + (run * 7919) % 512));
+            let played = runs(&mut both, &blocks, &recording(2));
+            assert_eq!(first_difference(&played, 600), None);
+            assert_eq!(both[1].latency(), Some(600.0));
+            // And once more from the beginning.
+            both.iter_mut().for_each(Hosted::deactivate);
+            both.iter_mut().for_each(Hosted::activate);
+            assert_eq!(first_difference(&runs(&mut both, &blocks, &recording(2)), 600), None);
+        };
+        alone(test, inside, |call| {
+            let Some(worked) = Worked::start(test) else { return };
+            let call = worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "always");
+            did_well(call.with("TAUT_OFFLOAD_DELAY", "600").run());
+        });
+    }
+
+    #[test]
+    fn a_comparison_on_the_way_finds_every_bit_equal() {
+        let test = "worked::a_comparison_on_the_way_finds_every_bit_equal";
+        let inside = || {
+            let mut both = reverb();
+            both[1].in_place = true;
+            both.iter_mut().for_each(Hosted::activate);
+            runs(&mut both, &[256; 100], &recording(2));
+        };
+        alone(test, inside, |call| {
+            let Some(worked) = Worked::start(test) else { return };
+            let call = worked.comparing(worked.scene.finding(call));
+            did_well(call.with("TAUT_OFFLOAD_WAIT_OFFLINE", "always").run());
+            let [report] = &worked.reports()[..] else { panic!("{:?}", worked.reports()) };
+            let compared = &report["compared"];
+            assert_eq!(compared["samples"], 2 * (100 - 1) * 256, "{report:#}");
+            assert_eq!(compared["bit_identical"], true, "{report:#}");
+            // Less than ten seconds are a span of their own at the end.
+            let spans = compared["spans"].as_array().unwrap();
+            assert_eq!((spans.len(), &spans[0]["equal"]), (1, &compared["samples"]), "{report:#}");
+            let said = report["said"].to_string();
+            assert!(said.contains("bit for bit") && said.contains("in one place"), "{said}");
+            assert_eq!(report["complete"], true, "{report:#}");
+        });
+    }
+
+    #[test]
+    fn what_a_plugin_tells_comes_back_with_its_sound() {
+        let test = "worked::what_a_plugin_tells_comes_back_with_its_sound";
+        let inside = || {
+            let compressor = find(&proxies(), "sc4_1882:sc4@studio");
+            let [mut here, mut there] =
+                here_and_there(compressor).map(|descriptor| Hosted::new(descriptor, RATE));
+            here.activate();
+            there.activate();
+            let (mut told, mut came) = (Vec::new(), Vec::new());
+            for block in recording(1).chunks_exact(256) {
+                let controls = [0.0, 20.0, 400.0, -12.0, 4.0, 3.25, 6.0];
+                let inputs = vec![block; here.ports(INPUT | AUDIO).len()];
+                here.run(&inputs, &controls);
+                there.run(&inputs, &controls);
+                told.push(here.told());
+                came.push(there.told());
+            }
+            assert!(!told[0].is_empty() && told.iter().any(|told| told[0] != 0.0));
+            // A block later, as all is.
+            assert_eq!(told[..told.len() - 1], came[1..]);
+        };
+        alone(test, inside, |call| {
+            let Some(worked) = Worked::start(test) else { return };
+            did_well(worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "always").run());
+        });
+    }
+
+    #[test]
+    fn no_number_in_a_control_harms_anybody() {
+        let test = "worked::no_number_in_a_control_harms_anybody";
+        let inside = || {
+            let mut both = reverb();
+            let mut other = reverb();
+            both.iter_mut().chain(&mut other).for_each(Hosted::activate);
+            let sound = recording(1);
+            let inputs = [&sound[..256], &sound[256..512]];
+            for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, -0.0] {
+                let controls = vec![value; both[0].controls().len()];
+                both.iter_mut().for_each(|hosted| drop(hosted.run(&inputs, &controls)));
+            }
+            let played = runs(&mut other, &[256; 60], &sound);
+            assert_eq!(first_difference(&played, 256), None);
+        };
+        alone(test, inside, |call| {
+            let Some(worked) = Worked::start(test) else { return };
+            did_well(worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "always").run());
+        });
+    }
+
+    #[test]
+    fn the_sound_is_live_again_after_the_worker_is() {
+        let test = "worked::the_sound_is_live_again_after_the_worker_is";
+        let inside = || {
+            let mut both = reverb();
+            both.iter_mut().for_each(Hosted::activate);
+            let sound = recording(1);
+            // Not the silence that it begins with.
+            let inputs = [&sound[24_000..24_256], &sound[24_256..24_512]];
+            let live = |hosted: &mut Hosted| {
+                // Wet is not dry: the reverb's own sound differs from its input.
+                let controls = vec![0.3; hosted.controls().len()];
+                let outputs = hosted.run(&inputs, &controls);
+                outputs[0].iter().zip(inputs[0]).any(|(out, dry)| (out - dry).abs() > 1e-6)
+            };
+            let until = std::time::Instant::now() + crate::common::program::PATIENCE;
+            let await_it = |hosted: &mut Hosted, wanted: bool| {
+                // Ten in a row: a single one may be on its way.
+                let (mut row, mut since) = (0, now());
+                while row < 10 {
+                    assert!(std::time::Instant::now() < until, "it never was live: {wanted}");
+                    if live(hosted) == wanted {
+                        row += 1;
+                    } else {
+                        (row, since) = (0, now());
+                    }
+                    std::thread::park_timeout(std::time::Duration::from_millis(5));
+                }
+                since
+            };
+            let [_, proxy] = &mut both;
+            await_it(proxy, true);
+            say("inside: live");
+            await_it(proxy, false);
+            say("inside: dry");
+            let since = await_it(proxy, true);
+            say(&format!("inside: live again since {} us", since.as_nanos() / 1000));
+        };
+        alone(test, inside, |call| {
+            let Some(mut worked) = Worked::start(test) else { return };
+            let call = worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never");
+            let running = call.with("TAUT_OFFLOAD_REPORT", worked.report()).start();
+            let running = running.wait_for("inside: live");
+            worked.worker.signal("-KILL");
+            let running = running.wait_for("inside: dry");
+            worked.again();
+            let answers = now().as_nanos() / 1000;
+            let said = did_well(running.wait_for("inside: live again").end());
+            let since = said.iter().find_map(|line| {
+                line.strip_prefix("inside: live again since ")?
+                    .strip_suffix(" us")?
+                    .parse::<i64>()
+                    .ok()
+            });
+            // For people: how long it took hangs on who else uses the machine.
+            eprintln!("live again {} us after the worker is", since.unwrap() - answers);
+            let report = worked.reports().pop().unwrap();
+            assert_eq!(report["streams_opened"]["worker"], 2, "{report:#}");
+            assert!(!report["damage"].as_array().unwrap().is_empty(), "{report:#}");
+        });
+    }
+
+    #[test]
+    fn with_a_spare_the_death_of_a_worker_changes_no_sample() {
+        let test = "worked::with_a_spare_the_death_of_a_worker_changes_no_sample";
         alone(test, halves_are_the_same, |call| {
             let Some(worked) = Worked::start(test) else { return };
-            let call = worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "by-pace");
+            let address = format!("127.0.0.1:{}", free_udp_ports());
+            let _spare = Worked::worker(&worked.scene, &address);
+            let call = worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "always");
+            let call = call.with("TAUT_OFFLOAD_SPARE", &address);
             let call = call.with("TAUT_OFFLOAD_REPORT", worked.report());
             let running = call.asked().start().wait_for("inside: half");
-            worked.signal_children("-STOP");
-            let running = running.tell("go on");
-            // How long it stands still is the matter: longer than any wait but a render's.
-            std::thread::sleep(std::time::Duration::from_millis(300));
-            worked.signal_children("-CONT");
-            did_well(running.end());
+            worked.worker.signal("-KILL");
+            did_well(running.tell("go on").end());
             let report = worked.reports().pop().unwrap();
-            assert_eq!((&report["complete"], &report["rendered"]), (&true.into(), &true.into()));
-        })
-    });
+            assert_eq!(report["complete"], true, "{report:#}");
+            assert_eq!(report["streams_opened"]["spare"], 1, "{report:#}");
+        });
+    }
+
+    #[test]
+    fn a_render_waits_for_a_worker_that_stands_still() {
+        let test = "worked::a_render_waits_for_a_worker_that_stands_still";
+        // Whether it renders it is told by its pace.
+        shared(|| {
+            alone(test, halves_are_the_same, |call| {
+                let Some(worked) = Worked::start(test) else { return };
+                let call = worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "by-pace");
+                let call = call.with("TAUT_OFFLOAD_REPORT", worked.report());
+                let running = call.asked().start().wait_for("inside: half");
+                worked.signal_children("-STOP");
+                let running = running.tell("go on");
+                // How long it stands still is the matter: longer than any wait but a render's.
+                std::thread::sleep(std::time::Duration::from_millis(300));
+                worked.signal_children("-CONT");
+                did_well(running.end());
+                let report = worked.reports().pop().unwrap();
+                assert_eq!(
+                    (&report["complete"], &report["rendered"]),
+                    (&true.into(), &true.into())
+                );
+            })
+        });
+    }
 }

@@ -33,74 +33,81 @@ pub(super) fn lab_with(
     desktop.taut(&format!("{line} --settle 1s --duration {seconds}s --report json")).start()
 }
 
-#[test]
-fn lab_delay_measures_what_another_program_records() {
-    timed(|| {
-        let test = "lab_delay_measures_what_another_program_records";
-        let Some(desktop) = Desktop::start(test) else { return };
-        let address = loopback();
-        let _recv = recv(&desktop, &address, "pipewire:Stage").listening();
-        let _send = sink(&desktop, &address);
-        desktop.node("Stage", 2);
-        desktop.node("Kitchen", 4);
-        let record = record_both(&desktop);
-        let lab = lab(&desktop, "pipewire:Marks?target=Kitchen", "pipewire:Ear?target=Stage", 4);
-        let (measured, uncertainty) = delay(lab);
-        stop(record);
-        let both = Sound::read(&desktop.folder().join("both.wav"));
-        // Longer than a mark, of which each has a number.
-        let (piece, most) = (600, frames(400));
-        let is_here = |from: usize, delay: &usize| {
-            (from..from + piece).all(|at| {
-                let [here, there] = [both.frame(at)[0], both.frame(at + delay)[1]];
-                (here - there).abs() <= 2
-            })
-        };
-        let sounds = |from: &usize| both.frame(*from)[0] != 0;
-        let pieces = (0..both.frames().saturating_sub(piece + most)).step_by(4001).filter(sounds);
-        let recorded: Vec<usize> =
-            pieces.filter_map(|from| (0..most).find(|delay| is_here(from, delay))).collect();
-        let near =
-            recorded.iter().filter(|frames| (**frames as f64 - measured).abs() <= uncertainty);
-        let near = near.count();
-        mostly(|| {
-            let told = format!("{measured} ± {uncertainty}, and recorded {recorded:?}");
-            assert!(near > recorded.len() / 2, "{told}");
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
+
+    #[test]
+    fn lab_delay_measures_what_another_program_records() {
+        timed(|| {
+            let test = "lab_delay_measures_what_another_program_records";
+            let Some(desktop) = Desktop::start(test) else { return };
+            let address = loopback();
+            let _recv = recv(&desktop, &address, "pipewire:Stage").listening();
+            let _send = sink(&desktop, &address);
+            desktop.node("Stage", 2);
+            desktop.node("Kitchen", 4);
+            let record = record_both(&desktop);
+            let lab =
+                lab(&desktop, "pipewire:Marks?target=Kitchen", "pipewire:Ear?target=Stage", 4);
+            let (measured, uncertainty) = delay(lab);
+            stop(record);
+            let both = Sound::read(&desktop.folder().join("both.wav"));
+            // Longer than a mark, of which each has a number.
+            let (piece, most) = (600, frames(400));
+            let is_here = |from: usize, delay: &usize| {
+                (from..from + piece).all(|at| {
+                    let [here, there] = [both.frame(at)[0], both.frame(at + delay)[1]];
+                    (here - there).abs() <= 2
+                })
+            };
+            let sounds = |from: &usize| both.frame(*from)[0] != 0;
+            let pieces =
+                (0..both.frames().saturating_sub(piece + most)).step_by(4001).filter(sounds);
+            let recorded: Vec<usize> =
+                pieces.filter_map(|from| (0..most).find(|delay| is_here(from, delay))).collect();
+            let near =
+                recorded.iter().filter(|frames| (**frames as f64 - measured).abs() <= uncertainty);
+            let near = near.count();
+            mostly(|| {
+                let told = format!("{measured} ± {uncertainty}, and recorded {recorded:?}");
+                assert!(near > recorded.len() / 2, "{told}");
+            });
         });
-    });
-}
+    }
 
-#[test]
-fn lab_delay_is_nothing_where_two_nodes_are_linked_directly() {
-    timed(|| {
-        let test = "lab_delay_is_nothing_where_two_nodes_are_linked_directly";
-        let Some(desktop) = Desktop::start(test) else { return };
-        let lab = lab(&desktop, "pipewire:Marks", "pipewire:Ear", 10);
-        // A connection is agreed on with both nodes, which answer once both are run.
-        let lab = lab.wait_for("marks are played at pipewire:Marks");
-        for (name, ports) in [("Marks", 2), ("Ear", 4)] {
-            desktop.node(name, ports);
-            desktop.runs(name);
-        }
-        desktop.link("Marks:capture_FL", "Ear:playback_FL");
-        let (measured, uncertainty) = delay(lab);
-        mostly(|| assert!(measured.abs() <= uncertainty, "{measured} ± {uncertainty}"));
-    });
-}
+    #[test]
+    fn lab_delay_is_nothing_where_two_nodes_are_linked_directly() {
+        timed(|| {
+            let test = "lab_delay_is_nothing_where_two_nodes_are_linked_directly";
+            let Some(desktop) = Desktop::start(test) else { return };
+            let lab = lab(&desktop, "pipewire:Marks", "pipewire:Ear", 10);
+            // A connection is agreed on with both nodes, which answer once both are run.
+            let lab = lab.wait_for("marks are played at pipewire:Marks");
+            for (name, ports) in [("Marks", 2), ("Ear", 4)] {
+                desktop.node(name, ports);
+                desktop.runs(name);
+            }
+            desktop.link("Marks:capture_FL", "Ear:playback_FL");
+            let (measured, uncertainty) = delay(lab);
+            mostly(|| assert!(measured.abs() <= uncertainty, "{measured} ± {uncertainty}"));
+        });
+    }
 
-#[test]
-fn a_node_that_goes_both_ways_is_one_node_and_hears_itself_a_cycle_later() {
-    steady(|| {
-        let test = "a_node_that_goes_both_ways_is_one_node_and_hears_itself_a_cycle_later";
-        let Some(desktop) = Desktop::with_cycles_of(1024, test) else { return };
-        let lab = lab_with(1024, &desktop, ("pipewire:Loop", "pipewire:Loop"), 3);
-        // Two in and two out, of one node.
-        desktop.node("Loop", 4);
-        desktop.runs("Loop");
-        for channel in [1, 2] {
-            desktop.link(&format!("Loop:out_{channel}"), &format!("Loop:in_{channel}"));
-        }
-        let (frames, unsure) = delay(lab);
-        assert!((frames - 1024.0).abs() <= unsure && unsure < 8.0, "{frames} ± {unsure}");
-    });
+    #[test]
+    fn a_node_that_goes_both_ways_is_one_node_and_hears_itself_a_cycle_later() {
+        steady(|| {
+            let test = "a_node_that_goes_both_ways_is_one_node_and_hears_itself_a_cycle_later";
+            let Some(desktop) = Desktop::with_cycles_of(1024, test) else { return };
+            let lab = lab_with(1024, &desktop, ("pipewire:Loop", "pipewire:Loop"), 3);
+            // Two in and two out, of one node.
+            desktop.node("Loop", 4);
+            desktop.runs("Loop");
+            for channel in [1, 2] {
+                desktop.link(&format!("Loop:out_{channel}"), &format!("Loop:in_{channel}"));
+            }
+            let (frames, unsure) = delay(lab);
+            assert!((frames - 1024.0).abs() <= unsure && unsure < 8.0, "{frames} ± {unsure}");
+        });
+    }
 }

@@ -8,43 +8,6 @@ use crate::common::free_udp_ports;
 use crate::common::host::steady;
 use crate::common::sound::Sound;
 
-#[test]
-fn what_is_played_to_an_rtp_sink_of_pipewire_is_heard_to_the_last_frame() {
-    steady(|| {
-        let test = "what_is_played_to_an_rtp_sink_of_pipewire_is_heard_to_the_last_frame";
-        let port = free_udp_ports();
-        let sink = format!(
-        "{{ name = libpipewire-module-rtp-sink args = {{ source.ip = 127.0.0.1 sap.ip = 127.0.0.1
-            destination.ip = 127.0.0.1 destination.port = {port} audio.format = S24BE
-            stream.props = {{ node.name = Abroad media.class = Audio/Sink }} }} }}"
-    );
-        let Some(desktop) = Desktop::with_modules(&sink, test) else { return };
-        // With silence after it: its last frames leave once they fill a packet.
-        let sent = noise(&desktop, 1500);
-        let line = format!(
-            "recv --from rtp://127.0.0.1:{port} --output file:heard.wav --report json {SHAPE} {BOTH} \
-         --format l24 --payload-type 127"
-        );
-        let recv = desktop.taut(&line).start().listening();
-        desktop.node("Abroad", 2);
-        desktop.pw_cat("--playback --target Abroad sent.wav").run().well();
-        recv.signal("-INT");
-        let report = recv.end().report();
-        if desktop.is_before([1, 4, 0]) {
-            report.missed_nothing();
-            return Sound::read(&desktop.folder().join("heard.wav")).is_exactly(&sent);
-        }
-        // It leaves its packets to a timer and tells nothing of its clock, so that they are followed by
-        // resampling.
-        for counter in ["lost", "late", "unheard", "missing_frames"] {
-            assert_eq!(report.count(counter), 0, "{counter}: {:#}", report.0);
-        }
-        sent.write(&desktop.folder().join("sent.wav"));
-        let compared = desktop.taut("compare sent.wav heard.wav").run();
-        assert!(compared.frames_found() * 100 > sent.frames() * 98, "{compared:#?}");
-    });
-}
-
 /// Announces what is described in a file to an `rtp-source` of PipeWire that hears of streams so
 /// (RFC 2974 §6): later ones are told in their configuration, where the address of a host would stand
 /// for one UDP port of it alone (1.4.2 connects its socket with its own).
@@ -56,32 +19,74 @@ fn announce(description: &std::path::Path, port: u16) {
     socket.send_to(&packet, (Ipv4Addr::LOCALHOST, port)).unwrap();
 }
 
-#[test]
-fn an_rtp_source_of_pipewire_hears_packets_without_our_header_extension() {
-    steady(|| {
-        let test = "an_rtp_source_of_pipewire_hears_packets_without_our_header_extension";
-        let (port, announcements) = (free_udp_ports(), free_udp_ports());
-        let source = format!(
-        "{{ name = libpipewire-module-rtp-source args = {{ sap.ip = 127.0.0.1 sap.port = {announcements}
-            source.ip = 0.0.0.0 source.port = {port} audio.format = S24BE sess.latency.msec = 300
-            stream.props = {{ node.name = \"file:sent.wav\" media.class = Audio/Source }} }} }}"
-    );
-        let Some(desktop) = Desktop::with_modules(&source, test) else { return };
-        let sent = noise(&desktop, 4000);
-        let to = format!("rtp://127.0.0.1:{port} --format l24 --no-stamps");
-        let describe =
-            format!("send --input file:sent.wav --to {to} --sdp stream.sdp --duration 1ms");
-        desktop.taut(&describe).run().well();
-        announce(&desktop.folder().join("stream.sdp"), announcements);
-        desktop.node("file:sent.wav", 2);
-        let record =
-            desktop.pw_cat("--record --target file:sent.wav --format s16 heard.wav").start();
-        desktop.wait_for("a recorder", |objects| is_linked(objects, "file:sent.wav", "pw-cat"));
-        send(&desktop, "file:sent.wav", &to).end().well();
-        stop(record);
-        // It follows our card by resampling, so that no frame is as it was.
-        let heard = Sound::read(&desktop.folder().join("heard.wav"));
-        let sounding = (0..heard.frames()).filter(|at| heard.frame(*at)[0] != 0).count();
-        assert!(sounding * 2 > sent.frames(), "{sounding} of {} frames sound", sent.frames());
-    });
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
+
+    #[test]
+    fn what_is_played_to_an_rtp_sink_of_pipewire_is_heard_to_the_last_frame() {
+        steady(|| {
+            let test = "what_is_played_to_an_rtp_sink_of_pipewire_is_heard_to_the_last_frame";
+            let port = free_udp_ports();
+            let sink = format!(
+            "{{ name = libpipewire-module-rtp-sink args = {{ source.ip = 127.0.0.1 sap.ip = 127.0.0.1
+                destination.ip = 127.0.0.1 destination.port = {port} audio.format = S24BE
+                stream.props = {{ node.name = Abroad media.class = Audio/Sink }} }} }}"
+        );
+            let Some(desktop) = Desktop::with_modules(&sink, test) else { return };
+            // With silence after it: its last frames leave once they fill a packet.
+            let sent = noise(&desktop, 1500);
+            let line = format!(
+                "recv --from rtp://127.0.0.1:{port} --output file:heard.wav --report json {SHAPE} {BOTH} \
+             --format l24 --payload-type 127"
+            );
+            let recv = desktop.taut(&line).start().listening();
+            desktop.node("Abroad", 2);
+            desktop.pw_cat("--playback --target Abroad sent.wav").run().well();
+            recv.signal("-INT");
+            let report = recv.end().report();
+            if desktop.is_before([1, 4, 0]) {
+                report.missed_nothing();
+                return Sound::read(&desktop.folder().join("heard.wav")).is_exactly(&sent);
+            }
+            // It leaves its packets to a timer and tells nothing of its clock, so that they are followed by
+            // resampling.
+            for counter in ["lost", "late", "unheard", "missing_frames"] {
+                assert_eq!(report.count(counter), 0, "{counter}: {:#}", report.0);
+            }
+            sent.write(&desktop.folder().join("sent.wav"));
+            let compared = desktop.taut("compare sent.wav heard.wav").run();
+            assert!(compared.frames_found() * 100 > sent.frames() * 98, "{compared:#?}");
+        });
+    }
+
+    #[test]
+    fn an_rtp_source_of_pipewire_hears_packets_without_our_header_extension() {
+        steady(|| {
+            let test = "an_rtp_source_of_pipewire_hears_packets_without_our_header_extension";
+            let (port, announcements) = (free_udp_ports(), free_udp_ports());
+            let source = format!(
+            "{{ name = libpipewire-module-rtp-source args = {{ sap.ip = 127.0.0.1 sap.port = {announcements}
+                source.ip = 0.0.0.0 source.port = {port} audio.format = S24BE sess.latency.msec = 300
+                stream.props = {{ node.name = \"file:sent.wav\" media.class = Audio/Source }} }} }}"
+        );
+            let Some(desktop) = Desktop::with_modules(&source, test) else { return };
+            let sent = noise(&desktop, 4000);
+            let to = format!("rtp://127.0.0.1:{port} --format l24 --no-stamps");
+            let describe =
+                format!("send --input file:sent.wav --to {to} --sdp stream.sdp --duration 1ms");
+            desktop.taut(&describe).run().well();
+            announce(&desktop.folder().join("stream.sdp"), announcements);
+            desktop.node("file:sent.wav", 2);
+            let record =
+                desktop.pw_cat("--record --target file:sent.wav --format s16 heard.wav").start();
+            desktop.wait_for("a recorder", |objects| is_linked(objects, "file:sent.wav", "pw-cat"));
+            send(&desktop, "file:sent.wav", &to).end().well();
+            stop(record);
+            // It follows our card by resampling, so that no frame is as it was.
+            let heard = Sound::read(&desktop.folder().join("heard.wav"));
+            let sounding = (0..heard.frames()).filter(|at| heard.frame(*at)[0] != 0).count();
+            assert!(sounding * 2 > sent.frames(), "{sounding} of {} frames sound", sent.frames());
+        });
+    }
 }
