@@ -34,12 +34,14 @@ plugins: ## Build what other programs load: the ALSA PCM `type tautline`, the LA
 	cargo build --release --locked -p tautline-alsa-pcm -p tautline-ladspa-proxy -p tautline-ladspa-cost
 
 .PHONY: test tests
-test: ## Run all tests; those that lack something say SKIPPED, and are counted by what they lack
+test: ## Run all tests but the long ones (make nightly 3/5); the end counts those that are SKIPPED, by reason
 	@scripts/setup test
 	@scripts/test-summary $(MAKE) --no-print-directory tests
 
+# WITHOUT=CRATE…: leaves out the tests of these crates.
 tests:
-	cargo test --locked --workspace --no-fail-fast $(features)
+	scripts/run-tests $(WITHOUT)
+	scripts/check-realtime $(target)/debug/taut $(target)/debug/deps/libasound_module_pcm_tautline.so $(target)/debug/deps/libtautline_ladspa.so
 	scripts/test-install
 	scripts/lab-test --short
 
@@ -56,37 +58,30 @@ lab-test: ## Run what needs cards, PREEMPT_RT or queue disciplines, in a guest (
 lab: release ## Run every experiment of `taut lab` shortly, as root; leaves target/lab/index.html (5 minutes)
 	$(taut) lab all --out $(target)/lab
 
-.PHONY: soak
-soak: ## Run the long tests: simulated days, millions of operations, planted bugs (two hours)
-	@scripts/setup test
-	cargo test --locked --profile soak --workspace $(features) -- --ignored
-	@scripts/setup mutants
-	scripts/mutants dsp
-	scripts/mutants proto
-	scripts/lab-test --soak
+.PHONY: nightly
+nightly: ## Run a part of the long checks, such as: make nightly 1/5 (scripts/nightly lists the parts)
+	@scripts/nightly $(part)
 
-.PHONY: check checks
-check: ## Format, lints, names of types, documentation, least Rust, licences, real-time threads, figures
+# `make nightly 1/5`: the part is a goal of its own, which does nothing.
+part := $(filter %/5,$(MAKECMDGOALS))
+$(part):
+	@:
+
+.PHONY: check
+check: ## Check format, lints, documentation, and that docs/performance.md is as it is made
 	@scripts/setup check
-	@scripts/setup test
-	@scripts/test-summary $(MAKE) --no-print-directory checks
-
-# What is built for scripts/check-realtime is what `make test` builds: with other features all would be built twice.
-checks:
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets $(features) -- -D warnings
-	RUSTFLAGS="--cfg fuzzing -D warnings" cargo check --locked --manifest-path fuzz/Cargo.toml --target-dir $(target)/fuzz-check
 	RUSTDOCFLAGS=-Dwarnings cargo doc --locked --no-deps --workspace $(features)
-	scripts/check-rust
-	scripts/check-names --self-test
-	scripts/check-deny
-	scripts/sanitize
 	scripts/check-realtime --self-test
-	cargo test --locked --workspace --no-run $(features)
-	scripts/check-realtime $(target)/debug/taut $(target)/debug/deps/libasound_module_pcm_tautline.so $(target)/debug/deps/libtautline_ladspa.so
 	python3 scripts/measure/page_test.py
 	scripts/bench --check
-	scripts/house
+
+.PHONY: sanitize
+sanitize: ## Run the tests of io, audio, engine and the PCM under the real-time sanitizer
+	@scripts/setup check
+	@scripts/setup test
+	@scripts/test-summary scripts/sanitize
 
 .PHONY: bench
 bench: ## Measure speed and memory on this machine and print what docs/performance.md has
@@ -103,13 +98,6 @@ fuzz: ## Run every fuzz target for FUZZ_SECONDS (60)
 	    cargo fuzz run "$$target" "fuzz/corpus/$$target" "fuzz/seeds/$$target" -- \
 	        -max_total_time=$(FUZZ_SECONDS) $(fuzz_limits); \
 	done
-
-.PHONY: fuzz-kept
-fuzz-kept: ## Run every fuzz target from the inputs kept in the tree, each time the same, for 10 s at most
-	@scripts/setup fuzz
-	RUSTC_BOOTSTRAP=1 cargo fuzz build
-	@set -eo pipefail; targets=$$(RUSTC_BOOTSTRAP=1 cargo fuzz list); [ -n "$$targets" ]; \
-	xargs -P "$$(nproc)" -I TARGET scripts/fuzz-kept TARGET $(fuzz_limits) <<<"$$targets"
 
 .PHONY: man
 man: release ## Write man pages and shell completions to target/man and target/completions

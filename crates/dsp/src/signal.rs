@@ -101,7 +101,7 @@ impl Sine {
     }
 }
 
-#[cfg(test)]
+#[cfg()]
 mod tests {
     use super::*;
 

@@ -282,7 +282,7 @@ fn touch_stack(pages: usize) {
     core::hint::black_box(&mut page);
 }
 
-#[cfg(test)]
+#[cfg()]
 mod tests {
     use super::*;
     use tautline_trial::{Lack, skipped};
@@ -333,8 +333,7 @@ mod tests {
             if granted.is_granted() {
                 assert_eq!(handle.join().unwrap(), policy, "{asked}");
             } else {
-                let test = "a_thread_runs_as_granted_and_with_fine_timers";
-                skipped(Lack::Privilege, test, &granted.to_string());
+                skipped(Lack::Privilege, &granted.to_string());
                 assert_eq!(handle.join().unwrap(), libc::SCHED_OTHER);
             }
         }

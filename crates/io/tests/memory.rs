@@ -20,8 +20,7 @@ fn status(name: &str) -> u64 {
 #[test]
 fn a_process_with_links_and_locked_memory_stays_small() {
     if let Err(refused) = lock() {
-        let test = "a_process_with_links_and_locked_memory_stays_small";
-        return skipped(Lack::Privilege, test, &refused.to_string());
+        return skipped(Lack::Privilege, &refused.to_string());
     }
     let options = UdpOptions::receiver("127.0.0.1:0".parse().unwrap());
     let (direct, control) = open_pair(&options).unwrap();

@@ -286,7 +286,7 @@ impl CardRing {
     }
 }
 
-#[cfg(test)]
+#[cfg()]
 mod tests {
     use super::*;
     use crate::units::Channels;

@@ -193,5 +193,5 @@ impl CardLine {
     }
 }
 
-#[cfg(test)]
+#[cfg()]
 mod tests;

@@ -382,7 +382,7 @@ impl Renderer {
     }
 }
 
-#[cfg(test)]
+#[cfg()]
 mod tests {
     use super::*;
 

@@ -1,6 +1,7 @@
 //! Tests that prove nothing where they run say so, in lines of one shape.
 
 use core::fmt;
+use core::panic::Location;
 use std::io::Write as _;
 
 /// Why a test proves nothing on this machine.
@@ -37,15 +38,27 @@ impl fmt::Display for Lack {
     }
 }
 
-/// Says on standard error that a test, or a part of it, proves nothing here: in one line, and not by
-/// a macro, whose words the test's runner shows of failed tests only.
-pub fn skipped(lack: Lack, test: &str, why: &str) {
-    // One write, so that lines of tests that run at once do not mix. Where standard error is closed
-    // there is nobody to tell.
-    let _ = std::io::stderr().write_all(line(lack, test, why).as_bytes());
+/// Reports on standard error that the current test, or a part of it, proves nothing here. Not by a macro: the
+/// test runner shows output of macros for failed tests only.
+#[track_caller]
+pub fn skipped(lack: Lack, why: &str) {
+    // One write, so that lines of tests that run at once do not mix. An error means that standard error is
+    // closed, and nothing can report that.
+    let _ = std::io::stderr().write_all(line(lack, &current_test(), why).as_bytes());
 }
 
-/// `SKIPPED (KIND): TEST: WHY`, by which `make test` counts.
+/// The path of the current test, which libtest gives to its thread; or, if the caller runs on another
+/// thread, where it is.
+#[track_caller]
+pub(crate) fn current_test() -> String {
+    let caller = Location::caller();
+    match std::thread::current().name() {
+        Some(name) if name != "main" => name.to_owned(),
+        _ => format!("{}:{}", caller.file(), caller.line()),
+    }
+}
+
+/// `SKIPPED (KIND): TEST: WHY`, which `make test` counts.
 fn line(lack: Lack, test: &str, why: &str) -> String {
     let why: Vec<_> = why.lines().map(str::trim).filter(|part| !part.is_empty()).collect();
     format!("SKIPPED ({lack}): {test}: {}\n", why.join("; "))
@@ -66,6 +79,18 @@ mod tests {
             let said = line(lack, "a_test", "two\n  lines\n");
             assert_eq!(said, format!("SKIPPED ({kind}): a_test: two; lines\n"));
         }
+    }
+
+    #[test]
+    fn the_current_test_is_known_by_its_thread() {
+        let path = "lack::tests::the_current_test_is_known_by_its_thread";
+        let elsewhere = std::thread::spawn(current_test).join().unwrap();
+        assert!(
+            elsewhere.contains("ops/function.rs") || elsewhere.contains("lack.rs:"),
+            "{elsewhere}"
+        );
+        // With --test-threads=1 tests run on the main thread.
+        assert!([path, "crates/trial/src/lack.rs"].iter().any(|it| current_test().starts_with(it)));
     }
 
     #[test]

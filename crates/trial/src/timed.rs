@@ -1,6 +1,6 @@
 //! Tests of time: watched while they run, and run again where the host spoiled them.
 
-use std::any::{Any, type_name};
+use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -44,23 +44,26 @@ fn assert_exclusive() {
 ///
 /// What failed is something that any moment of the run may have spoiled; [`each`] and [`mostly`]
 /// say more exactly what it is.
+#[track_caller]
 pub fn timed<T: Fn()>(test: T) {
     assert_exclusive();
-    judged(&name::<T>(), &test, alone_each_time());
+    judged(&test, alone_each_time());
 }
 
 /// [`timed`] of a test that asserts outcomes, medians and ratios, and nothing that one moment can
 /// spoil: see [`mostly`].
+#[track_caller]
 pub fn steady<T: Fn()>(test: T) {
     assert_exclusive();
-    judged(&name::<T>(), &|| mostly(&test), alone_each_time());
+    judged(&|| mostly(&test), alone_each_time());
 }
 
 /// [`steady`] of a test that needs no turn of its own: it runs [`beside`] others, and alone if it has to be run
 /// again. What other tests beside it use is none of others', as long as it is of this session.
+#[track_caller]
 pub fn shared<T: Fn()>(test: T) {
     let turns = std::iter::once(TestTurn::Beside(beside())).chain(alone_each_time());
-    judged(&name::<T>(), &|| mostly(&test), turns);
+    judged(&|| mostly(&test), turns);
 }
 
 /// What a run holds.
@@ -73,7 +76,8 @@ fn alone_each_time() -> impl Iterator<Item = TestTurn> {
     std::iter::repeat_with(|| TestTurn::Alone(exclusive_turn()))
 }
 
-fn judged(name: &str, test: &dyn Fn(), turns: impl Iterator<Item = TestTurn>) {
+#[track_caller]
+fn judged(test: &dyn Fn(), turns: impl Iterator<Item = TestTurn>) {
     let last: RefCell<Option<(Box<dyn Any + Send>, Seen)>> = RefCell::new(None);
     let runs = turns.map(|_turn| {
         let watch = CoreWatch::start();
@@ -99,7 +103,7 @@ fn judged(name: &str, test: &dyn Fn(), turns: impl Iterator<Item = TestTurn>) {
             let lack = if seen.may { Lack::Host } else { Lack::Privilege };
             let words = words(&*failure);
             let why = format!("{RUNS} runs proved nothing: {why}; the last failed by: {words}");
-            skipped(lack, name, &why);
+            skipped(lack, &why);
         }
     }
 }
@@ -144,15 +148,6 @@ pub fn mostly<T>(assertion: impl FnOnce() -> T) -> T {
 struct Marked {
     failed: Failed,
     failure: Box<dyn Any + Send>,
-}
-
-/// The name of the test that runs: its thread's, or, where tests run one by one, the function's in
-/// which `T` is a closure.
-fn name<T>() -> String {
-    let thread = std::thread::current();
-    let path = thread.name().filter(|name| *name != "main").unwrap_or(type_name::<T>());
-    let words = path.rsplit("::").find(|word| *word != "{{closure}}");
-    words.unwrap_or(path).to_owned()
 }
 
 #[cfg(test)]
@@ -209,17 +204,5 @@ mod tests {
         assert_eq!(said(|| panic!("as it stands")), "as it stands");
         assert_eq!(said(|| resume_unwind(Box::new(7))), "no words");
         assert_eq!(said(|| panic!("{}", "ö".repeat(500))), "ö".repeat(160));
-    }
-
-    #[test]
-    fn a_test_is_named_by_its_function() {
-        let closure = || ();
-        fn named<T>(_: &T) -> String {
-            name::<T>()
-        }
-        assert_eq!(named(&closure), "a_test_is_named_by_its_function");
-        let alone = std::thread::Builder::new().name("main".into());
-        let told = alone.spawn(move || named(&closure)).unwrap().join().unwrap();
-        assert_eq!(told, "a_test_is_named_by_its_function");
     }
 }

@@ -290,7 +290,7 @@ fn ended(thread: JoinHandle<ThreadResult>) -> Complaint {
     }
 }
 
-#[cfg(test)]
+#[cfg()]
 mod tests {
     use std::net::{Ipv4Addr, UdpSocket};
     use std::sync::mpsc::channel;
@@ -334,11 +334,10 @@ mod tests {
 
     #[test]
     fn an_ordinary_thread_is_one_whatever_the_program_runs_as() {
-        let test = "an_ordinary_thread_is_one_whatever_the_program_runs_as";
         let program = std::thread::spawn(move || {
             let granted = Scheduler::RoundRobin(3).apply();
             if !granted.is_granted() {
-                return skipped(Lack::Privilege, test, &granted.to_string());
+                return skipped(Lack::Privilege, &granted.to_string());
             }
             let policy = |expected: i32| {
                 // SAFETY: no pointers; 0 is the current thread.

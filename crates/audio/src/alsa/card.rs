@@ -249,7 +249,7 @@ impl Device for Card {
     }
 }
 
-#[cfg(test)]
+#[cfg()]
 mod tests {
     use tautline_proto::units::{Channels, Rate};
 

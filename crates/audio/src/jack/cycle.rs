@@ -146,7 +146,7 @@ impl Adaptor {
     }
 }
 
-#[cfg(test)]
+#[cfg()]
 mod tests {
     use tautline_proto::units::{Channels, Rate};
 

@@ -209,7 +209,7 @@ impl Loop {
     }
 }
 
-#[cfg(test)]
+#[cfg()]
 mod tests {
     use super::*;
 

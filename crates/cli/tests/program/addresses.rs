@@ -90,8 +90,7 @@ fn options_that_mean_nothing_by_avtp_are_refused() {
 
 #[test]
 fn an_address_of_ethernet_that_is_another_machines_is_told_of_as_such() {
-    let test = "an_address_of_ethernet_that_is_another_machines_is_told_of_as_such";
-    let Some(cable) = Cable::lay(test) else { return };
+    let Some(cable) = Cable::lay() else { return };
     let name = &cable.left.interface;
     let said = |address: &str| {
         let line = format!("recv --output null: --duration 10ms --from avtp://{name}/{address}");
@@ -155,8 +154,7 @@ fn heard(cable: &Cable, choice: &str) -> (u64, u64) {
 #[test]
 fn programs_beside_the_sender_hear_a_group_unless_it_is_not_to_loop() {
     shared(|| {
-        let test = "programs_beside_the_sender_hear_a_group_unless_it_is_not_to_loop";
-        let Some(cable) = Cable::lay(test) else { return };
+        let Some(cable) = Cable::lay() else { return };
         let (beside, away) = heard(&cable, "");
         assert!(beside > 0 && away > 0, "{beside} {away}");
         let (beside, away) = heard(&cable, "&loop=0");

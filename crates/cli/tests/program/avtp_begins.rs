@@ -31,13 +31,11 @@ fn adds_up(folder: &Folder, sent: &Report, report: &Report) {
 
 #[test]
 fn a_listener_that_learns_from_packets_what_a_stream_is_plays_it_from_the_first_of_them() {
-    let test =
-        "a_listener_that_learns_from_packets_what_a_stream_is_plays_it_from_the_first_of_them";
     // With the latter the first were due before a card can be opened.
     for (latency, periods) in [("400ms", "240 --periods 32"), ("5ms", "48 --periods 2")] {
         for link in ["direct", "ringed"] {
             shared(|| {
-                let Some(cable) = Cable::lay(test) else { return };
+                let Some(cable) = Cable::lay() else { return };
                 let folder = Folder::new();
                 let sent = Sound::noise(Shape::STEREO_24, 1000, 5);
                 sent.write(&folder.file("sent.wav"));
@@ -99,7 +97,6 @@ fn joined(from: &str, to: &str, within: [Option<&crate::common::network::Namespa
 
 #[test]
 fn who_joins_a_talker_on_the_same_clock_copies_it_from_the_first_frame_on() {
-    let test = "who_joins_a_talker_on_the_same_clock_copies_it_from_the_first_frame_on";
     for _ in 0..4 {
         shared(|| {
             let port = free_udp_ports();
@@ -108,7 +105,7 @@ fn who_joins_a_talker_on_the_same_clock_copies_it_from_the_first_frame_on() {
             assert_eq!(report.count("resampled_frames"), 0, "{:#}", report.0);
         });
         shared(|| {
-            let Some(cable) = Cable::lay(test) else { return };
+            let Some(cable) = Cable::lay() else { return };
             let [to, from] =
                 [&cable.left, &cable.right].map(|end| format!("avtp://{}/{GROUP}", end.interface));
             let within = [Some(&cable.left), Some(&cable.right)];

@@ -14,10 +14,10 @@ const GROUP: &str = "91:E0:F0:00:FE:0A";
 const STREAM: &str = "AA:BB:CC:DD:EE:FF:0001";
 
 /// Where the peer is; says loudly if nowhere.
-fn peer(test: &str) -> Option<PathBuf> {
+fn peer() -> Option<PathBuf> {
     let there = std::env::var_os("TAUTLINE_AAF").map(PathBuf::from).filter(|path| path.exists());
     if there.is_none() {
-        skipped(Lack::Package, test, "TAUTLINE_AAF names no plugin of alsa-plugins");
+        skipped(Lack::Package, "TAUTLINE_AAF names no plugin of alsa-plugins");
     }
     there
 }
@@ -52,10 +52,9 @@ fn is_a_part(heard: &Sound, sent: &Sound) {
 
 #[test]
 fn what_is_played_to_alsas_own_aaf_is_heard_bit_for_bit() {
-    let test = "what_is_played_to_alsas_own_aaf_is_heard_bit_for_bit";
     shared(|| {
-        let Some(plugin) = peer(test) else { return };
-        let Some(cable) = Cable::lay(test) else { return };
+        let Some(plugin) = peer() else { return };
+        let Some(cable) = Cable::lay() else { return };
         let folder = Folder::new();
         let sent = Sound::noise(Shape::STEREO_24, 1000, 21);
         sent.write(&folder.file("sent.wav"));
@@ -75,10 +74,9 @@ fn what_is_played_to_alsas_own_aaf_is_heard_bit_for_bit() {
 
 #[test]
 fn what_is_sent_is_recorded_by_alsas_own_aaf_bit_for_bit() {
-    let test = "what_is_sent_is_recorded_by_alsas_own_aaf_bit_for_bit";
     shared(|| {
-        let Some(plugin) = peer(test) else { return };
-        let Some(cable) = Cable::lay(test) else { return };
+        let Some(plugin) = peer() else { return };
+        let Some(cable) = Cable::lay() else { return };
         let folder = Folder::new();
         let sent = Sound::noise(Shape::STEREO_24, 4000, 22);
         sent.write(&folder.file("sent.wav"));

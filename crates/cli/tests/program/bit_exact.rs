@@ -135,8 +135,7 @@ fn a_direct_and_a_ringed_link_are_both_bit_exact() {
 #[test]
 fn sound_over_ipv6_is_heard_bit_for_bit() {
     if UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_err() {
-        let test = "sound_over_ipv6_is_heard_bit_for_bit";
-        return skipped(Lack::Device, test, "this host has no IPv6");
+        return skipped(Lack::Device, "this host has no IPv6");
     }
     Way { address: "[::1]", ..Way::of(FileCoding::L24, 48_000, "1ms") }.is_exact();
 }

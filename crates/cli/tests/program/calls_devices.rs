@@ -117,8 +117,7 @@ mod exclusive {
     #[test]
     fn ports_of_jack_are_there_without_a_caller_carry_both_ways_and_come_back_with_their_server() {
         steady(|| {
-            let test = "ports_of_jack_are_there_without_a_caller_carry_both_ways_and_come_back_with_their_server";
-            let Some(mut server) = Server::start(test, 256) else { return };
+            let Some(mut server) = Server::start(256) else { return };
             let device = |name: &str| server.device(name, "none");
             let (speaker, microphone) = (device("speaker"), device("microphone"));
             let called = CalledMachine::with(taut(["serve"]), &speaker, &microphone);
@@ -147,8 +146,7 @@ mod exclusive {
         use crate::common::desktop::{Desktop, is_linked};
         use crate::common::sound::Shape;
         steady(|| {
-            let test = "nodes_of_pipewire_are_there_without_a_caller_and_carry_both_ways_in_one_call_after_another";
-            let Some(desktop) = Desktop::start(test) else { return };
+            let Some(desktop) = Desktop::start() else { return };
             let called = CalledMachine::with(
                 desktop.taut("serve"),
                 "pipewire:Speaker",

@@ -84,9 +84,8 @@ impl CalledMachine {
 
 #[test]
 fn a_caller_hears_what_a_program_plays_there_bit_for_bit() {
-    let test = "a_caller_hears_what_a_program_plays_there_bit_for_bit";
     let _turn = beside();
-    if !is_there(test, "aplay", "--version") {
+    if !is_there("aplay", "--version") {
         return;
     }
     let called = CalledMachine::new();
@@ -105,9 +104,8 @@ fn a_caller_hears_what_a_program_plays_there_bit_for_bit() {
 
 #[test]
 fn a_program_records_what_the_caller_says_bit_for_bit() {
-    let test = "a_program_records_what_the_caller_says_bit_for_bit";
     let _turn = beside();
-    if !is_there(test, "arecord", "--version") {
+    if !is_there("arecord", "--version") {
         return;
     }
     let called = CalledMachine::new();
@@ -123,9 +121,8 @@ fn a_program_records_what_the_caller_says_bit_for_bit() {
 
 #[test]
 fn a_program_plays_on_while_one_call_ends_and_another_begins() {
-    let test = "a_program_plays_on_while_one_call_ends_and_another_begins";
     let _turn = beside();
-    if !is_there(test, "aplay", "--version") {
+    if !is_there("aplay", "--version") {
         return;
     }
     let called = CalledMachine::new();
@@ -147,9 +144,8 @@ fn a_program_plays_on_while_one_call_ends_and_another_begins() {
 
 #[test]
 fn a_program_is_told_when_nobody_serves_and_when_who_served_has_ended() {
-    let test = "a_program_is_told_when_nobody_serves_and_when_who_served_has_ended";
     shared(|| {
-        if !is_there(test, "aplay", "--version") {
+        if !is_there("aplay", "--version") {
             return;
         }
         let called = CalledMachine::new();

@@ -23,19 +23,19 @@ struct CallThroughNat {
 }
 
 impl CallThroughNat {
-    fn begin(test: &str) -> Option<Self> {
-        Self::begin_with(test, "")
+    fn begin() -> Option<Self> {
+        Self::begin_with("")
     }
 
-    fn begin_with(test: &str, options: &str) -> Option<Self> {
-        let talk = Self::made(test, options, None)?;
+    fn begin_with(options: &str) -> Option<Self> {
+        let talk = Self::made(options, None)?;
         let call = talk.call.becomes(|status| status.contains("latency 400ms"));
         Some(Self { call, ..talk })
     }
 
     /// Before anything is heard. The router drops this from the beginning.
-    fn made(test: &str, options: &str, dropped: Option<&str>) -> Option<Self> {
-        let network = Behind::a_nat(test)?;
+    fn made(options: &str, dropped: Option<&str>) -> Option<Self> {
+        let network = Behind::a_nat()?;
         dropped.iter().for_each(|what| network.drops(what));
         let (home, folder) = (Folder::new(), Folder::new());
         // They trust each other by being one: both have the same key.
@@ -99,8 +99,7 @@ impl CallThroughNat {
 #[test]
 fn a_call_through_a_nat_outlives_seconds_without_a_network() {
     let _turn = beside();
-    let test = "calls_through_nat::a_call_through_a_nat_outlives_seconds_without_a_network";
-    let Some(mut talk) = CallThroughNat::begin(test) else { return };
+    let Some(mut talk) = CallThroughNat::begin() else { return };
     talk.sounds();
     talk.network.drops("");
     talk.call = talk.call.wait_for("the control connection is lost");
@@ -146,9 +145,7 @@ fn recorded(talk: &CallThroughNat, name: &str) -> usize {
 #[test]
 fn a_call_moves_to_tcp_when_no_datagram_passes_and_back_when_some_do() {
     let _turn = beside();
-    let test =
-        "calls_through_nat::a_call_moves_to_tcp_when_no_datagram_passes_and_back_when_some_do";
-    let Some(mut talk) = CallThroughNat::begin(test) else { return };
+    let Some(mut talk) = CallThroughNat::begin() else { return };
     talk.sounds();
     talk.network.drops("meta l4proto udp");
     talk.call = talk.call.wait_for("the sound goes by TCP from now on");
@@ -189,8 +186,7 @@ fn a_call_moves_to_tcp_when_no_datagram_passes_and_back_when_some_do() {
 #[test]
 fn a_call_of_which_one_end_hears_nothing_moves_to_tcp_in_the_coding_that_it_had_and_back() {
     let _turn = beside();
-    let test = "calls_through_nat::a_call_of_which_one_end_hears_nothing_moves_to_tcp_in_the_coding_that_it_had_and_back";
-    let Some(mut talk) = CallThroughNat::begin_with(test, "--codec auto") else { return };
+    let Some(mut talk) = CallThroughNat::begin_with("--codec auto") else { return };
     talk = talk.carried("lossless16");
     let there = talk.network.outside.address;
     talk.network.drops(&format!("meta l4proto udp ip daddr {there}"));
@@ -219,8 +215,7 @@ fn a_call_of_which_one_end_hears_nothing_moves_to_tcp_in_the_coding_that_it_had_
 #[test]
 fn a_call_by_udp_alone_tells_by_which_way_no_datagram_passes() {
     let _turn = beside();
-    let test = "calls_through_nat::a_call_by_udp_alone_tells_by_which_way_no_datagram_passes";
-    let Some(mut talk) = CallThroughNat::begin_with(test, "--transport udp") else { return };
+    let Some(mut talk) = CallThroughNat::begin_with("--transport udp") else { return };
     let there = talk.network.outside.address;
     for (address, way) in [("daddr", "to"), ("saddr", "from")] {
         talk.sounds();
@@ -241,9 +236,8 @@ fn a_call_by_udp_alone_tells_by_which_way_no_datagram_passes() {
 #[test]
 fn a_call_of_which_nothing_is_ever_heard_says_so_and_fails() {
     let _turn = beside();
-    let test = "calls_through_nat::a_call_of_which_nothing_is_ever_heard_says_so_and_fails";
     let udp = Some("meta l4proto udp");
-    let Some(talk) = CallThroughNat::made(test, "--transport udp", udp) else { return };
+    let Some(talk) = CallThroughNat::made("--transport udp", udp) else { return };
     // Of both ways, whichever is found out first.
     let call = talk.call.wait_for("no datagram passes ");
     let to = call.said().any(|line| line.contains("no datagram passes to "));
@@ -261,8 +255,7 @@ fn a_call_of_which_nothing_is_ever_heard_says_so_and_fails() {
 #[test]
 fn a_call_begins_with_few_bits_takes_more_where_they_pass_and_fewer_where_they_do_not() {
     let _turn = beside();
-    let test = "calls_through_nat::a_call_begins_with_few_bits_takes_more_where_they_pass_and_fewer_where_they_do_not";
-    let Some(mut talk) = CallThroughNat::begin_with(test, "--codec auto") else { return };
+    let Some(mut talk) = CallThroughNat::begin_with("--codec auto") else { return };
     let said: Vec<_> = talk.call.said().collect();
     let begun = said.iter().any(|line| line.contains("in a call") && line.contains("opus"));
     assert!(begun, "{said:#?}");
@@ -292,8 +285,7 @@ fn bitrates(process: &str) -> Vec<u64> {
 #[test]
 fn opus_that_is_kept_to_takes_fewer_bits_where_fewer_pass() {
     let _turn = beside();
-    let test = "calls_through_nat::opus_that_is_kept_to_takes_fewer_bits_where_fewer_pass";
-    let Some(mut talk) = CallThroughNat::begin_with(test, "--format opus") else { return };
+    let Some(mut talk) = CallThroughNat::begin_with("--format opus") else { return };
     talk.sounds();
     let process = talk.call.id();
     // Each is of packets of whole bytes.
@@ -344,8 +336,7 @@ mod exclusive {
     #[test]
     fn after_five_seconds_without_a_network_sound_is_back_at_once_and_control_follows() {
         steady(|| {
-            let test = "calls_through_nat::after_five_seconds_without_a_network_sound_is_back_at_once_and_control_follows";
-            let Some(mut talk) = CallThroughNat::begin(test) else { return };
+            let Some(mut talk) = CallThroughNat::begin() else { return };
             talk.sounds();
             talk.network.drops("");
             let cut = Instant::now();

@@ -64,8 +64,7 @@ mod exclusive {
     #[test]
     fn where_a_jack_server_runs_a_call_has_its_ports_and_takes_out_the_echo() {
         steady(|| {
-            let test = "where_a_jack_server_runs_a_call_has_its_ports_and_takes_out_the_echo";
-            let Some(server) = Server::start(test, 256) else { return };
+            let Some(server) = Server::start(256) else { return };
             let (folder, home) = (Folder::new(), Folder::new());
             let called = CalledMachine::at_home(home.path(), "");
             let call = among(called.call(home.path(), ""), &folder, PLAYS_ALONE).controlled();
@@ -87,8 +86,7 @@ mod exclusive {
         use crate::common::desktop::{Desktop, is_linked, node};
         use crate::common::loopback;
         steady(|| {
-            let test = "on_a_desktop_a_call_is_a_stream_that_goes_to_the_default_device";
-            let Some(desktop) = Desktop::start(test) else { return };
+            let Some(desktop) = Desktop::start() else { return };
             let (folder, home) = (Folder::new(), Folder::new());
             let called = CalledMachine::at_home(home.path(), "");
             // It has a sink alone at first.

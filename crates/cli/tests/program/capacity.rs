@@ -75,9 +75,8 @@ fn more_workers_that_work_than_cores_are_refused_and_so_is_a_grid_with_a_point()
 
 #[test]
 fn a_jack_server_calls_the_master_and_its_xruns_stand_beside_what_is_missed() {
-    let test = "a_jack_server_calls_the_master_and_its_xruns_stand_beside_what_is_missed";
     shared(|| {
-        let Some(_only) = without_others(test, &["jackd"]) else { return };
+        let Some(_only) = without_others(&["jackd"]) else { return };
         let report = capacity("--jack --workers-here --workers 1").run().report().0;
         let rows = both(&report);
         is_whole(rows[1], 1);
@@ -91,9 +90,8 @@ fn a_jack_server_calls_the_master_and_its_xruns_stand_beside_what_is_missed() {
 
 #[test]
 fn a_call_that_outlasts_its_period_is_missed_by_our_count_and_an_xrun_by_jacks() {
-    let test = "a_call_that_outlasts_its_period_is_missed_by_our_count_and_an_xrun_by_jacks";
     shared(|| {
-        let Some(_only) = without_others(test, &["jackd"]) else { return };
+        let Some(_only) = without_others(&["jackd"]) else { return };
         // Nothing and the whole period are tried, and no step between, which a machine has time for or not.
         let whole = SHORT.replace("--step 4ms --fine 2ms", "--step 10ms --fine 10ms");
         let call = taut(words(&format!("lab capacity --virtual-work {whole} --jack --workers 0")));
@@ -121,11 +119,11 @@ fn where_no_jack_server_can_be_started_that_is_said_with_the_mend() {
 }
 
 /// What it said, or nothing, and that loudly, where networks cannot be made.
-fn in_networks(test: &str, call: Call) -> Option<Value> {
+fn in_networks(call: Call) -> Option<Value> {
     let ended: Ended = call.run();
     let refused = ended.said.iter().find(|line| line.contains("making a network"));
     if let Some(why) = refused.filter(|_| ended.status == Some(3)) {
-        skipped(Lack::told_by(why), test, why);
+        skipped(Lack::told_by(why), why);
         return None;
     }
     Some(serde_json::from_str(&ended.well().out).unwrap())
@@ -133,10 +131,8 @@ fn in_networks(test: &str, call: Call) -> Option<Value> {
 
 #[test]
 fn workers_in_networks_of_their_own_run_the_plugin_sealed_and_are_held_to_what_they_carry() {
-    let test =
-        "workers_in_networks_of_their_own_run_the_plugin_sealed_and_are_held_to_what_they_carry";
     shared(|| {
-        let Some(report) = in_networks(test, capacity("--workers 2")) else { return };
+        let Some(report) = in_networks(capacity("--workers 2")) else { return };
         let [_, there] = both(&report);
         is_whole(there, 2);
         for told in ["workers_user_percent", "workers_system_percent"] {
@@ -199,10 +195,8 @@ fn a_run_whose_rows_of_workers_are_all_void_has_failed_whatever_the_plugin_here_
 
 #[test]
 fn blocks_of_workers_behind_slow_links_come_back_no_sooner_than_the_masters_link_lets_them() {
-    let test =
-        "blocks_of_workers_behind_slow_links_come_back_no_sooner_than_the_masters_link_lets_them";
     shared(|| {
-        let Some(report) = in_networks(test, capacity("--workers 6 --link-rate 20Mbit")) else {
+        let Some(report) = in_networks(capacity("--workers 6 --link-rate 20Mbit")) else {
             return;
         };
         let [_, there] = both(&report);
@@ -219,11 +213,11 @@ fn blocks_of_workers_behind_slow_links_come_back_no_sooner_than_the_masters_link
 }
 
 /// Seven workers of virtual work, each of whose answers the host waits for for up to 250 us, held for so long.
-fn seven_workers_for(test: &str, minutes: u64, flags: &str) -> Option<Value> {
+fn seven_workers_for(minutes: u64, flags: &str) -> Option<Value> {
     let line = format!("--virtual-work --wait 250us --hold {minutes}min {flags} --report json");
     // The plugin here is held as long, and whatever is not whole once more with less to do.
     let lasts = Duration::from_secs(4 * 60 * minutes);
-    let report = in_networks(test, taut(words(&format!("lab capacity {line}"))).lasting(lasts))?;
+    let report = in_networks(taut(words(&format!("lab capacity {line}"))).lasting(lasts))?;
     let there = report["rows"][1].clone();
     assert_eq!(there["void"], Value::Null, "{report:#}");
     Some(there)
@@ -236,11 +230,10 @@ mod exclusive {
     #[test]
     #[ignore = "soak: a minute, and the plugin here for as long, judged by what a machine has time for"]
     fn seven_workers_that_work_for_most_of_a_period_answer_in_time_for_a_minute() {
-        let test = "seven_workers_that_work_for_most_of_a_period_answer_in_time_for_a_minute";
         steady(|| {
             // One cost is tried, 64 % of the period: what more there is hangs on who else uses the machine.
             let flags = "--step 1400us --fine 1400us --attempt 400ms --idle 400ms --allow 1%";
-            let Some(there) = seven_workers_for(test, 1, flags) else { return };
+            let Some(there) = seven_workers_for(1, flags) else { return };
             let of = |key: &str| there["missed"][key].as_u64().unwrap();
             // Of 27 428 periods to each of seven, those are taken off in which the host stood still.
             assert!(of("due") > 7 * 20_000, "{there:#}");
@@ -252,9 +245,8 @@ mod exclusive {
     #[test]
     #[ignore = "soak: ten minutes, and the plugin here for as long"]
     fn seven_workers_use_most_of_a_short_period_for_ten_minutes() {
-        let test = "seven_workers_use_most_of_a_short_period_for_ten_minutes";
         timed(|| {
-            let Some(there) = seven_workers_for(test, 10, "--allow 0.1%") else { return };
+            let Some(there) = seven_workers_for(10, "--allow 0.1%") else { return };
             assert_eq!(there["result"], "whole", "{there:#}");
             assert!(there["usable_share"].as_f64().unwrap() >= 0.9, "{there:#}");
         });

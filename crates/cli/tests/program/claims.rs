@@ -76,9 +76,8 @@ fn moves(cable: &Cable, folder: &Folder, talker: Running) -> (Running, [u8; 6]) 
 
 #[test]
 fn a_stream_whose_address_is_lost_to_another_talker_goes_to_another_address() {
-    let test = "a_stream_whose_address_is_lost_to_another_talker_goes_to_another_address";
     shared(|| {
-        let Some(cable) = Cable::lay(test) else { return };
+        let Some(cable) = Cable::lay() else { return };
         let folder = Folder::new();
         let send = format!(
             "send --input tone:440 --to avtp://{} --no-witness --ledger sent.csv --report json",
@@ -104,12 +103,11 @@ fn a_stream_whose_address_is_lost_to_another_talker_goes_to_another_address() {
 
 #[test]
 fn a_pcm_that_is_given_no_address_claims_one_and_goes_to_another_when_it_is_lost() {
-    let test = "a_pcm_that_is_given_no_address_claims_one_and_goes_to_another_when_it_is_lost";
     shared(|| {
-        if !is_there(test, "aplay", "--version") {
+        if !is_there("aplay", "--version") {
             return;
         }
-        let Some(cable) = Cable::lay(test) else { return };
+        let Some(cable) = Cable::lay() else { return };
         let scene = Scene::set("").with(&format!(
             "pcm.claimed {{ type tautline to \"avtp://{}\" }}\n",
             cable.left.interface
@@ -122,9 +120,8 @@ fn a_pcm_that_is_given_no_address_claims_one_and_goes_to_another_when_it_is_lost
 
 #[test]
 fn an_interface_that_goes_down_while_a_stream_is_sent_is_told_of_with_the_mend() {
-    let test = "an_interface_that_goes_down_while_a_stream_is_sent_is_told_of_with_the_mend";
     shared(|| {
-        let Some(cable) = Cable::lay(test) else { return };
+        let Some(cable) = Cable::lay() else { return };
         let own = &cable.left.interface;
         let send = format!("send --input tone:440 --to avtp://{own} --duration 4s --no-witness");
         let talker = taut(words(&send)).within(&cable.left).start();

@@ -105,7 +105,7 @@ fn framed(over: Encapsulation, pdu: &[u8]) -> Vec<u8> {
 
 /// What tshark reads of these frames, a line each: the fields, and its complaints. `None`, and said loudly, where there
 /// is none that knows them.
-fn dissected(test: &str, frames: &[Vec<u8>], fields: &[&str]) -> Option<Vec<String>> {
+fn dissected(frames: &[Vec<u8>], fields: &[&str]) -> Option<Vec<String>> {
     let mut pcap = Vec::new();
     pcap.extend(0xA1B2_C3D4_u32.to_ne_bytes());
     pcap.extend([2_u16, 4].map(u16::to_ne_bytes).concat());
@@ -118,11 +118,11 @@ fn dissected(test: &str, frames: &[Vec<u8>], fields: &[&str]) -> Option<Vec<Stri
     let known = Command::new("tshark").args(["-G", "fields"]).output();
     match known.map(|known| String::from_utf8_lossy(&known.stdout).into_owned()) {
         Err(error) => {
-            skipped(Lack::Package, test, &format!("tshark is not installed: {error}"));
+            skipped(Lack::Package, &format!("tshark is not installed: {error}"));
             return None;
         }
         Ok(known) if !fields.iter().all(|field| known.contains(field)) => {
-            skipped(Lack::Package, test, "this tshark does not know the format");
+            skipped(Lack::Package, "this tshark does not know the format");
             return None;
         }
         Ok(_) => {}
@@ -179,8 +179,7 @@ fn wireshark_reads_every_kind_of_packet_for_what_it_is() {
             }
         }
     }
-    let test = "wireshark_reads_every_kind_of_packet_for_what_it_is";
-    let Some(lines) = dissected(test, &frames, &FIELDS) else { return };
+    let Some(lines) = dissected(&frames, &FIELDS) else { return };
     for (line, expected) in lines.into_iter().zip(expected) {
         assert_eq!(line, expected, "{}", FIELDS.join("|"));
     }
@@ -230,8 +229,7 @@ fn wireshark_reads_what_tells_of_a_clock_for_what_it_is() {
             }
         }
     }
-    let test = "wireshark_reads_what_tells_of_a_clock_for_what_it_is";
-    let Some(lines) = dissected(test, &frames, &CLOCK_FIELDS) else { return };
+    let Some(lines) = dissected(&frames, &CLOCK_FIELDS) else { return };
     for (line, expected) in lines.into_iter().zip(expected) {
         assert_eq!(line, expected, "{}", CLOCK_FIELDS.join("|"));
     }
@@ -275,8 +273,7 @@ fn wireshark_reads_what_claims_an_address_for_what_it_is() {
             ));
         }
     }
-    let test = "wireshark_reads_what_claims_an_address_for_what_it_is";
-    let Some(lines) = dissected(test, &frames, &CLAIM_FIELDS) else { return };
+    let Some(lines) = dissected(&frames, &CLAIM_FIELDS) else { return };
     for (line, expected) in lines.into_iter().zip(expected) {
         assert_eq!(line, expected, "{}", CLAIM_FIELDS.join("|"));
     }

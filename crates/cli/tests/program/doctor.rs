@@ -50,8 +50,8 @@ fn doctor(options: &str) -> Call {
 }
 
 /// `taut doctor` as somebody who may nothing.
-fn unprivileged(test: &str, options: &str) -> Option<Call> {
-    ordinary(test, &format!("doctor --report json {options}"))
+fn unprivileged(options: &str) -> Option<Call> {
+    ordinary(&format!("doctor --report json {options}"))
 }
 
 #[test]
@@ -92,21 +92,20 @@ fn each_finding_is_a_line_and_the_last_line_counts_them() {
 #[test]
 fn who_may_nothing_is_told_what_spoils_and_how_to_be_granted_it() {
     shared(|| {
-        let test = "who_may_nothing_is_told_what_spoils_and_how_to_be_granted_it";
-        let Some(tight) = unprivileged(test, "") else { return };
+        let Some(tight) = unprivileged("") else { return };
         let findings = Findings::of(&tight);
         assert_eq!(findings.verdict("real-time"), "spoils");
         assert!(findings.mend("real-time").contains("/etc/security/limits.d/"));
         assert_eq!(findings.verdict("locked-memory"), "warns");
         assert_eq!(findings.verdict("firewall"), "unknown");
         assert_eq!(findings.of_check("firewall")["look"], "sudo nft list ruleset");
-        let Some(patient) = unprivileged(test, "--latency 100ms") else { return };
+        let Some(patient) = unprivileged("--latency 100ms") else { return };
         assert_eq!(Findings::of(&patient).verdict("real-time"), "warns");
     });
 }
 
 /// Makes it so in a namespace; `false`, and said loudly, where this machine cannot.
-fn made(test: &str, place: &Namespace, command: &str) -> bool {
+fn made(place: &Namespace, command: &str) -> bool {
     let mut ip = Command::new("ip");
     let done = ip.args(["netns", "exec", &place.name, "sh", "-c", command]).output();
     let why = match done {
@@ -114,23 +113,23 @@ fn made(test: &str, place: &Namespace, command: &str) -> bool {
         Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
         Err(why) => why.to_string(),
     };
-    skipped(Lack::told_by(&why), test, &format!("`{command}`: {why}"));
+    skipped(Lack::told_by(&why), &format!("`{command}`: {why}"));
     false
 }
 
 /// What `wrong` brings about is found, and what is said to mend it does.
 #[track_caller]
-fn is_found_and_mended(test: &str, wrong: &str, check: &str, verdict: &str, options: &str) {
+fn is_found_and_mended(wrong: &str, check: &str, verdict: &str, options: &str) {
     shared(|| {
-        let Some(cable) = Cable::lay(test) else { return };
+        let Some(cable) = Cable::lay() else { return };
         let place = &cable.left;
-        if !made(test, place, &wrong.replace("IFACE", &place.interface)) {
+        if !made(place, &wrong.replace("IFACE", &place.interface)) {
             return;
         }
         let look = || Findings::of(&doctor(options).within(place));
         let found = look();
         assert_eq!(found.verdict(check), verdict, "{:#}", found.of_check(check));
-        if made(test, place, found.mend(check)) {
+        if made(place, found.mend(check)) {
             let found = look();
             assert_eq!(found.verdict(check), "fine", "{:#}", found.of_check(check));
         }
@@ -139,52 +138,46 @@ fn is_found_and_mended(test: &str, wrong: &str, check: &str, verdict: &str, opti
 
 #[test]
 fn a_queue_that_sends_sound_last_is_found_and_mended() {
-    let test = "a_queue_that_sends_sound_last_is_found_and_mended";
-    is_found_and_mended(test, "tc qdisc add dev IFACE root pfifo", "qdisc", "warns", "");
+    is_found_and_mended("tc qdisc add dev IFACE root pfifo", "qdisc", "warns", "");
 }
 
 #[test]
 fn packets_too_long_for_the_network_are_found_and_mended() {
-    let test = "packets_too_long_for_the_network_are_found_and_mended";
-    is_found_and_mended(test, "true", "mtu", "warns", "--channels 16");
+    is_found_and_mended("true", "mtu", "warns", "--channels 16");
 }
 
 #[test]
 fn a_network_without_a_route_to_groups_is_found_and_mended() {
-    let test = "a_network_without_a_route_to_groups_is_found_and_mended";
-    is_found_and_mended(test, "true", "multicast-route", "warns", "");
+    is_found_and_mended("true", "multicast-route", "warns", "");
 }
 
 #[test]
 fn an_old_igmp_that_somebody_set_is_found_and_mended() {
-    let test = "an_old_igmp_that_somebody_set_is_found_and_mended";
     let wrong = "echo 2 > /proc/sys/net/ipv4/conf/IFACE/force_igmp_version";
-    is_found_and_mended(test, wrong, "igmp", "warns", "");
+    is_found_and_mended(wrong, "igmp", "warns", "");
 }
 
 #[test]
 fn a_firewall_that_drops_everything_is_found_and_mended() {
-    let test = "a_firewall_that_drops_everything_is_found_and_mended";
     let wrong = "nft add table inet mine && nft 'add chain inet mine input { type filter hook input \
                  priority 0; policy drop; }'";
-    is_found_and_mended(test, wrong, "firewall", "spoils", "");
+    is_found_and_mended(wrong, "firewall", "spoils", "");
 }
 
 #[test]
 fn a_firewall_that_lets_in_a_named_set_of_ports_is_read() {
     shared(|| {
-        let test = "a_firewall_that_lets_in_a_named_set_of_ports_is_read";
-        let Some(cable) = Cable::lay(test) else { return };
+        let Some(cable) = Cable::lay() else { return };
         let place = &cable.left;
         let rules = "nft add table inet mine && nft 'add set inet mine audio { type inet_service; flags \
                  interval; }' && nft 'add chain inet mine input { type filter hook input priority \
                  0; policy drop; }' && nft add rule inet mine input udp dport @audio accept";
-        if !made(test, place, rules) {
+        if !made(place, rules) {
             return;
         }
         let look = || Findings::of(&doctor("").within(place)).verdict("firewall").to_owned();
         assert_eq!(look(), "spoils", "the set is empty");
-        assert!(made(test, place, "nft 'add element inet mine audio { 22, 5000-5010 }'"));
+        assert!(made(place, "nft 'add element inet mine audio { 22, 5000-5010 }'"));
         assert_eq!(look(), "fine");
     });
 }
@@ -192,24 +185,23 @@ fn a_firewall_that_lets_in_a_named_set_of_ports_is_read() {
 #[test]
 fn a_firewall_that_lets_sound_in_from_elsewhere_only_is_not_called_fine() {
     shared(|| {
-        let test = "a_firewall_that_lets_sound_in_from_elsewhere_only_is_not_called_fine";
-        let Some(cable) = Cable::lay(test) else { return };
+        let Some(cable) = Cable::lay() else { return };
         let place = &cable.left;
         let begin = "nft add table inet mine && nft 'add chain inet mine input { type filter hook input \
                  priority 0; policy drop; }' && nft 'add chain inet mine output { type filter hook \
                  output priority 0; }' && nft add chain inet mine audio && nft add rule inet mine \
                  output udp dport 5004-5005 accept && nft add rule inet mine audio udp dport \
                  5004-5005 counter accept";
-        if !made(test, place, begin) {
+        if !made(place, begin) {
             return;
         }
         let look = || Findings::of(&doctor("").within(place)).verdict("firewall").to_owned();
         assert_eq!(look(), "spoils");
         let input = "nft add rule inet mine input";
-        assert!(made(test, place, &format!("{input} ct state established,related accept")));
-        assert!(made(test, place, &format!("{input} ip saddr 10.9.9.9 jump audio")));
+        assert!(made(place, &format!("{input} ct state established,related accept")));
+        assert!(made(place, &format!("{input} ip saddr 10.9.9.9 jump audio")));
         assert_eq!(look(), "unknown");
-        assert!(made(test, place, &format!("{input} ct state new meta l4proto udp jump audio")));
+        assert!(made(place, &format!("{input} ct state new meta l4proto udp jump audio")));
         assert_eq!(look(), "fine");
     });
 }
@@ -217,16 +209,15 @@ fn a_firewall_that_lets_sound_in_from_elsewhere_only_is_not_called_fine() {
 #[test]
 fn a_second_network_that_is_dropped_by_its_way_back_is_found_and_mended() {
     shared(|| {
-        let test = "a_second_network_that_is_dropped_by_its_way_back_is_found_and_mended";
-        let Some(cable) = Cable::lay(test) else { return };
-        let Some([second, _]) = cable.lay_another(test) else { return };
+        let Some(cable) = Cable::lay() else { return };
+        let Some([second, _]) = cable.lay_another() else { return };
         let strict = format!("echo 1 > /proc/sys/net/ipv4/conf/{}/rp_filter", second.interface);
-        assert!(made(test, &second, &strict));
+        assert!(made(&second, &strict));
         let found = Findings::of(&doctor("").within(&second));
         assert_eq!(found.verdict("reverse-path"), "warns");
         let what = found.of_check("reverse-path")["what"].as_str().unwrap();
         assert!(what.starts_with(&format!("{} drops ", second.interface)), "{what}");
-        assert!(made(test, &second, found.mend("reverse-path")));
+        assert!(made(&second, found.mend("reverse-path")));
         assert_eq!(Findings::of(&doctor("").within(&second)).verdict("reverse-path"), "fine");
     });
 }
@@ -234,11 +225,11 @@ fn a_second_network_that_is_dropped_by_its_way_back_is_found_and_mended() {
 #[test]
 fn without_a_network_the_doctor_says_how_to_look() {
     shared(|| {
-        let Some(cable) = Cable::lay("without_a_network_the_doctor_says_how_to_look") else {
+        let Some(cable) = Cable::lay() else {
             return;
         };
         let down = format!("ip link set {} down", cable.left.interface);
-        assert!(made("without_a_network_the_doctor_says_how_to_look", &cable.left, &down));
+        assert!(made(&cable.left, &down));
         let found = Findings::of(&doctor("").within(&cable.left));
         assert_eq!(found.verdict("network"), "warns");
         assert_eq!(found.of_check("network")["look"], "ip -brief link");
@@ -264,8 +255,7 @@ fn a_quantum_that_leaves_no_time_is_found_and_mended() {
     shared(|| {
         use crate::common::desktop::Desktop;
 
-        let test = "a_quantum_that_leaves_no_time_is_found_and_mended";
-        let Some(desktop) = Desktop::start(test) else { return };
+        let Some(desktop) = Desktop::start() else { return };
         let look = |latency: &str| {
             let line = format!("doctor --report json --latency {latency}");
             Findings::of(&desktop.taut(&line))

@@ -14,8 +14,7 @@ fn delay(device: &str) -> Vec<String> {
 #[test]
 fn a_jack_client_of_both_directions_is_one_client_and_hears_itself_a_cycle_later() {
     shared(|| {
-        let test = "a_jack_client_of_both_directions_is_one_client_and_hears_itself_a_cycle_later";
-        let Some(server) = Server::start(test, 256) else { return };
+        let Some(server) = Server::start(256) else { return };
         // Its own outputs begin with its name, and so do its own inputs.
         let call = taut(delay(&server.device("loop", "loop:")));
         let run = call.and(words("--settle 500ms --duration 2s --report json")).start();

@@ -63,8 +63,7 @@ fn a_busy_udp_port_is_answered_with_how_to_find_who_holds_it() {
 
 #[test]
 fn a_network_that_is_not_there_is_answered_with_how_to_look() {
-    let test = "a_network_that_is_not_there_is_answered_with_how_to_look";
-    let Some(cable) = Cable::lay(test) else { return };
+    let Some(cable) = Cable::lay() else { return };
     let call = taut(words("send --input tone:440 --to rtp://203.0.113.9:5004"));
     is_refused(&call.within(&cable.left), 3, "network is unreachable", "`ip route get`");
     let call = taut(words("recv --output null: --from rtp://10.77.0.2:5004"));
@@ -156,8 +155,7 @@ fn the_latency_that_an_error_names_works() {
 
 #[test]
 fn packets_longer_than_the_path_carries_are_refused_or_warned_of() {
-    let test = "packets_longer_than_the_path_carries_are_refused_or_warned_of";
-    let Some(cable) = Cable::lay(test) else { return };
+    let Some(cable) = Cable::lay() else { return };
     let send = "send --input tone:440 --to rtp://10.77.0.2:5004 --ptime 20ms --duration 50ms";
     let never = taut(words(send)).and(["--fragment", "never"]).within(&cable.left);
     is_refused(&never, 2, "longer than the 1500 that the path to 10.77.0.2", "use --ptime ");

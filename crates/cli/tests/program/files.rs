@@ -160,10 +160,9 @@ fn is_converted(folder: &Folder, input: &str, options: &str) -> Report {
 
 #[test]
 fn the_command_that_is_printed_converts_all_that_stands_against_a_file() {
-    let test = "the_command_that_is_printed_converts_all_that_stands_against_a_file";
     let there = |program: &str| std::process::Command::new(program).arg("--version").output();
     if there("sox").is_err() || there("ffmpeg").is_err() {
-        return skipped(Lack::Package, test, "there is no sox or no ffmpeg");
+        return skipped(Lack::Package, "there is no sox or no ffmpeg");
     }
     let folder = Folder::new();
     let make = |line: &str| call("ffmpeg", words(line)).in_folder(folder.path()).run().well();
@@ -222,8 +221,7 @@ fn make_takes_what_cargo_built_wherever_that_is() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let elsewhere = ["-n", "-C", root, "CARGO_TARGET_DIR=/elsewhere", "demo", "install"];
     if std::process::Command::new("make").arg("--version").output().is_err() {
-        let test = "make_takes_what_cargo_built_wherever_that_is";
-        return skipped(Lack::Package, test, "there is no make");
+        return skipped(Lack::Package, "there is no make");
     }
     let said = call("make", elsewhere).run().well().out;
     assert!(said.contains("\n/elsewhere/release/taut demo\n"), "{said}");

@@ -44,10 +44,9 @@ fn what_a_relay_reorders_and_sends_twice_is_whole_and_counted() {
 #[test]
 fn what_the_kernel_of_a_network_loses_is_what_the_receiver_says_was_lost() {
     shared(|| {
-        let test = "what_the_kernel_of_a_network_loses_is_what_the_receiver_says_was_lost";
-        let Some(mut lab) = Lab::on_cable(test, None) else { return };
+        let Some(mut lab) = Lab::on_cable(None) else { return };
         let receiver = &lab.cable.as_ref().unwrap().right;
-        if !receiver.loses(test, 5, 5004) {
+        if !receiver.loses(5, 5004) {
             return;
         }
         let carried = lab.carry(SEND, PATIENT);

@@ -14,35 +14,35 @@ use crate::common::{Folder, Lack, PATIENT, free_udp_ports, skipped};
 const PACKETS: usize = 1001;
 
 /// Whether the program is there; says loudly if not.
-fn is_there(test: &str, program: &str, asks: &str) -> bool {
+fn is_there(program: &str, asks: &str) -> bool {
     let mut command = Command::new(program);
     let ran = command.arg(asks).stdout(Stdio::null()).stderr(Stdio::null()).status();
     let there = ran.is_ok_and(|status| status.success());
     if !there {
-        skipped(Lack::Package, test, &format!("{program} is not installed"));
+        skipped(Lack::Package, &format!("{program} is not installed"));
     }
     there
 }
 
-pub(crate) fn has_gstreamer(test: &str) -> bool {
-    is_there(test, "gst-launch-1.0", "--version")
+pub(crate) fn has_gstreamer() -> bool {
+    is_there("gst-launch-1.0", "--version")
 }
 
 /// Whether GStreamer has this element, which is of that package; says loudly if not.
-pub(crate) fn has_element(test: &str, element: &str, package: &str) -> bool {
-    if !has_gstreamer(test) {
+pub(crate) fn has_element(element: &str, package: &str) -> bool {
+    if !has_gstreamer() {
         return false;
     }
     let there = Command::new("gst-inspect-1.0").args(["--exists", element]).status();
     let there = there.is_ok_and(|status| status.success());
     if !there {
-        skipped(Lack::Package, test, &format!("GStreamer has no {element} ({package})"));
+        skipped(Lack::Package, &format!("GStreamer has no {element} ({package})"));
     }
     there
 }
 
-pub(crate) fn has_ffmpeg(test: &str) -> bool {
-    is_there(test, "ffmpeg", "-version")
+pub(crate) fn has_ffmpeg() -> bool {
+    is_there("ffmpeg", "-version")
 }
 
 pub(crate) fn noise(coding: FileCoding, folder: &Folder) -> Sound {
@@ -110,9 +110,9 @@ pub(crate) fn say_goodbye(port: u16) {
     socket.send_to(&report, (Ipv4Addr::LOCALHOST, port)).unwrap();
 }
 
-fn gstreamer_to_taut(test: &str, coding: FileCoding, element: &str) {
+fn gstreamer_to_taut(coding: FileCoding, element: &str) {
     steady(|| {
-        if !has_gstreamer(test) {
+        if !has_gstreamer() {
             return;
         }
         let (folder, port) = (Folder::new(), free_udp_ports());
@@ -130,19 +130,17 @@ fn gstreamer_to_taut(test: &str, coding: FileCoding, element: &str) {
 
 #[test]
 fn l16_of_gstreamer_is_heard_bit_for_bit() {
-    let test = "l16_of_gstreamer_is_heard_bit_for_bit";
-    gstreamer_to_taut(test, FileCoding::L16, "rtpL16pay");
+    gstreamer_to_taut(FileCoding::L16, "rtpL16pay");
 }
 
 #[test]
 fn l24_of_gstreamer_is_heard_bit_for_bit() {
-    let test = "l24_of_gstreamer_is_heard_bit_for_bit";
-    gstreamer_to_taut(test, FileCoding::L24, "rtpL24pay");
+    gstreamer_to_taut(FileCoding::L24, "rtpL24pay");
 }
 
 /// What a `taut recv` with these options reports of GStreamer's packets of so many milliseconds.
-fn heard_of_gstreamer(test: &str, millis: u32, options: &str) -> Option<Report> {
-    if !has_gstreamer(test) {
+fn heard_of_gstreamer(millis: u32, options: &str) -> Option<Report> {
+    if !has_gstreamer() {
         return None;
     }
     let (folder, port) = (Folder::new(), free_udp_ports());
@@ -163,9 +161,9 @@ fn heard_of_gstreamer(test: &str, millis: u32, options: &str) -> Option<Report> 
     Some(recv.end().report())
 }
 
-fn is_heard_though_nothing_is_said(test: &str, millis: u32, shape: &str) {
+fn is_heard_though_nothing_is_said(millis: u32, shape: &str) {
     steady(|| {
-        let Some(report) = heard_of_gstreamer(test, millis, shape) else { return };
+        let Some(report) = heard_of_gstreamer(millis, shape) else { return };
         let note = format!("announces nothing; its packets hold {millis}ms");
         assert!(report.notes().iter().any(|said| said.contains(&note)), "{:#}", report.0);
         let kept = report.nanos("/latency/configured_ns");
@@ -179,21 +177,19 @@ fn is_heard_though_nothing_is_said(test: &str, millis: u32, shape: &str) {
 
 #[test]
 fn packets_of_20_ms_from_a_sender_that_announces_nothing_are_heard_without_an_option() {
-    let test = "packets_of_20_ms_from_a_sender_that_announces_nothing_are_heard_without_an_option";
-    is_heard_though_nothing_is_said(test, 20, "");
-    is_heard_though_nothing_is_said(test, 20, "--rate 48000 --channels 2");
+    is_heard_though_nothing_is_said(20, "");
+    is_heard_though_nothing_is_said(20, "--rate 48000 --channels 2");
 }
 
 #[test]
 fn packets_of_5_ms_from_a_sender_that_announces_nothing_are_heard_without_an_option() {
-    let test = "packets_of_5_ms_from_a_sender_that_announces_nothing_are_heard_without_an_option";
-    is_heard_though_nothing_is_said(test, 5, "");
-    is_heard_though_nothing_is_said(test, 5, "--rate 48000 --channels 2");
+    is_heard_though_nothing_is_said(5, "");
+    is_heard_though_nothing_is_said(5, "--rate 48000 --channels 2");
 }
 
-fn taut_to_gstreamer(test: &str, coding: FileCoding, options: &str) {
+fn taut_to_gstreamer(coding: FileCoding, options: &str) {
     steady(|| {
-        if !has_gstreamer(test) {
+        if !has_gstreamer() {
             return;
         }
         let (folder, port) = (Folder::new(), free_udp_ports());
@@ -216,38 +212,33 @@ fn taut_to_gstreamer(test: &str, coding: FileCoding, options: &str) {
 
 #[test]
 fn gstreamer_hears_our_l16_bit_for_bit_and_ignores_our_header_extension() {
-    let test = "gstreamer_hears_our_l16_bit_for_bit_and_ignores_our_header_extension";
-    taut_to_gstreamer(test, FileCoding::L16, "");
+    taut_to_gstreamer(FileCoding::L16, "");
 }
 
 #[test]
 fn gstreamer_hears_our_l24_bit_for_bit_and_ignores_our_header_extension() {
-    let test = "gstreamer_hears_our_l24_bit_for_bit_and_ignores_our_header_extension";
-    taut_to_gstreamer(test, FileCoding::L24, "");
+    taut_to_gstreamer(FileCoding::L24, "");
 }
 
 #[test]
 fn gstreamer_hears_packets_without_our_header_extension() {
-    let test = "gstreamer_hears_packets_without_our_header_extension";
-    taut_to_gstreamer(test, FileCoding::L24, "--no-stamps");
+    taut_to_gstreamer(FileCoding::L24, "--no-stamps");
 }
 
 #[test]
 fn gstreamer_plays_packets_that_carry_others_and_knows_nothing_of_it() {
-    let test = "gstreamer_plays_packets_that_carry_others_and_knows_nothing_of_it";
-    taut_to_gstreamer(test, FileCoding::L16, "--redundancy code:2");
-    taut_to_gstreamer(test, FileCoding::L24, "--redundancy red:1");
+    taut_to_gstreamer(FileCoding::L16, "--redundancy code:2");
+    taut_to_gstreamer(FileCoding::L24, "--redundancy red:1");
 }
 
 #[test]
 fn ffmpeg_plays_packets_that_carry_others_and_knows_nothing_of_it() {
-    let test = "ffmpeg_plays_packets_that_carry_others_and_knows_nothing_of_it";
-    taut_to_ffmpeg(test, FileCoding::L24, "--redundancy code:2");
+    taut_to_ffmpeg(FileCoding::L24, "--redundancy code:2");
 }
 
-fn taut_to_ffmpeg(test: &str, coding: FileCoding, options: &str) {
+fn taut_to_ffmpeg(coding: FileCoding, options: &str) {
     steady(|| {
-        if !has_ffmpeg(test) {
+        if !has_ffmpeg() {
             return;
         }
         let (folder, port) = (Folder::new(), free_udp_ports());
@@ -272,18 +263,17 @@ fn taut_to_ffmpeg(test: &str, coding: FileCoding, options: &str) {
 
 #[test]
 fn ffmpeg_hears_our_l16_by_our_description() {
-    taut_to_ffmpeg("ffmpeg_hears_our_l16_by_our_description", FileCoding::L16, "");
+    taut_to_ffmpeg(FileCoding::L16, "");
 }
 
 #[test]
 fn ffmpeg_hears_our_l24_by_our_description() {
-    taut_to_ffmpeg("ffmpeg_hears_our_l24_by_our_description", FileCoding::L24, "");
+    taut_to_ffmpeg(FileCoding::L24, "");
 }
 
 #[test]
 fn ffmpeg_hears_packets_without_our_header_extension() {
-    let test = "ffmpeg_hears_packets_without_our_header_extension";
-    taut_to_ffmpeg(test, FileCoding::L24, "--no-stamps");
+    taut_to_ffmpeg(FileCoding::L24, "--no-stamps");
 }
 
 #[test]
@@ -306,9 +296,8 @@ mod exclusive {
 
     #[test]
     fn a_latency_that_was_chosen_stays_and_a_note_says_what_strange_packets_need() {
-        let test = "a_latency_that_was_chosen_stays_and_a_note_says_what_strange_packets_need";
         steady(|| {
-            let Some(report) = heard_of_gstreamer(test, 20, "--latency 10ms") else { return };
+            let Some(report) = heard_of_gstreamer(20, "--latency 10ms") else { return };
             assert_eq!(report.nanos("/latency/configured_ns"), 10_000_000, "{:#}", report.0);
             let said = |note: &&str| {
                 note.contains("its packets hold 20ms") && note.contains("so 10ms is too little")
@@ -322,7 +311,7 @@ mod exclusive {
         // It says nothing of its clock and paces as an ordinary program: when its first packets of a second come late, by
         // whichever moment, its card seems another and is followed. Seen once in four runs of all, by 30 ms.
         timed(|| {
-            if !has_ffmpeg("ffmpeg_is_heard_bit_for_bit") {
+            if !has_ffmpeg() {
                 return;
             }
             for (coding, codec) in [(FileCoding::L16, "pcm_s16be"), (FileCoding::L24, "pcm_s24be")]

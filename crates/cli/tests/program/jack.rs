@@ -109,8 +109,7 @@ fn what_is_wrong_with_a_client_is_told_in_a_sentence() {
     is_refused(&send("jack:"), 2, "jack:: the name is missing", "such as jack:taut");
     is_refused(&send("jack:x?port=1"), 2, "jack: has no option ‘port’", options);
     is_refused(&send("jack:a:b"), 2, "cannot be called ‘a:b’", "leave out :");
-    let test = "what_is_wrong_with_a_client_is_told_in_a_sentence";
-    let Some(server) = Server::start(test, 256) else { return };
+    let Some(server) = Server::start(256) else { return };
     let none = "no JACK server called ‘nobody’ answers this user";
     is_refused(&send("jack:x?server=nobody"), 3, none, "start one, such as jackd -d alsa");
     let long = format!("jack:{}?server={}", "x".repeat(200), server.name);
@@ -131,7 +130,6 @@ fn what_is_wrong_with_a_client_is_told_in_a_sentence() {
 
 #[test]
 fn a_system_without_jack_is_told_what_to_install() {
-    let test = "a_system_without_jack_is_told_what_to_install";
     // Where the library is hidden is a matter of this process and its children alone.
     let hide = "set -e; found=$(ldconfig -p | sed -n 's/.*libjack\\.so\\.0.* => //p'); \
                 for file in $found; do mount --bind /dev/null $(readlink -f $file); done; exec \"$@\"";
@@ -139,7 +137,7 @@ fn a_system_without_jack_is_told_what_to_install() {
     let call = crate::common::program::call("unshare", ["-m", "sh", "-c", hide, "sh"]);
     let may = crate::common::program::call("unshare", ["-m", "true"]).run();
     if may.status != Some(0) {
-        return skipped(Lack::Privilege, test, "hiding a library needs root");
+        return skipped(Lack::Privilege, "hiding a library needs root");
     }
     let send = words("send --to rtp://127.0.0.1:5004 --input jack:x");
     let call = call.and([taut]).and(send);
@@ -153,8 +151,7 @@ mod exclusive {
     #[test]
     fn jack_iodelay_and_lab_delay_measure_the_latency_that_was_configured() {
         timed(|| {
-            let test = "jack_iodelay_and_lab_delay_measure_the_latency_that_was_configured";
-            let Some(server) = Server::start(test, 48) else { return };
+            let Some(server) = Server::start(48) else { return };
             for millis in [5, 8] {
                 let latency = format!("{millis}ms");
                 measured_as(f64::from(millis * 48), || measured(&server, &latency, "1ms"));
@@ -165,9 +162,7 @@ mod exclusive {
     #[test]
     fn between_programs_a_packet_and_a_period_of_64_frames_are_all_that_a_latency_holds() {
         timed(|| {
-            let test =
-                "between_programs_a_packet_and_a_period_of_64_frames_are_all_that_a_latency_holds";
-            let Some(server) = Server::start(test, 64) else { return };
+            let Some(server) = Server::start(64) else { return };
             // 140 frames: those, and 0.25 ms for the way. Packets are of 64.
             let all = measured_as(140.0, || measured(&server, "2.92ms", "1334us"));
             for one in all {
@@ -181,8 +176,7 @@ mod exclusive {
     #[test]
     fn at_64_frames_a_receiver_keeps_what_a_sender_promises_unasked() {
         steady(|| {
-            let test = "at_64_frames_a_receiver_keeps_what_a_sender_promises_unasked";
-            let Some(server) = Server::start(test, 64) else { return };
+            let Some(server) = Server::start(64) else { return };
             let (onlooker, address) = (Onlooker::new(), loopback());
             let output = server.device("hears", "system");
             let recv = recv(&output, &format!("--from {address} --channels 1 --report json"));
@@ -206,8 +200,7 @@ mod exclusive {
     #[test]
     fn ports_are_named_by_channel_and_tell_what_the_stream_takes() {
         steady(|| {
-            let test = "ports_are_named_by_channel_and_tell_what_the_stream_takes";
-            let Some(server) = Server::start(test, 256) else { return };
+            let Some(server) = Server::start(256) else { return };
             let address = loopback();
             let output = format!("jack:hears?server={}", server.name);
             let recv = recv(&output, &format!("--from {address} --channels 3 --latency 50ms"));
@@ -240,7 +233,7 @@ mod exclusive {
     #[test]
     fn patching_a_cable_moves_nothing() {
         timed(|| {
-            let Some(server) = Server::start("patching_a_cable_moves_nothing", 1024) else {
+            let Some(server) = Server::start(1024) else {
                 return;
             };
             let (onlooker, address) = (Onlooker::new(), loopback());
@@ -276,8 +269,7 @@ mod exclusive {
     #[test]
     fn a_cable_to_a_program_lets_less_be_asked_for_and_one_to_the_card_is_told_of() {
         steady(|| {
-            let test = "a_cable_to_a_program_lets_less_be_asked_for_and_one_to_the_card_is_told_of";
-            let Some(server) = Server::start(test, 64) else { return };
+            let Some(server) = Server::start(64) else { return };
             let _iodelay =
                 server.client("jack_iodelay").listened_to().start().wait_for("capture latency");
             let (onlooker, address) = (Onlooker::new(), loopback());
@@ -307,7 +299,7 @@ mod exclusive {
     #[test]
     fn two_clients_of_one_name_are_told_apart() {
         steady(|| {
-            let Some(server) = Server::start("two_clients_of_one_name_are_told_apart", 256) else {
+            let Some(server) = Server::start(256) else {
                 return;
             };
             let input = server.device("same", "none");
@@ -329,8 +321,7 @@ mod exclusive {
     #[test]
     fn sound_goes_on_when_the_server_is_back() {
         steady(|| {
-            let Some(mut server) = Server::start("sound_goes_on_when_the_server_is_back", 256)
-            else {
+            let Some(mut server) = Server::start(256) else {
                 return;
             };
             let (onlooker, address) = (Onlooker::new(), loopback());
@@ -361,8 +352,7 @@ mod exclusive {
     #[test]
     fn a_server_that_freewheels_or_gets_another_buffer_is_survived() {
         steady(|| {
-            let test = "a_server_that_freewheels_or_gets_another_buffer_is_survived";
-            let Some(server) = Server::start(test, 128) else { return };
+            let Some(server) = Server::start(128) else { return };
             let (onlooker, address) = (Onlooker::new(), loopback());
             let timing = "--channels 2 --latency 100ms";
             let mut recv =
@@ -396,8 +386,7 @@ mod exclusive {
     #[test]
     fn xruns_that_the_server_tells_of_are_counted_at_both_ends() {
         steady(|| {
-            let test = "xruns_that_the_server_tells_of_are_counted_at_both_ends";
-            let Some(server) = Server::start(test, 256) else { return };
+            let Some(server) = Server::start(256) else { return };
             let (onlooker, address) = (Onlooker::new(), loopback());
             let timing = "--channels 2 --latency 100ms --report json";
             let recv = recv(&server.device("hears", "none"), &format!("--from {address} {timing}"));
@@ -420,8 +409,7 @@ mod exclusive {
     #[test]
     fn a_server_that_answers_nobody_is_not_waited_for() {
         steady(|| {
-            let test = "a_server_that_answers_nobody_is_not_waited_for";
-            let Some(server) = Server::start(test, 256) else { return };
+            let Some(server) = Server::start(256) else { return };
             server.signal("-STOP");
             let send = taut(words("send --to rtp://127.0.0.1:5004 --input"));
             let call = send.and([server.device("x", "none")]);
@@ -438,8 +426,7 @@ mod exclusive {
     #[test]
     fn a_timer_goes_on_while_the_server_is_stopped_and_a_stop_is_obeyed_at_once() {
         steady(|| {
-            let test = "a_timer_goes_on_while_the_server_is_stopped_and_a_stop_is_obeyed_at_once";
-            let Some(server) = Server::start(test, 256) else { return };
+            let Some(server) = Server::start(256) else { return };
             let (onlooker, address) = (Onlooker::new(), loopback());
             let timing = "--channels 2 --latency 100ms";
             let recv =
@@ -478,8 +465,7 @@ mod exclusive {
     #[test]
     fn tries_at_a_server_that_was_stopped_leave_one_client_behind_and_that_ends() {
         steady(|| {
-            let test = "tries_at_a_server_that_was_stopped_leave_one_client_behind_and_that_ends";
-            let Some(server) = Server::start(test, 256) else { return };
+            let Some(server) = Server::start(256) else { return };
             let watch = server.client("jack_evmon").listened_to().start();
             let watch = watch.wait_for("Graph reordered");
             let onlooker = Onlooker::new();
@@ -505,8 +491,7 @@ mod exclusive {
     #[test]
     fn devices_lists_the_server_that_runs() {
         steady(|| {
-            let test = "devices_lists_the_server_that_runs";
-            let Some(server) = Server::start(test, 256) else { return };
+            let Some(server) = Server::start(256) else { return };
             let taut = env!("CARGO_BIN_EXE_taut");
             let listed = server.client(&format!("{taut} devices")).run().well().out;
             let line = "jack:taut";

@@ -35,13 +35,11 @@ fn every_core_is_looked_at_as_often_as_was_asked_and_one_that_is_not_there_is_vo
 
 #[test]
 fn without_the_privilege_for_a_scheduler_nothing_is_measured_as_if_it_had_been_granted() {
-    let test =
-        "without_the_privilege_for_a_scheduler_nothing_is_measured_as_if_it_had_been_granted";
     let (wrong, mend) = ("refused fifo:99", "choose --scheduler other");
-    let Some(call) = ordinary(test, "lab stalls --duration 100ms --report none") else { return };
+    let Some(call) = ordinary("lab stalls --duration 100ms --report none") else { return };
     is_refused(&call, 1, wrong, mend);
     let line = "lab kernel --ptime 1ms --duration 50ms --report none";
-    let Some(call) = ordinary(test, line) else { return };
+    let Some(call) = ordinary(line) else { return };
     is_refused(&call, 1, "refused fifo:70", mend);
 }
 
@@ -93,8 +91,7 @@ fn packets_of_another_program_are_read_by_both_ways() {
 #[test]
 fn packets_of_another_host_come_by_its_interface_and_an_address_that_is_not_reached_is_void() {
     shared(|| {
-        let test = "packets_of_another_host_come_by_its_interface_and_an_address_that_is_not_reached_is_void";
-        let Some(cable) = Cable::lay(test) else { return };
+        let Some(cable) = Cable::lay() else { return };
         let Cable { left, right } = &cable;
         let place = format!("netns:{}", right.name);
         let from = format!("{FROM} {place}");
@@ -116,10 +113,9 @@ const FIRST_ARE_LOST: &str = "table inet taut {\n chain input {\n type filter ho
 #[test]
 fn a_host_is_reached_though_the_first_datagrams_to_it_are_lost() {
     shared(|| {
-        let test = "a_host_is_reached_though_the_first_datagrams_to_it_are_lost";
-        let Some(cable) = Cable::lay(test) else { return };
+        let Some(cable) = Cable::lay() else { return };
         let Cable { left, right } = &cable;
-        if !left.rules(test, FIRST_ARE_LOST) {
+        if !left.rules(FIRST_ARE_LOST) {
             return;
         }
         let place = format!("netns:{}", right.name);
@@ -200,8 +196,7 @@ fn what_a_sender_wrote_and_what_arrived_say_the_same_of_its_packets() {
 #[test]
 fn beside_a_rung_that_sleeps_stands_a_bare_loop_of_which_every_packet_arrives() {
     shared(|| {
-        let test = "beside_a_rung_that_sleeps_stands_a_bare_loop_of_which_every_packet_arrives";
-        let Some(cable) = &Cable::lay(test) else { return };
+        let Some(cable) = &Cable::lay() else { return };
         stands_beside(cable, "");
     });
 }
@@ -209,8 +204,7 @@ fn beside_a_rung_that_sleeps_stands_a_bare_loop_of_which_every_packet_arrives() 
 #[test]
 fn beside_a_rung_stands_a_bare_loop_by_avtp_too() {
     shared(|| {
-        let test = "beside_a_rung_stands_a_bare_loop_by_avtp_too";
-        let Some(cable) = &Cable::lay(test) else { return };
+        let Some(cable) = &Cable::lay() else { return };
         let [left, right] = [&cable.left, &cable.right].map(|end| end.interface.clone());
         stands_beside(cable, &format!("--avtp {left},{right}"));
     });

@@ -27,8 +27,7 @@ fn many(count: usize) -> Vec<Value> {
 
 #[test]
 fn a_host_finds_what_the_catalogue_file_has() {
-    let test = "a_host_finds_what_the_catalogue_file_has";
-    if !is_there(test, "analyseplugin", "--help") {
+    if !is_there("analyseplugin", "--help") {
         return;
     }
     let scene = Scene::new();
@@ -58,8 +57,7 @@ fn a_host_finds_what_the_catalogue_file_has() {
 
 #[test]
 fn a_catalogue_that_is_none_leaves_a_host_without_plugins_and_says_why() {
-    let test = "a_catalogue_that_is_none_leaves_a_host_without_plugins_and_says_why";
-    if !is_there(test, "listplugins", "--help") {
+    if !is_there("listplugins", "--help") {
         return;
     }
     let scene = Scene::new();
@@ -86,8 +84,7 @@ mod exclusive {
     #[test]
     fn five_hundred_plugins_are_scanned_whole() {
         shared(|| {
-            let test = "five_hundred_plugins_are_scanned_whole";
-            if !is_there(test, "listplugins", "--help") {
+            if !is_there("listplugins", "--help") {
                 return;
             }
             let scene = Scene::new();

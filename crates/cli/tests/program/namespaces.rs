@@ -19,7 +19,7 @@ fn at(place: &Namespace, folder: &Folder, line: &str) -> Call {
 #[test]
 fn sound_crosses_a_network_bit_for_bit() {
     shared(|| {
-        let Some(cable) = Cable::lay("sound_crosses_a_network_bit_for_bit") else { return };
+        let Some(cable) = Cable::lay() else { return };
         let folder = Folder::new();
         let sent = Sound::noise(Shape::STEREO_24, 1000, 3);
         sent.write(&folder.file("sent.wav"));
@@ -37,7 +37,7 @@ fn sound_crosses_a_network_bit_for_bit() {
 #[test]
 fn a_group_is_joined_on_the_interface_asked_for() {
     shared(|| {
-        let Some(cable) = Cable::lay("a_group_is_joined_on_the_interface_asked_for") else {
+        let Some(cable) = Cable::lay() else {
             return;
         };
         let folder = Folder::new();
@@ -61,8 +61,7 @@ fn a_group_is_joined_on_the_interface_asked_for() {
 
 #[test]
 fn a_description_names_the_address_of_the_interface_asked_for() {
-    let test = "a_description_names_the_address_of_the_interface_asked_for";
-    let Some(cable) = Cable::lay(test) else { return };
+    let Some(cable) = Cable::lay() else { return };
     let folder = Folder::new();
     // No route leads to the group: by the route alone the sender's address could not be known.
     for interface in [cable.left.interface.as_str(), cable.left.address] {

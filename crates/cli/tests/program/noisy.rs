@@ -38,8 +38,7 @@ fn figure(row: &Value, name: &str) -> f64 {
 #[test]
 fn what_a_network_carries_beside_a_stream_is_counted_at_both_ends() {
     shared(|| {
-        let test = "what_a_network_carries_beside_a_stream_is_counted_at_both_ends";
-        let Some(cable) = Cable::lay(test) else { return };
+        let Some(cable) = Cable::lay() else { return };
         let line = "lab network --only silent --only all --tcp-rate 20Mbit --duration 2s";
         let report = report(between(&cable, line).run());
         let all = row(&report, "all at once");
@@ -99,8 +98,7 @@ fn what_a_network_carries_beside_a_stream_is_counted_at_both_ends() {
 #[test]
 fn the_heads_of_packets_cost_what_the_interface_counts() {
     shared(|| {
-        let test = "the_heads_of_packets_cost_what_the_interface_counts";
-        let Some(cable) = Cable::lay(test) else { return };
+        let Some(cable) = Cable::lay() else { return };
         let report = report(between(&cable, "lab network --only overhead --duration 1s").run());
         // Of 20 ms in 16 bits, 3840 bytes of sound: three frames. The thesis has 3974 without stamps.
         let long = row(&report, "packets of 20ms, L16: bytes");
@@ -123,8 +121,7 @@ fn the_heads_of_packets_cost_what_the_interface_counts() {
 #[test]
 fn a_rung_is_climbed_in_noise_and_stands_beside_the_noisy_table() {
     shared(|| {
-        let test = "a_rung_is_climbed_in_noise_and_stands_beside_the_noisy_table";
-        let Some(cable) = Cable::lay(test) else { return };
+        let Some(cable) = Cable::lay() else { return };
         let line = "lab ladder --noise noisy --tcp-rate 20Mbit --duration 1s";
         let call = between(&cable, line).and(["--rung", "1 ms", "--rung", "test 10"]);
         let report = report(call.run());
@@ -141,14 +138,13 @@ fn a_rung_is_climbed_in_noise_and_stands_beside_the_noisy_table() {
 #[test]
 fn a_receiver_that_shares_half_a_processor_says_how_much_of_it_it_got() {
     shared(|| {
-        let test = "a_receiver_that_shares_half_a_processor_says_how_much_of_it_it_got";
         let line = "lab starved --only shared --scheduler other --duration 1s --report json";
         let ended = taut(words(line)).run();
         let report: Value = serde_json::from_str(&ended.out).unwrap();
         let row = &report["rows"][0];
         // What cannot be limited here is a void row with a sentence, and any other void row a failure.
         if let Some(why) = row["void"].as_str().filter(|why| why.contains("control group")) {
-            return skipped(Lack::told_by(why), test, why);
+            return skipped(Lack::told_by(why), why);
         }
         let row = self::row(&report, "50 %, shared, other");
         assert_eq!(row["scheduler"], "other", "{row:#}");

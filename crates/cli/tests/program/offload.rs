@@ -138,10 +138,9 @@ pub(crate) fn offloaded(opened: &WorkOpened, rate: Rate) -> Offloaded {
 
 #[test]
 fn a_plugin_of_a_worker_plays_bit_for_bit_what_it_plays_here() {
-    let test = "a_plugin_of_a_worker_plays_bit_for_bit_what_it_plays_here";
     let library = Path::new("/usr/lib/ladspa/tap_reverb.so");
     if !library.exists() {
-        return skipped(Lack::Package, test, "tap_reverb.so: No such file");
+        return skipped(Lack::Package, "tap_reverb.so: No such file");
     }
     shared(|| {
         let worker = TestWorker::start(&[library], "");

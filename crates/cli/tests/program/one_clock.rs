@@ -79,8 +79,7 @@ mod exclusive {
     fn two_ends_at_one_jack_server_resample_nothing() {
         // A server that stalls is replaced by a timer, which is another clock.
         timed(|| {
-            let test = "two_ends_at_one_jack_server_resample_nothing";
-            let Some(server) = Server::start(test, 256) else { return };
+            let Some(server) = Server::start(256) else { return };
             let (onlooker, address) = (Onlooker::new(), loopback());
             let timing = "--channels 2 --latency 100ms --report json";
             let end = |line: String| taut(words(&line)).controlled().start();

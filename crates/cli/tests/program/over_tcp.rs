@@ -17,8 +17,8 @@ fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
 
-fn has_gstreamer(test: &str) -> bool {
-    has_element(test, "rtpstreampay", "gstreamer1.0-plugins-good")
+fn has_gstreamer() -> bool {
+    has_element("rtpstreampay", "gstreamer1.0-plugins-good")
 }
 
 fn hear(coding: FileCoding, port: u16) -> Vec<String> {
@@ -179,10 +179,9 @@ mod exclusive {
 
     #[test]
     fn gstreamer_is_heard_over_tcp_whole() {
-        let test = "gstreamer_is_heard_over_tcp_whole";
         for (coding, payer) in [(FileCoding::L16, "rtpL16pay"), (FileCoding::L24, "rtpL24pay")] {
             steady(|| {
-                if !has_gstreamer(test) {
+                if !has_gstreamer() {
                     return;
                 }
                 let (folder, port) = (Folder::new(), free_port());
@@ -207,10 +206,9 @@ mod exclusive {
 
     #[test]
     fn gstreamer_hears_sound_over_tcp_bit_for_bit() {
-        let test = "gstreamer_hears_sound_over_tcp_bit_for_bit";
         for (coding, payload) in [(FileCoding::L16, 96), (FileCoding::L24, 97)] {
             steady(|| {
-                if !has_gstreamer(test) {
+                if !has_gstreamer() {
                     return;
                 }
                 let (folder, port) = (Folder::new(), free_port());
@@ -240,8 +238,7 @@ mod exclusive {
     #[test]
     fn gstreamer_opens_what_goes_sealed_over_tcp_reports_and_all() {
         steady(|| {
-            let test = "gstreamer_opens_what_goes_sealed_over_tcp_reports_and_all";
-            if !has_srtp(test) || !has_gstreamer(test) {
+            if !has_srtp() || !has_gstreamer() {
                 return;
             }
             for (profile, cipher, auth) in GSTREAMER {
@@ -283,8 +280,7 @@ mod exclusive {
     #[test]
     fn sealed_sound_of_gstreamer_is_heard_over_tcp() {
         steady(|| {
-            let test = "sealed_sound_of_gstreamer_is_heard_over_tcp";
-            if !has_srtp(test) || !has_gstreamer(test) {
+            if !has_srtp() || !has_gstreamer() {
                 return;
             }
             let (folder, port) = (Folder::new(), free_port());

@@ -87,7 +87,7 @@ fn answered(program: &str, asks: &[&str]) -> String {
 }
 
 /// Whether a program is there that plays to a PCM: says loudly if not.
-fn plays(test: &str, program: &str) -> bool {
+fn plays(program: &str) -> bool {
     let there = match program {
         // The format is a package of its own.
         "sox" => answered("sox", &["--help-format", "alsa"]).contains("Format: alsa"),
@@ -99,28 +99,28 @@ fn plays(test: &str, program: &str) -> bool {
             let asks = Command::new("gst-inspect-1.0").args(["--exists", element]).status();
             asks.is_ok_and(|status| status.success())
         }),
-        _ => return is_there(test, program, "--version"),
+        _ => return is_there(program, "--version"),
     };
     if !there {
-        skipped(Lack::Package, test, &format!("{program} that plays to ALSA is not installed"));
+        skipped(Lack::Package, &format!("{program} that plays to ALSA is not installed"));
     }
     there
 }
 
 /// Whether the program is there; says loudly if not.
-pub(crate) fn is_there(test: &str, program: &str, asks: &str) -> bool {
+pub(crate) fn is_there(program: &str, asks: &str) -> bool {
     let mut command = Command::new(program);
     let ran = command.arg(asks).stdout(Stdio::null()).stderr(Stdio::null()).status();
     if ran.is_err() {
-        skipped(Lack::Package, test, &format!("{program} is not installed"));
+        skipped(Lack::Package, &format!("{program} is not installed"));
     }
     ran.is_ok()
 }
 
 /// Noise that this program plays is what a receiver hears.
-fn is_played(test: &str, coding: FileCoding, (program, line): (&str, &str)) {
+fn is_played(coding: FileCoding, (program, line): (&str, &str)) {
     shared(|| {
-        if !plays(test, program) {
+        if !plays(program) {
             return;
         }
         let scene = Scene::set(&format!("latency \"400ms\" format {}", coding.word()));
@@ -135,50 +135,43 @@ fn is_played(test: &str, coding: FileCoding, (program, line): (&str, &str)) {
 
 #[test]
 fn aplay_is_heard_bit_for_bit() {
-    let test = "aplay_is_heard_bit_for_bit";
-    is_played(test, FileCoding::L16, ("aplay", "-q -D net sent.wav"));
-    is_played(test, FileCoding::L24, ("aplay", "-q -D net sent.wav"));
-    is_played(test, FileCoding::F32, ("aplay", "-q -D net sent.wav"));
+    is_played(FileCoding::L16, ("aplay", "-q -D net sent.wav"));
+    is_played(FileCoding::L24, ("aplay", "-q -D net sent.wav"));
+    is_played(FileCoding::F32, ("aplay", "-q -D net sent.wav"));
 }
 
 #[test]
 fn aplay_is_heard_bit_for_bit_by_mapped_memory() {
-    let test = "aplay_is_heard_bit_for_bit_by_mapped_memory";
-    is_played(test, FileCoding::L24, ("aplay", "-q -M -D net sent.wav"));
+    is_played(FileCoding::L24, ("aplay", "-q -M -D net sent.wav"));
 }
 
 #[test]
 fn aplay_is_heard_bit_for_bit_without_blocking() {
-    let test = "aplay_is_heard_bit_for_bit_without_blocking";
-    is_played(test, FileCoding::L24, ("aplay", "-q -N -D net sent.wav"));
+    is_played(FileCoding::L24, ("aplay", "-q -N -D net sent.wav"));
 }
 
 #[test]
 fn sox_is_heard_bit_for_bit() {
-    let test = "sox_is_heard_bit_for_bit";
     // Its own buffer is of 43 ms, which a host that freezes outlasts; this one is of two thirds of a second.
-    is_played(test, FileCoding::L16, ("sox", "-q -D --buffer 131072 sent.wav -t alsa net"));
+    is_played(FileCoding::L16, ("sox", "-q -D --buffer 131072 sent.wav -t alsa net"));
 }
 
 #[test]
 fn ffmpeg_is_heard_bit_for_bit() {
-    let test = "ffmpeg_is_heard_bit_for_bit";
-    is_played(test, FileCoding::L16, ("ffmpeg", "-loglevel error -i sent.wav -f alsa net"));
+    is_played(FileCoding::L16, ("ffmpeg", "-loglevel error -i sent.wav -f alsa net"));
 }
 
 #[test]
 fn gstreamer_is_heard_bit_for_bit() {
-    let test = "gstreamer_is_heard_bit_for_bit";
     // Its own buffer is of 200 ms.
     let line = "-q filesrc location=sent.wav ! wavparse ! alsasink device=net buffer-time=500000";
-    is_played(test, FileCoding::L16, ("gst-launch-1.0", line));
+    is_played(FileCoding::L16, ("gst-launch-1.0", line));
 }
 
 #[test]
 fn speaker_test_is_heard() {
     shared(|| {
-        let test = "speaker_test_is_heard";
-        if !is_there(test, "speaker-test", "--help") {
+        if !is_there("speaker-test", "--help") {
             return;
         }
         let scene = Scene::set("latency \"400ms\" channels 2");
@@ -195,8 +188,7 @@ fn speaker_test_is_heard() {
 #[test]
 fn a_host_is_played_to_by_its_address_alone() {
     shared(|| {
-        let test = "a_host_is_played_to_by_its_address_alone";
-        if !is_there(test, "aplay", "--version") {
+        if !is_there("aplay", "--version") {
             return;
         }
         let scene = Scene::set("");
@@ -211,11 +203,10 @@ fn a_host_is_played_to_by_its_address_alone() {
 #[test]
 fn packets_that_the_system_refuses_are_told_once() {
     shared(|| {
-        let test = "packets_that_the_system_refuses_are_told_once";
-        if !is_there(test, "aplay", "--version") {
+        if !is_there("aplay", "--version") {
             return;
         }
-        let Some(cable) = Cable::lay(test) else { return };
+        let Some(cable) = Cable::lay() else { return };
         let scene = Scene::set("");
         for (breaks, times) in [(false, 0), (true, 1)] {
             let line =
@@ -234,9 +225,9 @@ fn packets_that_the_system_refuses_are_told_once() {
     });
 }
 
-fn is_recorded(test: &str, line: &str) {
+fn is_recorded(line: &str) {
     shared(|| {
-        if !is_there(test, "arecord", "--version") {
+        if !is_there("arecord", "--version") {
             return;
         }
         let scene = Scene::set("latency \"400ms\" rate 48000 channels 2");
@@ -254,21 +245,18 @@ fn is_recorded(test: &str, line: &str) {
 
 #[test]
 fn arecord_records_bit_for_bit() {
-    let test = "arecord_records_bit_for_bit";
-    is_recorded(test, "-D net -f S24_3LE -r 48000 -c 2 -d 4 heard.wav");
+    is_recorded("-D net -f S24_3LE -r 48000 -c 2 -d 4 heard.wav");
 }
 
 #[test]
 fn arecord_records_bit_for_bit_by_mapped_memory() {
-    let test = "arecord_records_bit_for_bit_by_mapped_memory";
-    is_recorded(test, "-M -D net -f S24_3LE -r 48000 -c 2 -d 4 heard.wav");
+    is_recorded("-M -D net -f S24_3LE -r 48000 -c 2 -d 4 heard.wav");
 }
 
 #[test]
 fn arecord_that_joins_late_records_bit_for_bit_from_the_first_second() {
     shared(|| {
-        let test = "arecord_that_joins_late_records_bit_for_bit_from_the_first_second";
-        if !is_there(test, "arecord", "--version") {
+        if !is_there("arecord", "--version") {
             return;
         }
         let scene = Scene::set("latency \"400ms\" rate 48000 channels 2");
@@ -294,8 +282,7 @@ fn arecord_that_joins_late_records_bit_for_bit_from_the_first_second() {
 #[test]
 fn a_pcm_that_cannot_be_is_refused_in_one_sentence_with_the_mend() {
     shared(|| {
-        let test = "a_pcm_that_cannot_be_is_refused_in_one_sentence_with_the_mend";
-        if !is_there(test, "aplay", "--version") {
+        if !is_there("aplay", "--version") {
             return;
         }
         for (pcm, words, errno) in [
@@ -332,9 +319,8 @@ exec aplay -q -D taut:kitchen.example sent.wav
 
 #[test]
 fn top_shows_a_program_that_plays_by_the_pcm_and_one_that_records() {
-    let test = "top_shows_a_program_that_plays_by_the_pcm_and_one_that_records";
     shared(|| {
-        if !is_there(test, "aplay", "--version") {
+        if !is_there("aplay", "--version") {
             return;
         }
         let scene = Scene::set("rate 48000 channels 2");
@@ -369,9 +355,8 @@ fn top_shows_a_program_that_plays_by_the_pcm_and_one_that_records() {
 
 #[test]
 fn a_recorder_that_is_to_follow_a_clock_says_when_nothing_is_heard_of_it() {
-    let test = "a_recorder_that_is_to_follow_a_clock_says_when_nothing_is_heard_of_it";
     shared(|| {
-        if !is_there(test, "arecord", "--version") {
+        if !is_there("arecord", "--version") {
             return;
         }
         let from = format!("avtp+udp://127.0.0.1:{}", free_udp_ports());
@@ -394,11 +379,10 @@ mod exclusive {
 
     #[test]
     fn a_name_server_that_does_not_answer_is_given_up_within_a_second() {
-        let test = "a_name_server_that_does_not_answer_is_given_up_within_a_second";
-        if !is_there(test, "aplay", "--version") || !is_there(test, "unshare", "--version") {
+        if !is_there("aplay", "--version") || !is_there("unshare", "--version") {
             return;
         }
-        let Some(cable) = Cable::lay(test) else { return };
+        let Some(cable) = Cable::lay() else { return };
         timed(|| {
             let scene = Scene::set("");
             scene.noise(FileCoding::L16);

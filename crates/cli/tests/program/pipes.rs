@@ -65,7 +65,6 @@ fn what_is_piped_in_is_piped_out_bit_for_bit_and_the_report_beside_it() {
 #[test]
 fn what_sox_and_ffmpeg_write_into_a_pipe_is_read_to_its_end() {
     shared(|| {
-        let test = "what_sox_and_ffmpeg_write_into_a_pipe_is_read_to_its_end";
         let folder = Folder::new();
         let sent = Sound::noise(Shape::STEREO_24, 500, 6);
         sent.write(&folder.file("sent.wav"));
@@ -76,7 +75,7 @@ fn what_sox_and_ffmpeg_write_into_a_pipe_is_read_to_its_end() {
         ] {
             let there = std::process::Command::new(program).arg("--version").output();
             if there.is_err() {
-                skipped(Lack::Package, test, &format!("there is no {program}"));
+                skipped(Lack::Package, &format!("there is no {program}"));
                 continue;
             }
             let (heard, ended) = carry(&folder, line, "");

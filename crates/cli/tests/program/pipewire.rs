@@ -79,8 +79,7 @@ fn standard_error_has_our_line_alone_where_the_library_has_something_to_say() {
 
 #[test]
 fn what_cannot_be_is_answered_in_one_sentence_with_the_mend() {
-    let test = "what_cannot_be_is_answered_in_one_sentence_with_the_mend";
-    let Some(mut desktop) = Desktop::start(test) else { return };
+    let Some(mut desktop) = Desktop::start() else { return };
     let ends = |desktop: &Desktop, line: &str, status: i32, says: &str| {
         let ended = desktop.taut(&line.replace("UDP", &free_udp_ports().to_string())).run();
         assert_eq!(ended.status, Some(status), "{line}: {ended:#?}");
@@ -108,8 +107,7 @@ mod exclusive {
     #[test]
     fn a_sender_is_a_sink_and_a_receiver_a_source_of_their_names() {
         steady(|| {
-            let test = "a_sender_is_a_sink_and_a_receiver_a_source_of_their_names";
-            let Some(desktop) = Desktop::start(test) else { return };
+            let Some(desktop) = Desktop::start() else { return };
             let address = loopback();
             let _send = sink(&desktop, &address);
             let _recv = recv(&desktop, &address, "pipewire:Stage");
@@ -132,8 +130,7 @@ mod exclusive {
     #[test]
     fn what_is_played_to_the_sink_is_heard_bit_for_bit_and_when_it_was_promised() {
         timed(|| {
-            let test = "what_is_played_to_the_sink_is_heard_bit_for_bit_and_when_it_was_promised";
-            let Some(desktop) = Desktop::start(test) else { return };
+            let Some(desktop) = Desktop::start() else { return };
             let sent = noise(&desktop, 1500);
             let address = loopback();
             let recv = recv(&desktop, &address, "file:heard.wav").listening();
@@ -163,8 +160,7 @@ mod exclusive {
     #[test]
     fn what_is_received_is_recorded_from_the_source_bit_for_bit() {
         steady(|| {
-            let test = "what_is_received_is_recorded_from_the_source_bit_for_bit";
-            let Some(desktop) = Desktop::start(test) else { return };
+            let Some(desktop) = Desktop::start() else { return };
             let sent = noise(&desktop, 1500);
             let address = loopback();
             let recv = recv(&desktop, &address, "pipewire:Stage").listening();
@@ -183,9 +179,8 @@ mod exclusive {
     #[test]
     fn in_cycles_of_64_frames_sound_is_whole_and_when_it_was_promised() {
         timed(|| {
-            let test = "in_cycles_of_64_frames_sound_is_whole_and_when_it_was_promised";
             let (quantum, latency) = (64, 20);
-            let Some(desktop) = Desktop::with_cycles_of(quantum, test) else { return };
+            let Some(desktop) = Desktop::with_cycles_of(quantum) else { return };
             let timing = format!("--latency {latency}ms --period {quantum} --no-witness");
             let receive = |output: &str| {
                 let address = loopback();
@@ -226,7 +221,7 @@ mod exclusive {
                     let why = format!(
                         "the graph let cycles out while each of {GRAPHS} sounds was played"
                     );
-                    skipped(Lack::Host, test, &why);
+                    skipped(Lack::Host, &why);
                 }
             }
             // Less a cycle at each end, which stand for the card.
@@ -252,7 +247,7 @@ mod exclusive {
             let Some(measured) = (0..GRAPHS).find_map(measure) else {
                 let why =
                     format!("the graph let cycles out while each of {GRAPHS} delays was measured");
-                return skipped(Lack::Host, test, &why);
+                return skipped(Lack::Host, &why);
             };
             mostly(|| {
                 assert!(is_right(measured), "configured {configured}, measured {measured:?}")
@@ -263,8 +258,7 @@ mod exclusive {
     #[test]
     fn the_latency_is_the_configured_one_by_another_programs_recording() {
         timed(|| {
-            let test = "the_latency_is_the_configured_one_by_another_programs_recording";
-            let Some(desktop) = Desktop::start(test) else { return };
+            let Some(desktop) = Desktop::start() else { return };
             let sent = noise(&desktop, 1500);
             let address = loopback();
             let _recv = recv(&desktop, &address, "pipewire:Stage").listening();
@@ -300,8 +294,7 @@ mod exclusive {
     #[test]
     fn the_graph_is_told_what_the_network_takes() {
         steady(|| {
-            let test = "the_graph_is_told_what_the_network_takes";
-            let Some(desktop) = Desktop::start(test) else { return };
+            let Some(desktop) = Desktop::start() else { return };
             let address = loopback();
             let _recv = recv(&desktop, &address, "pipewire:Stage").listening();
             let _send = sink(&desktop, &address);
@@ -323,7 +316,7 @@ mod exclusive {
                 match &node["info"]["params"]["ProcessLatency"][0] {
                     Value::Null if desktop.is_before([1, 4, 0]) => {
                         let why = "PipeWire before 1.4 shows no ProcessLatency of streams";
-                        skipped(Lack::Package, test, why);
+                        skipped(Lack::Package, why);
                     }
                     process => assert_eq!(process["ns"], told, "{process:#}"),
                 }
@@ -334,8 +327,7 @@ mod exclusive {
     #[test]
     fn a_stream_is_connected_to_the_device_that_is_named() {
         steady(|| {
-            let test = "a_stream_is_connected_to_the_device_that_is_named";
-            let Some(desktop) = Desktop::start(test) else { return };
+            let Some(desktop) = Desktop::start() else { return };
             let address = loopback();
             let _recv = recv(&desktop, &address, "pipewire:Far?target=Speakers");
             desktop.wait_for("sound for the speakers", |objects| {
@@ -352,8 +344,7 @@ mod exclusive {
     #[test]
     fn a_graph_that_changes_its_pace_is_followed_and_told() {
         steady(|| {
-            let test = "a_graph_that_changes_its_pace_is_followed_and_told";
-            let Some(desktop) = Desktop::start(test) else { return };
+            let Some(desktop) = Desktop::start() else { return };
             let send = send(&desktop, "pipewire:Kitchen", &loopback());
             let send = send.wait_for("the graph calls every 4096 frames at 48000 Hz");
             let set = |key: &str, value: &str| {
@@ -374,8 +365,7 @@ mod exclusive {
     #[test]
     fn the_library_is_loaded_where_a_node_is_named_and_nowhere_else() {
         steady(|| {
-            let test = "the_library_is_loaded_where_a_node_is_named_and_nowhere_else";
-            let Some(desktop) = Desktop::start(test) else { return };
+            let Some(desktop) = Desktop::start() else { return };
             for (output, loads) in [("null:", false), ("pipewire:Stage", true)] {
                 let recv = recv(&desktop, &loopback(), output).listening();
                 assert_eq!(recv.has_loaded("libpipewire"), loads, "{output}");
@@ -386,8 +376,7 @@ mod exclusive {
     #[test]
     fn a_server_that_goes_is_waited_for_and_its_graph_joined_again() {
         steady(|| {
-            let test = "a_server_that_goes_is_waited_for_and_its_graph_joined_again";
-            let Some(mut desktop) = Desktop::start(test) else { return };
+            let Some(mut desktop) = Desktop::start() else { return };
             let send = sink(&desktop, &loopback());
             desktop.node("Kitchen", 4);
             desktop.crash();
@@ -403,8 +392,7 @@ mod exclusive {
     #[test]
     fn a_timer_goes_on_while_the_server_is_stopped_and_a_stop_is_obeyed_at_once() {
         steady(|| {
-            let test = "a_timer_goes_on_while_the_server_is_stopped_and_a_stop_is_obeyed_at_once";
-            let Some(desktop) = Desktop::start(test) else { return };
+            let Some(desktop) = Desktop::start() else { return };
             let onlooker = Onlooker::new();
             let sends = sink(&desktop, &onlooker.address());
             let ends = send(&desktop, "pipewire:Hall", &loopback());
@@ -433,8 +421,7 @@ mod exclusive {
     #[test]
     fn a_server_without_a_session_manager_is_answered_with_what_is_missing() {
         steady(|| {
-            let test = "a_server_without_a_session_manager_is_answered_with_what_is_missing";
-            let Some(mut desktop) = Desktop::start(test) else { return };
+            let Some(mut desktop) = Desktop::start() else { return };
             desktop.lose_manager();
             let line = format!("send --input pipewire:Kitchen --to {} --report none", loopback());
             let ended = desktop.taut(&line).run();
@@ -447,8 +434,7 @@ mod exclusive {
     #[test]
     fn what_a_node_that_goes_both_ways_cannot_be_is_refused() {
         steady(|| {
-            let test = "what_a_node_that_goes_both_ways_cannot_be_is_refused";
-            let Some(desktop) = Desktop::start(test) else { return };
+            let Some(desktop) = Desktop::start() else { return };
             let refused = |device: &str, options: &str, mend: &str| {
                 let line = format!("lab delay --output {device} --input {device} {options}");
                 is_refused(&desktop.taut(&line), 3, "goes both ways", mend);

@@ -23,14 +23,14 @@ struct Pulse {
 
 impl Pulse {
     /// One that has begun to work, with this module; `None`, and said loudly, where it cannot.
-    fn start(test: &str, module: &str) -> Option<Self> {
+    fn start(module: &str) -> Option<Self> {
         let mut asks = Command::new("pulseaudio");
         let asks = asks.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
         if !asks.status().is_ok_and(|status| status.success()) {
-            skipped(Lack::Package, test, "PulseAudio is not installed: apt-get install pulseaudio");
+            skipped(Lack::Package, "PulseAudio is not installed: apt-get install pulseaudio");
             return None;
         }
-        let cable = Cable::lay(test)?;
+        let cable = Cable::lay()?;
         let folder = Folder::new();
         let socket = folder.file(SOCKET);
         let socket =
@@ -88,9 +88,7 @@ mod exclusive {
     fn a_stream_of_ours_that_pulseaudio_hears_of_sounds_there() {
         // Once in ten runs beside others its server played nothing at all of what it had heard of.
         timed(|| {
-            let test = "a_stream_of_ours_that_pulseaudio_hears_of_sounds_there";
-            let Some(mut pulse) =
-                Pulse::start(test, "module-rtp-recv sink=out sap_address=10.77.0.2")
+            let Some(mut pulse) = Pulse::start("module-rtp-recv sink=out sap_address=10.77.0.2")
             else {
                 return;
             };
@@ -122,12 +120,11 @@ mod exclusive {
 
     #[test]
     fn what_pulseaudio_sends_is_heard_whole() {
-        let test = "what_pulseaudio_sends_is_heard_whole";
         let module = "module-rtp-send source=out.monitor format=s16be channels=2 rate=48000 \
                       destination_ip=10.77.0.1 port=5004";
         // It is followed by resampling, which a server that stands still turns far.
         steady(|| {
-            let Some(pulse) = Pulse::start(test, module) else { return };
+            let Some(pulse) = Pulse::start(module) else { return };
             // Between silences: what a stream begins with fades in, and its last packets are still to be
             // heard when all is played.
             let sent = Sound::noise(SHAPE, 2000, 21);

@@ -52,9 +52,8 @@ fn at(place: &crate::common::network::Namespace, folder: &Folder, line: &str) ->
 #[test]
 fn of_two_networks_one_may_break_and_nothing_is_missed() {
     shared(|| {
-        let test = "of_two_networks_one_may_break_and_nothing_is_missed";
-        let Some(cable) = Cable::lay(test) else { return };
-        let Some([left, right]) = cable.lay_another(test) else { return };
+        let Some(cable) = Cable::lay() else { return };
+        let Some([left, right]) = cable.lay_another() else { return };
         let folder = Folder::new();
         let sent = Sound::noise(SHAPE, 3000, 18);
         sent.write(&folder.file("sent.wav"));
@@ -88,9 +87,8 @@ fn of_two_networks_one_may_break_and_nothing_is_missed() {
 #[test]
 fn of_two_networks_to_a_group_one_may_break_from_the_first() {
     shared(|| {
-        let test = "of_two_networks_to_a_group_one_may_break_from_the_first";
-        let Some(cable) = Cable::lay(test) else { return };
-        let Some([left, right]) = cable.lay_another(test) else { return };
+        let Some(cable) = Cable::lay() else { return };
+        let Some([left, right]) = cable.lay_another() else { return };
         let folder = Folder::new();
         let sent = Sound::noise(SHAPE, 1500, 19);
         sent.write(&folder.file("sent.wav"));
@@ -116,10 +114,9 @@ fn of_two_networks_to_a_group_one_may_break_from_the_first() {
 #[test]
 fn each_of_two_networks_has_its_own_count() {
     shared(|| {
-        let test = "each_of_two_networks_has_its_own_count";
-        let Some(cable) = Cable::lay(test) else { return };
-        let Some([left, right]) = cable.lay_another(test) else { return };
-        if !cable.right.loses(test, 10, 5004) {
+        let Some(cable) = Cable::lay() else { return };
+        let Some([left, right]) = cable.lay_another() else { return };
+        if !cable.right.loses(10, 5004) {
             return;
         }
         let folder = Folder::new();
@@ -169,11 +166,10 @@ mod exclusive {
     #[test]
     fn five_percent_of_loss_leaves_fewer_gaps_at_eight_milliseconds_than_roc_does() {
         timed(|| {
-            let test = "five_percent_of_loss_leaves_fewer_gaps_at_eight_milliseconds_than_roc_does";
             let mut told = Vec::new();
             for _ in 0..3 {
-                let Some(lab) = Lab::on_cable(test, None) else { return };
-                if !lab.cable.as_ref().is_some_and(|cable| cable.right.loses(test, 5, 5004)) {
+                let Some(lab) = Lab::on_cable(None) else { return };
+                if !lab.cable.as_ref().is_some_and(|cable| cable.right.loses(5, 5004)) {
                     return;
                 }
                 let sent = Sound::noise(SHAPE, 10_000, 17);

@@ -99,9 +99,9 @@ fn a_rust_that_is_too_old_is_told_before_another_is_fetched() {
 }
 
 /// Builds a guest of a package that unpacks so, in `$2`; `None` where what it takes is not there.
-fn guest(test: &str, unpacks: &str) -> Option<Ended> {
+fn guest(unpacks: &str) -> Option<Ended> {
     if !Path::new("/usr/sbin/depmod").exists() && !Path::new("/sbin/depmod").exists() {
-        skipped(Lack::Package, test, "there is no depmod; install kmod");
+        skipped(Lack::Package, "there is no depmod; install kmod");
         return None;
     }
     let programs = Programs::new(&[
@@ -118,11 +118,10 @@ fn guest(test: &str, unpacks: &str) -> Option<Ended> {
 
 #[test]
 fn a_guest_is_made_of_the_kernel_of_debian_12_and_of_debian_13() {
-    let test = "a_guest_is_made_of_the_kernel_of_debian_12_and_of_debian_13";
     for modules in ["lib", "usr/lib"] {
         let unpacks =
             format!("mkdir -p $3/{modules}/modules/9.9-rt $3/boot; echo >$3/boot/vmlinuz-9.9-rt");
-        let Some(ended) = guest(test, &unpacks) else { return };
+        let Some(ended) = guest(&unpacks) else { return };
         let ended = ended.well();
         let last = ended.said.last().unwrap();
         assert!(last.contains("9.9-rt is ready in "), "{modules}: {ended:#?}");
@@ -131,11 +130,10 @@ fn a_guest_is_made_of_the_kernel_of_debian_12_and_of_debian_13() {
 
 #[test]
 fn a_guest_that_cannot_be_built_is_skipped_and_says_why() {
-    let test = "a_guest_that_cannot_be_built_is_skipped_and_says_why";
     let no_modules = "mkdir -p $3/boot";
     let no_kernel = "mkdir -p $3/lib/modules/9.9-rt";
     for unpacks in [no_modules, no_kernel, "exit 1"] {
-        let Some(ended) = guest(test, unpacks) else { return };
+        let Some(ended) = guest(unpacks) else { return };
         assert_eq!(ended.status, Some(77), "{unpacks}: {ended:#?}");
         let last = ended.said.last().unwrap();
         assert!(last.starts_with("SKIPPED (package): the lab guest: "), "{unpacks}: {ended:#?}");

@@ -25,13 +25,13 @@ struct ThereBySsh {
 
 impl ThereBySsh {
     /// `None`, and said loudly, where nobody can log in.
-    fn new(test: &str) -> Option<Self> {
+    fn new() -> Option<Self> {
         let folder = Folder::new();
         let path = std::env::var("PATH").unwrap_or_default();
         let there = Self { path: format!("{}:{path}", folder.path().display()), folder };
         let why = there.set_up(&path).and_then(|()| there.can_log_in());
         if let Err(why) = why {
-            skipped(Lack::told_by(&why), test, &format!("logging in by an sshd of its own: {why}"));
+            skipped(Lack::told_by(&why), &format!("logging in by an sshd of its own: {why}"));
             return None;
         }
         Some(there)
@@ -102,8 +102,7 @@ fn done(command: &mut Command) -> Result<(), String> {
 #[test]
 fn a_delay_is_measured_by_ssh_to_within_what_is_said_of_it() {
     shared(|| {
-        let test = "a_delay_is_measured_by_ssh_to_within_what_is_said_of_it";
-        let Some(there) = ThereBySsh::new(test) else { return };
+        let Some(there) = ThereBySsh::new() else { return };
         for (run, hosts) in [
             ("--with ssh:there", ["local", "ssh:there"]),
             ("--played-at ssh:there", ["ssh:there", "local"]),
@@ -117,7 +116,7 @@ fn a_delay_is_measured_by_ssh_to_within_what_is_said_of_it() {
 #[test]
 fn stages_are_measured_by_ssh() {
     shared(|| {
-        let Some(there) = ThereBySsh::new("stages_are_measured_by_ssh") else { return };
+        let Some(there) = ThereBySsh::new() else { return };
         let line = "lab stages --with ssh:there --settle 1s --duration 2s --period 240 --latency 400ms \
                     --report json";
         let report = report(&there.seen_by(taut(words(line))).run().well());
@@ -131,12 +130,11 @@ fn stages_are_measured_by_ssh() {
 #[test]
 fn a_call_is_measured_from_mouth_to_ear_between_two_clocks_to_within_what_is_said_of_them() {
     shared(|| {
-        let test = "a_call_is_measured_from_mouth_to_ear_between_two_clocks";
-        let Some(there) = ThereBySsh::new(test) else { return };
+        let Some(there) = ThereBySsh::new() else { return };
         // Its monotonic clock is an hour ahead.
         let ahead = ["--time", "--monotonic", "3600", "--fork", "--kill-child"];
         if let Err(why) = done(Command::new("unshare").args(ahead).arg("true")) {
-            return skipped(Lack::told_by(&why), test, &format!("a clock of its own: {why}"));
+            return skipped(Lack::told_by(&why), &format!("a clock of its own: {why}"));
         }
         let (taut_here, at) = (env!("CARGO_BIN_EXE_taut"), there.folder.path().display());
         fs::remove_file(there.file("there/taut")).unwrap();
@@ -167,8 +165,7 @@ fn a_call_is_measured_from_mouth_to_ear_between_two_clocks_to_within_what_is_sai
 #[test]
 fn a_host_that_lets_nobody_in_is_told_in_the_words_of_ssh_and_with_the_mend() {
     shared(|| {
-        let test = "a_host_that_lets_nobody_in_is_told_in_the_words_of_ssh_and_with_the_mend";
-        let Some(there) = ThereBySsh::new(test) else { return };
+        let Some(there) = ThereBySsh::new() else { return };
         there.write("authorized", "");
         let ended = there.seen_by(delay("none", "--with ssh:there")).run();
         is_void(&ended, "Permission denied (publickey");

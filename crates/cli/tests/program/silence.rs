@@ -30,9 +30,9 @@ fn fails(recv: Running, send: Running) -> Ended {
 }
 
 /// `taut` on a terminal of 80 columns; `None`, and said loudly, where there is none to be had.
-fn on_a_terminal(test: &str, line: &str) -> Option<crate::common::program::Call> {
+fn on_a_terminal(line: &str) -> Option<crate::common::program::Call> {
     if Command::new("script").arg("--version").output().is_err() {
-        skipped(Lack::Package, test, "there is no `script` (bsdutils)");
+        skipped(Lack::Package, "there is no `script` (bsdutils)");
         return None;
     }
     let taut = env!("CARGO_BIN_EXE_taut");
@@ -53,10 +53,9 @@ fn killed_sender(address: &str) {
 #[test]
 fn a_sender_that_was_killed_is_silent_on_the_live_line_for_whole_seconds() {
     shared(|| {
-        let test = "a_sender_that_was_killed_is_silent_on_the_live_line_for_whole_seconds";
         let address = loopback();
         let recv = format!("recv --from {address} --output null: --until-bye");
-        let Some(recv) = on_a_terminal(test, &recv) else { return };
+        let Some(recv) = on_a_terminal(&recv) else { return };
         let recv = recv.start().listening();
         killed_sender(&address);
         let ended = recv.end();
@@ -205,10 +204,9 @@ fn a_ledger_that_finds_no_room_is_told_while_the_sound_goes_on() {
 
 #[test]
 fn a_sender_with_nobody_listening_says_so_first_on_80_columns() {
-    let test = "a_sender_with_nobody_listening_says_so_first_on_80_columns";
     for to in [loopback(), format!("rtp://239.69.77.31:{}?iface=lo", free_udp_ports())] {
         let line = format!("send --input tone:440 --to {to} --duration 3s --report none");
-        let Some(send) = on_a_terminal(test, &line) else { return };
+        let Some(send) = on_a_terminal(&line) else { return };
         let ended = send.run().well();
         let lines: Vec<_> = ended.out.split(['\r', '\n']).collect();
         let told = lines.iter().rfind(|line| line.contains("nobody answers: send "));
@@ -281,7 +279,7 @@ fn a_coding_that_is_not_the_senders_is_refused_with_the_option_that_fits_and_nev
 }
 
 /// Has the kernel drop all that comes in; `false`, and said loudly, where it cannot.
-fn walled_off(test: &str, place: &Namespace) -> bool {
+fn walled_off(place: &Namespace) -> bool {
     let rules = "table inet wall {\n chain input {\n type filter hook input priority 0; policy \
                  drop;\n }\n}\n";
     let done = Command::new("ip").args(["netns", "exec", &place.name, "nft", rules]).output();
@@ -290,16 +288,15 @@ fn walled_off(test: &str, place: &Namespace) -> bool {
         Ok(done) => String::from_utf8_lossy(&done.stderr).trim().to_owned(),
         Err(error) => error.to_string(),
     };
-    skipped(Lack::told_by(&why), test, &format!("dropping packets by `nft`: {why}"));
+    skipped(Lack::told_by(&why), &format!("dropping packets by `nft`: {why}"));
     false
 }
 
 #[test]
 fn a_firewall_that_drops_everything_is_named_while_nothing_comes_and_at_the_end() {
     shared(|| {
-        let test = "a_firewall_that_drops_everything_is_named_while_nothing_comes_and_at_the_end";
-        let Some(cable) = Cable::lay(test) else { return };
-        if !walled_off(test, &cable.right) {
+        let Some(cable) = Cable::lay() else { return };
+        if !walled_off(&cable.right) {
             return;
         }
         for shape in ["", "--rate 48000 --channels 2"] {
@@ -322,18 +319,17 @@ fn a_firewall_that_drops_everything_is_named_while_nothing_comes_and_at_the_end(
 #[test]
 fn who_may_not_see_the_rules_is_sent_to_the_doctor() {
     shared(|| {
-        let test = "who_may_not_see_the_rules_is_sent_to_the_doctor";
-        let Some(cable) = Cable::lay(test) else { return };
+        let Some(cable) = Cable::lay() else { return };
         let may = Command::new("runuser").args(["-u", "nobody", "true"]).status();
         if !may.is_ok_and(|done| done.success()) {
-            return skipped(Lack::Privilege, test, "being another user needs root");
+            return skipped(Lack::Privilege, "being another user needs root");
         }
         let taut = env!("CARGO_BIN_EXE_taut");
         let line = "recv --from rtp://10.77.0.2:6004 --output null: --duration 50ms --report none";
         let recv = call("runuser", ["-u", "nobody", "--", taut]).and(words(line));
         let ended = recv.within(&cable.right).run();
         if ended.status.is_none_or(|status| status > 100) {
-            return skipped(Lack::Privilege, test, "another user cannot run taut here");
+            return skipped(Lack::Privilege, "another user cannot run taut here");
         }
         assert_eq!(ended.status, Some(1), "{ended:#?}");
         let told = "nothing was received at rtp://10.77.0.2:6004: a firewall may drop it: `sudo taut doctor` \
@@ -372,8 +368,7 @@ fn a_device_that_needs_more_than_the_latency_is_told_before_a_packet_is_late() {
 #[test]
 fn a_jack_server_that_needs_more_than_the_latency_is_told_before_a_packet_is_late() {
     shared(|| {
-        let test = "a_jack_server_that_needs_more_than_the_latency_is_told_before_a_packet_is_late";
-        let Some(server) = Server::start(test, 64) else { return };
+        let Some(server) = Server::start(64) else { return };
         let (address, onlooker) = (loopback(), Onlooker::new());
         let recv = words(&format!("recv --from {address} --report json --output"));
         let recv = taut(recv).and([server.device("hears", "system")]).start().listening();

@@ -261,8 +261,8 @@ pub(crate) const GSTREAMER: [(&str, &str, &str); 3] = [
     ("AEAD_AES_256_GCM", "aes-256-gcm", "null"),
 ];
 
-pub(crate) fn has_srtp(test: &str) -> bool {
-    has_element(test, "srtpenc", "gstreamer1.0-plugins-bad")
+pub(crate) fn has_srtp() -> bool {
+    has_element("srtpenc", "gstreamer1.0-plugins-bad")
 }
 
 /// Tests that run alone (decision 25).
@@ -272,7 +272,7 @@ mod exclusive {
     #[test]
     fn sealed_sound_of_gstreamer_is_heard_bit_for_bit() {
         steady(|| {
-            if !has_srtp("sealed_sound_of_gstreamer_is_heard_bit_for_bit") {
+            if !has_srtp() {
                 return;
             }
             for (profile, cipher, auth) in GSTREAMER {
@@ -296,7 +296,7 @@ mod exclusive {
     #[test]
     fn gstreamer_opens_our_sealed_sound_bit_for_bit() {
         steady(|| {
-            if !has_srtp("gstreamer_opens_our_sealed_sound_bit_for_bit") {
+            if !has_srtp() {
                 return;
             }
             for (profile, cipher, auth) in GSTREAMER {
@@ -333,7 +333,7 @@ mod exclusive {
     fn sealed_sound_of_ffmpeg_is_heard_bit_for_bit() {
         // As in clear: its packets of a second may come late, and its card then seems another.
         timed(|| {
-            if !has_ffmpeg("sealed_sound_of_ffmpeg_is_heard_bit_for_bit") {
+            if !has_ffmpeg() {
                 return;
             }
             let (folder, port) = (Folder::new(), free_udp_ports());
@@ -353,8 +353,7 @@ mod exclusive {
     #[test]
     fn ffmpeg_hears_our_sealed_sound_by_our_description_that_is_its_owners_alone() {
         steady(|| {
-            let test = "ffmpeg_hears_our_sealed_sound_by_our_description_that_is_its_owners_alone";
-            if !has_ffmpeg(test) {
+            if !has_ffmpeg() {
                 return;
             }
             let (folder, port) = (Folder::new(), free_udp_ports());

@@ -56,8 +56,7 @@ fn counted(
 #[test]
 fn what_was_sent_is_counted_to_the_byte_at_both_ends_of_a_cable() {
     shared(|| {
-        let test = "what_was_sent_is_counted_to_the_byte_at_both_ends_of_a_cable";
-        let Some(cable) = Cable::lay(test) else { return };
+        let Some(cable) = Cable::lay() else { return };
         let Cable { left, right } = &cable;
         let there = right.address;
         let watch = |place: &Namespace, end: &str| {
@@ -95,10 +94,9 @@ fn what_was_sent_is_counted_to_the_byte_at_both_ends_of_a_cable() {
 #[test]
 fn what_is_handed_over_together_is_as_many_packets_as_it_becomes() {
     shared(|| {
-        let test = "what_is_handed_over_together_is_as_many_packets_as_it_becomes";
-        let Some(cable) = Cable::lay(test) else { return };
+        let Some(cable) = Cable::lay() else { return };
         // Between these the kernel carries as one frame what leaves together.
-        let Some([left, right]) = cable.lay_another(test) else { return };
+        let Some([left, right]) = cable.lay_another() else { return };
         let there = right.address;
         let watch = at(&left, &format!("lab traffic --to {there}")).start().wait_for("are watched");
         let takes = at(&right, "lab burden tcp-sink --at 0.0.0.0:7001").start();
@@ -117,7 +115,6 @@ fn what_is_handed_over_together_is_as_many_packets_as_it_becomes() {
         if seen["tap"]["sized"] == false {
             return crate::common::skipped(
                 crate::common::Lack::Device,
-                test,
                 "a kernel since 6.2, which says how long segments are",
             );
         }
@@ -132,10 +129,9 @@ fn what_is_handed_over_together_is_as_many_packets_as_it_becomes() {
 
 #[test]
 fn without_the_privilege_the_kernels_counters_are_told_and_how_to_get_more() {
-    let test = "without_the_privilege_the_kernels_counters_are_told_and_how_to_get_more";
     let line =
         "lab network --only silent --scheduler other --settle 1s --duration 1s --report json";
-    let Some(call) = ordinary(test, line) else { return };
+    let Some(call) = ordinary(line) else { return };
     shared(|| {
         let report: Value = serde_json::from_str(&call.run().well().out).unwrap();
         let notes = report["notes"].as_array().unwrap();

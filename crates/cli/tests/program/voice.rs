@@ -64,7 +64,7 @@ fn a_run_goes_on_where_nobody_reads_what_it_says() {
 }
 
 /// Starts it without the right to real-time priority; `None`, and said loudly, where that cannot be.
-fn unprivileged(test: &str, line: &str) -> Option<Running> {
+fn unprivileged(line: &str) -> Option<Running> {
     let taut = env!("CARGO_BIN_EXE_taut");
     let without = ["--bounding-set", "-sys_nice", "--"];
     let can = Command::new("setpriv").args(without).arg("true").output();
@@ -75,7 +75,7 @@ fn unprivileged(test: &str, line: &str) -> Option<Running> {
     };
     if let Some(why) = why {
         let why = format!("setpriv of util-linux, as root, takes a capability away: {why}");
-        skipped(Lack::told_by(&why), test, &why);
+        skipped(Lack::told_by(&why), &why);
         return None;
     }
     Some(call("setpriv", without).and([taut]).and(words(line)).start())
@@ -83,12 +83,11 @@ fn unprivileged(test: &str, line: &str) -> Option<Running> {
 
 #[test]
 fn a_refused_priority_is_told_once_and_at_once() {
-    let test = "a_refused_priority_is_told_once_and_at_once";
     for (kind, shown) in [("none", false), ("json", true)] {
         // Without an end of its own: what is waited for is told while it runs.
         let line =
             format!("send --input null: --to rtp://127.0.0.1:5004 --no-witness --report {kind}");
-        let Some(send) = unprivileged(test, &line) else { return };
+        let Some(send) = unprivileged(&line) else { return };
         let send = send.wait_for("no real-time priority");
         send.signal("-INT");
         let ended = send.end().well();
@@ -106,12 +105,11 @@ const EACH: [&str; 3] = ["memory is not locked", "witness runs without", "thread
 
 #[test]
 fn all_that_an_ordinary_user_lacks_is_told_in_one_line_and_not_again() {
-    let test = "all_that_an_ordinary_user_lacks_is_told_in_one_line_and_not_again";
     let address = loopback();
     let _send = sounding_at(&address);
     let recv = format!("recv --rate 48000 --channels 2 --output null: --from {address}");
     for line in ["send --input null: --to rtp://127.0.0.1:5004", &recv] {
-        let Some(text) = ordinary(test, &format!("{line} --duration 1s")) else { return };
+        let Some(text) = ordinary(&format!("{line} --duration 1s")) else { return };
         let ended = text.run().well();
         let said = ended.said.iter().filter(|line| line.as_str() == LACKS).count();
         assert_eq!(said, 1, "{ended:#?}");
@@ -123,7 +121,7 @@ fn all_that_an_ordinary_user_lacks_is_told_in_one_line_and_not_again() {
         let gap = |line: &&str| !line.starts_with("  receiver late: ");
         assert!(!ended.out.lines().filter(gap).any(|line| line.contains("priority")), "{ended:#?}");
         // Scripts have each by itself.
-        let json = ordinary(test, &format!("{line} --duration 1s --report json")).unwrap();
+        let json = ordinary(&format!("{line} --duration 1s --report json")).unwrap();
         let report = json.run().report();
         let refused = &report.0["host"]["refused"];
         for (field, sentence) in ["locked_memory", "witness_priority", "priority"].iter().zip(EACH)
@@ -133,7 +131,7 @@ fn all_that_an_ordinary_user_lacks_is_told_in_one_line_and_not_again() {
             assert!(!report.notes().contains(&told), "{:#}", report.0);
         }
         // Who keeps standard error quiet reads it in the report.
-        let quiet = ordinary(test, &format!("{line} --duration 1s --quiet --report text"));
+        let quiet = ordinary(&format!("{line} --duration 1s --quiet --report text"));
         let ended = quiet.unwrap().run().well();
         assert!(ended.said.is_empty(), "{ended:#?}");
         let note = LACKS.replace("taut: ", "note: ");
@@ -143,14 +141,13 @@ fn all_that_an_ordinary_user_lacks_is_told_in_one_line_and_not_again() {
 
 #[test]
 fn a_demo_of_three_ends_tells_once_what_the_user_lacks() {
-    let test = "a_demo_of_three_ends_tells_once_what_the_user_lacks";
     let folder = Folder::new();
     let out = folder.file("demo");
     std::fs::create_dir(&out).unwrap();
     for path in [folder.path(), &out] {
         std::fs::set_permissions(path, PermissionsExt::from_mode(0o777)).unwrap();
     }
-    let Some(demo) = ordinary(test, &format!("demo --seconds 1 --out {}", out.display())) else {
+    let Some(demo) = ordinary(&format!("demo --seconds 1 --out {}", out.display())) else {
         return;
     };
     // Whether it comes out well is the host's affair.

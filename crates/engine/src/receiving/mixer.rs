@@ -1,12 +1,12 @@
 //! The receiving side of a device: read, place, mix, volume. Called once per period.
 
-#[cfg(test)]
+#[cfg()]
 mod cost;
 mod input;
 mod marks;
 mod shared;
 mod succession;
-#[cfg(test)]
+#[cfg()]
 mod tests;
 
 use rtrb::Consumer;

@@ -1,6 +1,6 @@
 //! From statistics to report.
 
-#[cfg(test)]
+#[cfg()]
 pub(crate) mod tests;
 
 use tautline_proto::arrivals::Arrivals;

@@ -1,6 +1,6 @@
 //! The sending side of a device: volume, channel map, packets, link. Called once per period.
 
-#[cfg(test)]
+#[cfg()]
 mod tests;
 
 use rtrb::{Consumer, Producer};

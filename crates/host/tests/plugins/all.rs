@@ -143,14 +143,13 @@ const EXCUSED: [(&[&str], &str); 5] = [
 ];
 
 /// Runs every plugin on so many blocks, far away and here.
-fn all_play_alike(test: &str, blocks: usize) {
+fn all_play_alike(blocks: usize) {
     for file in ["cmt.so", "plate_1423.so", "tap_reverb.so"] {
-        if installed(test, file).is_none() {
+        if installed(file).is_none() {
             return;
         }
     }
-    let found =
-        scan(&program(), &installed(test, "cmt.so").into_iter().collect::<Vec<_>>(), PATIENCE);
+    let found = scan(&program(), &installed("cmt.so").into_iter().collect::<Vec<_>>(), PATIENCE);
     let workshop = PluginWorkshop::new(options(), PluginOffers::new(&found, None).unwrap());
     let (mut compared, mut differ) = (0, Vec::new());
     for offer in workshop.offers().all() {
@@ -180,13 +179,12 @@ fn folder_of(path: &Path) -> &Path {
 
 #[test]
 fn every_plugin_of_debian_plays_far_away_what_it_plays_here() {
-    all_play_alike("every_plugin_of_debian_plays_far_away_what_it_plays_here", 40);
+    all_play_alike(40);
 }
 
 #[test]
 #[ignore = "soak: ten seconds of two hundred plugins take a minute or two"]
 fn every_plugin_of_debian_plays_ten_seconds_far_away_as_it_does_here() {
     // Of 289 frames on average.
-    let test = "every_plugin_of_debian_plays_ten_seconds_far_away_as_it_does_here";
-    all_play_alike(test, 10 * RATE as usize / 289);
+    all_play_alike(10 * RATE as usize / 289);
 }

@@ -24,7 +24,7 @@ impl Shelf {
     }
 
     /// With a library that does these things (`fixtures/odd.c`); `None`, said loudly, where none can be built.
-    pub(crate) fn with(&self, test: &str, name: &str, does: &[&str]) -> Option<PathBuf> {
+    pub(crate) fn with(&self, name: &str, does: &[&str]) -> Option<PathBuf> {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plugins/fixtures/odd.c");
         let library = self.path().join(format!("{name}.so"));
         let mut cc = Command::new("cc");
@@ -36,17 +36,17 @@ impl Shelf {
             Err(error) => format!("cc: {error}"),
         };
         let words = why.lines().find(|line| line.contains("rror")).unwrap_or(&why);
-        skipped(Lack::Package, test, words);
+        skipped(Lack::Package, words);
         None
     }
 }
 
 /// The folder of distributions' plugins; `None`, said loudly, where this library is not there.
-pub(crate) fn installed(test: &str, file: &str) -> Option<PathBuf> {
+pub(crate) fn installed(file: &str) -> Option<PathBuf> {
     let folder = PathBuf::from("/usr/lib/ladspa");
     if folder.join(file).exists() {
         return Some(folder);
     }
-    skipped(Lack::Package, test, &format!("{}: No such file", folder.join(file).display()));
+    skipped(Lack::Package, &format!("{}: No such file", folder.join(file).display()));
     None
 }

@@ -23,9 +23,8 @@ fn why<'a>(scan: &'a Scan, name: &str) -> &'a str {
 
 #[test]
 fn the_plugins_of_debian_are_all_found() {
-    let test = "the_plugins_of_debian_are_all_found";
     for file in ["cmt.so", "plate_1423.so", "tap_reverb.so"] {
-        let Some(folder) = installed(test, file) else { return };
+        let Some(folder) = installed(file) else { return };
         let found = scan(&program(), &[folder.clone(), folder], PATIENCE);
         assert_eq!(found.skipped, [], "{file}");
         let count: usize = found.libraries.iter().map(|library| library.plugins.len()).sum();
@@ -38,9 +37,8 @@ fn the_plugins_of_debian_are_all_found() {
 
 #[test]
 fn the_library_that_shows_other_workers_plugins_is_left_out() {
-    let test = "the_library_that_shows_other_workers_plugins_is_left_out";
     let shelf = Shelf::new();
-    if shelf.with(test, "tautline", &[]).is_none() || shelf.with(test, "odd", &[]).is_none() {
+    if shelf.with("tautline", &[]).is_none() || shelf.with("odd", &[]).is_none() {
         return;
     }
     let found = scanned(&shelf, PATIENCE);
@@ -50,7 +48,6 @@ fn the_library_that_shows_other_workers_plugins_is_left_out() {
 
 #[test]
 fn a_library_that_cannot_be_loaded_is_skipped_and_the_others_are_found() {
-    let test = "a_library_that_cannot_be_loaded_is_skipped_and_the_others_are_found";
     let shelf = Shelf::new();
     for (name, does) in [
         ("good", &[][..]),
@@ -61,7 +58,7 @@ fn a_library_that_cannot_be_loaded_is_skipped_and_the_others_are_found() {
         ("strange", &["STRANGE_PORT"]),
         ("talks", &["TALKS"]),
     ] {
-        if shelf.with(test, name, does).is_none() {
+        if shelf.with(name, does).is_none() {
             return;
         }
     }
@@ -88,9 +85,8 @@ fn a_library_that_cannot_be_loaded_is_skipped_and_the_others_are_found() {
 
 #[test]
 fn a_library_that_never_comes_back_is_skipped_when_patience_ends() {
-    let test = "a_library_that_never_comes_back_is_skipped_when_patience_ends";
     let shelf = Shelf::new();
-    if shelf.with(test, "hangs", &["HANGS"]).is_none() {
+    if shelf.with("hangs", &["HANGS"]).is_none() {
         return;
     }
     let found = scanned(&shelf, Span::from_millis(200));
@@ -100,8 +96,7 @@ fn a_library_that_never_comes_back_is_skipped_when_patience_ends() {
 #[test]
 fn a_plugin_is_described_as_its_library_has_it() {
     let shelf = Shelf::new();
-    let test = "a_plugin_is_described_as_its_library_has_it";
-    if shelf.with(test, "good", &[]).is_none() {
+    if shelf.with("good", &[]).is_none() {
         return;
     }
     let found = scanned(&shelf, PATIENCE);
@@ -123,10 +118,9 @@ fn ids(offers: &PluginOffers) -> Vec<&str> {
 
 #[test]
 fn a_plugin_with_odd_texts_is_offered_with_them_made_clean_and_hides_no_other() {
-    let test = "a_plugin_with_odd_texts_is_offered_with_them_made_clean_and_hides_no_other";
     let shelf = Shelf::new();
     for (name, does) in [("good", &[][..]), ("odd", &["ODD_TEXTS"]), ("bell", &["BELL_LABEL"])] {
-        if shelf.with(test, name, does).is_none() {
+        if shelf.with(name, does).is_none() {
             return;
         }
     }
@@ -143,10 +137,9 @@ fn a_plugin_with_odd_texts_is_offered_with_them_made_clean_and_hides_no_other() 
 
 #[test]
 fn what_masters_would_refuse_is_left_out_with_the_reason_and_hides_no_other() {
-    let test = "what_masters_would_refuse_is_left_out_with_the_reason_and_hides_no_other";
     let shelf = Shelf::new();
     for (name, does) in [("good", &[][..]), ("five", &["FIFTH_PORT"]), ("line\nfeed", &[])] {
-        if shelf.with(test, name, does).is_none() {
+        if shelf.with(name, does).is_none() {
             return;
         }
     }

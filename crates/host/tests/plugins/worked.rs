@@ -47,9 +47,9 @@ fn workshop_of(folder: PathBuf, options: WorkshopOptions) -> PluginWorkshop {
 }
 
 /// A workshop with the odd plugin alone, in a folder that it holds.
-fn odd(test: &str, options: WorkshopOptions) -> Option<(Shelf, PluginWorkshop)> {
+fn odd(options: WorkshopOptions) -> Option<(Shelf, PluginWorkshop)> {
     let shelf = Shelf::new();
-    shelf.with(test, "odd", &[])?;
+    shelf.with("odd", &[])?;
     let workshop = workshop_of(shelf.path().to_owned(), options);
     Some((shelf, workshop))
 }
@@ -84,8 +84,7 @@ fn sound(block: usize, frames: usize) -> Vec<f32> {
 
 #[test]
 fn a_plugin_far_away_plays_bit_for_bit_what_it_plays_here() {
-    let test = "a_plugin_far_away_plays_bit_for_bit_what_it_plays_here";
-    let Some(folder) = installed(test, "tap_reverb.so") else { return };
+    let Some(folder) = installed("tap_reverb.so") else { return };
     let workshop = workshop_of(folder.clone(), options());
     let (_, mut far) = opened(&workshop, request("tap_reverb:tap_reverb", 44_100, 512));
     let library = Arc::new(PluginLibrary::load(&folder.join("tap_reverb.so")).unwrap());
@@ -119,8 +118,7 @@ fn a_plugin_far_away_plays_bit_for_bit_what_it_plays_here() {
 
 #[test]
 fn what_a_plugin_tells_comes_back_and_a_new_activation_forgets_the_sound_before() {
-    let test = "what_a_plugin_tells_comes_back_and_a_new_activation_forgets_the_sound_before";
-    let Some((_shelf, workshop)) = odd(test, options()) else { return };
+    let Some((_shelf, workshop)) = odd(options()) else { return };
     let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
     let worked = far.run(&[vec![1.0, 2.0, 4.0]], &[0.0]);
     let expected =
@@ -136,8 +134,7 @@ fn what_a_plugin_tells_comes_back_and_a_new_activation_forgets_the_sound_before(
 
 #[test]
 fn a_plugin_that_crashes_takes_its_own_stream_alone_and_that_goes_on() {
-    let test = "a_plugin_that_crashes_takes_its_own_stream_alone_and_that_goes_on";
-    let Some((_shelf, workshop)) = odd(test, options()) else { return };
+    let Some((_shelf, workshop)) = odd(options()) else { return };
     let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
     let (other, mut beside) = opened(&workshop, request("odd:odd", 48_000, 64));
     far.run(&[vec![1.0]], &[0.0]);
@@ -155,8 +152,7 @@ fn a_plugin_that_crashes_takes_its_own_stream_alone_and_that_goes_on() {
 
 #[test]
 fn what_becomes_of_a_stream_is_told_and_at_its_end_all_that_it_counted() {
-    let test = "what_becomes_of_a_stream_is_told_and_at_its_end_all_that_it_counted";
-    let Some((_shelf, workshop)) = odd(test, options()) else { return };
+    let Some((_shelf, workshop)) = odd(options()) else { return };
     let (news, told) = channel();
     // Whoever listens no more wants no news.
     let workshop = workshop.telling(move |told| drop(news.send(told.clone())));
@@ -180,8 +176,7 @@ fn what_becomes_of_a_stream_is_told_and_at_its_end_all_that_it_counted() {
 
 #[test]
 fn blocks_at_which_a_plugin_dies_are_passed_over_and_it_goes_on() {
-    let test = "blocks_at_which_a_plugin_dies_are_passed_over_and_it_goes_on";
-    let Some((_shelf, workshop)) = odd(test, options()) else { return };
+    let Some((_shelf, workshop)) = odd(options()) else { return };
     // It crashes, hangs and ends its process.
     for what in [1.0, 2.0, 4.0] {
         let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
@@ -206,8 +201,7 @@ fn blocks_at_which_a_plugin_dies_are_passed_over_and_it_goes_on() {
 
 #[test]
 fn a_plugin_that_does_not_come_back_from_a_run_is_ended_and_begun_anew() {
-    let test = "a_plugin_that_does_not_come_back_from_a_run_is_ended_and_begun_anew";
-    let Some((_shelf, workshop)) = odd(test, options()) else { return };
+    let Some((_shelf, workshop)) = odd(options()) else { return };
     for (what, words) in [
         (2.0, "a run of the plugin did not come to an end within"),
         (3.0, "a run of the plugin did not come to an end within"),
@@ -225,8 +219,7 @@ fn a_plugin_that_does_not_come_back_from_a_run_is_ended_and_begun_anew() {
 
 #[test]
 fn a_process_that_is_killed_is_replaced_and_the_sound_before_is_heard_again() {
-    let test = "a_process_that_is_killed_is_replaced_and_the_sound_before_is_heard_again";
-    let Some((_shelf, workshop)) = odd(test, options()) else { return };
+    let Some((_shelf, workshop)) = odd(options()) else { return };
     let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
     far.run(&[vec![1.0]], &[0.0]);
     becomes(&workshop, id, |state| state.counters.blocks == 1);
@@ -245,8 +238,7 @@ fn a_process_that_is_killed_is_replaced_and_the_sound_before_is_heard_again() {
 
 #[test]
 fn what_somebody_kept_is_not_worked_on_again_by_the_process_after_one_that_died() {
-    let test = "what_somebody_kept_is_not_worked_on_again_by_the_process_after_one_that_died";
-    let Some((_shelf, workshop)) = odd(test, options()) else { return };
+    let Some((_shelf, workshop)) = odd(options()) else { return };
     let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
     for block in 0..10 {
         far.run(&[vec![block as f32]], &[0.0]);
@@ -265,8 +257,7 @@ fn what_somebody_kept_is_not_worked_on_again_by_the_process_after_one_that_died(
 
 #[test]
 fn a_process_that_stands_still_for_a_while_works_on_all_that_came_meanwhile() {
-    let test = "a_process_that_stands_still_for_a_while_works_on_all_that_came_meanwhile";
-    let Some((_shelf, workshop)) = odd(test, options()) else { return };
+    let Some((_shelf, workshop)) = odd(options()) else { return };
     let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
     assert_eq!(far.run(&[vec![1.0]], &[0.0]).outputs, [[1.0]]);
     let process = workshop.process(id).unwrap();
@@ -285,8 +276,7 @@ fn a_process_that_stands_still_for_a_while_works_on_all_that_came_meanwhile() {
 
 #[test]
 fn a_plugin_that_takes_longer_than_the_period_is_refused_with_both_figures() {
-    let test = "a_plugin_that_takes_longer_than_the_period_is_refused_with_both_figures";
-    let Some((_shelf, workshop)) = odd(test, options()) else { return };
+    let Some((_shelf, workshop)) = odd(options()) else { return };
     for _ in 0..2 {
         // Measured, and then known: as nothing takes 1 ns.
         let asked = StreamRequest { period_ns: Some(1), ..request("odd:odd", 48_000, 64) };
@@ -301,8 +291,7 @@ fn a_plugin_that_takes_longer_than_the_period_is_refused_with_both_figures() {
 
 #[test]
 fn without_a_period_a_plugin_is_booked_for_runs_as_short_as_usual_hosts_make_them() {
-    let test = "without_a_period_a_plugin_is_booked_for_runs_as_short_as_usual_hosts_make_them";
-    let Some((_shelf, workshop)) = odd(test, options()) else { return };
+    let Some((_shelf, workshop)) = odd(options()) else { return };
     let share = |most_frames, period_ns| {
         let asked = StreamRequest { period_ns, ..request("odd:odd", 48_000, most_frames) };
         workshop.open(asked, SECRET).unwrap().state.share
@@ -320,9 +309,8 @@ fn without_a_period_a_plugin_is_booked_for_runs_as_short_as_usual_hosts_make_the
 
 #[test]
 fn what_a_plugin_takes_is_measured_alike_whoever_opens_it_first() {
-    let test = "what_a_plugin_takes_is_measured_alike_whoever_opens_it_first";
     let shelf = Shelf::new();
-    if shelf.with(test, "heavy", &["HEAVY"]).is_none() {
+    if shelf.with("heavy", &["HEAVY"]).is_none() {
         return;
     }
     let cost = |most_frames| {
@@ -348,9 +336,8 @@ fn kept_as(path: &Path, fixed_ns: f64) {
 
 #[test]
 fn what_an_earlier_start_measured_is_not_measured_again_unless_it_would_be_a_reason_to_refuse() {
-    let test = "what_an_earlier_start_measured_is_not_measured_again_unless_it_would_be_a_reason_to_refuse";
     let shelf = Shelf::new();
-    if shelf.with(test, "odd", &[]).is_none() {
+    if shelf.with("odd", &[]).is_none() {
         return;
     }
     let path = shelf.path().join("kept/costs.json");
@@ -380,9 +367,8 @@ fn what_an_earlier_start_measured_is_not_measured_again_unless_it_would_be_a_rea
 
 #[test]
 fn a_request_that_fits_no_worker_makes_nobody_go() {
-    let test = "a_request_that_fits_no_worker_makes_nobody_go";
     let some = WorkshopOptions { most_streams: 2, silence: Span::ZERO, ..options() };
-    let Some((_shelf, workshop)) = odd(test, some) else { return };
+    let Some((_shelf, workshop)) = odd(some) else { return };
     let there = || workshop.streams().iter().map(|state| state.id).collect::<Vec<_>>();
     for _ in 0..2 {
         workshop.open(request("odd:odd", 48_000, 64), SECRET).unwrap();
@@ -399,10 +385,9 @@ fn a_request_that_fits_no_worker_makes_nobody_go() {
 
 #[test]
 fn who_was_not_heard_of_for_long_makes_room_for_one_that_finds_none() {
-    let test = "who_was_not_heard_of_for_long_makes_room_for_one_that_finds_none";
     let silence = Span::from_millis(300);
     let few = WorkshopOptions { most_streams: 2, silence, ..options() };
-    let Some((_shelf, workshop)) = odd(test, few) else { return };
+    let Some((_shelf, workshop)) = odd(few) else { return };
     let open = || workshop.open(request("odd:odd", 48_000, 64), SECRET);
     let silent = open().unwrap().id;
     let (heard, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
@@ -421,8 +406,7 @@ fn who_was_not_heard_of_for_long_makes_room_for_one_that_finds_none() {
 
 #[test]
 fn datagrams_without_a_seal_are_for_those_who_may_have_them() {
-    let test = "datagrams_without_a_seal_are_for_those_who_may_have_them";
-    let Some((shelf, workshop)) = odd(test, options()) else { return };
+    let Some((shelf, workshop)) = odd(options()) else { return };
     let stream = workshop.open(request("odd:odd", 48_000, 64), None).unwrap();
     let mut far = TestMaster::of(&stream, None);
     assert_eq!(far.run(&[vec![1.0]], &[0.0]).outputs, [[1.0]]);
@@ -435,8 +419,7 @@ fn datagrams_without_a_seal_are_for_those_who_may_have_them() {
 
 #[test]
 fn forged_datagrams_disturb_nothing_and_are_counted() {
-    let test = "forged_datagrams_disturb_nothing_and_are_counted";
-    let Some((_shelf, workshop)) = odd(test, options()) else { return };
+    let Some((_shelf, workshop)) = odd(options()) else { return };
     let stream = workshop.open(request("odd:odd", 48_000, 64), SECRET).unwrap();
     let mut far = TestMaster::of(&stream, SECRET);
     let mut forger = TestMaster::of(&stream, Some([8; 32]));
@@ -451,9 +434,8 @@ fn forged_datagrams_disturb_nothing_and_are_counted() {
 
 #[test]
 fn what_runs_as_one_plays_what_its_members_play() {
-    let test = "what_runs_as_one_plays_what_its_members_play";
     let shelf = Shelf::new();
-    if shelf.with(test, "odd", &[]).is_none() {
+    if shelf.with("odd", &[]).is_none() {
         return;
     }
     let chains = "[[chain]]\nname = 'two'\nplugins = ['odd:odd', 'odd:odd']\n\
@@ -487,8 +469,7 @@ fn signal(name: &str, process: u32) {
 
 #[test]
 fn words_on_standard_output_disturb_nothing() {
-    let test = "words_on_standard_output_disturb_nothing";
-    let Some((_shelf, workshop)) = odd(test, options()) else { return };
+    let Some((_shelf, workshop)) = odd(options()) else { return };
     let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
     for _ in 0..100 {
         far.run(&[vec![1.0]], &[5.0]);
@@ -499,8 +480,7 @@ fn words_on_standard_output_disturb_nothing() {
 
 #[test]
 fn controls_that_are_no_numbers_are_told_and_disturb_nothing_else() {
-    let test = "controls_that_are_no_numbers_are_told_and_disturb_nothing_else";
-    let Some((_shelf, workshop)) = odd(test, options()) else { return };
+    let Some((_shelf, workshop)) = odd(options()) else { return };
     let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
     for odd in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
         far.run(&[vec![1.0]], &[odd]);
@@ -512,9 +492,8 @@ fn controls_that_are_no_numbers_are_told_and_disturb_nothing_else() {
 
 #[test]
 fn a_plugin_that_will_not_begin_is_refused_with_its_words() {
-    let test = "a_plugin_that_will_not_begin_is_refused_with_its_words";
     let shelf = Shelf::new();
-    if shelf.with(test, "refuses", &["REFUSES"]).is_none() {
+    if shelf.with("refuses", &["REFUSES"]).is_none() {
         return;
     }
     let workshop = workshop_of(shelf.path().to_owned(), options());
@@ -529,8 +508,7 @@ fn a_plugin_that_will_not_begin_is_refused_with_its_words() {
 
 #[test]
 fn a_library_that_has_gone_or_changed_is_told() {
-    let test = "a_library_that_has_gone_or_changed_is_told";
-    let Some((shelf, workshop)) = odd(test, options()) else { return };
+    let Some((shelf, workshop)) = odd(options()) else { return };
     let ask = |hash: Option<&str>| {
         let hash = hash.map(str::to_owned);
         workshop.open(StreamRequest { hash, ..request("odd:odd", 48_000, 64) }, SECRET)
@@ -551,8 +529,7 @@ fn a_library_that_has_gone_or_changed_is_told() {
 
 #[test]
 fn requests_that_make_no_sense_are_refused_with_what_does() {
-    let test = "requests_that_make_no_sense_are_refused_with_what_does";
-    let Some((_shelf, workshop)) = odd(test, options()) else { return };
+    let Some((_shelf, workshop)) = odd(options()) else { return };
     let good = request("odd:odd", 48_000, 64);
     let of = |change: &dyn Fn(&mut StreamRequest)| {
         let mut request = good.clone();
@@ -582,8 +559,7 @@ fn requests_that_make_no_sense_are_refused_with_what_does() {
 
 #[test]
 fn a_master_that_has_its_numbers_the_other_way_round_gets_them_so() {
-    let test = "a_master_that_has_its_numbers_the_other_way_round_gets_them_so";
-    let Some((_shelf, workshop)) = odd(test, options()) else { return };
+    let Some((_shelf, workshop)) = odd(options()) else { return };
     let other = match DescribedOrder::NATIVE {
         DescribedOrder::Little => DescribedOrder::Big,
         DescribedOrder::Big => DescribedOrder::Little,
@@ -598,8 +574,7 @@ fn a_master_that_has_its_numbers_the_other_way_round_gets_them_so() {
 
 #[test]
 fn of_ten_thousand_requests_those_that_find_no_place_are_refused_and_leave_nothing() {
-    let test = "of_ten_thousand_requests_those_that_find_no_place_are_refused_and_leave_nothing";
-    let Some((_shelf, workshop)) = odd(test, options()) else { return };
+    let Some((_shelf, workshop)) = odd(options()) else { return };
     let open = || workshop.open(request("odd:odd", 48_000, 64), SECRET);
     let ids: Vec<u32> = (0..8).map(|_| open().unwrap().id).collect();
     let files = || std::fs::read_dir("/proc/self/fd").unwrap().count();
@@ -619,8 +594,7 @@ fn of_ten_thousand_requests_those_that_find_no_place_are_refused_and_leave_nothi
 
 #[test]
 fn a_stream_starts_idle_and_runs_while_blocks_come() {
-    let test = "a_stream_starts_idle_and_runs_while_blocks_come";
-    let Some((_shelf, workshop)) = odd(test, options()) else { return };
+    let Some((_shelf, workshop)) = odd(options()) else { return };
     let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
     assert_eq!(workshop.stream(id).unwrap().phase, StreamPhase::Idle);
     let until = Instant::now() + PATIENCE;

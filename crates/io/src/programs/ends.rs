@@ -114,7 +114,7 @@ impl Giver {
     }
 }
 
-#[cfg(test)]
+#[cfg()]
 mod tests {
     use super::*;
     use crate::programs::buffer::Order;

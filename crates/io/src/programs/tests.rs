@@ -41,7 +41,7 @@ struct Card {
 }
 
 impl Card {
-    fn new(test: &str, direction: Direction) -> Self {
+    fn new(direction: Direction) -> Self {
         let name = format!("taut-programs-{test}-{}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         let _ = std::fs::remove_dir_all(&folder);
@@ -329,8 +329,7 @@ fn a_folder_that_is_not_this_users_alone_is_passed_over_by_programs() {
     std::fs::set_permissions(&card.folder, PermissionsExt::from_mode(0o700)).unwrap();
     card.attach().unwrap();
     if effective_user() != 0 {
-        let test = "a_folder_that_is_not_this_users_alone_is_passed_over_by_programs";
-        return skipped(Lack::Privilege, test, "only root can give a folder to another user");
+        return skipped(Lack::Privilege, "only root can give a folder to another user");
     }
     chown(&card.folder, Some(ANOTHER), None).unwrap();
     assert!(matches!(card.attach(), Err(AttachError::Nobody)));
@@ -343,8 +342,7 @@ fn a_folder_that_is_not_this_users_alone_is_passed_over_by_programs() {
 #[test]
 fn who_listens_as_another_user_is_no_device_of_this_ones() {
     if effective_user() != 0 {
-        let test = "who_listens_as_another_user_is_no_device_of_this_ones";
-        return skipped(Lack::Privilege, test, "only root can listen as another user");
+        return skipped(Lack::Privilege, "only root can listen as another user");
     }
     let mut card = Card::new("impostor", Direction::Playback);
     card.listening = None;

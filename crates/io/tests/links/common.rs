@@ -76,11 +76,11 @@ pub(crate) fn outgoing(datagram: &mut [u8]) -> Outgoing<'_> {
 
 /// Moves the current thread to a network of its own that has nothing but `veth0`, which is
 /// `10.77.0.1/24` and has an MTU of 1500, and its peer `veth1`. False, with the reason said, where that cannot be had.
-pub(crate) fn in_a_network_of_its_own(test: &str) -> bool {
+pub(crate) fn in_a_network_of_its_own() -> bool {
     // SAFETY: no pointers; only this thread leaves the network.
     if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
         let why = std::io::Error::last_os_error();
-        skipped(Lack::Privilege, test, &format!("a network namespace needs root: {why}"));
+        skipped(Lack::Privilege, &format!("a network namespace needs root: {why}"));
         return false;
     }
     let steps = [
@@ -96,7 +96,7 @@ pub(crate) fn in_a_network_of_its_own(test: &str) -> bool {
             Ok(done) => String::from_utf8_lossy(&done.stderr).into_owned(),
             Err(why) => why.to_string(),
         };
-        skipped(Lack::told_by(&why), test, &format!("`ip {step}` of iproute2: {why}"));
+        skipped(Lack::told_by(&why), &format!("`ip {step}` of iproute2: {why}"));
         false
     });
     laid && ["veth0", "veth1"].into_iter().all(carries)

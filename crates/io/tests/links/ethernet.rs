@@ -52,15 +52,13 @@ fn send(link: &mut DirectLink, mut bytes: Vec<u8>) {
 
 /// On a thread of its own, since it leaves the network.
 fn apart(test: fn()) {
-    std::thread::spawn(test).join().unwrap();
+    std::thread::spawn().join().unwrap();
 }
 
 #[test]
 fn frames_of_others_never_reach_the_program_however_many_there_are() {
     apart(|| {
-        if !in_a_network_of_its_own(
-            "frames_of_others_never_reach_the_program_however_many_there_are",
-        ) {
+        if !in_a_network_of_its_own() {
             return;
         }
         let mut receiver = open(&end("veth0", GROUP, false));
@@ -135,9 +133,7 @@ fn a_flood_of_other_ethertypes_and_subtypes_takes_nothing_from_ours() {
     /// Ours that leave at once.
     const BATCH: usize = 100;
     apart(|| {
-        if !in_a_network_of_its_own(
-            "a_flood_of_other_ethertypes_and_subtypes_takes_nothing_from_ours",
-        ) {
+        if !in_a_network_of_its_own() {
             return;
         }
         let wide = |options| EthernetOptions { batch: BATCH, ..options };
@@ -196,7 +192,7 @@ impl Drop for Flooding<'_> {
 #[test]
 fn a_clock_is_heard_alone_where_sound_goes_to_the_same_address() {
     apart(|| {
-        if !in_a_network_of_its_own("a_clock_is_heard_alone_where_sound_goes_to_the_same_address") {
+        if !in_a_network_of_its_own() {
             return;
         }
         let clock = EthernetOptions { subtype: SUBTYPES[1], ..end("veth0", GROUP, false) };
@@ -250,7 +246,7 @@ fn send_tagged(vlan: u16, pdu: &[u8]) {
 #[test]
 fn frames_with_and_without_the_tag_of_a_vlan_are_heard_alike() {
     apart(|| {
-        if !in_a_network_of_its_own("frames_with_and_without_the_tag_of_a_vlan_are_heard_alike") {
+        if !in_a_network_of_its_own() {
             return;
         }
         let mut receiver = open(&end("veth0", GROUP, false));

@@ -252,7 +252,7 @@ fn a_group_on_loopback_is_heard_by_two_programs() {
 #[test]
 fn a_group_of_ipv6_is_heard_on_the_interface_named() {
     let test = || {
-        if !in_a_network_of_its_own("a_group_of_ipv6_is_heard_on_the_interface_named") {
+        if !in_a_network_of_its_own() {
             return;
         }
         let here = |options| UdpOptions { interface: Some("veth0".into()), ..options };
@@ -271,13 +271,13 @@ fn a_group_of_ipv6_is_heard_on_the_interface_named() {
             std::thread::yield_now();
         }
     };
-    std::thread::spawn(test).join().unwrap();
+    std::thread::spawn().join().unwrap();
 }
 
 #[test]
 fn a_datagram_beyond_the_mtu_goes_in_fragments_or_not_at_all() {
     let test = || {
-        if !in_a_network_of_its_own("a_datagram_beyond_the_mtu_goes_in_fragments_or_not_at_all") {
+        if !in_a_network_of_its_own() {
             return;
         }
         let to: SocketAddr = "10.77.0.2:9".parse().unwrap();
@@ -296,13 +296,13 @@ fn a_datagram_beyond_the_mtu_goes_in_fragments_or_not_at_all() {
         let never = counters(FragmentPolicy::Never);
         assert_eq!((never.sent, never.send_errors, never.last_error), (1, 1, libc::EMSGSIZE));
     };
-    std::thread::spawn(test).join().unwrap();
+    std::thread::spawn().join().unwrap();
 }
 
 #[test]
 fn no_route_is_one_sentence_with_the_mend() {
     let test = || {
-        if !in_a_network_of_its_own("no_route_is_one_sentence_with_the_mend") {
+        if !in_a_network_of_its_own() {
             return;
         }
         for (to, mend) in [("192.0.2.1:9", "ip route get"), ("239.77.1.2:9", "?iface=")] {
@@ -315,7 +315,7 @@ fn no_route_is_one_sentence_with_the_mend() {
             assert!(text.contains(mend), "{text}");
         }
     };
-    std::thread::spawn(test).join().unwrap();
+    std::thread::spawn().join().unwrap();
 }
 
 #[test]

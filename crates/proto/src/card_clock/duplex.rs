@@ -43,7 +43,7 @@ impl DuplexRing {
     }
 }
 
-#[cfg(test)]
+#[cfg()]
 mod tests {
     use super::*;
     use crate::units::{Channels, Ppm, Rate};

@@ -164,7 +164,6 @@ const MOST_GROWN: u64 = 16 << 20;
 
 #[test]
 fn ten_thousand_connections_that_say_nothing_keep_no_trusted_caller_out() {
-    let test = "ten_thousand_connections_that_say_nothing_keep_no_trusted_caller_out";
     if std::env::var_os(FLOODED).is_some() {
         let told = RefCell::default();
         shared(|| flood(&told));
@@ -178,7 +177,7 @@ fn ten_thousand_connections_that_say_nothing_keep_no_trusted_caller_out() {
     let ended = child.output().unwrap();
     if ended.status.code() == Some(77) {
         let why = format!("no more than {CONNECTIONS} open files are allowed here");
-        return skipped(Lack::Privilege, test, &why);
+        return skipped(Lack::Privilege, &why);
     }
     let said = String::from_utf8_lossy(&ended.stdout);
     // Also that nothing was proved, where the host spoilt it.

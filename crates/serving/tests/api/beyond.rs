@@ -26,10 +26,8 @@ fn own_address() -> Option<IpAddr> {
 #[test]
 fn who_comes_from_elsewhere_needs_a_key_and_gets_no_cleartext() {
     let Some(own) = own_address() else {
-        let test = "who_comes_from_elsewhere_needs_a_key_and_gets_no_cleartext";
         return skipped(
             Lack::Device,
-            test,
             "this host has no address but that of the loopback interface",
         );
     };

@@ -24,17 +24,17 @@ fn curl(arguments: &[&str]) -> Result<(u16, String), String> {
     Ok((status.parse().unwrap(), body.to_owned()))
 }
 
-fn lacks_curl(test: &str) -> bool {
+fn lacks_curl() -> bool {
     let lacks = Command::new("curl").arg("--version").output().is_err();
     if lacks {
-        skipped(Lack::Package, test, "curl is not installed");
+        skipped(Lack::Package, "curl is not installed");
     }
     lacks
 }
 
 #[test]
 fn curl_opens_looks_at_and_closes_a_stream_of_this_host() {
-    if lacks_curl("curl_opens_looks_at_and_closes_a_stream_of_this_host") {
+    if lacks_curl() {
         return;
     }
     let (server, _) = serving(None);
@@ -52,7 +52,7 @@ fn curl_opens_looks_at_and_closes_a_stream_of_this_host() {
 
 #[test]
 fn by_tls_curl_shows_an_exported_key_and_pins_the_workers() {
-    if lacks_curl("by_tls_curl_shows_an_exported_key_and_pins_the_workers") {
+    if lacks_curl() {
         return;
     }
     let home = |_| -> (TempDir, Arc<TrustStore>) {

@@ -72,11 +72,10 @@ mod exclusive {
 
     #[test]
     fn the_first_packets_leave_at_their_departures_while_a_real_time_program_fills_its_buffer() {
-        let test = "the_first_packets_leave_at_their_departures_while_a_real_time_program_fills_its_buffer";
         timed(|| {
             // One below which the threads of a stream usually run.
             let Some((filled, arrivals)) = arrivals(75) else {
-                return skipped(Lack::Privilege, test, "no real-time priority is granted");
+                return skipped(Lack::Privilege, "no real-time priority is granted");
             };
             assert!(arrivals.len() >= PACKETS, "{} packets", arrivals.len());
             let together = together(arrivals);

@@ -6,11 +6,11 @@ use crate::handle::shared_object;
 use tautline_trial::{Lack, skipped};
 
 /// What a program of binutils says of the shared object.
-fn said(test: &str, program: &str, options: &[&str]) -> Option<String> {
+fn said(program: &str, options: &[&str]) -> Option<String> {
     match Command::new(program).args(options).arg(shared_object()).output() {
         Ok(done) => Some(String::from_utf8(done.stdout).unwrap()),
         Err(_) => {
-            skipped(Lack::Package, test, &format!("{program} of binutils is not installed"));
+            skipped(Lack::Package, &format!("{program} of binutils is not installed"));
             None
         }
     }
@@ -18,8 +18,7 @@ fn said(test: &str, program: &str, options: &[&str]) -> Option<String> {
 
 #[test]
 fn it_links_alsa_and_the_c_library_and_stays_where_it_is() {
-    let test = "it_links_alsa_and_the_c_library_and_stays_where_it_is";
-    let Some(said) = said(test, "readelf", &["-d"]) else { return };
+    let Some(said) = said("readelf", &["-d"]) else { return };
     let needed = said.lines().filter(|line| line.contains("(NEEDED)"));
     let needed: Vec<_> = needed.filter_map(|line| line.split(['[', ']']).nth(1)).collect();
     assert!(needed.contains(&"libasound.so.2"), "{needed:?}");
@@ -31,8 +30,7 @@ fn it_links_alsa_and_the_c_library_and_stays_where_it_is() {
 
 #[test]
 fn it_shows_its_entry_and_nothing_else() {
-    let test = "it_shows_its_entry_and_nothing_else";
-    let Some(said) = said(test, "nm", &["-D", "--defined-only"]) else { return };
+    let Some(said) = said("nm", &["-D", "--defined-only"]) else { return };
     let mut names: Vec<_> = said.lines().filter_map(|line| line.split(' ').nth(2)).collect();
     names.sort_unstable();
     assert_eq!(names, ["__snd_pcm_tautline_open_dlsym_pcm_001", "_snd_pcm_tautline_open"]);
@@ -61,7 +59,6 @@ _Static_assert(SND_PCM_IOPLUG_FLAG_BOUNDARY_WA == 4 && SND_PCM_IOPLUG_HW_PERIODS
 #[test]
 #[cfg(target_pointer_width = "64")]
 fn the_header_lays_out_the_interface_as_we_do() {
-    let test = "the_header_lays_out_the_interface_as_we_do";
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("layout.c");
     std::fs::write(&source, LAYOUT).unwrap();
@@ -70,6 +67,6 @@ fn the_header_lays_out_the_interface_as_we_do() {
             let why = String::from_utf8_lossy(&done.stderr).into_owned();
             assert!(done.status.success(), "{why}");
         }
-        Err(error) => skipped(Lack::Package, test, &format!("cc: {error}")),
+        Err(error) => skipped(Lack::Package, &format!("cc: {error}")),
     }
 }

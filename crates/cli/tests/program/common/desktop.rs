@@ -68,35 +68,35 @@ pub(crate) struct Desktop {
 
 impl Desktop {
     /// One that has begun to work, or `None` where PipeWire is not installed.
-    pub(crate) fn start(test: &str) -> Option<Self> {
-        Self::with_cycles_of(QUANTUM, test)
+    pub(crate) fn start() -> Option<Self> {
+        Self::with_cycles_of(QUANTUM)
     }
 
     /// The same, with cycles of so many frames.
-    pub(crate) fn with_cycles_of(quantum: usize, test: &str) -> Option<Self> {
-        Self::with(quantum, "", test)
+    pub(crate) fn with_cycles_of(quantum: usize) -> Option<Self> {
+        Self::with(quantum, "")
     }
 
     /// The same with more modules, in the words of its configuration, and cycles of 1024 frames:
     /// the `rtp-sink` of 1.4.2 holds no more than 1648 of them and drops the rest.
-    pub(crate) fn with_modules(modules: &str, test: &str) -> Option<Self> {
-        Self::with(1024, modules, test)
+    pub(crate) fn with_modules(modules: &str) -> Option<Self> {
+        Self::with(1024, modules)
     }
 
-    fn with(quantum: usize, modules: &str, test: &str) -> Option<Self> {
+    fn with(quantum: usize, modules: &str) -> Option<Self> {
         let absent = |program: &&&str| {
             let answer = Command::new(program).arg("--version").output();
             !answer.is_ok_and(|answer| answer.status.success())
         };
         if let Some(program) = PROGRAMS.iter().find(absent) {
             let why = format!("there is no {program}; install pipewire-bin and wireplumber");
-            skipped(Lack::Package, test, &why);
+            skipped(Lack::Package, &why);
             return None;
         }
         let set_up = match fit(|program| version(&call(program, ["--version"]).run().out)) {
             Ok(set_up) => set_up,
             Err(why) => {
-                skipped(Lack::Package, test, &why);
+                skipped(Lack::Package, &why);
                 return None;
             }
         };

@@ -16,16 +16,16 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 const MISSING: &str =
     "JACK is not installed: apt-get install jackd2, and jack-example-tools where there is one";
 
-/// Where the servers of this host are remembered: eight, those too that were killed.
+/// Where JACK keeps the servers of this host: room for eight, and a killed one keeps its place.
 const REGISTRY: &str = "/dev/shm/jack-shm-registry";
 
 /// How often a server that does not come up is started, and for how many seconds it is waited for.
 const TRIES: (u32, u32) = (4, 10);
 
 /// No other test has a server while this is held. `None`, and said loudly, where these programs of JACK are not there.
-pub(crate) fn without_others(test: &str, programs: &[&str]) -> Option<MutexGuard<'static, ()>> {
+pub(crate) fn without_others(programs: &[&str]) -> Option<MutexGuard<'static, ()>> {
     if programs.iter().any(|program| Command::new(program).arg("--help").output().is_err()) {
-        skipped(Lack::Package, test, MISSING);
+        skipped(Lack::Package, MISSING);
         return None;
     }
     // A test that failed left nothing here that another could stumble over.
@@ -42,10 +42,10 @@ pub(crate) struct Server {
 impl Server {
     /// One at 48 kHz with a buffer of so many frames. `None`, and said loudly, where there is no
     /// JACK.
-    pub(crate) fn start(test: &str, buffer: u32) -> Option<Self> {
+    pub(crate) fn start(buffer: u32) -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let tools = ["jackd", "jack_wait", "jack_lsp", "jack_iodelay", "jack_rec"];
-        let only = without_others(test, &tools)?;
+        let only = without_others(&tools)?;
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("taut-test-{}-{number}", std::process::id());
         let mut server = Self { name, running: None, _only: only };
@@ -60,6 +60,7 @@ impl Server {
         let granted = real_time.is_ok_and(|done| done.status.success());
         let scheduled = if granted { "-R -P 70" } else { "-r" };
         let line = format!("{scheduled} -n {} -d dummy -r 48000 -p {buffer}", self.name);
+        forget_killed_servers();
         let (tries, seconds) = TRIES;
         let wait = format!("--server {} --wait --timeout {seconds}", self.name);
         for _ in 0..tries {
@@ -70,8 +71,8 @@ impl Server {
             self.stop();
         }
         panic!(
-            "`jackd {line}` does not come up, tried {tries} times for {seconds} s; if there are too \
-             many servers, eight were killed and are remembered: rm {REGISTRY}"
+            "`jackd {line}` does not come up, tried {tries} times for {seconds} s; {REGISTRY} has room \
+             for eight servers"
         );
     }
 
@@ -83,12 +84,6 @@ impl Server {
             running.signal("-TERM");
             running.end();
         }
-    }
-
-    /// Whether JACK thinks that there is one.
-    fn is_remembered(&self) -> bool {
-        let name = self.name.as_bytes();
-        std::fs::read(REGISTRY).is_ok_and(|book| book.windows(name.len()).any(|it| it == name))
     }
 
     /// Sends it a signal.
@@ -176,10 +171,29 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop();
-        // One that stood still for long does not end well; the next of its name takes its place.
-        if self.is_remembered() && !std::thread::panicking() {
-            self.restart(256);
-            self.stop();
+        forget_killed_servers();
+    }
+}
+
+/// Removes the registry and the memory of servers that were killed, unless a server runs. After eight killed
+/// servers no other would start on this host.
+fn forget_killed_servers() {
+    let is_server = |entry: std::fs::DirEntry| {
+        let name = std::fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+        ["jackd", "jackdbus"].contains(&name.trim())
+    };
+    let mut processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    if processes.any(is_server) {
+        return;
+    }
+    for entry in std::fs::read_dir("/dev/shm").into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with("jack-shm-registry")
+            || name.starts_with("jack_")
+            || name.starts_with("jack-")
+        {
+            // Fails if another user's server left it: that one does not fill the registry of this user.
+            let _ = std::fs::remove_file(entry.path());
         }
     }
 }

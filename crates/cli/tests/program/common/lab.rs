@@ -77,8 +77,8 @@ impl Lab {
 
     /// On a cable between two networks, sender left and receiver right; the relay, if `impair` are
     /// its flags, stands at the sender's. `None`, and said loudly, where networks cannot be made.
-    pub(crate) fn on_cable(test: &str, impair: Option<&str>) -> Option<Self> {
-        let cable = Cable::lay(test)?;
+    pub(crate) fn on_cable(impair: Option<&str>) -> Option<Self> {
+        let cable = Cable::lay()?;
         let from = format!("rtp://{}:5004", cable.right.address);
         let to = impair.map_or(from.clone(), |_| "rtp://127.0.0.1:6004".into());
         let lab = Self { folder: Folder::new(), cable: Some(cable), relay: None, from, to };

@@ -51,18 +51,15 @@ impl Namespace {
 
     /// Has the kernel lose this share of the datagrams that arrive at the UDP port, at random.
     /// False, and said loudly, where it cannot.
-    pub(crate) fn loses(&self, test: &str, percent: u32, port: u16) -> bool {
-        self.rules(
-            test,
-            &format!(
-                "table inet taut {{\n chain input {{\n type filter hook input priority 0\n \
+    pub(crate) fn loses(&self, percent: u32, port: u16) -> bool {
+        self.rules(&format!(
+            "table inet taut {{\n chain input {{\n type filter hook input priority 0\n \
                  udp dport {port} numgen random mod 100 < {percent} counter drop\n }}\n}}\n"
-            ),
-        )
+        ))
     }
 
     /// Has the kernel do this to packets, in the words of `nft`. False, and said loudly, where it cannot.
-    pub(crate) fn rules(&self, test: &str, rules: &str) -> bool {
+    pub(crate) fn rules(&self, rules: &str) -> bool {
         let enter = ["netns", "exec", &self.name, "nft", rules];
         let done = Command::new("ip").args(enter).output();
         let why = match done {
@@ -70,7 +67,7 @@ impl Namespace {
             Ok(done) => String::from_utf8_lossy(&done.stderr).trim().to_owned(),
             Err(error) => error.to_string(),
         };
-        skipped(Lack::told_by(&why), test, &format!("`nft`: {why}"));
+        skipped(Lack::told_by(&why), &format!("`nft`: {why}"));
         false
     }
 
@@ -94,7 +91,7 @@ pub(crate) struct Cable {
 
 impl Cable {
     /// `None`, and said loudly, where networks cannot be made.
-    pub(crate) fn lay(test: &str) -> Option<Self> {
+    pub(crate) fn lay() -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let id = format!("{}n{number}", std::process::id());
@@ -122,7 +119,7 @@ impl Cable {
             steps.push(format!("-n {name} link set lo up"));
             steps.push(format!("-n {name} link set {interface} up"));
         }
-        can(test, &steps)?;
+        can(&steps)?;
         [a, b].into_iter().for_each(Namespace::comes_up);
         Some(cable)
     }
@@ -131,7 +128,7 @@ impl Cable {
 impl Cable {
     /// A second cable between the same two, a network of its own: its left and its right end.
     /// `None`, and said loudly, where it cannot be laid.
-    pub(crate) fn lay_another(&self, test: &str) -> Option<[Namespace; 2]> {
+    pub(crate) fn lay_another(&self) -> Option<[Namespace; 2]> {
         let end = |side: &Namespace, address| Namespace {
             name: side.name.clone(),
             interface: format!("{}x", side.interface),
@@ -147,7 +144,7 @@ impl Cable {
             steps.push(format!("-n {name} address add {address}/24 dev {interface}"));
             steps.push(format!("-n {name} link set {interface} up"));
         }
-        can(test, &steps)?;
+        can(&steps)?;
         ends.iter().for_each(Namespace::comes_up);
         Some(ends)
     }
@@ -170,7 +167,7 @@ pub(crate) struct Behind {
 
 impl Behind {
     /// `None`, and said loudly, where networks cannot be made.
-    pub(crate) fn a_nat(test: &str) -> Option<Self> {
+    pub(crate) fn a_nat() -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let id = format!("{}m{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let end = |side, address| Namespace {
@@ -204,12 +201,12 @@ impl Behind {
         }
         steps.push(format!("-n {i} route add default via 192.168.77.1"));
         steps.push(format!("netns exec {r} sysctl -qw net.ipv4.ip_forward=1"));
-        can(test, &steps)?;
+        can(&steps)?;
         let masquerade = format!(
             "table ip nat {{\n chain out {{\n type nat hook postrouting priority 100\n \
              oifname {r0} masquerade random\n }}\n}}\n"
         );
-        if !all.router.rules(test, &masquerade) {
+        if !all.router.rules(&masquerade) {
             return None;
         }
         [&all.inside, &all.router, &all.outside].into_iter().for_each(Namespace::comes_up);
@@ -240,10 +237,10 @@ impl Drop for Behind {
 }
 
 /// Takes these steps with `ip`. `None`, and said loudly, where one cannot be taken.
-fn can(test: &str, steps: &[String]) -> Option<()> {
+fn can(steps: &[String]) -> Option<()> {
     for step in steps {
         if let Err(why) = ip(step) {
-            skipped(Lack::told_by(&why), test, &format!("`ip {step}`: {why}"));
+            skipped(Lack::told_by(&why), &format!("`ip {step}`: {why}"));
             return None;
         }
     }

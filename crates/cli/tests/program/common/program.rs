@@ -48,7 +48,7 @@ pub(crate) fn call<A: AsRef<OsStr>>(program: &str, arguments: impl IntoIterator<
 
 /// `taut` as somebody who may have neither real-time priority nor locked memory; `None`, and said
 /// loudly, where another user cannot run it.
-pub(crate) fn ordinary(test: &str, line: &str) -> Option<Call> {
+pub(crate) fn ordinary(line: &str) -> Option<Call> {
     let limits = "--rtprio=0:0 --memlock=65536:65536 setpriv --reuid=65534 --regid=65534 \
                   --clear-groups --no-new-privs";
     let taut = env!("CARGO_BIN_EXE_taut");
@@ -61,7 +61,7 @@ pub(crate) fn ordinary(test: &str, line: &str) -> Option<Call> {
         Err(why) => why.to_string(),
     };
     let why = format!("another user cannot run taut: {why}");
-    skipped(Lack::told_by(&why), test, &why);
+    skipped(Lack::told_by(&why), &why);
     None
 }
 

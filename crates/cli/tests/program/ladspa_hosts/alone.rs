@@ -60,7 +60,6 @@ mod exclusive {
 
     #[test]
     fn without_a_worker_a_plugin_plays_its_input_on_and_says_how_late() {
-        let test = "alone::without_a_worker_a_plugin_plays_its_input_on_and_says_how_late";
         let inside = || {
             let mut verb = verb();
             verb.activate();
@@ -71,7 +70,7 @@ mod exclusive {
             verb.activate();
             is_late_by(256, &runs(&mut verb, &[256; 40]));
         };
-        alone(test, inside, |call| {
+        alone(inside, |call| {
             let scene = Scene::new();
             absent(&scene);
             let said =
@@ -83,7 +82,6 @@ mod exclusive {
 
     #[test]
     fn blocks_of_any_length_are_late_by_the_delay_that_was_asked_for() {
-        let test = "alone::blocks_of_any_length_are_late_by_the_delay_that_was_asked_for";
         let inside = || {
             let mut verb = verb();
             verb.activate();
@@ -92,7 +90,7 @@ mod exclusive {
             is_late_by(600, &runs(&mut verb, &blocks));
             assert_eq!(verb.latency(), Some(600.0));
         };
-        alone(test, inside, |call| {
+        alone(inside, |call| {
             let scene = Scene::new();
             absent(&scene);
             let call = scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never");
@@ -102,7 +100,6 @@ mod exclusive {
 
     #[test]
     fn ports_in_one_place_and_ports_in_none_are_no_harm() {
-        let test = "alone::ports_in_one_place_and_ports_in_none_are_no_harm";
         let inside = || {
             let mut verb = verb();
             verb.in_place = true;
@@ -123,7 +120,7 @@ mod exclusive {
                 "the right input is nowhere"
             );
         };
-        alone(test, inside, |call| {
+        alone(inside, |call| {
             let scene = Scene::new();
             absent(&scene);
             did_well(scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never").run());
@@ -132,7 +129,6 @@ mod exclusive {
 
     #[test]
     fn an_instance_may_end_whatever_its_state_and_there_may_be_hundreds() {
-        let test = "alone::an_instance_may_end_whatever_its_state_and_there_may_be_hundreds";
         let inside = || {
             drop(verb());
             let mut active = verb();
@@ -153,7 +149,7 @@ mod exclusive {
                 is_late_by(64, &runs(hosted, &[64; 10]));
             }
         };
-        alone(test, inside, |call| {
+        alone(inside, |call| {
             let scene = Scene::new();
             absent(&scene);
             let call = scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never");
@@ -165,7 +161,6 @@ mod exclusive {
 
     #[test]
     fn what_is_added_is_multiplied_by_the_gain() {
-        let test = "alone::what_is_added_is_multiplied_by_the_gain";
         let inside = || {
             let mut verb = verb();
             verb.gain = Some(0.5);
@@ -176,7 +171,7 @@ mod exclusive {
             let late = heard[0][256 + FADE..].iter().zip(&sent[0][FADE..]);
             assert_eq!(late.clone().position(|(heard, sent)| heard != sent), None);
         };
-        alone(test, inside, |call| {
+        alone(inside, |call| {
             let scene = Scene::new();
             absent(&scene);
             did_well(scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never").run());
@@ -185,7 +180,6 @@ mod exclusive {
 
     #[test]
     fn in_a_fork_an_instance_plays_its_input_on() {
-        let test = "alone::in_a_fork_an_instance_plays_its_input_on";
         let inside = || {
             let mut verb = verb();
             verb.activate();
@@ -206,7 +200,7 @@ mod exclusive {
             let (heard, sent) = runs(&mut verb, &[64; 20]);
             assert_eq!(heard[0][64..], sent[0][..sent[0].len() - 64], "here it is as it was");
         };
-        alone(test, inside, |call| {
+        alone(inside, |call| {
             let scene = Scene::new();
             absent(&scene);
             did_well(scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never").run());

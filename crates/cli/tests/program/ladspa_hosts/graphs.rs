@@ -25,12 +25,11 @@ fn played_what_it_should(reports: &[Value]) {
 #[test]
 fn a_client_of_jack_plays_through_a_worker() {
     shared(|| {
-        let test = "a_client_of_jack_plays_through_a_worker";
-        if !is_there(test, "ecasound", "--version") {
+        if !is_there("ecasound", "--version") {
             return;
         }
-        let Some(server) = Server::start(test, 256) else { return };
-        let Some(worked) = Worked::start(test) else { return };
+        let Some(server) = Server::start(256) else { return };
+        let Some(worked) = Worked::start() else { return };
         let shape = Shape { coding: FileCoding::L16, ..Shape::STEREO_24 };
         Sound::noise(shape, 2500, 3).write(&worked.scene.folder.file("in.wav"));
         let line = "-q -f:f32_le,2,48000 -i in.wav -o jack -el:cmt:delay_5s@studio,0.1,0.5 -t:2";
@@ -69,9 +68,8 @@ context.modules = [
     #[test]
     fn a_filter_chain_of_pipewire_plays_through_a_worker() {
         shared(|| {
-            let test = "a_filter_chain_of_pipewire_plays_through_a_worker";
-            let Some(desktop) = Desktop::with_cycles_of(1024, test) else { return };
-            let Some(worked) = Worked::start(test) else { return };
+            let Some(desktop) = Desktop::with_cycles_of(1024) else { return };
+            let Some(worked) = Worked::start() else { return };
             let sound = worked.scene.folder.file("in.wav");
             Sound::noise(Shape { coding: FileCoding::L16, ..Shape::STEREO_24 }, 2000, 3)
                 .write(&sound);

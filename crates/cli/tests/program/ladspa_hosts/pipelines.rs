@@ -98,14 +98,13 @@ mod exclusive {
 
     #[test]
     fn three_plugins_of_two_workers_play_bit_for_bit_what_they_play_here_one_behind_the_other() {
-        let test = "pipelines::three_plugins_of_two_workers_play_bit_for_bit_what_they_play_here_one_behind_the_other";
         let inside = || {
             let mut both = Both::new();
             both.run(0..300, &recording(2));
             both.assert_same();
         };
-        alone(test, inside, |call| {
-            let Some(worked) = Worked::start(test) else { return };
+        alone(inside, |call| {
+            let Some(worked) = Worked::start() else { return };
             let _attic = attic(&worked);
             let call = worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "always");
             let call = call.with("TAUT_OFFLOAD_REPORT", worked.report());
@@ -118,8 +117,6 @@ mod exclusive {
 
     #[test]
     fn a_pipeline_whose_second_worker_loses_its_process_is_whole_all_the_same() {
-        let test =
-            "pipelines::a_pipeline_whose_second_worker_loses_its_process_is_whole_all_the_same";
         let inside = || {
             let (mut both, sound) = (Both::new(), recording(2));
             both.run(0..100, &sound);
@@ -128,8 +125,8 @@ mod exclusive {
             both.run(100..200, &sound);
             both.assert_same();
         };
-        alone(test, inside, |call| {
-            let Some(worked) = Worked::start(test) else { return };
+        alone(inside, |call| {
+            let Some(worked) = Worked::start() else { return };
             let attic = attic(&worked);
             let call = worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "always");
             let running = call.asked().start().wait_for("inside: half");

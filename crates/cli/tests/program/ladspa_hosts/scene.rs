@@ -61,7 +61,7 @@ const INSIDE: &str = "TAUT_TEST_INSIDE";
 
 /// Does something in a process of its own: what a library learns when it is loaded it learns but once. `outside` makes
 /// the process's scene, and has the call that runs the same test inside.
-pub(crate) fn alone(test: &str, inside: impl FnOnce(), outside: impl FnOnce(Call)) {
+pub(crate) fn alone(inside: impl FnOnce(), outside: impl FnOnce(Call)) {
     if std::env::var_os(INSIDE).is_some() {
         return inside();
     }

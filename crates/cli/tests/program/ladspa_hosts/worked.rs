@@ -93,11 +93,10 @@ fn reverb() -> [Hosted; 2] {
 
 #[test]
 fn applyplugin_writes_the_same_file_through_a_worker() {
-    let test = "applyplugin_writes_the_same_file_through_a_worker";
-    if !is_there(test, "applyplugin", "--help") {
+    if !is_there("applyplugin", "--help") {
         return;
     }
-    let Some(worked) = Worked::start(test) else { return };
+    let Some(worked) = Worked::start() else { return };
     let folder = &worked.scene.folder;
     let shape = Shape { coding: FileCoding::L16, channels: 1, ..Shape::STEREO_24 };
     // What is louder than 1 applyplugin makes quieter, by its whole file.
@@ -164,12 +163,10 @@ mod exclusive {
 
     #[test]
     fn plugins_play_at_a_worker_what_they_play_here() {
-        let test = "worked::plugins_play_at_a_worker_what_they_play_here";
         alone(
-            test,
             || all_are_the_same(&recording(1)),
             |call| {
-                let Some(worked) = Worked::start(test) else { return };
+                let Some(worked) = Worked::start() else { return };
                 let call = worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "always");
                 for line in did_well(call.run()) {
                     eprintln!("{line}");
@@ -181,12 +178,10 @@ mod exclusive {
     #[test]
     #[ignore = "soak: ten seconds of sound through two hundred plugins take minutes"]
     fn plugins_play_at_a_worker_ten_seconds_of_what_they_play_here() {
-        let test = "worked::plugins_play_at_a_worker_ten_seconds_of_what_they_play_here";
         alone(
-            test,
             || all_are_the_same(&recording(10)),
             |call| {
-                let Some(worked) = Worked::start(test) else { return };
+                let Some(worked) = Worked::start() else { return };
                 let call = call.and(["--ignored"]);
                 let call = worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "always");
                 did_well(call.run());
@@ -196,7 +191,6 @@ mod exclusive {
 
     #[test]
     fn blocks_of_any_length_in_one_place_come_back_bit_for_bit() {
-        let test = "worked::blocks_of_any_length_in_one_place_come_back_bit_for_bit";
         let inside = || {
             let mut both = reverb();
             both[1].in_place = true;
@@ -211,8 +205,8 @@ mod exclusive {
             both.iter_mut().for_each(Hosted::activate);
             assert_eq!(first_difference(&runs(&mut both, &blocks, &recording(2)), 600), None);
         };
-        alone(test, inside, |call| {
-            let Some(worked) = Worked::start(test) else { return };
+        alone(inside, |call| {
+            let Some(worked) = Worked::start() else { return };
             let call = worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "always");
             did_well(call.with("TAUT_OFFLOAD_DELAY", "600").run());
         });
@@ -220,15 +214,14 @@ mod exclusive {
 
     #[test]
     fn a_comparison_on_the_way_finds_every_bit_equal() {
-        let test = "worked::a_comparison_on_the_way_finds_every_bit_equal";
         let inside = || {
             let mut both = reverb();
             both[1].in_place = true;
             both.iter_mut().for_each(Hosted::activate);
             runs(&mut both, &[256; 100], &recording(2));
         };
-        alone(test, inside, |call| {
-            let Some(worked) = Worked::start(test) else { return };
+        alone(inside, |call| {
+            let Some(worked) = Worked::start() else { return };
             let call = worked.comparing(worked.scene.finding(call));
             did_well(call.with("TAUT_OFFLOAD_WAIT_OFFLINE", "always").run());
             let [report] = &worked.reports()[..] else { panic!("{:?}", worked.reports()) };
@@ -246,7 +239,6 @@ mod exclusive {
 
     #[test]
     fn what_a_plugin_tells_comes_back_with_its_sound() {
-        let test = "worked::what_a_plugin_tells_comes_back_with_its_sound";
         let inside = || {
             let compressor = find(&proxies(), "sc4_1882:sc4@studio");
             let [mut here, mut there] =
@@ -266,15 +258,14 @@ mod exclusive {
             // A block later, as all is.
             assert_eq!(told[..told.len() - 1], came[1..]);
         };
-        alone(test, inside, |call| {
-            let Some(worked) = Worked::start(test) else { return };
+        alone(inside, |call| {
+            let Some(worked) = Worked::start() else { return };
             did_well(worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "always").run());
         });
     }
 
     #[test]
     fn no_number_in_a_control_harms_anybody() {
-        let test = "worked::no_number_in_a_control_harms_anybody";
         let inside = || {
             let mut both = reverb();
             let mut other = reverb();
@@ -288,15 +279,14 @@ mod exclusive {
             let played = runs(&mut other, &[256; 60], &sound);
             assert_eq!(first_difference(&played, 256), None);
         };
-        alone(test, inside, |call| {
-            let Some(worked) = Worked::start(test) else { return };
+        alone(inside, |call| {
+            let Some(worked) = Worked::start() else { return };
             did_well(worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "always").run());
         });
     }
 
     #[test]
     fn the_sound_is_live_again_after_the_worker_is() {
-        let test = "worked::the_sound_is_live_again_after_the_worker_is";
         let inside = || {
             let mut both = reverb();
             both.iter_mut().for_each(Hosted::activate);
@@ -332,8 +322,8 @@ mod exclusive {
             let since = await_it(proxy, true);
             say(&format!("inside: live again since {} us", since.as_nanos() / 1000));
         };
-        alone(test, inside, |call| {
-            let Some(mut worked) = Worked::start(test) else { return };
+        alone(inside, |call| {
+            let Some(mut worked) = Worked::start() else { return };
             let call = worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never");
             let running = call.with("TAUT_OFFLOAD_REPORT", worked.report()).start();
             let running = running.wait_for("inside: live");
@@ -358,9 +348,8 @@ mod exclusive {
 
     #[test]
     fn with_a_spare_the_death_of_a_worker_changes_no_sample() {
-        let test = "worked::with_a_spare_the_death_of_a_worker_changes_no_sample";
-        alone(test, halves_are_the_same, |call| {
-            let Some(worked) = Worked::start(test) else { return };
+        alone(halves_are_the_same, |call| {
+            let Some(worked) = Worked::start() else { return };
             let address = format!("127.0.0.1:{}", free_udp_ports());
             let _spare = Worked::worker(&worked.scene, &address);
             let call = worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "always");
@@ -377,11 +366,10 @@ mod exclusive {
 
     #[test]
     fn a_render_waits_for_a_worker_that_stands_still() {
-        let test = "worked::a_render_waits_for_a_worker_that_stands_still";
         // Whether it renders it is told by its pace.
         shared(|| {
-            alone(test, halves_are_the_same, |call| {
-                let Some(worked) = Worked::start(test) else { return };
+            alone(halves_are_the_same, |call| {
+                let Some(worked) = Worked::start() else { return };
                 let call = worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "by-pace");
                 let call = call.with("TAUT_OFFLOAD_REPORT", worked.report());
                 let running = call.asked().start().wait_for("inside: half");

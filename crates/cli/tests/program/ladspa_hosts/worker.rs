@@ -26,12 +26,12 @@ pub(crate) struct Worked {
 
 impl Worked {
     /// `None`, and said loudly, where the packages are not there.
-    pub(crate) fn start(test: &str) -> Option<Self> {
+    pub(crate) fn start() -> Option<Self> {
         for (file, package) in
             [("cmt.so", "cmt"), ("plate_1423.so", "swh-plugins"), ("tap_reverb.so", "tap-plugins")]
         {
             if !PathBuf::from(PLUGINS).join(file).exists() {
-                skipped(Lack::Package, test, &format!("{package} is not installed"));
+                skipped(Lack::Package, &format!("{package} is not installed"));
                 return None;
             }
         }

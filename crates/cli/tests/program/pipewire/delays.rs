@@ -40,8 +40,7 @@ mod exclusive {
     #[test]
     fn lab_delay_measures_what_another_program_records() {
         timed(|| {
-            let test = "lab_delay_measures_what_another_program_records";
-            let Some(desktop) = Desktop::start(test) else { return };
+            let Some(desktop) = Desktop::start() else { return };
             let address = loopback();
             let _recv = recv(&desktop, &address, "pipewire:Stage").listening();
             let _send = sink(&desktop, &address);
@@ -79,8 +78,7 @@ mod exclusive {
     #[test]
     fn lab_delay_is_nothing_where_two_nodes_are_linked_directly() {
         timed(|| {
-            let test = "lab_delay_is_nothing_where_two_nodes_are_linked_directly";
-            let Some(desktop) = Desktop::start(test) else { return };
+            let Some(desktop) = Desktop::start() else { return };
             let lab = lab(&desktop, "pipewire:Marks", "pipewire:Ear", 10);
             // A connection is agreed on with both nodes, which answer once both are run.
             let lab = lab.wait_for("marks are played at pipewire:Marks");
@@ -97,8 +95,7 @@ mod exclusive {
     #[test]
     fn a_node_that_goes_both_ways_is_one_node_and_hears_itself_a_cycle_later() {
         steady(|| {
-            let test = "a_node_that_goes_both_ways_is_one_node_and_hears_itself_a_cycle_later";
-            let Some(desktop) = Desktop::with_cycles_of(1024, test) else { return };
+            let Some(desktop) = Desktop::with_cycles_of(1024) else { return };
             let lab = lab_with(1024, &desktop, ("pipewire:Loop", "pipewire:Loop"), 3);
             // Two in and two out, of one node.
             desktop.node("Loop", 4);

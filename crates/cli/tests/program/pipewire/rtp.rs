@@ -26,14 +26,13 @@ mod exclusive {
     #[test]
     fn what_is_played_to_an_rtp_sink_of_pipewire_is_heard_to_the_last_frame() {
         steady(|| {
-            let test = "what_is_played_to_an_rtp_sink_of_pipewire_is_heard_to_the_last_frame";
             let port = free_udp_ports();
             let sink = format!(
             "{{ name = libpipewire-module-rtp-sink args = {{ source.ip = 127.0.0.1 sap.ip = 127.0.0.1
                 destination.ip = 127.0.0.1 destination.port = {port} audio.format = S24BE
                 stream.props = {{ node.name = Abroad media.class = Audio/Sink }} }} }}"
         );
-            let Some(desktop) = Desktop::with_modules(&sink, test) else { return };
+            let Some(desktop) = Desktop::with_modules(&sink) else { return };
             // With silence after it: its last frames leave once they fill a packet.
             let sent = noise(&desktop, 1500);
             let line = format!(
@@ -63,14 +62,13 @@ mod exclusive {
     #[test]
     fn an_rtp_source_of_pipewire_hears_packets_without_our_header_extension() {
         steady(|| {
-            let test = "an_rtp_source_of_pipewire_hears_packets_without_our_header_extension";
             let (port, announcements) = (free_udp_ports(), free_udp_ports());
             let source = format!(
             "{{ name = libpipewire-module-rtp-source args = {{ sap.ip = 127.0.0.1 sap.port = {announcements}
                 source.ip = 0.0.0.0 source.port = {port} audio.format = S24BE sess.latency.msec = 300
                 stream.props = {{ node.name = \"file:sent.wav\" media.class = Audio/Source }} }} }}"
         );
-            let Some(desktop) = Desktop::with_modules(&source, test) else { return };
+            let Some(desktop) = Desktop::with_modules(&source) else { return };
             let sent = noise(&desktop, 4000);
             let to = format!("rtp://127.0.0.1:{port} --format l24 --no-stamps");
             let describe =

@@ -6,12 +6,12 @@ use super::*;
 use crate::ladspa::library::LoadError;
 
 /// A plugin of `ladspa-sdk`, or nothing where that is not installed.
-fn library(test: &str, file: &str) -> Option<Arc<PluginLibrary>> {
+fn library(file: &str) -> Option<Arc<PluginLibrary>> {
     let path = Path::new("/usr/lib/ladspa").join(file);
     match PluginLibrary::load(&path) {
         Ok(library) => Some(Arc::new(library)),
         Err(error) => {
-            skipped(Lack::Package, test, &error.to_string());
+            skipped(Lack::Package, &error.to_string());
             None
         }
     }
@@ -19,7 +19,7 @@ fn library(test: &str, file: &str) -> Option<Arc<PluginLibrary>> {
 
 #[test]
 fn a_plugin_runs_on_blocks_of_any_length() {
-    let Some(library) = library("a_plugin_runs_on_blocks_of_any_length", "amp.so") else { return };
+    let Some(library) = library("amp.so") else { return };
     let mut amp = PluginInstance::new(&library, "amp_stereo", 48_000, 64).unwrap();
     assert_eq!((amp.inputs(), amp.outputs(), amp.controls(), amp.told_controls()), (2, 2, 1, 0));
     assert_eq!(amp.control(0), 1.0, "its default");
@@ -42,8 +42,7 @@ fn a_plugin_runs_on_blocks_of_any_length() {
 
 #[test]
 fn what_is_heard_before_an_activation_is_forgotten_after_it() {
-    let test = "what_is_heard_before_an_activation_is_forgotten_after_it";
-    let Some(library) = library(test, "delay.so") else { return };
+    let Some(library) = library("delay.so") else { return };
     let mut delay = PluginInstance::new(&library, "delay_5s", 8000, 80).unwrap();
     // A hundredth of a second, wet alone.
     delay.set_control(0, 0.01);
@@ -62,7 +61,7 @@ fn what_is_heard_before_an_activation_is_forgotten_after_it() {
 
 #[test]
 fn a_plugin_that_is_not_there_is_named() {
-    let Some(library) = library("a_plugin_that_is_not_there_is_named", "amp.so") else { return };
+    let Some(library) = library("amp.so") else { return };
     let sentence = PluginInstance::new(&library, "ampere", 48_000, 64).unwrap_err().to_string();
     assert!(sentence.contains("amp.so has no plugin `ampere`"), "{sentence}");
 }
