@@ -271,7 +271,7 @@ fn a_group_of_ipv6_is_heard_on_the_interface_named() {
             std::thread::yield_now();
         }
     };
-    std::thread::spawn().join().unwrap();
+    std::thread::spawn(test).join().unwrap();
 }
 
 #[test]
@@ -296,7 +296,7 @@ fn a_datagram_beyond_the_mtu_goes_in_fragments_or_not_at_all() {
         let never = counters(FragmentPolicy::Never);
         assert_eq!((never.sent, never.send_errors, never.last_error), (1, 1, libc::EMSGSIZE));
     };
-    std::thread::spawn().join().unwrap();
+    std::thread::spawn(test).join().unwrap();
 }
 
 #[test]
@@ -315,7 +315,7 @@ fn no_route_is_one_sentence_with_the_mend() {
             assert!(text.contains(mend), "{text}");
         }
     };
-    std::thread::spawn().join().unwrap();
+    std::thread::spawn(test).join().unwrap();
 }
 
 #[test]
