@@ -1,5 +1,7 @@
 //! Whether a failure is the host's: decided by what the watch saw, without a clock.
 
+use tautline_proto::time::Span;
+
 use crate::watch::{Seen, Window};
 
 /// Runs of a test until it may say that this host cannot answer it.
@@ -9,6 +11,9 @@ pub(crate) const RUNS: usize = 5;
 const OTHERS: f64 = 0.25;
 /// Cores that stood still for so much of a run spoiled more than moments of it.
 const MUCH: f64 = 0.05;
+
+/// A shorter run waited for nothing that a busy host could delay: it ended by itself, such as by a crash.
+const BUSY_RUN: Span = Span::from_millis(250);
 
 /// What failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +57,7 @@ pub(crate) fn verdict(runs: impl Iterator<Item = Run>) -> TestVerdict {
 
 /// Why a failure is the host's, if it is.
 fn excuse(failed: &Failed, seen: &Seen) -> Option<String> {
-    let busy = seen.others >= OTHERS;
+    let busy = seen.others >= OTHERS && seen.run.lasts() >= BUSY_RUN;
     let stalled = match failed {
         Failed::At(instants) => instants.iter().all(|when| seen.stalled(when)),
         Failed::Somewhere => !seen.stalls.is_empty(),
@@ -180,6 +185,13 @@ mod tests {
             verdict(runs) == TestVerdict::Failed
         });
         assert_eq!(red.count(), tests / 3);
+    }
+
+    #[test]
+    fn a_busy_host_excuses_no_failure_at_once() {
+        let Run { failed, seen } = run(Some(Failed::Mostly), &[]);
+        let crashed = Seen { others: 0.9, run: window(0, 249), ..seen };
+        assert_eq!(verdict([Run { failed, seen: crashed }].into_iter()), TestVerdict::Failed);
     }
 
     #[test]

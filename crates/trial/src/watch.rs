@@ -43,7 +43,7 @@ impl Window {
         (from <= to).then_some(Self { from, to })
     }
 
-    fn lasts(&self) -> Span {
+    pub(crate) fn lasts(&self) -> Span {
         self.to - self.from
     }
 }

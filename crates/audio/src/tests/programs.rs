@@ -55,6 +55,8 @@ fn a_card_for_programs_captures_what_they_play_and_has_them_record_what_it_plays
     let device = device.as_mut().unwrap();
     let stop = Stop::default();
     std::thread::scope(|scope| {
+        // Also when an assertion below fails: the scope waits for the card's thread.
+        let end = StopAtEnd(stop.clone());
         let stopped = stop.clone();
         let runs = scope.spawn(move || {
             // What it hears it says.
@@ -89,10 +91,18 @@ fn a_card_for_programs_captures_what_they_play_and_has_them_record_what_it_plays
             sleep_until(now() + Span::from_millis(1));
         }
         assert_eq!(heard[..sound.len()], sound);
-        stop.request();
+        drop(end);
         runs.join().unwrap();
     });
     forget(test);
+}
+
+struct StopAtEnd(Stop);
+
+impl Drop for StopAtEnd {
+    fn drop(&mut self) {
+        self.0.request();
+    }
 }
 
 #[test]
