@@ -56,7 +56,7 @@ fn a_card_for_programs_captures_what_they_play_and_has_them_record_what_it_plays
     let stop = Stop::default();
     std::thread::scope(|scope| {
         // Also when an assertion below fails: the scope waits for the card's thread.
-        let end = StopAtEnd(stop.clone());
+        let stops = StopAtEnd(stop.clone());
         let stopped = stop.clone();
         let runs = scope.spawn(move || {
             // What it hears it says.
@@ -91,7 +91,7 @@ fn a_card_for_programs_captures_what_they_play_and_has_them_record_what_it_plays
             sleep_until(now() + Span::from_millis(1));
         }
         assert_eq!(heard[..sound.len()], sound);
-        drop(end);
+        drop(stops);
         runs.join().unwrap();
     });
     forget(test);

@@ -128,16 +128,6 @@ fn gstreamer_to_taut(coding: FileCoding, element: &str) {
     });
 }
 
-#[test]
-fn l16_of_gstreamer_is_heard_bit_for_bit() {
-    gstreamer_to_taut(FileCoding::L16, "rtpL16pay");
-}
-
-#[test]
-fn l24_of_gstreamer_is_heard_bit_for_bit() {
-    gstreamer_to_taut(FileCoding::L24, "rtpL24pay");
-}
-
 /// What a `taut recv` with these options reports of GStreamer's packets of so many milliseconds.
 fn heard_of_gstreamer(millis: u32, options: &str) -> Option<Report> {
     if !has_gstreamer() {
@@ -175,18 +165,6 @@ fn is_heard_though_nothing_is_said(millis: u32, shape: &str) {
     });
 }
 
-#[test]
-fn packets_of_20_ms_from_a_sender_that_announces_nothing_are_heard_without_an_option() {
-    is_heard_though_nothing_is_said(20, "");
-    is_heard_though_nothing_is_said(20, "--rate 48000 --channels 2");
-}
-
-#[test]
-fn packets_of_5_ms_from_a_sender_that_announces_nothing_are_heard_without_an_option() {
-    is_heard_though_nothing_is_said(5, "");
-    is_heard_though_nothing_is_said(5, "--rate 48000 --channels 2");
-}
-
 fn taut_to_gstreamer(coding: FileCoding, options: &str) {
     steady(|| {
         if !has_gstreamer() {
@@ -208,32 +186,6 @@ fn taut_to_gstreamer(coding: FileCoding, options: &str) {
         peer.end().well();
         read_raw(&folder.file("heard.raw"), sent.shape).is_exactly(&sent);
     });
-}
-
-#[test]
-fn gstreamer_hears_our_l16_bit_for_bit_and_ignores_our_header_extension() {
-    taut_to_gstreamer(FileCoding::L16, "");
-}
-
-#[test]
-fn gstreamer_hears_our_l24_bit_for_bit_and_ignores_our_header_extension() {
-    taut_to_gstreamer(FileCoding::L24, "");
-}
-
-#[test]
-fn gstreamer_hears_packets_without_our_header_extension() {
-    taut_to_gstreamer(FileCoding::L24, "--no-stamps");
-}
-
-#[test]
-fn gstreamer_plays_packets_that_carry_others_and_knows_nothing_of_it() {
-    taut_to_gstreamer(FileCoding::L16, "--redundancy code:2");
-    taut_to_gstreamer(FileCoding::L24, "--redundancy red:1");
-}
-
-#[test]
-fn ffmpeg_plays_packets_that_carry_others_and_knows_nothing_of_it() {
-    taut_to_ffmpeg(FileCoding::L24, "--redundancy code:2");
 }
 
 fn taut_to_ffmpeg(coding: FileCoding, options: &str) {
@@ -259,21 +211,6 @@ fn taut_to_ffmpeg(coding: FileCoding, options: &str) {
             .truncate((seconds * f64::from(sent.shape.rate)) as usize * sent.shape.channels);
         read_raw(&folder.file("heard.raw"), sent.shape).is_exactly(&sent);
     });
-}
-
-#[test]
-fn ffmpeg_hears_our_l16_by_our_description() {
-    taut_to_ffmpeg(FileCoding::L16, "");
-}
-
-#[test]
-fn ffmpeg_hears_our_l24_by_our_description() {
-    taut_to_ffmpeg(FileCoding::L24, "");
-}
-
-#[test]
-fn ffmpeg_hears_packets_without_our_header_extension() {
-    taut_to_ffmpeg(FileCoding::L24, "--no-stamps");
 }
 
 #[test]
@@ -327,5 +264,68 @@ mod exclusive {
                 is_whole(recv, &sent, &folder);
             }
         });
+    }
+
+    #[test]
+    fn ffmpeg_hears_our_l16_by_our_description() {
+        taut_to_ffmpeg(FileCoding::L16, "");
+    }
+
+    #[test]
+    fn ffmpeg_hears_our_l24_by_our_description() {
+        taut_to_ffmpeg(FileCoding::L24, "");
+    }
+
+    #[test]
+    fn ffmpeg_hears_packets_without_our_header_extension() {
+        taut_to_ffmpeg(FileCoding::L24, "--no-stamps");
+    }
+
+    #[test]
+    fn ffmpeg_plays_packets_that_carry_others_and_knows_nothing_of_it() {
+        taut_to_ffmpeg(FileCoding::L24, "--redundancy code:2");
+    }
+
+    #[test]
+    fn gstreamer_hears_our_l16_bit_for_bit_and_ignores_our_header_extension() {
+        taut_to_gstreamer(FileCoding::L16, "");
+    }
+
+    #[test]
+    fn gstreamer_hears_our_l24_bit_for_bit_and_ignores_our_header_extension() {
+        taut_to_gstreamer(FileCoding::L24, "");
+    }
+
+    #[test]
+    fn gstreamer_hears_packets_without_our_header_extension() {
+        taut_to_gstreamer(FileCoding::L24, "--no-stamps");
+    }
+
+    #[test]
+    fn gstreamer_plays_packets_that_carry_others_and_knows_nothing_of_it() {
+        taut_to_gstreamer(FileCoding::L16, "--redundancy code:2");
+        taut_to_gstreamer(FileCoding::L24, "--redundancy red:1");
+    }
+
+    #[test]
+    fn l16_of_gstreamer_is_heard_bit_for_bit() {
+        gstreamer_to_taut(FileCoding::L16, "rtpL16pay");
+    }
+
+    #[test]
+    fn l24_of_gstreamer_is_heard_bit_for_bit() {
+        gstreamer_to_taut(FileCoding::L24, "rtpL24pay");
+    }
+
+    #[test]
+    fn packets_of_20_ms_from_a_sender_that_announces_nothing_are_heard_without_an_option() {
+        is_heard_though_nothing_is_said(20, "");
+        is_heard_though_nothing_is_said(20, "--rate 48000 --channels 2");
+    }
+
+    #[test]
+    fn packets_of_5_ms_from_a_sender_that_announces_nothing_are_heard_without_an_option() {
+        is_heard_though_nothing_is_said(5, "");
+        is_heard_though_nothing_is_said(5, "--rate 48000 --channels 2");
     }
 }

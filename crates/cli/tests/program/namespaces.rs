@@ -132,26 +132,6 @@ fn takes_as_long_as_asked_for(latency: &str, period: u32) {
     });
 }
 
-#[test]
-fn two_milliseconds_take_two_milliseconds() {
-    takes_as_long_as_asked_for("2ms", 12);
-}
-
-#[test]
-fn five_milliseconds_take_five_milliseconds() {
-    takes_as_long_as_asked_for("5ms", 48);
-}
-
-#[test]
-fn twenty_milliseconds_take_twenty_milliseconds() {
-    takes_as_long_as_asked_for("20ms", 48);
-}
-
-#[test]
-fn a_tenth_of_a_second_takes_a_tenth_of_a_second() {
-    takes_as_long_as_asked_for("100ms", 48);
-}
-
 /// The instants of a packet in the order of its way, as the ledger names them.
 const INSTANTS: [&str; 9] =
     ["capture", "sender_taken", "packed", "handed", "arrival", "read", "taken", "written", "dac"];
@@ -186,4 +166,29 @@ fn stages_add_up(ledger: &Path, uncertainty: i64) {
 
 fn nanos(row: &BTreeMap<&str, &str>, name: &str) -> Option<i64> {
     row[name].parse().ok()
+}
+
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
+
+    #[test]
+    fn a_tenth_of_a_second_takes_a_tenth_of_a_second() {
+        takes_as_long_as_asked_for("100ms", 48);
+    }
+
+    #[test]
+    fn five_milliseconds_take_five_milliseconds() {
+        takes_as_long_as_asked_for("5ms", 48);
+    }
+
+    #[test]
+    fn twenty_milliseconds_take_twenty_milliseconds() {
+        takes_as_long_as_asked_for("20ms", 48);
+    }
+
+    #[test]
+    fn two_milliseconds_take_two_milliseconds() {
+        takes_as_long_as_asked_for("2ms", 12);
+    }
 }

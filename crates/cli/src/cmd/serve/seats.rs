@@ -70,8 +70,8 @@ pub(super) struct CallSeats {
 }
 
 impl CallSeats {
-    /// Binds so many UDP ports, from that of `address` on; if that was not `asked` for by anybody, others where those are
-    /// taken.
+    /// Binds so many UDP ports, from that of `address` on. If the user did not ask for that port, busy ones are
+    /// replaced.
     pub(super) fn bind(
         address: SocketAddr,
         asked: bool,
@@ -88,7 +88,7 @@ impl CallSeats {
             })?;
             let bound = bind(SocketAddr::new(address.ip(), port));
             let socket = match bound {
-                Err(_) if seat > 0 && !asked => bind(SocketAddr::new(address.ip(), 0)),
+                Err(_) if !asked => bind(SocketAddr::new(address.ip(), 0)),
                 bound => bound,
             }?;
             let blocking = |error: std::io::Error| Failure::running(format!("{error}; try again"));
@@ -329,4 +329,19 @@ fn again(socket: &UdpSocket) -> Result<UdpSocket, Failure> {
     socket.try_clone().map_err(|error| {
         Failure::running(format!("opening the UDP socket once more: {error}; raise ulimit -n"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn busy_ports_are_replaced_unless_the_user_asked_for_them() {
+        let other = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let busy = other.local_addr().unwrap();
+        let bound = |asked| CallSeats::bind(busy, asked, 1, Voice::asked_for(true, false));
+        let ports = bound(false).unwrap().ports().unwrap();
+        assert!(ports.len() == 1 && ports[0] != busy.port(), "{ports:?}");
+        assert!(bound(true).is_err());
+    }
 }

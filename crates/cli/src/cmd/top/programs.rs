@@ -138,8 +138,10 @@ impl Program {
 
     /// The newest whole line counts.
     fn take(&mut self, bytes: &[u8]) {
+        // Earlier bytes hold no end of a line: they were searched when they arrived.
+        let end = bytes.iter().rposition(|byte| *byte == b'\n').map(|end| self.begun.len() + end);
         self.begun.extend_from_slice(bytes);
-        if let Some(end) = self.begun.iter().rposition(|byte| *byte == b'\n') {
+        if let Some(end) = end {
             let rest = self.begun.split_off(end + 1);
             let lines = core::mem::replace(&mut self.begun, rest);
             let line = lines[..end].rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
