@@ -339,7 +339,7 @@ mod tests {
     fn busy_ports_are_replaced_unless_the_user_asked_for_them() {
         let other = UdpSocket::bind("127.0.0.1:0").unwrap();
         let busy = other.local_addr().unwrap();
-        let bound = |asked| CallSeats::bind(busy, asked, 1, Voice::asked_for(true, false));
+        let bound = |asked| CallSeats::bind(busy, asked, 1, Voice::Quiet);
         let ports = bound(false).unwrap().ports().unwrap();
         assert!(ports.len() == 1 && ports[0] != busy.port(), "{ports:?}");
         assert!(bound(true).is_err());
