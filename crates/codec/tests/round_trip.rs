@@ -140,7 +140,17 @@ fn music_is_shorter_without_loss_and_silence_is_next_to_nothing() {
 
 /// What comes out of a coder and a decoder of so many packets.
 fn by_opus(opus: Opus, channels: Channels, packet: usize, sound: &[f32]) -> Vec<f32> {
-    let mut encoder = OpusEncoder::new(opus, channels).expect("libopus codes it");
+    let encoder = OpusEncoder::new(opus, channels).expect("libopus codes it");
+    decoded((encoder, opus), channels, packet, sound)
+}
+
+/// The decoded sound of packets of one encoder.
+fn decoded(
+    (mut encoder, opus): (OpusEncoder, Opus),
+    channels: Channels,
+    packet: usize,
+    sound: &[f32],
+) -> Vec<f32> {
     let mut decoder = OpusDecoder::new(Rate::HZ_48000, channels).expect("libopus reads it");
     let mut heard = Vec::new();
     for block in sound.chunks_exact(packet * channels.count()) {
@@ -176,7 +186,7 @@ fn opus_delays_by_what_its_coder_says_and_gives_the_sound_back() {
     for (tuning, packets, most) in [
         (OpusTuning::Music, music_packets, [-36.0, -20.0]),
         // Speech is coded at 16 kHz, and its waveform is kept coarsely.
-        (OpusTuning::Voice, voice_packets, [-8.0, -8.0]),
+        (OpusTuning::Voice, voice_packets, [-15.0, -20.0]),
     ] {
         for (channels, most) in [Channels::MONO, Channels::STEREO].into_iter().zip(most) {
             let count = channels.count();
@@ -185,14 +195,14 @@ fn opus_delays_by_what_its_coder_says_and_gives_the_sound_back() {
                 let opus = Opus { bitrate: each * count as u32, tuning };
                 let mut encoder = OpusEncoder::new(opus, channels).unwrap();
                 assert_eq!(i64::from(encoder.lookahead()), opus.delay().count(), "{tuning:?}");
+                // Without copies (in-band FEC): see the next test.
+                encoder.expect_loss(0);
                 // A speaker is in the middle: of two that differ, the waveforms are not kept.
-                let spoken =
-                    || music(48_000, 1).into_iter().flat_map(|s| core::iter::repeat_n(s, count));
                 let sound = match tuning {
                     OpusTuning::Music => music(48_000, count),
-                    OpusTuning::Voice => spoken().collect(),
+                    OpusTuning::Voice => in_the_middle(&music(48_000, 1), count),
                 };
-                let heard = by_opus(opus, channels, *packet, &sound);
+                let heard = decoded((encoder, opus), channels, *packet, &sound);
                 let (delay, error) = best_delay(&sound, &heard, count, 480);
                 let off = (delay as i64 - opus.delay().count()).abs();
                 assert!(off <= 4, "{tuning:?} {packet}: {delay} frames, {error} dB");
@@ -200,6 +210,48 @@ fn opus_delays_by_what_its_coder_says_and_gives_the_sound_back() {
             }
         }
     }
+}
+
+/// One channel in each of `count`.
+fn in_the_middle(mono: &[f32], count: usize) -> Vec<f32> {
+    mono.iter().flat_map(|sample| core::iter::repeat_n(*sample, count)).collect()
+}
+
+/// Copies take their bits from the packet that carries them, as all packets have one size. Syllables leave enough bits.
+/// The sweep of `music` does not: libopus then codes frames without a residual ("Clear all pulses" in
+/// silk/float/encode_frame_FLP.c), and their error is between -1 and -16 dB in 1.3.1 and in 1.5.2, whatever the noise.
+#[test]
+fn copies_neither_delay_speech_nor_spoil_it() {
+    for channels in [Channels::MONO, Channels::STEREO] {
+        let count = channels.count();
+        let opus = Opus { bitrate: 64_000 * count as u32, tuning: OpusTuning::Voice };
+        for packet in [480, 960] {
+            // Its delay is unambiguous; syllables repeat their waveform.
+            let sweep = in_the_middle(&music(48_000, 1), count);
+            let heard = by_opus(opus, channels, packet, &sweep);
+            let (delay, error) = best_delay(&sweep, &heard, count, 480);
+            let off = (delay as i64 - opus.delay().count()).abs();
+            assert!(off <= 4, "{count} {packet}: {delay} frames, {error} dB");
+            let spoken = in_the_middle(&syllables(48_000), count);
+            let heard = by_opus(opus, channels, packet, &spoken);
+            // The waveform is kept, 2 frames earlier than announced.
+            let late = (opus.delay().as_len() - 2) * count;
+            let from = 4800 * count..spoken.len() - late;
+            let error = apart(&spoken[from.clone()], &heard[from.start + late..]);
+            assert!(error < -8.0, "{count} {packet}: {error} dB");
+        }
+    }
+}
+
+/// A sound that libopus takes for a voice: a tone with one overtone and a little noise, eight syllables a second.
+fn syllables(frames: usize) -> Vec<f32> {
+    let mut random = fastrand::Rng::with_seed(7);
+    let sample = |at: usize| {
+        let tone = |hertz: f32| (at as f32 / 48_000.0 * hertz * core::f32::consts::TAU).sin();
+        let sound = 0.4 * tone(440.0) + 0.2 * tone(1_300.0) + 0.002 * (random.f32() - 0.5);
+        sound * (0.55 + 0.45 * tone(8.0))
+    };
+    (0..frames).map(sample).collect()
 }
 
 /// The power of the difference, of that of `wanted`, in dB.
@@ -213,14 +265,7 @@ fn apart(wanted: &[f32], heard: &[f32]) -> f32 {
 fn what_the_next_packet_carries_of_a_lost_one_is_heard_and_music_is_concealed() {
     const LOST: usize = 18;
     let mono = Channels::MONO;
-    // What is taken for a voice: a tone with one overtone and a little noise, eight syllables a second.
-    let mut random = fastrand::Rng::with_seed(7);
-    let syllables = |at: usize| {
-        let tone = |hertz: f32| (at as f32 / 48_000.0 * hertz * core::f32::consts::TAU).sin();
-        let sound = 0.4 * tone(440.0) + 0.2 * tone(1_300.0) + 0.002 * (random.f32() - 0.5);
-        sound * (0.55 + 0.45 * tone(8.0))
-    };
-    let sound: Vec<f32> = (0..48_000).map(syllables).collect();
+    let sound = syllables(48_000);
     let packets = |opus: Opus| -> Vec<Vec<u8>> {
         let mut encoder = OpusEncoder::new(opus, mono).unwrap();
         let coded = sound.chunks_exact(960).map(|block| {
@@ -301,13 +346,7 @@ fn opus_goes_to_other_bits_within_its_sound_without_a_break() {
 fn speech_has_copies_where_packets_are_lost_and_none_where_none_is() {
     let mono = Channels::MONO;
     let opus = Opus::usual(OpusTuning::Voice, mono);
-    let mut random = fastrand::Rng::with_seed(7);
-    let syllables = |at: usize| {
-        let tone = |hertz: f32| (at as f32 / 48_000.0 * hertz * core::f32::consts::TAU).sin();
-        let sound = 0.4 * tone(440.0) + 0.2 * tone(1_300.0) + 0.002 * (random.f32() - 0.5);
-        sound * (0.55 + 0.45 * tone(8.0))
-    };
-    let sound: Vec<f32> = (0..96_000).map(syllables).collect();
+    let sound = syllables(96_000);
     let mut encoder = OpusEncoder::new(opus, mono).unwrap();
     let mut carried = [0, 0];
     for (at, block) in sound.chunks_exact(960).enumerate() {

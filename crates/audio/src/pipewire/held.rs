@@ -182,6 +182,10 @@ pub(super) fn spa_direction(direction: Direction) -> SpaDirection {
     }
 }
 
+/// Makes our source the default source if there is no microphone. WirePlumber 0.5 also considers the monitors of sinks:
+/// sinks of cards have at most 1509, microphones usually more than 1700 (its monitors/alsa.lua).
+const SOURCE_PRIORITY: &str = "1600";
+
 fn properties(
     spec: &PipeWireSpec,
     directions: Directions,
@@ -215,6 +219,7 @@ fn properties(
         (NodeKind::Device, Directions::One(Direction::Playback)) => {
             set("media.class", "Audio/Source");
             set("node.virtual", "true");
+            set("priority.session", SOURCE_PRIORITY);
         }
         (NodeKind::Stream(_), Directions::One(Direction::Capture)) => {
             set("media.category", "Capture")

@@ -138,9 +138,19 @@ fn dissected(frames: &[Vec<u8>], fields: &[&str]) -> Option<Vec<String>> {
     }
     let read = tshark.output().unwrap();
     let lines = String::from_utf8_lossy(&read.stdout).into_owned();
-    let lines: Vec<_> = lines.lines().map(str::to_owned).collect();
+    let lines: Vec<_> = lines.lines().map(with_numeric_booleans).collect();
     assert_eq!(lines.len(), frames.len(), "{}", String::from_utf8_lossy(&read.stderr));
     Some(lines)
+}
+
+/// Booleans as tshark 4.0 prints them, 1 and 0: version 4.4 prints True and False.
+fn with_numeric_booleans(line: &str) -> String {
+    let fields = line.split('|').map(|field| match field {
+        "True" => "1",
+        "False" => "0",
+        other => other,
+    });
+    fields.collect::<Vec<_>>().join("|")
 }
 
 #[test]

@@ -83,19 +83,74 @@ fn a_package_or_privilege_that_the_list_does_not_name_fails_in_continuous_integr
     }
 }
 
+/// What `scripts/setup` calls, besides the programs of a test.
+const TOOLS: [&str; 14] = [
+    "bash", "cat", "chmod", "cut", "dirname", "echo", "env", "head", "sed", "sh", "sort", "tail",
+    "tee", "xargs",
+];
+/// Root, a linker, and an `apt-get` that installs this Rust and logs its arguments next to itself.
+const DEBIAN: [(&str, &str); 4] = [
+    ("id", "echo 0"),
+    ("cc", "exit 0"),
+    ("pkg-config", "exit 0"),
+    (
+        "apt-get",
+        "cd ${0%/*}; echo $* >>log; case $* in *rustc-web*)
+            printf '#!/bin/sh\\necho rustc 1.96.0\\n' | tee rustc >cargo; chmod +x rustc cargo ;; esac",
+    ),
+];
+const FETCHES: &str = "echo fetching >&2; exit 7";
+
+/// `scripts/setup build` with these programs, which hide the Rust of this machine; also returns the log of `apt-get`.
+fn set_up(programs: &[(&str, &str)]) -> (Ended, String) {
+    let programs = Programs::new(&[&DEBIAN, programs].concat());
+    let folder = programs.0.path();
+    for tool in TOOLS {
+        std::os::unix::fs::symlink(Path::new("/usr/bin").join(tool), folder.join(tool)).unwrap();
+    }
+    let setup = script("setup", &["build"]).with("PATH", folder).with("CARGO_HOME", "/nonexistent");
+    let ended = setup.run();
+    let log = std::fs::read_to_string(folder.join("log")).unwrap_or_default();
+    (ended, log)
+}
+
 #[test]
-fn a_rust_that_is_too_old_is_told_before_another_is_fetched() {
-    let programs = Programs::new(&[
-        ("rustc", "echo 'rustc 1.85.0 (4d91de4e4 2025-02-17)'"),
-        ("cargo", "exit 0"),
-        ("curl", "echo fetching >&2; exit 7"),
-        ("rustup", "echo fetching >&2; exit 7"),
-        ("apt-get", "echo fetching >&2; exit 7"),
-    ]);
-    let ended = programs.run("setup", &["build"]);
+fn setup_installs_rust_from_debian_if_there_is_none() {
+    let version = ("apt-cache", "echo Version: 1.96.0+dfsg1-1~deb12u2");
+    let (ended, log) = set_up(&[version, ("curl", FETCHES)]);
+    let ended = ended.well();
+    let reported = "setup: installing Debian packages: rustc-web cargo-web";
+    assert!(ended.said.iter().any(|line| line == reported), "{ended:#?}");
+    let installed = "--no-remove rustc-web cargo-web";
+    assert!(log.lines().any(|line| line.contains(installed)), "{log}");
+}
+
+#[test]
+fn setup_uses_rustup_if_debians_rust_is_too_old() {
+    let version = ("apt-cache", "echo Version: 1.85.0+dfsg3-1~deb12u3");
+    let (ended, log) = set_up(&[version, ("curl", FETCHES)]);
     assert_eq!(ended.status, Some(1), "{ended:#?}");
-    let told = "setup: the Rust that is here, 1.85.0, is older than 1.89, the least that will do";
-    assert_eq!(ended.said.first().map(String::as_str), Some(told), "{ended:#?}");
+    assert!(ended.said.iter().any(|line| line == "fetching"), "{ended:#?}");
+    assert!(!log.contains("rustc-web"), "{log}");
+}
+
+#[test]
+fn setup_reports_an_old_rust_before_any_download() {
+    let old = ("rustc", "echo 'rustc 1.85.0 (4d91de4e4 2025-02-17)'");
+    let version = ("apt-cache", "echo Version: 1.96.0+dfsg1-1~deb12u2");
+    let reported = "setup: Rust 1.85.0 is too old: version 1.89 is required";
+    let (ended, log) = set_up(&[old, version, ("cargo", "exit 0"), ("curl", FETCHES)]);
+    assert_eq!(ended.status, Some(1), "{ended:#?}");
+    assert_eq!(ended.said[0], reported, "{ended:#?}");
+    let hint =
+        "setup: hint: apt-get install rustc-web cargo-web (replaces Debian's rustc and cargo), or ";
+    assert!(ended.said[1].starts_with(hint) && ended.said.len() == 2, "{ended:#?}");
+    assert_eq!(log, "");
+    // With rustup it continues.
+    let (ended, _) = set_up(&[old, ("cargo", "exit 0"), ("rustup", FETCHES)]);
+    assert_eq!(ended.status, Some(1), "{ended:#?}");
+    assert_eq!(ended.said[0], reported, "{ended:#?}");
+    assert!(ended.said.iter().any(|line| line == "fetching"), "{ended:#?}");
 }
 
 /// Builds a guest of a package that unpacks so, in `$2`; `None` where what it takes is not there.

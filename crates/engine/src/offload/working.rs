@@ -28,8 +28,8 @@ pub trait Work {
     /// that lags. Runs in the float mode of the master's host.
     fn work(&mut self, turn: &BlockTurn, input: &[u8], output: &mut [u8]) -> u32;
 
-    /// Called each time before the thread waits: for whoever tells others. Real time.
-    fn rest(&mut self, _standing: &WorkStanding) {}
+    /// Publishes the counters: after each block, before its answer leaves, and before the thread waits. Real time.
+    fn report(&mut self, _standing: &WorkStanding) {}
 }
 
 /// How a worker's thread stands.
@@ -147,7 +147,7 @@ impl<'a> Workbench<'a> {
             self.take_in();
             self.work_on();
             self.send();
-            self.rest();
+            self.report();
             let until = self.worker.deadline();
             let to = self.to.as_ref().map(|to| to.link.as_fd());
             await_any([Some(self.from.link.as_fd()), to, Some(self.halt.as_fd())], until);
@@ -176,6 +176,8 @@ impl<'a> Workbench<'a> {
                 self.work.work(&turn, input, output)
             };
             self.worker.finish(latency);
+            // A master that has this answer may close the stream before this thread runs again.
+            self.report();
             // Each at once: whoever catches up has many to work on.
             self.send();
             self.take_in();
@@ -194,10 +196,10 @@ impl<'a> Workbench<'a> {
         }
     }
 
-    fn rest(&mut self) {
+    fn report(&mut self) {
         let link = self.from.link.counters();
         let to = self.to.as_ref();
-        self.work.rest(&WorkStanding {
+        self.work.report(&WorkStanding {
             machine: self.worker.counters(),
             link: to.map_or(link, |to| together(link, to.link.counters())),
             state: self.worker.state(),

@@ -137,7 +137,7 @@ impl Work for PluginSound {
         latency
     }
 
-    fn rest(&mut self, standing: &WorkStanding) {
-        self.gauge.rest(standing);
+    fn report(&mut self, standing: &WorkStanding) {
+        self.gauge.report(standing);
     }
 }
