@@ -51,15 +51,17 @@ pub fn timed<T: Fn()>(test: T) {
 }
 
 /// [`timed`] of a test that asserts outcomes, medians and ratios, and nothing that one moment can
-/// spoil: see [`mostly`].
+/// spoil (see [`mostly`]), but needs a quiet machine, such as for programs of others that have no real-time
+/// threads. It is in a module `exclusive`, of which two such tests run at once, and runs alone if it has to be
+/// run again.
 #[track_caller]
 pub fn steady<T: Fn()>(test: T) {
     assert_exclusive();
-    judged(&|| mostly(&test), alone_each_time());
+    shared(test);
 }
 
-/// [`steady`] of a test that needs no turn of its own: it runs [`beside`] others, and alone if it has to be run
-/// again. What other tests beside it use is none of others', as long as it is of this session.
+/// [`steady`] of a test that runs [`beside`] seven others. What other tests beside it use is none of others', as long as
+/// it is of this session.
 #[track_caller]
 pub fn shared<T: Fn()>(test: T) {
     let turns = std::iter::once(TestTurn::Beside(beside())).chain(alone_each_time());
