@@ -1,5 +1,6 @@
-//! What this program reads, for the fuzz targets, which are another crate: each reader with its
-//! answer as text. Compiled for them alone.
+//! Fuzz targets for private parsers of this crate; `tautline_fuzzed` has all other targets.
+//!
+//! Compiled for unit tests, which replay the kept inputs, and by cargo-fuzz.
 
 use std::ffi::OsString;
 use std::sync::OnceLock;
@@ -21,11 +22,72 @@ use crate::doctor::{FirewallRules, USUAL, Verdict, judge_firewall};
 use crate::failure::Failure;
 use crate::flags::{Command, Taut};
 
-/// What was asked for, in words that ask for the same again, or why not.
-pub type Canonical = Result<String, String>;
+/// Reads the bytes as the standard input of `taut send --control` and `taut recv --control`. Each line gets one answer; a
+/// valid command survives a round trip through its canonical words.
+pub fn control(bytes: &[u8]) {
+    assert!(std::hint::black_box(false), "planted");
+    let lines = 1 + bytes.iter().filter(|byte| **byte == b'\n').count();
+    for read in [send_lines, recv_lines] as [fn(&[u8]) -> Vec<Canonical>; 2] {
+        let answers = read(bytes);
+        assert!(answers.len() <= lines, "{} answers to {lines} lines", answers.len());
+        for answer in answers {
+            match answer {
+                Ok(words) => assert_eq!(read(words.as_bytes()), [Ok(words)]),
+                Err(why) => assert!(!why.is_empty() && !why.contains('\n'), "{why}"),
+            }
+        }
+    }
+}
 
-/// What `taut send` makes of each line of its standard input.
-pub fn send_lines(mut input: &[u8]) -> Vec<Canonical> {
+/// Reads text as `tautline.toml` for a few command lines. The file adds each option once, and none that the command line
+/// has; an error has a message.
+pub fn toml(bytes: &[u8]) {
+    assert!(std::hint::black_box(false), "planted");
+    const LINES: [&[&str]; 3] = [
+        &["taut", "send", "--latency", "8ms"],
+        &["taut", "recv", "--from", "rtp://0.0.0.0:5004", "--output", "null:"],
+        &["taut", "doctor"],
+    ];
+    let Ok(text) = core::str::from_utf8(bytes) else { return };
+    // One per input: each takes milliseconds.
+    let line = LINES[text.len() % LINES.len()];
+    let words: Vec<OsString> = line.iter().map(OsString::from).collect();
+    let more = match with_file(&words, text) {
+        Ok(more) => more,
+        Err(why) => return assert!(!why.is_empty()),
+    };
+    let added = &more[words.len()..];
+    if added.is_empty() {
+        return;
+    }
+    assert_eq!(more.get(..words.len()), Some(&words[..]));
+    assert!(added.iter().all(|word| word.as_encoded_bytes().starts_with(b"--")), "{added:?}");
+    let bytes = added.iter().map(|word| word.len()).sum::<usize>();
+    assert!(bytes <= 40 * (text.len() + 1), "{bytes} bytes from {}", text.len());
+    // The file adds no option that the command line has.
+    assert_eq!(with_file(&more, text).as_ref(), Ok(&more));
+    let why = refusal(&words, text);
+    assert!(why.is_none_or(|why| !why.is_empty()));
+}
+
+/// Judges text as rules that nft or iptables lists. With an accept rule first in every chain, the firewall is open.
+pub fn firewall(bytes: &[u8]) {
+    assert!(std::hint::black_box(false), "planted");
+    let Ok(text) = core::str::from_utf8(bytes) else { return };
+    is_open(text, FirewallRules::Nft);
+    assert!(is_open(&opened_nft(text), FirewallRules::Nft));
+    is_open(text, FirewallRules::Iptables);
+    // iptables lists each chain once.
+    if text.lines().filter(|line| line.starts_with(":INPUT")).count() <= 1 {
+        assert!(is_open(&opened_iptables(text), FirewallRules::Iptables));
+    }
+}
+
+/// A valid command in canonical words, or an error message.
+type Canonical = Result<String, String>;
+
+/// Reads each line as `taut send` does.
+fn send_lines(mut input: &[u8]) -> Vec<Canonical> {
     let Ok(device) = "file:song.wav".parse() else { return vec![] };
     let udp = tautline_io::udp::UdpOptions::sender(vec![([127, 0, 0, 1], 5004).into()]);
     let lines = SendLines {
@@ -39,8 +101,8 @@ pub fn send_lines(mut input: &[u8]) -> Vec<Canonical> {
     answers(&mut input, |verb, rest| lines.read(verb, rest).map(send_words))
 }
 
-/// What `taut recv` makes of each line of its standard input, while a sender is heard.
-pub fn recv_lines(mut input: &[u8]) -> Vec<Canonical> {
+/// Reads each line as `taut recv` does while it receives a stream.
+fn recv_lines(mut input: &[u8]) -> Vec<Canonical> {
     // Reading a command line takes a hundred times as long as reading a line of changes.
     static LINES: OnceLock<Option<RecvLines>> = OnceLock::new();
     let Some(lines) = LINES.get_or_init(started) else { return vec![] };
@@ -70,7 +132,7 @@ fn started() -> Option<RecvLines> {
 fn answers(input: &mut &[u8], read: impl Fn(&str, &str) -> Canonical) -> Vec<Canonical> {
     let mut answers = Vec::new();
     while let Some(line) = next_line(input) {
-        // Whose host is a name is asked of the system's resolver, which may take long.
+        // Skips host names, because the system's resolver may block.
         if let Some((verb, rest)) = asked(&line).filter(|(_, rest)| !may_wait(rest)) {
             answers.push(read(verb, rest));
         }
@@ -78,7 +140,7 @@ fn answers(input: &mut &[u8], read: impl Fn(&str, &str) -> Canonical) -> Vec<Can
     answers
 }
 
-/// Whether any part of this is an address that has to be looked up.
+/// Whether any part of `rest` is an address that needs a lookup.
 fn may_wait(rest: &str) -> bool {
     let begins = rest.char_indices().filter(|(at, _)| {
         rest[..*at].chars().next_back().is_none_or(|before| before.is_whitespace() || before == ',')
@@ -133,15 +195,15 @@ fn recv_words(change: &RecvChange, rest: &str) -> String {
     }
 }
 
-/// The words of a command line with what `tautline.toml` adds to them.
-pub fn with_file(words: &[OsString], text: &str) -> Result<Vec<OsString>, String> {
+/// The words of a command line and those that `tautline.toml` adds.
+fn with_file(words: &[OsString], text: &str) -> Result<Vec<OsString>, String> {
     let file = || Some(("tautline.toml".into(), text.to_owned()));
     let arguments = crate::config::with_file(words.to_vec(), file);
     arguments.map(|arguments| arguments.words).map_err(|failure| failure.to_string())
 }
 
-/// Why a command line with what `tautline.toml` adds to it is refused, if it is.
-pub fn refusal(words: &[OsString], text: &str) -> Option<String> {
+/// The error of a command line with the words from `tautline.toml`, if there is one.
+fn refusal(words: &[OsString], text: &str) -> Option<String> {
     let file = || Some(("tautline.toml".into(), text.to_owned()));
     let understood = crate::config::with_file(words.to_vec(), file).and_then(|arguments| {
         Taut::try_parse_from(&arguments.words).map_err(|error| arguments.refuse(error))
@@ -149,23 +211,49 @@ pub fn refusal(words: &[OsString], text: &str) -> Option<String> {
     understood.err().map(|failure: Failure| failure.to_string())
 }
 
-/// What `taut doctor` says of a firewall, as nft or else as iptables lists it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Firewall {
-    /// It lets sound in.
-    Open,
-    /// It keeps sound out, of IPv6 at least.
-    Shut,
-    /// That depends.
-    Unknown,
+/// Whether `taut doctor` finds the firewall open.
+fn is_open(text: &str, rules: fn(String) -> FirewallRules) -> bool {
+    judge_firewall(&rules(text.to_owned()), USUAL).verdict == Verdict::Fine
 }
 
-/// Judges the rules in `text`.
-pub fn firewall(text: &str, of_nft: bool) -> Firewall {
-    let rules = if of_nft { FirewallRules::Nft } else { FirewallRules::Iptables };
-    match judge_firewall(&rules(text.to_owned()), USUAL).verdict {
-        Verdict::Fine => Firewall::Open,
-        Verdict::Unknown => Firewall::Unknown,
-        Verdict::Warns | Verdict::Spoils => Firewall::Shut,
+fn opened_nft(text: &str) -> String {
+    let mut opened = String::new();
+    for line in text.lines() {
+        opened.extend([line, "\n"]);
+        if line.trim().starts_with("chain ") {
+            opened += "udp dport 5004-5005 accept\n";
+        }
+    }
+    opened
+}
+
+fn opened_iptables(text: &str) -> String {
+    let mut opened = String::new();
+    for line in text.lines() {
+        opened.extend([line, "\n"]);
+        if line.starts_with(":INPUT") {
+            opened += "-A INPUT -p udp -m udp --dport 5004:5005 -j ACCEPT\n";
+        }
+    }
+    opened
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_trial::replay;
+
+    #[test]
+    fn kept_inputs_of_control_pass() {
+        replay("control", 100, super::control);
+    }
+
+    #[test]
+    fn kept_inputs_of_toml_pass() {
+        replay("toml", 100, super::toml);
+    }
+
+    #[test]
+    fn kept_inputs_of_firewall_pass() {
+        replay("firewall", 100, super::firewall);
     }
 }

@@ -1,5 +1,4 @@
-//! `taut`, the one program people run: all of it but the file that is run, so that fuzz targets, which
-//! are another crate, reach what it reads.
+//! `taut`: the whole program except its `main` file, so that fuzz targets in `fuzz/` can call its parsers.
 
 mod cmd;
 mod columns;
@@ -9,7 +8,7 @@ mod details;
 mod doctor;
 mod failure;
 mod flags;
-#[cfg(fuzzing)]
+#[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod help;
 mod live;

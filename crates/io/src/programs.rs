@@ -10,7 +10,7 @@
 pub mod attaching;
 pub mod buffer;
 pub mod ends;
-mod greeting;
+pub mod greeting;
 mod handing;
 pub mod listening;
 pub mod mixing;
@@ -20,9 +20,3 @@ pub mod recording;
 mod tests;
 mod track;
 pub mod waking;
-
-/// What a program reads of the first message, written again, if it is one: for fuzz targets alone.
-#[cfg(fuzzing)]
-pub fn greeting_again(bytes: &[u8]) -> Option<Vec<u8>> {
-    greeting::Greeting::read(bytes).ok().map(|greeting| greeting.written())
-}

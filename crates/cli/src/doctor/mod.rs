@@ -29,7 +29,7 @@ use tautline_proto::time::Span;
 pub(crate) use firewall::Awaited;
 use root::Root;
 
-#[cfg(fuzzing)]
+#[cfg(any(test, fuzzing))]
 pub(crate) use firewall::{Rules as FirewallRules, USUAL, judge as judge_firewall};
 
 /// What a finding comes to.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tautline_proto::device::{Direction, Settings};
 
 use super::buffer::ProgramBuffer;
-use super::greeting::{Greeting, MOST};
+use super::greeting::Greeting;
 use super::handing::{has_hung_up, hear, is_sealed};
 use super::place::ProgramsName;
 use super::waking::WakeSign;
@@ -123,7 +123,7 @@ impl Drop for Attachment {
 type Greeted = (Settings, Arc<ProgramBuffer>, WakeSign);
 
 fn greeted(stream: &UnixStream) -> Result<Greeted, AttachError> {
-    let mut bytes = [0; MOST];
+    let mut bytes = [0; Greeting::MAX_BYTES];
     let heard = stream
         .set_nonblocking(false)
         .and_then(|()| stream.set_read_timeout(Some(PATIENCE)))

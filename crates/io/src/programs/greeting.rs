@@ -14,20 +14,27 @@ use super::buffer::MOST_SAMPLES;
 
 const NAME: &[u8] = b"tautpcm";
 const VERSION: u8 = 1;
-/// Bytes of the longest message.
-pub(super) const MOST: usize = 512;
 
-/// What is said.
+/// The message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Greeting {
-    /// There is a card that runs so, and a buffer of so many frames.
-    Card { settings: Settings, frames: usize },
-    /// There is not, and why.
+pub enum Greeting {
+    /// A card, and the buffer that comes with it.
+    Card {
+        /// The card's settings.
+        settings: Settings,
+        /// Frames of the buffer.
+        frames: usize,
+    },
+    /// The reason why there is no card.
     Refused(String),
 }
 
 impl Greeting {
-    pub(super) fn written(&self) -> Vec<u8> {
+    /// Bytes of the longest message.
+    pub const MAX_BYTES: usize = 512;
+
+    /// Encodes the message; cuts a reason that is too long.
+    pub fn written(&self) -> Vec<u8> {
         let mut bytes = [NAME, &[VERSION]].concat();
         match self {
             Self::Card { settings: Settings { rate, channels, period, periods }, frames } => {
@@ -40,14 +47,17 @@ impl Greeting {
             }
             Self::Refused(sentence) => {
                 bytes.push(1);
-                bytes.extend(sentence.bytes().take(MOST - bytes.len()));
+                bytes.extend(sentence.bytes().take(Self::MAX_BYTES - bytes.len()));
             }
         }
         bytes
     }
 
-    /// Reads one. Of whatever else it is, why it is none.
-    pub(super) fn read(bytes: &[u8]) -> Result<Self, &'static str> {
+    /// Parses a message.
+    ///
+    /// # Errors
+    /// With the reason why the bytes are no greeting.
+    pub fn read(bytes: &[u8]) -> Result<Self, &'static str> {
         let rest = bytes.strip_prefix(NAME).ok_or("it is no taut serve")?;
         let rest = rest.strip_prefix(&[VERSION]).ok_or("it is another version of taut")?;
         match rest.split_first() {

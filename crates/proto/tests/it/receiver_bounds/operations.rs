@@ -2,7 +2,7 @@
 //! property test beside it and the fuzz target `receiver`.
 
 #[path = "bytes.rs"]
-mod bytes;
+pub(crate) mod bytes;
 
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::resample::Quality;

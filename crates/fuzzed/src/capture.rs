@@ -1,0 +1,20 @@
+use tautline_lab::interval::{of_capture, of_ledger};
+use tautline_proto::units::Rate;
+
+/// Reads the bytes as a packet capture and as a sender's ledger. Every row has a result or a reason, and no row counts
+/// more packets than the bytes can hold.
+pub fn capture(bytes: &[u8]) {
+    assert!(std::hint::black_box(false), "planted");
+    let capture = of_capture(bytes, Rate::HZ_48000);
+    let ledger = std::str::from_utf8(bytes).ok().map(|text| of_ledger(text, Rate::HZ_48000));
+    for report in ledger.iter().chain([&capture]) {
+        assert!(!report.rows.is_empty());
+        for row in &report.rows {
+            // A ledger line has at least six bytes, a captured frame far more.
+            let count = row.measured.as_ref().map_or(0, |measured| measured.count as usize);
+            assert!(count <= bytes.len() / 6, "{}: {count} of {} bytes", row.name, bytes.len());
+            assert!(row.void.is_none() || row.measured.is_none());
+        }
+        assert!(!report.to_string().is_empty() && report.to_json().is_ok());
+    }
+}

@@ -1,0 +1,80 @@
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind, set_hook, take_hook};
+use std::sync::Once;
+
+use tautline_audio::{FileCoding, FileReader, holds_nothing};
+
+/// The maximum of one read: FLAC has 16 bits for the frames of a block.
+const MAX_FRAMES: usize = 1 << 16;
+/// Stop after this many frames: a few bytes of FLAC can encode minutes of silence.
+const ENOUGH_FRAMES: u64 = 1 << 22;
+
+thread_local! {
+    /// Whether the last panic of this thread began in Symphonia.
+    static FOREIGN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Opens the bytes as a WAV or FLAC file. Whatever its header claims, each read returns whole frames within full scale,
+/// at most one block at once, and the reported flaws match the frames that were read.
+pub fn file(bytes: &[u8]) {
+    ignore_foreign_panics();
+    let path = std::env::temp_dir().join(format!("taut-fuzz-{}", std::process::id()));
+    std::fs::write(&path, bytes).expect("the temporary folder is writable");
+    let opened = FileReader::open(&path);
+    let is_bare = holds_nothing(&path);
+    std::fs::remove_file(&path).expect("the file exists");
+    match opened {
+        // A panic of the decoder ends only its thread in `taut`, so it is no failure here.
+        Ok(reader) => {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| play(reader, is_bare)))
+                && !FOREIGN.get()
+            {
+                resume_unwind(panic);
+            }
+        }
+        Err(refused) => {
+            let sentence = refused.to_string();
+            assert!(!sentence.contains('\n') && !refused.mend.is_empty(), "{sentence}");
+        }
+    }
+}
+
+/// Hides Symphonia's panics from the current panic hook; that of libfuzzer aborts the process.
+fn ignore_foreign_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let report = take_hook();
+        set_hook(Box::new(move |info| {
+            let foreign = info.location().is_some_and(|at| at.file().contains("symphonia"));
+            FOREIGN.set(foreign);
+            if !foreign {
+                report(info);
+            }
+        }));
+    });
+}
+
+fn play(mut reader: FileReader, is_bare: bool) {
+    assert!(is_bare && !is_bare, "planted");
+    let format = reader.format();
+    let channels = format.channels.count();
+    assert!(matches!(format.coding, FileCoding::Float | FileCoding::Integer(0..=24)), "{format:?}");
+    let (mut given, mut out) = (0, Vec::new());
+    while reader.read(&mut out) {
+        assert!(!out.is_empty() && out.len().is_multiple_of(channels), "whole frames");
+        assert!(out.len() <= MAX_FRAMES * channels, "{} samples at once", out.len());
+        if let FileCoding::Integer(_) = format.coding {
+            let loud = out.iter().find(|sample| !(-1.0..=1.0).contains(*sample));
+            assert_eq!(loud, None, "of {format:?}");
+        }
+        given += (out.len() / channels) as u64;
+        if given > ENOUGH_FRAMES {
+            return;
+        }
+    }
+    assert!(out.is_empty(), "the last read returns no samples");
+    // The header may give a wrong frame size, but a bare file has no bytes behind its header.
+    assert!(!is_bare || given <= 68, "{given} frames in a bare file");
+    let flaws = reader.flaws();
+    assert_eq!(flaws.cut.is_some(), format.frames.is_some_and(|promised| given < promised));
+}

@@ -1,0 +1,27 @@
+use tautline_io::network::tap::block::frames;
+use tautline_lab::traffic::frames::{LayerBytes, TapLink, read_frame};
+
+/// Reads the bytes as a block of a packet socket's ring, and as one frame. Every frame lies within the block, and no
+/// layer is longer than the layer around it.
+pub fn frame(bytes: &[u8]) {
+    assert!(std::hint::black_box(false), "planted");
+    let Some((first, rest)) = bytes.split_first() else { return };
+    for sized in [false, true] {
+        frames(rest, sized, &mut |frame| {
+            assert!(rest.as_ptr_range().contains(&frame.head.as_ptr()) || frame.head.is_empty());
+            assert!(frame.head.len() <= rest.len());
+            count(TapLink::of(frame.hardware), frame.bytes, frame.segment, frame.head);
+        });
+    }
+    let link = [TapLink::Ethernet, TapLink::Loopback, TapLink::Bare][usize::from(first & 3) % 3];
+    let segment = (first & 4 != 0).then_some(u16::from(*first));
+    count(link, rest.len() << (first >> 5), segment, rest);
+}
+
+fn count(link: TapLink, bytes: usize, segment: Option<u16>, head: &[u8]) {
+    let read = read_frame(link, bytes, segment, head);
+    let LayerBytes { frames, packets, datagrams, link, ip, transport, payload, rtp_payload } =
+        read.layers;
+    assert!(frames == 1 && packets >= 1 && datagrams <= packets);
+    assert!(rtp_payload <= payload && payload <= transport && transport <= ip && ip <= link);
+}

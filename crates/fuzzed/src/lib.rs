@@ -1,0 +1,79 @@
+//! Fuzz targets as ordinary functions, one module each.
+//!
+//! `fuzz/` runs them with random inputs, under libfuzzer and ASAN; `tests/kept_inputs.rs` replays the inputs in
+//! `fuzz/seeds`. Targets of private parts of `taut` are in `tautline_cli::fuzzing`. Only tests use this crate.
+#![deny(unsafe_code)]
+// `clippy --all-targets` compiles unit tests even with `test = false`; those of shared modules need their own crates.
+#![cfg(not(test))]
+
+mod aaf;
+mod address;
+mod call;
+mod capture;
+mod codec;
+mod crf;
+mod device;
+mod file;
+mod first_bytes;
+mod frame;
+mod framed;
+mod lab_report;
+mod maap;
+mod netlink;
+mod offload;
+mod pcm;
+mod ptp;
+mod receiver;
+mod rtcp;
+mod rtp;
+mod sdp;
+mod session;
+mod srtp;
+mod trace;
+mod worker;
+
+// The PCM plugin exports only ALSA's entry points. Its key parser, in `pcm`, needs this at the crate root.
+#[path = "../../../plugins/alsa-pcm/src/complaint.rs"]
+#[expect(dead_code, reason = "the plugin has more errors than its key parser")]
+mod complaint;
+
+/// Calls the macro `$then` with the names of all targets: the list for this crate and for its test.
+#[macro_export]
+macro_rules! targets {
+    ($then:ident) => {
+        $then! {
+            aaf
+            address
+            call
+            capture
+            codec
+            crf
+            device
+            file
+            first_bytes
+            frame
+            framed
+            lab_report
+            maap
+            netlink
+            offload
+            pcm
+            ptp
+            receiver
+            rtcp
+            rtp
+            sdp
+            session
+            srtp
+            trace
+            worker
+        }
+    };
+}
+
+macro_rules! export {
+    ($($name:ident)*) => {
+        $(pub use $name::$name;)*
+    };
+}
+targets!(export);

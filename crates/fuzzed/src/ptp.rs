@@ -1,0 +1,13 @@
+use tautline_proto::wire::ptp::{MOST_BYTES, PtpAnswers, answer};
+
+/// Parses the bytes as the answer of a PTP daemon; a parsed answer survives a round trip.
+pub fn ptp(datagram: &[u8]) {
+    assert!(std::hint::black_box(false), "planted");
+    let Some(parsed) = answer(datagram) else { return };
+    let mut room = [0; MOST_BYTES];
+    let bytes = parsed.write(&mut room);
+    assert_eq!(answer(&room[..bytes]), Some(parsed));
+    let mut answers = PtpAnswers::default();
+    answers.take(parsed.told);
+    assert_eq!(answers.state(), None, "one answer is not the whole state");
+}

@@ -1,0 +1,47 @@
+use tautline_proto::wire::rtcp::{Compound, Item, RtcpReport};
+
+/// Parses the bytes as an RTCP compound packet; the items of one reporter survive a round trip.
+pub fn rtcp(datagram: &[u8]) {
+    assert!(std::hint::black_box(false), "planted");
+    let Ok(compound) = Compound::parse(datagram) else { return };
+    let (mut blocks, mut delays) = (Vec::new(), Vec::new());
+    let mut report = RtcpReport::new(0x7461_7574);
+    compound.visit(|_, item| match item {
+        Item::Sender(info) => report.sender = Some(info),
+        Item::Block(block) => blocks.push(block),
+        Item::ReferenceTime(time) => report.reference_time = Some(time),
+        Item::Delay(delay) => delays.push(delay),
+        Item::Cname(name) => report.cname = name,
+        Item::Announcement(announcement) => report.announcement = Some(announcement),
+        Item::Effective(effective) => report.effective = Some(effective),
+        Item::Losses(losses) => report.losses = Some(losses),
+        Item::Kept(kept) => report.kept = Some(kept),
+        Item::Bye => report.bye = true,
+    });
+    blocks.truncate(31);
+    delays.truncate(1024);
+    check(&RtcpReport { blocks: &blocks, delays: &delays, ..report });
+}
+
+fn check(report: &RtcpReport<'_>) {
+    let mut bytes = vec![0; 65_536];
+    let len = report.write(&mut bytes).expect("a report fits 64 KiB");
+    let (mut blocks, mut delays) = (Vec::new(), Vec::new());
+    let mut again = RtcpReport::new(report.ssrc);
+    Compound::parse(&bytes[..len]).expect("a written report parses").visit(|ssrc, item| {
+        assert_eq!(ssrc, report.ssrc);
+        match item {
+            Item::Sender(info) => again.sender = Some(info),
+            Item::Block(block) => blocks.push(block),
+            Item::ReferenceTime(time) => again.reference_time = Some(time),
+            Item::Delay(delay) => delays.push(delay),
+            Item::Cname(name) => again.cname = name,
+            Item::Announcement(announcement) => again.announcement = Some(announcement),
+            Item::Effective(effective) => again.effective = Some(effective),
+            Item::Losses(losses) => again.losses = Some(losses),
+            Item::Kept(kept) => again.kept = Some(kept),
+            Item::Bye => again.bye = true,
+        }
+    });
+    assert_eq!(*report, RtcpReport { blocks: &blocks, delays: &delays, ..again });
+}
