@@ -14,24 +14,34 @@ target := $(or $(CARGO_TARGET_DIR),target)
 taut := $(target)/release/taut
 # Asked when a recipe runs: scripts/setup may just have installed what is needed.
 features = $$(scripts/features)
+# `make demo` leaves the lab out, unless the program that is there has it.
+without_lab = $$($(taut) lab list >/dev/null 2>&1 || echo --no-default-features)
 
 .PHONY: help
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: release ## Carry a recording to two receivers here; write what each heard, time every stage
+demo: ## Build taut without `taut lab`, carry a recording to two receivers here, time every stage
+	@scripts/setup build
+	cargo build --release --locked -p tautline-cli $(without_lab) $(features)
 	$(taut) demo
 
 .PHONY: release
-release: ## Build taut, optimized, as target/release/taut
+release: ## Build taut with all it has, optimized crate by crate, as target/release/taut
 	@scripts/setup build
 	cargo build --release --locked -p tautline-cli $(features)
 
+.PHONY: dist
+dist: ## Build taut as packages and benchmarks have it, optimized as a whole, as target/dist/taut (11 minutes)
+	@scripts/setup build
+	cargo build --profile dist --locked -p tautline-cli $(features)
+
+# Together with taut: alone, the plugins need fewer features of shared crates, which cargo would build twice.
 .PHONY: plugins
 plugins: ## Build what other programs load: the ALSA PCM `type tautline`, the LADSPA proxy, the plugin of `taut lab capacity`
 	@scripts/setup build
-	cargo build --release --locked -p tautline-alsa-pcm -p tautline-ladspa-proxy -p tautline-ladspa-cost
+	cargo build --release --locked -p tautline-cli -p tautline-alsa-pcm -p tautline-ladspa-proxy -p tautline-ladspa-cost $(features)
 
 .PHONY: test tests
 test: ## Run all tests but the long ones (make nightly 3/5); the end counts those that are SKIPPED, by reason
@@ -105,7 +115,7 @@ man: release ## Write man pages and shell completions to target/man and target/c
 	$(taut) completions --out $(target)/completions
 
 .PHONY: install
-install: man plugins ## Install taut, man pages, completions (PREFIX, /usr/local) and the PCM for ALSA
+install: man plugins ## Install taut as `make release` builds it, man pages, completions (PREFIX, /usr/local), the PCM for ALSA
 	@DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" scripts/install "$(target)"
 
 .PHONY: uninstall

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-TAUT = os.path.join(ROOT, os.environ.get("CARGO_TARGET_DIR") or "target", "release/taut")
+TAUT = os.path.join(ROOT, os.environ.get("CARGO_TARGET_DIR") or "target", "dist/taut")
 REPEATS = 1 if "--quick" in sys.argv else 3
 
 
@@ -64,7 +64,7 @@ def output(*command):
 
 
 def example(package, name, *arguments):
-    return output("cargo", "run", "--locked", "-q", "--release", "-p", package, "--example", name, "--", *arguments)
+    return output("cargo", "run", "--locked", "-q", "--profile", "dist", "-p", package, "--example", name, "--", *arguments)
 
 
 def cargo_bench(package, bench, *arguments):

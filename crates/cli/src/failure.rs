@@ -29,12 +29,18 @@ impl Failure {
         Self { sentence: sentence.into(), status: 2 }
     }
 
+    /// This build lacks `what`: its features leave the lab out.
+    pub(crate) fn without_lab(what: &str) -> Self {
+        Self::usage(format!("this build has no {what}\nhint: make release"))
+    }
+
     /// The senders fell silent and said no goodbye.
     pub(crate) fn silence(sentence: impl Into<String>) -> Self {
         Self { sentence: sentence.into(), status: 4 }
     }
 
     /// It could not be told: of what was to be compared, some could not be.
+    #[cfg(feature = "lab")]
     pub(crate) fn undecided(sentence: impl Into<String>) -> Self {
         Self { sentence: sentence.into(), status: 5 }
     }

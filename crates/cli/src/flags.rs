@@ -3,12 +3,15 @@
 mod asked;
 mod call;
 mod kinds;
+#[cfg(feature = "lab")]
 mod lab;
 mod readers;
 mod trust;
 mod words;
 mod work;
 
+#[cfg(not(feature = "lab"))]
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -27,11 +30,14 @@ use tautline_proto::units::{Channels, Rate};
 
 use crate::failure::Failure;
 use crate::help;
+use crate::page;
+use crate::report_file::ReportFiles;
 use crate::voice::{Voice, VoiceFlags};
 
 pub(crate) use asked::RedundancyFlag;
 pub(crate) use call::{CallFlags, EchoFlag, EndFlags, ServeFlags, TransportFlag};
 pub(crate) use kinds::{PlainKind, ReportKind};
+#[cfg(feature = "lab")]
 pub(crate) use lab::{
     All, Back, BesideFlags, BetweenFlags, BlockSizes, Burdening, CapacityFlags, Delay, EchoFlags,
     Handover, Impair, IntervalFlags, KernelFlags, KnownSound, Lab, LabCompare, Ladder, LeastFlags,
@@ -41,7 +47,9 @@ pub(crate) use lab::{
 };
 pub(crate) use readers::{bitrate, channels, latency, parse, rate, span};
 pub(crate) use trust::{Id, SrtpKey, TrustFlags};
-pub(crate) use words::{CodingName, Fragment, LinkFlag, PacingFlag, SampleName};
+#[cfg(feature = "lab")]
+pub(crate) use words::SampleName;
+pub(crate) use words::{CodingName, Fragment, LinkFlag, PacingFlag};
 pub(crate) use work::{Plugins, WorkFlags};
 
 /// Carries sound between machines and proves when it arrives.
@@ -90,12 +98,25 @@ pub(crate) enum Command {
     /// Say whether what was heard is what was sent, frame by frame
     Compare(Compare),
     /// Experiments, such as a network that misbehaves on purpose
+    #[cfg(feature = "lab")]
     #[command(subcommand)]
     Lab(Lab),
+    /// Experiments, such as a network that misbehaves on purpose: not in this build, see make release
+    #[cfg(not(feature = "lab"))]
+    #[command(disable_help_flag = true)]
+    Lab(AbsentLab),
     /// Write man pages into a folder
     Man(OutFolder),
     /// Write shell completions into a folder
     Completions(OutFolder),
+}
+
+/// `taut lab` in a build without the lab: any words, which are ignored.
+#[cfg(not(feature = "lab"))]
+#[derive(Debug, Args)]
+pub(crate) struct AbsentLab {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    _words: Vec<OsString>,
 }
 
 /// `taut demo`
@@ -387,6 +408,15 @@ impl RunFlags {
 
     pub(crate) fn voice(&self) -> Voice {
         self.voice.voice()
+    }
+
+    /// Checks that the report can be written where and as it is requested.
+    pub(crate) fn report_files(&self) -> Result<ReportFiles, Failure> {
+        let files = ReportFiles::create(&self.report_file)?;
+        match self.report() == ReportKind::Html || files.any_page() {
+            true if !page::AVAILABLE => Err(Failure::without_lab("HTML reports")),
+            _ => Ok(files),
+        }
     }
 
     /// What to print at the end.

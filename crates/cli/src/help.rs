@@ -5,6 +5,7 @@
 
 mod call;
 mod files;
+#[cfg(feature = "lab")]
 pub(crate) mod lab;
 #[cfg(test)]
 mod tests;
@@ -12,7 +13,9 @@ mod trust;
 mod work;
 
 pub(crate) use call::{CALL, SERVE};
-pub(crate) use files::{BETWEEN, COMPARE};
+#[cfg(feature = "lab")]
+pub(crate) use files::BETWEEN;
+pub(crate) use files::COMPARE;
 pub(crate) use trust::{ID, SRTP_KEY, TRUST};
 pub(crate) use work::{PLUGINS, WORK};
 
@@ -156,10 +159,12 @@ For scripts, --report json:
 Exit status: 0 if nothing found would spoil sound, 1 if something would."#;
 
 /// Of `taut lab impair`, with what its presets are.
+#[cfg(feature = "lab")]
 pub(crate) fn impair() -> String {
     IMPAIR.replace("PRESETS", &crate::presets::table())
 }
 
+#[cfg(feature = "lab")]
 pub(crate) const DELAY: &str = r#"From the DAC of one device to the ADC of another, by both devices' own word for
 when a frame met it: through a cable, or through whatever carries the sound. At
 the ports of a jack: client or a pipewire: node, whatever lies beyond them.
@@ -193,6 +198,7 @@ agent there; their logs are joined when the run is over, their clocks by asking
 both agents meanwhile how they stand, which half of a round trip leaves unsure.
 The row is void where that is too much, or a clock jumped."#;
 
+#[cfg(feature = "lab")]
 const IMPAIR: &str = r#"A stream through a bad network, in three terminals, the receiver first:
   taut recv --from rtp://0.0.0.0:5004 --output file:heard.wav --until-bye
   taut lab impair --listen 127.0.0.1:6004 --to 127.0.0.1:5004 \

@@ -14,6 +14,7 @@ mod help;
 mod live;
 mod outcome;
 mod page;
+#[cfg(feature = "lab")]
 mod presets;
 mod redundancy;
 mod report_file;
@@ -76,7 +77,10 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Trust(flags) => cmd::trust::run(&flags),
         Command::Join(flags) => cmd::join::run(&flags),
         Command::Compare(flags) => cmd::compare::run(&flags),
+        #[cfg(feature = "lab")]
         Command::Lab(lab) => cmd::lab::run(&lab),
+        #[cfg(not(feature = "lab"))]
+        Command::Lab(_) => Err(Failure::without_lab("lab")),
         Command::Man(flags) => cmd::pages::man(&flags.out),
         Command::Completions(flags) => cmd::pages::completions(&flags.out),
     }
@@ -89,12 +93,19 @@ mod tests {
     #[test]
     fn the_crate_that_is_linked_last_is_not_made_small() {
         let workspace: toml::Table = include_str!("../../../Cargo.toml").parse().unwrap();
-        let release = workspace["profile"]["release"].as_table().unwrap();
-        assert_eq!(release["lto"].as_str(), Some("fat"), "else this asks for nothing");
-        let levels = release["package"].as_table().unwrap();
-        assert!(levels.contains_key("toml"), "{levels:?}");
-        for last in ["tautline-cli", "tautline-alsa-pcm"] {
-            assert!(!levels.contains_key(last), "{last} is optimised at a level of its own");
+        let profiles = workspace["profile"].as_table().unwrap();
+        let dist = &profiles["dist"];
+        assert_eq!(dist["lto"].as_str(), Some("fat"), "else this asks for nothing");
+        assert_eq!(dist["inherits"].as_str(), Some("release"));
+        let level = |name: &str| {
+            let own = |profile: &&str| profiles[*profile]["package"].get(name);
+            let package = ["dist", "release"].iter().find_map(own)?;
+            package.get("opt-level").cloned()
+        };
+        assert_eq!(level("toml"), Some("s".into()), "read as cargo reads it");
+        for last in ["tautline-cli", "tautline-alsa-pcm", "tautline-ladspa-proxy"] {
+            let level = level(last);
+            assert!(level.as_ref().is_none_or(|level| *level == 3.into()), "{last}: {level:?}");
         }
     }
 }

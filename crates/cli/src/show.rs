@@ -65,7 +65,7 @@ impl Show {
     /// Of `taut send` or `taut recv`.
     pub(crate) fn open(name: &'static str, flags: &RunFlags) -> Result<Self, Failure> {
         Ok(Self {
-            files: ReportFiles::create(&flags.report_file)?,
+            files: flags.report_files()?,
             ledger: flags.ledger.clone(),
             line: LiveLine::new(name, flags.voice().target()),
             voice: flags.voice(),
@@ -207,8 +207,8 @@ impl Show {
         let json = || report.to_json().map_err(|error| Failure::running(error.to_string()));
         // The file first: nobody may be reading what is printed.
         let paged = self.kind == ReportKind::Html || self.files.any_page();
-        let page =
-            if paged { page::of_run(&report, self.ledger.as_deref()) } else { String::new() };
+        let page = paged.then(|| page::of_run(&report, self.ledger.as_deref())).flatten();
+        let page = page.unwrap_or_default();
         if let Err(unwritten) = self.files.write(json, || page.clone()) {
             failure = Some(unwritten);
         }

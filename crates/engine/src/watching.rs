@@ -14,6 +14,7 @@ pub mod probes;
 pub mod refused;
 pub mod report;
 pub mod run;
+pub mod shell;
 pub mod snapshot;
 pub mod sound;
 pub mod text;

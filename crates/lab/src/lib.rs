@@ -33,7 +33,6 @@ pub mod run_report;
 pub mod schedule;
 pub mod schedulers;
 pub mod signals;
-mod spectrum;
 pub mod stages;
 pub mod stalls;
 pub mod starved;

@@ -11,7 +11,6 @@ mod ladder;
 mod parts;
 mod periods;
 mod scatter;
-mod shell;
 mod spread;
 mod svg;
 mod waterfall;
@@ -20,7 +19,6 @@ mod words;
 use crate::report::LabReport;
 
 pub use index::index;
-pub use shell::shell_line;
 
 /// The page of a report.
 pub fn page(report: &LabReport) -> String {

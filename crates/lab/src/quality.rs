@@ -1,55 +1,7 @@
-//! Whether a sound that was heard is the one that was sent: bit for bit, or how else.
-//!
-//! Samples in, a judgement out: reading files and showing what came of it is for others. How it
-//! goes through a sound: docs/decisions/0023-what-a-recording-holds.md.
+//! `taut lab quality`: sends known sound and compares the recording with it.
 
 mod carried;
-mod exact;
-mod fit;
 mod known;
-mod pieces;
-mod remix;
-mod residue;
-mod rows;
-mod seek;
-mod sound;
-#[cfg(test)]
-mod tests;
-mod tone;
-mod verdict;
-mod walk;
-mod why;
-mod words;
-
-use exact::Both;
-use walk::PieceWalk;
 
 pub use carried::{CASES, CarriedCase, QUESTION, SentSound, run};
 pub use known::{KNOWN_SECONDS, write_known};
-pub use remix::ChannelMix;
-pub use residue::{Residue, ResidueKind};
-pub use rows::{ChangeRow, ChannelsRow, ComparisonReport, DropoutRow, DropoutsRow, ResampledRow};
-pub use sound::Sound;
-pub use tone::{TestTone, Tone};
-pub use verdict::Comparison;
-
-/// Compares two sounds of as many channels; `progress` hears the heard frame that is come to.
-///
-/// What each channel holds is looked for first among the sent channels, and if these do not explain
-/// it, among mixes of them.
-pub fn judge(sent: &Sound, heard: &Sound, progress: &mut dyn FnMut(usize)) -> Comparison {
-    let both = Both { sent, heard };
-    if sent.sounding().is_empty() {
-        return Comparison::of(both, Vec::new());
-    }
-    let bits = heard.bits();
-    let pieces = PieceWalk::new(both, bits, progress).run();
-    let plain = Comparison::of(both, pieces.clone());
-    let mix = plain.is_unexplained(heard).then(|| remix::find(both, bits, &pieces)).flatten();
-    let Some(mix) = mix else { return plain };
-    let mixed = mix.of(sent);
-    let of_mix = Both { sent: &mixed, heard };
-    let pieces = PieceWalk::new(of_mix, bits, progress).run();
-    let mixed = Comparison::of(of_mix, pieces).mixed(mix, both);
-    if mixed.explains_more_than(&plain) { mixed } else { plain }
-}

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use rtrb::{Consumer, Producer};
+use tautline_compare::Sound;
 use tautline_engine::watching::run::{RunError, Running};
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::{Scheduler, memory};
@@ -14,7 +15,6 @@ use tautline_proto::device::{Cycle, Device, Flow, Process, Stop};
 use tautline_proto::time::{Frames, LocalTime, Span};
 
 use crate::kept::lock_memory;
-use crate::quality::Sound;
 
 /// From one word of how it goes to the next, after the first second.
 const TOLD: Span = Span::from_secs(10);

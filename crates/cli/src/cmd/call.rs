@@ -41,7 +41,6 @@ use super::stop_on_signals;
 use crate::control;
 use crate::failure::Failure;
 use crate::flags::CallFlags;
-use crate::report_file::ReportFiles;
 use crate::voice::Voice;
 use adapting::{Adapting, begin_with_few_bits};
 use asks::{CallAsk, CallLines};
@@ -84,7 +83,7 @@ pub(crate) fn run(flags: &mut CallFlags) -> Result<(), Failure> {
         [_] => DeviceChoice::of(&flags.end, specs.0, specs.1)?,
         _ => DeviceChoice::alone(devices(&flags.end, specs.0, specs.1)?),
     };
-    let files = ReportFiles::create(&flags.end.running.report_file)?;
+    let files = flags.end.running.report_files()?;
     let mut status = CallStatus::on_terminal(flags.end.running.voice());
     // Keys and lines cannot both be had of standard input, and who presses one sees what comes of it.
     let (mut asked, mut keys) = (None, None);

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use tautline_audio::FileReader;
-use tautline_lab::quality::{Comparison, Sound, judge};
+use tautline_compare::{Comparison, Sound, judge};
 
 use super::answer;
 use crate::failure::Failure;

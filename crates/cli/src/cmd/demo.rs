@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 
 use indicatif::{MultiProgress, ProgressBar};
 use tautline_audio::{DeviceSpec, Extras, SoftwareSpec, Wanted};
+use tautline_compare::{Comparison, ComparisonReport};
 use tautline_dsp::format::SampleFormat;
 use tautline_engine::plan::lay;
 use tautline_engine::plan::pacing;
@@ -19,7 +20,6 @@ use tautline_engine::watching::run::{Progress, RunError, RunOptions};
 use tautline_engine::watching::text;
 use tautline_io::udp::UdpOptions;
 use tautline_io::udp::pair::{OpenedStream, open_stream};
-use tautline_lab::quality::{Comparison, ComparisonReport};
 use tautline_proto::device::{Direction, Settings, Stop};
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::packet::Codings;
@@ -321,8 +321,9 @@ fn tell(
     let mut broken = None;
     for ReceiverOutcome { name, played, report } in heard {
         write(&flags.out.join(format!("{name}.json")), json(report)?.as_bytes())?;
-        let page = page::of_run(report, None);
-        write(&flags.out.join(format!("{name}.html")), page.as_bytes())?;
+        if let Some(page) = page::of_run(report, None) {
+            write(&flags.out.join(format!("{name}.html")), page.as_bytes())?;
+        }
         say(&format!("── {name}\n{}", text::render(report).trim_end()));
         let verdict = compare(recording, played)?;
         let faults = FaultCounts::of(report).and(&FaultCounts::of(sent));
@@ -440,7 +441,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tautline_lab::quality::{Sound, judge};
+    use tautline_compare::{Sound, judge};
 
     /// Noise, of which the first frames were heard; of them, these are silence.
     fn until(frames: usize, hole: core::ops::Range<usize>) -> Comparison {

@@ -31,7 +31,6 @@ use super::work::log::WorkLog;
 use super::work::{locked, say};
 use crate::failure::Failure;
 use crate::flags::{ReportKind, ServeFlags};
-use crate::report_file::ReportFiles;
 use crate::screen;
 use crate::voice::Voice;
 use front::ServeFront;
@@ -56,7 +55,7 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
     let voice = flags.end.running.voice();
     let trust = TrustStore::usual()?;
     let devices = devices(&flags.end, &flags.input, &flags.output)?;
-    let files = ReportFiles::create(&flags.end.running.report_file)?;
+    let files = flags.end.running.report_files()?;
     // They run for all that call, before anybody does.
     let choice = DeviceChoice::alone(devices);
     let offer = offer(&flags.end, &choice, CallSide::Called, vec![CallPath::Udp, CallPath::Tcp]);

@@ -4,6 +4,7 @@ mod keys;
 mod page;
 mod programs;
 mod screen;
+mod terminal;
 pub(super) mod words;
 
 #[cfg(test)]
@@ -12,10 +13,9 @@ mod tests;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use ratatui::DefaultTerminal;
-use ratatui::crossterm::event;
 use tautline_engine::watching::observers::sockets;
 use tautline_io::clock::{now, sleep_until};
+use tautline_io::terminal::is_in_front;
 use tautline_proto::device::Stop;
 use tautline_proto::time::{LocalTime, Span};
 
@@ -23,8 +23,9 @@ use super::stop_on_signals;
 use crate::failure::Failure;
 use crate::flags::{PlainKind, Top};
 use crate::screen as output;
-use keys::ShownStream;
+use keys::{ShownStream, TopKey};
 use programs::Programs;
+use terminal::TopTerminal;
 
 /// Longer than the second that figures of the last second take.
 const LOOKED: Span = Span::from_millis(1500);
@@ -32,13 +33,14 @@ const LOOKED: Span = Span::from_millis(1500);
 const STEP: Span = Span::from_millis(20);
 /// From one drawing to the next: as fast as figures can be read.
 const REDRAW: Duration = Duration::from_millis(100);
+/// Between two bytes of one key, at most.
+const SEQUENCE: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(flags: &Top) -> Result<(), Failure> {
-    let once = flags.once || flags.report != PlainKind::Text || !io::stdout().is_terminal();
+    let seen = io::stdout().is_terminal() && is_in_front(io::stdout());
+    let once = flags.once || flags.report != PlainKind::Text || !seen;
     if !once {
-        return watch().map_err(|error| {
-            Failure::running(format!("drawing on the terminal: {error}; use taut top --once"))
-        });
+        return watch();
     }
     let mut programs = Programs::default();
     programs.look(&sockets());
@@ -56,15 +58,9 @@ pub(crate) fn run(flags: &Top) -> Result<(), Failure> {
 }
 
 /// On the terminal, until somebody has seen enough.
-fn watch() -> io::Result<()> {
-    let stop = stop_on_signals().map_err(|failure| io::Error::other(failure.to_string()))?;
-    let mut terminal = ratatui::try_init()?;
-    let watched = draw(&mut terminal, &stop);
-    ratatui::try_restore()?;
-    watched
-}
-
-fn draw(terminal: &mut DefaultTerminal, stop: &Stop) -> io::Result<()> {
+fn watch() -> Result<(), Failure> {
+    let stop = stop_on_signals()?;
+    let mut terminal = TopTerminal::open(&stop)?;
     let (mut programs, mut choice) = (Programs::default(), ShownStream::default());
     let mut looked = LocalTime::ZERO;
     while !stop.is_requested() {
@@ -75,17 +71,15 @@ fn draw(terminal: &mut DefaultTerminal, stop: &Stop) -> io::Result<()> {
         }
         programs.hear(now());
         choice.keep_within(programs.streams().count());
-        terminal.draw(|frame| {
-            let area = frame.area();
-            screen::draw(&programs, &choice, area, frame.buffer_mut());
-        })?;
-        // What was pressed meanwhile, all of it; a signal ends the wait.
-        let mut wait = REDRAW;
-        while event::poll(wait)? {
-            if choice.take(&event::read()?).is_break() {
+        terminal.show(|size| screen::draw(&programs, &choice, size))?;
+        // All keys that were pressed meanwhile.
+        let mut timeout = REDRAW;
+        while let Some(byte) = terminal.wait(timeout) {
+            let key = TopKey::read(byte, || terminal.wait(SEQUENCE));
+            if key.is_some_and(|key| choice.apply(key).is_break()) {
                 return Ok(());
             }
-            wait = Duration::ZERO;
+            timeout = Duration::ZERO;
         }
     }
     Ok(())

@@ -7,6 +7,7 @@ use tautline_proto::stream::Coding;
 use tautline_proto::time::Span;
 
 /// Codings of single samples, by their names on the command line.
+#[cfg(feature = "lab")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SampleName {
     /// 16-bit integers
@@ -19,6 +20,7 @@ pub(crate) enum SampleName {
     F32,
 }
 
+#[cfg(feature = "lab")]
 impl From<SampleName> for SampleFormat {
     fn from(coding: SampleName) -> Self {
         match coding {

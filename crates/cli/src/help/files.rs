@@ -25,6 +25,7 @@ was sent, channels are counted from 0.
 Exit status: 0 if every frame that was sent was heard, one after the other: bit
 for bit, or resampled; 1 if not; 2 if the files have other rates or channels."#;
 
+#[cfg(feature = "lab")]
 pub(crate) const BETWEEN: &str = r#"How much later the second tap has the sound than the first: two channels of one
 recording, such as what goes into a box and what comes out of it:
   taut lab between recording.wav

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tautline_engine::watching::shell::shell_line;
 
 use super::AllStep;
-use crate::page::shell_line;
 
 /// What became of one.
 #[derive(Debug, Clone, Serialize)]

@@ -8,10 +8,9 @@
 //! All sweeps are alike: which one was heard is told by when, so a delay is to be less than [`spacing`].
 
 use rustfft::num_complex::Complex;
+use tautline_compare::spectrum::Transform;
 use tautline_dsp::timecode::PlacedMark;
 use tautline_proto::units::Rate;
-
-use crate::spectrum::Transform;
 
 /// Frames from one sweep to the next, of which it fills half: 0.68 s at 48 and 96 kHz, 0.67 s at
 /// least.

@@ -6,12 +6,12 @@
 //! an exponential; what noise alone would bring once in a thousand such charts is named.
 
 use plotters::style::text_anchor::{HPos, VPos};
+use tautline_compare::spectrum::Transform;
 
 use super::axis::{Axis, Named, Plot};
 use super::svg::{FINE, Ink, filled, letters, line, svg};
 use super::words::{Unit, span};
 use crate::report::{Points, ReportRow};
-use crate::spectrum::Transform;
 use crate::statistics::median;
 
 const HEIGHT: u32 = 230;

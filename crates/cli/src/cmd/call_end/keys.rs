@@ -1,7 +1,8 @@
 //! Keys of the terminal, while calls sound.
 
 use std::io::Read;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
 
 use tautline_io::terminal::TerminalKeys;
 use tautline_proto::device::Stop;
@@ -58,6 +59,19 @@ impl<K: Send + 'static> PressedKeys<K> {
         let thread = std::thread::Builder::new().name("taut-keys".into()).spawn(read);
         thread.map_err(failed)?;
         Ok(Some(Self { _terminal: terminal, pressed }))
+    }
+
+    /// The next key, if one is pressed before the timeout.
+    pub(in crate::cmd) fn wait(&self, timeout: Duration) -> Option<K> {
+        match self.pressed.recv_timeout(timeout) {
+            Ok(key) => Some(key),
+            Err(RecvTimeoutError::Timeout) => None,
+            // The input has ended, and no key comes any more.
+            Err(RecvTimeoutError::Disconnected) => {
+                std::thread::sleep(timeout);
+                None
+            }
+        }
     }
 
     /// What was pressed since this was asked last.

@@ -46,7 +46,8 @@ pub(in crate::cmd) fn tell_reports(
         let all = all.map_err(|error| Failure::running(error.to_string()))?;
         Ok(format!("{{\"schema\":1,\"role\":\"{role}\",\"directions\":[{}]}}", all.join(",")))
     };
-    let page = || reports.first().map_or(String::new(), |heard| page::of_run(heard, None));
+    let heard = || reports.first().and_then(|heard| page::of_run(heard, None));
+    let page = || heard().unwrap_or_default();
     // The files first: nobody may be reading what is printed.
     let written = files.write(json, page);
     match running.report() {

@@ -4,8 +4,8 @@ use core::cmp::Ordering;
 use std::path::Path;
 
 use tautline_audio::{DeviceSpec, SoftwareSpec};
+use tautline_compare::Sound;
 use tautline_lab::between::{BetweenOptions, between};
-use tautline_lab::quality::Sound;
 use tautline_lab::recording::{DeviceRecording, RecordOptions, record};
 use tautline_lab::report::LabReport;
 use tautline_proto::device::Direction;

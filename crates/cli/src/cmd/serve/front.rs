@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use ratatui::crossterm::terminal;
+use console::Term;
 use tautline_proto::device::Stop;
 
 use super::seats::{CallSeats, CallsSeen};
@@ -81,7 +81,7 @@ impl ServeFront {
         if !self.is_seen() {
             return;
         }
-        let rows = terminal::size().map_or(USUAL_ROWS, |(_, rows)| rows);
+        let rows = Term::stdout().size_checked().map_or(USUAL_ROWS, |(rows, _)| rows);
         let rows = usize::from(if rows == 0 { USUAL_ROWS } else { rows });
         let most = (rows.saturating_sub(OTHER_ROWS) / ROWS_OF_A_CALL).max(1);
         let seen = seats.seen(most, if self.muted { "muted" } else { "open" });

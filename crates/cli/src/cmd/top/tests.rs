@@ -3,9 +3,6 @@ use std::io::Write;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 
-use ratatui::Terminal;
-use ratatui::backend::TestBackend;
-use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use tautline_engine::watching::snapshot::{
     FollowedClockSnapshot, FollowedClockState, LatencySnapshot, Meter, SecondCounts, Snapshot,
     StageLength, StreamSnapshot, StreamState, WorstStages,
@@ -117,19 +114,21 @@ fn told(snapshot: &Snapshot) -> Programs {
 }
 
 /// What a terminal of this size shows.
-fn drawn(programs: &Programs, choice: &ShownStream, (width, height): (u16, u16)) -> Vec<String> {
-    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    let draw = |frame: &mut ratatui::Frame<'_>| {
-        screen::draw(programs, choice, frame.area(), frame.buffer_mut());
-    };
-    terminal.draw(draw).unwrap();
-    let buffer = terminal.backend().buffer();
-    let line = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
-    (0..height).map(|y| line(y).trim_end().to_owned()).collect()
+fn drawn(programs: &Programs, choice: &ShownStream, size: (usize, usize)) -> Vec<String> {
+    let lines = screen::draw(programs, choice, size).into_iter().map(|line| line.text);
+    let mut lines: Vec<_> = lines.map(|text| text.trim_end().to_owned()).collect();
+    assert!(lines.len() <= size.1 && lines.iter().all(|line| line.chars().count() <= size.0));
+    lines.resize(size.1, String::new());
+    lines
 }
 
-fn press(choice: &mut ShownStream, code: KeyCode) -> ControlFlow<()> {
-    choice.take(&Event::Key(KeyEvent::new(code, KeyModifiers::NONE)))
+/// Presses the key that a terminal sends as these bytes.
+fn press(choice: &mut ShownStream, bytes: &str) -> ControlFlow<()> {
+    let mut bytes = bytes.bytes();
+    let first = bytes.next().unwrap();
+    let key = TopKey::read(first, || bytes.next());
+    assert_eq!(bytes.next(), None, "bytes that are left would be keys of their own");
+    key.map_or(ControlFlow::Continue(()), |key| choice.apply(key))
 }
 
 #[test]
@@ -178,22 +177,26 @@ fn keys_choose_a_stream_show_it_alone_and_end() {
     let programs = told(&run(vec![received(), other]));
     let mut choice = ShownStream::default();
     choice.keep_within(programs.streams().count());
-    let _ = press(&mut choice, KeyCode::Down);
+    let _ = press(&mut choice, "\x1b[B");
     let screen = drawn(&programs, &choice, (140, 24));
     assert!(screen[3].starts_with(" ! recv") && screen[4].starts_with(">! recv"), "{screen:#?}");
     assert!(screen[7].starts_with("rtp://0.0.0.0:5006 from"), "{screen:#?}");
-    let _ = press(&mut choice, KeyCode::Down);
+    let _ = press(&mut choice, "j");
     assert_eq!(choice.stream, 1, "there are no more");
-    let _ = press(&mut choice, KeyCode::Enter);
+    let _ = press(&mut choice, "\r");
     let alone = drawn(&programs, &choice, (140, 24));
     assert!(alone[3].starts_with("rtp://0.0.0.0:5006 from"), "{alone:#?}");
-    let _ = press(&mut choice, KeyCode::Up);
+    let _ = press(&mut choice, "\x1bOA");
     choice.keep_within(0);
     assert_eq!((choice.stream, choice.alone), (0, true));
-    assert!(press(&mut choice, KeyCode::Char('q')).is_break());
-    let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-    assert!(choice.take(&Event::Key(control_c)).is_break());
-    assert!(choice.take(&Event::Resize(80, 24)).is_continue());
+    // Page up, Control and an arrow to the right, F1, and Alt with q.
+    for other in ["x", "\x1b[5~", "\x1b[1;5C", "\x1bOP", "\x1bq"] {
+        assert!(press(&mut choice, other).is_continue(), "{other:?}");
+    }
+    assert_eq!((choice.stream, choice.alone), (0, true));
+    for end in ["q", "\x1b"] {
+        assert!(press(&mut choice, end).is_break(), "{end:?}");
+    }
 }
 
 #[test]
@@ -232,7 +235,7 @@ fn of_many_streams_the_chosen_one_is_seen() {
     let mut choice = ShownStream::default();
     choice.keep_within(100);
     for _ in 0..99 {
-        let _ = press(&mut choice, KeyCode::Down);
+        let _ = press(&mut choice, "\x1b[B");
     }
     let screen = drawn(&programs, &choice, (100, 20));
     assert_eq!(screen.iter().filter(|line| line.starts_with('>')).count(), 1, "{screen:#?}");

@@ -1,6 +1,6 @@
 //! What was done to a sound on the way, and by how much.
 
-use crate::quality::ResidueKind;
+use crate::ResidueKind;
 
 use super::*;
 

@@ -6,7 +6,7 @@ use rustfft::{Fft, FftDirection};
 
 /// Turns two real runs into their spectra by one transform: the one is its real part, the other its
 /// imaginary part.
-pub(crate) struct Transform {
+pub struct Transform {
     forward: Radix4<f64>,
     inverse: Radix4<f64>,
     both: Vec<Complex<f64>>,
@@ -15,7 +15,7 @@ pub(crate) struct Transform {
 
 impl Transform {
     /// Of runs of at most so many samples; longer by zeros to a power of two.
-    pub(crate) fn new(samples: usize) -> Self {
+    pub fn new(samples: usize) -> Self {
         let length = samples.next_power_of_two();
         let forward = Radix4::new(length, FftDirection::Forward);
         let inverse = Radix4::new(length, FftDirection::Inverse);
@@ -25,12 +25,12 @@ impl Transform {
     }
 
     /// Samples of a transform.
-    pub(crate) fn length(&self) -> usize {
+    pub fn length(&self) -> usize {
         self.both.len()
     }
 
     /// Hands over what is in each bin, from 0 to half the rate: of the one and of the other.
-    pub(crate) fn spectra(
+    pub fn spectra(
         &mut self,
         one: impl Iterator<Item = f64>,
         other: impl Iterator<Item = f64>,
@@ -49,7 +49,7 @@ impl Transform {
     }
 
     /// The real samples of a spectrum, from 0 to half the rate, not scaled.
-    pub(crate) fn samples(&mut self, spectrum: &[Complex<f64>]) -> impl Iterator<Item = f64> {
+    pub fn samples(&mut self, spectrum: &[Complex<f64>]) -> impl Iterator<Item = f64> {
         let length = self.both.len();
         self.both.fill(Complex::default());
         for (k, value) in spectrum.iter().enumerate().take(length / 2 + 1) {

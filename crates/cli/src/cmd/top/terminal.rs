@@ -1,0 +1,88 @@
+//! The terminal that `taut top` draws on.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use console::Term;
+use signal_hook::consts::SIGTSTP;
+use tautline_proto::device::Stop;
+
+use super::screen::ScreenLine;
+use crate::cmd::call_end::{Pressed, PressedKeys};
+use crate::failure::Failure;
+
+/// The alternate screen without a cursor, whose lines do not wrap; and back (xterm control sequences, DEC private modes).
+const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";
+const LEAVE: &str = "\x1b[?7h\x1b[?25h\x1b[?1049l";
+
+/// A screen of its own. Dropped, the terminal shows again what it showed before.
+pub(super) struct TopTerminal {
+    term: Term,
+    /// `None` without a keyboard: signals end the program.
+    keys: Option<PressedKeys<u8>>,
+    /// The last drawing, and the rows and columns of the screen then.
+    shown: (String, (u16, u16)),
+}
+
+impl TopTerminal {
+    pub(super) fn open(stop: &Stop) -> Result<Self, Failure> {
+        // Ctrl-Z would leave a shell in this screen: a handler that does nothing replaces the stop.
+        signal_hook::flag::register(SIGTSTP, Arc::new(AtomicBool::new(false))).map_err(failed)?;
+        let keys = PressedKeys::listen(stop.clone(), |byte| Some(Pressed::Key(byte)))?;
+        let terminal = Self { term: Term::buffered_stdout(), keys, shown: Default::default() };
+        // The message of a panic belongs on the screen that stays.
+        let report = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            let _ = put(&Term::buffered_stdout(), LEAVE);
+            report(panic);
+        }));
+        put(&terminal.term, ENTER).map_err(failed)?;
+        Ok(terminal)
+    }
+
+    /// Draws the lines that `draw` returns for a number of columns and rows.
+    pub(super) fn show(
+        &mut self,
+        draw: impl FnOnce((usize, usize)) -> Vec<ScreenLine>,
+    ) -> Result<(), Failure> {
+        let size @ (rows, columns) = self.term.size();
+        let lines = draw((columns.into(), rows.into()));
+        let lines = lines.iter().map(|line| format!("{}\x1b[K", line.style.apply_to(&line.text)));
+        let text = format!("\x1b[H{}\x1b[J", lines.collect::<Vec<_>>().join("\r\n"));
+        let shown = (text, size);
+        if shown != self.shown {
+            put(&self.term, &shown.0).map_err(failed)?;
+            self.shown = shown;
+        }
+        Ok(())
+    }
+
+    /// The next byte from the keyboard, if one comes before the timeout.
+    pub(super) fn wait(&self, timeout: Duration) -> Option<u8> {
+        match &self.keys {
+            Some(keys) => keys.wait(timeout),
+            None => {
+                std::thread::sleep(timeout);
+                None
+            }
+        }
+    }
+}
+
+impl Drop for TopTerminal {
+    fn drop(&mut self) {
+        // A terminal that is gone shows nothing.
+        let _ = put(&self.term, LEAVE);
+    }
+}
+
+fn put(term: &Term, text: &str) -> io::Result<()> {
+    term.write_str(text)?;
+    term.flush()
+}
+
+fn failed(error: io::Error) -> Failure {
+    Failure::running(format!("drawing on the terminal: {error}; use taut top --once"))
+}

@@ -1,0 +1,53 @@
+//! Compares a recording with the sound that was sent, sample by sample.
+//!
+//! Input: samples. Output: a [`Comparison`]. The caller reads the files and prints the result. The method:
+//! docs/decisions/0023-what-a-recording-holds.md.
+#![forbid(unsafe_code)]
+
+mod exact;
+mod fit;
+mod pieces;
+mod remix;
+mod residue;
+mod rows;
+mod seek;
+mod sound;
+pub mod spectrum;
+#[cfg(test)]
+mod tests;
+mod tone;
+mod verdict;
+mod walk;
+mod why;
+mod words;
+
+use exact::Both;
+use walk::PieceWalk;
+
+pub use remix::ChannelMix;
+pub use residue::{Residue, ResidueKind};
+pub use rows::{ChangeRow, ChannelsRow, ComparisonReport, DropoutRow, DropoutsRow, ResampledRow};
+pub use sound::Sound;
+pub use tone::{TestTone, Tone};
+pub use verdict::Comparison;
+
+/// Compares two sounds of as many channels; `progress` hears the heard frame that is come to.
+///
+/// What each channel holds is looked for first among the sent channels, and if these do not explain
+/// it, among mixes of them.
+pub fn judge(sent: &Sound, heard: &Sound, progress: &mut dyn FnMut(usize)) -> Comparison {
+    let both = Both { sent, heard };
+    if sent.sounding().is_empty() {
+        return Comparison::of(both, Vec::new());
+    }
+    let bits = heard.bits();
+    let pieces = PieceWalk::new(both, bits, progress).run();
+    let plain = Comparison::of(both, pieces.clone());
+    let mix = plain.is_unexplained(heard).then(|| remix::find(both, bits, &pieces)).flatten();
+    let Some(mix) = mix else { return plain };
+    let mixed = mix.of(sent);
+    let of_mix = Both { sent: &mixed, heard };
+    let pieces = PieceWalk::new(of_mix, bits, progress).run();
+    let mixed = Comparison::of(of_mix, pieces).mixed(mix, both);
+    if mixed.explains_more_than(&plain) { mixed } else { plain }
+}
