@@ -28,8 +28,11 @@ pub trait Work {
     /// that lags. Runs in the float mode of the master's host.
     fn work(&mut self, turn: &BlockTurn, input: &[u8], output: &mut [u8]) -> u32;
 
-    /// Publishes the counters: after each block, before its answer leaves, and before the thread waits. Real time.
-    fn report(&mut self, _standing: &WorkStanding) {}
+    /// Publishes the counters after each block, before its answer leaves. Real time.
+    fn finished(&mut self, _standing: &WorkStanding) {}
+
+    /// Called each time before the thread waits: for whoever tells others. Real time.
+    fn rest(&mut self, _standing: &WorkStanding) {}
 }
 
 /// How a worker's thread stands.
@@ -147,7 +150,8 @@ impl<'a> Workbench<'a> {
             self.take_in();
             self.work_on();
             self.send();
-            self.report();
+            let standing = self.standing();
+            self.work.rest(&standing);
             let until = self.worker.deadline();
             let to = self.to.as_ref().map(|to| to.link.as_fd());
             await_any([Some(self.from.link.as_fd()), to, Some(self.halt.as_fd())], until);
@@ -177,7 +181,8 @@ impl<'a> Workbench<'a> {
             };
             self.worker.finish(latency);
             // A master that has this answer may close the stream before this thread runs again.
-            self.report();
+            let standing = self.standing();
+            self.work.finished(&standing);
             // Each at once: whoever catches up has many to work on.
             self.send();
             self.take_in();
@@ -196,16 +201,16 @@ impl<'a> Workbench<'a> {
         }
     }
 
-    fn report(&mut self) {
+    fn standing(&self) -> WorkStanding {
         let link = self.from.link.counters();
         let to = self.to.as_ref();
-        self.work.report(&WorkStanding {
+        WorkStanding {
             machine: self.worker.counters(),
             link: to.map_or(link, |to| together(link, to.link.counters())),
             state: self.worker.state(),
             master: to.unwrap_or(&self.from).partner,
             epoch: self.epoch,
-        });
+        }
     }
 }
 

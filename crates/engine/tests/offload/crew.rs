@@ -168,7 +168,7 @@ impl Work for Hand {
         self.latency.load(Ordering::Relaxed)
     }
 
-    fn report(&mut self, standing: &WorkStanding) {
+    fn rest(&mut self, standing: &WorkStanding) {
         let _permit = permit("the test is told how far it is");
         self.progress.tell(standing.link.received, standing.link.sent);
     }

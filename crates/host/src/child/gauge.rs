@@ -48,7 +48,7 @@ impl Gauge {
         self.odd_controls.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn report(&self, standing: &WorkStanding) {
+    pub(super) fn publish(&self, standing: &WorkStanding) {
         self.epoch.store(standing.epoch.unwrap_or(0), Ordering::Relaxed);
         self.dirty.store(standing.state != PluginState::Clean, Ordering::Relaxed);
         let (there, link) = (standing.machine.there, standing.link);

@@ -137,7 +137,11 @@ impl Work for PluginSound {
         latency
     }
 
-    fn report(&mut self, standing: &WorkStanding) {
-        self.gauge.report(standing);
+    fn finished(&mut self, standing: &WorkStanding) {
+        self.gauge.publish(standing);
+    }
+
+    fn rest(&mut self, standing: &WorkStanding) {
+        self.gauge.publish(standing);
     }
 }
