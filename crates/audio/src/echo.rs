@@ -7,7 +7,7 @@
 
 mod canceller;
 mod ffi;
-#[cfg()]
+#[cfg(test)]
 mod tests;
 
 use tautline_proto::device::{Cycle, Device, Settings};

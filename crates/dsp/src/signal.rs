@@ -101,7 +101,7 @@ impl Sine {
     }
 }
 
-#[cfg()]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -282,7 +282,7 @@ fn touch_stack(pages: usize) {
     core::hint::black_box(&mut page);
 }
 
-#[cfg()]
+#[cfg(test)]
 mod tests {
     use super::*;
     use tautline_trial::{Lack, skipped};

@@ -286,7 +286,7 @@ impl CardRing {
     }
 }
 
-#[cfg()]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::units::Channels;

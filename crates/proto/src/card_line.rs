@@ -193,5 +193,5 @@ impl CardLine {
     }
 }
 
-#[cfg()]
+#[cfg(test)]
 mod tests;

@@ -130,7 +130,7 @@ counters! {
     host_stalled: "host_stalled", "of all these the host's", "of these the host's";
 }
 
-#[cfg()]
+#[cfg(test)]
 mod tests {
     use super::*;
 

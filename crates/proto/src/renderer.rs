@@ -382,7 +382,7 @@ impl Renderer {
     }
 }
 
-#[cfg()]
+#[cfg(test)]
 mod tests {
     use super::*;
 

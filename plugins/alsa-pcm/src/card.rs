@@ -107,7 +107,7 @@ impl Device for DeviceProcess {
     }
 }
 
-#[cfg()]
+#[cfg(test)]
 mod tests {
     use std::sync::Arc;
     use std::sync::mpsc::sync_channel;

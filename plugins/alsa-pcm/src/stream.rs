@@ -290,7 +290,7 @@ fn ended(thread: JoinHandle<ThreadResult>) -> Complaint {
     }
 }
 
-#[cfg()]
+#[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, UdpSocket};
     use std::sync::mpsc::channel;

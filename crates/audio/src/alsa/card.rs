@@ -249,7 +249,7 @@ impl Device for Card {
     }
 }
 
-#[cfg()]
+#[cfg(test)]
 mod tests {
     use tautline_proto::units::{Channels, Rate};
 

@@ -146,7 +146,7 @@ impl Adaptor {
     }
 }
 
-#[cfg()]
+#[cfg(test)]
 mod tests {
     use tautline_proto::units::{Channels, Rate};
 

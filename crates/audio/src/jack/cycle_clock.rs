@@ -209,7 +209,7 @@ impl Loop {
     }
 }
 
-#[cfg()]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -139,7 +139,7 @@ impl GraphTiming {
     }
 }
 
-#[cfg()]
+#[cfg(test)]
 mod tests {
     use super::*;
 

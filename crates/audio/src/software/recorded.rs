@@ -4,7 +4,7 @@
 //! only pushes into that ring. One that has had its time comes back by another ring: no file is opened, and no memory
 //! given or taken, where the device runs.
 
-#[cfg()]
+#[cfg(test)]
 mod tests;
 
 use core::mem::ManuallyDrop;

@@ -1,12 +1,12 @@
 //! The receiving side of a device: read, place, mix, volume. Called once per period.
 
-#[cfg()]
+#[cfg(test)]
 mod cost;
 mod input;
 mod marks;
 mod shared;
 mod succession;
-#[cfg()]
+#[cfg(test)]
 mod tests;
 
 use rtrb::Consumer;

@@ -1,6 +1,6 @@
 //! From statistics to report.
 
-#[cfg()]
+#[cfg(test)]
 pub(crate) mod tests;
 
 use tautline_proto::arrivals::Arrivals;

@@ -1,6 +1,6 @@
 //! The sending side of a device: volume, channel map, packets, link. Called once per period.
 
-#[cfg()]
+#[cfg(test)]
 mod tests;
 
 use rtrb::{Consumer, Producer};

@@ -284,7 +284,7 @@ impl fmt::Display for Nanos {
     }
 }
 
-#[cfg()]
+#[cfg(test)]
 mod tests {
     use tautline_proto::counters::Counters;
 

@@ -154,7 +154,7 @@ pub fn interface_name(number: u32) -> Option<String> {
     Some(String::from_utf8_lossy(name).into_owned())
 }
 
-#[cfg()]
+#[cfg(test)]
 mod tests {
     use std::net::UdpSocket;
     use std::time::{SystemTime, UNIX_EPOCH};

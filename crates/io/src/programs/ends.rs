@@ -114,7 +114,7 @@ impl Giver {
     }
 }
 
-#[cfg()]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::programs::buffer::Order;

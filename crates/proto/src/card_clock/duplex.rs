@@ -43,7 +43,7 @@ impl DuplexRing {
     }
 }
 
-#[cfg()]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::units::{Channels, Ppm, Rate};

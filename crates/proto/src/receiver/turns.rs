@@ -1,7 +1,7 @@
 //! The packets of a stream in the order of their numbers, each with its turn: the moment its first
 //! frame is played. What has not come by then is lost, until it comes late.
 
-#[cfg()]
+#[cfg(test)]
 mod tests;
 
 use core::ops::Range;

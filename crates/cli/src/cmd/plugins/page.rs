@@ -53,7 +53,7 @@ fn describe(plugin: &Plugin, page: &mut String) {
     page.push_str(&wrapped("      ", &words));
 }
 
-#[cfg()]
+#[cfg(test)]
 mod tests {
     use std::path::PathBuf;
 
