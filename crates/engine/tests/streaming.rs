@@ -131,16 +131,20 @@ mod sanitizer {
     /// Set in the child.
     const CHILD: &str = "TAUTLINE_SANITIZER_CHILD";
 
-    fn child() -> Output {
+    fn child(test: &str) -> Output {
         let program = std::env::current_exe().unwrap();
-        Command::new(program).args(["--exact", "--nocapture"]).env(CHILD, "1").output().unwrap()
+        Command::new(program)
+            .args(["--exact", test, "--nocapture"])
+            .env(CHILD, "1")
+            .output()
+            .unwrap()
     }
 
-    fn assert_caught(road: impl FnOnce()) {
+    fn assert_caught(test: &str, road: impl FnOnce()) {
         if std::env::var_os(CHILD).is_some() {
             return road();
         }
-        let caught = child();
+        let caught = child(test);
         let said = String::from_utf8_lossy(&caught.stderr);
         assert!(!caught.status.success() && said.contains("RealtimeSanitizer"), "{said}");
     }

@@ -67,7 +67,7 @@ impl GraphTiming {
     }
 
     /// Instants are those at the ports, at which all nodes of a graph have one and the same cycle.
-    #[cfg(any(feature = "pipewire"))]
+    #[cfg(any(feature = "pipewire", test))]
     pub(super) fn at_ports(self) -> Self {
         Self { to_converter: false, ..self }
     }

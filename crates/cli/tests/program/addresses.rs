@@ -23,8 +23,8 @@ fn destinations_that_differ_in_what_one_socket_has_are_refused() {
         ("ttl", "", "?ttl=4"),
         ("loop", "?loop=0", "?loop=1"),
     ] {
-        let call = send(&format!("{group}{one} {group}{other}"));
-        is_refused(&call, 2);
+        let line = is_refused(&send(&format!("{group}{one} {group}{other}")), 2);
+        assert!(line.contains(&format!("`{key}`")), "{line}");
     }
     let hosts = "--to rtp://127.0.0.1:5004?iface=lo --to rtp://127.0.0.1:5006";
     is_refused(&send(hosts), 2);

@@ -17,7 +17,7 @@ const TAUT: &str = env!("CARGO_BIN_EXE_taut");
 const RUN: &str = "--settle 1s --duration 2s --period 240 --periods 32 --report json";
 
 /// Marks over a cable of 7 ms that no other test has.
-pub(crate) fn delay(run: &str) -> Call {
+pub(crate) fn delay(test: &str, run: &str) -> Call {
     let cable = format!("virtual:?cable={test}-{}", std::process::id());
     let mut line = words(&format!("lab delay {run} {RUN}"));
     line.extend(["--output".to_owned(), cable.clone()]);
@@ -26,10 +26,10 @@ pub(crate) fn delay(run: &str) -> Call {
 }
 
 /// The same, by an `ssh` that is this script.
-fn by_ssh(run: &str, folder: &Folder, script: &str) -> Call {
+fn by_ssh(test: &str, run: &str, folder: &Folder, script: &str) -> Call {
     executable(&folder.file("ssh"), &format!("#!/bin/sh\n{script}\n"));
     let path = std::env::var("PATH").unwrap_or_default();
-    delay(run).with("PATH", format!("{}:{path}", folder.path().display()))
+    delay(test, run).with("PATH", format!("{}:{path}", folder.path().display()))
 }
 
 pub(crate) fn report(ended: &Ended) -> Value {

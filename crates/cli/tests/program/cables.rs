@@ -11,7 +11,7 @@ use crate::errors::is_refused;
 const FRAME: i64 = 20_834;
 
 /// A cable that no other test has.
-fn cable() -> String {
+fn cable(test: &str) -> String {
     format!("virtual:?cable={test}-{}", std::process::id())
 }
 

@@ -43,7 +43,7 @@ struct Card {
 }
 
 impl Card {
-    fn new(direction: Direction) -> Self {
+    fn new(test: &str, direction: Direction) -> Self {
         let name = format!("taut-programs-{test}-{}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         let _ = std::fs::remove_dir_all(&folder);

@@ -52,7 +52,7 @@ fn send(link: &mut DirectLink, mut bytes: Vec<u8>) {
 
 /// On a thread of its own, since it leaves the network.
 fn apart(test: fn()) {
-    std::thread::spawn().join().unwrap();
+    std::thread::spawn(test).join().unwrap();
 }
 
 #[test]

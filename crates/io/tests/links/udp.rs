@@ -211,7 +211,8 @@ fn nobody_listening_does_not_stop_a_sender() {
 fn a_busy_udp_port_is_one_sentence_with_the_mend() {
     let busy = receiver();
     let error = DirectLink::open(&UdpOptions::receiver(busy.local())).err().unwrap();
-    let port = busy.local().port();
+    let port = busy.local().port().to_string();
+    assert!(error.to_string().contains(&port), "{error}");
     snapshot!(error);
 }
 
@@ -267,7 +268,7 @@ fn a_group_of_ipv6_is_heard_on_the_interface_named() {
             std::thread::yield_now();
         }
     };
-    std::thread::spawn().join().unwrap();
+    std::thread::spawn(test).join().unwrap();
 }
 
 #[test]
@@ -292,7 +293,7 @@ fn a_datagram_beyond_the_mtu_goes_in_fragments_or_not_at_all() {
         let never = counters(FragmentPolicy::Never);
         assert_eq!((never.sent, never.send_errors, never.last_error), (1, 1, libc::EMSGSIZE));
     };
-    std::thread::spawn().join().unwrap();
+    std::thread::spawn(test).join().unwrap();
 }
 
 #[test]
@@ -308,7 +309,7 @@ fn no_route_is_one_sentence_with_the_mend() {
             snapshot!(format!("{to:?}"), text);
         }
     };
-    std::thread::spawn().join().unwrap();
+    std::thread::spawn(test).join().unwrap();
 }
 
 #[test]

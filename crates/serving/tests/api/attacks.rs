@@ -175,7 +175,8 @@ fn ten_thousand_connections_that_say_nothing_keep_no_trusted_caller_out() {
     let raised = format!("ulimit -n {} || exit 77; exec \"$0\" \"$@\"", CONNECTIONS + 1000);
     let mut child = Command::new("sh");
     child.args(["-c", &raised]).arg(std::env::current_exe().unwrap()).env(FLOODED, "1");
-    let child = child.args(["--exact", &format!("attacks::{test}"), "--nocapture"]);
+    let test = "attacks::ten_thousand_connections_that_say_nothing_keep_no_trusted_caller_out";
+    let child = child.args(["--exact", test, "--nocapture"]);
     let ended = child.output().unwrap();
     if ended.status.code() == Some(77) {
         let why = format!("no more than {CONNECTIONS} open files are allowed here");

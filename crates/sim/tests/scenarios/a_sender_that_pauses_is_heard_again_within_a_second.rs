@@ -16,7 +16,7 @@ fn a_sender_that_pauses_is_heard_again_within_a_second() {
 }
 
 #[test]
-#[ignore = "soak: make soak runs it"]
+#[ignore = "soak: make nightly 3/5 runs it"]
 fn a_sender_that_pauses_for_a_day_is_heard_again_within_a_second() {
     is_heard_again_after(Span::from_secs(86_400));
 }

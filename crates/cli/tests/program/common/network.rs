@@ -220,13 +220,13 @@ impl Behind {
         let rules = format!(
             "table inet cut {{\n chain forward {{\n type filter hook forward priority 0\n {what} drop\n }}\n}}\n"
         );
-        assert!(self.router.rules("a router", &rules), "{rules}");
+        assert!(self.router.rules(&rules), "{rules}");
     }
 
     /// Has the router drop nothing any more.
     #[track_caller]
     pub(crate) fn carries_all(&self) {
-        assert!(self.router.rules("a router", "delete table inet cut"));
+        assert!(self.router.rules("delete table inet cut"));
     }
 }
 

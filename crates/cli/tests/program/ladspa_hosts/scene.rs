@@ -61,12 +61,15 @@ const INSIDE: &str = "TAUT_TEST_INSIDE";
 
 /// Does something in a process of its own: what a library learns when it is loaded it learns but once. `outside` makes
 /// the process's scene, and has the call that runs the same test inside.
-pub(crate) fn alone(inside: impl FnOnce(), outside: impl FnOnce(Call)) {
+pub(crate) fn alone<Outside: FnOnce(Call)>(inside: impl FnOnce(), outside: Outside) {
     if std::env::var_os(INSIDE).is_some() {
         return inside();
     }
     let program = std::env::current_exe().unwrap();
-    let line = format!("ladspa_hosts::{test} --exact --nocapture --test-threads 1");
+    // `program::MODULE::TEST::{{closure}}`: a closure bears the path of the function that it is in.
+    let path = std::any::type_name::<Outside>().split("::{{closure}}").next().unwrap();
+    let (_, test) = path.split_once("::").unwrap();
+    let line = format!("{test} --exact --nocapture --test-threads 1");
     outside(call(program.to_str().unwrap(), words(&line)).with(INSIDE, "1"));
 }
 
