@@ -41,9 +41,11 @@ macro_rules! snapshot {
     };
 }
 
-/// Compares a text with the snapshot that has this key in the section of the calling function.
+/// Compares a text with the snapshot that has this key in the section of the calling function. If the key has
+/// several, as in a loop, it is one of them.
 ///
-/// UDP and TCP ports that tests choose and paths of temporary folders are replaced by `PORT` and `TMP` in both.
+/// UDP and TCP ports that tests choose and temporary folders and the number of this process are replaced by `PORT`, `TMP` and `PID` in
+/// both.
 ///
 /// # Panics
 ///
@@ -68,11 +70,9 @@ pub fn match_snapshot(key: impl Display, text: impl Display) {
         if updated.0.insert((path.clone(), function.to_owned())) {
             section.entries.clear();
         }
-        let differs = !section.put(&key, &text);
+        section.put(&key, &text);
         file.0.sort_by_key(|section| position(&code, &section.function));
         file.write(&path).expect("a snapshot can be written");
-        drop(updated);
-        assert!(!differs, "two texts have the key {key:?}: add a key of its own to each");
         return;
     }
     drop(updated);
@@ -81,12 +81,13 @@ pub fn match_snapshot(key: impl Display, text: impl Display) {
         let is_used = position(&code, function).is_some();
         assert!(is_used, "{}: unused: {function}; set {UPDATE}=1", path.display());
     }
-    let kept = file.section(function).find(&key);
-    let kept = kept.unwrap_or_else(|| panic!("no snapshot of {key:?}: {text}\nset {UPDATE}=1"));
+    let kept: Vec<_> = file.section(function).texts(&key).collect();
+    assert!(!kept.is_empty(), "no snapshot of {key:?}: {text}\nset {UPDATE}=1");
     assert!(
-        kept == text.trim_end(),
-        "{}, {function}, {key}:\n--- kept\n{kept}\n--- is\n{text}\nif this is right, set {UPDATE}=1",
-        path.display()
+        kept.contains(&text.trim_end()),
+        "{}, {function}, {key}:\n--- kept\n{}\n--- is\n{text}\nif this is right, set {UPDATE}=1",
+        path.display(),
+        kept.join("\n--- or\n")
     );
 }
 
@@ -124,19 +125,35 @@ fn is_chosen(port: &str) -> bool {
     port.is_some_and(|port| (10_000..20_000).contains(&port) || (28_000..61_000).contains(&port))
 }
 
-/// The text with ports and temporary folders replaced.
+/// The text with ports, temporary folders and the number of this process replaced.
 fn normal(text: &str) -> String {
-    let temporary =
-        ["taut-test-", ".tmp"].map(|name| format!("{}/{name}", env::temp_dir().display()));
+    let temporary = ["taut-", ".tmp"].map(|name| format!("{}/{name}", env::temp_dir().display()));
+    let process = std::process::id().to_string();
+    // A folder or device of a test: the process and a counter.
+    let of_process = |rest: &str| -> Option<usize> {
+        let after = rest.strip_prefix(process.as_str())?;
+        let counter = after
+            .strip_prefix('-')
+            .map_or(0, |after| after.bytes().take_while(u8::is_ascii_digit).count());
+        let end = process.len() + if counter > 0 { counter + 1 } else { 0 };
+        (!rest[end..].starts_with(|letter: char| letter.is_ascii_digit())).then_some(end)
+    };
     let mut rest = text;
     let mut out = String::new();
     while let Some(next) = rest.chars().next() {
         if let Some(after) = temporary.iter().find_map(|it| rest.strip_prefix(it.as_str())) {
             out.push_str("TMP");
-            rest = after.trim_start_matches(|letter: char| letter.is_ascii_alphanumeric());
+            rest = after
+                .trim_start_matches(|letter: char| letter.is_ascii_alphanumeric() || letter == '-');
             continue;
         }
-        let port = [":", "port ", "port=", "ports "].iter().find_map(|before| {
+        let is_named = out.ends_with('-') || out.ends_with("process ");
+        if let Some(end) = of_process(rest).filter(|_| is_named) {
+            out.push_str("PID");
+            rest = &rest[end..];
+            continue;
+        }
+        let port = [":", "port ", "port=", "ports ", "TCP ", "UDP "].iter().find_map(|before| {
             let after = rest.strip_prefix(before)?;
             let end = after.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(after.len());
             is_chosen(&after[..end]).then_some((before, &after[end..]))
@@ -169,19 +186,15 @@ struct Section {
 }
 
 impl Section {
-    fn find(&self, key: &str) -> Option<&str> {
-        self.entries.iter().find(|(kept, _)| kept == key).map(|(_, text)| text.as_str())
+    /// Of a key in a loop there may be several.
+    fn texts(&self, key: &str) -> impl Iterator<Item = &str> {
+        self.entries.iter().filter(move |(kept, _)| kept == key).map(|(_, text)| text.as_str())
     }
 
-    /// Adds an entry; `false` if another text has the key.
-    fn put(&mut self, key: &str, text: &str) -> bool {
+    fn put(&mut self, key: &str, text: &str) {
         let text = text.trim_end();
-        match self.find(key) {
-            Some(kept) => kept == text,
-            None => {
-                self.entries.push((key.to_owned(), text.to_owned()));
-                true
-            }
+        if !self.texts(key).any(|kept| kept == text) {
+            self.entries.push((key.to_owned(), text.to_owned()));
         }
     }
 }
@@ -256,13 +269,14 @@ mod tests {
     #[test]
     fn snapshot_file_is_read_as_written() {
         let mut file = Snapshots::default();
-        assert!(file.section("one").put("a", "first\n\n  third\n"));
-        assert!(file.section("one").put("a", "first\n\n  third"));
-        assert!(!file.section("one").put("a", "other"));
-        assert!(file.section("two").put("b", "text"));
+        file.section("one").put("a", "first\n\n  third\n");
+        file.section("one").put("a", "first\n\n  third");
+        file.section("one").put("a", "other");
+        file.section("two").put("b", "text");
         assert_eq!(Snapshots::parse(&file.written()), file);
-        assert_eq!(file.section("one").find("a"), Some("first\n\n  third"));
-        assert_eq!(file.section("two").find("a"), None);
+        let kept: Vec<_> = file.section("one").texts("a").map(str::to_owned).collect();
+        assert_eq!(kept, ["first\n\n  third", "other"]);
+        assert_eq!(file.section("two").texts("a").count(), 0);
     }
 
     #[test]
@@ -282,6 +296,11 @@ mod tests {
             env::temp_dir().display()
         );
         assert_eq!(normal(&text), "TMP/x at rtp://h:PORT, port PORT, :5004");
+        let text = format!("/dev/shm/test-{0}-17: process {0}, {0}", std::process::id());
+        assert_eq!(
+            normal(&text),
+            format!("/dev/shm/test-PID: process PID, {}", std::process::id())
+        );
         assert_eq!(normal("48000 Hz, ‘é’ port 65535"), "48000 Hz, ‘é’ port 65535");
     }
 

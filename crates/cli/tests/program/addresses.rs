@@ -34,6 +34,8 @@ fn destinations_that_differ_in_what_one_socket_has_are_refused() {
 fn a_host_goes_by_this_machines_routes_beside_a_group_by_its_interface() {
     let both = "--to rtp://239.69.77.3:5004?iface=lo --to rtp://127.0.0.1:5004?iface=lo";
     is_refused(&send(both), 2);
+    is_refused(&send("--to rtp://127.0.0.1:5004?ttl=4"), 2);
+    is_refused(&send("--to rtp://127.0.0.1:5004?loop=0"), 2);
 }
 
 #[test]

@@ -44,7 +44,8 @@ mod exclusive {
     #[test]
     fn cards_up_to_500_ppm_apart_play_in_time_and_lose_no_frame() {
         let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/recording.flac");
-        for ppm in ["300", "-500", "500"] {
+        // Other offsets are simulated: cards_500_ppm_apart_play_for_a_day_without_losing_a_frame.
+        for ppm in ["-500"] {
             timed(|| {
                 let (lab, patient) = (Lab::straight(), PATIENT.join(" "));
                 let recv = lab.recv_to(&format!("virtual:?ppm={ppm}"), &patient);

@@ -88,6 +88,7 @@ fn an_interface_that_is_not_there_is_answered_with_how_to_list_them() {
 fn an_address_that_is_none_is_answered_with_its_form() {
     let folder = Folder::new();
     is_refused(&recv(&folder, "--output null: --from 127.0.0.1:5004"), 2);
+    is_refused(&recv(&folder, "--output null: --from rtp://127.0.0.1:65535"), 2);
 }
 
 #[test]
@@ -284,7 +285,7 @@ fn garbage_is_counted_with_its_reason_and_the_sound_stays_whole() {
     shared(|| {
         let folder = Folder::new();
         // Longer than all of it takes to be thrown: who has ended refuses nothing.
-        let sent = Sound::noise(Shape::STEREO_24, 3000, 9);
+        let sent = Sound::noise(Shape::STEREO_24, 1500, 9);
         sent.write(&folder.file("sent.wav"));
         let (port, onlooker) = (free_udp_ports(), Onlooker::new());
         let recv = format!(

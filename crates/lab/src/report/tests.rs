@@ -242,6 +242,6 @@ fn a_host_that_has_both_ends_is_told_once_with_the_most_freezes_that_either_saw(
     assert!(lines[1].starts_with("ssh:studio: ") && lines[1].contains(", 9 freezes"), "{text}");
     let once = LabReport { hosts: vec![seen(Some(1))], ..report() };
     for told in [once.to_string(), crate::page::page(&once)] {
-        snapshot!(told);
+        assert!(told.contains(", 1 freeze"), "{told}");
     }
 }

@@ -66,7 +66,7 @@ fn what_could_not_be_taken_is_silence_and_the_rest_stays_in_place() {
     let (samples, notes) = ended(&path, recorder, scribe);
     let expected = [&[1.0_f32; 6][..], &[0.0; 4], &[3.0; 2], &[0.0; 2], &[4.0; 2]].concat();
     assert_eq!(samples, expected);
-    snapshot!(notes[0]);
+    assert!(notes[0].contains("2 frames"), "{notes:?}");
 }
 
 #[test]

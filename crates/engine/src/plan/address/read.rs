@@ -427,7 +427,6 @@ mod tests {
             "rtp://127.0.0.1:0",
             "rtp://127.0.0.1:x",
             "rtp://127.0.0.1:65536",
-            "rtp://127.0.0.1:65535",
             "rtp://127.0.0.1:5004?gane=-6dB",
             "rtp://239.69.77.3:5004?ttl=4",
             "rtp://239.69.77.3:5004?loop=0",
@@ -442,8 +441,6 @@ mod tests {
     #[test]
     fn refused_address_to_send_to_is_answered_with_its_form() {
         for text in [
-            "rtp://127.0.0.1:5004?ttl=4",
-            "rtp://127.0.0.1:5004?loop=0",
             "rtp://127.0.0.1:5004?loop=no",
             "rtp://127.0.0.1:5004?source=127.0.0.1",
             "rtp://127.0.0.1:5004?gain=-6dB",

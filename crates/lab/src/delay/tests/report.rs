@@ -52,7 +52,7 @@ fn marks_that_found_no_room_are_in_the_figures_and_told() {
     let found = MeasuredDelay::new([SETTINGS; 2], None, judge.finish(LocalTime::NEVER));
     assert_eq!((found.marks.measured.count, found.delays.values().len()), (20, 5));
     assert_eq!(found.marks.uncertainty_95_ns, None, "{found:?}");
-    snapshot!(text(&found));
+    snapshot!(remarks(&found.clone().report(["here", "there"])));
 }
 
 #[test]

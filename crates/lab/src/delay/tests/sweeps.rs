@@ -249,5 +249,5 @@ fn a_second_of_sweeps_is_played_on_until_they_are_found_and_what_is_played_then_
     let MarkCounts { measured, marks_played, marks_missed, .. } = found.marks;
     assert_eq!((measured.count, marks_played, marks_missed), (1, 1, 0), "{found:?}");
     assert_eq!(measured.max_ns.map(|delay| (delay + 500_000) / 1_000_000), Some(5), "{found:?}");
-    snapshot!(text(&found));
+    snapshot!(remarks(&found.clone().report(["here", "there"])));
 }
