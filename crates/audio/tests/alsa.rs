@@ -1,6 +1,8 @@
 //! Devices of ALSA on a machine that has no card: PCMs of a configuration of this test's own, behind
 //! which there is nothing or a file.
 
+use tautline_trial::snapshot;
+
 use std::fs;
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -241,7 +243,7 @@ fn what_a_pcm_does_not_offer_is_refused_with_what_it_does() {
     let both = [Direction::Capture, Direction::Playback];
     for direction in both {
         let error = refused("alsa:nosuch", direction, settings());
-        assert!(error.answer.contains("no such card or PCM"), "{error}");
+        snapshot!(error.answer);
         let error = refused("alsa:wrong", direction, settings());
         assert!(error.answer.contains("colour") && error.mend.contains("asound.conf"), "{error}");
         refused("alsa:itself", direction, settings());
@@ -277,17 +279,14 @@ fn a_rate_a_period_and_a_buffer_that_it_has_not_are_refused_with_those_that_it_h
     if let Err(error) = settle(&spec("alsa:lone"), Direction::Playback, has) {
         return without_plugins("alsa:lone", &error);
     }
-    for (wanted, answer, mend) in [
-        (
-            Settings { rate: Rate::HZ_48000, ..has },
-            "only at 44100 Hz, not at 48000",
-            "--rate 44100",
-        ),
-        (Settings { period: Frames::new(48), ..has }, "768 frames long, not 48", "--period 768"),
-        (Settings { periods: 1, ..has }, "not 1", "--periods 2"),
+    for (wanted, mend) in [
+        (Settings { rate: Rate::HZ_48000, ..has }, "--rate 44100"),
+        (Settings { period: Frames::new(48), ..has }, "--period 768"),
+        (Settings { periods: 1, ..has }, "--periods 2"),
     ] {
         let error = refused("alsa:lone", Direction::Playback, wanted);
-        assert!(error.answer.contains(answer) && error.mend.contains(mend), "{error}");
+        assert!(error.mend.contains(mend), "{error}");
+        snapshot!(mend, error);
     }
 }
 
@@ -295,7 +294,7 @@ fn a_rate_a_period_and_a_buffer_that_it_has_not_are_refused_with_those_that_it_h
 fn a_card_that_is_not_there_is_answered_with_those_that_are() {
     for name in ["alsa:hw:77", "alsa:plughw:77,1", "alsa:hw:Nosuch", "alsa:hw:CARD=31"] {
         let error = refused(name, Direction::Capture, settings());
-        assert!(error.answer.contains("no such card"), "{error}");
+        snapshot!(error.answer);
         assert!(error.mend.contains("taut devices"), "{error}");
     }
 }
@@ -325,7 +324,7 @@ fn a_format_that_a_pcm_has_not_is_refused_with_those_that_it_has() {
     }
     let mono = Settings { channels: Channels::MONO, ..settings() };
     let error = refused("alsa:mono?format=FLOAT_LE", Direction::Playback, mono);
-    assert_eq!(error.answer, "it takes no FLOAT_LE");
+    snapshot!(error.answer);
     assert_eq!(error.mend, "use format=S16_LE");
 }
 

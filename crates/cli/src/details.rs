@@ -80,6 +80,8 @@ impl Details {
 
 #[cfg(test)]
 mod tests {
+    use tautline_trial::snapshot;
+
     use super::*;
 
     fn at(millis: i64) -> Progress<'static> {
@@ -101,7 +103,7 @@ mod tests {
     fn what_is_told_once_is_not_told_again() {
         let mut details = Details::default();
         let begun = details.news(&at(20));
-        assert_eq!(begun.last().unwrap(), "0.020 s: the latency that is kept is 5ms");
+        snapshot!(begun.last().unwrap());
         assert!(details.news(&at(40)).is_empty());
         let resync = Progress { resyncs: 1, xruns: 2, ..at(60) };
         let told = details.news(&resync);
@@ -133,9 +135,7 @@ mod tests {
         let mut details = Details::default();
         details.news(&at(0));
         let lost = |millis, missed| Progress { missed, late: 1, ..at(millis) };
-        assert!(
-            details.news(&lost(1000, 3)).concat().contains("3 of 100 packets missed so far, 1")
-        );
+        snapshot!(details.news(&lost(1000, 3)).concat());
         assert!(details.news(&lost(1500, 4)).is_empty());
         assert!(details.news(&lost(2000, 4)).concat().contains("4 of 100"));
     }

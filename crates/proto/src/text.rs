@@ -75,6 +75,8 @@ fn nanos(whole: &str, fraction: &str, scale: i128) -> Option<i128> {
 
 #[cfg(test)]
 mod tests {
+    use tautline_trial::snapshot;
+
     use super::*;
 
     #[test]
@@ -107,7 +109,7 @@ mod tests {
     #[test]
     fn a_figure_without_a_unit_names_the_mend() {
         let error = parse_span("5").unwrap_err();
-        assert_eq!(error.to_string(), "`5` has no unit; write 5ms, or ns, us, s, min or h");
+        snapshot!(error);
     }
 
     #[test]

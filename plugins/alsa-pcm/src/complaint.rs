@@ -73,6 +73,8 @@ impl From<RunError> for Complaint {
 
 #[cfg(test)]
 mod tests {
+    use tautline_trial::snapshot;
+
     use tautline_engine::plan::pacing::PacingRung;
 
     use super::*;
@@ -82,9 +84,7 @@ mod tests {
         let refused = RungRefused { rung: PacingRung::Etf, why: "there is none".to_owned() };
         let Complaint { errno, sentence } = refused.into();
         assert_eq!(errno, libc::EINVAL);
-        assert!(
-            sentence.ends_with("there is none; see `taut doctor`, or leave the key pacing out")
-        );
+        snapshot!(sentence);
         assert!(!sentence.contains("--"), "{sentence}");
     }
 }

@@ -435,20 +435,14 @@ pub(crate) fn recv_plan(reached: &Reached, device: &Settings) -> Result<RecvPlan
 
 #[cfg(test)]
 mod tests {
+    use tautline_trial::snapshot;
+
     use super::*;
 
     #[test]
     fn who_does_not_answer_is_called_what_it_is() {
         let of = |text| unanswered(&Address::to_hear(text).unwrap()).sentence;
-        assert_eq!(
-            of("rtp://kitchen:5004"),
-            "looking up rtp://kitchen:5004: no answer within 600ms; check the name server or give \
-             an IP address"
-        );
-        assert_eq!(
-            of("/net/kitchen.sdp"),
-            "reading /net/kitchen.sdp: no answer within 600ms; copy the file to a disk of this \
-             machine"
-        );
+        snapshot!(of("rtp://kitchen:5004"));
+        snapshot!(of("/net/kitchen.sdp"));
     }
 }

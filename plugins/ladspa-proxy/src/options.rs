@@ -279,6 +279,8 @@ fn wait(text: &str) -> Result<Span, String> {
 
 #[cfg(test)]
 mod tests {
+    use tautline_trial::snapshot;
+
     use super::*;
 
     fn by(text: &str) -> (OffloadOptions, Vec<String>) {
@@ -303,28 +305,14 @@ mod tests {
         let (options, complaints) =
             by("[offload]\nwindow = -1\nwaiting = 3\ncopies = 2\nwait = \"5min\"\n");
         assert_eq!((options.window, options.copies), (1, 2));
-        assert_eq!(
-            complaints,
-            [
-                "in tautline.toml, [offload] wait: `5min` is not from 0us to 1s; write a wait between",
-                "in tautline.toml, [offload] waiting: there is no such option; there are window, \
-                 delay, block, wait, stand_in, spare, wait_offline, compare_local, copies, \
-                 history, cleartext, report",
-                "in tautline.toml, [offload] window: `-1` is no number from 0 to 64; write one",
-            ]
-        );
+        assert_eq!(complaints.len(), 3, "{complaints:?}");
+        snapshot!(complaints.join("\n"));
     }
 
     #[test]
     fn what_cannot_be_read_in_a_plugins_own_section_is_said_to_be_there() {
         let (_, complaints) = by("[offload.\"verb@studio\"]\nstand_in = \"drie\"\n");
-        assert_eq!(
-            complaints,
-            [
-                "in tautline.toml, [offload.\"verb@studio\"] stand_in: `drie` is none of its words; write dry, conceal or \
-              last-good"
-            ]
-        );
+        snapshot!(complaints.join("\n"));
     }
 
     #[test]
@@ -332,9 +320,7 @@ mod tests {
         let names = ["TAUT_OFFLOAD_WINDO", "TAUT_OFFLOAD_WINDOW", "TAUT_HOME", "HOME"];
         let said = unknown_variables(names.map(str::to_owned).into_iter());
         assert_eq!(said.len(), 1);
-        assert!(
-            said[0].starts_with("TAUT_OFFLOAD_WINDO: there is no such option; there are window")
-        );
+        snapshot!(said[0]);
     }
 
     #[test]
@@ -345,12 +331,7 @@ mod tests {
             sections_for_nobody(Path::new("tautline.toml"), text, |name| known.contains(name))
         };
         assert_eq!(said("verb@studio verb@stduio"), Vec::<String>::new());
-        assert_eq!(
-            said("verb@studio"),
-            [
-                "in tautline.toml, [offload.\"verb@stduio\"]: no plugin here has this name; listplugins shows their names"
-            ]
-        );
+        snapshot!(said("verb@studio").join("\n"));
     }
 
     #[test]

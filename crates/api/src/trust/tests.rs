@@ -1,3 +1,5 @@
+use tautline_trial::snapshot;
+
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
@@ -89,12 +91,12 @@ fn a_key_file_that_is_spoilt_is_told_and_not_replaced() {
         std::fs::write(&path, text).unwrap();
         rights(&path, 0o600);
         let error = HostIdentity::load_or_make(home.path()).expect_err("no key").to_string();
-        assert!(error.contains("taut id makes another"), "{error}");
+        snapshot!(error);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
     }
     std::fs::write(&path, whole + &"x".repeat(100_000)).unwrap();
     let error = HostIdentity::load(home.path()).expect_err("a key, and no end of it");
-    assert!(error.to_string().contains("more than 65536 bytes"), "{error}");
+    snapshot!(error);
 }
 
 #[test]
@@ -198,22 +200,20 @@ fn a_list_that_is_spoilt_names_nobody_and_stays_as_it_is() {
     let home = home();
     let list = TrustFile::in_folder(home.path());
     let key = HostKey::new([1; 32]);
-    for (text, says) in [
-        ("attic = ", "attic"),
-        ("attic = 1", "attic has no key"),
-        ("attic = \"AAAA\"", "attic: \"AAAA\" is no key"),
-        ("[attic]\nkey = \"x\"", "attic has no key"),
-        ("\"a b\" = \"x\"", "is no name"),
-        ("\u{0}", "TOML"),
+    for text in [
+        "attic = ",
+        "attic = 1",
+        "attic = \"AAAA\"",
+        "[attic]\nkey = \"x\"",
+        "\"a b\" = \"x\"",
+        "\u{0}",
     ] {
         std::fs::write(list.path(), text).unwrap();
         rights(list.path(), 0o600);
         for error in
             [list.hosts().map(drop), list.trust("b", key).map(drop), list.remove("b").map(drop)]
         {
-            let error = error.expect_err(text).to_string();
-            let told = error.contains(says) && error.contains("taut trust NAME KEY");
-            assert!(told, "{says}: {error}");
+            snapshot!(format!("{text:?}"), error.expect_err(text));
         }
         assert_eq!(std::fs::read_to_string(list.path()).unwrap(), text);
     }

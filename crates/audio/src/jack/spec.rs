@@ -89,6 +89,8 @@ impl fmt::Display for JackSpec {
 
 #[cfg(test)]
 mod tests {
+    use tautline_trial::snapshot;
+
     use super::*;
 
     #[test]
@@ -105,17 +107,9 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_answered_with_what_is_right() {
-        for (rest, said) in [
-            ("", "jack:: the name is missing; name the client"),
-            ("?server=x", "the name is missing"),
-            ("a:b", "a client cannot be called ‘a:b’; leave out"),
-            ("a/b", "a client cannot be called"),
-            ("a?port=3", "jack: has no option ‘port’; it has connect=none"),
-            ("a?connect=", "connect says nothing; it has connect=none"),
-            ("a?server", "server says nothing"),
-        ] {
+        for rest in ["", "?server=x", "a:b", "a/b", "a?port=3", "a?connect=", "a?server"] {
             let sentence = rest.parse::<JackSpec>().expect_err(rest).to_string();
-            assert!(sentence.contains(said), "{sentence}");
+            snapshot!(format!("{rest:?}"), sentence);
         }
     }
 }

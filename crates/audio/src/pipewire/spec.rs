@@ -92,6 +92,8 @@ impl fmt::Display for PipeWireSpec {
 
 #[cfg(test)]
 mod tests {
+    use tautline_trial::snapshot;
+
     use super::*;
 
     fn read(text: &str) -> Result<PipeWireSpec, String> {
@@ -121,18 +123,18 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_answered_with_the_mend() {
-        for (text, says) in [
-            ("", "pipewire:: the name is missing; name one, such as pipewire:Kitchen"),
-            ("?as=stream", "the name is missing"),
-            ("x?as=sink", "as=device or as=stream"),
-            ("x?force=1", "use force=yes"),
-            ("x?target=", "taut devices lists them"),
-            ("x?quantum=64", "no option ‘quantum’; it has as=stream, target=NODE and force=yes"),
-            ("x?as=device&target=y", "only a stream has a target"),
-            ("x?target=y&as=device", "only a stream has a target"),
+        for text in [
+            "",
+            "?as=stream",
+            "x?as=sink",
+            "x?force=1",
+            "x?target=",
+            "x?quantum=64",
+            "x?as=device&target=y",
+            "x?target=y&as=device",
         ] {
             let said = read(text).expect_err(text);
-            assert!(said.contains(says), "{text}: {said}");
+            snapshot!(format!("{text:?}"), said);
         }
     }
 }

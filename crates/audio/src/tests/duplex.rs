@@ -1,5 +1,7 @@
 //! Cards that go both ways, run in virtual time.
 
+use tautline_trial::snapshot;
+
 use std::sync::{Arc, Mutex};
 
 use tautline_proto::device::{Device, Direction, Directions, Ended, Flow, Stop};
@@ -114,14 +116,10 @@ fn a_card_that_goes_both_ways_misses_as_much_on_either_side_and_stays_on_the_cab
 
 #[test]
 fn what_goes_one_way_is_refused_for_both_with_the_mend() {
-    for (name, mend) in [
-        ("file:song.wav", "use virtual:?source=PATH&record=PATH"),
-        ("file:-", "use virtual:?source=PATH&record=PATH"),
-        ("tone:440", "use a card, virtual:, file:PATH or null: as output"),
-    ] {
+    for name in ["file:song.wav", "file:-", "tone:440"] {
         let spec: DeviceSpec = name.parse().unwrap();
         let settled = crate::settle(&spec, Directions::Both, settings(48, 2)).unwrap_err();
-        assert!(settled.mend.contains(mend), "{settled}");
+        snapshot!(name, settled);
         let opened = crate::open(&spec, Directions::Both, settings(48, 2), Extras::default());
         assert_eq!(opened.err(), Some(settled));
     }
@@ -129,7 +127,7 @@ fn what_goes_one_way_is_refused_for_both_with_the_mend() {
         let spec: DeviceSpec = "virtual:?loopback=48".parse().unwrap();
         let opened = crate::open(&spec, direction, settings(48, 2), Extras::default());
         let refused = opened.err().unwrap().to_string();
-        assert!(refused.ends_with("taut lab delay, or leave loopback out"), "{refused}");
+        snapshot!(refused);
     }
 }
 

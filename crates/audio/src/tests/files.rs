@@ -1,5 +1,7 @@
 //! What is read, what is refused, and how.
 
+use tautline_trial::snapshot;
+
 use std::path::Path;
 
 use hound::WavWriter;
@@ -103,10 +105,10 @@ fn a_wav_that_was_cut_is_refused_with_what_is_there() {
         // Nothing but the header.
         std::fs::write(&path, &bytes[..header]).unwrap();
         let sentence = refused(&path, Direction::Capture);
-        assert!(sentence.ends_with("5000 frames and holds 0; copy it again"), "{sentence}");
+        snapshot!(sentence);
         // One byte is missing.
         std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
-        assert!(refused(&path, Direction::Capture).contains("5000 frames and holds 4999; "));
+        snapshot!(refused(&path, Direction::Capture));
         std::fs::write(&path, &bytes).unwrap();
         assert!(probe(&path).is_ok());
     }
@@ -202,48 +204,43 @@ fn what_is_no_file_of_sound_is_refused_in_one_sentence() {
     let folder = Folder::new();
     let path = folder.path("x.wav");
     let sentence = refused(&folder.0, Direction::Capture);
-    assert!(sentence.ends_with(": this is a directory; name a WAV or FLAC file"), "{sentence}");
+    snapshot!(sentence);
     let sentence = refused(&path, Direction::Capture);
-    assert!(sentence.contains("No such file") && sentence.ends_with("check the path"));
+    snapshot!(sentence);
     std::fs::write(&path, []).unwrap();
-    assert!(refused(&path, Direction::Capture).contains("the file is empty; "));
+    snapshot!(refused(&path, Direction::Capture));
     std::fs::write(&path, [b'x'; 5000]).unwrap();
     let sentence = refused(&path, Direction::Capture);
-    assert!(sentence.contains("no WAV or FLAC") && sentence.contains("ffmpeg -i "), "{sentence}");
+    snapshot!(sentence);
     let sentence = refused(Path::new("/dev/null"), Direction::Capture);
-    assert!(sentence.contains("not a regular file"), "{sentence}");
+    snapshot!(sentence);
 }
 
 #[test]
 fn what_cannot_be_written_is_refused_in_one_sentence() {
     let folder = Folder::new();
     let sentence = refused(&folder.0, Direction::Playback);
-    assert!(sentence.contains("this is a directory; name a file in it, such as "), "{sentence}");
+    snapshot!(sentence);
     let sentence = refused(&folder.path("no/such/a.wav"), Direction::Playback);
-    assert!(sentence.contains("; make its folder: mkdir -p "), "{sentence}");
+    snapshot!(sentence);
     let sentence = refused(&folder.path("a.flac"), Direction::Playback);
-    assert!(sentence.contains("written as WAV; name it "), "{sentence}");
+    snapshot!(sentence);
 }
 
 #[test]
 fn what_would_have_to_be_converted_is_refused_with_the_command() {
     let folder = Folder::new();
     let path = folder.path("song.wav");
-    for (spec, answer, options) in [
-        (spec(12_000, 2, 16), "it is 12000 Hz and the stream 48000 Hz; ", "-r 48000"),
-        (spec(44_100, 2, 16), "it is 44100 Hz and the stream 48000 Hz; ", "-r 48000"),
-        (spec(48_000, 1, 16), "it has 1 channel and the stream 2; ", "-c 2"),
-        (spec(48_000, 2, 32), "its samples are 32-bit integers and 24 bits are carried; ", "-b 24"),
-        (
-            spec(22_050, 1, 32),
-            "it is 22050 Hz and the stream 48000 Hz, it has 1 channel and the stream 2, its samples \
-             are 32-bit integers and 24 bits are carried; ",
-            "-r 48000 -c 2 -b 24",
-        ),
+    for (spec, options) in [
+        (spec(12_000, 2, 16), "-r 48000"),
+        (spec(44_100, 2, 16), "-r 48000"),
+        (spec(48_000, 1, 16), "-c 2"),
+        (spec(48_000, 2, 32), "-b 24"),
+        (spec(22_050, 1, 32), "-r 48000 -c 2 -b 24"),
     ] {
         write_wav(&path, spec, &[0; 100]);
         let sentence = refused(&path, Direction::Capture);
-        assert!(sentence.contains(answer), "{sentence}");
+        snapshot!(format!("{spec:?} {options:?}"), sentence);
         let command = format!("convert it first: sox {} {options} ", path.display());
         assert!(sentence.contains(&command), "{sentence}");
     }
@@ -253,7 +250,7 @@ fn what_would_have_to_be_converted_is_refused_with_the_command() {
 fn a_tone_cannot_be_played_to() {
     let tone: DeviceSpec = "tone:440".parse().unwrap();
     let Err(error) = open(&tone, Direction::Playback, settings(48, 2), extras()) else { panic!() };
-    assert!(error.to_string().starts_with("tone:440: a tone can be heard"), "{error}");
+    snapshot!(error);
 }
 
 #[test]
@@ -264,7 +261,7 @@ fn a_tone_that_the_rate_cannot_carry_is_refused() {
             panic!("{text} was opened")
         };
         let sentence = error.to_string();
-        assert!(sentence.contains(": a stream of 48000 Hz carries no tone of "), "{sentence}");
+        snapshot!(sentence);
         assert!(sentence.ends_with("; use one below 24000 Hz, or a higher rate with --rate"));
     }
     let spec: DeviceSpec = "tone:23999.999".parse().unwrap();

@@ -16,7 +16,6 @@ use std::time::Duration;
 use tautline_engine::watching::observers::sockets;
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::terminal::is_in_front;
-use tautline_proto::device::Stop;
 use tautline_proto::time::{LocalTime, Span};
 
 use super::stop_on_signals;

@@ -93,6 +93,8 @@ fn moved(finding: Finding, which: &[&Interrupt], taken: &[u32], cores: &Cores) -
 
 #[cfg(test)]
 mod tests {
+    use tautline_trial::snapshot;
+
     use super::super::root::fake::Machine;
     use super::*;
 
@@ -112,7 +114,7 @@ mod tests {
         let network = [interrupt(128, "eth0", "0"), interrupt(129, "eth0", "0")];
         let all = [card.clone(), network[0].clone(), network[1].clone()];
         let found = check(&all, &cores("0-3", "1"));
-        assert_eq!(found[0].what, format!("all interrupts of eth0 and {CARD} arrive at core 0"));
+        snapshot!(found[0].what);
         let mend = "echo 2 | sudo tee /proc/irq/{128,129}/smp_affinity_list";
         assert_eq!((found[0].verdict, found[0].mend()), (Verdict::Warns, Some(mend)));
         assert_eq!(
@@ -137,8 +139,8 @@ mod tests {
     fn a_network_that_interrupts_isolated_cores_is_moved_from_there() {
         let network = [interrupt(128, "eth0", "0"), interrupt(129, "eth0", "3")];
         let found = check(&network, &cores("0-3", "2-3"));
-        assert_eq!(found[0].what, "eth0 interrupts core 3, which is isolated");
-        assert_eq!(found[0].mend(), Some("echo 0 | sudo tee /proc/irq/129/smp_affinity_list"));
+        snapshot!(found[0].what);
+        snapshot!(found[0].mend().unwrap());
         // A card's may have been put there by hand.
         assert!(check(&[interrupt(16, CARD, "3")], &cores("0-3", "2-3")).is_empty());
         let anywhere = [interrupt(128, "eth0", "0-3")];

@@ -139,6 +139,8 @@ fn threads(interrupts: &[Interrupt], processes: &[RunningProcess]) -> Vec<Findin
 
 #[cfg(test)]
 mod tests {
+    use tautline_trial::snapshot;
+
     use super::super::root::fake::Machine;
     use super::*;
 
@@ -153,7 +155,7 @@ mod tests {
         let shared =
             Interrupt { number: 16, of: name("snd_hda_intel:card0"), sharers, cores: name("0") };
         let found = lines(&[shared, Interrupt::alone(128, "eth0", "0-1")]);
-        assert_eq!(found[0].what, "snd_hda_intel:card0 shares interrupt 16 with ehci_hcd:usb1");
+        snapshot!(found[0].what);
         assert_eq!(found.len(), 1);
     }
 
@@ -176,7 +178,7 @@ mod tests {
         let found = threads(&interrupts, &[process(77, "irq/128-eth0-rx", 50, FIFO)]);
         assert_eq!(found[0].verdict, Verdict::Warns);
         let mend = found[0].mend();
-        assert_eq!(mend, Some("for id in 77; do sudo chrt -f -p 80 $id; done"));
+        snapshot!(mend.unwrap());
         let found = threads(&interrupts, &[process(77, "irq/128-eth0-rx", 80, FIFO)]);
         assert_eq!(found[0].verdict, Verdict::Fine);
         assert!(threads(&interrupts, &[process(7, "irq/12-other", 50, FIFO)]).is_empty());

@@ -121,6 +121,8 @@ fn share(privileges: &Privileges) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use tautline_trial::snapshot;
+
     use super::super::root::fake::Machine;
     use super::super::tests::asked;
     use super::*;
@@ -146,7 +148,7 @@ mod tests {
         let (tight, wide) = (asked(5), asked(100));
         let found = priority(&ordinary(), &tight);
         assert_eq!(found.verdict, Verdict::Spoils);
-        assert_eq!(found.what, "fifo:70 is refused, the rtprio limit is 0");
+        snapshot!(found.what);
         assert!(found.mend().unwrap().contains("/etc/security/limits.d/90-tautline.conf"));
         assert_eq!(priority(&ordinary(), &wide).verdict, Verdict::Warns);
         let granted = Granted { asked: ASKED, errno: 0 };
@@ -171,7 +173,7 @@ mod tests {
     #[test]
     fn memory_that_cannot_be_locked_warns_with_the_limit() {
         let found = memory(&ordinary());
-        assert_eq!(found.what, "memory cannot be locked, the memlock limit is 8192 KiB");
+        snapshot!(found.what);
         assert_eq!(found.verdict, Verdict::Warns);
         let found = memory(&Privileges { locked: Ok(()), ..ordinary() });
         assert_eq!(found.verdict, Verdict::Fine);

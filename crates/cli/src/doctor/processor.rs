@@ -90,6 +90,8 @@ fn idle(states: &[IdleState], asked: &Requirements) -> Finding {
 
 #[cfg(test)]
 mod tests {
+    use tautline_trial::snapshot;
+
     use super::super::root::fake::Machine;
     use super::super::tests::asked;
     use super::*;
@@ -100,7 +102,7 @@ mod tests {
         let (first, second, other) = (file("cpu0"), file("cpu1"), file("cpufreq"));
         let files = [(&*first, "performance\n"), (&*second, "powersave\n"), (&*other, "x")];
         let found = frequency(&governors(&Machine::of(&files).root()));
-        assert_eq!(found.what, "1 of 2 cores have the governor powersave");
+        snapshot!(found.what);
         assert_eq!(found.verdict, Verdict::Warns);
         let found = frequency(&governors(&Machine::of(&files[..1]).root()));
         assert_eq!(found.verdict, Verdict::Fine);
@@ -121,7 +123,7 @@ mod tests {
         ];
         let states = idle_states(&Machine::of(&files).root());
         let found = idle(&states, &asked(5));
-        assert_eq!(found.what, "a core in C10 takes 890us to wake");
+        snapshot!(found.what);
         assert!(found.mend().unwrap().ends_with("/state[1]/disable"));
         assert_eq!(idle(&states, &asked(100)).verdict, Verdict::Fine);
         assert_eq!(idle(&[], &asked(5)).verdict, Verdict::Fine);

@@ -143,6 +143,8 @@ fn suspended(cards: &[UsbCard]) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use tautline_trial::snapshot;
+
     use tautline_proto::time::Frames;
 
     use super::super::root::fake::Machine;
@@ -164,7 +166,7 @@ mod tests {
         assert_eq!(pipewire(&graph(128, None), &asked(5)).verdict, Verdict::Warns);
         let found = pipewire(&graph(256, None), &asked(5));
         assert_eq!(found.verdict, Verdict::Spoils);
-        assert!(found.what.ends_with("at least 256 frames per cycle (5.333ms at 48000 Hz)"));
+        snapshot!(found.what);
         assert!(found.mend().unwrap().ends_with("clock.min-quantum 32"));
         let found = pipewire(&graph(32, Some(1024)), &asked(5));
         assert!(found.mend().unwrap().ends_with("clock.force-quantum 0"));
@@ -184,7 +186,7 @@ mod tests {
         let node = |may| ("/dev/snd/pcmC0D0p".to_owned(), may);
         let found = access(&[node(true), node(false)]).unwrap();
         assert_eq!(found.verdict, Verdict::Spoils);
-        assert_eq!(found.what, "this user may not open /dev/snd/pcmC0D0p");
+        snapshot!(found.what);
         assert_eq!(access(&[node(true)]).unwrap().verdict, Verdict::Fine);
         assert_eq!(access(&[]), None, "there is no card");
         let machine = Machine::of(&[("dev/snd/pcmC0D0p", ""), ("dev/snd/seq", "")]);
@@ -204,7 +206,7 @@ mod tests {
         let cards = usb_cards(&machine.root());
         assert_eq!(cards.len(), 1);
         let found = suspended(&cards).unwrap();
-        assert_eq!(found.what, "Scarlett 2i2 (USB 1-4) is put to sleep when nobody uses it");
+        snapshot!(found.what);
         let awake = UsbCard { place: "1-4".to_owned(), name: String::new(), sleeps: false };
         assert_eq!(suspended(&[awake]).unwrap().verdict, Verdict::Fine);
         assert_eq!(suspended(&[]), None);

@@ -44,6 +44,8 @@ impl FromStr for RedundancyFlag {
 
 #[cfg(test)]
 mod tests {
+    use tautline_trial::snapshot;
+
     use super::*;
 
     #[test]
@@ -59,16 +61,9 @@ mod tests {
 
     #[test]
     fn what_is_no_redundancy_is_refused_with_what_to_write() {
-        for (text, mend) in [
-            ("fec", "code:1 to code:24"),
-            ("red:0", "red:1 to red:24"),
-            ("code:25", "code:1 to code:24"),
-            ("paths:eth0", "paths:eth0,eth1"),
-            ("paths:eth0,eth0", "paths:eth0,eth1"),
-            ("red:1+code:1", "code:2+paths:eth0,eth1"),
-        ] {
+        for text in ["fec", "red:0", "code:25", "paths:eth0", "paths:eth0,eth0", "red:1+code:1"] {
             let told = text.parse::<RedundancyFlag>().unwrap_err();
-            assert!(told.contains(mend), "{text}: {told}");
+            snapshot!(format!("{text:?}"), told);
         }
     }
 }

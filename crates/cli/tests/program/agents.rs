@@ -5,11 +5,13 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use tautline_trial::snapshot;
 
 use serde_json::{Value, json};
 
 use crate::apart::{SOON, ended_when_reached};
 use crate::common::program::{Call, Ended, taut, words};
+use crate::common::said;
 use crate::common::{Folder, executable, free_udp_ports, shared};
 
 /// The program itself, as the agent's script runs it.
@@ -65,14 +67,15 @@ fn every_experiment_that_tells_one_way_times_makes_rows_void_whose_clocks_are_to
             "stages --latency 400ms",
         ] {
             let line: Vec<_> = line.split(' ').map(|word| word.replace('@', " ")).collect();
-            let far =
-                words("--with ssh:x --settle 1s --duration 1s --max-uncertainty 1ns --report json");
+            let far = words(
+                "--with ssh:x --settle 200ms --duration 300ms --max-uncertainty 1ns --report json",
+            );
             let call = taut(words("lab")).and(line.iter().map(String::as_str));
             let call = call.and(far.iter().map(String::as_str));
             let ended = call.with("PATH", format!("{}:{path}", folder.path().display())).run();
             let report = report(&ended);
             let void = report["rows"][0]["void"].as_str().unwrap_or_else(|| panic!("{report:#}"));
-            assert!(void.contains("1ns are the most that is asked for"), "{line:?}: {void}");
+            assert!(void.contains("1ns"), "{line:?}: {void}");
         }
         for name in
             ["ladder", "least", "load", "network", "overhead", "schedulers", "stages", "starved"]
@@ -167,7 +170,7 @@ fn ctrl_c_ends_an_experiment_whose_agent_does_not_say_who_it_is() {
         let (ended, took) = ended_when_reached(&with_ssh(&folder, &script), &folder);
         assert_eq!(ended.status, Some(1), "{ended:#?}");
         let void = report(&ended)["rows"][0]["void"].clone();
-        assert!(void.as_str().unwrap().contains("as you ended this"), "{void}");
+        assert!(void.as_str().is_some_and(|why| why.contains(said::ENDED_BY_YOU)), "{void}");
         assert!(took < SOON, "{took:?}");
     });
 }
@@ -188,11 +191,8 @@ fn what_was_measured_before_an_agent_went_is_kept() {
         assert_eq!(rows.len(), 2, "{report:#}");
         assert_eq!(rows[0]["void"], Value::Null, "{report:#}");
         let void = rows[1]["void"].as_str().unwrap();
-        assert!(void.contains("the agent at receiver (ssh:x) ended"), "{void}");
-        assert_eq!(
-            report["notes"][0].as_str(),
-            Some(&*format!("ended at 5ms: periods and packets of 1ms: {void}"))
-        );
+        assert!(void.contains("(ssh:x)"), "{void}");
+        snapshot!(report["notes"][0].as_str().unwrap());
     });
 }
 
@@ -214,7 +214,7 @@ fn an_agent_that_was_stopped_makes_its_row_void_and_the_rest_goes_on_with_anothe
         let voids: Vec<_> =
             report["rows"].as_array().unwrap().iter().map(|row| row["void"].as_str()).collect();
         assert_eq!((voids[0], voids[2], voids.len()), (None, None, 3), "{report:#}");
-        assert!(voids[1].is_some_and(|why| why.contains("has not answered for 15 s")), "{voids:?}");
+        assert!(voids[1].is_some_and(|why| why.contains("15 s")), "{voids:?}");
     });
 }
 

@@ -80,8 +80,6 @@ fn ctrl_c_ends_the_one_that_runs_and_the_page_tells_what_was_done() {
 
 #[test]
 fn a_name_that_is_no_experiment_and_a_folder_that_cannot_be_made_are_refused() {
-    let (wrong, mend) = ("no experiment called `sent`", "`taut lab list`");
-    is_refused(&taut(words("lab all --only sent")), 2, wrong, mend);
-    let (wrong, mend) = ("making the folder /dev/null/x", "Not a directory");
-    is_refused(&taut(words("lab all --out /dev/null/x")), 3, wrong, mend);
+    is_refused(&taut(words("lab all --only sent")), 2);
+    is_refused(&taut(words("lab all --out /dev/null/x")), 3);
 }

@@ -223,10 +223,7 @@ mod exclusive {
             let ended = by_ssh("joined", run, &folder, &script).run();
             assert_eq!(ended.status, Some(1), "{ended:#?}");
             let void = report(&ended)["rows"][0]["void"].clone();
-            assert!(
-                void.as_str().unwrap().contains("1ns are the most that is asked for"),
-                "{void}"
-            );
+            assert!(void.as_str().unwrap().contains("1ns"), "{void}");
         });
     }
 }

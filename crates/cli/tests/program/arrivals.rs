@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::common::host::timed;
 use crate::common::lab::Lab;
+use crate::common::said;
 use crate::common::{Onlooker, shared};
 
 const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/recording.flac");
@@ -37,7 +38,7 @@ fn auto_latency_rises_with_spikes() {
         let mut lab = Lab::with_file("--trace record.csv --back ideal", "record.csv", &record);
         let carried = lab.carry("--input tone:997 --duration 4s", "--latency auto");
         carried.heard.adds_up();
-        assert!(carried.heard.notes().iter().any(|note| note.contains("until they were measured")));
+        assert!(carried.heard.notes().iter().any(|note| note.contains(said::UNTIL_MEASURED)));
         // A packet, the ring, and 5 to 6 ms of way, as packets leave within the record's milliseconds.
         let greatest = carried.heard.nanos("/latency/auto/greatest_ns");
         assert!(greatest >= 8_000_000, "{carried}");
@@ -105,7 +106,7 @@ mod exclusive {
             // Two seconds hold 16 000 packets; the host may have stood still for a tenth of that.
             assert!(heard.cause("host_stalled") < 1_600, "{:#}", heard.0);
             assert!(
-                heard.notes().iter().any(|note| note.contains("was stopped for 2.")),
+                heard.notes().iter().any(|note| note.contains(said::STOPPED_FOR_2)),
                 "{:#}",
                 heard.0
             );

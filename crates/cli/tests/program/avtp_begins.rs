@@ -44,7 +44,7 @@ fn a_listener_that_learns_from_packets_what_a_stream_is_plays_it_from_the_first_
                     .map(|end| format!("avtp://{}/{GROUP}", end.interface));
                 // Nothing says what comes.
                 let recv = format!(
-                    "recv --from {from} --link {link} --output file:heard.wav --duration 5s \
+                    "recv --from {from} --link {link} --output file:heard.wav --duration 3s \
                      --ledger ledger.csv --report json {both}"
                 );
                 let recv = taut(words(&recv)).in_folder(folder.path()).within(&cable.right);
@@ -97,7 +97,7 @@ fn joined(from: &str, to: &str, within: [Option<&crate::common::network::Namespa
 
 #[test]
 fn who_joins_a_talker_on_the_same_clock_copies_it_from_the_first_frame_on() {
-    for _ in 0..4 {
+    for _ in 0..2 {
         shared(|| {
             let port = free_udp_ports();
             let place = format!("avtp+udp://127.0.0.1:{port}");

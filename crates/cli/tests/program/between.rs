@@ -1,6 +1,7 @@
 //! `taut lab between`.
 
 use serde_json::Value;
+use tautline_trial::snapshot;
 
 use crate::common::program::{taut, words};
 use crate::common::sound::{Shape, Sound};
@@ -73,7 +74,7 @@ fn frames_that_one_tap_lacks_and_windows_without_a_delay_are_rows_of_their_own()
     let row =
         |name: &str| report["rows"].as_array().unwrap().iter().find(|row| row["name"] == name);
     let silent = row("first silent").unwrap_or_else(|| panic!("{report:#}"));
-    assert_eq!(silent["void"], "the first tap is silent", "{report:#}");
+    snapshot!(silent["void"].as_str().unwrap());
     assert_eq!(silent["void_windows"], 2, "{report:#}");
     let step = row("step 1").unwrap_or_else(|| panic!("{report:#}"));
     assert!((step["by_frames"].as_f64().unwrap() + 5.0).abs() < 0.01, "{report:#}");
@@ -139,38 +140,29 @@ fn taps_that_have_no_delay_say_why() {
     taps.write(&folder.file("taps.wav"));
     taps.samples.iter_mut().skip(1).step_by(2).for_each(|sample| *sample = 0);
     taps.write(&folder.file("dead.wav"));
-    for (line, status, why) in [
-        ("taps.wav --channels 1,3", 2, "taps.wav has no channel 3, only 2"),
-        ("taps.wav --device virtual:", 2, "cannot be used with"),
-        ("", 2, "required"),
-        ("taps.wav --channels 1", 2, "`1` are no two channels; write 1,2"),
-        ("dead.wav", 1, "the second tap is silent"),
-        ("taps.wav --most 5ms", 1, "nothing in common within the range"),
+    for (line, status) in [
+        ("taps.wav --channels 1,3", 2),
+        ("taps.wav --device virtual:", 2),
+        ("", 2),
+        ("taps.wav --channels 1", 2),
+        ("dead.wav", 1),
+        ("taps.wav --most 5ms", 1),
+        ("taps.wav --most 10s", 2),
     ] {
         let ended = taut(words(&format!("lab between {line}"))).in_folder(folder.path()).run();
         assert_eq!(ended.status, Some(status), "{line}: {ended:#?}");
-        assert!(ended.said.concat().contains(why), "{line}: {ended:#?}");
+        snapshot!(line, ended.said.join("\n"));
     }
 }
 
 #[test]
-fn a_window_that_cannot_be_as_it_was_asked_for_is_told_and_a_delay_beyond_the_sound_is_refused() {
+fn a_window_that_cannot_be_as_it_was_asked_for_is_noted() {
     let folder = Folder::new();
     two_taps().write(&folder.file("taps.wav"));
     let run = |line: &str| taut(words(line)).in_folder(folder.path()).run();
-    for (window, note) in [
-        ("20s", Some("note: a window is 2s and not 20s, as there is no more sound")),
-        ("1ms", Some("note: a window is 1.333ms and not 1ms, as 64 frames are the least")),
-        ("2s", None),
-    ] {
+    for window in ["20s", "1ms", "2s"] {
         let told = run(&format!("lab between taps.wav --window {window} --most 20ms")).out;
-        assert_eq!(told.lines().find(|line| line.contains("a window is")), note, "{told}");
+        let notes: Vec<_> = told.lines().filter(|line| line.starts_with("note: ")).collect();
+        snapshot!(window, notes.join("\n"));
     }
-    let refused = run("lab between taps.wav --most 10s");
-    assert_eq!(refused.status, Some(2), "{refused:?}");
-    assert!(
-        refused.said.concat().contains("no delay of 10s can be found in 2s of sound"),
-        "{refused:?}"
-    );
-    assert!(refused.said.concat().contains("give a smaller --most"), "{refused:?}");
 }

@@ -22,11 +22,11 @@ impl Way {
         Self { shape, ptime, options: "", address: "127.0.0.1" }
     }
 
-    /// Carries a second of noise over loopback: what was sent, what was heard, the receiver's
+    /// Carries 300 ms of noise over loopback: what was sent, what was heard, the receiver's
     /// report.
     fn carry(&self) -> (Sound, Sound, Report) {
         let folder = Folder::new();
-        let sent = Sound::noise(self.shape, 1000, u64::from(self.shape.rate));
+        let sent = Sound::noise(self.shape, 300, u64::from(self.shape.rate));
         sent.write(&folder.file("sent.wav"));
         let address = format!("rtp://{}:{}", self.address, free_udp_ports());
         let Shape { rate, channels, coding } = self.shape;

@@ -3,6 +3,7 @@
 use crate::common::host::{mostly, timed};
 use crate::common::program::{taut, words};
 use crate::common::report::Report;
+use crate::common::said;
 use crate::common::{Folder, PATIENT, loopback, shared};
 use crate::errors::is_refused;
 
@@ -52,21 +53,21 @@ fn what_is_played_on_a_cable_is_heard_on_it_as_much_later_as_it_is_long() {
 #[test]
 fn a_second_player_and_a_delay_without_a_cable_are_refused_with_the_mend() {
     let folder = Folder::new();
-    let refused = |line: &str, status, wrong: &str, mend: &str| {
-        is_refused(&taut(words(line)).in_folder(folder.path()), status, wrong, mend);
+    let refused = |line: &str, status| {
+        is_refused(&taut(words(line)).in_folder(folder.path()), status);
     };
     let name = cable("twice");
     let play = |output: &str| format!("lab delay --output {output} --input null: --settle 10ms");
-    let first = taut(words(&play(&name))).start().wait_for("taut: marks are played");
-    refused(&play(&name), 3, "another card plays on it", "use another name");
+    let first = taut(words(&play(&name))).start().wait_for(said::MARKS_PLAYED);
+    refused(&play(&name), 3);
     first.signal("-INT");
     first.end();
     // Its place is free again, for who says no delay.
-    refused(&play(&format!("{name}&delay=1ms")), 3, "where it is heard", "where it is --input");
-    refused(&play("virtual:?delay=1ms"), 2, "only a cable has a delay", "add cable=NAME");
-    refused(&play("virtual:?cable=../x"), 2, "‘../x’ cannot be understood", "letters, digits");
+    refused(&play(&format!("{name}&delay=1ms")), 3);
+    refused(&play("virtual:?delay=1ms"), 2);
+    refused(&play("virtual:?cable=../x"), 2);
     let two = play("virtual:?cable=x&loopback=3");
-    refused(&two, 2, "on a cable or something else", "leave cable out, or the other");
+    refused(&two, 2);
 }
 
 /// Tests that run alone (decision 25).

@@ -4,11 +4,13 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use tautline_trial::snapshot;
 
 use crate::common::host::beside;
 use crate::common::program::{
     Call, Ended, PATIENCE as MOST, Running, call as program, taut, words,
 };
+use crate::common::said;
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, PATIENT};
 
@@ -36,7 +38,7 @@ impl CalledMachine {
         );
         let serve = taut(words(&line)).and(PATIENT).listened_to().with("TAUT_HOME", home);
         let serve = serve.and(["--report", "none"]).in_folder(folder.path());
-        let running = serve.start().wait_for("listening for calls at ");
+        let running = serve.start().wait_for(said::AWAITS_CALLS);
         let said = running.said().last().unwrap();
         let address = said.split_whitespace().last().unwrap().to_owned();
         Self { running, address, folder }
@@ -74,9 +76,9 @@ fn each_end_of_a_call_hears_the_other_bit_for_bit() {
     sent.write(&called.folder.file("caller-says.wav"));
     let call = called.call(home.path(), "--input file:caller-says.wav --output file:heard.wav");
     let ended = call.run().well();
-    assert!(ended.said.iter().any(|line| line.contains("in a call with ")), "{ended:#?}");
+    assert!(ended.said.iter().any(|line| line.contains(said::IN_A_CALL)), "{ended:#?}");
     let (ended, folder) = called.ends();
-    assert!(ended.said.iter().any(|line| line.contains("the call is over: ")), "{ended:#?}");
+    assert!(ended.said.iter().any(|line| line.contains(said::CALL_OVER)), "{ended:#?}");
     Sound::read(&folder.file("caller.wav")).is_exactly(&sent);
     let heard = Sound::read(&folder.file("heard.wav"));
     let began = heard.begins().expect("the tone");
@@ -89,19 +91,16 @@ fn who_is_not_trusted_is_told_what_to_run_and_the_call_of_another_goes_on() {
     let (home, stranger) = (Folder::new(), Folder::new());
     let called = CalledMachine::at_home(home.path(), "");
     let mine = called.call(home.path(), "--input null: --output null:").controlled().start();
-    let mine = mine.wait_for("in a call with ");
+    let mine = mine.wait_for(said::IN_A_CALL);
     // It trusts nobody, so it hangs up first.
     let call = called.call(stranger.path(), "--input null: --output null:");
     let refused = call.run();
     assert_eq!(refused.status, Some(3), "{refused:#?}");
-    assert!(
-        refused.said.iter().any(|line| line.contains("is not trusted here; run taut id there")),
-        "{refused:#?}"
-    );
+    assert!(refused.said.iter().any(|line| line.contains(said::UNTRUSTED)), "{refused:#?}");
     let mine = mine.becomes(|status| status.contains("latency 400ms"));
     assert!(mine.tell("quit").end().well().said.len() > 1);
     let (ended, _) = called.ends();
-    let turned = ended.said.iter().filter(|line| line.contains("is turned away: ")).count();
+    let turned = ended.said.iter().filter(|line| line.contains(said::TURNED_AWAY)).count();
     assert_eq!(turned, 1, "{ended:#?}");
 }
 
@@ -119,9 +118,9 @@ fn strangers_that_come_by_the_hundred_are_told_of_in_a_few_lines() {
     }
     called.call(home.path(), "--input null: --output null: --duration 200ms").run().well();
     let (ended, _) = called.ends();
-    let told: Vec<_> = ended.said.iter().filter(|line| line.contains("is turned away: ")).collect();
+    let told: Vec<_> = ended.said.iter().filter(|line| line.contains(said::TURNED_AWAY)).collect();
     assert!((2..=4).contains(&told.len()), "{ended:#?}");
-    assert!(told.iter().any(|line| line.contains("times more within 10s")), "{told:#?}");
+    assert!(told.iter().any(|line| line.contains(said::MORE_WITHIN_10_S)), "{told:#?}");
 }
 
 #[test]
@@ -130,18 +129,11 @@ fn a_second_caller_is_refused_politely_and_has_its_turn_when_the_first_hung_up()
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "--callers 1");
     let first = called.call(home.path(), "--input null: --output null:").controlled().start();
-    let first = first.wait_for("in a call with ");
+    let first = first.wait_for(said::IN_A_CALL);
     let second = called.call(home.path(), "--input null: --output null: --duration 500ms");
     let refused = second.run();
     assert_eq!(refused.status, Some(3), "{refused:#?}");
-    assert!(
-        refused
-            .said
-            .last()
-            .unwrap()
-            .contains("it is in as many calls as it takes, 1; call later, or raise that there"),
-        "{refused:#?}"
-    );
+    assert!(refused.said.last().unwrap().contains(said::CALL_FULL), "{refused:#?}");
     first.tell("quit").end().well();
     second.run().well();
     called.ends();
@@ -153,10 +145,10 @@ fn a_caller_that_was_killed_calls_again_and_is_heard() {
     let home = Folder::new();
     let mut called = CalledMachine::at_home(home.path(), "");
     let killed = called.call(home.path(), "--input tone:300 --output null:").start();
-    let killed = killed.wait_for("in a call with ");
+    let killed = killed.wait_for(said::IN_A_CALL);
     killed.signal("-KILL");
     killed.end();
-    called.running = called.running.wait_for("control connection is lost");
+    called.running = called.running.wait_for(said::CONTROL_LOST);
     let sent = Sound::noise(SHAPE, 1_000, 8);
     sent.write(&called.folder.file("again.wav"));
     called.call(home.path(), "--input file:again.wav --output null:").run().well();
@@ -171,11 +163,9 @@ fn packets_and_coding_change_while_a_call_sounds() {
     let home = Folder::new();
     let mut called = CalledMachine::at_home(home.path(), "");
     let call = called.call(home.path(), "--input tone:300 --output null:").controlled().start();
-    let call = call.wait_for("in a call with ");
+    let call = call.wait_for(said::IN_A_CALL);
     let call = call.ask("ptime 5ms", "ok ").ask("format l16", "ok ");
-    called.running = called
-        .running
-        .wait_for("the call is now l16 48000 Hz, 2 channels, 5ms per packet both ways");
+    called.running = called.running.wait_for(&said::call_is_now(&said::coded("l16", "5ms")));
     let call = call.ask("ptime 1s", "error ptime 1s");
     call.tell("quit").end().well();
     called.ends();
@@ -188,17 +178,13 @@ fn a_call_sounds_by_opus_and_goes_on_by_other_coders() {
     let mut called = CalledMachine::at_home(home.path(), "");
     let options = "--format opus --input tone:300 --output file:heard.wav";
     let mut call = called.call(home.path(), options).controlled().start();
-    call = call.wait_for("in a call with ");
-    let said = call.said().last().unwrap();
-    assert!(
-        said.contains(": opus 48000 Hz, 2 channels, 2.5ms per packet at 192 kbit/s both ways"),
-        "{said}"
-    );
+    call = call.wait_for(said::IN_A_CALL);
+    let line = call.said().last().unwrap();
+    assert!(line.contains(&said::coded("opus", "2.5ms")) && line.contains("192 kbit/s"), "{line}");
     for coding in ["lossless24", "opus-voice", "l16", "opus"] {
         called.hears_a_second_more();
         call = call.ask(&format!("format {coding}"), "ok ");
-        let words = format!("the call is now {coding} 48000 Hz");
-        called.running = called.running.wait_for(&words);
+        called.running = called.running.wait_for(&said::call_is_now(&format!("{coding} ")));
     }
     called.hears_a_second_more();
     let caller = call.tell("quit").end().well();
@@ -298,7 +284,7 @@ fn a_recording_of_a_muted_call_is_silent_and_whole_though_the_program_is_killed(
     let called = CalledMachine::at_home(home.path(), "");
     let options = "--input tone:300 --output null: --mute --record kept";
     let call = called.call(home.path(), options).controlled().start();
-    let call = call.wait_for("in a call with ");
+    let call = call.wait_for(said::IN_A_CALL);
     let kept = called.folder.file("kept");
     let until = Instant::now() + MOST;
     while recordings(&kept).first().is_none_or(|[_, heard]| stripped(heard).len() < 48_000) {
@@ -321,8 +307,7 @@ fn a_folder_that_cannot_be_recorded_to_is_refused_before_anything_sounds() {
     let options = "--input tone:300 --output null: --record file";
     let refused = called.call(home.path(), options).run();
     assert_eq!(refused.status, Some(3), "{refused:#?}");
-    let said = refused.said.last().unwrap();
-    assert!(said.ends_with("name a folder that you may write to"), "{said}");
+    snapshot!(refused.last());
     called.ends();
 }
 
@@ -348,12 +333,15 @@ fn on_a_terminal_a_call_shows_its_levels_and_is_muted_talked_in_and_ended_by_key
     );
     let call = on_a_terminal(&line, 24).with("TAUT_HOME", home.path());
     let call = call.in_folder(called.folder.path()).asked();
-    let call = call.start().wait_for("in a call with ").wait_for("-inf dBFS  muted");
-    let call = call.wait_for("heard  ").wait_for("dBFS  loss 0.00 % 0, headroom ");
-    let call = call.wait_for("latency: 400.0ms kept").wait_for("stages: ").wait_for("q: hang up");
+    let call = call.start().wait_for(said::IN_A_CALL).wait_for("-inf dBFS  muted");
+    let call = call.wait_for("heard  ").wait_for(said::NO_LOSS);
+    let call = call
+        .wait_for("latency: 400.0ms kept")
+        .wait_for(said::STAGES)
+        .wait_for(said::CALLS_QUIT_KEY);
     // Packets of 2.5 ms, then of 5: each key is one of them.
     let call = call.tell("+").wait_for("latency: 402.5ms kept").tell(">");
-    let call = call.wait_for("in packets of 5.000ms").tell("-").wait_for("latency: 397.5ms kept");
+    let call = call.wait_for(said::PACKETS_OF_5_MS).tell("-").wait_for("latency: 397.5ms kept");
     // Nobody holds it.
     let call = call.tell(" ").wait_for("dBFS  talk ").wait_for("-inf dBFS  muted");
     let call = call.tell("m").wait_for("dBFS  open ").wait_for("-18.0 dBFS  open ");

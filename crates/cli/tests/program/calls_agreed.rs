@@ -1,17 +1,19 @@
 //! What two ends of a call agree on is what they keep.
 
 use serde_json::Value;
+use tautline_trial::snapshot;
 
 use crate::common::Folder;
 use crate::common::host::beside;
 use crate::common::program::{Call, Running, taut, words};
+use crate::common::said;
 use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::errors::is_refused;
 
 fn served(home: &Folder, options: &str) -> (Running, String) {
     let line = format!("serve --listen 127.0.0.1:0 --report none --no-witness {options}");
     let serve = taut(words(&line)).listened_to().with("TAUT_HOME", home.path());
-    let serve = serve.start().wait_for("listening for calls at ");
+    let serve = serve.start().wait_for(said::AWAITS_CALLS);
     let said = serve.said().last().unwrap();
     let address = said.split_whitespace().last().unwrap().to_owned();
     (serve, address)
@@ -28,23 +30,24 @@ fn a_latency_that_the_other_ends_device_does_not_keep_is_raised_and_told_and_kep
         "call {address} --report none --no-witness --input tone:300 --output null: --period 120 --periods 2 --latency 8ms"
     );
     let call = taut(words(&line)).with("TAUT_HOME", home.path()).controlled().start();
-    let told = "a latency of 8ms was asked for, and the packets and devices of both ends leave no time for less than 43.5ms";
-    let call = call.wait_for(told).wait_for("2.5ms per packet both ways, latency 43.5ms");
-    let serve = serve.wait_for("2.5ms per packet both ways, latency 43.5ms");
+    let call = call.wait_for(said::LESS_LEAVES_NO_TIME);
+    snapshot!(call.said().last().unwrap());
+    let call = call.wait_for("latency 43.5ms");
+    let serve = serve.wait_for("latency 43.5ms");
     let call = call.becomes(|status| status.contains("latency 43.5ms"));
     // Nor is less taken while it sounds, and more is.
-    let call = call.ask("latency 20ms", "ok ").wait_for("keeps to what was: ");
-    assert!(call.said().last().unwrap().contains("no time for less than 43.5ms"));
+    let call = call.ask("latency 20ms", "ok ").wait_for(said::CALL_KEEPS);
+    snapshot!("kept", call.said().last().unwrap());
     let call = call.becomes(|status| status.contains("latency 43.5ms"));
     let call = call.ask("latency 60ms", "ok ");
-    let serve = serve.wait_for("the call is now l24 48000 Hz, 2 channels, 2.5ms per packet both");
+    let serve = serve.wait_for(&said::call_is_now(&said::coded("l24", "2.5ms")));
     let call = call.becomes(|status| status.contains("latency 60ms"));
     let called = call.tell("quit").end().well();
     serve.signal("-TERM");
     let ended = serve.end().well();
     // Neither end found out later that it cannot, nor guessed what the other does.
     let told = [called.said, ended.said].concat();
-    let doubts = |line: &&String| line.contains("is too little") || line.contains("are promised");
+    let doubts = |line: &&String| line.contains(said::TOO_LITTLE) || line.contains("are promised");
     assert_eq!(told.iter().find(doubts), None, "{told:#?}");
 }
 
@@ -57,7 +60,7 @@ fn no_end_of_a_call_records_over_the_file_that_it_plays() {
     for end in ["call 127.0.0.1:9", "serve --listen 127.0.0.1:0"] {
         let line = format!("{end} --input file:song.wav --output file:link.wav --overwrite");
         let end = taut(words(&line)).with("TAUT_HOME", home.path()).in_folder(folder.path());
-        is_refused(&end, 2, "link.wav is the file that is played", "another file with --output");
+        is_refused(&end, 2);
     }
     Sound::read(&folder.file("song.wav")).is_exactly(&song);
 }
@@ -68,7 +71,7 @@ fn a_report_in_json_is_all_that_an_end_that_is_called_prints() {
     let home = Folder::new();
     let line = "serve --listen 127.0.0.1:0 --no-witness --input null: --output null: --report json";
     let serve = taut(words(line)).with("TAUT_HOME", home.path()).start();
-    let serve = serve.wait_for("listening for calls at 127.0.0.1:");
+    let serve = serve.wait_for(said::AWAITS_CALLS);
     serve.signal("-TERM");
     let report: Value = serde_json::from_str(&serve.end().well().out).expect("a report alone");
     assert_eq!((&report["role"], &report["schema"]), (&"serve".into(), &1.into()));
@@ -82,7 +85,7 @@ fn where_an_address_is_another_machines_that_is_said() {
     // TEST-NET-1 of RFC 5737: nobody's.
     let serve = taut(words("serve --listen 192.0.2.1:0 --input null: --output null:"));
     let serve = serve.with("TAUT_HOME", home.path());
-    is_refused(&serve, 3, "it is no address of this machine", "or 0.0.0.0 for all");
+    is_refused(&serve, 3);
 }
 
 /// Of 24 bits, as sound goes by L24.
@@ -138,8 +141,8 @@ fn calls_go_on_at_the_rate_that_was_agreed_on_with_sound_and_without() {
     // Opus is had at 48 kHz alone.
     let told = "lossless16 16000 Hz, 1 channels, 2.5ms per packet both ways";
     let call = call.controlled().start().wait_for(told);
-    let call = call.ask("hold", "ok ").wait_for("the call is without sound");
-    let call = call.ask("resume", "ok ").wait_for("the call has sound: ");
+    let call = call.ask("hold", "ok ").wait_for(said::CALL_SILENT);
+    let call = call.ask("resume", "ok ").wait_for(said::CALL_SOUNDS);
     assert!(call.said().last().unwrap().contains(" 16000 Hz, 1 channels"));
     call.tell("quit").end().well();
     serve.signal("-TERM");
@@ -153,8 +156,6 @@ fn a_rate_that_was_asked_for_is_kept_to_and_what_differs_is_refused_with_its_men
     let (serve, address) = served(&home, "--input tone:440 --output null:");
     let song = Sound::noise(shape(44_100, 2), 100, 3);
     song.write(&home.file("song.wav"));
-    let apart = "no rate in common: the one that calls has 44100 Hz, the other 48000 Hz; ";
-    let mend = "call with --rate 48000 or without --rate, and convert a file of another rate first";
     for options in [
         "--rate 44100 --input null: --output null:",
         // It is as the file is.
@@ -162,19 +163,15 @@ fn a_rate_that_was_asked_for_is_kept_to_and_what_differs_is_refused_with_its_men
     ] {
         let refused = called(&home, &address, options).run();
         assert_eq!(refused.status, Some(3), "{refused:#?}");
-        let sentence = format!("{apart}{mend}");
-        assert!(refused.said.last().unwrap().ends_with(&sentence), "{refused:#?}");
+        snapshot!(options, refused.last());
     }
     // Which is said with the command that does so.
     let options = "--rate 48000 --input file:song.wav --output null:";
     let refused = called(&home, &address, options).run();
-    let told = refused.said.last().unwrap();
-    assert!(told.contains("convert it first: sox song.wav -r 48000 "), "{told}");
+    snapshot!(options, refused.last());
     let options = "--channels 1 --input null: --output null:";
     let refused = called(&home, &address, options).run();
-    let sentence = "no number of channels in common: the one that calls has 1, the other 2; \
-                    call with --channels 2 or without --channels, and convert a file of another number first";
-    assert!(refused.said.last().unwrap().ends_with(sentence), "{refused:#?}");
+    snapshot!(options, refused.last());
     serve.signal("-TERM");
     serve.end().well();
 }
@@ -186,14 +183,12 @@ fn opus_is_refused_where_the_rate_is_another_and_the_sentence_says_why() {
     let (serve, address) = served(&home, "--rate 16000 --input tone:440 --output null:");
     let call = called(&home, &address, "--format opus --input null: --output null:").run();
     assert_eq!(call.status, Some(3), "{call:#?}");
-    let told = call.said.last().unwrap();
-    assert!(told.contains("opus is had at 48000 Hz alone, and this call has 16000 Hz; "), "{told}");
-    assert!(!told.contains("on one of them"), "{told}");
+    snapshot!("call", call.last());
     serve.signal("-TERM");
     serve.end().well();
     // Nor does a machine wait for callers that it could not have.
     let line = "serve --listen 127.0.0.1:0 --rate 16000 --format opus --input null: --output null:";
     let serve = taut(words(line)).with("TAUT_HOME", home.path()).run();
     assert_eq!(serve.status, Some(2), "{serve:#?}");
-    assert!(serve.said.last().unwrap().contains("opus is had at 48000 Hz alone"), "{serve:#?}");
+    snapshot!("serve", serve.last());
 }

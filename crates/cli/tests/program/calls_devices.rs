@@ -3,6 +3,7 @@
 use crate::common::host::steady;
 use crate::common::jack::Server;
 use crate::common::program::{Call, Running, taut, words};
+use crate::common::said;
 use crate::common::sound::Sound;
 use crate::common::{Folder, PATIENT};
 
@@ -23,7 +24,7 @@ impl CalledMachine {
         let line = "--listen 127.0.0.1:0 --report none --input";
         let serve = serve.and(words(line)).and([input, "--output", output]).and(PATIENT);
         let serve = serve.listened_to().with("TAUT_HOME", home.path());
-        let running = serve.start().wait_for("listening for calls at ");
+        let running = serve.start().wait_for(said::AWAITS_CALLS);
         let said = running.said().last().unwrap();
         let address = said.split_whitespace().last().unwrap().to_owned();
         Self { running, address, home }
@@ -33,7 +34,7 @@ impl CalledMachine {
     fn call(&self, heard: &str) -> Running {
         let line = format!("call {} {TONE} --output file:{heard} --report none", self.address);
         let call = taut(words(&line)).and(PATIENT).in_folder(self.home.path());
-        call.with("TAUT_HOME", self.home.path()).controlled().start().wait_for("in a call with ")
+        call.with("TAUT_HOME", self.home.path()).controlled().start().wait_for(said::IN_A_CALL)
     }
 
     fn heard(&self, file: &str) -> Sound {
@@ -67,7 +68,7 @@ fn is_the_tone(sound: &Sound) {
 /// nothing by the others, and the caller's tone in what `jack_rec` records there.
 fn goes_both_ways(server: &Server, called: &CalledMachine, heard: &str) {
     let plays = server.client("jack_iodelay").listened_to().start();
-    let plays = plays.wait_for("new capture latency");
+    let plays = plays.wait_for(said::JACK_LATENCY);
     server.client("jack_connect jack_delay:out speaker:in_1").run().well();
     let call = called.call(heard);
     server.hears_sound("microphone:out_1");

@@ -8,6 +8,9 @@ use crate::calls::CalledMachine;
 use crate::calls_of_several::{SOUNDS, grows, level};
 use crate::common::host::beside;
 use crate::common::program::{PATIENCE as MOST, Running, taut, words};
+use tautline_trial::snapshot;
+
+use crate::common::said;
 use crate::common::sound::Sound;
 use crate::common::{Folder, PATIENT};
 
@@ -47,13 +50,13 @@ fn a_call_without_sound_has_some_when_it_is_asked_for_and_none_again_and_some_ag
     let home = Folder::new();
     let mut called = CalledMachine::at_home(home.path(), "--report-file report.json");
     let call = held(&called, &home, "--record kept");
-    called.running = called.running.wait_for("calls: without sound");
+    called.running = called.running.wait_for(said::CALLS_SILENTLY);
     assert!(heard(&called.folder).is_empty(), "no device runs");
-    let call = call.ask("resume", "ok resume").wait_for("the call has sound");
+    let call = call.ask("resume", "ok resume").wait_for(said::CALL_SOUNDS);
     hears(&called.folder, 1);
-    let call = call.ask("hold", "ok hold").wait_for("the call is without sound");
-    called.running = called.running.wait_for("the call is without sound");
-    let call = call.ask("resume", "ok resume").wait_for("the call has sound");
+    let call = call.ask("hold", "ok hold").wait_for(said::CALL_SILENT);
+    called.running = called.running.wait_for(said::CALL_SILENT);
+    let call = call.ask("resume", "ok resume").wait_for(said::CALL_SOUNDS);
     hears(&called.folder, 2);
     call.tell("quit").end().well();
     let (_, folder) = called.ends();
@@ -71,12 +74,12 @@ fn sound_that_was_over_before_it_began_leaves_the_next_as_it_is() {
     let call = held(&called, &home, "--transport udp");
     // Both are said before either is answered.
     let call = call.tell("resume\nhold").wait_for("ok resume").wait_for("ok hold");
-    let running = called.running.wait_for("the call is without sound");
+    let running = called.running.wait_for(said::CALL_SILENT);
     let called = CalledMachine { running, ..called };
-    let call = call.ask("resume", "ok resume").wait_for("the call has sound");
+    let call = call.ask("resume", "ok resume").wait_for(said::CALL_SOUNDS);
     called.hears_a_second_more();
     // Whoever has the line hangs up: a call that was held by then went well.
-    let call = call.ask("hold", "ok hold").wait_for("the call is without sound");
+    let call = call.ask("hold", "ok hold").wait_for(said::CALL_SILENT);
     let (_, folder) = called.ends();
     call.end().well();
     assert!(Sound::read(&folder.file("caller.wav")).begins().is_some(), "it was heard");
@@ -89,14 +92,14 @@ fn lines_without_sound_leave_those_that_have_some_as_they_are() {
     let called = CalledMachine::at_home(home.path(), "--callers 40 --report-file report.json");
     let lines: Vec<_> = (0..12).map(|_| held(&called, &home, "")).collect();
     let call = called.call(home.path(), "--input tone:2500 --output file:heard.wav");
-    let sounds = call.controlled().start().wait_for("in a call with ");
+    let sounds = call.controlled().start().wait_for(said::IN_A_CALL);
     called.hears_a_second_more();
     let lines: Vec<_> = lines.into_iter().map(|line| line.ask("mute", "ok ")).collect();
     called.hears_a_second_more();
     sounds.tell("quit").end().well();
     lines.into_iter().for_each(|line| drop(line.tell("quit").end().well()));
     let (ended, folder) = called.ends();
-    let over = ended.said.iter().filter(|line| line.contains("the call is over")).count();
+    let over = ended.said.iter().filter(|line| line.contains(said::CALL_OVER)).count();
     assert_eq!(over, 13, "{ended:#?}");
     assert_eq!(directions(&folder), 2, "of one call alone");
     assert!(Sound::read(&folder.file("heard.wav")).begins().is_some());
@@ -149,14 +152,14 @@ fn calls_with_several_hosts_are_held_and_resumed_all_at_once_or_one_by_its_name(
     let quiet = threads(&call);
 
     let call = call.ask("resume", "ok resume");
-    let call = call.wait_for("the call has sound").wait_for("the call has sound");
+    let call = call.wait_for(said::CALL_SOUNDS).wait_for(said::CALL_SOUNDS);
     all_hear(&folder, 2);
     let frames = || [0, 1].map(|recording: usize| heard(&folder)[recording].frames());
 
     // One of them: the other goes on.
     let call = call.ask(&format!("hold {}", one.address), "ok hold");
-    one.running = one.running.wait_for("the call is without sound");
-    let call = call.wait_for(&format!("{}: the call is without sound", one.address));
+    one.running = one.running.wait_for(said::CALL_SILENT);
+    let call = call.wait_for(&said::is_silent(&one.address));
     let (before, until) = (frames(), Instant::now() + MOST);
     let grown = || [0, 1].map(|recording: usize| frames()[recording] - before[recording]);
     while grown().into_iter().all(|grown| grown < 48_000) {
@@ -165,9 +168,9 @@ fn calls_with_several_hosts_are_held_and_resumed_all_at_once_or_one_by_its_name(
     assert!(grown().contains(&0), "{:?}", grown());
 
     // All of them: no device is open.
-    let call = call.ask("hold nobody", "error hold nobody: `nobody` is no call; write hold alone");
+    let call = call.refuses("hold nobody");
     let call = call.ask("hold", "ok hold");
-    other.running = other.running.wait_for("the call is without sound");
+    other.running = other.running.wait_for(said::CALL_SILENT);
     comes_to_threads(&call, &quiet);
 
     let call = call.ask(&format!("resume {}", one.address), "ok resume");
@@ -207,16 +210,16 @@ fn a_file_that_is_played_to_is_one_though_one_call_is_over_before_the_other_has_
     let path = folder.file("heard.wav");
     assert!(!path.exists(), "no device is open before any has sound");
     let gone = one.address.clone();
-    let call = call.ask(&format!("resume {gone}"), "ok resume").wait_for("the call has sound");
+    let call = call.ask(&format!("resume {gone}"), "ok resume").wait_for(said::CALL_SOUNDS);
     grows(&path, 3);
     one.ends();
-    let call = call.wait_for("taut serve ended there");
+    let call = call.wait_for(said::SERVER_ENDED);
     grows(&path, 1);
-    let call = call.ask("resume", "ok resume").wait_for("the call has sound");
+    let call = call.ask("resume", "ok resume").wait_for(said::CALL_SOUNDS);
     grows(&path, 3);
     // Of one that is over nobody wants to know that it cannot be held.
     let call = call.ask("resume", "ok resume");
-    let told = call.said().find(|line| line.contains(&format!("{gone}: the run is over")));
+    let told = call.said().find(|line| line.contains(&format!("{gone}: {}", said::RUN_OVER)));
     assert_eq!(told, None);
     call.tell("quit").end();
     other.ends();
@@ -238,7 +241,7 @@ fn of_several_calls_one_that_cannot_be_resumed_yet_is_told_of_and_the_others_are
         one.address, other.address
     );
     let call = taut(words(&line)).and(PATIENT).with("TAUT_HOME", home.path());
-    let call = call.controlled().start().wait_for("in a call with ").wait_for("in a call with ");
+    let call = call.controlled().start().wait_for(said::IN_A_CALL).wait_for(said::IN_A_CALL);
     // It answers nothing, so whether its sound is over is not known.
     one.running.signal("-STOP");
     let call = call.ask(&format!("hold {}", one.address), "ok hold");
@@ -262,18 +265,15 @@ fn a_machine_that_calls_again_and_again_leaves_places_to_others() {
         trust.with("TAUT_HOME", here.path()).run().well();
     }
     // As many as there are by half, and as it is said.
-    for (options, why) in [
-        ("--callers 2", "your machine is in 1 of its 2 calls, and the others are for others;"),
-        ("--callers 3 --callers-each 1", "your machine is in 1 of its 3 calls, and the others are"),
-    ] {
+    for options in ["--callers 2", "--callers 3 --callers-each 1"] {
         let called = CalledMachine::at_home(home.path(), options);
         let call =
             |home: &Folder| called.call(home.path(), "--input null: --output null:").controlled();
-        let first = call(&far).start().wait_for("in a call with ");
+        let first = call(&far).start().wait_for(said::IN_A_CALL);
         let refused = call(&far).run();
         assert_eq!(refused.status, Some(3), "{refused:#?}");
-        assert!(refused.said.iter().any(|line| line.contains(why)), "{refused:#?}");
-        let other = call(&home).start().wait_for("in a call with ");
+        snapshot!(options, refused.last());
+        let other = call(&home).start().wait_for(said::IN_A_CALL);
         for call in [first, other] {
             call.tell("quit").end().well();
         }
@@ -289,7 +289,7 @@ fn a_hundred_callers_of_whom_twenty_sound_stay_in_their_calls_and_the_server_in_
     let called = CalledMachine::at_home(home.path(), "--callers 100 --report-file report.json");
     let lines: Vec<_> = (0..80).map(|_| held(&called, &home, "")).collect();
     let sounding = called.call(home.path(), "--input tone:2500 --output null:").controlled();
-    let start = |_| sounding.start().wait_for("in a call with ");
+    let start = |_| sounding.start().wait_for(said::IN_A_CALL);
     let calls: Vec<_> = lines.into_iter().chain((0..20).map(start)).collect();
     (0..10).for_each(|_| called.hears_a_second_more());
     let before = called.running.memory();
@@ -297,7 +297,7 @@ fn a_hundred_callers_of_whom_twenty_sound_stay_in_their_calls_and_the_server_in_
     let after = called.running.memory();
     calls.into_iter().for_each(|call| drop(call.tell("quit").end().well()));
     let (ended, folder) = called.ends();
-    let over = ended.said.iter().filter(|line| line.contains("the call is over")).count();
+    let over = ended.said.iter().filter(|line| line.contains(said::CALL_OVER)).count();
     assert_eq!(over, 100, "each once: none was cut off or taken up again: {ended:#?}");
     assert_eq!(directions(&folder), 40, "two of each that sounds");
     assert!(after <= before + before / 50, "from {before} to {after} bytes");

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use crate::common::Folder;
 use crate::common::host::beside;
 use crate::common::program::{taut, words};
+use crate::common::said;
 
 /// So long nothing goes on, at the end of each of these.
 const HELD: Duration = Duration::from_millis(400);
@@ -68,7 +69,7 @@ fn greatest_of(options: &str) -> [i64; 2] {
     };
     let serve =
         run("serve --listen 127.0.0.1:0 --input tone:440 --output null: --report-file there.json");
-    let serve = serve.listened_to().start().wait_for("listening for calls at ");
+    let serve = serve.listened_to().start().wait_for(said::AWAITS_CALLS);
     let address = through_holds(serve.said().last().unwrap().split_whitespace().last().unwrap());
     let line = format!(
         "call {address} --input tone:1000 --output null: --transport tcp --duration 4s --report-file here.json \

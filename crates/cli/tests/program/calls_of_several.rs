@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 use crate::calls::CalledMachine;
 use crate::common::host::beside;
 use crate::common::program::{Ended, PATIENCE as MOST, Running, taut, words};
+use crate::common::said;
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, PATIENT};
+use crate::errors::is_refused;
 
 /// What is heard of a tone, in dBFS of its amplitude, in a second of sound (Goertzel 1958): of one that has whole turns
 /// in it nothing is heard at the frequency of another such.
@@ -34,7 +36,7 @@ fn levels(path: &Path, tones: &[f64]) -> Vec<f64> {
 /// A caller with a tone, and what it hears in a file.
 fn caller(called: &CalledMachine, home: &Folder, tone: u32, heard: &str) -> Running {
     let options = format!("--input tone:{tone} --output file:{heard}");
-    called.call(home.path(), &options).controlled().start().wait_for("in a call with ")
+    called.call(home.path(), &options).controlled().start().wait_for(said::IN_A_CALL)
 }
 
 /// Returns when a recording has so many seconds more.
@@ -100,11 +102,11 @@ fn one_who_leaves_and_one_whose_sound_moves_to_tcp_leave_the_others_without_a_ga
     let leaves = caller(&called, &home, 2500, "leaves.wav");
     grows(&called.folder.file("stays.wav"), 3);
     leaves.tell("quit").end().well();
-    called.running = called.running.wait_for("the call is over: ");
+    called.running = called.running.wait_for(said::CALL_OVER);
     let options = "--input tone:3000 --output null: --transport tcp";
     let moves = called.call(home.path(), options).controlled().start();
-    let moves = moves.wait_for("in a call with ");
-    called.running = called.running.wait_for("the sound goes by TCP from now on");
+    let moves = moves.wait_for(said::IN_A_CALL);
+    called.running = called.running.wait_for(said::BY_TCP);
     grows(&called.folder.file("stays.wav"), 3);
     moves.tell("quit").end().well();
     grows(&called.folder.file("stays.wav"), 1);
@@ -134,7 +136,7 @@ fn one_caller_of_two_servers_is_heard_by_both_and_hears_both_which_hear_not_one_
     );
     let call = taut(words(&line)).and(PATIENT).with("TAUT_HOME", home.path());
     let call = call.in_folder(folder.path()).controlled().start();
-    let mut call = call.wait_for("in a call with ").wait_for("in a call with ");
+    let mut call = call.wait_for(said::IN_A_CALL).wait_for(said::IN_A_CALL);
     grows(&folder.file("heard.wav"), 3);
     for ask in ["mute", "unmute"] {
         call = call.ask(ask, "ok ");
@@ -142,7 +144,7 @@ fn one_caller_of_two_servers_is_heard_by_both_and_hears_both_which_hear_not_one_
             grows(&called.folder.file("caller.wav"), 1);
         }
     }
-    let call = call.ask("ptime 5ms", "ok ").ask("hold", "error hold: a file that is held would");
+    let call = call.ask("ptime 5ms", "ok ").refuses("hold");
     call.tell("quit").end().well();
     let heard = levels(&folder.file("heard.wav"), &[440.0, 1200.0, 2500.0]);
     assert!(SOUNDS.contains(&heard[0]) && SOUNDS.contains(&heard[1]), "{heard:.1?}");
@@ -196,10 +198,10 @@ fn lines_are_answered_and_a_call_is_ended_while_a_host_is_dialled_that_never_ans
     let line =
         format!("call {address} {} --report none --input tone:1000 --output null:", called.address);
     let call = taut(words(&line)).and(PATIENT).with("TAUT_HOME", home.path());
-    let call = call.controlled().start().wait_for("in a call with ");
+    let call = call.controlled().start().wait_for(said::IN_A_CALL);
     // The first of the two hosts is asked first.
     let call = call.ask("ptime 5ms", "ok ").ask("mute", "ok ").ask("hold", "ok hold");
-    let call = call.wait_for("the call is without sound");
+    let call = call.wait_for(said::CALL_SILENT);
     answered_first(&call.tell("quit").end());
     called.ends();
 
@@ -212,15 +214,10 @@ fn lines_are_answered_and_a_call_is_ended_while_a_host_is_dialled_that_never_ans
 fn answered_first(ended: &Ended) {
     let answered = ended.said.iter().rposition(|line| line.starts_with("ok "));
     let before = &ended.said[..answered.expect("an answer")];
-    assert!(!before.iter().any(|line| line.contains("did not answer within")), "{ended:#?}");
+    assert!(!before.iter().any(|line| line.contains(said::NO_ANSWER)), "{ended:#?}");
 }
 
 #[test]
 fn a_host_that_is_named_twice_is_refused() {
-    let refused = taut(words("call 127.0.0.1 studio=127.0.0.1:17240 --output null:")).run();
-    assert_eq!(refused.status, Some(2), "{refused:#?}");
-    assert!(
-        refused.said.iter().any(|line| line.ends_with("is named twice; name each host once")),
-        "{refused:#?}"
-    );
+    is_refused(&taut(words("call 127.0.0.1 studio=127.0.0.1:17240 --output null:")), 2);
 }

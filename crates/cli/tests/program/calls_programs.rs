@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::host::beside;
 use crate::common::program::{Call, Ended, PATIENCE as MOST, Running, taut, words};
+use crate::common::said;
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, PATIENT, shared};
 use crate::one_clock::is_copied;
@@ -25,7 +26,7 @@ impl CalledMachine {
         let serve = taut(words(line)).and(PATIENT).listened_to().in_folder(scene.folder.path());
         let serve = serve.with("TAUT_HOME", home.path());
         let running = serve.with("XDG_RUNTIME_DIR", home.path()).start();
-        let running = running.wait_for("listening for calls at ");
+        let running = running.wait_for(said::AWAITS_CALLS);
         let said = running.said().last().unwrap();
         let address = said.split_whitespace().last().unwrap().to_owned();
         Self { running, address, scene, home }
@@ -92,7 +93,7 @@ fn a_caller_hears_what_a_program_plays_there_bit_for_bit() {
     let sent = Sound::noise(Shape::STEREO_24, 1000, 11);
     sent.write(&called.scene.folder.file("sent.wav"));
     let call = called.call("--input null: --output file:heard.wav").controlled().start();
-    let call = call.wait_for("in a call with ");
+    let call = call.wait_for(said::IN_A_CALL);
     called.is_heard();
     called.program("aplay", "-q -D tautserve sent.wav").run().well();
     // As long as the latency of a call may be.
@@ -132,7 +133,7 @@ fn a_program_plays_on_while_one_call_ends_and_another_begins() {
     let player = called.program("aplay", "-q -D tautserve sent.wav").start();
     for heard in ["first.wav", "second.wav"] {
         let call = called.call(&format!("--input null: --output file:{heard}")).controlled();
-        let call = call.start().wait_for("in a call with ");
+        let call = call.start().wait_for(said::IN_A_CALL);
         called.grows(heard, 1000);
         call.tell("quit").end().well();
         is_copied(&called.heard(heard), &sent, heard);
@@ -151,13 +152,13 @@ fn a_program_is_told_when_nobody_serves_and_when_who_served_has_ended() {
         let called = CalledMachine::new();
         let other = called.program("aplay", "-q -D tautserve:other /dev/null").run();
         let said = other.said.join("\n");
-        assert!(said.contains("run taut serve --input programs:other"), "{other:#?}");
-        assert!(said.contains("No such device"), "{other:#?}");
+        assert!(said.contains("taut serve --input programs:other"), "{other:#?}");
+        assert!(said.contains(said::NO_DEVICE), "{other:#?}");
         // It is set up when it has told how.
         let line = "-v -t raw -f S24_3LE -r 48000 -c 2 -D tautserve /dev/zero";
         let player = called.program("aplay", line).start().wait_for("boundary");
         called.ends();
         let ended = player.end();
-        assert!(ended.said.iter().any(|line| line.contains("No such device")), "{ended:#?}");
+        assert!(ended.said.iter().any(|line| line.contains(said::NO_DEVICE)), "{ended:#?}");
     });
 }

@@ -3,6 +3,7 @@
 use crate::calls::on_a_terminal;
 use crate::common::host::beside;
 use crate::common::program::{Running, taut, words};
+use crate::common::said;
 use crate::common::sound::Sound;
 use crate::common::{Folder, PATIENT};
 
@@ -12,7 +13,7 @@ fn served(home: &Folder, options: &str, rows: u16) -> (Running, String) {
     let line =
         format!("serve --listen 127.0.0.1:0 {patient} --input tone:300 --output null: {options}");
     let serve = on_a_terminal(&line, rows).with("TAUT_HOME", home.path());
-    let serve = serve.in_folder(home.path()).asked().start().wait_for("listening for calls at ");
+    let serve = serve.in_folder(home.path()).asked().start().wait_for(said::AWAITS_CALLS);
     let said = serve.said().last().unwrap();
     let address = said.split_whitespace().last().unwrap().to_owned();
     (serve, address)
@@ -31,23 +32,23 @@ fn a_server_on_a_terminal_shows_its_callers_is_muted_by_a_key_and_ended_by_one()
     // One call fits.
     let (serve, address) = served(&home, "--report none", 12);
     let serve = serve.wait_for(&format!("nobody calls {address}")).wait_for("q: end");
-    let call = caller(&address, &home, "--output file:heard.wav").wait_for("in a call with ");
-    let serve = serve.wait_for(&format!("1 of 8 at {address}: 1 with sound, 0 without"));
+    let call = caller(&address, &home, "--output file:heard.wav").wait_for(said::IN_A_CALL);
+    let serve = serve.wait_for(&format!("1 of 8 at {address}: {}", said::with_sound(1, 0)));
     let serve = serve.wait_for("this machine (127.0.0.1)").wait_for("-18.0 dBFS  open ");
-    let serve = serve.wait_for("heard  ").wait_for("dBFS  loss 0.00 % 0, headroom ");
-    let serve = serve.wait_for("latency: 400.0ms kept").wait_for("stages: ");
+    let serve = serve.wait_for("heard  ").wait_for(said::NO_LOSS);
+    let serve = serve.wait_for("latency: 400.0ms kept").wait_for(said::STAGES);
     let serve = serve.tell("m").wait_for("0 without; muted").wait_for("-inf dBFS  muted");
     let serve = serve.tell("m").wait_for("-18.0 dBFS  open ");
     let other = caller(&address, &home, "--output null: --hold").wait_for("without sound");
-    let serve = serve.wait_for("2 of 8 at ").wait_for("1 with sound, 1 without");
-    let other = other.ask("resume", "ok ").wait_for("the call has sound");
-    let serve = serve.wait_for("2 with sound, 0 without").wait_for("and 1 more with sound");
+    let serve = serve.wait_for("2 of 8 at ").wait_for(&said::with_sound(1, 1));
+    let other = other.ask("resume", "ok ").wait_for(said::CALL_SOUNDS);
+    let serve = serve.wait_for(&said::with_sound(2, 0)).wait_for("and 1 more");
     // Of two the one that began last is shown.
     let other = other.ask("ptime 5ms", "ok ");
-    let serve = serve.wait_for("in packets of 5.000ms");
-    let other = other.ask("hold", "ok ").wait_for("the call is without sound");
+    let serve = serve.wait_for(said::PACKETS_OF_5_MS);
+    let other = other.ask("hold", "ok ").wait_for(said::CALL_SILENT);
     call.tell("quit").end().well();
-    let serve = serve.wait_for("1 of 8 at ").wait_for("0 with sound, 1 without");
+    let serve = serve.wait_for("1 of 8 at ").wait_for(&said::with_sound(0, 1));
     other.tell("quit").end().well();
     let ended = serve.wait_for(&format!("nobody calls {address}")).tell("q").end().well();
     assert!(!ended.said.iter().any(|line| line.contains("no part of the devices")), "{ended:#?}");
@@ -69,7 +70,7 @@ fn a_quiet_server_on_a_terminal_shows_nothing() {
     let (serve, address) = served(&home, "--report none --quiet --duration 500ms", 24);
     let ended = serve.end().well();
     let told = ended.said.iter().filter(|line| !line.trim().is_empty()).collect::<Vec<_>>();
-    assert_eq!(told, [&format!("listening for calls at {address}")]);
+    assert_eq!(told, [&format!("{}{address}", said::AWAITS_CALLS)]);
 }
 
 #[test]
@@ -78,7 +79,7 @@ fn nothing_is_drawn_over_the_report_of_a_server_on_a_terminal() {
     let home = Folder::new();
     let (serve, address) = served(&home, "--report text", 24);
     let serve = serve.wait_for("q: end");
-    let call = caller(&address, &home, "--output null:").wait_for("in a call with ");
+    let call = caller(&address, &home, "--output null:").wait_for(said::IN_A_CALL);
     let serve = serve.wait_for("heard  ");
     call.tell("quit").end().well();
     let ended = serve.wait_for("nobody calls ").tell("q").end().well();

@@ -10,6 +10,7 @@ use crate::calls_of_several::grows;
 use crate::common::host::beside;
 use crate::common::network::Behind;
 use crate::common::program::{PATIENCE as MOST, Running, taut, words};
+use crate::common::said;
 use crate::common::sound::Sound;
 use crate::common::{Folder, PATIENT};
 
@@ -46,14 +47,14 @@ impl CallThroughNat {
         let line = "serve --listen 0.0.0.0 --input tone:440 --output file:caller.wav --report none";
         let serve = taut(words(line)).and(PATIENT).within(&network.outside).listened_to();
         let serve = serve.with("TAUT_HOME", home.path()).in_folder(folder.path());
-        let serve = serve.start().wait_for("listening for calls at ");
+        let serve = serve.start().wait_for(said::AWAITS_CALLS);
         let there = network.outside.address;
         let line = format!(
             "call studio={there} --input tone:300 --output file:heard.wav --report none {options}"
         );
         let call = taut(words(&line)).and(PATIENT).within(&network.inside).controlled();
         let call = call.with("TAUT_HOME", home.path()).in_folder(folder.path());
-        let call = call.start().wait_for("in a call with ");
+        let call = call.start().wait_for(said::IN_A_CALL);
         let serve = serve.wait_for("studio (10.77.9.1) calls");
         Some(Self { network, serve, call, folder, _home: home })
     }
@@ -102,11 +103,11 @@ fn a_call_through_a_nat_outlives_seconds_without_a_network() {
     let Some(mut talk) = CallThroughNat::begin() else { return };
     talk.sounds();
     talk.network.drops("");
-    talk.call = talk.call.wait_for("the control connection is lost");
-    talk.serve = talk.serve.wait_for("control connection is lost");
+    talk.call = talk.call.wait_for(said::CONTROL_LOST);
+    talk.serve = talk.serve.wait_for(said::CONTROL_LOST);
     talk.network.carries_all();
-    talk.call = talk.call.wait_for("the call goes on");
-    talk.serve = talk.serve.wait_for("is back: the call goes on");
+    talk.call = talk.call.wait_for(said::CALL_GOES_ON);
+    talk.serve = talk.serve.wait_for(said::CALL_GOES_ON);
     talk.sounds();
     talk.ends();
 }
@@ -148,14 +149,14 @@ fn a_call_moves_to_tcp_when_no_datagram_passes_and_back_when_some_do() {
     let Some(mut talk) = CallThroughNat::begin() else { return };
     talk.sounds();
     talk.network.drops("meta l4proto udp");
-    talk.call = talk.call.wait_for("the sound goes by TCP from now on");
-    talk.serve = talk.serve.wait_for("the sound goes by TCP from now on");
+    talk.call = talk.call.wait_for(said::BY_TCP);
+    talk.serve = talk.serve.wait_for(said::BY_TCP);
     // Of what came by UDP nothing is left after the latency: more than two seconds of these came by TCP.
     let names = ["caller.wav", "heard.wav"];
     names.iter().for_each(|name| grows(&talk.folder.file(name), 3));
     talk.network.carries_all();
-    talk.call = talk.call.wait_for("the sound goes by UDP from now on");
-    talk.serve = talk.serve.wait_for("the sound goes by UDP from now on");
+    talk.call = talk.call.wait_for(said::BY_UDP);
+    talk.serve = talk.serve.wait_for(said::BY_UDP);
     let moved = names.map(|name| recorded(&talk, name));
     names.iter().for_each(|name| grows(&talk.folder.file(name), 2));
     for ((name, heard), moved) in talk.hang_up().into_iter().zip(moved) {
@@ -190,16 +191,16 @@ fn a_call_of_which_one_end_hears_nothing_moves_to_tcp_in_the_coding_that_it_had_
     talk = talk.carried("lossless16");
     let there = talk.network.outside.address;
     talk.network.drops(&format!("meta l4proto udp ip daddr {there}"));
-    talk.call = talk.call.wait_for("the sound goes by TCP from now on");
-    talk.serve = talk.serve.wait_for("the sound goes by TCP from now on");
+    talk.call = talk.call.wait_for(said::BY_TCP);
+    talk.serve = talk.serve.wait_for(said::BY_TCP);
     let before = talk.call.said().count();
     talk.sounds();
     talk = talk.carried("l24");
     let since: Vec<_> = talk.call.said().skip(before).collect();
     assert!(!since.iter().any(|line| line.contains("opus")), "{since:#?}");
     talk.network.carries_all();
-    talk.call = talk.call.wait_for("the sound goes by UDP from now on");
-    talk.serve = talk.serve.wait_for("the sound goes by UDP from now on");
+    talk.call = talk.call.wait_for(said::BY_UDP);
+    talk.serve = talk.serve.wait_for(said::BY_UDP);
     let names = ["caller.wav", "heard.wav"];
     let moved = names.map(|name| recorded(&talk, name));
     names.iter().for_each(|name| grows(&talk.folder.file(name), 2));
@@ -239,15 +240,12 @@ fn a_call_of_which_nothing_is_ever_heard_says_so_and_fails() {
     let udp = Some("meta l4proto udp");
     let Some(talk) = CallThroughNat::made("--transport udp", udp) else { return };
     // Of both ways, whichever is found out first.
-    let call = talk.call.wait_for("no datagram passes ");
-    let to = call.said().any(|line| line.contains("no datagram passes to "));
-    let call =
-        call.wait_for(if to { "no datagram passes from " } else { "no datagram passes to " });
+    let call = talk.call.wait_for(said::NO_DATAGRAM);
+    let to = call.said().any(|line| line.contains(said::NO_DATAGRAM_TO));
+    let call = call.wait_for(if to { said::NO_DATAGRAM_FROM } else { said::NO_DATAGRAM_TO });
     let ended = call.tell("quit").end();
     assert_eq!(ended.status, Some(1), "{ended:#?}");
-    for told in
-        ["no datagram passes to ", "no datagram passes from ", "nothing was heard of studio"]
-    {
+    for told in [said::NO_DATAGRAM_TO, said::NO_DATAGRAM_FROM, "nothing was heard of studio"] {
         assert!(ended.said.iter().any(|line| line.contains(told)), "{told}: {ended:#?}");
     }
 }
@@ -257,12 +255,12 @@ fn a_call_begins_with_few_bits_takes_more_where_they_pass_and_fewer_where_they_d
     let _turn = beside();
     let Some(mut talk) = CallThroughNat::begin_with("--codec auto") else { return };
     let said: Vec<_> = talk.call.said().collect();
-    let begun = said.iter().any(|line| line.contains("in a call") && line.contains("opus"));
+    let begun = said.iter().any(|line| line.contains(said::IN_A_CALL) && line.contains("opus"));
     assert!(begun, "{said:#?}");
     talk = talk.carried("opus 48000 Hz, 2 channels, 5ms per packet at 192").carried("l24");
     // Both directions together: a third of what l24 takes one way.
     talk.network.drops("meta l4proto udp limit rate over 110 kbytes/second");
-    talk.call = talk.call.wait_for("opus 48000 Hz, 2 channels, 5ms per packet");
+    talk.call = talk.call.wait_for(&said::coded("opus", "5ms"));
     talk.network.carries_all();
     talk.sounds();
     // More of the last two seconds than the latency and the end of the call take.
@@ -347,7 +345,7 @@ mod exclusive {
             // it took.
             let (away, back) = (cut.elapsed(), Instant::now());
             talk.network.carries_all();
-            talk.call = talk.call.wait_for("the call goes on");
+            talk.call = talk.call.wait_for(said::CALL_GOES_ON);
             let control = back.elapsed();
             talk.sounds();
             for (name, heard) in talk.hang_up() {

@@ -8,6 +8,7 @@ use crate::calls_of_several::{SOUNDS, UNHEARD, grows, level};
 use crate::common::Folder;
 use crate::common::host::beside;
 use crate::common::program::{PATIENCE as MOST, Running, taut, words};
+use crate::common::said;
 use crate::common::sound::Sound;
 
 /// A machine that can be called, and bob; each trusts the other.
@@ -34,10 +35,8 @@ fn trust(home: &Folder, what: &[&str]) {
 }
 
 fn call(called: &CalledMachine, home: &Folder, options: &str) -> Running {
-    called.call(home.path(), options).controlled().start().wait_for("in a call with ")
+    called.call(home.path(), options).controlled().start().wait_for(said::IN_A_CALL)
 }
-
-const WHY: &str = "the caller is trusted no more";
 
 #[test]
 fn whoever_is_trusted_no_more_is_hung_up_on_and_others_go_on_undisturbed() {
@@ -49,9 +48,10 @@ fn whoever_is_trusted_no_more_is_hung_up_on_and_others_go_on_undisturbed() {
     let heard = called.folder.file("heard.wav");
     grows(&heard, 2);
     trust(&studio, &["--remove", "bob"]);
-    called.running = called.running.wait_for(&format!("bob (127.0.0.1): the call is over: {WHY}"));
+    called.running =
+        called.running.wait_for(&said::is_over("bob (127.0.0.1)", said::CALLER_UNTRUSTED));
     let bobs = bobs.end().well();
-    assert!(bobs.said.iter().any(|line| line.contains(&format!("hung up: {WHY}"))), "{bobs:#?}");
+    assert!(bobs.said.iter().any(|line| line.contains(said::CALLER_UNTRUSTED)), "{bobs:#?}");
     let next = "--input null: --output null: --duration 100ms";
     called.call(studio.path(), next).run().well();
     grows(&heard, 3);
@@ -91,7 +91,7 @@ fn whoever_is_trusted_no_more_and_does_not_hang_up_is_cut_off_with_its_sound() {
     let mut called = CalledMachine::at_home(studio.path(), "");
     let options = "--transport tcp --input tone:1000 --output null:";
     let bobs = call(&called, &bob, options);
-    called.running = called.running.wait_for("the sound goes by TCP from now on");
+    called.running = called.running.wait_for(said::BY_TCP);
     let held = "--hold --input null: --output null:";
     let held = called.call(bob.path(), held).controlled().start().wait_for("without sound");
     assert_eq!(connections(&called.address), 3, "two control connections and one of sound");
@@ -103,7 +103,8 @@ fn whoever_is_trusted_no_more_and_does_not_hang_up_is_cut_off_with_its_sound() {
         std::thread::park_timeout(Duration::from_millis(10));
     }
     let (ended, _) = called.ends();
-    let told = ended.said.iter().filter(|line| line.contains(&format!("the call is over: {WHY}")));
+    let over = said::is_over("", said::CALLER_UNTRUSTED);
+    let told = ended.said.iter().filter(|line| line.contains(&over));
     assert_eq!(told.count(), 2, "{ended:#?}");
 }
 
@@ -115,8 +116,8 @@ fn a_host_that_is_trusted_no_more_is_hung_up_on() {
     let bobs = call(&called, &bob, "--input tone:1000 --output null:");
     trust(&bob, &["--remove", "studio"]);
     let bobs = bobs.end().well();
-    assert!(bobs.said.iter().any(|line| line.contains("is trusted here no more")), "{bobs:#?}");
-    let why = "bob (127.0.0.1): the call is over: the host that was called is trusted no more";
-    called.running = called.running.wait_for(why);
+    assert!(bobs.said.iter().any(|line| line.contains(said::NO_LONGER_TRUSTED)), "{bobs:#?}");
+    let over = said::is_over("bob (127.0.0.1)", said::CALLEE_UNTRUSTED);
+    called.running = called.running.wait_for(&over);
     called.ends();
 }

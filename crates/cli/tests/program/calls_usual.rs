@@ -5,11 +5,13 @@ use crate::common::Folder;
 use crate::common::host::{beside, steady};
 use crate::common::jack::Server;
 use crate::common::program::{Call, taut, words};
+use crate::common::said;
 use crate::errors::is_refused;
+use tautline_trial::snapshot;
 
 /// ALSA's default PCM plays, to nobody, and does not capture.
 const PLAYS_ALONE: &str = "pcm.!default { type asym playback.pcm { type null } }";
-const ECHO: &str = "what the loudspeaker plays is taken out of what the microphone hears";
+const ECHO: &str = said::ECHO_OFF;
 
 /// Where no server runs that it could find, and ALSA has what this says.
 fn among(call: Call, folder: &Folder, alsa: &str) -> Call {
@@ -32,12 +34,10 @@ fn where_nothing_plays_a_call_ends_in_a_sentence_that_says_how_a_device_is_named
         let call = taut(words(&format!("call 127.0.0.1:9 {options}")));
         among(call.with("TAUT_HOME", home.path()), &folder, "")
     };
-    let mend = "; name a device by --output DEVICE, of those that taut devices lists";
-    is_refused(&call(""), 3, "nothing plays here: ", mend);
-    is_refused(&call("--input null:"), 3, "nothing plays here: ", mend);
+    is_refused(&call(""), 3);
+    is_refused(&call("--input null:"), 3);
     let ended = call("--output null:").run();
-    let told = "there is no microphone here, so silence is sent; --input names another";
-    assert!(ended.said[0].contains(told), "{ended:#?}");
+    snapshot!("without --input", ended.said[0]);
     let ended = call("--output null: --input null:").run();
     assert!(ended.said.iter().all(|line| !line.contains("microphone")), "{ended:#?}");
 }
@@ -49,10 +49,8 @@ fn without_a_microphone_a_call_sends_silence_and_plays_by_the_default_pcm() {
     let called = CalledMachine::at_home(home.path(), "");
     let call = called.call(home.path(), "--duration 300ms");
     let ended = among(call, &folder, PLAYS_ALONE).run().well();
-    let told = "there is no microphone here, so silence is sent, the loudspeaker is alsa:default; \
-                --input and --output name others (taut devices lists them)";
-    assert!(ended.said[0].contains(told), "{ended:#?}");
-    assert!(ended.said.iter().any(|line| line.contains("in a call with ")), "{ended:#?}");
+    snapshot!(ended.said[0]);
+    assert!(ended.said.iter().any(|line| line.contains(said::IN_A_CALL)), "{ended:#?}");
     assert!(ended.said.iter().all(|line| !line.contains(ECHO)), "{ended:#?}");
     called.ends();
 }
@@ -69,8 +67,8 @@ mod exclusive {
             let called = CalledMachine::at_home(home.path(), "");
             let call = among(called.call(home.path(), ""), &folder, PLAYS_ALONE).controlled();
             let call = call.with("JACK_DEFAULT_SERVER", &server.name).start();
-            let call = call.wait_for("the microphone is jack:taut, the loudspeaker is jack:taut; ");
-            let call = call.wait_for(ECHO).wait_for("in a call with ");
+            let call = call.wait_for(&said::devices("jack:taut", "jack:taut"));
+            let call = call.wait_for(ECHO).wait_for(said::IN_A_CALL);
             let ports = server.await_ports("taut", 4);
             let plays =
                 ports.iter().find(|port| port.ends_with(":out_1")).expect("a port that plays");
@@ -95,9 +93,9 @@ mod exclusive {
                 let call = ["XDG_RUNTIME_DIR", "PIPEWIRE_RUNTIME_DIR"]
                     .into_iter()
                     .fold(call, |call, key| call.with(key, desktop.folder()));
-                call.controlled().start().wait_for(told).wait_for("in a call with ")
+                call.controlled().start().wait_for(told).wait_for(said::IN_A_CALL)
             };
-            let deaf = call("so silence is sent, the loudspeaker is pipewire:taut?as=stream; ");
+            let deaf = call(&said::loudspeaker("pipewire:taut?as=stream"));
             desktop.wait_for("a way to the speakers", |objects| {
                 is_linked(objects, "taut", "Speakers")
             });
@@ -108,8 +106,8 @@ mod exclusive {
             );
             let stage = desktop.taut(&line).start();
             desktop.node("Stage", 2);
-            let hears = "the microphone is pipewire:taut?as=stream, the loudspeaker is pipewire:";
-            let both = call(hears);
+            let stream = "pipewire:taut?as=stream";
+            let both = call(&said::devices(stream, stream));
             // Two streams have one name.
             desktop.wait_for("a way from the source", |objects| {
                 let stage = node(objects, "Stage").map(|stage| &stage["id"]);

@@ -6,6 +6,7 @@ use tautline_proto::wire::avtp::maap::{GROUP, GroupRange, MaapKind, MaapMessage}
 use crate::common::network::{Cable, Namespace};
 use crate::common::program::{Running, call, taut, words};
 use crate::common::report::Report;
+use crate::common::said;
 use crate::common::{Folder, shared};
 use crate::pcm::{Scene, is_there};
 
@@ -37,7 +38,7 @@ fn written([a, b, c, d, e, f]: [u8; 6]) -> String {
 /// The group that a stream goes to, by the newest line with this in it.
 fn told(talker: &Running, word: &str) -> [u8; 6] {
     let line = talker.said().filter(|line| line.contains(word)).last().unwrap();
-    let (_, goes_to) = line.split_once("the stream goes to ").unwrap();
+    let (_, goes_to) = line.split_once(said::GOES_TO).unwrap();
     group(goes_to.split(' ').next().unwrap())
 }
 
@@ -57,7 +58,7 @@ fn packets(at: &Namespace, group: [u8; 6]) -> u64 {
 /// A talker, which has claimed an address by the left end of the cable, loses it to another with more right to it, and
 /// is heard at the one that it claims then, and nowhere else.
 fn moves(cable: &Cable, folder: &Folder, talker: Running) -> (Running, [u8; 6]) {
-    let talker = talker.wait_for("claimed a group by MAAP");
+    let talker = talker.wait_for(said::GROUP_CLAIMED);
     let first = told(&talker, "claimed a group");
     assert!(packets(&cable.right, first) > 100);
     let announced = MaapMessage::about(MaapKind::Announce, GroupRange::only(first)).write();
@@ -65,8 +66,8 @@ fn moves(cable: &Cable, folder: &Folder, talker: Running) -> (Running, [u8; 6]) 
     std::fs::write(folder.file("frame"), frame).unwrap();
     let other = ["-c", TALKER, &cable.right.interface, "frame"];
     call("python3", other).in_folder(folder.path()).within(&cable.right).run().well();
-    let talker = talker.wait_for("has claimed this address too").wait_for("claimed another group");
-    let second = told(&talker, "claimed another group");
+    let talker = talker.wait_for(said::GROUP_LOST).wait_for(said::GROUP_CHANGED);
+    let second = told(&talker, said::GROUP_CHANGED);
     assert_ne!(first, second);
     assert!(packets(&cable.right, second) > 100);
     assert_eq!(packets(&cable.right, first), 0, "it was given up");
@@ -125,7 +126,7 @@ fn an_interface_that_goes_down_while_a_stream_is_sent_is_told_of_with_the_mend()
         let own = &cable.left.interface;
         let send = format!("send --input tone:440 --to avtp://{own} --duration 4s --no-witness");
         let talker = taut(words(&send)).within(&cable.left).start();
-        let talker = talker.wait_for("claimed a group by MAAP");
+        let talker = talker.wait_for(said::GROUP_CLAIMED);
         let group = told(&talker, "claimed a group");
         assert!(packets(&cable.right, group) > 100);
         call("ip", ["link", "set", own, "down"]).within(&cable.left).run().well();

@@ -30,8 +30,7 @@ fn cards_too_far_apart_are_told_of_and_no_drift_is_made_up() {
         let recv = lab.recv_to("virtual:?ppm=3000", CARDS);
         lab.send(&format!("--input tone:997 --duration 10s {CARDS}")).end().well();
         let heard = recv.end().report();
-        let told =
-            heard.notes().iter().filter(|note| note.contains("600 ppm off the sender's")).count();
+        let told = heard.notes().iter().filter(|note| note.contains("600 ppm")).count();
         assert_eq!(told, 1, "{:#}", heard.0);
         assert!(heard.stream("/drift_ppm").is_null(), "{:#}", heard.0);
         assert!(heard.count("resyncs") > 1, "{:#}", heard.0);
@@ -45,7 +44,8 @@ mod exclusive {
     #[test]
     fn cards_up_to_500_ppm_apart_play_in_time_and_lose_no_frame() {
         let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/recording.flac");
-        for ppm in ["300", "-500", "500"] {
+        // Other offsets are simulated: cards_500_ppm_apart_play_for_a_day_without_losing_a_frame.
+        for ppm in ["-500"] {
             timed(|| {
                 let (lab, patient) = (Lab::straight(), PATIENT.join(" "));
                 let recv = lab.recv_to(&format!("virtual:?ppm={ppm}"), &patient);
@@ -75,8 +75,8 @@ mod exclusive {
             recv.end().well();
             let compare = words("compare sent.wav heard.wav");
             let ended = taut(compare).in_folder(folder.path()).run().well();
-            assert!(ended.out.starts_with("all there: 288017 frames"), "{ended:#?}");
-            assert!(ended.out.contains(" ppm slower, from "), "{ended:#?}");
+            assert_eq!(ended.frames_found(), 288_017, "{ended:#?}");
+            assert!(ended.out.contains(" ppm slower"), "{ended:#?}");
         });
     }
 }

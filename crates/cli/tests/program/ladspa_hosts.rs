@@ -9,6 +9,7 @@ mod worked;
 mod worker;
 
 use std::time::Instant;
+use tautline_trial::snapshot;
 
 use serde_json::Value;
 
@@ -64,16 +65,11 @@ fn a_catalogue_that_is_none_leaves_a_host_without_plugins_and_says_why() {
     let none = scene.host("listplugins", "").run().well();
     assert!(none.out.contains("tautline.so"), "{none:#?}");
     assert_eq!(none.said, Vec::<String>::new(), "nothing was saved, and nothing is wrong");
-    for (text, why) in [
-        ("{", "EOF while parsing"),
-        ("{\"version\": 2, \"workers\": []}", "it is of version 2 and not 1"),
-        ("{\"version\": 1, \"workers\": 7}", "invalid type"),
-    ] {
+    for text in ["{", "{\"version\": 2, \"workers\": []}", "{\"version\": 1, \"workers\": 7}"] {
         std::fs::write(scene.catalogue(), text).unwrap();
         let ran = scene.host("listplugins", "").run().well();
-        assert_eq!(ran.said.len(), 1, "{ran:#?}");
-        let mend = "run taut plugins --worker HOST --save";
-        assert!(ran.said[0].contains(why) && ran.said[0].ends_with(mend), "{ran:#?}");
+        let [line] = ran.said.as_slice() else { panic!("{ran:#?}") };
+        snapshot!(text, line);
     }
 }
 

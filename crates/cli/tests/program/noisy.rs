@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::common::network::Cable;
 use crate::common::program::{Call, Ended, taut, words};
+use crate::common::said;
 use crate::common::{Lack, shared, skipped};
 
 /// An experiment from the left end of the cable to the right one.
@@ -41,7 +42,7 @@ fn what_a_network_carries_beside_a_stream_is_counted_at_both_ends() {
         let Some(cable) = Cable::lay() else { return };
         let line = "lab network --only silent --only all --tcp-rate 20Mbit --duration 2s";
         let report = report(between(&cable, line).run());
-        let all = row(&report, "all at once");
+        let all = row(&report, said::ALL_LOADS);
         assert!(figure(all, "chatter_handled_share") <= 1.0, "{all:#}");
         for load in ["multicast_mbit_per_s", "chatter_per_s", "tcp_mbit_per_s"] {
             assert!(figure(all, load) > 0.0, "{all:#}");
@@ -57,14 +58,14 @@ fn what_a_network_carries_beside_a_stream_is_counted_at_both_ends() {
         let arrived = |noise: &str| {
             figure(row(&report, &format!("{noise}: receiver, {right}")), "in_packets_per_s")
         };
-        assert!(out("all at once") > 2.0 * out("silent"), "{report:#}");
-        assert!(arrived("all at once") > 2.0 * arrived("silent"), "{report:#}");
+        assert!(out(said::ALL_LOADS) > 2.0 * out("silent"), "{report:#}");
+        assert!(arrived(said::ALL_LOADS) > 2.0 * arrived("silent"), "{report:#}");
         // The same by protocols, interface by interface, as taps saw it at either end.
         let tapped = |noise: &str, end: &str, part: &str, key: &str| {
             figure(row(&report, &format!("{noise}: {end}: {part}")), key)
         };
         let [sender, receiver] = [format!("sender, {left}"), format!("receiver, {right}")];
-        for noise in ["silent", "all at once"] {
+        for noise in ["silent", said::ALL_LOADS] {
             let sound = |end: &str, key: &str| tapped(noise, end, "sound (RTP)", key);
             assert!(sound(&sender, "tapped_out_packets_per_s") > 500.0, "{report:#}");
             assert_eq!(sound(&sender, "tapped_in_packets_per_s"), 0.0, "{report:#}");
@@ -73,7 +74,7 @@ fn what_a_network_carries_beside_a_stream_is_counted_at_both_ends() {
             assert!((0.0..100.0).contains(&control) && control > 0.0, "{report:#}");
         }
         for part in ["other multicast", "other UDP", "TCP"] {
-            assert!(tapped("all at once", &receiver, part, "tapped_in_mbit_per_s") > 0.5);
+            assert!(tapped(said::ALL_LOADS, &receiver, part, "tapped_in_mbit_per_s") > 0.5);
             let silent = format!("silent: {receiver}: {part}");
             let rows = report["rows"].as_array().unwrap();
             assert!(rows.iter().all(|row| row["name"] != *silent), "{report:#}");

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
+use tautline_trial::snapshot;
 
 use serde_json::Value;
 use tautline_api::attach::connect;
@@ -229,7 +230,7 @@ fn the_workers_that_the_file_names_are_listed_and_kept() {
     std::fs::write(folder.file("tautline.toml"), "workers = \"studio\"\n").unwrap();
     let refused = taut(words("plugins --save")).in_folder(folder.path()).run();
     assert_eq!(refused.status, Some(2), "{refused:#?}");
-    assert!(refused.said[0].contains("workers is to be a list of addresses"), "{refused:#?}");
+    snapshot!(refused.said[0]);
 }
 
 #[test]
@@ -254,10 +255,7 @@ fn what_is_run_as_one_is_offered_as_one() {
     let ended = taut(words(&format!("plugins {option}"))).with("LADSPA_PATH", worker.folder.path());
     let ended = ended.run();
     assert_eq!(ended.status, Some(2), "{ended:#?}");
-    assert!(
-        ended.said[0].contains("`both` has a member `libtautline_ladspa_cost:none`"),
-        "{ended:#?}"
-    );
+    snapshot!(ended.said[0]);
 }
 
 /// The processes that this one started.
@@ -298,26 +296,20 @@ fn a_worker_is_for_this_machine_alone_until_somebody_is_trusted() {
     let ended = taut(words("work --listen 0.0.0.0:0")).with("TAUT_HOME", home.path());
     let ended = ended.with("LADSPA_PATH", home.path()).run();
     assert_eq!(ended.status, Some(3), "{ended:#?}");
-    let said = ended.said.last().unwrap();
-    assert!(said.contains("can be reached from other hosts, and none is trusted"), "{said}");
-    assert!(said.contains("taut trust NAME KEY"), "{said}");
+    snapshot!(ended.last());
 }
 
 #[test]
 fn a_worker_that_is_not_there_or_a_file_that_is_none_says_what_to_do() {
-    for (line, status, words_said) in [
-        ("plugins --worker 127.0.0.1:1", 3, "127.0.0.1:1"),
-        ("plugins --save", 2, "write --worker HOST, or workers = [\"HOST\"] in tautline.toml"),
-        (
-            "work --chains /nonexistent/chains.toml",
-            3,
-            "reading /nonexistent/chains.toml: no such file",
-        ),
-        ("work --listen nowhere.invalid", 2, "`nowhere.invalid` is no address to listen at"),
-        ("work --most-streams 0", 2, "--most-streams"),
+    for (line, status) in [
+        ("plugins --worker 127.0.0.1:1", 3),
+        ("plugins --save", 2),
+        ("work --chains /nonexistent/chains.toml", 3),
+        ("work --listen nowhere.invalid", 2),
+        ("work --most-streams 0", 2),
     ] {
         let ended = taut(words(line)).run();
         assert_eq!(ended.status, Some(status), "{line}: {ended:#?}");
-        assert!(ended.said.last().unwrap().contains(words_said), "{line}: {ended:#?}");
+        snapshot!(line, ended.last());
     }
 }

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use crate::common::host::steady;
 use crate::common::program::{call, taut, words};
 use crate::common::report::Report;
+use crate::common::said;
 use crate::common::sound::{FileCoding, Sound};
 use crate::common::{Folder, PATIENT, shared};
 use crate::interop::{has_element, noise, read_raw};
@@ -223,7 +224,7 @@ mod exclusive {
                     .in_folder(folder.path())
                     .listened_to()
                     .start();
-                let peer = peer.wait_for("Pipeline is PREROLLING");
+                let peer = peer.wait_for(said::GST_PREROLLING);
                 let line = format!(
                     "send --input file:sent.wav --to rtp+tcp://127.0.0.1:{port} --format {}",
                     coding.word()

@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use crate::common::host::{steady, timed};
 use crate::common::network::Cable;
 use crate::common::program::{Call, Running, call, taut, words};
+use crate::common::said;
 use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::common::{Folder, Lack, PATIENT, median, skipped};
 
@@ -43,7 +44,7 @@ impl Pulse {
         let server = server.in_folder(folder.path()).with("HOME", folder.path());
         let server =
             server.with("XDG_RUNTIME_DIR", folder.path()).with("XDG_CONFIG_HOME", folder.path());
-        let server = server.within(&cable.right).start().wait_for("Daemon startup complete");
+        let server = server.within(&cable.right).start().wait_for(said::PULSE_STARTED);
         Some(Self { server, cable, folder })
     }
 
@@ -101,7 +102,7 @@ mod exclusive {
             pulse.server = pulse.server.wait_for("New session 'tone:440'");
             let record = "parec --verbose --device=out.monitor --file-format=wav --format=s16le --rate=48000 \
                       --channels=2 --latency-msec=20 heard.wav";
-            let record = pulse.client(record).start().wait_for("Stream successfully created");
+            let record = pulse.client(record).start().wait_for(said::PULSE_STREAM);
             pulse.taut(&format!("{send} --duration 4s")).and(PATIENT).run().well();
             record.signal("-INT");
             record.end();

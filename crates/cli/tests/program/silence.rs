@@ -2,10 +2,13 @@
 
 use std::net::UdpSocket;
 use std::process::Command;
+use tautline_trial::snapshot;
 
 use crate::common::jack::Server;
 use crate::common::network::{Cable, Namespace};
+use crate::common::numberless;
 use crate::common::program::{Ended, Running, call, taut, words};
+use crate::common::said;
 use crate::common::sound::Sound;
 use crate::common::{Folder, Lack, Onlooker, PATIENT, free_udp_ports, loopback, shared, skipped};
 
@@ -140,8 +143,7 @@ fn datagrams_that_are_no_packets_are_named_where_nothing_else_came() {
     }
     let ended = recv.end();
     assert_eq!(ended.status, Some(1), "{ended:#?}");
-    assert!(last(&ended).contains("3 datagrams came that are none of its packets (version)"));
-    assert!(last(&ended).contains("--srtp-key-file if they are sealed"), "{ended:#?}");
+    snapshot!(last(&ended));
 }
 
 #[test]
@@ -155,13 +157,10 @@ fn a_recording_that_finds_no_room_is_told_at_once_and_fails() {
         let recv = recv.in_folder(folder.path()).start().listening();
         let send = taut(words(&format!("send --input tone:440 --to {address}"))).start();
         // While the stream goes on.
-        let recv = recv.wait_for("file:heard.wav: File too large");
+        let recv = recv.wait_for(said::FILE_TOO_LARGE);
         let ended = fails(recv, send);
         let told = last(&ended);
-        assert!(
-            told.contains("so nothing more is recorded; make room, or record elsewhere"),
-            "{told}"
-        );
+        snapshot!(numberless(told));
         let unwritten = report(&ended)["unwritten"].clone();
         assert!(unwritten[0].as_str().is_some_and(|one| told.ends_with(one)), "{unwritten}");
     });
@@ -171,10 +170,7 @@ fn a_recording_that_finds_no_room_is_told_at_once_and_fails() {
 fn ledgers_and_reports_that_find_no_room_fail_and_the_report_is_printed() {
     shared(|| {
         let address = loopback();
-        for (option, told) in [
-            ("--ledger", "the ledger /dev/full is not whole: No space left on device"),
-            ("--report-file", "writing the report /dev/full: No space left on device"),
-        ] {
+        for option in ["--ledger", "--report-file"] {
             let more = format!("--report json {option} /dev/full");
             let recv = format!("recv --from {address} --output null: --until-bye {more}");
             let recv = taut(words(&recv)).start().listening();
@@ -182,13 +178,13 @@ fn ledgers_and_reports_that_find_no_room_fail_and_the_report_is_printed() {
             let send = taut(words(&send)).start();
             for ended in [send.end(), recv.end()] {
                 assert_eq!(ended.status, Some(1), "{ended:#?}");
-                assert!(last(&ended).contains(told), "{ended:#?}");
+                snapshot!(option, last(&ended));
                 assert_eq!(report(&ended)["schema"], 1);
             }
         }
         let full =
             format!("recv --from {address} --output file:/dev/full --rate 48000 --channels 2");
-        crate::errors::is_refused(&taut(words(&full)), 3, "No space left", "make room on the disk");
+        crate::errors::is_refused(&taut(words(&full)), 3);
     });
 }
 
@@ -196,7 +192,7 @@ fn ledgers_and_reports_that_find_no_room_fail_and_the_report_is_printed() {
 fn a_ledger_that_finds_no_room_is_told_while_the_sound_goes_on() {
     shared(|| {
         let line = format!("send --input tone:440 --to {} --ledger /dev/full", loopback());
-        let send = taut(words(&line)).start().wait_for("the ledger /dev/full is not whole");
+        let send = taut(words(&line)).start().wait_for(said::LEDGER_BROKEN);
         send.signal("-INT");
         assert_eq!(send.end().status, Some(1));
     });
@@ -209,14 +205,11 @@ fn a_sender_with_nobody_listening_says_so_first_on_80_columns() {
         let Some(send) = on_a_terminal(&line) else { return };
         let ended = send.run().well();
         let lines: Vec<_> = ended.out.split(['\r', '\n']).collect();
-        let told = lines.iter().rfind(|line| line.contains("nobody answers: send "));
+        let told = lines.iter().rfind(|line| line.contains(said::AWAY_FOR_LONG));
         let told = told.unwrap_or_else(|| panic!("{to}: {lines:#?}"));
         // The line before is taken away first.
         let told = told.replace("\x1b[2K", "").replace("\x1b[1A", "");
-        assert!(
-            told.starts_with("nobody answers: send ") && told.chars().count() <= 80,
-            "{told:?}"
-        );
+        assert!(told.starts_with(said::AWAY_FOR_LONG) && told.chars().count() <= 80, "{told:?}");
         assert!(told.contains(" packets, 0 missed, "), "{told:?}");
     }
 }
@@ -224,23 +217,17 @@ fn a_sender_with_nobody_listening_says_so_first_on_80_columns() {
 #[test]
 fn packets_of_another_payload_type_are_named_with_the_option_that_takes_them() {
     shared(|| {
-        for (ours, theirs, mend) in [
-            ("96", "97", "use --payload-type 97 ("),
-            ("10", "97", "use --payload-type 97 ("),
-            ("97", "10", "use --payload-type 10 --format l16 --rate 44100 --channels 2"),
-        ] {
+        for (ours, theirs) in [("96", "97"), ("10", "97"), ("97", "10")] {
             let address = loopback();
             let recv =
                 format!("recv --from {address} --output null: --report json --payload-type {ours}");
             let recv = taut(words(&recv)).start().listening();
             let send = format!("send --input tone:440 --to {address} --payload-type {theirs}");
             let send = taut(words(&send)).start();
-            let recv = recv.wait_for(&format!("packets of payload type {theirs} came"));
+            let recv = recv.wait_for(&said::payload_type(theirs));
             let ended = fails(recv, send);
-            let told = last(&ended);
-            for part in [&*format!("payload type {theirs} came"), "this end waits for", mend] {
-                assert!(told.contains(part), "no {part:?} in {told:?}");
-            }
+            snapshot!(format!("{ours} {theirs}"), numberless(last(&ended)));
+            assert!(last(&ended).contains(&format!("--payload-type {theirs}")), "{ended:#?}");
             let report = report(&ended);
             assert!(report["streams"][0]["refused"].is_string(), "{report:#}");
         }
@@ -264,11 +251,7 @@ fn a_coding_that_is_not_the_senders_is_refused_with_the_option_that_fits_and_nev
             taut(words(&send)).and(PATIENT).run().well();
             let ended = recv.end();
             assert_eq!(ended.status, Some(1), "{ours} of {theirs}: {ended:#?}");
-            let told = format!(
-                "sends {theirs} and this end expects {ours}, so it is not played: set this end up for \
-             that, in taut by --format {theirs}"
-            );
-            assert!(last(&ended).ends_with(&told), "no {told:?}: {ended:#?}");
+            snapshot!(format!("{ours} of {theirs}"), last(&ended));
             let report = report(&ended);
             assert!(report["streams"][0]["refused"].is_string(), "{report:#}");
             let heard = Sound::read(&folder.file("kept.wav"));
@@ -305,13 +288,9 @@ fn a_firewall_that_drops_everything_is_named_while_nothing_comes_and_at_the_end(
             let recv = taut(words(&recv)).within(&cable.right).start().listening();
             let send = "send --input tone:440 --to rtp://10.77.0.2:6004";
             let send = taut(words(send)).within(&cable.left).start();
-            let recv = recv.wait_for("nothing has come for 3s: the firewall here keeps it out");
+            let recv = recv.wait_for(said::FIREWALL_DROPS);
             let ended = fails(recv, send);
-            let told = last(&ended);
-            let mend = "nft insert rule inet wall input udp dport '{ 6004, 6005 }' accept";
-            for part in ["inet wall input drops UDP 6004 and 6005", mend, "`taut doctor`"] {
-                assert!(told.contains(part), "no {part:?} in {told:?}");
-            }
+            snapshot!(shape, last(&ended));
         }
     });
 }
@@ -332,9 +311,7 @@ fn who_may_not_see_the_rules_is_sent_to_the_doctor() {
             return skipped(Lack::Privilege, "another user cannot run taut here");
         }
         assert_eq!(ended.status, Some(1), "{ended:#?}");
-        let told = "nothing was received at rtp://10.77.0.2:6004: a firewall may drop it: `sudo taut doctor` \
-                looks";
-        assert!(last(&ended).contains(told), "{ended:#?}");
+        snapshot!(last(&ended));
     });
 }
 
@@ -342,13 +319,7 @@ fn who_may_not_see_the_rules_is_sent_to_the_doctor() {
 fn a_device_that_needs_more_than_the_latency_is_told_before_a_packet_is_late() {
     shared(|| {
         // 1 ms in packets and 10 ms in the card's buffer, and 1 ms for the way.
-        for (latency, told) in [
-            (
-                " --latency 11ms",
-                "so 11ms is too little and packets will be late; use --latency 12ms",
-            ),
-            ("", "the device here takes 10ms; it runs at 12ms"),
-        ] {
+        for (latency, told) in [(" --latency 11ms", said::TOO_LITTLE), ("", said::DEVICE_TAKES)] {
             let (address, onlooker) = (loopback(), Onlooker::new());
             let card = "virtual:?period=240&periods=2";
             let recv = format!("recv --from {address} --output {card} --report json{latency}");
@@ -356,6 +327,7 @@ fn a_device_that_needs_more_than_the_latency_is_told_before_a_packet_is_late() {
             let send = format!("send --input tone:440 --to {address} --to {}", onlooker.address());
             let send = taut(words(&send)).start();
             let recv = recv.wait_for(told);
+            snapshot!(format!("latency: {latency}"), recv.said().last().unwrap());
             onlooker.hear(300);
             for running in [recv, send] {
                 running.signal("-INT");
@@ -376,9 +348,8 @@ fn a_jack_server_that_needs_more_than_the_latency_is_told_before_a_packet_is_lat
         // Unasked it would reckon with the card of such a graph.
         let send = words(&format!("send {to} --latency 6ms --report json --input"));
         let send = taut(send).and([server.device("sends", "system")]).start();
-        let recv = recv.wait_for("promises 6ms but packets are up to 2ms old when they leave");
-        let told = recv.said().last().cloned().unwrap_or_default();
-        assert!(told.contains("the device here takes 4ms; it runs at 7ms"), "{told}");
+        let recv = recv.wait_for(said::TOO_OLD_WHEN_SENT);
+        snapshot!(recv.said().last().unwrap());
         onlooker.hear(300);
         for running in [recv, send] {
             running.signal("-INT");

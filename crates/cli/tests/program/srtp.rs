@@ -14,6 +14,7 @@ use tautline_io::link::seal::Seal;
 
 use crate::common::host::{steady, timed};
 use crate::common::program::{Ended, Running, call, taut, words};
+use crate::common::said;
 use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::common::{Folder, PATIENT, free_udp_ports, shared};
 use crate::interop::{has_element, has_ffmpeg, is_whole, noise, read_raw};
@@ -197,7 +198,7 @@ fn who_has_another_key_hears_nothing_and_is_told_the_mend_before_and_after_it_kn
         let recv = taut(words(&line)).in_folder(folder.path()).start().listening();
         send("--format l16 --srtp-key-file here", port, &folder);
         let ended = recv.end();
-        assert!(said(&ended).contains("not sealed with the key given here"), "{}", said(&ended));
+        assert!(said(&ended).contains(said::WRONG_KEY), "{}", said(&ended));
     }
 }
 
@@ -225,7 +226,7 @@ fn all_of_a_group_hear_by_its_key_and_who_has_another_hears_nothing() {
     }
     stranger.signal("-TERM");
     let ended = stranger.end();
-    assert!(said(&ended).contains("not sealed with the key given here"), "{}", said(&ended));
+    assert!(said(&ended).contains(said::WRONG_KEY), "{}", said(&ended));
     assert!(!folder.file("stranger.wav").exists(), "nothing is heard");
 }
 
@@ -246,7 +247,7 @@ fn a_key_that_others_may_read_or_that_is_none_is_refused_with_the_mend_and_not_t
     let noise = run(&format!("{line} --redundancy red:1"));
     assert!(said(&noise).contains("RFC 9335"), "{}", said(&noise));
     let again = run("srtp-key key");
-    assert!(said(&again).contains("there is a file of this name"), "{}", said(&again));
+    assert_eq!(again.status, Some(3), "{}", said(&again));
     std::fs::write(folder.file("key"), format!("AEAD_AES_128_GCM inline:{}\n", secret(&key)))
         .unwrap();
     let refused = run(line);
@@ -318,7 +319,7 @@ mod exclusive {
                 );
                 let peer =
                     call("gst-launch-1.0", words(&line)).in_folder(folder.path()).listened_to();
-                let peer = peer.start().wait_for("Setting pipeline to PLAYING");
+                let peer = peer.start().wait_for(said::GST_PLAYING);
                 let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
                 for datagram in &wire {
                     socket.send_to(datagram, (Ipv4Addr::LOCALHOST, port)).unwrap();

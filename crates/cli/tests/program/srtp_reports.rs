@@ -9,6 +9,7 @@ use tautline_io::link::seal::Seal;
 
 use crate::common::host::steady;
 use crate::common::program::{PATIENCE, Running, call, taut, words};
+use crate::common::said;
 use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::common::{Folder, PATIENT, free_udp_ports};
 use crate::interop::{noise, read_raw};
@@ -59,7 +60,7 @@ fn opened_by_gstreamer(sealed: &[Vec<u8>], caps: &str, folder: &Folder) -> Vec<V
         sealed.len()
     );
     let peer = call("gst-launch-1.0", words(&line)).in_folder(folder.path()).listened_to();
-    let peer = peer.start().wait_for("Setting pipeline to PLAYING");
+    let peer = peer.start().wait_for(said::GST_PLAYING);
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     for datagram in sealed {
         socket.send_to(datagram, (Ipv4Addr::LOCALHOST, port)).unwrap();

@@ -1,5 +1,7 @@
 //! What was done to a sound on the way, and by how much.
 
+use tautline_trial::snapshot;
+
 use crate::ResidueKind;
 
 use super::*;
@@ -144,7 +146,7 @@ fn dither_and_rounding_are_told_apart() {
         is_told(&verdict, &[" (dither, within 1.", " steps of 16 bits)"]);
     }
     let dithered = verdict(&sent, &dithered(&sent, 1.0));
-    assert!(dithered.why("a", "b").contains("dither of 16 bits was added"), "{dithered}");
+    snapshot!(dithered.why("a", "b"));
     let rounded = verdict(&sent, &sent.clone().with(|s| (s * 32_768.0).round() / 32_768.0));
     let residue = rounded.residue.unwrap();
     assert_eq!(residue.kind, ResidueKind::Rounding, "{residue:?}");

@@ -71,6 +71,8 @@ impl FromStr for Quality {
 
 #[cfg(test)]
 mod tests {
+    use tautline_trial::snapshot;
+
     use super::*;
 
     #[test]
@@ -79,7 +81,7 @@ mod tests {
             assert_eq!(quality.to_string().parse(), Ok(quality));
         }
         let error = "fast".parse::<Quality>().unwrap_err();
-        assert_eq!(error.to_string(), "‘fast’ is no resampler; give low-delay, balanced or best");
+        snapshot!(error);
     }
 
     #[test]

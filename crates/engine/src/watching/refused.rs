@@ -64,6 +64,8 @@ impl Refused {
 
 #[cfg(test)]
 mod tests {
+    use tautline_trial::snapshot;
+
     use super::*;
     use tautline_proto::time::Span;
 
@@ -82,7 +84,7 @@ mod tests {
         assert_eq!(lacking.line().as_deref(), Some(memory));
         lacking.note_witness(&Trust { refused: Some(refused(Scheduler::Fifo(99))) });
         lacking.note_priority(&refused(Scheduler::Fifo(70)));
-        assert_eq!(lacking.line(), Some(format!("no real-time priority, {memory}")));
+        snapshot!(lacking.line().unwrap());
     }
 
     #[test]
@@ -90,7 +92,7 @@ mod tests {
         let mut lacking = Refused::default();
         lacking.note_witness(&Trust { refused: Some(refused(Scheduler::Fifo(99))) });
         let line = lacking.line().unwrap();
-        assert!(line.starts_with("stalls may be other programs'"), "{line}");
+        snapshot!(line);
     }
 
     #[test]

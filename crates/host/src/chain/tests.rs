@@ -1,3 +1,5 @@
+use tautline_trial::snapshot;
+
 use std::path::Path;
 
 use super::*;
@@ -83,29 +85,29 @@ fn what_holds_for_one_member_only_does_not_hold_for_the_chain() {
 #[test]
 fn members_that_do_not_fit_are_named_with_their_channels() {
     let said = refused("[[chain]]\nname = 'a'\nplugins = ['lib:stereo', 'lib:sum']");
-    assert!(said.starts_with("`a`: stereo plays 2 channels and sum, which"), "{said}");
+    snapshot!(said);
     let said = refused("[[chain]]\nname = 'a'\nplugins = ['lib:mono', 'lib:tone']");
-    assert!(said.contains("mono plays 1 channels and tone, which is to follow, hears 0"), "{said}");
+    snapshot!(said);
 }
 
 #[test]
 fn a_file_that_makes_no_sense_says_where_and_what_does() {
     let of =
         |name: &str, plugins: &str| format!("[[chain]]\nname = '{name}'\nplugins = {plugins}\n");
-    for (text, words) in [
-        (of("two words", "[]"), "`two words` is no name"),
-        (of("", "[]"), "`` is no name"),
-        (of("a", "[]"), "`a` has 0 plugins"),
-        (of("a", "['lib:none']"), "`a` has a member `lib:none`, which is no plugin here"),
-        (of("a", "['b']") + &of("b", "['a']"), "`a` has a member `b`"),
-        (of("a", "['a']"), "`a` has a member `a`"),
-        (of("a", "['lib:mono']") + &of("a", "['lib:mono']"), "`a` is defined twice"),
-        (of("a", "7"), "invalid type"),
-        ("chian = 1".to_owned(), "unknown field `chian`"),
-        ("[[".to_owned(), "chains.toml is no file of chains"),
+    for text in [
+        of("two words", "[]"),
+        of("", "[]"),
+        of("a", "[]"),
+        of("a", "['lib:none']"),
+        of("a", "['b']") + &of("b", "['a']"),
+        of("a", "['a']"),
+        of("a", "['lib:mono']") + &of("a", "['lib:mono']"),
+        of("a", "7"),
+        "chian = 1".to_owned(),
+        "[[".to_owned(),
     ] {
         let said = refused(&text);
-        assert!(said.contains(words), "{text}: {said}");
+        snapshot!(format!("{text:?}"), said);
     }
 }
 
@@ -116,9 +118,5 @@ fn chains_of_chains_grow_no_larger_than_what_is_run_as_one() {
         let before = n - 1;
         text += &format!("[[chain]]\nname = 'n{n}'\nplugins = ['n{before}', 'n{before}']\n");
     }
-    assert!(
-        refused(&text).contains("`n8` has 512 plugins; give it 1 to 256"),
-        "{}",
-        refused(&text)
-    );
+    snapshot!(refused(&text));
 }

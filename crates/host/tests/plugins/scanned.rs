@@ -1,5 +1,7 @@
 //! Libraries that are asked what they have.
 
+use tautline_trial::snapshot;
+
 use std::path::Path;
 
 use tautline_api::v1::{Catalogue, VERSION};
@@ -70,15 +72,8 @@ fn a_library_that_cannot_be_loaded_is_skipped_and_the_others_are_found() {
         library.map_or(0, |library| library.plugins.len())
     };
     assert_eq!([usable("good"), usable("talks"), usable("spaced")], [1, 1, 0], "{found:#?}");
-    for (name, words) in [
-        ("crashes", "it crashed (SIGABRT"),
-        ("leaves", "it ended its process, with status 3"),
-        ("endless", "more than 4096 plugins"),
-        ("spaced", "plugin 0 of it: its label is \"two words\""),
-        ("strange", "its port 3 is of kind 0x7"),
-        ("text", "file too short"),
-    ] {
-        assert!(why(&found, name).contains(words), "{name}: {}", why(&found, name));
+    for name in ["crashes", "leaves", "endless", "spaced", "strange", "text"] {
+        snapshot!(format!("{name:?}"), why(&found, name));
     }
     assert_eq!(found.skipped.len(), 6, "{found:#?}");
 }
@@ -90,7 +85,7 @@ fn a_library_that_never_comes_back_is_skipped_when_patience_ends() {
         return;
     }
     let found = scanned(&shelf, Span::from_millis(200));
-    assert!(why(&found, "hangs").contains("does not come to an end, within 200ms"), "{found:#?}");
+    snapshot!(why(&found, "hangs"));
 }
 
 #[test]
@@ -132,7 +127,7 @@ fn a_plugin_with_odd_texts_is_offered_with_them_made_clean_and_hides_no_other() 
     assert_eq!((&*plugin.copyright, &*plugin.ports[0].name), ("GPL ", "In put"));
     assert_eq!(plugin.maker, "m".repeat(1024));
     // By its label it is asked for: that is not changed.
-    assert!(why(&found, "bell").contains("its label is \"odd\\u{7}\""), "{found:#?}");
+    snapshot!(why(&found, "bell"));
 }
 
 #[test]
@@ -154,7 +149,7 @@ fn what_masters_would_refuse_is_left_out_with_the_reason_and_hides_no_other() {
     assert_eq!(ids(&offers), ["five:odd", "good:odd", "fits"]);
     let whys: Vec<_> = offers.skipped().iter().map(|skipped| &*skipped.why).collect();
     assert_eq!(whys.len(), 2, "{whys:?}");
-    assert!(whys[0].contains("has control characters") && whys[0].contains("; "), "{whys:?}");
-    assert!(whys[1].contains("\"wide\" has 1280 ports, and 1024 are the most"), "{whys:?}");
+    snapshot!(whys[0]);
+    snapshot!(whys[1]);
     assert_eq!(offers.skipped()[1].path, Path::new("chains.toml"));
 }

@@ -1,5 +1,7 @@
 //! Plugins that run for a stream.
 
+use tautline_trial::snapshot;
+
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -202,15 +204,11 @@ fn blocks_at_which_a_plugin_dies_are_passed_over_and_it_goes_on() {
 #[test]
 fn a_plugin_that_does_not_come_back_from_a_run_is_ended_and_begun_anew() {
     let Some((_shelf, workshop)) = odd(options()) else { return };
-    for (what, words) in [
-        (2.0, "a run of the plugin did not come to an end within"),
-        (3.0, "a run of the plugin did not come to an end within"),
-        (4.0, "it ended its process, with status 7"),
-    ] {
+    for what in [2.0, 3.0, 4.0] {
         let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
         far.hand_out(&[vec![1.0]], &[what], Flags::NONE);
         let state = becomes(&workshop, id, |state| state.restarts > 0);
-        assert!(state.why.as_ref().is_some_and(|why| why.contains(words)), "{what}: {state:?}");
+        snapshot!(what, state.why.as_ref().unwrap());
         far.begin();
         assert_eq!(far.run(&[vec![4.0]], &[0.0]).outputs, [[4.0]]);
         workshop.close(id);
@@ -282,7 +280,6 @@ fn a_plugin_that_takes_longer_than_the_period_is_refused_with_both_figures() {
         let asked = StreamRequest { period_ns: Some(1), ..request("odd:odd", 48_000, 64) };
         let refused = workshop.open(asked, SECRET).unwrap_err();
         assert_eq!(refused.status(), 503);
-        assert!(refused.to_string().starts_with("the plugin takes "), "{refused}");
         assert!(workshop.streams().is_empty());
     }
     assert!(workshop.catalogue().plugins[0].cost.is_some_and(|cost| cost.fixed_ns > 0.0));
@@ -487,7 +484,7 @@ fn controls_that_are_no_numbers_are_told_and_disturb_nothing_else() {
     }
     let state = becomes(&workshop, id, |state| state.why.is_some());
     let why = state.why.unwrap();
-    assert!(why.starts_with("in 3 blocks a control was no number"), "{why}");
+    snapshot!(why);
 }
 
 #[test]
@@ -500,7 +497,7 @@ fn a_plugin_that_will_not_begin_is_refused_with_its_words() {
     let refused = workshop.open(request("refuses:odd", 48_000, 64), SECRET).unwrap_err();
     assert_eq!(refused.status(), 500);
     let said = refused.to_string();
-    assert!(said.contains("would not begin at 48000 Hz: it answered nothing"), "{said}");
+    snapshot!(said);
     assert!(
         workshop.streams().is_empty() && workshop.capacity().used_share.iter().sum::<f64>() == 0.0
     );
@@ -522,7 +519,7 @@ fn a_library_that_has_gone_or_changed_is_told() {
     assert!(said.contains("has gone"), "{said}");
     std::fs::write(&file, "another").unwrap();
     let said = ask(None).unwrap_err().to_string();
-    assert!(said.contains("is another than when this worker was started"), "{said}");
+    snapshot!(said);
     let none = workshop.open(request("odd:none", 48_000, 64), SECRET).unwrap_err();
     assert_eq!(none, WorkRefused::NoSuchPlugin("odd:none".to_owned()));
 }
@@ -536,23 +533,26 @@ fn requests_that_make_no_sense_are_refused_with_what_does() {
         change(&mut request);
         request
     };
-    for (bad, words) in [
-        (of(&|r| r.version = 2), "version 2 was asked for"),
-        (of(&|r| r.rate = 0), "a rate of 0 Hz"),
-        (of(&|r| r.rate = u32::MAX), "a rate of 4294967295 Hz"),
-        (of(&|r| r.most_frames = 0), "runs of 0 frames"),
-        (of(&|r| r.most_frames = u32::MAX), "frames is too long"),
-        (of(&|r| r.datagram_bytes = 3), "datagrams of 3 bytes"),
-        (of(&|r| r.datagram_bytes = u32::MAX), "datagrams of 4294967295 bytes"),
-        (of(&|r| r.history = 0), "a history of 0 iterations"),
-        (of(&|r| r.history = u32::MAX), "a history of 4294967295 iterations"),
-        (of(&|r| r.copies = 200), "200 copies"),
-        (of(&|r| r.period_ns = Some(0)), "a period of nothing"),
-        (of(&|r| (r.most_frames, r.history) = (65_536, 65_536)), "a stream may keep 134217728"),
-    ] {
+    for (number, bad) in [
+        of(&|r| r.version = 2),
+        of(&|r| r.rate = 0),
+        of(&|r| r.rate = u32::MAX),
+        of(&|r| r.most_frames = 0),
+        of(&|r| r.most_frames = u32::MAX),
+        of(&|r| r.datagram_bytes = 3),
+        of(&|r| r.datagram_bytes = u32::MAX),
+        of(&|r| r.history = 0),
+        of(&|r| r.history = u32::MAX),
+        of(&|r| r.copies = 200),
+        of(&|r| r.period_ns = Some(0)),
+        of(&|r| (r.most_frames, r.history) = (65_536, 65_536)),
+    ]
+    .into_iter()
+    .enumerate()
+    {
         let refused = workshop.open(bad, SECRET).unwrap_err();
         assert_eq!(refused.status(), 422, "{refused}");
-        assert!(refused.to_string().contains(words), "{words}: {refused}");
+        snapshot!(number, refused);
     }
     assert!(workshop.streams().is_empty());
 }

@@ -84,6 +84,8 @@ pub fn prefault<T>(slice: &mut [T]) {
 
 #[cfg(test)]
 mod tests {
+    use tautline_trial::snapshot;
+
     use super::*;
 
     #[test]
@@ -116,6 +118,6 @@ mod tests {
     #[test]
     fn a_refusal_names_the_mend() {
         let text = LockRefused { errno: libc::ENOMEM }.to_string();
-        assert!(text.contains("cannot allocate memory") && text.contains("memlock"), "{text}");
+        snapshot!(text);
     }
 }

@@ -1,5 +1,7 @@
 //! Real sockets on loopback.
 
+use tautline_trial::snapshot;
+
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 use crate::common::{collect, departure, drain, in_a_network_of_its_own, outgoing, sender_to};
@@ -209,24 +211,19 @@ fn nobody_listening_does_not_stop_a_sender() {
 fn a_busy_udp_port_is_one_sentence_with_the_mend() {
     let busy = receiver();
     let error = DirectLink::open(&UdpOptions::receiver(busy.local())).err().unwrap();
-    let port = busy.local().port();
-    assert_eq!(
-        error.to_string(),
-        format!(
-            "binding UDP 127.0.0.1:{port}: address already in use; another program holds UDP port \
-             {port}: stop it (`ss -ulpn 'sport = :{port}'` names it) or use another UDP port"
-        )
-    );
+    let port = busy.local().port().to_string();
+    assert!(error.to_string().contains(&port), "{error}");
+    snapshot!(error);
 }
 
 #[test]
 fn an_unknown_interface_and_a_strange_address_name_the_mend() {
     let options = UdpOptions { interface: Some("nosuch0".into()), ..UdpOptions::default() };
     let text = DirectLink::open(&options).err().unwrap().to_string();
-    assert!(text.starts_with("using the interface nosuch0: no such device; `ip"), "{text}");
+    snapshot!(text);
     let options = UdpOptions::receiver("192.0.2.1:0".parse().unwrap());
     let text = DirectLink::open(&options).err().unwrap().to_string();
-    assert!(text.contains("192.0.2.1:0") && text.contains("address of this host"), "{text}");
+    snapshot!(text);
     let options =
         UdpOptions { destinations: vec!["[::1]:9".parse().unwrap()], ..UdpOptions::default() };
     assert!(DirectLink::open(&options).err().unwrap().to_string().contains("IPv6"));
@@ -305,14 +302,11 @@ fn no_route_is_one_sentence_with_the_mend() {
         if !in_a_network_of_its_own() {
             return;
         }
-        for (to, mend) in [("192.0.2.1:9", "ip route get"), ("239.77.1.2:9", "?iface=")] {
+        for to in ["192.0.2.1:9", "239.77.1.2:9"] {
             let options = UdpOptions::sender(vec![to.parse().unwrap()]);
             let text = DirectLink::open(&options).err().unwrap().to_string();
-            assert!(
-                text.starts_with(&format!("sending to {to}: network is unreachable; ")),
-                "{text}"
-            );
-            assert!(text.contains(mend), "{text}");
+            snapshot!(text);
+            snapshot!(format!("{to:?}"), text);
         }
     };
     std::thread::spawn(test).join().unwrap();
@@ -328,7 +322,7 @@ fn a_pair_is_an_even_udp_port_and_the_one_above() {
         assert_eq!(control.local().port(), media.local().port() + 1);
     }
     let busy = UdpOptions::receiver(pairs[0].0.local());
-    assert!(open_pair(&busy).err().unwrap().to_string().contains("already in use"));
+    snapshot!(open_pair(&busy).err().unwrap());
 }
 
 #[test]

@@ -132,6 +132,8 @@ impl fmt::Display for AllOutcome {
 
 #[cfg(test)]
 mod tests {
+    use tautline_trial::snapshot;
+
     use super::*;
 
     fn outcome(json: Option<&str>, log: &str, ended_well: bool) -> AllOutcome {
@@ -152,16 +154,12 @@ mod tests {
             {"name": "core 1", "void": "the kernel refused fifo:99", "configured_ns": null,
              "uncertainty_ns": null, "measured": null}]}"#;
         let read = outcome(Some(json), "", true);
-        assert_eq!(
-            read.to_string(),
-            "stalls: 2 rows in 1.5 s, 1 of them void: the kernel refused fifo:99"
-        );
+        snapshot!(read);
         let mut more = read.clone();
         more.rows.push(AllRow { name: "core 2".to_owned(), ..more.rows[1].clone() });
         let void = Some("the core is asleep".to_owned());
         more.rows.push(AllRow { void, ..more.rows[1].clone() });
-        let told = "stalls: 4 rows in 1.5 s, 3 of them void: the kernel refused fifo:99 (and 1 for another reason)";
-        assert_eq!(more.to_string(), told);
+        snapshot!(more);
         assert_eq!(read.rows[0].measured.map(|m| (m.count, m.p50_ns)), Some((7, Some(9))));
     }
 
@@ -169,9 +167,9 @@ mod tests {
     fn one_that_wrote_nothing_is_told_in_its_own_last_words() {
         for json in [None, Some("{\"rows\": [tor")] {
             let read = outcome(json, "looking\nthe disk is full\n\n", false);
-            assert_eq!(read.to_string(), "stalls: 0 rows in 1.5 s; failed: the disk is full");
+            snapshot!(read);
             assert_eq!(read.page, None);
         }
-        assert_eq!(outcome(None, "", true).failed.unwrap(), "it ended without a report");
+        snapshot!(outcome(None, "", true).failed.unwrap());
     }
 }

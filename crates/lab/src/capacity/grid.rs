@@ -127,6 +127,8 @@ fn goals(cores: usize) -> Vec<CapacityPoint> {
 
 #[cfg(test)]
 mod tests {
+    use tautline_trial::snapshot;
+
     use super::*;
 
     #[test]
@@ -162,11 +164,8 @@ mod tests {
     #[test]
     fn a_point_says_what_it_is_of() {
         let asked = point((high(), 210), 1, 7, WAIT);
-        assert_eq!(
-            asked.to_string(),
-            "96000 Hz, 210 frames (2.19 ms), window 1, 7 workers, wait 250us"
-        );
-        assert_eq!(asked.local().to_string(), "96000 Hz, 210 frames (2.19 ms), here");
+        snapshot!(asked);
+        snapshot!(asked.local());
         let none = CapacityPoint { window: 0, workers: 1, real: true, ..asked };
         let name = "96000 Hz, 210 frames (2.19 ms), window 0, 1 worker, real work";
         assert_eq!((none.to_string(), none.wait_at_most()), (name.to_owned(), none.period_span()));

@@ -213,6 +213,8 @@ impl PathChanges {
 
 #[cfg(test)]
 mod tests {
+    use tautline_trial::snapshot;
+
     use super::*;
     use tautline_sim::preset::Preset;
 
@@ -234,10 +236,10 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_answered_with_the_mend() {
         let share = |text: &str| text.parse::<Share>().unwrap_err().to_string();
-        assert_eq!(share("5"), "`5` is no share; write 5% or 0.05");
-        assert_eq!(share("-1%"), "`-1%` is no share; write 5% or 0.05");
+        snapshot!(share("5"));
+        snapshot!(share("-1%"));
         let rate = |text: &str| text.parse::<BitRate>().unwrap_err().to_string();
-        assert_eq!(rate("10"), "`10` is no bit rate; write 10Mbit, or kbit, Gbit");
+        snapshot!(rate("10"));
         let outage = |text: &str| text.parse::<Outage>().unwrap_err().to_string();
         assert!(outage("2s").contains("write 10s+2s"), "{}", outage("2s"));
         assert!(outage("2s+0s").contains("write 10s+2s"), "{}", outage("2s+0s"));

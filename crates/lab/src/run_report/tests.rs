@@ -1,3 +1,5 @@
+use tautline_trial::snapshot;
+
 use std::fmt::Write as _;
 
 use super::*;
@@ -51,7 +53,7 @@ fn of_a_long_run_the_packets_around_the_worst_are_shown_and_the_page_says_so() {
     let ledger = ledger(60_000);
     let mut row = ReportRow::named("rtp://here");
     let note = ledger.add_to(&mut row, 0).unwrap();
-    assert_eq!(note, "rtp://here: 25000 packets around the worst are shown one by one");
+    snapshot!(note);
     assert!(row.points[0].values.iter().any(|(at, _)| *at == 1_500_000_000));
     assert_eq!(row.measured.unwrap().count, 30_000, "figures are of all");
 }
@@ -59,6 +61,6 @@ fn of_a_long_run_the_packets_around_the_worst_are_shown_and_the_page_says_so() {
 #[test]
 fn what_is_no_ledger_is_refused_in_a_sentence() {
     let refused = RunPackets::of("a,b\n1,2\n".as_bytes()).unwrap_err().to_string();
-    assert_eq!(refused, "it has no column capture: it is no ledger");
+    snapshot!(refused);
     assert!(RunPackets::read(std::path::Path::new("/nowhere/at/all.csv")).is_err());
 }

@@ -1,3 +1,5 @@
+use tautline_trial::snapshot;
+
 use super::*;
 use crate::statistics::Missed;
 
@@ -51,7 +53,7 @@ fn only_what_every_core_missed_is_a_freeze_of_the_host() {
     let because =
         |row: &ReportRow| row.worst.iter().filter(|worst| worst.because.is_some()).count();
     assert_eq!(because(&report.rows[0]), 10, "its ten worst lie in the freeze");
-    assert_eq!(report.rows[1].worst[0].because.as_deref(), Some("every core stood still"));
+    snapshot!(report.rows[1].worst[0].because.as_deref().unwrap());
     assert_eq!(report.rows[1].name, "core 3");
 }
 

@@ -167,6 +167,8 @@ impl StreamTerms {
 
 #[cfg(test)]
 mod tests {
+    use tautline_trial::snapshot;
+
     use tautline_dsp::format::SampleFormat;
 
     use super::*;
@@ -183,23 +185,17 @@ mod tests {
     #[test]
     fn terms_without_packets_are_told_by_what_the_coding_has() {
         let ms = Span::from_millis;
-        assert_eq!(
-            why(stream(Coding::OPUS, ms(1))),
-            "opus has no packets of 1ms, and of 2.5ms, 5ms, 10ms or 20ms; ask for one of these, or for another format first"
-        );
-        assert!(why(stream(Coding::OPUS_VOICE, ms(5))).contains("and of 10ms or 20ms;"));
-        assert!(why(stream(SampleFormat::L24.into(), ms(21))).contains("and of 125us to 20ms;"));
+        snapshot!(why(stream(Coding::OPUS, ms(1))));
+        snapshot!(why(stream(Coding::OPUS_VOICE, ms(5))));
+        snapshot!(why(stream(SampleFormat::L24.into(), ms(21))));
         let music = stream(Coding::OPUS, ms(5));
         let other = StreamTerms { rate: Rate::new(44_100).unwrap(), ..music };
-        assert!(why(other).contains("clock of 48000 Hz alone"));
+        snapshot!(why(other));
         let six = Channels::new(6).unwrap();
-        assert!(why(StreamTerms { channels: six, ..music }).contains("one channel or two"));
+        snapshot!(why(StreamTerms { channels: six, ..music }));
         assert!(why(music.at_bitrate(5_999)).contains("6 to 510 kbit/s"));
         // Less than three bytes each.
-        assert!(
-            why(StreamTerms { ptime: Span::from_micros(2500), ..music.at_bitrate(6_000) })
-                .contains("and of 5ms, 10ms or 20ms")
-        );
+        snapshot!(why(StreamTerms { ptime: Span::from_micros(2500), ..music.at_bitrate(6_000) }));
         let wide = StreamTerms {
             rate: Rate::new(192_000).unwrap(),
             channels: Channels::new(64).unwrap(),
@@ -210,6 +206,6 @@ mod tests {
             rate: Rate::new(8_000).unwrap(),
             ..stream(Coding::LOSSLESS_16, Span::from_micros(250))
         };
-        assert!(why(slow).contains("and of 500us to 20ms"), "{}", why(slow));
+        snapshot!(why(slow));
     }
 }

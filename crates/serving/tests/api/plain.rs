@@ -1,5 +1,7 @@
 //! A worker is asked by plain HTTP on its own host.
 
+use tautline_trial::snapshot;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc::channel;
@@ -134,29 +136,24 @@ fn a_request_that_is_none_is_told_why() {
     let (server, hollow) = serving(None);
     let at = server.address();
     let good = serde_json::to_string(&request()).unwrap();
-    for (head, body, status, says) in [
-        ("", good.as_str(), 415, "curl --json"),
-        ("Content-Type: text/plain\r\n", &good, 415, "application/json"),
-        (JSON, "", 422, "/v1/openapi.json"),
-        (JSON, "[1", 422, "/v1/openapi.json"),
-        (JSON, "{\"version\":1}", 422, "missing field `plugin`"),
-        (JSON, "{\"version\":2,\"whatever\":1}", 422, "version 1, and was asked in version 2"),
-        (
-            JSON,
-            &good.replace("\"copies\":1", "\"copies\":1,\"pace\":2"),
-            422,
-            "unknown field `pace`",
-        ),
-        (JSON, &good.replace("48000", "-1"), 422, "-1"),
-        (JSON, &good.replace("48000", "1e99"), 422, "1e"),
-        (JSON, &good.replace("little", "middle"), 422, "middle"),
-        (JSON, &"[".repeat(50_000), 422, "sequence"),
-        (JSON, &" ".repeat(70_000), 413, "65536 bytes"),
+    for (head, body, status) in [
+        ("", good.as_str(), 415),
+        ("Content-Type: text/plain\r\n", &good, 415),
+        (JSON, "", 422),
+        (JSON, "[1", 422),
+        (JSON, "{\"version\":1}", 422),
+        (JSON, "{\"version\":2,\"whatever\":1}", 422),
+        (JSON, &good.replace("\"copies\":1", "\"copies\":1,\"pace\":2"), 422),
+        (JSON, &good.replace("48000", "-1"), 422),
+        (JSON, &good.replace("48000", "1e99"), 422),
+        (JSON, &good.replace("little", "middle"), 422),
+        (JSON, &"[".repeat(50_000), 422),
+        (JSON, &" ".repeat(70_000), 413),
     ] {
         let (answered, text) = asked(at, "POST", "/v1/streams", head, body);
         assert_eq!(answered, status, "{text}");
-        let says_so = text.starts_with("{\"error\":\"") && text.contains(says);
-        assert!(says_so, "{says}: {text}");
+        assert!(text.starts_with("{\"error\":\""), "{text}");
+        snapshot!(format!("{head:?} {body:?}"), text);
     }
     assert_eq!(hollow.asked.lock().unwrap().len(), 0);
     assert_eq!(asked(at, "POST", "/v1/streams", JSON, &good).0, 201, "and goes on");
@@ -210,7 +207,7 @@ fn a_server_that_was_stopped_answers_nobody() {
     server.stop();
     let error = client(at).capacity().expect_err("stopped");
     assert!(matches!(error, AskError::Unreachable { .. }), "{error:?}");
-    assert!(error.to_string().contains("run taut work there"), "{error}");
+    snapshot!(error);
     drop(idle);
 }
 

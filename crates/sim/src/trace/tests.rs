@@ -1,3 +1,5 @@
+use tautline_trial::snapshot;
+
 use super::*;
 
 fn micros(text: &str) -> Vec<(i64, Option<i64>)> {
@@ -70,20 +72,20 @@ fn a_short_ledger_stands_for_no_millions_of_lost_packets() {
 
 #[test]
 fn what_is_no_record_is_refused_with_its_line_and_the_mend() {
-    for (text, said) in [
-        ("", "line 1: `` does not begin a record; write `delay_us every 1ms`"),
-        ("# x\ndelay,lost\n", "line 2: `delay,lost` does not begin a record"),
-        ("delay_us every 0ms\n1\n", "line 1: `delay_us every 0ms` does not begin"),
-        ("delay_us every 1ms\n5\n\nx\n", "line 4: `x` is no delay in microseconds; write 250.5"),
-        ("delay_us every 1ms\n-5\n5\n", "line 2: `-5` is no delay"),
-        ("sent_s,arrived_s\n1.0\n", "line 2: `1.0` is no pair of instants"),
-        ("sent_s,arrived_s\n1.0,0.9\n", "line 2: time runs backwards"),
-        ("sent_s,arrived_s\n1.0,1.1\n0.9,1.2\n", "line 3: time runs backwards"),
-        ("delay_us every 1ms\n-\n7\n", "holds 1 packets that say how long they took"),
-        ("rtp_timestamp,handed,arrival\nx,1,2\n", "line 2: `x` is no whole number"),
+    for text in [
+        "",
+        "# x\ndelay,lost\n",
+        "delay_us every 0ms\n1\n",
+        "delay_us every 1ms\n5\n\nx\n",
+        "delay_us every 1ms\n-5\n5\n",
+        "sent_s,arrived_s\n1.0\n",
+        "sent_s,arrived_s\n1.0,0.9\n",
+        "sent_s,arrived_s\n1.0,1.1\n0.9,1.2\n",
+        "delay_us every 1ms\n-\n7\n",
+        "rtp_timestamp,handed,arrival\nx,1,2\n",
     ] {
         let error = Trace::read(text).unwrap_err().to_string();
-        assert!(error.contains(said), "{text:?}: {error}");
+        snapshot!(format!("{text:?}"), error);
     }
 }
 

@@ -1,3 +1,5 @@
+use tautline_trial::snapshot;
+
 use alsa_sys::{
     SND_PCM_FORMAT_FLOAT_BE, SND_PCM_FORMAT_S16_BE, SND_PCM_FORMAT_S24_3BE, SND_PCM_FORMAT_S32_BE,
 };
@@ -52,14 +54,12 @@ fn a_card_that_is_served_has_a_name_and_no_other_key() {
         served(&[("serve", "5")]).unwrap().map(|name| name.to_string()).as_deref(),
         Some("5")
     );
-    for (pairs, words) in [
-        (&[("serve", "desk"), ("latency", "5ms")][..], "latency is nothing to it; leave one out"),
-        (&[("serve", "../desk")], "no name; use up to 32 letters"),
-        (&[("serve", "a b")], "no name; use up to 32 letters"),
-    ] {
+    for pairs in
+        [&[("serve", "desk"), ("latency", "5ms")][..], &[("serve", "../desk")], &[("serve", "a b")]]
+    {
         let complaint = served(pairs).unwrap_err();
         let sentence = complaint.sentence;
-        assert!(sentence.starts_with("pcm.x: serve ") && sentence.contains(words), "{sentence}");
+        snapshot!(format!("{pairs:?}"), sentence);
         assert_eq!(complaint.errno, libc::EINVAL);
     }
 }
@@ -140,7 +140,7 @@ fn a_packet_may_be_told_twice_where_both_are_the_same() {
     assert_eq!(wish("").unwrap().packet, Some(Frames::new(6)));
     assert_eq!(wish("48000").unwrap().packet, Some(Frames::new(6)));
     let other = wish("96000").unwrap_err().sentence;
-    assert!(other.contains("12 frames at 96000 Hz"), "{other}");
+    snapshot!(other);
 }
 
 #[test]
@@ -165,11 +165,11 @@ fn a_clock_is_followed_where_it_is_recorded() {
         read("x", &keys, Direction::Capture).unwrap_err().sentence
     };
     let sentence = refused("0.0.0.0", clock);
-    assert!(sentence.contains("rtp://0.0.0.0:5004 is none; leave clock out"), "{sentence}");
+    snapshot!(sentence);
     let sentence = refused(from.1, "rtp://a:1");
-    assert!(sentence.contains("`rtp://a:1` is no clock"), "{sentence}");
+    snapshot!(sentence);
     let sentence = refused(from.1, "avtp://eth0/91:E0:F0:00:FE:08?prio=3");
-    assert!(sentence.contains("`prio` is nothing that a clock is asked for by"), "{sentence}");
+    snapshot!(sentence);
 }
 
 #[test]
@@ -190,65 +190,59 @@ fn an_address_may_leave_out_what_is_usual() {
 
 #[test]
 fn what_cannot_be_is_answered_with_the_mend() {
-    for (pairs, words) in [
-        (vec![], "an address is missing; write taut:HOST, or to \"rtp://HOST:5004\""),
-        (vec![("from", "0.0.0.0")], "only `from`"),
-        (
-            vec![("to", "a"), ("latncy", "5ms")],
-            "`latncy` is no key of type tautline; use serve alone, or to",
-        ),
-        (vec![("to", "a"), ("latency", "5")], "latency 5 has no unit; write latency \"5ms\""),
-        (vec![("to", "a"), ("latency", "5 parsecs")], "is not a duration"),
-        (vec![("to", "a"), ("latency", "1h")], "cannot be kept"),
-        (vec![("to", "a"), ("ptime", "1s")], "125us to 20ms"),
-        (vec![("to", "a"), ("ptime", "0")], "125us to 20ms"),
-        (vec![("to", "a"), ("ptime", "250")], "write ptime \"250us\""),
-        (vec![("to", "a"), ("ptime", "0.5")], "write ptime \"0.5ms\""),
-        (vec![("to", "a"), ("latency", "0")], "cannot be kept"),
-        (vec![("to", "5")], "to 5 names no host; write to \"rtp://HOST:5004\""),
-        (vec![("to", "5:5004")], "names no host"),
-        (vec![("to", ":5004")], "names no host; write rtp://HOST:5004"),
-        (vec![("to", " ")], "an address is missing"),
-        (vec![("to", "rtp:/127.0.0.1:5004")], "write rtp://127.0.0.1:5004"),
-        (vec![("to", "rtp:127.0.0.1")], "write rtp://127.0.0.1:5004"),
-        (vec![("to", "127.0.0.1:99999")], "99999 is too large for a UDP port"),
-        (vec![("to", "a"), ("format", "s16")], "l16, l24, l32 or f32"),
-        (vec![("to", "a"), ("rate", "44000")], "44000"),
-        (vec![("to", "a"), ("rate", "many")], "no whole number"),
-        (vec![("to", "a"), ("rate", "-1")], "no rate"),
-        (vec![("to", "a"), ("channels", "65")], "65"),
-        (vec![("to", "a"), ("channels", "0")], "0"),
-        (vec![("to", "a"), ("channels", "-2")], "-2 channels cannot be carried; use 1 to 64"),
-        (vec![("to", "a"), ("period", "7")], "16 to 8192"),
-        (vec![("to", "a"), ("link", "etf")], "auto, direct or ringed"),
-        (vec![("to", "a"), ("pacing", "soon")], "use auto or one of etf-offload, etf, fq"),
-        (vec![("to", "a"), ("ifname", "eth0"), ("addr", "1")], "say both where it goes"),
-        (vec![("to", "a"), ("latency", "5ms"), ("mtt", "2000")], "say the same"),
-        (vec![("to", "a"), ("mtt", "2ms")], "mtt"),
-        (vec![("to", "a"), ("frames_per_pdu", "0")], "cannot be carried"),
-        (vec![("to", "avtp://eth0/01:02")], "01:02"),
-        (vec![("to", "avtp+udp://a"), ("latency", "auto")], "give a latency or an mtt"),
-        (vec![("to", "a?gain=3dB")], "--from"),
-        (vec![("ifname", "eth0")], "belong together"),
-        (
-            vec![("to", "a"), ("mttt", "1")],
-            "pacing and clock, or of those of type aaf ifname, addr",
-        ),
-        (vec![("to", "a"), ("clock", "avtp://e/1:0:0:0:0:1")], "has no `from`; leave it out"),
-        (vec![("to", "a"), ("prio", "3")], "prio is of ifname and addr; leave it out, or"),
-        (vec![("to", "avtp://e/1:0:0:0:0:1"), ("streamid", "1:2:3:4:5:6:7")], "?streamid="),
-        (vec![("to", "a"), ("frames_per_pdu", "6"), ("ptime", "1ms")], "leave one out"),
-        (vec![("to", "avtp+udp://a"), ("latency", "3s")], "2.1s ahead at most; use latency"),
-        (vec![("to", "avtp+udp://a"), ("rate", "11025")], "use 8000, 16000, 24000"),
-        (vec![("to", "a"), ("rate", "47000")], "96000, 176400 or 192000"),
+    for pairs in [
+        vec![],
+        vec![("from", "0.0.0.0")],
+        vec![("to", "a"), ("latncy", "5ms")],
+        vec![("to", "a"), ("latency", "5")],
+        vec![("to", "a"), ("latency", "5 parsecs")],
+        vec![("to", "a"), ("latency", "1h")],
+        vec![("to", "a"), ("ptime", "1s")],
+        vec![("to", "a"), ("ptime", "0")],
+        vec![("to", "a"), ("ptime", "250")],
+        vec![("to", "a"), ("ptime", "0.5")],
+        vec![("to", "a"), ("latency", "0")],
+        vec![("to", "5")],
+        vec![("to", "5:5004")],
+        vec![("to", ":5004")],
+        vec![("to", " ")],
+        vec![("to", "rtp:/127.0.0.1:5004")],
+        vec![("to", "rtp:127.0.0.1")],
+        vec![("to", "127.0.0.1:99999")],
+        vec![("to", "a"), ("format", "s16")],
+        vec![("to", "a"), ("rate", "44000")],
+        vec![("to", "a"), ("rate", "many")],
+        vec![("to", "a"), ("rate", "-1")],
+        vec![("to", "a"), ("channels", "65")],
+        vec![("to", "a"), ("channels", "0")],
+        vec![("to", "a"), ("channels", "-2")],
+        vec![("to", "a"), ("period", "7")],
+        vec![("to", "a"), ("link", "etf")],
+        vec![("to", "a"), ("pacing", "soon")],
+        vec![("to", "a"), ("ifname", "eth0"), ("addr", "1")],
+        vec![("to", "a"), ("latency", "5ms"), ("mtt", "2000")],
+        vec![("to", "a"), ("mtt", "2ms")],
+        vec![("to", "a"), ("frames_per_pdu", "0")],
+        vec![("to", "avtp://eth0/01:02")],
+        vec![("to", "avtp+udp://a"), ("latency", "auto")],
+        vec![("to", "a?gain=3dB")],
+        vec![("ifname", "eth0")],
+        vec![("to", "a"), ("mttt", "1")],
+        vec![("to", "a"), ("clock", "avtp://e/1:0:0:0:0:1")],
+        vec![("to", "a"), ("prio", "3")],
+        vec![("to", "avtp://e/1:0:0:0:0:1"), ("streamid", "1:2:3:4:5:6:7")],
+        vec![("to", "a"), ("frames_per_pdu", "6"), ("ptime", "1ms")],
+        vec![("to", "avtp+udp://a"), ("latency", "3s")],
+        vec![("to", "avtp+udp://a"), ("rate", "11025")],
+        vec![("to", "a"), ("rate", "47000")],
     ] {
         let sentence = refusal(&pairs);
-        assert!(sentence.starts_with("pcm.x: ") && sentence.contains(words), "{sentence}");
+        snapshot!(format!("{pairs:?}"), sentence);
     }
     let half = [("channels".to_owned(), Value::Real(2.5))];
     let sentence = read("x", &half, Direction::Playback).unwrap_err().sentence;
-    assert!(sentence.contains("channels 2.5 is no whole number; write channels 2"), "{sentence}");
+    snapshot!(sentence);
     let compound = [("to".to_owned(), Value::Other)];
     let sentence = read("x", &compound, Direction::Playback).unwrap_err().sentence;
-    assert!(sentence.contains("is to be a text"), "{sentence}");
+    snapshot!(sentence);
 }

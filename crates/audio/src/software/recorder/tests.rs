@@ -1,5 +1,7 @@
 //! A recorder whose thread is the test.
 
+use tautline_trial::snapshot;
+
 use tautline_proto::device::{Cycle, Device, Direction, Flow, Process, Stop};
 use tautline_proto::time::{Frames, LocalTime};
 use tautline_proto::units::{Channels, Ppm, Rate};
@@ -64,7 +66,7 @@ fn what_could_not_be_taken_is_silence_and_the_rest_stays_in_place() {
     let (samples, notes) = ended(&path, recorder, scribe);
     let expected = [&[1.0_f32; 6][..], &[0.0; 4], &[3.0; 2], &[0.0; 2], &[4.0; 2]].concat();
     assert_eq!(samples, expected);
-    assert!(notes[0].contains(": 2 frames were recorded as silence because "), "{notes:?}");
+    assert!(notes[0].contains("2 frames"), "{notes:?}");
 }
 
 #[test]
@@ -114,11 +116,9 @@ fn more_silences_than_are_remembered_keep_every_sample_in_place() {
 fn what_took_longest_is_blamed_for_a_loss() {
     let (much, little) = (Span::from_millis(700), Span::from_millis(20));
     let lap = |overslept, coding, storing| Lap { overslept, spent: Spent { coding, storing } };
-    assert!(lap(little, little, much).blame(false).starts_with("the disk took 700ms; record to a"));
-    assert!(lap(little, much, little).blame(false).starts_with("coding them took 700ms; record f"));
-    assert!(
-        lap(much, little, little).blame(false).starts_with("the machine did not run the writer")
-    );
+    snapshot!(lap(little, little, much).blame(false));
+    snapshot!(lap(little, much, little).blame(false));
+    snapshot!(lap(much, little, little).blame(false));
 }
 
 /// Virtual time in which the disk is only as fast as the card sleeps.

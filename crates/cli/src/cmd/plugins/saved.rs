@@ -196,6 +196,8 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use tautline_trial::snapshot;
+
     use tautline_api::v1::Catalogue;
 
     use super::*;
@@ -231,7 +233,7 @@ mod tests {
         let addresses: Vec<_> = after.iter().map(|it| &it["address"]).collect();
         assert_eq!(addresses, ["studio=c:1", "b:1"]);
         let [moved] = &*now.moved else { panic!("{now:?}") };
-        assert!(moved.starts_with("studio was at a:1 and is at c:1 now; "), "{moved}");
+        snapshot!(moved);
     }
 
     #[test]

@@ -35,10 +35,7 @@ fn write(
 ) {
     let streams: Vec<_> = programs.streams().collect();
     let plural = if streams.len() == 1 { "" } else { "s" };
-    pen.write(
-        &format!("taut top: {} stream{plural}   {KEYS}", streams.len()),
-        Style::new().dim(),
-    );
+    pen.write(&format!("taut top: {} stream{plural}   {KEYS}", streams.len()), Style::new().dim());
     pen.write("", Style::new());
     if let Some(nobody) = nobody(programs) {
         pen.write(nobody, Style::new());

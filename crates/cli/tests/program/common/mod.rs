@@ -7,6 +7,7 @@ pub(crate) mod lab;
 pub(crate) mod network;
 pub(crate) mod program;
 pub(crate) mod report;
+pub(crate) mod said;
 pub(crate) mod sound;
 #[cfg(feature = "pipewire")]
 pub(crate) mod wireplumber;
@@ -52,6 +53,20 @@ pub(crate) fn executable(path: &Path, text: &str) {
     install.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
     let done = install.wait().unwrap();
     assert!(done.success(), "install {}: {done}", path.display());
+}
+
+/// The text with each number replaced by `N`: of a message with figures of this machine.
+pub(crate) fn numberless(text: &str) -> String {
+    let mut out = String::new();
+    for letter in text.chars() {
+        let is_part = letter.is_ascii_digit() || (letter == '.' && out.ends_with('N'));
+        match is_part {
+            true if out.ends_with('N') => {}
+            true => out.push('N'),
+            false => out.push(letter),
+        }
+    }
+    out
 }
 
 /// The middle one of them; of an even number, the greater of the two there.

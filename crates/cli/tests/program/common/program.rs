@@ -8,8 +8,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tautline_trial::snapshot;
+
 use super::network::Namespace;
-use super::{Lack, skipped};
+use super::{Lack, said, skipped};
 
 /// Longer than anything here takes on the slowest machine; only what hangs reaches it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -74,6 +76,13 @@ impl Call {
     pub(crate) fn and<A: AsRef<OsStr>>(mut self, more: impl IntoIterator<Item = A>) -> Self {
         self.arguments.extend(more.into_iter().map(|a| a.as_ref().to_owned()));
         self
+    }
+
+    /// The command line, the same wherever the program was built.
+    pub(crate) fn line(&self) -> String {
+        let words = std::iter::once(&self.program).chain(&self.arguments);
+        let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+        words.join(" ").replace(env!("CARGO_BIN_EXE_taut"), "taut")
     }
 
     pub(crate) fn in_folder(mut self, folder: &Path) -> Self {
@@ -217,6 +226,15 @@ impl Running {
         self
     }
 
+    /// Writes a line on its standard input. It is answered by an error, which is that of the snapshot.
+    #[track_caller]
+    pub(crate) fn refuses(mut self, line: &str) -> Self {
+        let said = self.answer(line).to_owned();
+        assert!(said.starts_with(&format!("error {line}: ")), "{line:?} was answered {said:?}");
+        snapshot!(line, said);
+        self
+    }
+
     /// Returns when it answers `status` with what is so: on a busy host what follows from a change follows
     /// late.
     #[track_caller]
@@ -265,7 +283,7 @@ impl Running {
 
     /// A receiver that listens: packets sent from now on are heard.
     pub(crate) fn listening(self) -> Self {
-        self.wait_for("taut: listening at ")
+        self.wait_for(said::LISTENING)
     }
 
     pub(crate) fn signal(&self, signal: &str) {
@@ -330,6 +348,12 @@ impl Ended {
             _ => None,
         });
         found.unwrap_or_else(|| panic!("nothing was found: {self:#?}"))
+    }
+
+    /// Its last line on standard error.
+    #[track_caller]
+    pub(crate) fn last(&self) -> &str {
+        self.said.last().unwrap_or_else(|| panic!("it said nothing: {self:#?}"))
     }
 
     /// It did what it was asked for.

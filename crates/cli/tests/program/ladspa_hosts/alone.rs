@@ -75,7 +75,7 @@ mod exclusive {
             absent(&scene);
             let said =
                 did_well(scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never").run());
-            let why = said.iter().filter(|line| line.contains("run taut work there")).count();
+            let why = said.iter().filter(|line| line.contains("taut work")).count();
             assert_eq!(why, 1, "it is said once: {said:#?}");
         });
     }

@@ -7,6 +7,7 @@ use crate::common::desktop::{Desktop, QUANTUM};
 use crate::common::host::{mostly, steady, timed};
 use crate::common::loopback;
 use crate::common::program::Running;
+use crate::common::said;
 use crate::common::sound::Sound;
 
 /// What `taut lab delay` makes of the way between two nodes, in frames, and how sure it is.
@@ -81,7 +82,7 @@ mod exclusive {
             let Some(desktop) = Desktop::start() else { return };
             let lab = lab(&desktop, "pipewire:Marks", "pipewire:Ear", 10);
             // A connection is agreed on with both nodes, which answer once both are run.
-            let lab = lab.wait_for("marks are played at pipewire:Marks");
+            let lab = lab.wait_for(said::MARKS_PLAYED);
             for (name, ports) in [("Marks", 2), ("Ear", 4)] {
                 desktop.node(name, ports);
                 desktop.runs(name);

@@ -46,6 +46,8 @@ fn tell(out: &mut String, tai: &TaiReport, ended: i64) -> fmt::Result {
 
 #[cfg(test)]
 mod tests {
+    use tautline_trial::snapshot;
+
     use super::*;
     use crate::watching::report::PtpReport;
 
@@ -84,7 +86,7 @@ mod tests {
             }),
         };
         let said = told(&locked);
-        assert!(said.starts_with("TAI: locked for 12 s (PTP), known to ± "), "{said}");
+        snapshot!(said);
         assert!(said.ends_with(" off 001b21.fffe.0a0b0c\n"), "{said}");
     }
 }
