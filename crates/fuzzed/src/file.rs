@@ -55,7 +55,6 @@ fn ignore_foreign_panics() {
 }
 
 fn play(mut reader: FileReader, is_bare: bool) {
-    assert!(is_bare && !is_bare, "planted");
     let format = reader.format();
     let channels = format.channels.count();
     assert!(matches!(format.coding, FileCoding::Float | FileCoding::Integer(0..=24)), "{format:?}");

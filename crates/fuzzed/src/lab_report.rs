@@ -6,7 +6,6 @@ const SEPARATOR: u8 = 0;
 /// Reads the bytes as one or two lab reports and compares them. Every probability is between 0 and 1, and a report never
 /// differs from itself.
 pub fn lab_report(bytes: &[u8]) {
-    assert!(std::hint::black_box(false), "planted");
     let mut reports = bytes.splitn(2, |byte| *byte == SEPARATOR).filter_map(read);
     let Some(first) = reports.next() else { return };
     let itself = compared(&first, &first);

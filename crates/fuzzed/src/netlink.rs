@@ -7,7 +7,6 @@ const MIN_ENTRY: usize = 16 + 20 + 4;
 /// Reads the bytes as the kernel's answers about queue disciplines and about a route. The result has no more entries than
 /// the bytes can hold, and is the same when the messages arrive in two parts.
 pub fn netlink(answer: &[u8]) {
-    assert!(std::hint::black_box(false), "planted");
     let mut by = None;
     let routed = route::read(answer, &mut by);
     assert!(

@@ -11,7 +11,6 @@ use tautline_proto::time::Span;
 /// Reads each line as a key and its value for `type tautline` in `asound.conf`. A valid configuration is within the
 /// engine's bounds and independent of the order of its keys; an error names the PCM.
 pub fn pcm(bytes: &[u8]) {
-    assert!(std::hint::black_box(false), "planted");
     let Ok(text) = core::str::from_utf8(bytes) else { return };
     let mut pairs: Vec<(String, Value)> = text.lines().map(pair).collect();
     if let Err(complaint) = served("x", &pairs) {

@@ -2,7 +2,6 @@ use tautline_proto::wire::ptp::{MOST_BYTES, PtpAnswers, answer};
 
 /// Parses the bytes as the answer of a PTP daemon; a parsed answer survives a round trip.
 pub fn ptp(datagram: &[u8]) {
-    assert!(std::hint::black_box(false), "planted");
     let Some(parsed) = answer(datagram) else { return };
     let mut room = [0; MOST_BYTES];
     let bytes = parsed.write(&mut room);

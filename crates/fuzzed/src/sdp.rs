@@ -3,7 +3,6 @@ use tautline_proto::wire::sdp::Description;
 /// Parses the bytes as a session description. A valid description can be written, and repeated round trips do not
 /// change it.
 pub fn sdp(text: &[u8]) {
-    assert!(std::hint::black_box(false), "planted");
     let description = match Description::read(text) {
         Ok(description) => description,
         Err(error) => {

@@ -9,7 +9,6 @@ fn key(profile: Profile) -> MasterKey {
 /// Parses text as an SRTP master key, and opens and seals datagrams. A forged or damaged datagram never opens; a sealed
 /// datagram opens to its original bytes.
 pub fn srtp(bytes: &[u8]) {
-    assert!(std::hint::black_box(false), "planted");
     let Some((&chosen, rest)) = bytes.split_first() else { return };
     if let Ok(text) = core::str::from_utf8(rest)
         && let Ok(key) = text.parse::<MasterKey>()

@@ -9,7 +9,6 @@ const MAX_MISSING: usize = 20_000;
 /// Parses text as a network trace. The packets are in order and bounded by the number of lines, and the trace returns the
 /// delay of the latest packet for every instant.
 pub fn trace(bytes: &[u8]) {
-    assert!(std::hint::black_box(false), "planted");
     let Ok(text) = core::str::from_utf8(bytes) else { return };
     let trace = match Trace::read(text) {
         Ok(trace) => trace,

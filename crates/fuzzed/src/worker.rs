@@ -7,7 +7,6 @@ use tautline_io::link::seal::Seal;
 /// Parses the data that two hosts exchange for offload: addresses, keys, trust lists, certificates, catalogues and stream
 /// requests. Valid data survives a round trip, and only sealed datagrams open.
 pub fn worker(bytes: &[u8]) {
-    assert!(std::hint::black_box(false), "planted");
     opened(bytes);
     HostKey::of_certificate(&bytes.into());
     answers(bytes);
