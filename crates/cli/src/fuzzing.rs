@@ -25,7 +25,6 @@ use crate::flags::{Command, Taut};
 /// Reads the bytes as the standard input of `taut send --control` and `taut recv --control`. Each line gets one answer; a
 /// valid command survives a round trip through its canonical words.
 pub fn control(bytes: &[u8]) {
-    assert!(std::hint::black_box(false), "planted");
     let lines = 1 + bytes.iter().filter(|byte| **byte == b'\n').count();
     for read in [send_lines, recv_lines] as [fn(&[u8]) -> Vec<Canonical>; 2] {
         let answers = read(bytes);
@@ -42,7 +41,6 @@ pub fn control(bytes: &[u8]) {
 /// Reads text as `tautline.toml` for a few command lines. The file adds each option once, and none that the command line
 /// has; an error has a message.
 pub fn toml(bytes: &[u8]) {
-    assert!(std::hint::black_box(false), "planted");
     const LINES: [&[&str]; 3] = [
         &["taut", "send", "--latency", "8ms"],
         &["taut", "recv", "--from", "rtp://0.0.0.0:5004", "--output", "null:"],
@@ -72,7 +70,6 @@ pub fn toml(bytes: &[u8]) {
 
 /// Judges text as rules that nft or iptables lists. With an accept rule first in every chain, the firewall is open.
 pub fn firewall(bytes: &[u8]) {
-    assert!(std::hint::black_box(false), "planted");
     let Ok(text) = core::str::from_utf8(bytes) else { return };
     is_open(text, FirewallRules::Nft);
     assert!(is_open(&opened_nft(text), FirewallRules::Nft));
