@@ -42,22 +42,21 @@ mod exclusive {
     use super::*;
 
     #[test]
-    fn cards_up_to_500_ppm_apart_play_in_time_and_lose_no_frame() {
+    fn a_card_500_ppm_slow_plays_in_time_and_loses_no_frame() {
         let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/recording.flac");
         // Other offsets are simulated: cards_500_ppm_apart_play_for_a_day_without_losing_a_frame.
-        for ppm in ["-500"] {
-            timed(|| {
-                let (lab, patient) = (Lab::straight(), PATIENT.join(" "));
-                let recv = lab.recv_to(&format!("virtual:?ppm={ppm}"), &patient);
-                let send = format!("--input file:{recording} {patient} --duration 15s");
-                let sent = lab.send(&send).end().report();
-                let heard = recv.end().report();
-                let told = format!("{ppm} ppm: sent {:#}\nheard {:#}", sent.0, heard.0);
-                assert_eq!(heard.missed(), 0, "{told}");
-                assert_eq!((heard.count("lost"), heard.count("resyncs")), (0, 0), "{told}");
-                mostly(|| is_followed(&heard, ppm.parse().unwrap(), &told));
-            });
-        }
+        let ppm = -500.0;
+        timed(|| {
+            let (lab, patient) = (Lab::straight(), PATIENT.join(" "));
+            let recv = lab.recv_to(&format!("virtual:?ppm={ppm}"), &patient);
+            let send = format!("--input file:{recording} {patient} --duration 15s");
+            let sent = lab.send(&send).end().report();
+            let heard = recv.end().report();
+            let told = format!("{ppm} ppm: sent {:#}\nheard {:#}", sent.0, heard.0);
+            assert_eq!(heard.missed(), 0, "{told}");
+            assert_eq!((heard.count("lost"), heard.count("resyncs")), (0, 0), "{told}");
+            mostly(|| is_followed(&heard, ppm, &told));
+        });
     }
 
     #[test]

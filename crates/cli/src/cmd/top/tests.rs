@@ -169,7 +169,7 @@ fn a_narrow_terminal_does_without_columns_and_a_tiny_one_with_what_fits() {
     assert!(narrow[2].contains("LATENCY") && narrow[2].contains("LOSS"), "{narrow:#?}");
     assert!(!narrow[2].contains("P99") && !narrow[2].contains("METERS"), "{narrow:#?}");
     for size in [(1, 1), (3, 2), (20, 5), (500, 3)] {
-        assert_eq!(drawn(&programs, &ShownStream::default(), size).len(), usize::from(size.1));
+        assert_eq!(drawn(&programs, &ShownStream::default(), size).len(), size.1);
     }
 }
 
