@@ -13,9 +13,9 @@ use tautline_io::udp::UdpOptions;
 /// Set in the child: what to do under the sanitizer's eyes.
 const TASK: &str = "TAUTLINE_SANITIZER_TASK";
 
-fn child(task: &str) -> Output {
+fn child(test: &str, task: &str) -> Output {
     let program = std::env::current_exe().unwrap();
-    Command::new(program).args(["--exact", "--nocapture"]).env(TASK, task).output().unwrap()
+    Command::new(program).args(["--exact", test, "--nocapture"]).env(TASK, task).output().unwrap()
 }
 
 fn task() -> Option<String> {
