@@ -1,5 +1,10 @@
 //! Everything that `proto` decides, driven in virtual time.
 
+#![expect(
+    clippy::duplicate_mod,
+    reason = "`road_of_bytes` plays the scenarios of `road` over another wire form"
+)]
+
 #[global_allocator]
 static ALLOCATOR: tautline_trial::CountingAllocator = tautline_trial::CountingAllocator;
 
