@@ -67,9 +67,8 @@ fn every_experiment_that_tells_one_way_times_makes_rows_void_whose_clocks_are_to
             "stages --latency 400ms",
         ] {
             let line: Vec<_> = line.split(' ').map(|word| word.replace('@', " ")).collect();
-            let far = words(
-                "--with ssh:x --settle 200ms --duration 300ms --max-uncertainty 1ns --report json",
-            );
+            let far =
+                words("--with ssh:x --settle 1s --duration 1s --max-uncertainty 1ns --report json");
             let call = taut(words("lab")).and(line.iter().map(String::as_str));
             let call = call.and(far.iter().map(String::as_str));
             let ended = call.with("PATH", format!("{}:{path}", folder.path().display())).run();
