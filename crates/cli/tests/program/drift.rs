@@ -74,7 +74,7 @@ mod exclusive {
             recv.end().well();
             let compare = words("compare sent.wav heard.wav");
             let ended = taut(compare).in_folder(folder.path()).run().well();
-            assert_eq!(ended.frames_found(), 288_017, "{ended:#?}");
+            assert!(ended.out.contains("all there: 288017 frames"), "{ended:#?}");
             assert!(ended.out.contains(" ppm slower"), "{ended:#?}");
         });
     }
