@@ -49,18 +49,18 @@ impl Server {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("taut-test-{}-{number}", std::process::id());
         let mut server = Self { name, running: None, _only: only };
+        forget_killed_servers();
         server.restart(buffer);
         Some(server)
     }
 
-    /// Another under the same name.
+    /// Another under the same name. Keeps the registry: running clients have it mapped and find no server in a new one.
     pub(crate) fn restart(&mut self, buffer: u32) {
         // Ordinary threads wake too late for short buffers on a busy machine.
         let real_time = Command::new("chrt").args(["-f", "10", "true"]).output();
         let granted = real_time.is_ok_and(|done| done.status.success());
         let scheduled = if granted { "-R -P 70" } else { "-r" };
         let line = format!("{scheduled} -n {} -d dummy -r 48000 -p {buffer}", self.name);
-        forget_killed_servers();
         let (tries, seconds) = TRIES;
         let wait = format!("--server {} --wait --timeout {seconds}", self.name);
         for _ in 0..tries {
