@@ -174,7 +174,7 @@ fn a_host_that_is_not_reached_is_told_of_and_the_call_with_the_other_goes_on() {
     let called = CalledMachine::at_home(home.path(), "");
     // Nobody listens there: the port is that of a socket which is gone.
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let options = format!("{nobody} --input tone:1000 --output null: --duration 1s");
+    let options = format!("{nobody} --input tone:1000 --output null: --duration 3s");
     let ended = called.call(home.path(), &options).run();
     assert_eq!(ended.status, Some(3), "{ended:#?}");
     let (_, folder) = called.ends();
