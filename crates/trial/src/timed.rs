@@ -27,8 +27,8 @@ fn exclusive_turn() -> RwLockWriteGuard<'static, ()> {
     TURN.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The commit lane runs tests eight at a time, and those in a module `exclusive` one at a time after them.
-/// An exclusive test elsewhere would hold up the other seven.
+/// The commit lane runs tests several at a time, and those in a module `exclusive` one at a time after them.
+/// An exclusive test elsewhere would hold up the others.
 fn assert_exclusive() {
     let thread = std::thread::current();
     // libtest gives a test's path to its thread, unless it runs one test at a time.
@@ -60,7 +60,7 @@ pub fn steady<T: Fn()>(test: T) {
     shared(test);
 }
 
-/// [`steady`] of a test that runs [`beside`] seven others. What other tests beside it use is none of others', as long as
+/// [`steady`] of a test that runs [`beside`] others. What other tests beside it use is none of others', as long as
 /// it is of this session.
 #[track_caller]
 pub fn shared<T: Fn()>(test: T) {

@@ -103,7 +103,7 @@ struct CoreLog {
 }
 
 /// One thread per core, above all programs under test, so that what these do is never taken for the host.
-/// All tests of a process share them: eight watches at once would themselves use a fifth of a core.
+/// All tests of a process share them: eight watches at once would use a fifth of a core.
 struct CoreLooks {
     cores: Vec<Arc<Mutex<CoreLog>>>,
     may: bool,
