@@ -120,6 +120,11 @@ impl Concealer {
         self.ending = true;
     }
 
+    /// What was is not to be heard again: the next sound begins as the first of all.
+    pub fn forget(&mut self) {
+        (self.state, self.ending) = (ConcealState::New, false);
+    }
+
     /// What comes does not follow what was: the next sound is cross-faded with what the old one
     /// would have become, as after a hole of no length.
     pub fn cut(&mut self) {

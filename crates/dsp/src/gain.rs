@@ -19,7 +19,7 @@ impl fmt::Display for GainError {
         let Self { given } = self;
         write!(
             f,
-            "‘{given}’ is no gain; give decibels up to +40 and down to -144, such as -6dB, or -inf for silence"
+            "invalid level '{given}': give decibels from -144dB to +40dB, a percentage such as 50%, or -inf for silence"
         )
     }
 }
@@ -86,15 +86,18 @@ impl fmt::Display for Gain {
 impl FromStr for Gain {
     type Err = GainError;
 
-    /// `-6dB`, `+1.5 dB`, `-inf`; the unit may be left out and its case does not matter.
+    /// `-6dB`, `+1.5 dB`, `50%` of the amplitude, `-inf`. A number needs its unit: 0.5 would be louder in dB and half as
+    /// loud as a factor.
     fn from_str(given: &str) -> Result<Self, GainError> {
-        let text = given.trim();
-        let unit = text.len().saturating_sub(2);
-        let number = match (text.get(..unit), text.get(unit..)) {
-            (Some(number), Some(end)) if end.eq_ignore_ascii_case("db") => number.trim_end(),
-            _ => text,
+        let text = given.trim().to_ascii_lowercase();
+        let number = |text: &str| text.trim_end().parse::<f64>().ok();
+        let db = if let Some(db) = text.strip_suffix("db") {
+            number(db)
+        } else if let Some(percent) = text.strip_suffix('%') {
+            number(percent).filter(|percent| *percent >= 0.0).map(|it| 20.0 * (it / 100.0).log10())
+        } else {
+            (text == "-inf").then_some(f64::NEG_INFINITY)
         };
-        let db: Option<f64> = number.parse().ok();
         let db = db.filter(|db| *db >= Self::MIN_DB || *db == f64::NEG_INFINITY);
         db.and_then(Self::from_db).ok_or_else(|| GainError { given: given.to_owned() })
     }
@@ -192,9 +195,14 @@ mod tests {
 
     #[test]
     fn people_write_decibels_in_several_ways() {
-        for (text, factor) in
-            [("0dB", 1.0), ("-0", 1.0), (" +20 DB ", 10.0), ("-20db", 0.1), ("-inf", 0.0)]
-        {
+        for (text, factor) in [
+            ("0dB", 1.0),
+            (" +20 DB ", 10.0),
+            ("-20db", 0.1),
+            ("-inf", 0.0),
+            ("50%", 0.5),
+            ("0 %", 0.0),
+        ] {
             assert_eq!(text.parse::<Gain>().map(Gain::factor), Ok(factor), "{text}");
         }
         assert!(("-6dB".parse::<Gain>().unwrap().factor() - 0.501_187_2).abs() < 1e-7);
@@ -202,9 +210,24 @@ mod tests {
 
     #[test]
     fn what_is_no_gain_is_named_in_the_answer() {
-        for text in ["", "dB", "loud", "41dB", "inf", "nan", "6 percent", "µB"] {
-            let error = text.parse::<Gain>().unwrap_err();
-            assert!(error.to_string().contains(&format!("‘{text}’")), "{error}");
+        let invalid = [
+            "",
+            "dB",
+            "%",
+            "0.5",
+            "-6",
+            "0",
+            "loud",
+            "41dB",
+            "-1%",
+            "10001%",
+            "inf",
+            "nan",
+            "6 percent",
+            "µB",
+        ];
+        for given in invalid {
+            assert_eq!(given.parse::<Gain>(), Err(GainError { given: given.to_owned() }));
         }
     }
 

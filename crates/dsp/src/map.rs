@@ -66,6 +66,11 @@ impl ChannelMap {
         Self::of((0..channels.min(MAX_CHANNELS) as u8).map(Some).collect())
     }
 
+    /// One channel to all `outputs`.
+    pub fn spread(outputs: usize) -> Self {
+        Self::of(vec![Some(0); outputs.min(MAX_CHANNELS)])
+    }
+
     fn of(sources: Vec<Option<u8>>) -> Self {
         let in_order = sources.iter().zip(0..).all(|(&source, index)| source == Some(index));
         Self { sources, in_order }

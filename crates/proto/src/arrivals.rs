@@ -40,6 +40,10 @@ pub struct StreamTotals {
     pub dropped: u64,
     /// Packets that were here in time and fell into silence of the device's own.
     pub unheard: u64,
+    /// Steps of the sender that made packets late.
+    pub steps: u64,
+    /// Whether late packets may prove to be late by another.
+    pub may_step: bool,
     /// What went wrong since the last time, each fault by its own instants.
     pub faults: Faults,
 }
@@ -177,8 +181,11 @@ impl Arrivals {
         let unheard = standing.unheard.saturating_sub(before.unheard);
         let starved = standing.starved.saturating_sub(before.starved);
         self.missed = [lost, unheard, starved];
-        if starved == 0 {
-            // Where the device starved, no latency would have helped.
+        if standing.may_step && standing.steps == before.steps {
+            return;
+        }
+        // Neither where the device starved nor where the sender stepped would another latency have helped.
+        if starved == 0 && standing.steps == before.steps {
             for transit in self.fresh.iter().filter_map(Passage::transit) {
                 self.depth.observe(transit);
                 self.advice.observe(transit);

@@ -27,6 +27,7 @@ pub mod counters;
 pub mod depth;
 pub mod device;
 pub mod endpoint;
+pub mod evidence;
 pub mod faults;
 pub mod holes;
 pub mod latency;

@@ -222,6 +222,25 @@ impl Placement {
         self.anew |= self.run_of_mut(media).arrivals.observe(sent, arrival);
     }
 
+    /// How much later than the fastest before it a packet arrived whose first frame is `media`; `None` unless
+    /// arrivals alone say when it was captured.
+    pub fn behind(&self, media: MediaTime, frames: Frames, arrival: LocalTime) -> Option<Span> {
+        let run = self.run_of(media);
+        let mapped = self.clock.is_some() && run.media_clock.wall(media).is_some();
+        if mapped { None } else { run.arrivals.behind(self.sent(media + frames), arrival) }
+    }
+
+    /// How much later than the fastest arrivals are, twice the mean.
+    pub fn spread(&self) -> Span {
+        self.run.arrivals.spread()
+    }
+
+    /// All packets from the one with the frame `media` on arrive later by `step`, as of `now`.
+    pub fn step_arrivals(&mut self, media: MediaTime, step: Span, now: LocalTime) {
+        self.anew = true;
+        self.run_of_mut(media).arrivals.step(step, now);
+    }
+
     /// The sender begins another run of sound with the frame `begins`. The one before is heard by its own times up
     /// to its `end`, and so are those before that, if `heard` says that it is being heard or will be.
     pub fn begin_run(&mut self, begins: MediaTime, end: MediaTime, heard: bool) {

@@ -42,6 +42,8 @@ pub enum Placed {
 #[derive(Debug)]
 pub struct Playout {
     channels: Channels,
+    /// Channels that packets hold: all of these, or one that is played on all.
+    carried: Channels,
     samples: Box<[f32]>,
     /// One byte for each frame of the ring: [`SOUND`] or [`CONCEALED`], or nothing.
     filled: Box<[u8]>,
@@ -67,6 +69,20 @@ pub struct Playout {
     tells_at_once: bool,
 }
 
+/// Decodes one channel to all `channels` of a frame.
+#[cold]
+#[inline(never)]
+fn spread(coding: SampleFormat, payload: &[u8], samples: &mut [f32], channels: usize) {
+    let frames = payload.len() / coding.bytes();
+    // At the end, so that no sample is overwritten before it is read.
+    let begin = samples.len() - frames;
+    format::decode(coding, payload, &mut samples[begin..]);
+    for frame in 0..frames {
+        let sample = samples[begin + frame];
+        samples[frame * channels..(frame + 1) * channels].fill(sample);
+    }
+}
+
 /// There is sound.
 const SOUND: u8 = 1;
 /// There is what a decoder has for sound that did not come.
@@ -84,6 +100,7 @@ impl Playout {
         let concealer = Concealer::new(channels.count(), rate.hertz());
         Self {
             channels,
+            carried: channels,
             samples: vec![f32::NAN; ring * channels.count()].into(),
             filled: vec![0; ring].into(),
             mask: ring - 1,
@@ -147,7 +164,7 @@ impl Playout {
     /// Puts the frames of `payload` at `first`. Before the cursor is known, the first packet sets
     /// it to a quarter of the room earlier, so that reordering at the very start costs nothing.
     pub fn place(&mut self, first: MediaTime, coding: SampleFormat, payload: &[u8]) -> Placed {
-        let frame_bytes = coding.bytes() * self.channels.count();
+        let frame_bytes = coding.bytes() * self.carried.count();
         let frames = Frames::from_len(payload.len() / frame_bytes);
         let late = match self.late(first, frames) {
             Ok(late) => late,
@@ -156,6 +173,14 @@ impl Playout {
         let (from, coming) = (first + late, frames - late);
         self.write(from, coming.as_len(), coding, &payload[late.as_len() * frame_bytes..]);
         if late > Frames::ZERO { Placed::Partly { late } } else { Placed::Whole }
+    }
+
+    /// Packets hold so many channels from now on: one, which is played on all, or as many as there are.
+    /// What was placed before was read wrongly: none of it is concealed with.
+    pub fn set_carried(&mut self, carried: Channels) {
+        self.carried = if carried == Channels::MONO { carried } else { self.channels };
+        self.passed = 0;
+        self.concealer.forget();
     }
 
     /// The same of frames that are to be decoded when their turn comes.
@@ -228,13 +253,13 @@ impl Playout {
     }
 
     fn write(&mut self, first: MediaTime, frames: usize, coding: SampleFormat, payload: &[u8]) {
-        let channels = self.channels.count();
         let start = self.slot(first);
         let before_wrap = self.filled.len() - start;
         if frames <= before_wrap {
             self.lay(start..start + frames, coding, payload);
         } else {
-            let (head, tail) = payload.split_at(before_wrap * coding.bytes() * channels);
+            let (head, tail) =
+                payload.split_at(before_wrap * coding.bytes() * self.carried.count());
             self.lay(start..start + before_wrap, coding, head);
             self.lay(0..frames - before_wrap, coding, tail);
         }
@@ -247,7 +272,11 @@ impl Playout {
     fn lay(&mut self, slots: Range<usize>, coding: SampleFormat, payload: &[u8]) {
         let channels = self.channels.count();
         let samples = &mut self.samples[slots.start * channels..slots.end * channels];
-        format::decode(coding, payload, samples);
+        if self.carried == self.channels {
+            format::decode(coding, payload, samples);
+        } else {
+            spread(coding, payload, samples, channels);
+        }
         self.filled[slots].fill(SOUND);
     }
 

@@ -12,6 +12,7 @@ mod outcome;
 mod pull;
 mod repair;
 mod status;
+mod step;
 mod turns;
 
 use crate::clock::{ClockId, ClockMapping, ReadingOutcome, WallTime};
@@ -24,7 +25,7 @@ use crate::renderer::Renderer;
 use crate::source::Source;
 use crate::stream::StreamFormat;
 use crate::time::{Frames, LocalTime, Span};
-use crate::units::Rate;
+use crate::units::{Channels, Rate};
 use crate::wire::Invalid;
 use crate::wire::rtcp::LossReport;
 
@@ -37,6 +38,7 @@ pub use outcome::{
     Accepted, Hole, Playable, PlayoutSound, PullTimes, Pulled, Received, Resync, Stranger,
 };
 pub use status::{ReceiveCommand, StreamStatus};
+use step::StepFinder;
 use turns::Turns;
 
 /// Whether frames are being given out.
@@ -53,6 +55,8 @@ enum Phase {
 pub struct Receiver {
     config: ReceiverConfig,
     format: StreamFormat,
+    /// Channels that packets hold: those of the format, or one that is played on all of them.
+    carried: Channels,
     /// Bits per second of the newest packet, where they are chosen.
     bitrate: Option<u32>,
     source: Option<Source>,
@@ -92,6 +96,9 @@ pub struct Receiver {
     tally: Tally,
     /// Of a sender that announces nothing.
     measuring: Option<Measuring>,
+    step: StepFinder,
+    /// Steps that were found.
+    steps: u64,
     /// Frames that were due after the newest packet: missing if the stream goes on, nothing if it
     /// ended there.
     tail_missing: u64,
@@ -165,12 +172,15 @@ impl Receiver {
             repairer: None,
             tally: Tally::default(),
             measuring: None,
+            step: StepFinder::default(),
+            steps: 0,
             counters: Counters::default(),
             invalid: [0; Invalid::COUNT],
             stranger: None,
             others: OtherTypes::new(),
             muted: false,
             format: config.format,
+            carried: config.format.channels,
             bitrate: None,
             source: None,
             counter: FrameCounter::default(),
@@ -293,6 +303,36 @@ impl Receiver {
             self.renderer.retarget(moved);
         }
         self.placement.set_link_offset(link_offset);
+    }
+
+    /// Packets hold so many channels from now on; one is played on all.
+    pub fn set_carried(&mut self, carried: Channels) {
+        let fits = carried == Channels::MONO || carried == self.format.channels;
+        if fits && carried != self.carried {
+            self.carried = carried;
+            self.renderer.set_carried(carried);
+            self.restart(Resync::Jump);
+        }
+    }
+
+    /// Takes from the packets that they hold one channel, or all of them again. Returns whether that changed: the packet that
+    /// proved it was read wrongly.
+    fn follow_carried(&mut self) -> bool {
+        let Some(source) = &mut self.source else { return false };
+        let Some(step) = source.odd_step().filter(|_| self.format.coder.is_none()) else {
+            return false;
+        };
+        let sample = self.format.sample.bytes();
+        let bytes = source.packet().as_len() * sample * self.carried.count();
+        let carries = |channels: Channels| bytes == step.as_len() * sample * channels.count();
+        let Some(carried) =
+            [Channels::MONO, self.format.channels].into_iter().find(|c| carries(*c))
+        else {
+            return false;
+        };
+        source.follow_step(step);
+        self.set_carried(carried);
+        true
     }
 
     /// The sender `author` left: another may follow at once.

@@ -26,6 +26,7 @@ use crate::counters::Counters;
 use crate::depth::LossTarget;
 use crate::device::Settings;
 use crate::endpoint::{Author, Host};
+use crate::evidence::{Contradiction, Pace};
 use crate::latency::{LatencyRule, least_latency};
 use crate::ledger::Passage;
 use crate::packet::Unpack;
@@ -34,6 +35,7 @@ use crate::receiver::{ReceiveCommand, Receiver, ReceiverConfig, StreamStatus};
 use crate::session::{Event, Receiving};
 use crate::stream::StreamFormat;
 use crate::time::{LocalTime, Span};
+use crate::units::Rate;
 use crate::wire::rtcp::{Announcement, Effective};
 
 pub use hearsay::{Believe, Hearsay};
@@ -49,6 +51,8 @@ pub use wish::LatencyRefused;
 const SURE: Span = Span::from_millis(60);
 /// for so long it is the one that is meant.
 const SETTLED: Span = Span::from_secs(1);
+/// The rate of a stream is looked at so often.
+const PACED: Span = Span::from_secs(1);
 /// So many datagrams that are no packets are no stray ones.
 const STRAY: u64 = 8;
 
@@ -103,6 +107,10 @@ pub struct ReceivePolicy {
     other_type_told: Option<u8>,
     /// Why it is not played: it is of another shape.
     refusal: Option<Refusal>,
+    /// Why it is not played: its packets prove another format.
+    contradiction: Option<Contradiction>,
+    /// How fast the packets of a sender come that announces nothing, and which other rate the second before proved.
+    pace: (Option<Pace>, Option<Rate>),
     /// Whether any of it was played.
     played: bool,
     /// Whether the sender said goodbye and no other followed.
@@ -172,6 +180,8 @@ impl ReceivePolicy {
             strangers: Vec::new(),
             other_type_told: None,
             refusal: None,
+            contradiction: None,
+            pace: (None, None),
             played: false,
             left: false,
             repairable: Repairable::default(),
@@ -226,6 +236,7 @@ impl ReceivePolicy {
         self.follow_source(status, context);
         self.follow_device(status, context);
         self.follow_need(status);
+        self.follow_contradiction(status, context);
         self.note_stranger(status);
         self.note_other_type(status);
         if self.presents() {
@@ -236,6 +247,18 @@ impl ReceivePolicy {
         }
         if status.out_of_reach {
             self.notes.note(ReceiveNote::OutOfReach);
+        }
+    }
+
+    /// Mutes a stream whose packets prove another format; another sender may be right.
+    fn follow_contradiction(&mut self, status: &StreamStatus, context: &mut ReceiveContext<'_>) {
+        match (status.contradiction, self.contradiction) {
+            (Some(proven), None) => self.contradict(proven),
+            (None, Some(Contradiction::FrameBytes(_))) => self.contradiction = None,
+            (_, Some(Contradiction::Rate(_))) => {
+                (context.command)(ReceiveCommand::Mute(true));
+            }
+            _ => {}
         }
     }
 
@@ -255,13 +278,42 @@ impl ReceivePolicy {
     pub fn take(&mut self, passage: &Passage) -> bool {
         // What comes before the sender says what it is is not counted: it may be noise here. So may
         // what somebody announced of whom no packet has come.
-        if self.refusal.is_some() {
+        if self.refusal.is_some() || self.contradiction.is_some() {
             return false;
         }
+        self.observe_pace(passage);
         let fits = self.heard.is_some() && self.announced.is_some();
         self.played |= fits && !passage.late;
         self.arrivals.enter(passage);
         true
+    }
+
+    /// Looks for another rate than the one it is played at, which two seconds in a row must prove: packets that are held
+    /// up, or a jump, change one.
+    fn observe_pace(&mut self, passage: &Passage) {
+        if self.announced.is_some() || self.presents() {
+            return;
+        }
+        let media = passage.media.as_frames();
+        let (pace, before) = &mut self.pace;
+        let pace = pace.get_or_insert(Pace::from(media, passage.arrival));
+        pace.observe(media, passage.arrival);
+        if pace.took() < PACED {
+            return;
+        }
+        let other = pace.rate().filter(|rate| *rate != self.config.format.rate);
+        let again = other.filter(|_| *before == other);
+        self.pace = (None, other);
+        if let Some(rate) = again {
+            self.contradict(Contradiction::Rate(rate));
+        }
+    }
+
+    /// What packets prove is not what they are played as.
+    fn contradict(&mut self, contradiction: Contradiction) {
+        let format = self.config.format;
+        self.contradiction = Some(contradiction);
+        self.notes.note(ReceiveNote::Contradicted { contradiction, format });
     }
 
     /// Keeps the latency that arrivals ask for, where they say it, and notes what has become plain.
@@ -401,6 +453,12 @@ impl ReceivePolicy {
     /// Why none of it was played, if so: its shape is another.
     pub fn refusal(&self) -> Option<&Refusal> {
         self.refusal.as_ref().filter(|_| !self.played)
+    }
+
+    /// Why none of it is played, if so: its packets prove another format.
+    pub fn contradicted(&self) -> Option<ReceiveNote> {
+        let format = self.config.format;
+        self.contradiction.map(|contradiction| ReceiveNote::Contradicted { contradiction, format })
     }
 
     /// Why nothing was played, where all that came had another payload type.

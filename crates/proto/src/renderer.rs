@@ -120,6 +120,11 @@ impl Renderer {
         self.playout.place(first, coding, payload)
     }
 
+    /// See [`Playout::set_carried`].
+    pub(crate) fn set_carried(&mut self, carried: Channels) {
+        self.playout.set_carried(carried);
+    }
+
     /// See [`Playout::place_coded`].
     pub(crate) fn place_coded(
         &mut self,

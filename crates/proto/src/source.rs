@@ -20,6 +20,17 @@ struct Extent {
     frames: Frames,
 }
 
+/// Packets in a row whose timestamps advance by another number of frames than the packet before holds.
+#[derive(Debug, Clone, Copy, Default)]
+struct OddSteps {
+    frames: i64,
+    packets: u32,
+    /// The number of the last.
+    last: i64,
+    /// Whether any packet followed the one before to the frame.
+    regular: bool,
+}
+
 /// One synchronisation source.
 #[derive(Debug, Clone)]
 pub struct Source {
@@ -45,6 +56,7 @@ pub struct Source {
     /// Sequence number and timestamp that would confirm the doubted packet.
     doubt: Option<(StreamId, Wrapped, Wrapped)>,
     stamped: bool,
+    steps: OddSteps,
     /// Whether the last packet had the marker, and whether it alone did.
     marked: bool,
     begins_anew: bool,
@@ -67,6 +79,8 @@ impl Source {
     pub(crate) const MOVED: Span = Span::from_millis(50);
     /// A timestamp this far from where the packet's number puts it is doubted.
     const JUMP: Span = Span::from_millis(20);
+    /// Packets in a row that must agree on another step: a card that drops frames now and then makes one.
+    const ODD: u32 = 3;
     /// How far the timestamps of an outage may be from the time that passed, beside a thousandth of
     /// it: what queues hold, and cards that run apart.
     const UNSURE: Span = Span::from_millis(250);
@@ -92,6 +106,7 @@ impl Source {
             heard: came.at,
             doubt: None,
             stamped: packet.capture.is_some(),
+            steps: OddSteps::default(),
             marked: packet.begins,
             begins_anew: true,
             said_goodbye: false,
@@ -124,6 +139,26 @@ impl Source {
     /// the marker (RFC 3551 §4.1) after one without. Some senders mark every packet.
     pub const fn begins_anew(&self) -> bool {
         self.begins_anew
+    }
+
+    /// By how many frames its timestamps advance per packet, once a few packets agree that it is not by as many as they
+    /// hold.
+    pub fn odd_step(&self) -> Option<Frames> {
+        let OddSteps { frames, packets, last, .. } = self.steps;
+        let lasts = packets >= Self::ODD && last == self.newest.sequence;
+        lasts.then(|| Frames::new(frames))
+    }
+
+    /// Its packets hold as many frames as its timestamps say: they were read wrongly.
+    pub fn follow_step(&mut self, step: Frames) {
+        self.newest.frames = step;
+        self.steps = OddSteps::default();
+    }
+
+    /// Whether its packets do not hold what its timestamps say, or no packet showed yet that they do.
+    pub fn is_odd(&self) -> bool {
+        let begins_odd = self.steps.packets > 0 && !self.steps.regular;
+        begins_odd || self.odd_step().is_some()
     }
 
     /// The highest packet number so far.

@@ -64,6 +64,11 @@ impl Unannounced {
         *self = Self::new(self.takes);
     }
 
+    /// What was late so far says nothing of the network.
+    pub const fn forget_late(&mut self) {
+        self.occasions = [None; Self::OFTEN];
+    }
+
     /// Takes the length of a packet before it is placed `kept` after its capture. Tells what it
     /// needs where that is more.
     pub fn observe_length(&mut self, length: Span, kept: Span) -> Option<Need> {

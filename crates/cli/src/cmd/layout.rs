@@ -110,7 +110,7 @@ pub(super) fn layout(
     let channels = channels.or(announced.map(|a| a.channels));
     let wanted = device_settings(&flags.timing, rate, channels, None);
     let carried = wanted.channels;
-    let map = match &flags.sound.map {
+    let mut map = match &flags.sound.map {
         Some(map) => map.clone(),
         None => ChannelMap::identity(carried.count()),
     };
@@ -136,6 +136,12 @@ pub(super) fn layout(
                 Settings { channels: fits, ..wanted },
                 rate,
             )?,
+            // One channel is played on all that the device has.
+            Some((Some(fits), _)) if carried == Channels::MONO && flags.sound.map.is_none() => {
+                map = ChannelMap::spread(fits.count());
+                let spread = Settings { channels: fits, ..wanted };
+                settled(&flags.output, Direction::Playback, spread, rate)?
+            }
             Some((_, refusal)) => return Err(refusal),
             None => return Err(failure),
         },

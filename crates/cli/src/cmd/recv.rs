@@ -10,9 +10,11 @@ use tautline_engine::receiving::{RecvEngine, RunControl};
 use tautline_engine::watching::run::{Progress, RunError};
 use tautline_io::clock::now;
 use tautline_proto::device::{Direction, Settings, Stop};
+use tautline_proto::evidence::Proof;
 use tautline_proto::latency::least_latency;
 use tautline_proto::stream::{LONGEST_LINK_OFFSET, StreamFormat};
 use tautline_proto::time::Span;
+use tautline_proto::units::Rate;
 use tautline_proto::wire::rtcp::Announcement;
 use tautline_proto::wire::sdp::Description;
 use tautline_proto::wire::{PacketHeads, WireForm};
@@ -40,7 +42,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     let mut from: Vec<HeardAddress<'_>> = flags
         .from
         .iter()
-        .map(|address| Ok(HeardAddress { address, resolved: address.resolve()?, opened: None }))
+        .map(|address| Ok(HeardAddress { address, resolved: address.resolve()?, begun: None }))
         .collect::<Result<_, Failure>>()?;
     for HeardAddress { address, resolved, .. } in &from {
         StreamKey::of(flags.srtp_key_file.as_deref(), [(*address, resolved)])?;
@@ -74,14 +76,19 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     let mut settled = settle(flags, &mut from, unheard, Believe::Anybody, wait)?;
     let mut begun = 0;
     loop {
-        let Settled { layout: PlayoutSetup { format, device, map }, announced, by } = settled;
+        let Settled { layout: PlayoutSetup { format, device, map }, announced, proven, by } =
+            settled;
         // What a sender says must not take all memory.
         let promised = announced.map(|a| a.link_offset.min(LONGEST_LINK_OFFSET));
         shape.set(format, device);
         for heard in &from {
             check_alike(heard, &format)?;
         }
-        let whose = if announced.is_some() { "as its sender announces" } else { "as is said here" };
+        let whose = match announced {
+            Some(_) => "as its sender announces",
+            None if proven => "as its packets prove",
+            None => "as is said here",
+        };
         tell_details(flags, &format, &device, promised, whose);
         // What packets hold is the sender's to say.
         let packet = announced.map_or(format.packet, |a| a.format.packet.max(format.packet));
@@ -91,7 +98,9 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
         let mut options = run_options(&flags.timing, &flags.running);
         // What was spent on waiting for the sender is a part of it.
         options.duration = until.map(|until| (until - now()).max(Span::from_nanos(1)));
-        let stream = |heard: &mut HeardAddress<'_>| stream(flags, heard, promised, format, &device);
+        let stream = |heard: &mut HeardAddress<'_>| {
+            stream(flags, heard, promised, (format, proven), &device)
+        };
         let streams = from.iter_mut().map(stream).collect::<Result<Vec<_>, Failure>>()?;
         let (streams, clock) = clock(flags, &from, streams)?;
         let plan = RecvPlan {
@@ -197,6 +206,8 @@ enum By {
 struct Settled {
     layout: PlayoutSetup,
     announced: Option<Announcement>,
+    /// Whether its packets prove what it is.
+    proven: bool,
     by: By,
 }
 
@@ -209,7 +220,7 @@ impl Settled {
     ) -> Result<Self, Failure> {
         check_told(flags, &announced.format)?;
         let layout = layout(flags, described, Some(announced.format))?;
-        Ok(Self { layout, announced: Some(announced), by: By::Sender })
+        Ok(Self { layout, announced: Some(announced), proven: false, by: By::Sender })
     }
 }
 
@@ -237,9 +248,16 @@ fn settle(
             Learnt::Shaped(format) => {
                 check_told(flags, &format)?;
                 let layout = layout(flags, described, Some(format))?;
-                return Ok(Settled { layout, announced: None, by: By::Sender });
+                return Ok(Settled { layout, announced: None, proven: false, by: By::Sender });
             }
-            Learnt::Unannounced | Learnt::Nothing => break,
+            Learnt::Unannounced(Some(proof)) => {
+                let format = proven_format(flags, &proof)?;
+                check_told(flags, &format)?;
+                let layout = layout(flags, described, Some(format))?;
+                check_fits(&flags.output, &layout)?;
+                return Ok(Settled { layout, announced: None, proven: true, by: By::Sender });
+            }
+            Learnt::Unannounced(None) | Learnt::Nothing => break,
         };
         match Settled::heard(flags, described, announced) {
             Ok(settled) if sends => return Ok(settled),
@@ -254,7 +272,7 @@ fn settle(
         check_fits(&flags.output, &unheard)?;
     }
     let by = if said { By::User } else { By::Sender };
-    Ok(Settled { layout: unheard, announced: None, by })
+    Ok(Settled { layout: unheard, announced: None, proven: false, by })
 }
 
 /// Takes changes from here on: also while a sender is waited for.
@@ -298,6 +316,35 @@ fn tell_details(
     ));
 }
 
+/// The stream that packets prove, with as many channels as are given here.
+fn proven_format(flags: &Recv, proof: &Proof) -> Result<StreamFormat, Failure> {
+    let (bytes, given) = (proof.frame_bytes, &flags.stream);
+    let mut fitting = Proof::fitting(bytes).into_iter();
+    let fits = fitting.find(|(_, channels)| given.channels.is_none_or(|given| given == *channels));
+    let Some((sample, channels)) = fits else {
+        let given =
+            given.channels.map_or(String::new(), |channels| format!(" with {channels} channels"));
+        return Err(Failure::usage(format!(
+            "no --format{given} fits the packets, which have {bytes} bytes per frame"
+        )));
+    };
+    let rate = proof.rate.or(given.rate).unwrap_or(Rate::HZ_48000);
+    let assumed = if proof.rate.is_some() { "" } else { " (assumed)" };
+    flags.running.voice().tell(&format!(
+        "no announcement: the packets have {bytes} bytes per frame at {rate}{assumed}, played as {} with {channels} \
+         channels; --format, --channels and --rate override that",
+        sample.name()
+    ));
+    Ok(StreamFormat {
+        rate,
+        channels,
+        sample,
+        coder: None,
+        packet: proof.packet,
+        payload_type: proof.payload_type,
+    })
+}
+
 /// What a sender says of its stream. Where its packets say it, they are kept to be played.
 fn learnt(
     flags: &Recv,
@@ -329,12 +376,12 @@ fn learnt(
     };
     let learnt = learn(&mut opened, believe, given_up);
     for (heard, listened) in from.iter_mut().zip(opened) {
-        heard.opened = listened.to_be_played();
+        heard.begun = Some(listened.to_be_played(&learnt));
     }
-    if learnt == Learnt::Unannounced {
+    if learnt == Learnt::Unannounced(None) {
         flags.running.voice().tell(
-            "the sender does not say what its stream is: 48000 Hz and 2 channels are assumed \
-             where --rate and --channels say nothing else",
+            "no announcement, and the packets prove no format: 48 kHz stereo is assumed unless --rate and \
+             --channels say otherwise",
         );
     }
     Ok(learnt)

@@ -69,9 +69,9 @@ impl RecvLines {
             );
         };
         let plan = address.resolve().map_err(Failure::from).and_then(|resolved| {
-            let mut from = HeardAddress { address: &address, resolved, opened: None };
+            let mut from = HeardAddress { address: &address, resolved, begun: None };
             check_alike(&from, &format)?;
-            stream(&self.flags, &mut from, None, format, &device)
+            stream(&self.flags, &mut from, None, (format, false), &device)
         });
         let plan = plan.map_err(|failure| failure.to_string())?;
         Ok(RecvChange::From(which, Box::new(plan)))

@@ -298,6 +298,19 @@ fn stream_format(
     Ok(StreamFormat { coder, rate: device.rate, channels, sample, packet, payload_type })
 }
 
+/// The usual latency of a file that is played to a multicast group. An access point may hold multicast until its next
+/// DTIM beacon, every 102.4 ms by default (IEEE 802.11 §11.2.3), and no live sound waits for it.
+const GROUP_LATENCY: Span = Span::from_millis(150);
+
+fn is_music_to_a_group(flags: &Send) -> bool {
+    let is_file = matches!(flags.input, DeviceSpec::Software(SoftwareSpec::File(_)));
+    let is_group = |to: &Address| {
+        let media = to.resolve().ok().and_then(|to| to.media());
+        media.is_some_and(|media| media.ip().is_multicast())
+    };
+    is_file && flags.to.iter().any(is_group)
+}
+
 fn latency(
     flags: &Send,
     format: &StreamFormat,
@@ -310,6 +323,7 @@ fn latency(
     };
     let repair = if budget.latency > Span::ZERO { budget.first } else { Span::ZERO };
     let usual = (usual(format, device.period) + repair).max(budget.latency);
+    let usual = if is_music_to_a_group(flags) { usual.max(GROUP_LATENCY) } else { usual };
     let least = format.packing_age(device.period);
     lay::promised(flags.timing.latency.unwrap_or_default(), usual, least).map_err(|short| {
         let (latency, least) = (short.asked, short.least);

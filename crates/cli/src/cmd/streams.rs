@@ -6,9 +6,9 @@ use tautline_engine::plan::beside::follow;
 use tautline_engine::plan::lay;
 use tautline_engine::plan::sockets;
 use tautline_engine::plan::{ClockPlan, StreamPlan};
+use tautline_engine::receiving::learn::ToBePlayed;
 use tautline_io::ethernet::own_address;
 use tautline_io::thread::Scheduler;
-use tautline_io::udp::pair::OpenedStream;
 use tautline_proto::device::Settings;
 use tautline_proto::latency::enough_latency;
 use tautline_proto::packet::Codings;
@@ -27,8 +27,8 @@ use crate::sealing::StreamKey;
 pub(super) struct HeardAddress<'a> {
     pub(super) address: &'a Address,
     pub(super) resolved: Resolved,
-    /// By what it is heard, where its first packets said what it is: they wait there.
-    pub(super) opened: Option<OpenedStream>,
+    /// Its first packets, if they were read to learn what it is.
+    pub(super) begun: Option<ToBePlayed>,
 }
 
 /// All streams of one device have its rate and channels.
@@ -49,9 +49,9 @@ pub(super) fn check_alike(
 
 pub(super) fn stream(
     flags: &Recv,
-    HeardAddress { address, resolved, opened }: &mut HeardAddress<'_>,
+    HeardAddress { address, resolved, begun }: &mut HeardAddress<'_>,
     promised: Option<Span>,
-    format: StreamFormat,
+    (format, proven): (StreamFormat, bool),
     device: &Settings,
 ) -> Result<StreamPlan, Failure> {
     let described = resolved.description.as_ref();
@@ -61,6 +61,8 @@ pub(super) fn stream(
     let codings = match (flags.stream.payload_type, flags.stream.format) {
         (Some(_), _) => Codings::Exactly,
         (None, Some(_)) => Codings::Any,
+        // What packets prove goes before what their payload types mean by convention.
+        (None, None) if proven => Codings::Any,
         (None, None) => Codings::ByConvention,
     };
     let mut receiver = lay::receiver(resolved, format, link_offset);
@@ -70,10 +72,12 @@ pub(super) fn stream(
         receiver.wire = RtpUnpack::taking(codings);
     }
     let key = StreamKey::of(flags.srtp_key_file.as_deref(), [(*address, &*resolved)])?;
-    let opened = match opened.take() {
-        Some(opened) => opened,
-        None => key
-            .open(&sockets::receiving((address, resolved), &format), wire_thread(flags, address))?,
+    let open =
+        || key.open(&sockets::receiving((address, resolved), &format), wire_thread(flags, address));
+    let opened = match begun.take() {
+        Some(ToBePlayed::Opened(opened)) => opened,
+        Some(ToBePlayed::Kept(kept)) => kept.unread(open()?),
+        None => open()?,
     };
     if let Some((packets, reports)) = opened.local {
         let words =

@@ -1,6 +1,7 @@
 //! Of a stream that is received.
 
 use tautline_dsp::format::SampleFormat;
+use tautline_proto::evidence::{Contradiction, Proof};
 use tautline_proto::latency::{LatencyRule, enough_latency};
 use tautline_proto::packet::Codings;
 use tautline_proto::receiver::OtherType;
@@ -14,6 +15,9 @@ use tautline_proto::units::{Channels, Rate};
 pub(super) fn words(address: &str, note: &ReceiveNote) -> String {
     match note {
         ReceiveNote::Refused(refusal) => refused(address, refusal),
+        ReceiveNote::Contradicted { contradiction, format } => {
+            contradicted(address, *contradiction, format)
+        }
         ReceiveNote::WrongType(wrong) => wrong_type(address, wrong),
         ReceiveNote::Needs { need, device, latency, longest, rule } => {
             let Need { latency: needed, packet, apart } = need;
@@ -117,6 +121,40 @@ fn refused(address: &str, refusal: &Refusal) -> String {
         expects.join(" in "),
         options.join(" ")
     )
+}
+
+/// Why a stream is muted whose packets prove another format.
+fn contradicted(address: &str, contradiction: Contradiction, ours: &StreamFormat) -> String {
+    match contradiction {
+        Contradiction::Rate(rate) => format!(
+            "{address}: packets come at {rate} but are played at {}: muted\nhint: --rate {}, or leave --rate, \
+             --channels and --format out",
+            ours.rate,
+            rate.hertz()
+        ),
+        Contradiction::FrameBytes(bytes) => {
+            let fitting: Vec<String> = Proof::fitting(bytes)
+                .into_iter()
+                .map(|(sample, channels)| {
+                    format!("--format {} --channels {channels}", sample.name())
+                })
+                .collect();
+            let hint = match fitting.is_empty() {
+                true => String::new(),
+                false => format!(
+                    "\nhint: {}, or leave --rate, --channels and --format out",
+                    fitting.join(" or ")
+                ),
+            };
+            format!(
+                "{address}: packets have {bytes} bytes per frame but are read as {} with {} channels ({} bytes): \
+                 muted{hint}",
+                ours.coding_name(),
+                ours.channels,
+                ours.frame_bytes()
+            )
+        }
+    }
 }
 
 /// What came with another payload type, why it is not played, and the mend.

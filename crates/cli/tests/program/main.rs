@@ -45,6 +45,7 @@ mod duplex;
 mod errors;
 mod faults;
 mod files;
+mod foreign;
 mod impaired;
 mod in_step;
 mod interop;

@@ -10,7 +10,7 @@ use tautline_proto::time::{LocalTime, Span};
 
 /// Datagrams that were read and are not played yet, oldest first.
 #[derive(Default)]
-pub(super) struct KeptDatagrams(Vec<KeptDatagram>);
+pub struct KeptDatagrams(Vec<KeptDatagram>);
 
 struct KeptDatagram {
     bytes: Box<[u8]>,
@@ -22,7 +22,7 @@ struct KeptDatagram {
 }
 
 impl KeptDatagrams {
-    /// No more are kept: what is listened to is known from the first packet, and more than a beat does not come.
+    /// No more are kept: half a second of the shortest packets.
     const MOST: usize = 4096;
 
     /// Keeps one, if there is room.
@@ -36,7 +36,10 @@ impl KeptDatagrams {
     }
 
     /// The stream as if nobody had read of it yet.
-    pub(super) fn unread(self, opened: OpenedStream) -> OpenedStream {
+    pub fn unread(self, opened: OpenedStream) -> OpenedStream {
+        if self.0.is_empty() {
+            return opened;
+        }
         let OpenedStream { link, .. } = opened;
         OpenedStream { link: Box::new(UnreadLink { link, kept: self.0, next: 0 }), ..opened }
     }

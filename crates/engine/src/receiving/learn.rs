@@ -12,6 +12,7 @@ use tautline_io::control::{Control, wait};
 use tautline_io::link::Arrival;
 use tautline_io::udp::pair::OpenedStream;
 use tautline_proto::endpoint::Author;
+use tautline_proto::evidence::{Evidence, Proof};
 use tautline_proto::packet::Unpack;
 pub use tautline_proto::receiving::Believe;
 use tautline_proto::receiving::Hearsay;
@@ -34,8 +35,8 @@ pub enum Learnt {
     },
     /// Packets say of themselves what they are, and nobody else does.
     Shaped(StreamFormat),
-    /// Packets come, and nobody says what they are.
-    Unannounced,
+    /// Packets come and nothing announces what they are: what they prove themselves.
+    Unannounced(Option<Proof>),
     /// Nothing came until it was given up.
     Nothing,
 }
@@ -63,11 +64,24 @@ impl ListenedAt {
         self.opened.control.is_none()
     }
 
-    /// The stream to be played, from the first packet on that came, if packets alone say there what it is. Where reports
-    /// do it was opened for packets of any kind; the stream's own are known by now, and it is opened anew for those.
-    pub fn to_be_played(self) -> Option<OpenedStream> {
-        self.tells_by_packets().then(|| self.kept.unread(self.opened))
+    /// What is to be played there. A sender that announced its stream is joined where it is; of others no packet is
+    /// dropped.
+    pub fn to_be_played(self, learnt: &Learnt) -> ToBePlayed {
+        match learnt {
+            _ if self.tells_by_packets() => ToBePlayed::Opened(self.kept.unread(self.opened)),
+            Learnt::Unannounced(_) => ToBePlayed::Kept(self.kept),
+            _ => ToBePlayed::Kept(KeptDatagrams::default()),
+        }
     }
+}
+
+/// How a stream is played whose first packets were read to learn what it is.
+pub enum ToBePlayed {
+    /// By the link that read them.
+    Opened(OpenedStream),
+    /// By a link that is opened for packets like these, as the one before was opened for packets of any kind: these
+    /// come first.
+    Kept(KeptDatagrams),
 }
 
 /// What came to all that is listened at.
@@ -80,8 +94,8 @@ pub struct CameThere {
 }
 
 /// Listens at all that is `opened` until a sender says what its stream is, or `given_up` says so, of which
-/// it is told what has come. What comes meanwhile is dropped, but where packets alone say what they are
-/// ([`ListenedAt::to_be_played`]).
+/// it is told what has come. Packets that come meanwhile are kept ([`ListenedAt::to_be_played`]). Those of a foreign
+/// sender, which carry no instants, are waited for only until they prove what they are.
 pub fn learn(
     opened: &mut [ListenedAt],
     believe: Believe,
@@ -90,6 +104,7 @@ pub fn learn(
     let mut hearsay = Hearsay::default();
     let mut packets_since: Option<LocalTime> = None;
     let mut shaped = None;
+    let (mut evidence, mut stamped) = (Evidence::default(), false);
     loop {
         let unopened = opened.iter().map(|at| at.opened.link.counters().unopened).sum();
         if given_up(CameThere { packets: packets_since.is_some(), unopened }) {
@@ -99,7 +114,6 @@ pub fn learn(
             opened.iter().filter_map(|at| at.opened.control.as_deref()).collect();
         wait(&channels, now() + BEAT);
         for at in opened.iter_mut() {
-            let keeps = at.tells_by_packets();
             let ListenedAt { wire, opened: OpenedStream { link, control, .. }, kept } = at;
             let mut hear = |arrival: Arrival<'_>| {
                 let Ok(compound) = Compound::parse(arrival.datagram) else { return };
@@ -119,9 +133,9 @@ pub fn learn(
                     Ok(packet) => {
                         hearsay.sends(Author { ssrc: packet.head.stream.ssrc(), host });
                         shaped = shaped.or(packet.format());
-                        if keeps {
-                            kept.keep(&arrival);
-                        }
+                        stamped |= packet.head.capture.is_some();
+                        evidence.observe(&packet, arrival.arrival);
+                        kept.keep(&arrival);
                     }
                     // A clock may be told of there, which says nothing of a stream.
                     Err(Invalid::Subtype(_)) => return,
@@ -137,8 +151,10 @@ pub fn learn(
         if let Some((announcement, sends)) = hearsay.believed(believe) {
             return Learnt::Announced { announcement, sends };
         }
-        if packets_since.is_some_and(|since| now() - since > PATIENCE) {
-            return shaped.map_or(Learnt::Unannounced, Learnt::Shaped);
+        let proof = evidence.proof();
+        let proven = !stamped && proof.is_some_and(|proof| proof.rate.is_some());
+        if proven || packets_since.is_some_and(|since| now() - since > PATIENCE) {
+            return shaped.map_or(Learnt::Unannounced(proof), Learnt::Shaped);
         }
     }
 }

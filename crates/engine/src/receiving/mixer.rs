@@ -177,7 +177,8 @@ impl Mixer {
         if let Some(mouth) = &mut self.mouth {
             mouth.say(times.meets, voices);
         }
-        self.chosen = self.select.choose(self.inputs.iter().map(|i| i.alive), self.chosen);
+        let plays = |input: &MixerInput| input.alive && !input.receiver.is_muted();
+        self.chosen = self.select.choose(self.inputs.iter().map(plays), self.chosen);
         let sum = if mapped { &mut self.sum[..samples] } else { &mut *out };
         self.volume.apply(self.gain, channels, sum);
         if mapped {

@@ -394,7 +394,8 @@ impl ReceivedStream {
 
     pub(crate) fn report(&self, watch: &mut RunWatch) -> crate::watching::report::StreamReport {
         let (policy, address) = (&self.policy, &self.address);
-        let refusal = policy.refusal().map(|refusal| ReceiveNote::Refused(*refusal));
+        let refused = policy.refusal().map(|refusal| ReceiveNote::Refused(*refusal));
+        let refusal = refused.or_else(|| policy.contradicted());
         let wrong_type = policy.wrong_type().map(ReceiveNote::WrongType);
         let in_words = |note: &ReceiveNote| watch.words(&Note::Receiving { address, note });
         let stream = summary::ReportSource {

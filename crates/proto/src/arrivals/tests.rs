@@ -51,7 +51,7 @@ fn standing(millis: i64, (late, lost, starved): (u64, u64, u64)) -> StreamTotals
     let mut faults = Faults::NONE;
     let harm = Harm { lost: lost as u32, ..Harm::default() };
     faults.add(at(millis - 10), at(millis), harm);
-    StreamTotals { late, lost, starved, dropped: 0, unheard: 0, faults }
+    StreamTotals { late, lost, starved, faults, ..StreamTotals::default() }
 }
 
 fn never(_: LocalTime, _: LocalTime) -> bool {

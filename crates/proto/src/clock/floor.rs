@@ -22,9 +22,9 @@ pub(crate) struct Floor {
     rounds: u32,
     /// Mean of how much later than the line arrivals are.
     spread: f64,
+    /// The same after the last round that was not odd: a step is in the one above, too.
+    steady: f64,
     odd: Odd,
-    /// When arrivals began to be far behind, and how many were.
-    behind: (LocalTime, u32),
 }
 
 impl Floor {
@@ -44,10 +44,6 @@ impl Floor {
     /// since no queue makes an arrival early.
     const SLOWER: u32 = 4;
     const FASTER: u32 = 2;
-    /// All arrivals this much behind the line for this long: the sender paused without moving its
-    /// media time on.
-    const BEHIND: Span = Span::from_millis(100);
-    const PATIENCE: u32 = 8;
 
     pub(crate) const fn new() -> Self {
         Self {
@@ -56,8 +52,8 @@ impl Floor {
             round: Round::opened(0),
             rounds: 0,
             spread: 0.0,
+            steady: 0.0,
             odd: Odd::NONE,
-            behind: (LocalTime::ZERO, 0),
         }
     }
 
@@ -77,9 +73,6 @@ impl Floor {
         let (first, second) = (sent.as_unix_nanos(), arrival.as_nanos());
         let Some(line) = &self.line else { return self.begin(first, second) };
         let error = line.error(first, second);
-        if self.is_left_behind(error, arrival) {
-            return self.begin(first, second);
-        }
         let sought = self.rounds < Self::SOUGHT;
         let reading = (first, second);
         let moved =
@@ -107,17 +100,20 @@ impl Floor {
         true
     }
 
-    fn is_left_behind(&mut self, error: f64, arrival: LocalTime) -> bool {
-        if error <= Self::BEHIND.as_nanos() as f64 {
-            self.behind.1 = 0;
-            return false;
-        }
-        // What was held comes all at once, which tells nothing of what follows.
-        if self.behind.1 == 0 {
-            self.behind.0 = arrival;
-        }
-        self.behind.1 += 1;
-        self.behind.1 >= Self::PATIENCE && arrival - self.behind.0 >= Self::BEHIND
+    /// How much later than the line this arrival is; `None` before the first.
+    pub(crate) fn behind(&self, sent: WallTime, arrival: LocalTime) -> Option<Span> {
+        let error = self.line.as_ref()?.error(sent.as_unix_nanos(), arrival.as_nanos());
+        Some(Span::from_nanos(error as i64))
+    }
+
+    /// All arrivals are later by `step` from `now` on. The rate of the sender's card stays known.
+    #[cold]
+    pub(crate) fn step(&mut self, step: Span, now: LocalTime) {
+        let Some(line) = &mut self.line else { return };
+        line.move_by(step.as_nanos() as f64);
+        (self.round, self.odd) = (Round::opened(now.as_nanos()), Odd::NONE);
+        self.spread = self.steady;
+        self.read(Span::ZERO);
     }
 
     /// Takes the fastest of the round as a reading. Out of the way of the arrivals within one: laid among
@@ -130,15 +126,16 @@ impl Floor {
         let Some((first, second)) = round.close(line) else { return };
         line.advance(first);
         let error = line.error(first, second);
-        let odd = Self::LEAST_ODD.max(3.0 * self.spread) + 4.0 * line.deviation();
+        let odd = Self::LEAST_ODD.max(3.0 * self.steady) + 4.0 * line.deviation();
         if error.abs() > odd && self.rounds > Self::SOUGHT {
             if let Some(nearest) = self.odd.doubt(error, Self::SLOWER, Self::FASTER) {
                 line.move_by(nearest);
+                self.spread = self.steady;
                 self.read(Span::ZERO);
             }
             return;
         }
-        self.odd = Odd::NONE;
+        (self.odd, self.steady) = (Odd::NONE, self.spread);
         // The fastest of so many is above the line by that share of what they are on average.
         let scatter = Self::STAMP + 2.0 * self.spread / f64::from(round.count);
         line.correct(error, scatter * scatter, 0.25, 1e9);

@@ -121,7 +121,11 @@ impl Receiver {
         {
             return Err(Invalid::PayloadType { got: coding });
         }
-        let frames = packet.frames(&format, Frames::new(self.renderer.capacity().count() / 2))?;
+        let carried = match format.coder {
+            None => StreamFormat { channels: self.carried, ..format },
+            Some(_) => format,
+        };
+        let frames = packet.frames(&carried, Frames::new(self.renderer.capacity().count() / 2))?;
         Ok(PacketMeasure { frames, format, sequel: Sequel::GoesOn })
     }
 
@@ -162,6 +166,12 @@ impl Receiver {
                 self.reset_repairer();
                 (sequence, media)
             }
+            Admission::Jumped { sequence, media } => {
+                // Its timestamps stand for other times now, which reports and arrivals tell anew.
+                self.placement.begin_run(media, end, false);
+                self.restart(Resync::Jump);
+                (sequence, media)
+            }
             Admission::Restarted { sequence, media, missed } => {
                 self.counters.lost += missed;
                 self.tally.outage(missed);
@@ -193,6 +203,10 @@ impl Receiver {
             }
         };
         self.counters.received += 1;
+        if self.follow_carried() {
+            self.counters.doubted += 1;
+            return Received::Doubted;
+        }
         self.counters.restarts += u64::from(sequel == Sequel::SaidAnew);
         if let Some(before) = self.turns.came(sequence) {
             if before.repaired {
@@ -308,7 +322,10 @@ impl Receiver {
         read: LocalTime,
     ) -> Received<'a> {
         match placed {
-            Placed::Whole => Received::Placed(accepted),
+            Placed::Whole => {
+                self.step.reset();
+                Received::Placed(accepted)
+            }
             Placed::Partly { .. } => Received::Partly(accepted, self.late(kept, read)),
             Placed::Late => Received::Late(self.late(kept, read)),
             Placed::Beyond { .. } => {
@@ -324,7 +341,9 @@ impl Receiver {
         let dac = self.placement.presentation(kept.media).unwrap_or(read);
         let passage = kept.passage(&self.placement, read, dac, Span::ZERO);
         self.counters.late += 1;
-        self.measure_late(&passage);
+        if !self.follow_step(kept.media, kept.frames(), kept.arrival()) {
+            self.measure_late(&passage);
+        }
         passage
     }
 

@@ -66,6 +66,13 @@ impl Receiver {
         }
     }
 
+    /// What was late was late by a step of the sender, not by the network.
+    pub(super) const fn forget_late(&mut self) {
+        if let Some(measuring) = &mut self.measuring {
+            measuring.packets.forget_late();
+        }
+    }
+
     /// Before a packet is placed.
     pub(super) fn measure_length(&mut self, frames: Frames) {
         let rate = self.format.rate;

@@ -7,14 +7,16 @@ use super::{Counters, OtherType, Receiver, Stranger};
 use crate::arrivals::StreamTotals;
 use crate::clock::{ClockId, ClockMapping, ToldRate, WallTime};
 use crate::endpoint::{Author, SourceEndpoints};
+use crate::evidence::Contradiction;
 use crate::faults::Faults;
 use crate::packet::{StreamId, Unpack};
 use crate::placement::Basis;
 use crate::session::Receiving;
+use crate::source::Source;
 use crate::stream::StreamFormat;
 use crate::time::{LocalTime, Span};
 use crate::unannounced::Need;
-use crate::units::Ppm;
+use crate::units::{Channels, Ppm};
 use crate::wire::Invalid;
 
 /// What the ordinary thread tells a receiver.
@@ -42,6 +44,8 @@ pub enum ReceiveCommand {
     Raises(bool),
     /// The sender left.
     Left(Author),
+    /// Packets hold so many channels: all, or one that is played on all.
+    Carried(Channels),
     /// The stream is of a kind that would be noise here, or is not any more.
     Mute(bool),
 }
@@ -84,6 +88,12 @@ pub struct StreamStatus {
     pub need: Option<Need>,
     /// See [`Receiver::other_type`].
     pub other_type: Option<OtherType>,
+    /// Times that the sender paused without moving its timestamps on, or the path became longer.
+    pub steps: u64,
+    /// Whether late packets may prove to be another such step.
+    pub may_step: bool,
+    /// What its packets prove against its format.
+    pub contradiction: Option<Contradiction>,
     /// When packets were late or lost or the device starved since the last status.
     pub faults: Faults,
     /// Whether its sound is in a pause.
@@ -101,6 +111,8 @@ impl StreamStatus {
             starved: self.counters.xruns,
             dropped: self.counters.socket_drops,
             unheard: self.counters.unheard,
+            steps: self.steps,
+            may_step: self.may_step,
             faults: self.faults,
         }
     }
@@ -123,6 +135,7 @@ impl Receiver {
             ReceiveCommand::Announced(ssrc) => self.hear_announcement(ssrc),
             ReceiveCommand::Raises(raises) => self.set_raises(raises),
             ReceiveCommand::Left(author) => self.say_goodbye(author),
+            ReceiveCommand::Carried(carried) => self.set_carried(carried),
             ReceiveCommand::Mute(muted) => self.muted = muted,
         }
     }
@@ -143,9 +156,18 @@ impl Receiver {
         self.measure(&packet).ok().map(|_| packet.head.stream)
     }
 
-    /// Whether what it gives is not to be heard: its sender says that it is of another kind.
-    pub const fn is_muted(&self) -> bool {
-        self.muted
+    /// Whether what it gives is not to be heard: its sender says that it is of another kind, or its packets show it.
+    pub fn is_muted(&self) -> bool {
+        let odd = |source: &Source| self.format.coder.is_none() && source.is_odd();
+        self.muted || self.source.as_ref().is_some_and(odd)
+    }
+
+    /// What packets prove against the format that they are read in.
+    fn contradiction(&self) -> Option<Contradiction> {
+        let source = self.source.as_ref().filter(|_| self.format.coder.is_none())?;
+        let step = source.odd_step()?.as_len();
+        let bytes = source.packet().as_len() * self.format.sample.bytes() * self.carried.count();
+        bytes.is_multiple_of(step).then(|| Contradiction::FrameBytes(bytes / step))
     }
 
     /// How the stream stands, as far as the receiver knows it: of the device nothing.
@@ -179,6 +201,9 @@ impl Receiver {
             out_of_reach: self.is_out_of_reach(),
             need: self.need(),
             other_type: self.other_type(),
+            steps: self.steps,
+            may_step: self.step.is_suspicious(),
+            contradiction: self.contradiction(),
             faults: Faults::NONE,
             quiet: false,
             lead: None,

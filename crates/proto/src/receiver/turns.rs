@@ -63,6 +63,10 @@ impl PackedSlot {
         self.stamped.then_some(Instants { taken, packed, handed, held })
     }
 
+    pub(super) const fn arrival(&self) -> LocalTime {
+        self.arrival
+    }
+
     /// The frame after its last.
     pub(super) fn end(&self) -> MediaTime {
         self.media + self.frames()

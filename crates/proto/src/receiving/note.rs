@@ -3,18 +3,27 @@
 use tautline_dsp::format::SampleFormat;
 
 use crate::endpoint::Host;
+use crate::evidence::Contradiction;
 use crate::latency::LatencyRule;
 use crate::packet::Codings;
 use crate::receiver::OtherType;
 use crate::stream::StreamFormat;
 use crate::time::Span;
 use crate::unannounced::Need;
+use crate::units::Channels;
 
 /// One matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReceiveNote {
     /// It is not played, as it would be noise.
     Refused(Refusal),
+    /// It is not played: its packets prove another format than they are read in.
+    Contradicted {
+        /// What they prove.
+        contradiction: Contradiction,
+        /// What they are read in.
+        format: StreamFormat,
+    },
     /// Packets come that are not taken for their payload type, and nothing else does.
     WrongType(WrongType),
     /// Its sender announces nothing, and its packets need more than the latency.
@@ -105,10 +114,11 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// Whether its rate or its channels differ.
+    /// Whether its rate or its channels differ. One channel is played on all.
     pub fn is_of_another_shape(&self) -> bool {
         let Self { theirs, ours, .. } = self;
-        (theirs.rate, theirs.channels) != (ours.rate, ours.channels)
+        let mono = theirs.channels == Channels::MONO && theirs.coder.is_none();
+        theirs.rate != ours.rate || theirs.channels != ours.channels && !mono
     }
 }
 

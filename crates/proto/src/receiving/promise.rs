@@ -38,7 +38,8 @@ impl ReceivePolicy {
         };
         self.note_latency(&announcement, least, wanted);
         self.link_offset = wanted.min(self.config.longest);
-        (context.command)(ReceiveCommand::Mute(false))
+        (context.command)(ReceiveCommand::Carried(theirs.channels))
+            && (context.command)(ReceiveCommand::Mute(false))
             && (context.command)(ReceiveCommand::LinkOffset(self.link_offset))
     }
 

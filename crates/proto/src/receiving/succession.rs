@@ -35,9 +35,11 @@ impl ReceivePolicy {
         if another {
             (self.heard, self.heard_since) = (heard, status.at);
             // What another announced; where there is no room, the next report mends that.
-            if self.refusal.take().is_some() {
+            let contradicted = self.contradiction.take().is_some();
+            if self.refusal.take().is_some() || contradicted {
                 (context.command)(ReceiveCommand::Mute(false));
             }
+            self.pace = (None, None);
             self.clock = None;
             // What another said of its presentation is no word of this one.
             if self.announced.take().is_some() && self.presents() {

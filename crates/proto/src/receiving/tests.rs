@@ -24,7 +24,9 @@ fn a_coding_that_would_be_read_as_another_is_refused() {
     assert_eq!(coding(l16, Codings::Exactly, posing), Some(Some(SampleFormat::L16)));
     let mono = StreamFormat { channels: Channels::MONO, ..l24 };
     assert_eq!(coding(l16, Codings::Any, mono), Some(Some(SampleFormat::L16)));
-    assert_eq!(coding(l24, Codings::Any, mono), Some(None), "its shape alone");
+    assert_eq!(coding(l24, Codings::Any, mono), None, "one channel is played on all");
+    let slower = StreamFormat { rate: Rate::HZ_44100, ..l24 };
+    assert_eq!(coding(l24, Codings::Any, slower), Some(None), "its shape alone");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Which packets a source admits, and what each is to its stream.
 
-use super::{Extent, Source};
+use super::{Extent, OddSteps, Source};
 use crate::endpoint::{Arrived, SourceEndpoints};
 use crate::packet::PacketHead;
 use crate::time::{Frames, LocalTime, MediaTime};
@@ -30,6 +30,13 @@ pub enum Admission {
         /// Its number, as if those before had gone on.
         sequence: i64,
         /// Its first frame.
+        media: MediaTime,
+    },
+    /// It does, and its timestamps jumped to another time while its numbers go on.
+    Jumped {
+        /// Its number.
+        sequence: i64,
+        /// Its first frame, by the new timestamps.
         media: MediaTime,
     },
     /// It is the first of a source that restarted, or of another that took its place.
@@ -132,6 +139,7 @@ impl Source {
             && self.read(packet) == (sequence, media);
         next.then(|| {
             self.doubt = None;
+            self.steps.regular = true;
             self.number = self.number.going_on_from(sequence - self.shift);
             self.timeline = self.timeline.going_on_from(media.as_frames());
             self.newest = Extent { sequence, media, frames };
@@ -201,6 +209,7 @@ impl Source {
     ) -> Admission {
         let (sequence, media) = self.read(packet);
         let ahead = sequence - self.newest.sequence;
+        self.observe_step(sequence, media, rate);
         let renumbered = !(-Self::MAX_MISORDER..=Self::MAX_DROPOUT).contains(&ahead);
         let jumped = self.strayed(ahead, media) > rate.frames_within(Self::JUMP);
         if (renumbered || jumped || ahead <= 0)
@@ -226,9 +235,28 @@ impl Source {
                 reached.map(|frame| self.media_near(Wrapped::of(frame.as_frames(), 32).value));
             return restarted;
         }
+        // A sender that is silent may let its timestamps go on: then as much time passed.
+        let told = rate.span_of(media - self.end());
+        let in_time = (told - (came.at - self.heard)).abs() <= Self::JUMP;
         self.doubt = None;
         self.accept(packet, this, came.at, rate);
-        Admission::Regular { sequence, media }
+        match jumped && !in_time {
+            true => Admission::Jumped { sequence, media },
+            false => Admission::Regular { sequence, media },
+        }
+    }
+
+    /// Notes by how many frames the packet lies after the one before it.
+    fn observe_step(&mut self, sequence: i64, media: MediaTime, rate: Rate) {
+        let frames = (media - self.newest.media).count();
+        let longest = rate.frames_within(Self::JUMP).count();
+        let odd = frames != self.newest.frames.count() && (1..=longest).contains(&frames);
+        if sequence != self.newest.sequence + 1 || !odd {
+            return;
+        }
+        let again = self.steps.frames == frames && self.steps.last == self.newest.sequence;
+        let packets = if again { self.steps.packets + 1 } else { 1 };
+        self.steps = OddSteps { frames, packets, last: sequence, ..self.steps };
     }
 
     /// Goes on with a new run of sound once a second packet confirms it. One that begins before the end of what

@@ -16,6 +16,7 @@ mod call_words;
 mod clock;
 mod clock_crf;
 mod clock_lies;
+mod format_evidence;
 mod offers;
 mod offload_allocation;
 mod placement;

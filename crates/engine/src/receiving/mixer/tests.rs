@@ -17,7 +17,7 @@ use rtrb::{Producer, RingBuffer};
 use tautline_dsp::format::{self, SampleFormat};
 use tautline_io::link::{Arrival, Link, LinkCounters, TransmitStamp};
 use tautline_proto::packet::{Codings, StreamId};
-use tautline_proto::receiver::{Receiver, ReceiverConfig};
+use tautline_proto::receiver::{ReceiveCommand, Receiver, ReceiverConfig};
 use tautline_proto::redundancy::Layout;
 use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::stream::Outgoing;
@@ -366,6 +366,15 @@ fn priority_falls_back_in_time_and_returns_at_once_without_a_click() {
     // there is.
     let allowed = 0.5 * core::f32::consts::FRAC_PI_2 / FADE + 1.5 / PACKET as f32;
     assert!(world.steepest() <= allowed, "{} is a click", world.steepest());
+}
+
+#[test]
+fn a_stream_that_cannot_be_played_is_never_selected() {
+    for select in [Select::Priority, Select::FirstAlive] {
+        let mut world = World::new(select, &[0.5, 0.25]);
+        world.mixer.inputs[0].receiver.obey(ReceiveCommand::Mute(true));
+        assert_eq!(ends(world.play(10, &[0, 1])), 0.25);
+    }
 }
 
 #[test]

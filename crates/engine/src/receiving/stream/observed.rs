@@ -34,7 +34,9 @@ impl ReceivedStream {
         let status = statistics.status;
         let format = status.map_or(config.format, |status| status.stream.format);
         let state = match policy.recent() {
-            _ if policy.refusal().is_some() => StreamState::Refused,
+            _ if policy.refusal().is_some() || policy.contradicted().is_some() => {
+                StreamState::Refused
+            }
             recent if !recent.any() => StreamState::Awaited,
             recent if recent.silent().is_some() => StreamState::Silent,
             _ => StreamState::Here,

@@ -1,0 +1,110 @@
+//! Senders other than `taut` that announce nothing: what their packets prove.
+
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+use crate::common::program::{PATIENCE, Running, taut, words};
+use crate::common::sound::{FileCoding, Shape, Sound};
+use crate::common::{Folder, free_udp_ports, shared};
+use tautline_trial::snapshot;
+
+/// The samples as they are on the wire.
+fn wire(sound: &Sound) -> Vec<u8> {
+    let bytes = match sound.shape.coding {
+        FileCoding::L16 => 2,
+        FileCoding::L24 => 3,
+        FileCoding::F32 => 4,
+    };
+    sound.samples.iter().flat_map(|sample| sample.to_be_bytes()[4 - bytes..].to_vec()).collect()
+}
+
+/// Sends a sound in packets of so many frames, each when its last frame would have been captured.
+fn send(sound: &Sound, frames: usize, payload_type: u8, port: u16) {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let bytes = wire(sound);
+    let frame_bytes = bytes.len() / sound.frames();
+    let begins = Instant::now();
+    for (number, payload) in bytes.chunks(frames * frame_bytes).enumerate() {
+        let first = number * frames;
+        let due = Duration::from_secs((first + frames) as u64) / sound.shape.rate;
+        std::thread::sleep((begins + due).saturating_duration_since(Instant::now()));
+        let mut packet = vec![0x80, payload_type | if number == 0 { 0x80 } else { 0 }];
+        packet.extend((number as u16).to_be_bytes());
+        packet.extend((first as u32 + 1_000).to_be_bytes());
+        packet.extend(0x1234_5678_u32.to_be_bytes());
+        packet.extend(payload);
+        socket.send_to(&packet, ("127.0.0.1", port)).unwrap();
+    }
+}
+
+fn recv(port: u16, options: &str, folder: &Folder) -> Running {
+    let line = format!(
+        "recv --from rtp://127.0.0.1:{port} --output file:heard.wav --report json --no-witness \\
+         --period 240 --periods 32 {options}"
+    );
+    taut(words(&line)).in_folder(folder.path()).start().listening()
+}
+
+/// Waits until so many bytes of sound are on the disk.
+fn recorded(folder: &Folder, bytes: u64) {
+    let until = Instant::now() + PATIENCE;
+    while std::fs::metadata(folder.file("heard.wav")).map_or(0, |file| file.len()) < bytes {
+        assert!(Instant::now() < until, "{bytes} bytes are never recorded");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn packets_prove_the_format_that_nothing_announces() {
+    shared(|| {
+        let shape = |rate, channels, coding| Shape { rate, channels, coding };
+        for (shape, frames, payload_type) in [
+            // Payload type 98 is float by convention.
+            (shape(48_000, 2, FileCoding::L24), 48, 98),
+            (shape(48_000, 1, FileCoding::L24), 240, 97),
+            (shape(44_100, 2, FileCoding::L16), 441, 96),
+        ] {
+            let (folder, port) = (Folder::new(), free_udp_ports());
+            let sent = Sound::noise(shape, 800, 9).quieter();
+            let recv = recv(port, "--latency 200ms", &folder);
+            send(&sent, frames, payload_type, port);
+            recorded(&folder, wire(&sent).len() as u64 / 2);
+            recv.signal("-INT");
+            let report = recv.end().report();
+            let heard = Sound::read(&folder.file("heard.wav"));
+            assert_eq!(heard.shape, shape, "{:#}", report.0);
+            // Nothing is lost without a word: what came before the device was open is counted.
+            assert_eq!(report.count("packets_received"), sent.frames().div_ceil(frames) as u64);
+            let first = heard.begins().expect("sound");
+            let pair = (heard.frame(first), heard.frame(first + 1));
+            let at =
+                (0..sent.frames() - 1).find(|at| (sent.frame(*at), sent.frame(at + 1)) == pair);
+            // A quarter of a second proves the rate and opens the device.
+            assert!(at.is_some_and(|at| at < shape.rate as usize / 4), "{at:?} {:#}", report.0);
+        }
+    });
+}
+
+#[test]
+fn packets_that_contradict_the_format_given_are_not_played() {
+    shared(|| {
+        for (name, options, frames) in [
+            ("bytes", "--rate 48000 --channels 2 --format f32", 48),
+            ("rate", "--rate 44100 --channels 2", 48),
+        ] {
+            let (folder, port) = (Folder::new(), free_udp_ports());
+            let sent = Sound::noise(Shape::STEREO_24, 2_800, 9).quieter();
+            let recv = recv(port, &format!("{options} --latency 200ms"), &folder);
+            send(&sent, frames, 97, port);
+            recv.signal("-INT");
+            let ended = recv.end();
+            assert_eq!(ended.status, Some(1), "{ended:#?}");
+            let said: Vec<_> = ended.said.iter().filter(|line| line.contains("muted")).collect();
+            snapshot!(name, said[0].replace(&port.to_string(), "PORT"));
+            if name == "bytes" {
+                let heard = Sound::read(&folder.file("heard.wav"));
+                assert!(heard.samples.iter().all(|sample| *sample == 0), "noise");
+            }
+        }
+    });
+}

@@ -1,0 +1,272 @@
+//! What the packets of a sender prove about its format when nothing announces it: bytes per frame, because timestamps
+//! count frames (RFC 3550 §5.1), and the rate, because packets arrive as fast as they are captured.
+
+use tautline_dsp::format::SampleFormat;
+
+use crate::packet::{MediaPacket, StreamId};
+use crate::stream::PTIME_RANGE;
+use crate::time::{Frames, LocalTime, Span};
+use crate::units::{Channels, Rate};
+use crate::wrap::Unwrapper;
+
+/// What is proven.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Proof {
+    /// Bytes of one frame.
+    pub frame_bytes: usize,
+    /// Frames of the newest packet.
+    pub packet: Frames,
+    /// The payload type of the newest packet.
+    pub payload_type: u8,
+    /// Frames per second; `None` if packets did not come evenly enough yet, or fit no usual rate.
+    pub rate: Option<Rate>,
+}
+
+impl Proof {
+    /// The sample formats and channel counts with so many bytes per frame, the most likely first: stereo before mono
+    /// before more channels, 24 bits before 16 before 32.
+    pub fn fitting(frame_bytes: usize) -> Vec<(SampleFormat, Channels)> {
+        let mut fitting: Vec<_> = [SampleFormat::L24, SampleFormat::L16, SampleFormat::F32]
+            .into_iter()
+            .filter(|sample| frame_bytes.is_multiple_of(sample.bytes()))
+            .filter_map(|sample| {
+                let count = u32::try_from(frame_bytes / sample.bytes()).ok()?;
+                Some((sample, Channels::new(count).ok()?))
+            })
+            .collect();
+        // Stable: the order of the sample formats stays within each group.
+        fitting.sort_by_key(|(_, channels)| match channels.count() {
+            2 => 0,
+            1 => 1,
+            _ => 2,
+        });
+        fitting
+    }
+}
+
+/// Collects the evidence of the first sender that is heard.
+#[derive(Debug, Clone, Default)]
+pub struct Evidence(Option<Seen>);
+
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    stream: StreamId,
+    numbers: Unwrapper,
+    timeline: Unwrapper,
+    pace: Pace,
+    /// Bytes of the newest packet, and its payload type.
+    packet: (usize, u8),
+    frame_bytes: usize,
+    frames: Frames,
+    /// Packets in a row that agree on the bytes per frame.
+    agreeing: u32,
+}
+
+impl Evidence {
+    /// Packets that must agree: none of the senders known changes its format between eight.
+    const AGREEING: u32 = 8;
+    /// The rates that RFC 3551, AES67 and sound cards use.
+    const RATES: [u32; 13] = [
+        8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000, 88_200, 96_000,
+        176_400, 192_000,
+    ];
+    /// How far a card may be off its rate, in parts of a thousand.
+    const TOLERANCE: f64 = 2e-3;
+
+    /// Takes a packet, and its arrival. Packets of other senders than the first say nothing.
+    pub fn observe(&mut self, packet: &MediaPacket<'_>, arrival: LocalTime) {
+        let head = &packet.head;
+        let Some(seen) = &mut self.0 else {
+            self.0 = Some(Seen {
+                stream: head.stream,
+                numbers: Unwrapper::starting_at(head.number),
+                timeline: Unwrapper::starting_at(head.media),
+                pace: Pace::from(i64::from(head.media.value), arrival),
+                packet: (packet.payload.len(), head.coding),
+                frame_bytes: 0,
+                frames: Frames::ZERO,
+                agreeing: 0,
+            });
+            return;
+        };
+        if head.stream == seen.stream {
+            seen.observe(packet, arrival);
+        }
+    }
+
+    /// What is proven by now.
+    pub fn proof(&self) -> Option<Proof> {
+        let seen = self.0.as_ref().filter(|seen| seen.agreeing >= Self::AGREEING)?;
+        Some(Proof {
+            frame_bytes: seen.frame_bytes,
+            packet: seen.frames,
+            payload_type: seen.packet.1,
+            rate: seen.pace.rate(),
+        })
+    }
+}
+
+impl Seen {
+    fn observe(&mut self, packet: &MediaPacket<'_>, arrival: LocalTime) {
+        let head = &packet.head;
+        let (number, media) =
+            (self.numbers.peek(head.number.value), self.timeline.peek(head.media.value));
+        let next = self.numbers.highest() + 1;
+        if number < next {
+            return;
+        }
+        let step = media - self.timeline.highest();
+        let longest = i64::from(*Evidence::RATES.last().unwrap_or(&0)) * PTIME_RANGE.1.as_nanos()
+            / 1_000_000_000;
+        if !(1..=(number - next + 1).saturating_mul(longest)).contains(&step) {
+            // It began again: so does the evidence.
+            (self.pace, self.agreeing) = (Pace::from(media, arrival), 0);
+        } else if number == next {
+            let (bytes, frames) = (self.packet.0, step as usize);
+            let whole = bytes > 0 && bytes.is_multiple_of(frames);
+            let frame_bytes = if whole { bytes / frames } else { 0 };
+            let agrees = whole && frame_bytes == self.frame_bytes;
+            self.agreeing = if agrees { self.agreeing + 1 } else { u32::from(whole) };
+            (self.frame_bytes, self.frames) = (frame_bytes, Frames::new(step));
+        }
+        self.pace.observe(media, arrival);
+        self.packet = (packet.payload.len(), head.coding);
+        self.numbers = self.numbers.going_on_from(number);
+        self.timeline = self.timeline.going_on_from(media);
+    }
+}
+
+/// How fast timestamps advance.
+#[derive(Debug, Clone, Copy)]
+pub struct Pace {
+    first: (LocalTime, i64),
+    newest: (LocalTime, i64),
+    /// The longest time between two packets.
+    gap: Span,
+}
+
+impl Pace {
+    /// Begins with a packet whose first frame is `media`.
+    pub const fn from(media: i64, arrival: LocalTime) -> Self {
+        Self { first: (arrival, media), newest: (arrival, media), gap: Span::ZERO }
+    }
+
+    /// Takes a packet that is newer than those before.
+    pub fn observe(&mut self, media: i64, arrival: LocalTime) {
+        if media > self.newest.1 {
+            self.gap = self.gap.max(arrival - self.newest.0);
+            self.newest = (arrival, media);
+        }
+    }
+
+    /// From the first packet to the newest.
+    pub fn took(&self) -> Span {
+        self.newest.0 - self.first.0
+    }
+
+    /// The only usual rate at which so many frames take so long, give or take the longest time between two packets: each
+    /// may have waited for the next.
+    pub fn rate(&self) -> Option<Rate> {
+        let (took, gap) = (self.took().as_nanos(), self.gap.as_nanos());
+        let frames = (self.newest.1 - self.first.1) as f64 * 1e9;
+        if took <= gap {
+            return None;
+        }
+        let slowest = frames / (took + gap) as f64 * (1.0 - Evidence::TOLERANCE);
+        let fastest = frames / (took - gap) as f64 * (1.0 + Evidence::TOLERANCE);
+        let mut fits = Evidence::RATES
+            .into_iter()
+            .filter(|rate| (slowest..=fastest).contains(&f64::from(*rate)));
+        match (fits.next(), fits.next()) {
+            (Some(hertz), None) => Rate::new(hertz).ok(),
+            _ => None,
+        }
+    }
+}
+
+/// What packets prove against the format that they are played in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Contradiction {
+    /// They have another number of bytes per frame.
+    FrameBytes(usize),
+    /// They come at another rate.
+    Rate(Rate),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::PacketHead;
+    use crate::wrap::Wrapped;
+
+    /// Packets of so many frames and bytes, which arrive as far apart as `rate` says, by the handful.
+    fn evidence(frames: u32, bytes: usize, rate: u64, handful: u32, packets: u32) -> Evidence {
+        let mut evidence = Evidence::default();
+        let payload = vec![0; bytes];
+        for number in 0..packets {
+            let head = PacketHead {
+                stream: StreamId::from(7),
+                number: Wrapped { value: (65_530 + number) & 0xffff, bits: 16 },
+                media: Wrapped { value: (u32::MAX - 100).wrapping_add(number * frames), bits: 32 },
+                begins: number == 0,
+                coding: 98,
+                capture: None,
+                instants: None,
+            };
+            let packet = MediaPacket {
+                head,
+                payload: &payload,
+                carried: None,
+                presented: None,
+                shape: None,
+            };
+            let whole = u64::from((number / handful + 1) * handful * frames);
+            evidence.observe(&packet, LocalTime::from_nanos((whole * 1_000_000_000 / rate) as i64));
+        }
+        evidence
+    }
+
+    #[test]
+    fn bytes_per_frame_are_proven_by_timestamps() {
+        for (frames, bytes, frame_bytes) in
+            [(48, 288, 6), (48, 144, 3), (441, 1764, 4), (12, 12 * 192, 192)]
+        {
+            let proof = evidence(frames, bytes, 48_000, 1, 9).proof().unwrap();
+            assert_eq!((proof.frame_bytes, proof.packet.count()), (frame_bytes, frames.into()));
+            assert_eq!(proof.payload_type, 98);
+            assert_eq!(evidence(frames, bytes, 48_000, 1, 8).proof(), None);
+        }
+        assert_eq!(evidence(48, 100, 48_000, 1, 100).proof(), None, "compressed");
+    }
+
+    #[test]
+    fn the_rate_is_proven_by_arrivals() {
+        for hertz in Evidence::RATES {
+            let frames = hertz / 1000;
+            let proof = evidence(frames, frames as usize * 4, hertz.into(), 1, 60).proof().unwrap();
+            assert_eq!(proof.rate, Rate::new(hertz).ok(), "{hertz}");
+        }
+        // As PipeWire sends that wakes every 1024 frames: known within half a second, never wrong.
+        for packets in 9..150 {
+            let proof = evidence(320, 320 * 4, 44_100, 3, packets).proof().unwrap();
+            assert!(proof.rate.is_none_or(|rate| rate.hertz() == 44_100), "{packets}: {proof:?}");
+            assert!(packets < 75 || proof.rate.is_some(), "{packets}");
+        }
+        // A rate that is none of those.
+        assert_eq!(evidence(46, 46 * 4, 46_000, 1, 100).proof().unwrap().rate, None);
+    }
+
+    #[test]
+    fn stereo_of_24_bits_is_likeliest() {
+        let fitting = |bytes| -> Vec<_> {
+            let all = Proof::fitting(bytes).into_iter();
+            all.map(|(sample, channels)| (sample, channels.count())).collect()
+        };
+        assert_eq!(fitting(6), [(SampleFormat::L24, 2), (SampleFormat::L16, 3)]);
+        assert_eq!(fitting(3), [(SampleFormat::L24, 1)]);
+        assert_eq!(fitting(4), [(SampleFormat::L16, 2), (SampleFormat::F32, 1)]);
+        assert_eq!(fitting(8), [(SampleFormat::F32, 2), (SampleFormat::L16, 4)]);
+        assert_eq!(fitting(12)[0], (SampleFormat::L24, 4));
+        assert_eq!(fitting(1), []);
+    }
+}

@@ -1,0 +1,75 @@
+//! A sender that paused without moving its timestamps on, or a path that became longer: from then on all packets are late
+//! by the same time. That is a step, not jitter: the stream is placed again, at the same latency.
+
+use super::{Receiver, Resync};
+use crate::source::Source;
+use crate::time::{Frames, LocalTime, MediaTime, Span};
+
+/// Late packets, one after the other, that are late by about the same time.
+#[derive(Debug, Clone, Copy)]
+struct Agreeing {
+    since: LocalTime,
+    packets: u32,
+    least: Span,
+    greatest: Span,
+}
+
+/// Looks for a step.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct StepFinder(Option<Agreeing>);
+
+impl StepFinder {
+    /// Packets must agree for this long: those that a queue or a host held up arrive at once.
+    const LASTS: Span = Span::from_millis(40);
+    const PACKETS: u32 = 3;
+    /// They may differ by this. A queue that drains at twice the rate of the stream makes them differ by
+    /// [`Self::LASTS`].
+    const SPREAD: Span = Span::from_millis(10);
+
+    /// A packet was in time.
+    pub(super) const fn reset(&mut self) {
+        self.0 = None;
+    }
+
+    /// Whether late packets may prove to be a step.
+    pub(super) const fn is_suspicious(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Takes a late packet that arrived `behind` the fastest; `spread` is how far arrivals differ as a rule. Returns the
+    /// step once packets agree on it.
+    fn observe(&mut self, arrival: LocalTime, behind: Span, spread: Span) -> Option<Span> {
+        let alone = Agreeing { since: arrival, packets: 1, least: behind, greatest: behind };
+        let run = self.0.map_or(alone, |run| Agreeing {
+            packets: run.packets + 1,
+            least: run.least.min(behind),
+            greatest: run.greatest.max(behind),
+            ..run
+        });
+        let agree = run.greatest - run.least <= Self::SPREAD.max(spread);
+        let run = if agree { run } else { alone };
+        self.0 = Some(run);
+        let found = run.packets >= Self::PACKETS && arrival - run.since >= Self::LASTS;
+        found.then_some(run.least)
+    }
+}
+
+impl Receiver {
+    /// Takes a late packet. Places the stream again if its sender stepped; returns whether it did.
+    pub(super) fn follow_step(&mut self, media: MediaTime, frames: Frames, at: LocalTime) -> bool {
+        let Some(behind) = self.placement.behind(media, frames, at) else { return false };
+        // A packet with the marker begins a run of sound: no second one need agree.
+        let begins = self.source.as_ref().is_some_and(Source::begins_anew);
+        let step = match begins {
+            true => Some(behind),
+            false => self.step.observe(at, behind, self.placement.spread()),
+        };
+        let Some(step) = step else { return false };
+        self.step.reset();
+        self.steps += 1;
+        self.placement.step_arrivals(media, step, at);
+        self.restart(Resync::Jump);
+        self.forget_late();
+        true
+    }
+}
