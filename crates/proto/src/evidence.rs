@@ -4,7 +4,7 @@
 use tautline_dsp::format::SampleFormat;
 
 use crate::packet::{MediaPacket, StreamId};
-use crate::stream::PTIME_RANGE;
+use crate::stream::{PTIME_RANGE, StreamFormat};
 use crate::time::{Frames, LocalTime, Span};
 use crate::units::{Channels, Rate};
 use crate::wrap::Unwrapper;
@@ -23,6 +23,22 @@ pub struct Proof {
 }
 
 impl Proof {
+    /// The likeliest stream, with so many channels if that is known; `None` if no sample format fits them. A rate that is not
+    /// proven is `rate`, or 48 kHz.
+    pub fn format(&self, rate: Option<Rate>, channels: Option<Channels>) -> Option<StreamFormat> {
+        let mut fitting = Self::fitting(self.frame_bytes).into_iter();
+        let fits = fitting.find(|(_, fits)| channels.is_none_or(|channels| channels == *fits));
+        let (sample, channels) = fits?;
+        Some(StreamFormat {
+            rate: self.rate.or(rate).unwrap_or(Rate::HZ_48000),
+            channels,
+            sample,
+            coder: None,
+            packet: self.packet,
+            payload_type: self.payload_type,
+        })
+    }
+
     /// The sample formats and channel counts with so many bytes per frame, the most likely first: stereo before mono
     /// before more channels, 24 bits before 16 before 32.
     pub fn fitting(frame_bytes: usize) -> Vec<(SampleFormat, Channels)> {

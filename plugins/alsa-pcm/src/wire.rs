@@ -13,6 +13,7 @@ use tautline_io::clock::now;
 use tautline_io::thread::{Scheduler, without_signals};
 use tautline_io::udp::UdpOptions;
 use tautline_proto::device::{Direction, Settings};
+use tautline_proto::evidence::Proof;
 use tautline_proto::latency::usual_latency;
 use tautline_proto::stream::{MOST_DATAGRAM_BYTES, StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, LocalTime, Span};
@@ -89,10 +90,13 @@ pub(crate) fn reach(mut wish: Wish, direction: Direction) -> Result<Reached, Com
             wish.channels = wish.channels.or(described.map(|described| described.channels));
             if described.is_none() {
                 let known = wish.rate.is_some() && wish.channels.is_some();
+                let (rate, channels) = (wish.rate, wish.channels);
+                let format = |proof: Proof| proof.format(rate, channels);
                 announced = hear_of(
                     ListenedAt::new(resolved.form.unpack(resolved.stream), opened),
                     until,
                     known.then_some(now() + SILENT),
+                    format,
                 );
                 if let Some(announced) = &announced {
                     settle_with(&mut wish, &announced.format)?;
@@ -103,8 +107,13 @@ pub(crate) fn reach(mut wish: Wish, direction: Direction) -> Result<Reached, Com
     Ok(Reached { wish, resolved, claim, clock, announced })
 }
 
-/// What the sender announces until then; no longer than until `silent` if nothing comes at all.
-fn hear_of(opened: ListenedAt, until: LocalTime, silent: Option<LocalTime>) -> Option<TheirStream> {
+/// What the sender announces until then, or what its packets prove; no longer than until `silent` if nothing comes at all.
+fn hear_of(
+    opened: ListenedAt,
+    until: LocalTime,
+    silent: Option<LocalTime>,
+    format: impl Fn(Proof) -> Option<StreamFormat>,
+) -> Option<TheirStream> {
     let given_up = |came: CameThere| {
         let now = now();
         now >= until || silent.is_some_and(|silent| !came.packets && now >= silent)
@@ -114,7 +123,8 @@ fn hear_of(opened: ListenedAt, until: LocalTime, silent: Option<LocalTime>) -> O
             Some(TheirStream { format, promised: Some(link_offset) })
         }
         Learnt::Shaped(format) => Some(TheirStream { format, promised: None }),
-        Learnt::Unannounced | Learnt::Nothing => None,
+        Learnt::Unannounced(proof) => Some(TheirStream { format: format(proof?)?, promised: None }),
+        Learnt::Nothing => None,
     }
 }
 

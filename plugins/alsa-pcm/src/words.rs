@@ -4,6 +4,7 @@
 use tautline_engine::watching::note::Note;
 use tautline_engine::watching::note::words::alike;
 use tautline_io::link::is_of_a_queue;
+use tautline_proto::evidence::Contradiction;
 use tautline_proto::latency::{LatencyRule, enough_latency};
 use tautline_proto::receiving::{ReceiveNote, Refusal, WrongType};
 
@@ -37,6 +38,19 @@ fn refusal(errno: i32) -> &'static str {
 fn receiving(address: &str, note: &ReceiveNote) -> String {
     match note {
         ReceiveNote::Refused(refusal) => refused(address, refusal),
+        ReceiveNote::Contradicted { contradiction: Contradiction::FrameBytes(bytes), format } => {
+            format!(
+                "packets of {address} have {bytes} bytes per frame but are read as {} with {} channels: muted; give the PCM \
+             the sender's .sdp as address",
+                format.coding_name(),
+                format.channels
+            )
+        }
+        ReceiveNote::Contradicted { contradiction: Contradiction::Rate(rate), format } => format!(
+            "packets of {address} come at {rate} but are played at {}: muted; write rate {}",
+            format.rate,
+            rate.hertz()
+        ),
         ReceiveNote::WrongType(WrongType { came, .. }) => format!(
             "{} packets of payload type {} came from {address}, and the PCM does not take those for \
              its stream; give it the sender's .sdp as address",

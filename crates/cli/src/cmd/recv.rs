@@ -14,7 +14,6 @@ use tautline_proto::evidence::Proof;
 use tautline_proto::latency::least_latency;
 use tautline_proto::stream::{LONGEST_LINK_OFFSET, StreamFormat};
 use tautline_proto::time::Span;
-use tautline_proto::units::Rate;
 use tautline_proto::wire::rtcp::Announcement;
 use tautline_proto::wire::sdp::Description;
 use tautline_proto::wire::{PacketHeads, WireForm};
@@ -29,7 +28,7 @@ use super::streams::{
 use super::{run_options, stop_on_signals, tell_stream};
 use crate::control;
 use crate::failure::Failure;
-use crate::flags::{Recv, ReportKind};
+use crate::flags::{Recv, ReportKind, StreamFlags};
 use crate::screen::Answers;
 use crate::sealing::StreamKey;
 use crate::show::Show;
@@ -318,31 +317,22 @@ fn tell_details(
 
 /// The stream that packets prove, with as many channels as are given here.
 fn proven_format(flags: &Recv, proof: &Proof) -> Result<StreamFormat, Failure> {
-    let (bytes, given) = (proof.frame_bytes, &flags.stream);
-    let mut fitting = Proof::fitting(bytes).into_iter();
-    let fits = fitting.find(|(_, channels)| given.channels.is_none_or(|given| given == *channels));
-    let Some((sample, channels)) = fits else {
-        let given =
-            given.channels.map_or(String::new(), |channels| format!(" with {channels} channels"));
+    let (bytes, &StreamFlags { rate, channels, .. }) = (proof.frame_bytes, &flags.stream);
+    let Some(format) = proof.format(rate, channels) else {
+        let given = channels.map_or(String::new(), |channels| format!(" with {channels} channels"));
         return Err(Failure::usage(format!(
             "no --format{given} fits the packets, which have {bytes} bytes per frame"
         )));
     };
-    let rate = proof.rate.or(given.rate).unwrap_or(Rate::HZ_48000);
     let assumed = if proof.rate.is_some() { "" } else { " (assumed)" };
     flags.running.voice().tell(&format!(
-        "no announcement: the packets have {bytes} bytes per frame at {rate}{assumed}, played as {} with {channels} \
-         channels; --format, --channels and --rate override that",
-        sample.name()
+        "no announcement: the packets have {bytes} bytes per frame at {}{assumed}, played as {} with {} channels; \
+         --format, --channels and --rate override that",
+        format.rate,
+        format.coding_name(),
+        format.channels
     ));
-    Ok(StreamFormat {
-        rate,
-        channels,
-        sample,
-        coder: None,
-        packet: proof.packet,
-        payload_type: proof.payload_type,
-    })
+    Ok(format)
 }
 
 /// What a sender says of its stream. Where its packets say it, they are kept to be played.
