@@ -51,21 +51,6 @@ fn is_whole(there: &Value, workers: u64) {
 }
 
 #[test]
-fn what_a_thread_here_can_use_of_a_period_is_found_and_held_beside_the_plugin_alone() {
-    shared(|| {
-        let folder = Folder::new();
-        let call = capacity("--workers-here --workers 2 --report-file capacity.html");
-        let report = call.in_folder(folder.path()).run().report().0;
-        let [here, there] = both(&report);
-        snapshot!(here["name"].as_str().unwrap());
-        snapshot!(there["name"].as_str().unwrap());
-        is_whole(there, 2);
-        let page = std::fs::read_to_string(folder.file("capacity.html")).unwrap();
-        assert!(page.contains("<svg") && page.contains(there["name"].as_str().unwrap()), "{page}");
-    });
-}
-
-#[test]
 fn more_workers_that_work_than_cores_are_refused_and_so_is_a_grid_with_a_point() {
     let many = taut(words("lab capacity --workers 32"));
     is_refused(&many, 2);
@@ -73,21 +58,6 @@ fn more_workers_that_work_than_cores_are_refused_and_so_is_a_grid_with_a_point()
     is_refused(&wild, 2);
     let both = taut(words("lab capacity --grid paper --workers 3"));
     is_refused(&both, 2);
-}
-
-#[test]
-fn a_jack_server_calls_the_master_and_its_xruns_stand_beside_what_is_missed() {
-    shared(|| {
-        let Some(_only) = without_others(&["jackd"]) else { return };
-        let report = capacity("--jack --workers-here --workers 1").run().report().0;
-        let rows = both(&report);
-        is_whole(rows[1], 1);
-        for row in rows {
-            assert!(row["name"].as_str().unwrap().ends_with(", under JACK"), "{row:#}");
-            let (missed, xruns) = (&row["missed"]["missed"], &row["jack_xruns"]);
-            assert!(missed.is_u64() && xruns.is_u64(), "{row:#}");
-        }
-    });
 }
 
 #[test]
@@ -245,6 +215,36 @@ mod exclusive {
             let Some(there) = seven_workers_for(10, "--allow 0.1%") else { return };
             assert_eq!(there["result"], "whole", "{there:#}");
             assert!(there["usable_share"].as_f64().unwrap() >= 0.9, "{there:#}");
+        });
+    }
+
+    #[test]
+    fn what_a_thread_here_can_use_of_a_period_is_found_and_held_beside_the_plugin_alone() {
+        steady(|| {
+            let folder = Folder::new();
+            let call = capacity("--workers-here --workers 2 --report-file capacity.html");
+            let report = call.in_folder(folder.path()).run().report().0;
+            let [here, there] = both(&report);
+            snapshot!(here["name"].as_str().unwrap());
+            snapshot!(there["name"].as_str().unwrap());
+            is_whole(there, 2);
+            let page = std::fs::read_to_string(folder.file("capacity.html")).unwrap();
+            assert!(page.contains("<svg") && page.contains(there["name"].as_str().unwrap()), "{page}");
+        });
+    }
+
+    #[test]
+    fn a_jack_server_calls_the_master_and_its_xruns_stand_beside_what_is_missed() {
+        steady(|| {
+            let Some(_only) = without_others(&["jackd"]) else { return };
+            let report = capacity("--jack --workers-here --workers 1").run().report().0;
+            let rows = both(&report);
+            is_whole(rows[1], 1);
+            for row in rows {
+                assert!(row["name"].as_str().unwrap().ends_with(", under JACK"), "{row:#}");
+                let (missed, xruns) = (&row["missed"]["missed"], &row["jack_xruns"]);
+                assert!(missed.is_u64() && xruns.is_u64(), "{row:#}");
+            }
         });
     }
 }

@@ -106,7 +106,8 @@ impl Relay {
     }
 }
 
-/// How far below `wanted` what differs in `heard` is at best, in dB, wherever that lies in it: of a second and a half.
+/// How far below `wanted` what differs in `heard` is at best, in dB, of a second and a half. Both begin with the same
+/// sound, to 20 ms: a coder looks ahead.
 fn apart(wanted: &[f32], heard: &[f32]) -> f32 {
     const CHANNELS: usize = 2;
     let part = |from: usize, frames: usize| from * CHANNELS..(from + frames) * CHANNELS;
@@ -114,9 +115,13 @@ fn apart(wanted: &[f32], heard: &[f32]) -> f32 {
         let pairs = wanted[part(9_600, frames)].iter().zip(&heard[part(at, frames)]);
         pairs.map(|(a, b)| (a - b) * (a - b)).sum()
     };
-    let most = heard.len() / CHANNELS - 72_000;
+    let begins = |samples: &[f32]| {
+        samples.iter().position(|sample| sample.abs() > 0.05).expect("sound") / CHANNELS
+    };
+    let near = 9_600 + begins(heard) - begins(wanted);
     // Found by little of it, and judged by all.
-    let at = (0..most).min_by(|a, b| error(*a, 2_400).total_cmp(&error(*b, 2_400))).unwrap();
+    let places = near - 960..=near + 960;
+    let at = places.min_by(|a, b| error(*a, 2_400).total_cmp(&error(*b, 2_400))).unwrap();
     let power: f32 = wanted[part(9_600, 72_000)].iter().map(|sample| sample * sample).sum();
     10.0 * (error(at, 72_000) / power).log10()
 }

@@ -92,7 +92,7 @@ mod exclusive {
     fn a_demo_that_nobody_touches_is_identical() {
         timed(|| {
             let folder = Folder::new();
-            let ended = demo(&folder, PATIENT).end().well();
+            let ended = demo(&folder, &format!("{PATIENT} --seconds 3")).end().well();
             let whole = ended.out.matches(": identical: all ").count();
             assert_eq!(whole, 2, "{ended:#?}");
             assert!(!ended.out.contains("stopped"), "{ended:#?}");
