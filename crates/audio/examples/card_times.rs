@@ -7,7 +7,6 @@ use std::env;
 use std::error::Error;
 
 use tautline_audio::{DeviceSpec, Extras};
-use tautline_dsp::format::SampleFormat;
 use tautline_io::thread::{self, Scheduler};
 use tautline_proto::device::{Cycle, Direction, Flow, Process, Settings, Side, Stop};
 use tautline_proto::time::{Frames, LocalTime, Span};
@@ -71,7 +70,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (period, periods) = (Frames::new(period.parse()?), periods.parse()?);
     let settings = Settings { rate, channels, period, periods };
     let spec: DeviceSpec = device.parse()?;
-    let extras = Extras { listener: None, record_format: SampleFormat::L24 };
+    let extras = Extras::default();
     let mut opened = tautline_audio::open(&spec, direction, settings, extras)?;
     let cycles = seconds.parse::<i64>()? * i64::from(rate.hertz()) / period.count();
     let noted = Noted { lines: Vec::with_capacity(cycles as usize), direction };

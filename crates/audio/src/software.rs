@@ -5,6 +5,7 @@ pub(crate) mod cable;
 pub(crate) mod convert;
 mod duplex;
 pub(crate) mod file;
+mod flac;
 mod loopback;
 pub mod pace;
 mod programs;
@@ -15,7 +16,8 @@ pub(crate) mod source;
 pub(crate) mod spec;
 pub(crate) mod standard;
 pub(crate) mod virtual_card;
-mod wav;
+pub(crate) mod wav;
+mod wav_reader;
 
 use std::path::Path;
 use std::sync::PoisonError;
@@ -46,11 +48,13 @@ pub struct Extras {
     pub listener: Option<Box<dyn Listener>>,
     /// How samples are coded in a file that is written.
     pub record_format: SampleFormat,
+    /// Whether a file that is read begins again at its end, without a gap.
+    pub looped: bool,
 }
 
 impl Default for Extras {
     fn default() -> Self {
-        Self { listener: None, record_format: SampleFormat::L24 }
+        Self { listener: None, record_format: SampleFormat::L24, looped: false }
     }
 }
 
@@ -183,7 +187,9 @@ fn ends(
     notes: &Notes,
 ) -> Result<Ends, DeviceError> {
     let settings = &parts.settings;
-    let read = |path: &Path| FileSource::open(path, settings, notes).map(SampleSource::File);
+    let read = |path: &Path| {
+        FileSource::open(path, settings, extras.looped, notes).map(SampleSource::File)
+    };
     let write = |path: &Path| Recorder::create(path, settings, extras.record_format, notes);
     let tone = |frequency| tone(&parts.name, frequency, settings.rate);
     let captures = parts.directions.has(Direction::Capture);

@@ -1,5 +1,6 @@
 //! Devices as people name them: `virtual:?ppm=50`, `file:song.wav`, `tone:440`, `null:`.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::str::FromStr;
 
@@ -64,6 +65,25 @@ impl DeviceSpec {
     }
 }
 
+impl TryFrom<&OsStr> for DeviceSpec {
+    type Error = DeviceError;
+
+    /// A path in the name may be any bytes; everything else is text.
+    fn try_from(given: &OsStr) -> Result<Self, DeviceError> {
+        if let Some(text) = given.to_str() {
+            return text.parse();
+        }
+        let card = SoftwareSpec::named(given).unwrap_or_else(|| {
+            Err(DeviceError {
+                tried: given.to_string_lossy().into_owned(),
+                answer: "the name is not UTF-8".to_owned(),
+                mend: format!("use {KINDS}"),
+            })
+        });
+        card.map(Self::Software)
+    }
+}
+
 impl fmt::Display for DeviceSpec {
     /// The device's name without its options; with `#`, those by which cables are told apart too.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -91,7 +111,7 @@ impl FromStr for DeviceSpec {
             "alsa" => rest.parse().map(Self::Alsa),
             "jack" => rest.parse().map(Self::Jack),
             "pipewire" => rest.parse().map(Self::PipeWire),
-            _ => match SoftwareSpec::named(given) {
+            _ => match SoftwareSpec::named(given.as_ref()) {
                 Some(card) => card.map(Self::Software),
                 None => {
                     let answer = format!("there is no kind of device called ‘{kind}’");

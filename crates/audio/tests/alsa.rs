@@ -10,7 +10,6 @@ use std::sync::mpsc::{self, Sender};
 
 use tautline_audio::{DeviceSpec, Extras, offered, open, settle};
 use tautline_dsp::card::{self, CardFormat};
-use tautline_dsp::format::SampleFormat;
 use tautline_proto::device::{
     Cycle, DeviceError, Direction, Directions, Ended, Flow, Process, Settings, Stop,
 };
@@ -74,7 +73,7 @@ fn settings() -> Settings {
 }
 
 fn extras() -> Extras {
-    Extras { listener: None, record_format: SampleFormat::L24 }
+    Extras::default()
 }
 
 fn spec(name: &str) -> DeviceSpec {

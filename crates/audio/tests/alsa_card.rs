@@ -10,7 +10,6 @@ use std::thread;
 
 use tautline_audio::{DeviceSpec, Extras, Offers, list, open, settle};
 use tautline_dsp::card::{self, CardFormat};
-use tautline_dsp::format::SampleFormat;
 use tautline_io::clock;
 use tautline_proto::device::{Cycle, Direction, Directions, Ended, Flow, Process, Settings, Stop};
 use tautline_proto::time::{Frames, LocalTime, Span};
@@ -41,7 +40,7 @@ fn end(device: u32, cable: u32, format: CardFormat) -> DeviceSpec {
 }
 
 fn extras() -> Extras {
-    Extras { listener: None, record_format: SampleFormat::L24 }
+    Extras::default()
 }
 
 /// A sound in which no two samples of a second are the same.

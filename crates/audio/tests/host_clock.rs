@@ -27,7 +27,7 @@ fn settings() -> Settings {
 }
 
 fn extras(record_format: SampleFormat) -> Extras {
-    Extras { listener: None, record_format }
+    Extras { record_format, ..Extras::default() }
 }
 
 fn scratch(name: &str) -> PathBuf {

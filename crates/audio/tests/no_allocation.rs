@@ -84,7 +84,11 @@ fn asked(spec: &str, directions: impl Into<Directions>) -> Option<u64> {
     let period = Frames::new(2);
     let settings =
         Settings { rate: Rate::HZ_48000, channels: Channels::STEREO, period, periods: 2 };
-    let extras = Extras { listener: Some(Box::new(Deaf)), record_format: SampleFormat::L24 };
+    let extras = Extras {
+        listener: Some(Box::new(Deaf)),
+        record_format: SampleFormat::L24,
+        ..Extras::default()
+    };
     let opened =
         open(&spec, directions, settings, extras).expect("virtual devices are always here");
     let mut device = opened.device;
@@ -162,7 +166,7 @@ fn a_card_that_goes_and_comes_back_does_not_allocate_on_the_devices_thread() {
         let settings =
             Settings { rate: Rate::HZ_48000, channels: Channels::STEREO, period, periods: 2 };
         let listener: Option<Box<dyn Listener>> = Some(Box::new(Deaf));
-        let extras = Extras { listener, record_format: SampleFormat::L24 };
+        let extras = Extras { listener, record_format: SampleFormat::L24, ..Extras::default() };
         let opened = open_supervised(&spec, direction, settings, extras).unwrap();
         let mut device = opened.device;
         let asked = Arc::new(Mutex::new(None));

@@ -45,7 +45,7 @@ pub(crate) use lab::{
     PacketsFlags, QualityFlags, Reporting, Resources, SampleFlags, Schedulers, Shape, StagesFlags,
     Stalls, Starved, Streams, Watching,
 };
-pub(crate) use readers::{bitrate, channels, latency, parse, rate, span};
+pub(crate) use readers::{bitrate, channels, device, latency, parse, rate, span};
 pub(crate) use trust::{Id, SrtpKey, TrustFlags};
 #[cfg(feature = "lab")]
 pub(crate) use words::SampleName;
@@ -153,8 +153,11 @@ pub(crate) struct Demo {
 pub(crate) struct Send {
     /// Where the sound comes from: alsa:hw:0, jack:NAME, pipewire:NAME, file:PATH, file:- for standard
     /// input, tone:HZ, virtual: or null:; see Devices
-    #[arg(long, short, value_name = "DEVICE", value_parser = parse::<DeviceSpec>)]
+    #[arg(long, short, value_name = "DEVICE", value_parser = device())]
     pub(crate) input: DeviceSpec,
+    /// Repeat the file of --input without a gap, until Ctrl-C or --duration
+    #[arg(long = "loop")]
+    pub(crate) looped: bool,
     /// Where it goes: rtp://HOST:PORT or a .sdp file, see Addresses; once for each destination
     #[arg(long, short, value_name = "ADDRESS", required = true, value_parser = Address::to_send_to)]
     pub(crate) to: Vec<Address>,
@@ -252,7 +255,7 @@ pub(crate) struct Recv {
     pub(crate) from: Vec<Address>,
     /// Where the sound goes: alsa:hw:0, jack:NAME, pipewire:NAME, file:PATH (a WAV), file:- for standard
     /// output, virtual: or null:; see Devices
-    #[arg(long, short, value_name = "DEVICE", value_parser = parse::<DeviceSpec>)]
+    #[arg(long, short, value_name = "DEVICE", value_parser = device())]
     pub(crate) output: DeviceSpec,
     #[command(flatten)]
     pub(crate) stream: StreamFlags,

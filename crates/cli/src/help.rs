@@ -288,7 +288,8 @@ Receivers that know nothing of it play the stream as before:
                    --to by one each; alone or as in code:1+paths:eth0,eth1
 
 Devices, for --input (`taut devices` lists them):
-  file:song.flac   a WAV or FLAC file, at its own rate
+  file:song.flac   a WAV or FLAC file, at its own rate: up to 64 channels of 24
+                   bits or float. --loop repeats it without a gap
   file:-           a WAV or FLAC that another program pipes in, as it comes. It
                    begins when 0.4 s of it are there, and ends with it
   tone:440         a sine, in hertz
@@ -396,7 +397,9 @@ Clocks, for --clock:
   comes.
 
 Devices, for --output (`taut devices` lists them):
-  file:heard.wav   a WAV file; one that is there is kept without --overwrite
+  file:heard.wav   a WAV file; one that is there is kept without --overwrite.
+                   Into a pipe (mkfifo) or a device it goes as by file:-, from
+                   when a program reads it
   file:-           a WAV on standard output, to be piped on, as to aplay - or
                    ffmpeg -i -; the report goes to standard error. Its length
                    is told as 0xffffffff, not known: sox reads it without a

@@ -36,6 +36,7 @@ use tautline_host::child::{SCAN, WORK};
 
 /// Reads the command line and does what it says; the status says how it went.
 pub fn main() -> ExitCode {
+    tautline_io::output::ignore_file_size_signal();
     // What `taut work` and `taut plugins` start reads no options and no file.
     let mut words = std::env::args_os().skip(1);
     if words.next().is_some_and(|word| word == SCAN || word == WORK) {

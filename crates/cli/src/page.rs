@@ -33,5 +33,5 @@ pub(crate) fn of_run(_: &Report, _: Option<&Path>) -> Option<String> {
 /// How the program was called, as a shell takes it.
 #[cfg(feature = "lab")]
 pub(crate) fn command_line() -> String {
-    shell_line(std::env::args())
+    shell_line(std::env::args_os().map(|word| word.to_string_lossy().into_owned()))
 }

@@ -1,8 +1,10 @@
 //! A report in a file.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+
+use tautline_io::output::OutputFile;
 
 use crate::failure::Failure;
 
@@ -47,7 +49,7 @@ enum WrittenHow {
     /// Beside it, then put in its place at once.
     Beside,
     /// Into this, which is no file that another could take the place of: a pipe or a device.
-    Into(File),
+    Into(OutputFile),
 }
 
 impl ReportFile {
@@ -64,13 +66,15 @@ impl ReportFile {
 
     /// Finds whether it may be written, and leaves everything as it is.
     fn prepare(path: &Path) -> io::Result<Self> {
-        match OpenOptions::new().append(true).open(path) {
-            Ok(file) if file.metadata()?.is_file() => {
-                // Not the link, but what it leads to.
-                let path = path.canonicalize()?;
-                Ok(Self { path, way: WrittenHow::Beside })
-            }
-            Ok(file) => Ok(Self { path: path.to_owned(), way: WrittenHow::Into(file) }),
+        match OutputFile::append(path) {
+            Ok(output) => match output.file() {
+                Some(file) if file.metadata()?.is_file() => {
+                    // Not the link, but what it leads to.
+                    let path = path.canonicalize()?;
+                    Ok(Self { path, way: WrittenHow::Beside })
+                }
+                _ => Ok(Self { path: path.to_owned(), way: WrittenHow::Into(output) }),
+            },
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 File::create(path)?;
                 let made = path.canonicalize()?;

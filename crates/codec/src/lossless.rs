@@ -6,6 +6,7 @@
 //! takes the fewest bits. The second channel may be its difference from the first. Where that takes no less, the
 //! samples follow as they are. Nothing is kept from packet to packet: a lost one costs itself alone, and no frame waits.
 
+use tautline_dsp::dither::Dither;
 use tautline_dsp::format::{self, SampleFormat};
 use tautline_proto::coder::{Coder, Decode, Encode, Undecodable};
 use tautline_proto::stream::Coding;
@@ -36,6 +37,7 @@ pub struct LosslessEncoder {
     channels: Channels,
     /// The samples as they are where nothing compresses them.
     raw: Box<[u8]>,
+    dither: Dither,
     first: Box<[i32]>,
     one: Box<[i32]>,
     difference: Box<[i32]>,
@@ -49,6 +51,7 @@ impl LosslessEncoder {
             sample,
             channels,
             raw: vec![0; MOST_FRAMES * channels.count() * sample.bytes()].into(),
+            dither: Dither::default(),
             first: vec![0; MOST_FRAMES].into(),
             one: vec![0; MOST_FRAMES].into(),
             difference: vec![0; MOST_FRAMES].into(),
@@ -58,7 +61,7 @@ impl LosslessEncoder {
     fn write(&mut self, frames: usize, samples: &[f32], room: &mut [u8]) -> Option<usize> {
         let (channels, bytes) = (self.channels.count(), self.sample.bytes());
         let raw = &mut self.raw[..samples.len() * bytes];
-        format::encode(self.sample, samples, raw);
+        self.dither.encode(self.sample, samples, raw);
         let head = Coder::LOSSLESS_HEAD + channels;
         if room.len() < head {
             return None;

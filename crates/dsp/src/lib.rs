@@ -1,4 +1,4 @@
-//! Sample arithmetic: formats, gain, resampling, concealment, likeness, test signals, time marks. No
+//! Sample arithmetic: formats, dither, gain, resampling, concealment, likeness, test signals, time marks. No
 //! clock, no I/O, no allocation after set-up.
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -6,6 +6,7 @@
 pub mod card;
 pub mod channel;
 pub mod conceal;
+pub mod dither;
 pub mod fit;
 pub mod format;
 pub mod gain;

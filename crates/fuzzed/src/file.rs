@@ -76,4 +76,5 @@ fn play(mut reader: FileReader, is_bare: bool) {
     assert!(!is_bare || given <= 68, "{given} frames in a bare file");
     let flaws = reader.flaws();
     assert_eq!(flaws.cut.is_some(), format.frames.is_some_and(|promised| given < promised));
+    assert!(!is_bare || format.frames == Some(0), "a bare file promises no frame");
 }

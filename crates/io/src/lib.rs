@@ -9,6 +9,7 @@ pub mod ethernet;
 pub mod link;
 pub mod local;
 pub mod network;
+pub mod output;
 pub mod programs;
 mod rights;
 pub mod shared;

@@ -7,7 +7,8 @@
 
 use core::ops::Range;
 
-use tautline_dsp::format::{self, SampleFormat};
+use tautline_dsp::dither::Dither;
+use tautline_dsp::format::SampleFormat;
 use tautline_dsp::vector;
 
 use crate::clock::{ClockMapping, WallTime};
@@ -82,6 +83,7 @@ pub struct Sender {
     coming: StreamFormat,
     /// The packet being filled: room for the longest header, which ends where the payload begins.
     buffer: Box<[u8]>,
+    dither: Dither,
     /// Bytes of a header that carries nothing of other packets.
     header_bytes: usize,
     encoder: Encoder,
@@ -150,6 +152,7 @@ impl Sender {
             repair_data: vec![0; HEADER_ROOM].into(),
             coming: config.format,
             buffer: vec![0; HEADER_ROOM + room].into(),
+            dither: Dither::default(),
             header_bytes,
             filled: Frames::ZERO,
             first: (LocalTime::ZERO, LocalTime::ZERO),
@@ -283,7 +286,7 @@ impl Sender {
                 let bytes = sample.bytes();
                 let from = HEADER_ROOM + channels.samples_in(self.filled) * bytes;
                 let room = &mut self.buffer[from..from + samples.len() * bytes];
-                format::encode(sample, samples, room);
+                self.dither.encode(sample, samples, room);
             } else if let Some(compressing) = &mut self.compressing {
                 let from = channels.samples_in(self.filled);
                 compressing.samples[from..from + samples.len()].copy_from_slice(samples);

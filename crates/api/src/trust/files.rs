@@ -39,6 +39,10 @@ impl FileRules {
 /// What stands in a file, or `None` if there is none.
 pub(crate) fn read(path: &Path, expected: &FileRules) -> Result<Option<String>, TrustError> {
     let cannot = |error| refused("reading", path, error);
+    // Opening a pipe would wait for a program that writes it.
+    if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        return Err(cannot(std::io::Error::other("it is a pipe or a device")));
+    }
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),

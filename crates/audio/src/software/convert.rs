@@ -100,7 +100,7 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 }
 
 /// `path` as a shell takes it.
-fn quoted(path: &Path) -> String {
+pub(crate) fn quoted(path: &Path) -> String {
     let text = path.to_string_lossy();
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+,:@%".contains(&byte);
     if !text.is_empty() && text.bytes().all(plain) {

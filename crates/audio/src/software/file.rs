@@ -1,22 +1,18 @@
 //! WAV and FLAC files as they are read: what is in them, and whether it can be carried unchanged.
 
-use std::fs::File;
-use std::io;
-use std::panic::AssertUnwindSafe;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufReader};
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-use symphonia::core::codecs::audio::well_known as codec;
-use symphonia::core::codecs::audio::{AudioCodecParameters, AudioDecoder};
-use symphonia::core::errors::Error as SymphoniaError;
-use symphonia::core::formats::probe::Hint;
-use symphonia::core::formats::{FormatReader, TrackType};
-use symphonia::core::io::{MediaSource, MediaSourceStream};
+use symphonia::core::io::MediaSource;
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::device::DeviceError;
 use tautline_proto::units::{Channels, Rate};
 
-use super::convert::{Conversion, Wanted, keep_the_rest, unpack};
-use super::wav::{self, WavLength};
+use super::convert::{Conversion, Wanted, keep_the_rest, quoted, unpack};
+use super::flac::FlacReader;
+use super::wav_reader::{WavCoding, WavHeader, WavReader, is_wav};
 
 /// How the samples of a file are coded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,81 +61,109 @@ impl FileRequest<'_> {
     }
 }
 
-/// Reads a file packet by packet. Blocks on the disk: for decoder threads.
+/// Reads a file block by block. Blocks on the disk: for decoder threads.
 pub struct FileReader {
     format: FileFormat,
-    container: Box<dyn FormatReader>,
-    decoder: Box<dyn AudioDecoder>,
-    track: u32,
+    body: Body,
     /// Frames given out.
     given: u64,
-    /// Packets that could not be decoded.
-    broken: u64,
 }
 
-/// What remained to be said at the end of a file. A WAV file that is cut is refused before it
-/// plays; of a FLAC file it is known at its end only.
+enum Body {
+    Wav(Box<WavReader>),
+    Flac(Box<FlacReader>),
+}
+
+/// The flaws of a file that are known at its end. A WAV file that is cut is refused before it plays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Flaws {
-    /// Frames that were there, and that were promised, if fewer were there.
+    /// Frames that were there, and that the header promises, if fewer were there.
     pub cut: Option<(u64, u64)>,
-    /// Packets that could not be decoded and were played as silence.
-    pub broken: u64,
+    /// Damaged places, which were read as silence of the same length.
+    pub damaged: u64,
 }
 
 impl FileReader {
-    /// Opens the file at `path`, or says with which command to convert it.
+    /// Opens the file at `path`, or returns the command that converts it.
     pub fn open(path: &Path) -> Result<Self, DeviceError> {
         Self::open_for(path, Wanted::default())
     }
 
-    /// The same for a stream of which something is said already.
+    /// The same for a stream with some parameters given.
     pub fn open_for(path: &Path, wanted: Wanted) -> Result<Self, DeviceError> {
         let file = open_regular(path)?;
-        refuse_cut(&file, path)?;
-        Self::read_from(Box::new(file), FileRequest { path: Some(path), wanted })
+        let mut begins = [0; 12];
+        // A shorter file is no WAV.
+        let count = file.read_at(&mut begins, 0).map_err(|error| unreadable(path, &error))?;
+        let request = FileRequest { path: Some(path), wanted };
+        Self::read_from(Box::new(file), &begins[..count], request)
     }
 
-    /// Reads what comes from `source`.
+    /// Reads a source, of which these are the first bytes: 12, or all.
     pub(crate) fn read_from(
         source: Box<dyn MediaSource>,
-        asked: FileRequest<'_>,
+        begins: &[u8],
+        request: FileRequest<'_>,
     ) -> Result<Self, DeviceError> {
-        // The container reader (symphonia 0.6.1) panics over some damaged WAV headers where
-        // integer overflow is checked. Nothing that it had is used again.
-        let look = AssertUnwindSafe(|| Self::look_into(source, asked));
-        std::panic::catch_unwind(look).unwrap_or_else(|_| {
-            Err(asked.refuse("the header is damaged".to_owned(), "copy it again".to_owned()))
-        })
+        match is_wav(begins) {
+            true => Self::read_wav(source, request),
+            false => Self::read_flac(source, request),
+        }
     }
 
-    fn look_into(
+    fn read_wav(
         source: Box<dyn MediaSource>,
-        asked: FileRequest<'_>,
+        request: FileRequest<'_>,
     ) -> Result<Self, DeviceError> {
-        let refuse = |answer: String| asked.refuse(answer, unpack(asked.path, &asked.wanted));
-        let stream = MediaSourceStream::new(source, Default::default());
-        let mut hint = Hint::new();
-        let extension = asked.path.and_then(Path::extension);
-        if let Some(extension) = extension.and_then(|extension| extension.to_str()) {
-            hint.with_extension(extension);
-        }
-        let container = symphonia::default::get_probe()
-            .probe(&hint, stream, Default::default(), Default::default())
-            .map_err(|error| refuse(format!("no WAV or FLAC ({error})")))?;
-        let opened = container.default_track(TrackType::Audio).and_then(|track| {
-            let parameters = track.codec_params.as_ref()?.audio()?;
-            Some((track.id, track.num_frames, parameters.clone()))
-        });
-        let Some((track, frames, parameters)) = opened else {
-            return Err(refuse("there is no sound in it".to_owned()));
+        let refuse = |answer: &str, mend: String| request.refuse(answer.to_owned(), mend);
+        let again = || "copy it again".to_owned();
+        let length = source.byte_len();
+        let mut input = BufReader::new(source);
+        let header = WavHeader::read(&mut input, length)
+            .map_err(|error| refuse(&error.to_string(), again()))?
+            .ok_or_else(|| refuse("the file is cut or damaged: it holds no samples", again()))?;
+        let (promised, held) = (header.promised_frames(), header.held_frames());
+        let coding = match &header.coding {
+            Ok(coding) => *coding,
+            Err(answer) => return Err(refuse(answer, unpack(request.path, &request.wanted))),
         };
-        let format = carried(&parameters, frames, asked.wanted)
-            .map_err(|(answer, mend)| asked.refuse(answer, mend.command(asked.path)))?;
-        let decoder = symphonia::default::get_codecs()
-            .make_audio_decoder(&parameters, &Default::default())
-            .map_err(|error| refuse(error.to_string()))?;
-        Ok(Self { format, container, decoder, track, given: 0, broken: 0 })
+        let found = FoundSound {
+            hertz: header.rate,
+            channels: header.channels.into(),
+            coding: match coding {
+                WavCoding::Integer { bits, .. } => Found::Integer(bits),
+                WavCoding::Float => Found::Float,
+                WavCoding::Double => Found::Double,
+                WavCoding::ALaw | WavCoding::MuLaw => Found::Integer(16),
+            },
+            frames: promised,
+        };
+        if let (Some(promised), Some(held)) = (promised, held)
+            && held < promised
+        {
+            let answer = format!("the file is cut: it promises {promised} frames and holds {held}");
+            let rest = request.path.filter(|_| held > 0).map(keep_the_rest);
+            return Err(refuse(&answer, rest.unwrap_or_else(again)));
+        }
+        let format = carried(&found, request)?;
+        let body = Body::Wav(Box::new(WavReader::new(input, &header, coding)));
+        Ok(Self { format, body, given: 0 })
+    }
+
+    fn read_flac(
+        source: Box<dyn MediaSource>,
+        request: FileRequest<'_>,
+    ) -> Result<Self, DeviceError> {
+        let flac = FlacReader::open(source)
+            .map_err(|answer| request.refuse(answer, unpack(request.path, &request.wanted)))?;
+        let found = FoundSound {
+            hertz: flac.hertz(),
+            channels: flac.channels(),
+            coding: Found::Integer(flac.bits()),
+            frames: flac.promised_frames(),
+        };
+        let format = carried(&found, request)?;
+        Ok(Self { format, body: Body::Flac(Box::new(flac)), given: 0 })
     }
 
     /// What is in it.
@@ -147,64 +171,76 @@ impl FileReader {
         self.format
     }
 
-    /// The next samples, interleaved, in place of what `out` held; `false` at the end.
-    pub fn read(&mut self, out: &mut Vec<f32>) -> bool {
-        out.clear();
-        let channels = self.format.channels.count();
-        while out.is_empty() {
-            // An error here is the end of what can be read; how much is missing is said then.
-            let Ok(Some(packet)) = self.container.next_packet() else { return false };
-            if packet.track_id != self.track {
-                continue;
-            }
-            match self.decoder.decode(&packet) {
-                // A file that changes its channels midway ends there for us.
-                Ok(buffer) if buffer.spec().channels().count() != channels => return false,
-                Ok(buffer) => {
-                    out.resize(buffer.samples_interleaved(), 0.0);
-                    buffer.copy_to_slice_interleaved(&mut out[..]);
-                }
-                // Silence of the same length keeps what follows in its place.
-                Err(SymphoniaError::DecodeError(_)) => {
-                    self.broken += 1;
-                    let frames = packet.dur.get().min(u64::from(u16::MAX)) as usize;
-                    out.resize(frames * channels, 0.0);
-                }
-                Err(_) => return false,
-            }
-        }
-        self.given += (out.len() / channels) as u64;
-        true
+    /// Whether the header of a WAV file does not give its length.
+    pub const fn is_of_unknown_length(&self) -> bool {
+        matches!(self.body, Body::Wav(_)) && self.format.frames.is_none()
     }
 
-    /// What was wrong, once [`FileReader::read`] has reached the end.
+    /// The next samples, interleaved, in place of the content of `out`; `false` at the end.
+    pub fn read(&mut self, out: &mut Vec<f32>) -> bool {
+        let read = match &mut self.body {
+            Body::Wav(wav) => wav.read(out),
+            Body::Flac(flac) => flac.read(out),
+        };
+        self.given += (out.len() / self.format.channels.count()) as u64;
+        read
+    }
+
+    /// The flaws, once [`FileReader::read`] has reached the end.
     pub fn flaws(&self) -> Flaws {
         let promised = self.format.frames.filter(|&frames| self.given < frames);
-        Flaws { cut: promised.map(|frames| (self.given, frames)), broken: self.broken }
+        let damaged = match &self.body {
+            Body::Wav(_) => 0,
+            Body::Flac(flac) => flac.damaged(),
+        };
+        Flaws { cut: promised.map(|frames| (self.given, frames)), damaged }
     }
 }
 
 /// Whether the file at `path` is a WAV that was begun and into which nothing was played.
 pub fn holds_nothing(path: &Path) -> bool {
-    File::open(path).and_then(|file| wav::is_bare(&file)).unwrap_or(false)
+    let read = File::open(path).and_then(|file| {
+        let length = file.metadata()?.len();
+        WavHeader::read(&mut BufReader::new(file), Some(length))
+    });
+    read.is_ok_and(|header| {
+        header.is_some_and(|header| {
+            header.promised_frames() == Some(0) && header.held_frames() == Some(0)
+        })
+    })
 }
 
-/// Whether sound of these parameters can be carried bit for bit in a stream such as is wanted: else
-/// all that stands against it, and what changes it.
-fn carried(
-    parameters: &AudioCodecParameters,
+/// The sound that was found in a file.
+struct FoundSound {
+    hertz: u32,
+    channels: usize,
+    coding: Found,
     frames: Option<u64>,
-    wanted: Wanted,
-) -> Result<FileFormat, (String, Conversion)> {
+}
+
+/// How its samples are coded.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Found {
+    /// Integers of this many bits.
+    Integer(u32),
+    /// 32-bit floats.
+    Float,
+    /// 64-bit floats.
+    Double,
+}
+
+/// Refuses sound that cannot be carried bit for bit in the stream that is wanted, with every
+/// reason and the command that changes all of it.
+fn carried(found: &FoundSound, request: FileRequest<'_>) -> Result<FileFormat, DeviceError> {
     let (mut answers, mut mend) = (Vec::new(), Conversion::default());
-    let hertz = parameters.sample_rate.unwrap_or(0);
+    let (hertz, wanted) = (found.hertz, request.wanted);
     let rate = Rate::new(hertz).ok();
     if rate.is_none() || wanted.rate.is_some_and(|wanted| rate != Some(wanted)) {
         let stream = wanted.rate.map_or(String::new(), |rate| format!(" and the stream {rate}"));
         answers.push(format!("it is {hertz} Hz{stream}"));
         mend.rate = Some(wanted.rate.unwrap_or(Rate::HZ_48000));
     }
-    let count = parameters.channels.as_ref().map_or(0, |channels| channels.count());
+    let count = found.channels;
     let channels = Channels::new(u32::try_from(count).unwrap_or(u32::MAX)).ok();
     if channels.is_none() || wanted.channels.is_some_and(|wanted| channels != Some(wanted)) {
         let plural = if count == 1 { "" } else { "s" };
@@ -213,29 +249,27 @@ fn carried(
         answers.push(format!("it has {count} channel{plural}{stream}"));
         mend.channels = Some(wanted.channels.unwrap_or(Channels::STEREO));
     }
-    // Only telephone codings leave it open; they decode to 16 bits.
-    let bits = parameters.bits_per_sample.unwrap_or(16);
-    let coding = match parameters.codec {
-        codec::CODEC_ID_PCM_F32LE | codec::CODEC_ID_PCM_F32BE => Some(FileCoding::Float),
-        codec::CODEC_ID_PCM_F64LE | codec::CODEC_ID_PCM_F64BE => {
+    let coding = match found.coding {
+        Found::Float => Some(FileCoding::Float),
+        Found::Double => {
             answers.push("its samples are 64-bit floats".to_owned());
             (mend.float, mend.narrower) = (true, true);
             None
         }
-        _ if bits > 24 => {
+        Found::Integer(bits) if bits > 24 => {
             let answer = format!("its samples are {bits}-bit integers and 24 bits are carried");
             answers.push(answer);
             mend.narrower = true;
             None
         }
-        _ => Some(FileCoding::Integer(bits)),
+        Found::Integer(bits) => Some(FileCoding::Integer(bits)),
     };
     mend.float |= coding == Some(FileCoding::Float);
     match (rate, channels, coding) {
         (Some(rate), Some(channels), Some(coding)) if answers.is_empty() => {
-            Ok(FileFormat { rate, channels, coding, frames })
+            Ok(FileFormat { rate, channels, coding, frames: found.frames })
         }
-        _ => Err((answers.join(", "), mend)),
+        _ => Err(request.refuse(answers.join(", "), mend.command(request.path))),
     }
 }
 
@@ -253,27 +287,21 @@ fn unreadable(path: &Path, error: &io::Error) -> DeviceError {
     DeviceError { tried: tried(path), answer: error.to_string(), mend }
 }
 
-/// A WAV file says in its header how much it holds, so a cut one is known before it plays.
-fn refuse_cut(file: &File, path: &Path) -> Result<(), DeviceError> {
-    let held = wav::held(file).map_err(|error| unreadable(path, &error))?;
-    let Some(WavLength { promised, held }) = held.filter(|held| held.held < held.promised) else {
-        return Ok(());
-    };
-    let answer = format!("the file is cut: it promises {promised} frames and holds {held}");
-    let again = "copy it again".to_owned();
-    let mend = if held == 0 { again } else { keep_the_rest(path) };
-    Err(DeviceError { tried: tried(path), answer, mend })
-}
-
+/// Opens a file without waiting for a program that writes it.
 fn open_regular(path: &Path) -> Result<File, DeviceError> {
-    let file = File::open(path).map_err(|error| unreadable(path, &error))?;
-    let metadata = file.metadata().map_err(|error| unreadable(path, &error))?;
-    let answer = match metadata {
-        _ if metadata.is_dir() => "this is a directory",
-        _ if !metadata.is_file() => "this is not a regular file",
+    let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path);
+    let opened = opened.and_then(|file| Ok((file.metadata()?, file)));
+    let (metadata, file) = opened.map_err(|error| unreadable(path, &error))?;
+    let mut mend = "name a WAV or FLAC file".to_owned();
+    let answer = match metadata.file_type() {
+        kind if kind.is_dir() => "this is a directory",
+        kind if kind.is_fifo() => {
+            mend = format!("read it as standard input: file:- < {}", quoted(path));
+            "this is a pipe"
+        }
+        kind if !kind.is_file() => "this is not a regular file",
         _ if metadata.len() == 0 => "the file is empty",
         _ => return Ok(file),
     };
-    let mend = "name a WAV or FLAC file".to_owned();
     Err(DeviceError { tried: tried(path), answer: answer.to_owned(), mend })
 }

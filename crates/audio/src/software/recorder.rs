@@ -1,6 +1,7 @@
 //! Writes what a virtual card played into a WAV file, or as a WAV on standard output, on a thread of
 //! its own.
 
+mod scribe;
 #[cfg(test)]
 mod tests;
 
@@ -13,15 +14,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use rtrb::{Consumer, Producer, RingBuffer};
+use rtrb::{Producer, RingBuffer};
 use tautline_dsp::format::SampleFormat;
 use tautline_io::clock::now;
 use tautline_proto::device::{DeviceError, Settings};
-use tautline_proto::time::Span;
 
+use self::scribe::{Lap, Scribe};
 use super::file::tried;
 use super::ring::ring_samples;
-use super::wav::{Spent, WavFile};
+use super::wav::WavFile;
 use crate::toolbox::notes::Notes;
 use crate::toolbox::thread::{STACK, spawn_error};
 
@@ -44,8 +45,8 @@ pub(crate) struct Recorder {
     owed: u64,
     shared: Arc<RecorderShared>,
     thread: Option<JoinHandle<()>>,
-    /// Where to tell that nobody took the end, of what goes into a pipe.
-    piped: Option<Notes>,
+    /// Of a pipe: where to report that its reader did not take the end, and its name.
+    piped: Option<(Notes, String)>,
 }
 
 /// Silence between the samples in the ring: it takes no room there, however long it is.
@@ -105,10 +106,7 @@ impl Recorder {
             answer: error.to_string(),
             mend: "pipe it into a program that plays or records it".to_owned(),
         })?;
-        let wav = WavFile::stream(File::from(output), settings, format);
-        let mut recorder = Self::start(wav, path, settings, notes)?;
-        recorder.piped = Some(notes.clone());
-        Ok(recorder)
+        Self::start(WavFile::stream(File::from(output), settings, format), path, settings, notes)
     }
 
     fn start(
@@ -120,6 +118,8 @@ impl Recorder {
         let (mut recorder, mut scribe) = pair(file, ring_samples(settings), settings);
         scribe.notes = notes.clone();
         scribe.name = path.display().to_string();
+        let piped = scribe.file.is_pipe();
+        recorder.piped = piped.then(|| (notes.clone(), scribe.name.clone()));
         let thread = thread::Builder::new()
             .name("taut-record".to_owned())
             .stack_size(STACK)
@@ -137,13 +137,14 @@ impl Recorder {
         notes: &Notes,
     ) -> Result<Self, DeviceError> {
         check_take(path)?;
-        let file = written(path, File::create_new(path), settings, format)?;
+        let begun = File::create_new(path).and_then(|file| WavFile::begin(file, settings, format));
+        let file = begun.map_err(|error| unwritten(path, &error))?;
         Self::start(file, path, settings, notes)
     }
 
-    /// Whether so many samples can be taken now. Real-time.
+    /// Whether so many samples can be taken now: any number once the recording has ended. Real-time.
     pub(crate) fn has_room(&self, samples: usize) -> bool {
-        self.ring.slots() >= samples
+        self.ring.slots() >= samples || self.ring.is_abandoned()
     }
 
     /// By which others see how much is in the file.
@@ -216,8 +217,11 @@ impl Drop for Recorder {
         self.close();
         if let Some(thread) = self.thread.take() {
             if !self.is_stored(&thread) {
-                let told = "nobody reads it: the last of it was not written".to_owned();
-                return self.piped.iter().for_each(|notes| notes.add(format!("file:-: {told}")));
+                return self.piped.iter().for_each(|(notes, name)| {
+                    notes.add(format!(
+                        "file:{name}: nobody reads it: the last of it was not written"
+                    ));
+                });
             }
             // A thread that panicked has said so on its own; the file is whole up to its last
             // header.
@@ -244,6 +248,7 @@ fn pair(file: WavFile, room: usize, settings: &Settings) -> (Recorder, Scribe) {
         taken: 0,
         file,
         channels: settings.channels.count() as u64,
+        rate: settings.rate,
         since_header: 0,
         header_every: settings.rate.hertz() as usize * settings.channels.count() / 4,
         shared: Arc::clone(&shared),
@@ -280,20 +285,12 @@ pub fn check_take(path: &Path) -> Result<(), DeviceError> {
 
 fn create(path: &Path, settings: &Settings, format: SampleFormat) -> Result<WavFile, DeviceError> {
     check_take(path)?;
-    written(path, File::create(path), settings, format)
+    WavFile::create(path, settings, format).map_err(|error| unwritten(path, &error))
 }
 
-/// The file at `path`, if it could be created.
-fn written(
-    path: &Path,
-    created: io::Result<File>,
-    settings: &Settings,
-    format: SampleFormat,
-) -> Result<WavFile, DeviceError> {
-    let refuse = |answer: String, mend: String| DeviceError { tried: tried(path), answer, mend };
-    let file = created.map_err(|error| refuse(error.to_string(), mend(path, &error)))?;
-    WavFile::create(file, settings, format)
-        .map_err(|error| refuse(error.to_string(), "make room on the disk".to_owned()))
+/// Why the file at `path` could not be begun.
+fn unwritten(path: &Path, error: &io::Error) -> DeviceError {
+    DeviceError { tried: tried(path), answer: error.to_string(), mend: mend(path, error) }
 }
 
 fn mend(path: &Path, error: &io::Error) -> String {
@@ -301,178 +298,9 @@ fn mend(path: &Path, error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => format!("make its folder: mkdir -p {}", folder.display()),
         io::ErrorKind::PermissionDenied => "choose a folder that you may write to".to_owned(),
+        io::ErrorKind::StorageFull | io::ErrorKind::FileTooLarge => {
+            "make room on the disk".to_owned()
+        }
         _ => "choose another path".to_owned(),
-    }
-}
-
-/// Where the time between two visits to the ring went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Lap {
-    /// Longer than it meant to, the thread did not run.
-    overslept: Span,
-    spent: Spent,
-}
-
-impl Lap {
-    fn total(self) -> Span {
-        self.overslept + self.spent.coding + self.spent.storing
-    }
-
-    /// Why the ring ran full, and the mend.
-    fn blame(self, piped: bool) -> String {
-        let Self { overslept, spent: Spent { coding, storing } } = self;
-        if storing >= coding.max(overslept) && piped {
-            format!("who reads it took {storing}; let it do less, or put a buffer between")
-        } else if storing >= coding.max(overslept) {
-            format!("the disk took {storing}; record to a faster one, such as /dev/shm")
-        } else if coding >= overslept {
-            format!("coding them took {coding}; record fewer channels or at a lower rate")
-        } else {
-            format!("the machine did not run the writer for {overslept}; end other programs")
-        }
-    }
-}
-
-/// The thread's side.
-struct Scribe {
-    samples: Consumer<f32>,
-    silences: Consumer<Gap>,
-    /// Samples that were taken out of the ring.
-    taken: u64,
-    file: WavFile,
-    channels: u64,
-    since_header: usize,
-    header_every: usize,
-    shared: Arc<RecorderShared>,
-    /// The longest lap of those in which samples were lost.
-    worst: Lap,
-    notes: Notes,
-    name: String,
-}
-
-impl Scribe {
-    fn run(mut self) {
-        let recorded = self.record();
-        let whole = recorded.is_ok();
-        match recorded {
-            Ok(()) => {}
-            Err(Unwritten::Deserted) => self.shared.deserted.store(true, Ordering::Relaxed),
-            Err(Unwritten::Because(answer)) => {
-                self.notes.fail(format!("file:{}: {answer}", self.name));
-            }
-        }
-        let lost = self.shared.lost.load(Ordering::Relaxed) / self.channels;
-        if lost > 0 && whole {
-            let blame = self.worst.blame(self.file.is_pipe());
-            self.note(&format!("{lost} frames were recorded as silence because {blame}"));
-        }
-        let Self { file, notes, name, .. } = self;
-        if let (Err(error), true) = (file.finish(), whole) {
-            notes.fail(format!("file:{name}: {error}; what was recorded may be incomplete"));
-        }
-    }
-
-    /// Until it is to stop, or why it cannot go on.
-    fn record(&mut self) -> Result<(), Unwritten> {
-        let (mut overslept, mut lost) = (Span::ZERO, 0);
-        self.file.flush()?;
-        loop {
-            // Asked before the ring is emptied: what was written before the stop is then all there.
-            let stop = self.shared.stop.load(Ordering::Acquire);
-            self.empty()?;
-            let lap = Lap { overslept, spent: self.file.spent() };
-            let lost_by_now = self.shared.lost.load(Ordering::Relaxed);
-            if lost_by_now > lost && lap.total() >= self.worst.total() {
-                self.worst = lap;
-            }
-            lost = lost_by_now;
-            if stop {
-                let tail = self.shared.tail.load(Ordering::Relaxed);
-                return self.silence(tail);
-            }
-            let asleep = now();
-            thread::park_timeout(INTERVAL);
-            overslept = now() - asleep - Span::from_nanos(INTERVAL.as_nanos() as i64);
-        }
-    }
-
-    fn note(&self, sentence: &str) {
-        self.notes.add(format!("file:{}: {sentence}", self.name));
-    }
-
-    /// Writes what is in the ring, and every quarter of a second a header that makes it readable
-    /// if the program is killed.
-    fn empty(&mut self) -> Result<(), Unwritten> {
-        // Asked before the silences: those between these samples are then all there.
-        let count = self.samples.slots();
-        let end = self.taken + count as u64;
-        while let Some(gap) = self.silences.peek().ok().copied().filter(|gap| gap.after <= end) {
-            self.take((gap.after - self.taken) as usize)?;
-            self.silence(gap.samples)?;
-            // It is there: nobody else takes it.
-            let _ = self.silences.pop();
-        }
-        self.take((end - self.taken) as usize)?;
-        self.since_header += count;
-        if self.since_header >= self.header_every {
-            self.since_header = 0;
-            self.file.flush()?;
-        }
-        Ok(())
-    }
-
-    /// Writes the next samples of the ring, piece by piece.
-    fn take(&mut self, mut count: usize) -> Result<(), Unwritten> {
-        while count > 0 {
-            let piece = count.min(PIECE);
-            self.check_room(piece as u64)?;
-            let Ok(chunk) = self.samples.read_chunk(piece) else { return Ok(()) };
-            let (first, second) = chunk.as_slices();
-            self.file.write(first).and_then(|()| self.file.write(second))?;
-            chunk.commit_all();
-            self.taken += piece as u64;
-            self.shared.stored.fetch_add(piece as u64, Ordering::Relaxed);
-            count -= piece;
-        }
-        Ok(())
-    }
-
-    fn silence(&mut self, samples: u64) -> Result<(), Unwritten> {
-        if samples == 0 {
-            return Ok(());
-        }
-        self.check_room(samples)?;
-        self.file.silence(samples)?;
-        self.shared.stored.fetch_add(samples, Ordering::Relaxed);
-        Ok(())
-    }
-
-    fn check_room(&self, samples: u64) -> Result<(), Unwritten> {
-        if self.file.has_room(samples) {
-            return Ok(());
-        }
-        let answer = "a WAV file holds no more than 4 GiB, so the rest is not recorded; record in \
-                      parts, or fewer channels";
-        Err(Unwritten::Because(answer.to_owned()))
-    }
-}
-
-/// What ends a recording before the run does.
-#[derive(Debug, PartialEq, Eq)]
-enum Unwritten {
-    /// Who read it has seen enough, as `head` has.
-    Deserted,
-    /// In a sentence.
-    Because(String),
-}
-
-impl From<io::Error> for Unwritten {
-    fn from(error: io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::BrokenPipe => Self::Deserted,
-            _ => Self::Because(format!(
-                "{error}, so nothing more is recorded; make room, or record elsewhere"
-            )),
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! What a virtual card hears.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -12,6 +12,7 @@ use tautline_proto::device::{DeviceError, Settings};
 use tautline_proto::time::Frames;
 
 use super::cable::HearingEnd;
+use super::convert::Wanted;
 use super::file::{FileReader, tried};
 use super::loopback::Loopback;
 use super::programs::ProgramsEnd;
@@ -100,15 +101,17 @@ pub(crate) struct FileSource {
 }
 
 impl FileSource {
-    /// Opens the file at `path`, which must be as `settings` want it, and starts to decode. Returns
-    /// when enough is decoded to begin.
+    /// Opens the file at `path`, which must be as `settings` want it, and starts to decode, again
+    /// and again if it is `looped`. Returns when enough is decoded to begin.
     pub(crate) fn open(
         path: &Path,
         settings: &Settings,
+        looped: bool,
         notes: &Notes,
     ) -> Result<Self, DeviceError> {
         let reader = FileReader::open_for(path, settings.into())?;
-        Self::decode(path, reader, settings, notes)
+        let again = looped.then(|| (path.to_owned(), Wanted::from(settings)));
+        Self::decode((path, again), reader, settings, notes)
     }
 
     /// Starts to decode what comes on standard input, which must be as `settings` want it. Returns
@@ -119,22 +122,29 @@ impl FileSource {
         notes: &Notes,
     ) -> Result<Self, DeviceError> {
         let reader = input.take(settings.into())?;
-        let mut source = Self::decode(Path::new("-"), reader, settings, notes)?;
+        let mut source = Self::decode((Path::new("-"), None), reader, settings, notes)?;
         // It may wait for what never comes, and nobody waits for it.
         source.thread = None;
         Ok(source)
     }
 
     fn decode(
-        path: &Path,
+        (path, again): (&Path, Option<(PathBuf, Wanted)>),
         reader: FileReader,
         settings: &Settings,
         notes: &Notes,
     ) -> Result<Self, DeviceError> {
         let (producer, samples) = RingBuffer::new(ring_samples(settings));
         let ended = Arc::new(AtomicBool::new(false));
+        if reader.is_of_unknown_length() {
+            notes.add(format!(
+                "file:{}: the length in the header is unknown: all that follows is played",
+                path.display()
+            ));
+        }
         let decoder = Decoder {
             reader,
+            again,
             producer,
             ended: Arc::clone(&ended),
             notes: notes.clone(),
@@ -158,7 +168,7 @@ impl FileSource {
         full || self.ended.load(Ordering::Acquire)
     }
 
-    fn fill(&mut self, out: &mut [f32]) -> Filled {
+    pub(crate) fn fill(&mut self, out: &mut [f32]) -> Filled {
         // Asked before the ring is read: what was pushed before the end is then all there.
         let ended = self.ended.load(Ordering::Acquire);
         let Some(samples) = &mut self.samples else { return Filled::Over };
@@ -195,6 +205,8 @@ impl Drop for FileSource {
 
 struct Decoder {
     reader: FileReader,
+    /// The file that is opened again at its end, if it is looped.
+    again: Option<(PathBuf, Wanted)>,
     producer: Producer<f32>,
     ended: Arc<AtomicBool>,
     notes: Notes,
@@ -203,13 +215,25 @@ struct Decoder {
 
 impl Decoder {
     fn run(mut self) {
-        let mut decoded = Vec::new();
-        while self.reader.read(&mut decoded) {
-            if !self.push(&decoded) {
-                return;
+        let (mut decoded, mut told) = (Vec::new(), false);
+        loop {
+            let mut is_empty = true;
+            while self.reader.read(&mut decoded) {
+                is_empty = false;
+                if !self.push(&decoded) {
+                    return;
+                }
+            }
+            if !told {
+                self.tell();
+                told = true;
+            }
+            let Some((path, wanted)) = self.again.as_ref().filter(|_| !is_empty) else { return };
+            match FileReader::open_for(path, *wanted) {
+                Ok(reader) => self.reader = reader,
+                Err(error) => return self.notes.fail(error.to_string()),
             }
         }
-        self.tell();
     }
 
     /// Pushes whole frames as there is room; `false` if nobody listens any more.
@@ -231,19 +255,20 @@ impl Decoder {
         true
     }
 
+    /// Reports the flaws that are known at the end; each fails the run.
     fn tell(&self) {
         let flaws = self.reader.flaws();
         let name = &self.name;
-        if let Some((given, promised)) = flaws.cut {
-            self.notes.add(format!(
-                "file:{name}: the file is cut off: {given} of {promised} frames are there and \
-                 were played; copy it again"
+        if flaws.damaged > 0 {
+            self.notes.fail(format!(
+                "file:{name}: damaged places: {}, played as silence of the same length; copy it again",
+                flaws.damaged
             ));
         }
-        if flaws.broken > 0 {
-            self.notes.add(format!(
-                "file:{name}: {} damaged pieces were played as silence; copy it again",
-                flaws.broken
+        if let Some((given, promised)) = flaws.cut {
+            self.notes.fail(format!(
+                "file:{name}: the file is cut off or its end is damaged: {given} of {promised} \
+                 frames were played; copy it again"
             ));
         }
     }

@@ -1,7 +1,9 @@
 //! Devices without hardware as people name them: `virtual:?ppm=50`, `file:song.wav`, `tone:440`,
 //! `null:`, `programs:`.
 
+use std::ffi::OsStr;
 use std::fmt;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -119,29 +121,42 @@ impl SoftwareSpec {
 
     /// What `given` names, which begins with the kind of the device; `None` if that is no kind of
     /// these.
-    pub(crate) fn named(given: &str) -> Option<Result<Self, DeviceError>> {
-        let refuse = |answer: &str, mend: &str| Err(error(given, answer, mend));
-        let (kind, rest) = given.split_once(':')?;
+    pub(crate) fn named(given: &OsStr) -> Option<Result<Self, DeviceError>> {
+        let shown = &*given.to_string_lossy();
+        let refuse = |answer: &str, mend: &str| Err(error(shown, answer, mend));
+        let (kind, rest) = split_at(given.as_bytes(), b':');
+        let (rest, text) = (OsStr::from_bytes(rest?), shown.split_once(':')?.1);
         Some(match kind {
-            "virtual" => card_options(given, rest).map(Self::Virtual),
-            "file" if rest.is_empty() => {
+            b"virtual" => card_options(shown, rest).map(Self::Virtual),
+            b"file" if rest.is_empty() => {
                 refuse("the path is missing", "name a file, such as file:song.wav")
             }
-            "file" if rest == "-" => Ok(Self::Standard(StandardInput::default())),
-            "file" => Ok(Self::File(rest.into())),
-            "tone" => {
-                parsed(given, rest, "name a frequency in hertz, such as tone:440").map(Self::Tone)
+            b"file" if STANDARD.iter().any(|name| *name == rest) => {
+                Ok(Self::Standard(StandardInput::default()))
             }
-            "null" if rest.is_empty() => Ok(Self::Null),
-            "null" => refuse("null: has no options", "use null:"),
-            "programs" if rest.is_empty() => Ok(Self::Programs(ProgramsName::default())),
-            "programs" => {
+            b"file" => Ok(Self::File(rest.into())),
+            b"tone" => {
+                parsed(shown, text, "name a frequency in hertz, such as tone:440").map(Self::Tone)
+            }
+            b"null" if rest.is_empty() => Ok(Self::Null),
+            b"null" => refuse("null: has no options", "use null:"),
+            b"programs" if rest.is_empty() => Ok(Self::Programs(ProgramsName::default())),
+            b"programs" => {
                 let mend = "use up to 32 letters, digits, - and _, such as programs:studio";
-                parsed(given, rest, mend).map(Self::Programs)
+                parsed(shown, text, mend).map(Self::Programs)
             }
             _ => return None,
         })
     }
+}
+
+/// Standard input or output, by each of its names.
+const STANDARD: [&str; 3] = ["-", "/dev/stdin", "/dev/stdout"];
+
+/// What precedes the first `mark`, and what follows it, if there is one.
+fn split_at(bytes: &[u8], mark: u8) -> (&[u8], Option<&[u8]>) {
+    let mut parts = bytes.splitn(2, |byte| *byte == mark);
+    (parts.next().unwrap_or_default(), parts.next())
 }
 
 fn error(given: &str, answer: &str, mend: &str) -> DeviceError {
@@ -152,18 +167,20 @@ fn parsed<T: FromStr>(given: &str, text: &str, mend: &str) -> Result<T, DeviceEr
     text.parse().map_err(|_| error(given, &format!("‘{text}’ cannot be understood"), mend))
 }
 
-fn card_options(given: &str, rest: &str) -> Result<CardOptions, DeviceError> {
+fn card_options(given: &str, rest: &OsStr) -> Result<CardOptions, DeviceError> {
     let mut options = CardOptions::default();
     let mut fault = (None, None);
-    let query = match rest.strip_prefix('?') {
+    let query = match rest.as_bytes().strip_prefix(b"?") {
         Some(query) => query,
         None if rest.is_empty() => return Ok(options),
         None => {
             return Err(error(given, "virtual: has no names", "use virtual: or virtual:?ppm=50"));
         }
     };
-    for option in query.split('&').filter(|option| !option.is_empty()) {
-        let (key, value) = option.split_once('=').unwrap_or((option, ""));
+    for option in query.split(|byte| *byte == b'&').filter(|option| !option.is_empty()) {
+        let (key, file) = split_at(option, b'=');
+        let file = OsStr::from_bytes(file.unwrap_or_default());
+        let (key, value) = (&*String::from_utf8_lossy(key), &*file.to_string_lossy());
         let whole = "give a whole number from 1, such as period=48&periods=2";
         let positive = || {
             let number: u32 = parsed(given, value, whole)?;
@@ -179,8 +196,8 @@ fn card_options(given: &str, rest: &str) -> Result<CardOptions, DeviceError> {
             "period" => options.period = Some(Frames::new(i64::from(positive()?))),
             "periods" => options.periods = Some(positive()?),
             "tone" => options.tone = Some(parsed(given, value, "give hertz, such as tone=440")?),
-            "source" => options.source = Some(path(given, key, value)?),
-            "record" => options.record = Some(path(given, key, value)?),
+            "source" => options.source = Some(path(given, key, file)?),
+            "record" => options.record = Some(path(given, key, file)?),
             "loopback" => {
                 let mend = "give a number of frames, such as loopback=48";
                 let frames: u32 = parsed(given, value, mend)?;
@@ -233,7 +250,7 @@ fn card_options(given: &str, rest: &str) -> Result<CardOptions, DeviceError> {
 /// The most frames of a period and periods of a ring; far beyond use, near enough for memory.
 const MOST: u32 = 65_536;
 
-fn path(given: &str, key: &str, value: &str) -> Result<PathBuf, DeviceError> {
+fn path(given: &str, key: &str, value: &OsStr) -> Result<PathBuf, DeviceError> {
     if value.is_empty() {
         let mend = format!("name one, such as {key}=song.wav");
         return Err(error(given, &format!("{key} names no file"), &mend));

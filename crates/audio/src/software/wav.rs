@@ -1,14 +1,17 @@
-//! WAV files: written block by block, and looked into for how much of them is there.
+//! WAV files as they are written, block by block.
 //!
 //! Multimedia Programming Interface and Data Specifications 1.0 (RIFF, WAVE), and Microsoft's
 //! WAVEFORMATEXTENSIBLE for what has more than two channels or 16 bits.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 
-use tautline_dsp::format::{SampleFormat, encode};
+use tautline_dsp::dither::Dither;
+use tautline_dsp::format::SampleFormat;
 use tautline_io::clock::now;
+use tautline_io::output::{open_now, set_blocking};
 use tautline_proto::device::Settings;
 use tautline_proto::time::Span;
 
@@ -17,13 +20,13 @@ const BLOCK: usize = 16 * 1024;
 /// Lengths are counted in 32 bits; this leaves room for the header.
 pub(super) const MOST_BYTES: u64 = u32::MAX as u64 - 4096;
 /// `WAVE_FORMAT_PCM`.
-const PCM: u16 = 1;
+pub(super) const PCM: u16 = 1;
 /// `WAVE_FORMAT_IEEE_FLOAT`.
-const FLOAT: u16 = 3;
+pub(super) const FLOAT: u16 = 3;
 /// `WAVE_FORMAT_EXTENSIBLE`.
-const EXTENSIBLE: u16 = 0xfffe;
+pub(super) const EXTENSIBLE: u16 = 0xfffe;
 /// What follows the format's number in the identifier of a subformat.
-const SUBFORMAT: [u8; 14] = *b"\x00\x00\x00\x00\x10\x00\x80\x00\x00\xaa\x00\x38\x9b\x71";
+pub(super) const SUBFORMAT: [u8; 14] = *b"\x00\x00\x00\x00\x10\x00\x80\x00\x00\xaa\x00\x38\x9b\x71";
 /// Positions of loudspeakers that the channel mask knows.
 const POSITIONS: usize = 18;
 
@@ -46,6 +49,8 @@ enum WavOutput {
         /// Whether the header is written.
         begun: bool,
     },
+    /// A pipe at a path that no program reads so far.
+    Awaited(PathBuf),
 }
 
 /// A length that is not known, as ffmpeg writes and reads it.
@@ -62,16 +67,30 @@ pub(crate) struct WavFile {
     /// Bytes of samples.
     bytes: u64,
     coded: Box<[u8]>,
+    dither: Dither,
     spent: Spent,
 }
 
 impl WavFile {
-    /// Begins a file in `file`, which is empty. It can be read at once, and holds nothing.
+    /// Creates a file at `path`, or writes into the pipe or device there.
     pub(crate) fn create(
-        file: File,
+        path: &Path,
         settings: &Settings,
         format: SampleFormat,
     ) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        match open_now(path, options.write(true).create(true).truncate(true))? {
+            Some(file) => Self::begin(file, settings, format),
+            None => Ok(Self::on(WavOutput::Awaited(path.to_owned()), settings, format)),
+        }
+    }
+
+    /// Begins a file in `file`, which is empty. It can be read at once, and holds nothing.
+    pub(crate) fn begin(file: File, settings: &Settings, format: SampleFormat) -> io::Result<Self> {
+        if !file.metadata()?.is_file() {
+            set_blocking(&file)?;
+            return Ok(Self::stream(file, settings, format));
+        }
         let mut wav = Self::on(WavOutput::File(file), settings, format);
         wav.flush()?;
         if let WavOutput::File(file) = &mut wav.store {
@@ -89,12 +108,27 @@ impl WavFile {
     fn on(store: WavOutput, settings: &Settings, format: SampleFormat) -> Self {
         let coded = vec![0; BLOCK * format.bytes()].into();
         let header = header(settings, format);
-        Self { store, format, header, bytes: 0, coded, spent: Spent::default() }
+        let (dither, spent) = (Dither::default(), Spent::default());
+        Self { store, format, header, bytes: 0, coded, dither, spent }
     }
 
-    /// Whether it goes to whoever reads it.
+    /// Whether a program reads it meanwhile.
     pub(crate) const fn is_pipe(&self) -> bool {
-        matches!(self.store, WavOutput::Pipe { .. })
+        !matches!(self.store, WavOutput::File(_))
+    }
+
+    /// Whether it can be written: a pipe has a reader by now.
+    pub(crate) fn has_reader(&mut self) -> io::Result<bool> {
+        let WavOutput::Awaited(path) = &self.store else { return Ok(true) };
+        let Some(pipe) = open_now(path, OpenOptions::new().write(true))? else { return Ok(false) };
+        set_blocking(&pipe)?;
+        self.store = WavOutput::Pipe { pipe, begun: false };
+        Ok(true)
+    }
+
+    /// Samples that were written.
+    pub(crate) const fn samples(&self) -> u64 {
+        self.bytes / self.format.bytes() as u64
     }
 
     /// Whether so many samples more can be counted.
@@ -112,7 +146,7 @@ impl WavFile {
         for block in samples.chunks(BLOCK) {
             let begun = now();
             let coded = &mut self.coded[..block.len() * width];
-            encode(self.format, block, coded);
+            self.dither.encode(self.format, block, coded);
             // The wire has the highest byte first, this file the lowest.
             match width {
                 2 => coded.as_chunks_mut::<2>().0.iter_mut().for_each(|bytes| bytes.reverse()),
@@ -124,6 +158,7 @@ impl WavFile {
                 WavOutput::File(file) | WavOutput::Pipe { pipe: file, .. } => {
                     file.write_all(coded)?
                 }
+                WavOutput::Awaited(_) => {}
             }
             self.bytes += coded.len() as u64;
             self.spent.coding += ready - begun;
@@ -151,6 +186,7 @@ impl WavFile {
                     left -= some;
                 }
             }
+            WavOutput::Awaited(_) => {}
         }
         self.spent.storing += now() - begun;
         Ok(())
@@ -175,20 +211,21 @@ impl WavFile {
                 *begun = true;
                 pipe.write_all(&self.header)?;
             }
-            WavOutput::Pipe { .. } => {}
+            WavOutput::Pipe { .. } | WavOutput::Awaited(_) => {}
         }
         self.spent.storing += now() - started;
         Ok(())
     }
 
-    /// Completes the file.
+    /// Completes the file. What a write that failed left behind its end is cut off.
     pub(crate) fn finish(mut self) -> io::Result<()> {
-        if let WavOutput::File(file) = &mut self.store
-            && self.bytes % 2 == 1
-        {
-            file.write_all(&[0])?;
-        }
-        self.flush()
+        let whole = match &mut self.store {
+            WavOutput::File(file) => {
+                file.set_len(self.header.len() as u64 + self.bytes + self.bytes % 2)
+            }
+            _ => Ok(()),
+        };
+        self.flush().and(whole)
     }
 
     /// Where the time went since this was last asked.
@@ -221,63 +258,4 @@ fn header(settings: &Settings, format: SampleFormat) -> Vec<u8> {
     }
     header.extend(b"data\0\0\0\0");
     header
-}
-
-/// The longest header that is written here: what is no longer holds no sample.
-const LONGEST_HEADER: u64 = 68;
-
-/// Whether `file` is a WAV file of which nothing was written but its beginning.
-pub(crate) fn is_bare(file: &File) -> io::Result<bool> {
-    let bare = file.metadata()?.len() <= LONGEST_HEADER;
-    Ok(bare && held(file)?.is_some_and(|held| held.promised == 0))
-}
-
-/// How many frames a WAV file promises and how many it holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct WavLength {
-    pub(crate) promised: u64,
-    pub(crate) held: u64,
-}
-
-/// Looks for the samples in `file`; `None` if it is no WAV file, holds no samples, or does not
-/// know how many because it was written into a pipe.
-pub(crate) fn held(file: &File) -> io::Result<Option<WavLength>> {
-    let length = file.metadata()?.len();
-    let mut head = [0; 12];
-    if length < 12 {
-        return Ok(None);
-    }
-    file.read_exact_at(&mut head, 0)?;
-    if !(head.starts_with(b"RIFF") && head.ends_with(b"WAVE")) {
-        return Ok(None);
-    }
-    let (mut at, mut frame) = (12, None);
-    while at + 8 <= length {
-        let mut chunk = [0; 8];
-        file.read_exact_at(&mut chunk, at)?;
-        let [.., a, b, c, d] = chunk;
-        let bytes = u32::from_le_bytes([a, b, c, d]);
-        at += 8;
-        match &chunk[..4] {
-            b"fmt " if at + 16 <= length => {
-                let mut parts = [0; 16];
-                file.read_exact_at(&mut parts, at)?;
-                let short = |index| u16::from_le_bytes([parts[index], parts[index + 1]]);
-                // Of other codings a block is not a frame.
-                let plain = [PCM, FLOAT, EXTENSIBLE].contains(&short(0)) && short(12) > 0;
-                frame = plain.then(|| u64::from(short(12)));
-            }
-            b"data" if bytes == u32::MAX => return Ok(None),
-            b"data" => {
-                let there = (length - at).min(u64::from(bytes));
-                return Ok(frame.map(|frame| WavLength {
-                    promised: u64::from(bytes) / frame,
-                    held: there / frame,
-                }));
-            }
-            _ => {}
-        }
-        at += u64::from(bytes) + u64::from(bytes % 2);
-    }
-    Ok(None)
 }

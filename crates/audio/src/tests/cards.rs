@@ -111,7 +111,11 @@ fn a_file_waits_for_a_late_program_and_the_recording_is_whole() {
     let path = folder.path("a.wav");
     let spec: DeviceSpec = format!("file:{}", path.display()).parse().unwrap();
     let ear = Ear::default();
-    let extras = Extras { listener: Some(Box::new(ear.clone())), record_format: SampleFormat::F32 };
+    let extras = Extras {
+        listener: Some(Box::new(ear.clone())),
+        record_format: SampleFormat::F32,
+        ..Extras::default()
+    };
     // The program wakes up late by 200 ms, and again soon after it has made up for that.
     let pace = Scripted::late(&[(2, span(9_600)), (250, span(7_000))]);
     let now = Arc::clone(&pace.now);
@@ -143,7 +147,7 @@ fn a_file_starves_as_a_card_does_when_the_program_is_away_for_longer() {
     let folder = Folder::new();
     let path = folder.path("a.wav");
     let spec: DeviceSpec = format!("file:{}", path.display()).parse().unwrap();
-    let extras = Extras { listener: None, record_format: SampleFormat::F32 };
+    let extras = Extras { record_format: SampleFormat::F32, ..Extras::default() };
     let pace = Box::new(Scripted::late(&[(2, span(96_000))]));
     let opened = open_paced(&spec, Direction::Playback, settings(48, 2), extras, pace).unwrap();
     let mut device = opened.device;
@@ -249,7 +253,7 @@ fn the_recording_holds_the_silence_of_a_starved_card() {
 
 /// Captures from a file and gives what was captured, with the ending.
 fn capture_file(path: &Path, settings: Settings) -> (Vec<f32>, Ended) {
-    let source = FileSource::open(path, &settings, &Notes::default()).unwrap();
+    let source = FileSource::open(path, &settings, false, &Notes::default()).unwrap();
     let ends = Ends { source: SampleSource::File(source), ..Ends::silent() };
     let pace = Box::new(Scripted::default());
     let mut card = VirtualCard::new(parts(Direction::Capture, settings), ends, pace);
@@ -319,7 +323,7 @@ fn a_flac_file_that_is_cut_leaves_a_sentence() {
     let bytes = std::fs::read(whole).unwrap();
     std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
     let notes = Notes::default();
-    drop(FileSource::open(&path, &settings(48, 2), &notes).unwrap());
+    drop(FileSource::open(&path, &settings(48, 2), false, &notes).unwrap());
     let sentences = notes.take();
     assert_eq!(sentences.len(), 1);
     snapshot!(sentences[0]);
@@ -415,7 +419,7 @@ fn a_device_opened_by_name_can_run_by_another_clock() {
     let folder = Folder::new();
     let path = folder.path("a.wav");
     let spec: DeviceSpec = format!("file:{}", path.display()).parse().unwrap();
-    let extras = Extras { listener: None, record_format: SampleFormat::F32 };
+    let extras = Extras { record_format: SampleFormat::F32, ..Extras::default() };
     let pace = Box::new(Scripted::default());
     let opened = open_paced(&spec, Direction::Playback, settings(48, 2), extras, pace).unwrap();
     let mut device = opened.device;

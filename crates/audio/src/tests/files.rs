@@ -2,15 +2,21 @@
 
 use tautline_trial::snapshot;
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use hound::WavWriter;
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::device::{DeviceError, Direction};
+use tautline_proto::device::{DeviceError, Direction, Settings};
+use tautline_proto::units::Channels;
 
 use super::{Folder, floats, pattern, settings, spec, write_wav};
 use crate::software::file::{FileCoding, FileReader, Flaws};
-use crate::{DeviceSpec, Extras, FileFormat, SoftwareSpec, open};
+use crate::software::recorder::Recorder;
+use crate::software::source::{FileSource, Filled};
+use crate::software::wav::WavFile;
+use crate::{DeviceSpec, Extras, FileFormat, Notes, SoftwareSpec, open};
 
 fn read(path: &Path) -> (Vec<f32>, Flaws) {
     let mut reader = FileReader::open(path).unwrap();
@@ -30,7 +36,7 @@ fn fixture(name: &str) -> std::path::PathBuf {
 }
 
 fn extras() -> Extras {
-    Extras { listener: None, record_format: SampleFormat::L16 }
+    Extras { record_format: SampleFormat::L16, ..Extras::default() }
 }
 
 /// Why `path` cannot be captured from as 48 kHz stereo.
@@ -138,6 +144,172 @@ fn a_wav_of_unknown_length_is_read_to_its_end() {
     bytes[40..44].fill(0xff);
     std::fs::write(&path, &bytes).unwrap();
     assert_eq!(read(&path), (floats(16, &samples), Flaws::default()));
+}
+
+#[test]
+fn every_file_that_is_written_is_read() {
+    let folder = Folder::new();
+    let path = folder.path("own.wav");
+    for channels in 1..=64 {
+        for format in [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32] {
+            let channels = Channels::new(channels).unwrap();
+            let settings = Settings { channels, ..settings(48, 2) };
+            let samples: Vec<f32> =
+                (0..3 * channels.count()).map(|sample| sample as f32 / 32_768.0).collect();
+            let mut file = WavFile::create(&path, &settings, format).unwrap();
+            file.write(&samples).unwrap();
+            file.finish().unwrap();
+            assert_eq!(read(&path), (samples, Flaws::default()), "{channels} in {format:?}");
+            let found = probe(&path).unwrap();
+            assert_eq!((found.channels, found.frames), (channels, Some(3)));
+            assert_eq!(found.coding.exact_format(), format);
+        }
+    }
+}
+
+#[test]
+fn more_channels_than_64_are_refused_with_their_number() {
+    let folder = Folder::new();
+    let path = folder.path("many.wav");
+    write_wav(&path, spec(48_000, 65, 16), &[0; 130]);
+    let sentence = probe(&path).unwrap_err().to_string();
+    assert!(sentence.contains(": it has 65 channels; convert it first: sox "), "{sentence}");
+}
+
+#[test]
+fn damaged_flac_frames_are_silence_and_the_rest_stays_in_place() {
+    let folder = Folder::new();
+    let path = folder.path("damaged.flac");
+    let bytes = std::fs::read(fixture("blocks16.flac")).unwrap();
+    let whole = floats(16, &pattern(16, 2000));
+    assert_eq!(read(&fixture("blocks16.flac")), (whole.clone(), Flaws::default()));
+    // The second byte of each frame but the last two; a frame has 192.
+    let begins = [86, 832, 1578, 2322, 3066];
+    for damage in begins.map(|begin| begin + 1).into_iter().chain([400, 1100, 2000, 2500, 3500]) {
+        let mut damaged = bytes.clone();
+        damaged[damage] ^= 0x10;
+        std::fs::write(&path, &damaged).unwrap();
+        let (samples, flaws) = read(&path);
+        assert_eq!(flaws, Flaws { cut: None, damaged: 1 }, "{damage}");
+        assert_eq!(samples.len(), whole.len(), "{damage}");
+        let changed: Vec<usize> = (0..1000)
+            .filter(|frame| samples[2 * frame..][..2] != whole[2 * frame..][..2])
+            .collect();
+        let (first, last) = (changed[0], changed[changed.len() - 1]);
+        assert!(last - first < 2 * 192, "{damage}: {first} to {last}");
+        assert!(samples[2 * first..=2 * last].iter().all(|sample| *sample == 0.0), "{damage}");
+    }
+    // Behind a damaged last frame nothing gives its position.
+    let mut damaged = bytes.clone();
+    damaged[bytes.len() - 30] ^= 1;
+    std::fs::write(&path, &damaged).unwrap();
+    let (samples, flaws) = read(&path);
+    assert_eq!((samples.len(), flaws.cut), (2 * 960, Some((960, 1000))));
+}
+
+#[test]
+fn a_looped_file_goes_on_with_its_first_frame_after_its_last() {
+    let folder = Folder::new();
+    let path = folder.path("loop.wav");
+    let counter: Vec<i32> = (0..2 * 1001).collect();
+    write_wav(&path, spec(48_000, 2, 16), &counter);
+    let flac = fixture("blocks16.flac");
+    for (path, samples) in [(&path, floats(16, &counter)), (&flac, floats(16, &pattern(16, 2000)))]
+    {
+        let notes = Notes::default();
+        let mut source = FileSource::open(path, &settings(48, 2), true, &notes).unwrap();
+        let mut all = vec![0.0; 3 * samples.len() + 48];
+        assert_eq!(source.fill(&mut all), Filled::Whole);
+        let expected = samples.iter().cycle().copied().take(all.len());
+        assert!(expected.eq(all), "{}", path.display());
+        assert_eq!(notes.take(), [] as [String; 0]);
+    }
+}
+
+#[test]
+fn a_looped_file_without_a_frame_ends() {
+    let folder = Folder::new();
+    let path = folder.path("empty.wav");
+    write_wav(&path, spec(48_000, 2, 16), &[]);
+    let notes = Notes::default();
+    let mut source = FileSource::open(&path, &settings(48, 2), true, &notes).unwrap();
+    assert_eq!(source.fill(&mut [0.0; 96]), Filled::Over);
+}
+
+#[test]
+fn a_size_that_is_unknown_is_told_and_damage_fails_the_run() {
+    let folder = Folder::new();
+    let path = folder.path("unknown.wav");
+    write_wav(&path, spec(48_000, 2, 16), &pattern(16, 200));
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[40..44].copy_from_slice(&0x7fff_ffff_u32.to_le_bytes());
+    std::fs::write(&path, &bytes).unwrap();
+    let notes = Notes::default();
+    let mut source = FileSource::open(&path, &settings(48, 2), false, &notes).unwrap();
+    assert_eq!(source.fill(&mut [0.0; 400]), Filled::Last);
+    snapshot!(notes.take().join("\n"));
+    assert_eq!(notes.failed(), [] as [String; 0]);
+    let path = folder.path("damaged.flac");
+    let mut bytes = std::fs::read(fixture("blocks16.flac")).unwrap();
+    bytes[1100] ^= 1;
+    std::fs::write(&path, &bytes[..3500]).unwrap();
+    drop(FileSource::open(&path, &settings(48, 2), false, &notes).unwrap());
+    snapshot!(notes.failed().join("\n"));
+}
+
+#[test]
+fn a_name_may_be_any_bytes() {
+    let folder = Folder::new();
+    let path = folder.0.join(OsStr::from_bytes(b"a\xff b.wav"));
+    write_wav(&path, spec(48_000, 2, 16), &pattern(16, 20));
+    for name in [&b"file:"[..], b"virtual:?ppm=0&source="] {
+        let name = [name, path.as_os_str().as_bytes()].concat();
+        let spec = DeviceSpec::try_from(OsStr::from_bytes(&name)).unwrap();
+        let opened = open(&spec, Direction::Capture, settings(48, 2), extras());
+        assert!(opened.is_ok(), "{spec}");
+    }
+    for name in [&b"alsa:\xff"[..], b"tone:\xff", b"\xff", b"virtual:?tone=\xff"] {
+        let refused = DeviceSpec::try_from(OsStr::from_bytes(name)).unwrap_err();
+        assert!(!refused.mend.is_empty(), "{refused}");
+    }
+}
+
+#[test]
+fn a_pipe_or_a_device_is_recorded_to_and_not_waited_for() {
+    let folder = Folder::new();
+    let path = folder.path("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    assert!(refused(&path, Direction::Capture).contains(": this is a pipe; read it as standard"));
+    let notes = Notes::default();
+    let record = |path: &Path| {
+        let mut recorder =
+            Recorder::create(path, &settings(48, 2), SampleFormat::F32, &notes).unwrap();
+        recorder.write(&[0.5; 96]);
+        recorder
+    };
+    // Without a reader.
+    drop(record(&path));
+    assert!(notes.take()[0].ends_with(": no program read it, so nothing was recorded"));
+    // With one that comes late: it gets the header and what is played from then on.
+    let mut recorder = record(&path);
+    let reader = std::thread::spawn({
+        let path = path.clone();
+        move || std::fs::read(path).unwrap()
+    });
+    while recorder.stored().count() == 0 {
+        if recorder.has_room(96) {
+            recorder.write(&[0.25; 96]);
+        }
+        std::thread::yield_now();
+    }
+    drop(recorder);
+    let read = reader.join().unwrap();
+    assert!(read.starts_with(b"RIFF\xff\xff\xff\xffWAVE"));
+    assert!(read.ends_with(&0.25_f32.to_le_bytes().repeat(96)));
+    let mut null = record(Path::new("/dev/null"));
+    null.silence(96);
+    drop(null);
+    assert_eq!((notes.take().len(), notes.failed().len()), (0, 0));
 }
 
 #[test]

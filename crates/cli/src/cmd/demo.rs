@@ -239,7 +239,11 @@ impl DemoReceiver {
         let mut engine = RecvEngine::new(plan)?;
         engine.show_to(show::observers("recv", part.voice));
         let played = out.join(format!("{name}.wav"));
-        let extras = Extras { listener: engine.listener(), record_format: scene.format.sample };
+        let extras = Extras {
+            listener: engine.listener(),
+            record_format: scene.format.sample,
+            ..Extras::default()
+        };
         let spec = DeviceSpec::Software(SoftwareSpec::File(played.clone()));
         let device = tautline_audio::open(&spec, Direction::Playback, scene.device, extras)?.device;
         let stop = Stop::default();
@@ -269,7 +273,7 @@ fn send(
     mut part: Part,
 ) -> Result<Report, Failure> {
     let spec = DeviceSpec::Software(SoftwareSpec::File(recording.into()));
-    let extras = Extras { listener: None, record_format: scene.format.sample };
+    let extras = Extras { record_format: scene.format.sample, ..Extras::default() };
     let device = tautline_audio::open(&spec, Direction::Capture, scene.device, extras)?.device;
     let mut udp = UdpOptions::sender(receivers.iter().map(|receiver| receiver.rtp).collect());
     let (format, period, scheduler) = (&scene.format, scene.device.period, scene.options.scheduler);

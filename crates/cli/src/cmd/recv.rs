@@ -9,6 +9,7 @@ use tautline_engine::receiving::learn::{Believe, CameThere, Learnt, ListenedAt, 
 use tautline_engine::receiving::{RecvEngine, RunControl};
 use tautline_engine::watching::run::{Progress, RunError};
 use tautline_io::clock::now;
+use tautline_io::output::OutputFile;
 use tautline_proto::device::{Direction, Settings, Stop};
 use tautline_proto::evidence::Proof;
 use tautline_proto::latency::least_latency;
@@ -56,8 +57,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     let unheard = layout(flags, described, None)?;
     latency(flags, None, &unheard.format, &unheard.device)?;
     if let Some(path) = &flags.running.ledger {
-        let created = std::fs::File::create(path);
-        created.map_err(|error| RunError::Ledger { path: path.clone(), error })?;
+        OutputFile::check(path).map_err(|error| RunError::Ledger { path: path.clone(), error })?;
     }
     let mut show = Show::open("recv", &flags.running)?;
     if matches!(flags.output, DeviceSpec::Software(SoftwareSpec::Standard(_))) {
@@ -118,7 +118,11 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
         if let Some(requests) = requests.take() {
             engine.listen(requests);
         }
-        let extras = Extras { listener: engine.listener(), record_format: format.sample };
+        let extras = Extras {
+            listener: engine.listener(),
+            record_format: format.sample,
+            ..Extras::default()
+        };
         let opened =
             tautline_audio::open_supervised(&flags.output, Direction::Playback, device, extras)?;
         show.listen_to(opened.notes);
@@ -129,9 +133,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
             opened.latency.set(progress.link_offset);
             show.on_receiving(progress);
         };
-        // What went to standard output cannot be taken back.
-        let again = begun < MOST_ANEW
-            && !matches!(flags.output, DeviceSpec::Software(SoftwareSpec::Standard(_)));
+        let again = begun < MOST_ANEW && !super::takes::is_streamed(&flags.output);
         let ran = if by == By::User || !again {
             Ran::Whole(Box::new(engine.run(opened.device, &options, &stop, progress)?))
         } else {

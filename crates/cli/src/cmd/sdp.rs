@@ -8,6 +8,7 @@ use std::path::Path;
 
 use tautline_engine::plan::SendPlan;
 use tautline_engine::plan::address::Resolved;
+use tautline_io::output::OutputFile;
 use tautline_io::udp::{UdpOptions, source_address};
 use tautline_proto::wire::rtp::ExtensionIds;
 use tautline_proto::wire::sdp::{Description, Reference, SdpOrigin};
@@ -60,12 +61,20 @@ pub(crate) fn write(path: &Path, description: &Description) -> Result<(), Failur
     let written = || {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true);
-        let mut file = options.mode(if secret { 0o600 } else { 0o666 }).open(path)?;
-        if secret {
+        options.mode(if secret { 0o600 } else { 0o666 });
+        let mut output = OutputFile::open(path, &mut options)?;
+        if let Some(file) = output.file().filter(|_| secret) {
             // Of one that was there, too, and before the key stands in it.
             file.set_permissions(Permissions::from_mode(0o600))?;
         }
-        file.write_all(&description.write())
+        let text = description.write();
+        if output.is_awaited() {
+            // Whoever reads this pipe may come at any time of the run.
+            let path = path.to_owned();
+            std::thread::Builder::new().spawn(move || std::fs::write(path, text))?;
+            return Ok(());
+        }
+        output.write_all(&text)
     };
     written().map_err(|error: std::io::Error| {
         Failure::open(format!("writing {}: {error}; is the folder there?", path.display()))

@@ -40,6 +40,7 @@ use crate::words::{fragments, longer};
 
 pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     refuse_two_readers(flags)?;
+    super::takes::refuse_to_loop(&flags.input, flags.looped)?;
     flags.running.refuse_a_ledger_of_few()?;
     let said = Wanted { rate: flags.stream.rate, channels: flags.stream.channels };
     let file = tautline_audio::probe(&flags.input, said)?;
@@ -251,7 +252,7 @@ fn refuse_untellable(flags: &Send, latency: Span, age: Span) -> Result<(), Failu
 }
 
 fn open_source(flags: &Send, device: Settings) -> Result<Opened, Failure> {
-    let extras = Extras { listener: None, record_format: SampleFormat::L24 };
+    let extras = Extras { looped: flags.looped, ..Extras::default() };
     Ok(tautline_audio::open_supervised(&flags.input, Direction::Capture, device, extras)?)
 }
 

@@ -1,7 +1,7 @@
 //! Recordings that are there already: nobody loses one by a command repeated.
 
 use std::io::IsTerminal;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use tautline_audio::{DeviceSpec, SoftwareSpec};
@@ -56,6 +56,28 @@ pub(crate) fn refuse_to_destroy(played: &DeviceSpec, output: &DeviceSpec) -> Res
         ))),
         false => Ok(()),
     }
+}
+
+/// Whether another program reads the sound meanwhile: it cannot be taken back.
+pub(crate) fn is_streamed(output: &DeviceSpec) -> bool {
+    let is_pipe = |path: &Path| path.metadata().is_ok_and(|found| found.file_type().is_fifo());
+    matches!(output, DeviceSpec::Software(SoftwareSpec::Standard(_)))
+        || recorded_to(output).is_some_and(is_pipe)
+}
+
+/// Refuses to repeat what has no end or cannot be read twice.
+pub(crate) fn refuse_to_loop(input: &DeviceSpec, looped: bool) -> Result<(), Failure> {
+    let is_file = match input {
+        DeviceSpec::Software(SoftwareSpec::File(_)) => true,
+        DeviceSpec::Software(SoftwareSpec::Virtual(options)) => options.source.is_some(),
+        _ => false,
+    };
+    if looped && !is_file {
+        return Err(Failure::usage(format!(
+            "--loop repeats a file, and --input is {input}; use --input file:PATH, or leave --loop out"
+        )));
+    }
+    Ok(())
 }
 
 /// Where the labels of a recording go, if they are wanted: `heard.labels.txt` beside `heard.wav`.

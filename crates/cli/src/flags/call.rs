@@ -10,7 +10,7 @@ use tautline_proto::call::terms::CallPath;
 use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
 
-use super::readers::{bitrate, channels, parse, ptime, rate};
+use super::readers::{bitrate, channels, device, parse, ptime, rate};
 use super::words::CodingName;
 use super::work::listen_at;
 use super::{RunFlags, Timing};
@@ -28,12 +28,12 @@ pub(crate) struct ServeFlags {
     /// The sound that callers hear: what programs here play (see Programs), or a card, or another device, such as
     /// pipewire:Speaker or jack:speaker; see Devices of taut send
     #[arg(long, short, value_name = "DEVICE", default_value = "programs:",
-          value_parser = parse::<DeviceSpec>)]
+          value_parser = device())]
     pub(crate) input: DeviceSpec,
     /// Where a caller's sound goes: to what programs here record, or to a card, or another device, such as
     /// pipewire:Microphone or jack:microphone
     #[arg(long, short, value_name = "DEVICE", default_value = "programs:",
-          value_parser = parse::<DeviceSpec>)]
+          value_parser = device())]
     pub(crate) output: DeviceSpec,
     /// Callers at a time, 1 to 128: the next is refused in a sentence. Each is heard at a UDP port of its own, from
     /// that of --listen on. 32 of them have sound at a time
@@ -70,10 +70,10 @@ pub(crate) struct CallFlags {
     #[arg(long, help_heading = "Sound")]
     pub(crate) bridge: bool,
     /// The sound that is heard there: see Devices of taut send [default: a microphone, see Usual devices]
-    #[arg(long = "input", short = 'i', value_name = "DEVICE", value_parser = parse::<DeviceSpec>)]
+    #[arg(long = "input", short = 'i', value_name = "DEVICE", value_parser = device())]
     pub(crate) named_input: Option<DeviceSpec>,
     /// Where the sound from there goes [default: a loudspeaker, see Usual devices]
-    #[arg(long = "output", short = 'o', value_name = "DEVICE", value_parser = parse::<DeviceSpec>)]
+    #[arg(long = "output", short = 'o', value_name = "DEVICE", value_parser = device())]
     pub(crate) named_output: Option<DeviceSpec>,
     /// The one that is named, or was chosen: by the first that a call does.
     #[arg(skip = DeviceSpec::null())]
@@ -112,6 +112,9 @@ pub(crate) struct CallFlags {
 /// What both ends of a call can be told.
 #[derive(Debug, Args)]
 pub(crate) struct EndFlags {
+    /// Repeat the file of --input without a gap
+    #[arg(long = "loop", help_heading = "Sound")]
+    pub(crate) looped: bool,
     /// Sample rate of both devices [default: 48000; taut call: the other end's, of those that the devices here have]
     #[arg(long, value_name = "HZ", value_parser = rate, help_heading = "Stream")]
     pub(crate) rate: Option<Rate>,

@@ -1,5 +1,7 @@
 //! What reads the values of options.
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use tautline_audio::DeviceSpec;
 use tautline_proto::coder::Opus;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::stream::{LONGEST_LINK_OFFSET, PTIME_RANGE};
@@ -13,6 +15,12 @@ where
     T::Err: std::fmt::Display,
 {
     text.parse().map_err(|error: T::Err| error.to_string())
+}
+
+/// Reads a device, whose path may be any bytes.
+pub(crate) fn device() -> impl TypedValueParser<Value = DeviceSpec> {
+    OsStringValueParser::new()
+        .try_map(|name| DeviceSpec::try_from(&*name).map_err(|error| error.to_string()))
 }
 
 /// Reads a length of time above zero.

@@ -1,5 +1,8 @@
 //! Files that a run reads and writes: settings, ledgers, reports, pages.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
 use serde_json::{Value, json};
 use tautline_trial::snapshot;
 
@@ -56,6 +59,19 @@ fn what_cannot_be_written_is_refused_before_the_run() {
         is_refused(&taut(words(&recv)).and([&path]), 3);
         is_refused(&taut(words(&send)).and([folder.path()]), 3);
     }
+}
+
+#[test]
+fn a_name_that_is_not_utf_8_is_sent_and_looped_until_the_end_of_the_run() {
+    let folder = Folder::new();
+    let name = OsStr::from_bytes(b"a\xff.wav");
+    Sound::noise(Shape::STEREO_24, 10, 3).write(&folder.path().join(name));
+    let send = "send --to rtp://127.0.0.1:5004 --loop --duration 500ms --report json --input";
+    let send =
+        taut(words(send)).and([[&b"file:"[..], name.as_bytes()].concat()].map(OsString::from_vec));
+    let report = send.in_folder(folder.path()).run().report();
+    assert!(report.count("packets_sent") > 100, "ten times what it holds, and more");
+    is_refused(&taut(words("send --loop --input tone:440 --to rtp://127.0.0.1:5004")), 2);
 }
 
 #[test]

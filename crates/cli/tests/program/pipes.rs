@@ -116,6 +116,42 @@ fn a_reader_who_reads_nothing_keeps_no_run_from_its_end() {
 }
 
 #[test]
+fn pipes_that_no_program_reads_keep_no_run_from_its_end() {
+    let (folder, address) = (Folder::new(), loopback());
+    let _send = sounding_at(&address);
+    let recv = format!(
+        "mkfifo sound ledger report; exec TAUT recv --from {address} --rate 48000 --channels 2 \
+         --output file:sound --ledger ledger --report-file report --duration 1s --report none"
+    );
+    let ended = shell(&folder, &recv).run();
+    assert_eq!(ended.status, Some(1), "{ended:#?}");
+    snapshot!(ended.said[ended.said.len() - 3..].join("\n"));
+}
+
+#[test]
+fn a_pipe_that_a_program_reads_gets_all_that_a_file_would() {
+    shared(|| {
+        let (folder, address, patient) = (Folder::new(), loopback(), PATIENT.join(" "));
+        let sent = Sound::noise(Shape::STEREO_24, 1000, 4);
+        sent.write(&folder.file("sent.wav"));
+        let recv = format!(
+            "mkfifo sound ledger; cat sound > heard.wav & cat ledger > ledger.csv & \
+             exec TAUT recv --from {address} --rate 48000 --channels 2 --output file:sound \
+             --ledger ledger --until-bye --report json {patient}"
+        );
+        let recv = shell(&folder, &recv).start().listening();
+        let send =
+            format!("TAUT send --input file:sent.wav --to {address} --report none {patient}");
+        shell(&folder, &send).run().well();
+        let ended = recv.end().well();
+        heard(&folder.file("heard.wav")).is_exactly(&sent);
+        let packets = ended.report().count("received");
+        let lines = std::fs::read_to_string(folder.file("ledger.csv")).unwrap().lines().count();
+        assert_eq!(lines as u64, packets + 1);
+    });
+}
+
+#[test]
 fn what_cannot_come_on_standard_input_is_refused_in_one_sentence() {
     let folder = Folder::new();
     let send = |options: &str| taut(words(&format!("send --to rtp://127.0.0.1:5004 {options}")));

@@ -2,8 +2,10 @@
 //! with the begin and the end in seconds and a text, between tabs.
 
 use core::fmt::Write as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use tautline_io::output::OutputFile;
 use tautline_proto::device::Settings;
 use tautline_proto::time::LocalTime;
 use tautline_proto::units::Rate;
@@ -172,7 +174,9 @@ impl Labels {
         stalled: impl Fn(LocalTime, LocalTime) -> bool,
     ) -> Option<String> {
         let (text, path) = (self.text(stalled), self.path.display());
-        match (std::fs::write(&self.path, text), self.untold) {
+        let written =
+            OutputFile::create(&self.path).and_then(|mut file| file.write_all(text.as_bytes()));
+        match (written, self.untold) {
             (Err(error), _) => Some(format!(
                 "the labels {path} are not written: {error}; make room, or write them elsewhere"
             )),

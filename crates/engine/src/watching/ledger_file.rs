@@ -4,10 +4,10 @@
 //! Instants are nanoseconds on the writer's own monotonic clock; what is unknown is empty.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use tautline_io::output::OutputFile;
 use tautline_io::thread::memory;
 use tautline_proto::ledger::{Departure, Passage};
 use tautline_proto::time::{LocalTime, Span};
@@ -28,7 +28,7 @@ pub(crate) trait LedgerEntry {
 /// in what it measures. A run of more packets than there is room for has its oldest lines written meanwhile.
 pub(crate) struct LedgerFile<L> {
     path: PathBuf,
-    out: BufWriter<File>,
+    out: BufWriter<OutputFile>,
     lines: VecDeque<L>,
     failed: Option<std::io::Error>,
 }
@@ -42,11 +42,13 @@ impl<L: LedgerEntry> LedgerFile<L> {
     }
 
     fn with_room(path: &Path, room: usize) -> Result<Self, RunError> {
-        let file = File::create(path)
+        let file = OutputFile::create(path)
             .map_err(|error| RunError::Ledger { path: path.to_owned(), error })?;
+        let is_awaited = file.is_awaited();
         let mut out = BufWriter::new(file);
-        // Where nothing can be written, that is told before the run and not after it.
-        let failed = writeln!(out, "{}", L::HEAD).and_then(|()| out.flush()).err();
+        // An error is reported before the run, not after it; the reader of a pipe may come later.
+        let begin = writeln!(out, "{}", L::HEAD);
+        let failed = begin.and_then(|()| if is_awaited { Ok(()) } else { out.flush() }).err();
         let mut lines = Vec::with_capacity(room);
         memory::prefault(lines.spare_capacity_mut());
         Ok(Self { path: path.to_owned(), out, lines: lines.into(), failed })

@@ -250,7 +250,11 @@ impl Road {
         thread::spawn(move || asks(&asker));
         let options = CardOptions { record: self.record.clone(), ..CardOptions::default() };
         let card = DeviceSpec::Software(SoftwareSpec::Virtual(options));
-        let extras = Extras { listener: engine.listener(), record_format: SampleFormat::L24 };
+        let extras = Extras {
+            listener: engine.listener(),
+            record_format: SampleFormat::L24,
+            ..Extras::default()
+        };
         let pace = Box::new(self.started[1].clone());
         let opened = open_paced(&card, Direction::Playback, self.device(), extras, pace).unwrap();
         let device = Box::new(Wrapped(opened.device, Some(plays)));
@@ -267,7 +271,7 @@ impl Road {
         let asks = self.asks_sender;
         thread::spawn(move || asks(&asker));
         let card = DeviceSpec::Software(SoftwareSpec::Virtual(CardOptions::default()));
-        let extras = Extras { listener: None, record_format: SampleFormat::L24 };
+        let extras = Extras::default();
         let pace = Box::new(self.started[0].clone());
         let opened = open_paced(&card, Direction::Capture, self.device(), extras, pace).unwrap();
         let captures = self.captures;

@@ -2,13 +2,17 @@
 
 use tautline_trial::snapshot;
 
+use std::io::Write;
+
 use tautline_proto::device::{Cycle, Device, Direction, Flow, Process, Stop};
-use tautline_proto::time::{Frames, LocalTime};
+use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Ppm, Rate};
 
+use super::scribe::Unwritten;
 use super::*;
 use crate::software::pace::Pace;
 use crate::software::virtual_card::{Ends, Parts, VirtualCard};
+use crate::software::wav::Spent;
 
 /// A recorder whose thread is the test.
 fn stepped(path: &Path, format: SampleFormat, room: usize) -> (Recorder, Scribe) {
@@ -110,6 +114,32 @@ fn more_silences_than_are_remembered_keep_every_sample_in_place() {
     let (samples, notes) = ended(&path, recorder, scribe);
     assert_eq!(samples, expected);
     assert!(notes[0].contains(": 10 frames "), "{notes:?}");
+}
+
+#[test]
+fn a_recording_that_cannot_go_on_tells_what_was_written_and_the_card_goes_on() {
+    let path = scratch("limited");
+    let settings = Settings {
+        rate: Rate::HZ_48000,
+        channels: Channels::MONO,
+        period: Frames::new(48),
+        periods: 2,
+    };
+    let file = create(&path, &settings, SampleFormat::L24).unwrap();
+    let (mut recorder, mut scribe) = pair(file, 4096, &settings);
+    recorder.write(&[0.5; 2001]);
+    scribe.empty().unwrap();
+    let notes = scribe.notes.clone();
+    scribe.name = "heard.wav".to_owned();
+    // What a failed write leaves behind the samples that count.
+    let mut end = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+    end.write_all(b"half a block").unwrap();
+    scribe.end(Err(Unwritten::from(io::Error::from(io::ErrorKind::StorageFull))));
+    snapshot!(notes.failed().join("\n"));
+    assert!(recorder.has_room(1 << 30), "a card does not wait for it");
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), 68 + 3 * 2001 + 1);
+    assert_eq!(hound::WavReader::open(&path).unwrap().duration(), 2001);
+    std::fs::remove_file(path).unwrap();
 }
 
 #[test]

@@ -9,7 +9,7 @@ use tautline_proto::latency::least_latency;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 
-use crate::cmd::takes::{refuse_to_destroy, refuse_to_overwrite};
+use crate::cmd::takes::{refuse_to_destroy, refuse_to_loop, refuse_to_overwrite};
 use crate::cmd::{device_settings, settled};
 use crate::failure::Failure;
 use crate::flags::EndFlags;
@@ -48,6 +48,7 @@ fn looked_at(
     input: &DeviceSpec,
     output: &DeviceSpec,
 ) -> Result<Option<FileFormat>, Failure> {
+    refuse_to_loop(input, flags.looped)?;
     refuse_to_destroy(input, output)?;
     refuse_to_overwrite(output, flags.overwrite)?;
     Ok(probe(input, Wanted { rate: flags.rate, channels: flags.channels })?)

@@ -68,7 +68,7 @@ impl SharedSound {
         let EndDevices { capture, playback } = sharing.devices;
         let [captured, played] = sharing.formats;
         let open = |spec, direction, settings, record_format| {
-            let extras = Extras { listener: None, record_format };
+            let extras = Extras { listener: None, record_format, looped: flags.looped };
             tautline_audio::open_supervised(spec, direction, settings, extras)
         };
         let mut playback = open(output, Direction::Playback, playback, played)?;

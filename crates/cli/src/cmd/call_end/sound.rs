@@ -69,7 +69,8 @@ impl SoundSide {
             Direction::Capture => (setup.input, setup.devices.capture, setup.sent),
             Direction::Playback => (setup.output, setup.devices.playback, setup.heard),
         };
-        let extras = Extras { listener, record_format: terms.coding.sample };
+        let record_format = terms.coding.sample;
+        let extras = Extras { listener, record_format, looped: setup.flags.looped };
         let opened = tautline_audio::open_supervised(spec, direction, settings, extras)?;
         let device = match tap {
             Some(lay) => lay(opened.device),

@@ -11,7 +11,7 @@ use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 
 use super::Reporting;
-use crate::flags::{SampleName, channels, parse, rate, span};
+use crate::flags::{SampleName, channels, device, parse, rate, span};
 use crate::help;
 
 /// `taut lab stalls`
@@ -162,13 +162,13 @@ impl DeviceShape {
               .args(["device", "output", "input"]))]
 pub(crate) struct Handover {
     /// A device, both ways at once
-    #[arg(long, value_name = "DEVICE", value_parser = parse::<DeviceSpec>)]
+    #[arg(long, value_name = "DEVICE", value_parser = device())]
     pub(crate) device: Vec<DeviceSpec>,
     /// A device to play to; what is played is silence
-    #[arg(long, short, value_name = "DEVICE", value_parser = parse::<DeviceSpec>)]
+    #[arg(long, short, value_name = "DEVICE", value_parser = device())]
     pub(crate) output: Vec<DeviceSpec>,
     /// A device to capture from
-    #[arg(long, short, value_name = "DEVICE", value_parser = parse::<DeviceSpec>)]
+    #[arg(long, short, value_name = "DEVICE", value_parser = device())]
     pub(crate) input: Vec<DeviceSpec>,
     /// How long to wait before calls count: streams begin, servos find their rate
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = span)]

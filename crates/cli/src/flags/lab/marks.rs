@@ -15,7 +15,7 @@ use tautline_proto::units::{Channels, Rate};
 use super::Reporting;
 use super::machine::DevicePace;
 use super::streams::ClockFlags;
-use crate::flags::{channels, parse, rate, span};
+use crate::flags::{channels, device, parse, rate, span};
 use crate::help;
 
 /// `taut lab between`
@@ -29,7 +29,7 @@ pub(crate) struct BetweenFlags {
     #[arg(long, value_name = "FILE")]
     pub(crate) second: Option<PathBuf>,
     /// A device that is recorded instead, with both taps
-    #[arg(long, value_name = "DEVICE", value_parser = parse::<DeviceSpec>,
+    #[arg(long, value_name = "DEVICE", value_parser = device(),
           conflicts_with_all = ["recording", "second"], help_heading = "Devices")]
     pub(crate) device: Option<DeviceSpec>,
     /// How much of it; Ctrl-C ends it sooner

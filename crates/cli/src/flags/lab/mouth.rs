@@ -12,7 +12,7 @@ use tautline_proto::units::{Channels, Rate};
 
 use super::Reporting;
 use super::streams::ClockFlags;
-use crate::flags::{channels, parse, rate, span};
+use crate::flags::{channels, device, parse, rate, span};
 use crate::help;
 
 /// `taut lab mouth-to-ear`
@@ -69,7 +69,7 @@ pub(crate) struct MouthToEarFlags {
 #[derive(Debug, Args)]
 pub(crate) struct BesideFlags {
     /// Where it is played, or heard
-    #[arg(value_name = "DEVICE", value_parser = parse::<DeviceSpec>)]
+    #[arg(value_name = "DEVICE", value_parser = device())]
     pub(crate) device: DeviceSpec,
     /// Sample rate
     #[arg(long, value_name = "HZ", default_value = "48000", value_parser = rate)]

@@ -1,0 +1,138 @@
+//! FLAC files as they are read: damaged frames are silence, so that the rest stays in its place.
+
+use symphonia::core::codecs::audio::{AudioCodecParameters, AudioDecoder};
+use symphonia::core::errors::Error as SymphoniaError;
+use symphonia::core::formats::probe::Hint;
+use symphonia::core::formats::{FormatReader, TrackType};
+use symphonia::core::io::{MediaSource, MediaSourceStream};
+
+/// Frames of silence that are read at once.
+const SILENCE: u64 = 4096;
+
+/// Reads a FLAC file frame by frame.
+pub(super) struct FlacReader {
+    container: Box<dyn FormatReader>,
+    decoder: Box<dyn AudioDecoder>,
+    track: u32,
+    parameters: AudioCodecParameters,
+    /// Samples per frame.
+    channels: usize,
+    /// Frames according to the header, if it says.
+    promised: Option<u64>,
+    /// The position of the next frame that is read.
+    at: u64,
+    /// Frames of silence before `next`.
+    owed: u64,
+    /// Samples that are decoded and not read yet.
+    next: Vec<f32>,
+    /// Places where frames were damaged.
+    damaged: u64,
+}
+
+impl FlacReader {
+    /// Reads the header, or returns what is wrong with it.
+    pub(super) fn open(source: Box<dyn MediaSource>) -> Result<Self, String> {
+        let stream = MediaSourceStream::new(source, Default::default());
+        let container = symphonia::default::get_probe()
+            .probe(&Hint::new(), stream, Default::default(), Default::default())
+            .map_err(|error| format!("no WAV or FLAC ({error})"))?;
+        let opened = container.default_track(TrackType::Audio).and_then(|track| {
+            let parameters = track.codec_params.as_ref()?.audio()?;
+            Some((track.id, track.num_frames, parameters.clone()))
+        });
+        let Some((track, promised, parameters)) = opened else {
+            return Err("there is no sound in it".to_owned());
+        };
+        let decoder = symphonia::default::get_codecs()
+            .make_audio_decoder(&parameters, &Default::default())
+            .map_err(|error| error.to_string())?;
+        let channels = parameters.channels.as_ref().map_or(0, |channels| channels.count());
+        let (at, owed, next, damaged) = (0, 0, Vec::new(), 0);
+        Ok(Self {
+            container,
+            decoder,
+            track,
+            parameters,
+            channels,
+            promised,
+            at,
+            owed,
+            next,
+            damaged,
+        })
+    }
+
+    /// Frames per second.
+    pub(super) fn hertz(&self) -> u32 {
+        self.parameters.sample_rate.unwrap_or(0)
+    }
+
+    pub(super) const fn channels(&self) -> usize {
+        self.channels
+    }
+
+    /// Bits per sample.
+    pub(super) fn bits(&self) -> u32 {
+        self.parameters.bits_per_sample.unwrap_or(16)
+    }
+
+    pub(super) const fn promised_frames(&self) -> Option<u64> {
+        self.promised
+    }
+
+    /// Places where frames were damaged and were read as silence.
+    pub(super) const fn damaged(&self) -> u64 {
+        self.damaged
+    }
+
+    /// The next samples, interleaved, in place of the content of `out`; `false` at the end.
+    pub(super) fn read(&mut self, out: &mut Vec<f32>) -> bool {
+        out.clear();
+        while self.owed == 0 && self.next.is_empty() {
+            if !self.decode() {
+                return false;
+            }
+        }
+        if self.owed > 0 {
+            let some = self.owed.min(SILENCE);
+            self.owed -= some;
+            out.resize(some as usize * self.channels, 0.0);
+        } else {
+            core::mem::swap(&mut self.next, out);
+        }
+        self.at += (out.len() / self.channels) as u64;
+        true
+    }
+
+    /// Decodes the next packet, and finds what is missing before it: the container leaves out
+    /// damaged frames, and each frame gives its position. `false` at the end.
+    fn decode(&mut self) -> bool {
+        // An error is the end of what can be read; what is missing then is reported as cut.
+        let Ok(Some(packet)) = self.container.next_packet() else { return false };
+        if packet.track_id != self.track {
+            return true;
+        }
+        let position = u64::try_from(packet.pts.get()).unwrap_or(0);
+        match self.promised {
+            Some(promised) => self.owed = position.min(promised).saturating_sub(self.at),
+            // A live stream has no first frame.
+            None if self.at == 0 => self.at = position,
+            None => self.owed = position.saturating_sub(self.at),
+        }
+        self.damaged += u64::from(self.owed > 0);
+        match self.decoder.decode(&packet) {
+            // A file that changes its channels ends there.
+            Ok(buffer) if buffer.spec().channels().count() != self.channels => return false,
+            Ok(buffer) => {
+                self.next.resize(buffer.samples_interleaved(), 0.0);
+                buffer.copy_to_slice_interleaved(&mut self.next[..]);
+            }
+            Err(SymphoniaError::DecodeError(_)) => {
+                self.damaged += u64::from(self.owed == 0);
+                self.owed += packet.dur.get().min(u64::from(u16::MAX));
+            }
+            Err(_) => return false,
+        }
+        true
+    }
+}

@@ -1,0 +1,213 @@
+//! Files that are written, which may be pipes: a reader may come late, or never, and delays nothing.
+
+use std::fs::{File, OpenOptions, metadata};
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::system::checked;
+
+/// How long one write waits for the reader of a pipe.
+const TIMEOUT: Duration = Duration::from_secs(1);
+/// How often it looks for one.
+const INTERVAL: Duration = Duration::from_millis(1);
+
+/// Opens a file without waiting: `None` if it is a pipe (FIFO) that has no reader. Writing to a pipe
+/// that is full does not wait either, see [`set_blocking`].
+pub fn open_now(path: &Path, options: &mut OpenOptions) -> io::Result<Option<File>> {
+    match options.custom_flags(libc::O_NONBLOCK).open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.raw_os_error() == Some(libc::ENXIO) && is_fifo(path) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Lets writes to `file` wait for its reader.
+pub fn set_blocking(file: &File) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+    let fd = file.as_raw_fd();
+    // SAFETY: the descriptor is open as long as `file` is; the call touches no memory of ours.
+    let flags = checked(unsafe { libc::fcntl(fd, libc::F_GETFL) })?;
+    // SAFETY: as above.
+    checked(unsafe { libc::fcntl(fd, libc::F_SETFL, flags & !libc::O_NONBLOCK) })?;
+    Ok(())
+}
+
+/// Makes a write beyond the limit of file sizes (`ulimit -f`) fail with an error, as on a full
+/// disk. By default the kernel ends the process.
+pub fn ignore_file_size_signal() {
+    // SAFETY: to ignore a signal calls no handler.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
+fn is_fifo(path: &Path) -> bool {
+    metadata(path).is_ok_and(|found| found.file_type().is_fifo())
+}
+
+/// Standard output or standard error, if `path` is one of them: a file that it leads to is neither
+/// truncated nor replaced.
+fn standard(path: &Path) -> Option<io::Result<File>> {
+    let shared = match path.to_str()? {
+        "/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1" => {
+            io::stdout().as_fd().try_clone_to_owned()
+        }
+        "/dev/stderr" | "/dev/fd/2" | "/proc/self/fd/2" => {
+            io::stderr().as_fd().try_clone_to_owned()
+        }
+        _ => return None,
+    };
+    Some(shared.map(File::from))
+}
+
+/// A file, pipe or device for a report, a ledger or the like. A write waits at most a second for the
+/// reader of a pipe; then this and all later writes fail.
+#[derive(Debug)]
+pub struct OutputFile {
+    path: PathBuf,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Open(File),
+    /// A pipe without a reader so far.
+    Awaited,
+    Failed,
+}
+
+impl OutputFile {
+    /// Opens `path`, and truncates a file that is there.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        Self::open(path, OpenOptions::new().write(true).create(true).truncate(true))
+    }
+
+    /// Opens `path`, which must exist, to append to it.
+    pub fn append(path: &Path) -> io::Result<Self> {
+        Self::open(path, OpenOptions::new().append(true))
+    }
+
+    /// Opens `path` with these options.
+    pub fn open(path: &Path, options: &mut OpenOptions) -> io::Result<Self> {
+        let opened = match standard(path) {
+            Some(shared) => Some(shared?),
+            None => open_now(path, options)?,
+        };
+        let state = opened.map_or(State::Awaited, State::Open);
+        Ok(Self { path: path.to_owned(), state })
+    }
+
+    /// Checks that `path` can be written. Leaves a pipe alone, as its reader would see an end.
+    pub fn check(path: &Path) -> io::Result<()> {
+        let special = metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
+        if !special && standard(path).is_none() {
+            File::create(path)?;
+        }
+        Ok(())
+    }
+
+    /// The file, unless it is a pipe without a reader, or standard output or error.
+    pub fn file(&self) -> Option<&File> {
+        match &self.state {
+            State::Open(file) if standard(&self.path).is_none() => Some(file),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a pipe that has no reader so far.
+    pub const fn is_awaited(&self) -> bool {
+        matches!(self.state, State::Awaited)
+    }
+
+    fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let until = Instant::now() + TIMEOUT;
+        loop {
+            match &mut self.state {
+                State::Open(file) => match file.write(bytes) {
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                    written => return written,
+                },
+                State::Awaited => {
+                    if let Some(file) = open_now(&self.path, OpenOptions::new().write(true))? {
+                        self.state = State::Open(file);
+                        continue;
+                    }
+                }
+                State::Failed => return Err(io::Error::other("an earlier write failed")),
+            }
+            if Instant::now() >= until {
+                return Err(io::Error::new(ErrorKind::TimedOut, "no program reads it"));
+            }
+            thread::sleep(INTERVAL);
+        }
+    }
+}
+
+impl Write for OutputFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.try_write(bytes);
+        if written.as_ref().is_err_and(|error| error.kind() != ErrorKind::Interrupted) {
+            self.state = State::Failed;
+        }
+        written
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::process::Command;
+
+    use super::*;
+
+    /// A pipe at a path of its own.
+    fn fifo(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("tautline-{}-{name}", std::process::id()));
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        path
+    }
+
+    #[test]
+    fn a_pipe_is_opened_without_its_reader_and_written_when_it_comes() {
+        let path = fifo("late");
+        let mut output = OutputFile::create(&path).unwrap();
+        assert!(output.is_awaited() && output.file().is_none());
+        let mut reader = open_now(&path, OpenOptions::new().read(true)).unwrap().unwrap();
+        output.write_all(b"to the other end").unwrap();
+        drop(output);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "to the other end");
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_pipe_that_no_program_reads_fails_once_and_then_at_once() {
+        let path = fifo("unread");
+        let mut output = OutputFile::create(&path).unwrap();
+        let kind = |written: io::Result<usize>| written.map_err(|error| error.kind());
+        assert_eq!(kind(output.write(b"x")), Err(ErrorKind::TimedOut));
+        assert_eq!(kind(output.write(b"x")), Err(ErrorKind::Other));
+        // One whose reader takes nothing is the same.
+        let _reader = open_now(&path, OpenOptions::new().read(true)).unwrap().unwrap();
+        let mut output = OutputFile::append(&path).unwrap();
+        let error = output.write_all(&[0; 1 << 20]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn standard_output_is_no_file_of_its_own() {
+        for path in ["/dev/stdout", "/proc/self/fd/2"] {
+            assert!(OutputFile::check(Path::new(path)).is_ok(), "{path}");
+            let output = OutputFile::create(Path::new(path)).unwrap();
+            assert!(output.file().is_none() && !output.is_awaited(), "{path}");
+        }
+    }
+}
