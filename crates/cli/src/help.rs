@@ -128,9 +128,10 @@ root, and only while somebody looks. As root the runs of all users are seen.
 For scripts, --report json (times in nanoseconds, null where nothing is known):
   { "schema": 1, "programs": [ { "schema", "pid", "role", "command",
     "elapsed_ns", "streams": [ { "address", "sender", "state": "here" |
-    "awaited" | "silent" | "refused" | "nobody" | "unknown", "rate", "channels",
-    "format", "ptime_ns", "latency": { "configured_ns", "measured_ns",
-    "uncertainty_ns", "p99_ns", "by" }, "stages": [ { "name", "ns" } ],
+    "awaited" | "silent" | "refused" | "nobody" | "lost" | "unknown", "rate",
+    "channels", "format", "ptime_ns", "latency": { "configured_ns",
+    "measured_ns", "uncertainty_ns", "p99_ns", "by" }, "stages": [ { "name",
+    "ns" } ],
     "depth_ns", "headroom_ns", "counters", "second": { "over_ns", "packets",
     "lost", "late", "xruns", "loss_share" }, "meters": [ { "peak_db", "rms_db" }
     ], "worst": { "rtp_timestamp", "total_ns", "stages" }, "clock": { "source",
@@ -331,7 +332,8 @@ Changes, with --control, one in each line of standard input:
   to rtp://10.0.0.2:5004,rtp://10.0.0.3:5004
                    every address to send to from now on; those left out are told
                    goodbye
-  status           nothing: tells how all this stands
+  status           nothing: tells how all this stands, and how many receivers
+                   are here and lost
   quit             end, as Ctrl-C does
 
   Each line is answered by one on standard error: ok and what it came to, or
