@@ -127,7 +127,7 @@ fn stages(f: &mut fmt::Formatter<'_>, row: &ComparedRow) -> fmt::Result {
             Some(more) => format!("{:>BAR$}│{}", "", "█".repeat(length(more))),
             None => String::new(),
         };
-        writeln!(f, "    {line}  {}", bar)?;
+        writeln!(f, "{}", format!("    {line}  {bar}").trim_end())?;
     }
     Ok(())
 }
