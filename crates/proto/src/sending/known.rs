@@ -31,6 +31,8 @@ pub struct KnownReceiver {
     pub losses: Option<LossReport>,
     /// When it reported.
     pub(super) watch: ReportWatch,
+    /// Whether it reports on a stream of its own.
+    sends: bool,
     /// Whether it gets what goes by two networks by both.
     pub(super) duplicates: Duplicates,
 }
@@ -61,9 +63,9 @@ impl KnownReceiver {
         self.watch.silence(now)
     }
 
-    /// Whether its reports are of the stream, so that it can be lost.
+    /// Whether it can be lost: it reports on the stream, or is no other sender at the same address.
     const fn receives(&self) -> bool {
-        self.block.is_some() || self.effective.is_some() || self.losses.is_some()
+        !self.sends || self.block.is_some() || self.effective.is_some() || self.losses.is_some()
     }
 }
 
@@ -95,7 +97,7 @@ impl Receivers {
             if !known.watch.is_newly_lost(now) {
                 continue;
             }
-            // Of a stranger, or of a host that never reported on the stream, nothing is missed.
+            // Of a stranger, or of another sender, nothing is missed.
             if known.is_believed() && known.receives() {
                 self.lost += 1;
                 tell(known);
@@ -164,7 +166,7 @@ impl Receivers {
             }
             // What it lost is not taken back.
             Event::Left { .. } => known.ask.leave(),
-            Event::Captured { .. } | Event::Announced { .. } => {}
+            Event::Captured { .. } | Event::Announced { .. } => known.sends = true,
         }
         let same = was_lost.then(|| (silence, known.times_lost()));
         let (silence, times_lost) = same.or(restarted)?;
@@ -191,6 +193,7 @@ impl Receivers {
             clock: None,
             losses: None,
             watch: ReportWatch::new(now),
+            sends: false,
             duplicates: Duplicates::default(),
         };
         if self.all.len() < MOST {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::clock::WallTime;
 use crate::units::{Channels, Rate};
 use crate::wire::rtcp::Effective;
 use crate::wire::rtp::PACK;
@@ -135,10 +136,23 @@ fn receiver_that_is_no_destination_any_more_is_not_lost() {
     watched.pass(20, &[1]);
     watched.0.set_destinations(Vec::new(), watched.1);
     assert_eq!(watched.pass(600, &[]), []);
-    // Nor is a host that never reported on the stream, or to which nothing is sent.
+    // Nor is a host to which nothing is sent.
     watched.0.hear(Host::UNKNOWN, &report(2), watched.1);
     assert_eq!(watched.pass(600, &[]), []);
     assert_eq!(watched.0.receivers_lost(), 0);
+}
+
+#[test]
+fn another_sender_at_the_address_is_not_lost_unless_it_receives() {
+    let mut watched = Watched::new();
+    let wall = WallTime::from_unix_nanos(0);
+    let captured = Event::Captured { ssrc: 1, rtp_timestamp: 0, wall };
+    watched.0.hear(Host::UNKNOWN, &captured, watched.1);
+    assert_eq!(watched.pass(600, &[]), []);
+    assert_eq!((watched.presence(), watched.0.receivers_lost()), (vec![Presence::Left], 0));
+    watched.0.hear(Host::UNKNOWN, &captured, watched.1);
+    watched.pass(20, &[1]);
+    assert_eq!(watched.pass(60, &[]).len(), 1);
 }
 
 #[test]
