@@ -32,11 +32,9 @@ pub(super) fn add(
     second: &ReadRow,
     (options, in_sound): (CompareOptions, bool),
 ) {
-    let frame = match in_sound || first.is_stream() {
-        true => [first, second].map(ReadRow::frame_ns).into_iter().fold(0.0, f64::max),
-        false => 0.0,
-    };
-    let least = options.threshold.map_or(frame, |threshold| threshold.as_nanos() as f64);
+    let frame = [first, second].map(ReadRow::frame_ns).into_iter().fold(0.0, f64::max);
+    let limit = |usual| options.threshold.map_or(usual, |limit| limit.as_nanos() as f64);
+    let least = limit(if in_sound || first.is_stream() { frame } else { 0.0 });
     let threshold = least.max(sum([first, second].map(|row| row.uncertainty_ns)));
     let latency = match first.configured_ns == second.configured_ns {
         true => Judged::Beyond(0.0),
@@ -50,7 +48,7 @@ pub(super) fn add(
         let [first, second] = told;
         row.lacks.push(format!("the latency, configured as {first} and {second}"));
     }
-    stages::add(row, first, second, least);
+    stages::add(row, first, second, limit(frame));
     let both = [first, second].map(|row| row.seconds());
     row.figures.extend(times(None, both.each_ref(), &latency, threshold));
     if first.whole_run || second.whole_run {
