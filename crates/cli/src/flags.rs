@@ -2,6 +2,7 @@
 
 mod asked;
 mod call;
+mod files;
 mod kinds;
 #[cfg(feature = "lab")]
 mod lab;
@@ -31,11 +32,12 @@ use tautline_proto::units::{Channels, Rate};
 use crate::failure::Failure;
 use crate::help;
 use crate::page;
-use crate::report_file::ReportFiles;
+use crate::report_file::{ReportFiles, ReportPath, report_path};
 use crate::voice::{Voice, VoiceFlags};
 
 pub(crate) use asked::RedundancyFlag;
 pub(crate) use call::{CallFlags, EchoFlag, EndFlags, ServeFlags, TransportFlag};
+pub(crate) use files::{Compare, Join, OutFolder};
 pub(crate) use kinds::{PlainKind, ReportKind};
 #[cfg(feature = "lab")]
 pub(crate) use lab::{
@@ -230,6 +232,10 @@ pub(crate) struct Send {
     #[arg(long, value_name = "N", help_heading = "Network",
           value_parser = clap::value_parser!(u8).range(0..64))]
     pub(crate) dscp: Option<u8>,
+    /// Run this command with sh -c for each receiver that stops reporting without a goodbye: TAUT_RECEIVER is its
+    /// host, TAUT_STREAM the stream's address
+    #[arg(long, value_name = "COMMAND", help_heading = "Run")]
+    pub(crate) on_lost: Option<String>,
     /// Write the stream's description (SDP) here, for receivers that ask for one
     #[arg(long, value_name = "PATH")]
     pub(crate) sdp: Option<PathBuf>,
@@ -377,10 +383,10 @@ pub(crate) struct RunFlags {
     pub(crate) report: Option<ReportKind>,
     #[command(flatten)]
     pub(crate) voice: VoiceFlags,
-    /// Write the report here too, as a page if the name ends in .html, else as JSON; any number of
-    /// times
-    #[arg(long, value_name = "PATH")]
-    pub(crate) report_file: Vec<PathBuf>,
+    /// Write the report here too, in the format of the name's suffix: .json, .csv, .html, .txt or .svg; any number
+    /// of times
+    #[arg(long, value_name = "PATH", value_parser = report_path)]
+    pub(crate) report_file: Vec<ReportPath>,
     /// Write every packet's instants here, a line each, as CSV: see taut join
     #[arg(long, value_name = "PATH")]
     pub(crate) ledger: Option<PathBuf>,
@@ -416,8 +422,8 @@ impl RunFlags {
     /// Checks that the report can be written where and as it is requested.
     pub(crate) fn report_files(&self) -> Result<ReportFiles, Failure> {
         let files = ReportFiles::create(&self.report_file)?;
-        match self.report() == ReportKind::Html || files.any_page() {
-            true if !page::AVAILABLE => Err(Failure::without_lab("HTML reports")),
+        match self.report() == ReportKind::Html || files.any_drawn() {
+            true if !page::AVAILABLE => Err(Failure::without_lab("HTML and SVG reports")),
             _ => Ok(files),
         }
     }
@@ -472,37 +478,6 @@ pub(crate) struct Top {
     /// What to print with --once, which json goes without saying
     #[arg(long, value_name = "KIND", default_value = "text")]
     pub(crate) report: PlainKind,
-}
-
-/// `taut join`
-#[derive(Debug, Args)]
-#[command(after_help = help::JOIN)]
-pub(crate) struct Join {
-    /// The sender's ledger
-    pub(crate) sender: PathBuf,
-    /// The receiver's ledger
-    pub(crate) receiver: PathBuf,
-}
-
-/// `taut compare`
-#[derive(Debug, Args)]
-#[command(after_help = help::COMPARE)]
-pub(crate) struct Compare {
-    /// The file that was sent
-    pub(crate) sent: PathBuf,
-    /// The file that was recorded
-    pub(crate) heard: PathBuf,
-    /// What to print
-    #[arg(long, value_name = "KIND", default_value = "text")]
-    pub(crate) report: PlainKind,
-}
-
-/// A folder to write into.
-#[derive(Debug, Args)]
-pub(crate) struct OutFolder {
-    /// The folder, made if need be
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: PathBuf,
 }
 
 impl Send {

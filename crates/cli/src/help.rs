@@ -7,6 +7,7 @@ mod call;
 mod files;
 #[cfg(feature = "lab")]
 pub(crate) mod lab;
+mod stages;
 #[cfg(test)]
 mod tests;
 mod trust;
@@ -16,6 +17,7 @@ pub(crate) use call::{CALL, SERVE};
 #[cfg(feature = "lab")]
 pub(crate) use files::BETWEEN;
 pub(crate) use files::COMPARE;
+use stages::stages;
 pub(crate) use trust::{ID, SRTP_KEY, TRUST};
 pub(crate) use work::{PLUGINS, WORK};
 
@@ -33,6 +35,9 @@ macro_rules! send_examples {
   # Over Wi-Fi: what is lost is repaired within 10 ms of its departure:
   taut send --input tone:440 --to rtp://10.0.0.2:5004 --redundancy auto \
       --redundancy-budget 10ms
+  # Send a message when a receiver stops reporting:
+  taut send --input tone:440 --to rtp://10.0.0.2:5004 \
+      --on-lost 'logger "$TAUT_RECEIVER lost $TAUT_STREAM"'
   # To a device or program that takes 16 bits and no header extensions:
   taut send --input tone:440 --to rtp://10.0.0.9:5004 --format l16 --no-stamps"#
     };
@@ -90,8 +95,28 @@ and half before it. As tight as a quiet machine allows:
   taut demo --latency 5ms --periods 2
   taut demo --latency 2ms --period 12 --periods 2"#;
 
-pub(crate) const JOIN: &str = r#"Example, with what `--ledger` of both ends wrote:
-  taut join sent.csv heard.csv"#;
+pub(crate) const JOIN: &str = concat!(
+    r#"Example, with what `--ledger` of both ends wrote:
+  taut join sent.csv heard.csv
+
+A line of CSV for each packet that both have, in nanoseconds; what is unknown is
+empty:
+  rtp_timestamp    of the packet's first frame
+  capture_ns to device_ns
+                   the length of each stage, 0 for one that the packet does not
+                   have. The first four are by the sender's clock, wire across
+                   both clocks, the rest by the receiver's
+  total_ns         the sum of these columns: ADC to DAC
+  measured_ns      the same as found in the sound, if it was found: it is known
+                   apart from the stages and differs by what they err
+  lateness_ns      how long after it was due the packet was handed over; a part
+                   of send_ns, and of no sum
+  late             1 if it came after its turn and was not played: device_ns is
+                   then below zero
+
+"#,
+    stages!()
+);
 
 pub(crate) const DEVICES: &str = r#"A name that is shown is what --input and --output take. Rates, formats, channels
 and periods are those that the hardware or its server has; a period is told in
@@ -102,7 +127,8 @@ For scripts, --report json (times in nanoseconds, null where anything goes):
     "rates", "formats", "channels_least", "channels_most",
     "period_least_frames", "period_least_ns", "unknown" } ] } ] }"#;
 
-pub(crate) const TOP: &str = r#"Examples:
+pub(crate) const TOP: &str = concat!(
+    r#"Examples:
   # Every stream of every taut that runs here, and of every program that plays
   # or records by the ALSA PCM, drawn anew ten times a second:
   taut top
@@ -128,16 +154,21 @@ root, and only while somebody looks. As root the runs of all users are seen.
 For scripts, --report json (times in nanoseconds, null where nothing is known):
   { "schema": 1, "programs": [ { "schema", "pid", "role", "command",
     "elapsed_ns", "streams": [ { "address", "sender", "state": "here" |
-    "awaited" | "silent" | "refused" | "nobody" | "unknown", "rate", "channels",
-    "format", "ptime_ns", "latency": { "configured_ns", "measured_ns",
-    "uncertainty_ns", "p99_ns", "by" }, "stages": [ { "name", "ns" } ],
+    "awaited" | "silent" | "refused" | "nobody" | "lost" | "unknown", "rate",
+    "channels", "format", "ptime_ns", "latency": { "configured_ns",
+    "measured_ns", "uncertainty_ns", "p99_ns", "by" }, "stages": [ { "name",
+    "ns" } ],
     "depth_ns", "headroom_ns", "counters", "second": { "over_ns", "packets",
     "lost", "late", "xruns", "loss_share" }, "meters": [ { "peak_db", "rms_db" }
     ], "worst": { "rtp_timestamp", "total_ns", "stages" }, "clock": { "source",
     "uncertainty_ns", "round_trip_ns", "rate_ppm" } } ], "clock": { "address",
     "stream", "state": "unheard" | "heard" | "held", "rate_ppm",
     "uncertainty_ppm", "held_ns" } } ],
-    "unread": [ { "socket", "why" } ] }"#;
+    "unread": [ { "socket", "why" } ] }
+
+"#,
+    stages!()
+);
 
 pub(crate) const DOCTOR: &str = r#"Examples:
   # Would 5 ms hold here?
@@ -332,13 +363,24 @@ Changes, with --control, one in each line of standard input:
   to rtp://10.0.0.2:5004,rtp://10.0.0.3:5004
                    every address to send to from now on; those left out are told
                    goodbye
-  status           nothing: tells how all this stands
+  status           nothing: tells how all this stands, and how many receivers
+                   are here and lost
   quit             end, as Ctrl-C does
 
   Each line is answered by one on standard error: ok and what it came to, or
   error, the line and the reason.
 
-Times are written 125us, 5ms or 2s."#
+Receivers report twice a second. One that stops without a goodbye is lost after
+3 s, or after 5 of its report intervals if those are longer: that is logged,
+counted in the report (receivers_lost; of each receiver state and times_lost)
+and shown by status and `taut top`. One that reports again is back, or another
+that begins at its host. Then --on-lost runs its command, which nothing waits
+for; what it prints goes to standard error.
+
+Times are written 125us, 5ms or 2s.
+
+"#,
+    stages!()
 );
 
 /// With `--help` and on the man page.
@@ -447,5 +489,8 @@ Changes, with --control, one in each line of standard input:
   Each line is answered by one on standard error: ok and what it came to, or
   error, the line and the reason.
 
-Times are written 125us, 5ms or 2s."#
+Times are written 125us, 5ms or 2s.
+
+"#,
+    stages!()
 );

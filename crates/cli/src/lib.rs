@@ -12,6 +12,7 @@ mod flags;
 pub mod fuzzing;
 mod help;
 mod live;
+mod on_lost;
 mod outcome;
 mod page;
 #[cfg(feature = "lab")]

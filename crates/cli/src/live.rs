@@ -1,6 +1,7 @@
 //! The line that shows how a run goes, in words: what matters most comes first, as terminals cut it.
 
 use tautline_engine::watching::run::{PeerState, Progress};
+use tautline_proto::sending::ReceiverCounts;
 use tautline_proto::time::Span;
 
 /// A peer that maps clocks has done so by then, after its first packets.
@@ -13,6 +14,14 @@ pub(crate) fn line(name: &str, progress: &Progress<'_>) -> String {
     let counted = format!("{packets} packets, {missed} missed, {xruns} xruns");
     match peer {
         PeerState::Nobody => format!("nobody answers: {name} {seconds:.1} s, {counted}"),
+        PeerState::Lost(ReceiverCounts { here: 0, .. }) => {
+            format!("receiver lost: {name} {seconds:.1} s, {counted}")
+        }
+        PeerState::Lost(ReceiverCounts { here, lost }) => format!(
+            "{lost} of {} receivers lost: {name} {seconds:.1} s, {counted}, {}",
+            here + lost,
+            latency(progress)
+        ),
         PeerState::Awaited => format!("nothing received yet: {name} {seconds:.1} s, {xruns} xruns"),
         // Figures of what was heard before say nothing of now.
         PeerState::Silent { since, silent, of } if silent == of => {
@@ -98,6 +107,14 @@ mod tests {
         let line = shown("send", PeerState::Nobody);
         assert!(line.starts_with("nobody answers: "), "{line}");
         assert_eq!(cut(&line), line);
+    }
+
+    #[test]
+    fn sender_with_a_lost_receiver_shows_no_latency_of_it() {
+        let line = |here, lost| shown("send", PeerState::Lost(ReceiverCounts { here, lost }));
+        assert!(line(0, 1).starts_with("receiver lost: ") && !line(0, 1).contains("5.000"));
+        assert_eq!(cut(&line(0, 1)), line(0, 1));
+        snapshot!(line(2, 1));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The page of a run.
+//! The page of a run, and its charts alone.
 
 use std::path::Path;
 
@@ -6,28 +6,40 @@ use tautline_engine::watching::report::Report;
 #[cfg(feature = "lab")]
 use tautline_engine::watching::shell::shell_line;
 #[cfg(feature = "lab")]
-use tautline_lab::page::page;
+use tautline_lab::page::{charts, page};
 #[cfg(feature = "lab")]
 use tautline_lab::run_report::{self, RunPackets};
 
 /// Whether this build can draw pages: the lab does that.
 pub(crate) const AVAILABLE: bool = cfg!(feature = "lab");
 
-/// Of a sender or a receiver; with its ledger packet by packet. `None` in a build without the lab.
+/// What the lab draws of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Drawing {
+    /// The page for a browser.
+    Page,
+    /// The charts as one SVG.
+    Charts,
+}
+
+/// Of a sender or a receiver; with its ledger packet by packet. Empty in a build without the lab.
 #[cfg(feature = "lab")]
-pub(crate) fn of_run(report: &Report, ledger: Option<&Path>) -> Option<String> {
+pub(crate) fn of_run(report: &Report, ledger: Option<&Path>, drawing: Drawing) -> String {
     let read = ledger.map(RunPackets::read).transpose();
     let mut lab = run_report::of_run(report, read.as_ref().ok().and_then(Option::as_ref));
     lab.command = command_line();
     if let (Err(error), Some(path)) = (read, ledger) {
         lab.notes.push(format!("the ledger {} is not shown: {error}", path.display()));
     }
-    Some(page(&lab))
+    match drawing {
+        Drawing::Page => page(&lab),
+        Drawing::Charts => charts(&lab),
+    }
 }
 
 #[cfg(not(feature = "lab"))]
-pub(crate) fn of_run(_: &Report, _: Option<&Path>) -> Option<String> {
-    None
+pub(crate) fn of_run(_: &Report, _: Option<&Path>, _: Drawing) -> String {
+    String::new()
 }
 
 /// How the program was called, as a shell takes it.

@@ -1,4 +1,6 @@
-//! A report in a file.
+//! A report in a file, whose suffix decides the format.
+
+mod csv;
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -8,29 +10,85 @@ use tautline_io::output::OutputFile;
 
 use crate::failure::Failure;
 
+/// The format of a report file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FileFormat {
+    /// The whole report for programs.
+    Json,
+    /// A line for each stream or row, for spreadsheets.
+    Csv,
+    /// The page for a browser.
+    Html,
+    /// The text for people.
+    Txt,
+    /// The charts alone.
+    Svg,
+}
+
+impl FileFormat {
+    /// Whether the lab draws it.
+    pub(crate) const fn is_drawn(self) -> bool {
+        matches!(self, Self::Html | Self::Svg)
+    }
+
+    fn of(path: &Path) -> Option<Self> {
+        let suffix = path.extension().and_then(|suffix| suffix.to_str()).map(str::to_lowercase);
+        match suffix.as_deref() {
+            Some("json") => Some(Self::Json),
+            Some("csv") => Some(Self::Csv),
+            Some("html") => Some(Self::Html),
+            Some("txt") => Some(Self::Txt),
+            Some("svg") => Some(Self::Svg),
+            // A pipe or a device has no suffix.
+            _ if path.metadata().is_ok_and(|there| !there.is_file()) => Some(Self::Json),
+            _ => None,
+        }
+    }
+}
+
+/// Where a report goes, and its format.
+#[derive(Debug, Clone)]
+pub(crate) struct ReportPath {
+    path: PathBuf,
+    format: FileFormat,
+}
+
+/// Reads a value of `--report-file`.
+pub(crate) fn report_path(text: &str) -> Result<ReportPath, String> {
+    let path = PathBuf::from(text);
+    match FileFormat::of(&path) {
+        Some(format) => Ok(ReportPath { path, format }),
+        None => Err("must end in .json, .csv, .html, .txt or .svg".to_owned()),
+    }
+}
+
 /// Where the report goes, tried before the run: whoever waits an hour for it must not learn then that it
 /// cannot be written.
-pub(crate) struct ReportFiles(Vec<ReportFile>);
+pub(crate) struct ReportFiles(Vec<(FileFormat, ReportFile)>);
 
 impl ReportFiles {
-    pub(crate) fn create(paths: &[PathBuf]) -> Result<Self, Failure> {
-        paths.iter().map(|path| ReportFile::create(path)).collect::<Result<_, _>>().map(Self)
+    pub(crate) fn create(paths: &[ReportPath]) -> Result<Self, Failure> {
+        let create =
+            |ReportPath { path, format }: &ReportPath| Ok((*format, ReportFile::create(path)?));
+        paths.iter().map(create).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether one of them is a page.
-    pub(crate) fn any_page(&self) -> bool {
-        self.0.iter().any(ReportFile::is_page)
+    /// Whether the lab draws one of them.
+    pub(crate) fn any_drawn(&self) -> bool {
+        self.0.iter().any(|(format, _)| format.is_drawn())
     }
 
-    /// Writes all of them, whatever becomes of one.
+    /// Writes each as `render` returns it, whatever becomes of one. CSV is made of the JSON.
     pub(crate) fn write(
         self,
-        json: impl Fn() -> Result<String, Failure>,
-        page: impl Fn() -> String,
+        render: impl Fn(FileFormat) -> Result<String, Failure>,
     ) -> Result<(), Failure> {
-        let write = |file: ReportFile| match file.is_page() {
-            true => file.write(&page()),
-            false => file.write(&json()?),
+        let write = |(format, file): (FileFormat, ReportFile)| match format {
+            FileFormat::Csv => {
+                let table = csv::table(&render(FileFormat::Json)?);
+                file.write(&table.map_err(|error| Failure::running(error.to_string()))?)
+            }
+            format => file.write(&render(format)?),
         };
         let written: Vec<_> = self.0.into_iter().map(write).collect();
         written.into_iter().collect()
@@ -83,10 +141,6 @@ impl ReportFile {
             }
             Err(error) => Err(error),
         }
-    }
-
-    fn is_page(&self) -> bool {
-        self.path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("html"))
     }
 
     pub(crate) fn write(self, report: &str) -> Result<(), Failure> {
@@ -149,9 +203,46 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [old, new] = ["old.json", "new.json"].map(|name| folder.path().join(name));
         std::fs::write(&old, "kept").unwrap();
-        drop(ReportFiles::create(&[old.clone(), new]));
+        let paths = [&old, &new].map(|path| report_path(path.to_str().unwrap()).unwrap());
+        drop(ReportFiles::create(&paths));
         assert_eq!(std::fs::read_to_string(&old).unwrap(), "kept");
         assert_eq!(files(folder.path()), ["old.json"]);
+    }
+
+    #[test]
+    fn suffix_decides_the_format_and_an_unknown_one_is_refused() {
+        let format = |path: &str| report_path(path).map(|path| path.format).ok();
+        for (path, known) in [
+            ("x.json", FileFormat::Json),
+            ("a.b/x.CSV", FileFormat::Csv),
+            ("x.json.html", FileFormat::Html),
+            ("x.txt", FileFormat::Txt),
+            ("x.svg", FileFormat::Svg),
+            ("/dev/null", FileFormat::Json),
+        ] {
+            assert_eq!(format(path), Some(known), "{path}");
+        }
+        for path in ["x", "x.", "x.xml", "x.jsn", "json", ".json", "a.json/x", "x.htm", ""] {
+            assert_eq!(format(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn each_file_has_its_own_format() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| folder.path().join(name);
+        let paths = ["a.txt", "b.csv", "c.json"].map(file);
+        let paths = paths.map(|path| report_path(path.to_str().unwrap()).unwrap());
+        let render = |format| {
+            Ok(match format {
+                FileFormat::Txt => "text".to_owned(),
+                FileFormat::Json => r#"{"rows":[{"name":"one","x":1}]}"#.to_owned(),
+                other => panic!("{other:?}"),
+            })
+        };
+        assert!(ReportFiles::create(&paths).and_then(|files| files.write(render)).is_ok());
+        let written = ["a.txt", "b.csv"].map(|name| std::fs::read_to_string(file(name)).unwrap());
+        assert_eq!(written, ["text", "name,x\none,1\n"]);
     }
 
     #[test]

@@ -18,8 +18,8 @@ use crate::failure::Failure;
 use crate::flags::{ReportKind, RunFlags};
 use crate::live::ANSWER;
 use crate::outcome;
-use crate::page;
-use crate::report_file::ReportFiles;
+use crate::page::{self, Drawing};
+use crate::report_file::{FileFormat, ReportFiles};
 use crate::screen::{self, Answers, LiveLine};
 use crate::unheard::Unheard;
 use crate::voice::Voice;
@@ -205,11 +205,15 @@ impl Show {
         drop(self.line);
         let print = if self.aside { screen::print_aside } else { screen::print };
         let json = || report.to_json().map_err(|error| Failure::running(error.to_string()));
+        let drawn = |drawing| page::of_run(&report, self.ledger.as_deref(), drawing);
+        let render = |format| match format {
+            FileFormat::Html => Ok(drawn(Drawing::Page)),
+            FileFormat::Svg => Ok(drawn(Drawing::Charts)),
+            FileFormat::Txt => Ok(text::render(&report)),
+            FileFormat::Json | FileFormat::Csv => json(),
+        };
         // The file first: nobody may be reading what is printed.
-        let paged = self.kind == ReportKind::Html || self.files.any_page();
-        let page = paged.then(|| page::of_run(&report, self.ledger.as_deref())).flatten();
-        let page = page.unwrap_or_default();
-        if let Err(unwritten) = self.files.write(json, || page.clone()) {
+        if let Err(unwritten) = self.files.write(render) {
             failure = Some(unwritten);
         }
         match self.kind {
@@ -220,7 +224,7 @@ impl Show {
                 print(&text::render(&report));
             }
             ReportKind::Json => print(&json()?),
-            ReportKind::Html => print(&page),
+            ReportKind::Html => print(&drawn(Drawing::Page)),
             ReportKind::None => {}
         }
         failure.map_or(Ok(()), Err)

@@ -41,8 +41,14 @@ pub(crate) fn unopened(address: &str, datagrams: u64) -> String {
 /// agreed on, and need not be guessed by the one here.
 pub(crate) fn in_a_call(note: &Note<'_>) -> Option<String> {
     match note {
+        // A call reports itself that its other end does not answer.
         Note::Sending {
-            note: SendNote::NewPayloadType { .. } | SendNote::TooShort { .. }, ..
+            note:
+                SendNote::NewPayloadType { .. }
+                | SendNote::TooShort { .. }
+                | SendNote::ReceiverLost { .. }
+                | SendNote::ReceiverBack { .. },
+            ..
         } => None,
         Note::NobodyAnswers { address, .. } => Some(format!(
             "nothing was said from {address} of what is heard there: no sound of this end may have come; see whether UDP \

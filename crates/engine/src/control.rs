@@ -8,7 +8,7 @@ use tautline_proto::endpoint::Endpoint;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::receiving::LatencyRefused;
 use tautline_proto::redundancy::Redundancy;
-use tautline_proto::sending::SendRefused;
+use tautline_proto::sending::{ReceiverCounts, SendRefused};
 use tautline_proto::stream::Coding;
 use tautline_proto::time::Span;
 
@@ -71,6 +71,8 @@ pub struct SendStanding {
     pub volume: Fader,
     /// Where packets go, as it was given.
     pub address: String,
+    /// How many receivers report, and how many stopped.
+    pub receivers: ReceiverCounts,
 }
 
 /// How a receiver stands.

@@ -45,6 +45,8 @@ use crate::watching::report::Report;
 use crate::watching::run::{Progress, RunError, RunOptions, RunWatch, Running};
 use crate::watching::xruns::XrunTimes;
 
+pub use crate::sending::stream::LostHook;
+
 /// Transmit stamps that wait for the ordinary thread: half a second of class A.
 const STAMPS: usize = 4096;
 
@@ -182,6 +184,7 @@ impl SendEngine {
             pacing: plan.pacing,
             presented: plan.form.presents().then(PresentationClock::default),
             claim,
+            on_lost: None,
         };
         Ok(Self { transmitter, stream, drain, requests: None, observers: Observers::none() })
     }
@@ -189,6 +192,11 @@ impl SendEngine {
     /// Lets these look at how it goes.
     pub fn show_to(&mut self, observers: Observers) {
         self.observers = observers;
+    }
+
+    /// Calls this on the ordinary thread with each receiver that stops reporting without a goodbye.
+    pub fn on_lost(&mut self, hook: LostHook) {
+        self.stream.on_lost = Some(hook);
     }
 
     /// Makes the changes that are asked for while it runs.

@@ -1,4 +1,8 @@
-//! Two reports of one experiment: in what they differ by more than noise, and whether that is for the worse.
+//! Two reports: in what they differ, in what by more than noise, and whether that is for the worse.
+//!
+//! What differs is listed for each stage, whether it is judged or not. Reports of one run, as `taut recv` writes
+//! them, have no seconds: of them what was missed is judged, and the latency by its median. What only one report has
+//! is listed as such.
 //!
 //! Rows are matched by name. A playout holds the latency of a stream, so of a stream every part is compared: each
 //! stage, how late the threads of both devices woke, what was missed and the xruns of both ends. Times are
@@ -13,6 +17,7 @@ mod figures;
 mod matched;
 mod outcome;
 mod read;
+mod stages;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -25,6 +30,8 @@ use crate::statistics::SeriesDifference;
 pub use counts::SecondsCounted;
 pub use outcome::ComparedOutcome;
 pub use read::{ReadError, ReadReport};
+pub(crate) use stages::signed_ms;
+pub use stages::{ComparedCount, ComparedStage};
 
 /// Of reports of the same, how many are told to differ anywhere, at most.
 const CHANCE: f64 = 0.05;
@@ -63,6 +70,14 @@ pub struct ComparedRow {
     pub gone: bool,
     /// What is compared.
     pub figures: Vec<ComparedFigure>,
+    /// The median of each stage, in the order of travel.
+    pub stages: Vec<ComparedStage>,
+    /// Counters that differ; of reports of one run alone.
+    pub counters: Vec<ComparedCount>,
+    /// Figures that the first report alone has.
+    pub only_first: Vec<String>,
+    /// Figures that the second report alone has.
+    pub only_second: Vec<String>,
 }
 
 /// One figure of a row. Times are in nanoseconds.
@@ -143,19 +158,12 @@ impl Compared {
             rows: Vec::new(),
             notes: Vec::new(),
         };
-        if first.experiment == second.experiment {
-            let (rows, busier) = matched::rows(first, second, options);
-            compared.rows = rows;
-            compared.tested = discount(&mut compared.rows);
-            compared.notes = first.notes_beside(second);
-            compared.notes.extend(busier);
-            compared.notes.extend(outcome::notes(&compared.rows));
-        } else {
-            compared.because.push(format!(
-                "the first is a report of {}, the second of {}",
-                first.experiment, second.experiment
-            ));
-        }
+        let (rows, busier) = matched::rows(first, second, options);
+        compared.rows = rows;
+        compared.tested = discount(&mut compared.rows);
+        compared.notes = first.notes_beside(second);
+        compared.notes.extend(busier);
+        compared.notes.extend(outcome::notes(&compared.rows));
         outcome::judge(&mut compared);
         compared
     }

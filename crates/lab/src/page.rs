@@ -5,6 +5,7 @@
 //! here.
 
 mod axis;
+mod compared;
 mod course;
 mod index;
 mod ladder;
@@ -12,12 +13,14 @@ mod parts;
 mod periods;
 mod scatter;
 mod spread;
+mod standalone;
 mod svg;
 mod waterfall;
 mod words;
 
 use crate::report::LabReport;
 
+pub use compared::{compared, compared_charts};
 pub use index::index;
 
 /// The page of a report.
@@ -29,6 +32,12 @@ pub fn page(report: &LabReport) -> String {
         parts::rows(out, &report.rows);
         parts::notes(out, report);
     })
+}
+
+/// The charts of a report alone, as one SVG with its own colours.
+pub fn charts(report: &LabReport) -> String {
+    let title = format!("{}: {}", report.experiment, report.question);
+    standalone::standalone(&title, &parts::charts_alone(&report.rows))
 }
 
 /// What stands around every page.

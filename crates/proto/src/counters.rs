@@ -101,6 +101,8 @@ counters! {
     /// Packets that came, and whose turn was over before the device asked for the first block of their
     /// stream: it was being opened.
     unasked: "unasked", "before the device asked for any", "before the device asked for any";
+    /// Times that a receiver stopped reporting without a goodbye, at a sender.
+    receivers_lost: "receivers_lost", "receivers lost", "receiver lost";
     /// Datagrams that found a buffer of this host full.
     socket_drops: "socket_drops", "dropped by a full socket", "dropped by a full socket";
     /// Datagrams that the system refused, or that there was no room for.

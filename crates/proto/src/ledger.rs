@@ -33,8 +33,11 @@ pub enum Stage {
     Device,
 }
 
+/// The stage of a packet whose sender reports its capture alone: from there to the arrival.
+pub const SENDER_STAGE: &str = "sender";
+
 impl Stage {
-    /// All, in the order of travel.
+    /// All, in the order of travel. `docs/stages.md` defines each.
     pub const ALL: [Self; 10] = [
         Self::Capture,
         Self::Pack,

@@ -10,6 +10,7 @@ mod duplicates;
 mod expected_loss;
 mod known;
 mod note;
+mod presence;
 mod redundancy;
 #[cfg(test)]
 mod tests;
@@ -33,8 +34,9 @@ use crate::time::{Frames, LocalTime, Span};
 pub use change::SendRefused;
 use expected_loss::ExpectedLoss;
 pub use known::KnownReceiver;
-use known::Receivers;
+use known::{BackReceiver, Receivers};
 pub use note::{NoRepair, SendNote};
+pub use presence::{Presence, ReceiverCounts};
 
 /// Reports exchanged before the first packet: receivers that are there already then know our clock and
 /// have opened their devices when it comes.
@@ -170,7 +172,10 @@ impl SendPolicy {
     /// Takes what `host` said in the conversation.
     pub fn hear(&mut self, host: Host, event: &Event, now: LocalTime) {
         let worth = Worth::of(host, self.config.destinations.iter().copied());
-        self.receivers.hear(host, worth, event, now);
+        if let Some(back) = self.receivers.hear(host, worth, event, now) {
+            let BackReceiver { ssrc, host, silence, times_lost } = back;
+            self.notes.note(SendNote::ReceiverBack { ssrc, host, silence, times_lost });
+        }
         if let (Event::Reception { block, .. }, true) = (event, worth > Worth::Stranger) {
             self.expected_loss.told(block.fraction_lost);
         }
@@ -193,6 +198,7 @@ impl SendPolicy {
     /// Decides what has become due. The reports then say how the stream stands.
     pub fn poll(&mut self, context: &mut SendContext<'_>) {
         self.note_networks();
+        self.note_lost(context.now);
         self.take_up(context);
         self.regulate(context);
         if let Some(percent) = self.expected_loss.changed()
@@ -262,6 +268,19 @@ impl SendPolicy {
         }
     }
 
+    /// Notes the receivers that stopped reporting.
+    fn note_lost(&mut self, now: LocalTime) {
+        let Self { receivers, notes, .. } = self;
+        receivers.find_lost(now, |known| {
+            notes.note(SendNote::ReceiverLost {
+                ssrc: known.ssrc,
+                host: known.host,
+                silence: known.silence(now),
+                times_lost: known.times_lost(),
+            });
+        });
+    }
+
     /// Says who reports on packets that do not go there, where what is said would count.
     fn note_strangers(&mut self) {
         if !self.is_as_needed() && self.config.redundancy.asked() != Redundancy::Auto {
@@ -321,6 +340,17 @@ impl SendPolicy {
     /// Those whose word counts.
     pub fn believed(&self) -> impl Iterator<Item = &KnownReceiver> {
         self.receivers.believed()
+    }
+
+    /// How many receivers report, and how many do not any more, of those whose word counts.
+    pub fn receiver_counts(&self) -> ReceiverCounts {
+        let count = |presence| self.believed().filter(|known| known.presence() == presence).count();
+        ReceiverCounts { here: count(Presence::Here), lost: count(Presence::Lost) }
+    }
+
+    /// How often a receiver stopped reporting without a goodbye.
+    pub const fn receivers_lost(&self) -> u64 {
+        self.receivers.lost()
     }
 
     /// What people are to know, since it was last asked for.

@@ -68,6 +68,17 @@ pub struct ReceiverModel {
     pub also_there: Option<PathModel>,
     /// What happens to its reports on the way back.
     pub back: PathModel,
+    /// When its program ends, and how.
+    pub ends: Option<(TrueTime, ReceiverEnd)>,
+}
+
+/// How a receiver's program ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReceiverEnd {
+    /// It says goodbye.
+    Goodbye,
+    /// It is killed.
+    Killed,
 }
 
 /// What all channels but the first hold.
@@ -189,7 +200,7 @@ impl Scenario {
         };
         let (there, back) = (path.clone(), path);
         let (host, joins) = (HostModel::IDEAL, TrueTime::ZERO);
-        let receiver = ReceiverModel { host, joins, there, also_there: None, back };
+        let receiver = ReceiverModel { host, joins, there, also_there: None, back, ends: None };
         Self {
             network: "a path of its own",
             seed,

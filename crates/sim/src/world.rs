@@ -22,7 +22,7 @@ use tautline_proto::policy::Context;
 use tautline_proto::receiver::PullTimes;
 use tautline_proto::redundancy::{Bounds, Regulator};
 use tautline_proto::sender::{BlockTimes, Identity, Sender};
-use tautline_proto::sending::{SendCommand, SendPolicy, SendPolicyConfig};
+use tautline_proto::sending::{SendCommand, SendNote, SendPolicy, SendPolicyConfig};
 use tautline_proto::session::ReportArrival;
 use tautline_proto::stream::{MOST_DATAGRAM_BYTES, Outgoing};
 use tautline_proto::time::{Frames, LocalTime, MediaPoint, Span};
@@ -32,7 +32,7 @@ use crate::beat::{BEAT, CardWakeup};
 use crate::clock::TrueTime;
 use crate::fault::{Intruding, Lie, SenderFault, Timeline, home};
 use crate::heard::{Heard, PlayedBlock, is_sound, value};
-use crate::scenario::{OTHER_CHANNELS, ReceiverModel, Scenario};
+use crate::scenario::{OTHER_CHANNELS, ReceiverEnd, ReceiverModel, Scenario};
 use faults::sender_of;
 use hosts::{SimHost, SimReceiver};
 use leaving::Leaving;
@@ -49,6 +49,7 @@ enum SimEvent {
     ReportFrom(Vec<u8>),
     Speak,
     Answer(usize),
+    End(usize, ReceiverEnd),
 }
 
 /// A world that runs.
@@ -81,6 +82,8 @@ pub struct World {
     speaks: TrueTime,
     /// What the sender's card captured last, its memory used again.
     block: Vec<f32>,
+    /// What the sender's policy noted, and when.
+    noted: Vec<(TrueTime, SendNote)>,
 }
 
 /// Of the stream, before any fault.
@@ -105,6 +108,7 @@ impl World {
             events: BTreeMap::new(),
             order: 0,
             block: Vec::new(),
+            noted: Vec::new(),
             host,
             sender,
             leaving: Leaving::new(),
@@ -137,7 +141,10 @@ impl World {
             self.at(TrueTime::ZERO, SimEvent::Speak);
         }
         for number in 0..self.listeners.len() {
-            self.at(self.scenario.receivers[number].joins, SimEvent::Join(number));
+            let model = &self.scenario.receivers[number];
+            let (joins, ends) = (model.joins, model.ends);
+            self.at(joins, SimEvent::Join(number));
+            ends.iter().for_each(|(when, how)| self.at(*when, SimEvent::End(number, *how)));
         }
         // The reports have fifty milliseconds' start, as they have in a real sender.
         self.at(TrueTime::from_nanos(50_000_000), SimEvent::Capture);
@@ -183,6 +190,12 @@ impl World {
             SimEvent::Join(number) => self.next_play(number),
             SimEvent::Media(number, ..) | SimEvent::ReportTo(number, _)
                 if self.now < self.scenario.receivers[number].joins => {}
+            SimEvent::Media(number, ..)
+            | SimEvent::ReportTo(number, _)
+            | SimEvent::Play(number)
+            | SimEvent::Answer(number)
+                if self.has_ended(number) => {}
+            SimEvent::End(number, how) => self.end(number, how),
             SimEvent::Play(number) => self.play(number),
             SimEvent::Media(number, bytes, from) => {
                 let listener = &mut self.listeners[number];
@@ -300,6 +313,31 @@ impl World {
         self.at(wakes, SimEvent::Play(number));
     }
 
+    fn has_ended(&self, number: usize) -> bool {
+        self.scenario.receivers[number].ends.is_some_and(|(when, _)| when <= self.now)
+    }
+
+    fn end(&mut self, number: usize, how: ReceiverEnd) {
+        let mut buffer = [0; 1400];
+        let SimReceiver { host, back, .. } = &mut self.listeners[number];
+        let local = host.local(self.now);
+        let goodbye = match how {
+            ReceiverEnd::Goodbye => host.session.leave(local, &mut buffer),
+            ReceiverEnd::Killed => None,
+        };
+        let mut arrivals = Vec::new();
+        let bytes = goodbye.unwrap_or(0);
+        goodbye.iter().for_each(|bytes| back.carry(*bytes, self.now, |when| arrivals.push(when)));
+        for when in arrivals {
+            self.at(when, SimEvent::ReportFrom(buffer[..bytes].to_vec()));
+        }
+    }
+
+    /// What the sender's policy noted so far, and when.
+    pub fn noted(&self) -> &[(TrueTime, SendNote)] {
+        &self.noted
+    }
+
     /// The sender's ordinary thread decides what is to be decided.
     fn decide(&mut self) {
         let (state, pace) = (self.sender.state(), self.scenario.sender.pace);
@@ -307,6 +345,8 @@ impl World {
             policy.follow(state, pace, context);
             policy.poll(context);
         });
+        let noted = self.policy.notes();
+        self.noted.extend(noted.into_iter().map(|note| (self.now, note)));
     }
 
     /// Lets the sender's policy decide, whose commands are obeyed at once.

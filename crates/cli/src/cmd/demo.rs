@@ -35,7 +35,7 @@ use super::{stop_on_signals, told_pacing};
 use crate::details::Details;
 use crate::failure::Failure;
 use crate::flags::Demo;
-use crate::page;
+use crate::page::{self, Drawing};
 use crate::screen::{self, LiveLine};
 use crate::show;
 use crate::voice::Voice;
@@ -325,7 +325,8 @@ fn tell(
     let mut broken = None;
     for ReceiverOutcome { name, played, report } in heard {
         write(&flags.out.join(format!("{name}.json")), json(report)?.as_bytes())?;
-        if let Some(page) = page::of_run(report, None) {
+        if page::AVAILABLE {
+            let page = page::of_run(report, None, Drawing::Page);
             write(&flags.out.join(format!("{name}.html")), page.as_bytes())?;
         }
         say(&format!("── {name}\n{}", text::render(report).trim_end()));

@@ -14,29 +14,44 @@ use crate::screen;
 pub(crate) fn run(flags: &Join) -> Result<(), Failure> {
     let sent = Ledger::read(&flags.sender)?;
     let heard = Ledger::read(&flags.receiver)?;
-    let stages = Stages::of(&sent, &heard)?;
-    screen::say(
-        "rtp_timestamp,capture_ns,pack_ns,lateness_ns,send_ns,wire_ns,wakeup_ns,buffer_ns,\
-                 render_ns,device_ns,measured_ns",
-    );
-    let mut arrived = HashMap::new();
-    for row in &heard.rows {
-        arrived.insert(heard.number(row, stages.heard.timestamp), row);
-    }
-    let mut lost = 0;
-    for row in &sent.rows {
-        let timestamp = sent.number(row, stages.sent.timestamp);
-        match arrived.get(&timestamp) {
-            Some(other) => screen::say(&stages.line(&sent, row, &heard, other)),
-            None => lost += 1,
-        }
-    }
-    screen::tell(&format!(
-        "{} packets sent, {} played, {lost} only sent",
-        sent.rows.len(),
-        heard.rows.len()
-    ));
+    let joined = Joined::of(&sent, &heard)?;
+    joined.lines.iter().for_each(|line| screen::say(line));
+    screen::tell(&joined.counted);
     Ok(())
+}
+
+/// The columns: each stage, their sum, and what is no part of it.
+const COLUMNS: &str = "rtp_timestamp,capture_ns,pack_ns,send_ns,launch_ns,wire_ns,wakeup_ns,buffer_ns,\
+                       render_ns,resample_ns,device_ns,total_ns,measured_ns,lateness_ns,late";
+
+/// Two ledgers as one.
+struct Joined {
+    lines: Vec<String>,
+    /// How many packets each had, in a sentence.
+    counted: String,
+}
+
+impl Joined {
+    fn of(sent: &Ledger, heard: &Ledger) -> Result<Self, Failure> {
+        let stages = Stages::of(sent, heard)?;
+        let mut arrived = HashMap::new();
+        for row in &heard.rows {
+            arrived.insert(heard.number(row, stages.heard.timestamp), row);
+        }
+        let is_late = |row: &&Vec<String>| stages.is_late(heard, row);
+        let late = heard.rows.iter().filter(is_late).count();
+        let (mut lines, mut lost) = (vec![COLUMNS.to_owned()], 0);
+        for row in &sent.rows {
+            match arrived.get(&sent.number(row, stages.sent.timestamp)) {
+                Some(other) => lines.push(stages.line(sent, row, heard, other)),
+                None => lost += 1,
+            }
+        }
+        let (sent, played) = (sent.rows.len(), heard.rows.len() - late);
+        let counted =
+            format!("{sent} packets sent, {played} played, {late} late, {lost} only sent");
+        Ok(Self { lines, counted })
+    }
 }
 
 /// A ledger as text: its head and its lines, in cells.
@@ -76,13 +91,18 @@ impl Ledger {
 struct SentColumns {
     timestamp: usize,
     instants: [usize; 4],
+    launched: Option<usize>,
     due: usize,
 }
 
 struct HeardColumns {
     timestamp: usize,
-    instants: [usize; 6],
+    handed: usize,
+    instants: [usize; 5],
+    launched: Option<usize>,
+    resample: Option<usize>,
     measured: usize,
+    late: Option<usize>,
 }
 
 /// Where each instant stands in each ledger.
@@ -102,34 +122,59 @@ impl Stages {
                     sent.column("packed")?,
                     sent.column("handed")?,
                 ],
+                launched: sent.column("launched").ok(),
                 due: sent.column("due")?,
             },
             heard: HeardColumns {
                 timestamp: heard.column("rtp_timestamp")?,
+                handed: heard.column("handed")?,
                 instants: [
-                    heard.column("handed")?,
                     heard.column("arrival")?,
                     heard.column("read")?,
                     heard.column("taken")?,
                     heard.column("written")?,
                     heard.column("dac")?,
                 ],
+                launched: heard.column("launched").ok(),
+                resample: heard.column("resample_ns").ok(),
                 measured: heard.column("measured_ns")?,
+                late: heard.column("late").ok(),
             },
         })
     }
 
-    /// One packet's line: unknown stages are empty.
+    fn is_late(&self, heard: &Ledger, row: &[String]) -> bool {
+        self.heard.late.and_then(|column| heard.number(row, column)) == Some(1)
+    }
+
+    /// One packet's line: unknown stages are empty, and so is their sum.
     fn line(&self, sent: &Ledger, row: &[String], heard: &Ledger, other: &[String]) -> String {
-        let here = self.sent.instants.map(|column| sent.number(row, column));
-        let there = self.heard.instants.map(|column| heard.number(other, column));
-        let due = sent.number(row, self.sent.due);
-        let [capture, pack, send] = [0, 1, 2].map(|i| between(here[i], here[i + 1]));
-        let timestamp = sent.number(row, self.sent.timestamp);
-        let cells = [timestamp, capture, pack, between(due, here[3]), send]
-            .into_iter()
-            .chain([0, 1, 2, 3, 4].map(|i| between(there[i], there[i + 1])))
-            .chain([heard.number(other, self.heard.measured)]);
+        let here = |column: usize| sent.number(row, column);
+        let there = |column: usize| heard.number(other, column);
+        let [capture, taken, packed, handed] = self.sent.instants.map(here);
+        let launched = self.sent.launched.and_then(here).or(handed);
+        let sent_at = self.heard.launched.and_then(there).or(there(self.heard.handed));
+        let [arrival, read, played, written, dac] = self.heard.instants.map(there);
+        // A stage that does not exist takes nothing.
+        let resample = self.heard.resample.map_or(Some(0), there);
+        let device = between(written, dac).zip(resample).map(|(all, part)| all - part);
+        let stages = [
+            between(capture, taken),
+            between(taken, packed),
+            between(packed, handed),
+            between(handed, launched),
+            between(sent_at, arrival),
+            between(arrival, read),
+            between(read, played),
+            between(played, written),
+            resample,
+            device,
+        ];
+        let total = stages.iter().copied().sum::<Option<i64>>();
+        let late = self.heard.late.map_or(Some(0), there);
+        let beside =
+            [total, there(self.heard.measured), between(here(self.sent.due), handed), late];
+        let cells = [here(self.sent.timestamp)].into_iter().chain(stages).chain(beside);
         let cells: Vec<String> =
             cells.map(|cell| cell.map_or(String::new(), |number| number.to_string())).collect();
         cells.join(",")
@@ -137,5 +182,62 @@ impl Stages {
 }
 
 fn between(from: Option<i64>, to: Option<i64>) -> Option<i64> {
-    Some(to? - from?)
+    to?.checked_sub(from?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ledger(name: &str, text: &str) -> Ledger {
+        let cells = |line: &str| line.split(',').map(str::to_owned).collect::<Vec<_>>();
+        let mut lines = text.lines().map(cells);
+        Ledger { name: name.to_owned(), head: lines.next().unwrap(), rows: lines.collect() }
+    }
+
+    /// Of a packet that the kernel held for 7 ns and that was resampled, one without a known clock, a late one, and
+    /// one that was lost. The receiver's clock is 1000 ns ahead.
+    fn joined() -> Joined {
+        let sent = "rtp_timestamp,capture,taken,packed,due,handed,launched,left,unlaunched\n\
+                    1,100,110,130,131,135,142,,0\n2,200,210,230,231,235,235,,0\n3,300,310,330,331,335,335,,0\n\
+                    4,400,410,430,431,435,435,,0";
+        let heard = "rtp_timestamp,capture,sender_taken,packed,handed,arrival,read,taken,written,dac,measured_ns,\
+                     stream,late,resample_ns,launched\n\
+                     1,1100,1110,1130,1135,1200,1210,1300,1310,1400,301,0,0,20,1142\n\
+                     2,,,,,1300,1310,1400,1410,1500,,0,0,0,\n\
+                     3,1300,1310,1330,1335,1900,1910,1910,1910,1600,,0,1,0,1335";
+        Joined::of(&ledger("sent.csv", sent), &ledger("heard.csv", heard)).unwrap()
+    }
+
+    #[test]
+    fn stages_add_up_to_capture_to_dac() {
+        let joined = joined();
+        let head: Vec<&str> = joined.lines[0].split(',').collect();
+        let cell = |line: usize, name: &str| {
+            let at = head.iter().position(|column| *column == name).unwrap();
+            joined.lines[line].split(',').nth(at).unwrap().parse::<i64>().ok()
+        };
+        let stages = &head[1..head.iter().position(|column| *column == "total_ns").unwrap()];
+        assert_eq!(stages.len(), 10);
+        for (line, total) in [(1, 300), (3, 300)] {
+            let sum: i64 = stages.iter().map(|name| cell(line, name).unwrap()).sum();
+            assert_eq!(
+                (sum, cell(line, "total_ns")),
+                (total, Some(total)),
+                "{}",
+                joined.lines[line]
+            );
+        }
+        let (launch, resample, device) =
+            (cell(1, "launch_ns"), cell(1, "resample_ns"), cell(1, "device_ns"));
+        assert_eq!((launch, resample, device), (Some(7), Some(20), Some(70)));
+        assert_eq!((cell(2, "wire_ns"), cell(2, "total_ns")), (None, None), "its clock is unknown");
+        assert_eq!((cell(1, "measured_ns"), cell(1, "lateness_ns")), (Some(301), Some(4)));
+        assert_eq!((cell(1, "late"), cell(3, "late")), (Some(0), Some(1)));
+    }
+
+    #[test]
+    fn packets_are_counted_as_played_late_or_only_sent() {
+        assert_eq!(joined().counted, "4 packets sent, 2 played, 1 late, 1 only sent");
+    }
 }

@@ -65,7 +65,7 @@ fn list() {
         "all          runs each of them once, shortly, and writes a page that leads to their reports",
     );
     screen::say(
-        "compare      says in what two reports of one experiment differ by more than noise",
+        "compare      reports how two reports differ, and whether the second is worse by more than noise",
     );
     screen::say(
         "impair       relays a stream as a bad network would, for others to be measured over",

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tautline_audio::{DeviceSpec, Extras, FileFormat, Opened, SoftwareSpec, Wanted};
+use tautline_audio::{DeviceSpec, Extras, FileFormat, Opened, Wanted};
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::map::ChannelMap;
 use tautline_engine::control::requests;
@@ -12,8 +12,7 @@ use tautline_engine::plan::claim::{ClaimError, ClaimedAddress};
 use tautline_engine::plan::pacing::{self, Paced, PacingRung};
 use tautline_engine::plan::sockets::{LinkOptions, sending_by_ethernet, sending_by_tcp};
 use tautline_engine::plan::too_long::too_long;
-use tautline_engine::plan::{LinkKind, SendPlan};
-use tautline_engine::plan::{lay, sockets};
+use tautline_engine::plan::{LinkKind, SendPlan, lay, sockets};
 use tautline_engine::sending::SendEngine;
 use tautline_engine::watching::note::words::claimed;
 use tautline_io::udp::{DSCP_MEDIA, FragmentPolicy, UdpOptions};
@@ -28,11 +27,12 @@ use tautline_proto::wire::{PacketHeads, WireForm};
 
 use super::coding_cost::tell_of_coding_time;
 use super::compressed;
-use super::send_changes::{SendLines, refuse_loss};
+use super::send_changes::{SendLines, refuse_loss, refuse_two_readers};
 use super::{device_settings, run_options, settled, stop_on_signals, tell_stream, told_pacing};
 use crate::control;
 use crate::failure::Failure;
 use crate::flags::{Fragment, LinkFlag, PacingFlag, Send};
+use crate::on_lost::hook;
 use crate::redundancy::{self, Budget};
 use crate::sealing::StreamKey;
 use crate::show::Show;
@@ -127,6 +127,7 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     if let Some((path, description)) = described {
         super::sdp::write(path, &description)?;
     }
+    flags.on_lost.iter().for_each(|command| engine.on_lost(hook(command.clone())));
     let mut show = Show::open("send", &flags.running)?;
     show.listen_to(opened.notes);
     engine.show_to(show.observers());
@@ -217,6 +218,12 @@ fn heads(flags: &Send) -> Result<PacketHeads, Failure> {
             flags.to[0]
         )));
     }
+    if flags.on_lost.is_some() && form == WireForm::Avtp(Encapsulation::Ethernet) {
+        let to = &flags.to[0];
+        return Err(Failure::usage(format!(
+            "--on-lost: receivers of {to} send no reports; leave it out"
+        )));
+    }
     if flags.dscp.is_some() && form == WireForm::Avtp(Encapsulation::Ethernet) {
         return Err(Failure::usage(format!(
             "--dscp is of IP, and {} goes without; leave it out, or say the priority there: ?prio=3",
@@ -254,19 +261,6 @@ fn refuse_untellable(flags: &Send, latency: Span, age: Span) -> Result<(), Failu
 fn open_source(flags: &Send, device: Settings) -> Result<Opened, Failure> {
     let extras = Extras { looped: flags.looped, ..Extras::default() };
     Ok(tautline_audio::open_supervised(&flags.input, Direction::Capture, device, extras)?)
-}
-
-/// Standard input holds sound or changes, not both.
-fn refuse_two_readers(flags: &Send) -> Result<(), Failure> {
-    if flags.running.control
-        && matches!(flags.input, DeviceSpec::Software(SoftwareSpec::Standard(_)))
-    {
-        return Err(Failure::usage(
-            "--control and --input file:- both read standard input; leave --control out, or send a \
-             file by its name",
-        ));
-    }
-    Ok(())
 }
 
 fn stream_format(

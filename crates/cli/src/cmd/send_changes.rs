@@ -17,7 +17,7 @@ use tautline_proto::wire::WireForm;
 use super::compressed::in_bits;
 use crate::control::nothing;
 use crate::failure::Failure;
-use crate::flags::{CodingName, latency, parse, span};
+use crate::flags::{CodingName, Send, latency, parse, span};
 
 /// Reads lines, knowing how the run was started.
 pub(crate) struct SendLines {
@@ -157,4 +157,17 @@ pub(super) fn refuse_loss(
         "{input} has finer samples than {bits} bits carry; send it with --format {name}, or convert it \
          first{convert}"
     )))
+}
+
+/// Standard input holds sound or changes, not both.
+pub(super) fn refuse_two_readers(flags: &Send) -> Result<(), Failure> {
+    if flags.running.control
+        && matches!(flags.input, DeviceSpec::Software(SoftwareSpec::Standard(_)))
+    {
+        return Err(Failure::usage(
+            "--control and --input file:- both read standard input; leave --control out, or send a \
+             file by its name",
+        ));
+    }
+    Ok(())
 }

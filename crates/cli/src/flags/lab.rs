@@ -16,8 +16,9 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use tautline_proto::time::Span;
 
-use super::{PlainKind, ReportKind, span};
+use super::{ReportKind, span};
 use crate::help;
+use crate::report_file::{ReportPath, report_path};
 
 pub(crate) use all::All;
 pub(crate) use burdens::{Burdening, Watching};
@@ -78,7 +79,7 @@ pub(crate) enum Lab {
     Impair(Box<Impair>),
     /// Run every experiment once, shortly, and write a page that leads to their reports
     All(All),
-    /// Say in what two reports of one experiment differ by more than noise
+    /// Report how two reports differ, stage by stage, and whether the second is worse by more than noise
     Compare(LabCompare),
     /// Do what an experiment on another host asks for, over standard input and output
     #[command(hide = true)]
@@ -131,9 +132,8 @@ pub(crate) struct LabCompare {
     /// Differences of times up to this are none; if nothing is said, of streams a frame
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) threshold: Option<Span>,
-    /// What to print
-    #[arg(long, value_name = "KIND", default_value = "text")]
-    pub(crate) report: PlainKind,
+    #[command(flatten)]
+    pub(crate) reporting: Reporting,
 }
 
 /// What every experiment answers with.
@@ -142,8 +142,8 @@ pub(crate) struct Reporting {
     /// What to print at the end
     #[arg(long, value_name = "KIND", default_value = "text", help_heading = "Report")]
     pub(crate) report: ReportKind,
-    /// Write the report here too, as a page if the name ends in .html, else as JSON; any number of
-    /// times
-    #[arg(long, value_name = "PATH", help_heading = "Report")]
-    pub(crate) report_file: Vec<PathBuf>,
+    /// Write the report here too, in the format of the name's suffix: .json, .csv, .html, .txt or .svg; any number
+    /// of times
+    #[arg(long, value_name = "PATH", value_parser = report_path, help_heading = "Report")]
+    pub(crate) report_file: Vec<ReportPath>,
 }

@@ -263,9 +263,16 @@ pub(crate) const LAB_COMPARE: &str = r#"Examples:
   # Of differences of less than 100 us nothing is to be said
   taut lab compare last.json this.json --threshold 100us
 
-Both are reports of one experiment, as --report-file X.json writes them. Rows
-are matched by name; where each has one stream, that is matched however it is
-configured, and all is compared but what follows from that.
+Both are reports as --report-file X.json writes them: of experiments, or of
+send, recv, call or serve. Rows are matched by name; where each has one stream,
+that is matched however it is configured, and all is compared but what follows
+from that. What only one report has is listed.
+
+Each stage is listed with its median in both reports and the difference in
+signed milliseconds, with a bar, whether it is judged or not. The verdict is no
+difference; no regression (nothing that is judged is worse, and a stage
+differs); better; WORSE; or UNDECIDED. A report of one run has no seconds: what
+it missed is judged, and its latency by the median of the run.
 
 Of times the median and the 99th percentile of each second are compared (the
 greatest value where one second of ten has fewer than 1000): of the latency, of
@@ -289,9 +296,12 @@ Two reports do not say whether the program changed or the machine: first compare
 two of the same version, measured one after the other.
 
 For scripts, --report json:
-  { "schema": 1, "experiment", "outcome": "same" | "better" | "worse" |
-    "undecided", "because": [], "tested", "rows": [ { "name", "other_name",
-    "unknown", "lacks": [], "gone", "figures": [ { "part": stage |
+  { "schema": 1, "experiment", "outcome": "same" |
+    "no_regression" | "better" | "worse" | "undecided", "because": [],
+    "tested", "rows": [ { "name", "other_name", "unknown", "lacks": [],
+    "gone", "stages": [ { "name", "first_ns", "second_ns", "difference_ns",
+    "differs" } ], "counters": [ { "name", "first", "second" } ],
+    "only_first": [], "only_second": [], "figures": [ { "part": stage |
       "sender_late" | "receiver_late" | null, "key": "p50_ns" | "p99_ns" |
       "max_ns" | "missed_share" | "late_share" | "lost_share" |
       "unheard_share" | "sender_xruns_per_s" | "receiver_xruns_per_s" |

@@ -49,13 +49,15 @@ fn latency(latency: Span, auto: bool) -> String {
 
 fn sending(standing: &SendStanding) -> String {
     format!(
-        "{}, ptime {}, format {}, redundancy {}, volume {}, to {}",
+        "{}, ptime {}, format {}, redundancy {}, volume {}, to {}; receivers {} here, {} lost",
         latency(standing.latency, standing.auto),
         standing.ptime,
         standing.format.name(),
         within(standing.redundancy, standing.repair_budget),
         standing.volume,
-        standing.address
+        standing.address,
+        standing.receivers.here,
+        standing.receivers.lost
     )
 }
 

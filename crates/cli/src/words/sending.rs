@@ -25,6 +25,17 @@ pub(super) fn words(address: &str, networks: Option<(&str, &str)>, note: &SendNo
             "{host} reports on this stream and nothing is sent there, so what it asks for does not \
              count; if it is a receiver with several addresses, send to this one"
         ),
+        SendNote::ReceiverLost { ssrc, host, silence, times_lost } => format!(
+            "{address}: receiver {ssrc:08x} at {host} is lost{}: no report for {:.1} s and no goodbye; see \
+             there whether taut recv was killed or the network is down",
+            again(*times_lost),
+            silence.as_millis_f64() / 1e3
+        ),
+        SendNote::ReceiverBack { ssrc, host, silence, times_lost } => format!(
+            "{address}: receiver {ssrc:08x} at {host} is back{} after {:.1} s without a report",
+            again(*times_lost),
+            silence.as_millis_f64() / 1e3
+        ),
         SendNote::SentAtOnce { ptime } => format!(
             "the packets of a period leave at once, as the device's thread sends them: start with \
              --link ringed for packets of {ptime} that are spaced evenly"
@@ -50,6 +61,11 @@ pub(super) fn words(address: &str, networks: Option<(&str, &str)>, note: &SendNo
     }
 }
 
+/// That it is not the first time.
+fn again(times: u32) -> String {
+    if times > 1 { format!(" again ({times} times so far)") } else { String::new() }
+}
+
 /// Why nothing can be repaired.
 pub(super) fn no_repair(why: &NoRepair) -> String {
     match why {
@@ -61,5 +77,23 @@ pub(super) fn no_repair(why: &NoRepair) -> String {
             "a latency of {latency} leaves no time for redundancy {asked}, which repairs by packets \
              that come later; use a latency of {enough} or more, or a ptime below {ptime}"
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_proto::endpoint::Host;
+    use tautline_proto::time::Span;
+    use tautline_trial::snapshot;
+
+    use super::*;
+
+    #[test]
+    fn lost_receiver_is_named_with_its_silence() {
+        let (host, silence) =
+            (Host::from(std::net::IpAddr::from([10, 0, 0, 2])), Span::from_millis(3020));
+        let told = |note| words("rtp://10.0.0.2:5004", None, &note);
+        snapshot!(told(SendNote::ReceiverLost { ssrc: 0x1a2b, host, silence, times_lost: 1 }));
+        snapshot!(told(SendNote::ReceiverBack { ssrc: 0x1a2b, host, silence, times_lost: 2 }));
     }
 }

@@ -51,7 +51,7 @@ fn a_setting_of_the_demo_is_not_taken_for_one_of_the_pages() {
 fn what_cannot_be_written_is_refused_before_the_run() {
     let folder = Folder::new();
     for option in ["ledger", "report-file"] {
-        let path = folder.file("missing").join("x");
+        let path = folder.file("missing").join("x.json");
         // Without an end of its own: it would go on for ever.
         let send = format!("send --input null: --to rtp://127.0.0.1:5004 --{option}");
         is_refused(&taut(words(&send)).and([&path]), 3);
@@ -83,6 +83,34 @@ fn the_report_file_holds_the_report() {
     assert_eq!(std::fs::read_to_string(folder.file("report.json")).unwrap(), printed);
     let report = Report(serde_json::from_str(&printed).unwrap());
     assert!(report.count("packets_sent") > 0);
+}
+
+#[test]
+fn suffix_of_a_report_file_decides_its_format() {
+    let folder = Folder::new();
+    let send = "send --input null: --to rtp://127.0.0.1:5004 --duration 500ms --report text \
+                --report-file r.json --report-file r.csv --report-file r.txt --report-file r.svg";
+    let printed = taut(words(send)).in_folder(folder.path()).run().well().out;
+    let read = |name: &str| std::fs::read_to_string(folder.file(name)).unwrap();
+    assert_eq!(read("r.txt"), printed);
+    let csv = read("r.csv");
+    let table: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    let at = table[0].iter().position(|name| *name == "counters.packets_sent").unwrap();
+    let report = Report(serde_json::from_str(&read("r.json")).unwrap());
+    assert_eq!(
+        (table.len(), table[1][at]),
+        (2, &*report.count("packets_sent").to_string()),
+        "{csv}"
+    );
+    let svg = read("r.svg");
+    assert!(svg.starts_with("<svg xmlns") && svg.contains(">capture<"), "{svg}");
+    assert!(!svg.contains("class="), "its colours are its own: {svg}");
+    // Before anything runs: it would go on for ever.
+    for name in ["r.xml", "r"] {
+        let line = format!("send --input null: --to rtp://127.0.0.1:5004 --report-file {name}");
+        is_refused(&taut(words(&line)).in_folder(folder.path()), 2);
+        assert!(!folder.file(name).exists());
+    }
 }
 
 #[test]

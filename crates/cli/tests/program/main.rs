@@ -56,6 +56,7 @@ mod labels;
 mod ladspa_hosts;
 mod least;
 mod lies;
+mod lost;
 mod mouth_to_ear;
 mod namespaces;
 mod noisy;

@@ -6,7 +6,7 @@ mod tests;
 
 use tautline_proto::clock::{ClockMapping, ClockSource};
 use tautline_proto::device::Word;
-use tautline_proto::ledger::{Passage, Stage};
+use tautline_proto::ledger::{Passage, SENDER_STAGE, Stage};
 use tautline_proto::placement::Basis;
 use tautline_proto::time::Span;
 
@@ -289,7 +289,7 @@ impl Statistics {
 
     /// The stages that are known, in the order of travel, with their names.
     pub(crate) fn stages(&self) -> impl Iterator<Item = (&'static str, &Distribution)> {
-        let sender = [("sender", &self.sender)].into_iter();
+        let sender = [(SENDER_STAGE, &self.sender)].into_iter();
         let stages = Stage::ALL.into_iter().map(Stage::name).zip(&self.stages);
         sender.chain(stages).filter(|(_, distribution)| distribution.count() > 0)
     }

@@ -7,7 +7,7 @@ use tautline_proto::arrivals::Arrivals;
 use tautline_proto::cause::Late;
 use tautline_proto::depth::{self, Journal};
 use tautline_proto::endpoint::Endpoint;
-use tautline_proto::ledger::{Passage, Stage};
+use tautline_proto::ledger::{Passage, SENDER_STAGE, Stage};
 use tautline_proto::placement::Basis;
 use tautline_proto::receiver::ReceiverConfig;
 use tautline_proto::receiving::{ReceiveNote, WrongType};
@@ -339,7 +339,7 @@ impl ReportSource<'_> {
 }
 
 /// The stages that begin on the sender's clock and end on ours.
-const BETWEEN_CLOCKS: [&str; 2] = ["sender", "wire"];
+const BETWEEN_CLOCKS: [&str; 2] = [SENDER_STAGE, Stage::Wire.name()];
 
 /// Packets that did not come, by the numbers of those that did.
 fn missing(status: &RxStatus) -> u64 {
@@ -356,7 +356,7 @@ pub(crate) fn worst(passage: &Passage) -> WorstPacket {
     let stages = Stage::ALL
         .into_iter()
         .filter_map(|stage| passage.stage(stage).map(|span| (stage.name(), span.as_nanos())));
-    let sender = passage.sender_stage().map(|span| ("sender", span.as_nanos()));
+    let sender = passage.sender_stage().map(|span| (SENDER_STAGE, span.as_nanos()));
     WorstPacket {
         rtp_timestamp: wrap::rtp_timestamp(passage.media.as_frames()),
         total_ns: passage.total().map(Span::as_nanos),

@@ -130,6 +130,7 @@ impl SentStream {
             repair_budget: policy.bounds().budget,
             volume: self.fader,
             address: self.address.clone(),
+            receivers: policy.receiver_counts(),
         }
     }
 

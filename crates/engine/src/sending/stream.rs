@@ -10,13 +10,14 @@ use tautline_io::clock::{now, tai};
 use tautline_io::link::destinations::Outbound;
 use tautline_io::link::{LinkCounters, TransmitStamp, is_of_an_interface};
 use tautline_proto::clock::ClockMapping;
+use tautline_proto::endpoint::Host;
 use tautline_proto::faults::UnjudgedFaults;
 use tautline_proto::ledger::{Departure, Stage};
 use tautline_proto::policy::Context;
 use tautline_proto::sender::Identity;
-use tautline_proto::sending::{SendCommand, SendPolicy};
+use tautline_proto::sending::{ReceiverCounts, SendCommand, SendNote, SendPolicy};
 use tautline_proto::session::Event;
-use tautline_proto::time::{LocalTime, MediaTime, Span};
+use tautline_proto::time::{MediaTime, Span};
 
 use crate::control::Destined;
 use crate::conversation::Conversation;
@@ -87,7 +88,12 @@ pub(crate) struct SentStream {
     pub(crate) presented: Option<PresentationClock>,
     /// The address that it goes to, if that was claimed.
     pub(crate) claim: Option<FollowedClaim>,
+    /// Is called with each receiver that is lost, and the stream's address.
+    pub(crate) on_lost: Option<LostHook>,
 }
+
+/// Is called on the ordinary thread with the host of a receiver that is lost, and the stream's address.
+pub type LostHook = Box<dyn FnMut(&Host, &str) + Send>;
 
 /// What was told last of the clock that packets are presented by.
 #[derive(Debug, Clone, Copy, Default)]
@@ -126,6 +132,9 @@ impl SentStream {
         let (address, networks) = (&self.address, networks(&self.outbound));
         for note in &self.policy.notes() {
             watch.note(&Note::Sending { address, networks, note });
+            if let (SendNote::ReceiverLost { host, .. }, Some(hook)) = (note, &mut self.on_lost) {
+                hook(host, address);
+            }
         }
     }
 
@@ -265,7 +274,7 @@ impl SentStream {
 
     /// The latency that the receiver says that hears it last, and how sure it is.
     fn effective(&self) -> Option<(Span, Span)> {
-        let here = self.policy.believed().filter(|receiver| !receiver.has_left());
+        let here = self.policy.believed().filter(|receiver| receiver.is_here());
         here.filter_map(|receiver| receiver.effective)
             .max_by_key(|effective| effective.effective)
             .map(|effective| (effective.effective, effective.uncertainty))
@@ -290,19 +299,20 @@ impl SentStream {
             heard: false,
             auto: self.policy.auto(),
             link_offset: self.policy.link_offset(),
-            peer: self.peer(elapsed, now()),
+            peer: self.peer(elapsed),
             notes: &watch.notes,
             refused: Some(&watch.refused),
         }
     }
 
     /// How it stands with the receivers, so long after the beginning.
-    fn peer(&self, elapsed: Span, now: LocalTime) -> PeerState {
-        match self.policy.believed().any(|known| known.is_here(now)) {
-            true => PeerState::Here,
+    fn peer(&self, elapsed: Span) -> PeerState {
+        match self.policy.receiver_counts() {
+            counts if counts.lost > 0 => PeerState::Lost(counts),
+            ReceiverCounts { here: 1.., .. } => PeerState::Here,
             // Nor can anybody without a control channel.
-            false if elapsed < ANSWER || self.conversation.control.is_none() => PeerState::Unknown,
-            false => PeerState::Nobody,
+            _ if elapsed < ANSWER || self.conversation.control.is_none() => PeerState::Unknown,
+            _ => PeerState::Nobody,
         }
     }
 

@@ -411,6 +411,13 @@ pub struct RemoteReceiver {
     pub address: String,
     /// Whether what it asks for counts: packets go to its host, or to a group.
     pub believed: bool,
+    /// `here`, `lost` (it stopped reporting without a goodbye) or `left` (it said goodbye, or is no receiver of the
+    /// stream any more).
+    pub state: &'static str,
+    /// From its last report to the end of the run.
+    pub silent_ns: i64,
+    /// How often it stopped reporting without a goodbye.
+    pub times_lost: u32,
     /// The longest latency it asked for, where the latency follows what receivers ask for.
     pub asked_ns: Option<i64>,
     /// Packets it missed, by its own count.

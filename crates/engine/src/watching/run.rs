@@ -10,6 +10,7 @@ use tautline_io::thread::stall::StallWitness;
 use tautline_io::thread::{self, Granted, Scheduler};
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::device::{Device, DeviceError, Ended, Process, Stop};
+use tautline_proto::sending::ReceiverCounts;
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::watching::note::{Note, Words};
@@ -210,6 +211,8 @@ pub enum PeerState {
     },
     /// A sender: no receiver whose word counts answers.
     Nobody,
+    /// A sender: receivers stopped reporting without a goodbye.
+    Lost(ReceiverCounts),
 }
 
 /// How a run goes, for people while it runs.

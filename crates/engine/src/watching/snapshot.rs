@@ -84,6 +84,8 @@ pub enum StreamState {
     Refused,
     /// A sender: no receiver whose word counts answers.
     Nobody,
+    /// A sender: a receiver stopped reporting without a goodbye.
+    Lost,
     /// It is too early to say, or nobody can say.
     #[default]
     #[serde(other)]

@@ -12,7 +12,7 @@ use core::fmt::{self, Write};
 use tautline_proto::counters::Counted;
 
 use crate::watching::distribution::Summary;
-use crate::watching::report::{Report, StreamReport};
+use crate::watching::report::{RemoteReceiver, Report, StreamReport};
 use known::Known;
 
 /// Renders a report.
@@ -47,7 +47,7 @@ fn write_report(out: &mut String, report: &Report, in_call: bool) -> fmt::Result
             arrivals::gaps(out, gaps, &repairs, &report.host.scheduler)?;
         }
         arrivals::curve(out, &stream.latency, stream.counters.received)?;
-        receivers(out, stream)?;
+        receivers(out, &stream.receivers)?;
         worst(out, stream)?;
     }
     followed::followed(out, report)?;
@@ -222,12 +222,17 @@ fn unsure(out: &mut String, uncertainty: Option<i64>) -> fmt::Result {
     }
 }
 
-fn receivers(out: &mut String, stream: &StreamReport) -> fmt::Result {
-    for receiver in &stream.receivers {
+fn receivers(out: &mut String, receivers: &[RemoteReceiver]) -> fmt::Result {
+    for receiver in receivers {
         let (ssrc, address, lost) = (receiver.ssrc, &receiver.address, receiver.lost);
         let stranger =
             if receiver.believed { "" } else { ", where nothing is sent to and no word counts" };
-        write!(out, "receiver {ssrc:08x} at {address}{stranger}: {lost} lost")?;
+        write!(out, "receiver {ssrc:08x} at {address}{stranger}: ")?;
+        let is_lost = receiver.state == "lost";
+        if is_lost {
+            write!(out, "no report for the last {}; until then ", Nanos(receiver.silent_ns))?;
+        }
+        write!(out, "{lost} lost")?;
         if let Some(asked) = receiver.asked_ns {
             write!(out, ", asked for {}", Nanos(asked))?;
         }
@@ -236,11 +241,18 @@ fn receivers(out: &mut String, stream: &StreamReport) -> fmt::Result {
             write!(out, ", {repaired} repaired and {rest} not")?;
         }
         if let Some(effective) = receiver.effective_ns {
-            write!(out, ", plays after {}", Nanos(effective))?;
+            let plays = if is_lost { "played" } else { "plays" };
+            write!(out, ", {plays} after {}", Nanos(effective))?;
         }
         unsure(out, receiver.uncertainty_ns)?;
         if let Some(round_trip) = receiver.round_trip_ns {
             write!(out, ", round trip {}", Nanos(round_trip))?;
+        }
+        let back = receiver.times_lost.saturating_sub(u32::from(is_lost));
+        match back {
+            0 => {}
+            1 => write!(out, "; stopped reporting once and came back")?,
+            times => write!(out, "; stopped reporting {times} times and came back")?,
         }
         writeln!(out)?;
     }
@@ -291,6 +303,34 @@ mod tests {
     use tautline_proto::counters::Counters;
 
     use super::*;
+
+    #[test]
+    fn lost_receiver_is_reported_with_its_silence() {
+        let told = |state, times_lost| {
+            let mut out = String::new();
+            let receiver = RemoteReceiver {
+                ssrc: 0x1a2b,
+                address: "10.0.0.2".to_owned(),
+                believed: true,
+                state,
+                silent_ns: 12_300_000_000,
+                times_lost,
+                asked_ns: None,
+                lost: 0,
+                repaired: None,
+                unrepaired: None,
+                jitter_ns: 0,
+                effective_ns: Some(100_000_000),
+                uncertainty_ns: None,
+                round_trip_ns: None,
+            };
+            receivers(&mut out, &[receiver]).unwrap();
+            out
+        };
+        snapshot!(told("lost", 2));
+        assert!(!told("here", 0).contains("report"));
+        assert!(told("left", 1).ends_with("stopped reporting once and came back\n"));
+    }
 
     fn told(counted: &Counters) -> String {
         let mut out = String::new();

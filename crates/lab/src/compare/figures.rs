@@ -8,7 +8,7 @@
 
 use super::counts::{self, ReadCounts};
 use super::read::{ReadPart, ReadRow};
-use super::{CompareOptions, ComparedFigure, ComparedRow, ComparedVerdict};
+use super::{CompareOptions, ComparedFigure, ComparedRow, ComparedVerdict, stages};
 use crate::report::StreamBySecond;
 use crate::statistics::{LEAST, SeriesDifference, compare, median};
 
@@ -32,11 +32,9 @@ pub(super) fn add(
     second: &ReadRow,
     (options, in_sound): (CompareOptions, bool),
 ) {
-    let frame = match in_sound || first.is_stream() {
-        true => [first, second].map(ReadRow::frame_ns).into_iter().fold(0.0, f64::max),
-        false => 0.0,
-    };
-    let least = options.threshold.map_or(frame, |threshold| threshold.as_nanos() as f64);
+    let frame = [first, second].map(ReadRow::frame_ns).into_iter().fold(0.0, f64::max);
+    let limit = |usual| options.threshold.map_or(usual, |limit| limit.as_nanos() as f64);
+    let least = limit(if in_sound || first.is_stream() { frame } else { 0.0 });
     let threshold = least.max(sum([first, second].map(|row| row.uncertainty_ns)));
     let latency = match first.configured_ns == second.configured_ns {
         true => Judged::Beyond(0.0),
@@ -50,15 +48,19 @@ pub(super) fn add(
         let [first, second] = told;
         row.lacks.push(format!("the latency, configured as {first} and {second}"));
     }
+    stages::add(row, first, second, limit(frame));
     let both = [first, second].map(|row| row.seconds());
     row.figures.extend(times(None, both.each_ref(), &latency, threshold));
+    if first.whole_run || second.whole_run {
+        row.figures.extend(of_runs([first, second], &latency, threshold));
+    }
     match (&first.stream, &second.stream) {
         (Some(one), Some(other)) => {
             parts(row, (first, one), (second, other), least);
             streams(row, (first, one), (second, other));
         }
         _ => {
-            if first.is_stream() && second.is_stream() {
+            if first.is_stream() && second.is_stream() && !first.whole_run && !second.whole_run {
                 let which = if first.stream.is_none() { "first" } else { "second" };
                 row.lacks.push(format!(
                     "the stages, of which the {which} report has no seconds: it is of an older taut"
@@ -67,6 +69,32 @@ pub(super) fn add(
             row.figures.extend(missed(first, second));
         }
     }
+}
+
+/// The latency by the median of each whole run: there are no seconds by which chance could be excluded.
+fn of_runs(both: [&ReadRow; 2], latency: &Judged, threshold: f64) -> Option<ComparedFigure> {
+    let [first, second] = both.map(ReadRow::median);
+    let (first, second) = (first? as f64, second? as f64);
+    let (verdict, why) = match latency {
+        Judged::Follows(why) => (ComparedVerdict::Follows, Some((*why).to_owned())),
+        Judged::Beyond(_) if (second - first).abs() <= threshold => (ComparedVerdict::None, None),
+        Judged::Beyond(_) if second < first => (ComparedVerdict::Less, None),
+        Judged::Beyond(_) => (ComparedVerdict::More, None),
+    };
+    Some(ComparedFigure {
+        part: None,
+        key: "p50_ns",
+        first,
+        second,
+        interval: None,
+        threshold_ns: Some(threshold),
+        a12: None,
+        counted: None,
+        p: 1.0,
+        p_of_all: None,
+        verdict,
+        why,
+    })
 }
 
 /// As floats, which a report of any numbers cannot overflow.

@@ -33,6 +33,7 @@ pub(super) fn rows(
         let other = named.get_mut(row.name.as_str()).and_then(VecDeque::pop_front);
         pairs.push((row, other.and_then(|at| left[at].take())));
     }
+    pair_rest(&mut pairs, &mut left, first, second);
     let alone = only(&first.rows).zip(only(&second.rows));
     if let Some((_, other)) = alone.filter(|(one, other)| one.name != other.name) {
         let free = left.iter_mut().find(|row| row.is_some_and(|row| core::ptr::eq(row, other)));
@@ -42,6 +43,7 @@ pub(super) fn rows(
         }
     }
     let searched = SEARCHES.contains(&first.experiment.as_str());
+    let same = first.experiment == second.experiment;
     let in_sound = IN_SOUND.contains(&first.experiment.as_str());
     let mut rows: Vec<ComparedRow> = Vec::new();
     let busier = pairs.iter().filter_map(|(row, other)| row.busier((*other)?)).collect();
@@ -52,7 +54,7 @@ pub(super) fn rows(
                 None => of(row, other, options, in_sound),
             },
             None => ComparedRow {
-                gone: !searched && row.is_comparable(),
+                gone: !searched && same && row.is_comparable(),
                 ..ComparedRow::unknown(&row.name, "only the first report has it")
             },
         });
@@ -64,6 +66,28 @@ pub(super) fn rows(
         rows.extend(found(first, second));
     }
     (rows, busier)
+}
+
+/// Rows of no common name: of runs the streams in their order if there are as many, and of two experiments the only
+/// row of each.
+fn pair_rest<'a>(
+    pairs: &mut [(&'a ReadRow, Option<&'a ReadRow>)],
+    left: &mut [Option<&'a ReadRow>],
+    first: &ReadReport,
+    second: &ReadReport,
+) {
+    let of_runs = first.rows.iter().chain(&second.rows).all(|row| row.whole_run);
+    let alone = first.rows.len() == 1 && second.rows.len() == 1;
+    if !(of_runs || alone && first.experiment != second.experiment) {
+        return;
+    }
+    let mut rest: Vec<_> = left.iter_mut().filter(|row| row.is_some()).collect();
+    let without: Vec<_> = pairs.iter_mut().filter(|(_, there)| there.is_none()).collect();
+    if rest.len() == without.len() {
+        for (pair, free) in without.into_iter().zip(&mut rest) {
+            pair.1 = free.take();
+        }
+    }
 }
 
 /// Where two searches ended elsewhere.
@@ -125,7 +149,7 @@ fn of(first: &ReadRow, second: &ReadRow, options: CompareOptions, in_sound: bool
     }
     let mut row = ComparedRow { name: first.name.clone(), other_name, ..ComparedRow::default() };
     figures::add(&mut row, first, second, (options, in_sound));
-    row.gone = !first.intervals.is_empty() && second.intervals.is_empty();
+    row.gone = !first.intervals.is_empty() && second.intervals.is_empty() && !second.whole_run;
     if row.figures.is_empty() && row.lacks.is_empty() {
         row.unknown = Some("there is nothing in it that can be compared".to_owned());
     }

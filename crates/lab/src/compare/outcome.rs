@@ -2,14 +2,17 @@
 
 use serde::Serialize;
 
-use super::{Compared, ComparedFigure, ComparedRow, ComparedVerdict, counts};
+use super::{Compared, ComparedFigure, ComparedRow, ComparedStage, ComparedVerdict, counts};
 
 /// What two reports come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ComparedOutcome {
-    /// All that both have was compared, and nothing differs by more than noise.
+    /// All that both have was compared, and nothing differs by more than noise, nor the median of any stage.
     Same,
+    /// All that both have was compared and nothing is worse; something differs that is not judged, as a stage that
+    /// follows from how the streams were set up.
+    NoRegression,
     /// The same, and the second is better in something.
     Better,
     /// The second is worse in something, or has not measured what the first has.
@@ -47,8 +50,11 @@ pub(super) fn judge(compared: &mut Compared) {
     let (outcome, because) = match (worse.is_empty(), open.is_empty() && !nothing) {
         (false, _) => (ComparedOutcome::Worse, worse),
         (true, false) => (ComparedOutcome::Undecided, open),
-        (true, true) if better.is_empty() => (ComparedOutcome::Same, Vec::new()),
-        (true, true) => (ComparedOutcome::Better, better),
+        (true, true) if !better.is_empty() => (ComparedOutcome::Better, better),
+        (true, true) => match compared.rows.iter().filter_map(differs_in).collect::<Vec<_>>() {
+            none if none.is_empty() => (ComparedOutcome::Same, none),
+            differs => (ComparedOutcome::NoRegression, differs),
+        },
     };
     compared.outcome = outcome;
     compared.because.extend(because);
@@ -63,6 +69,13 @@ fn worse_in(row: &ComparedRow) -> Option<String> {
 
 fn better_in(row: &ComparedRow) -> Option<String> {
     named(row, |figure| figure.verdict == ComparedVerdict::Less)
+}
+
+/// A row, and its stages that differ.
+pub(super) fn differs_in(row: &ComparedRow) -> Option<String> {
+    let differ = row.stages.iter().filter(|stage| stage.differs);
+    let differ: Vec<String> = differ.filter_map(ComparedStage::told).collect();
+    (!differ.is_empty()).then(|| format!("{}: {}", row.title(), differ.join(", ")))
 }
 
 /// A row, and those of its figures of which this holds.

@@ -2,8 +2,9 @@
 //! are read alike; and what a file is that is none.
 
 mod rows;
+mod run;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -39,8 +40,6 @@ pub enum ReadError {
     },
 }
 
-/// The schema that is read, as [`crate::report::LabReport`] writes it.
-const SCHEMA: u64 = 1;
 /// Longer ones are no reports: an hour of every experiment is less.
 const LONGEST: u64 = 256 << 20;
 
@@ -54,7 +53,6 @@ const MOST_PARTS: usize = 1000;
 
 const WRITE: &str = "write a report with taut lab … --report-file X.json";
 const AGAIN: &str = "run the experiment again, and let it end";
-const STREAM: &str = "compare what taut lab stages --report-file X.json writes, which runs a stream second by second";
 
 /// A report.
 #[derive(Debug, Clone, Deserialize)]
@@ -66,6 +64,8 @@ pub struct ReadReport {
     hosts: Vec<HostDescription>,
     #[serde(deserialize_with = "rows::read")]
     pub(super) rows: Vec<ReadRow>,
+    /// Of its names; fields of the same name are compared.
+    schema: u64,
 }
 
 /// What tells a report from other JSON. The rest is passed over: JSON of any fields and depths would take a hundred
@@ -76,6 +76,8 @@ struct ReadHead<'a> {
     role: Option<&'a RawValue>,
     #[serde(borrow, default)]
     streams: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    directions: Option<&'a RawValue>,
     #[serde(borrow, default)]
     experiment: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -90,10 +92,21 @@ fn begins(field: Option<&RawValue>, with: char) -> bool {
 }
 
 /// One row of it.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 pub(super) struct ReadRow {
     pub(super) name: String,
     pub(super) void: Option<String>,
+    /// Of a report of one run, which has no seconds.
+    #[serde(skip)]
+    pub(super) whole_run: bool,
+    #[serde(default)]
+    measured: Option<ReadSummary>,
+    /// Of a report of one run.
+    #[serde(skip)]
+    pub(super) counters: BTreeMap<String, u64>,
+    /// What its own figures are called, by their keys.
+    #[serde(default)]
+    pub(super) words: BTreeMap<String, IgnoredAny>,
     pub(super) configured_ns: Option<i64>,
     pub(super) uncertainty_ns: Option<i64>,
     pub(super) missed: Option<Missed>,
@@ -120,9 +133,24 @@ pub(super) struct ReadInterval {
     pub(super) max_ns: Option<i64>,
 }
 
+/// The median of what was measured, or its mean if there are too few values.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+struct ReadSummary {
+    p50_ns: Option<i64>,
+    mean_ns: Option<i64>,
+}
+
+impl ReadSummary {
+    fn middle(&self) -> Option<i64> {
+        self.p50_ns.or(self.mean_ns)
+    }
+}
+
 #[derive(Debug, Clone, Deserialize)]
 struct ReadStage {
     name: String,
+    #[serde(default)]
+    summary: ReadSummary,
     uncertainty_ns: Option<i64>,
 }
 
@@ -164,7 +192,24 @@ impl ReadRow {
 
     /// Whether it is of a stream, of which older reports have no seconds.
     pub(super) fn is_stream(&self) -> bool {
-        self.stream.is_some() || self.stages.iter().any(|stage| stage.name == "wire")
+        self.whole_run
+            || self.stream.is_some()
+            || self.stages.iter().any(|stage| stage.name == "wire")
+    }
+
+    /// What was measured.
+    pub(super) fn median(&self) -> Option<i64> {
+        self.measured.as_ref().and_then(ReadSummary::middle)
+    }
+
+    /// In the order of travel.
+    pub(super) fn stage_names(&self) -> impl Iterator<Item = &str> {
+        self.stages.iter().map(|stage| stage.name.as_str())
+    }
+
+    /// How long a stage took.
+    pub(super) fn stage_median(&self, name: &str) -> Option<i64> {
+        self.stages.iter().find(|stage| stage.name == name)?.summary.middle()
     }
 
     /// How far the median of a stage may be off.
@@ -224,6 +269,9 @@ impl ReadRow {
             (true, _) => format!("{seconds} seconds"),
             (false, true) => format!("{due} packets"),
             (false, false) if parts > MOST_PARTS => format!("{parts} parts"),
+            (false, false) if self.words.len().max(self.counters.len()) > MOST_PARTS => {
+                format!("more than {MOST_PARTS} figures")
+            }
             (false, false) if self.has_a_part_twice() => "parts of one name".to_owned(),
             (false, false) => return None,
         };
@@ -232,9 +280,10 @@ impl ReadRow {
 
     /// Nobody could say which of them to compare with which.
     fn has_a_part_twice(&self) -> bool {
-        let mut names = BTreeSet::new();
-        let mut parts = self.stream.iter().flat_map(|stream| &stream.parts);
-        parts.any(|part| !names.insert(&part.name))
+        let (mut parts, mut stages) = (BTreeSet::new(), BTreeSet::new());
+        let mut of_stream = self.stream.iter().flat_map(|stream| &stream.parts);
+        of_stream.any(|part| !parts.insert(&part.name))
+            || self.stages.iter().any(|stage| !stages.insert(&stage.name))
     }
 
     /// Packets of which it tells.
@@ -323,30 +372,27 @@ impl ReadReport {
             }
             Err(error) => return none(&format!("JSON with an error: {error}")),
         };
-        if begins(head.role, '"') && begins(head.streams, '[') {
-            let what = "is the report of one program, which has no seconds";
-            return Err((what.to_owned(), STREAM));
-        }
-        if !begins(head.experiment, '"') || !begins(head.rows, '[') {
+        let is_run =
+            begins(head.role, '"') && (begins(head.streams, '[') || begins(head.directions, '['));
+        if !is_run && (!begins(head.experiment, '"') || !begins(head.rows, '[')) {
             return none("other JSON");
         }
-        match head.schema.and_then(|schema| schema.get().parse().ok()) {
-            Some(SCHEMA) => {}
-            schema => {
-                let schema =
-                    schema.map_or("no schema".to_owned(), |schema: u64| format!("schema {schema}"));
-                return Err((
-                    format!("is a report of {schema}, and this taut reads {SCHEMA}"),
-                    "compare it with the taut that wrote it",
-                ));
-            }
+        if head.schema.and_then(|schema| schema.get().parse::<u64>().ok()).is_none() {
+            return none("JSON without a schema");
         }
-        let report: Self = match serde_json::from_slice(begin) {
+        let report = match is_run {
+            true => run::read(begin),
+            false => serde_json::from_slice(begin),
+        };
+        let report: Self = match report {
             Ok(report) => report,
             Err(error) => return none(&format!("JSON with other fields ({error})")),
         };
         if report.rows.is_empty() {
             return Err(("is a report without rows".to_owned(), AGAIN));
+        }
+        if report.rows.len() > MOST_ROWS {
+            return none(&format!("JSON with more than {MOST_ROWS} rows"));
         }
         let due = report.rows.iter().map(ReadRow::due).fold(0, u64::saturating_add);
         let together = || (due > MOST_DUE).then(|| format!("JSON with rows of {due} packets"));
@@ -364,6 +410,25 @@ impl ReadReport {
     /// What of how both were measured is not the same.
     pub(super) fn notes_beside(&self, other: &Self) -> Vec<String> {
         let mut notes = Vec::new();
+        if self.experiment != other.experiment {
+            notes.push(format!(
+                "the first is a report of {}, the second of {}: what both have is compared",
+                self.experiment, other.experiment
+            ));
+        }
+        if self.schema != other.schema {
+            notes.push(format!(
+                "the first report has schema {}, the second {}: fields of the same name are compared",
+                self.schema, other.schema
+            ));
+        }
+        if self.rows.iter().chain(&other.rows).any(|row| row.whole_run) {
+            notes.push(
+                "a report of one run has no seconds: its latency is compared by its median, of which chance is not \
+                 excluded, and its stages are listed and not judged"
+                    .to_owned(),
+            );
+        }
         let machine = |host: &HostDescription| {
             format!("{} cores, {}, Linux {}", host.cpus, host.processor, host.kernel)
         };

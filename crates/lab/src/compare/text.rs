@@ -5,7 +5,10 @@ use core::fmt;
 use tautline_proto::time::Span;
 
 use super::outcome::{is_told, some};
-use super::{CHANCE, Compared, ComparedFigure, ComparedOutcome, ComparedRow, ComparedVerdict};
+use super::stages::signed_ms;
+use super::{
+    CHANCE, Compared, ComparedCount, ComparedFigure, ComparedOutcome, ComparedRow, ComparedVerdict,
+};
 use crate::report::text::{aligned, share};
 use crate::report::{RECEIVER_LATE, SENDER_LATE};
 use crate::statistics::CHANCE as ALONE;
@@ -37,7 +40,7 @@ impl fmt::Display for Compared {
 
 impl Compared {
     /// What it comes to, in one line.
-    fn verdict(&self) -> String {
+    pub(crate) fn verdict(&self) -> String {
         let because = self.because.join("; ");
         match self.outcome {
             ComparedOutcome::Same => {
@@ -46,6 +49,9 @@ impl Compared {
                     1 => "no difference in the one figure that both have".to_owned(),
                     all => format!("no difference in any of {all} figures"),
                 }
+            }
+            ComparedOutcome::NoRegression => {
+                format!("no regression: nothing that is judged is worse; what differs: {because}")
             }
             ComparedOutcome::Better => format!("better: {because}; nothing is worse"),
             ComparedOutcome::Worse => format!("WORSE: {because}"),
@@ -62,13 +68,10 @@ fn of_row(f: &mut fmt::Formatter<'_>, row: &ComparedRow, all: bool) -> fmt::Resu
         return writeln!(f, "\n{name}: unknown: {why}");
     }
     writeln!(f, "\n{name}")?;
-    let shown = |figure: &&ComparedFigure| {
+    let shown = |figure: &ComparedFigure| {
         all || is_told(figure) || figure.verdict == ComparedVerdict::Unknown
     };
-    let heads =
-        ["figure", "first", "second", "difference", "threshold", "A12", "chance", "verdict"];
-    let mut lines = vec![heads.map(str::to_owned).to_vec()];
-    lines.extend(row.figures.iter().filter(shown).map(|figure| cells(row, figure)));
+    let lines = row.table(shown);
     let hidden = row.figures.len() + 1 - lines.len();
     if lines.len() > 1 {
         for line in aligned(&lines) {
@@ -83,11 +86,50 @@ fn of_row(f: &mut fmt::Formatter<'_>, row: &ComparedRow, all: bool) -> fmt::Resu
         1 => writeln!(f, "  1 figure without a difference: --report json has it")?,
         hidden => writeln!(f, "  {hidden} figures without a difference: --report json has all")?,
     }
-    reasons(row).iter().try_for_each(|(verdict, figures, why)| {
-        let verdict = if *verdict == ComparedVerdict::Unknown { "unknown" } else { "not judged" };
-        writeln!(f, "  {verdict}: {}: {why}", some(figures))
-    })?;
-    row.lacks.iter().try_for_each(|what| writeln!(f, "  not compared: {what}"))
+    stages(f, row)?;
+    row.sentences().iter().try_for_each(|sentence| writeln!(f, "  {sentence}"))
+}
+
+/// Characters of the longest bar, to either side.
+const BAR: usize = 20;
+
+/// Each stage with its signed difference and a bar of it.
+fn stages(f: &mut fmt::Formatter<'_>, row: &ComparedRow) -> fmt::Result {
+    if row.stages.is_empty() {
+        return Ok(());
+    }
+    let differences = row.stages.iter().filter_map(|stage| stage.difference_ns);
+    let greatest = differences.map(i64::unsigned_abs).max().unwrap_or(0).max(1);
+    writeln!(f, "  stage by stage (medians; second less first):")?;
+    let heads = ["stage", "first", "second", "difference"];
+    let mut lines = vec![heads.map(str::to_owned).to_vec()];
+    for stage in &row.stages {
+        let known = |nanos: Option<i64>| {
+            nanos.map_or("–".to_owned(), |nanos| format!("{:.3} ms", nanos as f64 / 1e6))
+        };
+        let difference = stage.difference_ns.map_or("–".to_owned(), signed_ms);
+        lines.push(vec![
+            stage.name.clone(),
+            known(stage.first_ns),
+            known(stage.second_ns),
+            difference,
+        ]);
+    }
+    let mut lines = aligned(&lines).into_iter();
+    writeln!(f, "    {}", lines.next().unwrap_or_default())?;
+    for (line, stage) in lines.zip(&row.stages) {
+        let length = |nanos: i64| {
+            let share = nanos.unsigned_abs() as f64 / greatest as f64;
+            (share * BAR as f64).round() as usize
+        };
+        let bar = match stage.difference_ns {
+            Some(less @ ..0) => format!("{:>BAR$}│", "█".repeat(length(less))),
+            Some(more) => format!("{:>BAR$}│{}", "", "█".repeat(length(more))),
+            None => String::new(),
+        };
+        writeln!(f, "{}", format!("    {line}  {bar}").trim_end())?;
+    }
+    Ok(())
 }
 
 /// Why figures are unknown or not judged, each reason with those that have it.
@@ -105,6 +147,36 @@ fn reasons(row: &ComparedRow) -> Vec<(ComparedVerdict, Vec<String>, &str)> {
 }
 
 impl ComparedRow {
+    /// The figures of which this holds, as lines of cells below their heads.
+    pub(crate) fn table(&self, shown: impl Fn(&ComparedFigure) -> bool) -> Vec<Vec<String>> {
+        let heads =
+            ["figure", "first", "second", "difference", "threshold", "A12", "chance", "verdict"];
+        let shown = self.figures.iter().filter(|figure| shown(figure));
+        let lines = shown.map(|figure| cells(self, figure));
+        core::iter::once(heads.map(str::to_owned).to_vec()).chain(lines).collect()
+    }
+
+    /// What its table does not have: what is not judged and why, what was counted, and what only one report has.
+    pub(crate) fn sentences(&self) -> Vec<String> {
+        let unknown = self.unknown.iter().map(|why| format!("unknown: {why}"));
+        let reasons = reasons(self).into_iter().map(|(verdict, figures, why)| {
+            let verdict =
+                if verdict == ComparedVerdict::Unknown { "unknown" } else { "not judged" };
+            format!("{verdict}: {}: {why}", some(&figures))
+        });
+        let lacks = self.lacks.iter().map(|what| format!("not compared: {what}"));
+        let counted = self.counters.iter().map(|ComparedCount { name, first, second }| {
+            let more = i128::from(*second) - i128::from(*first);
+            format!("counted: {name} {first} in the first, {second} in the second ({more:+})")
+        });
+        let only = [("first", &self.only_first), ("second", &self.only_second)];
+        let only = only
+            .into_iter()
+            .filter(|(_, names)| !names.is_empty())
+            .map(|(which, names)| format!("only the {which} report has: {}", names.join(", ")));
+        unknown.chain(reasons).chain(lacks).chain(counted).chain(only).collect()
+    }
+
     /// What a figure of it is called.
     pub(super) fn words(&self, figure: &ComparedFigure) -> String {
         let beside_parts = self.figures.iter().any(|figure| figure.part.is_some());
@@ -112,7 +184,7 @@ impl ComparedRow {
     }
 
     /// What it is called in both.
-    pub(super) fn title(&self) -> String {
+    pub(crate) fn title(&self) -> String {
         match &self.other_name {
             Some(other) => format!("{} against {other}", self.name),
             None => self.name.clone(),
@@ -169,6 +241,7 @@ fn cells(row: &ComparedRow, figure: &ComparedFigure) -> Vec<String> {
             let middle = signed(figure.second - figure.first);
             format!("{middle} ({} to {})", signed(from), signed(to))
         }
+        None if figure.is_time() => signed(figure.second - figure.first),
         None => String::new(),
     };
     let judged = !matches!(figure.verdict, ComparedVerdict::Unknown | ComparedVerdict::Follows);

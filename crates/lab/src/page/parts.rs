@@ -1,5 +1,6 @@
 //! The parts of the page in the order of reading.
 
+use super::standalone::TitledChart;
 use super::words::escaped;
 use super::{course, ladder, periods, scatter, spread, waterfall};
 use crate::ledger::STAGES;
@@ -104,6 +105,27 @@ pub(super) fn together(out: &mut String, rows: &[ReportRow]) {
     if !charts.is_empty() {
         *out += &format!("<section><div class=\"charts\">{charts}</div></section>");
     }
+}
+
+/// Rows whose charts stand in a file of charts alone.
+const DRAWN_ROWS: usize = 16;
+
+/// Charts for a file of their own: all rows side by side, and of each row its stages, else how it went, else how it
+/// is spread.
+pub(super) fn charts_alone(rows: &[ReportRow]) -> Vec<TitledChart> {
+    let titled = |title: &str, (words, chart): (String, String)| TitledChart {
+        title: title.to_owned(),
+        words,
+        chart,
+    };
+    let together = ladder::ladder(rows).map(|drawn| titled("Row by row", drawn));
+    let of_row = |row: &ReportRow| {
+        let spread = || spread::histogram(row).map(|chart| ("how often".to_owned(), chart));
+        let drawn = waterfall::waterfall(row).or_else(|| course::course(row)).or_else(spread);
+        drawn.map(|drawn| titled(&row.name, drawn))
+    };
+    let sound = rows.iter().filter(|row| row.void.is_none());
+    together.into_iter().chain(sound.filter_map(of_row).take(DRAWN_ROWS)).collect()
 }
 
 /// Each row's own charts: of many rows the worst is open.

@@ -3,7 +3,7 @@
 mod simulated;
 mod well_formed;
 
-use tautline_lab::page::page;
+use tautline_lab::page::{charts as charts_alone, page};
 use tautline_lab::report::{Events, LabReport, Meanwhile, Points, ReportRow, WorstPart};
 
 use simulated::{hostile, ladder, stages, stream};
@@ -30,6 +30,22 @@ fn every_page_is_well_formed_and_stands_by_itself() {
         assert_eq!(count(&page, "http"), count(&page, "xmlns=\"http://www.w3.org/2000/svg\""));
         assert!(page.contains("prefers-color-scheme:dark") && page.contains("width=device-width"));
     }
+}
+
+#[test]
+fn charts_alone_stand_with_their_own_colours() {
+    for report in [ladder(), stages(), hostile(), LabReport::of("nothing", "is there anything?")] {
+        let svg = charts_alone(&report);
+        let seen = read(&format!("<!DOCTYPE html>{svg}"));
+        let seen = seen.unwrap_or_else(|wrong| panic!("{}: {wrong}", report.experiment));
+        assert!(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" width="), "{svg}");
+        assert_eq!((count(&svg, "class="), count(&svg, "var(")), (0, 0), "{}", report.experiment);
+        assert!(!seen.elements.iter().any(|element| element == "style" || element == "script"));
+        assert!(seen.text.contains(report.experiment), "{}", seen.text);
+        let drawn = report.rows.iter().any(|row| row.void.is_none() && row.measured.is_some());
+        assert_eq!(count(&svg, "role=\"img\"") > 0, drawn, "{}", report.experiment);
+    }
+    assert!(charts_alone(&stages()).contains(">wire<"));
 }
 
 #[test]

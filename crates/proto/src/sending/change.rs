@@ -2,6 +2,7 @@
 //! device's thread, which makes them at the next packet that may have them.
 
 use super::{NoRepair, PRELUDE, SendCommand, SendContext, SendNote, SendPolicy};
+use crate::asks::Worth;
 use crate::coder::NotCoded;
 use crate::endpoint::Host;
 use crate::latency::LatencyRule;
@@ -163,6 +164,9 @@ impl SendPolicy {
     /// Other destinations: reports go there at once, packets when [`Self::destinations_due`].
     pub fn set_destinations(&mut self, destinations: Vec<Host>, now: LocalTime) {
         self.config.destinations = destinations;
+        let destinations = &self.config.destinations;
+        let is_destination = |host| Worth::of(host, destinations.iter().copied()) > Worth::Stranger;
+        self.receivers.end_others(is_destination);
         // As at the beginning: receivers then know our clock when the first packet comes.
         self.coming.destinations = Some(now + PRELUDE);
         self.coming.greets_until = Some(now + GREETING);

@@ -1,6 +1,7 @@
 //! The receivers of a stream, as they told of themselves.
 
 use super::duplicates::Duplicates;
+use super::presence::{Presence, ReportWatch};
 use crate::asks::{Ask, Worth};
 use crate::clock::ClockMapping;
 use crate::endpoint::Host;
@@ -10,10 +11,6 @@ use crate::wire::rtcp::{Effective, LossReport, ReportBlock};
 
 /// Receivers that are remembered.
 const MOST: usize = 64;
-
-/// A receiver that says nothing for so long is gone: twice the time between the reports of one that
-/// keeps to RFC 3550 (§6.2: 5 s, and half as much again by chance).
-const FALLEN_SILENT: Span = Span::from_secs(15);
 
 /// What one receiver said of itself.
 #[derive(Debug, Clone, Copy)]
@@ -32,10 +29,10 @@ pub struct KnownReceiver {
     pub clock: Option<ClockMapping>,
     /// How much of the stream did not reach it.
     pub losses: Option<LossReport>,
-    /// When it said something last.
-    said: LocalTime,
-    /// Whether it said goodbye.
-    left: bool,
+    /// When it reported.
+    pub(super) watch: ReportWatch,
+    /// Whether it reports on a stream of its own.
+    sends: bool,
     /// Whether it gets what goes by two networks by both.
     pub(super) duplicates: Duplicates,
 }
@@ -46,28 +43,76 @@ impl KnownReceiver {
         self.ask.worth() > Worth::Stranger
     }
 
-    /// Whether it is there: it said something lately, and no goodbye.
-    pub fn is_here(&self, now: LocalTime) -> bool {
-        !self.left && now - self.said < FALLEN_SILENT
+    /// Whether it reports.
+    pub const fn presence(&self) -> Presence {
+        self.watch.presence()
     }
 
-    /// Whether it said goodbye.
-    pub const fn has_left(&self) -> bool {
-        self.left
+    /// Whether it reports now.
+    pub fn is_here(&self) -> bool {
+        self.presence() == Presence::Here
+    }
+
+    /// How often it stopped reporting without a goodbye.
+    pub const fn times_lost(&self) -> u32 {
+        self.watch.times_lost()
+    }
+
+    /// The time since its last report.
+    pub fn silence(&self, now: LocalTime) -> Span {
+        self.watch.silence(now)
+    }
+
+    /// Whether it can be lost: it reports on the stream, or is no other sender at the same address.
+    const fn receives(&self) -> bool {
+        !self.sends || self.block.is_some() || self.effective.is_some() || self.losses.is_some()
     }
 }
 
 /// All of them.
 #[derive(Debug)]
-pub(super) struct Receivers(Vec<KnownReceiver>);
+pub(super) struct Receivers {
+    all: Vec<KnownReceiver>,
+    /// How often one of them was lost.
+    lost: u64,
+}
 
 impl Receivers {
     pub(super) fn new() -> Self {
-        Self(Vec::with_capacity(MOST))
+        Self { all: Vec::with_capacity(MOST), lost: 0 }
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = &KnownReceiver> {
-        self.0.iter()
+        self.all.iter()
+    }
+
+    /// How often one of them was lost.
+    pub(super) const fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Marks those lost that have not reported for too long, and tells of each.
+    pub(super) fn find_lost(&mut self, now: LocalTime, mut tell: impl FnMut(&KnownReceiver)) {
+        for known in &mut self.all {
+            if !known.watch.is_newly_lost(now) {
+                continue;
+            }
+            // Of a stranger, or of another sender, nothing is missed.
+            if known.is_believed() && known.receives() {
+                self.lost += 1;
+                tell(known);
+            } else {
+                known.watch.end();
+            }
+        }
+    }
+
+    /// Ends those at other hosts than `is_destination` names: they may stop reporting.
+    pub(super) fn end_others(&mut self, is_destination: impl Fn(Host) -> bool) {
+        self.all
+            .iter_mut()
+            .filter(|known| !is_destination(known.host))
+            .for_each(|known| known.watch.end());
     }
 
     pub(super) fn believed(&self) -> impl Iterator<Item = &KnownReceiver> {
@@ -78,20 +123,33 @@ impl Receivers {
         self.all().map(|known| &known.ask)
     }
 
-    /// Takes what a receiver of this worth said. Under one name the hosts that packets go to are one
-    /// receiver, and every other is another.
-    pub(super) fn hear(&mut self, host: Host, worth: Worth, event: &Event, now: LocalTime) {
+    /// Takes what a receiver of this worth said; returns a receiver that is back with it. Under one name
+    /// the hosts that packets go to are one receiver, and every other is another.
+    pub(super) fn hear(
+        &mut self,
+        host: Host,
+        worth: Worth,
+        event: &Event,
+        now: LocalTime,
+    ) -> Option<BackReceiver> {
         let ssrc = event.ssrc();
-        let known = self.0.iter().position(|known| {
+        let known = self.all.iter().position(|known| {
             let both = worth.min(known.ask.worth()) == Worth::Destination;
             known.ssrc == ssrc && (known.host == host || both)
         });
-        let Some(index) = known.or_else(|| self.make_room(ssrc, host, worth)) else { return };
-        let known = &mut self.0[index];
+        let restarted = known.is_none().then(|| self.end_lost_at(host, now)).flatten();
+        let index = known.or_else(|| self.make_room(ssrc, host, worth, now))?;
+        let known = &mut self.all[index];
         known.host = host;
         known.ask.set_worth(worth);
-        known.said = now;
-        known.left = matches!(event, Event::Left { .. });
+        let silence = known.watch.silence(now);
+        let was_lost = match event {
+            Event::Left { .. } => {
+                known.watch.leave(now);
+                false
+            }
+            _ => known.watch.report(now),
+        };
         match *event {
             Event::Mapped { mapping, .. } => known.clock = Some(mapping),
             Event::Reception { block, .. } => {
@@ -108,12 +166,24 @@ impl Receivers {
             }
             // What it lost is not taken back.
             Event::Left { .. } => known.ask.leave(),
-            Event::Captured { .. } | Event::Announced { .. } => {}
+            Event::Captured { .. } | Event::Announced { .. } => known.sends = true,
         }
+        let same = was_lost.then(|| (silence, known.times_lost()));
+        let (silence, times_lost) = same.or(restarted)?;
+        Some(BackReceiver { ssrc, host, silence, times_lost })
     }
 
-    /// A place for another receiver: where all are taken, that of one whose word is worth less.
-    fn make_room(&mut self, ssrc: u32, host: Host, worth: Worth) -> Option<usize> {
+    /// A lost receiver at `host` is not missed any more: another began there, as after a restart.
+    fn end_lost_at(&mut self, host: Host, now: LocalTime) -> Option<(Span, u32)> {
+        let lost =
+            |known: &&mut KnownReceiver| known.host == host && known.presence() == Presence::Lost;
+        let known = self.all.iter_mut().find(lost)?;
+        known.watch.end();
+        Some((known.watch.silence(now), known.times_lost()))
+    }
+
+    /// A place for another receiver. If all are taken, that of one that is gone or whose word is worth less.
+    fn make_room(&mut self, ssrc: u32, host: Host, worth: Worth, now: LocalTime) -> Option<usize> {
         let new = KnownReceiver {
             ssrc,
             host,
@@ -122,16 +192,27 @@ impl Receivers {
             effective: None,
             clock: None,
             losses: None,
-            said: LocalTime::ZERO,
-            left: false,
+            watch: ReportWatch::new(now),
+            sends: false,
             duplicates: Duplicates::default(),
         };
-        if self.0.len() < MOST {
-            self.0.push(new);
-            return Some(self.0.len() - 1);
+        if self.all.len() < MOST {
+            self.all.push(new);
+            return Some(self.all.len() - 1);
         }
-        let index = self.0.iter().position(|known| known.ask.worth() < worth)?;
-        self.0[index] = new;
+        let less = self.all.iter().position(|known| known.ask.worth() < worth);
+        let gone = || self.all.iter().position(|known| !known.is_here());
+        let index = less.or_else(gone)?;
+        self.all[index] = new;
         Some(index)
     }
+}
+
+/// A receiver that reports again.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BackReceiver {
+    pub(super) ssrc: u32,
+    pub(super) host: Host,
+    pub(super) silence: Span,
+    pub(super) times_lost: u32,
 }

@@ -34,6 +34,28 @@ pub enum SendNote {
         /// Theirs.
         host: Host,
     },
+    /// A receiver stopped reporting without a goodbye.
+    ReceiverLost {
+        /// Its name.
+        ssrc: u32,
+        /// Its host.
+        host: Host,
+        /// The time since its last report.
+        silence: Span,
+        /// How often it was lost so far.
+        times_lost: u32,
+    },
+    /// A receiver that was lost reports again, or another in its place.
+    ReceiverBack {
+        /// Its name.
+        ssrc: u32,
+        /// Its host.
+        host: Host,
+        /// The time without a report.
+        silence: Span,
+        /// How often it was lost so far.
+        times_lost: u32,
+    },
     /// The packets of a period leave at once.
     SentAtOnce {
         /// Sound in one packet.

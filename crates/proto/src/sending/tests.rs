@@ -1,5 +1,7 @@
 use super::*;
+use crate::clock::WallTime;
 use crate::units::{Channels, Rate};
+use crate::wire::rtcp::Effective;
 use crate::wire::rtp::PACK;
 
 /// A sender of packets of 5 ms from a device with periods of 2.5 ms, that promises so many milliseconds.
@@ -46,4 +48,121 @@ fn of_a_latency_that_follows_longer_packets_by_itself_nothing_is_said() {
     let mut auto = sender(10, LatencyRule::AUTO);
     assert_eq!(said(&mut auto, 10), []);
     assert_eq!(said(&mut auto, 20), []);
+}
+
+/// A report of the receiver with this name on our stream.
+fn report(ssrc: u32) -> Event {
+    let effective = Effective {
+        ssrc: 0,
+        configured: Span::from_millis(13),
+        effective: Span::from_millis(13),
+        uncertainty: Span::ZERO,
+        needed: None,
+    };
+    Event::Effective { ssrc, effective }
+}
+
+/// A sender, its host's time and what it noted of receivers.
+struct Watched(SendPolicy, LocalTime);
+
+impl Watched {
+    fn new() -> Self {
+        Self(sender(13, LatencyRule::Chosen(Span::from_millis(13))), LocalTime::ZERO)
+    }
+
+    /// Lets so many tenths of a second pass; each of these reports twice in each.
+    fn pass(&mut self, tenths: i64, reporting: &[u32]) -> Vec<SendNote> {
+        for _ in 0..2 * tenths {
+            self.1 += Span::from_millis(50);
+            for ssrc in reporting {
+                self.0.hear(Host::UNKNOWN, &report(*ssrc), self.1);
+            }
+            self.0.poll(&mut Context { now: self.1, session: None, command: &mut |_| true });
+        }
+        let of_receivers = |note: &SendNote| {
+            matches!(note, SendNote::ReceiverLost { .. } | SendNote::ReceiverBack { .. })
+        };
+        self.0.notes().into_iter().filter(of_receivers).collect()
+    }
+
+    fn presence(&self) -> Vec<Presence> {
+        self.0.receivers().map(KnownReceiver::presence).collect()
+    }
+}
+
+#[test]
+fn receiver_that_stops_reporting_is_lost_and_counted() {
+    let (host, silence) = (Host::UNKNOWN, Span::from_secs(3));
+    let mut watched = Watched::new();
+    assert_eq!(watched.pass(20, &[1, 2]), []);
+    assert_eq!(watched.pass(29, &[2]), []);
+    let lost = SendNote::ReceiverLost { ssrc: 1, host, silence, times_lost: 1 };
+    assert_eq!(watched.pass(1, &[2]), [lost]);
+    assert_eq!(
+        (watched.presence(), watched.0.receivers_lost()),
+        (vec![Presence::Lost, Presence::Here], 1)
+    );
+    assert_eq!(watched.pass(100, &[2]), [], "it is noted once");
+    let [SendNote::ReceiverBack { ssrc: 1, times_lost: 1, .. }] = watched.pass(1, &[1, 2])[..]
+    else {
+        panic!("{:?}", watched.presence());
+    };
+    assert_eq!(watched.presence(), [Presence::Here; 2]);
+}
+
+#[test]
+fn receiver_that_says_goodbye_is_not_lost() {
+    let mut watched = Watched::new();
+    watched.pass(20, &[1]);
+    watched.0.hear(Host::UNKNOWN, &Event::Left { ssrc: 1 }, watched.1);
+    assert_eq!(watched.pass(600, &[]), []);
+    assert_eq!((watched.presence(), watched.0.receivers_lost()), (vec![Presence::Left], 0));
+}
+
+#[test]
+fn restarted_receiver_takes_the_place_of_the_lost_one() {
+    let mut watched = Watched::new();
+    watched.pass(20, &[1]);
+    watched.pass(40, &[]);
+    let noted = watched.pass(1, &[2]);
+    assert!(matches!(noted[..], [SendNote::ReceiverBack { ssrc: 2, .. }]), "{noted:?}");
+    assert_eq!(watched.presence(), [Presence::Left, Presence::Here]);
+    assert_eq!(watched.0.receivers_lost(), 1);
+}
+
+#[test]
+fn receiver_that_is_no_destination_any_more_is_not_lost() {
+    let mut watched = Watched::new();
+    watched.pass(20, &[1]);
+    watched.0.set_destinations(Vec::new(), watched.1);
+    assert_eq!(watched.pass(600, &[]), []);
+    // Nor is a host to which nothing is sent.
+    watched.0.hear(Host::UNKNOWN, &report(2), watched.1);
+    assert_eq!(watched.pass(600, &[]), []);
+    assert_eq!(watched.0.receivers_lost(), 0);
+}
+
+#[test]
+fn another_sender_at_the_address_is_not_lost_unless_it_receives() {
+    let mut watched = Watched::new();
+    let wall = WallTime::from_unix_nanos(0);
+    let captured = Event::Captured { ssrc: 1, rtp_timestamp: 0, wall };
+    watched.0.hear(Host::UNKNOWN, &captured, watched.1);
+    assert_eq!(watched.pass(600, &[]), []);
+    assert_eq!((watched.presence(), watched.0.receivers_lost()), (vec![Presence::Left], 0));
+    watched.0.hear(Host::UNKNOWN, &captured, watched.1);
+    watched.pass(20, &[1]);
+    assert_eq!(watched.pass(60, &[]).len(), 1);
+}
+
+#[test]
+fn lost_receivers_leave_room_for_others() {
+    let mut watched = Watched::new();
+    let all: Vec<u32> = (0..64).collect();
+    watched.pass(20, &all);
+    watched.pass(40, &all[1..]);
+    assert_eq!(watched.0.receivers_lost(), 1);
+    watched.pass(1, &[99]);
+    assert!(watched.0.receivers().any(|known| known.ssrc == 99));
+    assert_eq!(watched.0.receivers_lost(), 1);
 }

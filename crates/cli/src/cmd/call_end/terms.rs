@@ -151,6 +151,7 @@ mod tests {
     use tautline_dsp::gain::Gain;
     use tautline_engine::control::{Fader, SendStanding};
     use tautline_proto::redundancy::Redundancy;
+    use tautline_proto::sending::ReceiverCounts;
     use tautline_proto::units::{Channels, Rate};
 
     use super::*;
@@ -181,6 +182,7 @@ mod tests {
                 repair_budget: Span::ZERO,
                 volume: Fader { gain: Gain::UNITY, muted: false },
                 address: String::new(),
+                receivers: ReceiverCounts::default(),
             })),
         };
         let made = adopt_coding(&ask, to.0, to.1).is_ok();

@@ -5,8 +5,8 @@ use tautline_engine::watching::text;
 
 use crate::failure::Failure;
 use crate::flags::{ReportKind, RunFlags};
-use crate::page;
-use crate::report_file::ReportFiles;
+use crate::page::{self, Drawing};
+use crate::report_file::{FileFormat, ReportFiles};
 use crate::screen;
 use crate::voice::Voice;
 
@@ -46,16 +46,20 @@ pub(in crate::cmd) fn tell_reports(
         let all = all.map_err(|error| Failure::running(error.to_string()))?;
         Ok(format!("{{\"schema\":1,\"role\":\"{role}\",\"directions\":[{}]}}", all.join(",")))
     };
-    let heard = || reports.first().and_then(|heard| page::of_run(heard, None));
-    let page = || heard().unwrap_or_default();
+    let drawn =
+        |drawing| reports.first().map_or(String::new(), |heard| page::of_run(heard, None, drawing));
+    let text = || reports.iter().map(text::render_call).collect::<String>();
     // The files first: nobody may be reading what is printed.
-    let written = files.write(json, page);
+    let written = files.write(|format| match format {
+        FileFormat::Html => Ok(drawn(Drawing::Page)),
+        FileFormat::Svg => Ok(drawn(Drawing::Charts)),
+        FileFormat::Txt => Ok(text()),
+        FileFormat::Json | FileFormat::Csv => json(),
+    });
     match running.report() {
-        ReportKind::Text => {
-            reports.iter().for_each(|report| screen::print(&text::render_call(report)));
-        }
+        ReportKind::Text => screen::print(&text()),
         ReportKind::Json => screen::print(&json()?),
-        ReportKind::Html => screen::print(&page()),
+        ReportKind::Html => screen::print(&drawn(Drawing::Page)),
         ReportKind::None => {}
     }
     written

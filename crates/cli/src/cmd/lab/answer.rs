@@ -1,14 +1,14 @@
 //! What an experiment found, given as it was asked for.
 
 use tautline_io::clock::now;
-use tautline_lab::page::page;
+use tautline_lab::page::{charts, page};
 use tautline_lab::report::LabReport;
 use tautline_proto::time::LocalTime;
 
 use crate::failure::Failure;
 use crate::flags::{ReportKind, Reporting};
 use crate::page::command_line;
-use crate::report_file::ReportFiles;
+use crate::report_file::{FileFormat, ReportFiles};
 use crate::screen;
 
 /// Where what an experiment finds goes, made before it begins.
@@ -62,7 +62,12 @@ impl ExperimentAnswer {
         report.duration_ns = (now() - self.begun).as_nanos();
         let json = || report.to_json().map_err(|error| Failure::running(error.to_string()));
         // The file first: nobody may be reading what is printed.
-        let written = self.files.write(json, || page(&report));
+        let written = self.files.write(|format| match format {
+            FileFormat::Html => Ok(page(&report)),
+            FileFormat::Svg => Ok(charts(&report)),
+            FileFormat::Txt => Ok(report.to_string()),
+            FileFormat::Json | FileFormat::Csv => json(),
+        });
         match self.kind {
             ReportKind::Text => screen::print(&report.to_string()),
             ReportKind::Json => screen::print(&json()?),

@@ -1,10 +1,12 @@
 //! `taut lab compare`
 
 use tautline_lab::compare::{CompareOptions, Compared, ComparedOutcome, ReadError, ReadReport};
+use tautline_lab::page;
 
-use crate::cmd::answer;
 use crate::failure::Failure;
-use crate::flags::LabCompare;
+use crate::flags::{LabCompare, ReportKind};
+use crate::report_file::{FileFormat, ReportFiles};
+use crate::screen;
 
 pub(crate) fn run(flags: &LabCompare) -> Result<(), Failure> {
     let read = |path| {
@@ -13,10 +15,24 @@ pub(crate) fn run(flags: &LabCompare) -> Result<(), Failure> {
             ReadError::Other { .. } => Failure::usage(error.to_string()),
         })
     };
+    let files = ReportFiles::create(&flags.reporting.report_file)?;
     let (first, second) = (read(&flags.first)?, read(&flags.second)?);
     let options = CompareOptions { threshold: flags.threshold };
     let compared = Compared::of(&first, &second, options);
-    answer(flags.report, &compared.to_string(), compared.to_json())?;
+    let json = || compared.to_json().map_err(|error| Failure::running(error.to_string()));
+    let written = files.write(|format| match format {
+        FileFormat::Html => Ok(page::compared(&compared)),
+        FileFormat::Svg => Ok(page::compared_charts(&compared)),
+        FileFormat::Txt => Ok(compared.to_string()),
+        FileFormat::Json | FileFormat::Csv => json(),
+    });
+    match flags.reporting.report {
+        ReportKind::Text => screen::print(&compared.to_string()),
+        ReportKind::Json => screen::print(&json()?),
+        ReportKind::Html => screen::print(&page::compared(&compared)),
+        ReportKind::None => {}
+    }
+    written?;
     judged(&compared, flags).map_or(Ok(()), Err)
 }
 
@@ -25,7 +41,7 @@ fn judged(compared: &Compared, flags: &LabCompare) -> Option<Failure> {
     let (first, second) = (flags.first.display(), flags.second.display());
     let because = compared.because.join("; ");
     match compared.outcome {
-        ComparedOutcome::Same | ComparedOutcome::Better => None,
+        ComparedOutcome::Same | ComparedOutcome::NoRegression | ComparedOutcome::Better => None,
         ComparedOutcome::Worse => Some(Failure::running(format!(
             "{second} is worse than {first}: {because}; measure both again to see whether it was the machine"
         ))),

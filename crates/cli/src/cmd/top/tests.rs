@@ -335,3 +335,12 @@ fn lengths_beyond_all_reason_are_drawn_too() {
     let page = page::page(&told(&run(vec![odd])));
     assert!(page.contains("████████████████…"), "{page}");
 }
+
+#[test]
+fn sender_with_a_lost_receiver_is_marked() {
+    let second = SecondCounts::default();
+    let lost = StreamSnapshot { state: StreamState::Lost, second, ..received() };
+    let page = page::page(&told(&Snapshot { role: "send".into(), ..run(vec![lost]) }));
+    let row = page.lines().nth(1).unwrap();
+    assert!(row.starts_with('!') && row.contains("receiver lost"), "{page}");
+}

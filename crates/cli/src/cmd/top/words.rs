@@ -56,7 +56,7 @@ pub(in crate::cmd) fn loss(stream: &StreamSnapshot) -> String {
 pub(super) fn is_troubled(run: &Snapshot, stream: &StreamSnapshot) -> bool {
     let second = &stream.second;
     second.lost + second.late + second.xruns > 0
-        || matches!(stream.state, StreamState::Silent | StreamState::Refused)
+        || matches!(stream.state, StreamState::Silent | StreamState::Refused | StreamState::Lost)
         || run.clock.as_ref().is_some_and(|clock| clock.state == FollowedClockState::Held)
 }
 
@@ -68,6 +68,7 @@ const fn state(state: StreamState) -> Option<&'static str> {
         StreamState::Silent => Some("silent"),
         StreamState::Refused => Some("refused"),
         StreamState::Nobody => Some("nobody answers"),
+        StreamState::Lost => Some("receiver lost"),
     }
 }
 

@@ -37,8 +37,9 @@ impl SentStream {
         let clock = self.policy.believed().find_map(|known| known.clock.as_ref());
         let mut snapshot = StreamSnapshot {
             address: self.address.clone(),
-            state: match self.peer(elapsed, now) {
+            state: match self.peer(elapsed) {
                 PeerState::Here => StreamState::Here,
+                PeerState::Lost(_) => StreamState::Lost,
                 PeerState::Nobody => StreamState::Nobody,
                 _ => StreamState::Unknown,
             },

@@ -1,12 +1,13 @@
 //! What is told of a stream that is sent, when its run ends.
 
+use tautline_io::clock::now;
 use tautline_io::link::LinkCounters;
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::ledger::Stage;
 use tautline_proto::redundancy::Redundancy;
 use tautline_proto::sending::KnownReceiver;
 use tautline_proto::stream::StreamFormat;
-use tautline_proto::time::{Frames, Span};
+use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::wire::avtp::id_of;
 use tautline_proto::wire::rtcp::LossReport;
 
@@ -22,6 +23,7 @@ use crate::watching::report::{
 impl SentStream {
     pub(crate) fn report(&self) -> StreamReport {
         let (format, as_needed) = (self.policy.format(), self.policy.is_as_needed());
+        let ended = now();
         StreamReport {
             address: self.address.clone(),
             sender: None,
@@ -68,7 +70,7 @@ impl SentStream {
             receivers: self
                 .policy
                 .receivers()
-                .map(|known| remote(known, &format, as_needed))
+                .map(|known| remote(known, (&format, as_needed), ended))
                 .collect(),
             transmit: (self.transmit.count() > 0).then(|| self.transmit.summary()),
             lateness: (self.probes != Probes::Off).then(|| self.lateness.summary()),
@@ -90,6 +92,7 @@ impl SentStream {
             xruns: counted.xruns,
             send_errors: counted.link.send_errors + counted.link.dropped,
             overdue: counted.link.overdue,
+            receivers_lost: self.policy.receivers_lost(),
             host_stalled: self.stalled,
             ..Counters::default()
         }
@@ -127,13 +130,20 @@ fn pacing(paced: &Paced, link: &LinkCounters) -> PacingReport {
     }
 }
 
-fn remote(known: &KnownReceiver, format: &StreamFormat, as_needed: bool) -> RemoteReceiver {
+fn remote(
+    known: &KnownReceiver,
+    (format, as_needed): (&StreamFormat, bool),
+    ended: LocalTime,
+) -> RemoteReceiver {
     let jitter = known.block.map_or(0, |block| i64::from(block.jitter));
     let standard = known.block.map_or(0, |block| i64::from(block.cumulative_lost));
     RemoteReceiver {
         ssrc: known.ssrc,
         address: known.host.to_string(),
         believed: known.is_believed(),
+        state: known.presence().name(),
+        silent_ns: known.silence(ended).as_nanos(),
+        times_lost: known.times_lost(),
         asked_ns: known.ask.longest().filter(|_| as_needed).map(Span::as_nanos),
         // The standard report takes off what came twice, as it does over two networks.
         lost: known.losses.map_or(standard, |LossReport { tally, .. }| {
@@ -162,7 +172,6 @@ mod tests {
     use tautline_proto::redundancy::sizing::Tally;
     use tautline_proto::sending::{SendPolicy, SendPolicyConfig};
     use tautline_proto::session::Event;
-    use tautline_proto::time::LocalTime;
     use tautline_proto::units::{Channels, Rate};
     use tautline_proto::wire::rtp::PACK;
 
@@ -224,7 +233,8 @@ mod tests {
         // It is not taken back when the receiver leaves.
         for event in [Event::Losses { ssrc: 2, losses }, Event::Left { ssrc: 2 }] {
             policy.hear(Host::UNKNOWN, &event, LocalTime::ZERO);
-            let told = remote(policy.receivers().next().unwrap(), &format, false);
+            let told =
+                remote(policy.receivers().next().unwrap(), (&format, false), LocalTime::ZERO);
             let lost = (told.lost, told.repaired, told.unrepaired);
             assert_eq!(lost, (10_017, Some(5), Some(10_012)), "{event:?}");
         }

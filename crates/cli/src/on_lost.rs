@@ -1,0 +1,84 @@
+//! `--on-lost`: a command for each receiver that stops reporting. It is started on the ordinary thread, never on
+//! the device's, and nothing waits for it but a thread of its own.
+
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use tautline_engine::sending::LostHook;
+
+use crate::screen::tell;
+
+/// Commands that may run at once: a network that goes down loses all receivers of a group.
+const MAX_RUNNING: usize = 16;
+
+/// The variables that the command has of the receiver and of its stream.
+const RECEIVER: &str = "TAUT_RECEIVER";
+const STREAM: &str = "TAUT_STREAM";
+
+/// Starts `command` with `sh -c` for each receiver that is lost.
+pub(crate) fn hook(command: String) -> LostHook {
+    let running = Arc::new(());
+    Box::new(move |host, stream| {
+        // One is our own.
+        if Arc::strong_count(&running) > MAX_RUNNING {
+            return tell(&format!(
+                "--on-lost: not started for {host}: {MAX_RUNNING} commands run already; see why they do not end"
+            ));
+        }
+        start(&command, &host.to_string(), stream, Arc::clone(&running));
+    })
+}
+
+/// Starts it; `running` is dropped when it has ended.
+fn start(command: &str, host: &str, stream: &str, running: Arc<()>) {
+    let child = Command::new("sh")
+        .args(["-c", command])
+        .env(RECEIVER, host)
+        .env(STREAM, stream)
+        .stdin(Stdio::null())
+        // Standard output is for the report.
+        .stdout(std::io::stderr())
+        .spawn();
+    let waiting = child.map(|mut child| {
+        let host = host.to_owned();
+        std::thread::Builder::new().name("taut-on-lost".into()).spawn(move || {
+            match child.wait() {
+                Ok(status) if status.success() => {}
+                Ok(status) => tell(&format!("--on-lost: the command for {host} failed: {status}")),
+                Err(error) => tell(&format!("--on-lost: waiting for the command: {error}")),
+            }
+            drop(running);
+        })
+    });
+    if let Err(error) = waiting.and_then(|thread| thread.map(drop)) {
+        tell(&format!("--on-lost: starting sh: {error}; is sh in the PATH?"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use tautline_proto::endpoint::Host;
+
+    use super::*;
+
+    #[test]
+    fn command_has_the_receiver_and_the_stream_and_nothing_waits_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (gate, told) = (folder.path().join("gate"), folder.path().join("told"));
+        let made = Command::new("mkfifo").arg(&gate).status().unwrap();
+        assert!(made.success());
+        // It ends once somebody writes into the gate, which happens after the hook has returned.
+        let command = format!(
+            "read line <'{}'; echo \"$TAUT_RECEIVER $TAUT_STREAM\" >'{}'; echo done >'{}'",
+            gate.display(),
+            told.display(),
+            gate.display()
+        );
+        hook(command)(&Host::from(IpAddr::from([10, 0, 0, 2])), "rtp://10.0.0.2:5004");
+        std::fs::write(&gate, "go\n").unwrap();
+        assert_eq!(std::fs::read_to_string(&gate).unwrap(), "done\n");
+        assert_eq!(std::fs::read_to_string(&told).unwrap(), "10.0.0.2 rtp://10.0.0.2:5004\n");
+    }
+}

@@ -1,0 +1,99 @@
+//! What differs between two rows, whether it is judged or not: each stage by its median, and what was counted.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::ComparedRow;
+use super::read::ReadRow;
+
+/// The median of a stage in both reports.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ComparedStage {
+    /// See `docs/stages.md`.
+    pub name: String,
+    /// In the first report; absent if that has no such stage.
+    pub first_ns: Option<i64>,
+    /// In the second report; absent if that has no such stage.
+    pub second_ns: Option<i64>,
+    /// Of the second less the first.
+    pub difference_ns: Option<i64>,
+    /// Whether that is more than the threshold or than both medians are known to.
+    pub differs: bool,
+}
+
+/// What was counted differently.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ComparedCount {
+    /// As in the report.
+    pub name: String,
+    /// In the first report.
+    pub first: u64,
+    /// In the second report.
+    pub second: u64,
+}
+
+/// Adds what differs, by more than `least` nanoseconds, and what only one of the rows has.
+pub(super) fn add(row: &mut ComparedRow, first: &ReadRow, second: &ReadRow, least: f64) {
+    row.stages = stages(first, second, least);
+    let both = first.counters.iter().filter_map(|(name, count)| {
+        let (first, second) = (*count, *second.counters.get(name)?);
+        (first != second).then(|| ComparedCount { name: name.clone(), first, second })
+    });
+    row.counters = both.collect();
+    row.only_first = only(first, second);
+    row.only_second = only(second, first);
+}
+
+/// In the order of the first row; a stage of the second alone stands behind the one before it there.
+fn stages(first: &ReadRow, second: &ReadRow, least: f64) -> Vec<ComparedStage> {
+    let mut names: Vec<&str> = first.stage_names().collect();
+    let mut at = 0;
+    for name in second.stage_names() {
+        at = match names.iter().position(|known| *known == name) {
+            Some(known) => known + 1,
+            None => {
+                names.insert(at, name);
+                at + 1
+            }
+        };
+    }
+    let stage = |name: &str| {
+        let [first_ns, second_ns] = [first, second].map(|row| row.stage_median(name));
+        let difference_ns = first_ns.zip(second_ns).map(|(a, b)| b.saturating_sub(a));
+        let unsure = [first, second].map(|row| row.uncertainty_of(name).unwrap_or(0) as f64);
+        let limit = least.max(unsure.iter().sum());
+        let differs = difference_ns.is_some_and(|difference| (difference as f64).abs() > limit);
+        ComparedStage { name: name.to_owned(), first_ns, second_ns, difference_ns, differs }
+    };
+    let known = |stage: &ComparedStage| stage.first_ns.is_some() || stage.second_ns.is_some();
+    names.into_iter().map(stage).filter(known).collect()
+}
+
+/// Figures and counters of this row that the other has not.
+fn only(row: &ReadRow, other: &ReadRow) -> Vec<String> {
+    fn keys<V>(of: &BTreeMap<String, V>, there: &BTreeMap<String, V>) -> Vec<String> {
+        of.keys().filter(|key| !there.contains_key(*key)).cloned().collect()
+    }
+    let stages = row.stage_names().filter(|name| !other.stage_names().any(|there| there == *name));
+    let stages = stages.map(|name| format!("stage {name}"));
+    let figures = keys(&row.words, &other.words).into_iter();
+    // Counters of nothing, as of a lab's row, are not lacking.
+    let counts = match other.counters.is_empty() {
+        true => Vec::new(),
+        false => keys(&row.counters, &other.counters),
+    };
+    stages.chain(figures).chain(counts).collect()
+}
+
+/// A length of time in signed milliseconds.
+pub(crate) fn signed_ms(nanos: i64) -> String {
+    format!("{:+.3} ms", nanos as f64 / 1e6)
+}
+
+impl ComparedStage {
+    /// It and its signed difference, if it has one.
+    pub(super) fn told(&self) -> Option<String> {
+        self.difference_ns.map(|difference| format!("{} {}", self.name, signed_ms(difference)))
+    }
+}

@@ -1,0 +1,148 @@
+//! Any two reports, and how much each stage differs.
+
+use tautline_trial::snapshot;
+
+use serde_json::{Value, json};
+
+use super::super::{ComparedOutcome, ComparedStage, ComparedVerdict};
+use super::{compared, report};
+
+/// Stages of these medians, in microseconds.
+fn stages(medians: &[(&str, i64)]) -> Value {
+    let stage = |(name, median): &(&str, i64)| {
+        let summary = json!({ "count": 60_000, "p50_ns": median * 1000, "p99_ns": null });
+        json!({ "name": name, "summary": summary, "uncertainty_ns": null })
+    };
+    medians.iter().map(stage).collect()
+}
+
+/// A report of an experiment whose judged figures are the same, with these stages.
+fn of_stages(seed: u64, medians: &[(&str, i64)]) -> Value {
+    let mut report = report(&[20_000], seed);
+    report["rows"][0]["stages"] = stages(medians);
+    report["rows"][0]["uncertainty_ns"] = json!(21_000);
+    report
+}
+
+/// A report of `taut recv` with this median latency and these stages.
+fn of_run(address: &str, (latency_us, lost): (i64, u64), medians: &[(&str, i64)]) -> Value {
+    json!({
+        "schema": 1, "role": "recv", "duration_ns": 1, "host": { "cpus": 2 }, "notes": [],
+        "streams": [{
+            "address": address, "refused": null, "stages": stages(medians),
+            "latency": {
+                "configured_ns": 20_000_000, "uncertainty_ns": 5_000,
+                "measured": { "count": 9, "p50_ns": latency_us * 1000 },
+            },
+            "counters": { "packets_received": 60_000 - lost, "lost": lost, "late": 0, "xruns": 1 },
+        }],
+    })
+}
+
+fn differences(stages: &[ComparedStage]) -> Vec<(&str, Option<i64>, bool)> {
+    stages.iter().map(|stage| (stage.name.as_str(), stage.difference_ns, stage.differs)).collect()
+}
+
+#[test]
+fn stages_that_differ_are_listed_in_signed_ms_with_bars() {
+    let first = of_stages(1, &[("wakeup", 60), ("buffer", 12_300), ("device", 7_000)]);
+    let second = of_stages(1, &[("wakeup", 75), ("buffer", 300), ("device", 11_010)]);
+    let there = compared(&first, &second);
+    assert_eq!(there.outcome, ComparedOutcome::NoRegression, "{there}");
+    // 15 us are less than a frame.
+    let expected = [
+        ("wakeup", Some(15_000), false),
+        ("buffer", Some(-12_000_000), true),
+        ("device", Some(4_010_000), true),
+    ];
+    assert_eq!(differences(&there.rows[0].stages), expected);
+    snapshot!(there.to_string());
+    let same = compared(&first, &first);
+    assert_eq!(same.outcome, ComparedOutcome::Same);
+    assert!(same.to_string().contains("verdict: no difference in any"), "{same}");
+}
+
+#[test]
+fn what_is_worse_is_so_whatever_else_differs() {
+    let mut second = of_stages(2, &[("buffer", 300)]);
+    second["rows"][0]["missed"]["missed"] = json!(600);
+    let there = compared(&of_stages(1, &[("buffer", 12_300)]), &second);
+    assert_eq!(there.outcome, ComparedOutcome::Worse, "{there}");
+    assert_eq!(there.rows[0].stages[0].difference_ns, Some(-12_000_000));
+}
+
+#[test]
+fn reports_of_one_run_are_compared_with_each_other() {
+    let a = of_run("rtp://127.0.0.1:5004", (20_000, 0), &[("wire", 60), ("device", 2_000)]);
+    let b = of_run("rtp://127.0.0.1:6004", (20_004, 0), &[("wire", 4_060), ("device", 2_000)]);
+    let there = compared(&a, &b);
+    assert_eq!(there.outcome, ComparedOutcome::NoRegression, "{there}");
+    let expected = [("wire", Some(4_000_000), true), ("device", Some(0), false)];
+    assert_eq!(differences(&there.rows[0].stages), expected);
+    snapshot!(there.to_string());
+    let longer = of_run("rtp://127.0.0.1:5004", (24_000, 0), &[]);
+    assert_eq!(compared(&a, &longer).because, ["rtp://127.0.0.1:5004: p50"]);
+    assert_eq!(compared(&longer, &a).outcome, ComparedOutcome::Better);
+    let lossy = of_run("rtp://127.0.0.1:5004", (20_000, 900), &[]);
+    let there = compared(&a, &lossy);
+    assert_eq!(
+        (there.outcome, &there.because[..]),
+        (ComparedOutcome::Worse, &["rtp://127.0.0.1:5004: missed".to_owned()][..])
+    );
+    let counted = &there.rows[0].counters[0];
+    assert_eq!((counted.name.as_str(), counted.first, counted.second), ("lost", 0, 900));
+    assert_eq!(compared(&a, &a).outcome, ComparedOutcome::Same);
+}
+
+#[test]
+fn both_directions_of_a_call_are_rows() {
+    let mut directions = [of_run("rtp://a", (20_000, 0), &[]), of_run("rtp://a", (20_000, 0), &[])];
+    directions[1]["role"] = json!("send");
+    let call = json!({ "schema": 1, "role": "call", "directions": directions });
+    let there = compared(&call, &call);
+    let names: Vec<&str> = there.rows.iter().map(|row| row.name.as_str()).collect();
+    assert_eq!(
+        (names, there.outcome),
+        (vec!["recv rtp://a", "send rtp://a"], ComparedOutcome::Same)
+    );
+}
+
+#[test]
+fn what_only_one_report_has_is_listed_as_such() {
+    let first = of_run("rtp://a", (20_000, 0), &[("wire", 60), ("device", 2_000)]);
+    let mut second =
+        of_run("rtp://a", (20_000, 0), &[("wire", 60), ("resample", 330), ("device", 2_000)]);
+    second["schema"] = json!(2);
+    second["streams"][0]["counters"]["receivers_lost"] = json!(0);
+    second["streams"][0]["of another version"] = json!([1]);
+    let there = compared(&first, &second);
+    let row = &there.rows[0];
+    assert_eq!(row.only_second, ["stage resample", "receivers_lost"]);
+    assert!(row.only_first.is_empty());
+    assert_eq!(row.stages[1].second_ns, Some(330_000));
+    assert_eq!((row.stages[1].first_ns, row.stages[1].differs), (None, false));
+    assert!(there.notes[0].contains("schema 1, the second 2"), "{there}");
+    assert_eq!(compared(&second, &first).rows[0].only_first, ["stage resample", "receivers_lost"]);
+}
+
+#[test]
+fn a_run_is_compared_with_the_row_of_an_experiment() {
+    let mut stages = of_stages(1, &[("wire", 60)]);
+    stages["experiment"] = json!("stages");
+    stages["rows"][0]["measured"] = json!({ "p50_ns": 20_000_000 });
+    stages["rows"][0]["configured_ns"] = json!(20_000_000);
+    let run = of_run("rtp://a", (20_000, 0), &[("wire", 9_060)]);
+    let there = compared(&stages, &run);
+    assert_eq!(there.rows.len(), 1, "{there}");
+    assert_eq!(differences(&there.rows[0].stages), [("wire", Some(9_000_000), true)]);
+    assert_eq!(there.rows[0].figures[0].verdict, ComparedVerdict::None, "{there}");
+    assert!(there.notes[0].contains("the first is a report of stages, the second of recv"));
+    // Rows of no common name of two experiments are no regression of either.
+    let mut two = report(&[5_000, 5_000], 1);
+    two["experiment"] = json!("kernel");
+    two["rows"][0]["name"] = json!("another");
+    two["rows"][1]["name"] = json!("a third");
+    let there = compared(&stages, &two);
+    assert_eq!(there.outcome, ComparedOutcome::Undecided, "{there}");
+    assert_eq!(there.rows.len(), 3);
+}

@@ -1,0 +1,195 @@
+//! Whether a receiver still reports. A goodbye ends it; a receiver that only stops reporting is lost.
+
+use crate::time::{LocalTime, Span};
+
+/// Whether a receiver reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// It reports.
+    Here,
+    /// It stopped reporting without a goodbye.
+    Lost,
+    /// It said goodbye, or is no receiver of the stream any more.
+    Left,
+}
+
+impl Presence {
+    /// Its name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Here => "here",
+            Self::Lost => "lost",
+            Self::Left => "left",
+        }
+    }
+}
+
+/// How many receivers report, and how many are lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ReceiverCounts {
+    /// They report.
+    pub here: usize,
+    /// They stopped reporting without a goodbye.
+    pub lost: usize,
+}
+
+/// A receiver is lost after this long without a report, or after [`INTERVALS`] if those are longer.
+const TIMEOUT: Span = Span::from_secs(3);
+/// Report intervals without a report (RFC 3550 §6.3.5).
+const INTERVALS: i64 = 5;
+/// The interval of a receiver that reported once (RFC 3550 §6.2).
+const UNKNOWN_INTERVAL: Span = Span::from_secs(5);
+/// Datagrams closer together than this are one report.
+const ONE_REPORT: Span = Span::from_millis(10);
+/// A report that arrives so soon after a goodbye was overtaken by it on the network.
+const OVERTAKEN: Span = Span::from_secs(1);
+/// Gaps between reports of which the median is the interval: an outage is one gap and does not move it.
+const GAPS: usize = 8;
+
+/// The reports of one receiver.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ReportWatch {
+    presence: Presence,
+    last: LocalTime,
+    /// The newest gaps between reports, in a ring.
+    gaps: [Span; GAPS],
+    known: usize,
+    times_lost: u32,
+}
+
+impl ReportWatch {
+    /// Of a receiver whose first report arrived at `now`.
+    pub(super) const fn new(now: LocalTime) -> Self {
+        let gaps = [Span::ZERO; GAPS];
+        Self { presence: Presence::Here, last: now, gaps, known: 0, times_lost: 0 }
+    }
+
+    /// Whether it reports.
+    pub(super) const fn presence(&self) -> Presence {
+        self.presence
+    }
+
+    /// How often it was lost.
+    pub(super) const fn times_lost(&self) -> u32 {
+        self.times_lost
+    }
+
+    /// The time since its last report.
+    pub(super) fn silence(&self, now: LocalTime) -> Span {
+        now - self.last
+    }
+
+    /// Takes a report that arrived at `now`; true if the receiver was lost until then.
+    pub(super) fn report(&mut self, now: LocalTime) -> bool {
+        let gap = now - self.last;
+        match self.presence {
+            Presence::Left if gap < OVERTAKEN => return false,
+            Presence::Here if gap >= ONE_REPORT => {
+                self.gaps[self.known % GAPS] = gap;
+                self.known += 1;
+            }
+            _ => {}
+        }
+        self.last = now;
+        core::mem::replace(&mut self.presence, Presence::Here) == Presence::Lost
+    }
+
+    /// It said goodbye at `now`.
+    pub(super) const fn leave(&mut self, now: LocalTime) {
+        (self.presence, self.last) = (Presence::Left, now);
+    }
+
+    /// It is no receiver of the stream any more.
+    pub(super) const fn end(&mut self) {
+        self.presence = Presence::Left;
+    }
+
+    /// Marks it lost if it has not reported for long enough; true if that is new.
+    pub(super) fn is_newly_lost(&mut self, now: LocalTime) -> bool {
+        let lost = self.presence == Presence::Here && self.silence(now) >= self.timeout();
+        if lost {
+            self.presence = Presence::Lost;
+            self.times_lost = self.times_lost.saturating_add(1);
+        }
+        lost
+    }
+
+    /// The time without a report after which it is lost.
+    fn timeout(&self) -> Span {
+        let mut gaps = self.gaps;
+        let gaps = &mut gaps[..self.known.min(GAPS)];
+        gaps.sort_unstable();
+        let interval = gaps.get(gaps.len() / 2).copied().unwrap_or(UNKNOWN_INTERVAL);
+        interval.times(INTERVALS).max(TIMEOUT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: i64) -> LocalTime {
+        LocalTime::ZERO + Span::from_millis(millis)
+    }
+
+    /// When a receiver with reports at these times, in milliseconds, is lost.
+    fn lost_at(reports: &[i64]) -> i64 {
+        let mut watch = ReportWatch::new(at(reports[0]));
+        for report in &reports[1..] {
+            assert!(!watch.is_newly_lost(at(*report)), "{report} of {reports:?}");
+            assert!(!watch.report(at(*report)));
+        }
+        let last = reports[reports.len() - 1];
+        let lost = (last..last + 60_000).find(|now| watch.is_newly_lost(at(*now)));
+        lost.unwrap() - last
+    }
+
+    #[test]
+    fn receiver_is_lost_after_3_s_or_five_intervals() {
+        let every = |interval: i64| (0..20).map(|n| n * interval).collect::<Vec<_>>();
+        for (interval, lost) in [(20, 3000), (450, 3000), (600, 3000), (1000, 5000), (5000, 25_000)]
+        {
+            assert_eq!(lost_at(&every(interval)), lost, "{interval} ms");
+        }
+        // One report says nothing of the interval, and one written as two datagrams is one.
+        assert_eq!(lost_at(&[0]), 25_000);
+        let pairs: Vec<i64> = (0..20).map(|n| n / 2 * 4000 + n % 2).collect();
+        assert_eq!(lost_at(&pairs), 19_995);
+    }
+
+    #[test]
+    fn outage_does_not_change_the_interval() {
+        let reports: Vec<i64> = (0..10).map(|n| n * 450 + if n > 7 { 2500 } else { 0 }).collect();
+        assert_eq!(lost_at(&reports), 3000);
+        // Hasty first reports do not hide that the later ones are rare.
+        let slow: Vec<i64> =
+            (0..30).map(|n| n * 20).chain([2000, 4500, 7000, 9500, 12_000]).collect();
+        assert_eq!(lost_at(&slow), 12_500);
+    }
+
+    #[test]
+    fn lost_receiver_is_back_with_its_next_report() {
+        let mut watch = ReportWatch::new(at(0));
+        assert!(!watch.report(at(400)));
+        assert!(watch.is_newly_lost(at(3400)) && !watch.is_newly_lost(at(3500)));
+        assert_eq!((watch.presence(), watch.times_lost()), (Presence::Lost, 1));
+        assert!(watch.report(at(60_000)) && !watch.report(at(60_400)));
+        assert_eq!(watch.presence(), Presence::Here);
+        // The minute is no interval.
+        assert!(watch.is_newly_lost(at(63_400)));
+        assert_eq!(watch.times_lost(), 2);
+    }
+
+    #[test]
+    fn receiver_that_said_goodbye_is_never_lost() {
+        let mut watch = ReportWatch::new(at(0));
+        watch.report(at(400));
+        watch.leave(at(500));
+        assert!(!watch.report(at(501)), "a report that the goodbye overtook");
+        assert!(!watch.is_newly_lost(at(600_000)));
+        assert_eq!(watch.presence(), Presence::Left);
+        // It reports again, for longer than packets take.
+        assert!(!watch.report(at(601_000)));
+        assert_eq!(watch.presence(), Presence::Here);
+    }
+}
