@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tautline_audio::{DeviceSpec, Extras, FileFormat, Opened, Wanted};
+use tautline_audio::{DeviceSpec, Extras, FileFormat, Opened, SoftwareSpec, Wanted};
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::map::ChannelMap;
 use tautline_engine::control::requests;
