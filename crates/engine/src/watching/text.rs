@@ -13,6 +13,7 @@ use tautline_proto::counters::Counted;
 
 use crate::watching::distribution::Summary;
 use crate::watching::report::{Report, StreamReport};
+use arrivals::LatencyAdvice;
 use known::Known;
 
 /// Renders a report.
@@ -42,11 +43,13 @@ fn write_report(out: &mut String, report: &Report, in_call: bool) -> fmt::Result
             redundancy::redundancy(out, carried, stream.ptime_ns)?;
         }
         let repairs = redundancy::Repairs::of(stream, in_call);
-        repairs.tell(out)?;
+        let advice = LatencyAdvice::of(&stream.latency, stream.counters.received, &repairs);
+        repairs.tell(out, advice.is_some())?;
         if let Some(gaps) = &stream.gaps {
-            arrivals::gaps(out, gaps, &repairs, &report.host.scheduler)?;
+            let advice = (&repairs, advice.as_ref());
+            arrivals::gaps(out, gaps, advice, &report.host.scheduler)?;
         }
-        arrivals::curve(out, &stream.latency, stream.counters.received)?;
+        arrivals::curve(out, &stream.latency, advice.as_ref())?;
         receivers(out, stream)?;
         worst(out, stream)?;
     }
