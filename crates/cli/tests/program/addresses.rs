@@ -99,7 +99,7 @@ fn ignored_lines_of_a_description_are_reported_to_sender_and_receiver() {
         let call = taut(words(&format!("{line} --duration 20ms"))).in_folder(folder.path());
         let said = call.run().said;
         for (number, reason) in [(3, "UDP port 0"), (6, "packets of 1s exceed")] {
-            let beginning = format!("odd.sdp: line {number} ignored (");
+            let beginning = format!("taut: odd.sdp: line {number} ignored (");
             let told =
                 said.iter().filter(|line| line.starts_with(&beginning) && line.contains(reason));
             assert_eq!(told.count(), 1, "{line}: {said:#?}");

@@ -13,7 +13,7 @@ use tautline_proto::counters::Counted;
 
 use crate::watching::distribution::Summary;
 use crate::watching::report::{Report, StreamReport};
-use arrivals::LatencyAdvice;
+use arrivals::GapMends;
 use known::Known;
 
 /// Renders a report.
@@ -43,13 +43,12 @@ fn write_report(out: &mut String, report: &Report, in_call: bool) -> fmt::Result
             redundancy::redundancy(out, carried, stream.ptime_ns)?;
         }
         let repairs = redundancy::Repairs::of(stream, in_call);
-        let advice = LatencyAdvice::of(&stream.latency, stream.counters.received, &repairs);
-        repairs.tell(out, advice.is_some())?;
+        let mends = GapMends::of(stream, &repairs);
+        repairs.tell(out, mends.advice.is_some())?;
         if let Some(gaps) = &stream.gaps {
-            let advice = (&repairs, advice.as_ref());
-            arrivals::gaps(out, gaps, advice, &report.host.scheduler)?;
+            arrivals::gaps(out, gaps, &mends, &report.host.scheduler)?;
         }
-        arrivals::curve(out, &stream.latency, advice.as_ref())?;
+        arrivals::curve(out, &stream.latency, mends.advice.as_ref())?;
         receivers(out, stream)?;
         worst(out, stream)?;
     }

@@ -2,9 +2,7 @@
 //! the two differ.
 
 use super::{ReceiveContext, ReceiveNote, ReceivePolicy, shape};
-use crate::latency::{
-    LatencyRule, enough_latency, kept_latency, least_latency, leaves_no_transit, repair_latency,
-};
+use crate::latency::{LatencyRule, kept_latency, least_latency, leaves_no_transit, repair_latency};
 use crate::receiver::{ReceiveCommand, StreamStatus};
 use crate::time::{LocalTime, Span};
 use crate::wire::rtcp::Announcement;
@@ -104,12 +102,7 @@ impl ReceivePolicy {
             // It is with the next beat what older packets take, if there is room for that.
             LatencyRule::Auto { .. } => least > longest,
         };
-        if self.presents() {
-            if leaves_no_transit(promised, least) {
-                let later = enough_latency(least) - promised;
-                self.notes.note(ReceiveNote::PresentedTooSoon { later });
-            }
-        } else if short {
+        if short {
             self.notes.note(ReceiveNote::TooShort { packing_age, device, latency: wanted });
         } else if self.rule == LatencyRule::Usual && wanted > promised {
             self.notes.note(ReceiveNote::Raised { promised, packing_age, device, kept: wanted });

@@ -147,12 +147,6 @@ fn late_presentation_is_the_talkers_to_change_by_how_much() {
         assert_eq!(note, Some(ReceiveNote::PresentedTooSoon { later }), "{rule:?}");
         assert_eq!(heard.policy.link_offset(), kept, "{rule:?}: nothing moves");
     }
-    let mut heard = presented(LatencyRule::Chosen(Span::from_secs(1)));
-    heard.promised(least(3));
-    let later = crate::latency::enough_latency(least(3)) - least(3);
-    assert_eq!(heard.policy.notes(), [ReceiveNote::PresentedTooSoon { later }]);
-    heard.promised(Span::from_millis(20));
-    assert_eq!(heard.policy.notes(), []);
 }
 
 /// The least of packets that are a period old, by a device that takes so many.

@@ -6,7 +6,7 @@ use tautline_io::thread::Scheduler;
 
 use super::Nanos;
 use super::redundancy::Repairs;
-use crate::watching::report::{GapReport, LatencyReport, LatenessPoint};
+use crate::watching::report::{GapReport, LatencyReport, LatenessPoint, StreamReport};
 
 /// Fewer packets than this say little of rare events.
 const WORTH_TELLING: u64 = 1_000;
@@ -25,18 +25,8 @@ pub(super) struct LatencyAdvice {
     target: f64,
     /// Whether that latency has time for repairs.
     with_repairs: bool,
-    /// The end that decides the latency.
-    decides: Decides,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Decides {
-    /// This receiver, by `--latency`.
-    Receiver,
-    /// This receiver, by `--latency auto`.
-    Packets,
-    /// The talker, by the presentation times of its packets (AVTP).
-    Talker,
+    /// Whether the latency follows the packets.
+    auto: bool,
 }
 
 impl LatencyAdvice {
@@ -48,17 +38,12 @@ impl LatencyAdvice {
         let bare = latency.curve.iter().find(|point| point.late_share <= target);
         let waits = bare.is_some_and(|bare| bare.latency_ns < advised);
         let repair = repairs.unrepaired_need_ns();
-        let decides = match latency {
-            LatencyReport { presented: Some(_), .. } => Decides::Talker,
-            LatencyReport { auto: Some(_), .. } => Decides::Packets,
-            _ => Decides::Receiver,
-        };
         Some(Self {
             needs_ns: repair.map_or(advised, |repair| repair.max(advised)),
             kept_ns,
             target,
             with_repairs: waits || repair.is_some(),
-            decides,
+            auto: latency.auto.is_some(),
         })
     }
 
@@ -69,21 +54,47 @@ impl LatencyAdvice {
 
 impl fmt::Display for LatencyAdvice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { needs_ns, kept_ns, target, with_repairs, decides } = *self;
+        let Self { needs_ns, kept_ns, target, with_repairs, auto } = *self;
         let repairs = if with_repairs { ", with time for repairs" } else { "" };
         let (needs, kept, target) = (Nanos(needs_ns), Nanos(kept_ns), Percent(target));
         write!(f, "latency {kept}: the packets need {needs} ({target} late or less{repairs})")?;
-        match decides {
-            _ if self.is_kept() => Ok(()),
-            Decides::Receiver => write!(f, "; use --latency {needs}"),
-            Decides::Packets => Ok(()),
-            Decides::Talker => {
-                write!(
-                    f,
-                    "; raise --mtt or --latency of the talker by {}",
-                    Nanos(needs_ns - kept_ns)
-                )
+        match auto || self.is_kept() {
+            true => Ok(()),
+            false => write!(f, "; use --latency {needs}"),
+        }
+    }
+}
+
+/// What a report recommends against gaps.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct GapMends<'a> {
+    pub(super) repairs: &'a Repairs,
+    pub(super) advice: Option<LatencyAdvice>,
+    /// Whether only the talker can move presentation times (AVTP), as nobody tells its latency.
+    pub(super) presented: bool,
+}
+
+impl<'a> GapMends<'a> {
+    /// Of a stream.
+    pub(super) fn of(stream: &StreamReport, repairs: &'a Repairs) -> Self {
+        let latency = &stream.latency;
+        let advice = LatencyAdvice::of(latency, stream.counters.received, repairs);
+        // Without a told latency nothing can be advised.
+        let presented = latency.presented.is_some() && latency.advised_ns.is_none();
+        Self { repairs, advice, presented }
+    }
+
+    /// A report recommends one latency: that of the advice if there is one.
+    fn longer_latency(&self, catches_ns: Option<i64>) -> String {
+        match (self.advice, catches_ns) {
+            _ if self.presented => "a longer --mtt of the talker helps".to_owned(),
+            (Some(advice), _) if advice.is_kept() => {
+                "no more were late than --loss-target allows".to_owned()
             }
+            (None, Some(needs)) => {
+                format!("a latency of {} would have caught 99 % of them", Nanos(needs))
+            }
+            _ => "a longer latency helps".to_owned(),
         }
     }
 }
@@ -115,7 +126,7 @@ fn rows(curve: &[LatenessPoint]) -> impl Iterator<Item = LatenessPoint> {
 pub(super) fn gaps(
     out: &mut String,
     gaps: &GapReport,
-    (repairs, advice): (&Repairs, Option<&LatencyAdvice>),
+    mends: &GapMends<'_>,
     scheduler: &str,
 ) -> fmt::Result {
     let causes = [
@@ -138,7 +149,7 @@ pub(super) fn gaps(
         return Ok(());
     }
     writeln!(out, "gaps: {}", told.join(", "))?;
-    writeln!(out, "  {most}: {}", mend(most, gaps, (repairs, advice), scheduler))
+    writeln!(out, "  {most}: {}", mend(most, gaps, mends, scheduler))
 }
 
 /// Nobody gives what is there already.
@@ -149,22 +160,8 @@ fn outlasted(scheduler: &str) -> &'static str {
     }
 }
 
-fn mend(
-    most: &str,
-    gaps: &GapReport,
-    (repairs, advice): (&Repairs, Option<&LatencyAdvice>),
-    scheduler: &str,
-) -> String {
-    // A report recommends one latency: that of the advice if there is one.
-    let would = |needs: Option<i64>| match (advice, needs) {
-        (Some(advice), _) if advice.is_kept() => {
-            "no more were late than --loss-target allows".to_owned()
-        }
-        (None, Some(needs)) => {
-            format!("a latency of {} would have caught 99 % of them", Nanos(needs))
-        }
-        _ => "a longer latency helps".to_owned(),
-    };
+fn mend(most: &str, gaps: &GapReport, mends: &GapMends<'_>, scheduler: &str) -> String {
+    let would = |needs| mends.longer_latency(needs);
     match most {
         "network late" => would(gaps.network_needs_ns),
         "sender late" => format!(
@@ -180,7 +177,7 @@ fn mend(
         "receiver late" => {
             format!("they were here in time and this program did not run: {}", outlasted(scheduler))
         }
-        "lost" => repairs.mend(advice.is_some()),
+        "lost" => mends.repairs.mend(mends.advice.is_some()),
         "discarded" => format!(
             "this program did not read for so long that the socket was full: {}",
             outlasted(scheduler)
@@ -215,8 +212,12 @@ mod tests {
     use tautline_trial::snapshot;
 
     use super::*;
-    use crate::watching::distribution::Distribution;
-    use crate::watching::report::{Auto, PresentedReport};
+    use crate::watching::report::Auto;
+
+    /// Mends without a recommended latency.
+    fn unadvised(repairs: &Repairs) -> GapMends<'_> {
+        GapMends { repairs, advice: None, presented: false }
+    }
 
     fn curve_of(points: &[(i64, f64)]) -> Vec<LatenessPoint> {
         let point =
@@ -265,19 +266,19 @@ mod tests {
         };
         let mut out = String::new();
         let none = Repairs::default();
-        gaps(&mut out, &all, (&none, None), "fifo:70").unwrap();
+        gaps(&mut out, &all, &unadvised(&none), "fifo:70").unwrap();
         snapshot!(out);
         out.clear();
         let lost = GapReport { lost: 1, ..GapReport::default() };
-        gaps(&mut out, &lost, (&none, None), "fifo:70").unwrap();
+        gaps(&mut out, &lost, &unadvised(&none), "fifo:70").unwrap();
         assert!(out.contains("use --redundancy at the sender"), "{out}");
         out.clear();
         let mut late = GapReport { late_receiver: 9, ..GapReport::default() };
         late.receiver_needs_ns = Some(44_100_000);
-        gaps(&mut out, &late, (&none, None), "fifo:70").unwrap();
+        gaps(&mut out, &late, &unadvised(&none), "fifo:70").unwrap();
         snapshot!(out);
         out.clear();
-        gaps(&mut out, &GapReport::default(), (&none, None), "fifo:70").unwrap();
+        gaps(&mut out, &GapReport::default(), &unadvised(&none), "fifo:70").unwrap();
         assert_eq!(out, "");
     }
 
@@ -299,7 +300,8 @@ mod tests {
         let advice = LatencyAdvice::of(&latency, 10_000, repairs);
         let mut out = String::new();
         repairs.tell(&mut out, advice.is_some()).unwrap();
-        gaps(&mut out, &late, (repairs, advice.as_ref()), "fifo:70").unwrap();
+        let mends = GapMends { repairs, advice, presented: false };
+        gaps(&mut out, &late, &mends, "fifo:70").unwrap();
         curve(&mut out, &latency, advice.as_ref()).unwrap();
         out
     }
@@ -315,9 +317,11 @@ mod tests {
         assert!(!enough.contains("--latency"), "{enough}");
         let followed = shown(|latency| latency.auto = Some(auto()), &none);
         assert!(!followed.contains("--latency"), "{followed}");
-        let none_yet = Distribution::default().summary();
-        let presented = PresentedReport { lead: none_yet, off: none_yet };
-        snapshot!(shown(|latency| latency.presented = Some(presented), &none));
+        let mut presented = String::new();
+        let late = GapReport { late_network: 41, ..GapReport::default() };
+        let mends = GapMends { presented: true, ..unadvised(&none) };
+        gaps(&mut presented, &late, &mends, "fifo:70").unwrap();
+        assert!(presented.ends_with("network late: a longer --mtt of the talker helps\n"));
         let repairs = Repairs::short(20_000_000, 8_200_000);
         let repaired = shown(|latency| latency.advised_ns = Some(12_000_000), &repairs);
         snapshot!(repaired);
@@ -345,7 +349,7 @@ mod tests {
         for all in [late, discarded] {
             let told = |scheduler| {
                 let mut out = String::new();
-                gaps(&mut out, &all, (&Repairs::default(), None), scheduler).unwrap();
+                gaps(&mut out, &all, &unadvised(&Repairs::default()), scheduler).unwrap();
                 out
             };
             let lacking = told("other");

@@ -111,7 +111,7 @@ pub(super) fn redundancy(
 mod tests {
     use tautline_trial::snapshot;
 
-    use super::super::arrivals::gaps;
+    use super::super::arrivals::{GapMends, gaps};
     use super::*;
     use crate::watching::report::GapReport;
 
@@ -122,7 +122,8 @@ mod tests {
             let mut out = String::new();
             repairs.tell(&mut out, false).unwrap();
             let lost = GapReport { lost: 2, ..GapReport::default() };
-            gaps(&mut out, &lost, (&repairs, None), "fifo:70").unwrap();
+            let mends = GapMends { repairs: &repairs, advice: None, presented: false };
+            gaps(&mut out, &lost, &mends, "fifo:70").unwrap();
             out
         };
         assert_eq!(
