@@ -65,12 +65,20 @@ impl From<clap::Error> for Failure {
                 "{figure}… is below zero, which no option takes here; --help shows what each takes"
             ));
         }
+        let text =
+            error.to_string().replace("invalid digit found in string", "must be a whole number");
         let mend = match error.kind() {
+            // A similar name, --mtt, is a length of time.
+            _ if is_mute(&error, &text) => {
+                return Self::usage(
+                    "unexpected argument '--mute': send and recv have none\n\
+                     hint: --volume -inf, or --control and the line `mute` on standard input",
+                );
+            }
             // The sentence of the value's own reader already ends with the mend.
             ErrorKind::ValueValidation => "",
             _ => "; --help shows how",
         };
-        let text = error.to_string();
         let mut sentence = String::new();
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
             if line.starts_with("Usage:") || line.starts_with("For more information") {
@@ -87,6 +95,13 @@ impl From<clap::Error> for Failure {
         }
         Self::usage(sentence + mend)
     }
+}
+
+/// Whether it is --mute, of a command that plays or sends and has none.
+fn is_mute(error: &clap::Error, text: &str) -> bool {
+    let given = error.get(ContextKind::InvalidArg);
+    let mutes = ["Usage: taut send", "Usage: taut recv"].iter().any(|usage| text.contains(usage));
+    mutes && matches!(given, Some(ContextValue::String(given)) if given == "--mute")
 }
 
 /// A figure below zero that was taken for an option, such as -5 of `--latency -5ms`.
@@ -138,5 +153,62 @@ impl From<TrustError> for Failure {
             TrustError::Name(_) => Self::usage(error.to_string()),
             _ => Self::open(error.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use tautline_trial::snapshot;
+
+    use super::*;
+    use crate::flags::{Command, Taut};
+
+    const SEND: &str = "taut send --input null: --to rtp://127.0.0.1:5004";
+
+    fn refused(line: &str) -> Failure {
+        Failure::from(Taut::try_parse_from(line.split(' ')).expect_err(line))
+    }
+
+    #[test]
+    fn option_that_another_command_has_is_answered_with_what_to_use() {
+        snapshot!(refused(&format!("{SEND} --mute")));
+        let recv = "taut recv --output null: --from rtp://127.0.0.1:5004";
+        assert_eq!(refused(&format!("{recv} --mute")), refused(&format!("{SEND} --mute")));
+        snapshot!(refused("taut doctor --mute"));
+    }
+
+    #[test]
+    fn dscp_is_a_number_or_a_standard_name() {
+        let dscp =
+            |text: &str| match Taut::try_parse_from(format!("{SEND} --dscp {text}").split(' ')) {
+                Ok(Taut { command: Command::Send(send) }) => send.dscp,
+                _ => None,
+            };
+        for (text, code) in [
+            ("0", 0),
+            ("63", 63),
+            ("EF", 46),
+            ("ef", 46),
+            ("AF11", 10),
+            ("AF41", 34),
+            ("af43", 38),
+            ("CS0", 0),
+            ("CS5", 40),
+            ("CS7", 56),
+            ("VA", 44),
+            ("LE", 1),
+            ("BE", 0),
+        ] {
+            assert_eq!(dscp(text), Some(code), "{text}");
+        }
+        for text in ["64", "AF44", "AF51", "CS8", "CS", "EF1", "0x2e", "high"] {
+            snapshot!(text, refused(&format!("{SEND} --dscp {text}")));
+        }
+    }
+
+    #[test]
+    fn number_that_is_none_is_answered_in_plain_words() {
+        snapshot!(refused(&format!("{SEND} --period two")));
     }
 }

@@ -26,7 +26,7 @@ use tautline_engine::watching::probes::Probes;
 use tautline_io::thread::Scheduler;
 use tautline_proto::depth::LossTarget;
 use tautline_proto::latency::LatencyRule;
-use tautline_proto::time::Span;
+use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 
 use crate::failure::Failure;
@@ -47,7 +47,7 @@ pub(crate) use lab::{
     PacketsFlags, QualityFlags, Reporting, Resources, SampleFlags, Schedulers, Shape, StagesFlags,
     Stalls, Starved, Streams, Watching,
 };
-pub(crate) use readers::{bitrate, channels, device, latency, parse, rate, span};
+pub(crate) use readers::{bitrate, channels, device, dscp, latency, parse, rate, span};
 pub(crate) use trust::{Id, SrtpKey, TrustFlags};
 #[cfg(feature = "lab")]
 pub(crate) use words::SampleName;
@@ -227,10 +227,9 @@ pub(crate) struct Send {
     /// for all --to
     #[arg(long, value_name = "FILE", help_heading = "Network")]
     pub(crate) srtp_key_file: Option<PathBuf>,
-    /// Priority mark for the network's switches (DSCP): 34 is what AES67 gives to media; frames of Ethernet
-    /// (avtp://) have ?prio= instead [default: 34]
-    #[arg(long, value_name = "N", help_heading = "Network",
-          value_parser = clap::value_parser!(u8).range(0..64))]
+    /// Priority mark for the network's switches (DSCP), 0 to 63 or a name such as EF, AF41 or CS5: AES67 gives AF41 to
+    /// media; frames of Ethernet (avtp://) have ?prio= instead [default: AF41]
+    #[arg(long, value_name = "DSCP", help_heading = "Network", value_parser = dscp)]
     pub(crate) dscp: Option<u8>,
     /// Run this command with sh -c for each receiver that stops reporting without a goodbye: TAUT_RECEIVER is its
     /// host, TAUT_STREAM the stream's address
@@ -343,10 +342,10 @@ pub(crate) struct Timing {
     /// sender's, or if it announces none what its packets need; calls: auto:250ms]
     #[arg(long, value_name = "TIME|auto", allow_hyphen_values = true, value_parser = latency)]
     pub(crate) latency: Option<LatencyRule>,
-    /// Frames that the device takes at a time: 48 are 1ms at 48000 Hz
-    #[arg(long, value_name = "FRAMES", default_value_t = 48,
-          value_parser = clap::value_parser!(u32).range(1..=4096))]
-    pub(crate) period: u32,
+    /// Frames that the device takes at a time: 48 are 1ms at 48000 Hz; the JACK server has its own (jackd -p)
+    /// [default: 48]
+    #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) period: Option<u32>,
     /// Periods in the device's buffer: more outlast a busier machine, and cost delay when playing
     #[arg(long, value_name = "N", default_value_t = 2,
           value_parser = clap::value_parser!(u32).range(2..=64))]
@@ -355,6 +354,13 @@ pub(crate) struct Timing {
     /// for none; taut says so if the system refuses it
     #[arg(long, value_name = "CLASS", default_value = "fifo:70", value_parser = parse::<Scheduler>)]
     pub(crate) scheduler: Scheduler,
+}
+
+impl Timing {
+    /// The period that the device is asked for.
+    pub(crate) fn period(&self) -> Frames {
+        Frames::new(self.period.unwrap_or(48).into())
+    }
 }
 
 /// What happens to the sound.

@@ -389,16 +389,18 @@ pub(crate) const RECV_LONG: &str = concat!(
     r#"
 
 Addresses, for --from:
-  rtp://HOST:PORT  an address of this machine, 0.0.0.0 for all of them, or a
-                   multicast group (239.x.y.z) to join. PORT is a UDP port.
+  rtp://HOST:PORT  an address of this machine, 0.0.0.0 for all of IPv4, [::] for
+                   all of IPv6 and IPv4, or a multicast group (239.x.y.z) to
+                   join. PORT is a UDP port.
                    RTCP, which tells of the sender's clock and latency, is
                    heard at the UDP port above: a firewall must let both
                    through
   rtp+tcp://HOST:PORT
                    listens there for one sender at a time, which connects by
                    TCP. Another is let in once that is silent for a second
-  FILE.sdp         what a session description says, such as `taut send --sdp`
-                   writes
+  FILE.sdp         the first audio stream of a session description that can be
+                   received, such as `taut send --sdp` writes. Lines that are
+                   ignored are reported with number and reason
   avtp://eth0/91:E0:F0:00:FE:01
                    AVTP (IEEE 1722 AAF) in frames of Ethernet at eth0, to this
                    group or to eth0's own address. It takes CAP_NET_RAW, and no

@@ -4,12 +4,18 @@ use tautline_engine::watching::report::{Report, StreamEnd, StreamReport};
 
 use crate::failure::Failure;
 
+/// Why nothing may have come to a receiver.
+#[derive(Debug, Default)]
+pub(crate) struct Blame {
+    /// Groups that were joined and hosts that are accepted; empty if nothing limits what is received.
+    pub(crate) limits: String,
+    /// What this machine's firewall does.
+    pub(crate) firewall: Option<String>,
+}
+
 /// Whether the run failed. What is known at its end only becomes a note; of a receiver to which nothing
 /// came, `blame` says what may have kept it out.
-pub(crate) fn judge(
-    report: &mut Report,
-    blame: impl FnOnce() -> Option<String>,
-) -> Option<Failure> {
+pub(crate) fn judge(report: &mut Report, blame: impl FnOnce() -> Blame) -> Option<Failure> {
     if let Some(unwritten) = report.unwritten.first() {
         return Some(Failure::running(unwritten));
     }
@@ -21,7 +27,7 @@ pub(crate) fn judge(
         report.streams.iter().filter(|stream| is_unheard(stream)).collect();
     if report.role == "recv" && !unheard.is_empty() {
         let all = unheard.len() == report.streams.len();
-        let sentence = nothing(&unheard, if all { blame() } else { None });
+        let sentence = nothing(&unheard, if all { blame() } else { Blame::default() });
         report.notes.push(sentence.clone());
         if all {
             return Some(Failure::running(sentence));
@@ -45,10 +51,14 @@ fn is_unheard(stream: &StreamReport) -> bool {
 }
 
 /// Why nothing was received at these addresses, as far as that is known.
-fn nothing(unheard: &[&StreamReport], blame: Option<String>) -> String {
-    let at = places(unheard);
+fn nothing(unheard: &[&StreamReport], Blame { limits, firewall }: Blame) -> String {
+    let mut at = places(unheard);
+    if !limits.is_empty() {
+        at.push_str(&format!(" ({limits})"));
+    }
+    let foreign: u64 = unheard.iter().map(|stream| stream.counters.foreign).sum();
     let other = unheard.iter().flat_map(|stream| &stream.invalid).max_by_key(|other| other.count);
-    match (other, blame) {
+    match (other, firewall) {
         (Some(other), _) => format!(
             "nothing of the stream was received at {at}: {} datagrams came that are none of its \
              packets ({}); compare --format, --channels and --payload-type of both ends{}",
@@ -59,6 +69,9 @@ fn nothing(unheard: &[&StreamReport], blame: Option<String>) -> String {
                 false => ", or give --srtp-key-file if they are sealed there",
             }
         ),
+        (None, _) if foreign > 0 => {
+            format!("nothing was received at {at}: {foreign} packets from other hosts were ignored")
+        }
         (None, Some(blame)) => format!("nothing was received at {at}: {blame}"),
         (None, None) => {
             format!("nothing was received at {at}; is the sender running and sending here?")

@@ -17,7 +17,7 @@ use crate::details::Details;
 use crate::failure::Failure;
 use crate::flags::{ReportKind, RunFlags};
 use crate::live::ANSWER;
-use crate::outcome;
+use crate::outcome::{self, Blame};
 use crate::page::{self, Drawing};
 use crate::report_file::{FileFormat, ReportFiles};
 use crate::screen::{self, Answers, LiveLine};
@@ -195,7 +195,10 @@ impl Show {
         report.notes.extend(self.device.take());
         report.unwritten.extend(self.device.failed());
         let mut unheard = self.unheard.take();
-        let blame = || unheard.as_mut().and_then(Unheard::blame);
+        let blame = || {
+            let limits = unheard.as_ref().map_or(String::new(), Unheard::limits);
+            Blame { limits, firewall: unheard.as_mut().and_then(Unheard::blame) }
+        };
         let mut failure = outcome::judge(&mut report, blame);
         if self.kind != ReportKind::Text {
             let last = failure.as_ref().map(ToString::to_string);

@@ -1,11 +1,14 @@
-//! A receiver to which nothing comes: whether this machine's own firewall keeps it out.
+//! A receiver to which nothing comes: where it listens, and whether this machine's own firewall keeps it out.
 
+use std::net::{IpAddr, SocketAddr};
 use std::thread::JoinHandle;
 
-use tautline_engine::plan::address::Resolved;
+use tautline_engine::plan::address::{Address, Resolved};
+use tautline_engine::plan::sockets::{self, LinkOptions};
+use tautline_io::udp::{UdpOptions, interface_label, leaves_by};
 use tautline_proto::time::{LocalTime, Span};
 
-use crate::doctor::{Awaited, firewall_keeps_out};
+use crate::doctor::{Awaited, USUAL, firewall_keeps_out};
 
 /// Nothing for so long is worth a look: who waits for a sender that is not there yet hears one line.
 const PATIENCE: Span = Span::from_secs(3);
@@ -13,6 +16,8 @@ const PATIENCE: Span = Span::from_secs(3);
 /// Asks once, on a thread of its own, as programs are run that know the rules.
 pub(crate) struct Unheard {
     awaited: Vec<Awaited>,
+    /// Groups that were joined and hosts that are accepted.
+    limits: Vec<String>,
     since: LocalTime,
     state: LookupState,
 }
@@ -25,16 +30,32 @@ enum LookupState {
 
 impl Unheard {
     /// Of a receiver that listens at these addresses since then.
-    pub(crate) fn at<'a>(addresses: impl Iterator<Item = &'a Resolved>, since: LocalTime) -> Self {
+    pub(crate) fn at<'a>(
+        addresses: impl Iterator<Item = (&'a Address, &'a Resolved)> + Clone,
+        since: LocalTime,
+    ) -> Self {
         // No firewall stands between programs of one machine.
         // Nor before what comes without IP.
-        let reached = addresses.filter_map(|address| address.media().zip(address.reports()));
+        let reached = addresses.clone().filter_map(|(_, at)| at.media().zip(at.reports()));
         let reached = reached.filter(|(media, _)| !media.ip().is_loopback());
         let awaited = reached.map(|(media, reports)| Awaited {
             ports: [media.port(), reports.port()],
-            v6: Some(media.is_ipv6()),
+            // Of [::], IPv4 comes too.
+            v6: Some(media.is_ipv6()).filter(|_| !is_any(media)),
+            ..USUAL
         });
-        Self { awaited: awaited.collect(), since, state: LookupState::Waits }
+        let limits = addresses.filter_map(|(address, at)| match sockets::reception(address, at) {
+            LinkOptions::Udp(options) => limits(&options),
+            LinkOptions::Tcp(_) | LinkOptions::Ethernet(_) => None,
+        });
+        let limits = limits.collect();
+        Self { awaited: awaited.collect(), limits, since, state: LookupState::Waits }
+    }
+
+    /// The groups that were joined, by which interface, and the hosts that are accepted; empty if neither limits what
+    /// is received.
+    pub(crate) fn limits(&self) -> String {
+        self.limits.join("; ")
     }
 
     /// Nothing has come by now. Tells once what may be why, as soon as that is known.
@@ -43,7 +64,9 @@ impl Unheard {
             LookupState::Waits if now - self.since >= PATIENCE => self.ask(),
             LookupState::Asks(asking) if asking.is_finished() => {
                 let blame = self.answer()?;
-                return Some(format!("nothing has come for {PATIENCE}: {blame}"));
+                let limits = [self.limits(), blame].into_iter().filter(|text| !text.is_empty());
+                let limits: Vec<_> = limits.collect();
+                return Some(format!("nothing has come for {PATIENCE}: {}", limits.join("; ")));
             }
             _ => {}
         }
@@ -76,5 +99,54 @@ impl Unheard {
         };
         self.state = LookupState::Answered(answer.clone());
         answer
+    }
+}
+
+fn is_any(media: SocketAddr) -> bool {
+    media.is_ipv6() && media.ip().is_unspecified()
+}
+
+/// The group that a socket joins, by which interface, and the only hosts that it accepts.
+fn limits(options: &UdpOptions) -> Option<String> {
+    let UdpOptions { join, bind, interface, also_heard_at, sources, .. } = options;
+    let joined = join.map(|group| {
+        // Without a name the kernel takes the interface of its route to the group.
+        let routed = || leaves_by(SocketAddr::new(group, bind.port()), options);
+        let first = interface.clone().or_else(|| routed().map(interface_label));
+        let names: Vec<String> = first.into_iter().chain(also_heard_at.iter().cloned()).collect();
+        let on =
+            if names.is_empty() { "an unknown interface".to_owned() } else { names.join(" and ") };
+        (format!("{group} was joined on {on}"), "?iface= names another interface")
+    });
+    let accepted = (!sources.is_empty()).then(|| {
+        let sources: Vec<String> = sources.iter().map(IpAddr::to_string).collect();
+        let only = format!("only packets from {} are accepted", sources.join(" and "));
+        (only, "?source= names other hosts")
+    });
+    let (facts, hints): (Vec<_>, Vec<_>) = joined.into_iter().chain(accepted).unzip();
+    (!facts.is_empty()).then(|| format!("{}; {}", facts.join(" and "), hints.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_trial::snapshot;
+
+    use super::*;
+
+    fn told(address: &str) -> String {
+        let address = Address::to_hear(address).unwrap();
+        let resolved = address.resolve().unwrap();
+        Unheard::at([(&address, &resolved)].into_iter(), LocalTime::ZERO).limits()
+    }
+
+    #[test]
+    fn group_interface_and_accepted_hosts_are_named() {
+        assert_eq!(told("rtp://127.0.0.1:5004"), "");
+        assert_eq!(told("avtp://lo/91:E0:F0:00:FE:01"), "");
+        snapshot!(told("rtp://127.0.0.1:5004?source=127.0.0.9"));
+        snapshot!(told("rtp://239.69.77.1:5004?iface=lo"));
+        snapshot!(told("rtp://239.69.77.1:5004?iface=lo,eth7&source=10.0.0.7,10.0.0.9"));
+        let routed = told("rtp://239.69.77.1:5004");
+        assert!(routed.starts_with("239.69.77.1 was joined"), "{routed}");
     }
 }

@@ -133,7 +133,10 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
         Note::Followed { address, journal, first, last } => {
             followed(address, journal, [*first, *last])
         }
-        Note::MostlyLate { address } => format!(
+        Note::MostlyLate { address, presented: true } => format!(
+            "{address}: most packets arrived after their presentation time; raise --mtt or --latency of the talker"
+        ),
+        Note::MostlyLate { address, presented: false } => format!(
             "{address}: most packets came after their turn; use a longer --latency (the worst \
              packets above are late by what their device stage is below zero)"
         ),

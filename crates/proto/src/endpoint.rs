@@ -155,7 +155,10 @@ impl Eq for Endpoint {}
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ip { address, .. } => address.fmt(f),
+            Self::Ip { address, .. } => match address.ip().to_canonical() {
+                IpAddr::V4(four) => SocketAddr::new(four.into(), address.port()).fmt(f),
+                IpAddr::V6(_) => address.fmt(f),
+            },
             other => other.host().fmt(f),
         }
     }

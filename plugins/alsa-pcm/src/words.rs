@@ -82,6 +82,10 @@ fn receiving(address: &str, note: &ReceiveNote) -> String {
              or more, or a shorter period",
             enough_latency(*packing_age + *device)
         ),
+        ReceiveNote::PresentedTooSoon { later } => format!(
+            "packets of {address} arrive too late for the presentation time that they carry; raise mtt or latency of \
+             the talker by {later}"
+        ),
         ReceiveNote::Raised { promised, packing_age, device, kept } => format!(
             "{address} promises {promised} but packets are up to {packing_age} old when they leave \
              and the PCM's card takes {device}; it runs at {kept}"

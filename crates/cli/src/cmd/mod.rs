@@ -36,6 +36,7 @@ pub(crate) use recv_changes::RecvLines;
 pub(crate) use send_changes::SendLines;
 
 use tautline_audio::{DeviceSpec, FileFormat};
+use tautline_engine::plan::address::{Address, Resolved};
 use tautline_engine::plan::pacing::Paced;
 use tautline_engine::watching::run::RunOptions;
 use tautline_proto::device::{Directions, Settings, Stop};
@@ -59,7 +60,7 @@ fn device_settings(
     Settings {
         rate: rate.or(file.map(|file| file.rate)).unwrap_or(Rate::HZ_48000),
         channels: channels.or(file.map(|file| file.channels)).unwrap_or(Channels::STEREO),
-        period: Frames::new(i64::from(timing.period)),
+        period: timing.period(),
         periods: timing.periods,
     }
 }
@@ -120,6 +121,41 @@ fn tell_stream(
     ));
 }
 
+/// Reports a `--period` that the device does not run at.
+fn tell_period(voice: Voice, spec: &DeviceSpec, timing: &Timing, device: &Settings) {
+    period_note(spec, timing.period, device.period).iter().for_each(|note| voice.tell(note));
+}
+
+fn period_note(spec: &DeviceSpec, asked: Option<u32>, runs: Frames) -> Option<String> {
+    let asked = asked.filter(|asked| Frames::new(i64::from(*asked)) != runs)?;
+    let hint = match spec {
+        DeviceSpec::Jack(_) => "; the JACK server sets it (jackd -p)",
+        _ => "",
+    };
+    Some(format!("--period {asked} ignored: {spec} runs at periods of {runs} frames{hint}"))
+}
+
+/// Warnings about a description that are shown line by line; real descriptions have fewer.
+const MAX_WARNINGS: usize = 12;
+
+/// Looks an address up, and shows the warnings about its description.
+fn resolve(address: &Address, voice: Voice) -> Result<Resolved, Failure> {
+    let resolved = address.resolve()?;
+    let warnings = &resolved.warnings;
+    for warning in warnings.iter().take(MAX_WARNINGS) {
+        voice.tell(&format!("{address}: {warning}"));
+    }
+    if warnings.len() > MAX_WARNINGS {
+        voice.tell(&format!("{address}: {} more lines ignored", warnings.len() - MAX_WARNINGS));
+    }
+    Ok(resolved)
+}
+
+/// The same of several.
+fn resolve_all(addresses: &[Address], voice: Voice) -> Result<Vec<Resolved>, Failure> {
+    addresses.iter().map(|address| resolve(address, voice)).collect()
+}
+
 /// What is in the buffer of a device, in words.
 fn periods(device: &Settings) -> String {
     let Settings { period, periods, .. } = device;
@@ -163,4 +199,19 @@ pub(crate) fn answer(
         PlainKind::None => {}
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn period_that_the_device_does_not_run_at_is_reported() {
+        let jack: DeviceSpec = "jack:x".parse().unwrap();
+        let note = |asked, runs| period_note(&jack, asked, Frames::new(runs));
+        assert_eq!(note(None, 256), None);
+        assert_eq!(note(Some(256), 256), None);
+        let told = "--period 48 ignored: jack:x runs at periods of 256 frames; the JACK server sets it (jackd -p)";
+        assert_eq!(note(Some(48), 256).as_deref(), Some(told));
+    }
 }

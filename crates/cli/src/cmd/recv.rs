@@ -26,7 +26,7 @@ use super::streams::{
     HeardAddress, check_alike, check_clock, check_goodbye, clock, latency, stream, tell_of_others,
     wire_thread,
 };
-use super::{run_options, stop_on_signals, tell_stream};
+use super::{resolve, run_options, stop_on_signals, tell_period, tell_stream};
 use crate::control;
 use crate::failure::Failure;
 use crate::flags::{Recv, ReportKind, StreamFlags};
@@ -39,10 +39,13 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     flags.running.refuse_a_ledger_of_few()?;
     super::takes::refuse_to_overwrite(&flags.output, flags.overwrite)?;
     let labels = super::takes::labels(&flags.output, flags.labels, flags.overwrite)?;
+    let voice = flags.running.voice();
     let mut from: Vec<HeardAddress<'_>> = flags
         .from
         .iter()
-        .map(|address| Ok(HeardAddress { address, resolved: address.resolve()?, begun: None }))
+        .map(|address| {
+            Ok(HeardAddress { address, resolved: resolve(address, voice)?, begun: None })
+        })
         .collect::<Result<_, Failure>>()?;
     for HeardAddress { address, resolved, .. } in &from {
         StreamKey::of(flags.srtp_key_file.as_deref(), [(*address, resolved)])?;
@@ -56,6 +59,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     // What cannot work is said before a sender is waited for.
     let unheard = layout(flags, described, None)?;
     latency(flags, None, &unheard.format, &unheard.device)?;
+    tell_period(voice, &flags.output, &flags.timing, &unheard.device);
     if let Some(path) = &flags.running.ledger {
         OutputFile::check(path).map_err(|error| RunError::Ledger { path: path.clone(), error })?;
     }
@@ -63,7 +67,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     if matches!(flags.output, DeviceSpec::Software(SoftwareSpec::Standard(_))) {
         show.leave_output_to_the_sound();
     }
-    show.wait_for(Unheard::at(from.iter().map(|heard| &heard.resolved), now()));
+    show.wait_for(Unheard::at(from.iter().map(|heard| (heard.address, &heard.resolved)), now()));
     let shape = PlayedFormat::default();
     let mut requests = match flags.running.control {
         true => Some(take_changes(flags, &shape, show.answers(), stop.clone())?),

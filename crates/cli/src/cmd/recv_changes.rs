@@ -8,9 +8,9 @@ use tautline_proto::device::Settings;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::stream::StreamFormat;
 
+use super::resolve;
 use super::streams::{HeardAddress, check_alike, check_goodbye, stream};
 use crate::control::nothing;
-use crate::failure::Failure;
 use crate::flags::{Recv, latency, parse};
 
 /// What is played and on what device, once that is known; another sender may change it.
@@ -68,7 +68,8 @@ impl RecvLines {
                     .into(),
             );
         };
-        let plan = address.resolve().map_err(Failure::from).and_then(|resolved| {
+        let resolved = resolve(&address, self.flags.running.voice());
+        let plan = resolved.and_then(|resolved| {
             let mut from = HeardAddress { address: &address, resolved, begun: None };
             check_alike(&from, &format)?;
             stream(&self.flags, &mut from, None, (format, false), &device)

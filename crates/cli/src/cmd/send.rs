@@ -28,7 +28,10 @@ use tautline_proto::wire::{PacketHeads, WireForm};
 use super::coding_cost::tell_of_coding_time;
 use super::compressed;
 use super::send_changes::{SendLines, refuse_loss, refuse_two_readers};
-use super::{device_settings, run_options, settled, stop_on_signals, tell_stream, told_pacing};
+use super::{
+    device_settings, resolve_all, run_options, settled, stop_on_signals, tell_period, tell_stream,
+    told_pacing,
+};
 use crate::control;
 use crate::failure::Failure;
 use crate::flags::{Fragment, LinkFlag, PacingFlag, Send};
@@ -48,6 +51,7 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
         device_settings(&flags.timing, flags.stream.rate, flags.stream.channels, file.as_ref());
     let rate = flags.stream.rate.or(file.as_ref().map(|file| file.rate));
     let device = settled(&flags.input, Direction::Capture, wanted, rate)?;
+    tell_period(flags.running.voice(), &flags.input, &flags.timing, &device);
     let map = match &flags.sound.map {
         Some(map) => map.clone(),
         None => ChannelMap::identity(device.channels.count()),
@@ -69,7 +73,7 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     // Takes two seconds: what else is refused is refused at once.
     let claim = claim(flags)?;
     let flags: &Send = flags;
-    let to: Vec<Resolved> = flags.to.iter().map(|to| to.resolve()).collect::<Result<_, _>>()?;
+    let to = resolve_all(&flags.to, flags.running.voice())?;
     let key = StreamKey::of(flags.srtp_key_file.as_deref(), flags.to.iter().zip(&to))?;
     refuse_what_a_key_forbids(flags, &key)?;
     let regulator = redundancy::regulator(flags, &to, budget.first);
@@ -79,10 +83,9 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     }
     let options = run_options(&flags.timing, &flags.running);
     let opened = open_source(flags, device)?;
-    let link = link_kind(flags)?;
+    let asked = (link_kind(flags)?, flags.pacing.rung());
     let age = format.packing_age(device.period);
     let spare = flags.transit().unwrap_or(latency - age);
-    let asked = (link, flags.pacing.rung());
     let paced = pacing::pace(&mut by, asked, (&format, device.period), (spare, options.scheduler))?;
     if let Some(every) = flags.stamp_every {
         by.stamp_every(every);
@@ -169,8 +172,7 @@ fn claim(flags: &mut Send) -> Result<Option<Arc<ClaimedAddress>>, Failure> {
     let refused = |error: ClaimError| Failure::open(error.to_string());
     let Some(claim) = ClaimedAddress::begin(&without).map_err(refused)? else { return Ok(None) };
     let goes_to = claim.wait().map_err(refused)?;
-    let voice = flags.running.voice();
-    voice.tell(&claimed(&without.to_string(), &goes_to.to_string()));
+    flags.running.voice().tell(&claimed(&without.to_string(), &goes_to.to_string()));
     flags.to = vec![goes_to];
     Ok(Some(Arc::new(claim)))
 }
@@ -367,15 +369,14 @@ fn link_options(
 ) -> Result<LinkOptions, Failure> {
     if let Some(place) = to.iter().find_map(Resolved::tcp) {
         refuse_beside_a_connection(flags)?;
-        let period = Frames::new(flags.timing.period.into());
-        return Ok(by_tcp(flags, place, (format, period), heads));
+        return Ok(by_tcp(flags, place, (format, flags.timing.period()), heads));
     }
     let Some(place) = to.iter().find_map(Resolved::ethernet) else {
         return Ok(LinkOptions::Udp(Box::new(sockets(flags, to, format, (heads, seal_room))?)));
     };
     refuse_two_by_ethernet(flags)?;
-    let period = Frames::new(flags.timing.period.into());
-    Ok(LinkOptions::Ethernet(sending_by_ethernet(place, format, lay::batch(period, format.packet))))
+    let batch = lay::batch(flags.timing.period(), format.packet);
+    Ok(LinkOptions::Ethernet(sending_by_ethernet(place, format, batch)))
 }
 
 /// A connection with room for the packets of a stream, and for those that may be asked for while it runs.
@@ -423,7 +424,7 @@ fn sockets(
     let mut udp = UdpOptions::sender(to.iter().filter_map(Resolved::media).collect());
     sockets::set(&mut udp, &flags.to, to)?;
     udp.dscp = flags.dscp.unwrap_or(DSCP_MEDIA);
-    lay::make_room(&mut udp, format, Frames::new(flags.timing.period.into()), heads);
+    lay::make_room(&mut udp, format, flags.timing.period(), heads);
     // Sealed, a packet with all that it carries of others is to fit a frame as well.
     udp.datagram_bytes = heads.datagram_bytes(format).max(udp.datagram_bytes - seal_room);
     udp.fragment = match flags.fragment {

@@ -1,5 +1,7 @@
 //! Whether a firewall keeps packets out.
 
+use tautline_api::call::CALL_PORT;
+
 use super::ask::run;
 use super::privileges::is_root;
 use super::root::Root;
@@ -15,14 +17,39 @@ use walk::{AwaitedPacket, Chain, Read, fates};
 /// What a receiver waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Awaited {
-    /// The UDP ports of RTP and RTCP.
+    /// Of these ports.
+    pub(crate) protocol: Protocol,
+    /// The ports of RTP and RTCP, or twice the only one.
     pub(crate) ports: [u16; 2],
     /// By IPv6 or not; `None` for both, of which most use IPv4.
     pub(crate) v6: Option<bool>,
 }
 
+/// A protocol that a firewall tells apart by its ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Tcp,
+    Udp,
+}
+
+impl Protocol {
+    /// As rules write it, by name and number.
+    const fn names(self) -> [&'static str; 2] {
+        match self {
+            Self::Tcp => ["tcp", "6"],
+            Self::Udp => ["udp", "17"],
+        }
+    }
+}
+
 /// Where `taut`'s examples receive.
-pub(crate) const USUAL: Awaited = Awaited { ports: [5004, 5005], v6: None };
+pub(crate) const USUAL: Awaited =
+    Awaited { protocol: Protocol::Udp, ports: [5004, 5005], v6: None };
+/// Where `taut serve` is called, and receives the sound of the first caller.
+const CALLED: [Awaited; 2] = [
+    Awaited { protocol: Protocol::Tcp, ports: [CALL_PORT; 2], v6: None },
+    Awaited { protocol: Protocol::Udp, ports: [CALL_PORT; 2], v6: None },
+];
 const CHECK: &str = "firewall";
 
 /// What could be learned of the rules.
@@ -40,8 +67,19 @@ pub(crate) enum Rules {
     NoFirewall,
 }
 
-pub(super) fn check(root: &Root) -> Finding {
-    judge(&read(root), USUAL)
+/// The ports that commands use by default: those of streams, and those of calls where they are kept out.
+pub(super) fn check(root: &Root) -> Vec<Finding> {
+    judge_all(&read(root))
+}
+
+fn judge_all(rules: &Rules) -> Vec<Finding> {
+    let mut found = vec![judge(rules, USUAL)];
+    let calls = CALLED.map(|awaited| judge(rules, awaited));
+    // What cannot be read is reported once.
+    let shut =
+        calls.into_iter().filter(|call| !matches!(call.verdict, Verdict::Fine | Verdict::Unknown));
+    found.extend(shut.map(|call| Finding { verdict: Verdict::Warns, ..call }));
+    found
 }
 
 /// What may keep out what a receiver waits for, with the mend; `None` where nothing is known to.
@@ -86,7 +124,7 @@ fn read(root: &Root) -> Rules {
 const NO_NETFILTER: &str = "Protocol not supported";
 
 pub(crate) fn judge(rules: &Rules, awaited: Awaited) -> Finding {
-    let [rtp, rtcp] = awaited.ports;
+    let ([rtp, rtcp], [protocol, _]) = (awaited.ports, awaited.protocol.names());
     let unknown = |what: &str, look: &str| {
         let why = "one that drops UDP lets nothing be heard";
         Finding::of(Verdict::Unknown, CHECK, what, why).seen_by(look)
@@ -100,17 +138,20 @@ pub(crate) fn judge(rules: &Rules, awaited: Awaited) -> Finding {
         Rules::Nft(text) => {
             let text = sets::resolved(text);
             let mend = |chain: &str| {
-                format!("sudo nft insert rule {chain} udp dport '{{ {rtp}, {rtcp} }}' accept")
+                let ports =
+                    if rtp == rtcp { rtp.to_string() } else { format!("'{{ {rtp}, {rtcp} }}'") };
+                format!("sudo nft insert rule {chain} {protocol} dport {ports} accept")
             };
             judge_chains(&nft::chains(&text), nft::read, "sudo nft list ruleset", awaited, mend)
         }
         Rules::Iptables(text) => {
             let mend = |_: &str| {
-                let ports = match rtp.checked_add(1) == Some(rtcp) {
-                    true => format!("--dport {rtp}:{rtcp}"),
-                    false => format!("-m multiport --dports {rtp},{rtcp}"),
+                let ports = match rtcp.checked_sub(rtp) {
+                    Some(0) => format!("--dport {rtp}"),
+                    Some(1) => format!("--dport {rtp}:{rtcp}"),
+                    _ => format!("-m multiport --dports {rtp},{rtcp}"),
                 };
-                format!("sudo iptables -I INPUT -p udp {ports} -j ACCEPT")
+                format!("sudo iptables -I INPUT -p {protocol} {ports} -j ACCEPT")
             };
             let chains = iptables::chains(text);
             judge_chains(&chains, iptables::read, "sudo iptables-save", awaited, mend)
@@ -127,8 +168,8 @@ fn judge_chains(
     mend: impl Fn(&str) -> String,
 ) -> Finding {
     let begins = || chains.iter().filter(|chain| chain.begins.is_some());
-    let Awaited { ports, v6: family } = awaited;
-    let [rtp, rtcp] = ports;
+    let Awaited { protocol, ports, v6: family } = awaited;
+    let named = awaited.named([true, true]);
     for v6 in [false, true].into_iter().filter(|v6| family.is_none_or(|family| family == *v6)) {
         let concerned = begins().filter(|chain| match chain.table.split(' ').next() {
             Some("inet") => true,
@@ -139,10 +180,12 @@ fn judge_chains(
         let mut doubted = None;
         for chain in concerned {
             let name = format!("{} {}", chain.table, chain.name);
-            let all = ports.map(|port| fates(chains, chain, AwaitedPacket { v6, port }, read));
+            let all = ports.map(|port| {
+                fates(chains, chain, AwaitedPacket { protocol: protocol.names(), v6, port }, read)
+            });
             let refused = all.map(|fates| fates.refused && !fates.accepted);
             if refused.contains(&true) {
-                return refusal(&name, ports, refused, v6).mended_by(mend(&name));
+                return refusal(&name, awaited, refused, v6).mended_by(mend(&name));
             }
             if all.iter().any(|fates| fates.refused) {
                 doubted = Some(name);
@@ -150,7 +193,7 @@ fn judge_chains(
         }
         if let Some(name) = doubted {
             let what = format!(
-                "whether {name} lets UDP {rtp} and {rtcp} in depends on more than is read here, \
+                "whether {name} lets {named} in depends on more than is read here, \
                  such as who sends, or the interface"
             );
             let why = "what it drops is not heard";
@@ -159,28 +202,47 @@ fn judge_chains(
     }
     match begins().next() {
         None => Finding::fine(CHECK, "no firewall drops what comes in"),
-        Some(_) => Finding::fine(CHECK, format!("the firewall lets UDP {rtp} and {rtcp} in")),
+        Some(_) => Finding::fine(CHECK, format!("the firewall lets {named} in")),
+    }
+}
+
+impl Awaited {
+    /// Protocol and ports, those of the two that are chosen.
+    fn named(&self, [first, second]: [bool; 2]) -> String {
+        let [protocol, _] = self.protocol.names();
+        let [rtp, rtcp] = self.ports;
+        let ports = match (first, second) {
+            (true, true) if rtp != rtcp => format!("{rtp} and {rtcp}"),
+            (true, _) => rtp.to_string(),
+            (false, _) => rtcp.to_string(),
+        };
+        format!("{} {ports}", protocol.to_uppercase())
     }
 }
 
 /// `refused` goes with the ports.
-fn refusal(chain: &str, [rtp, rtcp]: [u16; 2], refused: [bool; 2], v6: bool) -> Finding {
-    let ports = match refused {
-        [true, true] => format!("{rtp} and {rtcp}"),
-        [true, false] => rtp.to_string(),
-        _ => rtcp.to_string(),
-    };
-    let (verdict, of, why) = if v6 {
-        (
+fn refusal(chain: &str, awaited: Awaited, refused: [bool; 2], v6: bool) -> Finding {
+    let named = awaited.named(refused);
+    let is_call = awaited.ports == [CALL_PORT; 2];
+    let (verdict, of, why) = match (v6, is_call) {
+        (false, true) => (
+            Verdict::Spoils,
+            "",
+            "`taut serve` receives no calls there (--listen names another port)",
+        ),
+        (true, true) => (Verdict::Warns, " of IPv6", "`taut serve` receives no calls by IPv6"),
+        (true, false) => (
             Verdict::Warns,
             " of IPv6",
             "a stream by IPv6 is not heard, or its sender hears no reports",
-        )
-    } else {
-        let why = "a receiver hears nothing, and a sender no reports (those ports, or your own)";
-        (Verdict::Spoils, "", why)
+        ),
+        (false, false) => (
+            Verdict::Spoils,
+            "",
+            "a receiver hears nothing, and a sender no reports (those ports, or your own)",
+        ),
     };
-    Finding::of(verdict, CHECK, format!("{chain} drops UDP {ports}{of}"), why)
+    Finding::of(verdict, CHECK, format!("{chain} drops {named}{of}"), why)
 }
 
 /// `5004`, `5004-5010` or `{ 5004, 6000-6010 }`, at the beginning of what is left of a rule.

@@ -26,11 +26,11 @@ mod stalls;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Span;
 
-pub(crate) use firewall::Awaited;
+pub(crate) use firewall::{Awaited, USUAL};
 use root::Root;
 
 #[cfg(any(test, fuzzing))]
-pub(crate) use firewall::{Rules as FirewallRules, USUAL, judge as judge_firewall};
+pub(crate) use firewall::{Rules as FirewallRules, judge as judge_firewall};
 
 /// What a finding comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -151,7 +151,7 @@ pub(crate) fn examine(asked: &Requirements) -> Vec<Finding> {
     found.extend(sound::check(&root, asked, &processes));
     found.extend(network::check(&root, &interfaces, asked));
     found.extend(multicast::check(&root, &interfaces));
-    found.push(firewall::check(&root));
+    found.extend(firewall::check(&root));
     if privileges::is_root(&root) {
         found.iter_mut().for_each(as_root);
     }

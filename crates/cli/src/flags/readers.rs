@@ -76,6 +76,26 @@ pub(crate) fn bitrate(text: &str) -> Result<u32, String> {
         .ok_or_else(|| format!("`{text}` is no bit rate of Opus; write 6k to 510k, such as 96k"))
 }
 
+/// Reads a DSCP: a number or a name of IANA's registry (RFC 2474, 2597, 3246, 5865, 8622).
+pub(crate) fn dscp(text: &str) -> Result<u8, String> {
+    let name = text.to_ascii_uppercase();
+    let digits = |prefix| name.strip_prefix(prefix).map(str::as_bytes);
+    let code = match name.as_str() {
+        "EF" => Some(46),
+        "VA" => Some(44),
+        "LE" => Some(1),
+        "DF" | "BE" => Some(0),
+        _ => match (digits("CS"), digits("AF")) {
+            (Some([class @ b'0'..=b'7']), _) => Some(8 * (class - b'0')),
+            (_, Some([class @ b'1'..=b'4', drop @ b'1'..=b'3'])) => {
+                Some(8 * (class - b'0') + 2 * (drop - b'0'))
+            }
+            _ => text.parse().ok().filter(|code| *code < 64),
+        },
+    };
+    code.ok_or_else(|| "must be 0 to 63, or a name such as EF, AF41 or CS5".to_owned())
+}
+
 pub(crate) fn channels(text: &str) -> Result<Channels, String> {
     let count = text.parse().map_err(|_| format!("`{text}` is no number of channels; write 2"))?;
     Channels::new(count).map_err(|error| error.to_string())

@@ -51,6 +51,10 @@ pub(super) fn words(address: &str, note: &ReceiveNote) -> String {
                 enough_latency(least)
             )
         }
+        ReceiveNote::PresentedTooSoon { later } => format!(
+            "{address}: packets arrive too late for the presentation time that they carry; raise --mtt or --latency of \
+             the talker by {later}, as --latency here does not move that time"
+        ),
         ReceiveNote::Raised { promised, packing_age, device, kept } => format!(
             "{address} promises {promised} but packets are up to {packing_age} old when they leave \
              and the device here takes {device}; it runs at {kept}"

@@ -86,6 +86,42 @@ fn a_stream_that_cannot_be_sent_leaves_the_description_of_another_as_it_was() {
     assert_eq!(std::fs::read_to_string(folder.file("stream.sdp")).unwrap(), "another");
 }
 
+#[test]
+fn ignored_lines_of_a_description_are_reported_to_sender_and_receiver() {
+    let folder = Folder::new();
+    let port = free_udp_ports();
+    let described = format!(
+        "\u{FEFF}v=0\nc=IN IP4 127.0.0.1\nm=audio 0 RTP/AVP 97\nm=audio {port} RTP/AVPF 97\n\
+         a=rtpmap:97 L24/48000/2\na=ptime:1000\n"
+    );
+    std::fs::write(folder.file("odd.sdp"), described).unwrap();
+    for line in ["send --input null: --to odd.sdp", "recv --output null: --from odd.sdp"] {
+        let call = taut(words(&format!("{line} --duration 20ms"))).in_folder(folder.path());
+        let said = call.run().said;
+        for (number, reason) in [(3, "UDP port 0"), (6, "packets of 1s exceed")] {
+            let beginning = format!("taut: odd.sdp: line {number} ignored (");
+            let told =
+                said.iter().filter(|line| line.starts_with(&beginning) && line.contains(reason));
+            assert_eq!(told.count(), 1, "{line}: {said:#?}");
+        }
+    }
+}
+
+#[test]
+fn receiver_at_any_address_of_ipv6_plays_what_comes_by_ipv4() {
+    shared(|| {
+        let port = free_udp_ports();
+        let recv =
+            format!("recv --from rtp://[::]:{port} --output null: --until-bye --report json");
+        let recv = taut(words(&recv)).and(PATIENT).start().listening();
+        let send = format!("send --input tone:440 --duration 1s --to rtp://127.0.0.1:{port}");
+        taut(words(&send)).and(PATIENT).run().well();
+        let report = recv.end().well().report();
+        assert!(report.count("packets_received") > 500, "{:#}", report.0);
+        assert_eq!(report.stream("/latency/basis"), "clock", "reports come back: {:#}", report.0);
+    });
+}
+
 /// Packets that a receiver beside the sender hears, and one on another machine.
 fn heard(cable: &Cable, choice: &str) -> (u64, u64) {
     let folder = Folder::new();

@@ -229,7 +229,10 @@ mod exclusive {
             snapshot!(there["name"].as_str().unwrap());
             is_whole(there, 2);
             let page = std::fs::read_to_string(folder.file("capacity.html")).unwrap();
-            assert!(page.contains("<svg") && page.contains(there["name"].as_str().unwrap()), "{page}");
+            assert!(
+                page.contains("<svg") && page.contains(there["name"].as_str().unwrap()),
+                "{page}"
+            );
         });
     }
 

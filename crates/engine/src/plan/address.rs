@@ -13,7 +13,7 @@ use tautline_proto::packet::StreamId;
 use tautline_proto::time::Span;
 use tautline_proto::wire::WireForm;
 use tautline_proto::wire::avtp::Encapsulation;
-use tautline_proto::wire::sdp::Description;
+use tautline_proto::wire::sdp::{Description, SdpWarning};
 
 use self::resolve::is_any;
 
@@ -119,9 +119,16 @@ pub struct Resolved {
     pub stream: Option<StreamId>,
     /// What a `.sdp` file says.
     pub description: Option<Description>,
+    /// The lines of that file that are ignored.
+    pub warnings: Vec<SdpWarning>,
 }
 
 impl Resolved {
+    /// A place without a description.
+    const fn of(place: StreamPlace, form: WireForm, stream: Option<StreamId>) -> Self {
+        Self { place, form, stream, description: None, warnings: Vec::new() }
+    }
+
     /// Where packets go or come, if that is by UDP.
     pub const fn media(&self) -> Option<SocketAddr> {
         match self.place {

@@ -319,7 +319,8 @@ impl ReportSource<'_> {
             watch.conclude(&Note::Followed { address, journal, first, last: self.link_offset });
         }
         if counted.late > counted.received / 2 {
-            watch.conclude(&Note::MostlyLate { address });
+            let presented = self.statistics.presented_after.is_some() && !self.told;
+            watch.conclude(&Note::MostlyLate { address, presented });
         }
         if self.statistics.basis() == Some(Basis::Arrival) {
             watch.conclude(&Note::PlacedByArrival { address });

@@ -158,6 +158,8 @@ pub enum Note<'a> {
     MostlyLate {
         /// The stream's address, as it was given.
         address: &'a str,
+        /// Whether packets carry their presentation time and no latency, so that only the talker can change it.
+        presented: bool,
     },
     /// The sender's clock stayed unknown.
     PlacedByArrival {

@@ -13,6 +13,7 @@ use tautline_proto::counters::Counted;
 
 use crate::watching::distribution::Summary;
 use crate::watching::report::{RemoteReceiver, Report, StreamReport};
+use arrivals::GapMends;
 use known::Known;
 
 /// Renders a report.
@@ -42,11 +43,12 @@ fn write_report(out: &mut String, report: &Report, in_call: bool) -> fmt::Result
             redundancy::redundancy(out, carried, stream.ptime_ns)?;
         }
         let repairs = redundancy::Repairs::of(stream, in_call);
-        repairs.tell(out)?;
+        let mends = GapMends::of(stream, &repairs);
+        repairs.tell(out, mends.advice.is_some())?;
         if let Some(gaps) = &stream.gaps {
-            arrivals::gaps(out, gaps, &repairs, &report.host.scheduler)?;
+            arrivals::gaps(out, gaps, &mends, &report.host.scheduler)?;
         }
-        arrivals::curve(out, &stream.latency, stream.counters.received)?;
+        arrivals::curve(out, &stream.latency, mends.advice.as_ref())?;
         receivers(out, &stream.receivers)?;
         worst(out, stream)?;
     }

@@ -66,7 +66,7 @@ impl AsFd for Socket {
 }
 
 impl Socket {
-    /// A socket of the family that `address` belongs to. IPv6 sockets carry IPv6 alone, so that
+    /// A socket of the family that `address` belongs to. IPv6 sockets carry IPv6 alone at first, so that
     /// sources are never IPv4 addresses in disguise.
     pub(crate) fn for_family_of(address: &SocketAddr) -> io::Result<Self> {
         let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };

@@ -46,6 +46,7 @@ const CONTROL_BYTES: usize = 1472;
 pub struct UdpOptions {
     /// Local address and UDP port (0: one that is free). An unspecified address together with
     /// [`Self::join`] binds to the group itself, so that nothing else sent to the UDP port arrives.
+    /// A receiver at `[::]` receives IPv4 too.
     pub bind: SocketAddr,
     /// Where every packet goes: unicast addresses and groups, of the same family as `bind`.
     pub destinations: Vec<SocketAddr>,
@@ -159,6 +160,12 @@ impl UdpOptions {
         !self.destinations.is_empty() || self.most_destinations > 0
     }
 
+    /// Whether both IPv4 and IPv6 are received.
+    fn is_dual(&self) -> bool {
+        let any = self.bind.is_ipv6() && self.bind.ip().is_unspecified();
+        any && self.join.is_none() && !self.sends()
+    }
+
     fn sends_to_groups(&self) -> bool {
         self.destinations.iter().any(|to| to.ip().is_multicast())
     }
@@ -204,7 +211,11 @@ pub(crate) fn open(options: &UdpOptions) -> Result<Socket, OpenError> {
         let tried = format!("opening a UDP socket for {}", options.bind);
         OpenError::new(tried, &error, more_files(ResourceLimits::read().files))
     })?;
-    configure(&socket, options, index).map_err(|error| {
+    let dual = match options.is_dual() {
+        true => socket.set(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 0),
+        false => Ok(()),
+    };
+    dual.and_then(|()| configure(&socket, options, index)).map_err(|error| {
         let tried = format!("setting up the UDP socket for {}", options.bind);
         OpenError::new(tried, &error, "check the interface, TTL and DSCP asked for")
     })?;
@@ -257,6 +268,9 @@ fn more_files(limit: Limit) -> String {
 }
 
 fn check_families(options: &UdpOptions) -> Result<(), OpenError> {
+    if options.is_dual() {
+        return Ok(());
+    }
     let six = options.bind.is_ipv6();
     let others = options.destinations.iter().map(SocketAddr::ip);
     let others = others.chain(options.join).chain(options.sources.iter().copied());
@@ -470,7 +484,43 @@ pub fn path_mtu(destination: SocketAddr) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
+
+    use tautline_proto::time::Span;
+
     use super::*;
+
+    #[test]
+    fn receiver_at_any_address_of_ipv6_receives_ipv4_too() {
+        use std::net::UdpSocket;
+
+        let v6_only = |bind: &str, destinations: Vec<SocketAddr>| {
+            let bind = bind.parse().expect("an address");
+            let options = UdpOptions { bind, destinations, ..UdpOptions::default() };
+            let socket = open(&options).expect("a socket");
+            let only = socket.option(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY).expect("a number");
+            (socket, only)
+        };
+        assert_eq!(v6_only("[::1]:0", Vec::new()).1, 1);
+        assert_eq!(v6_only("[::]:0", vec!["[::1]:9".parse().expect("an address")]).1, 1);
+        let (socket, only) = v6_only("[::]:0", Vec::new());
+        assert_eq!(only, 0);
+        let port = socket.local().expect("an address").port();
+        socket.block(Span::from_secs(10)).expect("it waits");
+        let received = UdpSocket::from(socket.as_fd().try_clone_to_owned().expect("a descriptor"));
+        for from in ["127.0.0.1:0", "[::1]:0"] {
+            let sender = UdpSocket::bind(from).expect("a socket");
+            let own = sender.local_addr().expect("an address");
+            sender.send_to(b"here", (own.ip(), port)).expect("it is sent");
+            let (_, came_from) = received.recv_from(&mut [0; 4]).expect("it arrives");
+            let place = Endpoint::from(came_from);
+            assert_eq!((place, place.host()), (own.into(), Host::from(own.ip())));
+            assert_eq!(place.to_string(), own.to_string());
+            // Reports go back the same way.
+            socket.send_to(b"back", came_from).expect("it is sent");
+            sender.recv_from(&mut [0; 4]).expect("it arrives");
+        }
+    }
 
     #[test]
     fn packets_with_a_mark_go_first_through_this_hosts_own_queue() {

@@ -73,8 +73,12 @@ impl Receiver {
         }
     }
 
-    /// Before a packet is placed.
+    /// Before a packet is placed. Of packets that tell their presentation nothing follows from their length: their
+    /// latency is the talker's, and not known here.
     pub(super) fn measure_length(&mut self, frames: Frames) {
+        if self.config.wire.presents() {
+            return;
+        }
         let rate = self.format.rate;
         self.ask(|packets, kept| packets.observe_length(rate.span_of(frames), kept));
     }
@@ -96,7 +100,8 @@ impl Receiver {
             return;
         };
         measuring.need = Some(need);
-        if measuring.raises {
+        // Presentation times stay where the talker put them.
+        if measuring.raises && !self.config.wire.presents() {
             self.set_link_offset(need.latency);
         }
     }

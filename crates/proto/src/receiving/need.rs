@@ -4,7 +4,7 @@ use super::{ReceiveNote, ReceivePolicy};
 use crate::latency::LatencyRule;
 use crate::receiver::StreamStatus;
 use crate::time::{LocalTime, Span};
-use crate::unannounced::Need;
+use crate::unannounced::{Need, tenths};
 
 /// What is known of it.
 #[derive(Debug, Clone, Copy)]
@@ -53,7 +53,7 @@ impl ReceivePolicy {
         self.needs.newest = status.need;
         let Some(need) = status.need else { return };
         self.arrivals.announce(need.packet);
-        if self.rule == LatencyRule::Usual {
+        if self.rule == LatencyRule::Usual && !self.presents() {
             self.link_offset = need.latency.min(self.config.longest);
         }
     }
@@ -71,6 +71,10 @@ impl ReceivePolicy {
     pub(super) fn untold_need(&self) -> Option<ReceiveNote> {
         let fresh = self.announced.is_none() && self.needs.newest != self.needs.told;
         let need = self.needs.newest.filter(|_| fresh && !self.rule.is_auto())?;
+        if self.presents() {
+            let later = tenths(need.latency - self.link_offset);
+            return (later > Span::ZERO).then_some(ReceiveNote::PresentedTooSoon { later });
+        }
         Some(ReceiveNote::Needs {
             need,
             device: self.needs.ring,

@@ -48,6 +48,11 @@ pub enum ReceiveNote {
         /// The latency that is kept.
         latency: Span,
     },
+    /// Packets tell a presentation (AVTP) that is too soon for them to be played here. Only their talker can change it.
+    PresentedTooSoon {
+        /// So much later it has to be.
+        later: Span,
+    },
     /// The sender promises less than works here, so more is kept.
     Raised {
         /// What it promises.

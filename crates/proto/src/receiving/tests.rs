@@ -3,6 +3,7 @@ use tautline_dsp::format::SampleFormat;
 use super::*;
 use crate::packet::Codings;
 use crate::time::Frames;
+use crate::unannounced::Need;
 use crate::units::{Channels, Rate};
 use crate::wire::rtp::RtpUnpack;
 
@@ -125,6 +126,28 @@ fn a_talker_that_begins_anew_again_and_again_is_told_of_so_and_its_times_are_not
             false => ReceiveNote::Restarting { restarts: 8 },
         };
         assert_eq!(notes, [told]);
+    }
+}
+
+/// Of AVTP, whose packets tell their presentation.
+fn presented(rule: LatencyRule) -> Heard {
+    let wire = crate::wire::avtp::AafUnpack::of(crate::wire::avtp::Encapsulation::Ethernet, None);
+    Heard::of(wire, 3, rule)
+}
+
+#[test]
+fn late_presentation_is_the_talkers_to_change_by_how_much() {
+    for rule in [LatencyRule::Usual, LatencyRule::Chosen(Span::from_millis(8))] {
+        let mut heard = presented(rule);
+        let kept = heard.policy.link_offset();
+        let mut status = heard.receiver.status(LocalTime::ZERO);
+        let (packet, apart) = (frames(6), Span::from_millis(40));
+        status.need = Some(Need { latency: kept + Span::from_millis(44), packet, apart });
+        heard.with(|policy, context| policy.follow(&status, |_, _| false, context));
+        let note = heard.policy.finish(|_, _| false);
+        let later = Span::from_millis(44);
+        assert_eq!(note, Some(ReceiveNote::PresentedTooSoon { later }), "{rule:?}");
+        assert_eq!(heard.policy.link_offset(), kept, "{rule:?}: nothing moves");
     }
 }
 

@@ -3,7 +3,9 @@
 //!
 //! Unlike the rest of [`crate::wire`] this allocates: a description is read once, at set-up.
 
+mod coding;
 mod decimal;
+mod lines;
 mod read;
 mod write;
 
@@ -145,7 +147,7 @@ impl core::fmt::Display for DescriptionError {
     }
 }
 
-/// What is wrong with a description.
+/// Why no stream can be read from a description.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SdpFault {
     /// More than [`MOST_BYTES`].
@@ -158,40 +160,88 @@ pub enum SdpFault {
     #[error("{0} streams in one description are too many; keep the one to receive")]
     Media(usize),
     /// Not SDP.
-    #[error("not SDP ({0}); the first line of a description is v=0, each further one is X=VALUE")]
-    Syntax(String),
+    #[error("not SDP; the first line of a description is v=0, each further one is X=VALUE")]
+    NotSdp,
     /// No audio stream.
     #[error("no audio stream is described; an m=audio line is missing")]
     NoAudio,
-    /// A transport other than plain RTP.
+    /// A transport other than RTP.
     #[error("the transport {0} is not carried; have the sender offer RTP/AVP")]
     Transport(String),
+    /// UDP port 0 (RFC 3264 §5.1).
+    #[error("UDP port 0 disables this stream; have the sender enable it")]
+    Disabled,
+    /// No UDP port, or none left for RTCP.
+    #[error("invalid UDP port '{0}': must be 1 to 65534")]
+    UdpPort(String),
     /// No `c=` line.
     #[error("no destination is given; a line such as c=IN IP4 239.1.2.3/32 is missing")]
     NoDestination,
     /// A `c=` line without an IP address.
-    #[error("{0} is no destination; write an IP address there")]
+    #[error("invalid destination '{0}': must be IN IP4 ADDRESS or IN IP6 ADDRESS")]
     Destination(String),
-    /// UDP port 0, which refuses a stream, or none left for RTCP.
-    #[error("no stream can use UDP port {0}; choose an even one from 1024 to 65534")]
-    UdpPort(u16),
     /// A payload type that nothing explains.
     #[error(
         "payload type {0} is not explained; a line a=rtpmap:{0} CODING/RATE/CHANNELS is missing"
     )]
     PayloadType(String),
+    /// The `rtpmap` of the payload type cannot be read.
+    #[error("invalid a=rtpmap:{0}: must be TYPE CODING/RATE/CHANNELS")]
+    Map(String),
     /// A coding other than PCM.
     #[error("the coding {0} is not carried; have the sender use L16 or L24")]
     Coding(String),
     /// A rate or channel count that is not carried.
     #[error(transparent)]
     Unit(#[from] UnitError),
-    /// A line whose value makes no sense.
-    #[error("a={attribute}:{value} makes no sense; correct or remove the line")]
-    Value {
-        /// Name of the attribute.
-        attribute: &'static str,
-        /// What it says.
-        value: String,
-    },
+}
+
+/// A line of a description that is ignored, or a stream in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SdpWarning {
+    /// Number of the line, from 1.
+    pub line: usize,
+    /// The beginning of the line. It contains no key and no control character.
+    pub text: String,
+    /// Why it is ignored.
+    pub oddity: SdpOddity,
+}
+
+impl core::fmt::Display for SdpWarning {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let Self { line, text, oddity } = self;
+        write!(f, "line {line} ignored ({text}): {oddity}")
+    }
+}
+
+/// Why a line is ignored.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SdpOddity {
+    /// Not `X=VALUE` with a letter of RFC 8866 §5.
+    #[error("not a line of SDP")]
+    Form,
+    /// A value of another form.
+    #[error("expected {0}")]
+    Expected(&'static str),
+    /// Longer than packets may be; the packets that arrive tell their length.
+    #[error("packets of {0} exceed the maximum of 20ms; received packets tell their length")]
+    PacketTime(Span),
+    /// The same in bytes of sound.
+    #[error("packets of {0} bytes exceed a UDP datagram; received packets tell their length")]
+    PacketBytes(i64),
+    /// A `c=` line behind another.
+    #[error("only the first address is used")]
+    Another,
+    /// Another description follows the first.
+    #[error("a second description begins here; only the first is read")]
+    Second,
+    /// A stream that cannot be received.
+    #[error("{0}")]
+    Refused(SdpFault),
+    /// A stream that is not sent at present (RFC 8866 §6.7.4).
+    #[error("the stream is inactive")]
+    Inactive,
+    /// An encrypted stream whose key is not in the description.
+    #[error("the stream is encrypted and its key is not given")]
+    NoKey,
 }

@@ -40,4 +40,5 @@ mod wire_maap;
 mod wire_rtcp;
 mod wire_rtp;
 mod wire_sdp;
+mod wire_sdp_lines;
 mod wrap;

@@ -89,7 +89,8 @@ fn ffmpeg_l16_carries_the_sound_in_packets_of_any_length() {
 
 #[test]
 fn ffmpeg_describes_the_stream_that_it_sends() {
-    let description = Description::read(FFMPEG_SDP).unwrap();
+    let (description, warnings) = Description::read(FFMPEG_SDP).unwrap();
+    assert_eq!(warnings, []);
     assert_eq!(description.rtp_port, 41024);
     assert_eq!(description.rtcp_port, 41025);
     assert_eq!(description.packet, None);

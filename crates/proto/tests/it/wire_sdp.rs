@@ -41,7 +41,13 @@ fn minimal(media: &str) -> String {
 }
 
 fn read(text: &str) -> Description {
-    Description::read(text.as_bytes()).unwrap()
+    Description::read(text.as_bytes()).unwrap().0
+}
+
+/// The warnings, one a line.
+fn warnings(text: &str) -> String {
+    let (_, warnings) = Description::read(text.as_bytes()).unwrap();
+    warnings.iter().map(|warning| format!("{warning}\n")).collect()
 }
 
 fn refused(text: &str) -> DescriptionError {
@@ -231,8 +237,16 @@ fn a_sealed_stream_says_so_and_gives_its_keys_or_none_and_no_key_is_printed() {
     }
     let plain = read(&minimal(&format!("m=audio 5004 RTP/AVP 97\n{keys}")));
     assert!(!plain.sealed && plain.crypto.is_empty());
-    let wrong = refused(&minimal("m=audio 5004 RTP/SAVP 10\na=crypto:c2VjcmV0\n")).to_string();
-    assert!(wrong.starts_with("line 7") && !wrong.contains("c2Vj"), "{wrong}");
+    for wrong in [
+        "a=crypto:c2VjcmV0",
+        "crypto:1 AEAD_AES_128_GCM inline:c2VjcmV0",
+        "k=c2VjcmV0",
+        "k;c2VjcmV0",
+    ] {
+        let text = minimal(&format!("m=audio 5004 RTP/SAVP 10\n{wrong}\n"));
+        assert!(read(&text).sealed && read(&text).crypto.is_empty());
+        assert!(!warnings(&text).contains("c2Vj"), "{}", warnings(&text));
+    }
 }
 
 #[test]
@@ -285,12 +299,19 @@ fn each_fault_names_its_line_and_the_mend() {
     let l24 = "m=audio 5004 RTP/AVP 97\na=rtpmap:97 L24/48000/2\n";
     let cases = [
         (media("m=audio 5004 RTP/AVP 97\n"), "line 6: payload type 97 is not explained"),
-        (media("m=audio 5004 RTP/AVPF 97\n"), "line 6: the transport RTP/AVPF is not carried"),
-        (media("m=audio 0 RTP/AVP 10\n"), "line 6: no stream can use UDP port 0"),
+        (media("m=audio 5004 UDP/TLS/RTP/SAVPF 97\n"), "line 6: the transport UDP/TLS/RTP/SAVPF"),
+        (media("m=audio 0 RTP/AVP 10\n"), "line 6: UDP port 0 disables this stream"),
+        (media("m=audio 70000 RTP/AVP 10\n"), "line 6: invalid UDP port '70000'"),
+        (media("m=audio 65535 RTP/AVP 10\n"), "line 6: invalid UDP port '65535'"),
+        (media("m=audio\n"), "line 6: the transport  is not carried"),
         (media("m=video 5004 RTP/AVP 10\n"), "no audio stream is described"),
         (
             media("m=audio 5004 RTP/AVP 97\na=rtpmap:97 speex/48000/2\n"),
             "line 7: the coding speex is not carried; have the sender use L16 or L24",
+        ),
+        (
+            media("m=audio 5004 RTP/AVP 97\na=rtpmap:97 L24\n"),
+            "line 7: invalid a=rtpmap:97 L24: must be TYPE CODING/RATE/CHANNELS",
         ),
         (
             media("m=audio 5004 RTP/AVP 97\na=rtpmap:97 L16/12000\n"),
@@ -300,12 +321,6 @@ fn each_fault_names_its_line_and_the_mend() {
             media("m=audio 5004 RTP/AVP 97\na=rtpmap:97 L16/48000/99\n"),
             &format!("line 7: {}", UnitError::Channels(99)),
         ),
-        (media(&format!("{l24}a=ptime:soon\n")), "line 8: a=ptime:soon makes no sense"),
-        (media(&format!("{l24}a=framecount:0\n")), "line 8: a=framecount:0 makes no sense"),
-        (media(&format!("{l24}a=mediaclk:direct=x\n")), "line 8: a=mediaclk:direct=x"),
-        (media(&format!("{l24}a=x-link-offset:-1\n")), "line 8: a=x-link-offset:-1"),
-        (media(&format!("{l24}a=x-link-offset:5001\n")), "line 8: a=x-link-offset:5001"),
-        (media(&format!("{l24}a=rtcp:0\n")), "line 8: no stream can use UDP port 0"),
         (
             refused(&minimal(l24).replace("c=IN IP4 127.0.0.1\n", "")).to_string(),
             "line 5: no destination",
@@ -313,11 +328,12 @@ fn each_fault_names_its_line_and_the_mend() {
         (
             refused(&minimal(l24).replace("c=IN IP4 127.0.0.1", "c=IN IP4 studio.example"))
                 .to_string(),
-            "line 4: studio.example is no destination; write an IP address there",
+            "line 4: invalid destination 'IN IP4 studio.example'",
         ),
         (refused("RIFF").to_string(), "line 1: not SDP"),
-        (refused(&minimal("t=soon\n")).to_string(), "line 6: not SDP"),
-        (refused("").to_string(), "not SDP (No version line)"),
+        (refused("\nname=value").to_string(), "line 2: not SDP"),
+        (refused(&minimal("t=soon\n")).to_string(), "no audio stream is described"),
+        (refused("").to_string(), "not SDP"),
     ];
     for (message, expected) in cases {
         assert!(message.starts_with(expected), "{message:?} instead of {expected:?}");
@@ -373,7 +389,7 @@ prop_compose! {
         channels in 1..=64_u32,
         sample in proptest::sample::select(SampleFormat::ALL.to_vec()),
         payload_type in 0..128_u8,
-        packet in proptest::option::of(1..=65_535_i64),
+        packet in proptest::option::of(1..=160_i64),
         link_offset in proptest::option::of(0..=5_000_000_000_i64),
         mediaclk_offset: Option<u32>,
         reference in prop_oneof![
@@ -393,7 +409,7 @@ prop_compose! {
             rtp_port: ports.0,
             rtcp_port: ports.1,
             ttl,
-            sources: sources.into_iter().map(IpAddr::from).collect(),
+            sources: sources.into_iter().map(IpAddr::from).filter(|_| destination.is_ipv4()).collect(),
             rate: Rate::new(rate).unwrap(),
             channels: Channels::new(channels).unwrap(),
             sample,
@@ -413,11 +429,11 @@ prop_compose! {
 proptest! {
     #[test]
     fn what_is_written_is_read_again(description in any_description()) {
-        prop_assert_eq!(Description::read(&description.write()), Ok(description));
+        prop_assert_eq!(Description::read(&description.write()), Ok((description, Vec::new())));
     }
 
     #[test]
-    fn ptime_alone_says_the_frames(rate in proptest::sample::select(&Rate::SUPPORTED[..]), packet in 1..4_000_i64) {
+    fn ptime_alone_says_the_frames(rate in proptest::sample::select(&Rate::SUPPORTED[..]), packet in 1..160_i64) {
         let rate = Rate::new(rate).unwrap();
         let packet = Some(Frames::new(packet));
         let text = String::from_utf8(Description { rate, packet, ..ours() }.write()).unwrap();

@@ -86,9 +86,14 @@ pub(crate) fn served(
     keys: &[(String, Value)],
 ) -> Result<Option<ProgramsName>, Complaint> {
     let about = |why: String| Complaint::unusable(format!("pcm.{name}: {why}"));
-    let Some((_, value)) = keys.iter().find(|(key, value)| key == "serve" && is_there(value))
-    else {
-        return Ok(None);
+    let mend = "use up to 32 letters, digits, - and _, as in taut serve --input programs:NAME";
+    let named = |name: &str| keys.iter().find(|(key, value)| key == name && is_there(value));
+    let Some((_, value)) = named("serve") else {
+        let empty = keys.iter().any(|(key, _)| key == "serve");
+        return match empty && named("to").or(named("from")).is_none() {
+            true => Err(about(format!("serve has no name; {mend}"))),
+            false => Ok(None),
+        };
     };
     let given = text("serve", value, "taut").map_err(about)?;
     let others = |(key, value): &&(String, Value)| {
@@ -99,7 +104,6 @@ pub(crate) fn served(
             "serve {given} says where its sound goes and how, so {other} is nothing to it; leave one out"
         )));
     }
-    let mend = "use up to 32 letters, digits, - and _, as in taut serve --input programs:NAME";
     given.parse().map(Some).map_err(|()| about(format!("serve \"{given}\" is no name; {mend}")))
 }
 

@@ -54,9 +54,12 @@ fn a_card_that_is_served_has_a_name_and_no_other_key() {
         served(&[("serve", "5")]).unwrap().map(|name| name.to_string()).as_deref(),
         Some("5")
     );
-    for pairs in
-        [&[("serve", "desk"), ("latency", "5ms")][..], &[("serve", "../desk")], &[("serve", "a b")]]
-    {
+    for pairs in [
+        &[("serve", "desk"), ("latency", "5ms")][..],
+        &[("serve", "../desk")],
+        &[("serve", "a b")],
+        &[("serve", " ")],
+    ] {
         let complaint = served(pairs).unwrap_err();
         let sentence = complaint.sentence;
         snapshot!(format!("{pairs:?}"), sentence);

@@ -10,7 +10,7 @@ use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 
 use crate::cmd::takes::{refuse_to_destroy, refuse_to_loop, refuse_to_overwrite};
-use crate::cmd::{device_settings, settled};
+use crate::cmd::{device_settings, settled, tell_period};
 use crate::failure::Failure;
 use crate::flags::EndFlags;
 
@@ -63,6 +63,9 @@ fn settled_for(
     let capture = settled(input, Direction::Capture, wanted, Some(wanted.rate))?;
     let wanted = Settings { rate: capture.rate, channels: capture.channels, ..wanted };
     let playback = settled(output, Direction::Playback, wanted, Some(wanted.rate))?;
+    for (spec, device) in [(input, &capture), (output, &playback)] {
+        tell_period(flags.running.voice(), spec, &flags.timing, device);
+    }
     Ok(EndDevices { capture, playback })
 }
 

@@ -57,7 +57,10 @@ pub(super) fn read(rule: &str, packet: AwaitedPacket) -> Rule<'_> {
                 }
                 Fits::Always
             }
-            "-p" => Fits::surely(["udp", "17", "all"].contains(&named())),
+            "-p" => {
+                let protocol = named();
+                Fits::surely(protocol == "all" || packet.protocol.contains(&protocol))
+            }
             "--dport" | "--dports" => {
                 Fits::surely(ports(named()).any(|(from, to)| (from..=to).contains(&packet.port)))
             }

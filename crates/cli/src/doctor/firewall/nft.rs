@@ -97,13 +97,14 @@ fn condition(words: &[&str], packet: AwaitedPacket) -> (Fits, usize) {
             (Fits::Always, 2)
         }
         // Of another protocol.
-        ["tcp" | "icmp" | "icmpv6" | "igmp" | "sctp" | "dccp" | "udplite" | "esp" | "ah", ..] => {
+        ["icmp" | "icmpv6" | "igmp" | "sctp" | "dccp" | "udplite" | "esp" | "ah", ..] => {
             (Fits::Never, 1)
         }
+        [other @ ("tcp" | "udp"), ..] if *other != packet.protocol[0] => (Fits::Never, 1),
         ["l4proto", rest @ ..] | ["ip", "protocol", rest @ ..] | ["ip6", "nexthdr", rest @ ..] => {
             let other = words[0] == if packet.v6 { "ip" } else { "ip6" };
             let (holds, length) = compared(rest, |named| {
-                Fits::surely(elements(named).any(|protocol| ["udp", "17"].contains(&protocol)))
+                Fits::surely(elements(named).any(|protocol| packet.protocol.contains(&protocol)))
             });
             (if other { Fits::Never } else { holds }, words.len() - rest.len() + length)
         }
@@ -115,7 +116,7 @@ fn condition(words: &[&str], packet: AwaitedPacket) -> (Fits, usize) {
         }
         ["ip", ..] if packet.v6 => (Fits::Never, 1),
         ["ip6", ..] if !packet.v6 => (Fits::Never, 1),
-        ["udp" | "th", "dport", rest @ ..] => {
+        ["udp" | "tcp" | "th", "dport", rest @ ..] => {
             let (holds, length) = compared(rest, |named| match named.as_bytes().first() {
                 Some(b'{' | b'0'..=b'9') => {
                     Fits::surely(ports(named).any(|(from, to)| (from..=to).contains(&packet.port)))

@@ -1,3 +1,5 @@
+use tautline_trial::snapshot;
+
 use super::*;
 
 fn nft(policy: &str, rules: &str) -> Rules {
@@ -30,6 +32,36 @@ fn a_chain_that_drops_input_spoils_unless_a_rule_lets_both_ports_in() {
     let last = "counter packets 12 bytes 800 reject with icmpx admin-prohibited";
     assert_eq!(verdict(&nft("accept", last)), Verdict::Spoils);
     assert_eq!(verdict(&nft("accept", "ip saddr 10.0.0.9 drop")), Verdict::Fine);
+}
+
+#[test]
+fn ports_of_calls_are_reported_if_they_are_shut() {
+    let told = |rules: &Rules| -> Vec<(Verdict, Option<String>)> {
+        let found = judge_all(rules);
+        found.iter().map(|one| (one.verdict, one.mend().map(str::to_owned))).collect()
+    };
+    let fine = (Verdict::Fine, None);
+    let shut = |protocol: &str| {
+        let mend = format!("sudo nft insert rule inet filter input {protocol} dport 17240 accept");
+        (Verdict::Warns, Some(mend))
+    };
+    let streams = "udp dport 5004-5005 accept";
+    assert_eq!(told(&nft("drop", streams)), [fine.clone(), shut("tcp"), shut("udp")]);
+    let tcp = format!("{streams}\n\t\ttcp dport {{ 22, 17240 }} accept");
+    assert_eq!(told(&nft("drop", &tcp)), [fine.clone(), shut("udp")]);
+    let both = format!("{tcp}\n\t\tudp dport 17240-17247 accept");
+    assert_eq!(told(&nft("drop", &both)), [fine.clone()]);
+    assert_eq!(told(&nft("accept", "tcp dport 17240 reject")), [fine.clone(), shut("tcp")]);
+    assert_eq!(told(&Rules::NoFirewall), [fine]);
+    assert_eq!(told(&Rules::Hidden).len(), 1);
+    let rules = Rules::Iptables(
+        "*filter\n:INPUT DROP [0:0]\n-A INPUT -p udp -m udp --dport 5004:17240 -j ACCEPT\nCOMMIT\n"
+            .into(),
+    );
+    let mend = "sudo iptables -I INPUT -p tcp --dport 17240 -j ACCEPT".to_owned();
+    assert_eq!(told(&rules)[1..], [(Verdict::Warns, Some(mend))]);
+    snapshot!(&judge_all(&nft("drop", streams))[1].what);
+    snapshot!(&judge_all(&nft("drop", streams))[1].why);
 }
 
 #[test]

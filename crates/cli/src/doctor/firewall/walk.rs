@@ -2,10 +2,12 @@
 
 use std::ops::BitOrAssign;
 
-/// A packet that a receiver waits for: UDP from another host, to an address of this one, the first of
+/// A packet that a receiver waits for: it comes from another host, to an address of this one, the first of
 /// its flow.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AwaitedPacket {
+    /// Name and number of its protocol.
+    pub(super) protocol: [&'static str; 2],
     pub(super) v6: bool,
     pub(super) port: u16,
 }

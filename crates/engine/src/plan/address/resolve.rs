@@ -24,26 +24,22 @@ impl Address {
                 })?;
                 let reports = SocketAddr::new(media.ip(), above);
                 let place = StreamPlace::Udp { media, reports };
-                Ok(Resolved { place, form: *form, stream: self.stream, description: None })
+                Ok(Resolved::of(place, *form, self.stream))
             }
             Target::Tcp { host, port } => {
                 let place = StreamPlace::Tcp(look_up(host, *port)?);
-                Ok(Resolved { place, form: WireForm::Rtp, stream: None, description: None })
+                Ok(Resolved::of(place, WireForm::Rtp, None))
             }
             Target::Ethernet(EthernetTarget { interface, address, priority }) => {
                 let address = address.ok_or_else(|| AddressError::Unusable(unnamed(&self.text)))?;
                 let (interface, stream, priority) = (interface.clone(), self.stream, *priority);
                 let place = EthernetPlace { interface, address, stream, priority };
-                Ok(Resolved {
-                    place: StreamPlace::Ethernet(place),
-                    form: WireForm::Avtp(Encapsulation::Ethernet),
-                    stream,
-                    description: None,
-                })
+                let form = WireForm::Avtp(Encapsulation::Ethernet);
+                Ok(Resolved::of(StreamPlace::Ethernet(place), form, stream))
             }
             Target::Sdp(path) => {
                 let bytes = read_bounded(path)?;
-                let description = Description::read(&bytes).map_err(|error| {
+                let (description, warnings) = Description::read(&bytes).map_err(|error| {
                     AddressError::NotThere(format!("reading {}: {error}", path.display()))
                 })?;
                 Ok(Resolved {
@@ -54,6 +50,7 @@ impl Address {
                     form: WireForm::Rtp,
                     stream: None,
                     description: Some(description),
+                    warnings,
                 })
             }
         }

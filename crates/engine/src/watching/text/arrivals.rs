@@ -6,7 +6,7 @@ use tautline_io::thread::Scheduler;
 
 use super::Nanos;
 use super::redundancy::Repairs;
-use crate::watching::report::{GapReport, LatencyReport, LatenessPoint};
+use crate::watching::report::{GapReport, LatencyReport, LatenessPoint, StreamReport};
 
 /// Fewer packets than this say little of rare events.
 const WORTH_TELLING: u64 = 1_000;
@@ -14,24 +14,103 @@ const WORTH_TELLING: u64 = 1_000;
 /// The share at most of each row after the first.
 const SHARES: [f64; 9] = [0.5, 0.2, 0.1, 0.02, 0.01, 0.001, 0.0001, 0.00001, 0.0];
 
-/// What would have been late at other latencies, around the knee.
-pub(super) fn curve(out: &mut String, latency: &LatencyReport, packets: u64) -> fmt::Result {
-    let (Some(advised), Some(target)) = (latency.advised_ns, latency.loss_target) else {
-        return Ok(());
-    };
-    if packets < WORTH_TELLING {
-        return Ok(());
+/// The one latency that a report recommends, for a share of late packets.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LatencyAdvice {
+    /// The latency that the packets need.
+    needs_ns: i64,
+    /// The latency that was kept.
+    kept_ns: i64,
+    /// The share of packets that may be late.
+    target: f64,
+    /// Whether that latency has time for repairs.
+    with_repairs: bool,
+    /// Whether the latency follows the packets.
+    auto: bool,
+}
+
+impl LatencyAdvice {
+    /// None of too few packets, or if nobody told the latency.
+    pub(super) fn of(latency: &LatencyReport, packets: u64, repairs: &Repairs) -> Option<Self> {
+        let (advised, target) = (latency.advised_ns?, latency.loss_target?);
+        let kept_ns = latency.configured_ns.filter(|_| packets >= WORTH_TELLING)?;
+        // The curve is of packets that came by themselves.
+        let bare = latency.curve.iter().find(|point| point.late_share <= target);
+        let waits = bare.is_some_and(|bare| bare.latency_ns < advised);
+        let repair = repairs.unrepaired_need_ns();
+        Some(Self {
+            needs_ns: repair.map_or(advised, |repair| repair.max(advised)),
+            kept_ns,
+            target,
+            with_repairs: waits || repair.is_some(),
+            auto: latency.auto.is_some(),
+        })
     }
+
+    const fn is_kept(&self) -> bool {
+        self.needs_ns <= self.kept_ns
+    }
+}
+
+impl fmt::Display for LatencyAdvice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { needs_ns, kept_ns, target, with_repairs, auto } = *self;
+        let repairs = if with_repairs { ", with time for repairs" } else { "" };
+        let (needs, kept, target) = (Nanos(needs_ns), Nanos(kept_ns), Percent(target));
+        write!(f, "latency {kept}: the packets need {needs} ({target} late or less{repairs})")?;
+        match auto || self.is_kept() {
+            true => Ok(()),
+            false => write!(f, "; use --latency {needs}"),
+        }
+    }
+}
+
+/// What a report recommends against gaps.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct GapMends<'a> {
+    pub(super) repairs: &'a Repairs,
+    pub(super) advice: Option<LatencyAdvice>,
+    /// Whether only the talker can move presentation times (AVTP), as nobody tells its latency.
+    pub(super) presented: bool,
+}
+
+impl<'a> GapMends<'a> {
+    /// Of a stream.
+    pub(super) fn of(stream: &StreamReport, repairs: &'a Repairs) -> Self {
+        let latency = &stream.latency;
+        let advice = LatencyAdvice::of(latency, stream.counters.received, repairs);
+        // Without a told latency nothing can be advised.
+        let presented = latency.presented.is_some() && latency.advised_ns.is_none();
+        Self { repairs, advice, presented }
+    }
+
+    /// A report recommends one latency: that of the advice if there is one.
+    fn longer_latency(&self, catches_ns: Option<i64>) -> String {
+        match (self.advice, catches_ns) {
+            _ if self.presented => "a longer --mtt of the talker helps".to_owned(),
+            (Some(advice), _) if advice.is_kept() => {
+                "no more were late than --loss-target allows".to_owned()
+            }
+            (None, Some(needs)) => {
+                format!("a latency of {} would have caught 99 % of them", Nanos(needs))
+            }
+            _ => "a longer latency helps".to_owned(),
+        }
+    }
+}
+
+/// What would have been late at other latencies, around the knee, and the advice.
+pub(super) fn curve(
+    out: &mut String,
+    latency: &LatencyReport,
+    advice: Option<&LatencyAdvice>,
+) -> fmt::Result {
+    let Some(advice) = advice else { return Ok(()) };
     writeln!(out, "  latency   would have been late")?;
     for LatenessPoint { latency_ns, late_share } in rows(&latency.curve) {
         writeln!(out, "  {:>7}   {}", Nanos(latency_ns), Percent(late_share))?;
     }
-    // The curve is of packets that came by themselves.
-    let bare = latency.curve.iter().find(|point| point.late_share <= target);
-    let waits = bare.is_some_and(|bare| bare.latency_ns < advised);
-    let repairs = if waits { ", with time for repairs" } else { "" };
-    let (latency, target) = (Nanos(advised), Percent(target));
-    writeln!(out, "--latency {latency} would have been late for {target} or less{repairs}")
+    writeln!(out, "{advice}")
 }
 
 /// The first point of the curve, and the first below each share.
@@ -47,7 +126,7 @@ fn rows(curve: &[LatenessPoint]) -> impl Iterator<Item = LatenessPoint> {
 pub(super) fn gaps(
     out: &mut String,
     gaps: &GapReport,
-    repairs: &Repairs,
+    mends: &GapMends<'_>,
     scheduler: &str,
 ) -> fmt::Result {
     let causes = [
@@ -70,7 +149,7 @@ pub(super) fn gaps(
         return Ok(());
     }
     writeln!(out, "gaps: {}", told.join(", "))?;
-    writeln!(out, "  {most}: {}", mend(most, gaps, repairs, scheduler))
+    writeln!(out, "  {most}: {}", mend(most, gaps, mends, scheduler))
 }
 
 /// Nobody gives what is there already.
@@ -81,12 +160,8 @@ fn outlasted(scheduler: &str) -> &'static str {
     }
 }
 
-fn mend(most: &str, gaps: &GapReport, repairs: &Repairs, scheduler: &str) -> String {
-    let would = |needs: Option<i64>| {
-        needs.map_or("a longer latency helps".to_owned(), |needs| {
-            format!("a latency of {} would have caught 99 % of them", Nanos(needs))
-        })
-    };
+fn mend(most: &str, gaps: &GapReport, mends: &GapMends<'_>, scheduler: &str) -> String {
+    let would = |needs| mends.longer_latency(needs);
     match most {
         "network late" => would(gaps.network_needs_ns),
         "sender late" => format!(
@@ -102,7 +177,7 @@ fn mend(most: &str, gaps: &GapReport, repairs: &Repairs, scheduler: &str) -> Str
         "receiver late" => {
             format!("they were here in time and this program did not run: {}", outlasted(scheduler))
         }
-        "lost" => repairs.mend(),
+        "lost" => mends.repairs.mend(mends.advice.is_some()),
         "discarded" => format!(
             "this program did not read for so long that the socket was full: {}",
             outlasted(scheduler)
@@ -137,6 +212,12 @@ mod tests {
     use tautline_trial::snapshot;
 
     use super::*;
+    use crate::watching::report::Auto;
+
+    /// Mends without a recommended latency.
+    fn unadvised(repairs: &Repairs) -> GapMends<'_> {
+        GapMends { repairs, advice: None, presented: false }
+    }
 
     fn curve_of(points: &[(i64, f64)]) -> Vec<LatenessPoint> {
         let point =
@@ -185,19 +266,80 @@ mod tests {
         };
         let mut out = String::new();
         let none = Repairs::default();
-        gaps(&mut out, &all, &none, "fifo:70").unwrap();
+        gaps(&mut out, &all, &unadvised(&none), "fifo:70").unwrap();
         snapshot!(out);
         out.clear();
-        gaps(&mut out, &GapReport { lost: 1, ..GapReport::default() }, &none, "fifo:70").unwrap();
+        let lost = GapReport { lost: 1, ..GapReport::default() };
+        gaps(&mut out, &lost, &unadvised(&none), "fifo:70").unwrap();
         assert!(out.contains("use --redundancy at the sender"), "{out}");
         out.clear();
         let mut late = GapReport { late_receiver: 9, ..GapReport::default() };
         late.receiver_needs_ns = Some(44_100_000);
-        gaps(&mut out, &late, &none, "fifo:70").unwrap();
+        gaps(&mut out, &late, &unadvised(&none), "fifo:70").unwrap();
         snapshot!(out);
         out.clear();
-        gaps(&mut out, &GapReport::default(), &none, "fifo:70").unwrap();
+        gaps(&mut out, &GapReport::default(), &unadvised(&none), "fifo:70").unwrap();
         assert_eq!(out, "");
+    }
+
+    /// Late packets, the curve and the advice of a report, as they are shown.
+    fn shown(change: impl FnOnce(&mut LatencyReport), repairs: &Repairs) -> String {
+        let mut latency = LatencyReport {
+            configured_ns: Some(8_200_000),
+            loss_target: Some(0.0001),
+            advised_ns: Some(1_118_000_000),
+            curve: curve_of(&[(9, 0.01), (22, 0.0002), (1118, 0.0)]),
+            ..LatencyReport::unmeasured("due")
+        };
+        change(&mut latency);
+        let late = GapReport {
+            late_network: 41,
+            network_needs_ns: Some(21_930_000),
+            ..GapReport::default()
+        };
+        let advice = LatencyAdvice::of(&latency, 10_000, repairs);
+        let mut out = String::new();
+        repairs.tell(&mut out, advice.is_some()).unwrap();
+        let mends = GapMends { repairs, advice, presented: false };
+        gaps(&mut out, &late, &mends, "fifo:70").unwrap();
+        curve(&mut out, &latency, advice.as_ref()).unwrap();
+        out
+    }
+
+    #[test]
+    fn report_recommends_one_latency_with_its_condition() {
+        let none = Repairs::default();
+        let short = shown(|_| (), &none);
+        snapshot!(short);
+        assert!(!short.contains("21.93ms"), "{short}");
+        let enough = shown(|latency| latency.advised_ns = Some(3_400_000), &none);
+        snapshot!(enough);
+        assert!(!enough.contains("--latency"), "{enough}");
+        let followed = shown(|latency| latency.auto = Some(auto()), &none);
+        assert!(!followed.contains("--latency"), "{followed}");
+        let mut presented = String::new();
+        let late = GapReport { late_network: 41, ..GapReport::default() };
+        let mends = GapMends { presented: true, ..unadvised(&none) };
+        gaps(&mut presented, &late, &mends, "fifo:70").unwrap();
+        assert!(presented.ends_with("network late: a longer --mtt of the talker helps\n"));
+        let repairs = Repairs::short(20_000_000, 8_200_000);
+        let repaired = shown(|latency| latency.advised_ns = Some(12_000_000), &repairs);
+        snapshot!(repaired);
+        assert_eq!(repaired.matches("--latency").count(), 1, "{repaired}");
+    }
+
+    fn auto() -> Auto {
+        Auto {
+            before_ns: None,
+            first_ns: None,
+            last_ns: 8_200_000,
+            least_ns: 0,
+            greatest_ns: 0,
+            changes: 0,
+            rises: 0,
+            falls: 0,
+            largest_step_ns: 0,
+        }
     }
 
     #[test]
@@ -207,7 +349,7 @@ mod tests {
         for all in [late, discarded] {
             let told = |scheduler| {
                 let mut out = String::new();
-                gaps(&mut out, &all, &Repairs::default(), scheduler).unwrap();
+                gaps(&mut out, &all, &unadvised(&Repairs::default()), scheduler).unwrap();
                 out
             };
             let lacking = told("other");

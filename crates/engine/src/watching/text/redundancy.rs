@@ -27,14 +27,26 @@ impl Repairs {
         Self { repaired, lost, repair: stream.repair, configured_ns, in_call }
     }
 
+    /// Two of nine were not repaired, which wants this latency.
+    #[cfg(test)]
+    pub(super) const fn short(needs_ns: i64, configured_ns: i64) -> Self {
+        let repair = Some(RepairReport { window_ns: 16_000_000, needs_ns });
+        Self { repaired: 7, lost: 2, repair, configured_ns, in_call: false }
+    }
+
     /// The latency that would do, if what is configured does not.
     fn needs(&self) -> Option<Nanos> {
         let needs = self.repair.map(|repair| repair.needs_ns);
         needs.filter(|needs| *needs > self.configured_ns).map(Nanos)
     }
 
-    /// In a line, if there is anything to tell.
-    pub(super) fn tell(&self, out: &mut String) -> fmt::Result {
+    /// The latency that would have had time for the packets that were not repaired, if the one that was kept had not.
+    pub(super) fn unrepaired_need_ns(&self) -> Option<i64> {
+        self.needs().map(|needs| needs.0).filter(|_| self.lost > 0)
+    }
+
+    /// In a line, if there is anything to tell. With `advised` the report recommends a latency elsewhere.
+    pub(super) fn tell(&self, out: &mut String, advised: bool) -> fmt::Result {
         if self.repaired == 0 && self.repair.is_none() {
             return Ok(());
         }
@@ -42,15 +54,20 @@ impl Repairs {
         if let Some(RepairReport { window_ns, .. }) = self.repair {
             write!(out, ", within {} of their departure", Nanos(window_ns))?;
         }
-        if let Some(needs) = self.needs() {
-            write!(out, "; --latency {needs} has time for all of it")?;
+        match self.needs() {
+            Some(_) if advised => write!(out, "; the latency has no time for all of it")?,
+            Some(needs) => write!(out, "; --latency {needs} has time for all of it")?,
+            None => {}
         }
         writeln!(out)
     }
 
-    /// The mend of what was lost all the same.
-    pub(super) fn mend(&self) -> String {
+    /// The mend of what was lost all the same. With `advised` the report recommends a latency elsewhere.
+    pub(super) fn mend(&self, advised: bool) -> String {
         match (self.needs(), self.repair) {
+            (Some(_), _) if advised => {
+                format!("{} has no time for all that packets carry", Nanos(self.configured_ns))
+            }
             (Some(needs), _) => format!(
                 "{} has no time for all that packets carry: --latency {needs} has",
                 Nanos(self.configured_ns)
@@ -94,20 +111,19 @@ pub(super) fn redundancy(
 mod tests {
     use tautline_trial::snapshot;
 
-    use super::super::arrivals::gaps;
+    use super::super::arrivals::{GapMends, gaps};
     use super::*;
     use crate::watching::report::GapReport;
 
     #[test]
     fn what_is_lost_in_spite_of_redundancy_is_mended_by_latency_first_and_by_more_of_it_then() {
-        let repair = Some(RepairReport { window_ns: 16_000_000, needs_ns: 20_000_000 });
-        let repairs =
-            Repairs { repaired: 7, lost: 2, repair, configured_ns: 6_000_000, in_call: false };
+        let repairs = Repairs::short(20_000_000, 6_000_000);
         let told = |repairs: Repairs| {
             let mut out = String::new();
-            repairs.tell(&mut out).unwrap();
+            repairs.tell(&mut out, false).unwrap();
             let lost = GapReport { lost: 2, ..GapReport::default() };
-            gaps(&mut out, &lost, &repairs, "fifo:70").unwrap();
+            let mends = GapMends { repairs: &repairs, advice: None, presented: false };
+            gaps(&mut out, &lost, &mends, "fifo:70").unwrap();
             out
         };
         assert_eq!(

@@ -4,11 +4,12 @@ use crate::time::Span;
 
 const NANOS_PER_MILLI: i64 = 1_000_000;
 
-/// Reads `5`, `0.125` or `1.`; digits after the sixth decimal are below a nanosecond and ignored.
+/// Reads `5`, `0.125`, `0,125`, `.125` or `1.`; digits after the sixth decimal are below a nanosecond and ignored.
 pub(super) fn millis(text: &str) -> Option<Span> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let text = text.trim();
+    let (whole, fraction) = text.split_once(['.', ',']).unwrap_or((text, ""));
     let is_number = |digits: &str| digits.bytes().all(|digit| digit.is_ascii_digit());
-    if whole.is_empty() || !is_number(whole) || !is_number(fraction) {
+    if (whole.is_empty() && fraction.is_empty()) || !is_number(whole) || !is_number(fraction) {
         return None;
     }
     let nanos = fraction
@@ -16,8 +17,12 @@ pub(super) fn millis(text: &str) -> Option<Span> {
         .chain(core::iter::repeat(b'0'))
         .take(6)
         .fold(0, |nanos, digit| nanos * 10 + i64::from(digit - b'0'));
-    let whole = whole.parse::<i64>().ok()?.checked_mul(NANOS_PER_MILLI)?;
-    Some(Span::from_nanos(whole.checked_add(nanos)?))
+    // More digits than fit are a long time all the same.
+    let whole = whole
+        .bytes()
+        .fold(0_i64, |all, digit| all.saturating_mul(10).saturating_add(i64::from(digit - b'0')));
+    let whole = whole.saturating_mul(NANOS_PER_MILLI);
+    Some(Span::from_nanos(whole.saturating_add(nanos)))
 }
 
 /// Writes `span` to `decimals` (0 to 6) places, shortened; below zero is zero. Lengths of a

@@ -1,380 +1,372 @@
-//! Text in, a stream out.
+//! Text in, a stream out: what the stream needs is read, and the rest is warned about.
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use sdp_types::{
-    Connection, ExtMap, Media, ParserError, Rtcp, RtpMap, Session, SourceFilter,
-    SourceFilterAddress, SourceFilterDestination, SourceFilterMode, TypedAttribute,
-};
-use tautline_dsp::format::SampleFormat;
-
+use super::coding::SdpCoding;
 use super::decimal;
+use super::lines::{Line, Lines};
 use super::{
-    Description, DescriptionError, FLOAT_ENCODING, LINK_OFFSET, LOSSLESS_16_ENCODING,
-    LOSSLESS_24_ENCODING, MOST_BYTES, MOST_LINES, MOST_MEDIA, Reference, SdpCrypto, SdpFault,
-    SdpOrigin,
+    Description, DescriptionError, LINK_OFFSET, Reference, SdpCrypto, SdpFault, SdpOddity,
+    SdpOrigin, SdpWarning,
 };
-use crate::coder::Coder;
-use crate::stream::LONGEST_LINK_OFFSET;
-use crate::time::Frames;
-use crate::units::{Channels, Rate};
+use crate::stream::{LONGEST_LINK_OFFSET, MOST_DATAGRAM_BYTES, PTIME_RANGE};
+use crate::time::{Frames, Span};
 use crate::wire::rtp::{CAPTURE_URI, ExtensionIds, INSTANTS_URI, REDUNDANCY_URI};
 
+/// Bytes before the sound of a packet at least (RFC 3550 §5.1).
+const RTP_HEADER: i64 = 12;
 /// The longest packet that a description may announce, in frames.
 const LONGEST_PACKET: i64 = u16::MAX as i64;
 
+/// A value, or why the line is ignored.
+pub(super) type Read<T> = Result<T, SdpOddity>;
+
 impl Description {
-    /// Reads the first audio stream over RTP, sealed or not; of streams that are sent twice
-    /// (`a=group:DUP`) this is the first leg.
-    pub fn read(bytes: &[u8]) -> Result<Self, DescriptionError> {
-        let session = parse(bytes)?;
-        let section = Section::of(bytes, &session)?;
-        let (destination, ttl) = section.destination()?;
-        let coding = section.coding()?;
-        let rtp_port = section.media.port;
-        let packet = section.packet(coding.rate)?;
-        Ok(Self {
-            name: session.session_name.clone(),
-            origin: origin_of(&session.origin),
-            destination,
-            rtp_port,
-            rtcp_port: section.rtcp_port()?,
-            ttl,
-            sources: section.sources(destination)?,
-            rate: coding.rate,
-            channels: coding.channels,
-            sample: coding.sample,
-            coder: coding.coder,
-            payload_type: coding.payload_type,
-            packet,
-            link_offset: section
-                .value(LINK_OFFSET)
-                .map(|text| {
-                    let offset = decimal::millis(text).filter(|o| *o <= LONGEST_LINK_OFFSET);
-                    offset.ok_or(section.nonsense(LINK_OFFSET, text))
-                })
-                .transpose()?,
-            mediaclk_offset: section.mediaclk_offset()?,
-            reference: section.reference(),
-            extensions: section.extensions()?,
-            sealed: section.is_sealed(),
-            crypto: section.crypto()?,
-        })
+    /// Reads the first audio stream over RTP that can be received, encrypted or not. Of a stream that is sent twice
+    /// (`a=group:DUP`), that is the first leg. Lines that cannot be read and are not needed become warnings, in the
+    /// order of the text.
+    pub fn read(bytes: &[u8]) -> Result<(Self, Vec<SdpWarning>), DescriptionError> {
+        let Lines { session, sections, mut warnings } = Lines::of(bytes)?;
+        let mut audio: Vec<(&Line, Result<ReadSection, DescriptionError>)> = sections
+            .iter()
+            .map(|(media, lines)| Section::of(&session, media, lines))
+            .filter(Section::is_audio)
+            .map(|section| (section.media, section.read()))
+            .collect();
+        let is_open = |(_, read): &(_, Result<ReadSection, _>)| matches!(read, Ok(r) if r.passed_over.is_none());
+        let open = audio.iter().position(is_open);
+        let Some(chosen) = open.or_else(|| audio.iter().position(|(_, read)| read.is_ok())) else {
+            let mut errors = audio.into_iter().filter_map(|(_, read)| read.err()).peekable();
+            let first = errors.peek().cloned();
+            let enabled = errors.find(|error| error.fault != SdpFault::Disabled);
+            let no_audio = DescriptionError { line: None, fault: SdpFault::NoAudio };
+            return Err(enabled.or(first).unwrap_or(no_audio));
+        };
+        let read = audio.swap_remove(chosen).1?;
+        audio.truncate(chosen);
+        for (media, passed) in audio {
+            let oddity = match passed {
+                Ok(section) => section.passed_over,
+                Err(error) => Some(SdpOddity::Refused(error.fault)),
+            };
+            warnings.extend(oddity.map(|oddity| media.warning(oddity)));
+        }
+        warnings.extend(read.warnings);
+        warnings.sort_by_key(|warning| warning.line);
+        Ok((read.description, warnings))
     }
 }
 
-fn parse(bytes: &[u8]) -> Result<Session, DescriptionError> {
-    let whole = |fault| DescriptionError { line: None, fault };
-    if bytes.len() > MOST_BYTES {
-        return Err(whole(SdpFault::Bytes(bytes.len())));
-    }
-    let lines = bytes.split(|&byte| byte == b'\n').count();
-    if lines > MOST_LINES {
-        return Err(whole(SdpFault::Lines(lines)));
-    }
-    let session = Session::parse(bytes).map_err(|error| DescriptionError {
-        line: line_of_error(&error),
-        fault: SdpFault::Syntax(error.to_string()),
-    })?;
-    if session.medias.len() > MOST_MEDIA {
-        return Err(whole(SdpFault::Media(session.medias.len())));
-    }
-    Ok(session)
+/// A section that can be received.
+struct ReadSection {
+    description: Description,
+    warnings: Vec<SdpWarning>,
+    /// Why a later section is better.
+    passed_over: Option<SdpOddity>,
 }
 
-fn line_of_error(error: &ParserError) -> Option<usize> {
-    use ParserError as E;
-    match *error {
-        E::InvalidLineFormat(line, _)
-        | E::InvalidFieldEncoding(line, _)
-        | E::InvalidFieldFormat(line, _)
-        | E::MissingField(line, _)
-        | E::FieldTrailingData(line, _)
-        | E::InvalidVersion(line, _)
-        | E::MultipleVersions(line)
-        | E::MultipleOrigins(line)
-        | E::MultipleSessionNames(line)
-        | E::MultipleSessionDescription(line)
-        | E::MultipleUris(line)
-        | E::MultipleConnections(line)
-        | E::MultipleTimeZones(line)
-        | E::MultipleMediaTitles(line)
-        | E::MultipleKeys(line)
-        | E::RepeatWithoutTime(line) => Some(line),
-        _ => None,
-    }
-}
-
-fn origin_of(origin: &sdp_types::Origin) -> SdpOrigin {
-    SdpOrigin {
-        session: origin.sess_id.parse().unwrap_or_default(),
-        version: origin.sess_version,
-        address: origin.try_parse_unicast_ip_address().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
-    }
-}
-
-/// What the payload type stands for.
-struct SdpCoding {
-    rate: Rate,
-    channels: Channels,
-    sample: SampleFormat,
-    coder: Option<Coder>,
-    payload_type: u8,
-}
-
-/// The media section that is read, what stands above it for all, and the text for line numbers.
-struct Section<'a> {
-    bytes: &'a [u8],
-    session: &'a Session,
-    media: &'a Media,
+/// A media section and the lines above it that count for all sections.
+pub(super) struct Section<'a> {
+    session: &'a [Line],
+    /// The `m=` line.
+    pub(super) media: &'a Line,
+    lines: &'a [Line],
+    /// Lines that could not be read.
+    pub(super) warnings: Vec<SdpWarning>,
 }
 
 impl<'a> Section<'a> {
-    fn of(bytes: &'a [u8], session: &'a Session) -> Result<Self, DescriptionError> {
-        let is_audio = |media: &&Media| media.media.eq_ignore_ascii_case("audio");
-        let is_read =
-            |media: &&Media| media.proto.eq_ignore_ascii_case("RTP/AVP") || is_savp(media);
-        let mut audio = session.medias.iter().filter(is_audio);
-        let Some(first) = audio.clone().next() else {
-            return Err(DescriptionError { line: None, fault: SdpFault::NoAudio });
-        };
-        let is_open = |media: &&Media| {
-            is_read(media)
-                && (!is_savp(media) || media.attributes.iter().any(|a| a.attribute == "crypto"))
-        };
-        // What can be read by this description alone, or else what can by a key.
-        let media = audio.clone().find(is_open).or_else(|| audio.find(is_read)).unwrap_or(first);
-        let section = Self { bytes, session, media };
-        if !is_read(&media) {
-            return Err(section.fault_at("m=audio", SdpFault::Transport(media.proto.clone())));
-        }
-        if media.port == 0 {
-            return Err(section.fault_at("m=audio", SdpFault::UdpPort(0)));
-        }
-        Ok(section)
+    const fn of(session: &'a [Line], media: &'a Line, lines: &'a [Line]) -> Self {
+        Self { session, media, lines, warnings: Vec::new() }
     }
 
-    /// A fault at the first line that begins with `start`.
-    fn fault_at(&self, start: &str, fault: SdpFault) -> DescriptionError {
-        let found = self
-            .bytes
-            .split(|&byte| byte == b'\n')
-            .position(|line| line.starts_with(start.as_bytes()));
-        DescriptionError { line: found.map(|index| index + 1), fault }
+    /// Words of the `m=` line: media, port, transport and payload types (RFC 8866 §5.14).
+    pub(super) fn words(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.media.value.split_whitespace()
     }
 
-    fn nonsense(&self, attribute: &'static str, value: &str) -> DescriptionError {
-        let fault = SdpFault::Value { attribute, value: value.to_owned() };
-        self.fault_at(&format!("a={attribute}:{value}"), fault)
+    fn is_audio(&self) -> bool {
+        self.words().next().is_some_and(|media| media.eq_ignore_ascii_case("audio"))
     }
 
-    /// All values of an attribute; those of the section come first, as they override.
-    fn values<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'a str> + 's {
-        self.media
-            .attributes
-            .iter()
-            .chain(&self.session.attributes)
-            .filter(move |attribute| attribute.attribute.eq_ignore_ascii_case(name))
-            .map(|attribute| attribute.value.as_deref().unwrap_or_default().trim())
-    }
-
-    fn value(&self, name: &str) -> Option<&'a str> {
-        self.values(name).next()
-    }
-
-    fn typed<T: TypedAttribute>(&self) -> Result<Vec<T>, DescriptionError> {
-        self.values(T::NAME)
-            .map(|text| text.parse().map_err(|_| self.nonsense(T::NAME, text)))
-            .collect()
-    }
-
-    fn destination(&self) -> Result<(IpAddr, Option<u8>), DescriptionError> {
-        let connection: Option<&Connection> =
-            self.media.connections.first().or(self.session.connection.as_ref());
-        let Some(connection) = connection else {
-            return Err(self.fault_at("m=audio", SdpFault::NoDestination));
-        };
-        let address = connection.try_address().map_err(|_| {
-            let text = &connection.connection_address;
-            self.fault_at("c=", SdpFault::Destination(text.clone()))
-        })?;
-        Ok((address.ip, address.ttl))
-    }
-
-    fn rtcp_port(&self) -> Result<u16, DescriptionError> {
-        let rtp_port = self.media.port;
-        if self.value("rtcp-mux").is_some() {
-            return Ok(rtp_port);
-        }
-        match self.typed::<Rtcp>()?.first() {
-            Some(rtcp) if rtcp.port == 0 => Err(self.fault_at("a=rtcp:", SdpFault::UdpPort(0))),
-            Some(rtcp) => Ok(rtcp.port),
-            None => rtp_port
-                .checked_add(1)
-                .ok_or_else(|| self.fault_at("m=audio", SdpFault::UdpPort(rtp_port))),
-        }
-    }
-
-    /// The senders that a filter for this destination lets in.
-    fn sources(&self, destination: IpAddr) -> Result<Vec<IpAddr>, DescriptionError> {
-        let applies = |filter: &SourceFilter| {
-            let wanted = match &filter.destination {
-                SourceFilterDestination::Wildcard => true,
-                SourceFilterDestination::Address(address) => {
-                    *address == SourceFilterAddress::IpAddr(destination)
-                }
-            };
-            wanted && filter.mode == SourceFilterMode::Incl
-        };
-        let filters = self.typed::<SourceFilter>()?;
-        let sources = filters.into_iter().find(applies).map(|filter| filter.sources);
-        let address = |source| match source {
-            SourceFilterAddress::IpAddr(address) => Some(address),
-            SourceFilterAddress::FQDN(_) => None,
-        };
-        Ok(sources.into_iter().flatten().filter_map(address).collect())
-    }
-
-    /// The first payload type that can be decoded, or what is wrong with the very first.
-    fn coding(&self) -> Result<SdpCoding, DescriptionError> {
-        let mut codings = self.media.fmt.split_whitespace().map(|format| self.coding_of(format));
-        let first = codings
-            .next()
-            .unwrap_or_else(|| Err(self.fault_at("m=audio", SdpFault::PayloadType(String::new()))));
-        match first {
-            Ok(coding) => Ok(coding),
-            Err(error) => codings.find_map(Result::ok).ok_or(error),
-        }
-    }
-
-    fn coding_of(&self, format: &str) -> Result<SdpCoding, DescriptionError> {
-        let unexplained = || self.fault_at("m=audio", SdpFault::PayloadType(format.to_owned()));
-        let payload_type = format.parse().map_err(|_| unexplained())?;
-        let maps = self.typed::<RtpMap>()?;
-        let map = maps
-            .into_iter()
-            .find(|map| map.payload_type == payload_type)
-            .or_else(|| static_map(payload_type))
-            .ok_or_else(unexplained)?;
-        let fault = |fault| self.fault_at(&format!("a=rtpmap:{format} "), fault);
-        let channels = match map.encoding_params.as_deref() {
-            None | Some("") => 1,
-            Some(text) => text.parse().map_err(|_| {
-                fault(SdpFault::Value { attribute: "rtpmap", value: map.to_string() })
-            })?,
-        };
-        let (sample, coder) = coding_named(&map.encoding_name)
-            .ok_or_else(|| fault(SdpFault::Coding(map.encoding_name.clone())))?;
-        // A map of Opus has two channels whatever is in it (RFC 7587 §7): the sender's own word makes it one.
-        let mono = matches!(coder, Some(Coder::Opus(_))) && self.says_mono(format);
-        let channels = if mono { 1 } else { channels };
-        Ok(SdpCoding {
+    fn read(mut self) -> Result<ReadSection, DescriptionError> {
+        let sealed = self.is_sealed()?;
+        let rtp_port = self.rtp_port()?;
+        let (destination, ttl) = self.destination()?;
+        let SdpCoding { rate, channels, sample, coder, payload_type } = self.coding()?;
+        let description = Description {
+            name: self.line('s').map_or(String::new(), |line| line.value.clone()),
+            origin: self.origin(),
+            destination,
+            rtp_port,
+            rtcp_port: self.rtcp_port(rtp_port)?,
+            ttl,
+            sources: self.sources(destination),
+            rate,
+            channels,
             sample,
             coder,
-            rate: Rate::new(map.clock_rate).map_err(|error| fault(error.into()))?,
-            channels: Channels::new(channels).map_err(|error| fault(error.into()))?,
             payload_type,
+            packet: self.packet(
+                |frames| {
+                    let bytes = frames.count() * channels.count() as i64 * sample.bytes() as i64;
+                    match rate.span_of(frames) {
+                        long if long > PTIME_RANGE.1 => Err(SdpOddity::PacketTime(long)),
+                        _ if coder.is_none() && bytes + RTP_HEADER > MOST_DATAGRAM_BYTES as i64 => {
+                            Err(SdpOddity::PacketBytes(bytes))
+                        }
+                        _ => Ok(frames),
+                    }
+                },
+                |span| rate.frames_nearest(span),
+            ),
+            link_offset: self.first(LINK_OFFSET, |text| {
+                let offset = decimal::millis(text).filter(|offset| *offset <= LONGEST_LINK_OFFSET);
+                offset.ok_or(SdpOddity::Expected("milliseconds, 0 to 5000"))
+            }),
+            mediaclk_offset: self.mediaclk_offset(),
+            reference: self.reference(),
+            extensions: self.extensions(),
+            sealed,
+            crypto: if sealed { self.crypto() } else { Vec::new() },
+        };
+        let inactive = self.values("inactive").next().map(|_| SdpOddity::Inactive);
+        let locked = sealed && description.crypto.is_empty();
+        let passed_over = inactive.or(locked.then_some(SdpOddity::NoKey));
+        Ok(ReadSection { description, warnings: self.warnings, passed_over })
+    }
+
+    /// The first session line with this letter.
+    fn line(&self, letter: char) -> Option<&'a Line> {
+        self.session.iter().find(|line| line.letter == letter)
+    }
+
+    /// The lines of an attribute with their values. Those of the section come first, as they override.
+    pub(super) fn values<'s>(
+        &self,
+        name: &'s str,
+    ) -> impl Iterator<Item = (&'a Line, &'a str)> + use<'a, 's> {
+        self.lines.iter().chain(self.session).filter_map(move |line| {
+            let (of, value) = line.attribute()?;
+            of.eq_ignore_ascii_case(name).then_some((line, value))
         })
     }
 
-    /// Whether the sender says that its Opus is mono (RFC 7587 §6.1).
-    fn says_mono(&self, format: &str) -> bool {
-        let parameters = self.values("fmtp").filter_map(|text| text.split_once(' '));
-        parameters
-            .filter(|(of, _)| *of == format)
-            .flat_map(|(_, parameters)| parameters.split(';'))
-            .any(|parameter| parameter.trim().eq_ignore_ascii_case("sprop-stereo=0"))
+    /// The first value of an attribute that can be read; warns about those before it.
+    fn first<T>(&mut self, name: &str, read: impl Fn(&str) -> Read<T>) -> Option<T> {
+        for (line, value) in self.values(name) {
+            match read(value) {
+                Ok(value) => return Some(value),
+                Err(oddity) => self.warnings.push(line.warning(oddity)),
+            }
+        }
+        None
+    }
+
+    /// AVPF differs from AVP in RTCP timing, which its receiver may ignore (RFC 4585 §3.6).
+    fn is_sealed(&self) -> Result<bool, DescriptionError> {
+        let transport = self.words().nth(2).unwrap_or_default();
+        match transport.to_ascii_uppercase().as_str() {
+            "RTP/AVP" | "RTP/AVPF" => Ok(false),
+            "RTP/SAVP" | "RTP/SAVPF" => Ok(true),
+            _ => Err(self.media.fault(SdpFault::Transport(transport.to_owned()))),
+        }
+    }
+
+    /// Port 0 disables a stream (RFC 3264 §5.1). A count may follow the port.
+    fn rtp_port(&self) -> Result<u16, DescriptionError> {
+        let text = self.words().nth(1).unwrap_or_default();
+        let port = text.split('/').next().unwrap_or_default();
+        match port.parse() {
+            Ok(0) => Err(self.media.fault(SdpFault::Disabled)),
+            Ok(port) => Ok(port),
+            Err(_) => Err(self.media.fault(SdpFault::UdpPort(text.to_owned()))),
+        }
+    }
+
+    /// The RTCP port: the one of `a=rtcp`, or the port above.
+    fn rtcp_port(&mut self, rtp_port: u16) -> Result<u16, DescriptionError> {
+        if self.values("rtcp-mux").next().is_some() {
+            return Ok(rtp_port);
+        }
+        let named = self.first("rtcp", |text| {
+            let port = text.split_whitespace().next().and_then(|port| port.parse().ok());
+            port.filter(|port| *port != 0).ok_or(SdpOddity::Expected("a UDP port, 1 to 65535"))
+        });
+        let fault = SdpFault::UdpPort(rtp_port.to_string());
+        named.or(rtp_port.checked_add(1)).ok_or_else(|| self.media.fault(fault))
+    }
+
+    /// The address of the section's first readable `c=` line, or of the session's, with its time to live.
+    fn destination(&mut self) -> Result<(IpAddr, Option<u8>), DescriptionError> {
+        let connection = |line: &&Line| line.letter == 'c';
+        let own: Vec<&Line> = self.lines.iter().filter(connection).collect();
+        let lines =
+            if own.is_empty() { self.session.iter().filter(connection).collect() } else { own };
+        let mut found = None;
+        for line in &lines {
+            match (address_of(&line.value), found) {
+                (Some(_), Some(_)) => self.warnings.push(line.warning(SdpOddity::Another)),
+                (None, _) => {
+                    self.warnings.push(
+                        line.warning(SdpOddity::Expected("IN IP4 ADDRESS or IN IP6 ADDRESS")),
+                    );
+                }
+                (address, None) => found = address.map(|address| (*line, address)),
+            }
+        }
+        let fault = |line: &&Line| line.fault(SdpFault::Destination(line.value.clone()));
+        let unfound = || lines.first().map_or(self.media.fault(SdpFault::NoDestination), fault);
+        let (line, (address, suffix)) = found.ok_or_else(unfound)?;
+        // The address of a group of IPv4 is followed by a time to live; that of IPv6 by a count.
+        let ttl = suffix.filter(|_| address.is_ipv4()).map(|text| text.parse());
+        if let Some(Err(_)) = ttl {
+            self.warnings
+                .push(line.warning(SdpOddity::Expected("a time to live of 0 to 255 behind the /")));
+        }
+        Ok((address, ttl.and_then(Result::ok)))
+    }
+
+    fn origin(&mut self) -> SdpOrigin {
+        let mut words = self.line('o').into_iter().flat_map(|line| line.value.split_whitespace());
+        let (session, version) = (words.nth(1), words.next());
+        let address = words.nth(2).and_then(|text| text.parse().ok());
+        let version = version.and_then(|text| text.parse().ok());
+        if let Some(line) = self.line('o').filter(|_| version.is_none()) {
+            self.warnings.push(line.warning(SdpOddity::Expected("a version below 2^64")));
+        }
+        SdpOrigin {
+            session: session.and_then(|text| text.parse().ok()).unwrap_or_default(),
+            version: version.unwrap_or_default(),
+            address: address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
+        }
+    }
+
+    /// The senders that a filter for this destination includes (RFC 4570 §3).
+    fn sources(&mut self, destination: IpAddr) -> Vec<IpAddr> {
+        let included = |text: &str| -> Read<Option<Vec<IpAddr>>> {
+            let form = || SdpOddity::Expected("incl IN IP4 DESTINATION SOURCE, with IP addresses");
+            let mut words = text.split_whitespace();
+            let (mode, group) = (words.next().unwrap_or_default(), words.nth(2).ok_or_else(form)?);
+            let group = if group == "*" { Some(destination) } else { ip(group).map(|(ip, _)| ip) };
+            let sources: Option<Vec<IpAddr>> = words.map(|word| Some(ip(word)?.0)).collect();
+            let sources = sources.filter(|sources| {
+                !sources.is_empty()
+                    && sources.iter().all(|ip| ip.is_ipv4() == destination.is_ipv4())
+            });
+            match group.ok_or_else(form)? == destination {
+                true if !mode.eq_ignore_ascii_case("incl") => Err(form()),
+                true => sources.map(Some).ok_or_else(form),
+                false => Ok(None),
+            }
+        };
+        for (line, value) in self.values("source-filter") {
+            match included(value) {
+                Ok(Some(sources)) => return sources,
+                Ok(None) => {}
+                Err(oddity) => self.warnings.push(line.warning(oddity)),
+            }
+        }
+        Vec::new()
     }
 
     /// `framecount` is exact; `ptime` is rounded text, and may be wrong by 4 % (0.12 for 0.125).
-    fn packet(&self, rate: Rate) -> Result<Option<Frames>, DescriptionError> {
-        let (name, text, frames) = if let Some(text) = self.value("framecount") {
-            ("framecount", text, text.parse().ok().map(Frames::new))
-        } else if let Some(text) = self.value("ptime") {
-            ("ptime", text, decimal::millis(text).map(|span| rate.frames_nearest(span)))
-        } else {
-            return Ok(None);
+    fn packet(
+        &mut self,
+        fits: impl Fn(Frames) -> Read<Frames>,
+        frames_of: impl Fn(Span) -> Frames,
+    ) -> Option<Frames> {
+        let whole = |frames: Option<Frames>, expected| {
+            let frames = frames.filter(|frames| (1..=LONGEST_PACKET).contains(&frames.count()));
+            fits(frames.ok_or(SdpOddity::Expected(expected))?)
         };
-        frames
-            .filter(|frames| (1..=LONGEST_PACKET).contains(&frames.count()))
-            .map(Some)
-            .ok_or_else(|| self.nonsense(name, text))
+        let counted = self.first("framecount", |text| {
+            whole(text.parse().ok().map(Frames::new), "frames, 1 to 65535")
+        });
+        counted.or_else(|| {
+            self.first("ptime", |text| match decimal::millis(text) {
+                Some(long) if long > PTIME_RANGE.1 => Err(SdpOddity::PacketTime(long)),
+                time => whole(time.map(&frames_of), "milliseconds, such as 1 or 0.125"),
+            })
+        })
     }
 
     /// Only `direct` ties the media clock to the reference (RFC 7273 §5.2); a rate may follow.
-    fn mediaclk_offset(&self) -> Result<Option<u32>, DescriptionError> {
-        let Some(text) = self.value("mediaclk") else { return Ok(None) };
-        let Some(direct) = text.strip_prefix("direct=") else { return Ok(None) };
-        let digits = direct.split_whitespace().next().unwrap_or_default();
-        digits.parse().map(Some).map_err(|_| self.nonsense("mediaclk", text))
+    fn mediaclk_offset(&mut self) -> Option<u32> {
+        self.first("mediaclk", |text| {
+            let Some(direct) = text.strip_prefix("direct=") else { return Ok(None) };
+            let digits = direct.split_whitespace().next().unwrap_or_default();
+            digits
+                .parse()
+                .map(Some)
+                .map_err(|_| SdpOddity::Expected("direct=N, with N from 0 to 2^32 - 1"))
+        })
+        .flatten()
     }
 
     fn reference(&self) -> Reference {
-        match self.value("ts-refclk") {
-            None | Some("" | "local") => Reference::Local,
-            Some(text) => match text.strip_prefix("ptp=") {
+        match self.values("ts-refclk").next() {
+            None | Some((_, "" | "local")) => Reference::Local,
+            Some((_, text)) => match text.strip_prefix("ptp=") {
                 Some(clock) => Reference::Ptp(clock.to_owned()),
                 None => Reference::Other(text.to_owned()),
             },
         }
     }
 
-    fn is_sealed(&self) -> bool {
-        is_savp(self.media)
+    /// The text behind the tags.
+    fn crypto(&mut self) -> Vec<SdpCrypto> {
+        let mut keys = Vec::new();
+        for (line, value) in self.values("crypto") {
+            let tagged = value.split_once(' ').filter(|(tag, _)| tag.parse::<u32>().is_ok());
+            match tagged {
+                Some((_, rest)) => keys.push(SdpCrypto(rest.trim().to_owned())),
+                None => {
+                    self.warnings.push(line.warning(SdpOddity::Expected("TAG SUITE inline:KEY")))
+                }
+            }
+        }
+        keys
     }
 
-    /// What follows the tags; none of what it says is told back where it is wrong.
-    fn crypto(&self) -> Result<Vec<SdpCrypto>, DescriptionError> {
-        let all = self.values("crypto").filter(|_| self.is_sealed());
-        all.map(|text| {
-            let tagged = text.split_once(' ').filter(|(tag, _)| tag.parse::<u32>().is_ok());
-            let value = || "(kept back)".to_owned();
-            tagged.map(|(_, rest)| SdpCrypto(rest.trim().to_owned())).ok_or_else(|| {
-                self.fault_at("a=crypto:", SdpFault::Value { attribute: "crypto", value: value() })
-            })
-        })
-        .collect()
-    }
-
-    fn extensions(&self) -> Result<ExtensionIds, DescriptionError> {
-        // Identifiers from 15 on need the two-byte form (RFC 8285 §4.3), which is not read.
-        let maps = self.typed::<ExtMap>()?;
-        let id_of = |uri| {
-            maps.iter().find(|map| map.uri == uri && (1..=14).contains(&map.id)).map(|map| map.id)
-        };
-        Ok(ExtensionIds {
-            capture: id_of(CAPTURE_URI),
-            instants: id_of(INSTANTS_URI),
-            redundancy: id_of(REDUNDANCY_URI),
-        })
+    fn extensions(&mut self) -> ExtensionIds {
+        let mut ids = ExtensionIds::NONE;
+        for (line, value) in self.values("extmap") {
+            let mut words = value.split_whitespace();
+            // A direction may follow the identifier.
+            let id = words.next().and_then(|id| id.split('/').next()?.parse::<u8>().ok());
+            let known = match words.next() {
+                Some(CAPTURE_URI) => Some(&mut ids.capture),
+                Some(INSTANTS_URI) => Some(&mut ids.instants),
+                Some(REDUNDANCY_URI) => Some(&mut ids.redundancy),
+                Some(_) | None => None,
+            };
+            // Identifiers from 15 on need the two-byte form (RFC 8285 §4.3), which is not read.
+            match (id, known) {
+                (Some(id @ 1..=14), Some(known)) => _ = known.get_or_insert(id),
+                (Some(1..), None) => {}
+                (_, Some(_)) => {
+                    self.warnings
+                        .push(line.warning(SdpOddity::Expected("an identifier from 1 to 14")));
+                }
+                (_, None) => {
+                    self.warnings
+                        .push(line.warning(SdpOddity::Expected("an identifier from 1 to 255")));
+                }
+            }
+        }
+        ids
     }
 }
 
-fn is_savp(media: &Media) -> bool {
-    ["RTP/SAVP", "RTP/SAVPF"].iter().any(|sealed| media.proto.eq_ignore_ascii_case(sealed))
+/// The IP address in a `c=` line, and the text behind its `/`.
+fn address_of(value: &str) -> Option<(IpAddr, Option<&str>)> {
+    value.split_whitespace().find_map(ip)
 }
 
-/// Payload types that need no `rtpmap` (RFC 3551 table 4).
-fn static_map(payload_type: u8) -> Option<RtpMap> {
-    match payload_type {
-        10 => Some(RtpMap::with_encoding_params(10, "L16", 44_100, "2")),
-        11 => Some(RtpMap::new(11, "L16", 44_100)),
-        _ => None,
-    }
-}
-
-fn coding_named(encoding: &str) -> Option<(SampleFormat, Option<Coder>)> {
-    let names = [
-        ("L16", (SampleFormat::L16, None)),
-        ("L24", (SampleFormat::L24, None)),
-        ("L32", (SampleFormat::L32, None)),
-        (FLOAT_ENCODING, (SampleFormat::F32, None)),
-        ("opus", (SampleFormat::L24, Some(Coder::OPUS))),
-        (LOSSLESS_16_ENCODING, (SampleFormat::L16, Some(Coder::Lossless))),
-        (LOSSLESS_24_ENCODING, (SampleFormat::L24, Some(Coder::Lossless))),
-    ];
-    names
-        .into_iter()
-        .find(|(name, _)| encoding.eq_ignore_ascii_case(name))
-        .map(|(_, coding)| coding)
+/// Reads an IP address that a time to live or a count may follow.
+fn ip(word: &str) -> Option<(IpAddr, Option<&str>)> {
+    let (address, rest) = word.split_once('/').map_or((word, None), |(ip, rest)| (ip, Some(rest)));
+    let first = rest.and_then(|rest| rest.split('/').next());
+    Some((address.parse().ok()?, first))
 }

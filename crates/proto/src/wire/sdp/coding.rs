@@ -1,0 +1,131 @@
+//! Payload types: the coding, rate and channels that a number in each packet stands for.
+
+use tautline_dsp::format::SampleFormat;
+
+use super::lines::Line;
+use super::read::Section;
+use super::{
+    DescriptionError, FLOAT_ENCODING, LOSSLESS_16_ENCODING, LOSSLESS_24_ENCODING, SdpFault,
+    SdpOddity,
+};
+use crate::coder::Coder;
+use crate::units::{Channels, Rate};
+
+/// The meaning of a payload type.
+pub(super) struct SdpCoding {
+    pub(super) rate: Rate,
+    pub(super) channels: Channels,
+    pub(super) sample: SampleFormat,
+    pub(super) coder: Option<Coder>,
+    pub(super) payload_type: u8,
+}
+
+/// `TYPE CODING/RATE/CHANNELS` (RFC 8866 §6.6).
+#[derive(Clone, Copy)]
+struct RtpMap<'a> {
+    payload_type: u8,
+    coding: &'a str,
+    rate: u32,
+    channels: u32,
+}
+
+impl<'a> RtpMap<'a> {
+    fn read(text: &'a str) -> Option<Self> {
+        let (payload_type, rest) = text.split_once(char::is_whitespace)?;
+        let mut parts = rest.split('/').map(str::trim);
+        let (coding, rate) = (parts.next()?, parts.next()?.parse().ok()?);
+        let channels = match parts.next() {
+            None | Some("") => 1,
+            Some(text) => text.parse().ok()?,
+        };
+        Some(Self { payload_type: payload_type.parse().ok()?, coding, rate, channels })
+    }
+
+    /// Payload types that need no `rtpmap` (RFC 3551 table 4).
+    const fn fixed(payload_type: u8) -> Option<Self> {
+        let channels = match payload_type {
+            10 => 2,
+            11 => 1,
+            _ => return None,
+        };
+        Some(Self { payload_type, coding: "L16", rate: 44_100, channels })
+    }
+}
+
+impl<'a> Section<'a> {
+    /// The first payload type that can be decoded, or the fault of the very first.
+    pub(super) fn coding(&mut self) -> Result<SdpCoding, DescriptionError> {
+        for (line, value) in self.values("rtpmap") {
+            if RtpMap::read(value).is_none() {
+                let form = SdpOddity::Expected("TYPE CODING/RATE/CHANNELS");
+                self.warnings.push(line.warning(form));
+            }
+        }
+        let mut codings = self.words().skip(3).map(|format| self.coding_of(format));
+        let nothing = || Err(self.media.fault(SdpFault::PayloadType(String::new())));
+        match codings.next().unwrap_or_else(nothing) {
+            Ok(coding) => Ok(coding),
+            Err(error) => codings.find_map(Result::ok).ok_or(error),
+        }
+    }
+
+    fn coding_of(&self, format: &str) -> Result<SdpCoding, DescriptionError> {
+        let unexplained = || self.media.fault(SdpFault::PayloadType(format.to_owned()));
+        let payload_type = format.parse().ok().filter(|number| *number < 128);
+        let payload_type: u8 = payload_type.ok_or_else(unexplained)?;
+        let map = self.values("rtpmap").find_map(|(line, value)| {
+            let map = RtpMap::read(value).filter(|map| map.payload_type == payload_type)?;
+            Some((line, map))
+        });
+        let fixed = || Some((self.media, RtpMap::fixed(payload_type)?));
+        let (line, map): (&Line, RtpMap<'a>) = map
+            .or_else(fixed)
+            .ok_or_else(|| self.broken_map(format).unwrap_or_else(unexplained))?;
+        let (sample, coder) = coding_named(map.coding)
+            .ok_or_else(|| line.fault(SdpFault::Coding(map.coding.to_owned())))?;
+        // A map of Opus has two channels whatever is in it (RFC 7587 §7).
+        let mono = matches!(coder, Some(Coder::Opus(_))) && self.says_mono(payload_type);
+        let channels = if mono { 1 } else { map.channels };
+        Ok(SdpCoding {
+            sample,
+            coder,
+            rate: Rate::new(map.rate).map_err(|error| line.fault(error.into()))?,
+            channels: Channels::new(channels).map_err(|error| line.fault(error.into()))?,
+            payload_type,
+        })
+    }
+
+    /// The fault of an `rtpmap` of this payload type that cannot be read.
+    fn broken_map(&self, format: &str) -> Option<DescriptionError> {
+        let mut maps = self.values("rtpmap");
+        let (line, value) =
+            maps.find(|(_, value)| value.split_whitespace().next() == Some(format))?;
+        Some(line.fault(SdpFault::Map(value.to_owned())))
+    }
+
+    /// Whether the sender says that its Opus is mono (RFC 7587 §6.1).
+    fn says_mono(&self, payload_type: u8) -> bool {
+        let parameters =
+            self.values("fmtp").filter_map(|(_, text)| text.split_once(char::is_whitespace));
+        parameters
+            .filter(|(of, _)| of.parse() == Ok(payload_type))
+            .flat_map(|(_, parameters)| parameters.split(';'))
+            .any(|parameter| parameter.trim().eq_ignore_ascii_case("sprop-stereo=0"))
+    }
+}
+
+fn coding_named(encoding: &str) -> Option<(SampleFormat, Option<Coder>)> {
+    let names = [
+        ("L16", (SampleFormat::L16, None)),
+        ("L24", (SampleFormat::L24, None)),
+        ("L32", (SampleFormat::L32, None)),
+        (FLOAT_ENCODING, (SampleFormat::F32, None)),
+        ("opus", (SampleFormat::L24, Some(Coder::OPUS))),
+        (LOSSLESS_16_ENCODING, (SampleFormat::L16, Some(Coder::Lossless))),
+        (LOSSLESS_24_ENCODING, (SampleFormat::L24, Some(Coder::Lossless))),
+    ];
+    names
+        .into_iter()
+        .find(|(name, _)| encoding.eq_ignore_ascii_case(name))
+        .map(|(_, coding)| coding)
+}

@@ -1,0 +1,176 @@
+//! The lines of a description, in whatever form an editor or a mail program left them.
+
+use std::borrow::Cow;
+
+use super::{
+    DescriptionError, MOST_BYTES, MOST_LINES, MOST_MEDIA, SdpFault, SdpOddity, SdpWarning,
+};
+
+/// The letters of RFC 8866 §5.
+const LETTERS: &str = "vosiuepcbtrzkam";
+/// Characters of a line that a warning shows.
+const SHOWN: usize = 60;
+
+/// One line of the form `X=VALUE`.
+#[derive(Debug)]
+pub(super) struct Line {
+    /// From 1.
+    pub(super) number: usize,
+    /// The letter before the `=`.
+    pub(super) letter: char,
+    /// The text behind it. It contains no control characters.
+    pub(super) value: String,
+}
+
+impl Line {
+    /// Reads `text`. Invalid UTF-8 is read as Latin-1; byte-order marks and control characters are dropped.
+    fn read(number: usize, bytes: &[u8]) -> Result<Option<Self>, SdpWarning> {
+        let text = match str::from_utf8(bytes) {
+            Ok(text) => text.to_owned(),
+            Err(_) => bytes.iter().copied().map(char::from).collect(),
+        };
+        let text = text.trim_start_matches(|c: char| c.is_whitespace() || is_noise(c));
+        let text = text.trim_end_matches(is_noise).replace(char::is_control, " ");
+        if text.trim().is_empty() {
+            return Ok(None);
+        }
+        let form = text.split_once('=').and_then(|(name, value)| {
+            let letter = name.trim().parse().ok().filter(|letter| LETTERS.contains(*letter))?;
+            Some(Self { number, letter, value: value.to_owned() })
+        });
+        let oddity = SdpOddity::Form;
+        form.map(Some).ok_or_else(|| SdpWarning { line: number, text: shown(&text), oddity })
+    }
+
+    /// Name and value of an attribute.
+    pub(super) fn attribute(&self) -> Option<(&str, &str)> {
+        let (name, value) = self.value.split_once(':').unwrap_or((&self.value, ""));
+        (self.letter == 'a').then_some((name.trim(), value.trim()))
+    }
+
+    /// Why the value is wrong, of lines that are read for this alone.
+    fn oddity(&self) -> Option<SdpOddity> {
+        let number =
+            |text: Option<&str>| text.is_some_and(|text| text.trim().parse::<u64>().is_ok());
+        match self.letter {
+            'v' if self.value.trim() != "0" => Some(SdpOddity::Expected("0")),
+            'b' if !number(self.value.split(':').nth(1)) => {
+                Some(SdpOddity::Expected("TYPE:KILOBITS, a whole number"))
+            }
+            't' => {
+                let mut times = self.value.split_whitespace();
+                let both = number(times.next()) && number(times.next());
+                (!both).then_some(SdpOddity::Expected("START STOP, two whole numbers"))
+            }
+            _ => None,
+        }
+    }
+
+    /// A fault of this line.
+    pub(super) const fn fault(&self, fault: SdpFault) -> DescriptionError {
+        DescriptionError { line: Some(self.number), fault }
+    }
+
+    /// A warning about this line.
+    pub(super) fn warning(&self, oddity: SdpOddity) -> SdpWarning {
+        let text = shown(&format!("{}={}", self.letter, self.value));
+        SdpWarning { line: self.number, text, oddity }
+    }
+}
+
+fn is_noise(c: char) -> bool {
+    c.is_control() || c == '\u{FEFF}'
+}
+
+/// The beginning of a line, without keys (RFC 4568 §9.1, RFC 8866 §5.12).
+fn shown(text: &str) -> String {
+    if text.contains("crypto") || text.contains("inline:") || text.starts_with('k') {
+        return "(kept back)".to_owned();
+    }
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// A description, line by line.
+#[derive(Debug)]
+pub(super) struct Lines {
+    /// The lines above the first `m=`.
+    pub(super) session: Vec<Line>,
+    /// Each `m=` with the lines below it.
+    pub(super) sections: Vec<(Line, Vec<Line>)>,
+    /// Lines that are odd whatever stream is read.
+    pub(super) warnings: Vec<SdpWarning>,
+}
+
+impl Lines {
+    /// Splits `bytes` into lines.
+    pub(super) fn of(bytes: &[u8]) -> Result<Self, DescriptionError> {
+        let whole = |fault| DescriptionError { line: None, fault };
+        if bytes.len() > MOST_BYTES {
+            return Err(whole(SdpFault::Bytes(bytes.len())));
+        }
+        let bytes = utf8(bytes);
+        let count = split(&bytes).count();
+        if count > MOST_LINES {
+            return Err(whole(SdpFault::Lines(count)));
+        }
+        let (mut session, mut sections) = (Vec::new(), Vec::<(Line, Vec<Line>)>::new());
+        let mut warnings = Vec::new();
+        for (number, text) in (1..).zip(split(&bytes)) {
+            let line = match Line::read(number, text) {
+                Ok(Some(line)) => line,
+                Ok(None) => continue,
+                Err(warning) => {
+                    warnings.push(warning);
+                    continue;
+                }
+            };
+            warnings.extend(line.oddity().map(|oddity| line.warning(oddity)));
+            match line.letter {
+                'v' if !sections.is_empty() => {
+                    warnings.push(line.warning(SdpOddity::Second));
+                    break;
+                }
+                'm' => sections.push((line, Vec::new())),
+                _ => sections.last_mut().map_or(&mut session, |(_, lines)| lines).push(line),
+            }
+        }
+        match sections.len() {
+            // Another file: its first line says what it is.
+            0 if !session.iter().any(|line| line.letter == 'v') => {
+                let first = warnings.first().map(|warning| warning.line);
+                let line = first.or(session.first().map(|line| line.number));
+                Err(DescriptionError { line, fault: SdpFault::NotSdp })
+            }
+            sections if sections > MOST_MEDIA => Err(whole(SdpFault::Media(sections))),
+            _ => Ok(Self { session, sections, warnings }),
+        }
+    }
+}
+
+/// Turns UTF-16 with a byte-order mark into UTF-8.
+fn utf8(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let unit: fn([u8; 2]) -> u16 = match bytes {
+        [0xFF, 0xFE, ..] => u16::from_le_bytes,
+        [0xFE, 0xFF, ..] => u16::from_be_bytes,
+        _ => return Cow::Borrowed(bytes),
+    };
+    let units: Vec<u16> = bytes.chunks_exact(2).map(|pair| unit([pair[0], pair[1]])).collect();
+    Cow::Owned(String::from_utf16_lossy(&units).into_bytes())
+}
+
+/// Lines that end with CR LF, LF or CR.
+fn split(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = Some(bytes);
+    core::iter::from_fn(move || {
+        let text = rest.take()?;
+        let Some(end) = text.iter().position(|byte| matches!(byte, b'\r' | b'\n')) else {
+            return Some(text);
+        };
+        let after = end + 1 + usize::from(text[end..].starts_with(b"\r\n"));
+        rest = Some(&text[after..]);
+        Some(&text[..end])
+    })
+}
