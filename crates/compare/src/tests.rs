@@ -131,6 +131,7 @@ fn a_recording_that_ends_early_is_not_whole_and_says_where() {
     assert!(!verdict.is_whole() && verdict.is_whole_so_far() && verdict.changes.is_empty());
     assert_eq!((verdict.missed_first, verdict.missed_last), (0, 5));
     is_told(&verdict, &["; frames 995 to 999 (0.021 s on) are missing at the end"]);
+    assert!(verdict.why("a.wav", "b.wav").starts_with("b.wav ends earlier than a.wav"));
 }
 
 #[test]
@@ -141,6 +142,7 @@ fn a_recording_that_begins_late_is_found_and_says_from_where() {
     assert!(!verdict.is_whole_so_far());
     let missing = "; frames 0 to 149 (0.000 s on) are missing at the beginning";
     is_told(&verdict, &["from frame 150 of what was sent on (0.003 s)", missing]);
+    assert!(verdict.why("a.wav", "b.wav").starts_with("b.wav begins later than a.wav"));
 }
 
 #[test]

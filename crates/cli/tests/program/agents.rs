@@ -9,9 +9,7 @@ use tautline_trial::snapshot;
 
 use serde_json::{Value, json};
 
-use crate::apart::{SOON, ended_when_reached};
-use crate::common::program::{Call, Ended, taut, words};
-use crate::common::said;
+use crate::common::program::{Call, taut, words};
 use crate::common::{Folder, executable, free_udp_ports, shared};
 
 /// The program itself, as the agent's script runs it.
@@ -20,13 +18,8 @@ const TAUT: &str = env!("CARGO_BIN_EXE_taut");
 /// An experiment with another host, by an `ssh` that is this script.
 fn with_ssh(folder: &Folder, script: &str) -> Call {
     executable(&folder.file("ssh"), &format!("#!/bin/sh\n{script}\n"));
-    let path = std::env::var("PATH").unwrap_or_default();
     let line = "lab ladder --with ssh:x --duration 1s --report json --rung";
-    taut(words(line)).and(["2 ms"]).with("PATH", format!("{}:{path}", folder.path().display()))
-}
-
-fn report(ended: &Ended) -> Value {
-    serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{error}: {ended:#?}"))
+    taut(words(line)).and(["2 ms"]).finding(folder.path())
 }
 
 #[test]
@@ -38,7 +31,7 @@ fn a_ladder_is_climbed_to_a_host_by_ssh() {
             "case \"$*\" in '-T -o BatchMode=yes '*' -- x taut lab agent') exec {TAUT} lab agent;; esac\nexit 9"
         );
         let ended = with_ssh(&folder, &script).run().well();
-        let report = report(&ended);
+        let report = ended.json();
         assert_eq!(report["hosts"][1]["name"], "receiver (ssh:x)", "{report:#}");
         let row = &report["rows"][0];
         assert_eq!(row["void"], Value::Null, "{row:#}");
@@ -57,7 +50,6 @@ fn every_experiment_that_tells_one_way_times_makes_rows_void_whose_clocks_are_to
             &folder.file("ssh"),
             &format!("#!/bin/sh\n{TAUT} lab agent | sed -u '{source}'\n"),
         );
-        let path = std::env::var("PATH").unwrap_or_default();
         for line in [
             "ladder --rung test@10",
             "least --period 240 --periods 16",
@@ -71,8 +63,8 @@ fn every_experiment_that_tells_one_way_times_makes_rows_void_whose_clocks_are_to
                 words("--with ssh:x --settle 1s --duration 1s --max-uncertainty 1ns --report json");
             let call = taut(words("lab")).and(line.iter().map(String::as_str));
             let call = call.and(far.iter().map(String::as_str));
-            let ended = call.with("PATH", format!("{}:{path}", folder.path().display())).run();
-            let report = report(&ended);
+            let ended = call.finding(folder.path()).run();
+            let report = ended.json();
             let void = report["rows"][0]["void"].as_str().unwrap_or_else(|| panic!("{report:#}"));
             assert!(void.contains("1ns"), "{line:?}: {void}");
         }
@@ -103,16 +95,11 @@ fn udp_ports_that_somebody_took_meanwhile_are_chosen_anew() {
         // Of what its agent says to be free the first was taken since.
         let script =
             format!("{TAUT} lab agent | sed -u '0,/\"ports\":[0-9]*/s//\"ports\":{taken}/'");
-        let report = report(&with_ssh(&folder, &script).run().well());
+        let report = with_ssh(&folder, &script).run().well().json();
         let row = &report["rows"][0];
         assert_eq!(row["void"], Value::Null, "{report:#}");
         assert!(row["measured"]["count"].as_u64() > Some(0), "{row:#}");
     });
-}
-
-#[test]
-fn an_agent_that_says_a_line_without_end_is_told_to_be_none() {
-    could_not_begin("head -c 3000000 /dev/zero; cat > /dev/null", &["more than 2 MiB", "at ssh:x"]);
 }
 
 /// It could not begin, and said so in one sentence that holds all of these, and in a void row.
@@ -123,7 +110,7 @@ fn could_not_begin(script: &str, parts: &[&str]) {
     assert_eq!(ended.status, Some(3), "{ended:#?}");
     assert_eq!(ended.said.len(), 1, "{ended:#?}");
     assert!(parts.iter().all(|part| ended.said[0].contains(part)), "{ended:#?}");
-    let report = report(&ended);
+    let report = ended.json();
     let rows = report["rows"].as_array().unwrap();
     assert_eq!((rows.len(), &rows[0]["name"]), (1, &"ssh:x".into()), "{report:#}");
     let void = rows[0]["void"].as_str().unwrap();
@@ -154,27 +141,6 @@ fn a_host_without_taut_is_told_what_it_lacks() {
 }
 
 #[test]
-fn an_agent_of_another_version_is_not_spoken_to() {
-    could_not_begin(
-        "echo '{\"taut\": \"99.1.0\", \"spoken\": \"otherwise\"}'; cat > /dev/null",
-        &["taut 99.1.0", env!("CARGO_PKG_VERSION"), "install the same at both"],
-    );
-}
-
-#[test]
-fn ctrl_c_ends_an_experiment_whose_agent_does_not_say_who_it_is() {
-    shared(|| {
-        let folder = Folder::new();
-        let script = format!("echo > {}/reached\nexec sleep 600", folder.path().display());
-        let (ended, took) = ended_when_reached(&with_ssh(&folder, &script), &folder);
-        assert_eq!(ended.status, Some(1), "{ended:#?}");
-        let void = report(&ended)["rows"][0]["void"].clone();
-        assert!(void.as_str().is_some_and(|why| why.contains(said::ENDED_BY_YOU)), "{void}");
-        assert!(took < SOON, "{took:?}");
-    });
-}
-
-#[test]
 fn what_was_measured_before_an_agent_went_is_kept() {
     shared(|| {
         let folder = Folder::new();
@@ -185,35 +151,13 @@ fn what_was_measured_before_an_agent_went_is_kept() {
         );
         let ended =
             with_ssh(&folder, &script).and(["--rung", "1 ms", "--rung", "1 ms, tight"]).run();
-        let report = report(&ended.well());
+        let report = ended.well().json();
         let rows = report["rows"].as_array().unwrap();
         assert_eq!(rows.len(), 2, "{report:#}");
         assert_eq!(rows[0]["void"], Value::Null, "{report:#}");
         let void = rows[1]["void"].as_str().unwrap();
         assert!(void.contains("(ssh:x)"), "{void}");
         snapshot!(report["notes"][0].as_str().unwrap());
-    });
-}
-
-#[test]
-fn an_agent_that_was_stopped_makes_its_row_void_and_the_rest_goes_on_with_another() {
-    shared(|| {
-        let folder = Folder::new();
-        let at = folder.path().display();
-        // The first agent stands still from its second receiver on; the next is as any other.
-        let script = format!(
-            "mkdir {at}/first 2>&- || exec {TAUT} lab agent\nmkfifo {at}/in\n{TAUT} lab agent < {at}/in &\n\
-         exec 3> {at}/in\nbegun=0\nwhile IFS= read -r line; do\n case \"$line\" in *'\"recv\"'*) \
-         begun=$((begun + 1));; esac\n [ $begun -ne 2 ] || kill -STOP $!\n \
-         printf '%s\\n' \"$line\" >&3\ndone\nexec 3>&-\nwait"
-        );
-        let ended =
-            with_ssh(&folder, &script).and(["--rung", "1 ms", "--rung", "1 ms, tight"]).run();
-        let report = report(&ended.well());
-        let voids: Vec<_> =
-            report["rows"].as_array().unwrap().iter().map(|row| row["void"].as_str()).collect();
-        assert_eq!((voids[0], voids[2], voids.len()), (None, None, 3), "{report:#}");
-        assert!(voids[1].is_some_and(|why| why.contains("15 s")), "{voids:?}");
     });
 }
 

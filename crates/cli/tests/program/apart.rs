@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::common::host::{mostly, timed};
+use crate::common::host::timed;
 use crate::common::network::Cable;
 use crate::common::program::{Call, Ended, taut, words};
 use crate::common::{Folder, executable, shared};
@@ -28,12 +28,7 @@ pub(crate) fn delay(test: &str, run: &str) -> Call {
 /// The same, by an `ssh` that is this script.
 fn by_ssh(test: &str, run: &str, folder: &Folder, script: &str) -> Call {
     executable(&folder.file("ssh"), &format!("#!/bin/sh\n{script}\n"));
-    let path = std::env::var("PATH").unwrap_or_default();
-    delay(test, run).with("PATH", format!("{}:{path}", folder.path().display()))
-}
-
-pub(crate) fn report(ended: &Ended) -> Value {
-    serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{error}: {ended:#?}"))
+    delay(test, run).finding(folder.path())
 }
 
 /// How far the median is from 7 ms, and how far it may be by its own word.
@@ -58,23 +53,6 @@ pub(crate) fn is_measured_by_one_clock(report: &Value, hosts: [&str; 2]) {
 }
 
 #[test]
-fn a_machine_that_was_resumed_from_the_same_snapshot_has_a_clock_of_its_own() {
-    shared(|| {
-        // An agent here that says the name of this start, and every instant some hours later.
-        let folder = Folder::new();
-        let later = r#"s/\(received_ns\|answered_ns\|at_ns\|end_ns\)\\*":/&1/g"#;
-        let script = format!("{TAUT} lab agent | sed -u '{later}'");
-        let run = "--with ssh:x --max-uncertainty 1s";
-        let report = report(&by_ssh("resumed", run, &folder, &script).run().well());
-        let row = &report["rows"][0];
-        assert_eq!(row["void"], Value::Null, "{report:#}");
-        assert_eq!(row["clock_source"], "agents", "{report:#}");
-        let (error, unsure) = error(row);
-        assert!(error.abs() <= unsure, "{error}: {report:#}");
-    });
-}
-
-#[test]
 fn between_two_networks_of_one_machine_a_cable_is_measured_to_within_what_is_said_of_it() {
     shared(|| {
         let Some(networks) = Cable::lay() else { return };
@@ -84,7 +62,7 @@ fn between_two_networks_of_one_machine_a_cable_is_measured_to_within_what_is_sai
             (format!("--with {right}"), ["local", right.as_str()]),
             (format!("--played-at {left} --with {right}"), [left.as_str(), right.as_str()]),
         ] {
-            let report = report(&delay("networks", &run).run().well());
+            let report = delay("networks", &run).run().well().json();
             is_measured_by_one_clock(&report, hosts);
         }
     });
@@ -94,7 +72,7 @@ fn between_two_networks_of_one_machine_a_cable_is_measured_to_within_what_is_sai
 #[track_caller]
 pub(crate) fn is_void(ended: &Ended, part: &str) {
     assert_eq!(ended.status, Some(1), "{ended:#?}");
-    let report = report(ended);
+    let report = ended.json();
     let void = report["rows"][0]["void"].as_str().unwrap_or_else(|| panic!("{report:#}"));
     assert!(void.contains(part), "{void}");
 }
@@ -186,20 +164,6 @@ mod exclusive {
     use super::*;
 
     #[test]
-    fn two_programs_at_one_host_measure_a_cable_to_within_a_frame_by_the_clock_that_they_share() {
-        timed(|| {
-            let report = report(&delay("apart", "--with local").run().well());
-            let row = &report["rows"][0];
-            assert_eq!(row["void"], Value::Null, "{report:#}");
-            assert_eq!(row["clock_source"], "host", "{report:#}");
-            assert_eq!(report["hosts"].as_array().map(Vec::len), Some(2), "{report:#}");
-            let (error, unsure) = error(row);
-            assert!(error.abs() <= unsure.max(500) && unsure <= 20_834, "{error}: {report:#}");
-            mostly(|| assert_eq!(row["marks_missed"], 0, "{report:#}"));
-        });
-    }
-
-    #[test]
     fn clocks_of_two_hosts_are_joined_by_their_agents_as_far_as_those_say() {
         timed(|| {
             // An agent here whose clock is said to be another's, so that it has to be asked for.
@@ -208,7 +172,7 @@ mod exclusive {
                 format!("{TAUT} lab agent | sed -u 's/\"clock\":\"[^\"]*\"/\"clock\":\"far\"/'");
             for place in ["--with ssh:x", "--played-at ssh:x"] {
                 let run = format!("{place} --max-uncertainty 1s");
-                let report = report(&by_ssh("joined", &run, &folder, &script).run().well());
+                let report = by_ssh("joined", &run, &folder, &script).run().well().json();
                 let row = &report["rows"][0];
                 assert_eq!(row["void"], Value::Null, "{report:#}");
                 assert_eq!(row["clock_source"], "agents", "{report:#}");
@@ -222,7 +186,7 @@ mod exclusive {
             let run = "--with ssh:x --max-uncertainty 1ns";
             let ended = by_ssh("joined", run, &folder, &script).run();
             assert_eq!(ended.status, Some(1), "{ended:#?}");
-            let void = report(&ended)["rows"][0]["void"].clone();
+            let void = ended.json()["rows"][0]["void"].clone();
             assert!(void.as_str().unwrap().contains("1ns"), "{void}");
         });
     }

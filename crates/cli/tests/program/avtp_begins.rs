@@ -1,10 +1,10 @@
 //! How listeners to AVTP begin: with the first packet that came, bit for bit, and with an account of each.
 
 use crate::common::network::Cable;
-use crate::common::program::{Ended, taut, words};
+use crate::common::program::{taut, words};
 use crate::common::report::Report;
 use crate::common::sound::{Shape, Sound};
-use crate::common::{Folder, free_udp_ports, shared};
+use crate::common::{Folder, shared};
 
 /// A group of those that AVTP gives away (IEEE 1722-2016, table B.9).
 const GROUP: &str = "91:E0:F0:00:FE:0A";
@@ -68,49 +68,5 @@ fn a_listener_that_learns_from_packets_what_a_stream_is_plays_it_from_the_first_
                 }
             });
         }
-    }
-}
-
-/// The listener, whose report it gives, and what is heard of a stream that was under way as it joined.
-fn joined(from: &str, to: &str, within: [Option<&crate::common::network::Namespace>; 2]) -> Ended {
-    const BOTH: &str = "--latency 100ms --period 48 --periods 32 --no-witness";
-    let call = |line: &str, end: usize| match within[end] {
-        Some(place) => taut(words(line)).within(place),
-        None => taut(words(line)),
-    };
-    let send = format!("send --input virtual:?tone=440 --to {to} --format l24 --ptime 1ms {BOTH}");
-    let send = call(&send, 0).start();
-    let recv = |more: &str| {
-        format!(
-            "recv --from {from} --rate 48000 --channels 2 --format l24 --output virtual: --report json \
-             {BOTH} {more}"
-        )
-    };
-    // It is under way once somebody heard it.
-    let before = call(&recv("--duration 500ms"), 1).run().report();
-    assert!(before.count("packets_received") > 100, "{:#}", before.0);
-    let ended = call(&recv("--duration 1500ms"), 1).run();
-    send.signal("-INT");
-    send.end();
-    ended
-}
-
-#[test]
-fn who_joins_a_talker_on_the_same_clock_copies_it_from_the_first_frame_on() {
-    for _ in 0..2 {
-        shared(|| {
-            let port = free_udp_ports();
-            let place = format!("avtp+udp://127.0.0.1:{port}");
-            let report = joined(&place, &place, [None, None]).report();
-            assert_eq!(report.count("resampled_frames"), 0, "{:#}", report.0);
-        });
-        shared(|| {
-            let Some(cable) = Cable::lay() else { return };
-            let [to, from] =
-                [&cable.left, &cable.right].map(|end| format!("avtp://{}/{GROUP}", end.interface));
-            let within = [Some(&cable.left), Some(&cable.right)];
-            let report = joined(&from, &to, within).report();
-            assert_eq!(report.count("resampled_frames"), 0, "{:#}", report.0);
-        });
     }
 }

@@ -94,7 +94,7 @@ fn two_channels_of_a_card_are_recorded_and_held_against_each_other() {
         for (channels, delay) in [("1,2", 10_000_000), ("2,1", -10_000_000)] {
             let ended =
                 call(&format!("--channels {channels} --duration 1s --report json")).run().well();
-            let report: Value = serde_json::from_str(&ended.out).unwrap();
+            let report = ended.json();
             let row = &report["rows"][0];
             // What a busy machine drops is silence in both: a hundredth of a frame is what that may cost.
             let off = row["delay_p50_ns"].as_i64().unwrap() - delay;
@@ -113,7 +113,7 @@ fn a_recording_of_a_card_that_is_interrupted_is_judged_as_far_as_it_goes() {
                 --period 480 --report json --report-file report.json";
         let run = taut(words(line)).in_folder(folder.path()).start().wait_for("taut: 1s of ");
         run.signal("-INT");
-        let report: Value = serde_json::from_str(&run.end().well().out).unwrap();
+        let report = run.end().well().json();
         let windows = report["rows"][0]["windows"].as_u64().unwrap();
         assert!((1..3000).contains(&windows), "{report:#}");
     });

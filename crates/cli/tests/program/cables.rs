@@ -64,10 +64,6 @@ fn a_second_player_and_a_delay_without_a_cable_are_refused_with_the_mend() {
     first.end();
     // Its place is free again, for who says no delay.
     refused(&play(&format!("{name}&delay=1ms")), 3);
-    refused(&play("virtual:?delay=1ms"), 2);
-    refused(&play("virtual:?cable=../x"), 2);
-    let two = play("virtual:?cable=x&loopback=3");
-    refused(&two, 2);
 }
 
 /// Tests that run alone (decision 25).

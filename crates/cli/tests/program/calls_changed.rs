@@ -7,13 +7,16 @@ use crate::common::said;
 use tautline_trial::snapshot;
 
 #[test]
-fn packets_that_opus_has_not_are_refused_in_a_sentence_and_the_call_goes_on() {
+fn opus_changes_its_bit_rate_and_refuses_packets_that_it_has_not() {
     let _turn = beside();
     let home = Folder::new();
     let mut called = CalledMachine::at_home(home.path(), "");
-    let options = "--format opus --input tone:300 --output null:";
+    let options = "--format opus --bitrate 64k --input tone:300 --output null:";
     let call = called.call(home.path(), options).controlled().start();
-    let call = call.wait_for(said::IN_A_CALL);
+    called.running = called.running.wait_for("at 64 kbit/s");
+    let call = call.wait_for(said::IN_A_CALL).ask("bitrate 128k", "ok bitrate 128000");
+    called.running = called.running.wait_for("at 128 kbit/s");
+    let call = call.becomes(|status| status.contains("opus at 128 kbit/s"));
     let call = call.refuses("ptime 1ms");
     called.hears_a_second_more();
     // The line is there, and takes the next.
@@ -31,11 +34,12 @@ fn packets_that_opus_has_not_are_refused_in_a_sentence_and_the_call_goes_on() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_before_it_is_asked_for_or_by_a_line_that_names_it() {
+fn the_transport_changes_and_what_cannot_be_is_refused() {
     let _turn = beside();
     let home = Folder::new();
     let called = CalledMachine::at_home(home.path(), "");
-    let call = called.call(home.path(), "--input tone:300 --output null:").controlled().start();
+    let options = "--transport udp --input tone:300 --output null:";
+    let call = called.call(home.path(), options).controlled().start();
     let call = call.wait_for(said::IN_A_CALL);
     let call = call.refuses("latency 10h");
     let call = call.refuses("latency 2s");
@@ -47,6 +51,14 @@ fn what_cannot_be_is_refused_before_it_is_asked_for_or_by_a_line_that_names_it()
     let call = call.becomes(|status| status.contains("2.5ms, hears l24"));
     let call = call.ask("mute", "ok ");
     let call = call.becomes(|status| status.contains(", by udp, muted, "));
+    let mut call = call.ask("unmute", "ok ");
+    for (transport, told) in [("tcp", said::BY_TCP), ("udp", said::BY_UDP)] {
+        let ask = format!("transport {transport}");
+        call = call.ask(&ask, &format!("ok {ask}")).wait_for(told);
+        called.hears_a_second_more();
+        call = call.becomes(|status| status.contains(&format!(", by {transport}, ")));
+    }
+    let call = call.refuses("transport pigeon");
     call.tell("quit").end().well();
     called.ends();
 }
@@ -87,38 +99,5 @@ fn the_choice_of_a_coding_survives_other_packets_and_is_given_back_and_taken_up_
     called.running = called.running.wait_for(&said::call_is_now("there opus"));
     let said = call.tell("quit").end().well().said;
     assert_eq!(said.iter().filter(|line| line.contains(kept)).count(), 1, "{said:#?}");
-    called.ends();
-}
-
-#[test]
-fn a_bit_rate_is_chosen_as_a_call_begins_and_while_it_sounds() {
-    let _turn = beside();
-    let home = Folder::new();
-    let mut called = CalledMachine::at_home(home.path(), "");
-    let options = "--format opus --bitrate 64k --input tone:300 --output null:";
-    let call = called.call(home.path(), options).controlled().start();
-    called.running = called.running.wait_for("at 64 kbit/s");
-    let call = call.ask("bitrate 128k", "ok bitrate 128000");
-    called.running = called.running.wait_for("at 128 kbit/s");
-    let call = call.becomes(|status| status.contains("opus at 128 kbit/s"));
-    call.tell("quit").end().well();
-    called.ends();
-}
-
-#[test]
-fn the_transport_is_chosen_while_a_call_sounds() {
-    let _turn = beside();
-    let home = Folder::new();
-    let called = CalledMachine::at_home(home.path(), "");
-    let options = "--transport udp --input tone:300 --output null:";
-    let call = called.call(home.path(), options).controlled().start();
-    let call = call.wait_for(said::IN_A_CALL);
-    let call = call.ask("transport tcp", "ok transport tcp").wait_for(said::BY_TCP);
-    called.hears_a_second_more();
-    let call = call.becomes(|status| status.contains(", by tcp, "));
-    let call = call.ask("transport udp", "ok transport udp").wait_for(said::BY_UDP);
-    called.hears_a_second_more();
-    let call = call.refuses("transport pigeon");
-    call.tell("quit").end().well();
     called.ends();
 }

@@ -1,5 +1,6 @@
 //! What programs on the machine that is called have of JACK and PipeWire, caller or not.
 
+use crate::calls::CalledMachine;
 use crate::common::host::steady;
 use crate::common::jack::Server;
 use crate::common::program::{Call, Running, taut, words};
@@ -10,41 +11,19 @@ use crate::common::{Folder, PATIENT};
 /// Of what each caller says.
 const TONE: &str = "--input tone:440";
 
-/// A machine that can be called: its address, and what is beside.
-struct CalledMachine {
-    running: Running,
-    address: String,
-    home: Folder,
+/// A machine that can be called, as `serve` begins, with these devices. Nobody has called yet.
+fn called(serve: Call, input: &str, output: &str) -> CalledMachine {
+    let folder = Folder::new();
+    let line = words("--listen 127.0.0.1:0 --report none --input");
+    let serve = serve.and(line).and([input, "--output", output]).and(PATIENT);
+    CalledMachine::begun(serve.with("TAUT_HOME", folder.path()), folder)
 }
 
-impl CalledMachine {
-    /// As `serve` begins, with these devices. Nobody has called yet.
-    fn with(serve: Call, input: &str, output: &str) -> Self {
-        let home = Folder::new();
-        let line = "--listen 127.0.0.1:0 --report none --input";
-        let serve = serve.and(words(line)).and([input, "--output", output]).and(PATIENT);
-        let serve = serve.listened_to().with("TAUT_HOME", home.path());
-        let running = serve.start().wait_for(said::AWAITS_CALLS);
-        let said = running.said().last().unwrap();
-        let address = said.split_whitespace().last().unwrap().to_owned();
-        Self { running, address, home }
-    }
-
-    /// Calls it, to hear it by this file: once the call is under way.
-    fn call(&self, heard: &str) -> Running {
-        let line = format!("call {} {TONE} --output file:{heard} --report none", self.address);
-        let call = taut(words(&line)).and(PATIENT).in_folder(self.home.path());
-        call.with("TAUT_HOME", self.home.path()).controlled().start().wait_for(said::IN_A_CALL)
-    }
-
-    fn heard(&self, file: &str) -> Sound {
-        Sound::read(&self.home.file(file))
-    }
-
-    fn ends(self) {
-        self.running.signal("-TERM");
-        self.running.end().well();
-    }
+/// Calls it, to hear it by this file: once the call is under way.
+fn call(called: &CalledMachine, heard: &str) -> Running {
+    let options = format!("{TONE} --output file:{heard}");
+    let call = called.call(called.folder.path(), &options).controlled();
+    call.start().wait_for(said::IN_A_CALL)
 }
 
 /// How often a second a channel goes from below zero to above, from half a second after it begins on.
@@ -70,32 +49,20 @@ fn goes_both_ways(server: &Server, called: &CalledMachine, heard: &str) {
     let plays = server.client("jack_iodelay").listened_to().start();
     let plays = plays.wait_for(said::JACK_LATENCY);
     server.client("jack_connect jack_delay:out speaker:in_1").run().well();
-    let call = called.call(heard);
+    let call = call(called, heard);
     server.hears_sound("microphone:out_1");
-    let file = called.home.file("there.wav");
+    let file = called.folder.file("there.wav");
     let record = server.client("jack_rec -d 2 -b 16 -f").and([&file]);
     record.and(["microphone:out_1"]).run().well();
     is_the_tone(&Sound::read(&file));
     call.tell("quit").end().well();
     drop(plays);
-    let heard = called.heard(heard);
+    let heard = Sound::read(&called.folder.file(heard));
     // Those of `jack_iodelay` are of some kHz.
     let played = hertz(&heard, 0);
     assert!(played > 1000, "{played} Hz");
     let other = (0..heard.frames()).find(|frame| heard.frame(*frame)[1] != 0);
     assert_eq!(other, None, "nothing is connected to speaker:in_2");
-}
-
-/// Returns when so much is in this file.
-#[cfg(feature = "pipewire")]
-fn grows(file: &std::path::Path, bytes: u64) {
-    use crate::common::program::PATIENCE;
-    use std::time::{Duration, Instant};
-    let until = Instant::now() + PATIENCE;
-    while file.metadata().map_or(0, |file| file.len()) < bytes {
-        assert!(Instant::now() < until, "{} does not grow", file.display());
-        std::thread::park_timeout(Duration::from_millis(10));
-    }
 }
 
 /// Bit for bit, some of it: a program that plays by a graph on a busy machine misses cycles.
@@ -121,7 +88,7 @@ mod exclusive {
             let Some(mut server) = Server::start(256) else { return };
             let device = |name: &str| server.device(name, "none");
             let (speaker, microphone) = (device("speaker"), device("microphone"));
-            let called = CalledMachine::with(taut(["serve"]), &speaker, &microphone);
+            let called = called(taut(["serve"]), &speaker, &microphone);
             let are_there = |server: &Server| {
                 let speaker = server.await_ports("speaker:", 2);
                 assert_eq!(speaker, ["speaker:in_1", "speaker:in_2"]);
@@ -148,11 +115,7 @@ mod exclusive {
         use crate::common::sound::Shape;
         steady(|| {
             let Some(desktop) = Desktop::start() else { return };
-            let called = CalledMachine::with(
-                desktop.taut("serve"),
-                "pipewire:Speaker",
-                "pipewire:Microphone",
-            );
+            let called = called(desktop.taut("serve"), "pipewire:Speaker", "pipewire:Microphone");
             let are_there = || {
                 for (name, class, ports) in
                     [("Speaker", "Audio/Sink", 4), ("Microphone", "Audio/Source", 2)]
@@ -168,16 +131,16 @@ mod exclusive {
             let player = desktop.pw_cat("--playback --target Speaker sent.wav").start();
             desktop.wait_for("a player", |objects| is_linked(objects, "pw-cat", "Speaker"));
             for (heard, there) in [("first.wav", "there-1.wav"), ("second.wav", "there-2.wav")] {
-                let call = called.call(heard);
+                let call = call(&called, heard);
                 let line = "--record --target Microphone --format s24 --rate 48000 --channels 2";
                 let record = desktop.pw_cat(&format!("{line} {there}")).start();
                 let there = desktop.folder().join(there);
-                grows(&there, 3 * 48_000 * 6);
+                crate::common::grows(&there, 3000);
                 record.signal("-INT");
                 record.end();
                 call.tell("quit").end().well();
                 is_the_tone(&Sound::read(&there));
-                has_a_piece_of(&called.heard(heard), &sent);
+                has_a_piece_of(&Sound::read(&called.folder.file(heard)), &sent);
                 are_there();
                 desktop.wait_for("the player", |objects| is_linked(objects, "pw-cat", "Speaker"));
             }

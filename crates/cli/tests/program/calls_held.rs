@@ -2,17 +2,17 @@
 
 use std::fs::{DirEntry, read_to_string};
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use crate::calls::CalledMachine;
-use crate::calls_of_several::{SOUNDS, grows, level};
+use crate::calls_of_several::{SOUNDS, level};
+use crate::calls_trusted::Friends;
 use crate::common::host::beside;
-use crate::common::program::{PATIENCE as MOST, Running, taut, words};
+use crate::common::program::{Running, taut, words};
 use tautline_trial::snapshot;
 
 use crate::common::said;
 use crate::common::sound::Sound;
-use crate::common::{Folder, PATIENT};
+use crate::common::{Folder, PATIENT, grows, until};
 
 /// What was recorded that was heard: of each time that there was sound.
 fn heard(folder: &Folder) -> Vec<Sound> {
@@ -23,13 +23,10 @@ fn heard(folder: &Folder) -> Vec<Sound> {
     paths.iter().filter(|path| name(path)).map(|path| Sound::read(path)).collect()
 }
 
-/// Returns when a recording of what is heard, the how many-th, has half a second.
-fn hears(folder: &Folder, recording: usize) {
-    let until = Instant::now() + MOST;
-    while heard(folder).get(recording - 1).is_none_or(|sound| sound.frames() < 24_000) {
-        assert!(Instant::now() < until, "recording {recording} does not grow");
-        std::thread::park_timeout(Duration::from_millis(10));
-    }
+/// Returns when there are so many recordings of what is heard, and each has half a second.
+fn all_hear(folder: &Folder, recordings: usize) {
+    let all = || heard(folder).iter().filter(|sound| sound.frames() >= 24_000).count();
+    until(&format!("there are never {recordings} recordings"), || all() >= recordings);
 }
 
 /// Directions of sound that there were.
@@ -53,11 +50,11 @@ fn a_call_without_sound_has_some_when_it_is_asked_for_and_none_again_and_some_ag
     called.running = called.running.wait_for(said::CALLS_SILENTLY);
     assert!(heard(&called.folder).is_empty(), "no device runs");
     let call = call.ask("resume", "ok resume").wait_for(said::CALL_SOUNDS);
-    hears(&called.folder, 1);
+    all_hear(&called.folder, 1);
     let call = call.ask("hold", "ok hold").wait_for(said::CALL_SILENT);
     called.running = called.running.wait_for(said::CALL_SILENT);
     let call = call.ask("resume", "ok resume").wait_for(said::CALL_SOUNDS);
-    hears(&called.folder, 2);
+    all_hear(&called.folder, 2);
     call.tell("quit").end().well();
     let (_, folder) = called.ends();
     let begins = |sound: &Sound| sound.begins().is_some();
@@ -105,23 +102,9 @@ fn lines_without_sound_leave_those_that_have_some_as_they_are() {
     assert!(Sound::read(&folder.file("heard.wav")).begins().is_some());
 }
 
-/// Returns when there are so many recordings of what is heard, and each has half a second.
-fn all_hear(folder: &Folder, recordings: usize) {
-    let until = Instant::now() + MOST;
-    let all = || heard(folder).iter().filter(|sound| sound.frames() >= 24_000).count();
-    while all() < recordings {
-        assert!(Instant::now() < until, "{} recordings, not {recordings}", all());
-        std::thread::park_timeout(Duration::from_millis(10));
-    }
-}
-
 /// Returns when a program has these threads.
 fn comes_to_threads(call: &Running, names: &[String]) {
-    let until = Instant::now() + MOST;
-    while threads(call) != names {
-        assert!(Instant::now() < until, "{:?}, not {names:?}", threads(call));
-        std::thread::park_timeout(Duration::from_millis(10));
-    }
+    until(&format!("its threads are never {names:?}"), || threads(call) == names);
 }
 
 /// The names of its threads, without those that dial: each ends by itself, a moment after there is a line.
@@ -160,11 +143,9 @@ fn calls_with_several_hosts_are_held_and_resumed_all_at_once_or_one_by_its_name(
     let call = call.ask(&format!("hold {}", one.address), "ok hold");
     one.running = one.running.wait_for(said::CALL_SILENT);
     let call = call.wait_for(&said::is_silent(&one.address));
-    let (before, until) = (frames(), Instant::now() + MOST);
+    let before = frames();
     let grown = || [0, 1].map(|recording: usize| frames()[recording] - before[recording]);
-    while grown().into_iter().all(|grown| grown < 48_000) {
-        assert!(Instant::now() < until, "the other is silent");
-    }
+    until("the other is silent", || grown().into_iter().any(|grown| grown >= 48_000));
     assert!(grown().contains(&0), "{:?}", grown());
 
     // All of them: no device is open.
@@ -187,11 +168,8 @@ fn calls_with_several_hosts_are_held_and_resumed_all_at_once_or_one_by_its_name(
     assert!(heard(&folder).iter().all(|sound| sound.begins().is_some()), "each heard a tone");
     for called in [one, other] {
         let (_, folder) = called.ends();
-        let sound = Sound::read(&folder.file("caller.wav"));
-        let sounds = |window: &[i32]| window.iter().any(|sample| *sample != 0);
-        let windows: Vec<bool> = sound.samples.chunks(9_600).map(sounds).collect();
-        let begins = windows.windows(2).filter(|two| !two[0] && two[1]).count();
-        assert_eq!(begins, 2, "it was heard twice: {windows:?}");
+        let silences = Sound::read(&folder.file("caller.wav")).silences(4_800);
+        assert_eq!(silences.len(), 1, "it was heard twice: {silences:?}");
     }
 }
 
@@ -211,12 +189,12 @@ fn a_file_that_is_played_to_is_one_though_one_call_is_over_before_the_other_has_
     assert!(!path.exists(), "no device is open before any has sound");
     let gone = one.address.clone();
     let call = call.ask(&format!("resume {gone}"), "ok resume").wait_for(said::CALL_SOUNDS);
-    grows(&path, 3);
+    grows(&path, 3000);
     one.ends();
     let call = call.wait_for(said::SERVER_ENDED);
-    grows(&path, 1);
+    grows(&path, 1000);
     let call = call.ask("resume", "ok resume").wait_for(said::CALL_SOUNDS);
-    grows(&path, 3);
+    grows(&path, 3000);
     // Of one that is over nobody wants to know that it cannot be held.
     let call = call.ask("resume", "ok resume");
     let told = call.said().find(|line| line.contains(&format!("{gone}: {}", said::RUN_OVER)));
@@ -257,13 +235,7 @@ fn of_several_calls_one_that_cannot_be_resumed_yet_is_told_of_and_the_others_are
 #[test]
 fn a_machine_that_calls_again_and_again_leaves_places_to_others() {
     let _turn = beside();
-    let (home, far) = (Folder::new(), Folder::new());
-    for (here, there, name) in [(&home, &far, "far"), (&far, &home, "studio")] {
-        let key = taut(words("id")).with("TAUT_HOME", there.path()).run().well().out;
-        let key = key.split_whitespace().last().unwrap().to_owned();
-        let trust = taut(words(&format!("trust {name}"))).and([key]);
-        trust.with("TAUT_HOME", here.path()).run().well();
-    }
+    let Friends { studio: home, bob: far } = Friends::new();
     // As many as there are by half, and as it is said.
     for options in ["--callers 2", "--callers 3 --callers-each 1"] {
         let called = CalledMachine::at_home(home.path(), options);
@@ -277,6 +249,8 @@ fn a_machine_that_calls_again_and_again_leaves_places_to_others() {
         for call in [first, other] {
             call.tell("quit").end().well();
         }
+        // And has its turn again.
+        call(&far).start().wait_for(said::IN_A_CALL).tell("quit").end().well();
         called.ends();
     }
 }

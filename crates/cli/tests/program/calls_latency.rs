@@ -70,7 +70,7 @@ fn greatest_of(options: &str) -> [i64; 2] {
     let serve =
         run("serve --listen 127.0.0.1:0 --input tone:440 --output null: --report-file there.json");
     let serve = serve.listened_to().start().wait_for(said::AWAITS_CALLS);
-    let address = through_holds(serve.said().last().unwrap().split_whitespace().last().unwrap());
+    let address = through_holds(&serve.address());
     let line = format!(
         "call {address} --input tone:1000 --output null: --transport tcp --duration 4s --report-file here.json \
          {options}"

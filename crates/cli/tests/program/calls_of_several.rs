@@ -1,15 +1,13 @@
 //! `taut serve` with several callers: a conversation in which each hears the others, and not itself.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use crate::calls::CalledMachine;
 use crate::common::host::beside;
-use crate::common::program::{Ended, PATIENCE as MOST, Running, taut, words};
+use crate::common::program::{Ended, Running, taut, words};
 use crate::common::said;
 use crate::common::sound::{Shape, Sound};
-use crate::common::{Folder, PATIENT};
-use crate::errors::is_refused;
+use crate::common::{Folder, PATIENT, grows};
 
 /// What is heard of a tone, in dBFS of its amplitude, in a second of sound (Goertzel 1958): of one that has whole turns
 /// in it nothing is heard at the frequency of another such.
@@ -39,16 +37,6 @@ fn caller(called: &CalledMachine, home: &Folder, tone: u32, heard: &str) -> Runn
     called.call(home.path(), &options).controlled().start().wait_for(said::IN_A_CALL)
 }
 
-/// Returns when a recording has so many seconds more.
-pub(crate) fn grows(path: &Path, seconds: u64) {
-    let bytes = || path.metadata().map_or(0, |file| file.len());
-    let (until, enough) = (Instant::now() + MOST, bytes() + seconds * 48_000 * 6);
-    while bytes() < enough {
-        assert!(Instant::now() < until, "nothing is recorded: {}", path.display());
-        std::thread::park_timeout(Duration::from_millis(10));
-    }
-}
-
 /// Tones are played 18 dB below full scale: heard as loud as that, or not at all.
 pub(crate) const SOUNDS: std::ops::Range<f64> = -18.5..-17.5;
 pub(crate) const UNHEARD: f64 = -70.0;
@@ -60,7 +48,7 @@ fn two_callers_hear_each_other_and_the_server_and_not_themselves() {
     let called = CalledMachine::at_home(home.path(), "--report-file report.json");
     let calls =
         [caller(&called, &home, 1000, "one.wav"), caller(&called, &home, 2500, "other.wav")];
-    grows(&called.folder.file("other.wav"), 4);
+    grows(&called.folder.file("other.wav"), 4000);
     calls.into_iter().for_each(|call| drop(call.tell("quit").end().well()));
     let (_, folder) = called.ends();
     let report = std::fs::read_to_string(folder.file("report.json")).unwrap();
@@ -86,7 +74,7 @@ fn callers_of_a_private_server_do_not_hear_one_another() {
     let called = CalledMachine::at_home(home.path(), "--private");
     let calls =
         [caller(&called, &home, 1000, "one.wav"), caller(&called, &home, 2500, "other.wav")];
-    grows(&called.folder.file("other.wav"), 2);
+    grows(&called.folder.file("other.wav"), 2000);
     calls.into_iter().for_each(|call| drop(call.tell("quit").end().well()));
     let (_, folder) = called.ends();
     let heard = levels(&folder.file("one.wav"), &[440.0, 2500.0]);
@@ -100,16 +88,16 @@ fn one_who_leaves_and_one_whose_sound_moves_to_tcp_leave_the_others_without_a_ga
     let mut called = CalledMachine::at_home(home.path(), "");
     let stays = caller(&called, &home, 1000, "stays.wav");
     let leaves = caller(&called, &home, 2500, "leaves.wav");
-    grows(&called.folder.file("stays.wav"), 3);
+    grows(&called.folder.file("stays.wav"), 3000);
     leaves.tell("quit").end().well();
     called.running = called.running.wait_for(said::CALL_OVER);
     let options = "--input tone:3000 --output null: --transport tcp";
     let moves = called.call(home.path(), options).controlled().start();
     let moves = moves.wait_for(said::IN_A_CALL);
     called.running = called.running.wait_for(said::BY_TCP);
-    grows(&called.folder.file("stays.wav"), 3);
+    grows(&called.folder.file("stays.wav"), 3000);
     moves.tell("quit").end().well();
-    grows(&called.folder.file("stays.wav"), 1);
+    grows(&called.folder.file("stays.wav"), 1000);
     stays.tell("quit").end().well();
     let (_, folder) = called.ends();
     for name in ["stays.wav", "caller.wav"] {
@@ -137,11 +125,11 @@ fn one_caller_of_two_servers_is_heard_by_both_and_hears_both_which_hear_not_one_
     let call = taut(words(&line)).and(PATIENT).with("TAUT_HOME", home.path());
     let call = call.in_folder(folder.path()).controlled().start();
     let mut call = call.wait_for(said::IN_A_CALL).wait_for(said::IN_A_CALL);
-    grows(&folder.file("heard.wav"), 3);
+    grows(&folder.file("heard.wav"), 3000);
     for ask in ["mute", "unmute"] {
         call = call.ask(ask, "ok ");
         for called in [&one, &other] {
-            grows(&called.folder.file("caller.wav"), 1);
+            grows(&called.folder.file("caller.wav"), 1000);
         }
     }
     let call = call.ask("ptime 5ms", "ok ").refuses("hold");
@@ -158,12 +146,7 @@ fn one_caller_of_two_servers_is_heard_by_both_and_hears_both_which_hear_not_one_
         let heard = levels(&path, &[2500.0, others]);
         assert!(SOUNDS.contains(&heard[0]) && heard[1] < UNHEARD, "{heard:.1?}");
         // It was muted for a second, between two sounds.
-        let sound = Sound::read(&path);
-        let loud = |sample: &i32| *sample != 0;
-        let begins = sound.samples.iter().position(loud).expect("sound");
-        let ends = sound.samples.iter().rposition(loud).expect("sound");
-        let mut halves = sound.samples[begins..ends].chunks_exact(24_000);
-        assert!(halves.any(|half| !half.iter().any(loud)), "never muted");
+        assert!(!Sound::read(&path).silences(24_000).is_empty(), "never muted");
     }
 }
 
@@ -215,9 +198,4 @@ fn answered_first(ended: &Ended) {
     let answered = ended.said.iter().rposition(|line| line.starts_with("ok "));
     let before = &ended.said[..answered.expect("an answer")];
     assert!(!before.iter().any(|line| line.contains(said::NO_ANSWER)), "{ended:#?}");
-}
-
-#[test]
-fn a_host_that_is_named_twice_is_refused() {
-    is_refused(&taut(words("call 127.0.0.1 studio=127.0.0.1:17240 --output null:")), 2);
 }

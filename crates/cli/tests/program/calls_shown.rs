@@ -14,8 +14,7 @@ fn served(home: &Folder, options: &str, rows: u16) -> (Running, String) {
         format!("serve --listen 127.0.0.1:0 {patient} --input tone:300 --output null: {options}");
     let serve = on_a_terminal(&line, rows).with("TAUT_HOME", home.path());
     let serve = serve.in_folder(home.path()).asked().start().wait_for(said::AWAITS_CALLS);
-    let said = serve.said().last().unwrap();
-    let address = said.split_whitespace().last().unwrap().to_owned();
+    let address = serve.address();
     (serve, address)
 }
 
@@ -56,11 +55,9 @@ fn a_server_on_a_terminal_shows_its_callers_is_muted_by_a_key_and_ended_by_one()
     let drawn = |word| ended.said.iter().map(|line| line.matches(word).count()).max();
     assert_eq!((drawn("heard  "), drawn("q: end")), (Some(1), Some(1)), "{ended:#?}");
     let heard = Sound::read(&home.file("heard.wav"));
-    let sounds = |window: &[i32]| window.iter().any(|sample| *sample != 0);
-    // Of 20 ms: the silence was seen by a meter, which looks for 100 ms.
-    let windows: Vec<bool> = heard.samples.chunks(1_920).map(sounds).collect();
-    let begins = windows.windows(2).filter(|two| !two[0] && two[1]).count();
-    assert_eq!(begins, 2, "at first, and after it was muted: {windows:?}");
+    // The silence was seen by a meter, which looks for 100 ms.
+    let silences = heard.silences(1_920);
+    assert_eq!(silences.len(), 1, "it sounds at first, and after it was muted: {silences:?}");
 }
 
 #[test]

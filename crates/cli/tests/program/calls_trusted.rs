@@ -1,24 +1,23 @@
 //! Calls of machines that are trusted no more, while they sound.
 
 use std::fs::read_to_string;
-use std::time::{Duration, Instant};
 
 use crate::calls::CalledMachine;
-use crate::calls_of_several::{SOUNDS, UNHEARD, grows, level};
-use crate::common::Folder;
+use crate::calls_of_several::{SOUNDS, UNHEARD, level};
 use crate::common::host::beside;
-use crate::common::program::{PATIENCE as MOST, Running, taut, words};
+use crate::common::program::{Running, taut, words};
 use crate::common::said;
 use crate::common::sound::Sound;
+use crate::common::{Folder, grows, until};
 
 /// A machine that can be called, and bob; each trusts the other.
-struct Friends {
-    studio: Folder,
-    bob: Folder,
+pub(crate) struct Friends {
+    pub(crate) studio: Folder,
+    pub(crate) bob: Folder,
 }
 
 impl Friends {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let all = Self { studio: Folder::new(), bob: Folder::new() };
         for (home, name, other) in
             [(&all.studio, "bob", &all.bob), (&all.bob, "studio", &all.studio)]
@@ -46,7 +45,7 @@ fn whoever_is_trusted_no_more_is_hung_up_on_and_others_go_on_undisturbed() {
     let mine = call(&called, &studio, "--input tone:2500 --output file:heard.wav");
     let bobs = call(&called, &bob, "--input tone:1000 --output null:");
     let heard = called.folder.file("heard.wav");
-    grows(&heard, 2);
+    grows(&heard, 2000);
     trust(&studio, &["--remove", "bob"]);
     called.running =
         called.running.wait_for(&said::is_over("bob (127.0.0.1)", said::CALLER_UNTRUSTED));
@@ -54,7 +53,7 @@ fn whoever_is_trusted_no_more_is_hung_up_on_and_others_go_on_undisturbed() {
     assert!(bobs.said.iter().any(|line| line.contains(said::CALLER_UNTRUSTED)), "{bobs:#?}");
     let next = "--input null: --output null: --duration 100ms";
     called.call(studio.path(), next).run().well();
-    grows(&heard, 3);
+    grows(&heard, 3000);
     mine.tell("quit").end().well();
     let (_, _folder) = called.ends();
     let heard = Sound::read(&heard);
@@ -97,11 +96,7 @@ fn whoever_is_trusted_no_more_and_does_not_hang_up_is_cut_off_with_its_sound() {
     assert_eq!(connections(&called.address), 3, "two control connections and one of sound");
     [&bobs, &held].into_iter().for_each(|call| call.signal("-STOP"));
     trust(&studio, &["--remove", "bob"]);
-    let until = Instant::now() + MOST;
-    while connections(&called.address) > 0 {
-        assert!(Instant::now() < until, "{} of them stay", connections(&called.address));
-        std::thread::park_timeout(Duration::from_millis(10));
-    }
+    until("some of them stay", || connections(&called.address) == 0);
     let (ended, _) = called.ends();
     let over = said::is_over("", said::CALLER_UNTRUSTED);
     let told = ended.said.iter().filter(|line| line.contains(&over));

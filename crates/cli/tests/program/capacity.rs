@@ -51,16 +51,6 @@ fn is_whole(there: &Value, workers: u64) {
 }
 
 #[test]
-fn more_workers_that_work_than_cores_are_refused_and_so_is_a_grid_with_a_point() {
-    let many = taut(words("lab capacity --workers 32"));
-    is_refused(&many, 2);
-    let wild = taut(words("lab capacity --workers-here --work burst"));
-    is_refused(&wild, 2);
-    let both = taut(words("lab capacity --grid paper --workers 3"));
-    is_refused(&both, 2);
-}
-
-#[test]
 fn a_call_that_outlasts_its_period_is_missed_by_our_count_and_an_xrun_by_jacks() {
     shared(|| {
         let Some(_only) = without_others(&["jackd"]) else { return };
@@ -86,8 +76,6 @@ fn where_no_jack_server_can_be_started_that_is_said_with_the_mend() {
     let line = "lab capacity --jack --workers 0 --report none";
     let none = taut(words(line)).with("PATH", empty.path());
     is_refused(&none, 3);
-    let shares = taut(words("lab capacity --jack --workers 0 --scheduler rr:80"));
-    is_refused(&shares, 2);
 }
 
 /// What it said, or nothing, and that loudly, where networks cannot be made.
@@ -98,7 +86,7 @@ fn in_networks(call: Call) -> Option<Value> {
         skipped(Lack::told_by(why), why);
         return None;
     }
-    Some(serde_json::from_str(&ended.well().out).unwrap())
+    Some(ended.well().json())
 }
 
 #[test]
@@ -150,7 +138,7 @@ fn a_run_whose_rows_of_workers_are_all_void_has_failed_whatever_the_plugin_here_
     let folder = Folder::new();
     std::fs::write(folder.file("libtautline_ladspa_cost.so"), "no library").unwrap();
     let ended = capacity("--local --workers 1 --plugins").and([folder.path()]).run();
-    let report: Value = serde_json::from_str(&ended.out).unwrap();
+    let report = ended.json();
     let [here, there] = &report["rows"].as_array().unwrap()[..] else { panic!("{report:#}") };
     assert_eq!(here["void"], Value::Null, "{report:#}");
     let why = there["void"].as_str().unwrap();

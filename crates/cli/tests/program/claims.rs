@@ -52,7 +52,7 @@ fn packets(at: &Namespace, group: [u8; 6]) -> u64 {
     let ended = taut(words(&recv)).within(at).run();
     // Where nothing came it has failed.
     assert!(matches!(ended.status, Some(0 | 1)), "{ended:#?}");
-    Report(serde_json::from_str(&ended.out).unwrap()).count("packets_received")
+    Report(ended.json()).count("packets_received")
 }
 
 /// A talker, which has claimed an address by the left end of the cable, loses it to another with more right to it, and

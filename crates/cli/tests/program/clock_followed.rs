@@ -2,7 +2,6 @@
 
 use std::net::{Ipv4Addr, UdpSocket};
 
-use serde_json::Value;
 use tautline_proto::clock::WallTime;
 use tautline_proto::packet::StreamId;
 use tautline_proto::units::Rate;
@@ -14,7 +13,6 @@ use crate::common::program::{call, taut, words};
 use crate::common::report::Report;
 use crate::common::said;
 use crate::common::{Folder, Onlooker, free_udp_ports, shared};
-use crate::errors::is_refused;
 
 /// Of the clock, and of the sound.
 const GROUPS: [&str; 2] = ["91:E0:F0:00:FE:08", "91:E0:F0:00:FE:09"];
@@ -111,32 +109,6 @@ fn a_clock_told_of_by_ethernet_is_what_a_stream_is_played_by() {
     });
 }
 
-/// What tells nothing of the clock, and the reason.
-fn strange(number: i64) -> [(Vec<u8>, &'static str); 11] {
-    let but = |change: &dyn Fn(&mut Vec<u8>)| {
-        let mut bytes = pdu(number);
-        change(&mut bytes);
-        bytes
-    };
-    [
-        (but(&|b| b.truncate(19)), "truncated"),
-        (but(&|b| b[0] = 2), "subtype"),
-        (but(&|b| b[1] |= 0x20), "version"),
-        (but(&|b| b[1] &= 0x7F), "unnamed"),
-        (but(&|b| b[11] = 9), "other-stream"),
-        (but(&|b| b[3] = 2), "type"),
-        (but(&|b| b[12] |= 0x20), "pull"),
-        // 44,100 events in a second.
-        (but(&|b| (b[14], b[15]) = (0xAC, 0x44)), "frequency"),
-        (but(&|b| b[19] = 0), "interval"),
-        (but(&|b| b[17] = 0), "length"),
-        (but(&|b| b[17] = 16), "beyond-end"),
-    ]
-}
-
-/// Packets of the clock that do not come, in the middle: for 0.7 seconds it is silent.
-const SILENCE: i64 = 350;
-
 #[test]
 fn a_clock_that_is_told_of_at_the_address_of_the_stream_is_followed_by_the_same_socket() {
     shared(|| {
@@ -174,94 +146,4 @@ fn a_clock_that_is_told_of_at_the_address_of_the_stream_is_followed_by_the_same_
         assert_eq!(report.0["clock"]["invalid"], serde_json::json!([]), "{:#}", report.0);
         assert!(report.count("packets_received") > 4000, "{:#}", report.0);
     });
-}
-
-#[test]
-fn what_tells_nothing_of_a_clock_is_counted_by_its_reason_and_moves_nothing() {
-    shared(|| {
-        let (sound, clock) = (free_udp_ports(), free_udp_ports());
-        let onlooker = Onlooker::new();
-        let copy = onlooker.address().replace("rtp:", "avtp+udp:");
-        let recv = format!(
-            "recv --from avtp+udp://127.0.0.1:{sound} --clock avtp+udp://127.0.0.1:{clock}?streamid={ID} \
-             --rate 48000 --channels 2 --output null: --duration 8s --report json {BOTH}"
-        );
-        let recv = taut(words(&recv)).start().listening();
-        let send = format!(
-            "send --input virtual:?tone=440&ppm={CARD} --to avtp+udp://127.0.0.1:{sound} --to {copy} --ptime 1ms {BOTH}"
-        );
-        let send = taut(words(&send)).start();
-        let talker = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let mut encapsulated = 0_u32;
-        let mut tell = |pdu: &[u8]| {
-            encapsulated += 1;
-            let datagram = [&encapsulated.to_be_bytes(), pdu].concat();
-            talker.send_to(&datagram, (Ipv4Addr::LOCALHOST, clock)).unwrap();
-        };
-        for number in 0..1000 + SILENCE {
-            if (500..500 + SILENCE).contains(&number) {
-                onlooker.see(2);
-                continue;
-            }
-            // Over four seconds of the stream, by its own copy here.
-            onlooker.see(4);
-            tell(&pdu(number));
-            if number % 100 == 50 {
-                strange(number).iter().for_each(|(pdu, _)| tell(pdu));
-            }
-        }
-        let report = recv.end().report();
-        send.signal("-INT");
-        send.end();
-        is_followed(&report, 1000, SILENCE as u64);
-        assert_eq!(noted(&report, said::CLOCK_HEARD), 1);
-        let told = report.0["clock"]["invalid"].as_array().unwrap().iter();
-        let told: Vec<_> = told
-            .map(|one| (one["reason"].as_str().unwrap(), one["count"].as_u64().unwrap()))
-            .collect();
-        let thrown = strange(0);
-        assert_eq!(told.len(), thrown.len(), "{told:?}");
-        assert!(thrown.iter().all(|(_, reason)| told.contains(&(reason, 10))), "{told:?}");
-    });
-}
-
-#[test]
-fn who_waits_for_a_clock_that_never_comes_is_told_so_once_with_the_mend() {
-    shared(|| {
-        let (sound, clock) = (free_udp_ports(), free_udp_ports());
-        let recv = format!(
-            "recv --from avtp+udp://127.0.0.1:{sound} --clock avtp+udp://127.0.0.1:{clock}?streamid={ID} \
-             --rate 48000 --channels 2 --output null: --duration 6s {BOTH}"
-        );
-        let folder = Folder::new();
-        let call = |line: &str| taut(words(line)).with("XDG_RUNTIME_DIR", folder.path());
-        let recv = call(&recv).start().listening();
-        let told = call("top --once --report json").run().well().out;
-        let told: Value = serde_json::from_str(&told).unwrap();
-        let known = &told["programs"][0]["clock"];
-        assert_eq!(
-            (&known["stream"], &known["state"]),
-            (&ID.into(), &"unheard".into()),
-            "{told:#}"
-        );
-        let said = recv.end().said;
-        let told = said.iter().filter(|line| line.contains(said::CLOCK_UNHEARD)).count();
-        assert_eq!(told, 1, "{said:#?}");
-        assert!(!said.iter().any(|line| line.contains("is silent")), "{said:#?}");
-    });
-}
-
-#[test]
-fn a_clock_that_cannot_be_followed_is_refused_with_the_mend() {
-    for (clock, from) in [
-        ("rtp://10.0.0.1:5004", "avtp+udp://127.0.0.1"),
-        ("ptp", "avtp+udp://127.0.0.1"),
-        ("avtp://eth0", "avtp+udp://127.0.0.1"),
-        ("avtp://eth0/91:E0:F0:00:FE:08?gain=-6dB", "avtp+udp://127.0.0.1"),
-        ("avtp+udp://*?senders=all", "avtp+udp://127.0.0.1"),
-        ("avtp+udp://*?streamid=7", "avtp+udp://127.0.0.1"),
-        ("avtp+udp://*", "rtp://127.0.0.1:5004"),
-    ] {
-        is_refused(&taut(["recv", "--from", from, "--clock", clock, "--output", "null:"]), 2);
-    }
 }

@@ -1,11 +1,11 @@
 //! `taut demo`, whole and damaged.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tautline_trial::snapshot;
 
 use crate::common::host::timed;
-use crate::common::program::{PATIENCE, Running, taut, words};
-use crate::common::{Folder, shared};
+use crate::common::program::{Running, taut, words};
+use crate::common::{Folder, shared, until};
 
 /// Rings and a latency that outlast a host that freezes.
 const PATIENT: &str = "--period 240 --periods 32 --latency 400ms";
@@ -17,12 +17,8 @@ fn demo(folder: &Folder, options: &str) -> Running {
 
 /// Returns when so many seconds of what a receiver played are on the disk.
 fn played(folder: &Folder, seconds: u64) {
-    let (until, bytes) = (Instant::now() + PATIENCE, seconds * 48_000 * 6);
     let length = || std::fs::metadata(folder.file("receiver-1.wav")).map_or(0, |file| file.len());
-    while length() < bytes {
-        assert!(Instant::now() < until, "{seconds} s are never played");
-        std::thread::yield_now();
-    }
+    until(&format!("{seconds} s are never played"), || length() >= seconds * 48_000 * 6);
 }
 
 #[test]

@@ -8,7 +8,6 @@ use serde_json::Value;
 use crate::common::network::{Cable, Namespace};
 use crate::common::program::{Call, Ended, ordinary, taut, words};
 use crate::common::{Folder, Lack, shared, skipped};
-use crate::errors::is_refused;
 
 /// What `taut doctor --report json` finds.
 struct Findings(Value);
@@ -138,73 +137,18 @@ fn is_found_and_mended(wrong: &str, check: &str, verdict: &str, options: &str) {
 }
 
 #[test]
-fn a_queue_that_sends_sound_last_is_found_and_mended() {
-    is_found_and_mended("tc qdisc add dev IFACE root pfifo", "qdisc", "warns", "");
-}
-
-#[test]
-fn packets_too_long_for_the_network_are_found_and_mended() {
-    is_found_and_mended("true", "mtu", "warns", "--channels 16");
-}
-
-#[test]
-fn a_network_without_a_route_to_groups_is_found_and_mended() {
-    is_found_and_mended("true", "multicast-route", "warns", "");
-}
-
-#[test]
-fn an_old_igmp_that_somebody_set_is_found_and_mended() {
-    let wrong = "echo 2 > /proc/sys/net/ipv4/conf/IFACE/force_igmp_version";
-    is_found_and_mended(wrong, "igmp", "warns", "");
-}
-
-#[test]
-fn a_firewall_that_drops_everything_is_found_and_mended() {
-    let wrong = "nft add table inet mine && nft 'add chain inet mine input { type filter hook input \
-                 priority 0; policy drop; }'";
-    is_found_and_mended(wrong, "firewall", "spoils", "");
-}
-
-#[test]
-fn a_firewall_that_lets_in_a_named_set_of_ports_is_read() {
-    shared(|| {
-        let Some(cable) = Cable::lay() else { return };
-        let place = &cable.left;
-        let rules = "nft add table inet mine && nft 'add set inet mine audio { type inet_service; flags \
-                 interval; }' && nft 'add chain inet mine input { type filter hook input priority \
-                 0; policy drop; }' && nft add rule inet mine input udp dport @audio accept";
-        if !made(place, rules) {
-            return;
-        }
-        let look = || Findings::of(&doctor("").within(place)).verdict("firewall").to_owned();
-        assert_eq!(look(), "spoils", "the set is empty");
-        assert!(made(place, "nft 'add element inet mine audio { 22, 5000-5010 }'"));
-        assert_eq!(look(), "fine");
-    });
-}
-
-#[test]
-fn a_firewall_that_lets_sound_in_from_elsewhere_only_is_not_called_fine() {
-    shared(|| {
-        let Some(cable) = Cable::lay() else { return };
-        let place = &cable.left;
-        let begin = "nft add table inet mine && nft 'add chain inet mine input { type filter hook input \
-                 priority 0; policy drop; }' && nft 'add chain inet mine output { type filter hook \
-                 output priority 0; }' && nft add chain inet mine audio && nft add rule inet mine \
-                 output udp dport 5004-5005 accept && nft add rule inet mine audio udp dport \
-                 5004-5005 counter accept";
-        if !made(place, begin) {
-            return;
-        }
-        let look = || Findings::of(&doctor("").within(place)).verdict("firewall").to_owned();
-        assert_eq!(look(), "spoils");
-        let input = "nft add rule inet mine input";
-        assert!(made(place, &format!("{input} ct state established,related accept")));
-        assert!(made(place, &format!("{input} ip saddr 10.9.9.9 jump audio")));
-        assert_eq!(look(), "unknown");
-        assert!(made(place, &format!("{input} ct state new meta l4proto udp jump audio")));
-        assert_eq!(look(), "fine");
-    });
+fn what_spoils_sound_on_a_network_is_found_and_mended() {
+    let firewall = "nft add table inet mine && nft 'add chain inet mine input { type filter hook input \
+                    priority 0; policy drop; }'";
+    for (wrong, check, verdict, options) in [
+        ("tc qdisc add dev IFACE root pfifo", "qdisc", "warns", ""),
+        ("true", "mtu", "warns", "--channels 16"),
+        ("true", "multicast-route", "warns", ""),
+        ("echo 2 > /proc/sys/net/ipv4/conf/IFACE/force_igmp_version", "igmp", "warns", ""),
+        (firewall, "firewall", "spoils", ""),
+    ] {
+        is_found_and_mended(wrong, check, verdict, options);
+    }
 }
 
 #[test]
@@ -295,11 +239,4 @@ fn every_device_is_listed_with_a_name_that_is_taken() {
         assert!(text.out.contains(name), "{name}");
     }
     assert_eq!(taut(words("devices --report none")).run().well().out, "");
-}
-
-#[test]
-fn what_cannot_be_asked_is_refused_before_anything_is_looked_at() {
-    for options in ["--latency 5", "--ptime 21ms", "--rate 12000"] {
-        is_refused(&taut(words(&format!("doctor {options}"))), 2);
-    }
 }

@@ -3,25 +3,10 @@
 use crate::common::host::{mostly, timed};
 use crate::common::lab::Lab;
 use crate::common::program::{taut, words};
-use crate::common::report::Report;
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, PATIENT, shared};
 
 const CARDS: &str = "--period 48 --periods 24 --latency 60ms";
-
-/// The servo has found how far the cards are apart, and the sound is where it should be.
-#[track_caller]
-fn is_followed(heard: &Report, ppm: f64, told: &str) {
-    let drift = heard.stream("/drift_ppm").as_f64().unwrap();
-    assert!((drift - ppm).abs() < 5.0, "{told}");
-    // From the sound: the median is off by what the clocks cannot tell apart, at most.
-    assert_eq!(heard.stream("/latency/measured_from"), "sound", "{told}");
-    let off = heard.nanos("/latency/measured/p50_ns") - heard.nanos("/latency/configured_ns");
-    let unsure = heard.nanos("/latency/uncertainty_ns");
-    assert!(off.abs() <= unsure + 20_000, "off by {off} ns; {told}");
-    let found = heard.nanos("/latency/measured/count");
-    assert!(found > 11_000, "{found} packets were found in the sound; {told}");
-}
 
 #[test]
 fn cards_too_far_apart_are_told_of_and_no_drift_is_made_up() {
@@ -42,24 +27,6 @@ mod exclusive {
     use super::*;
 
     #[test]
-    fn a_card_500_ppm_slow_plays_in_time_and_loses_no_frame() {
-        let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/recording.flac");
-        // Other offsets are simulated: cards_500_ppm_apart_play_for_a_day_without_losing_a_frame.
-        let ppm = -500.0;
-        timed(|| {
-            let (lab, patient) = (Lab::straight(), PATIENT.join(" "));
-            let recv = lab.recv_to(&format!("virtual:?ppm={ppm}"), &patient);
-            let send = format!("--input file:{recording} {patient} --duration 15s");
-            let sent = lab.send(&send).end().report();
-            let heard = recv.end().report();
-            let told = format!("{ppm} ppm: sent {:#}\nheard {:#}", sent.0, heard.0);
-            assert_eq!(heard.missed(), 0, "{told}");
-            assert_eq!((heard.count("lost"), heard.count("resyncs")), (0, 0), "{told}");
-            mostly(|| is_followed(&heard, ppm, &told));
-        });
-    }
-
-    #[test]
     fn what_a_card_plays_that_runs_apart_is_all_there() {
         timed(|| {
             let folder = Folder::new();
@@ -71,7 +38,9 @@ mod exclusive {
             let recv =
                 lab.recv_to(&format!("virtual:?ppm=100&record={}", file("heard.wav")), &told);
             lab.send(&format!("--input file:{} {patient}", file("sent.wav"))).end().well();
-            recv.end().well();
+            let heard = recv.end().report();
+            let drift = heard.stream("/drift_ppm").as_f64().unwrap();
+            mostly(|| assert!((drift - 100.0).abs() < 20.0, "{drift}: {:#}", heard.0));
             let compare = words("compare sent.wav heard.wav");
             let ended = taut(compare).in_folder(folder.path()).run().well();
             assert!(ended.out.contains("all there: 288017 frames"), "{ended:#?}");

@@ -75,17 +75,6 @@ fn a_name_that_is_not_utf_8_is_sent_and_looped_until_the_end_of_the_run() {
 }
 
 #[test]
-fn the_report_file_holds_the_report() {
-    let folder = Folder::new();
-    let send = "send --input null: --to rtp://127.0.0.1:5004 --duration 500ms --report json \
-                --report-file report.json";
-    let printed = taut(words(send)).in_folder(folder.path()).run().well().out;
-    assert_eq!(std::fs::read_to_string(folder.file("report.json")).unwrap(), printed);
-    let report = Report(serde_json::from_str(&printed).unwrap());
-    assert!(report.count("packets_sent") > 0);
-}
-
-#[test]
 fn suffix_of_a_report_file_decides_its_format() {
     let folder = Folder::new();
     let send = "send --input null: --to rtp://127.0.0.1:5004 --duration 500ms --report text \
@@ -126,7 +115,6 @@ fn a_report_file_whose_name_ends_in_html_is_the_page_that_is_printed() {
     let report = std::fs::read_to_string(folder.file("report.json")).unwrap();
     let report = Report(serde_json::from_str(&report).unwrap());
     assert!(report.count("packets_sent") > 0);
-    is_refused(&taut(words("devices --report html")), 2);
 }
 
 #[test]
@@ -166,19 +154,34 @@ fn two_reports_are_compared_and_what_is_worse_fails() {
 }
 
 #[test]
-fn the_list_of_commands_has_the_pages_and_completions() {
+fn the_pages_begin_with_what_must_be_given_and_keep_the_lines_of_examples() {
     let folder = Folder::new();
     let help = taut(words("--help")).run().well().out;
     for command in ["man", "completions"] {
         let listed = |line: &&str| line.trim_start().starts_with(&format!("{command} "));
         assert_eq!(help.lines().filter(listed).count(), 1, "{command} in {help}");
-        taut(words(&format!("{command} --out {command}"))).in_folder(folder.path()).run().well();
+        taut(words(&format!("{command} --out ."))).in_folder(folder.path()).run().well();
     }
-    for page in ["man/taut-man.1", "man/taut-completions.1", "man/taut.1", "completions/_taut"] {
-        assert!(folder.file(page).exists(), "{page}");
+    for file in ["taut-man.1", "taut-completions.1", "_taut"] {
+        assert!(folder.file(file).exists(), "{file}");
     }
-    let page = std::fs::read_to_string(folder.file("man/taut.1")).unwrap();
-    assert!(page.contains("taut\\-completions(1)"), "{page}");
+    let page = |name: &str| std::fs::read_to_string(folder.file(name)).unwrap();
+    assert!(page("taut.1").contains("taut\\-completions(1)"), "{}", page("taut.1"));
+    for name in ["taut.1", "taut-send.1", "taut-recv.1", "taut-demo.1", "taut-compare.1"] {
+        let page = page(name);
+        let examples = page.split(".SH EXAMPLES AND NOTES\n.nf\n").nth(1);
+        assert!(examples.is_some_and(|text| text.contains("\n  taut ")), "{name}: {page}");
+        assert!(!page.contains(".SH EXTRA"), "{name}");
+    }
+    for (name, begins) in [
+        ("taut-send.1", "\\fBtaut send\\fR \\-\\-input DEVICE \\-\\-to ADDRESS... ["),
+        ("taut-compare.1", "\\fBtaut compare\\fR SENT HEARD"),
+        ("taut.1", "\\fBtaut\\fR [\\-\\-help] [\\-\\-version] COMMAND ..."),
+    ] {
+        let page = page(name);
+        let synopsis = page.split(".SH SYNOPSIS\n").nth(1).unwrap_or("");
+        assert!(synopsis.starts_with(begins), "{name}: {synopsis}");
+    }
 }
 
 /// What is said of a file that cannot be sent so, and the command it ends with.
@@ -231,33 +234,6 @@ fn the_command_that_is_printed_converts_all_that_stands_against_a_file() {
 }
 
 #[test]
-fn man_pages_keep_the_lines_of_examples() {
-    let folder = Folder::new();
-    taut(words("man --out .")).in_folder(folder.path()).run().well();
-    for name in ["taut.1", "taut-send.1", "taut-recv.1", "taut-demo.1", "taut-compare.1"] {
-        let page = std::fs::read_to_string(folder.file(name)).unwrap();
-        let examples = page.split(".SH EXAMPLES AND NOTES\n.nf\n").nth(1);
-        assert!(examples.is_some_and(|text| text.contains("\n  taut ")), "{name}: {page}");
-        assert!(!page.contains(".SH EXTRA"), "{name}");
-    }
-}
-
-#[test]
-fn the_man_page_begins_with_what_must_be_given() {
-    let folder = Folder::new();
-    taut(words("man --out .")).in_folder(folder.path()).run().well();
-    for (name, begins) in [
-        ("taut-send.1", "\\fBtaut send\\fR \\-\\-input DEVICE \\-\\-to ADDRESS... ["),
-        ("taut-compare.1", "\\fBtaut compare\\fR SENT HEARD"),
-        ("taut.1", "\\fBtaut\\fR [\\-\\-help] [\\-\\-version] COMMAND ..."),
-    ] {
-        let page = std::fs::read_to_string(folder.file(name)).unwrap();
-        let synopsis = page.split(".SH SYNOPSIS\n").nth(1).unwrap_or("");
-        assert!(synopsis.starts_with(begins), "{name}: {synopsis}");
-    }
-}
-
-#[test]
 fn make_takes_what_cargo_built_wherever_that_is() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let elsewhere = ["-n", "-C", root, "CARGO_TARGET_DIR=/elsewhere", "demo", "install"];
@@ -270,44 +246,12 @@ fn make_takes_what_cargo_built_wherever_that_is() {
     assert_eq!(inside, None, "{said}");
 }
 
-#[test]
-fn a_recording_that_ends_early_is_not_called_a_loss() {
-    let folder = Folder::new();
-    let sound = Sound::noise(Shape::STEREO_24, 1000, 3);
-    sound.write(&folder.file("sent.wav"));
-    let (frames, part) = (sound.frames(), |from: usize, to: usize| {
-        let samples = sound.samples[from * 2..to * 2].to_vec();
-        Sound { shape: sound.shape, samples }.write(&folder.file("heard.wav"));
-        taut(words("compare sent.wav heard.wav")).in_folder(folder.path()).run()
-    });
-    let cases = [
-        ((0, frames - 480), "missing at the end", "heard.wav ends earlier than sent.wav"),
-        ((480, frames), "missing at the beginning", "heard.wav begins later than sent.wav"),
-    ];
-    for ((from, to), verdict, failure) in cases {
-        let ended = part(from, to);
-        assert_eq!(ended.status, Some(1), "{ended:#?}");
-        assert!(ended.out.contains(verdict), "{ended:#?}");
-        assert!(ended.said.concat().contains(failure), "{ended:#?}");
-        assert!(!ended.said.concat().contains("lost"), "{ended:#?}");
-    }
-}
-
 /// How `taut compare` ends for these files.
 fn compared(sent: &Sound, heard: &Sound) -> Ended {
     let folder = Folder::new();
     sent.write(&folder.file("sent.wav"));
     heard.write(&folder.file("heard.wav"));
     taut(words("compare sent.wav heard.wav")).in_folder(folder.path()).run()
-}
-
-#[test]
-fn a_sound_that_is_heard_twice_is_told_and_fails() {
-    let sent = Sound::noise(Shape::STEREO_24, 1000, 3);
-    let samples = [&sent.samples[..], &sent.samples].concat();
-    let ended = compared(&sent, &Sound { shape: sent.shape, samples });
-    assert_eq!(ended.status, Some(1), "{ended:#?}");
-    snapshot!(ended.out);
 }
 
 #[test]
@@ -323,7 +267,7 @@ fn a_comparison_is_printed_for_programs_or_not_at_all() {
     };
     let ended = run("json");
     assert_eq!(ended.status, Some(1), "{ended:#?}");
-    let report: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+    let report = ended.json();
     assert_eq!(report["verdict"], "differs", "{report}");
     assert_eq!(report["channels"][0]["sources"], serde_json::json!([1, 0]), "{report}");
     assert_eq!(report["identical_frames"], sent.frames(), "{report}");

@@ -12,20 +12,6 @@ const PATIENT: &str = "--period 240 --periods 32 --no-witness";
 const SEND: &str = "--input tone:997 --duration 3s --latency 400ms --period 240 --periods 32";
 
 #[test]
-fn what_a_relay_loses_is_what_the_receiver_says_was_lost() {
-    shared(|| {
-        let mut lab = Lab::start("--loss 5% --seed 7 --back ideal");
-        let carried = lab.carry(SEND, PATIENT);
-        let lost = carried.relayed.there("lost");
-        // What is lost before the first that came and after the last, nobody misses.
-        let missed = carried.heard.count("lost");
-        assert!(missed <= lost && lost <= missed + 5, "{lost} were lost; {carried}");
-        assert!((90..220).contains(&lost), "{carried}");
-        assert_eq!(carried.heard.count("late"), 0, "{carried}");
-    });
-}
-
-#[test]
 fn what_a_relay_reorders_and_sends_twice_is_whole_and_counted() {
     shared(|| {
         let mut lab = Lab::start("--delay 2ms --reorder 5% --duplicate 5% --seed 3");
@@ -70,30 +56,9 @@ fn the_experiments_are_listed_and_what_cannot_be_done_says_what_can() {
     let folder = Folder::new();
     std::fs::write(folder.file("record.csv"), "delay_us every 1ms\n5\nsix\n").unwrap();
     let ports = format!("--listen 127.0.0.1:{} --to 127.0.0.1:5004", free_udp_ports());
-    for (flags, status) in [
-        ("--preset wlan", 2),
-        ("--burst 0", 2),
-        ("--burst 3", 2),
-        ("--trace record.csv", 3),
-        ("--trace none.csv", 3),
-    ] {
-        let line = format!("lab impair {ports} {flags}");
-        is_refused(&taut(words(&line)).in_folder(folder.path()), status);
-    }
-}
-
-#[test]
-fn a_relay_to_itself_is_refused() {
-    for (listen, to) in [
-        ("127.0.0.1:6004", "127.0.0.1:6004"),
-        ("127.0.0.1:6004", "127.0.0.1:6005"),
-        ("127.0.0.1:6004", "127.0.0.1:6003"),
-        ("0.0.0.0:6004", "127.0.0.1:6004"),
-        ("127.0.0.1:6004", "0.0.0.0:6004"),
-        ("239.69.1.1:6004", "239.69.1.1:6004"),
-    ] {
-        let line = format!("lab impair --listen {listen} --to {to} --duration 1s");
-        is_refused(&taut(words(&line)), 2);
+    for record in ["record.csv", "none.csv"] {
+        let line = format!("lab impair {ports} --trace {record}");
+        is_refused(&taut(words(&line)).in_folder(folder.path()), 3);
     }
 }
 

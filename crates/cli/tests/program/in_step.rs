@@ -20,39 +20,6 @@ fn heard(report: &Report) -> i64 {
 mod exclusive {
     use super::*;
 
-    #[test]
-    fn two_receivers_whose_cards_run_200_ppm_apart_are_heard_together() {
-        steady(|| {
-            let folder = Folder::new();
-            Sound::noise(Shape::STEREO_24, 20_000, 1).quieter().write(&folder.file("sent.wav"));
-            let addresses = [loopback(), loopback()];
-            let call = |line: String| taut(words(&line)).and(PATIENT).in_folder(folder.path());
-            let receivers = [("-100", &addresses[0]), ("100", &addresses[1])].map(|(ppm, address)| {
-                let line = format!(
-                    "recv --from {address} --until-bye --report json --output virtual:?ppm={ppm}"
-                );
-                call(line).start().listening()
-            });
-            let [one, other] = &addresses;
-            let line = format!("send --input file:sent.wav --to {one} --to {other} --report json");
-            call(line).run().well();
-            let reports = receivers.map(|receiver| receiver.end().report());
-            let apart = heard(&reports[0]) - heard(&reports[1]);
-            let told = format!("{:#} {:#}", reports[0].0, reports[1].0);
-            for report in &reports {
-                assert_eq!(report.stream("/clock/source"), "host", "{told}");
-                let rate = report.stream("/clock/rate_ppm").as_f64().unwrap();
-                assert!(rate.abs() < 5.0, "one clock, and {rate} ppm: {told}");
-                // Half a frame each: what the servo is to follow is known to the nanosecond.
-                assert!(
-                    apart.abs() <= 4 * report.nanos("/latency/uncertainty_max_ns"),
-                    "{apart} ns: {told}"
-                );
-            }
-            assert!(apart.abs() < 50_000, "{apart} ns: {told}");
-        });
-    }
-
     /// Through networks of their own, each of which delays as a switch does that others use.
     #[test]
     fn two_receivers_on_switches_under_load_are_heard_together() {

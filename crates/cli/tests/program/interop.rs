@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::common::host::{steady, timed};
 use crate::common::program::{Running, call, taut, words};
@@ -10,20 +10,10 @@ use crate::common::report::Report;
 use crate::common::said;
 use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::common::{Folder, Lack, PATIENT, free_udp_ports, skipped};
+use crate::pcm::is_there;
 
 /// Packets of a millisecond in the sounds that are sent here.
 const PACKETS: usize = 1001;
-
-/// Whether the program is there; says loudly if not.
-fn is_there(program: &str, asks: &str) -> bool {
-    let mut command = Command::new(program);
-    let ran = command.arg(asks).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    let there = ran.is_ok_and(|status| status.success());
-    if !there {
-        skipped(Lack::Package, &format!("{program} is not installed"));
-    }
-    there
-}
 
 pub(crate) fn has_gstreamer() -> bool {
     is_there("gst-launch-1.0", "--version")
@@ -265,66 +255,37 @@ mod exclusive {
         });
     }
 
+    /// As they are, without our header extension, and with packets that carry others.
     #[test]
-    fn ffmpeg_hears_our_l16_by_our_description() {
+    fn ffmpeg_hears_us_bit_for_bit_by_our_description() {
         taut_to_ffmpeg(FileCoding::L16, "");
+        for options in ["", "--no-stamps", "--redundancy code:2"] {
+            taut_to_ffmpeg(FileCoding::L24, options);
+        }
     }
 
     #[test]
-    fn ffmpeg_hears_our_l24_by_our_description() {
-        taut_to_ffmpeg(FileCoding::L24, "");
+    fn gstreamer_hears_us_bit_for_bit() {
+        for options in ["", "--redundancy code:2"] {
+            taut_to_gstreamer(FileCoding::L16, options);
+        }
+        for options in ["", "--no-stamps", "--redundancy red:1"] {
+            taut_to_gstreamer(FileCoding::L24, options);
+        }
     }
 
     #[test]
-    fn ffmpeg_hears_packets_without_our_header_extension() {
-        taut_to_ffmpeg(FileCoding::L24, "--no-stamps");
-    }
-
-    #[test]
-    fn ffmpeg_plays_packets_that_carry_others_and_knows_nothing_of_it() {
-        taut_to_ffmpeg(FileCoding::L24, "--redundancy code:2");
-    }
-
-    #[test]
-    fn gstreamer_hears_our_l16_bit_for_bit_and_ignores_our_header_extension() {
-        taut_to_gstreamer(FileCoding::L16, "");
-    }
-
-    #[test]
-    fn gstreamer_hears_our_l24_bit_for_bit_and_ignores_our_header_extension() {
-        taut_to_gstreamer(FileCoding::L24, "");
-    }
-
-    #[test]
-    fn gstreamer_hears_packets_without_our_header_extension() {
-        taut_to_gstreamer(FileCoding::L24, "--no-stamps");
-    }
-
-    #[test]
-    fn gstreamer_plays_packets_that_carry_others_and_knows_nothing_of_it() {
-        taut_to_gstreamer(FileCoding::L16, "--redundancy code:2");
-        taut_to_gstreamer(FileCoding::L24, "--redundancy red:1");
-    }
-
-    #[test]
-    fn l16_of_gstreamer_is_heard_bit_for_bit() {
+    fn gstreamer_is_heard_bit_for_bit() {
         gstreamer_to_taut(FileCoding::L16, "rtpL16pay");
-    }
-
-    #[test]
-    fn l24_of_gstreamer_is_heard_bit_for_bit() {
         gstreamer_to_taut(FileCoding::L24, "rtpL24pay");
     }
 
     #[test]
-    fn packets_of_20_ms_from_a_sender_that_announces_nothing_are_heard_without_an_option() {
-        is_heard_though_nothing_is_said(20, "");
-        is_heard_though_nothing_is_said(20, "--rate 48000 --channels 2");
-    }
-
-    #[test]
-    fn packets_of_5_ms_from_a_sender_that_announces_nothing_are_heard_without_an_option() {
-        is_heard_though_nothing_is_said(5, "");
-        is_heard_though_nothing_is_said(5, "--rate 48000 --channels 2");
+    fn packets_of_a_sender_that_announces_nothing_are_heard_without_an_option() {
+        for millis in [5, 20] {
+            for shape in ["", "--rate 48000 --channels 2"] {
+                is_heard_though_nothing_is_said(millis, shape);
+            }
+        }
     }
 }

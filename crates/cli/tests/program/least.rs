@@ -26,12 +26,6 @@ fn behind_a_relay(folder: &Folder, delay: &str) {
     executable(&folder.file("ssh"), &script);
 }
 
-/// Where programs are found, those of the folder first.
-fn path_from(folder: &Folder) -> String {
-    let path = std::env::var("PATH").unwrap_or_default();
-    format!("{}:{path}", folder.path().display())
-}
-
 #[test]
 fn the_least_latency_over_a_path_that_delays_is_found_and_held_and_what_less_misses_is_told() {
     shared(|| {
@@ -42,9 +36,9 @@ fn the_least_latency_over_a_path_that_delays_is_found_and_held_and_what_less_mis
         let line = "lab least --with ssh:x --at 127.0.0.1 --period 240 --periods 32 --step 300ms \
                     --most 2700ms --settle 2s --duration 500ms --hold 1s --report json \
                     --report-file least.html";
-        let call = taut(words(line)).with("PATH", path_from(&folder));
+        let call = taut(words(line)).finding(folder.path());
         let ended = call.in_folder(folder.path()).run().well();
-        let report: Value = serde_json::from_str(&ended.out).unwrap();
+        let report = ended.json();
         let rows = report["rows"].as_array().unwrap();
         let first = &rows[0];
         assert_eq!((&first["name"], &first["void"]), (&json!("300ms"), &Value::Null), "{first:#}");
@@ -73,20 +67,12 @@ fn the_least_latency_over_a_path_that_delays_is_found_and_held_and_what_less_mis
 }
 
 #[test]
-fn a_latency_that_leaves_nothing_to_try_is_refused_with_what_it_takes() {
-    is_refused(&taut(words("lab least --most 2ms")), 2);
-    is_refused(&taut(words("lab least --first 2ms")), 2);
-    is_refused(&taut(words("lab least --step 500ns")), 2);
-    is_refused(&taut(words("lab least --most 6s")), 2);
-}
-
-#[test]
 fn a_hold_that_is_longer_than_the_noise_is_refused_before_the_search() {
     let folder = Folder::new();
     executable(&folder.file("ssh"), "#!/bin/sh\nexit 1\n");
     let call = |hold: &str| {
         taut(words(&format!("lab least --with ssh:x --hold {hold}")))
-            .with("PATH", path_from(&folder))
+            .finding(folder.path())
             .in_folder(folder.path())
     };
     is_refused(&call("3596s"), 2);
@@ -96,30 +82,4 @@ fn a_hold_that_is_longer_than_the_noise_is_refused_before_the_search() {
         let said = ended.said.join("\n");
         assert!(said.contains("at ssh:x") && !said.contains("held"), "{said}");
     }
-}
-
-#[test]
-fn where_no_latency_goes_that_is_said_with_what_was_missed_at_the_most_and_by_the_exit_status() {
-    shared(|| {
-        let folder = Folder::new();
-        behind_a_relay(&folder, "200ms");
-        // No whole number of steps: the most is tried all the same.
-        let line = "lab least --with ssh:x --at 127.0.0.1 --period 240 --periods 32 --first 180ms --step 100ms \
-                    --most 320ms --settle 2s --duration 500ms --hold 1s --report json";
-        let call = taut(words(line)).with("PATH", path_from(&folder));
-        let ended = call.in_folder(folder.path()).run();
-        let report: Value = serde_json::from_str(&ended.out).unwrap();
-        // A latency at which the host froze is tried again, as rows that say so.
-        let mut tried: Vec<_> = report["rows"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|row| row["name"].as_str().unwrap().split(", try ").next().unwrap())
-            .collect();
-        tried.dedup();
-        assert_eq!(tried, ["180ms", "320ms"], "{}", ended.said.join("\n"));
-        let why = ended.said.last().unwrap();
-        assert!(why.starts_with("taut: ") && why.contains("320ms"), "{why}");
-        assert_eq!(ended.status, Some(1), "{why}");
-    });
 }

@@ -15,8 +15,7 @@ fn run(folder: &Folder, only: &str, line: &str) -> Ended {
 }
 
 fn rows(ended: &Ended) -> Vec<Value> {
-    let report: Value = serde_json::from_str(&ended.out).unwrap_or_else(|_| panic!("{ended:#?}"));
-    report["rows"].as_array().unwrap().clone()
+    ended.json()["rows"].as_array().unwrap().clone()
 }
 
 fn nanos(row: &Value, pointer: &str) -> i64 {
@@ -56,7 +55,7 @@ fn a_delay_that_is_added_at_the_ear_is_found_and_lies_in_the_recording() {
     assert_eq!(rows[0]["verdict"], "not kept", "{rows:#?}");
     let line = "lab between kept/001.wav --report json";
     let between = taut(words(line)).in_folder(folder.path()).run().well();
-    let between: Value = serde_json::from_str(&between.out).unwrap();
+    let between = between.json();
     let off = nanos(&between["rows"][0], "/delay_p50_ns") - 18_370_000;
     assert!(off.abs() <= nanos(&rows[0], "/bound_ns"), "{between:#}");
 }

@@ -17,24 +17,6 @@ fn at(place: &Namespace, folder: &Folder, line: &str) -> Call {
 }
 
 #[test]
-fn sound_crosses_a_network_bit_for_bit() {
-    shared(|| {
-        let Some(cable) = Cable::lay() else { return };
-        let folder = Folder::new();
-        let sent = Sound::noise(Shape::STEREO_24, 1000, 3);
-        sent.write(&folder.file("sent.wav"));
-        let to = cable.right.address;
-        let recv = "recv --from rtp://0.0.0.0:5004 --output file:heard.wav --until-bye --report json \
-                    --rate 48000 --channels 2";
-        let recv = at(&cable.right, &folder, recv).and(PATIENT).start().listening();
-        let send = format!("send --input file:sent.wav --to rtp://{to}:5004");
-        at(&cable.left, &folder, &send).and(PATIENT).run().well();
-        recv.end().report().missed_nothing();
-        Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
-    });
-}
-
-#[test]
 fn a_group_is_joined_on_the_interface_asked_for() {
     shared(|| {
         let Some(cable) = Cable::lay() else {
@@ -173,22 +155,9 @@ mod exclusive {
     use super::*;
 
     #[test]
-    fn a_tenth_of_a_second_takes_a_tenth_of_a_second() {
-        takes_as_long_as_asked_for("100ms", 48);
-    }
-
-    #[test]
-    fn five_milliseconds_take_five_milliseconds() {
-        takes_as_long_as_asked_for("5ms", 48);
-    }
-
-    #[test]
-    fn twenty_milliseconds_take_twenty_milliseconds() {
-        takes_as_long_as_asked_for("20ms", 48);
-    }
-
-    #[test]
-    fn two_milliseconds_take_two_milliseconds() {
-        takes_as_long_as_asked_for("2ms", 12);
+    fn a_latency_takes_as_long_as_was_asked_for() {
+        for (latency, period) in [("100ms", 48), ("5ms", 48), ("2ms", 12)] {
+            takes_as_long_as_asked_for(latency, period);
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::common::network::Cable;
-use crate::common::program::{Call, Ended, taut, words};
+use crate::common::program::{Call, taut, words};
 use crate::common::said;
 use crate::common::{Lack, shared, skipped};
 
@@ -13,12 +13,6 @@ use crate::common::{Lack, shared, skipped};
 fn between(cable: &Cable, line: &str) -> Call {
     let line = format!("{line} --with netns:{} --report json", cable.right.name);
     taut(words(&line)).within(&cable.left)
-}
-
-#[track_caller]
-fn report(ended: Ended) -> Value {
-    let ended = ended.well();
-    serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{error}: {ended:#?}"))
 }
 
 /// The row of this name, which says something.
@@ -41,7 +35,7 @@ fn what_a_network_carries_beside_a_stream_is_counted_at_both_ends() {
     shared(|| {
         let Some(cable) = Cable::lay() else { return };
         let line = "lab network --only silent --only all --tcp-rate 20Mbit --duration 2s";
-        let report = report(between(&cable, line).run());
+        let report = between(&cable, line).run().well().json();
         let all = row(&report, said::ALL_LOADS);
         assert!(figure(all, "chatter_handled_share") <= 1.0, "{all:#}");
         for load in ["multicast_mbit_per_s", "chatter_per_s", "tcp_mbit_per_s"] {
@@ -100,7 +94,8 @@ fn what_a_network_carries_beside_a_stream_is_counted_at_both_ends() {
 fn the_heads_of_packets_cost_what_the_interface_counts() {
     shared(|| {
         let Some(cable) = Cable::lay() else { return };
-        let report = report(between(&cable, "lab network --only overhead --duration 1s").run());
+        let report =
+            between(&cable, "lab network --only overhead --duration 1s").run().well().json();
         // Of 20 ms in 16 bits, 3840 bytes of sound: three frames. The thesis has 3974 without stamps.
         let long = row(&report, "packets of 20ms, L16: bytes");
         assert_eq!(long["payload_bytes"], 3840);
@@ -125,7 +120,7 @@ fn a_rung_is_climbed_in_noise_and_stands_beside_the_noisy_table() {
         let Some(cable) = Cable::lay() else { return };
         let line = "lab ladder --noise noisy --tcp-rate 20Mbit --duration 1s";
         let call = between(&cable, line).and(["--rung", "1 ms", "--rung", "test 10"]);
-        let report = report(call.run());
+        let report = call.run().well().json();
         let low = row(&report, "5ms: periods and packets of 1ms, all at once");
         assert!(figure(low, "chatter_per_s") > 0.0 && figure(low, "tcp_mbit_per_s") > 0.0);
         assert!(low["measured"]["count"].as_u64() > Some(0), "{low:#}");
@@ -141,7 +136,7 @@ fn a_receiver_that_shares_half_a_processor_says_how_much_of_it_it_got() {
     shared(|| {
         let line = "lab starved --only shared --scheduler other --duration 1s --report json";
         let ended = taut(words(line)).run();
-        let report: Value = serde_json::from_str(&ended.out).unwrap();
+        let report = ended.json();
         let row = &report["rows"][0];
         // What cannot be limited here is a void row with a sentence, and any other void row a failure.
         if let Some(why) = row["void"].as_str().filter(|why| why.contains("control group")) {
@@ -160,7 +155,7 @@ fn what_measuring_costs_is_told_and_what_the_witness_costs_apart() {
     shared(|| {
         let line = "lab overhead --rounds 1 --settle 1s --duration 500ms --period 240 --latency 400ms --report json";
         let ended = taut(words(line)).run().well();
-        let report: Value = serde_json::from_str(&ended.out).unwrap();
+        let report = ended.json();
         let rows = report["rows"].as_array().unwrap();
         let names: Vec<_> = rows.iter().filter_map(|row| row["name"].as_str()).collect();
         let kinds =

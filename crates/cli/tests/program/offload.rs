@@ -4,29 +4,14 @@ mod kept;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Instant;
 use tautline_trial::snapshot;
 
 use serde_json::Value;
-use tautline_api::attach::connect;
 use tautline_api::client::{WorkOpened, WorkerAddress, WorkerClient};
 use tautline_api::v1::{DescribedOrder, StreamRequest, VERSION};
-use tautline_engine::offload::host_block::HostBlock;
-use tautline_engine::offload::offloaded::{Far, Offloaded, OffloadedConfig, Which};
-use tautline_engine::offload::sound_set::SoundSet;
-use tautline_host::ladspa::instance::PluginInstance;
-use tautline_host::ladspa::library::PluginLibrary;
-use tautline_io::clock::now;
-use tautline_io::udp::UdpOptions;
-use tautline_proto::time::Span;
-use tautline_proto::units::Rate;
 
-use crate::common::program::{PATIENCE, Running, taut, words};
-use crate::common::{Folder, Lack, shared, skipped};
-
-/// Long enough for a host that stands still for a while.
-const WAIT: Span = Span::from_secs(5);
+use crate::common::program::{Running, taut, words};
+use crate::common::{Folder, until};
 
 /// A worker that runs, with a few libraries alone.
 pub(crate) struct TestWorker {
@@ -93,91 +78,6 @@ impl TestWorker {
     }
 }
 
-/// What a plugin is run with, and what it made of it.
-pub(crate) struct Buffers {
-    pub(crate) inputs: Vec<Vec<f32>>,
-    pub(crate) controls: Vec<f32>,
-    pub(crate) outputs: Vec<Vec<f32>>,
-}
-
-impl HostBlock for Buffers {
-    fn frames(&self) -> usize {
-        self.inputs[0].len()
-    }
-
-    fn input(&mut self, channel: usize, from: usize, samples: &mut [f32]) {
-        samples.copy_from_slice(&self.inputs[channel][from..][..samples.len()]);
-    }
-
-    fn control(&mut self, index: usize) -> f32 {
-        self.controls[index]
-    }
-
-    fn output(&mut self, channel: usize, from: usize, samples: &[f32]) {
-        self.outputs[channel][from..][..samples.len()].copy_from_slice(samples);
-    }
-
-    fn control_out(&mut self, _index: usize, _value: f32) {}
-}
-
-pub(crate) fn offloaded(opened: &WorkOpened, rate: Rate) -> Offloaded {
-    let stream = &opened.stream;
-    let set = SoundSet {
-        inputs: stream.inputs as usize,
-        outputs: stream.outputs as usize,
-        controls_in: stream.controls_in as usize,
-        controls_out: stream.controls_out as usize,
-        most_frames: stream.most_frames,
-        ..SoundSet::default()
-    };
-    let config = OffloadedConfig { wait: WAIT, ..OffloadedConfig::new(set, rate, 0) };
-    let (mut offloaded, _) = Offloaded::new(config).unwrap();
-    let link = Box::new(connect(opened, UdpOptions::default()).unwrap());
-    assert!(offloaded.attach(Which::Worker, Far::new(link, stream.id)).is_none());
-    offloaded
-}
-
-#[test]
-fn a_plugin_of_a_worker_plays_bit_for_bit_what_it_plays_here() {
-    let library = Path::new("/usr/lib/ladspa/tap_reverb.so");
-    if !library.exists() {
-        return skipped(Lack::Package, "tap_reverb.so: No such file");
-    }
-    shared(|| {
-        let worker = TestWorker::start(&[library], "");
-        let opened = worker.open("tap_reverb:tap_reverb", 44_100, 256);
-        let mut far = offloaded(&opened, Rate::HZ_44100);
-        let loaded = Arc::new(PluginLibrary::load(library).unwrap());
-        let mut here = PluginInstance::new(&loaded, "tap_reverb", 44_100, 256).unwrap();
-        let mut controls: Vec<f32> = (0..here.controls()).map(|n| here.control(n)).collect();
-        here.activate();
-        for run in 0..200 {
-            let frames = [256, 64, 1, 138][run % 4];
-            // Decay, which the plugin reads in each run, from 0 to 10 s.
-            controls[0] = (run * 50) as f32;
-            let sample = |n: usize| ((run * 977 + n * 31) % 199) as f32 / 199.0 - 0.5;
-            let inputs = vec![(0..frames).map(sample).collect::<Vec<f32>>(); here.inputs()];
-            inputs.iter().enumerate().for_each(|(channel, samples)| {
-                here.input_mut(channel)[..frames].copy_from_slice(samples);
-            });
-            controls.iter().enumerate().for_each(|(n, value)| here.set_control(n, *value));
-            here.run(frames);
-            let outputs = vec![vec![0.0; frames]; here.outputs()];
-            let mut block = Buffers { inputs, controls: controls.clone(), outputs };
-            let outcome = far.run(&mut block, now());
-            assert_eq!(outcome.stood_in, 0, "run {run}");
-            for (channel, heard) in block.outputs.iter().enumerate() {
-                let bits =
-                    |samples: &[f32]| samples.iter().map(|s| s.to_bits()).collect::<Vec<_>>();
-                assert_eq!(bits(heard), bits(&here.output(channel)[..frames]), "run {run}");
-            }
-        }
-        let client = worker.client();
-        assert!(client.close(opened.stream.id).unwrap());
-        assert_eq!(client.capacity().unwrap().streams, 0);
-    });
-}
-
 #[test]
 fn the_plugins_of_a_worker_are_listed_and_kept_for_hosts() {
     let cost = cost_library();
@@ -185,7 +85,7 @@ fn the_plugins_of_a_worker_are_listed_and_kept_for_hosts() {
     let (address, cache) = (worker.address, Folder::new());
     let line = format!("plugins --worker {address} --save --report json");
     let ended = taut(words(&line)).with("XDG_CACHE_HOME", cache.path()).run().well();
-    let listed: Value = serde_json::from_str(&ended.out).unwrap();
+    let listed = ended.json();
     let plugins = listed["workers"][0]["catalogue"]["plugins"].as_array().unwrap();
     let ids: Vec<_> = plugins.iter().map(|plugin| plugin["id"].as_str().unwrap()).collect();
     let labels = ["waste_time", "waste_random", "waste_burst", "waste_cache"];
@@ -209,7 +109,7 @@ fn the_workers_that_the_file_names_are_listed_and_kept() {
     let names = |line: &str| {
         let asked = taut(words(line)).with("XDG_CACHE_HOME", cache.path());
         let asked = asked.with("LADSPA_PATH", folder.path()).in_folder(folder.path());
-        let listed: Value = serde_json::from_str(&asked.run().well().out).unwrap();
+        let listed = asked.run().well().json();
         let workers = listed["workers"].as_array().unwrap().clone();
         workers.iter().map(|it| (it["name"].clone(), it["address"].clone())).collect::<Vec<_>>()
     };
@@ -245,12 +145,6 @@ fn what_is_run_as_one_is_offered_as_one() {
     let opened = worker.open("both", 48_000, 64);
     let stream = &opened.stream;
     assert_eq!((stream.inputs, stream.outputs, stream.controls_in), (1, 1, 7));
-    let mut far = offloaded(&opened, Rate::HZ_48000);
-    let inputs = vec![(0..64).map(|n| n as f32).collect::<Vec<f32>>()];
-    let outputs = vec![vec![0.0; 64]];
-    let mut block = Buffers { inputs: inputs.clone(), controls: vec![0.0; 7], outputs };
-    far.run(&mut block, now());
-    assert_eq!(block.outputs, inputs);
     std::fs::write(chains.file("chains.toml"), chain.replace("waste_burst", "none")).unwrap();
     let ended = taut(words(&format!("plugins {option}"))).with("LADSPA_PATH", worker.folder.path());
     let ended = ended.run();
@@ -281,12 +175,8 @@ fn a_worker_that_ends_or_dies_leaves_no_process_behind() {
         assert_eq!(children.len(), 2);
         worker.running.signal(signal);
         assert_eq!(worker.running.end().status, status, "{signal}");
-        let until = Instant::now() + PATIENCE;
         let is_there = |child: &u32| Path::new(&format!("/proc/{child}")).exists();
-        while children.iter().any(is_there) {
-            assert!(Instant::now() < until, "{signal}: {children:?}");
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
+        until(&format!("{signal}: {children:?}"), || !children.iter().any(is_there));
     }
 }
 

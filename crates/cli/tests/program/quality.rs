@@ -12,8 +12,7 @@ const PATIENT: &str = "--latency 400ms --period 240 --periods 32 --report json";
 #[track_caller]
 fn judged(line: &str, folder: &Folder) -> Value {
     let line = format!("lab quality {line} {PATIENT}");
-    let ended = taut(words(&line)).in_folder(folder.path()).run();
-    serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{error}: {ended:#?}"))
+    taut(words(&line)).in_folder(folder.path()).run().json()
 }
 
 #[test]
@@ -53,7 +52,7 @@ fn a_file_is_carried_with_the_words_of_whoever_asks_and_a_refused_word_is_a_void
             taut(words).and(["--send", send]).in_folder(folder.path()).run()
         };
         let ended = call("--format l24").well();
-        let report: Value = serde_json::from_str(&ended.out).unwrap();
+        let report = ended.json();
         assert_eq!(report["rows"][0]["verdict"], "identical", "{report:#}");
         // Silent ends aside: noise may begin or end with a zero.
         let [sent, identical] = ["sent_frames", "identical_frames"]
@@ -61,7 +60,7 @@ fn a_file_is_carried_with_the_words_of_whoever_asks_and_a_refused_word_is_a_void
         assert!(sent > 47_900 && identical == sent, "{report:#}");
         let ended = call("--format l99");
         assert_eq!(ended.status, Some(1), "{ended:#?}");
-        let report: Value = serde_json::from_str(&ended.out).unwrap();
+        let report = ended.json();
         assert!(report["rows"][0]["void"].as_str().unwrap().contains("l99"), "{report:#}");
     });
 }

@@ -3,8 +3,7 @@
 use crate::common::lab::Lab;
 use crate::common::program::{taut, words};
 use crate::common::said;
-use crate::common::{Folder, Onlooker, loopback, shared};
-use crate::errors::is_refused;
+use crate::common::{Onlooker, loopback, shared};
 use tautline_trial::snapshot;
 
 #[test]
@@ -85,41 +84,8 @@ fn a_receiver_whose_latency_has_no_time_for_repairs_says_so_once() {
 }
 
 #[test]
-fn a_receiver_that_follows_arrivals_says_so_in_its_status() {
-    shared(|| {
-        let (address, onlooker) = (loopback(), Onlooker::new());
-        let line = format!("recv --from {address} --output null: --latency auto --no-witness");
-        let recv = taut(words(&line)).controlled().start().listening();
-        let line = format!(
-            "send --input tone:440 --to {address} --to {} --no-witness",
-            onlooker.address()
-        );
-        let send = taut(words(&line)).controlled().start();
-        onlooker.hear(100);
-        let recv = recv.ask("status", "latency auto, now ");
-        recv.ask("quit", "ok quit").end();
-        send.ask("quit", "ok quit").end();
-    });
-}
-
-#[test]
-fn redundancy_that_could_do_nothing_is_wrong_usage() {
-    let folder = Folder::new();
-    let send = |options: &str| {
-        let line = format!("send --input tone:440 --to {} --duration 50ms {options}", loopback());
-        taut(words(&line)).in_folder(folder.path())
-    };
-    let alone = send("--redundancy-budget 10ms");
-    is_refused(&alone, 2);
-    let bare = send("--redundancy red:1 --no-stamps");
-    is_refused(&bare, 2);
-    for budget in ["", "--redundancy-budget 10ms"] {
-        let short = send(&format!("--redundancy red:1 --latency 4ms {budget}"));
-        is_refused(&short, 2);
-    }
-    let short = send("--redundancy red:1 --redundancy-budget 500us");
-    is_refused(&short, 2);
-    // With a budget redundancy may be asked for later, but not without header extensions.
-    let later = send("--redundancy-budget 10ms --no-stamps").controlled().start();
-    later.refuses("redundancy red:1").ask("quit", "ok quit").end().well();
+fn with_a_budget_redundancy_may_be_asked_for_later_but_not_without_header_extensions() {
+    let line = format!("send --input tone:440 --to {} --duration 50ms", loopback());
+    let later = taut(words(&line)).and(words("--redundancy-budget 10ms --no-stamps")).controlled();
+    later.start().refuses("redundancy red:1").ask("quit", "ok quit").end().well();
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::apart::{delay, is_measured_by_one_clock, is_void, report};
+use crate::apart::{delay, is_measured_by_one_clock};
 use crate::common::program::{Call, taut, words};
 use crate::common::{Folder, Lack, executable, shared, skipped};
 
@@ -107,23 +107,9 @@ fn a_delay_is_measured_by_ssh_to_within_what_is_said_of_it() {
             ("--with ssh:there", ["local", "ssh:there"]),
             ("--played-at ssh:there", ["ssh:there", "local"]),
         ] {
-            let report = report(&there.seen_by(delay("ssh", run)).run().well());
+            let report = there.seen_by(delay("ssh", run)).run().well().json();
             is_measured_by_one_clock(&report, hosts);
         }
-    });
-}
-
-#[test]
-fn stages_are_measured_by_ssh() {
-    shared(|| {
-        let Some(there) = ThereBySsh::new() else { return };
-        let line = "lab stages --with ssh:there --settle 1s --duration 2s --period 240 --latency 400ms \
-                    --report json";
-        let report = report(&there.seen_by(taut(words(line))).run().well());
-        assert_eq!(report["hosts"][1]["name"], "receiver (ssh:there)", "{report:#}");
-        let row = &report["rows"][0];
-        assert_eq!(row["void"], Value::Null, "{report:#}");
-        assert!(row["measured"]["count"].as_u64() > Some(100), "{report:#}");
     });
 }
 
@@ -151,7 +137,7 @@ fn a_call_is_measured_from_mouth_to_ear_between_two_clocks_to_within_what_is_sai
                     --max-uncertainty 5ms --report json";
         let call = taut(words(line)).and(["--only", "kept at 15 ms, UDP"]);
         let call = there.seen_by(call).with("TAUT_HOME", there.file("home"));
-        let report = report(&call.run().well());
+        let report = call.run().well().json();
         let row = &report["rows"][0];
         assert_eq!(row["void"], Value::Null, "{report:#}");
         let nanos = |value: &Value| value.as_i64().unwrap_or_else(|| panic!("{report:#}"));
@@ -159,19 +145,5 @@ fn a_call_is_measured_from_mouth_to_ear_between_two_clocks_to_within_what_is_sai
         assert!(off.abs() <= bound, "{report:#}");
         // What exchanges leave open is in it, and no more than that.
         assert!((25_000..5_100_000).contains(&bound), "{report:#}");
-    });
-}
-
-#[test]
-fn a_host_that_lets_nobody_in_is_told_in_the_words_of_ssh_and_with_the_mend() {
-    shared(|| {
-        let Some(there) = ThereBySsh::new() else { return };
-        there.write("authorized", "");
-        let ended = there.seen_by(delay("none", "--with ssh:there")).run();
-        is_void(&ended, "Permission denied (publickey");
-        is_void(
-            &ended,
-            "`ssh -o BatchMode=yes there taut --version` must work, without a password",
-        );
     });
 }

@@ -51,68 +51,24 @@ impl Scene {
     }
 }
 
-#[test]
-fn one_sender_reaches_two_receivers_whole() {
-    shared(|| {
-        let scene = Scene::new();
-        let sent = scene.noise("sent.wav", 1000, 1);
-        let addresses = [loopback(), loopback()];
-        let receivers = addresses.each_ref().map(|address| {
-            let line = format!(
-                "recv --from {address} --until-bye --report json --output file:{}.wav {SHAPE}",
-                file_name(address)
-            );
-            scene.call(&line).start().listening()
-        });
-        let send = scene.send("sent.wav", &addresses[0]).and(["--to", &addresses[1]]);
-        let report = send.run().report();
-        assert_eq!(report.stream("/receivers").as_array().unwrap().len(), 2, "{:#}", report.0);
-        for (address, recv) in addresses.iter().zip(receivers) {
-            recv.end().report().missed_nothing();
-            scene.heard(&format!("{}.wav", file_name(address))).is_exactly(&sent);
-        }
-    });
-}
-
-fn file_name(address: &str) -> String {
-    address.replace(['/', ':'], "_")
-}
-
-/// Two senders, the second beginning some time after the first; what was heard and the report.
-fn two_into_one(scene: &Scene, second: &str, options: &str) -> (Sound, Report) {
-    let (first, other) = (loopback(), loopback());
-    let onlooker = Onlooker::new();
-    let recv = scene.recv(&first, &format!("--from {other}{second} {options}"));
-    let early = scene.send("early.wav", &first).and(["--to", &onlooker.address()]).start();
-    onlooker.see(300);
-    scene.send("late.wav", &other).run().well();
-    early.end().well();
-    let report = recv.end().report();
-    (scene.heard("heard.wav"), report)
-}
-
-#[test]
-fn two_senders_are_heard_as_their_sum() {
-    shared(|| {
-        let scene = Scene::new();
-        let (early, late) = (scene.noise("early.wav", 1000, 1), scene.noise("late.wav", 400, 2));
-        let (heard, report) = two_into_one(&scene, "", "");
-        assert_eq!(report.0["streams"].as_array().unwrap().len(), 2);
-        heard.without(&early, heard.begins().unwrap()).is_exactly(&late);
-    });
-}
-
 /// −6 dB, to the nearest step.
 fn minus_6_db(sample: i32) -> i32 {
     (f64::from(sample) * 10_f64.powf(-6.0 / 20.0)).round() as i32
 }
 
 #[test]
-fn a_stream_of_a_mix_has_a_gain_of_its_own() {
+fn two_senders_are_heard_as_their_sum_each_with_its_gain() {
     shared(|| {
         let scene = Scene::new();
         let (early, late) = (scene.noise("early.wav", 1000, 1), scene.noise("late.wav", 400, 2));
-        let (heard, _) = two_into_one(&scene, "?gain=-6dB", "");
+        let (first, other, onlooker) = (loopback(), loopback(), Onlooker::new());
+        let recv = scene.recv(&first, &format!("--from {other}?gain=-6dB"));
+        let sooner = scene.send("early.wav", &first).and(["--to", &onlooker.address()]).start();
+        onlooker.see(300);
+        scene.send("late.wav", &other).run().well();
+        sooner.end().well();
+        let (report, heard) = (recv.end().report(), scene.heard("heard.wav"));
+        assert_eq!(report.0["streams"].as_array().unwrap().len(), 2);
         // A sum of floats is rounded to its own place.
         heard.without(&early, heard.begins().unwrap()).is_about(&late, minus_6_db, 1);
     });
@@ -162,50 +118,19 @@ fn the_more_important_stream_takes_over_and_gives_back() {
 }
 
 #[test]
-fn the_first_stream_alive_stays_until_it_ends() {
-    shared(|| {
-        let scene = Scene::new();
-        let (early, late) = (scene.noise("early.wav", 700, 1), scene.noise("late.wav", 1000, 2));
-        let (heard, _) = two_into_one(&scene, "", "--select first-alive");
-        let runs = runs(&heard, &[&early, &late]);
-        assert_eq!(owners(&runs), [0, 1], "{runs:?}");
-        let of_early: usize =
-            runs.iter().filter(|(o, _)| *o == Some(0)).map(|(_, count)| count).sum();
-        // Fades take a few milliseconds at each end.
-        assert!(of_early + 1000 > early.frames(), "{of_early} of {}: {runs:?}", early.frames());
-    });
-}
-
-#[test]
-fn channels_are_swapped_by_a_map_at_either_end() {
+fn the_map_and_the_volume_are_applied_at_either_end() {
     shared(|| {
         let scene = Scene::new();
         let mut sent = scene.noise("sent.wav", 300, 1);
+        let options = words("--map 2,1 --volume -6dB");
         let (first, second) = (loopback(), loopback());
-        let recv = scene.recv(&first, "--map 2,1");
+        let recv = scene.recv(&first, &options.join(" "));
         scene.send("sent.wav", &first).run().well();
         recv.end().well();
         sent.samples.chunks_mut(2).for_each(|frame| frame.reverse());
-        scene.heard("heard.wav").is_exactly(&sent);
-        let recv = scene.recv(&second, "");
-        scene.send("sent.wav", &second).and(["--map", "2,1"]).run().well();
-        recv.end().well();
-        scene.heard("heard.wav").is_exactly(&sent);
-    });
-}
-
-#[test]
-fn the_volume_is_applied_at_either_end() {
-    shared(|| {
-        let scene = Scene::new();
-        let sent = scene.noise("sent.wav", 300, 1);
-        let (first, second) = (loopback(), loopback());
-        let recv = scene.recv(&first, "--volume -6dB");
-        scene.send("sent.wav", &first).run().well();
-        recv.end().well();
         scene.heard("heard.wav").is_about(&sent, minus_6_db, 1);
         let recv = scene.recv(&second, "");
-        scene.send("sent.wav", &second).and(["--volume", "-6dB"]).run().well();
+        scene.send("sent.wav", &second).and(&options).run().well();
         recv.end().well();
         scene.heard("heard.wav").is_about(&sent, minus_6_db, 1);
     });
@@ -230,6 +155,7 @@ fn options_stand_in_the_settings_file_and_the_command_line_overrules_it() {
         let other = call(&format!("recv --from {} --output null: --latency 350ms", addresses[1]));
         let other = other.start().listening();
         let report = call("send").run().report();
+        assert_eq!(report.stream("/receivers").as_array().unwrap().len(), 2, "{:#}", report.0);
         assert_eq!((configured(&report), report.nanos("/ptime_ns")), (400_000_000, 5_000_000));
         assert_eq!(configured(&recv.end().report()), 300_000_000, "of the command's own table");
         assert_eq!(configured(&other.end().report()), 350_000_000, "of the command line");
@@ -345,27 +271,65 @@ fn a_receiver_comes_in_by_the_description_of_a_running_sender() {
     });
 }
 
+/// Whose stream each is that was received, and how many packets came of it; and that none was missed.
+#[track_caller]
+fn senders(report: &Report) -> Vec<(String, u64, u64)> {
+    let streams = report.0["streams"].as_array().unwrap();
+    let sender = |index: usize| {
+        let of = |pointer: &str| report.of_stream(index, pointer);
+        for counter in ["lost", "late", "foreign", "unplaced", "missing_frames"] {
+            assert_eq!(of(&format!("/counters/{counter}")), 0, "{counter}: {:#}", report.0);
+        }
+        assert_eq!(of("/latency/basis"), "clock", "{:#}", report.0);
+        let from = of("/sender/from").as_str().unwrap().to_owned();
+        let packets = of("/counters/packets_received").as_u64().unwrap();
+        (from, of("/sender/ssrc").as_u64().unwrap(), packets)
+    };
+    (0..streams.len()).map(sender).collect()
+}
+
 #[test]
-fn a_sender_that_is_started_again_is_heard_again() {
+fn two_senders_at_one_port_are_heard_as_their_sum_and_each_is_told() {
     shared(|| {
         let scene = Scene::new();
-        let sounds = [scene.noise("first.wav", 30_000, 1), scene.noise("second.wav", 1000, 2)];
-        let (address, onlooker) = (loopback(), Onlooker::new());
-        let recv = scene.recv(&address, "");
-        let first = scene.send("first.wav", &address).and(["--to", &onlooker.address()]).start();
-        onlooker.see(800);
-        // Without a goodbye.
-        first.signal("-KILL");
-        assert_eq!(first.end().status, None);
-        scene.send("second.wav", &address).run().well();
+        let (early, late) = (scene.noise("early.wav", 1500, 1), scene.noise("late.wav", 400, 2));
+        let (place, onlooker) = (loopback(), Onlooker::new());
+        let recv = scene.recv(&format!("{place}?senders=all"), "");
+        let first = scene.send("early.wav", &place).and(["--to", &onlooker.address()]).start();
+        onlooker.see(300);
+        let second = scene.send("late.wav", &place).run().report();
+        let first = first.end().report();
         let report = recv.end().report();
-        assert!(report.count("resyncs") >= 1, "{:#}", report.0);
         let heard = scene.heard("heard.wav");
-        let runs = runs(&heard, &[&sounds[0], &sounds[1]]);
-        assert_eq!(owners(&runs), [0, 1], "{runs:?}");
-        let of_second: usize =
-            runs.iter().filter(|(o, _)| *o == Some(1)).map(|(_, count)| count).sum();
-        // Whom it hears is settled after a few packets, and the sound fades in.
-        assert!(of_second + 2400 > sounds[1].frames(), "{of_second}: {runs:?}");
+        heard.without(&early, heard.begins().unwrap()).is_exactly(&late);
+        let told = senders(&report);
+        assert_eq!(told.len(), 2, "{:#}", report.0);
+        assert_ne!((&told[0].0, told[0].1), (&told[1].0, told[1].1));
+        for (sent, (_, _, packets)) in [first, second].iter().zip(&told) {
+            assert_eq!(sent.count("packets_sent"), *packets, "{:#}", report.0);
+            let answered = sent.stream("/receivers").as_array().unwrap();
+            assert_eq!(answered.len(), 1, "{:#}", sent.0);
+        }
+    });
+}
+
+#[test]
+fn who_finds_no_place_is_counted_and_told_with_the_mend() {
+    shared(|| {
+        let scene = Scene::new();
+        let early = scene.noise("early.wav", 1500, 1);
+        scene.noise("late.wav", 300, 2);
+        let (place, onlooker) = (loopback(), Onlooker::new());
+        let recv = scene.recv(&format!("{place}?senders=1"), "");
+        let first = scene.send("early.wav", &place).and(["--to", &onlooker.address()]).start();
+        onlooker.see(300);
+        let second = scene.send("late.wav", &place).run().report();
+        first.end().well();
+        let report = recv.end().report();
+        scene.heard("heard.wav").is_exactly(&early);
+        assert_eq!(report.0["streams"].as_array().unwrap().len(), 1, "{:#}", report.0);
+        assert_eq!(report.count("unplaced"), second.count("packets_sent"), "{:#}", report.0);
+        let notes = report.0["notes"].to_string();
+        assert!(notes.contains("?senders=2"), "{notes}");
     });
 }

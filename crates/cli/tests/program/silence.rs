@@ -5,17 +5,13 @@ use std::process::Command;
 use tautline_trial::snapshot;
 
 use crate::common::jack::Server;
-use crate::common::network::{Cable, Namespace};
+use crate::common::network::Cable;
 use crate::common::numberless;
 use crate::common::program::{Ended, Running, call, taut, words};
+use crate::common::report::Report;
 use crate::common::said;
 use crate::common::sound::Sound;
 use crate::common::{Folder, Lack, Onlooker, PATIENT, free_udp_ports, loopback, shared, skipped};
-
-/// The report, of a run that may have failed.
-fn report(ended: &Ended) -> serde_json::Value {
-    serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{error}: {ended:#?}"))
-}
 
 /// The last line that it said.
 fn last(ended: &Ended) -> &str {
@@ -87,7 +83,7 @@ fn a_sender_that_vanished_ends_the_run_with_a_note_and_a_status_of_its_own() {
         let note = format!("ended without goodbye: no more came at {address};");
         assert!(last(&ended).contains(&note), "{ended:#?}");
         assert_eq!(ended.said.iter().filter(|line| line.contains(&note)).count(), 1, "{ended:#?}");
-        let report = report(&ended);
+        let report = ended.json();
         let notes = report["notes"].as_array().unwrap();
         assert!(notes.iter().any(|told| told.as_str().unwrap().contains(&note)), "{report:#}");
         let ends = [0, 1].map(|stream| report["streams"][stream]["ended"].clone());
@@ -97,25 +93,15 @@ fn a_sender_that_vanished_ends_the_run_with_a_note_and_a_status_of_its_own() {
 }
 
 #[test]
-fn a_sender_that_says_goodbye_ends_the_run_well() {
-    shared(|| {
-        let address = loopback();
-        let line = format!("recv --from {address} --output null: --until-bye --report json");
-        let recv = taut(words(&line)).start().listening();
-        taut(words(&format!("send --input tone:440 --to {address} --duration 2s"))).run().well();
-        let ended = recv.end().well();
-        assert_eq!(report(&ended)["streams"][0]["ended"], "goodbye", "{ended:#?}");
-    });
-}
-
-#[test]
 fn a_run_in_which_nothing_came_fails_and_still_reports() {
     let folder = Folder::new();
     for shape in ["", "--rate 48000 --channels 2"] {
-        for ends in ["--duration 50ms", "-INT"] {
+        for (ends, output) in
+            [("--duration 50ms", "file:heard.wav"), ("-INT", "virtual:?record=heard.wav")]
+        {
             let from = loopback();
             let options = if ends == "-INT" { "" } else { ends };
-            let line = format!("recv --from {from} --output file:heard.wav {shape} {options}");
+            let line = format!("recv --from {from} --output {output} {shape} {options}");
             let recv = taut(words(&line)).and(["--report", "json"]).in_folder(folder.path());
             let recv = recv.start().listening();
             if ends == "-INT" {
@@ -125,7 +111,12 @@ fn a_run_in_which_nothing_came_fails_and_still_reports() {
             assert_eq!(ended.status, Some(1), "{line}: {ended:#?}");
             let told = format!("taut: nothing was received at {from}; is the sender running");
             assert!(last(&ended).starts_with(&told), "{ended:#?}");
-            assert_eq!(report(&ended)["streams"][0]["counters"]["packets_received"], 0);
+            let all = ended.said.iter().filter(|line| line.contains(said::NOTHING_RECEIVED));
+            assert_eq!(all.count(), 1, "{ended:#?}");
+            assert_eq!(ended.json()["streams"][0]["counters"]["packets_received"], 0);
+            // It does not stand in the way of the next.
+            assert!(ended.out.contains(said::NOT_KEPT), "{ended:#?}");
+            assert!(!folder.file("heard.wav").exists(), "{line}");
         }
     }
 }
@@ -134,16 +125,22 @@ fn a_run_in_which_nothing_came_fails_and_still_reports() {
 fn datagrams_that_are_no_packets_are_named_where_nothing_else_came() {
     let port = free_udp_ports();
     let line = format!(
-        "recv --from rtp://127.0.0.1:{port} --output null: --channels 2 --rate 48000 --duration 1s"
+        "recv --from rtp://127.0.0.1:{port} --output null: --channels 2 --rate 48000 --duration 1s \
+         --report json"
     );
     let recv = taut(words(&line)).start().listening();
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    for _ in 0..3 {
+    for port in [port, port, port, port + 1, port + 1] {
         socket.send_to(b"GET / HTTP/1.1", ("127.0.0.1", port)).unwrap();
     }
     let ended = recv.end();
     assert_eq!(ended.status, Some(1), "{ended:#?}");
     snapshot!(last(&ended));
+    // Each has a reason.
+    let report = Report(ended.json());
+    let reasons = report.stream("/invalid").as_array().unwrap().len();
+    let counts = (reasons, report.refused("report"), report.count("invalid"));
+    assert_eq!(counts, (2, 2, 5), "{:#}", report.0);
 }
 
 #[test]
@@ -161,7 +158,7 @@ fn a_recording_that_finds_no_room_is_told_at_once_and_fails() {
         let ended = fails(recv, send);
         let told = last(&ended);
         snapshot!(numberless(told));
-        let unwritten = report(&ended)["unwritten"].clone();
+        let unwritten = ended.json()["unwritten"].clone();
         assert!(unwritten[0].as_str().is_some_and(|one| told.ends_with(one)), "{unwritten}");
     });
 }
@@ -179,7 +176,7 @@ fn ledgers_and_reports_that_find_no_room_fail_and_the_report_is_printed() {
             for ended in [send.end(), recv.end()] {
                 assert_eq!(ended.status, Some(1), "{ended:#?}");
                 snapshot!(option, last(&ended));
-                assert_eq!(report(&ended)["schema"], 1);
+                assert_eq!(ended.json()["schema"], 1);
             }
         }
         let full =
@@ -195,42 +192,6 @@ fn a_ledger_that_finds_no_room_is_told_while_the_sound_goes_on() {
         let send = taut(words(&line)).start().wait_for(said::LEDGER_BROKEN);
         send.signal("-INT");
         assert_eq!(send.end().status, Some(1));
-    });
-}
-
-#[test]
-fn a_sender_with_nobody_listening_says_so_first_on_80_columns() {
-    for to in [loopback(), format!("rtp://239.69.77.31:{}?iface=lo", free_udp_ports())] {
-        let line = format!("send --input tone:440 --to {to} --duration 3s --report none");
-        let Some(send) = on_a_terminal(&line) else { return };
-        let ended = send.run().well();
-        let lines: Vec<_> = ended.out.split(['\r', '\n']).collect();
-        let told = lines.iter().rfind(|line| line.contains(said::AWAY_FOR_LONG));
-        let told = told.unwrap_or_else(|| panic!("{to}: {lines:#?}"));
-        // The line before is taken away first.
-        let told = told.replace("\x1b[2K", "").replace("\x1b[1A", "");
-        assert!(told.starts_with(said::AWAY_FOR_LONG) && told.chars().count() <= 80, "{told:?}");
-        assert!(told.contains(" packets, 0 missed, "), "{told:?}");
-    }
-}
-
-#[test]
-fn packets_of_another_payload_type_are_named_with_the_option_that_takes_them() {
-    shared(|| {
-        for (ours, theirs) in [("96", "97"), ("10", "97"), ("97", "10")] {
-            let address = loopback();
-            let recv =
-                format!("recv --from {address} --output null: --report json --payload-type {ours}");
-            let recv = taut(words(&recv)).start().listening();
-            let send = format!("send --input tone:440 --to {address} --payload-type {theirs}");
-            let send = taut(words(&send)).start();
-            let recv = recv.wait_for(&said::payload_type(theirs));
-            let ended = fails(recv, send);
-            snapshot!(format!("{ours} {theirs}"), numberless(last(&ended)));
-            assert!(last(&ended).contains(&format!("--payload-type {theirs}")), "{ended:#?}");
-            let report = report(&ended);
-            assert!(report["streams"][0]["refused"].is_string(), "{report:#}");
-        }
     });
 }
 
@@ -252,7 +213,7 @@ fn a_coding_that_is_not_the_senders_is_refused_with_the_option_that_fits_and_nev
             let ended = recv.end();
             assert_eq!(ended.status, Some(1), "{ours} of {theirs}: {ended:#?}");
             snapshot!(format!("{ours} of {theirs}"), last(&ended));
-            let report = report(&ended);
+            let report = ended.json();
             assert!(report["streams"][0]["refused"].is_string(), "{report:#}");
             let heard = Sound::read(&folder.file("kept.wav"));
             assert!(heard.frames() > 0, "{ours} of {theirs}: nothing was recorded");
@@ -261,25 +222,15 @@ fn a_coding_that_is_not_the_senders_is_refused_with_the_option_that_fits_and_nev
     });
 }
 
-/// Has the kernel drop all that comes in; `false`, and said loudly, where it cannot.
-fn walled_off(place: &Namespace) -> bool {
-    let rules = "table inet wall {\n chain input {\n type filter hook input priority 0; policy \
-                 drop;\n }\n}\n";
-    let done = Command::new("ip").args(["netns", "exec", &place.name, "nft", rules]).output();
-    let why = match done {
-        Ok(done) if done.status.success() => return true,
-        Ok(done) => String::from_utf8_lossy(&done.stderr).trim().to_owned(),
-        Err(error) => error.to_string(),
-    };
-    skipped(Lack::told_by(&why), &format!("dropping packets by `nft`: {why}"));
-    false
-}
+/// Drops all that comes in.
+const WALL: &str =
+    "table inet wall {\n chain input {\n type filter hook input priority 0; policy drop;\n }\n}\n";
 
 #[test]
 fn a_firewall_that_drops_everything_is_named_while_nothing_comes_and_at_the_end() {
     shared(|| {
         let Some(cable) = Cable::lay() else { return };
-        if !walled_off(&cable.right) {
+        if !cable.right.rules(WALL) {
             return;
         }
         for shape in ["", "--rate 48000 --channels 2"] {

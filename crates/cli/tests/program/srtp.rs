@@ -12,7 +12,7 @@ use std::time::Duration;
 use tautline_api::srtp::{MasterKey, Profile, SrtpSeal, read_key};
 use tautline_io::link::seal::Seal;
 
-use crate::common::host::{steady, timed};
+use crate::common::host::steady;
 use crate::common::program::{Ended, Running, call, taut, words};
 use crate::common::said;
 use crate::common::sound::{FileCoding, Shape, Sound};
@@ -184,25 +184,6 @@ fn in_clear_the_sound_can_be_read_on_the_wire() {
 }
 
 #[test]
-fn who_has_another_key_hears_nothing_and_is_told_the_mend_before_and_after_it_knows_the_stream() {
-    let folder = Folder::new();
-    noise(FileCoding::L16, &folder);
-    make_key("AEAD_AES_128_GCM", "here", &folder);
-    make_key("AEAD_AES_128_GCM", "there", &folder);
-    for told in ["", TOLD] {
-        let port = free_udp_ports();
-        let line = format!(
-            "recv --from rtp://127.0.0.1:{port} --output null: --duration 3s --report json \
-             --no-witness --srtp-key-file there {told}"
-        );
-        let recv = taut(words(&line)).in_folder(folder.path()).start().listening();
-        send("--format l16 --srtp-key-file here", port, &folder);
-        let ended = recv.end();
-        assert!(said(&ended).contains(said::WRONG_KEY), "{}", said(&ended));
-    }
-}
-
-#[test]
 fn all_of_a_group_hear_by_its_key_and_who_has_another_hears_nothing() {
     let folder = Folder::new();
     let sent = noise(FileCoding::L16, &folder);
@@ -231,9 +212,9 @@ fn all_of_a_group_hear_by_its_key_and_who_has_another_hears_nothing() {
 }
 
 #[test]
-fn a_key_that_others_may_read_or_that_is_none_is_refused_with_the_mend_and_not_told() {
+fn a_key_that_others_may_read_is_refused_with_the_mend() {
     let folder = Folder::new();
-    let key = make_key(COUNTER, "key", &folder);
+    make_key(COUNTER, "key", &folder);
     let line = "send --input tone:440 --to rtp://127.0.0.1:9 --duration 10ms --srtp-key-file key";
     let run = |line: &str| taut(words(line)).in_folder(folder.path()).run();
     let set = |mode| {
@@ -248,11 +229,6 @@ fn a_key_that_others_may_read_or_that_is_none_is_refused_with_the_mend_and_not_t
     assert!(said(&noise).contains("RFC 9335"), "{}", said(&noise));
     let again = run("srtp-key key");
     assert_eq!(again.status, Some(3), "{}", said(&again));
-    std::fs::write(folder.file("key"), format!("AEAD_AES_128_GCM inline:{}\n", secret(&key)))
-        .unwrap();
-    let refused = run(line);
-    assert!(said(&refused).contains("taut srtp-key"), "{}", said(&refused));
-    assert!(!said(&refused).contains(&secret(&key)[..8]), "{}", said(&refused));
 }
 
 /// Profiles as GStreamer names their ciphers and what authenticates.
@@ -327,27 +303,6 @@ mod exclusive {
                 peer.end().well();
                 read_raw(&folder.file("heard.raw"), sent.shape).is_exactly(&sent);
             }
-        });
-    }
-
-    #[test]
-    fn sealed_sound_of_ffmpeg_is_heard_bit_for_bit() {
-        // As in clear: its packets of a second may come late, and its card then seems another.
-        timed(|| {
-            if !has_ffmpeg() {
-                return;
-            }
-            let (folder, port) = (Folder::new(), free_udp_ports());
-            let sent = noise(FileCoding::L24, &folder);
-            let key = make_key(COUNTER, "key", &folder);
-            let recv = hear("--format l24 --srtp-key-file key", port, &folder);
-            let line = format!(
-                "-nostdin -loglevel error -re -i sent.wav -c:a pcm_s24be -f rtp -rtpflags send_bye \
-                 -srtp_out_suite {COUNTER} -srtp_out_params {} srtp://127.0.0.1:{port}?pkt_size=300",
-                secret(&key)
-            );
-            call("ffmpeg", words(&line)).in_folder(folder.path()).run().well();
-            is_whole(recv, &sent, &folder);
         });
     }
 

@@ -2,9 +2,9 @@
 //! every member of a group does: `a_stranger_that_takes_the_senders_name_is_not_heard` of
 //! `crates/sim/tests` and `proto::asks` have it without a machine.
 
-use std::net::{SocketAddr, UdpSocket};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tautline_trial::snapshot;
@@ -16,13 +16,10 @@ use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::rtcp::{Announcement, Compound, Effective, LossReport, RtcpReport};
 
-use crate::common::host::timed;
 use crate::common::program::{Call, Ended, PATIENCE, taut, words};
 use crate::common::said;
 use crate::common::sound::{Shape, Sound};
-use crate::common::{Folder, PATIENT, free_udp_ports, shared};
-use crate::errors::is_refused;
-use crate::lies::{bound, hand_on};
+use crate::common::{Folder, PATIENT, bound, free_udp_ports, shared};
 
 /// Rings that outlast a busy host, at whatever latency.
 const RINGS: &str = "--period 240 --periods 32 --no-witness";
@@ -51,86 +48,11 @@ fn announced(hertz: u32, channels: u32, sample: SampleFormat) -> Announcement {
     Announcement { link_offset, format, packing_age, host: None, card: None }
 }
 
-/// That the stream is another, and long in coming; and then that it is over.
-fn lies(ssrc: u32) -> [Vec<u8>; 2] {
-    let announcement = Some(announced(44_100, 1, SampleFormat::L16));
-    let goodbye = RtcpReport { bye: true, ..RtcpReport::new(ssrc) };
-    [written(&RtcpReport { announcement, ..RtcpReport::new(ssrc) }), written(&goodbye)]
-}
-
 /// Who writes this compound of reports.
 fn author(compound: &[u8]) -> Option<u32> {
     let mut found = None;
     Compound::parse(compound).ok()?.visit(|ssrc, _| found = Some(ssrc));
     found
-}
-
-fn be_joined_by_a_stranger() {
-    let folder = Folder::new();
-    let sent = Sound::noise(Shape::STEREO_24, 4000, 31);
-    sent.write(&folder.file("sent.wav"));
-    let [listen, out, to] = [(); 3].map(|()| free_udp_ports());
-    let [media, reports] = [listen, listen + 1].map(bound);
-    let [media_out, reports_out] = [out, out + 1].map(bound);
-    let local = |port| SocketAddr::from(([127, 0, 0, 1], port));
-    // Packets that the stranger sent; it begins once the sender is heard.
-    let forged = Arc::new(AtomicU64::new(0));
-    let (count, by, mut passed) = (Arc::clone(&forged), stranger(), 0);
-    let forge = move |packet: &mut [u8]| {
-        passed += 1;
-        if passed < 200 {
-            return;
-        }
-        let mut lie = packet.to_vec();
-        let sound = lie.len() - lie.len().min(288);
-        lie[sound..].fill(0x11);
-        if passed % 2 == 0 {
-            // On a timeline of its own.
-            lie[2] ^= 0x40;
-            lie[4] ^= 0x40;
-        }
-        let sent = by.send_to(&lie, local(to)).is_ok();
-        count.fetch_add(u64::from(sent), Ordering::Relaxed);
-    };
-    hand_on(&media, &media_out, move |_| local(to), forge);
-    let sender = Arc::new(OnceLock::new());
-    let (told, seen, by) = (Arc::clone(&sender), Arc::clone(&forged), stranger());
-    let speak = move |report: &mut [u8]| {
-        let Some(ssrc) = author(report).filter(|_| seen.load(Ordering::Relaxed) > 100) else {
-            return;
-        };
-        for lie in lies(ssrc) {
-            by.send_to(&lie, local(to + 1)).unwrap();
-        }
-    };
-    let learn = move |peer| {
-        told.get_or_init(|| peer);
-        local(to + 1)
-    };
-    hand_on(&reports, &reports_out, learn, speak);
-    let back = move |_| sender.get().copied().unwrap_or_else(|| local(listen));
-    hand_on(&reports_out, &reports, back, |_| ());
-
-    let recv = format!(
-        "recv --from rtp://127.0.0.1:{to} --output file:heard.wav --until-bye --report json {RINGS}"
-    );
-    let recv = taut(words(&recv)).in_folder(folder.path()).start().listening();
-    let send = format!("send --input file:sent.wav --to rtp://127.0.0.1:{listen}");
-    taut(words(&send)).and(PATIENT).in_folder(folder.path()).run().well();
-    let report = recv.end().report();
-    for counter in ["duplicate", "doubted", "resyncs", "missing_frames", "lost", "late"] {
-        assert_eq!(report.count(counter), 0, "{counter} in {:#}", report.0);
-    }
-    let sent_by_it = forged.load(Ordering::Relaxed);
-    assert!(sent_by_it > 1000, "{sent_by_it}");
-    // Some of its packets may find a full socket.
-    let foreign = report.count("foreign") + report.count("socket_drops");
-    assert_eq!(foreign, sent_by_it, "{:#}", report.0);
-    assert!(report.count("foreign_reports") > 2, "{:#}", report.0);
-    assert_eq!(report.nanos("/latency/configured_ns"), 400_000_000, "{:#}", report.0);
-    let named = |note: &&str| note.contains("127.0.0.2") && note.contains("not played");
-    assert_eq!(report.notes().iter().filter(|note| named(note)).count(), 1, "{:#}", report.0);
-    Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
 }
 
 /// What the stranger announces, under a name of its own, until this is dropped: every few
@@ -140,7 +62,10 @@ struct Announcing(Arc<AtomicBool>, Option<JoinHandle<()>>);
 impl Announcing {
     fn to(port: u16) -> Self {
         let over = Arc::new(AtomicBool::new(false));
-        let (until, by, [lie, _]) = (Arc::clone(&over), stranger(), lies(0x0BAD));
+        // That the stream is another, and long in coming.
+        let announcement = Some(announced(44_100, 1, SampleFormat::L16));
+        let lie = written(&RtcpReport { announcement, ..RtcpReport::new(0x0BAD) });
+        let (until, by) = (Arc::clone(&over), stranger());
         let announce = move || {
             while !until.load(Ordering::Relaxed) {
                 // Nobody may listen yet.
@@ -169,9 +94,8 @@ fn told_nothing(to: u16) -> Call {
 /// How much of what was sent was not heard before its first sound. Asserts that its end, from a second
 /// after that on, when it is known that there is one clock, is what was sent.
 fn missing_before(heard: &Sound, sent: &Sound) -> Duration {
-    let sounds = |index: &usize| heard.frame(*index).iter().any(|sample| *sample != 0);
     let first = heard.begins().expect("sound");
-    let end = (first..heard.frames()).rev().find(sounds).expect("sound") + 1;
+    let end = (first..heard.frames()).rev().find(|index| heard.sounds(*index)).expect("sound") + 1;
     let missing = sent.frames() - (end - first);
     let settled = first + 48_000;
     assert!(settled + 48_000 < end, "it sounds from {first} to {end}");
@@ -406,24 +330,4 @@ fn a_limit_bounds_what_a_receiver_asks_for() {
             );
         }
     });
-}
-
-#[test]
-fn a_limit_of_what_nothing_follows_is_refused() {
-    let address = crate::common::loopback();
-    for limit in ["--latency-limit 80ms", "--redundancy-limit 2"] {
-        let line = format!("send --input tone:440 --to {address} {limit}");
-        is_refused(&taut(words(&line)), 2);
-    }
-}
-
-/// Tests that run alone (decision 25).
-mod exclusive {
-    use super::*;
-
-    #[test]
-    fn a_stranger_under_the_senders_name_is_neither_heard_nor_believed() {
-        // A sender that is silent for 50 ms may go on from another place: one whose host stood still was, once.
-        timed(be_joined_by_a_stranger);
-    }
 }

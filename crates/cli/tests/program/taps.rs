@@ -19,7 +19,7 @@ fn at(place: &Namespace, line: &str) -> Call {
 /// Ends a program that then says what it did.
 fn said(running: Running) -> Value {
     running.signal("-INT");
-    serde_json::from_str(&running.end().well().out).unwrap()
+    running.end().well().json()
 }
 
 fn number(value: &Value, name: &str) -> u64 {
@@ -66,10 +66,9 @@ fn what_was_sent_is_counted_to_the_byte_at_both_ends_of_a_cable() {
         let reads = at(right, "lab burden chatter-sink --at 0.0.0.0:7000").start();
         // Each ends by itself. What cannot be sent, as nobody reads yet, is not among what was.
         let multicast = format!("lab burden --longest 500ms multicast --by {there}:9");
-        let multicast: Value =
-            serde_json::from_str(&at(left, &multicast).run().well().out).unwrap();
+        let multicast = at(left, &multicast).run().well().json();
         let chatter = format!("lab burden --longest 500ms chatter --to {there}:7000");
-        let chatter: Value = serde_json::from_str(&at(left, &chatter).run().well().out).unwrap();
+        let chatter = at(left, &chatter).run().well().json();
         said(reads);
         for (seen, (place, outgoing)) in
             watches.map(said).iter().zip([(left, true), (right, false)])
@@ -101,7 +100,7 @@ fn what_is_handed_over_together_is_as_many_packets_as_it_becomes() {
         let watch = at(&left, &format!("lab traffic --to {there}")).start().wait_for("are watched");
         let takes = at(&right, "lab burden tcp-sink --at 0.0.0.0:7001").start();
         let tcp = format!("lab burden --longest 500ms tcp --to {there}:7001 --rate 100Mbit");
-        let tcp: Value = serde_json::from_str(&at(&left, &tcp).run().well().out).unwrap();
+        let tcp = at(&left, &tcp).run().well().json();
         let (sent, taken) = (number(&tcp, "bytes"), number(&said(takes), "bytes"));
         let seen = said(watch);
         let steps = seen["tap"]["steps"].as_array().unwrap();
@@ -133,7 +132,7 @@ fn without_the_privilege_the_kernels_counters_are_told_and_how_to_get_more() {
         "lab network --only silent --scheduler other --settle 1s --duration 1s --report json";
     let Some(call) = ordinary(line) else { return };
     shared(|| {
-        let report: Value = serde_json::from_str(&call.run().well().out).unwrap();
+        let report = call.run().well().json();
         let notes = report["notes"].as_array().unwrap();
         let told: Vec<_> = notes
             .iter()

@@ -29,14 +29,20 @@ fn a_file_that_stood_still_reports_what_it_took_late_as_late() {
 }
 
 #[test]
-fn a_stream_that_is_refused_for_its_shape_has_no_figures_of_its_timeline() {
+fn a_stream_of_another_shape_is_refused_at_once_and_has_no_figures() {
     shared(|| {
         let lab = Lab::straight();
         let recv = lab.recv_to("virtual:", "--rate 48000 --channels 2 --latency 20ms");
-        lab.send("--input tone:997 --rate 44100 --duration 2s").end().well();
+        let send = lab.send("--input tone:997 --rate 44100 --duration 2s");
+        let fitting = "by --rate 44100 --channels 2";
+        // While it comes, and at the end.
+        let recv = recv.wait_for(fitting);
+        send.end().well();
         let ended = recv.end();
         assert_eq!(ended.status, Some(1), "{ended:#?}");
-        let heard: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+        assert!(ended.last().ends_with(fitting), "{ended:#?}");
+        let heard = ended.json();
+        assert!(heard["notes"].to_string().contains(fitting), "{heard:#}");
         let stream = &heard["streams"][0];
         assert!(stream["refused"].is_string(), "{heard:#}");
         assert_eq!(stream["rate"], 44_100, "{heard:#}");

@@ -4,11 +4,9 @@
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
-use crate::common::program::{Running, call, ordinary, taut, words};
+use crate::common::program::{ordinary, taut, words};
 use crate::common::said;
-use crate::common::{
-    Folder, Lack, PATIENT, free_udp_ports, loopback, shared, skipped, sounding_at,
-};
+use crate::common::{Folder, PATIENT, free_udp_ports, loopback, shared, sounding_at};
 
 /// `taut` whose answers nobody reads: its status, and what it said.
 fn unread(folder: &Folder, line: &str) -> (Option<i32>, String) {
@@ -64,40 +62,6 @@ fn a_run_goes_on_where_nobody_reads_what_it_says() {
     assert!(output.stdout.ends_with(b"}\n"));
 }
 
-/// Starts it without the right to real-time priority; `None`, and said loudly, where that cannot be.
-fn unprivileged(line: &str) -> Option<Running> {
-    let taut = env!("CARGO_BIN_EXE_taut");
-    let without = ["--bounding-set", "-sys_nice", "--"];
-    let can = Command::new("setpriv").args(without).arg("true").output();
-    let why = match can {
-        Ok(output) if output.status.success() => None,
-        Ok(output) => Some(String::from_utf8_lossy(&output.stderr).into_owned()),
-        Err(why) => Some(why.to_string()),
-    };
-    if let Some(why) = why {
-        let why = format!("setpriv of util-linux, as root, takes a capability away: {why}");
-        skipped(Lack::told_by(&why), &why);
-        return None;
-    }
-    Some(call("setpriv", without).and([taut]).and(words(line)).start())
-}
-
-#[test]
-fn a_refused_priority_is_told_once_and_at_once() {
-    for (kind, shown) in [("none", false), ("json", true)] {
-        // Without an end of its own: what is waited for is told while it runs.
-        let line =
-            format!("send --input null: --to rtp://127.0.0.1:5004 --no-witness --report {kind}");
-        let Some(send) = unprivileged(&line) else { return };
-        let send = send.wait_for(said::NO_REAL_TIME);
-        send.signal("-INT");
-        let ended = send.end().well();
-        let told = ended.said.iter().filter(|line| line.contains("priority")).count();
-        assert_eq!(told, 1, "{ended:#?}");
-        assert_eq!(ended.out.contains("runs as other"), shown, "{ended:#?}");
-    }
-}
-
 /// All that an ordinary user lacks.
 const LACKS: &str = "taut: no real-time priority, no locked memory: sound may drop out under load; \
                      `taut doctor` says how to allow it";
@@ -138,6 +102,9 @@ fn all_that_an_ordinary_user_lacks_is_told_in_one_line_and_not_again() {
         let note = LACKS.replace("taut: ", "note: ");
         assert_eq!(ended.out.matches(&note).count(), 1, "{ended:#?}");
     }
+    // At once: it has no end of its own.
+    let send = ordinary("send --input null: --to rtp://127.0.0.1:5004 --report none").unwrap();
+    drop(send.start().wait_for(LACKS));
 }
 
 #[test]
@@ -231,26 +198,6 @@ fn what_the_command_line_says_of_the_voice_stands_before_what_the_file_says() {
 }
 
 #[test]
-fn a_stream_of_another_shape_is_told_of_while_it_comes() {
-    shared(|| {
-        let address = loopback();
-        // Told both, it waits for no sender to learn from. Silent, so what it says is of the stream: it
-        // tells nobody that it listens.
-        let shape = "--rate 48000 --channels 1";
-        let recv = format!("recv {shape} --output null: --from {address} --report none");
-        let recv = taut(words(&recv)).and(PATIENT).start();
-        let send = taut(words(&format!("send --input null: --to {address}"))).and(PATIENT).start();
-        let recv = recv.wait_for("by --rate 48000 --channels 2");
-        send.signal("-INT");
-        send.end().well();
-        recv.signal("-INT");
-        let ended = recv.end();
-        // Nothing of it was played.
-        assert_eq!(ended.status, Some(1), "{ended:#?}");
-    });
-}
-
-#[test]
 fn a_clock_that_nobody_tells_is_told_of_while_the_sound_comes() {
     shared(|| {
         let (folder, port, elsewhere) = (Folder::new(), free_udp_ports(), free_udp_ports());
@@ -272,13 +219,4 @@ fn a_clock_that_nobody_tells_is_told_of_while_the_sound_comes() {
         assert_eq!(report.stream("/clock"), &serde_json::Value::Null);
         assert!(report.count("packets_received") > 0);
     });
-}
-
-#[test]
-fn what_is_known_at_the_end_only_is_told_then() {
-    let recv = format!("recv --output null: --from {} --duration 50ms --report none", loopback());
-    let ended = taut(words(&recv)).run();
-    assert_eq!((ended.status, &*ended.out), (Some(1), ""), "{ended:#?}");
-    let told = ended.said.iter().filter(|line| line.contains(said::NOTHING_RECEIVED));
-    assert_eq!(told.count(), 1, "{ended:#?}");
 }

@@ -101,15 +101,6 @@ fn each_stream_has_a_secret_of_its_own_that_is_not_printed() {
 }
 
 #[test]
-fn cleartext_has_no_secret() {
-    let (server, hollow) = serving(None);
-    let asked = StreamRequest { cleartext: true, ..request() };
-    let opened = client(server.address()).open(&asked).unwrap();
-    assert_eq!(opened.secret, None);
-    assert_eq!(hollow.asked.lock().unwrap()[0].1, None);
-}
-
-#[test]
 fn every_refusal_comes_with_its_status_and_sentence() {
     let (server, hollow) = serving(None);
     let client = client(server.address());

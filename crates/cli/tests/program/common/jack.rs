@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::program::{Call, PATIENCE, Running, call, words};
 use super::sound::Sound;
-use super::{Folder, Lack, skipped};
+use super::{Folder, Lack, skipped, until};
 
 /// Servers of one user share a data base, in which two that start at once can fail each other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -100,17 +100,11 @@ impl Server {
     #[track_caller]
     pub(crate) fn hears_sound(&self, port: &str) {
         let folder = Folder::new();
-        let until = Instant::now() + PATIENCE;
-        loop {
-            let file = folder.file("heard.wav");
-            let record = self.client("jack_rec -d 1 -b 16 -f").and([&file]).and([port]);
-            record.run().well();
-            let heard = Sound::read(&file);
-            if heard.begins().is_some() {
-                return;
-            }
-            assert!(Instant::now() < until, "{port} is silent");
-        }
+        let file = folder.file("heard.wav");
+        until(&format!("{port} is silent"), || {
+            self.client("jack_rec -d 1 -b 16 -f").and([&file]).and([port]).run().well();
+            Sound::read(&file).begins().is_some()
+        });
     }
 
     /// `jack:CLIENT` of this server.

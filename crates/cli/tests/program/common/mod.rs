@@ -16,6 +16,7 @@ use std::io::Write as _;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 pub(crate) use tautline_trial::{self as host, Lack, shared, skipped};
 use tempfile::TempDir;
@@ -80,6 +81,29 @@ pub(crate) fn median<T: Copy + PartialOrd>(values: impl IntoIterator<Item = T>) 
 /// `taut lab` choose from, which begin at 20000, nor the tests of the PCM, from 30000.
 pub(crate) fn free_udp_ports() -> u16 {
     tautline_trial::free_udp_ports(10_000..20_000)
+}
+
+/// Returns once it is so.
+#[track_caller]
+pub(crate) fn until(otherwise: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + program::PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < end, "{otherwise}");
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+}
+
+/// Returns when a recording has so much more: of stereo at 48 kHz, in 24 bits.
+#[track_caller]
+pub(crate) fn grows(recording: &Path, millis: u64) {
+    let bytes = || recording.metadata().map_or(0, |file| file.len());
+    let enough = bytes() + millis * 48 * 6;
+    until(&format!("{} does not grow", recording.display()), || bytes() >= enough);
+}
+
+/// A socket of this host at this UDP port.
+pub(crate) fn bound(port: u16) -> UdpSocket {
+    UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).unwrap()
 }
 
 /// `rtp://127.0.0.1:PORT` with UDP ports of the test's own.

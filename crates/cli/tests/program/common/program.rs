@@ -96,6 +96,12 @@ impl Call {
         self
     }
 
+    /// With the programs of this folder before those of the machine.
+    pub(crate) fn finding(self, programs: &Path) -> Self {
+        let path = std::env::var("PATH").unwrap_or_default();
+        self.with("PATH", format!("{}:{path}", programs.display()))
+    }
+
     pub(crate) fn within(mut self, namespace: &Namespace) -> Self {
         self.namespace = Some(namespace.name.clone());
         self
@@ -266,6 +272,12 @@ impl Running {
     /// What it said so far.
     pub(crate) fn said(&self) -> impl Iterator<Item = &String> {
         self.said.iter()
+    }
+
+    /// The address that its last line ends with.
+    pub(crate) fn address(&self) -> String {
+        let word = self.said.last().and_then(|line| line.split_whitespace().last());
+        word.expect("a line").to_owned()
     }
 
     /// Writes a line on its standard input.

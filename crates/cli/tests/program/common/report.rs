@@ -5,15 +5,18 @@ use serde_json::Value;
 use super::program::Ended;
 
 impl Ended {
+    /// What it printed as JSON, whether or not it did what it was asked for.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:#?}"))
+    }
+
     /// The report on standard output, of a run that did what it was asked for. A goodbye may be lost
     /// on the way: whether it came is for those to ask who ask for it.
     #[track_caller]
     pub(crate) fn report(self) -> Report {
         let ended = if self.status == Some(4) { self } else { self.well() };
-        match serde_json::from_str(&ended.out) {
-            Ok(value) => Report(value),
-            Err(error) => panic!("{error}: {ended:#?}"),
-        }
+        Report(ended.json())
     }
 }
 

@@ -13,10 +13,6 @@ pub(crate) const IN_A_CALL: &str = "in a call with ";
 pub(crate) const CALL_OVER: &str = "the call is over";
 /// A caller or visitor was rejected; the reason follows.
 pub(crate) const TURNED_AWAY: &str = "is turned away: ";
-/// The log left out repeated lines.
-pub(crate) const MORE_WITHIN_10_S: &str = "times more within 10s";
-/// The callee has no call left.
-pub(crate) const CALL_FULL: &str = "it is in as many calls as it takes";
 /// A call was resumed.
 pub(crate) const CALL_SOUNDS: &str = "the call has sound";
 /// A call was put on hold.
@@ -66,13 +62,11 @@ pub(crate) const NOT_PLAYED: &str = "so it is not played";
 pub(crate) const WATCHED_BY_NONE: &str = "nobody can look at this";
 /// An experiment begins to measure.
 pub(crate) const COUNTED_NOW: &str = "its packets count now";
-pub(crate) const NO_REAL_TIME: &str = "no real-time priority";
 /// Sender and receiver use the same clock.
 pub(crate) const ONE_CLOCK: &str = "which both ends read";
 pub(crate) const UNKNOWN_CLOCK: &str = "the sender's clock is not known";
 pub(crate) const CLOCK_SILENT: &str = "the clock that is followed is silent";
 pub(crate) const CLOCK_UNHEARD: &str = "nothing is heard yet of the clock";
-pub(crate) const CLOCK_HEARD: &str = "the clock that is followed is heard again";
 /// PipeWire runs the stream; the period follows.
 pub(crate) const GRAPH_PERIOD: &str = "the graph calls every";
 /// The latency is lower than the packets need.
@@ -89,8 +83,6 @@ pub(crate) const STAGES: &str = "stages: ";
 pub(crate) const PACKETS_OF_5_MS: &str = "in packets of 5.000ms";
 pub(crate) const NO_LOSS: &str = "loss 0.00 % 0, headroom ";
 pub(crate) const MAKES_A_NETWORK: &str = "making a network";
-/// The only line of a sender without receiver.
-pub(crate) const AWAY_FOR_LONG: &str = "nobody answers: send ";
 /// The report names a stall of this length.
 pub(crate) const STOPPED_FOR_2: &str = "was stopped for 2.";
 pub(crate) const UNTIL_MEASURED: &str = "until they were measured";
@@ -119,8 +111,6 @@ pub(crate) const RUN_OVER: &str = "the run is over";
 /// The reasons for which a call ended.
 pub(crate) const CALLER_UNTRUSTED: &str = "the caller is trusted no more";
 pub(crate) const CALLEE_UNTRUSTED: &str = "the host that was called is trusted no more";
-/// An experiment has no result, as the user interrupted it.
-pub(crate) const ENDED_BY_YOU: &str = "as you ended this";
 /// The address that a talker claimed follows.
 pub(crate) const GOES_TO: &str = "the stream goes to ";
 /// A recording has no sound.
@@ -168,11 +158,6 @@ pub(crate) fn coded(format: &str, ptime: &str) -> String {
 /// A device that was lost works again.
 pub(crate) fn is_back(device: &str) -> String {
     format!("{device}: it is back")
-}
-
-/// Packets of an unexpected payload type arrive.
-pub(crate) fn payload_type(number: &str) -> String {
-    format!("packets of payload type {number} came")
 }
 
 // Other programs.

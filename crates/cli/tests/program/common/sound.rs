@@ -1,5 +1,6 @@
 //! Sound to be recognised: noise in which every frame is another, and its comparison bit by bit.
 
+use std::ops::Range;
 use std::path::Path;
 
 use hound::{SampleFormat, WavReader, WavSpec, WavWriter};
@@ -133,9 +134,20 @@ impl Sound {
         &self.samples[index * self.shape.channels..][..self.shape.channels]
     }
 
+    pub(crate) fn sounds(&self, frame: usize) -> bool {
+        self.frame(frame).iter().any(|sample| *sample != 0)
+    }
+
     /// Its first frame that is not silence.
     pub(crate) fn begins(&self) -> Option<usize> {
-        (0..self.frames()).find(|index| self.frame(*index).iter().any(|sample| *sample != 0))
+        (0..self.frames()).find(|index| self.sounds(*index))
+    }
+
+    /// The silences of so many frames at least that are between its first sound and its last.
+    pub(crate) fn silences(&self, least: usize) -> Vec<Range<usize>> {
+        let loud: Vec<usize> = (0..self.frames()).filter(|index| self.sounds(*index)).collect();
+        let silences = loud.windows(2).map(|two| two[0] + 1..two[1]);
+        silences.filter(|silence| silence.len() >= least).collect()
     }
 
     /// Holds nothing but silence; zeros of floats have a sign.

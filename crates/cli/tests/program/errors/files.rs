@@ -1,7 +1,6 @@
 //! Of files: what cannot be read, and what would be written over.
 
 use super::{is_refused, recv, send};
-use crate::common::said;
 use crate::common::sound::{Shape, Sound};
 use crate::common::{Folder, free_udp_ports, loopback};
 
@@ -35,19 +34,8 @@ fn a_take_is_not_lost_by_a_command_repeated() {
 }
 
 #[test]
-fn a_recording_of_nothing_does_not_stand_in_the_way_of_the_next() {
+fn what_a_killed_run_left_before_it_heard_anything_is_written_over() {
     let folder = Folder::new();
-    for output in ["file:heard.wav", "virtual:?record=heard.wav"] {
-        for shape in ["", "--rate 48000 --channels 2"] {
-            let from = loopback();
-            let options = format!("--from {from} --output {output} --duration 50ms {shape}");
-            let ended = recv(&folder, &options).run();
-            assert_eq!(ended.status, Some(1), "nothing came: {ended:#?}");
-            assert!(ended.out.contains(said::NOT_KEPT));
-            assert!(!folder.file("heard.wav").exists(), "{options}");
-        }
-    }
-    // As a run leaves it that was killed before it heard anything.
     Sound { shape: Shape::STEREO_24, samples: Vec::new() }.write(&folder.file("heard.wav"));
     let again = format!("--from {} --output file:heard.wav --duration 50ms", loopback());
     assert_eq!(recv(&folder, &again).run().status, Some(1), "it was not refused, and nothing came");

@@ -2,6 +2,7 @@
 
 use super::hosted::{Hosted, find, load};
 use super::scene::{Scene, alone, did_well, plugin, port};
+use crate::common::program::Call;
 
 /// A catalogue of a stereo plugin with a control each way, at a worker that is not there.
 fn absent(scene: &Scene) {
@@ -54,6 +55,13 @@ fn is_late_by(delay: usize, (heard, sent): &(Vec<Vec<f32>>, Vec<Vec<f32>>)) {
     }
 }
 
+/// A process in which the worker is not there does well.
+fn offline(call: Call) {
+    let scene = Scene::new();
+    absent(&scene);
+    did_well(scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never").run());
+}
+
 /// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
@@ -81,24 +89,6 @@ mod exclusive {
     }
 
     #[test]
-    fn blocks_of_any_length_are_late_by_the_delay_that_was_asked_for() {
-        let inside = || {
-            let mut verb = verb();
-            verb.activate();
-            // Longer ones than are sent at once, too.
-            let blocks = [64, 1, 0, 511, 138, 9000, 17, 512, 512, 4096, 4097, 3];
-            is_late_by(600, &runs(&mut verb, &blocks));
-            assert_eq!(verb.latency(), Some(600.0));
-        };
-        alone(inside, |call| {
-            let scene = Scene::new();
-            absent(&scene);
-            let call = scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never");
-            did_well(call.with("TAUT_OFFLOAD_DELAY", "600").run());
-        });
-    }
-
-    #[test]
     fn ports_in_one_place_and_ports_in_none_are_no_harm() {
         let inside = || {
             let mut verb = verb();
@@ -120,11 +110,7 @@ mod exclusive {
                 "the right input is nowhere"
             );
         };
-        alone(inside, |call| {
-            let scene = Scene::new();
-            absent(&scene);
-            did_well(scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never").run());
-        });
+        alone(inside, offline);
     }
 
     #[test]
@@ -139,9 +125,7 @@ mod exclusive {
             never_activated.deactivate();
             never_activated.deactivate();
             is_late_by(64, &runs(&mut never_activated, &[64; 10]));
-            let began = std::time::Instant::now();
             let mut all: Vec<Hosted> = (0..100).map(|_| verb()).collect();
-            eprintln!("100 instances were made in {:?}", began.elapsed());
             for hosted in &mut all {
                 hosted.activate();
             }
@@ -149,14 +133,7 @@ mod exclusive {
                 is_late_by(64, &runs(hosted, &[64; 10]));
             }
         };
-        alone(inside, |call| {
-            let scene = Scene::new();
-            absent(&scene);
-            let call = scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never");
-            for line in did_well(call.run()) {
-                eprintln!("{line}");
-            }
-        });
+        alone(inside, offline);
     }
 
     #[test]
@@ -171,11 +148,7 @@ mod exclusive {
             let late = heard[0][256 + FADE..].iter().zip(&sent[0][FADE..]);
             assert_eq!(late.clone().position(|(heard, sent)| heard != sent), None);
         };
-        alone(inside, |call| {
-            let scene = Scene::new();
-            absent(&scene);
-            did_well(scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never").run());
-        });
+        alone(inside, offline);
     }
 
     #[test]
@@ -200,10 +173,6 @@ mod exclusive {
             let (heard, sent) = runs(&mut verb, &[64; 20]);
             assert_eq!(heard[0][64..], sent[0][..sent[0].len() - 64], "here it is as it was");
         };
-        alone(inside, |call| {
-            let scene = Scene::new();
-            absent(&scene);
-            did_well(scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never").run());
-        });
+        alone(inside, offline);
     }
 }

@@ -1,5 +1,6 @@
 //! A host's folder with `tautline.so` in it, and a catalogue.
 
+use std::any::type_name;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
@@ -61,13 +62,15 @@ const INSIDE: &str = "TAUT_TEST_INSIDE";
 
 /// Does something in a process of its own: what a library learns when it is loaded it learns but once. `outside` makes
 /// the process's scene, and has the call that runs the same test inside.
-pub(crate) fn alone<Outside: FnOnce(Call)>(inside: impl FnOnce(), outside: Outside) {
+pub(crate) fn alone<Inside: FnOnce(), Outside: FnOnce(Call)>(inside: Inside, outside: Outside) {
     if std::env::var_os(INSIDE).is_some() {
         return inside();
     }
     let program = std::env::current_exe().unwrap();
-    // `program::MODULE::TEST::{{closure}}`: a closure bears the path of the function that it is in.
-    let path = std::any::type_name::<Outside>().split("::{{closure}}").next().unwrap();
+    // `program::MODULE::TEST::{{closure}}`: a closure bears the path of the function that it is in, and one of both is
+    // a closure of the test's.
+    let mut paths = [type_name::<Inside>(), type_name::<Outside>()].into_iter();
+    let path = paths.find_map(|path| path.split_once("::{{closure}}")).expect("a closure").0;
     let (_, test) = path.split_once("::").unwrap();
     let line = format!("{test} --exact --nocapture --test-threads 1");
     outside(call(program.to_str().unwrap(), words(&line)).with(INSIDE, "1"));

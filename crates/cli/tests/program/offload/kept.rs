@@ -70,10 +70,17 @@ fn says(ended: &Ended, sentence: &str) {
 }
 
 #[test]
-fn a_name_that_somebody_gave_stands_for_the_worker_that_was_saved_last() {
+fn what_is_saved_is_told_and_a_name_stands_for_the_worker_saved_last() {
     let (workers, desk) = (two_workers(), Desk::new());
     let [one, other] = addresses(&workers);
-    desk.run(&format!("plugins --worker studio={one} --save")).well();
+    // Of one host, and nobody named them.
+    desk.run(&format!("plugins --worker {one} --save")).well();
+    let saved = desk.run(&format!("plugins --worker {other} --save")).well();
+    assert_eq!(desk.kept(), [one.to_string(), other.to_string()]);
+    snapshot!("both", saved.said.join("\n"));
+    let desk = Desk::new();
+    let saved = desk.run(&format!("plugins --worker studio={one} --save")).well();
+    snapshot!("one", saved.said.join("\n"));
     let moved = desk.run(&format!("plugins --worker studio={other} --save")).well();
     assert_eq!(desk.kept(), [format!("studio={other}")]);
     says(&moved, &said::moved(one, other));
@@ -84,15 +91,6 @@ fn a_name_that_somebody_gave_stands_for_the_worker_that_was_saved_last() {
     says(&moved, &said::moved(other, one));
     let again = desk.run("plugins --save").well();
     assert_eq!(again.said.len(), 1, "it did not move: {again:#?}");
-}
-
-#[test]
-fn workers_of_one_host_that_nobody_named_are_kept_beside_each_other() {
-    let (workers, desk) = (two_workers(), Desk::new());
-    let [one, other] = addresses(&workers);
-    desk.run(&format!("plugins --worker {one} --save")).well();
-    desk.run(&format!("plugins --worker {other} --save")).well();
-    assert_eq!(desk.kept(), [one.to_string(), other.to_string()]);
 }
 
 #[test]
@@ -190,16 +188,6 @@ fn each_worker_that_does_not_answer_has_its_sentence_and_without_any_nothing_is_
     assert!(attic.starts_with("taut: attic=127.0.0.1:1: "), "{attic}");
     assert!(rack.starts_with("taut: rack=127.0.0.1:2: "), "{rack}");
     assert_eq!(desk.kept(), ["attic=127.0.0.1:1"]);
-}
-
-#[test]
-fn saving_says_how_much_is_kept_in_all_and_of_whom() {
-    let (workers, desk) = (two_workers(), Desk::new());
-    let [one, other] = addresses(&workers);
-    let saved = desk.run(&format!("plugins --worker studio={one} --save")).well();
-    snapshot!("one", saved.said.join("\n"));
-    let saved = desk.run(&format!("plugins --worker rack={other} --save")).well();
-    snapshot!("both", saved.said.join("\n"));
 }
 
 #[test]
