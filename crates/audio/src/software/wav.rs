@@ -5,7 +5,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::{Path, PathBuf};
 
 use tautline_dsp::dither::Dither;
@@ -87,9 +87,15 @@ impl WavFile {
 
     /// Begins a file in `file`, which is empty. It can be read at once, and holds nothing.
     pub(crate) fn begin(file: File, settings: &Settings, format: SampleFormat) -> io::Result<Self> {
-        if !file.metadata()?.is_file() {
+        let kind = file.metadata()?.file_type();
+        if !kind.is_file() {
             set_blocking(&file)?;
-            return Ok(Self::stream(file, settings, format));
+            let mut wav = Self::stream(file, settings, format);
+            // A device that takes nothing is refused before the run.
+            if !kind.is_fifo() {
+                wav.flush()?;
+            }
+            return Ok(wav);
         }
         let mut wav = Self::on(WavOutput::File(file), settings, format);
         wav.flush()?;

@@ -147,7 +147,7 @@ fn a_pipe_that_a_program_reads_gets_all_that_a_file_would() {
         shell(&folder, &send).run().well();
         let ended = recv.end().well();
         heard(&folder.file("heard.wav")).is_exactly(&sent);
-        let packets = ended.report().count("received");
+        let packets = ended.report().count("packets_received");
         let lines = std::fs::read_to_string(folder.file("ledger.csv")).unwrap().lines().count();
         assert_eq!(lines as u64, packets + 1);
     });
