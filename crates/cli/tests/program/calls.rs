@@ -1,6 +1,5 @@
 //! `taut serve` and `taut call`: a conversation of two programs.
 
-use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use tautline_trial::snapshot;
 

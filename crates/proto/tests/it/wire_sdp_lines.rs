@@ -26,7 +26,7 @@ const MEDIA: usize = 5;
 const NEEDED: [usize; 3] = [3, MEDIA, MEDIA + 1];
 
 fn base() -> Description {
-    let (description, warnings) = read(&BASE.join("\r\n"));
+    let (description, warnings) = read(BASE.join("\r\n"));
     assert_eq!(warnings, []);
     description
 }
@@ -218,7 +218,7 @@ fn line_ends_encodings_and_trailing_bytes_do_not_matter() {
         let (description, warnings) = read(&bytes);
         assert_eq!((description, warnings), (base(), vec![]), "{:?}", &bytes[..4]);
     }
-    let latin = [b"s=K\xFCche".as_slice(), b"\r\n", text[text.find("c=").unwrap()..].as_bytes()];
+    let latin = [b"s=K\xFCche".as_slice(), b"\r\n", &text.as_bytes()[text.find("c=").unwrap()..]];
     let (description, warnings) = read(latin.concat());
     assert_eq!((description.name.as_str(), warnings), ("Küche", vec![]));
 }

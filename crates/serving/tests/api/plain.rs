@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::common::{client, plugin, request, serving, state};
 use tautline_api::client::AskError;
-use tautline_api::v1::{Capacity, SecretText, StreamRequest, WorkRefused};
+use tautline_api::v1::{Capacity, SecretText, WorkRefused};
 
 /// What comes back for these very bytes: status and body.
 fn sent(at: SocketAddr, bytes: &str) -> (u16, String) {

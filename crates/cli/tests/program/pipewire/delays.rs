@@ -2,13 +2,10 @@
 
 use serde_json::Value;
 
-use super::{frames, record_both, recv, sink, stop};
 use crate::common::desktop::{Desktop, QUANTUM};
 use crate::common::host::{mostly, steady, timed};
-use crate::common::loopback;
 use crate::common::program::Running;
 use crate::common::said;
-use crate::common::sound::Sound;
 
 /// What `taut lab delay` makes of the way between two nodes, in frames, and how sure it is.
 pub(super) fn delay(lab: Running) -> (f64, f64) {
