@@ -210,8 +210,8 @@ fn a_recording_in_progress_is_not_begun_anew_for_a_sender_of_another_shape() {
             taut(words(&line)).and(PATIENT).in_folder(folder.path()).run().well()
         };
         send("first.wav");
-        let mono = Shape { channels: 1, ..Shape::STEREO_24 };
-        Sound { shape: mono, ..second }.write(&folder.file("second.wav"));
+        let slower = Shape { rate: 44_100, ..Shape::STEREO_24 };
+        Sound { shape: slower, ..second }.write(&folder.file("second.wav"));
         send("second.wav");
         let recv = recv.wait_for(said::NOT_PLAYED);
         recv.end().report();

@@ -294,7 +294,9 @@ pub fn any_by_ethernet(place: &EthernetPlace) -> EthernetOptions {
 pub fn reception(address: &Address, resolved: &Resolved) -> LinkOptions {
     match &resolved.place {
         StreamPlace::Udp { media, .. } => {
-            LinkOptions::Udp(Box::new(by_udp(*media, (address, resolved))))
+            let by_udp = by_udp(*media, (address, resolved));
+            // A packet that is cut proves nothing of its format.
+            LinkOptions::Udp(Box::new(UdpOptions { datagram_bytes: MOST_DATAGRAM_BYTES, ..by_udp }))
         }
         StreamPlace::Tcp(place) => LinkOptions::Tcp(TcpLink {
             place: *place,
