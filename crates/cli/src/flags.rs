@@ -322,7 +322,7 @@ pub(crate) struct StreamFlags {
     /// Channels, 1 to 64 [default: the file's or, at recv, the sender's, else 2]
     #[arg(long, value_name = "N", value_parser = channels)]
     pub(crate) channels: Option<Channels>,
-    /// Coding of samples on the network [default: l24; recv: by payload type]
+    /// Coding of samples on the network [default: l24; recv: as announced, or as the packets prove]
     #[arg(long, value_name = "CODING")]
     pub(crate) format: Option<CodingName>,
     /// Number in each packet that stands for the coding (RTP payload type), as the other end has it
@@ -338,7 +338,7 @@ pub(crate) struct StreamFlags {
 pub(crate) struct Timing {
     /// From capture to loudspeaker: the link offset, which every receiver keeps; auto follows what the
     /// packets' arrivals ask for, send: at the receiver that needs the most; recv and calls: auto:150ms
-    /// goes no further than that, and drops what comes later (send: --latency-limit) [default: 5ms or what ptime and period need; recv: the
+    /// goes no further than that, and drops what comes later (send: --latency-limit) [default: 5ms or what ptime and period need, 150ms for a file to a multicast group; recv: the
     /// sender's, or if it announces none what its packets need; calls: auto:250ms]
     #[arg(long, value_name = "TIME|auto", allow_hyphen_values = true, value_parser = latency)]
     pub(crate) latency: Option<LatencyRule>,
@@ -367,7 +367,7 @@ impl Timing {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Sound")]
 pub(crate) struct SoundFlags {
-    /// Gain of everything, such as -6dB
+    /// Gain of everything, such as -6dB or 50%
     #[arg(long, value_name = "GAIN", default_value = "0dB", allow_hyphen_values = true,
           value_parser = parse::<Gain>)]
     pub(crate) volume: Gain,
