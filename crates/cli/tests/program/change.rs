@@ -119,9 +119,10 @@ fn a_stream_that_is_changed_in_every_way_makes_no_click_and_no_gap() {
             sent.notes()
         );
         let tone = Tone::read(&folder.file("heard.wav"));
-        // Volumes bend the sound a little, 16 bits are a little rough.
+        // Volumes bend the sound by a tenth. In 16 bits a sample is off by 1.5 steps at most, half of one by rounding and
+        // one by dither: that bends by 6 steps, 0.44 of what the tone does.
         let (sharpest, softest) = (tone.sharpest(HERTZ), tone.softest() / PEAK);
-        assert!(sharpest.0 < 1.25, "a click: bends {sharpest:?} times as sharply as the tone");
+        assert!(sharpest.0 < 1.55, "a click: bends {sharpest:?} times as sharply as the tone");
         assert!(softest > 0.49, "a gap: {softest} of the peak, and -6 dB are 0.5");
     });
 }
