@@ -112,7 +112,8 @@ fn a_reader_who_reads_nothing_keeps_no_run_from_its_end() {
     );
     let ended = shell(&folder, &line).run().well();
     assert_eq!(std::fs::read_to_string(folder.file("status")).unwrap(), "0\n", "{ended:#?}");
-    let unread = ended.said.iter().find(|line| line.contains("nobody reads it")).expect("it is reported");
+    let unread =
+        ended.said.iter().find(|line| line.contains("nobody reads it")).expect("it is reported");
     snapshot!(unread);
 }
 
