@@ -89,7 +89,7 @@ mod exclusive {
         timed(|| {
             let folder = Folder::new();
             let ended = demo(&folder, &format!("{PATIENT} --seconds 3")).end().well();
-            let whole = ended.out.matches(": identical: all ").count();
+            let whole = ended.out.matches(" frames identical to the recording in 3 s").count();
             assert_eq!(whole, 2, "{ended:#?}");
             assert!(!ended.out.contains("stopped"), "{ended:#?}");
         });
