@@ -240,13 +240,23 @@ mod exclusive {
                      srtcp-auth={auth}",
                     hex(&key)
                 );
-                let line = format!(
-                    "-q filesrc location=packets ! application/x-srtp-stream,{told} ! rtpstreamdepay ! d.rtp_sink \
-                     filesrc location=reports ! application/x-srtcp-stream,{told} ! rtpstreamdepay ! d.rtcp_sink \
-                     srtpdec name=d d.rtp_src ! queue ! rtpL24depay ! filesink location=heard.raw async=false \
-                     d.rtcp_src ! queue ! filesink location=said.raw async=false"
-                );
-                call("gst-launch-1.0", words(&line)).in_folder(folder.path()).run().well();
+                // One after the other: where both begin at once, the caps of the one replace the stream of the other,
+                // and packets that come meanwhile are dropped.
+                for (name, caps, kind, out) in [
+                    (
+                        "packets",
+                        "x-srtp-stream",
+                        "rtp",
+                        "rtpL24depay ! filesink location=heard.raw",
+                    ),
+                    ("reports", "x-srtcp-stream", "rtcp", "filesink location=said.raw"),
+                ] {
+                    let line = format!(
+                        "-q filesrc location={name} ! application/{caps},{told} ! rtpstreamdepay ! d.{kind}_sink \
+                         srtpdec name=d d.{kind}_src ! queue ! {out} async=false"
+                    );
+                    call("gst-launch-1.0", words(&line)).in_folder(folder.path()).run().well();
+                }
                 read_raw(&folder.file("heard.raw"), sent.shape).is_exactly(&sent);
                 let room = if auth == "null" { 4 + 16 } else { 4 + 10 };
                 let whole: usize = reports.iter().map(|report| report.len() - room).sum();
