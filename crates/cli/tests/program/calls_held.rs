@@ -210,29 +210,6 @@ fn a_file_that_is_played_to_is_one_though_one_call_is_over_before_the_other_has_
 }
 
 #[test]
-fn of_several_calls_one_that_cannot_be_resumed_yet_is_told_of_and_the_others_are() {
-    let _turn = beside();
-    let home = Folder::new();
-    let [one, other] = [440, 1200].map(|tone| CalledMachine::with_tone(home.path(), tone, ""));
-    let line = format!(
-        "call {} {} --report none --input null: --output null:",
-        one.address, other.address
-    );
-    let call = taut(words(&line)).and(PATIENT).with("TAUT_HOME", home.path());
-    let call = call.controlled().start().wait_for(said::IN_A_CALL).wait_for(said::IN_A_CALL);
-    // It answers nothing, so whether its sound is over is not known.
-    one.running.signal("-STOP");
-    let call = call.ask(&format!("hold {}", one.address), "ok hold");
-    let busy = format!("{}: the device takes no changes at the moment", one.address);
-    let call = call.tell("resume").wait_for(&busy).wait_for("ok resume");
-    one.running.signal("-CONT");
-    call.tell("quit").end();
-    for called in [one, other] {
-        called.ends();
-    }
-}
-
-#[test]
 fn a_machine_that_calls_again_and_again_leaves_places_to_others() {
     let _turn = beside();
     let Friends { studio: home, bob: far } = Friends::new();
@@ -275,4 +252,32 @@ fn a_hundred_callers_of_whom_twenty_sound_stay_in_their_calls_and_the_server_in_
     assert_eq!(over, 100, "each once: none was cut off or taken up again: {ended:#?}");
     assert_eq!(directions(&folder), 40, "two of each that sounds");
     assert!(after <= before + before / 50, "from {before} to {after} bytes");
+}
+
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
+
+    #[test]
+    fn of_several_calls_one_that_cannot_be_resumed_yet_is_told_of_and_the_others_are() {
+        let _turn = beside();
+        let home = Folder::new();
+        let [one, other] = [440, 1200].map(|tone| CalledMachine::with_tone(home.path(), tone, ""));
+        let line = format!(
+            "call {} {} --report none --input null: --output null:",
+            one.address, other.address
+        );
+        let call = taut(words(&line)).and(PATIENT).with("TAUT_HOME", home.path());
+        let call = call.controlled().start().wait_for(said::IN_A_CALL).wait_for(said::IN_A_CALL);
+        // It answers nothing, so whether its sound is over is not known.
+        one.running.signal("-STOP");
+        let call = call.ask(&format!("hold {}", one.address), "ok hold");
+        let busy = format!("{}: the device takes no changes at the moment", one.address);
+        let call = call.tell("resume").wait_for(&busy).wait_for("ok resume");
+        one.running.signal("-CONT");
+        call.tell("quit").end();
+        for called in [one, other] {
+            called.ends();
+        }
+    }
 }
