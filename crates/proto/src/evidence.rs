@@ -81,11 +81,10 @@ struct Seen {
 impl Evidence {
     /// Packets that must agree: none of the senders known changes its format between eight.
     const AGREEING: u32 = 8;
-    /// The rates that RFC 3551, AES67 and sound cards use.
-    const RATES: [u32; 13] = [
-        8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000, 88_200, 96_000,
-        176_400, 192_000,
-    ];
+    /// A rate of senders that streams here cannot have: it must not be taken for 11,025 Hz.
+    const UNSUPPORTED: u32 = 12_000;
+    /// Frames of the longest packet at the highest rate.
+    const MAX_FRAMES: i64 = 192_000 * PTIME_RANGE.1.as_nanos() / 1_000_000_000;
     /// How far a card may be off its rate, in parts of a thousand.
     const TOLERANCE: f64 = 2e-3;
 
@@ -132,9 +131,8 @@ impl Seen {
             return;
         }
         let step = media - self.timeline.highest();
-        let longest = i64::from(*Evidence::RATES.last().unwrap_or(&0)) * PTIME_RANGE.1.as_nanos()
-            / 1_000_000_000;
-        if !(1..=(number - next + 1).saturating_mul(longest)).contains(&step) {
+        let most = (number - next + 1).saturating_mul(Evidence::MAX_FRAMES);
+        if !(1..=most).contains(&step) {
             // It began again: so does the evidence.
             (self.pace, self.agreeing) = (Pace::from(media, arrival), 0);
         } else if number == next {
@@ -190,8 +188,9 @@ impl Pace {
         }
         let slowest = frames / (took + gap) as f64 * (1.0 - Evidence::TOLERANCE);
         let fastest = frames / (took - gap) as f64 * (1.0 + Evidence::TOLERANCE);
-        let mut fits = Evidence::RATES
+        let mut fits = Rate::SUPPORTED
             .into_iter()
+            .chain([Evidence::UNSUPPORTED])
             .filter(|rate| (slowest..=fastest).contains(&f64::from(*rate)));
         match (fits.next(), fits.next()) {
             (Some(hertz), None) => Rate::new(hertz).ok(),
@@ -257,7 +256,7 @@ mod tests {
 
     #[test]
     fn the_rate_is_proven_by_arrivals() {
-        for hertz in Evidence::RATES {
+        for hertz in Rate::SUPPORTED.into_iter().chain([Evidence::UNSUPPORTED]) {
             let frames = hertz / 1000;
             let proof = evidence(frames, frames as usize * 4, hertz.into(), 1, 60).proof().unwrap();
             assert_eq!(proof.rate, Rate::new(hertz).ok(), "{hertz}");
