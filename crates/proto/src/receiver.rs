@@ -315,22 +315,26 @@ impl Receiver {
         }
     }
 
+    /// By how many frames timestamps advance per packet, and the bytes per frame which that proves, if packets are read in
+    /// another format.
+    fn proven_frame(&self) -> Option<(Frames, usize)> {
+        let source = self.source.as_ref().filter(|_| self.format.coder.is_none())?;
+        let step = source.odd_step()?;
+        let bytes = source.packet().as_len() * self.format.sample.bytes() * self.carried.count();
+        bytes.is_multiple_of(step.as_len()).then(|| (step, bytes / step.as_len()))
+    }
+
     /// Takes from the packets that they hold one channel, or all of them again. Returns whether that changed: the packet that
     /// proved it was read wrongly.
     fn follow_carried(&mut self) -> bool {
-        let Some(source) = &mut self.source else { return false };
-        let Some(step) = source.odd_step().filter(|_| self.format.coder.is_none()) else {
+        let Some((step, bytes)) = self.proven_frame() else { return false };
+        let carries = |channels: &Channels| bytes == self.format.sample.bytes() * channels.count();
+        let Some(carried) = [Channels::MONO, self.format.channels].into_iter().find(carries) else {
             return false;
         };
-        let sample = self.format.sample.bytes();
-        let bytes = source.packet().as_len() * sample * self.carried.count();
-        let carries = |channels: Channels| bytes == step.as_len() * sample * channels.count();
-        let Some(carried) =
-            [Channels::MONO, self.format.channels].into_iter().find(|c| carries(*c))
-        else {
-            return false;
-        };
-        source.follow_step(step);
+        if let Some(source) = &mut self.source {
+            source.follow_step(step);
+        }
         self.set_carried(carried);
         true
     }

@@ -164,10 +164,7 @@ impl Receiver {
 
     /// What packets prove against the format that they are read in.
     fn contradiction(&self) -> Option<Contradiction> {
-        let source = self.source.as_ref().filter(|_| self.format.coder.is_none())?;
-        let step = source.odd_step()?.as_len();
-        let bytes = source.packet().as_len() * self.format.sample.bytes() * self.carried.count();
-        bytes.is_multiple_of(step).then(|| Contradiction::FrameBytes(bytes / step))
+        self.proven_frame().map(|(_, bytes)| Contradiction::FrameBytes(bytes))
     }
 
     /// How the stream stands, as far as the receiver knows it: of the device nothing.
