@@ -5,6 +5,7 @@
 //! what the device's thread saw, [`ReceivePolicy::take`] each packet whose turn came, and
 //! [`ReceivePolicy::poll`] once a beat. It tells the device's thread by [`ReceiveCommand`]s.
 
+mod contradiction;
 mod hearsay;
 mod need;
 mod note;
@@ -26,7 +27,6 @@ use crate::counters::Counters;
 use crate::depth::LossTarget;
 use crate::device::Settings;
 use crate::endpoint::{Author, Host};
-use crate::evidence::{Contradiction, Pace};
 use crate::latency::{LatencyRule, least_latency};
 use crate::ledger::Passage;
 use crate::packet::Unpack;
@@ -35,9 +35,9 @@ use crate::receiver::{ReceiveCommand, Receiver, ReceiverConfig, StreamStatus};
 use crate::session::{Event, Receiving};
 use crate::stream::StreamFormat;
 use crate::time::{LocalTime, Span};
-use crate::units::Rate;
 use crate::wire::rtcp::{Announcement, Effective};
 
+use contradiction::FormatWatch;
 pub use hearsay::{Believe, Hearsay};
 use need::Needs;
 pub use note::{ReceiveNote, Refusal, WrongType};
@@ -51,8 +51,6 @@ pub use wish::LatencyRefused;
 const SURE: Span = Span::from_millis(60);
 /// for so long it is the one that is meant.
 const SETTLED: Span = Span::from_secs(1);
-/// The rate of a stream is looked at so often.
-const PACED: Span = Span::from_secs(1);
 /// So many datagrams that are no packets are no stray ones.
 const STRAY: u64 = 8;
 
@@ -107,10 +105,8 @@ pub struct ReceivePolicy {
     other_type_told: Option<u8>,
     /// Why it is not played: it is of another shape.
     refusal: Option<Refusal>,
-    /// Why it is not played: its packets prove another format.
-    contradiction: Option<Contradiction>,
-    /// How fast the packets of a sender come that announces nothing, and which other rate the second before proved.
-    pace: (Option<Pace>, Option<Rate>),
+    /// What its packets prove of its format.
+    watch: FormatWatch,
     /// Whether any of it was played.
     played: bool,
     /// Whether the sender said goodbye and no other followed.
@@ -180,8 +176,7 @@ impl ReceivePolicy {
             strangers: Vec::new(),
             other_type_told: None,
             refusal: None,
-            contradiction: None,
-            pace: (None, None),
+            watch: FormatWatch::default(),
             played: false,
             left: false,
             repairable: Repairable::default(),
@@ -250,18 +245,6 @@ impl ReceivePolicy {
         }
     }
 
-    /// Mutes a stream whose packets prove another format; another sender may be right.
-    fn follow_contradiction(&mut self, status: &StreamStatus, context: &mut ReceiveContext<'_>) {
-        match (status.contradiction, self.contradiction) {
-            (Some(proven), None) => self.contradict(proven),
-            (None, Some(Contradiction::FrameBytes(_))) => self.contradiction = None,
-            (_, Some(Contradiction::Rate(_))) => {
-                (context.command)(ReceiveCommand::Mute(true));
-            }
-            _ => {}
-        }
-    }
-
     /// Notes what is placed anew again and again, and whether its talker says that its media clock restarted.
     fn follow_restarts(&mut self, status: &StreamStatus) {
         let Counters { resyncs, restarts, .. } = status.counters;
@@ -278,7 +261,7 @@ impl ReceivePolicy {
     pub fn take(&mut self, passage: &Passage) -> bool {
         // What comes before the sender says what it is is not counted: it may be noise here. So may
         // what somebody announced of whom no packet has come.
-        if self.refusal.is_some() || self.contradiction.is_some() {
+        if self.refusal.is_some() || self.watch.is_contradicted() {
             return false;
         }
         self.observe_pace(passage);
@@ -286,34 +269,6 @@ impl ReceivePolicy {
         self.played |= fits && !passage.late;
         self.arrivals.enter(passage);
         true
-    }
-
-    /// Looks for another rate than the one it is played at, which two seconds in a row must prove: packets that are held
-    /// up, or a jump, change one.
-    fn observe_pace(&mut self, passage: &Passage) {
-        if self.announced.is_some() || self.presents() {
-            return;
-        }
-        let media = passage.media.as_frames();
-        let (pace, before) = &mut self.pace;
-        let pace = pace.get_or_insert(Pace::from(media, passage.arrival));
-        pace.observe(media, passage.arrival);
-        if pace.took() < PACED {
-            return;
-        }
-        let other = pace.rate().filter(|rate| *rate != self.config.format.rate);
-        let again = other.filter(|_| *before == other);
-        self.pace = (None, other);
-        if let Some(rate) = again {
-            self.contradict(Contradiction::Rate(rate));
-        }
-    }
-
-    /// What packets prove is not what they are played as.
-    fn contradict(&mut self, contradiction: Contradiction) {
-        let format = self.config.format;
-        self.contradiction = Some(contradiction);
-        self.notes.note(ReceiveNote::Contradicted { contradiction, format });
     }
 
     /// Keeps the latency that arrivals ask for, where they say it, and notes what has become plain.
@@ -453,12 +408,6 @@ impl ReceivePolicy {
     /// Why none of it was played, if so: its shape is another.
     pub fn refusal(&self) -> Option<&Refusal> {
         self.refusal.as_ref().filter(|_| !self.played)
-    }
-
-    /// Why none of it is played, if so: its packets prove another format.
-    pub fn contradicted(&self) -> Option<ReceiveNote> {
-        let format = self.config.format;
-        self.contradiction.map(|contradiction| ReceiveNote::Contradicted { contradiction, format })
     }
 
     /// Why nothing was played, where all that came had another payload type.

@@ -35,11 +35,10 @@ impl ReceivePolicy {
         if another {
             (self.heard, self.heard_since) = (heard, status.at);
             // What another announced; where there is no room, the next report mends that.
-            let contradicted = self.contradiction.take().is_some();
-            if self.refusal.take().is_some() || contradicted {
+            let watch = core::mem::take(&mut self.watch);
+            if self.refusal.take().is_some() || watch.is_contradicted() {
                 (context.command)(ReceiveCommand::Mute(false));
             }
-            self.pace = (None, None);
             self.clock = None;
             // What another said of its presentation is no word of this one.
             if self.announced.take().is_some() && self.presents() {
