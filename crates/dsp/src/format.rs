@@ -66,6 +66,20 @@ pub fn decode(format: SampleFormat, bytes: &[u8], out: &mut [f32]) {
     );
 }
 
+/// Decodes one channel to all `channels` of each frame of `out`.
+#[cold]
+#[inline(never)]
+pub fn decode_to_all(format: SampleFormat, bytes: &[u8], out: &mut [f32], channels: usize) {
+    let frames = bytes.len() / format.bytes();
+    // At the end, so that no sample is overwritten before it is read.
+    let begin = out.len() - frames;
+    decode(format, bytes, &mut out[begin..]);
+    for frame in 0..frames {
+        let sample = out[begin + frame];
+        out[frame * channels..(frame + 1) * channels].fill(sample);
+    }
+}
+
 #[inline(always)]
 fn decode_as(wide: Option<Wide>, format: SampleFormat, bytes: &[u8], out: &mut [f32]) {
     match format {

@@ -69,20 +69,6 @@ pub struct Playout {
     tells_at_once: bool,
 }
 
-/// Decodes one channel to all `channels` of a frame.
-#[cold]
-#[inline(never)]
-fn spread(coding: SampleFormat, payload: &[u8], samples: &mut [f32], channels: usize) {
-    let frames = payload.len() / coding.bytes();
-    // At the end, so that no sample is overwritten before it is read.
-    let begin = samples.len() - frames;
-    format::decode(coding, payload, &mut samples[begin..]);
-    for frame in 0..frames {
-        let sample = samples[begin + frame];
-        samples[frame * channels..(frame + 1) * channels].fill(sample);
-    }
-}
-
 /// There is sound.
 const SOUND: u8 = 1;
 /// There is what a decoder has for sound that did not come.
@@ -275,7 +261,7 @@ impl Playout {
         if self.carried == self.channels {
             format::decode(coding, payload, samples);
         } else {
-            spread(coding, payload, samples, channels);
+            format::decode_to_all(coding, payload, samples, channels);
         }
         self.filled[slots].fill(SOUND);
     }
