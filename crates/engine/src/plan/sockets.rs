@@ -329,11 +329,15 @@ pub fn sending_by_tcp(
 
 /// Hears a clock of CRF that `address` stands for.
 pub fn clock(address: &Address, resolved: &Resolved) -> LinkOptions {
-    match reception(address, resolved) {
-        LinkOptions::Ethernet(options) => {
+    match (&resolved.place, reception(address, resolved)) {
+        (_, LinkOptions::Ethernet(options)) => {
             LinkOptions::Ethernet(EthernetOptions { subtype: crf::SUBTYPE, ..options })
         }
-        by_udp => by_udp,
+        // Its packets are short, whatever those of sound are.
+        (StreamPlace::Udp { media, .. }, _) => {
+            LinkOptions::Udp(Box::new(by_udp(*media, (address, resolved))))
+        }
+        (_, by_tcp) => by_tcp,
     }
 }
 
