@@ -1,9 +1,11 @@
 //! `taut send`
 
+mod latency;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tautline_audio::{DeviceSpec, Extras, FileFormat, Opened, SoftwareSpec, Wanted};
+use tautline_audio::{Extras, FileFormat, Opened, Wanted};
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::map::ChannelMap;
 use tautline_engine::control::requests;
@@ -17,7 +19,7 @@ use tautline_engine::sending::SendEngine;
 use tautline_engine::watching::note::words::claimed;
 use tautline_io::udp::{DSCP_MEDIA, FragmentPolicy, UdpOptions};
 use tautline_proto::device::{Direction, Settings};
-use tautline_proto::latency::{LatencyRule, usual_latency, usual_latency_in_graph};
+use tautline_proto::latency::LatencyRule;
 use tautline_proto::redundancy::Redundancy;
 use tautline_proto::stream::{Coding, MOST_DATAGRAM_BYTES, StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, Span};
@@ -32,11 +34,13 @@ use super::{
     device_settings, resolve_all, run_options, settled, stop_on_signals, tell_period, tell_stream,
     told_pacing,
 };
+use latency::{destinations_of_file, lasting, latency};
+
 use crate::control;
 use crate::failure::Failure;
 use crate::flags::{Fragment, LinkFlag, PacingFlag, Send};
 use crate::on_lost::hook;
-use crate::redundancy::{self, Budget};
+use crate::redundancy;
 use crate::sealing::StreamKey;
 use crate::show::Show;
 use crate::words::{fragments, longer};
@@ -68,12 +72,16 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
         ));
     }
     let budget = redundancy::budget(flags, &format, &device)?;
-    let latency = latency(flags, &format, &device, &budget)?;
+    let file_to = destinations_of_file(flags);
+    let latency = latency(flags, (&format, &device), &budget, file_to.as_deref())?;
     refuse_untellable(flags, latency, format.packing_age(device.period))?;
     // Takes two seconds: what else is refused is refused at once.
     let claim = claim(flags)?;
     let flags: &Send = flags;
-    let to = resolve_all(&flags.to, flags.running.voice())?;
+    let to = match file_to {
+        Some(to) => to,
+        None => resolve_all(&flags.to, flags.running.voice())?,
+    };
     let key = StreamKey::of(flags.srtp_key_file.as_deref(), flags.to.iter().zip(&to))?;
     refuse_what_a_key_forbids(flags, &key)?;
     let regulator = redundancy::regulator(flags, &to, budget.first);
@@ -293,55 +301,6 @@ fn stream_format(
     };
     let payload_type = flags.stream.payload_type.unwrap_or_else(usual);
     Ok(StreamFormat { coder, rate: device.rate, channels, sample, packet, payload_type })
-}
-
-/// The usual latency of a file that is played to a multicast group. An access point may hold multicast until its next
-/// DTIM beacon, every 102.4 ms by default (IEEE 802.11 §11.2.3), and no live sound waits for it.
-const GROUP_LATENCY: Span = Span::from_millis(150);
-
-fn is_music_to_a_group(flags: &Send) -> bool {
-    let is_file = matches!(flags.input, DeviceSpec::Software(SoftwareSpec::File(_)));
-    let is_group = |to: &Address| {
-        let media = to.resolve().ok().and_then(|to| to.media());
-        media.is_some_and(|media| media.ip().is_multicast())
-    };
-    is_file && flags.to.iter().any(is_group)
-}
-
-fn latency(
-    flags: &Send,
-    format: &StreamFormat,
-    device: &Settings,
-    budget: &Budget,
-) -> Result<Span, Failure> {
-    let usual = match flags.input {
-        DeviceSpec::Jack(_) | DeviceSpec::PipeWire(_) => usual_latency_in_graph,
-        _ => usual_latency,
-    };
-    let repair = if budget.latency > Span::ZERO { budget.first } else { Span::ZERO };
-    let usual = (usual(format, device.period) + repair).max(budget.latency);
-    let usual = if is_music_to_a_group(flags) { usual.max(GROUP_LATENCY) } else { usual };
-    let least = format.packing_age(device.period);
-    lay::promised(flags.timing.latency.unwrap_or_default(), usual, least).map_err(|short| {
-        let (latency, least) = (short.asked, short.least);
-        Failure::usage(format!(
-            "--latency {latency} is less than the {least} that packets of {} take at a period of \
-             {} frames; use --latency {least} or more, a shorter --ptime or a shorter --period",
-            format.ptime(),
-            device.period
-        ))
-    })
-}
-
-/// The latency, if it is no less than what packets take until they leave.
-fn lasting(latency: Span, least: Span, rung: PacingRung) -> Result<Span, Failure> {
-    if latency >= least {
-        return Ok(latency);
-    }
-    Err(Failure::usage(format!(
-        "--latency {latency} is less than the {least} that packets take until they leave by {rung}; use --latency \
-         {least} or more, or leave --pacing out"
-    )))
 }
 
 /// Refuses what would be noise elsewhere, and a key that is to be written and is not there.

@@ -1,0 +1,67 @@
+//! The latency that `taut send` promises.
+
+use tautline_audio::{DeviceSpec, SoftwareSpec};
+use tautline_engine::plan::address::Resolved;
+use tautline_engine::plan::lay;
+use tautline_engine::plan::pacing::PacingRung;
+use tautline_proto::device::Settings;
+use tautline_proto::latency::{usual_latency, usual_latency_in_graph};
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::Span;
+
+use crate::cmd::resolve_all;
+use crate::failure::Failure;
+use crate::flags::Send;
+use crate::redundancy::Budget;
+
+/// The usual latency of a file that is played to a multicast group. An access point may hold multicast until its next
+/// DTIM beacon, every 102.4 ms by default (IEEE 802.11 §11.2.3), and no live sound waits for it.
+const GROUP_LATENCY: Span = Span::from_millis(150);
+
+/// Where a file is sent to, looked up for its latency; `None` for other sound, and if an address cannot be looked up yet.
+pub(super) fn destinations_of_file(flags: &Send) -> Option<Vec<Resolved>> {
+    let is_file = matches!(flags.input, DeviceSpec::Software(SoftwareSpec::File(_)));
+    is_file.then(|| resolve_all(&flags.to, flags.running.voice()).ok()).flatten()
+}
+
+fn is_group(to: &Resolved) -> bool {
+    to.media().is_some_and(|media| media.ip().is_multicast())
+}
+
+/// The latency that is promised; `file_to` is [`destinations_of_file`].
+pub(super) fn latency(
+    flags: &Send,
+    (format, device): (&StreamFormat, &Settings),
+    budget: &Budget,
+    file_to: Option<&[Resolved]>,
+) -> Result<Span, Failure> {
+    let usual = match flags.input {
+        DeviceSpec::Jack(_) | DeviceSpec::PipeWire(_) => usual_latency_in_graph,
+        _ => usual_latency,
+    };
+    let repair = if budget.latency > Span::ZERO { budget.first } else { Span::ZERO };
+    let usual = (usual(format, device.period) + repair).max(budget.latency);
+    let to_group = file_to.is_some_and(|to| to.iter().any(is_group));
+    let usual = if to_group { usual.max(GROUP_LATENCY) } else { usual };
+    let least = format.packing_age(device.period);
+    lay::promised(flags.timing.latency.unwrap_or_default(), usual, least).map_err(|short| {
+        let (latency, least) = (short.asked, short.least);
+        Failure::usage(format!(
+            "--latency {latency} is less than the {least} that packets of {} take at a period of \
+             {} frames; use --latency {least} or more, a shorter --ptime or a shorter --period",
+            format.ptime(),
+            device.period
+        ))
+    })
+}
+
+/// The latency, if it is no less than what packets take until they leave.
+pub(super) fn lasting(latency: Span, least: Span, rung: PacingRung) -> Result<Span, Failure> {
+    if latency >= least {
+        return Ok(latency);
+    }
+    Err(Failure::usage(format!(
+        "--latency {latency} is less than the {least} that packets take until they leave by {rung}; use --latency \
+         {least} or more, or leave --pacing out"
+    )))
+}
