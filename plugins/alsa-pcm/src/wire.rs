@@ -13,7 +13,6 @@ use tautline_io::clock::now;
 use tautline_io::thread::{Scheduler, without_signals};
 use tautline_io::udp::UdpOptions;
 use tautline_proto::device::{Direction, Settings};
-use tautline_proto::evidence::Proof;
 use tautline_proto::latency::usual_latency;
 use tautline_proto::stream::{MOST_DATAGRAM_BYTES, StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, LocalTime, Span};
@@ -91,12 +90,11 @@ pub(crate) fn reach(mut wish: Wish, direction: Direction) -> Result<Reached, Com
             if described.is_none() {
                 let known = wish.rate.is_some() && wish.channels.is_some();
                 let (rate, channels) = (wish.rate, wish.channels);
-                let format = |proof: Proof| proof.format(rate, channels);
                 announced = hear_of(
                     ListenedAt::new(resolved.form.unpack(resolved.stream), opened),
                     until,
                     known.then_some(now() + SILENT),
-                    format,
+                    (rate, channels),
                 );
                 if let Some(announced) = &announced {
                     settle_with(&mut wish, &announced.format)?;
@@ -112,7 +110,7 @@ fn hear_of(
     opened: ListenedAt,
     until: LocalTime,
     silent: Option<LocalTime>,
-    format: impl Fn(Proof) -> Option<StreamFormat>,
+    (rate, channels): (Option<Rate>, Option<Channels>),
 ) -> Option<TheirStream> {
     let given_up = |came: CameThere| {
         let now = now();
@@ -123,7 +121,9 @@ fn hear_of(
             Some(TheirStream { format, promised: Some(link_offset) })
         }
         Learnt::Shaped(format) => Some(TheirStream { format, promised: None }),
-        Learnt::Unannounced(proof) => Some(TheirStream { format: format(proof?)?, promised: None }),
+        Learnt::Unannounced(proof) => {
+            Some(TheirStream { format: proof?.format(rate, channels)?, promised: None })
+        }
         Learnt::Nothing => None,
     }
 }
