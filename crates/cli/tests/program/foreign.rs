@@ -3,9 +3,9 @@
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-use crate::common::program::{PATIENCE, Running, taut, words};
+use crate::common::program::{Running, taut, words};
 use crate::common::sound::{FileCoding, Shape, Sound};
-use crate::common::{Folder, free_udp_ports, shared};
+use crate::common::{Folder, free_udp_ports, shared, until};
 use tautline_trial::snapshot;
 
 /// The samples as they are on the wire.
@@ -47,11 +47,8 @@ fn recv(port: u16, options: &str, folder: &Folder) -> Running {
 
 /// Waits until so many bytes of sound are on the disk.
 fn recorded(folder: &Folder, bytes: u64) {
-    let until = Instant::now() + PATIENCE;
-    while std::fs::metadata(folder.file("heard.wav")).map_or(0, |file| file.len()) < bytes {
-        assert!(Instant::now() < until, "{bytes} bytes are never recorded");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let length = || std::fs::metadata(folder.file("heard.wav")).map_or(0, |file| file.len());
+    until(&format!("{bytes} bytes are never recorded"), || length() >= bytes);
 }
 
 #[test]
