@@ -425,6 +425,9 @@ Addresses, for --from:
                    without it the first alone is heard
   streamid=ID      of AVTP: this stream only, AA:BB:CC:DD:EE:FF:0001; without it
                    the first that comes
+  tolerance=20ms   of AVTP: a presentation time further than this from where
+                   the sequence numbers place its packet starts the stream
+                   again
   gain=-6dB        of this stream in the mix; --volume is for all of them
 
   ttl and loop are for --to: a receiver sends nothing to a group.

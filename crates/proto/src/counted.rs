@@ -19,8 +19,10 @@ use crate::units::Rate;
 use crate::wrap::{Unwrapper, Wrapped};
 
 /// Counts the frames of the stream that is heard.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct FrameCounter {
+    /// See [`Self::TOLERANCE`].
+    tolerance: Span,
     /// The newest packet that was admitted.
     heard: Option<CountedPacket>,
     /// One that does not follow from it, until the next tells.
@@ -99,9 +101,10 @@ struct Steps {
 }
 
 impl FrameCounter {
-    /// What times and numbers may be apart by and still be of one stream: less than what makes a
-    /// [source](crate::source) doubt, more than clocks are stepped by that are kept.
-    const ASTRAY: Span = Span::from_millis(20);
+    /// The default of how far a presentation time may be from where the sequence number places its packet. Beyond it
+    /// the talker has begun anew. Less than what makes a [source](crate::source) doubt, more than disciplined clocks
+    /// are stepped by.
+    pub const TOLERANCE: Span = Span::from_millis(20);
     /// What times are off by at the most that tell an outage from a pause: talkers round them, and some take them
     /// from when they woke.
     const NEAR: Span = Span::from_millis(1);
@@ -110,6 +113,11 @@ impl FrameCounter {
     /// Numbers tell an outage from a pause while what times may be off by is less than this part of a round: else
     /// a number would fit by chance.
     const CHANCE: i64 = 16;
+
+    /// With such a tolerance for presentation times ([`Self::TOLERANCE`] is the default).
+    pub const fn new(tolerance: Span) -> Self {
+        Self { tolerance, heard: None, doubted: None }
+    }
 
     /// The place of a packet of so many frames that came at `arrival`.
     pub fn count(
@@ -135,7 +143,7 @@ impl FrameCounter {
         };
         let after = |before: Option<CountedPacket>| {
             let before = before.filter(|before| before.stream == head.stream)?;
-            let (follows, steps) = before.follows(&this, rate);
+            let (follows, steps) = before.follows(&this, rate, self.tolerance);
             Some((follows, steps, before))
         };
         let (heard, doubted) = (after(self.heard), after(self.doubted));
@@ -160,7 +168,7 @@ impl FrameCounter {
         let uneven = before.map_or(off, |before| before.uneven_with(off));
         let sequel = match (heard, self.heard) {
             (Some((Follows::Astray(_), ..)), Some(heard))
-                if heard.restarts != this.restarts && heard.leads_alike(&this) =>
+                if heard.restarts != this.restarts && heard.leads_alike(&this, self.tolerance) =>
             {
                 Sequel::SaidAnew
             }
@@ -189,7 +197,7 @@ impl FrameCounter {
 
     /// Another stream may follow, from wherever it counts.
     pub fn forget(&mut self) {
-        *self = Self::default();
+        *self = Self::new(self.tolerance);
     }
 }
 
@@ -207,7 +215,7 @@ impl CountedPacket {
         }
     }
 
-    fn follows(&self, next: &Self, rate: Rate) -> (Follows, Steps) {
+    fn follows(&self, next: &Self, rate: Rate, tolerance: Span) -> (Follows, Steps) {
         let steps = self.steps_to(next);
         let by_number = match steps.packets {
             ahead @ 1.. => self.media + self.frames.count() + (ahead - 1) * next.frames.count(),
@@ -241,9 +249,9 @@ impl CountedPacket {
         // A clock that is stepped is heard all the while, a talker that pauses is not.
         let waited = |media: i64| (passed - rate.span_of(Frames::new(media - at))).abs();
         let paused = steps.packets != 1
-            && off(by_number) > FrameCounter::NEAR + drift
+            && off(by_number) > FrameCounter::NEAR.min(tolerance) + drift
             && waited(by_time) < waited(by_number);
-        let follows = match paused || off(by_number) > FrameCounter::ASTRAY + drift {
+        let follows = match paused || off(by_number) > tolerance + drift {
             true => Follows::Astray(by_time),
             false => Follows::Agreed(by_number, off(by_number)),
         };
@@ -251,13 +259,13 @@ impl CountedPacket {
     }
 
     /// Whether the next is to be presented as long after it came as this one.
-    fn leads_alike(&self, next: &Self) -> bool {
+    fn leads_alike(&self, next: &Self, tolerance: Span) -> bool {
         let (Some((before, _, came)), Some((time, _, arrived))) = (self.told, next.told) else {
             return false;
         };
         let passed = arrived - came;
         let led = Self::unwrapped(time.since(before), passed) - passed;
-        led.abs() <= FrameCounter::ASTRAY + passed.abs().divided(FrameCounter::DRIFT)
+        led.abs() <= tolerance + passed.abs().divided(FrameCounter::DRIFT)
     }
 
     /// How far times are off of late, where the next one is off by so much.

@@ -183,7 +183,7 @@ impl Receiver {
             carried: config.format.channels,
             bitrate: None,
             source: None,
-            counter: FrameCounter::default(),
+            counter: FrameCounter::new(config.presentation_tolerance),
             clock: None,
             presentation_clock: None,
             presented_after: None,

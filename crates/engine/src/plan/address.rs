@@ -48,6 +48,8 @@ pub struct Address {
     pub senders: Option<NonZeroUsize>,
     /// The stream that is sent, or the only one that is heard, by AVTP.
     pub stream: Option<StreamId>,
+    /// How far presentation times of AVTP may be from where sequence numbers place the packets.
+    pub tolerance: Option<Span>,
 }
 
 /// As many as `?senders=all` hears at once: more than people play together, and in memory little.

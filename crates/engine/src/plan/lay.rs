@@ -143,7 +143,9 @@ impl StreamPlan {
     /// What is heard at an address: with the gain, and as many senders, as it asks for.
     pub fn of(address: &Address, receiver: ReceiverConfig, opened: OpenedStream) -> Self {
         let OpenedStream { link, control, .. } = opened;
-        let Address { gain, senders, .. } = *address;
+        let Address { gain, senders, tolerance, .. } = *address;
+        let presentation_tolerance = tolerance.unwrap_or(receiver.presentation_tolerance);
+        let receiver = ReceiverConfig { presentation_tolerance, ..receiver };
         Self { gain, senders, ..Self::new(address.to_string(), receiver, link, control) }
     }
 }

@@ -26,7 +26,7 @@ impl Scene {
         // Soon around: numbers and times.
         let offset = Span::from_nanos((1 << 32) - 3_000_000);
         Self {
-            counter: FrameCounter::default(),
+            counter: FrameCounter::new(FrameCounter::TOLERANCE),
             number: 250,
             frame: 0,
             offset,
@@ -271,5 +271,30 @@ fn what_is_not_admitted_moves_nothing() {
         let came = LocalTime::ZERO + RATE.span_of(Frames::new(scene.frame));
         scene.counter.count(&head, &presented, PDU, RATE, came);
         scene.play(3, |_| true);
+    }
+}
+
+#[test]
+fn a_step_beyond_the_tolerance_is_a_restart() {
+    // In steps of a frame and more, as frames are counted.
+    for (tolerance, step, sequel) in [
+        (100, 50, Sequel::GoesOn),
+        (100, 200, Sequel::Anew),
+        (1000, 200, Sequel::GoesOn),
+        (1000, 5000, Sequel::Anew),
+        (50_000, 10_000, Sequel::GoesOn),
+    ] {
+        let mut scene = Scene::new(8);
+        scene.counter = FrameCounter::new(Span::from_micros(tolerance));
+        scene.play(100, |_| true);
+        scene.offset += Span::from_micros(step);
+        scene.send(true, true);
+        assert_eq!(scene.sequel, sequel, "{step} us, {tolerance} us are tolerated");
+        // It outlives a change of the stream.
+        scene.counter.forget();
+        scene.send(true, true);
+        scene.offset += Span::from_micros(step);
+        scene.send(true, true);
+        assert_eq!(scene.sequel, sequel, "{step} us, {tolerance} us are tolerated");
     }
 }

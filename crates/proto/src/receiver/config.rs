@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tautline_dsp::resample::Quality;
 
 use crate::coder::{Coder, Decode, MakeDecoder};
+use crate::counted::FrameCounter;
 use crate::packet::{Codings, Unpack};
 use crate::stream::StreamFormat;
 use crate::time::Span;
@@ -22,6 +23,9 @@ pub struct ReceiverConfig {
     pub presented_after: Span,
     /// Whether that is somebody's word: else it stands in for what nobody tells, and no capture is known by it.
     pub captures_told: bool,
+    /// How far the presentation time of a packet of AVTP may be from where its sequence number places it: beyond that
+    /// the talker has begun anew.
+    pub presentation_tolerance: Span,
     /// How frames are resampled where the card's clock is not the sender's.
     pub resampler: Quality,
     /// What makes decoders, where compressed streams are read: of the stream's coder, or, where each packet says its own
@@ -39,6 +43,7 @@ impl ReceiverConfig {
             link_offset,
             presented_after,
             captures_told: true,
+            presentation_tolerance: FrameCounter::TOLERANCE,
             resampler,
             decoders: None,
         }

@@ -16,6 +16,7 @@ pub(super) struct AafKeys {
     pub(super) mtt: Span,
     pub(super) time_uncertainty: Span,
     pub(super) timed: bool,
+    ptime_tolerance: Option<Span>,
     pub(super) frames_per_pdu: Option<Frames>,
 }
 
@@ -38,8 +39,9 @@ impl AafKeys {
                 }
                 self.frames_per_pdu = Some(Frames::new(frames));
             }
-            // Presentation times are followed here however far they are off.
-            "ptime_tolerance" => drop(micros(key, value)?),
+            "ptime_tolerance" => {
+                self.ptime_tolerance = Some(micros(key, value)?.max(Span::from_micros(1)));
+            }
             _ => return Ok(false),
         }
         Ok(true)
@@ -60,6 +62,9 @@ impl AafKeys {
         let sends = direction == Direction::Playback;
         let prio = self.prio.filter(|_| sends).map(|prio| format!("prio={prio}"));
         let query: Vec<_> = id.into_iter().chain(prio).collect();
+        let tolerance = self.ptime_tolerance.filter(|_| !sends);
+        let tolerance = tolerance.map(|tolerance| format!("tolerance={tolerance}"));
+        let query: Vec<_> = query.into_iter().chain(tolerance).collect();
         let begins = if query.is_empty() { "" } else { "?" };
         Ok(Some(format!("avtp://{ifname}/{addr}{begins}{}", query.join("&"))))
     }

@@ -95,6 +95,8 @@ fn what_type_aaf_is_configured_by_is_understood() {
         let wish = read("x", &keys(&configured), direction).unwrap();
         let address = wish.address.to_string();
         assert!(address.starts_with("avtp://eth0/01:AA:AA:AA:AA:AA"), "{address}");
+        let tolerated = (direction == Direction::Capture).then(|| Span::from_micros(100));
+        assert_eq!(wish.address.tolerance, tolerated);
         assert_eq!(wish.packet, Some(Frames::new(6)));
         assert_eq!(wish.transit, Some(Span::from_micros(2125)));
     }

@@ -1,11 +1,14 @@
 //! How addresses are written, and what is said of those that are not written so.
 
+use core::ops::RangeInclusive;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroUsize;
 use std::path::Path;
 
 use tautline_dsp::gain::Gain;
 use tautline_proto::packet::StreamId;
+use tautline_proto::text::parse_span;
+use tautline_proto::time::Span;
 use tautline_proto::wire::WireForm;
 use tautline_proto::wire::avtp::{self, Encapsulation};
 
@@ -102,13 +105,16 @@ fn after_beginning(text: &str) -> &str {
 /// What may stand there instead, if this says nothing of an address of Ethernet.
 fn unknown_to_ethernet(key: &str, end: AddressRole) -> Option<&'static str> {
     match (key, end) {
-        ("streamid", _) | ("prio", AddressRole::To) | ("gain" | "senders", AddressRole::From) => {
-            None
-        }
+        ("streamid", _)
+        | ("prio", AddressRole::To)
+        | ("gain" | "senders" | "tolerance", AddressRole::From) => None,
         (_, AddressRole::To) => Some("streamid or prio"),
-        (_, AddressRole::From) => Some("streamid, gain or senders"),
+        (_, AddressRole::From) => Some("streamid, tolerance, gain or senders"),
     }
 }
+
+/// What presentation times may be off by: more than a second is no tolerance, as times come round after 4.3 s.
+const TOLERANCES: RangeInclusive<Span> = Span::from_micros(1)..=Span::from_secs(1);
 
 /// The greatest that the kernel makes of a queue's priority (linux/pkt_sched.h, `TC_PRIO_MAX`).
 const MOST_PRIORITY: u8 = 15;
@@ -271,6 +277,7 @@ impl Address {
             gain: Gain::UNITY,
             senders: None,
             stream: None,
+            tolerance: None,
         };
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             address.set(pair, end)?;
@@ -310,6 +317,13 @@ impl Address {
                     return Err(format!("`{key}` is of AVTP; leave it out of {}", self.text));
                 }
                 self.stream = Some(stream);
+            }
+            ("tolerance", AddressRole::From) => {
+                let tolerance = parse_span(value).ok().filter(|span| TOLERANCES.contains(span));
+                self.tolerance = Some(tolerance.ok_or_else(|| unusable("tolerance of 1us to 1s"))?);
+                if !matches!(self.form(), WireForm::Avtp(_)) {
+                    return Err(format!("`{key}` is of AVTP; leave it out of {}", self.text));
+                }
             }
             ("prio", AddressRole::To) => {
                 let priority = value.parse().ok().filter(|priority| *priority <= MOST_PRIORITY);
@@ -472,6 +486,19 @@ mod tests {
         for query in ["source=", "source=10.0.0.7,", "source=10.0.0.7,kitchen"] {
             snapshot!(read(query).unwrap_err());
         }
+    }
+
+    #[test]
+    fn tolerance_of_presentation_times_is_1_us_to_1_s() {
+        let read = |tolerance: &str| {
+            Address::to_hear(&format!("avtp://eth0/91:E0:F0:00:0A:01?tolerance={tolerance}"))
+        };
+        assert_eq!(read("100us").unwrap().tolerance, Some(Span::from_micros(100)));
+        assert_eq!(read("1s").unwrap().tolerance, Some(Span::from_secs(1)));
+        for refused in ["0us", "2s", "100", ""] {
+            snapshot!(refused, read(refused).unwrap_err());
+        }
+        assert!(Address::to_hear("rtp://*:5004?tolerance=1ms").is_err(), "RTP has no such times");
     }
 
     #[test]
