@@ -23,10 +23,10 @@ use tautline_proto::units::Rate;
 use crate::report::{HostDescription, LabReport, ReportRow};
 
 use capture::ReadCapture;
-use flows::{Flows, LEAST, SortedFlows};
+use flows::{LEAST, SortedFlows};
 
 pub use bare::{BareDepartures, BareLoop};
-pub use listen::{IntervalListener, ListenOptions};
+pub use listen::{IntervalListener, ListenOptions, ListenPlace};
 pub use rungs::climb;
 
 /// Streams that are told of, those of the most packets.
@@ -52,12 +52,12 @@ pub fn of_ledger(text: &str, rate: Rate) -> LabReport {
     report
 }
 
-/// By a capture, pcap or pcapng: of every RTP stream in it. What is no RTP is passed over.
+/// By a capture, pcap or pcapng: every stream of RTP and AVTP in it. Timestamps of RTP count frames at `rate`.
 pub fn of_capture(file: impl Read + Send, rate: Rate) -> LabReport {
     let mut report = report();
     let ReadCapture { flows, ended, notes } = capture::read(file);
     report.notes = notes;
-    let few = tell(&mut report, flows, rate);
+    let few = tell(&mut report, flows.streams(rate));
     match (report.rows.is_empty(), ended) {
         (false, ended) => report.notes.splice(0..0, ended).for_each(drop),
         (true, Some(why)) => report.rows.push(ReportRow::void("capture", why)),
@@ -69,33 +69,35 @@ pub fn of_capture(file: impl Read + Send, rate: Rate) -> LabReport {
 /// Why a capture that was read to its end has no stream.
 fn nothing(few: usize) -> String {
     match few {
-        0 => "no RTP was found in it; capture the interface that the stream goes by, such as \
-              tcpdump -i eth0 -w FILE udp"
+        0 => "it has no RTP and no AVTP; capture the interface that carries the stream, such as \
+              tcpdump -i eth0 -w FILE 'udp or ether proto 0x22f0'"
             .to_owned(),
         few => format!(
-            "too few packets to tell RTP by: {few} look like it, and it takes {LEAST} of one sender; \
-             capture for longer"
+            "too few packets: {few} look like RTP or AVTP, and a stream needs {LEAST}; capture for \
+             longer"
         ),
     }
 }
 
 /// Two rows for each stream; how many datagrams may have been RTP, and were too few of one sender to tell.
-fn tell(report: &mut LabReport, flows: Flows, rate: Rate) -> usize {
-    let SortedFlows { streams: flows, strange, few } = flows.streams();
+fn tell(report: &mut LabReport, sorted: SortedFlows) -> usize {
+    let SortedFlows { streams: flows, strange, few } = sorted;
     if strange > 0 {
-        report.notes.push(format!("{strange} datagrams were of no RTP stream, by their numbers"));
+        report.notes.push(format!(
+            "{strange} datagrams belong to no stream: their sequence numbers do not count up"
+        ));
     }
     if few > 0 && !flows.is_empty() {
-        let told =
-            format!("{few} datagrams that look like RTP were fewer than {LEAST} of one sender");
-        report.notes.push(told);
+        report.notes.push(format!(
+            "{few} packets that look like RTP or AVTP are left out: fewer than {LEAST} per stream"
+        ));
     }
     if let Some(more) = flows.len().checked_sub(MOST_FLOWS).filter(|more| *more > 0) {
         report.notes.push(format!("{more} more streams, of fewer packets each, are left out"));
     }
     for flow in flows.iter().take(MOST_FLOWS) {
-        report.rows.extend(figures::of_flow(flow, rate));
-        report.notes.extend(figures::doubt(flow, rate));
+        report.rows.extend(figures::of_flow(flow));
+        report.notes.extend(figures::doubt(flow));
     }
     few
 }

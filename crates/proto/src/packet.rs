@@ -18,7 +18,7 @@ use crate::wrap::Wrapped;
 
 /// Which stream of its session a packet belongs to: of RTP, the synchronisation source
 /// (RFC 3550 §3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StreamId(pub u64);
 
 impl StreamId {

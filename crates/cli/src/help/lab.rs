@@ -51,16 +51,19 @@ pub(crate) const INTERVAL: &str = r#"Examples:
   taut lab interval --ledger sent.csv
   # What arrives here for a minute, by the kernel's stamps; no receiver runs:
   taut lab interval --listen 0.0.0.0:5004 --duration 60s
-  # Every stream in what `tcpdump -i eth0 -w wire.pcap udp` captured:
+  # Every stream that `tcpdump -i eth0 -w wire.pcap 'udp or ether proto 0x22f0'` captured:
   taut lab interval --pcap wire.pcap --report json
+  # AVTP of any talker, such as `aplay` through ALSA's plugin `aaf`:
+  taut lab interval --listen avtp://eth0/91:E0:F0:00:FE:01 --duration 300s
   # A stream of class A to another host, by each rung of the pacing ladder that
   # there is here, five minutes each:
   taut lab interval --rungs --with ssh:studio --duration 300s
 
 Two rows for each stream: from each packet to the next, and how much later each
 is than the earliest by the stream's own media clock, whose rate is found from
-its timestamps and told in ppm. What is missing is counted by sequence numbers;
-a ledger has none, and its lateness against its schedule instead.
+its timestamps and told in ppm; the media clock of AVTP is its presentation
+times. What is missing is counted by sequence numbers; a ledger has none, and
+its lateness against its schedule instead.
 
 After each rung that spaces packets a bare loop sends the same ones: a thread
 that sleeps and hands them to the kernel. Its row says how many times its

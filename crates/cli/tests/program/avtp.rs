@@ -222,3 +222,23 @@ fn what_is_no_packet_of_the_stream_is_counted_by_its_reason_and_disturbs_nothing
         assert_eq!(report.count("invalid"), 1000, "{told:#?}");
     });
 }
+
+#[test]
+fn intervals_at_a_group_of_ethernet_are_measured_live() {
+    shared(|| {
+        let Some(cable) = Cable::lay() else { return };
+        let folder = Folder::new();
+        let [to, from] =
+            [&cable.left, &cable.right].map(|end| format!("avtp://{}/{GROUP}", end.interface));
+        let listen = format!("lab interval --listen {from} --duration 1s --report json");
+        let listens = at(&cable.right, &folder, &listen).start().wait_for("listening at");
+        let send = format!("send --input null: --to {to} --ptime 1ms --duration 2s --report none");
+        at(&cable.left, &folder, &send).run().well();
+        let report = listens.end().report().0;
+        let row = &report["rows"][0];
+        assert!(row["name"].as_str().unwrap().starts_with("AAF "), "{report:#}");
+        assert_eq!(row["configured_ns"], 1_000_000, "{report:#}");
+        assert_eq!(row["missed"]["missed"], 0, "{report:#}");
+        assert!(row["measured"]["count"].as_u64().unwrap() > 500, "{report:#}");
+    });
+}

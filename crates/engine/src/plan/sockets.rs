@@ -290,6 +290,11 @@ pub fn any_by_ethernet(place: &EthernetPlace) -> EthernetOptions {
     EthernetRoom::ANY.at(place, true)
 }
 
+/// Receives any stream of class A at an address of Ethernet.
+pub fn hearing_by_ethernet(place: &EthernetPlace) -> EthernetOptions {
+    EthernetRoom::ANY.at(place, false)
+}
+
 /// Hears what `address` stands for, whatever it is.
 pub fn reception(address: &Address, resolved: &Resolved) -> LinkOptions {
     match &resolved.place {
@@ -303,7 +308,7 @@ pub fn reception(address: &Address, resolved: &Resolved) -> LinkOptions {
             sends: false,
             options: TcpOptions { datagram_bytes: MOST_DATAGRAM_BYTES, ..TcpOptions::default() },
         }),
-        StreamPlace::Ethernet(place) => LinkOptions::Ethernet(EthernetRoom::ANY.at(place, false)),
+        StreamPlace::Ethernet(place) => LinkOptions::Ethernet(hearing_by_ethernet(place)),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::io::Read;
 
-use super::flows::{FlowName, Flows, instant};
-use super::headers::{LinkType, rtp_of_frame};
+use super::flows::{Flows, instant};
+use super::headers::{LinkType, packet_of_frame};
 use pcap_parser::pcapng::Block;
 use pcap_parser::traits::PcapReaderIterator;
 use pcap_parser::{PcapBlockOwned, PcapError, create_reader};
@@ -14,7 +14,7 @@ const BUFFER: usize = 1 << 20;
 /// An interface of a capture.
 #[derive(Debug, Clone, Copy)]
 struct CaptureInterface {
-    /// `None` for one that carries no IP, as far as is known here.
+    /// `None` for one that is not read here.
     link: Option<LinkType>,
     /// Units of its stamps in a second.
     units: u64,
@@ -139,10 +139,9 @@ impl TakenPacket {
         let nanos = stamp.saturating_mul(u128::from(NANOS)) / units;
         let offset = interface.offset.saturating_mul(NANOS as i64);
         let at = i64::try_from(nanos).unwrap_or(i64::MAX).saturating_add(offset);
-        let (Some(at), Some(found)) = (instant(at), rtp_of_frame(link, frame)) else { return };
-        let (from, to, rtp) = found;
-        let name = FlowName { ssrc: rtp.ssrc, from, to: Some(to) };
-        self.flows.see(name, at, &rtp);
+        if let (Some(at), Some(packet)) = (instant(at), packet_of_frame(link, frame)) {
+            self.flows.see(at, &packet);
+        }
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::Rate;
 
-use super::flows::{Numbered, PacketFlow};
+use super::flows::{Numbered, PacketFlow, TimestampUnit};
 use super::ledger::LedgerLine;
 use crate::report::{Points, Published, ReportRow, Statistic};
 use crate::statistics::{Missed, Series};
@@ -15,17 +15,21 @@ const ANOTHER_RATE: f64 = 1000.0;
 
 /// Of a sender's ledger: the intervals, lateness against its own schedule, and against the media clock.
 pub(super) fn of_ledger(lines: &[LedgerLine], rate: Rate) -> Vec<ReportRow> {
+    let unit = TimestampUnit::Frames(rate);
     let packets: Vec<Numbered> = lines.iter().map(|line| line.packet).collect();
     let late = lines.iter().map(|line| (line.due, line.packet.at - line.due));
     let schedule = handed_over("ledger, against its schedule".to_owned(), late);
-    let mut rows = vec![intervals("ledger".to_owned(), &packets, rate), schedule];
-    rows.extend(against_media("ledger", &packets, rate).map(|(row, _)| row));
+    let mut rows = vec![intervals("ledger".to_owned(), &packets, unit), schedule];
+    rows.extend(against_media("ledger", &packets, unit).map(|(row, _)| row));
     rows
 }
 
 /// Of a stream.
-pub(super) fn of_flow(flow: &PacketFlow, rate: Rate) -> Vec<ReportRow> {
-    let mut row = intervals(flow.name.clone(), &flow.packets, rate);
+pub(super) fn of_flow(flow: &PacketFlow) -> Vec<ReportRow> {
+    let mut row = intervals(flow.name.clone(), &flow.packets, flow.unit);
+    // By timestamps only if the headers do not state it: those of AVTP are rounded to nanoseconds.
+    row.configured = flow.length.or(row.configured);
+    row.published = published(row.configured);
     let mut seen = BTreeSet::new();
     let (mut repeated, mut reordered) = (0_u64, 0_u64);
     for number in flow.packets.iter().filter_map(|packet| packet.sequence) {
@@ -42,18 +46,24 @@ pub(super) fn of_flow(flow: &PacketFlow, rate: Rate) -> Vec<ReportRow> {
     }
     // Both ends of an interval.
     row.uncertainty = flow.uncertainty.map(|one| one + one);
-    let media = against_media(&flow.name, &flow.packets, rate).map(|(mut row, _)| {
+    let media = against_media(&flow.name, &flow.packets, flow.unit).map(|(mut row, _)| {
         row.uncertainty = flow.uncertainty;
         row
     });
     [row].into_iter().chain(media).collect()
 }
 
-/// A sentence where the media clock is none of this rate.
-pub(super) fn doubt(flow: &PacketFlow, rate: Rate) -> Option<String> {
-    let (_, ppm) = against_media(&flow.name, &flow.packets, rate)?;
-    (ppm.abs() > ANOTHER_RATE).then(|| {
-        format!("{}: its media clock is {ppm:+.0} ppm off {rate}; give its own --rate", flow.name)
+/// A warning if the media clock does not have the stated rate.
+pub(super) fn doubt(flow: &PacketFlow) -> Option<String> {
+    let (_, ppm) = against_media(&flow.name, &flow.packets, flow.unit)?;
+    let name = &flow.name;
+    (ppm.abs() > ANOTHER_RATE).then(|| match flow.unit {
+        TimestampUnit::Frames(rate) => {
+            format!("{name}: its media clock is {ppm:+.0} ppm off {rate}; give its own --rate")
+        }
+        TimestampUnit::Nanoseconds => {
+            format!("{name}: its presentation times run {ppm:+.0} ppm off the clock of the capture")
+        }
     })
 }
 
@@ -71,13 +81,13 @@ pub(super) fn handed_over(
 }
 
 /// From each packet to the one after.
-pub(super) fn intervals(name: String, packets: &[Numbered], rate: Rate) -> ReportRow {
+pub(super) fn intervals(name: String, packets: &[Numbered], unit: TimestampUnit) -> ReportRow {
     let mut series = Series::with_room(packets.len());
     for pair in packets.windows(2) {
         series.push(pair[1].at, pair[1].at - pair[0].at);
     }
     let mut row = ReportRow::named(name).with(&series);
-    row.configured = usual_step(packets).map(|step| rate.span_of(Frames::new(step)));
+    row.configured = usual_step(packets).map(|step| unit.span(step));
     let measured = row.measured;
     row.add("mean_ns", "mean", measured.and_then(|measured| measured.mean_ns));
     row.add("stdev_ns", "stdev", measured.and_then(|measured| measured.stdev_ns));
@@ -100,27 +110,30 @@ fn published(configured: Option<Span>) -> Vec<Published> {
     vec![of("AAF 2018 by timer, stdev", 1154), of("AAF 2018 offloaded, stdev", 18)]
 }
 
-/// The step of timestamps that is most frequent, in frames.
+/// The step of timestamps that is most frequent.
 fn usual_step(packets: &[Numbered]) -> Option<i64> {
     let mut counts = BTreeMap::<i64, usize>::new();
     for pair in packets.windows(2) {
-        *counts.entry(pair[1].timestamp - pair[0].timestamp).or_default() += 1;
+        if let (Some(first), Some(second)) = (pair[0].timestamp, pair[1].timestamp) {
+            *counts.entry(second - first).or_default() += 1;
+        }
     }
     counts.into_iter().filter(|(step, _)| *step > 0).max_by_key(|(_, count)| *count).map(|(s, _)| s)
 }
 
 /// How much later each packet is than the earliest, by a media clock at its own rate; and by how many
-/// ppm that is off the nominal one. Nothing of packets that all bear one timestamp.
+/// ppm that is off the nominal one. Nothing of packets that all bear one timestamp, or none.
 pub(super) fn against_media(
     name: &str,
     packets: &[Numbered],
-    rate: Rate,
+    unit: TimestampUnit,
 ) -> Option<(ReportRow, f64)> {
-    let first = packets.first()?;
-    let place = |packet: &Numbered| {
-        let media = rate.span_of(Frames::new(packet.timestamp - first.timestamp));
-        let media = media.as_nanos() as f64;
-        (media, (packet.at - first.at).as_nanos() as f64 - media)
+    let timed = packets.iter().filter_map(|packet| Some((packet.at, packet.timestamp?)));
+    let packets: Vec<_> = timed.collect();
+    let first = *packets.first()?;
+    let place = |packet: &(LocalTime, i64)| {
+        let media = unit.span(packet.1 - first.1).as_nanos() as f64;
+        (media, (packet.0 - first.0).as_nanos() as f64 - media)
     };
     let count = packets.len() as f64;
     let sum = packets.iter().map(place).fold((0.0, 0.0), |sum, (x, y)| (sum.0 + x, sum.1 + y));
@@ -132,15 +145,15 @@ pub(super) fn against_media(
         return None;
     }
     let slope = over / under;
-    let rest = |packet: &Numbered| {
+    let rest = |packet: &(LocalTime, i64)| {
         let (media, ahead) = place(packet);
         ahead - mean - slope * (media - middle)
     };
     let earliest = packets.iter().map(rest).fold(f64::INFINITY, f64::min);
     let mut series = Series::with_room(packets.len());
-    for packet in packets {
+    for packet in &packets {
         let late = Span::from_nanos((rest(packet) - earliest).round() as i64);
-        series.push(packet.at, late);
+        series.push(packet.0, late);
     }
     let mut row = ReportRow::named(format!("{name}, against its media clock")).with(&series);
     // Where the packet's clock is slower, each comes later than the one before.

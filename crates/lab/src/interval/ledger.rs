@@ -40,7 +40,7 @@ pub(super) fn read(text: &str) -> Result<Vec<LedgerLine>, String> {
         let wrapped = Wrapped::of(i64::from(sent.timestamp), 32);
         let timestamp =
             counter.get_or_insert(Unwrapper::starting_at(wrapped)).extend(wrapped.value);
-        let packet = Numbered { at, sequence: None, timestamp };
+        let packet = Numbered { at, sequence: None, timestamp: Some(timestamp) };
         read.push(LedgerLine { packet, due });
     }
     read.sort_by_key(|line| line.packet.at);

@@ -1,26 +1,36 @@
 //! What arrives at a socket now, by the kernel's stamps.
 
-use std::net::SocketAddr;
-
-use tautline_io::clock::now;
-use tautline_io::link::OpenError;
+use tautline_io::clock::{now, sleep_until};
+use tautline_io::ethernet::EthernetOptions;
+use tautline_io::link::direct::DirectLink;
+use tautline_io::link::{Arrival, Link, LinkCounters, OpenError};
 use tautline_io::udp::UdpOptions;
 use tautline_io::udp::blocked::BlockedUdp;
 use tautline_proto::device::Stop;
-use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::time::Span;
 use tautline_proto::units::Rate;
+use tautline_proto::wire::avtp::Encapsulation;
 
-use super::flows::{FlowName, Flows};
-use super::headers::{Rtp, rtp};
+use super::flows::Flows;
+use super::headers::{StreamPacket, avtp, packet_of_datagram};
 use super::{report, tell};
 use crate::kept::lock_memory;
 use crate::report::{LabReport, ReportRow};
+
+/// Where packets arrive.
+#[derive(Debug, Clone)]
+pub enum ListenPlace {
+    /// RTP or AVTP over UDP.
+    Udp(UdpOptions),
+    /// AVTP in Ethernet.
+    Ethernet(EthernetOptions),
+}
 
 /// How it is listened.
 #[derive(Debug, Clone)]
 pub struct ListenOptions {
     /// Where.
-    pub udp: UdpOptions,
+    pub place: ListenPlace,
     /// From the first packet on, and no longer if none comes.
     pub duration: Span,
     /// Of the streams' media clocks.
@@ -29,28 +39,72 @@ pub struct ListenOptions {
     pub most: usize,
 }
 
-/// A look at whether it is over, while nothing comes.
+/// How often the end is checked for while no packet arrives. Kernel stamps make it irrelevant to the result.
 const PATIENCE: Span = Span::from_millis(50);
+/// How often frames of Ethernet are fetched: the socket has room for a quarter of a second of them.
+const FETCH: Span = Span::from_millis(10);
 
-/// One datagram that was RTP.
-#[derive(Clone, Copy)]
-struct Noted {
-    at: LocalTime,
-    uncertainty: Span,
-    from: Option<SocketAddr>,
-    rtp: Rtp,
+enum Socket {
+    Udp(Box<BlockedUdp>),
+    Ethernet { link: Box<DirectLink>, interface: String },
+}
+
+impl Socket {
+    fn open(place: &ListenPlace) -> Result<Self, OpenError> {
+        Ok(match place {
+            ListenPlace::Udp(options) => Self::Udp(Box::new(BlockedUdp::open(options, PATIENCE)?)),
+            ListenPlace::Ethernet(options) => Self::Ethernet {
+                link: Box::new(DirectLink::open_ethernet(options)?),
+                interface: options.interface.clone(),
+            },
+        })
+    }
+
+    /// Waits a short time for packets, and delivers those that arrived.
+    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) -> std::io::Result<()> {
+        match self {
+            Self::Udp(socket) => socket.receive(deliver).map(drop),
+            Self::Ethernet { link, .. } => {
+                sleep_until(now() + FETCH);
+                link.receive(deliver);
+                Ok(())
+            }
+        }
+    }
+
+    fn counters(&self) -> LinkCounters {
+        match self {
+            Self::Udp(socket) => socket.counters(),
+            Self::Ethernet { link, .. } => link.counters(),
+        }
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Udp(socket) => socket.local().to_string(),
+            Self::Ethernet { interface, .. } => interface.clone(),
+        }
+    }
+}
+
+/// The packet of a stream that arrived, if it is one.
+fn packet_of(arrival: &Arrival<'_>) -> Option<StreamPacket> {
+    match arrival.source.socket_address() {
+        Some(from) => packet_of_datagram(arrival.datagram, from, None),
+        None => avtp(Encapsulation::Ethernet, arrival.datagram, None),
+    }
 }
 
 /// An open socket that is listened at.
 pub struct IntervalListener {
-    socket: BlockedUdp,
+    socket: Socket,
     options: ListenOptions,
 }
 
 impl IntervalListener {
     /// Opens it: from now on what arrives is kept by the kernel.
     pub fn open(options: ListenOptions) -> Result<Self, OpenError> {
-        Ok(Self { socket: BlockedUdp::open(&options.udp, PATIENCE)?, options })
+        Ok(Self { socket: Socket::open(&options.place)?, options })
     }
 
     /// Listens on the calling thread until the time is over, counted from the first packet, or it is
@@ -60,22 +114,20 @@ impl IntervalListener {
     }
 }
 
-/// Nothing is decided before the end but what is RTP.
 fn listen(listener: IntervalListener, stop: &Stop) -> LabReport {
     let IntervalListener { mut socket, options } = listener;
     let mut report = report();
     report.notes.extend(lock_memory());
-    let mut noted: Vec<Noted> = Vec::with_capacity(options.most);
+    let mut flows = Flows::with_room(options.most);
     let (mut unkept, mut first) = (0_u64, None);
     let begun = now();
     while !stop.is_requested() && now() < first.unwrap_or(begun) + options.duration {
         let received = socket.receive(&mut |arrival| {
-            let Some(rtp) = rtp(arrival.datagram) else { return };
+            let Some(packet) = packet_of(&arrival) else { return };
             first.get_or_insert(arrival.arrival);
-            let (at, uncertainty) = (arrival.arrival, arrival.stamp_uncertainty);
-            let from = arrival.source.socket_address();
-            if noted.len() < noted.capacity() {
-                noted.push(Noted { at, uncertainty, from, rtp });
+            if flows.len() < options.most {
+                flows.doubt(arrival.stamp_uncertainty);
+                flows.see(arrival.arrival, &packet);
             } else {
                 unkept += 1;
             }
@@ -87,13 +139,7 @@ fn listen(listener: IntervalListener, stop: &Stop) -> LabReport {
         }
     }
     let counters = socket.counters();
-    let mut flows = Flows::default();
-    for Noted { at, uncertainty, from, rtp } in noted {
-        let Some(from) = from else { continue };
-        flows.doubt(uncertainty);
-        flows.see(FlowName { ssrc: rtp.ssrc, from, to: None }, at, &rtp);
-    }
-    tell(&mut report, flows, options.rate);
+    tell(&mut report, flows.streams(options.rate));
     for (count, what) in [
         (
             counters.kernel_drops,
@@ -108,9 +154,9 @@ fn listen(listener: IntervalListener, stop: &Stop) -> LabReport {
     }
     if report.rows.is_empty() {
         report.rows.push(ReportRow::void(
-            socket.local().to_string(),
-            "no RTP stream came; start the sender first, and see that a firewall lets it through \
-             (taut doctor)",
+            socket.name(),
+            "no stream of RTP or AVTP came; start the sender first, and check the address and the \
+             firewall (taut doctor)",
         ));
     }
     report

@@ -12,7 +12,7 @@ use tautline_proto::wrap::{Unwrapper, Wrapped};
 use super::beside::{compare, counted_of_loop, looping};
 use super::delivered::{LEAST, are_launch_times};
 use super::figures::{against_media, handed_over, intervals};
-use super::flows::Numbered;
+use super::flows::{Numbered, TimestampUnit};
 use super::{QUESTION, stamps};
 use crate::cases::Cases;
 use crate::ledger::HeardPacket;
@@ -107,8 +107,9 @@ fn rows(
     counted: &HashSet<u32>,
 ) -> Vec<ReportRow> {
     let rate = Rate::new(outcome.shape.rate).unwrap_or(Rate::HZ_48000);
+    let unit = TimestampUnit::Frames(rate);
     let packets = arrived(outcome, counted);
-    let mut row = intervals(name.to_owned(), &packets, rate);
+    let mut row = intervals(name.to_owned(), &packets, unit);
     let lead = outcome.sent["streams"][0]["pacing"]["lead_ns"].as_i64();
     if let Some(lead) = lead {
         row.add("lead_ns", "launched after it was due", lead);
@@ -141,9 +142,9 @@ fn rows(
     // Not every driver stamps what leaves.
     let left = departed(outcome, counted);
     if left.len() > LEAST {
-        rows.push(intervals(format!("{name}, as it left"), &left, rate));
+        rows.push(intervals(format!("{name}, as it left"), &left, unit));
     }
-    rows.extend(against_media(name, &packets, rate).map(|(row, _)| row));
+    rows.extend(against_media(name, &packets, unit).map(|(row, _)| row));
     rows
 }
 
@@ -183,7 +184,7 @@ fn numbered(mut seen: Vec<(i64, u32)>) -> Vec<Numbered> {
     let numbered = |(at, timestamp)| Numbered {
         at: LocalTime::from_nanos(at),
         sequence: None,
-        timestamp: counter.extend(timestamp),
+        timestamp: Some(counter.extend(timestamp)),
     };
     seen.into_iter().map(numbered).collect()
 }

@@ -1,3 +1,5 @@
+mod avtp;
+
 use tautline_trial::snapshot;
 
 use proptest::prelude::*;
@@ -318,15 +320,17 @@ proptest! {
 
     #[test]
     fn no_frame_breaks_its_reader(bytes in prop::collection::vec(any::<u8>(), 0..200), first: u8) {
-        use super::headers::{LinkType, rtp_of_frame};
+        use super::headers::{LinkType, packet_of_frame};
         for number in [0, 1, 101, 113, 276] {
             let link = LinkType::of(number).unwrap();
-            let _ = rtp_of_frame(link, &bytes);
+            let _ = packet_of_frame(link, &bytes);
+            let avtp = [&tagged(&[0x60])[..20], &[0x22, 0xf0, first, 0x81], &bytes].concat();
+            let _ = packet_of_frame(link, &avtp);
             // As if it were IP, UDP, and what follows.
             let mut frame = tagged(&ipv6(1, 2));
             frame[22 + 6] = first;
             frame.extend(&bytes);
-            let _ = rtp_of_frame(link, &frame);
+            let _ = packet_of_frame(link, &frame);
         }
     }
 

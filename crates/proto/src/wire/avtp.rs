@@ -58,8 +58,8 @@ impl Encapsulation {
         }
     }
 
-    /// The AVTPDU, and the number that stands before it.
-    fn split(self, datagram: &[u8]) -> Option<(Option<u32>, &[u8])> {
+    /// The AVTPDU, and the number before it. `None` if the datagram is shorter than that number.
+    pub fn split(self, datagram: &[u8]) -> Option<(Option<u32>, &[u8])> {
         match self {
             Self::Ethernet => Some((None, datagram)),
             Self::Udp => {
@@ -141,8 +141,8 @@ fn code_of(rate: Rate) -> u8 {
     RATES.iter().find(|(_, hertz)| *hertz == rate.hertz()).map_or(0, |(code, _)| *code)
 }
 
-/// The rate that an `nsr` stands for.
-fn rate_of(code: u8) -> Option<Rate> {
+/// The rate of an `nsr` code (table 9); `None` if it has none of its own, or none that streams may have.
+pub fn rate_of(code: u8) -> Option<Rate> {
     let (_, hertz) = RATES.iter().find(|(of, _)| *of == code)?;
     Rate::new(*hertz).ok()
 }

@@ -4,11 +4,12 @@ use std::fs::{File, read, write};
 use std::path::Path;
 
 use tautline_dsp::format::SampleFormat;
-use tautline_engine::plan::address::Address;
+use tautline_engine::plan::address::{Address, StreamPlace};
 use tautline_engine::plan::pacing::PacingRung;
+use tautline_engine::plan::sockets::hearing_by_ethernet;
 use tautline_io::udp::UdpOptions;
 use tautline_lab::interval::{
-    BareLoop, IntervalListener, ListenOptions, QUESTION, climb, of_capture, of_ledger,
+    BareLoop, IntervalListener, ListenOptions, ListenPlace, QUESTION, climb, of_capture, of_ledger,
 };
 use tautline_lab::report::LabReport;
 use tautline_lab::streams::{LabStream, LabWire};
@@ -96,17 +97,21 @@ fn heard(
 ) -> Result<LabReport, Failure> {
     let stop = stop_on_signals()?;
     let resolved = address.resolve()?;
-    let media = resolved.media().ok_or_else(|| {
-        Failure::usage(format!("{address} is none of UDP; give a capture of it: --pcap FILE"))
-    })?;
-    let udp = UdpOptions {
-        interface: address.interface.clone(),
-        sources: address.sources.clone(),
-        packets_per_second: PACKETS_PER_SECOND,
-        ..UdpOptions::receiver(media)
+    let place = match resolved.place {
+        StreamPlace::Udp { media, .. } => ListenPlace::Udp(UdpOptions {
+            interface: address.interface.clone(),
+            sources: address.sources.clone(),
+            packets_per_second: PACKETS_PER_SECOND,
+            ..UdpOptions::receiver(media)
+        }),
+        StreamPlace::Ethernet(place) => ListenPlace::Ethernet(hearing_by_ethernet(&place)),
+        StreamPlace::Tcp(_) => {
+            let why = format!("{address} is TCP, which arrives without packets of its own");
+            return Err(Failure::usage(format!("{why}; capture it and use --pcap FILE")));
+        }
     };
     let options = ListenOptions {
-        udp,
+        place,
         duration: flags.duration,
         rate: flags.rate,
         most: flags.packets as usize,

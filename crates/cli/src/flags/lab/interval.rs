@@ -22,10 +22,10 @@ pub(crate) struct IntervalFlags {
     /// What `taut send --ledger` wrote: when packets were handed to the kernel
     #[arg(long, value_name = "FILE.csv")]
     pub(crate) ledger: Option<PathBuf>,
-    /// Where packets arrive now: HOST:PORT of this machine, or a group
+    /// Where packets arrive now: HOST:PORT of this machine or a group, avtp+udp://… or avtp://IF/ADDRESS
     #[arg(long, value_name = "ADDRESS", value_parser = Address::to_listen_at)]
     pub(crate) listen: Option<Address>,
-    /// A capture, pcap or pcapng, as tcpdump and Wireshark write them
+    /// A capture of RTP or AVTP, pcap or pcapng, as tcpdump and Wireshark write them
     #[arg(long, value_name = "FILE")]
     pub(crate) pcap: Option<PathBuf>,
     /// A stream that is sent from here by each rung of the pacing ladder in turn, and beside each that spaces packets
@@ -54,7 +54,7 @@ pub(crate) struct IntervalFlags {
     pub(crate) avtp: Option<[String; 2]>,
     #[command(flatten)]
     pub(crate) far: FarEnd,
-    /// Sample rate of the streams, by which their media clocks are read
+    /// Sample rate of RTP streams, by which their media clocks are read
     #[arg(long, value_name = "HZ", default_value = "48000", value_parser = rate)]
     pub(crate) rate: Rate,
     /// How long is listened, from the first packet on, and how long a stream counts by each rung
