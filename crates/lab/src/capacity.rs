@@ -97,7 +97,7 @@ pub fn measure(
 ) -> CapacityMeasured {
     let mut report = empty();
     report.notes.extend(lock_memory());
-    let witness = StallWitness::start();
+    let witness = StallWitness::start_dense();
     report.notes.extend(jack.as_ref().map(|jack| jack.note()));
     let mut measuring = point::CapacityMeasuring { options, stop, witness, jack };
     let (mut local, mut unmeasured) = (Vec::<CapacityPoint>::new(), Vec::<String>::new());

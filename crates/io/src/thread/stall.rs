@@ -7,7 +7,7 @@ mod stopped;
 use core::fmt;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread::JoinHandle;
 
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -21,9 +21,13 @@ pub use stopped::WentOn;
 
 /// A wake-up as late as this is a stall.
 pub const LATE: Span = Span::from_millis(1);
-/// From one look at a core to the next, so that a freeze of 3 ms is seen whenever it begins: of what
-/// is due within its first 2 ms it leaves at least [`LATE`].
-const USUAL: Span = Span::from_millis(2);
+/// From one look at a core to the next while nothing stalls: 0.3 % of a core in all for two of them.
+const COARSE: Span = Span::from_millis(10);
+/// The same after a stall, so that a freeze of 3 ms is seen whenever it begins: of what is due within its first 2 ms it
+/// leaves at least [`LATE`].
+const CLOSE: Span = Span::from_millis(2);
+/// For how long after a stall. Hosts that freeze do so again.
+const CLOSE_FOR: Span = Span::from_secs(30);
 /// The same where stalls are what is measured.
 const DENSE: Span = Span::from_millis(1);
 /// Cores that stand for all, where stalls are not what is measured.
@@ -160,27 +164,28 @@ struct StallWatch {
 }
 
 impl StallWitness {
-    /// Sees every freeze of 3 ms, and of shorter ones those that are due for it: two cores stand for
-    /// all, each looked at 500 times a second.
+    /// Sees every freeze of 11 ms, one in five of 3 ms, and, for 30 s after any that it saw, every one of 3 ms: two
+    /// cores stand for all, each looked at 100 times a second, or 500 times after a stall.
     ///
     /// Its threads run at `fifo:99`, or where a limit forbids that as high as it leaves, which is
     /// still above the threads that it bears witness of: Debian's jackd2 grants 95. Without the
     /// privilege they run as any thread, and a busy program then looks like a stalled host:
     /// [`StallWitness::trust`] says so.
     pub fn start() -> Self {
-        Self::watching(&enough(usable_cores()), USUAL)
+        Self::watching(&enough(usable_cores()), Pace { calm: COARSE, alarmed: CLOSE })
     }
 
     /// Sees every freeze of 2 ms on every core, for twice the price on each.
     pub fn start_dense() -> Self {
-        Self::watching(&usable_cores(), DENSE)
+        Self::watching(&usable_cores(), Pace { calm: DENSE, alarmed: DENSE })
     }
 
-    fn watching(cores: &[usize], every: Span) -> Self {
+    fn watching(cores: &[usize], pace: Pace) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
+        let alarm = Arc::new(Alarm::silent());
         let highest = highest();
-        let watches: Vec<_> =
-            cores.iter().filter_map(|core| watch(*core, every, highest, &stop).ok()).collect();
+        let watch = |core: &usize| watch(*core, pace, highest, (&stop, &alarm)).ok();
+        let watches: Vec<_> = cores.iter().filter_map(watch).collect();
         let (log, went_on) = (StallLog::new(watches.len()), WentOn::listen());
         Self { log, watches, stop, went_on, stopped: None }
     }
@@ -281,44 +286,74 @@ fn highest() -> Scheduler {
 
 fn watch(
     core: usize,
-    every: Span,
+    pace: Pace,
     scheduler: Scheduler,
-    stop: &Arc<AtomicBool>,
+    (stop, alarm): (&Arc<AtomicBool>, &Arc<Alarm>),
 ) -> std::io::Result<StallWatch> {
     let (mut noted, stalls) = RingBuffer::new(RING);
-    let stop = Arc::clone(stop);
+    let (stop, alarm) = (Arc::clone(stop), Arc::clone(alarm));
     let (thread, granted) = spawn(&format!("taut-stall-{core}"), scheduler, 0, move || {
         // Refused, it still sees what its core stalled.
         let _ = pin_to(core);
-        look(&stop, every, &mut noted);
+        look(&stop, pace, &alarm, &mut noted);
     })?;
     Ok(StallWatch { stalls, granted, thread: Some(thread) })
 }
 
-fn look(stop: &AtomicBool, every: Span, noted: &mut Producer<Stall>) {
-    let mut heartbeat = Heartbeat { due: now() + every, every };
+fn look(stop: &AtomicBool, pace: Pace, alarm: &Alarm, noted: &mut Producer<Stall>) {
+    let mut heartbeat = Heartbeat { due: now() + pace.calm, pace };
     while !stop.load(Ordering::Acquire) {
         sleep_until(heartbeat.due);
-        if let Some(stall) = heartbeat.beat(now()) {
+        if let Some(stall) = heartbeat.beat(now(), alarm) {
             // With the ring full nobody is reading, and the stall is nobody's concern.
             let _ = noted.push(stall);
         }
     }
 }
 
+/// From one look at a core to the next.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    calm: Span,
+    /// For [`CLOSE_FOR`] after a stall of any core.
+    alarmed: Span,
+}
+
+/// Until when all cores are looked at more often, in nanoseconds, as one of them stalled.
+#[derive(Debug)]
+struct Alarm(AtomicI64);
+
+impl Alarm {
+    const fn silent() -> Self {
+        Self(AtomicI64::new(i64::MIN))
+    }
+
+    fn raise(&self, at: LocalTime) {
+        self.0.fetch_max((at + CLOSE_FOR).as_nanos(), Ordering::Relaxed);
+    }
+
+    fn is_raised(&self, at: LocalTime) -> bool {
+        at.as_nanos() < self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// When a core is looked at, and what that tells.
 struct Heartbeat {
     due: LocalTime,
-    every: Span,
+    pace: Pace,
 }
 
 impl Heartbeat {
     /// The core woke at `woke` for what was due: the stall that kept it, if one did.
-    fn beat(&mut self, woke: LocalTime) -> Option<Stall> {
+    fn beat(&mut self, woke: LocalTime, alarm: &Alarm) -> Option<Stall> {
         let stall = Stall { from: self.due, to: woke };
         let stalled = stall.length() >= LATE;
+        if stalled {
+            alarm.raise(woke);
+        }
         let from = if stalled { woke } else { self.due };
-        self.due = from + self.every;
+        let every = if alarm.is_raised(woke) { self.pace.alarmed } else { self.pace.calm };
+        self.due = from + every;
         stalled.then_some(stall)
     }
 }
@@ -430,45 +465,86 @@ mod tests {
         assert_eq!(enough(vec![3]), [3]);
     }
 
-    /// What two cores see of a freeze of all, looked at every so often, and how often they woke.
-    fn seen(freeze: Stall, phases: [Span; 2], every: Span) -> (StallLog, u32) {
+    /// What two cores see of freezes of all within a second, and how often they woke. They are looked at from these
+    /// phases on.
+    fn seen(freezes: &[Stall], phases: [Span; 2]) -> (StallLog, u32) {
         let (mut log, mut wakes) = (StallLog::new(2), 0);
-        for (core, phase) in phases.into_iter().enumerate() {
-            let mut heartbeat = Heartbeat { due: at(0) + phase, every };
-            while heartbeat.due < at(1000) {
-                let frozen = freeze.from <= heartbeat.due && heartbeat.due < freeze.to;
-                let woke = if frozen { freeze.to } else { heartbeat.due };
-                if let Some(stall) = heartbeat.beat(woke) {
-                    log.record(core, stall);
-                }
-                wakes += 1;
+        let pace = Pace { calm: COARSE, alarmed: CLOSE };
+        let alarm = Alarm::silent();
+        let mut cores = phases.map(|phase| Heartbeat { due: at(0) + phase, pace });
+        // The core that wakes next, as both share the alarm.
+        while let Some(core) = (0..2).min_by_key(|core| cores[*core].due)
+            && cores[core].due < at(1000)
+        {
+            let due = cores[core].due;
+            let frozen = freezes.iter().find(|freeze| freeze.from <= due && due < freeze.to);
+            if let Some(stall) = cores[core].beat(frozen.map_or(due, |freeze| freeze.to), &alarm) {
+                log.record(core, stall);
             }
+            wakes += 1;
         }
         (log, wakes)
     }
 
+    fn freeze(from: LocalTime, millis: i64) -> Stall {
+        Stall { from, to: from + Span::from_millis(millis) }
+    }
+
+    /// Beginnings within the longest interval between two looks, with phases of the two cores.
+    fn beginnings() -> impl Iterator<Item = (LocalTime, [Span; 2])> {
+        let phases = |step| [Span::ZERO, Span::from_micros(7 * step)];
+        (0..200).map(move |step| (at(500) + Span::from_micros(50 * step), phases(step)))
+    }
+
     #[test]
-    fn every_freeze_of_three_milliseconds_is_seen_whenever_it_comes() {
-        for (step, millis) in (0..200).flat_map(|step| [3, 4, 8, 36].map(|millis| (step, millis))) {
-            let from = at(500) + Span::from_micros(10 * step);
-            let freeze = Stall { from, to: from + Span::from_millis(millis) };
-            let phases = [Span::ZERO, Span::from_micros(7 * step)];
-            let (log, wakes) = seen(freeze, phases, USUAL);
-            assert_eq!(log.total(), 1, "{freeze:?}");
-            assert!(log.overlaps(freeze.from + Span::from_millis(2), freeze.to));
-            assert!(wakes <= 1000, "{wakes} in a second");
+    fn every_freeze_of_11_ms_is_seen_and_few_wake_ups_see_it() {
+        for (from, phases) in beginnings() {
+            for millis in [11, 36] {
+                let (log, _) = seen(&[freeze(from, millis)], phases);
+                assert_eq!(log.total(), 1, "{millis} ms at {from:?}");
+            }
+            let (log, wakes) = seen(&[], phases);
+            assert_eq!((log.total(), wakes), (0, 200), "two cores in a second");
         }
     }
 
     #[test]
-    fn of_shorter_freezes_some_are_seen() {
-        let freezes = (0..200).map(|step| {
-            let from = at(500) + Span::from_micros(10 * step);
-            Stall { from, to: from + Span::from_millis(2) }
-        });
-        let found =
-            freezes.map(|freeze| seen(freeze, [Span::ZERO; 2], USUAL).0.total()).sum::<u64>();
-        assert!((90..=110).contains(&found), "{found} of 200");
+    fn after_a_stall_every_freeze_of_3_ms_is_seen() {
+        for (from, phases) in beginnings() {
+            for millis in [3, 4, 8, 36] {
+                let (log, wakes) = seen(&[freeze(at(100), 20), freeze(from, millis)], phases);
+                assert_eq!(log.total(), 2, "{millis} ms at {from:?}");
+                assert!(
+                    log.overlaps(from + Span::from_millis(2), from + Span::from_millis(millis))
+                );
+                assert!(wakes <= 1000, "{wakes} in a second");
+            }
+        }
+    }
+
+    #[test]
+    fn before_a_stall_some_short_freezes_are_seen() {
+        let found: u64 =
+            beginnings().map(|(from, _)| seen(&[freeze(from, 3)], [Span::ZERO; 2]).0.total()).sum();
+        // The last of 3 ms is no stall yet, of 10 ms.
+        assert!((38..=42).contains(&found), "{found} of 200");
+    }
+
+    #[test]
+    fn close_looks_end_30_s_after_the_last_stall() {
+        let alarm = Alarm::silent();
+        let mut core = Heartbeat { due: at(0), pace: Pace { calm: COARSE, alarmed: CLOSE } };
+        let mut next = |late: i64| {
+            let due = core.due;
+            core.beat(due + Span::from_millis(late), &alarm);
+            core.due - due
+        };
+        assert_eq!(next(0), COARSE);
+        assert_eq!(next(5), CLOSE + Span::from_millis(5));
+        for _ in 0..CLOSE_FOR.as_nanos() / CLOSE.as_nanos() - 1 {
+            assert_eq!(next(0), CLOSE);
+        }
+        assert_eq!(next(0), COARSE);
     }
 
     #[test]
