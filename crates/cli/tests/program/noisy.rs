@@ -151,6 +151,28 @@ fn a_receiver_that_shares_half_a_processor_says_how_much_of_it_it_got() {
 }
 
 #[test]
+fn a_receiver_in_a_namespace_is_limited_too() {
+    shared(|| {
+        let Some(cable) = Cable::lay() else { return };
+        let line = "lab starved --only 100% --scheduler other --duration 500ms";
+        let report = between(&cable, line).run().json();
+        let row = &report["rows"][0];
+        // A machine without control groups at all gives a void row, as in the test above.
+        match row["void"].as_str().filter(|why| why.contains("no control groups")) {
+            Some(why) if !control_groups_are_mounted() => skipped(Lack::told_by(why), why),
+            _ => {
+                assert!(row["void"].is_null(), "{report:#}");
+                assert!(figure(row, "group_cpu_percent") > 0.0, "{row:#}");
+            }
+        }
+    });
+}
+
+fn control_groups_are_mounted() -> bool {
+    std::fs::read_to_string("/proc/self/mounts").unwrap().contains("cgroup")
+}
+
+#[test]
 fn what_measuring_costs_is_told_and_what_the_witness_costs_apart() {
     shared(|| {
         let line = "lab overhead --rounds 1 --settle 1s --duration 500ms --period 240 --latency 400ms --report json";

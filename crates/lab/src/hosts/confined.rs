@@ -3,6 +3,8 @@
 
 use std::fs;
 use std::io;
+use std::iter::{once, successors};
+use std::os::unix::process::parent_id;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -53,13 +55,19 @@ pub(super) struct Group {
     folders: Vec<PathBuf>,
 }
 
-/// The tree of a controller, by `/proc/self/mounts`; of a unified one it is asked which it has.
-fn tree(mounts: &str, controller: &str, unified: impl Fn(&Path) -> String) -> Option<Tree> {
+/// The tree of a controller in a file system whose `/proc/PID/mounts` this is and whose root is seen at `root`; a unified
+/// tree lists the controllers that it has.
+fn tree(
+    mounts: &str,
+    root: &Path,
+    controller: &str,
+    unified: impl Fn(&Path) -> String,
+) -> Option<Tree> {
     let each = || {
         mounts.lines().filter_map(|line| {
             let mut words = line.split(' ');
             let (at, kind, options) = (words.nth(1)?, words.next()?, words.next()?);
-            Some((PathBuf::from(at), kind, options))
+            Some((root.join(at.trim_start_matches('/')), kind, options))
         })
     };
     let own = each().find(|(_, kind, options)| {
@@ -172,10 +180,24 @@ impl Group {
 }
 
 fn found(controller: &str) -> Result<Tree, String> {
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let unified = |at: &Path| fs::read_to_string(at.join("cgroup.controllers")).unwrap_or_default();
-    tree(&mounts, controller, unified).ok_or_else(|| {
+    // `ip netns exec` mounts /sys again, without the control groups (ip-netns(8)); a process that called it, or called its
+    // caller, still sees them.
+    let seen = once(std::process::id()).chain(ancestors()).find_map(|process| {
+        let mounts = fs::read_to_string(format!("/proc/{process}/mounts")).ok()?;
+        tree(&mounts, Path::new(&format!("/proc/{process}/root/")), controller, unified)
+    });
+    seen.ok_or_else(|| {
         format!("no control groups limit {controller} here; is CONFIG_CGROUPS in the kernel, and mounted?")
+    })
+}
+
+/// The parent of this process, its parent, and so on.
+fn ancestors() -> impl Iterator<Item = u32> {
+    successors(Some(parent_id()), |process| {
+        let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+        let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
+        parent.trim().parse().ok().filter(|parent| *parent != 0)
     })
 }
 
@@ -230,9 +252,14 @@ mod tests {
     fn a_controller_is_found_in_the_tree_that_has_it() {
         let some = |_: &Path| "hugetlb memory".to_owned();
         let at = |path: &str| PathBuf::from(path);
+        let tree = |mounts: &str, controller: &str, unified: fn(&Path) -> String| {
+            super::tree(mounts, Path::new("/"), controller, unified)
+        };
         assert_eq!(tree(FIRST, "cpu", some), Some(Tree::Own(at("/sys/fs/cgroup/cpu"))));
         assert_eq!(tree(FIRST, "memory", some), Some(Tree::Unified(at("/sys/fs/cgroup/unified"))));
         assert_eq!(tree(FIRST, "io", some), None);
+        let first = super::tree(FIRST, Path::new("/proc/1/root/"), "cpu", some);
+        assert_eq!(first, Some(Tree::Own(at("/proc/1/root/sys/fs/cgroup/cpu"))));
         let second = "cgroup2 /sys/fs/cgroup cgroup2 rw,nsdelegate 0 0\n";
         let all = |_: &Path| "cpuset cpu io memory pids\n".to_owned();
         assert_eq!(tree(second, "cpu", all), Some(Tree::Unified(at("/sys/fs/cgroup"))));
