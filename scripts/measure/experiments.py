@@ -123,19 +123,20 @@ def ladder():
     rows, command = found
     kind = lambda row: "noisy" if "chatter_per_s" in row else "unhandled" if "multicast_mbit_per_s" in row else "silent"
     table = [[f"{command}: ms", "for the network", "thesis, silent: A, B", "ours: median, missed",
-              "thesis, noisy: A, B", "ours", "nothing handled: ours", "within a frame"]]
+              "thesis, noisy: A, B", "ours", "nothing handled: ours", "within a frame, at most 1 in 1000 missed"]]
     for row in rows:
         if kind(row) != "silent":
             continue
         # Names of the others go on after that of the rung.
         others = {kind(other): other for other in rows if other["name"].startswith(row["name"] + ", ")}
         cases = [row, *others.values()]
-        within = [case.get("within_a_frame") for case in cases if not case["void"]]
+        kept = [case.get("within_a_frame") and case["missed"] and 1000 * case["missed"]["missed"] <= case["missed"]["due"]
+                for case in cases if not case["void"]]
         noisy, unhandled = others.get("noisy"), others.get("unhandled")
         table.append([
             row["name"], told(row.get("left_for_network_ns"), 2), published(row), figure(row),
             *((published(noisy), figure(noisy)) if noisy else ("", "")), figure(unhandled) if unhandled else "",
-            "met" if len(within) == len(kinds) and all(within) else "**missed**"])
+            "met" if len(kept) == len(kinds) and all(kept) else "**missed**"])
     return [table]
 
 
