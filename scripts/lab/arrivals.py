@@ -34,7 +34,7 @@ def running(said, *arguments):
     report.append(json.loads(out))
 
 
-@scenario("short", "all")
+@scenario("all")
 def auto_latency_rises_with_spikes_and_comes_down_after_them():
     # Three seconds with a spike of 5 ms each half second, then nothing of the kind: they are remembered for ten
     # to twelve, and it comes down after that.
