@@ -15,6 +15,7 @@ mod scatter;
 mod spread;
 mod standalone;
 mod svg;
+mod usage;
 mod waterfall;
 mod words;
 

@@ -40,11 +40,14 @@ pub(crate) const RESOURCES: &str = r#"Examples:
   taut lab resources
   # And what one program takes of it, every fifth of a second:
   taut lab resources --pid 1 --interval 200ms --duration 60s --report json
+  # As charts over time:
+  taut lab resources --pid 1 --duration 300s --report-file resources.html
 
 Shares of processor time are of all cores for the machine and of one core for a
 process; the kernel counts them in hundredths of a second. Packets are those of
 all interfaces but loopback, in this network namespace. The table has means; the
-JSON report has every interval ("meanwhile")."#;
+JSON report has every interval ("meanwhile"). The page draws processor time,
+interrupts and context switches over time."#;
 
 pub(crate) const INTERVAL: &str = r#"Examples:
   # How evenly `taut send --ledger sent.csv` handed its packets over:

@@ -2,7 +2,7 @@
 
 use super::standalone::TitledChart;
 use super::words::escaped;
-use super::{course, ladder, periods, scatter, spread, waterfall};
+use super::{course, ladder, periods, scatter, spread, usage, waterfall};
 use crate::ledger::STAGES;
 use crate::report::text::{columns, freezes, nanos, shown};
 use crate::report::{HostDescription, LabReport, ReportRow, Worst};
@@ -111,7 +111,7 @@ pub(super) fn together(out: &mut String, rows: &[ReportRow]) {
 const DRAWN_ROWS: usize = 16;
 
 /// Charts for a file of their own: all rows side by side, and of each row its stages, else how it went, else how it
-/// is spread.
+/// is spread, else what was read of its machine.
 pub(super) fn charts_alone(rows: &[ReportRow]) -> Vec<TitledChart> {
     let titled = |title: &str, (words, chart): (String, String)| TitledChart {
         title: title.to_owned(),
@@ -121,7 +121,12 @@ pub(super) fn charts_alone(rows: &[ReportRow]) -> Vec<TitledChart> {
     let together = ladder::ladder(rows).map(|drawn| titled("Row by row", drawn));
     let of_row = |row: &ReportRow| {
         let spread = || spread::histogram(row).map(|chart| ("how often".to_owned(), chart));
-        let drawn = waterfall::waterfall(row).or_else(|| course::course(row)).or_else(spread);
+        let over_time = || {
+            let first = usage::over_time(row).into_iter().next();
+            first.map(|TitledChart { words, chart, .. }| (words, chart))
+        };
+        let drawn = waterfall::waterfall(row).or_else(|| course::course(row));
+        let drawn = drawn.or_else(spread).or_else(over_time);
         drawn.map(|drawn| titled(&row.name, drawn))
     };
     let sound = rows.iter().filter(|row| row.void.is_none());
@@ -174,6 +179,9 @@ fn charts(row: &ReportRow) -> String {
     }
     if let Some((words, chart)) = course::course(row) {
         figure(&mut out, "Second by second", &words, &chart);
+    }
+    for TitledChart { title, words, chart } in usage::over_time(row) {
+        figure(&mut out, &title, &words, &chart);
     }
     if let Some(chart) = spread::histogram(row) {
         figure(&mut out, "How often", "values in each of 72 classes, logarithmic", &chart);

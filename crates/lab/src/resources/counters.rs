@@ -70,9 +70,15 @@ fn numbers(text: &str) -> impl Iterator<Item = u64> + '_ {
 }
 
 /// The number after a name that begins a line.
-pub(super) fn named(text: &str, name: &str) -> Option<u64> {
+fn named(text: &str, name: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
     rest.trim_start_matches(':').split_whitespace().next()?.parse().ok()
+}
+
+/// Context switches of a thread, voluntary and not, by its `status` (proc_pid_status(5)).
+pub(super) fn context_switches(status: &str) -> Option<u64> {
+    let voluntary = named(status, "voluntary_ctxt_switches:")?;
+    Some(voluntary.saturating_add(named(status, "nonvoluntary_ctxt_switches:")?))
 }
 
 impl MachineCounters {

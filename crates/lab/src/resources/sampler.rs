@@ -10,7 +10,7 @@ use tautline_io::clock::{now, sleep_until, thread_time};
 use tautline_io::thread::{Scheduler, spawn};
 use tautline_proto::time::Span;
 
-use super::counters::{MachineCounters, ProcessCounters, named};
+use super::counters::{MachineCounters, ProcessCounters, context_switches};
 use super::record::{Record, Sample};
 use crate::schedule::OpenSchedule;
 
@@ -197,9 +197,7 @@ fn again(file: &mut File, text: &mut String) {
 fn switches(pid: u32) -> Option<u64> {
     let threads = read_dir(format!("/proc/{pid}/task")).ok()?;
     let counted = threads.filter_map(|thread| {
-        let text = std::fs::read_to_string(thread.ok()?.path().join("status")).ok()?;
-        let asked = named(&text, "voluntary_ctxt_switches:")?;
-        Some(asked.saturating_add(named(&text, "nonvoluntary_ctxt_switches:")?))
+        context_switches(&std::fs::read_to_string(thread.ok()?.path().join("status")).ok()?)
     });
     counted.reduce(u64::saturating_add)
 }

@@ -1,9 +1,10 @@
 use tautline_proto::time::LocalTime;
 
-use super::counters::{MachineCounters, ProcessCounters, Ticks, Traffic};
+use super::counters::{MachineCounters, ProcessCounters, Ticks, Traffic, context_switches};
 use super::rates;
 use super::record::Sample;
 use super::*;
+use crate::page::page;
 use crate::report::Meanwhile;
 
 const STAT: &str = "cpu  100 20 30 800 10 4 6 30 5 0\ncpu0 50 10 15 400 5 2 3 15 0 0\n\
@@ -64,6 +65,18 @@ fn a_process_is_read_whatever_it_is_called() {
     assert_eq!((process.faults, process.major_faults, process.resident), (500, 3, 256));
 }
 
+#[test]
+fn context_switches_of_a_thread_are_both_kinds() {
+    let status = "Name:\ttaut\nThreads:\t4\nvoluntary_ctxt_switches:\t150\n\
+                  nonvoluntary_ctxt_switches:\t7\n";
+    assert_eq!(context_switches(status), Some(157));
+    for cut in
+        ["", "Name:\ttaut\n", "voluntary_ctxt_switches:\t150\n", "voluntary_ctxt_switches:\n"]
+    {
+        assert_eq!(context_switches(cut), None, "{cut}");
+    }
+}
+
 /// Of a series, its values.
 fn values<'a>(all: &'a [Meanwhile], key: &str) -> &'a [(i64, f64)] {
     &all.iter().find(|series| series.key == key).unwrap_or_else(|| panic!("{key}")).values
@@ -75,6 +88,7 @@ fn sample(at: i64, user: u64, switches: u64, process: Option<u64>) -> Sample {
         ticks: Some(ticks),
         cores: 2,
         switches: Some(switches),
+        interrupts: Some(3 * switches),
         memory_used: Some(2048),
         ..MachineCounters::default()
     };
@@ -110,6 +124,52 @@ fn readings_become_rates_by_the_time_that_really_passed_and_join_what_was_measur
     let process = record.process(0, begin);
     let user = values(&process, "user_core_percent");
     assert_eq!(user.iter().map(|(_, share)| *share).collect::<Vec<_>>(), [25.0, 25.0]);
+}
+
+/// The places that a line of a panel goes through, by the panel's title and the line's colour.
+fn places(page: &str, title: &str, colour: &str) -> Vec<(f64, f64)> {
+    let panel = page.split(&format!(">{title}</text>")).nth(1);
+    let line = panel.and_then(|panel| panel.split(&format!("<path class=\"{colour}\" ")).nth(1));
+    let path = line.and_then(|line| line.split('"').nth(3)).unwrap_or_else(|| panic!("{title}"));
+    let letters = path.match_indices(|letter: char| letter.is_ascii_uppercase());
+    let mut places: Vec<(f64, f64)> = Vec::new();
+    for (at, letter) in letters {
+        let numbers = path[at + 1..].split(|letter: char| letter.is_ascii_uppercase()).next();
+        let numbers: Vec<f64> =
+            numbers.unwrap().split(' ').map(|one| one.parse().unwrap()).collect();
+        let (x, y) = places.last().copied().unwrap_or_default();
+        places.push(match (letter, &numbers[..]) {
+            ("H", [x]) => (*x, y),
+            ("V", [y]) => (x, *y),
+            (_, [x, y]) => (*x, *y),
+            _ => panic!("{path}"),
+        });
+    }
+    places
+}
+
+#[test]
+fn page_draws_cpu_interrupts_and_switches_over_time() {
+    let record = record();
+    let mut report = LabReport::of("resources", QUESTION);
+    report.rows = vec![record.machine_row(), record.process_row(0).unwrap()];
+    let page = page(&report);
+    let is_near = |one: f64, other: f64| (one - other).abs() < 0.01;
+    // Maximum, half of it, and nothing, one, three and four seconds after the first reading.
+    for title in ["interrupts, 1/s", "context switches, 1/s"] {
+        let [max, half, none] = places(&page, title, "s7")[..] else { panic!("{title}") };
+        assert!(is_near((none.1 - half.1) / (none.1 - max.1), 0.5), "{title}");
+        assert!(is_near((half.0 - max.0) / (none.0 - max.0), 2.0 / 3.0), "{title}");
+    }
+    let all = "processor, % of all cores";
+    let [one, same, low] = places(&page, all, "s7")[..] else { panic!("user") };
+    let zero = places(&page, all, "s8")[0].1;
+    assert!(one.1 == same.1 && is_near((zero - low.1) / (zero - one.1), 0.2), "{one:?} {low:?}");
+    let [one, same] = places(&page, "processor, % of a core", "s7")[..] else { panic!("process") };
+    assert_eq!(one.1, same.1);
+    for name in ["user", "system", "irq", "softirq"] {
+        assert!(page.contains(&format!(">— {name}</text>")), "{name}");
+    }
 }
 
 #[test]

@@ -219,3 +219,33 @@ fn of_many_xruns_the_first_are_told_and_the_rest_is_counted() {
     assert!(page.contains("<p class=\"aside\">and 37 more</p>"), "{page}");
     assert_eq!(bad_lines(&page, "Every value"), 50);
 }
+
+#[test]
+fn each_machine_of_a_stream_has_a_chart_over_time() {
+    let mut row = stream(5_000, 5_000.0, 1);
+    // Readings that are far more than there are pixels.
+    let values: Vec<_> = (0..50_000).map(|at| (at * 100_000, f64::from(at as i32 % 97))).collect();
+    row.meanwhile = ["sender_", "receiver_"]
+        .iter()
+        .flat_map(|end| {
+            ["user_percent", "interrupts_per_s", "switches_per_s"].map(|key| format!("{end}{key}"))
+        })
+        .map(|key| Meanwhile {
+            drawn: false,
+            ..Meanwhile::drawn(key, "words, 1/s", values.clone())
+        })
+        .collect();
+    let mut report = LabReport::of("stages", "where does the time go?");
+    report.rows = vec![row];
+    let page = page(&report);
+    read(&page).unwrap();
+    for title in ["Sender&#39;s machine over time", "Receiver&#39;s machine over time"] {
+        let figure = page.split("<figure>").find(|figure| figure.contains(title)).expect(title);
+        for panel in ["processor, % of all cores", "interrupts, 1/s", "context switches, 1/s"] {
+            assert_eq!(count(figure, &format!(">{panel}<")), 1, "{panel}");
+        }
+        assert_eq!(count(figure, "class=\"s7\""), 3);
+        assert!(figure.len() < 120_000, "{} bytes", figure.len());
+    }
+    assert_eq!(count(&page, ">Over time<"), 0);
+}
