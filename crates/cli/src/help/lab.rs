@@ -212,13 +212,22 @@ pub(crate) const QUALITY: &str = r#"Examples:
   taut lab quality --with ssh:studio --input /srv/song.flac
   # One stream as it is to be run:
   taut lab quality --send "--format l16 --redundancy auto" --latency 50ms
+  # Test 10 of the thesis: 20 ms without noise, with it, and without its mDNS:
+  taut lab quality --only l16 --latency 20ms --period 240 --periods 2 \
+      --noise noisy --noise unhandled
 
 Each row is `taut send` of a file and `taut recv` into one, judged by `taut
 compare` where it was heard; its sentence is a note, its figures are columns.
 The sound is built in unless --input names a file: a sine, whose THD+N is told,
 a sweep and noise, other ones in each channel. `resampled` plays on a virtual
 card that runs 100 ppm fast. With --send or --recv one row is run, with their
-words. Exit status: 0 whatever the verdict is; 1 if there is none."#;
+words.
+
+With --noise each row is run without noise first, then with each noise. Columns
+report the noise that was carried, in Mbit/s and packets/s, and its effect on
+the sound: none, lost (frames were lost, and none without noise), changed (no
+frame was lost, but the sound differs) or unknown (the sound without noise was
+not whole). Exit status: 0 whatever the verdict is; 1 if there is none."#;
 
 pub(crate) const LOAD: &str = r#"Examples:
   # Between two programs of this machine, doubling from 1 stream on:

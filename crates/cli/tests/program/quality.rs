@@ -64,3 +64,39 @@ fn a_file_is_carried_with_the_words_of_whoever_asks_and_a_refused_word_is_a_void
         assert!(report["rows"][0]["void"].as_str().unwrap().contains("l99"), "{report:#}");
     });
 }
+
+#[test]
+fn noise_is_reported_next_to_sound_that_it_does_not_change() {
+    shared(|| {
+        let folder = Folder::new();
+        Sound::noise(Shape::STEREO_24, 1000, 6).write(&folder.file("sent.wav"));
+        let line = format!("lab quality --input sent.wav --noise noisy --tcp-rate 8Mbit {PATIENT}");
+        let call = taut(words(&line)).and(["--send", "--format l24"]).in_folder(folder.path());
+        let report = call.run().well().json();
+        let rows = report["rows"].as_array().unwrap();
+        let names: Vec<_> = rows.iter().filter_map(|row| row["name"].as_str()).collect();
+        assert_eq!(names, ["as asked", "as asked, all at once"], "{report:#}");
+        let carried = [
+            "multicast_mbit_per_s",
+            "multicast_per_s",
+            "chatter_mbit_per_s",
+            "chatter_per_s",
+            "chatter_handled_share",
+            "tcp_mbit_per_s",
+        ];
+        for key in carried {
+            assert_eq!(rows[0][key], Value::Null, "{report:#}");
+            assert!(rows[1][key].as_f64() > Some(0.0), "{key}: {report:#}");
+        }
+        // 972 bytes of RTP in each packet of multicast, with 28 of UDP and IP.
+        let [bits, packets] = [carried[0], carried[1]].map(|key| rows[1][key].as_f64().unwrap());
+        assert!((bits * 1e6 / packets / 8000.0 - 1.0).abs() < 1e-9, "{report:#}");
+        for row in rows {
+            assert_eq!(row["verdict"], "identical", "{report:#}");
+        }
+        assert_eq!(
+            [&rows[0]["noise_effect"], &rows[1]["noise_effect"]],
+            [&Value::Null, &"none".into()]
+        );
+    });
+}

@@ -108,8 +108,11 @@ impl Beside {
     pub fn tell(&self, row: &mut ReportRow) {
         if let Some(sent) = self.of("multicast") {
             row.add("multicast_mbit_per_s", "multicast, Mbit/s", sent.megabits());
+            let per_second = sent.per_second(sent.packets);
+            row.add("multicast_per_s", "multicast, packets/s", per_second);
         }
         if let (Some(sent), Some(read)) = (self.of("chatter"), self.of("chatter-sink")) {
+            row.add("chatter_mbit_per_s", "chatter, Mbit/s", sent.megabits());
             row.add("chatter_per_s", "chatter, packets/s", sent.per_second(sent.packets));
             let share = read.understood as f64 / sent.packets.max(1) as f64;
             row.add("chatter_handled_share", "of it handled", share);

@@ -6,6 +6,8 @@ use core::time::Duration;
 use serde_json::Value;
 use tautline_proto::units::Rate;
 
+use super::effect::NoiseEffect;
+use crate::burden::{Beside, Noise};
 use crate::cases::Cases;
 use crate::hosts::{ChildEnded, HostError, LabHost};
 use crate::report::{LabReport, ReportRow, Worst};
@@ -70,38 +72,71 @@ const JUDGING: Duration = Duration::from_secs(300);
 /// Dropouts that are told one by one.
 const TOLD: usize = 10;
 
-/// Carries the sound in each of these ways, and tells each as it is done; `plan` says all else of the
-/// stream. One that cannot be is a void row; a host that is gone ends it.
+/// Carries the sound in each of these ways, each without noise first and then with each of these noises, and tells
+/// each as it is done; `plan` says all else of the stream. One that cannot be is a void row; a host that is gone ends
+/// it.
 pub fn run(
     ends: &mut StreamEnds,
     plan: &LabStream,
     sound: &SentSound,
     cases: &[CarriedCase],
+    noises: &[Noise],
     mut tell: impl FnMut(&ReportRow) -> bool,
 ) -> LabReport {
     let mut told = Cases::of("quality", QUESTION, &mut tell);
-    for (number, case) in cases.iter().enumerate() {
-        let mut says = None;
-        told.run(&case.name, ends, |ends| {
-            let judged = carried(ends, plan, sound, case, number)?;
-            says = Some(judged["says"].as_str().unwrap_or_default().to_owned());
-            Ok(row(&case.name, &judged))
-        });
-        if let Some(says) = says {
-            told.note(format!("{}: {says}", case.name));
+    let mut number = 0;
+    for case in cases {
+        let mut silent = None;
+        for noise in noises_of(noises) {
+            let name = match noise {
+                Noise::SILENT => case.name.clone(),
+                noise => format!("{}, {noise}", case.name),
+            };
+            let mut notes = Vec::new();
+            number += 1;
+            told.run(&name, ends, |ends| {
+                let (judged, beside) = carried(ends, plan, sound, case, noise, number)?;
+                let mut row = row(&name, &judged);
+                beside.tell(&mut row);
+                notes.push(format!("{name}: {}", judged["says"].as_str().unwrap_or_default()));
+                match &silent {
+                    None => silent = Some(row.clone()),
+                    Some(silent) => {
+                        let effect = NoiseEffect::of(silent, &row);
+                        effect.add_to(&mut row);
+                        notes.push(format!("{name}: {effect}"));
+                    }
+                }
+                Ok(row)
+            });
+            notes.into_iter().for_each(|note| told.note(note));
+            // A void row is no sound to compare with, and the next is no row without noise.
+            silent.get_or_insert_with(|| ReportRow::named(&name));
         }
     }
     told.report(ends)
 }
 
-/// The judgement of one case, as `taut compare --report json` has it.
+/// Silence, and each other noise once.
+pub fn noises_of(asked: &[Noise]) -> Vec<Noise> {
+    let mut noises = vec![Noise::SILENT];
+    for noise in asked {
+        if !noises.contains(noise) {
+            noises.push(*noise);
+        }
+    }
+    noises
+}
+
+/// The judgement of one case, as `taut compare --report json` has it, and the noise that there was.
 fn carried(
     ends: &mut StreamEnds,
     plan: &LabStream,
     sound: &SentSound,
     case: &CarriedCase,
+    noise: Noise,
     number: usize,
-) -> Result<Value, HostError> {
+) -> Result<(Value, Beside), HostError> {
     let (sent, channels) = match sound {
         SentSound::Known(rate) => {
             let (rate, bits) = (rate.hertz().to_string(), case.bits());
@@ -124,18 +159,19 @@ fn carried(
     };
     let mut recv = words(&["--channels"], channels);
     recv.extend(case.recv.iter().cloned());
-    ends.run(&LabStream {
+    let stream = LabStream {
         input: Some(format!("file:{sent}")),
         output: Some(output),
         ledgers: false,
         send: case.send.clone(),
         recv,
         ..plan.clone()
-    })?;
+    };
+    let (_, beside) = noise.around(ends, &stream)?;
     let compare = words(&["compare", sent, &heard, "--report"], "json");
     let ended = ran(&mut ends.receiver, &compare, "compare")?;
     match serde_json::from_str(&ended.printed) {
-        Ok(judged) => Ok(judged),
+        Ok(judged) => Ok((judged, beside)),
         Err(_) => Err(ends.receiver.failed("compare", ended)),
     }
 }

@@ -1,6 +1,6 @@
 //! `taut lab quality`, and the sound that it sends.
 
-use tautline_lab::quality::{self, CarriedCase, KNOWN_SECONDS, SentSound, write_known};
+use tautline_lab::quality::{self, CarriedCase, KNOWN_SECONDS, SentSound, noises_of, write_known};
 use tautline_lab::report::{LabReport, ReportRow};
 use tautline_lab::streams::LabStream;
 use tautline_proto::time::{Frames, Span};
@@ -44,10 +44,12 @@ pub(crate) fn run(flags: &QualityFlags) -> Result<(), Failure> {
         ..LabStream::default()
     };
     let cases = cases(flags);
-    answer.tell(&format!("{lasts} of sound follow, {} times over", cases.len()));
+    let noises: Vec<_> = flags.noise.iter().map(|noise| noise.and_tcp(flags.tcp_rate)).collect();
+    let times = cases.len() * noises_of(&noises).len();
+    answer.tell(&format!("{lasts} of sound follow, {times} times over"));
     let asked = LabReport::of("quality", quality::QUESTION);
     over(&flags.far.with, asked, answer, &stop, |ends, answer| {
-        quality::run(ends, &plan, &sound, &cases, |row| {
+        quality::run(ends, &plan, &sound, &cases, &noises, |row| {
             answer.tell(&line(row));
             !stop.is_requested()
         })

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, Args};
+use tautline_lab::burden::{Noise, TcpRate};
 use tautline_lab::quality::CASES;
 use tautline_proto::units::Rate;
 
 use super::Reporting;
 use super::streams::{FarEnd, Shape};
-use crate::flags::rate;
+use crate::flags::{parse, rate};
 use crate::help;
 
 /// `taut lab quality`
@@ -26,6 +27,14 @@ pub(crate) struct QualityFlags {
     /// Options of taut recv, the same
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true, help_heading = "Stream")]
     pub(crate) recv: Option<String>,
+    /// Repeat each row with network noise: noisy (multicast that no program reads, and small packets that one reads) or
+    /// unhandled (the multicast alone); repeatable
+    #[arg(long, value_name = "NOISE", value_parser = parse::<Noise>, help_heading = "Network")]
+    pub(crate) noise: Vec<Noise>,
+    /// Rate of TCP on top of noise, such as 100Mbit, or full [default: no TCP]
+    #[arg(long, value_name = "RATE", value_parser = parse::<TcpRate>, requires = "noise",
+          help_heading = "Network")]
+    pub(crate) tcp_rate: Option<TcpRate>,
     #[command(flatten)]
     pub(crate) shape: Shape,
     /// Periods in each device's buffer, as long as a freeze that is to be outlasted
