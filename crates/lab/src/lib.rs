@@ -7,6 +7,7 @@ pub mod all;
 pub mod between;
 pub mod burden;
 pub mod capacity;
+mod capture;
 mod cases;
 pub mod compare;
 pub mod delay;

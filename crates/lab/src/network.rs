@@ -1,9 +1,10 @@
 //! What else the network carries, and what that does to a stream: silent, multicast that nobody handles,
 //! small packets that a program reads, bulk TCP, all at once; what the interfaces carried meanwhile, of
-//! which protocols, and how much of it was sound.
+//! which protocols, and how much of it was sound. Before that, or of a capture: the traffic without a stream.
 //!
-//! Sections 3.1.1 and 3.2.1 of the thesis of 2020, with its tables 3.1 and 3.2.
+//! Sections 3.1.1 and 3.2.1 of the thesis of 2020, with its tables 3.1 and 3.2 and figure 3.1.
 
+mod ambient;
 mod found;
 mod mix;
 mod parts;
@@ -17,6 +18,7 @@ use crate::hosts::{HostError, LabHost};
 use crate::report::{LabReport, ReportRow};
 use crate::streams::{LabStream, StreamEnds, StreamOutcome};
 use crate::traffic::WatchedTraffic;
+pub use ambient::of_capture;
 pub use parts::{NetworkPart, PARTS};
 
 /// What is asked.
@@ -41,11 +43,27 @@ pub fn run(
     mut tell: impl FnMut(&ReportRow) -> bool,
 ) -> LabReport {
     let mut cases = Cases::of("network", QUESTION, &mut tell);
-    NOTES.iter().for_each(|note| cases.note(*note));
+    if parts.iter().any(|part| *part != NetworkPart::Ambient) {
+        NOTES.iter().for_each(|note| cases.note(*note));
+    }
     let [mut carried, mut mixed, mut layers, mut sizes] = [const { Vec::new() }; 4];
+    let mut more_ambient = Vec::new();
     let mut notes = Vec::new();
     for part in parts {
         let streams: Vec<_> = match part {
+            NetworkPart::Ambient => {
+                cases.run(ambient::NAME, ends, |ends| {
+                    let mut rows = Vec::new();
+                    for (place, traffic) in ambient::watch(ends, plan.duration)? {
+                        rows.extend(ambient::rows(place, &traffic));
+                        notes.extend(ambient::notes(place, &traffic));
+                    }
+                    let first = rows.remove(0);
+                    more_ambient.extend(rows);
+                    Ok(first)
+                });
+                continue;
+            }
             NetworkPart::Beside(noise) => vec![(*noise, None, plan.clone())],
             NetworkPart::Overhead => {
                 let all = parts::PACKETS.iter();
@@ -81,6 +99,9 @@ pub fn run(
     }
     let mut report = cases.report(ends);
     // Rows of one kind are one table.
+    if let Some(first) = report.rows.iter().position(|row| row.name.starts_with(ambient::NAME)) {
+        report.rows.splice(first + 1..first + 1, more_ambient);
+    }
     for rows in [carried, mixed, layers, sizes] {
         report.rows.extend(rows);
     }

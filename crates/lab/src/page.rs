@@ -12,6 +12,7 @@ mod ladder;
 mod parts;
 mod periods;
 mod scatter;
+mod shares;
 mod spread;
 mod standalone;
 mod svg;

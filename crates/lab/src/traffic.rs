@@ -2,10 +2,12 @@
 //! read a few times per second beside a stream, at either end, and as a tap sees it, frame by frame, where
 //! that is allowed.
 
+mod ambient;
 mod counters;
 pub mod frames;
 mod layers;
 mod mix;
+pub mod protocol;
 mod routes;
 mod tap;
 #[cfg(test)]
@@ -20,6 +22,8 @@ use tautline_io::clock::now;
 use tautline_proto::device::Stop;
 use tautline_proto::time::{LocalTime, Span};
 
+pub(crate) use ambient::read_ambient;
+pub use ambient::{AmbientPart, AmbientSum, AmbientTraffic, Carried, watch_ambient};
 pub use layers::{Layers, Sizes};
 pub use mix::MixEntry;
 use tap::TrafficTap;
@@ -80,7 +84,7 @@ pub fn watch(end: TrafficEnd, stop: &Stop, begun: impl FnOnce()) -> WatchedTraff
         TrafficEnd::To(address) => (address, routes::leads_to(address)),
         TrafficEnd::At(address) => (address, routes::has(address)),
     };
-    let (mut tap, untapped) = match TrafficTap::open(address) {
+    let (mut tap, untapped) = match TrafficTap::beside(address) {
         Ok(tap) => (Some(tap), None),
         Err(why) => (None, Some(why)),
     };

@@ -74,9 +74,14 @@ deviation and its p99.9 - p0.1 ours are, and of the rung that sleeps another how
 late packets were handed over."#;
 
 pub(crate) const NETWORK: &str = r#"Examples:
-  # Silent, and beside multicast, chatter, bulk TCP and all of it; then what the
-  # heads of packets of 20, 10, 5 and 1 ms cost:
+  # What the network carries without a stream; a stream in silence, and beside
+  # multicast, chatter, bulk TCP and all of it; then what the heads of packets of
+  # 20, 10, 5 and 1 ms cost:
   taut lab network --with ssh:studio
+  # The protocols on the interfaces of both machines for a minute, no stream:
+  taut lab network --with ssh:studio --only ambient --duration 60s
+  # The same of what `tcpdump -i eth0 -w ambient.pcap` captured, as a page:
+  taut lab network --pcap ambient.pcap --report-file ambient.html
   # Between two namespaces of one machine, at 1 Gbit/s of TCP and no more:
   taut lab network --with netns:far --only silent --only all --tcp-rate 1Gbit
   # What the heads cost alone:
@@ -88,6 +93,12 @@ Multicast is 4 Mbit/s to a group that nobody joined; chatter is 2500 packets of
 60 to 300 bytes per second, in bursts, which a program at the receiver reads and
 walks through; TCP is one connection. All of them start at this machine, before
 the stream, and end after it. Each row says what they really carried.
+
+Ambient traffic is what a tap sees on each interface (root or CAP_NET_RAW): its
+protocols and kinds of addresses, with their shares of packets and bytes, the
+mean of the run and the busiest second. Protocols are known by EtherType, IP
+protocol and well-known port, RTP by its header and packets that follow one
+another.
 
 Rows of interfaces are what the kernels of both machines counted while packets
 were on their way, other programs' among it; rows of protocols and of layers

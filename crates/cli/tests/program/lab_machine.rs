@@ -242,6 +242,20 @@ fn a_capture_that_is_none_or_not_there_is_refused_with_the_mend() {
     is_refused(&interval("--ledger sound.wav"), 1);
 }
 
+#[test]
+fn ambient_traffic_needs_a_capture_that_can_be_read_or_the_privilege_to_tap() {
+    let folder = Folder::new();
+    std::fs::write(folder.file("none.pcap"), "this is no capture, however long it may be").unwrap();
+    let network = |flags: &str| {
+        taut(words(&format!("lab network {flags} --report none"))).in_folder(folder.path())
+    };
+    is_refused(&network("--pcap none.pcap"), 1);
+    is_refused(&network("--pcap gone.pcap"), 3);
+    let line = "lab network --only ambient --duration 100ms --report none";
+    let Some(call) = ordinary(line) else { return };
+    is_refused(&call, 1);
+}
+
 /// A `stress-ng` that is this script, in a folder that stands first.
 fn with_stress_ng(folder: &Folder, script: &str, line: &str) -> Call {
     executable(&folder.file("stress-ng"), &format!("#!/bin/sh\n{script}\n"));

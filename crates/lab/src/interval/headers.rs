@@ -8,34 +8,7 @@ use tautline_proto::time::{Frames, Span};
 use tautline_proto::wire::avtp::{ETHERTYPE, Encapsulation, rate_of, sample_of};
 
 use super::flows::{Destination, FlowName};
-
-/// What begins each frame of a capture (tcpdump.org/linktypes.html).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LinkType {
-    Ethernet,
-    /// Nothing: an IP packet.
-    Raw,
-    /// The family of BSD's loopback, in four bytes.
-    Null,
-    /// Of Linux's `any` interface.
-    Cooked,
-    /// The same, second version.
-    Cooked2,
-}
-
-impl LinkType {
-    /// By its number.
-    pub(super) const fn of(number: i32) -> Option<Self> {
-        match number {
-            0 | 108 => Some(Self::Null),
-            1 => Some(Self::Ethernet),
-            12 | 14 | 101 | 228 | 229 => Some(Self::Raw),
-            113 => Some(Self::Cooked),
-            276 => Some(Self::Cooked2),
-            _ => None,
-        }
-    }
-}
+pub(super) use crate::capture::LinkType;
 
 /// A packet of a stream, as far as its headers describe it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,14 +11,17 @@ use crate::streams::LabStream;
 /// One case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NetworkPart {
+    /// What the network carries without a stream.
+    Ambient,
     /// A stream in the midst of so much else.
     Beside(Noise),
     /// Streams of long and of short packets, for what their heads cost.
     Overhead,
 }
 
-/// As many as there are rows of noise, and the overhead.
-pub const PARTS: [&str; 6] = ["silent", "multicast", "chatter", "tcp", "all", "overhead"];
+/// The traffic without a stream, as many as there are rows of noise, and the overhead.
+pub const PARTS: [&str; 7] =
+    ["ambient", "silent", "multicast", "chatter", "tcp", "all", "overhead"];
 
 impl FromStr for NetworkPart {
     type Err = String;
@@ -27,6 +30,7 @@ impl FromStr for NetworkPart {
         let tcp = Some(TcpRate::Full);
         let silent = Noise::SILENT;
         Ok(match text {
+            "ambient" => Self::Ambient,
             "silent" => Self::Beside(silent),
             "multicast" => Self::Beside(Noise { multicast: true, ..silent }),
             "chatter" => Self::Beside(Noise { chatter: true, ..silent }),
@@ -44,6 +48,7 @@ impl FromStr for NetworkPart {
 impl fmt::Display for NetworkPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Ambient => f.write_str("ambient"),
             Self::Beside(noise) => noise.fmt(f),
             Self::Overhead => f.write_str("overhead"),
         }
@@ -51,10 +56,10 @@ impl fmt::Display for NetworkPart {
 }
 
 impl NetworkPart {
-    /// How many streams it runs.
-    pub fn streams(&self) -> usize {
+    /// How many cases it runs.
+    pub fn cases(&self) -> usize {
         match self {
-            Self::Beside(_) => 1,
+            Self::Ambient | Self::Beside(_) => 1,
             Self::Overhead => PACKETS.len(),
         }
     }
@@ -64,7 +69,7 @@ impl NetworkPart {
     pub fn with_tcp(self, rate: TcpRate) -> Self {
         match self {
             Self::Beside(noise) => Self::Beside(noise.with_tcp(Some(rate))),
-            Self::Overhead => Self::Overhead,
+            Self::Ambient | Self::Overhead => self,
         }
     }
 }
@@ -123,8 +128,15 @@ mod tests {
     fn parts_are_read_by_their_names() {
         let told: Vec<String> =
             PARTS.iter().map(|name| name.parse::<NetworkPart>().unwrap().to_string()).collect();
-        let all = ["silent", "unhandled multicast", "handled chatter", "bulk TCP", "all at once"];
-        assert_eq!(told[..5], all);
+        let all = [
+            "ambient",
+            "silent",
+            "unhandled multicast",
+            "handled chatter",
+            "bulk TCP",
+            "all at once",
+        ];
+        assert_eq!(told[..6], all);
         assert!("none".parse::<NetworkPart>().unwrap_err().contains("silent, multicast"));
     }
 

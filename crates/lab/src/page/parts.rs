@@ -2,7 +2,7 @@
 
 use super::standalone::TitledChart;
 use super::words::escaped;
-use super::{course, ladder, periods, scatter, spread, usage, waterfall};
+use super::{course, ladder, periods, scatter, shares, spread, usage, waterfall};
 use crate::ledger::STAGES;
 use crate::report::text::{columns, freezes, nanos, shown};
 use crate::report::{HostDescription, LabReport, ReportRow, Worst};
@@ -102,6 +102,9 @@ pub(super) fn together(out: &mut String, rows: &[ReportRow]) {
             &chart,
         );
     }
+    for TitledChart { title, words, chart } in shares::shares(rows) {
+        figure(&mut charts, &title, &words, &chart);
+    }
     if !charts.is_empty() {
         *out += &format!("<section><div class=\"charts\">{charts}</div></section>");
     }
@@ -130,7 +133,8 @@ pub(super) fn charts_alone(rows: &[ReportRow]) -> Vec<TitledChart> {
         drawn.map(|drawn| titled(&row.name, drawn))
     };
     let sound = rows.iter().filter(|row| row.void.is_none());
-    together.into_iter().chain(sound.filter_map(of_row).take(DRAWN_ROWS)).collect()
+    let together = together.into_iter().chain(shares::shares(rows));
+    together.chain(sound.filter_map(of_row).take(DRAWN_ROWS)).collect()
 }
 
 /// Each row's own charts: of many rows the worst is open.

@@ -5,12 +5,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::AddAssign;
 
 use etherparse::{
-    IpAuthHeaderSlice, IpNumber, Ipv6ExtensionsSlice, Ipv6FragmentHeaderSlice,
+    EtherType, IpAuthHeaderSlice, IpNumber, Ipv6ExtensionsSlice, Ipv6FragmentHeaderSlice,
     Ipv6RawExtHeaderSlice, LaxIpPayloadSlice, LaxNetSlice, LaxSlicedPacket, TcpHeaderSlice,
     UdpHeaderSlice, ip_number,
 };
 use serde::{Deserialize, Serialize};
 use tautline_proto::wire::rtp::HEADER_BYTES;
+
+use super::protocol::{Cast, Protocol};
 
 /// What a frame begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub enum TapLink {
     Loopback,
     /// An IP packet.
     Bare,
+    /// The payload of this EtherType, as captures of Linux's `any` interface have it.
+    Typed(u16),
     /// What is not read here.
     Unknown,
 }
@@ -131,14 +135,29 @@ pub enum FramePart {
 pub struct ReadFrame {
     /// Of which protocol it is.
     pub kind: TrafficKind,
+    /// The same by its port or EtherType.
+    pub protocol: Protocol,
+    /// Which kind of address it is sent to.
+    pub cast: Cast,
     /// Of UDP: whence and whither.
     pub ends: Option<[SocketAddr; 2]>,
     /// Which part of a packet.
     pub part: FramePart,
-    /// Whether what UDP carries looks like RTP.
-    pub is_rtp: bool,
+    /// If what UDP carries looks like RTP: its header.
+    pub rtp: Option<RtpHead>,
     /// What it carried.
     pub layers: LayerBytes,
+}
+
+/// The header of RTP (RFC 3550 §5.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RtpHead {
+    /// Bytes of it, with extensions.
+    pub bytes: usize,
+    /// The number of the packet.
+    pub sequence: u16,
+    /// The source.
+    pub ssrc: u32,
 }
 
 /// A head of Ethernet (IEEE 802.3 §3.1.1).
@@ -154,31 +173,42 @@ pub fn read_frame(link: TapLink, bytes: usize, segment: Option<u16>, head: &[u8]
     let sliced = match link {
         TapLink::Ethernet | TapLink::Loopback => LaxSlicedPacket::from_ethernet(head).ok(),
         TapLink::Bare => LaxSlicedPacket::from_ip(head).ok(),
-        TapLink::Unknown => return without_ip(bytes, TrafficKind::Unread),
+        TapLink::Typed(kind) => Some(LaxSlicedPacket::from_ether_type(EtherType(kind), head)),
+        TapLink::Unknown => None,
     };
-    let Some(sliced) = sliced else { return without_ip(bytes, TrafficKind::Unread) };
+    let Some(sliced) = sliced else {
+        return without_ip(bytes, TrafficKind::Unread, Protocol::Unread);
+    };
     let tags: usize = sliced.link_exts.iter().map(|tag| tag.header_len()).sum();
-    let ahead = if link == TapLink::Bare { 0 } else { ETHERNET + tags };
+    let ahead = match link {
+        TapLink::Bare => 0,
+        TapLink::Typed(_) => tags,
+        _ => ETHERNET + tags,
+    };
     let uncounted = if link == TapLink::Loopback { ETHERNET } else { 0 };
     let bytes = bytes.saturating_sub(uncounted);
     let ahead = ahead - uncounted;
     let Some(packet) = sliced.net.as_ref().and_then(IpHeads::of) else {
-        return without_ip(
-            bytes,
-            match (&sliced.net, &sliced.stop_err) {
-                (Some(_), _) => TrafficKind::Arp,
-                (None, Some(_)) => TrafficKind::Unread,
-                (None, None) => TrafficKind::Other,
-            },
-        );
+        let (kind, protocol) = match (&sliced.net, &sliced.stop_err, sliced.ether_payload()) {
+            (Some(_), ..) => (TrafficKind::Arp, Protocol::Arp),
+            (None, Some(_), _) => (TrafficKind::Unread, Protocol::Unread),
+            (None, None, Some(found)) => {
+                let protocol = Protocol::of_ether_type(found.ether_type.0, found.payload);
+                (TrafficKind::Other, protocol)
+            }
+            (None, None, None) => (TrafficKind::Other, Protocol::Other),
+        };
+        return without_ip(bytes, kind, protocol);
     };
-    packet.read(bytes, ahead, segment)
+    let is_broadcast = link == TapLink::Ethernet && head.starts_with(&[0xff; 6]);
+    packet.read(bytes, ahead, segment, is_broadcast)
 }
 
-fn without_ip(bytes: usize, kind: TrafficKind) -> ReadFrame {
+fn without_ip(bytes: usize, kind: TrafficKind, protocol: Protocol) -> ReadFrame {
     let link = bytes as u64;
     let layers = LayerBytes { frames: 1, packets: 1, datagrams: 1, link, ..LayerBytes::default() };
-    ReadFrame { kind, ends: None, part: FramePart::Whole, is_rtp: false, layers }
+    let (ends, part, rtp) = (None, FramePart::Whole, None);
+    ReadFrame { kind, protocol, cast: Cast::NoIp, ends, part, rtp, layers }
 }
 
 /// The heads of an IP packet.
@@ -235,13 +265,21 @@ impl<'a> IpHeads<'a> {
         })
     }
 
-    fn read(&self, bytes: usize, ahead: usize, segment: Option<u16>) -> ReadFrame {
+    fn read(
+        &self,
+        bytes: usize,
+        ahead: usize,
+        segment: Option<u16>,
+        is_broadcast: bool,
+    ) -> ReadFrame {
         let all = bytes.saturating_sub(ahead);
         // What is short is filled up on a cable, so the packet is asked first.
         let ip = self.told.filter(|told| (self.head..=all).contains(told)).unwrap_or(all);
         let transport = ip.saturating_sub(self.head);
         let found = match self.part {
-            FramePart::Later(_) => TransportHead::of_kind(TrafficKind::Fragment),
+            FramePart::Later(_) => {
+                TransportHead::of_kind(TrafficKind::Fragment, Protocol::Fragment)
+            }
             _ => self.transport(),
         };
         let payload = transport.saturating_sub(found.bytes);
@@ -251,7 +289,7 @@ impl<'a> IpHeads<'a> {
         };
         // Each of several has heads of its own, of which one was seen.
         let again = |heads: usize| (packets - 1) * heads;
-        let (transport_heads, rtp) = (found.bytes, found.rtp.unwrap_or(0));
+        let transport_heads = found.bytes;
         let is_later = matches!(self.part, FramePart::Later(_));
         let layers = LayerBytes {
             frames: 1,
@@ -262,14 +300,15 @@ impl<'a> IpHeads<'a> {
             transport: (transport + again(transport_heads)) as u64,
             payload: if found.parts || is_later { payload as u64 } else { 0 },
             rtp_payload: match (found.rtp, is_later) {
-                (Some(_), _) => payload.saturating_sub(packets * rtp) as u64,
+                (Some(rtp), _) => payload.saturating_sub(packets * rtp.bytes) as u64,
                 // If the first was RTP, so is this: whoever knows that counts it.
                 (None, true) => payload as u64,
                 (None, false) => 0,
             },
         };
-        let is_rtp = found.rtp.is_some();
-        ReadFrame { kind: found.kind, ends: found.ends, part: self.part, is_rtp, layers }
+        let TransportHead { kind, protocol, ends, rtp, .. } = found;
+        let cast = Cast::of(self.to, is_broadcast);
+        ReadFrame { kind, protocol, cast, ends, part: self.part, rtp, layers }
     }
 
     fn transport(&self) -> TransportHead {
@@ -279,19 +318,27 @@ impl<'a> IpHeads<'a> {
             ip_number::TCP => {
                 // Its length is told in its first twenty bytes; without them it has that many at least.
                 let head = TcpHeaderSlice::from_slice(bytes).map_or(20, |head| head.slice().len());
+                let ports = bytes.first_chunk().map(|[a, b, c, d]| [[*a, *b], [*c, *d]]);
+                let protocol = ports.map(|ports| Protocol::of_tcp(ports.map(u16::from_be_bytes)));
                 TransportHead {
                     bytes: head,
                     parts: true,
-                    ..TransportHead::of_kind(TrafficKind::Tcp)
+                    ..TransportHead::of_kind(
+                        TrafficKind::Tcp,
+                        protocol.unwrap_or(Protocol::OtherTcp),
+                    )
                 }
             }
-            number => TransportHead::of_kind(other(number, bytes.first().copied())),
+            number => {
+                let (kind, protocol) = other(number, bytes.first().copied());
+                TransportHead::of_kind(kind, protocol)
+            }
         }
     }
 
     fn udp(&self, bytes: &[u8]) -> TransportHead {
         let Ok(head) = UdpHeaderSlice::from_slice(bytes) else {
-            return TransportHead::of_kind(TrafficKind::Unread);
+            return TransportHead::of_kind(TrafficKind::Unread, Protocol::Unread);
         };
         let ports = [head.source_port(), head.destination_port()];
         let is_broadcast = matches!(self.to, IpAddr::V4(to) if to.is_broadcast());
@@ -301,11 +348,17 @@ impl<'a> IpHeads<'a> {
             _ if is_broadcast => TrafficKind::Broadcast,
             _ => TrafficKind::Udp,
         };
+        let payload = bytes.get(head.slice().len()..).unwrap_or_default();
+        let protocol = match Protocol::of_udp(ports) {
+            Protocol::OtherUdp if is_rtcp(payload) => Protocol::Rtcp,
+            protocol => protocol,
+        };
         TransportHead {
             kind,
+            protocol,
             bytes: head.slice().len(),
             parts: true,
-            rtp: bytes.get(head.slice().len()..).and_then(rtp_head),
+            rtp: rtp_head(payload),
             ends: Some([(self.from, ports[0]).into(), (self.to, ports[1]).into()]),
         }
     }
@@ -347,35 +400,42 @@ impl Parted {
 /// What stands in the first of a packet's parts.
 struct TransportHead {
     kind: TrafficKind,
+    protocol: Protocol,
     bytes: usize,
     /// Whether what follows it is payload, and may be of several packets.
     parts: bool,
-    /// Of RTP, the bytes of its head.
-    rtp: Option<usize>,
+    rtp: Option<RtpHead>,
     ends: Option<[SocketAddr; 2]>,
 }
 
 impl TransportHead {
-    const fn of_kind(kind: TrafficKind) -> Self {
-        Self { kind, bytes: 0, parts: false, rtp: None, ends: None }
+    const fn of_kind(kind: TrafficKind, protocol: Protocol) -> Self {
+        Self { kind, protocol, bytes: 0, parts: false, rtp: None, ends: None }
     }
 }
 
 /// ICMP by its type (RFC 4861 §4; RFC 2710 §3 and RFC 3810 §5), and what else IP carries.
-fn other(number: IpNumber, first: Option<u8>) -> TrafficKind {
+fn other(number: IpNumber, first: Option<u8>) -> (TrafficKind, Protocol) {
     match (number, first) {
-        (ip_number::IPV6_ICMP, Some(133..=137)) => TrafficKind::NeighbourDiscovery,
-        (ip_number::IPV6_ICMP, Some(130..=132 | 143)) | (ip_number::IGMP, _) => {
-            TrafficKind::Membership
+        (ip_number::IPV6_ICMP, Some(133..=137)) => {
+            (TrafficKind::NeighbourDiscovery, Protocol::NeighbourDiscovery)
         }
-        (ip_number::IPV6_ICMP | ip_number::ICMP, _) => TrafficKind::Icmp,
-        _ => TrafficKind::OtherIp,
+        (ip_number::IPV6_ICMP, Some(130..=132 | 143)) | (ip_number::IGMP, _) => {
+            (TrafficKind::Membership, Protocol::Membership)
+        }
+        (ip_number::IPV6_ICMP | ip_number::ICMP, _) => (TrafficKind::Icmp, Protocol::Icmp),
+        _ => (TrafficKind::OtherIp, Protocol::OtherIp),
     }
 }
 
-/// Bytes of a head of RTP (RFC 3550 §5.1 and §5.3.1), if these begin with one; what looks like RTCP
+/// Whether a datagram begins with a packet of RTCP (RFC 3550 §12.1, RFC 4585 §6.1, RFC 3611 §2).
+fn is_rtcp(datagram: &[u8]) -> bool {
+    matches!(datagram, [first, 200..=207, _, _, ..] if first >> 6 == 2)
+}
+
+/// The head of RTP (RFC 3550 §5.1 and §5.3.1), if these bytes begin with one; what looks like RTCP
 /// (RFC 5761 §4) is none.
-fn rtp_head(datagram: &[u8]) -> Option<usize> {
+fn rtp_head(datagram: &[u8]) -> Option<RtpHead> {
     let (first, second) = (*datagram.first()?, *datagram.get(1)?);
     if first >> 6 != 2 || (64..=95).contains(&(second & 0x7f)) {
         return None;
@@ -384,11 +444,13 @@ fn rtp_head(datagram: &[u8]) -> Option<usize> {
     let extension = match first & 0x10 {
         0 => 0,
         _ => {
-            let length: [u8; 2] = datagram.get(fixed + 2..fixed + 4)?.try_into().ok()?;
-            4 + 4 * usize::from(u16::from_be_bytes(length))
+            let length = datagram.get(fixed + 2..)?.first_chunk()?;
+            4 + 4 * usize::from(u16::from_be_bytes(*length))
         }
     };
-    Some(fixed + extension)
+    let sequence = u16::from_be_bytes(*datagram.get(2..)?.first_chunk()?);
+    let ssrc = u32::from_be_bytes(*datagram.get(8..)?.first_chunk()?);
+    Some(RtpHead { bytes: fixed + extension, sequence, ssrc })
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use tautline_io::network::tap::TappedFrame;
 use tautline_proto::time::{LocalTime, Span};
 
 use super::frames::{FramePart, LayerBytes, Parted, TapLink, TrafficKind, read_frame};
+use super::tap::FrameCounter;
 
 /// What is counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,46 +82,6 @@ impl TrafficMix {
         }
     }
 
-    /// Counts a frame.
-    pub(super) fn see(&mut self, frame: &TappedFrame<'_>) {
-        let TappedFrame { interface, hardware, outgoing, at, bytes, segment, head } = *frame;
-        let link = TapLink::of(hardware);
-        self.links.insert(interface, link);
-        let read = read_frame(link, bytes, segment, head);
-        let since = (at - self.begins).as_nanos().max(0);
-        let mut step = (since / self.every.as_nanos().max(1)) as usize;
-        let ends = read.ends.map_or([None; 2], |ends| ends.map(Some));
-        let there = ends.map(|end| Some(end.filter(|end| end.ip() == self.address)?.port()));
-        let (port, from_port) = match there {
-            [Some(from), Some(to)] => (self.named(to), self.named(from)),
-            [from, to] => (to.or(from).and_then(|port| self.named(port)), None),
-        };
-        let mut key = MixKey { interface, outgoing, kind: read.kind, port, from_port };
-        let mut layers = read.layers;
-        match read.part {
-            FramePart::Whole => {}
-            FramePart::First(parted) => {
-                self.parted.truncate(PARTED - 1);
-                let first = FirstPart { step, key, is_rtp: read.is_rtp };
-                self.parted.push_front((interface, outgoing, parted, first));
-            }
-            FramePart::Later(parted) => {
-                let mine = (interface, outgoing, parted);
-                let mut known = self.parted.iter();
-                let first = known.find(|(there, way, packet, _)| (*there, *way, *packet) == mine);
-                let is_rtp = first.is_some_and(|(.., first)| first.is_rtp);
-                layers.rtp_payload = if is_rtp { layers.rtp_payload } else { 0 };
-                if let Some((.., first)) = first {
-                    (step, key) = (first.step, first.key);
-                }
-            }
-        }
-        if self.steps.len() <= step {
-            self.steps.resize_with(step + 1, BTreeMap::new);
-        }
-        *self.steps[step].entry(key).or_default() += layers;
-    }
-
     fn named(&mut self, port: u16) -> Option<u16> {
         if self.ports.len() < PORTS {
             self.ports.insert(port);
@@ -144,5 +105,46 @@ impl TrafficMix {
             layers,
         };
         steps.into_iter().map(|step| step.into_iter().map(entry).collect()).collect()
+    }
+}
+
+impl FrameCounter for TrafficMix {
+    fn see(&mut self, frame: &TappedFrame<'_>) {
+        let TappedFrame { interface, hardware, outgoing, at, bytes, segment, head } = *frame;
+        let link = TapLink::of(hardware);
+        self.links.insert(interface, link);
+        let read = read_frame(link, bytes, segment, head);
+        let since = (at - self.begins).as_nanos().max(0);
+        let mut step = (since / self.every.as_nanos().max(1)) as usize;
+        let ends = read.ends.map_or([None; 2], |ends| ends.map(Some));
+        let there = ends.map(|end| Some(end.filter(|end| end.ip() == self.address)?.port()));
+        let (port, from_port) = match there {
+            [Some(from), Some(to)] => (self.named(to), self.named(from)),
+            [from, to] => (to.or(from).and_then(|port| self.named(port)), None),
+        };
+        let mut key = MixKey { interface, outgoing, kind: read.kind, port, from_port };
+        let mut layers = read.layers;
+        match read.part {
+            FramePart::Whole => {}
+            FramePart::First(parted) => {
+                self.parted.truncate(PARTED - 1);
+                let first = FirstPart { step, key, is_rtp: read.rtp.is_some() };
+                self.parted.push_front((interface, outgoing, parted, first));
+            }
+            FramePart::Later(parted) => {
+                let mine = (interface, outgoing, parted);
+                let mut known = self.parted.iter();
+                let first = known.find(|(there, way, packet, _)| (*there, *way, *packet) == mine);
+                let is_rtp = first.is_some_and(|(.., first)| first.is_rtp);
+                layers.rtp_payload = if is_rtp { layers.rtp_payload } else { 0 };
+                if let Some((.., first)) = first {
+                    (step, key) = (first.step, first.key);
+                }
+            }
+        }
+        if self.steps.len() <= step {
+            self.steps.resize_with(step + 1, BTreeMap::new);
+        }
+        *self.steps[step].entry(key).or_default() += layers;
     }
 }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use tautline_io::clock::now;
-use tautline_io::network::tap::{FrameTap, RETIRES, interface_name};
+use tautline_io::network::tap::{FrameTap, RETIRES, TapStatistics, TappedFrame, interface_name};
 use tautline_proto::time::{LocalTime, Span};
 
 use super::frames::{LayerBytes, TrafficKind};
@@ -37,17 +37,34 @@ const STEP: Span = Span::from_millis(200);
 /// What was tapped when it ends is told of by then: a block is handed over in the kernel's own time.
 const LAST: Span = RETIRES.times(4);
 
+/// Counts what a tap sees.
+pub(super) trait FrameCounter {
+    /// Counts a frame.
+    fn see(&mut self, frame: &TappedFrame<'_>);
+}
+
 /// An open tap, and what it counted.
-pub(super) struct TrafficTap {
+pub(super) struct TrafficTap<C> {
     tap: FrameTap,
-    mix: TrafficMix,
+    pub(super) counter: C,
     names: BTreeMap<u32, String>,
     begins: LocalTime,
 }
 
-impl TrafficTap {
-    /// Of streams to this address, or at it; or why there is none, with the mend.
-    pub(super) fn open(address: IpAddr) -> Result<Self, String> {
+/// What a tap had seen when it ended.
+pub(super) struct SeenFrames<C> {
+    pub(super) counter: C,
+    /// Of interfaces, by number.
+    pub(super) names: BTreeMap<u32, String>,
+    pub(super) begins: LocalTime,
+    pub(super) statistics: TapStatistics,
+    /// Whether packets that went or came as one frame could be told apart.
+    pub(super) sized: bool,
+}
+
+impl<C: FrameCounter> TrafficTap<C> {
+    /// With what counts from this instant on; or why there is none, with the mend.
+    pub(super) fn open(counter: impl FnOnce(LocalTime) -> C) -> Result<Self, String> {
         let tap = FrameTap::open(ROOM).map_err(|error| match error.kind() {
             std::io::ErrorKind::PermissionDenied => {
                 "tapping the interfaces takes CAP_NET_RAW; run taut as root there, or give it to the program \
@@ -57,7 +74,7 @@ impl TrafficTap {
             _ => format!("tapping the interfaces: {error}; the kernel needs CONFIG_PACKET"),
         })?;
         let begins = now();
-        Ok(Self { tap, mix: TrafficMix::of(address, begins, STEP), names: BTreeMap::new(), begins })
+        Ok(Self { tap, counter: counter(begins), names: BTreeMap::new(), begins })
     }
 
     /// Counts what comes until then.
@@ -75,9 +92,9 @@ impl TrafficTap {
     }
 
     fn count(&mut self) {
-        let Self { tap, mix, names, .. } = self;
+        let Self { tap, counter, names, .. } = self;
         tap.read(&mut |frame| {
-            mix.see(&frame);
+            counter.see(&frame);
             if !names.contains_key(&frame.interface)
                 && let Some(name) = interface_name(frame.interface)
             {
@@ -87,17 +104,32 @@ impl TrafficTap {
     }
 
     /// All that came before this call.
-    pub(super) fn end(mut self) -> TappedTraffic {
+    pub(super) fn finish(mut self) -> SeenFrames<C> {
         self.until(now() + LAST);
         let statistics = self.tap.statistics().unwrap_or_default();
+        let sized = self.tap.knows_segments();
+        let Self { counter, names, begins, .. } = self;
+        SeenFrames { counter, names, begins, statistics, sized }
+    }
+}
+
+impl TrafficTap<TrafficMix> {
+    /// Of streams to this address, or at it.
+    pub(super) fn beside(address: IpAddr) -> Result<Self, String> {
+        Self::open(|begins| TrafficMix::of(address, begins, STEP))
+    }
+
+    /// All that came before this call.
+    pub(super) fn end(self) -> TappedTraffic {
+        let SeenFrames { counter: mix, names, begins, statistics, sized } = self.finish();
         TappedTraffic {
-            begin_ns: (self.begins - LocalTime::ZERO).as_nanos(),
+            begin_ns: (begins - LocalTime::ZERO).as_nanos(),
             step_ns: STEP.as_nanos(),
-            more_ports: self.mix.more_ports,
-            steps: self.mix.told(&self.names),
+            more_ports: mix.more_ports,
+            steps: mix.told(&names),
             seen: statistics.seen,
             dropped: statistics.dropped,
-            sized: self.tap.knows_segments(),
+            sized,
         }
     }
 }

@@ -249,3 +249,44 @@ fn each_machine_of_a_stream_has_a_chart_over_time() {
     }
     assert_eq!(count(&page, ">Over time<"), 0);
 }
+
+/// The widths of the bars of this colour, in the order of the parts.
+fn widths(figure: &str, colour: &str) -> Vec<f64> {
+    let bar = format!("<path class=\"{colour}\" ");
+    let bars = figure.split(&bar).skip(1);
+    let width = |bar: &str| {
+        let path = bar.split("d=\"M").nth(1)?;
+        let [from, to] = [path.split(' ').next()?, path.split(['H', 'V']).nth(1)?];
+        Some(to.parse::<f64>().ok()? - from.parse::<f64>().ok()?)
+    };
+    bars.map(|bar| width(bar).unwrap_or_else(|| panic!("{bar}"))).collect()
+}
+
+#[test]
+fn parts_of_traffic_are_bars_as_long_as_their_shares() {
+    let row = |name: &str, packets: f64, bytes: f64| {
+        let mut row = ReportRow::named(name);
+        row.add("packets_share", "of packets", packets);
+        row.add("bytes_share", "of bytes", bytes);
+        row
+    };
+    let mut report = LabReport::of("network", "what does it carry?");
+    report.rows = vec![
+        row("ambient: here, eth0", 1.0, 1.0),
+        row("ambient: here, eth0: RTP", 0.25, 0.8),
+        row("ambient: here, eth0: mDNS", 0.75, 0.2),
+        row("ambient: here, eth0, by address: IPv4 multicast", 1.0, 1.0),
+    ];
+    let page = page(&report);
+    read(&page).unwrap();
+    let figures: Vec<_> = page.split("<figure>").skip(1).collect();
+    let [figure] = figures[..] else { panic!("{page}") };
+    for name in ["RTP", "mDNS", "25 % | 80 %", "75 % | 20 %"] {
+        assert!(figure.contains(&format!(">{name}</text>")), "{name}");
+    }
+    for (colour, ratio) in [("f7", 3.0), ("f8", 0.25)] {
+        let [rtp, mdns] = widths(figure, colour)[..] else { panic!("{figure}") };
+        assert!((mdns / rtp / ratio - 1.0).abs() < 0.02, "{rtp} {mdns}");
+    }
+    assert!(charts_alone(&report).contains("eth0"));
+}

@@ -86,7 +86,7 @@ fn nothing_of(rungs: &[PacingRung], report: &LabReport) -> Option<String> {
     whys.first().map(|why| (*why).to_owned())
 }
 
-fn unread(path: &Path, error: &std::io::Error) -> Failure {
+pub(super) fn unread(path: &Path, error: &std::io::Error) -> Failure {
     Failure::open(format!("reading {}: {error}; check the path", path.display()))
 }
 

@@ -20,9 +20,9 @@ pub(crate) struct Burdening {
     pub(crate) kind: BurdenKind,
 }
 
-/// `taut lab traffic`
+/// `taut lab traffic`: beside a stream, or the ambient traffic if there is none.
 #[derive(Debug, Args)]
-#[group(required = true, multiple = false)]
+#[group(multiple = false)]
 pub(crate) struct Watching {
     /// The stream goes to this address
     #[arg(long, value_name = "IP")]

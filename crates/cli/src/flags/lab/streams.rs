@@ -1,6 +1,7 @@
 //! The options of experiments that send streams between two hosts.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use clap::Args;
 use tautline_audio::DeviceSpec;
@@ -279,9 +280,14 @@ pub(crate) struct Overhead {
 #[derive(Debug, Args)]
 #[command(after_help = help::lab::NETWORK)]
 pub(crate) struct Network {
-    /// Only this: silent, multicast, chatter, tcp, all or overhead; any number of times
+    /// Only this: ambient (what the network carries without a stream), silent, multicast, chatter, tcp, all or overhead;
+    /// any number of times
     #[arg(long, value_name = "PART", value_parser = parse::<NetworkPart>, help_heading = "Run")]
     pub(crate) only: Vec<NetworkPart>,
+    /// Report the ambient traffic of a capture, pcap or pcapng, and send nothing
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["only", "with", "load", "duration"],
+          help_heading = "Run")]
+    pub(crate) pcap: Option<PathBuf>,
     /// What TCP carries where there is any: a rate such as 100Mbit, or full
     #[arg(long, value_name = "RATE", default_value = "full", value_parser = parse::<TcpRate>,
           help_heading = "Network")]

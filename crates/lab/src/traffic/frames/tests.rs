@@ -70,7 +70,10 @@ fn tapped(link: TapLink, segment: Option<u16>, frame: &[u8]) -> ReadFrame {
 fn a_packet_of_sound_has_the_bytes_of_each_layer_that_the_thesis_counts() {
     let frame = ethernet(0x0800, &ipv4(17, &udp([40_000, 5004], &rtp(192))));
     let read = tapped(TapLink::Ethernet, None, &frame);
-    assert_eq!((read.kind, read.is_rtp, read.part), (TrafficKind::Udp, true, FramePart::Whole));
+    assert_eq!(
+        (read.kind, read.rtp.is_some(), read.part),
+        (TrafficKind::Udp, true, FramePart::Whole)
+    );
     let ends = ["10.0.0.1:40000", "10.0.0.2:5004"].map(|end| end.parse().unwrap());
     assert_eq!(read.ends, Some(ends));
     assert_eq!(STAMPED_HEADER_BYTES, 40);
@@ -207,7 +210,55 @@ fn protocols_are_known_by_their_heads() {
     assert_eq!(said(&[2; 9]), TrafficKind::Unread);
     assert_eq!(tapped(TapLink::Unknown, None, &[0; 60]).kind, TrafficKind::Unread);
     let rtcp = udp([5005, 5005], &[0x80, 200, 0, 6, 0, 0, 0, 1]);
-    assert!(!tapped(TapLink::Bare, None, &ipv4(17, &rtcp)).is_rtp);
+    assert_eq!(tapped(TapLink::Bare, None, &ipv4(17, &rtcp)).rtp, None);
+}
+
+#[test]
+fn ports_ether_types_and_addresses_tell_protocols() {
+    let of = |frame: &[u8]| {
+        let ReadFrame { protocol, cast, .. } = tapped(TapLink::Ethernet, None, frame);
+        (protocol, cast)
+    };
+    let v4 =
+        |to, protocol, payload: &[u8]| of(&ethernet(0x0800, &ipv4_to(to, protocol, 0, payload)));
+    let (one, group) = ([10, 0, 0, 2], [224, 0, 1, 129]);
+    let (unicast, multicast) = (Cast::Ipv4Unicast, Cast::Ipv4Multicast);
+    let sent_to = |to, port| v4(to, 17, &udp([40_000, port], &[0; 40]));
+    let expected = [
+        (sent_to([224, 0, 0, 251], 5353), (Protocol::Mdns, multicast)),
+        (sent_to(group, 319), (Protocol::Ptp, multicast)),
+        (sent_to([239, 255, 255, 250], 1900), (Protocol::Ssdp, multicast)),
+        (sent_to([239, 255, 255, 255], 9875), (Protocol::Sap, multicast)),
+        (sent_to([255; 4], 67), (Protocol::Dhcp, Cast::Ipv4Broadcast)),
+        (sent_to(one, 53), (Protocol::Dns, unicast)),
+        (sent_to(one, 17_220), (Protocol::Avtp, unicast)),
+        (sent_to(one, 40_001), (Protocol::OtherUdp, unicast)),
+        // Answers come from the port of their service.
+        (v4(one, 17, &udp([53, 40_000], &[0; 40])), (Protocol::Dns, unicast)),
+        (v4(one, 17, &udp([9, 9], &[0x80, 200, 0, 6])), (Protocol::Rtcp, unicast)),
+        (v4(one, 6, &[1, 187, 156, 64]), (Protocol::Https, unicast)),
+        (v4(one, 6, &[156, 64, 156, 65]), (Protocol::OtherTcp, unicast)),
+        (v4(one, 6, &[]), (Protocol::OtherTcp, unicast)),
+        (v4(group, 2, &[0x16; 8]), (Protocol::Membership, multicast)),
+        (of(&ethernet(0x88f7, &[0; 46])), (Protocol::Ptp, Cast::NoIp)),
+        (of(&ethernet(0x22f0, &[0; 46])), (Protocol::Avtp, Cast::NoIp)),
+        (of(&ethernet(0x22ea, &[0; 46])), (Protocol::Srp, Cast::NoIp)),
+        (of(&ethernet(0x88cc, &[0; 46])), (Protocol::Lldp, Cast::NoIp)),
+        (of(&ethernet(38, &[0x42, 0x42, 3, 0])), (Protocol::Stp, Cast::NoIp)),
+        (of(&ethernet(0x9999, &[0x42, 0x42, 3, 0])), (Protocol::Other, Cast::NoIp)),
+        (of(&[2; 9]), (Protocol::Unread, Cast::NoIp)),
+    ];
+    for (at, (read, expected)) in expected.into_iter().enumerate() {
+        assert_eq!(read, expected, "{at}");
+    }
+    // In a VLAN, and to all hosts of a network whose own address for that is unknown.
+    let tagged = ethernet(0x8100, &[&[0, 5, 0x88, 0xf7][..], &[0; 46]].concat());
+    assert_eq!(of(&tagged), (Protocol::Ptp, Cast::NoIp));
+    let all =
+        [&[0xff; 6][..], &ethernet(0x0800, &ipv4(17, &udp([138, 138], &[0; 40])))[6..]].concat();
+    assert_eq!(of(&all), (Protocol::Netbios, Cast::Ipv4Broadcast));
+    let v6 = tapped(TapLink::Typed(0x86dd), None, &ipv6(17, &udp([1, 547], &[0; 40])));
+    assert_eq!((v6.protocol, v6.cast, v6.layers.link), (Protocol::Dhcp, Cast::Ipv6Unicast, 88));
 }
 
 #[test]
@@ -227,9 +278,11 @@ proptest! {
         noise in proptest::collection::vec(any::<u8>(), 0..160),
         bytes in 0..70_000_usize,
         segment in proptest::option::of(any::<u16>()),
-        link in 0..4_usize,
+        link in 0..5_usize,
+        typed: u16,
     ) {
-        let links = [TapLink::Ethernet, TapLink::Loopback, TapLink::Bare, TapLink::Unknown];
+        let typed = TapLink::Typed(typed);
+        let links = [TapLink::Ethernet, TapLink::Loopback, TapLink::Bare, TapLink::Unknown, typed];
         let packet = match start {
             0 => ethernet(0x0800, &ipv4(17, &udp([1, 2], &rtp(40)))),
             1 => ethernet(0x86dd, &ipv6(0, &[17, 0, 1, 4, 0, 0, 0, 0])),

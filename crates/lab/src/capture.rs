@@ -1,0 +1,190 @@
+//! Frames of captures: pcap (both byte orders, micro- and nanoseconds) and pcapng.
+
+use std::io::Read;
+
+use pcap_parser::pcapng::Block;
+use pcap_parser::traits::PcapReaderIterator;
+use pcap_parser::{PcapBlockOwned, PcapError, create_reader};
+
+/// The longest block that is read: far more than any frame, and no more memory than this.
+const BUFFER: usize = 1 << 20;
+
+/// What begins each frame of a capture (tcpdump.org/linktypes.html).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LinkType {
+    Ethernet,
+    /// Nothing: an IP packet.
+    Raw,
+    /// The family of BSD's loopback, in four bytes.
+    Null,
+    /// Of Linux's `any` interface.
+    Cooked,
+    /// The same, second version.
+    Cooked2,
+}
+
+impl LinkType {
+    /// By its number.
+    pub(crate) const fn of(number: i32) -> Option<Self> {
+        match number {
+            0 | 108 => Some(Self::Null),
+            1 => Some(Self::Ethernet),
+            12 | 14 | 101 | 228 | 229 => Some(Self::Raw),
+            113 => Some(Self::Cooked),
+            276 => Some(Self::Cooked2),
+            _ => None,
+        }
+    }
+}
+
+/// A frame of a capture.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CapturedFrame<'a> {
+    pub(crate) link: LinkType,
+    /// When, in nanoseconds since 1970 by the clock of the interface.
+    pub(crate) at_ns: i64,
+    /// Of the frame as it was on the network.
+    pub(crate) bytes: usize,
+    /// As much of it as was kept.
+    pub(crate) frame: &'a [u8],
+}
+
+/// How far a capture was read.
+pub(crate) struct ReadFrames {
+    /// Why it was not read to its end, if it was not.
+    pub(crate) ended: Option<String>,
+    /// Frames of links that are not read here.
+    pub(crate) other_links: u64,
+}
+
+impl ReadFrames {
+    /// What a reader should know of frames that were left out.
+    pub(crate) fn note(&self) -> Option<String> {
+        let Self { other_links, .. } = self;
+        (*other_links > 0).then(|| {
+            format!("{other_links} frames are of a link that is not read here; capture Ethernet or -i any")
+        })
+    }
+}
+
+/// Hands on each frame, as far as the capture can be read.
+pub(crate) fn read_frames(
+    file: impl Read + Send,
+    see: &mut dyn FnMut(&CapturedFrame<'_>),
+) -> ReadFrames {
+    let mut blocks = CaptureBlocks { interfaces: Vec::new(), other_links: 0, see };
+    let ended = match create_reader(BUFFER, file) {
+        Ok(mut reader) => blocks.all(reader.as_mut()),
+        Err(PcapError::Eof) => Err("it is empty; capture again".to_owned()),
+        Err(PcapError::ReadError) => Err("it could not be read; check the disk".to_owned()),
+        Err(_) => {
+            Err("it is neither pcap nor pcapng; tcpdump -w FILE writes the one, Wireshark the \
+                       other"
+                .to_owned())
+        }
+    };
+    ReadFrames { ended: ended.err(), other_links: blocks.other_links }
+}
+
+/// An interface of a capture.
+#[derive(Debug, Clone, Copy)]
+struct CaptureInterface {
+    /// `None` for one that is not read here.
+    link: Option<LinkType>,
+    /// Units of its stamps in a second.
+    units: u64,
+    /// Seconds to add to them.
+    offset: i64,
+}
+
+/// What was read so far.
+struct CaptureBlocks<'a> {
+    interfaces: Vec<CaptureInterface>,
+    other_links: u64,
+    see: &'a mut dyn FnMut(&CapturedFrame<'_>),
+}
+
+impl CaptureBlocks<'_> {
+    /// Until the end, or the sentence that says why not so far.
+    fn all(&mut self, reader: &mut dyn PcapReaderIterator) -> Result<(), String> {
+        loop {
+            match reader.next() {
+                Ok((length, block)) => {
+                    self.block(&block);
+                    reader.consume(length);
+                    continue;
+                }
+                Err(PcapError::Eof) => return Ok(()),
+                Err(PcapError::Incomplete(_)) => {}
+                Err(PcapError::UnexpectedEof) => {
+                    return Err("it breaks off in the middle of a frame; what came before is read"
+                        .to_owned());
+                }
+                Err(_) => {
+                    return Err("it is damaged; what came before the damage is read".to_owned());
+                }
+            }
+            let before = reader.data().len();
+            if reader.refill().is_err() {
+                return Err("it could not be read to its end; check the disk".to_owned());
+            }
+            if reader.data().len() == before && !reader.reader_exhausted() {
+                return Err(
+                    "a frame in it is longer than any can be; what came before is read".to_owned()
+                );
+            }
+        }
+    }
+
+    fn block(&mut self, block: &PcapBlockOwned<'_>) {
+        match block {
+            PcapBlockOwned::LegacyHeader(header) => {
+                let units = if header.is_nanosecond_precision() { NANOS } else { 1_000_000 };
+                let link = LinkType::of(header.network.0);
+                self.interfaces = vec![CaptureInterface { link, units, offset: 0 }];
+            }
+            PcapBlockOwned::Legacy(packet) => {
+                let Some(interface) = self.interfaces.first().copied() else { return };
+                let units = u128::from(interface.units);
+                let stamp = u128::from(packet.ts_sec) * units + u128::from(packet.ts_usec);
+                self.frame(interface, stamp, packet.origlen, packet.data);
+            }
+            // Interfaces are numbered anew in each section.
+            PcapBlockOwned::NG(Block::SectionHeader(_)) => self.interfaces.clear(),
+            PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => {
+                self.interfaces.push(CaptureInterface {
+                    link: LinkType::of(interface.linktype.0),
+                    units: interface.ts_resolution().unwrap_or(1_000_000),
+                    offset: interface.ts_offset(),
+                });
+            }
+            PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
+                let Some(interface) = self.interfaces.get(packet.if_id as usize).copied() else {
+                    return;
+                };
+                let stamp = u128::from(packet.ts_high) << 32 | u128::from(packet.ts_low);
+                // Padding follows the frame.
+                let length = packet.data.len().min(packet.caplen as usize);
+                let frame = packet.data.get(..length).unwrap_or_default();
+                self.frame(interface, stamp, packet.origlen, frame);
+            }
+            // Others have no stamp, or no frame.
+            PcapBlockOwned::NG(_) => {}
+        }
+    }
+
+    fn frame(&mut self, interface: CaptureInterface, stamp: u128, bytes: u32, frame: &[u8]) {
+        let Some(link) = interface.link else {
+            self.other_links += 1;
+            return;
+        };
+        let units = u128::from(interface.units.max(1));
+        let nanos = stamp.saturating_mul(u128::from(NANOS)) / units;
+        let offset = interface.offset.saturating_mul(NANOS as i64);
+        let at_ns = i64::try_from(nanos).unwrap_or(i64::MAX).saturating_add(offset);
+        let bytes = frame.len().max(bytes as usize);
+        (self.see)(&CapturedFrame { link, at_ns, bytes, frame });
+    }
+}
+
+const NANOS: u64 = 1_000_000_000;

@@ -1,0 +1,234 @@
+//! The protocol of a frame, by EtherType, IP protocol and port (IANA), and which kind of address it is sent to.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+/// A protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Protocol {
+    /// RFC 3550, by its header.
+    Rtp,
+    /// The same.
+    Rtcp,
+    /// IEEE 1722, in Ethernet or UDP.
+    Avtp,
+    /// IEEE 1588 and 802.1AS, in Ethernet or UDP.
+    Ptp,
+    /// Stream reservation: MSRP, MVRP and MMRP (IEEE 802.1Q).
+    Srp,
+    /// Session announcements (RFC 2974).
+    Sap,
+    /// RTSP (RFC 7826).
+    Rtsp,
+    /// Multicast DNS (RFC 6762).
+    Mdns,
+    /// DNS.
+    Dns,
+    /// Discovery of UPnP.
+    Ssdp,
+    /// WS-Discovery (OASIS).
+    WsDiscovery,
+    /// Link-local multicast name resolution (RFC 4795).
+    Llmnr,
+    /// NetBIOS names and datagrams (RFC 1001).
+    Netbios,
+    /// DHCP of IPv4 and IPv6.
+    Dhcp,
+    /// NTP.
+    Ntp,
+    /// SNMP.
+    Snmp,
+    /// QUIC at the port of HTTPS.
+    Quic,
+    /// UDP at other ports.
+    OtherUdp,
+    /// HTTP.
+    Http,
+    /// HTTPS.
+    Https,
+    /// SSH.
+    Ssh,
+    /// TCP at other ports.
+    OtherTcp,
+    /// ICMP of IPv4 and IPv6, except what has a name of its own.
+    Icmp,
+    /// Neighbour discovery (RFC 4861).
+    NeighbourDiscovery,
+    /// Group membership: IGMP, and MLD (RFC 3810).
+    Membership,
+    /// Parts of IP packets whose first part was not seen.
+    Fragment,
+    /// IP of other protocols.
+    OtherIp,
+    /// ARP.
+    Arp,
+    /// IEEE 802.1AB.
+    Lldp,
+    /// Spanning tree (IEEE 802.1D).
+    Stp,
+    /// Not IP, with another EtherType.
+    Other,
+    /// Damaged headers, headers longer than what was kept, or an unsupported link.
+    Unread,
+}
+
+/// UDP ports of protocols.
+const UDP: [(u16, Protocol); 21] = [
+    (53, Protocol::Dns),
+    (67, Protocol::Dhcp),
+    (68, Protocol::Dhcp),
+    (123, Protocol::Ntp),
+    (137, Protocol::Netbios),
+    (138, Protocol::Netbios),
+    (161, Protocol::Snmp),
+    (162, Protocol::Snmp),
+    (319, Protocol::Ptp),
+    (320, Protocol::Ptp),
+    (443, Protocol::Quic),
+    (546, Protocol::Dhcp),
+    (547, Protocol::Dhcp),
+    (554, Protocol::Rtsp),
+    (1900, Protocol::Ssdp),
+    (3702, Protocol::WsDiscovery),
+    (5353, Protocol::Mdns),
+    (5355, Protocol::Llmnr),
+    (9875, Protocol::Sap),
+    // IEEE 1722, annex J: streams, and control.
+    (17_220, Protocol::Avtp),
+    (17_221, Protocol::Avtp),
+];
+
+/// TCP ports of protocols.
+const TCP: [(u16, Protocol); 6] = [
+    (22, Protocol::Ssh),
+    (53, Protocol::Dns),
+    (80, Protocol::Http),
+    (443, Protocol::Https),
+    (554, Protocol::Rtsp),
+    (8080, Protocol::Http),
+];
+
+/// EtherTypes of protocols other than IP.
+const ETHER_TYPES: [(u16, Protocol); 7] = [
+    (0x0806, Protocol::Arp),
+    (0x22ea, Protocol::Srp),
+    (0x22f0, Protocol::Avtp),
+    (0x88cc, Protocol::Lldp),
+    (0x88f5, Protocol::Srp),
+    (0x88f6, Protocol::Srp),
+    (0x88f7, Protocol::Ptp),
+];
+
+/// Up to this value a type of Ethernet is a length, and a header of LLC follows (IEEE 802.3 §3.2.6).
+const MAX_LENGTH: u16 = 1500;
+/// The header of LLC in front of a spanning tree's message: both access points, and unnumbered information.
+const STP_LLC: [u8; 3] = [0x42, 0x42, 0x03];
+
+/// The port that the datagram goes to counts before the one that it comes from.
+fn by_port(known: &[(u16, Protocol)], [from, to]: [u16; 2]) -> Option<Protocol> {
+    let of = |port: u16| known.iter().find(|(one, _)| *one == port).map(|(_, protocol)| *protocol);
+    of(to).or_else(|| of(from))
+}
+
+impl Protocol {
+    /// Of UDP from and to these ports.
+    pub(super) fn of_udp(ports: [u16; 2]) -> Self {
+        by_port(&UDP, ports).unwrap_or(Self::OtherUdp)
+    }
+
+    /// Of TCP from and to these ports.
+    pub(super) fn of_tcp(ports: [u16; 2]) -> Self {
+        by_port(&TCP, ports).unwrap_or(Self::OtherTcp)
+    }
+
+    /// Of a frame without IP, by its EtherType and what follows that.
+    pub(super) fn of_ether_type(ether_type: u16, payload: &[u8]) -> Self {
+        if ether_type <= MAX_LENGTH && payload.starts_with(&STP_LLC) {
+            return Self::Stp;
+        }
+        by_port(&ETHER_TYPES, [0, ether_type]).unwrap_or(Self::Other)
+    }
+
+    /// As reports name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rtp => "RTP",
+            Self::Rtcp => "RTCP",
+            Self::Avtp => "AVTP",
+            Self::Ptp => "PTP",
+            Self::Srp => "SRP",
+            Self::Sap => "SAP",
+            Self::Rtsp => "RTSP",
+            Self::Mdns => "mDNS",
+            Self::Dns => "DNS",
+            Self::Ssdp => "SSDP",
+            Self::WsDiscovery => "WS-Discovery",
+            Self::Llmnr => "LLMNR",
+            Self::Netbios => "NetBIOS",
+            Self::Dhcp => "DHCP",
+            Self::Ntp => "NTP",
+            Self::Snmp => "SNMP",
+            Self::Quic => "QUIC",
+            Self::OtherUdp => "other UDP",
+            Self::Http => "HTTP",
+            Self::Https => "HTTPS",
+            Self::Ssh => "SSH",
+            Self::OtherTcp => "other TCP",
+            Self::Icmp => "ICMP",
+            Self::NeighbourDiscovery => "neighbour discovery",
+            Self::Membership => "IGMP and MLD",
+            Self::Fragment => "fragments",
+            Self::OtherIp => "other IP",
+            Self::Arp => "ARP",
+            Self::Lldp => "LLDP",
+            Self::Stp => "STP",
+            Self::Other => "other Ethernet",
+            Self::Unread => "not understood",
+        }
+    }
+}
+
+/// Which kind of address a frame is sent to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cast {
+    /// One host, by IPv4.
+    Ipv4Unicast,
+    /// A group.
+    Ipv4Multicast,
+    /// All hosts of the network.
+    Ipv4Broadcast,
+    /// One host, by IPv6.
+    Ipv6Unicast,
+    /// A group.
+    Ipv6Multicast,
+    /// No IP address.
+    NoIp,
+}
+
+impl Cast {
+    /// By the IP address and, for networks whose own broadcast address is unknown, by that of Ethernet.
+    pub(super) const fn of(to: IpAddr, is_ethernet_broadcast: bool) -> Self {
+        match to {
+            IpAddr::V4(to) if to.is_multicast() => Self::Ipv4Multicast,
+            IpAddr::V4(to) if to.is_broadcast() || is_ethernet_broadcast => Self::Ipv4Broadcast,
+            IpAddr::V4(_) => Self::Ipv4Unicast,
+            IpAddr::V6(to) if to.is_multicast() => Self::Ipv6Multicast,
+            IpAddr::V6(_) => Self::Ipv6Unicast,
+        }
+    }
+
+    /// As reports name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ipv4Unicast => "IPv4 unicast",
+            Self::Ipv4Multicast => "IPv4 multicast",
+            Self::Ipv4Broadcast => "IPv4 broadcast",
+            Self::Ipv6Unicast => "IPv6 unicast",
+            Self::Ipv6Multicast => "IPv6 multicast",
+            Self::NoIp => "no IP",
+        }
+    }
+}
