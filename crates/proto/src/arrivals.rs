@@ -30,6 +30,8 @@ pub struct ArrivalsConfig {
 /// How a stream stands: totals since it began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StreamTotals {
+    /// As of then.
+    pub at: LocalTime,
     /// Packets that came too late, wholly or in part.
     pub late: u64,
     /// Packets that never came.
@@ -40,12 +42,21 @@ pub struct StreamTotals {
     pub dropped: u64,
     /// Packets that were here in time and fell into silence of the device's own.
     pub unheard: u64,
-    /// Steps of the sender that made packets late.
-    pub steps: u64,
+    /// The last step of the sender that made packets late.
+    pub step: Option<LateRun>,
     /// Whether late packets may prove to be late by another.
     pub may_step: bool,
     /// What went wrong since the last time, each fault by its own instants.
     pub faults: Faults,
+}
+
+/// From the arrival of the first packet that a step made late to that of the packet that proved it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LateRun {
+    /// Of the first.
+    pub from: LocalTime,
+    /// Of the last.
+    pub to: LocalTime,
 }
 
 /// The arrivals of one stream.
@@ -181,18 +192,27 @@ impl Arrivals {
         let unheard = standing.unheard.saturating_sub(before.unheard);
         let starved = standing.starved.saturating_sub(before.starved);
         self.missed = [lost, unheard, starved];
-        if standing.may_step && standing.steps == before.steps {
+        // Whether these are jitter or a step is not decided yet.
+        if standing.may_step && standing.step == before.step {
             return;
         }
-        // Neither where the device starved nor where the sender stepped would another latency have helped.
-        if starved == 0 && standing.steps == before.steps {
-            for transit in self.fresh.iter().filter_map(Passage::transit) {
-                self.depth.observe(transit);
-                self.advice.observe(transit);
-            }
-        }
         let room = MOST.saturating_sub(self.unjudged.len());
-        self.unjudged.extend(self.fresh.drain(..).take(room));
+        let known = self.unjudged.len();
+        // What was read after that is judged next time: packets and standing come by ways of their own.
+        let (fresh, unjudged) = (&mut self.fresh, &mut self.unjudged);
+        let read_before = |passage: &mut Passage| passage.read <= standing.at;
+        unjudged.extend(fresh.extract_if(.., read_before).take(room));
+        // Neither if the device starved nor if the sender stepped would another latency have helped.
+        let by_step = |passage: &Passage| {
+            let within = |run: LateRun| run.from <= passage.arrival && passage.arrival <= run.to;
+            standing.step.is_some_and(within)
+        };
+        let by_network = |passage: &&Passage| starved == 0 && !by_step(passage);
+        let judged = self.unjudged[known..].iter().filter(by_network);
+        for transit in judged.filter_map(Passage::transit) {
+            self.depth.observe(transit);
+            self.advice.observe(transit);
+        }
     }
 
     fn judge(&mut self, stalled: impl Fn(LocalTime, LocalTime) -> bool) {

@@ -15,6 +15,7 @@ mod status;
 mod step;
 mod turns;
 
+use crate::arrivals::LateRun;
 use crate::clock::{ClockId, ClockMapping, ReadingOutcome, WallTime};
 use crate::counted::FrameCounter;
 use crate::endpoint::Author;
@@ -97,8 +98,8 @@ pub struct Receiver {
     /// Of a sender that announces nothing.
     measuring: Option<Measuring>,
     step: StepFinder,
-    /// Steps that were found.
-    steps: u64,
+    /// The late packets that proved the last one.
+    stepped_by: Option<LateRun>,
     /// Frames that were due after the newest packet: missing if the stream goes on, nothing if it
     /// ended there.
     tail_missing: u64,
@@ -173,7 +174,7 @@ impl Receiver {
             tally: Tally::default(),
             measuring: None,
             step: StepFinder::default(),
-            steps: 0,
+            stepped_by: None,
             counters: Counters::default(),
             invalid: [0; Invalid::COUNT],
             stranger: None,

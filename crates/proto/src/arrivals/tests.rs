@@ -51,7 +51,7 @@ fn standing(millis: i64, (late, lost, starved): (u64, u64, u64)) -> StreamTotals
     let mut faults = Faults::NONE;
     let harm = Harm { lost: lost as u32, ..Harm::default() };
     faults.add(at(millis - 10), at(millis), harm);
-    StreamTotals { late, lost, starved, faults, ..StreamTotals::default() }
+    StreamTotals { at: at(millis), late, lost, starved, faults, ..StreamTotals::default() }
 }
 
 fn never(_: LocalTime, _: LocalTime) -> bool {
@@ -114,6 +114,26 @@ fn what_was_late_while_the_device_starved_asks_for_nothing() {
     // It was late all the same.
     arrivals.finish(never);
     assert_eq!(arrivals.gaps().late_network, 10);
+}
+
+#[test]
+fn packets_late_by_a_step_ask_for_nothing_whenever_they_are_told_of() {
+    let step = Some(LateRun { from: at(4_000), to: at(4_040) });
+    let by_step = packet(1_000, 3_020_000);
+    let stepped = |millis| StreamTotals { step, ..standing(millis, (1, 0, 0)) };
+    let needed = after_a_second().advised();
+    // Before the standing that knows of the step, with it, and after it; and one by the network after all.
+    let mut arrivals = after_a_second();
+    arrivals.enter(&by_step);
+    arrivals.stand(standing(4_000, (0, 0, 0)), never);
+    arrivals.stand(stepped(4_050), never);
+    assert_eq!(arrivals.advised(), needed);
+    arrivals.enter(&by_step);
+    arrivals.stand(stepped(4_060), never);
+    assert_eq!(arrivals.advised(), needed);
+    arrivals.enter(&packet(4_060, 9_000));
+    arrivals.stand(stepped(4_080), never);
+    assert!(arrivals.advised() > Some(Span::from_millis(11)), "{:?}", arrivals.advised());
 }
 
 #[test]

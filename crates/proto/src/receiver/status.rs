@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::{Counters, OtherType, Receiver, Stranger};
-use crate::arrivals::StreamTotals;
+use crate::arrivals::{LateRun, StreamTotals};
 use crate::clock::{ClockId, ClockMapping, ToldRate, WallTime};
 use crate::endpoint::{Author, SourceEndpoints};
 use crate::evidence::Contradiction;
@@ -88,8 +88,8 @@ pub struct StreamStatus {
     pub need: Option<Need>,
     /// See [`Receiver::other_type`].
     pub other_type: Option<OtherType>,
-    /// Times that the sender paused without moving its timestamps on, or the path became longer.
-    pub steps: u64,
+    /// The last time that the sender paused without moving its timestamps on, or the path became longer.
+    pub step: Option<LateRun>,
     /// Whether late packets may prove to be another such step.
     pub may_step: bool,
     /// What its packets prove against its format.
@@ -106,12 +106,13 @@ impl StreamStatus {
     /// What arrivals want to know of it.
     pub fn standing(&self) -> StreamTotals {
         StreamTotals {
+            at: self.at,
             late: self.counters.late,
             lost: self.counters.lost,
             starved: self.counters.xruns,
             dropped: self.counters.socket_drops,
             unheard: self.counters.unheard,
-            steps: self.steps,
+            step: self.step,
             may_step: self.may_step,
             faults: self.faults,
         }
@@ -198,7 +199,7 @@ impl Receiver {
             out_of_reach: self.is_out_of_reach(),
             need: self.need(),
             other_type: self.other_type(),
-            steps: self.steps,
+            step: self.stepped_by,
             may_step: self.step.is_suspicious(),
             contradiction: self.contradiction(),
             faults: Faults::NONE,

@@ -2,6 +2,7 @@
 //! by the same time. That is a step, not jitter: the stream is placed again, at the same latency.
 
 use super::{Receiver, Resync};
+use crate::arrivals::LateRun;
 use crate::source::Source;
 use crate::time::{Frames, LocalTime, MediaTime, Span};
 
@@ -36,9 +37,14 @@ impl StepFinder {
         self.0.is_some()
     }
 
-    /// Takes a late packet that arrived `behind` the fastest; `spread` is how far arrivals differ as a rule. Returns the
-    /// step once packets agree on it.
-    fn observe(&mut self, arrival: LocalTime, behind: Span, spread: Span) -> Option<Span> {
+    /// Takes a late packet that arrived `behind` the fastest; `spread` is how far arrivals differ as a rule. Once packets
+    /// agree on a step, returns it and the arrival of the first of them.
+    fn observe(
+        &mut self,
+        arrival: LocalTime,
+        behind: Span,
+        spread: Span,
+    ) -> Option<(Span, LocalTime)> {
         let alone = Agreeing { since: arrival, packets: 1, least: behind, greatest: behind };
         let run = self.0.map_or(alone, |run| Agreeing {
             packets: run.packets + 1,
@@ -50,7 +56,7 @@ impl StepFinder {
         let run = if agree { run } else { alone };
         self.0 = Some(run);
         let found = run.packets >= Self::PACKETS && arrival - run.since >= Self::LASTS;
-        found.then_some(run.least)
+        found.then_some((run.least, run.since))
     }
 }
 
@@ -61,12 +67,12 @@ impl Receiver {
         // A packet with the marker begins a run of sound: no second one need agree.
         let begins = self.source.as_ref().is_some_and(Source::begins_anew);
         let step = match begins {
-            true => Some(behind),
+            true => Some((behind, at)),
             false => self.step.observe(at, behind, self.placement.spread()),
         };
-        let Some(step) = step else { return false };
+        let Some((step, from)) = step else { return false };
         self.step.reset();
-        self.steps += 1;
+        self.stepped_by = Some(LateRun { from, to: at });
         self.placement.step_arrivals(media, step, at);
         self.restart(Resync::Jump);
         self.forget_late();
