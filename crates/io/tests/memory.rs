@@ -4,7 +4,7 @@
 use tautline_io::link::direct::DirectLink;
 use tautline_io::link::ringed::{Ringed, WireOptions};
 use tautline_io::thread::Scheduler;
-use tautline_io::thread::memory::lock;
+use tautline_io::thread::memory::{lock, release_start};
 use tautline_io::thread::stall::StallWitness;
 use tautline_io::udp::UdpOptions;
 use tautline_io::udp::pair::open_pair;
@@ -19,6 +19,10 @@ fn status(name: &str) -> u64 {
 
 #[test]
 fn a_process_with_links_and_locked_memory_stays_small() {
+    let before = status("RssFile");
+    release_start();
+    let released = before - status("RssFile");
+    assert!(released > 200, "{released} of {before} kB of the program were given back");
     if let Err(refused) = lock() {
         return skipped(Lack::Privilege, &refused.to_string());
     }

@@ -126,6 +126,7 @@ impl RunWatch {
     pub(crate) fn begin(options: &RunOptions) -> Self {
         let mut refused = Refused::default();
         if options.lock_memory {
+            memory::release_start();
             refused.note_memory(memory::lock());
         }
         let witness = if options.witness { StallWitness::start() } else { StallWitness::idle() };

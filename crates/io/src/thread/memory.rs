@@ -2,6 +2,7 @@
 
 use core::fmt;
 use std::io;
+use std::path::Path;
 
 use rtrb::{Consumer, Producer, RingBuffer};
 
@@ -42,6 +43,48 @@ pub fn lock() -> Result<(), LockRefused> {
             Err(LockRefused { errno })
         }
     }
+}
+
+/// Gives back memory that only the start of the program needed: heap that is free, and pages of the program's own code
+/// and constants, which the kernel maps again when they are next used. Call it before [`lock`], which keeps them, and not
+/// in a process that also runs other programs' code.
+pub fn release_start() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it changes only memory that is free.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+    let (Ok(program), Ok(maps)) =
+        (std::fs::read_link("/proc/self/exe"), std::fs::read_to_string("/proc/self/maps"))
+    else {
+        return;
+    };
+    for (from, length) in maps.lines().filter_map(|line| never_written(line, &program)) {
+        // SAFETY: the pages are of a private mapping of a file that was never written to, so that reading them again
+        // gives the same. If the kernel refuses, nothing has changed.
+        unsafe {
+            libc::madvise(
+                core::ptr::with_exposed_provenance_mut(from),
+                length,
+                libc::MADV_DONTNEED,
+            );
+        }
+    }
+}
+
+/// Address and length of a mapping of the program that nothing writes to: code, and the constants before it, which have
+/// no relocations. A line of /proc/PID/maps (proc(5)).
+fn never_written(line: &str, program: &Path) -> Option<(usize, usize)> {
+    let mut words = line.split_ascii_whitespace();
+    let (range, rights, offset) = (words.next()?, words.next()?, words.next()?);
+    let path = line.find('/').map(|at| Path::new(&line[at..]))?;
+    let constants = rights == "r--p" && offset.bytes().all(|digit| digit == b'0');
+    if path != program || !(rights == "r-xp" || constants) {
+        return None;
+    }
+    let (from, to) = range.split_once('-')?;
+    let [from, to] = [from, to].map(|hex| usize::from_str_radix(hex, 16).ok());
+    Some((from?, to?.checked_sub(from?)?))
 }
 
 /// A wait-free ring whose every page is in memory before the first value is pushed.
@@ -95,6 +138,27 @@ mod tests {
         (0..1000).for_each(|number| producer.push(number).expect("there is room"));
         assert!(producer.push(0).is_err());
         assert!((0..1000).all(|number| consumer.pop() == Ok(number)));
+    }
+
+    #[test]
+    fn only_code_and_constants_of_the_program_are_given_back() {
+        let program = Path::new("/usr/bin/taut");
+        let given = |line: &str| never_written(line, program);
+        let code = "5583b4c00000-5583b4c21000 r-xp 00237000 fd:01 123   /usr/bin/taut";
+        assert_eq!(given(code), Some((0x5583_b4c0_0000, 0x21000)));
+        let constants = "5583b4900000-5583b4901000 r--p 00000000 fd:01 123   /usr/bin/taut";
+        assert_eq!(given(constants), Some((0x5583_b490_0000, 0x1000)));
+        for kept in [
+            // Written by the loader.
+            "5583b4d00000-5583b4d21000 r--p 00300000 fd:01 123   /usr/bin/taut",
+            "5583b4e00000-5583b4e21000 rw-p 00400000 fd:01 123   /usr/bin/taut",
+            "7f00b4e00000-7f00b4e21000 r-xp 00026000 fd:01 124   /usr/lib/libc.so.6",
+            "7f00b4e00000-7f00b4e21000 rw-p 00000000 00:00 0",
+            "7ffdb4e00000-7ffdb4e21000 r-xp 00000000 00:00 0     [vdso]",
+            "nonsense",
+        ] {
+            assert_eq!(given(kept), None, "{kept}");
+        }
     }
 
     #[test]
