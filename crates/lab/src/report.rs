@@ -307,6 +307,11 @@ impl ReportRow {
         Self { void: Some(why.into()), ..Self::named(name) }
     }
 
+    /// The median, or the mean of values too few for one, with its uncertainty, as the table shows it.
+    pub fn measured_in_words(&self) -> Option<String> {
+        text::measured(self)
+    }
+
     /// With what was measured of one kind: its figures, how it went, how it is spread, its worst.
     #[must_use]
     pub fn with(mut self, series: &Series) -> Self {

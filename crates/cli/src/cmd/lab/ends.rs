@@ -95,12 +95,36 @@ pub(super) fn in_blocks(flags: &Streams, blocks: &BlockSizes) -> LabStream {
     LabStream { ptime: blocks.ptime, period: blocks.period, ..plan(flags) }
 }
 
-/// A row that is done.
+/// A row that is done: what was measured, as the report will have it, and what was missed.
 pub(super) fn line(row: &ReportRow) -> String {
-    let found = match (&row.void, row.measured.as_ref().and_then(|measured| measured.p50_ns)) {
+    let found = match (&row.void, row.measured_in_words()) {
         (Some(why), _) => format!("void: {why}"),
-        (None, Some(middle)) => tautline_proto::time::Span::from_nanos(middle).to_string(),
+        (None, Some(middle)) => middle,
         (None, None) => "nothing measured".to_owned(),
     };
-    format!("{}: {found}", row.name)
+    let missed = row.missed.filter(|missed| missed.missed > 0);
+    let missed = missed.map(|found| format!(", {} of {} missed", found.missed, found.due));
+    format!("{}: {found}{}", row.name, missed.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_lab::statistics::{Missed, Series};
+    use tautline_proto::time::{LocalTime, Span};
+    use tautline_trial::snapshot;
+
+    use super::*;
+
+    #[test]
+    fn few_values_are_shown_with_what_was_missed() {
+        let mut series = Series::with_room(16);
+        (0..16).for_each(|_| series.push(LocalTime::ZERO, Span::from_millis(100)));
+        let mut row = ReportRow::named("slices of 100ms").with(&series);
+        row.uncertainty = Some(Span::from_micros(11));
+        assert_eq!(row.measured.unwrap().p50_ns, None, "too few for a median");
+        row.missed = Some(Missed::of(176, 200));
+        snapshot!(line(&row));
+        row.missed = Some(Missed::of(0, 200));
+        snapshot!("nothing missed", line(&row));
+    }
 }
