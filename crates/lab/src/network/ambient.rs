@@ -10,7 +10,7 @@ use super::{QUESTION, WRITING, one_machine};
 use crate::hosts::{HostError, LabHost};
 use crate::report::{HostDescription, LabReport, Meanwhile, ReportRow};
 use crate::streams::StreamEnds;
-use crate::traffic::{AmbientSum, AmbientTraffic, Carried, read_ambient};
+use crate::traffic::{AmbientPart, AmbientSum, AmbientTraffic, Carried, read_ambient};
 
 /// What this part is called.
 pub(super) const NAME: &str = "ambient";
@@ -106,43 +106,50 @@ pub(super) fn rows(place: &str, traffic: &AmbientTraffic) -> Vec<ReportRow> {
 
 fn of_interface(place: &str, interface: &str, traffic: &AmbientTraffic) -> Vec<ReportRow> {
     let name = format!("{place}, {interface}");
-    let duration = traffic.duration();
     let here = || traffic.parts.iter().filter(|part| part.interface == interface);
     let all = traffic.sum(|part| part.interface == interface);
-    let mut whole = row(name.clone(), &all, all.carried, duration);
-    for (outgoing, key, words) in [
-        (false, "received_mbit_per_s", "received, Mbit/s"),
-        (true, "sent_mbit_per_s", "sent, Mbit/s"),
-    ] {
-        // A capture does not tell which way its frames went.
-        if here().all(|part| part.outgoing.is_some()) {
-            let is_way = Some(outgoing);
-            let way = traffic.sum(|part| part.interface == interface && part.outgoing == is_way);
-            whole.add(key, words, per_second(way.carried.bytes, duration) * 8.0 / 1e6);
+    let of = |name: String, wanted: &dyn Fn(&AmbientPart) -> bool| {
+        let wanted = |part: &AmbientPart| part.interface == interface && wanted(part);
+        let mut row = row(name, &traffic.sum(wanted), all.carried, traffic.duration());
+        let ways =
+            [("received_mbit_per_s", "received, Mbit/s"), ("sent_mbit_per_s", "sent, Mbit/s")];
+        for ((key, words), outgoing) in ways.into_iter().zip([false, true]) {
+            // A capture does not tell which way its frames went.
+            if here().all(|part| part.outgoing.is_some()) {
+                let way = traffic.sum(|part| wanted(part) && part.outgoing == Some(outgoing));
+                row.add(key, words, megabits(way.carried, traffic.duration()));
+            }
         }
-    }
+        row
+    };
+    let mut whole = of(name.clone(), &|_| true);
     whole.meanwhile = over_time(&all, traffic.range_ns);
     let protocols: BTreeSet<_> = here().map(|part| part.protocol).collect();
     let protocols = protocols.into_iter().map(|protocol| {
-        let sum = traffic.sum(|part| part.interface == interface && part.protocol == protocol);
-        (format!("{name}: {}", protocol.name()), sum)
+        of(format!("{name}: {}", protocol.name()), &|part| part.protocol == protocol)
     });
     let casts: BTreeSet<_> = here().map(|part| part.cast).collect();
-    let casts = casts.into_iter().map(|cast| {
-        let sum = traffic.sum(|part| part.interface == interface && part.cast == cast);
-        (format!("{name}, by address: {}", cast.name()), sum)
-    });
-    let most_first = |mut sums: Vec<(String, AmbientSum)>| {
-        sums.sort_by_key(|(_, sum)| core::cmp::Reverse(sum.carried.bytes));
-        sums
-    };
-    let parts = [most_first(protocols.collect()), most_first(casts.collect())].concat();
-    let parts = parts.into_iter().map(|(name, sum)| row(name, &sum, all.carried, duration));
-    core::iter::once(whole).chain(parts).collect()
+    let casts = casts
+        .into_iter()
+        .map(|cast| of(format!("{name}, by address: {}", cast.name()), &|part| part.cast == cast));
+    let mut parts = [protocols.collect::<Vec<_>>(), casts.collect()];
+    for rows in &mut parts {
+        rows.sort_by(|one, other| bytes_share(other).total_cmp(&bytes_share(one)));
+    }
+    core::iter::once(whole).chain(parts.into_iter().flatten()).collect()
+}
+
+fn bytes_share(row: &ReportRow) -> f64 {
+    let found = row.figures.iter().find(|figure| figure.key == "bytes_share");
+    found.and_then(|figure| figure.value.as_f64()).unwrap_or(0.0)
 }
 
 fn per_second(count: u64, duration: Span) -> f64 {
     count as f64 * 1e9 / duration.as_nanos() as f64
+}
+
+fn megabits(carried: Carried, duration: Span) -> f64 {
+    per_second(carried.bytes, duration) * 8.0 / 1e6
 }
 
 fn row(name: String, sum: &AmbientSum, all: Carried, duration: Span) -> ReportRow {
@@ -153,7 +160,7 @@ fn row(name: String, sum: &AmbientSum, all: Carried, duration: Span) -> ReportRo
     row.add("packets_share", "of packets", share(packets, all.packets));
     row.add("bytes_share", "of bytes", share(bytes, all.bytes));
     row.add("packets_per_s", "packets/s", per_second(packets, duration));
-    row.add("mbit_per_s", "Mbit/s", per_second(bytes, duration) * 8.0 / 1e6);
+    row.add("mbit_per_s", "Mbit/s", megabits(sum.carried, duration));
     if let Some(busiest) = sum.busiest {
         let (packets, bits) = (busiest.packets, busiest.bytes as f64 * 8.0 / 1e6);
         row.add("busiest_packets_per_s", "busiest second, packets/s", packets);

@@ -7,7 +7,6 @@ use super::standalone::TitledChart;
 use super::svg::{FINE, Ink, filled, letters, svg, width};
 use super::words::Unit;
 use crate::report::ReportRow;
-use crate::report::text::share;
 
 /// How tall a part is, and each of its two bars, in pixels.
 const PART: u32 = 28;
@@ -53,7 +52,7 @@ fn chart(name: &str, parts: &[(&str, [f64; 2])]) -> String {
             }
             let style = letters(Ink::Text, HPos::Right, VPos::Center);
             plot.words(part, &style, (across.start - 8 * FINE as i32, y))?;
-            let told = shares.map(share).join(" | ");
+            let told = shares.map(|share| format!("{:.1} %", 100.0 * share)).join(" | ");
             plot.words(&told, &style, (area.dim_in_pixel().0 as i32 - 2 * FINE as i32, y))?;
         }
         Ok(())

@@ -281,7 +281,7 @@ fn parts_of_traffic_are_bars_as_long_as_their_shares() {
     read(&page).unwrap();
     let figures: Vec<_> = page.split("<figure>").skip(1).collect();
     let [figure] = figures[..] else { panic!("{page}") };
-    for name in ["RTP", "mDNS", "25 % | 80 %", "75 % | 20 %"] {
+    for name in ["RTP", "mDNS", "25.0 % | 80.0 %", "75.0 % | 20.0 %"] {
         assert!(figure.contains(&format!(">{name}</text>")), "{name}");
     }
     for (colour, ratio) in [("f7", 3.0), ("f8", 0.25)] {
