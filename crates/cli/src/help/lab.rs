@@ -54,7 +54,8 @@ pub(crate) const INTERVAL: &str = r#"Examples:
   taut lab interval --ledger sent.csv
   # What arrives here for a minute, by the kernel's stamps; no receiver runs:
   taut lab interval --listen 0.0.0.0:5004 --duration 60s
-  # Every stream that `tcpdump -i eth0 -w wire.pcap 'udp or ether proto 0x22f0'` captured:
+  # Every stream of RTP or AVTP in a capture, such as that of
+  # tcpdump -i eth0 -w wire.pcap 'udp or ether proto 0x22f0':
   taut lab interval --pcap wire.pcap --report json
   # AVTP of any talker, such as `aplay` through ALSA's plugin `aaf`:
   taut lab interval --listen avtp://eth0/91:E0:F0:00:FE:01 --duration 300s
@@ -75,8 +76,8 @@ late packets were handed over."#;
 
 pub(crate) const NETWORK: &str = r#"Examples:
   # What the network carries without a stream; a stream in silence, and beside
-  # multicast, chatter, bulk TCP and all of it; then what the heads of packets of
-  # 20, 10, 5 and 1 ms cost:
+  # multicast, chatter, bulk TCP and all of it; then what the heads of packets
+  # of 20, 10, 5 and 1 ms cost:
   taut lab network --with ssh:studio
   # The protocols on the interfaces of both machines for a minute, no stream:
   taut lab network --with ssh:studio --only ambient --duration 60s
