@@ -92,32 +92,27 @@ fn what_a_network_carries_beside_a_stream_is_counted_at_both_ends() {
 
 #[test]
 fn ambient_traffic_is_reported_without_a_stream() {
-    shared(|| {
-        let Some(cable) = Cable::lay() else { return };
-        // Like a stream of RTP to a group, 4 Mbit/s in packets of 1 kB, until it is dropped.
-        let noise = format!("lab burden multicast --by {}:9", cable.right.address);
-        let _noise = taut(words(&noise)).within(&cable.left).start();
-        let line = "lab network --only ambient --duration 2s";
-        let report = between(&cable, line).run().well().json();
-        let ends = [("sender", &cable.left, "sent"), ("receiver", &cable.right, "received")];
-        for (end, namespace, way) in ends {
-            let name = format!("ambient: {end}, {}", namespace.interface);
-            let all = row(&report, &name);
-            assert!(figure(all, &format!("{way}_mbit_per_s")) > 0.1, "{all:#}");
-            assert!(
-                figure(all, "busiest_mbit_per_s") >= 0.5 * figure(all, "mbit_per_s"),
-                "{all:#}"
-            );
-            for part in [": RTP", ", by address: IPv4 multicast"] {
-                let part = row(&report, &format!("{name}{part}"));
-                assert!(figure(part, "packets_per_s") > 20.0, "{part:#}");
-                assert!(figure(part, "bytes_share") > 0.5, "{part:#}");
-            }
-            let series = all["meanwhile"].as_array().unwrap();
-            let keys: Vec<_> = series.iter().filter_map(|one| one["key"].as_str()).collect();
-            assert_eq!(keys, ["mbit_per_s", "packets_per_s"], "{all:#}");
+    let Some(cable) = Cable::lay() else { return };
+    // Like a stream of RTP to a group, 4 Mbit/s in packets of 1 kB, until it is dropped.
+    let noise = format!("lab burden multicast --by {}:9", cable.right.address);
+    let _noise = taut(words(&noise)).within(&cable.left).start();
+    let line = "lab network --only ambient --duration 2s";
+    let report = between(&cable, line).run().well().json();
+    let ends = [("sender", &cable.left, "sent"), ("receiver", &cable.right, "received")];
+    for (end, namespace, way) in ends {
+        let name = format!("ambient: {end}, {}", namespace.interface);
+        let all = row(&report, &name);
+        assert!(figure(all, &format!("{way}_mbit_per_s")) > 0.1, "{all:#}");
+        assert!(figure(all, "busiest_mbit_per_s") >= 0.5 * figure(all, "mbit_per_s"), "{all:#}");
+        for part in [": RTP", ", by address: IPv4 multicast"] {
+            let part = row(&report, &format!("{name}{part}"));
+            assert!(figure(part, "packets_per_s") > 20.0, "{part:#}");
+            assert!(figure(part, "bytes_share") > 0.5, "{part:#}");
         }
-    });
+        let series = all["meanwhile"].as_array().unwrap();
+        let keys: Vec<_> = series.iter().filter_map(|one| one["key"].as_str()).collect();
+        assert_eq!(keys, ["mbit_per_s", "packets_per_s"], "{all:#}");
+    }
 }
 
 #[test]
