@@ -16,7 +16,7 @@ use crate::link::seal::Seal;
 pub use crate::socket::address::{any, interface_label};
 pub use crate::udp::open::{
     DSCP_MEDIA, FragmentPolicy, PORT_HELD, UdpOptions, check_destinations, header_bytes, leaves_by,
-    path_mtu, source_address,
+    path_mtu, source_address, yield_address,
 };
 use crate::udp::open::{adopt, open};
 

@@ -72,12 +72,14 @@ pub(super) fn stream(
         receiver.wire = RtpUnpack::taking(codings);
     }
     let key = StreamKey::of(flags.srtp_key_file.as_deref(), [(*address, &*resolved)])?;
-    let open =
-        || key.open(&sockets::receiving((address, resolved), &format), wire_thread(flags, address));
+    let open = |succeeds| {
+        let options = sockets::receiving((address, resolved), &format).succeeding(succeeds);
+        key.open(&options, wire_thread(flags, address))
+    };
     let opened = match begun.take() {
         Some(ToBePlayed::Opened(opened)) => opened,
-        Some(ToBePlayed::Kept(kept)) => kept.unread(open()?),
-        None => open()?,
+        Some(ToBePlayed::Kept(listened)) => listened.succeed(open)?,
+        Some(ToBePlayed::Anew) | None => open(false)?,
     };
     if let Some((packets, reports)) = opened.local {
         let words =

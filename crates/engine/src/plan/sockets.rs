@@ -104,6 +104,15 @@ pub enum LinkOptions {
 }
 
 impl LinkOptions {
+    /// The same, by UDP in the place of a socket that shares its address ([`UdpOptions::succeeds`]).
+    #[must_use]
+    pub fn succeeding(mut self, succeeds: bool) -> Self {
+        if let Self::Udp(options) = &mut self {
+            options.succeeds = succeeds;
+        }
+        self
+    }
+
     /// Opens it, on the thread that will call it, or on a wire thread below one that runs as `device` says.
     pub fn open(&self, device: Option<Scheduler>) -> Result<OpenedStream, OpenError> {
         self.open_sealed(device, None)

@@ -10,7 +10,7 @@ use tautline_proto::time::{LocalTime, Span};
 
 /// Datagrams that were read and are not played yet, oldest first.
 #[derive(Default)]
-pub struct KeptDatagrams(Vec<KeptDatagram>);
+pub(super) struct KeptDatagrams(Vec<KeptDatagram>);
 
 struct KeptDatagram {
     bytes: Box<[u8]>,
@@ -36,12 +36,14 @@ impl KeptDatagrams {
     }
 
     /// The stream as if nobody had read of it yet.
-    pub fn unread(self, opened: OpenedStream) -> OpenedStream {
+    pub(super) fn unread(self, opened: OpenedStream) -> OpenedStream {
         if self.0.is_empty() {
             return opened;
         }
         let OpenedStream { link, .. } = opened;
-        OpenedStream { link: Box::new(UnreadLink { link, kept: self.0, next: 0 }), ..opened }
+        let until = self.0.last().map_or(LocalTime::ZERO, |kept| kept.arrival);
+        let unread = UnreadLink { link, kept: self.0, next: 0, until };
+        OpenedStream { link: Box::new(unread), ..opened }
     }
 }
 
@@ -51,6 +53,8 @@ struct UnreadLink {
     kept: Vec<KeptDatagram>,
     /// The first that was not delivered. What was delivered stays: a device's thread gives back no memory.
     next: usize,
+    /// The arrival of the last. A socket of a group that was opened meanwhile has copies of some.
+    until: LocalTime,
 }
 
 impl Link for UnreadLink {
@@ -77,7 +81,12 @@ impl Link for UnreadLink {
             deliver(Arrival { datagram, source, arrival, stamp_uncertainty, read, truncated });
         }
         self.next = self.kept.len();
-        self.link.receive(deliver);
+        let until = self.until;
+        self.link.receive(&mut |arrival| {
+            if arrival.arrival > until {
+                deliver(arrival);
+            }
+        });
     }
 
     fn transmit_stamps(&mut self, deliver: &mut dyn FnMut(TransmitStamp)) {

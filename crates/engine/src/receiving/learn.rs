@@ -5,12 +5,14 @@
 //! want of a better one: [`crate::receiving::RecvEngine::run_as_announced`] ends where packets of another
 //! shape follow. Once packets come, only who sends them says what they are.
 
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use tautline_io::clock::now;
 use tautline_io::control::{Control, wait};
 use tautline_io::link::Arrival;
 use tautline_io::udp::pair::OpenedStream;
+use tautline_io::udp::yield_address;
 use tautline_proto::endpoint::Author;
 use tautline_proto::evidence::{Evidence, Proof};
 use tautline_proto::packet::Unpack;
@@ -69,9 +71,27 @@ impl ListenedAt {
     pub fn to_be_played(self, learnt: &Learnt) -> ToBePlayed {
         match learnt {
             _ if self.tells_by_packets() => ToBePlayed::Opened(self.kept.unread(self.opened)),
-            Learnt::Unannounced(_) => ToBePlayed::Kept(self.kept),
-            _ => ToBePlayed::Kept(KeptDatagrams::default()),
+            Learnt::Unannounced(_) => ToBePlayed::Kept(Box::new(self)),
+            _ => ToBePlayed::Anew,
         }
+    }
+
+    /// The stream from its first packet on, by a link that `open` opens. It is told whether it may share the address
+    /// with this link, which then ends only once the other is open: no packet is lost between them.
+    pub fn succeed<E>(
+        self,
+        open: impl FnOnce(bool) -> Result<OpenedStream, E>,
+    ) -> Result<OpenedStream, E> {
+        let Self { opened: OpenedStream { mut link, control, .. }, mut kept, .. } = self;
+        let reports = control.as_deref().map(AsFd::as_fd);
+        let shared = link.awaited().into_iter().chain(reports).all(|fd| yield_address(fd).is_ok());
+        if !shared {
+            drop((link, control));
+            return Ok(kept.unread(open(false)?));
+        }
+        let opened = open(true)?;
+        link.receive(&mut |arrival| kept.keep(&arrival));
+        Ok(kept.unread(opened))
     }
 }
 
@@ -79,9 +99,11 @@ impl ListenedAt {
 pub enum ToBePlayed {
     /// By the link that read them.
     Opened(OpenedStream),
-    /// By a link that is opened for packets like these, as the one before was opened for packets of any kind: these
-    /// come first.
-    Kept(KeptDatagrams),
+    /// By a link that is opened for packets like these, as the one before was opened for packets of any kind:
+    /// [`ListenedAt::succeed`].
+    Kept(Box<ListenedAt>),
+    /// By a link of its own.
+    Anew,
 }
 
 /// What came to all that is listened at.

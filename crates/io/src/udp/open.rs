@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use tautline_proto::endpoint::{Endpoint, Host};
 
@@ -88,6 +88,25 @@ pub struct UdpOptions {
     pub launch: Option<LaunchOptions>,
     /// How a wire thread spaces its packets.
     pub spacing: Spacing,
+    /// Takes the place of a socket of this program at the same address, which [`yield_address`] lets it share meanwhile.
+    pub succeeds: bool,
+}
+
+/// Lets a UDP socket that succeeds this one bind the same address. From then on that one receives new packets, and this
+/// one has those that arrived before: none is lost between the two. An error if `socket` is no socket.
+pub fn yield_address(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let yes: libc::c_int = 1;
+    // SAFETY: the descriptor is open, and the option is an int.
+    let answer = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_REUSEADDR,
+            (&raw const yes).cast(),
+            size_of_val(&yes) as libc::socklen_t,
+        )
+    };
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 impl UdpOptions {
@@ -101,6 +120,10 @@ impl UdpOptions {
     pub fn receiver(address: SocketAddr) -> Self {
         let join = address.ip().is_multicast().then_some(address.ip());
         Self { bind: address, join, ..Self::default() }
+    }
+
+    fn is_multicast(&self) -> bool {
+        self.join.is_some() || self.bind.ip().is_multicast()
     }
 
     /// The same on the UDP port above, for RTCP (RFC 3550 §11).
@@ -199,6 +222,7 @@ impl Default for UdpOptions {
             transmit_stamp_every: 0,
             launch: None,
             spacing: Spacing::default(),
+            succeeds: false,
         }
     }
 }
@@ -220,6 +244,13 @@ pub(crate) fn open(options: &UdpOptions) -> Result<Socket, OpenError> {
         OpenError::new(tried, &error, "check the interface, TTL and DSCP asked for")
     })?;
     bind(&socket, options, index)?;
+    if options.succeeds && !options.is_multicast() {
+        // No other program may take the address from here on.
+        socket.set(libc::SOL_SOCKET, libc::SO_REUSEADDR, 0).map_err(|error| {
+            let tried = format!("keeping UDP {} to this program", options.bind);
+            OpenError::new(tried, &error, "this is a fault of tautline: please report it")
+        })?;
+    }
     if let Some(group) = options.join {
         join(&socket, group, &options.sources, index)
             .map_err(|error| join_error(group, options.interface.as_ref(), &error))?;
@@ -293,9 +324,8 @@ fn find_interface(name: &str) -> Result<u32, OpenError> {
 }
 
 fn configure(socket: &Socket, options: &UdpOptions, index: Option<u32>) -> io::Result<()> {
-    let multicast = options.join.is_some() || options.bind.ip().is_multicast();
-    if multicast {
-        // Several programs on one host may hear the same group.
+    // Several programs on one host may hear the same group.
+    if options.is_multicast() || options.succeeds {
         socket.set(libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
     }
     buffers::set(socket, options.buffer_bytes())?;
