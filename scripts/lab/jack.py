@@ -72,7 +72,7 @@ def readings():
     return [float(frames) for frames in re.findall(r"([0-9.]+) frames +[0-9.]+ ms total", read(READ))]
 
 
-@scenario("short", "all", each=("--latency 5.4ms --ptime 1334us", "as nobody chose"))
+@scenario("all", each=("--latency 5.4ms --ptime 1334us", "as nobody chose"))
 def at_64_frames_no_packet_is_late_between_the_cards_of_one_server(case):
     """The least latency leaves 67 us there. From card to card: what is not connected takes less."""
     chosen = case.split() if case.startswith("--") else []

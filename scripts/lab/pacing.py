@@ -174,7 +174,7 @@ def set_tai(seconds):
         raise OSError(ctypes.get_errno(), "TAI cannot be set")
 
 
-@scenario("short", "all", each=tuple(TO))
+@scenario("all", each=tuple(TO))
 def what_an_etf_drops_is_counted_and_named_by(protocol):
     """TAI is set a second forward, eight times. What the queue holds is too late at once, and dropped when it is to
     leave. What is handed over until the program reads the clock again, within 10 ms, the queue refuses. Nothing else
