@@ -12,7 +12,8 @@ pub fn frame(bytes: &[u8]) {
             count(TapLink::of(frame.hardware), frame.bytes, frame.segment, frame.head);
         });
     }
-    let link = [TapLink::Ethernet, TapLink::Loopback, TapLink::Bare][usize::from(first & 3) % 3];
+    let typed = TapLink::Typed(rest.first_chunk().map_or(0, |kind| u16::from_be_bytes(*kind)));
+    let link = [TapLink::Ethernet, TapLink::Loopback, TapLink::Bare, typed][usize::from(first & 3)];
     let segment = (first & 4 != 0).then_some(u16::from(*first));
     count(link, rest.len() << (first >> 5), segment, rest);
 }

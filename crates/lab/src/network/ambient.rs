@@ -71,8 +71,8 @@ pub fn of_capture(file: impl Read + Send) -> LabReport {
     report
 }
 
-const BYTES: &str = "ambient traffic is counted in frames with their Ethernet headers, without checksums; RTP is known by its \
-                     header and by packets that follow one another";
+const BYTES: &str = "ambient traffic is counted in frames with their Ethernet headers, without checksums; RTP is \
+                     known by its header and by packets that follow one another";
 
 /// What a reader should know of what was counted there.
 pub(super) fn notes(place: &str, traffic: &AmbientTraffic) -> Vec<String> {
