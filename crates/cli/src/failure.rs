@@ -40,7 +40,6 @@ impl Failure {
     }
 
     /// It could not be told: of what was to be compared, some could not be.
-    #[cfg(feature = "lab")]
     pub(crate) fn undecided(sentence: impl Into<String>) -> Self {
         Self { sentence: sentence.into(), status: 5 }
     }

@@ -122,7 +122,7 @@ impl Both<'_> {
 }
 
 /// Every place of some samples among others.
-fn find<'a>(probe: &'a [f32], among: &'a [f32]) -> impl Iterator<Item = usize> + 'a {
+pub(super) fn find<'a>(probe: &'a [f32], among: &'a [f32]) -> impl Iterator<Item = usize> + 'a {
     let first = probe.first().copied();
     let places = among.windows(probe.len().max(1)).enumerate();
     places

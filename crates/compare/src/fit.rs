@@ -1,16 +1,16 @@
 //! Frames that were heard between the sent ones, louder, upside down or in fewer bits: fitted window
 //! by window.
 
+mod acquire;
+
 use core::ops::Range;
-use std::rc::Rc;
 
 use tautline_dsp::fit::{Likeness, Nudge, nudge};
 use tautline_dsp::resample::{Quality, Resampler, Step};
 
 use super::exact::Both;
-use super::pieces::{BLOCK, ChannelRouting, FrameLine, GainRange, RoutedLine};
-use super::seek::Likely;
-use super::sound::{itself_first, power};
+use super::pieces::{BLOCK, ChannelRouting, FrameLine, GainRange};
+use super::sound::power;
 
 /// Frames fitted at once: 21 ms at 48 kHz.
 pub(super) const WINDOW: usize = 1024;
@@ -25,10 +25,18 @@ const BLOCK_LEFT_OVER: f64 = 1e-1;
 /// What leaves less than this, −60 dB, needs no fit.
 const CLEAN: f64 = 1e-6;
 /// Below this mean square a window is silence and says nothing: −100 dBFS.
-const QUIET: f64 = 1e-10;
+pub(super) const QUIET: f64 = 1e-10;
+/// What noise leaves of a block and of a window, as parts of its mean.
+const NOISE_OF_BLOCK: f64 = 4.0;
+const NOISE_OF_WINDOW: f64 = 2.0;
+/// Sound says how loud it is from so much above the noise, 12 dB, and where it lies from 20 dB above.
+const ABOVE_NOISE: f64 = 16.0;
+const FITTED_ABOVE_NOISE: f64 = 100.0;
 /// How much more the whole frames may leave than the best place between them, where they are it.
 /// Three figures fitted to 1024 samples of noise take 0.3 % off it.
 const AS_GOOD: f64 = 1.02;
+/// The same of a line that may have moved: low tones do not tell parts of a frame.
+const NEARLY_AS_GOOD: f64 = 1.1;
 /// Distance over which the slope of the sound is taken, in frames.
 pub(super) const APART: f64 = 1.0 / 64.0;
 /// Rounds of refinement, and the nudge after which another is not worth it, in frames.
@@ -40,10 +48,6 @@ pub(super) const MOST_DRIFT: f64 = 1e-3;
 const JUMP: f64 = 0.3;
 /// How much of what a window says of the drift is believed at once.
 const TRUST: f64 = 0.1;
-/// How far from a likely place the right one may be, in frames.
-const ABOUT: i64 = 8;
-/// Below this correlation at the best of those nothing is fitted.
-const LIKELY: f64 = 0.5;
 /// A gain that changed by more than this is another gain.
 const SAME_GAIN: f64 = 0.12;
 /// A sample sticks out that is off by more than 8 times, 18 dB, what its window leaves in the mean: of
@@ -69,6 +73,8 @@ pub(super) struct WindowFitter<'a> {
     both: Both<'a>,
     /// What rounding to the bits of the recording leaves, as a mean square, and dither with it.
     floor: f64,
+    /// Mean square of the noise of the recording: what the best window since the last seed left.
+    noise: f64,
     resampler: Resampler,
     input: Vec<f32>,
     here: Vec<f32>,
@@ -82,12 +88,23 @@ impl<'a> WindowFitter<'a> {
         let floor = bits.map_or(0.0, |bits| 0.25_f64.powi(bits as i32 - 1));
         let (input, turned) = (Vec::new(), Vec::with_capacity(WINDOW));
         let (here, after) = (vec![0.0; WINDOW], vec![0.0; WINDOW]);
-        Self { both, floor, resampler, input, here, after, turned }
+        Self { both, floor, noise: 0.0, resampler, input, here, after, turned }
     }
 
     /// What rounding leaves of each sample, as a mean square.
     pub(super) fn floor(&self) -> f64 {
         self.floor
+    }
+
+    /// Begins with frames that were heard bit for bit: without noise.
+    pub(super) fn forget_noise(&mut self) {
+        self.noise = 0.0;
+    }
+
+    /// Takes the noise from a window that holds: it leaves the same of each.
+    fn learn_noise(&mut self, fitted: &Fitted, routing: &ChannelRouting, count: usize) {
+        let live = routing.gains.iter().filter(|gain| **gain != 0.0).count().max(1);
+        self.noise = self.noise.min(fitted.rest / (live * count) as f64);
     }
 
     /// The sent sound of a channel as it is heard from a place on.
@@ -124,25 +141,31 @@ impl<'a> WindowFitter<'a> {
         line: &FrameLine,
         routing: &ChannelRouting,
     ) -> Option<Fitted> {
-        let (at, count) = (window.start, window.len());
+        let count = window.len();
         let channel = self.loudest(window, routing);
         let energy = power(&self.both.heard.channels[channel][window.clone()]);
-        let says = count >= LEAST && energy > (QUIET + 100.0 * self.floor) * count as f64;
+        let quiet = QUIET + 100.0 * self.floor + FITTED_ABOVE_NOISE * self.noise;
+        let says = count >= LEAST && energy > quiet * count as f64;
         let kept = line.offset().filter(|_| says).and_then(|_| {
             let fitted = self.holds(window, line, routing)?;
             (fitted.rest <= CLEAN * fitted.energy).then_some(fitted)
         });
         match (says, kept) {
-            (_, Some(kept)) => Some(kept),
+            (_, Some(kept)) => {
+                self.learn_noise(&kept, routing, count);
+                Some(kept)
+            }
             (false, None) => self.holds(window, line, routing),
             (true, None) => {
-                let (fitted, centre) = (self.best(window, line, channel, routing)?, at + count / 2);
-                let off = fitted.place(centre as f64) - line.place(centre as f64);
-                if off.abs() > JUMP {
-                    return None;
-                }
+                let fitted = self.best(window, line, channel, routing)?;
+                let centre = centre(&self.both.heard.channels[channel], window);
+                let off = fitted.place(centre) - line.place(centre);
                 let held = self.holds(window, &fitted, routing)?;
-                let centre = centre as f64;
+                if off.abs() > JUMP {
+                    let stayed = self.holds(window, line, routing)?;
+                    return (stayed.rest <= NEARLY_AS_GOOD * held.rest).then_some(stayed);
+                }
+                self.learn_noise(&held, routing, count);
                 let away = centre - line.at;
                 let step = match fitted.offset() {
                     Some(_) => 1.0,
@@ -158,7 +181,7 @@ impl<'a> WindowFitter<'a> {
     }
 
     /// The line near this one that leaves the least of a window of one channel: between frames, or
-    /// on them if that is as good.
+    /// on them if that is as good, or this one.
     fn best(
         &mut self,
         window: &Range<usize>,
@@ -187,12 +210,20 @@ impl<'a> WindowFitter<'a> {
         self.render(source, place, step, count);
         let between = Likeness::between(&self.turned, &self.here[..count]);
         let fitted = FrameLine { at: at as f64, place, step };
-        let whole = FrameLine::whole(fitted.nearest(at + count / 2));
-        self.render(source, whole.place(at as f64), 1.0, count);
-        let on = Likeness::between(&self.turned, &self.here[..count]);
         let rest = |alike: &Likeness| alike.rest(alike.gain());
         let least = AS_GOOD * rest(&between) + 1e-3 * CLEAN * between.energy();
-        Some(if rest(&on) <= least { whole } else { fitted })
+        // The line as it is expected, if that is as good: a window of few tones, or of little sound, tells
+        // less than those before it.
+        let whole = FrameLine::whole(fitted.nearest(at + count / 2));
+        let centre = centre(&self.both.heard.channels[channel], window);
+        let undrifted = FrameLine { at: centre, place: fitted.place(centre), step: line.step };
+        let [one, other] = if line.offset().is_some() { [*line, whole] } else { [whole, *line] };
+        let lines = [one, other, undrifted];
+        let good = lines.into_iter().find(|line| {
+            self.render(source, line.place(at as f64), line.step, count);
+            rest(&Likeness::between(&self.turned, &self.here[..count])) <= least
+        });
+        Some(good.unwrap_or(fitted))
     }
 
     /// Whether all channels of a window are what was sent along `line`.
@@ -226,7 +257,8 @@ impl<'a> WindowFitter<'a> {
 
     /// Whether what a channel says is more than rounding.
     fn is_loud(&self, alike: &Likeness, count: usize) -> bool {
-        alike.energy() > 100.0 * (self.floor + QUIET) * count as f64
+        let least = 100.0 * (self.floor + QUIET) + ABOVE_NOISE * self.noise;
+        alike.energy() > least * count as f64
     }
 
     /// Whether a channel that is taken to hold nothing of the sound holds it in some part of a window.
@@ -308,13 +340,15 @@ impl<'a> WindowFitter<'a> {
         let mean = all.energy_of_other() * gain * gain / count.div_ceil(BLOCK) as f64;
         let good = alikes.iter().take_while(|alike| {
             let energy = (alike.energy_of_other() * gain * gain).max(mean);
-            alike.rest(gain) <= BLOCK_LEFT_OVER * energy + spare * BLOCK as f64
+            let noise = NOISE_OF_BLOCK * self.noise * BLOCK as f64;
+            alike.rest(gain) <= noise.max(BLOCK_LEFT_OVER * energy + spare * BLOCK as f64)
         });
         let good = count.min(good.count() * BLOCK);
         // As a whole it must be nearer, and as loud.
         let off = (all.gain() / gain - 1.0).abs() > SAME_GAIN;
         let loud = self.is_loud(&all, count);
-        let left = all.rest(gain) > LEFT_OVER * all.energy() + spare * count as f64;
+        let noise = NOISE_OF_WINDOW * self.noise * count as f64;
+        let left = all.rest(gain) > noise.max(LEFT_OVER * all.energy() + spare * count as f64);
         let good = if good == count && (left || loud && off) { 0 } else { good };
         (good, all)
     }
@@ -324,82 +358,18 @@ impl<'a> WindowFitter<'a> {
         let energy = |channel: &usize| power(&self.both.heard.channels[*channel][window.clone()]);
         live.max_by(|one, other| energy(one).total_cmp(&energy(other))).unwrap_or(0)
     }
+}
 
-    /// What a window is that lies about a likely place: its line, and which channel is which.
-    pub(super) fn acquire(&mut self, likely: &Likely, step: f64) -> Option<RoutedLine> {
-        let at = likely.heard;
-        let count = WINDOW.min(self.both.heard.frames().checked_sub(at)?);
-        let window = at..at + count;
-        let heard = &self.both.heard.channels[likely.channel][window.clone()];
-        if count < BLOCK || power(heard) <= QUIET * count as f64 {
-            return None;
-        }
-        let (mut best, mut there) = ((0.0_f64, 0_i64), Vec::with_capacity(WINDOW));
-        for away in -ABOUT..=ABOUT {
-            there.clear();
-            part(
-                &self.both.sent.channels[likely.source],
-                likely.sent as i64 + away,
-                count,
-                &mut there,
-            );
-            // Of a hole it is NaN, which is no likeness.
-            let like = Likeness::between(heard, &there).correlation();
-            if like.abs() > best.0.abs() {
-                best = (like, away);
-            }
-        }
-        if best.0.abs() < LIKELY {
-            return None;
-        }
-        let mut routing = ChannelRouting::straight(self.both.heard.channels.len());
-        routing.sources[likely.channel] = likely.source;
-        routing.gains[likely.channel] = best.0.signum();
-        let guess = FrameLine { at: at as f64, place: (likely.sent as i64 + best.1) as f64, step };
-        let line = self.best(&window, &guess, likely.channel, &routing)?;
-        self.learn(&window, &line, likely, &mut routing)?;
-        Some(RoutedLine { line, routing: Rc::new(routing) })
+/// The frame about which the energy of a window lies: sound may be in a part of it, and tells nothing of
+/// the rest.
+fn centre(samples: &[f32], window: &Range<usize>) -> f64 {
+    let (mut moment, mut energy) = (0.0, 0.0);
+    for (sample, at) in samples[window.clone()].iter().zip(window.clone()) {
+        let square = f64::from(*sample).powi(2);
+        moment += square * at as f64;
+        energy += square;
     }
-
-    /// Learns what each channel of a window holds; `None` if not even the likely one does, or where
-    /// one is spoilt.
-    fn learn(
-        &mut self,
-        window: &Range<usize>,
-        line: &FrameLine,
-        likely: &Likely,
-        routing: &mut ChannelRouting,
-    ) -> Option<()> {
-        let (at, count) = (window.start, window.len());
-        let channels = routing.gains.len();
-        let turn = routing.gains[likely.channel];
-        for channel in core::iter::once(likely.channel)
-            .chain((0..channels).filter(|channel| *channel != likely.channel))
-        {
-            let heard = &self.both.heard.channels[channel][window.clone()];
-            let silent = power(heard) <= QUIET * count as f64;
-            let own = if channel == likely.channel { likely.source } else { channel };
-            let found = itself_first(own, channels).find_map(|source| {
-                self.render(source, line.place(at as f64), line.step, count);
-                let here = &self.here[..count];
-                if silent {
-                    // What says nothing is taken to be as the others.
-                    return (power(here) <= QUIET * count as f64).then_some((source, turn));
-                }
-                let alike = Likeness::between(heard, here);
-                let gain = alike.gain();
-                (alike.rest(gain) <= LEFT_OVER * alike.energy() + self.floor * count as f64)
-                    .then_some((source, gain))
-            });
-            (routing.sources[channel], routing.gains[channel]) = found.unwrap_or((channel, 0.0));
-            // What is the sound in a part of the window is spoilt in the rest, not another.
-            let mut spoilt = || self.sounds_again(window, line, channel, routing);
-            if found.is_none() && (channel == likely.channel || spoilt()) {
-                return None;
-            }
-        }
-        Some(())
-    }
+    moment / energy
 }
 
 /// So many samples from a place on, silence beyond the ends.

@@ -4,11 +4,13 @@
 //! docs/decisions/0023-what-a-recording-holds.md.
 #![forbid(unsafe_code)]
 
+mod changes;
 mod exact;
 mod fit;
 mod pieces;
 mod remix;
 mod residue;
+pub mod rivals;
 mod rows;
 mod seek;
 mod sound;
@@ -29,7 +31,7 @@ pub use residue::{Residue, ResidueKind};
 pub use rows::{ChangeRow, ChannelsRow, ComparisonReport, DropoutRow, DropoutsRow, ResampledRow};
 pub use sound::Sound;
 pub use tone::{TestTone, Tone};
-pub use verdict::Comparison;
+pub use verdict::{Comparison, Delay};
 
 /// Compares two sounds of as many channels; `progress` hears the heard frame that is come to.
 ///

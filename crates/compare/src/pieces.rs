@@ -186,6 +186,8 @@ pub(super) struct Piece {
     pub(super) volumes: Vec<Option<GainRange>>,
     /// Heard frames of it that stick out, and the sent ones in whose place they are.
     pub(super) clicks: Vec<(usize, usize)>,
+    /// Sent frames: lines so far apart explain it as well.
+    pub(super) modulo: Option<f64>,
 }
 
 impl Piece {
@@ -201,6 +203,26 @@ impl Piece {
     pub(super) fn ppm(&self) -> f64 {
         let ends = (self.to - self.from) / self.heard.len() as f64 - 1.0;
         1e6 * self.places.slope().unwrap_or(ends)
+    }
+
+    /// The straight line through it.
+    pub(super) fn straight(&self) -> FrameLine {
+        let (at, length) = (self.heard.start as f64, self.heard.len() as f64);
+        if !self.is_resampled() {
+            return FrameLine { at, place: self.from, step: 1.0 };
+        }
+        // The ends of a short piece tell no drift.
+        let step = 1.0 + self.places.slope().unwrap_or(0.0);
+        FrameLine { at: at + length / 2.0, place: (self.from + self.to) / 2.0, step }
+    }
+
+    /// So many sent frames further on.
+    pub(super) fn shifted(mut self, frames: f64) -> Self {
+        self.from += frames;
+        self.to += frames;
+        self.places.off += self.places.weight * frames;
+        self.places.products += self.places.at * frames;
+        self
     }
 
     /// The line that leaves it at its end.

@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 
+use super::changes::{Difference, Instead};
 use super::residue::Residue;
 use super::tone::TestTone;
-use super::verdict::{Comparison, Difference, Instead};
+use super::verdict::{Comparison, Delay};
 
 /// How two sounds compare, as it is told.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -15,7 +16,8 @@ pub struct ComparisonReport {
     pub experiment: &'static str,
     /// In a sentence.
     pub says: String,
-    /// In a word: `identical`, `all_there` (resampled), `differs` or `not_found`.
+    /// In a word: `identical`, `all_there` (resampled), `differs`, `not_found`, or `ambiguous` if the sound
+    /// is periodic and nothing tells its periods apart.
     pub verdict: &'static str,
     /// Frames per second.
     pub rate: u32,
@@ -25,12 +27,15 @@ pub struct ComparisonReport {
     pub heard_frames: usize,
     /// See `heard_frames`.
     pub identical_frames: usize,
-    /// Where the sent sound begins in the heard one; negative where that begins later.
+    /// Where the sent sound begins in the heard one; negative where that begins later. Of several possible
+    /// frames the nearest to 0.
     pub begins_at_frame: Option<i64>,
-    /// Frames at its beginning and its end that are missing.
-    pub missed_first_frames: usize,
+    /// How far apart these are, in frames, if the delay is ambiguous.
+    pub ambiguous_modulo_frames: Option<f64>,
+    /// Frames at its beginning and its end that are missing; unknown if the delay is ambiguous.
+    pub missed_first_frames: Option<usize>,
     /// See `missed_first_frames`.
-    pub missed_last_frames: usize,
+    pub missed_last_frames: Option<usize>,
     /// Which sent channel each heard one holds, and how loud, from some sent frame on.
     pub channels: Vec<ChannelsRow>,
     /// If the sent channels were mixed: of each heard channel, how much of each sent one.
@@ -100,7 +105,7 @@ pub struct DropoutRow {
 /// Something that is not one frame after the other.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ChangeRow {
-    /// `replaced`, `dropped`, `repeated` or `inserted`.
+    /// `replaced`, `dropped`, `repeated`, `inserted`, or `shifted` if it is known modulo a period only.
     pub kind: &'static str,
     /// The sent frame.
     pub at_frame: usize,
@@ -110,6 +115,8 @@ pub struct ChangeRow {
     pub by: Option<&'static str>,
     /// How much later what follows is heard, in frames; negative where it is earlier.
     pub later_frames: f64,
+    /// The period in frames, if it may be any number of periods more or less.
+    pub modulo_frames: Option<f64>,
 }
 
 impl Comparison {
@@ -137,12 +144,19 @@ impl Comparison {
             at_seconds: dropout.at as f64 / hertz,
             frames: dropout.frames,
         });
+        let (begins_at_frame, ambiguous_modulo_frames) = match self.delay {
+            Delay::NotFound => (None, None),
+            Delay::Known(begins) => (Some(begins), None),
+            Delay::Ambiguous { nearest, period } => (Some(nearest), Some(period)),
+        };
+        let known = !self.is_ambiguous();
         ComparisonReport {
             schema: 1,
             experiment: "quality",
             says: self.to_string(),
             verdict: match self {
                 _ if !self.is_found() => "not_found",
+                _ if self.is_open() => "ambiguous",
                 _ if self.is_whole() => "identical",
                 _ if self.is_all_there() => "all_there",
                 _ => "differs",
@@ -151,9 +165,10 @@ impl Comparison {
             sent_frames: self.sounding.len(),
             heard_frames: self.there,
             identical_frames: self.identical,
-            begins_at_frame: self.begins,
-            missed_first_frames: self.missed_first,
-            missed_last_frames: self.missed_last,
+            begins_at_frame,
+            ambiguous_modulo_frames,
+            missed_first_frames: known.then_some(self.missed_first),
+            missed_last_frames: known.then_some(self.missed_last),
             channels: channels.collect(),
             mix: self.mix.as_ref().map(|mix| mix.coefficients.clone()),
             resampled: resampled.collect(),
@@ -185,26 +200,25 @@ fn change(change: &Difference) -> ChangeRow {
         Instead::Other => "other",
         Instead::Same => "same",
     };
+    let row = |kind, at_frame, frames, later_frames| ChangeRow {
+        kind,
+        at_frame,
+        frames,
+        by: None,
+        later_frames,
+        modulo_frames: None,
+    };
     match *change {
-        Difference::Replaced { at, frames, by: instead } => ChangeRow {
-            kind: "replaced",
-            at_frame: at,
-            frames,
-            by: Some(by(instead)),
-            later_frames: 0.0,
-        },
-        Difference::Dropped { at, frames, earlier } => {
-            ChangeRow { kind: "dropped", at_frame: at, frames, by: None, later_frames: -earlier }
+        Difference::Replaced { at, frames, by: instead } => {
+            ChangeRow { by: Some(by(instead)), ..row("replaced", at, frames, 0.0) }
         }
-        Difference::Repeated { at, frames, later, .. } => {
-            ChangeRow { kind: "repeated", at_frame: at, frames, by: None, later_frames: later }
+        Difference::Dropped { at, frames, earlier } => row("dropped", at, frames, -earlier),
+        Difference::Repeated { at, frames, later, .. } => row("repeated", at, frames, later),
+        Difference::Inserted { at, by: instead, later } => {
+            ChangeRow { by: Some(by(instead)), ..row("inserted", at, 0, later) }
         }
-        Difference::Inserted { at, by: instead, later } => ChangeRow {
-            kind: "inserted",
-            at_frame: at,
-            frames: 0,
-            by: Some(by(instead)),
-            later_frames: later,
-        },
+        Difference::Shifted { at, later, modulo } => {
+            ChangeRow { modulo_frames: Some(modulo), ..row("shifted", at, 0, later) }
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! How two recordings compare.
 
 mod altered;
+mod periodic;
 mod spoilt;
 
 use tautline_trial::snapshot;
@@ -8,7 +9,7 @@ use tautline_trial::snapshot;
 use tautline_dsp::resample::{Quality, Resampler, Step};
 use tautline_proto::units::Rate;
 
-use super::verdict::{Difference, Instead};
+use super::changes::{Difference, Instead};
 use super::*;
 
 /// Noise of two channels that does not repeat, full of all tones but the highest, as music is.
@@ -137,7 +138,7 @@ fn a_recording_that_ends_early_is_not_whole_and_says_where() {
 #[test]
 fn a_recording_that_begins_late_is_found_and_says_from_where() {
     let verdict = judge(&noise(1000), &noise(1000).part(150..1000), &mut |_| {});
-    assert_eq!((verdict.begins, verdict.identical), (Some(-150), 850));
+    assert_eq!((verdict.delay, verdict.identical), (Delay::Known(-150), 850));
     assert_eq!((verdict.missed_first, verdict.missed_last), (150, 0));
     assert!(!verdict.is_whole_so_far());
     let missing = "; frames 0 to 149 (0.000 s on) are missing at the beginning";
@@ -393,7 +394,7 @@ fn a_sound_is_found_behind_another() {
     for heard in [sent.clone(), sent.resampled(-20.0)] {
         let verdict = verdict(&sent, &joined([&noise_of(200_000, 11), &heard]));
         assert!(verdict.is_all_there(), "{verdict}\n{verdict:?}");
-        assert_eq!(verdict.begins, Some(200_300));
+        assert_eq!(verdict.delay, Delay::Known(200_300));
     }
 }
 

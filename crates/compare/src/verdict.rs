@@ -4,6 +4,7 @@ use core::ops::Range;
 
 use tautline_proto::units::Rate;
 
+use super::changes::{Difference, Instead, changes};
 use super::exact::Both;
 use super::pieces::{BLOCK, ChannelRouting, GainRange, Kind, NO_GAIN, Piece, joined, take_volumes};
 use super::remix::ChannelMix;
@@ -11,35 +12,20 @@ use super::residue::Residue;
 use super::sound::{Bits, Sound, power};
 use super::tone::{TestTone, tones};
 
-/// What stands where a sound is not as it was sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Instead {
-    /// Digital silence.
-    Silence,
-    /// Other sound, such as concealment or a fade.
-    Other,
-    /// The same sound, nearly.
-    Same,
-}
-
-/// Where a sound was not heard one frame after the other. Places are frames of what was sent.
+/// Where the sent file begins in the recording, in frames; negative if the recording begins later.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Difference {
-    /// Frames were replaced, and all after them is where it would have been.
-    Replaced { at: usize, frames: usize, by: Instead },
-    /// Frames were left out, so that what follows is heard earlier by so many.
-    Dropped { at: usize, frames: usize, earlier: f64 },
-    /// Frames were heard once more, from an earlier one on, so that what follows is heard later.
-    Repeated { at: usize, from: usize, frames: usize, later: f64 },
-    /// Something was heard between two frames.
-    Inserted { at: usize, by: Instead, later: f64 },
-}
-
-impl Difference {
-    /// Whether what follows is heard earlier or later.
-    pub(super) fn moves(&self) -> bool {
-        !matches!(self, Self::Replaced { .. })
-    }
+pub enum Delay {
+    /// Nothing of it was found.
+    NotFound,
+    /// At this frame.
+    Known(i64),
+    /// The sound is periodic, and nothing in the recording tells its periods apart.
+    Ambiguous {
+        /// The possible frame that is nearest to 0.
+        nearest: i64,
+        /// Frames between possible ones.
+        period: f64,
+    },
 }
 
 /// A part that was heard between the frames.
@@ -63,12 +49,12 @@ pub struct Comparison {
     /// Frames of these that were heard bit for bit, and at all.
     pub(super) identical: usize,
     pub(super) there: usize,
-    /// Where the sent file begins in the heard one, if it was found there; negative where the
-    /// recording begins later.
-    pub(super) begins: Option<i64>,
+    pub(super) delay: Delay,
     /// Frames at the beginning of the sound before the first that was heard, and at its end.
     pub(super) missed_first: usize,
     pub(super) missed_last: usize,
+    /// How many of these belong within the recording.
+    pub(super) missed_within: usize,
     /// Whether what is identical is one piece from the beginning on. What a card plays when packets
     /// cease, such as concealment, may be nearly what would have followed.
     whole_so_far: bool,
@@ -108,6 +94,9 @@ impl Comparison {
         let pieces = told_apart(joined(pieces));
         let sounding = sent.sounding();
         let (there, ends) = covered(&sounding, pieces.iter());
+        let (missed_first, missed_last) = (ends.start - sounding.start, sounding.end - ends.end);
+        let before = pieces.first().map_or(0, |piece| piece.heard.start);
+        let after = pieces.last().map_or(0, |piece| heard.frames() - piece.heard.end);
         let exact = pieces.iter().filter(|piece| piece.is_exact());
         let straight = ChannelRouting::straight(heard.channels.len());
         let routing = pieces.first().map_or(&straight, |piece| &*piece.routing);
@@ -120,11 +109,10 @@ impl Comparison {
             rate: sent.rate,
             identical: covered(&sounding, exact).0,
             there,
-            begins: pieces
-                .first()
-                .map(|piece| piece.heard.start as i64 - piece.from.round() as i64),
-            missed_first: ends.start - sounding.start,
-            missed_last: sounding.end - ends.end,
+            delay: delay(&pieces),
+            missed_first,
+            missed_last,
+            missed_within: missed_first.min(before) + missed_last.min(after),
             whole_so_far: is_whole_so_far(&pieces, &sounding),
             changes: changes(heard, &pieces),
             passages: passages(&pieces),
@@ -216,7 +204,22 @@ impl Comparison {
 
     /// Whether anything was heard of what was sent.
     pub fn is_found(&self) -> bool {
-        self.begins.is_some()
+        self.delay != Delay::NotFound
+    }
+
+    /// Where the sent file begins in the recording.
+    pub fn delay(&self) -> Delay {
+        self.delay
+    }
+
+    /// Whether the comparison is left open: where the sound lies is ambiguous, and no frame is known to
+    /// be lost.
+    pub fn is_open(&self) -> bool {
+        self.is_ambiguous() && self.changes.is_empty() && self.missed_within == 0
+    }
+
+    pub(super) fn is_ambiguous(&self) -> bool {
+        matches!(self.delay, Delay::Ambiguous { .. })
     }
 
     /// Frames that were heard bit for bit, without the digital silence at both ends.
@@ -226,9 +229,17 @@ impl Comparison {
 
     fn is_one_piece(&self) -> bool {
         self.mix.is_none()
+            && !self.is_ambiguous()
             && self.changes.is_empty()
             && self.routings.iter().all(|(_, routing)| is_straight(routing))
     }
+}
+
+fn delay(pieces: &[Piece]) -> Delay {
+    let Some(first) = pieces.first() else { return Delay::NotFound };
+    let begins = first.heard.start as i64 - first.from.round() as i64;
+    let ambiguous = |period: f64| Delay::Ambiguous { nearest: begins, period };
+    first.modulo.map_or(Delay::Known(begins), ambiguous)
 }
 
 /// The bits of both, where what was heard needs fewer.
@@ -244,8 +255,10 @@ pub(super) fn is_straight(routing: &ChannelRouting) -> bool {
 
 fn is_whole_so_far(pieces: &[Piece], sounding: &Range<usize>) -> bool {
     let Some((first, rest)) = pieces.split_first() else { return false };
-    let begins =
-        first.is_exact() && first.from == sounding.start as f64 && is_straight(&first.routing);
+    let begins = first.modulo.is_none()
+        && first.is_exact()
+        && first.from == sounding.start as f64
+        && is_straight(&first.routing);
     begins && !rest.iter().any(Piece::is_exact)
 }
 
@@ -290,7 +303,8 @@ fn covered<'a>(
 ) -> (usize, Range<usize>) {
     let whole = |place: f64| (place.round() as usize).clamp(sounding.start, sounding.end);
     // Where a resampled sound begins or ends is known to a block.
-    let edge = |piece: &Piece| if piece.is_exact() { 0 } else { BLOCK };
+    let is_known = |piece: &Piece| piece.is_exact() || piece.modulo.is_some();
+    let edge = |piece: &Piece| if is_known(piece) { 0 } else { BLOCK };
     let mut parts: Vec<(Range<usize>, usize)> =
         pieces.map(|piece| (whole(piece.from)..whole(piece.to), edge(piece))).collect();
     parts.sort_by_key(|(part, _)| (part.start, part.end));
@@ -309,68 +323,6 @@ fn covered<'a>(
         ends = Some(from..reached);
     }
     (count, ends.unwrap_or(sounding.start..sounding.start))
-}
-
-fn changes(heard: &Sound, pieces: &[Piece]) -> Vec<Difference> {
-    let mut furthest = 0.0_f64;
-    let mut all: Vec<Difference> = Vec::new();
-    for (index, piece) in pieces.iter().enumerate() {
-        let again = (piece.to.min(furthest) - piece.from).max(0.0).round() as usize;
-        if let Some(last) = index.checked_sub(1).map(|before| &pieces[before]) {
-            match change(heard, last, piece, again) {
-                Some(change) => all.push(change),
-                // What goes on from what is heard again is heard again, too.
-                None => {
-                    if let Some(Difference::Repeated { frames, .. }) = all.last_mut() {
-                        *frames += again;
-                    }
-                }
-            }
-        }
-        let single = |(_, at): &(usize, usize)| Difference::Replaced {
-            at: *at,
-            frames: 1,
-            by: Instead::Other,
-        };
-        all.extend(piece.clicks.iter().map(single));
-        if !piece.is_exact() && !piece.is_resampled() && beside_exact(pieces, index) {
-            let (at, frames) = (piece.from.round() as usize, piece.heard.len());
-            all.push(Difference::Replaced { at, frames, by: Instead::Same });
-        }
-        furthest = furthest.max(piece.to);
-    }
-    all
-}
-
-/// Whether a piece is a spoilt part of what is bit for bit otherwise.
-fn beside_exact(pieces: &[Piece], index: usize) -> bool {
-    let exact = |piece: Option<&Piece>| piece.is_some_and(Piece::is_exact);
-    exact(index.checked_sub(1).and_then(|before| pieces.get(before)))
-        || exact(pieces.get(index + 1))
-}
-
-/// What is between two pieces; `again` frames of the second were heard before.
-fn change(heard: &Sound, last: &Piece, next: &Piece, again: usize) -> Option<Difference> {
-    let between = last.heard.end..next.heard.start;
-    let (gap, skipped) = (between.len() as f64, next.from - last.to);
-    let silent = |frame: usize| heard.is_silent(frame);
-    let by = if between.clone().all(silent) { Instead::Silence } else { Instead::Other };
-    let (at, later) = (last.to.round() as usize, gap - skipped);
-    if later.abs() < 0.5 {
-        let frames = skipped.round() as usize;
-        return (frames > 0 || !between.is_empty()).then_some(Difference::Replaced {
-            at,
-            frames,
-            by,
-        });
-    }
-    Some(match (later > 0.0, again) {
-        (true, 0) => Difference::Inserted { at, by, later },
-        (true, frames) => {
-            Difference::Repeated { at, from: next.from.round() as usize, frames, later }
-        }
-        (false, _) => Difference::Dropped { at, frames: skipped.round() as usize, earlier: -later },
-    })
 }
 
 fn passages(pieces: &[Piece]) -> Vec<ShiftedPart> {

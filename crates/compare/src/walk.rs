@@ -1,6 +1,9 @@
 //! Goes through a recording from piece to piece: on along the line of the last, else near it, else
 //! anywhere.
 
+mod first;
+mod settle;
+
 use core::ops::Range;
 use std::rc::Rc;
 
@@ -9,14 +12,10 @@ use super::fit::{Fitted, LEAST, WINDOW, WindowFitter};
 use super::pieces::{
     BLOCK, ChannelRouting, FrameLine, Kind, Piece, Places, RoutedLine, take_volumes,
 };
-use super::seek::{Coarse, Likely, PATTERN};
-use super::sound::power;
+use super::seek::{Coarse, Likely};
 
-/// Places of the sent sound that are looked for bit for bit, until one is found: each takes a pass
-/// through what was heard.
-const PROBES: usize = 16;
-/// The same, for sound that is alike.
-const PARTS: usize = 4;
+/// The frames from which `near` looks: where the piece before ended is known to a block.
+const NEAR_FROM: usize = 2 * BLOCK;
 /// How far ahead the sound is looked for where it was: what is lost is rarely more.
 const AHEAD: usize = 4800;
 /// After places at which nothing is found, the searches near the last piece rest for so many at
@@ -68,6 +67,8 @@ pub(super) struct PieceWalk<'a> {
     fit: WindowFitter<'a>,
     pieces: Vec<Piece>,
     searches: u32,
+    /// Pieces of which the line may still be searched among those a period apart.
+    settles: u32,
     /// Hears the heard frame that it has come to.
     progress: &'a mut dyn FnMut(usize),
 }
@@ -86,6 +87,7 @@ impl<'a> PieceWalk<'a> {
             fit: WindowFitter::new(both, bits),
             pieces: Vec::new(),
             searches: SEARCHES,
+            settles: settle::SETTLES,
             progress,
         }
     }
@@ -93,68 +95,41 @@ impl<'a> PieceWalk<'a> {
     /// All pieces, in the order in which they were heard.
     pub(super) fn run(mut self) -> Vec<Piece> {
         let all = 0..self.both.heard.frames();
-        let first = self.first().map(|seed| self.grow(&seed, all.clone()));
-        let Some(first) = first.filter(says) else { return Vec::new() };
-        let Range { start, end } = first.heard;
+        let Some(first) = self.first() else { return Vec::new() };
+        let first = self.settled(first, &all, &all, &FrameLine::whole(0));
+        let (Range { start, end }, modulo) = (first.heard.clone(), first.modulo);
         let line = FrameLine { at: start as f64, place: first.from, ..first.line() };
-        self.between(0..start, RoutedLine { line, routing: first.routing.clone() });
+        self.between(0..start, RoutedLine { line, routing: first.routing.clone() }, modulo);
         let after = RoutedLine { line: first.line(), routing: first.routing.clone() };
         self.push(first);
-        self.between(end..all.end, after);
+        self.between(end..all.end, after, modulo);
         self.pieces
     }
 
-    /// Finds any part of what was sent.
-    fn first(&mut self) -> Option<Seed> {
-        let Range { start, end } = self.sounding;
-        let length = PROBE.min(end - start);
-        let step = ((end - start) / PROBES).max(1);
-        let exact = (start..=end - length).step_by(step).find_map(|from| {
-            let probe = from..from + length;
-            if from > start && !self.both.sent.tells(probe.clone()) {
-                return None;
-            }
-            let (at, routing) = self.both.find_sent(probe)?;
-            Some(Seed::exact(at, from as i64 - at as i64, routing.into()))
-        });
-        exact.or_else(|| {
-            (0..PARTS).find_map(|part| {
-                let edge = |part: usize| start + (end - start) * part / PARTS;
-                let from = self.loudest(edge(part)..edge(part + 1));
-                // Any channel may have been lost on the way.
-                (0..self.both.sent.channels.len()).find_map(|source| {
-                    let likely = self.coarse.find_sent(source, from, end - from);
-                    let all = 0..self.both.heard.frames();
-                    likely.iter().find_map(|likely| self.acquire(likely, 1.0, &all))
-                })
-            })
-        })
-    }
-
-    /// Where the loudest pattern of some sent frames begins.
-    fn loudest(&self, part: Range<usize>) -> usize {
-        let energy = |from: &usize| -> f64 {
-            let frames = *from..(*from + PATTERN).min(self.sounding.end);
-            self.both.sent.channels.iter().map(|channel| power(&channel[frames.clone()])).sum()
-        };
-        let last = part.end.saturating_sub(PATTERN).max(part.start);
-        let starts = (part.start..=last).step_by(PATTERN);
-        starts.max_by(|one, other| energy(one).total_cmp(&energy(other))).unwrap_or(part.start)
-    }
-
-    /// Finds the pieces within some heard frames; the sound before or after them lies on this line.
-    fn between(&mut self, heard: Range<usize>, mut last: RoutedLine) {
+    /// Finds the pieces within some heard frames; the sound before or after them lies on this line, or as
+    /// well on lines `modulo` frames apart.
+    fn between(&mut self, heard: Range<usize>, mut last: RoutedLine, mut modulo: Option<f64>) {
         let (mut at, mut free, mut ahead) = (heard.start, heard.start, AHEAD);
         let mut rest = SearchBackoff::none(at);
         while let Some(sounds) = (at..heard.end).find(|frame| !self.both.heard.is_silent(*frame)) {
             at = sounds;
             (self.progress)(at);
             let found = self.next(at..heard.end, ahead, &last, &mut rest);
-            let piece = found.map(|seed| self.grow(&seed, free..heard.end));
-            match piece.filter(|piece| piece.heard.end > at && says(piece)) {
+            let piece = found.map(|(seed, on_line)| {
+                let piece = self.grow(&seed, free..heard.end);
+                let piece = if on_line || !self.says(&piece) {
+                    Piece { modulo, ..piece }
+                } else {
+                    let evidence = Self::after_break(&(at..heard.end));
+                    self.settled(piece, &evidence, &(free..heard.end), &last.line)
+                };
+                self.kept(piece, &last.line)
+            });
+            match piece.filter(|piece| piece.heard.end > at && self.says(piece)) {
                 Some(piece) => {
                     (at, free, ahead) = (piece.heard.end, piece.heard.end, AHEAD);
                     last = RoutedLine { line: piece.line(), routing: piece.routing.clone() };
+                    modulo = piece.modulo;
                     rest = SearchBackoff::none(at);
                     self.push(piece);
                 }
@@ -219,14 +194,14 @@ impl<'a> PieceWalk<'a> {
         Some(Piece { kind, volumes, ..gap })
     }
 
-    /// The next piece, by any of its frames.
+    /// The next piece, by any of its frames; and whether it is on the line.
     fn next(
         &mut self,
         heard: Range<usize>,
         ahead: usize,
         RoutedLine { line, routing }: &RoutedLine,
         rest: &mut SearchBackoff,
-    ) -> Option<Seed> {
+    ) -> Option<(Seed, bool)> {
         let (at, sources) = (heard.start, &routing.sources);
         let straight = routing.loud_as_sent();
         let offset = line.nearest(at);
@@ -234,7 +209,7 @@ impl<'a> PieceWalk<'a> {
         if let Some(routing) = &straight
             && let Some(at) = self.both.resumes(sources, near, offset)
         {
-            return Some(Seed::exact(at, offset, routing.clone()));
+            return Some((Seed::exact(at, offset, routing.clone()), true));
         }
         let rests = rest.near > 0;
         if rests {
@@ -247,45 +222,50 @@ impl<'a> PieceWalk<'a> {
                     Some(Seed::exact(at, offset, routing.clone()))
                 })
             });
-            if moved.is_some() {
-                return moved;
+            if let Some(moved) = moved {
+                return Some((moved, false));
             }
         }
-        let found = self.on_line(&heard, line, routing);
-        let found = found.or_else(|| if rests { None } else { self.near(&heard, line) });
+        if let Some(seed) = self.on_line(&heard, line, routing) {
+            return Some((seed, true));
+        }
+        let found = if rests { None } else { self.near(&heard, line) };
         if found.is_none() && !rests {
             rest.near = rest.patience;
             rest.patience = (2 * rest.patience).min(MOST_REST);
         }
-        found.or_else(|| self.anywhere(&heard, line, rest))
+        let found = found.or_else(|| self.anywhere(&heard, line, rest));
+        found.map(|seed| (seed, false))
     }
 
-    /// Sound that is alike where it is expected.
+    /// Sound that is alike where it is expected. It is looked for at every place from which `near` and
+    /// `anywhere` look: a periodic sound would be found by them a period away.
     fn on_line(
         &mut self,
         within: &Range<usize>,
         line: &FrameLine,
         routing: &ChannelRouting,
     ) -> Option<Seed> {
-        [within.start, within.start + WINDOW / 2].into_iter().find_map(|at| {
+        let places = [0, NEAR_FROM, WINDOW / 2].map(|later| within.start + later);
+        places.into_iter().find_map(|at| {
             let end = self.both.heard.frames().min(at + WINDOW);
             let channel = self.both.heard.loudest(at.min(end)..end);
             let sent = usize::try_from(line.nearest(at) + at as i64).ok()?;
             let likely = Likely { heard: at, sent, channel, source: routing.sources[channel] };
-            self.acquire(&likely, line.step, within)
+            self.acquire(&likely, line.step, within, Some((line, routing.gains[channel])))
         })
     }
 
-    /// The same within reach. Where the piece before ended is known to a block.
+    /// The same within reach.
     fn near(&mut self, within: &Range<usize>, line: &FrameLine) -> Option<Seed> {
-        let at = within.start + 2 * BLOCK;
+        let at = within.start + NEAR_FROM;
         let edge = |away: i64| {
             let place = line.nearest(at) + at as i64 + away;
             usize::try_from(place).unwrap_or(0).min(self.sounding.end)
         };
         let among = edge(-self.reach)..edge(self.reach);
         let likely = self.coarse.find_heard(at, Some(among));
-        likely.iter().find_map(|likely| self.acquire(likely, line.step, within))
+        likely.iter().find_map(|likely| self.acquire(likely, line.step, within, None))
     }
 
     /// Anything of the sound, as often as there is time for.
@@ -303,7 +283,7 @@ impl<'a> PieceWalk<'a> {
         let exact = exact.map(|(offset, routing)| Seed::exact(at, offset, routing.into()));
         let found = exact.or_else(|| {
             let likely = self.coarse.find_heard(at, None);
-            likely.iter().find_map(|likely| self.acquire(likely, line.step, within))
+            likely.iter().find_map(|likely| self.acquire(likely, line.step, within, None))
         });
         if found.is_none() {
             self.searches -= 1;
@@ -312,12 +292,19 @@ impl<'a> PieceWalk<'a> {
         found
     }
 
-    /// A seed within these heard frames: what lies beyond them belongs to another piece.
-    fn acquire(&mut self, likely: &Likely, step: f64, within: &Range<usize>) -> Option<Seed> {
+    /// A seed within these heard frames: what lies beyond them belongs to another piece. `expected` are
+    /// the line and the gain if the sound goes on.
+    fn acquire(
+        &mut self,
+        likely: &Likely,
+        step: f64,
+        within: &Range<usize>,
+        expected: Option<(&FrameLine, f64)>,
+    ) -> Option<Seed> {
         if !within.contains(&likely.heard) {
             return None;
         }
-        let RoutedLine { line, routing } = self.fit.acquire(likely, step)?;
+        let RoutedLine { line, routing } = self.fit.acquire(likely, step, expected)?;
         Some(Seed { at: likely.heard, line, routing, exact: false })
     }
 
@@ -325,6 +312,7 @@ impl<'a> PieceWalk<'a> {
     fn grow(&mut self, seed: &Seed, within: Range<usize>) -> Piece {
         match seed.line.offset().filter(|_| seed.exact) {
             Some(offset) => {
+                self.fit.forget_noise();
                 let heard = |sent: usize| usize::try_from(sent as i64 - offset).unwrap_or(0);
                 let Range { start, end } = self.sounding;
                 let within = within.start.max(heard(start))..within.end.min(heard(end));
@@ -340,6 +328,7 @@ impl<'a> PieceWalk<'a> {
                     places: Places::default(),
                     volumes: vec![None; seed.routing.gains.len()],
                     clicks: Vec::new(),
+                    modulo: None,
                 }
             }
             None => self.grow_alike(seed, within),
@@ -403,7 +392,7 @@ impl<'a> PieceWalk<'a> {
             resampled |= fitted.line.offset().is_none();
             places.add(&fitted.line, (window.start + count / 2) as f64, fitted.energy);
             take_volumes(&mut volumes, &fitted.volumes);
-            clicks.extend(self.fit.clicks(&window, &window, &fitted.line, &seed.routing));
+            clicks.extend(self.clicks(&window, &window, &fitted.line, &seed.routing));
             (first, start) = (fitted.line, start - count);
         }
         let (from, to) = (first.place(start as f64), last.place(end as f64));
@@ -411,7 +400,18 @@ impl<'a> PieceWalk<'a> {
         clicks.sort_unstable();
         clicks.retain(|(at, _)| (start..end).contains(at));
         let routing = seed.routing.clone();
-        Piece { heard: start..end, from, to, kind, routing, places, volumes, clicks }
+        let heard = start..end;
+        Piece { heard, from, to, kind, routing, places, volumes, clicks, modulo: None }
+    }
+
+    /// Whether it is more than the edge of a piece that lies beyond the frames that were looked at, and more
+    /// than noise where nothing was sent.
+    fn says(&self, piece: &Piece) -> bool {
+        let Kind::Alike { energy, rest, .. } = piece.kind else { return true };
+        let (from, to) = (self.sounding.start as f64, self.sounding.end as f64);
+        let sounds = piece.to.min(to) - piece.from.max(from);
+        // The energy is that of whole windows.
+        sounds.round() >= LEAST as f64 && (energy == 0.0 || rest < energy / 2.0)
     }
 
     /// How many frames of a window that broke still belong to the piece, in whole blocks.
@@ -453,11 +453,6 @@ impl Seed {
     }
 }
 
-/// Whether it is more than the edge of a piece that lies beyond the frames that were looked at.
-fn says(piece: &Piece) -> bool {
-    piece.is_exact() || piece.heard.len() >= LEAST
-}
-
 /// What lies between two pieces on the same line, of which nothing else is known yet.
 fn gap(last: &Piece, next: &Piece) -> Option<Piece> {
     let heard = last.heard.end..next.heard.start;
@@ -472,5 +467,6 @@ fn gap(last: &Piece, next: &Piece) -> Option<Piece> {
         places: Places::default(),
         volumes: Vec::new(),
         clicks: Vec::new(),
+        modulo: last.modulo,
     })
 }

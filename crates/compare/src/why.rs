@@ -1,7 +1,8 @@
 //! What is wrong with a recording, and what mends it.
 
+use super::changes::Difference;
 use super::residue::ResidueKind;
-use super::verdict::{Comparison, Difference, is_straight};
+use super::verdict::{Comparison, Delay, is_straight};
 
 /// A part of the energy that the rounding of sums may leave.
 pub(super) const NOTHING: f64 = 1e-12;
@@ -12,6 +13,15 @@ impl Comparison {
         let ends = (self.missed_first > 0, self.missed_last > 0);
         if !self.is_found() {
             return format!("{heard} holds nothing of {sent}; are they of one run?");
+        }
+        if let Delay::Ambiguous { period, .. } = self.delay
+            && self.is_open()
+        {
+            let millis = period * 1e3 / f64::from(self.rate.hertz());
+            return format!(
+                "periodic sound: delay ambiguous modulo {millis:.2} ms\n\
+                 hint: {heard} must hold the beginning or the end of {sent}"
+            );
         }
         if self.is_mixed() {
             return format!(
@@ -26,7 +36,7 @@ impl Comparison {
             );
         }
         match ends {
-            _ if !self.changes.is_empty() => {
+            _ if !self.changes.is_empty() || self.is_ambiguous() => {
                 format!(
                     "{heard} does not hold all of {sent}; the report of taut recv says what was lost"
                 )

@@ -3,10 +3,11 @@
 use core::fmt;
 use core::ops::Range;
 
+use super::changes::{Difference, Instead};
 use super::pieces::{ChannelRouting, GainRange};
 use super::residue::{Residue, ResidueKind};
 use super::tone::{TestTone, Tone};
-use super::verdict::{Comparison, Difference, Instead, ShiftedPart};
+use super::verdict::{Comparison, Delay, ShiftedPart};
 use super::why::NOTHING;
 
 /// Changes, passages and routings that are told one by one.
@@ -18,20 +19,28 @@ const NO_PPM: f64 = 0.05;
 
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(at) = self.begins else {
-            return f.write_str("the sent sound was not found in what was heard");
+        let at = match self.delay {
+            Delay::NotFound => {
+                return f.write_str("the sent sound was not found in what was heard");
+            }
+            Delay::Known(at) | Delay::Ambiguous { nearest: at, .. } => at,
         };
         let (identical, there, all) = (self.identical, self.there, self.sounding.len());
         if self.is_whole() {
             write!(f, "identical: all {all} frames, silent ends aside")?;
         } else if self.is_all_there() {
             write!(f, "all there: {all} frames, silent ends aside, {identical} of them identical")?;
+        } else if let Delay::Ambiguous { period, .. } = self.delay {
+            let period = self.millis(period);
+            write!(f, "periodic sound: {there} frames of it, delay ambiguous modulo {period}")?;
+            write!(f, "; nearest to 0: frame {at} ({})", self.millis(at as f64))?;
         } else if identical > 0 {
             write!(f, "{identical} of {all} frames identical, silent ends aside")?;
         } else {
             write!(f, "the same sound: {there} of {all} frames, silent ends aside")?;
         }
         match at {
+            _ if self.is_ambiguous() => {}
             0.. => write!(f, ", from frame {at} on ({})", self.seconds(at))?,
             _ => write!(f, ", from frame {} of what was sent on ({})", -at, self.seconds(-at))?,
         }
@@ -198,6 +207,12 @@ impl Comparison {
                     let (at, by, later) = (self.at(at), instead(by), self.millis(later));
                     write!(f, "{by} put in at {at}: {later} later from there on")?;
                 }
+                Difference::Shifted { at, later, modulo } => {
+                    let (at, period) = (self.at(at), self.millis(modulo));
+                    let moved = if later < 0.0 { "earlier" } else { "later" };
+                    let by = self.millis(later.abs());
+                    write!(f, "shifted at {at}: {by} {moved} from there on, modulo {period}")?;
+                }
             }
         }
         more(f, self.changes.len(), "changed")
@@ -205,6 +220,9 @@ impl Comparison {
 
     fn write_ends(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Range { start, end } = self.sounding;
+        if self.is_ambiguous() {
+            return Ok(());
+        }
         if self.missed_first > 0 {
             let missed = self.range(start..start + self.missed_first);
             write!(f, "; {missed} are missing at the beginning")?;

@@ -18,7 +18,8 @@ pub(crate) fn run(flags: &Compare) -> Result<(), Failure> {
         return Ok(());
     }
     let (sent, heard) = (flags.sent.display(), flags.heard.display());
-    Err(Failure::running(verdict.why(&sent.to_string(), &heard.to_string())))
+    let why = verdict.why(&sent.to_string(), &heard.to_string());
+    Err(if verdict.is_open() { Failure::undecided(why) } else { Failure::running(why) })
 }
 
 /// Reads both files whole and compares them.

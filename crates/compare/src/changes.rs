@@ -1,0 +1,131 @@
+//! Where a recording does not go on as what was sent does.
+
+use super::pieces::{BLOCK, Piece};
+use super::sound::Sound;
+
+/// What stands where a sound is not as it was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Instead {
+    /// Digital silence.
+    Silence,
+    /// Other sound, such as concealment or a fade.
+    Other,
+    /// The same sound, nearly.
+    Same,
+}
+
+/// Where a sound was not heard one frame after the other. Places are frames of what was sent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Difference {
+    /// Frames were replaced, and all after them is where it would have been.
+    Replaced { at: usize, frames: usize, by: Instead },
+    /// Frames were left out, so that what follows is heard earlier by so many.
+    Dropped { at: usize, frames: usize, earlier: f64 },
+    /// Frames were heard once more, from an earlier one on, so that what follows is heard later.
+    Repeated { at: usize, from: usize, frames: usize, later: f64 },
+    /// Something was heard between two frames.
+    Inserted { at: usize, by: Instead, later: f64 },
+    /// What follows is heard later by so many frames, or by any number of periods more or less.
+    Shifted { at: usize, later: f64, modulo: f64 },
+}
+
+/// A line that differs by less, in frames, is the same.
+const SAME_LINE: f64 = 0.5;
+
+impl Difference {
+    /// Whether what follows is heard earlier or later.
+    pub(super) fn moves(&self) -> bool {
+        !matches!(self, Self::Replaced { .. })
+    }
+}
+
+/// All differences, by rising heard frame.
+pub(super) fn changes(heard: &Sound, pieces: &[Piece]) -> Vec<Difference> {
+    let mut furthest = 0.0_f64;
+    let mut all: Vec<Difference> = Vec::new();
+    for (index, piece) in pieces.iter().enumerate() {
+        let again = (piece.to.min(furthest) - piece.from).max(0.0).round() as usize;
+        if let Some(last) = index.checked_sub(1).map(|before| &pieces[before]) {
+            match change(heard, last, piece, again) {
+                _ if last.modulo.or(piece.modulo).is_some() => {
+                    all.extend(change_modulo(heard, last, piece));
+                }
+                Some(change) => all.push(change),
+                // What goes on from what is heard again is heard again, too.
+                None => {
+                    if let Some(Difference::Repeated { frames, .. }) = all.last_mut() {
+                        *frames += again;
+                    }
+                }
+            }
+        }
+        let single = |(_, at): &(usize, usize)| Difference::Replaced {
+            at: *at,
+            frames: 1,
+            by: Instead::Other,
+        };
+        all.extend(piece.clicks.iter().map(single));
+        if !piece.is_exact() && !piece.is_resampled() && beside_exact(pieces, index) {
+            let (at, frames) = (piece.from.round() as usize, piece.heard.len());
+            all.push(Difference::Replaced { at, frames, by: Instead::Same });
+        }
+        furthest = furthest.max(piece.to);
+    }
+    all
+}
+
+/// Whether a piece is a spoilt part of what is bit for bit otherwise.
+fn beside_exact(pieces: &[Piece], index: usize) -> bool {
+    let exact = |piece: Option<&Piece>| piece.is_some_and(Piece::is_exact);
+    exact(index.checked_sub(1).and_then(|before| pieces.get(before)))
+        || exact(pieces.get(index + 1))
+}
+
+/// What is between two pieces; `again` frames of the second were heard before.
+fn change(heard: &Sound, last: &Piece, next: &Piece, again: usize) -> Option<Difference> {
+    let between = last.heard.end..next.heard.start;
+    let (gap, skipped) = (between.len() as f64, next.from - last.to);
+    let by = instead(heard, last, next);
+    let (at, later) = (last.to.round() as usize, gap - skipped);
+    if later.abs() < SAME_LINE {
+        let frames = skipped.round() as usize;
+        return (frames > 0 || !between.is_empty()).then_some(Difference::Replaced {
+            at,
+            frames,
+            by,
+        });
+    }
+    Some(match (later > 0.0, again) {
+        (true, 0) => Difference::Inserted { at, by, later },
+        (true, frames) => {
+            Difference::Repeated { at, from: next.from.round() as usize, frames, later }
+        }
+        (false, _) => Difference::Dropped { at, frames: skipped.round() as usize, earlier: -later },
+    })
+}
+
+/// What is between two pieces. The edges of those that were not heard bit for bit are known to a block.
+fn instead(heard: &Sound, last: &Piece, next: &Piece) -> Instead {
+    let edge = |piece: &Piece| if piece.is_exact() { 0 } else { BLOCK };
+    let between = last.heard.end..next.heard.start;
+    let inner = between.start + edge(last)..between.end.saturating_sub(edge(next));
+    let frames = if inner.is_empty() { between } else { inner };
+    let is_silent = frames.clone().all(|frame| heard.is_silent(frame));
+    if is_silent { Instead::Silence } else { Instead::Other }
+}
+
+/// What is between two pieces whose lines are known modulo a period: no number of periods is claimed to
+/// be lost or repeated.
+fn change_modulo(heard: &Sound, last: &Piece, next: &Piece) -> Vec<Difference> {
+    let Some(modulo) = last.modulo.or(next.modulo) else { return Vec::new() };
+    let between = last.heard.end..next.heard.start;
+    let (at, frames) = (last.to.round() as usize, between.len());
+    let later = frames as f64 - (next.from - last.to);
+    let later = later - (later / modulo).round() * modulo;
+    let is_shifted = later.abs() >= SAME_LINE;
+    // Where a shift is, is known to a block of either piece.
+    let is_hole = frames >= if is_shifted { 2 * BLOCK } else { 1 };
+    let hole = Difference::Replaced { at, frames, by: instead(heard, last, next) };
+    let shift = Difference::Shifted { at, later, modulo };
+    [is_hole.then_some(hole), is_shifted.then_some(shift)].into_iter().flatten().collect()
+}

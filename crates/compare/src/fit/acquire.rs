@@ -1,0 +1,155 @@
+//! What a window of a recording is of which nothing is known but a likely place.
+
+use core::ops::Range;
+use std::rc::Rc;
+
+use tautline_dsp::fit::Likeness;
+
+use super::{
+    AS_GOOD, LEFT_OVER, NOISE_OF_BLOCK, NOISE_OF_WINDOW, QUIET, WINDOW, WindowFitter, part,
+};
+use crate::pieces::{BLOCK, ChannelRouting, FrameLine, RoutedLine};
+use crate::seek::Likely;
+use crate::sound::{itself_first, power};
+
+/// How far from a likely place the right one may be, in frames.
+const ABOUT: i64 = 8;
+/// A place nearer to the likely one, or that where the sound goes on, is taken if it is so nearly as good as
+/// the best: of a periodic sound several are.
+const AS_LIKELY: f64 = 0.98;
+/// Below this correlation at the best of those nothing is fitted.
+const LIKELY: f64 = 0.5;
+/// Noise of a recording counts as such up to this part of its loudest block, −23 dB: of a window as loud
+/// no more may be left over with it than without.
+const NOISE: f64 = LEFT_OVER / NOISE_OF_WINDOW;
+
+impl WindowFitter<'_> {
+    /// What a window is that lies about a likely place: its line, and which channel is which.
+    /// `expected` are the line and the gain if the sound goes on.
+    pub(crate) fn acquire(
+        &mut self,
+        likely: &Likely,
+        step: f64,
+        expected: Option<(&FrameLine, f64)>,
+    ) -> Option<RoutedLine> {
+        let at = likely.heard;
+        let count = WINDOW.min(self.both.heard.frames().checked_sub(at)?);
+        let window = at..at + count;
+        let heard = &self.both.heard.channels[likely.channel][window.clone()];
+        if count < BLOCK || power(heard) <= QUIET * count as f64 {
+            return None;
+        }
+        let (mut likes, mut there) = (Vec::new(), Vec::with_capacity(WINDOW));
+        for away in -ABOUT..=ABOUT {
+            there.clear();
+            part(
+                &self.both.sent.channels[likely.source],
+                likely.sent as i64 + away,
+                count,
+                &mut there,
+            );
+            // Of a hole it is NaN, which is no likeness.
+            let like = Likeness::between(heard, &there).correlation();
+            likes.push((away, if like.is_nan() { 0.0 } else { like }));
+        }
+        let (mut guess, mut like) = likeliest(&likes).map(|(away, like)| {
+            (FrameLine { at: at as f64, place: (likely.sent as i64 + away) as f64, step }, like)
+        })?;
+        if let Some((line, gain)) = expected {
+            self.render(likely.source, line.place(at as f64), line.step, count);
+            let there = Likeness::between(heard, &self.here[..count]).correlation();
+            if gain.signum() * there >= AS_LIKELY * like.abs() {
+                (guess, like) = (*line, there);
+            }
+        }
+        let mut routing = ChannelRouting::straight(self.both.heard.channels.len());
+        routing.sources[likely.channel] = likely.source;
+        routing.gains[likely.channel] = like.signum();
+        let line = self.best(&window, &guess, likely.channel, &routing)?;
+        self.learn(&window, &line, likely, &mut routing)?;
+        Some(RoutedLine { line, routing: Rc::new(routing) })
+    }
+
+    /// The sent channel that the likely one holds: itself, if that is as good.
+    fn source(&mut self, window: &Range<usize>, line: &FrameLine, likely: &Likely) -> usize {
+        let heard = &self.both.heard.channels[likely.channel][window.clone()];
+        let mut rest = |source: usize| {
+            self.render(source, line.place(window.start as f64), line.step, window.len());
+            let alike = Likeness::between(heard, &self.here[..window.len()]);
+            if alike.energy_of_other() > 0.0 { alike.rest(alike.gain()) } else { f64::INFINITY }
+        };
+        let is_itself = rest(likely.channel) <= AS_GOOD * rest(likely.source);
+        if is_itself { likely.channel } else { likely.source }
+    }
+
+    /// Learns what each channel of a window holds; `None` if not even the likely one does, or where
+    /// one is spoilt.
+    fn learn(
+        &mut self,
+        window: &Range<usize>,
+        line: &FrameLine,
+        likely: &Likely,
+        routing: &mut ChannelRouting,
+    ) -> Option<()> {
+        let (at, count) = (window.start, window.len());
+        let channels = routing.gains.len();
+        let turn = routing.gains[likely.channel];
+        self.noise = 0.0;
+        for channel in core::iter::once(likely.channel)
+            .chain((0..channels).filter(|channel| *channel != likely.channel))
+        {
+            let heard = &self.both.heard.channels[channel][window.clone()];
+            let silent = power(heard) <= QUIET * count as f64;
+            let noise = NOISE_OF_BLOCK * self.noise;
+            let own = match channel == likely.channel {
+                true => self.source(window, line, likely),
+                false => channel,
+            };
+            let found = itself_first(own, channels).find_map(|source| {
+                self.render(source, line.place(at as f64), line.step, count);
+                let here = &self.here[..count];
+                let sent_nothing = power(here) <= QUIET * count as f64;
+                if silent || sent_nothing {
+                    // What says nothing is taken to be as the others.
+                    let heard_nothing = silent || power(heard) <= noise * count as f64;
+                    return (heard_nothing && sent_nothing).then_some((source, turn));
+                }
+                let alike = Likeness::between(heard, here);
+                let gain = alike.gain();
+                (alike.rest(gain) <= LEFT_OVER * alike.energy() + self.floor * count as f64)
+                    .then_some((source, gain))
+            });
+            (routing.sources[channel], routing.gains[channel]) = found.unwrap_or((channel, 0.0));
+            if channel == likely.channel
+                && let Some((source, gain)) = found
+            {
+                self.render(source, line.place(at as f64), line.step, count);
+                let alike = Likeness::between(heard, &self.here[..count]);
+                let noise = alike.rest(gain) / count as f64;
+                // The loudest block, as sound may be sparse.
+                let loudest = heard.chunks_exact(BLOCK).map(power).fold(0.0, f64::max);
+                let is_noise = noise <= NOISE * loudest / BLOCK as f64;
+                self.noise = if is_noise { noise } else { 0.0 };
+            }
+            // What is the sound in a part of the window is spoilt in the rest, not another.
+            let mut spoilt = || self.sounds_again(window, line, channel, routing);
+            if found.is_none() && (channel == likely.channel || spoilt()) {
+                return None;
+            }
+        }
+        Some(())
+    }
+}
+
+/// The place that is taken for the likely one: that of the best correlation, or a nearer top that is
+/// nearly as good. How far away, and the correlation.
+fn likeliest(likes: &[(i64, f64)]) -> Option<(i64, f64)> {
+    let best = likes.iter().map(|(_, like)| like.abs()).fold(0.0, f64::max);
+    let like = |at: usize| likes.get(at).map_or(0.0, |(_, like)| like.abs());
+    let tops = likes.iter().enumerate().filter(|(at, (_, here))| {
+        let around = at.checked_sub(1).map_or(0.0, like).max(like(at + 1));
+        here.abs() >= around.max(AS_LIKELY * best)
+    });
+    let (_, likeliest) = tops.min_by_key(|(_, (away, _))| away.abs())?;
+    (best >= LIKELY).then_some(*likeliest)
+}

@@ -1,0 +1,391 @@
+//! Lags at which one sound explains another, and the lag that the sound proves.
+//!
+//! A periodic sound is like itself one period later, so the correlation has a peak in each period. Only
+//! frames that are not periodic distinguish these lags: an onset, an ending, an envelope. The peaks are
+//! the candidates; two candidates are compared by the energy that each leaves unexplained.
+
+#[cfg(test)]
+mod tests;
+
+use core::f64::consts::PI;
+use core::ops::Range;
+
+use rustfft::num_complex::Complex;
+
+use crate::spectrum::Transform;
+
+/// A candidate that leads another by this many standard deviations is proven. White noise needs fewer;
+/// hum and distortion are correlated.
+pub const CLEAR: f64 = 8.0;
+/// Peaks lower than this part of the highest, 3 dB, are no candidates.
+const HILL: f64 = core::f64::consts::FRAC_1_SQRT_2;
+/// Sent energy below this part of the heard energy is silence.
+const SILENT: f64 = 1e-9;
+/// What sums over a whole sound round away.
+const ROUNDED: f64 = 1e-12;
+/// Lags on each side from which the correlation between whole lags is interpolated.
+const TAPS: i64 = 32;
+/// Rounds of interpolation per peak.
+const ROUNDS: usize = 4;
+/// Steps to a better neighbor at most, and the lead from which a step is taken.
+const CLIMBS: usize = 16;
+const BETTER: f64 = 1.0;
+/// Candidates that are less alike than this part of the best, 1 %, are no equals of it.
+const EQUAL: f64 = 0.99;
+/// Rivals that are tested: the nearest equals, and the best.
+const NEAREST: usize = 4;
+const BEST: usize = 2;
+
+/// A channel of a recording, and the sound that may explain it.
+#[derive(Debug, Clone, Copy)]
+pub struct Pair<'a> {
+    /// Samples of the recording.
+    pub heard: &'a [f32],
+    /// Samples of the sound.
+    pub sent: &'a [f32],
+    /// Factor from the sent sound to the heard one.
+    pub gain: f64,
+}
+
+/// The sent sound before its first sample and after its last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beyond {
+    /// It is silent there.
+    Silence,
+    /// It was not recorded there.
+    Unknown,
+}
+
+/// A lag at which one sound is like another.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Candidate {
+    /// Frames: at lag `l`, sent frame `t + l` explains heard frame `t`.
+    pub lag: f64,
+    /// Normalized correlation from −1 to 1; negative with inverted polarity.
+    pub likeness: f64,
+    /// How much it explains: the greatest is the best.
+    pub score: f64,
+}
+
+/// The candidate that is taken.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Choice {
+    /// The one that is proven, or of those that are as good the one nearest to the preferred lag.
+    pub candidate: Candidate,
+    /// Distance to the nearest lag that explains the sound as well; `None` if the lag is proven.
+    pub period: Option<f64>,
+}
+
+/// The correlation of two sounds over a range of lags, with their energies.
+pub struct Correlation {
+    /// The lags that are asked for; from `first` on there are more, from which those are interpolated.
+    lags: Range<i64>,
+    first: i64,
+    products: Vec<f64>,
+    heard: Vec<f64>,
+    sent: Vec<f64>,
+}
+
+impl Correlation {
+    /// Of all channels together.
+    pub fn of(pairs: &[Pair<'_>], lags: Range<i64>, beyond: Beyond) -> Self {
+        let all = lags.start - TAPS..lags.end + TAPS;
+        let (heard, sent) = energies(pairs, &all, beyond);
+        Self { lags, first: all.start, products: products(pairs, &all), heard, sent }
+    }
+
+    /// By rising lag the top of each hill that reaches 3 dB below the highest; the score is the
+    /// likeness.
+    pub fn candidates(&self) -> Vec<Candidate> {
+        let likeness: Vec<_> =
+            (0..self.products.len()).map(|at| self.products[at] * self.scale(at)).collect();
+        let top = |at: usize| {
+            let (lag, likeness) = peak(&likeness, at);
+            Candidate { lag: lag + self.first as f64, likeness, score: likeness.abs() }
+        };
+        let is_inside = |at: &usize| self.lags.contains(&(self.first + *at as i64));
+        hills(&likeness).into_iter().filter(is_inside).map(top).collect()
+    }
+
+    /// The part of the heard energy that the sent sound explains at a lag, with this sign and the best
+    /// gain; `None` beyond the range.
+    pub fn explained(&self, lag: f64, sign: f64) -> Option<f64> {
+        let place = lag - self.first as f64;
+        let at = usize::try_from(place.round() as i64).ok()?;
+        let (heard, sent) = (*self.heard.get(at)?, self.sent[at]);
+        let both = (sign * between(&self.products, place)).max(0.0);
+        Some(if heard * sent > 0.0 { both * both / (heard * sent) } else { 0.0 })
+    }
+
+    fn scale(&self, at: usize) -> f64 {
+        let (heard, sent) = (self.heard[at], self.sent[at]);
+        if sent > SILENT * heard && heard > 0.0 { (heard * sent).sqrt().recip() } else { 0.0 }
+    }
+}
+
+/// Where a part of a sound comes again, in either polarity, at most `reach` frames away, with a likeness
+/// of `least` at least; with itself, at lag 0. By rising lag.
+pub fn repeats(sound: &[f32], part: &Range<usize>, reach: usize, least: f64) -> Vec<Candidate> {
+    let Some(heard) = sound.get(part.clone()) else { return Vec::new() };
+    let (at, reach) = (part.start as i64, reach as i64);
+    let lags = (at - reach).max(-(heard.len() as i64))..(at + reach + 1).min(sound.len() as i64);
+    let pair = Pair { heard, sent: sound, gain: 1.0 };
+    let mut all = Correlation::of(&[pair], lags, Beyond::Silence).candidates();
+    all.retain(|one| one.likeness.abs() >= least);
+    all.iter_mut().for_each(|one| one.lag -= at as f64);
+    all
+}
+
+/// For each lag the sum of the products of both sounds.
+fn products(pairs: &[Pair<'_>], lags: &Range<i64>) -> Vec<f64> {
+    let width = usize::try_from(lags.end - lags.start).unwrap_or(0);
+    let longest = pairs.iter().map(|pair| pair.heard.len()).max().unwrap_or(0);
+    let chunk = width.min(longest).max(1);
+    let mut transform = Transform::new(chunk + width);
+    let mut sums = vec![Complex::default(); transform.length() / 2 + 1];
+    for Pair { heard, sent, gain } in pairs {
+        for (number, part) in heard.chunks(chunk).enumerate() {
+            let from = (number * chunk) as i64 + lags.start;
+            let sent = (from..from + (part.len() + width) as i64).map(|at| {
+                let sample = usize::try_from(at).ok().and_then(|at| sent.get(at));
+                sample.map_or(0.0, |sample| gain * f64::from(*sample))
+            });
+            let heard = part.iter().map(|sample| f64::from(*sample));
+            transform.spectra(heard, sent, |bin, heard, sent| sums[bin] += heard.conj() * sent);
+        }
+    }
+    let scale = 1.0 / transform.length() as f64;
+    transform.samples(&sums).take(width).map(|value| value * scale).collect()
+}
+
+/// For each lag the energies of both sounds in the frames that are known of both. What rounding leaves
+/// is none.
+fn energies(pairs: &[Pair<'_>], lags: &Range<i64>, beyond: Beyond) -> (Vec<f64>, Vec<f64>) {
+    let all_of = |samples: &[f32]| MovingEnergy::new(samples).of(0..samples.len() as i64);
+    let all_heard: f64 = pairs.iter().map(|pair| all_of(pair.heard)).sum();
+    let all_sent: f64 = pairs.iter().map(|pair| pair.gain.powi(2) * all_of(pair.sent)).sum();
+    let mut moving: Vec<_> = pairs
+        .iter()
+        .map(|pair| (pair, MovingEnergy::new(pair.heard), MovingEnergy::new(pair.sent)))
+        .collect();
+    let of_lag = |lag: i64| {
+        let (mut heard, mut sent) = (0.0, 0.0);
+        for (pair, moving_heard, moving_sent) in &mut moving {
+            sent += pair.gain.powi(2) * moving_sent.of(lag..lag + pair.heard.len() as i64);
+            if beyond == Beyond::Unknown {
+                heard += moving_heard.of(-lag..pair.sent.len() as i64 - lag);
+            }
+        }
+        if beyond == Beyond::Silence {
+            heard = all_heard;
+        }
+        let says = |energy: f64, all: f64| if energy > ROUNDED * all { energy } else { 0.0 };
+        (says(heard, all_heard), says(sent, all_sent))
+    };
+    lags.clone().map(of_lag).unzip()
+}
+
+/// The energy of a range of samples that moves frame by frame.
+struct MovingEnergy<'a> {
+    samples: &'a [f32],
+    range: Range<usize>,
+    sum: f64,
+}
+
+impl<'a> MovingEnergy<'a> {
+    fn new(samples: &'a [f32]) -> Self {
+        Self { samples, range: 0..0, sum: 0.0 }
+    }
+
+    /// Of these frames, as far as the samples go.
+    fn of(&mut self, frames: Range<i64>) -> f64 {
+        let clip = |at: i64| usize::try_from(at).unwrap_or(0).min(self.samples.len());
+        let (start, end) = (clip(frames.start), clip(frames.end));
+        let samples = self.samples;
+        let square = |at: usize| f64::from(samples[at]).powi(2);
+        while self.range.end < end {
+            self.sum += square(self.range.end);
+            self.range.end += 1;
+        }
+        while self.range.start > start {
+            self.range.start -= 1;
+            self.sum += square(self.range.start);
+        }
+        while self.range.end > end {
+            self.range.end -= 1;
+            self.sum -= square(self.range.end);
+        }
+        while self.range.start < start {
+            self.sum -= square(self.range.start);
+            self.range.start += 1;
+        }
+        self.sum.max(0.0)
+    }
+}
+
+/// The top of each run of one sign that reaches 3 dB below the highest.
+fn hills(likeness: &[f64]) -> Vec<usize> {
+    let least = HILL * likeness.iter().fold(0.0_f64, |most, value| most.max(value.abs()));
+    let mut tops = Vec::new();
+    let mut hill: Option<usize> = None;
+    for (at, value) in likeness.iter().enumerate() {
+        let belongs = |top: &usize| likeness[*top] * value > 0.0;
+        hill = match hill {
+            _ if value.abs() < least || *value == 0.0 => {
+                tops.extend(hill);
+                None
+            }
+            Some(top) if belongs(&top) && value.abs() <= likeness[top].abs() => Some(top),
+            Some(top) if belongs(&top) => Some(at),
+            other => {
+                tops.extend(other);
+                Some(at)
+            }
+        };
+    }
+    tops.extend(hill);
+    tops
+}
+
+/// The top of the hill about a whole lag, between the lags: where, and the value there.
+fn peak(values: &[f64], top: usize) -> (f64, f64) {
+    let (mut at, mut apart) = (top as f64, 0.5);
+    for _ in 0..ROUNDS {
+        let [before, here, after] = [-apart, 0.0, apart].map(|off| between(values, at + off));
+        let bend = before - 2.0 * here + after;
+        if bend * here >= 0.0 {
+            break;
+        }
+        at += apart * (0.5 * (before - after) / bend).clamp(-1.0, 1.0);
+        apart *= 0.25;
+    }
+    (at, between(values, at))
+}
+
+/// A value between whole lags, by a windowed sinc.
+fn between(values: &[f64], at: f64) -> f64 {
+    let whole = at.floor();
+    let part = at - whole;
+    let value = |tap: i64| values.get(usize::try_from(whole as i64 + tap).ok()?);
+    if part == 0.0 {
+        return value(0).copied().unwrap_or(0.0);
+    }
+    let turned = (PI * part).sin();
+    let term = |tap: i64| {
+        let off = part - tap as f64;
+        let sine = if tap % 2 == 0 { turned } else { -turned };
+        let window = (0.5 * PI * off / TAPS as f64).cos().powi(2);
+        Some(value(tap)? * sine / (PI * off) * window)
+    };
+    (1 - TAPS..=TAPS).filter_map(term).sum()
+}
+
+/// Evidence that one explanation of a sound is better than another.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Contest {
+    lead: f64,
+    variance: f64,
+}
+
+impl Contest {
+    /// Adds heard samples with both explanations, each with its gain. `floor` is the mean square of
+    /// noise that is always there.
+    pub fn add(
+        &mut self,
+        heard: &[f32],
+        (one, gain): (&[f32], f64),
+        other: (&[f32], f64),
+        floor: f64,
+    ) {
+        for ((heard, one), sample) in heard.iter().zip(one).zip(other.0) {
+            let (one, other) = (gain * f64::from(*one), other.1 * f64::from(*sample));
+            let (left, rest) = (f64::from(*heard) - one, f64::from(*heard) - other);
+            self.lead += rest * rest - left * left;
+            self.variance += 4.0 * (one - other).powi(2) * (left * left).max(floor);
+        }
+    }
+
+    /// The lead of the first explanation in standard deviations of noise; negative if the second is
+    /// better.
+    pub fn deviations(&self) -> f64 {
+        if self.variance > 0.0 { self.lead / self.variance.sqrt() } else { 0.0 }
+    }
+}
+
+/// Chooses among candidates: the one that no rival equals, else the one nearest to `near` among equals.
+/// An inverted one is chosen only if it leads clearly. `lead` compares two candidates as a [`Contest`]
+/// does.
+pub fn choose(
+    candidates: &[Candidate],
+    near: f64,
+    mut lead: impl FnMut(&Candidate, &Candidate) -> f64,
+) -> Option<Choice> {
+    let of = |sign: f64| -> Vec<Candidate> {
+        candidates.iter().filter(|one| sign * one.likeness > 0.0).copied().collect()
+    };
+    let (upright, inverted) = (of(1.0), of(-1.0));
+    let (up, down) = (climbed(&upright, &mut lead), climbed(&inverted, &mut lead));
+    let (all, best) = match (up, down) {
+        (Some(up), Some(down)) => {
+            let is_down = lead(&inverted[down], &upright[up]) >= CLEAR;
+            if is_down { (inverted, down) } else { (upright, up) }
+        }
+        (Some(up), None) => (upright, up),
+        (None, down) => (inverted, down?),
+    };
+    let rivals = rivals(&all, best);
+    let distance = |at: &usize| (all[*at].lag - all[best].lag).abs();
+    let equals = rivals.into_iter().filter(|at| lead(&all[best], &all[*at]) < CLEAR);
+    let period = equals.map(|at| distance(&at)).min_by(f64::total_cmp);
+    let chosen = if period.is_some() { nearest(&all, best, near, &mut lead) } else { best };
+    Some(Choice { candidate: all[chosen], period })
+}
+
+/// From the best score on to neighbors that explain more.
+fn climbed(
+    all: &[Candidate],
+    lead: &mut impl FnMut(&Candidate, &Candidate) -> f64,
+) -> Option<usize> {
+    let mut best = (0..all.len()).max_by(|a, b| all[*a].score.total_cmp(&all[*b].score))?;
+    for _ in 0..CLIMBS {
+        let neighbors = [best.checked_sub(1), Some(best + 1).filter(|at| *at < all.len())];
+        let better = |at: &usize| lead(&all[best], &all[*at]) < -BETTER;
+        let Some(next) = neighbors.into_iter().flatten().find(better) else { break };
+        best = next;
+    }
+    Some(best)
+}
+
+/// The candidates that may be as good as the best.
+fn rivals(all: &[Candidate], best: usize) -> Vec<usize> {
+    let mut others: Vec<_> = (0..all.len()).filter(|at| *at != best).collect();
+    others.sort_by(|a, b| all[*b].score.total_cmp(&all[*a].score));
+    let mut rivals: Vec<_> = others.iter().take(BEST).copied().collect();
+    let alike = EQUAL * all[best].likeness.abs();
+    others.retain(|at| all[*at].likeness.abs() >= alike);
+    others.sort_by_key(|at| at.abs_diff(best));
+    rivals.extend(others.into_iter().take(NEAREST));
+    rivals
+}
+
+/// Of the candidates that are as good as the best the one nearest to `near`. They are worse the further
+/// they lie from the best, so a bisection finds the last that is as good.
+fn nearest(
+    all: &[Candidate],
+    best: usize,
+    near: f64,
+    lead: &mut impl FnMut(&Candidate, &Candidate) -> f64,
+) -> usize {
+    let away = |at: &usize| (all[*at].lag - near).abs();
+    let wanted = (0..all.len()).min_by(|a, b| away(a).total_cmp(&away(b))).unwrap_or(best);
+    let mut is_equal = |at: usize| at == best || lead(&all[best], &all[at]) < CLEAR;
+    if is_equal(wanted) {
+        return wanted;
+    }
+    let (mut good, mut bad) = (best, wanted);
+    while good.abs_diff(bad) > 1 {
+        let middle = usize::midpoint(good, bad);
+        if is_equal(middle) { good = middle } else { bad = middle }
+    }
+    good
+}
