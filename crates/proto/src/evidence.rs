@@ -1,7 +1,11 @@
 //! What the packets of a sender prove about its format when nothing announces it: bytes per frame, because timestamps
 //! count frames (RFC 3550 §5.1), and the rate, because packets arrive as fast as they are captured.
 
+mod plausible;
+
 use tautline_dsp::format::SampleFormat;
+
+use plausible::Plausible;
 
 use crate::packet::{MediaPacket, StreamId};
 use crate::stream::{PTIME_RANGE, StreamFormat};
@@ -20,15 +24,23 @@ pub struct Proof {
     pub payload_type: u8,
     /// Frames per second; `None` if packets did not come evenly enough yet, or fit no usual rate.
     pub rate: Option<Rate>,
+    /// The sample formats in which the samples can be sound.
+    plausible: Plausible,
 }
 
 impl Proof {
-    /// The likeliest stream, with so many channels if that is known; `None` if no sample format fits them. A rate that is not
-    /// proven is `rate`, or 48 kHz.
+    /// The likeliest stream, with so many channels, or one that is played on all of them, if that is known; `None` if no
+    /// sample format fits them. A rate that is not proven is `rate`, or 48 kHz.
     pub fn format(&self, rate: Option<Rate>, channels: Option<Channels>) -> Option<StreamFormat> {
-        let mut fitting = Self::fitting(self.frame_bytes).into_iter();
-        let fits = fitting.find(|(_, fits)| channels.is_none_or(|channels| channels == *fits));
-        let (sample, channels) = fits?;
+        let mut fitting = Self::fitting(self.frame_bytes);
+        let usual = |sample| StreamFormat::default_payload_type(sample) == self.payload_type;
+        // Stable: the order of likelihood stays within each group.
+        fitting.sort_by_key(|(sample, _)| (!self.plausible.allows(*sample), !usual(*sample)));
+        let wanted = |wanted| fitting.iter().find(move |(_, fits)| *fits == wanted);
+        let (sample, channels) = *match channels {
+            None => fitting.first(),
+            Some(channels) => wanted(channels).or_else(|| wanted(Channels::MONO)),
+        }?;
         Some(StreamFormat {
             rate: self.rate.or(rate).unwrap_or(Rate::HZ_48000),
             channels,
@@ -40,9 +52,9 @@ impl Proof {
     }
 
     /// The sample formats and channel counts with so many bytes per frame, the most likely first: stereo before mono
-    /// before more channels, 24 bits before 16 before 32.
+    /// before more channels, 24 bits before 16 before floats. Integers of 32 bits are seldom sent, and come last.
     pub fn fitting(frame_bytes: usize) -> Vec<(SampleFormat, Channels)> {
-        let mut fitting: Vec<_> = [SampleFormat::L24, SampleFormat::L16, SampleFormat::F32]
+        let mut fitting: Vec<_> = Plausible::FORMATS
             .into_iter()
             .filter(|sample| frame_bytes.is_multiple_of(sample.bytes()))
             .filter_map(|sample| {
@@ -51,9 +63,10 @@ impl Proof {
             })
             .collect();
         // Stable: the order of the sample formats stays within each group.
-        fitting.sort_by_key(|(_, channels)| match channels.count() {
-            2 => 0,
-            1 => 1,
+        fitting.sort_by_key(|(sample, channels)| match (sample, channels.count()) {
+            (SampleFormat::L32, _) => 3,
+            (_, 2) => 0,
+            (_, 1) => 1,
             _ => 2,
         });
         fitting
@@ -64,7 +77,7 @@ impl Proof {
 #[derive(Debug, Clone, Default)]
 pub struct Evidence(Option<Seen>);
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Seen {
     stream: StreamId,
     numbers: Unwrapper,
@@ -76,9 +89,13 @@ struct Seen {
     frames: Frames,
     /// Packets in a row that agree on the bytes per frame.
     agreeing: u32,
+    /// Sound of these packets.
+    sound: Vec<u8>,
 }
 
 impl Evidence {
+    /// Bytes of sound that are kept, to tell sample formats by.
+    const SOUND: usize = 1 << 15;
     /// Packets that must agree: none of the senders known changes its format between eight.
     const AGREEING: u32 = 8;
     /// A rate of senders that streams here cannot have: it must not be taken for 11,025 Hz.
@@ -101,6 +118,7 @@ impl Evidence {
                 frame_bytes: 0,
                 frames: Frames::ZERO,
                 agreeing: 0,
+                sound: packet.payload.to_vec(),
             });
             return;
         };
@@ -117,6 +135,7 @@ impl Evidence {
             packet: seen.frames,
             payload_type: seen.packet.1,
             rate: seen.pace.rate(),
+            plausible: Plausible::of(&seen.sound, seen.frame_bytes),
         })
     }
 }
@@ -135,6 +154,7 @@ impl Seen {
         if !(1..=most).contains(&step) {
             // It began again: so does the evidence.
             (self.pace, self.agreeing) = (Pace::from(media, arrival), 0);
+            self.sound.clear();
         } else if number == next {
             let (bytes, frames) = (self.packet.0, step as usize);
             let whole = bytes > 0 && bytes.is_multiple_of(frames);
@@ -142,6 +162,12 @@ impl Seen {
             let agrees = whole && frame_bytes == self.frame_bytes;
             self.agreeing = if agrees { self.agreeing + 1 } else { u32::from(whole) };
             (self.frame_bytes, self.frames) = (frame_bytes, Frames::new(step));
+            if !agrees {
+                self.sound.clear();
+            }
+        }
+        if self.sound.len() + packet.payload.len() <= Evidence::SOUND {
+            self.sound.extend(packet.payload);
         }
         self.pace.observe(media, arrival);
         self.packet = (packet.payload.len(), head.coding);
@@ -279,8 +305,9 @@ mod tests {
         };
         assert_eq!(fitting(6), [(SampleFormat::L24, 2), (SampleFormat::L16, 3)]);
         assert_eq!(fitting(3), [(SampleFormat::L24, 1)]);
-        assert_eq!(fitting(4), [(SampleFormat::L16, 2), (SampleFormat::F32, 1)]);
-        assert_eq!(fitting(8), [(SampleFormat::F32, 2), (SampleFormat::L16, 4)]);
+        let (l16, f32, l32) = (SampleFormat::L16, SampleFormat::F32, SampleFormat::L32);
+        assert_eq!(fitting(4), [(l16, 2), (f32, 1), (l32, 1)]);
+        assert_eq!(fitting(8), [(f32, 2), (l16, 4), (l32, 2)]);
         assert_eq!(fitting(12)[0], (SampleFormat::L24, 4));
         assert_eq!(fitting(1), []);
     }

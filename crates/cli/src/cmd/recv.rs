@@ -257,7 +257,6 @@ fn settle(
             }
             Learnt::Unannounced(Some(proof)) => {
                 let format = proven_format(flags, &proof)?;
-                check_told(flags, &format)?;
                 let layout = layout(flags, described, Some(format))?;
                 check_fits(&flags.output, &layout)?;
                 return Ok(Settled { layout, announced: None, proven: true, by: By::Sender });
@@ -321,22 +320,25 @@ fn tell_details(
     ));
 }
 
-/// The stream that packets prove, with as many channels as are given here.
+/// The stream that packets prove, with as many channels as are given here: one is played on all of them.
 fn proven_format(flags: &Recv, proof: &Proof) -> Result<StreamFormat, Failure> {
     let (bytes, &StreamFlags { rate, channels, .. }) = (proof.frame_bytes, &flags.stream);
-    let Some(format) = proof.format(rate, channels) else {
+    let Some(mut format) = proof.format(rate, channels) else {
         let given = channels.map_or(String::new(), |channels| format!(" with {channels} channels"));
         return Err(Failure::usage(format!(
             "no --format{given} fits the packets, which have {bytes} bytes per frame"
         )));
     };
+    let carried = format.channels;
+    format.channels = channels.unwrap_or(carried);
+    check_told(flags, &format)?;
     let assumed = if proof.rate.is_some() { "" } else { " (assumed)" };
     flags.running.voice().tell(&format!(
         "no announcement: the packets have {bytes} bytes per frame at {}{assumed}, played as {} with {} channels; \
          --format, --channels and --rate override that",
         format.rate,
         format.coding_name(),
-        format.channels
+        carried
     ));
     Ok(format)
 }

@@ -1,0 +1,127 @@
+//! In which sample formats bytes can be sound. Read in a wrong one, the low bytes of one sample become the high bytes of
+//! another: noise at full scale, or floats that no converter gives.
+
+use tautline_dsp::format::{SampleFormat, decode};
+
+/// The sample formats that are not ruled out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Plausible([bool; 4]);
+
+impl Plausible {
+    /// The most likely first.
+    pub(super) const FORMATS: [SampleFormat; 4] =
+        [SampleFormat::L24, SampleFormat::L16, SampleFormat::F32, SampleFormat::L32];
+
+    /// Judges whole frames of so many bytes. Silence rules nothing out.
+    pub(super) fn of(sound: &[u8], frame_bytes: usize) -> Self {
+        let levels = Self::FORMATS.map(|format| level(format, sound, frame_bytes));
+        let mut allowed = levels.map(|level| level.is_some());
+        // Low bytes of quiet samples are small as well, and loud next to the samples that they belong to.
+        if let [Some(of_24), Some(of_16), ..] = levels {
+            allowed[0] = of_24 <= of_16 * LOUDER;
+        }
+        Self(allowed)
+    }
+
+    /// Whether samples of this format can be sound.
+    pub(super) fn allows(&self, format: SampleFormat) -> bool {
+        Self::FORMATS.iter().zip(self.0).any(|(known, allowed)| *known == format && allowed)
+    }
+}
+
+/// Samples of one channel below which nothing is ruled out.
+const ENOUGH: usize = 64;
+/// The mean level of noise that fills all of the scale evenly is a half. Music does not get there, clipped or not.
+const NOISE: f32 = 0.42;
+/// 24 bits that are so many times louder than the same bytes as 16 bits are none.
+const LOUDER: f32 = 8.0;
+/// Floats beyond this are no sound: 18 dB above full scale.
+const LOUDEST: f32 = 8.0;
+/// Floats below this, but zero, are no sound either: 240 dB below full scale.
+const QUIETEST: f32 = 1e-12;
+
+/// The mean level of what is not silent; `None` if these can be no samples of this format.
+fn level(format: SampleFormat, sound: &[u8], frame_bytes: usize) -> Option<f32> {
+    let bytes = format.bytes();
+    if frame_bytes == 0 || !frame_bytes.is_multiple_of(bytes) {
+        return None;
+    }
+    let whole = sound.len() / frame_bytes * frame_bytes;
+    let mut samples = vec![0.0; whole / bytes];
+    decode(format, &sound[..whole], &mut samples);
+    let channels = frame_bytes / bytes;
+    let (mut sum, mut all) = (0.0, 0);
+    for channel in 0..channels {
+        let levels = samples.iter().skip(channel).step_by(channels).map(|sample| sample.abs());
+        let sounding: Vec<f32> = levels.filter(|level| *level != 0.0).collect();
+        let of_channel = sounding.iter().sum::<f32>();
+        let ruled_out = match format {
+            SampleFormat::F32 => {
+                let odd = |level: &&f32| !(QUIETEST..=LOUDEST).contains(*level);
+                sounding.iter().filter(odd).count() * 20 > sounding.len()
+            }
+            _ => sounding.len() >= ENOUGH && of_channel > NOISE * sounding.len() as f32,
+        };
+        if ruled_out {
+            return None;
+        }
+        (sum, all) = (sum + of_channel, all + sounding.len());
+    }
+    Some(sum / all.max(1) as f32)
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_dsp::format::encode;
+
+    use super::*;
+
+    /// Noise of this peak in so many channels, as it is on the wire.
+    fn sound(format: SampleFormat, channels: usize, peak: f32) -> Vec<u8> {
+        // Knuth's multiplier (The Art of Computer Programming 2, §3.3.4).
+        let mut random = 7_u64;
+        let mut next = || {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            ((random >> 40) as f32 / (1 << 23) as f32 - 1.0) * peak
+        };
+        let samples: Vec<f32> = (0..480 * channels).map(|_| next()).collect();
+        let mut bytes = vec![0; samples.len() * format.bytes()];
+        encode(format, &samples, &mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn sound_is_plausible_in_its_own_format_and_not_in_a_wider_or_narrower_one() {
+        use SampleFormat::{F32, L16, L24, L32};
+        for peak in [0.5, 0.1, 0.001] {
+            for (format, channels, wrong) in [
+                (L16, 4, &[F32][..]),
+                (L16, 3, &[L24]),
+                (L16, 6, &[L24]),
+                (L24, 2, &[L16]),
+                (L24, 4, &[L16]),
+                (F32, 2, &[L16]),
+                (F32, 1, &[L16]),
+            ] {
+                let bytes = sound(format, channels, peak);
+                let plausible = Plausible::of(&bytes, format.bytes() * channels);
+                assert!(plausible.allows(format), "{format:?} {channels} {peak}");
+                for wrong in wrong {
+                    assert!(!plausible.allows(*wrong), "{format:?} {channels} {peak}: {wrong:?}");
+                }
+            }
+        }
+        // 24 bits of 32 count here.
+        let wide: Vec<u8> =
+            sound(L24, 2, 0.5).chunks(3).flat_map(|x| [x[0], x[1], x[2], 9]).collect();
+        let plausible = Plausible::of(&wide, 8);
+        assert!(plausible.allows(L32) && !plausible.allows(F32));
+    }
+
+    #[test]
+    fn silence_rules_nothing_out() {
+        let silence = Plausible::of(&[0; 960], 12);
+        assert!(Plausible::FORMATS.into_iter().all(|format| silence.allows(format)));
+        assert!(!Plausible::of(&[0; 960], 2).allows(SampleFormat::F32), "it does not fit");
+    }
+}
