@@ -256,13 +256,8 @@ fn carried(found: &FoundSound, request: FileRequest<'_>) -> Result<FileFormat, D
             (mend.float, mend.narrower) = (true, true);
             None
         }
-        Found::Integer(bits) if bits > 24 => {
-            let answer = format!("its samples are {bits}-bit integers and 24 bits are carried");
-            answers.push(answer);
-            mend.narrower = true;
-            None
-        }
-        Found::Integer(bits) => Some(FileCoding::Integer(bits)),
+        // Of 32 bits 24 are carried, as the program's own recordings of l32 have.
+        Found::Integer(bits) => Some(FileCoding::Integer(bits.min(24))),
     };
     mend.float |= coding == Some(FileCoding::Float);
     match (rate, channels, coding) {

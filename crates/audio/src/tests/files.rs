@@ -151,7 +151,13 @@ fn every_file_that_is_written_is_read() {
     let folder = Folder::new();
     let path = folder.path("own.wav");
     for channels in 1..=64 {
-        for format in [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32] {
+        for (format, read_as) in [
+            (SampleFormat::L16, SampleFormat::L16),
+            (SampleFormat::L24, SampleFormat::L24),
+            (SampleFormat::F32, SampleFormat::F32),
+            // Of 32 bits 24 are carried.
+            (SampleFormat::L32, SampleFormat::L24),
+        ] {
             let channels = Channels::new(channels).unwrap();
             let settings = Settings { channels, ..settings(48, 2) };
             let samples: Vec<f32> =
@@ -162,7 +168,7 @@ fn every_file_that_is_written_is_read() {
             assert_eq!(read(&path), (samples, Flaws::default()), "{channels} in {format:?}");
             let found = probe(&path).unwrap();
             assert_eq!((found.channels, found.frames), (channels, Some(3)));
-            assert_eq!(found.coding.exact_format(), format);
+            assert_eq!(found.coding.exact_format(), read_as);
         }
     }
 }
@@ -407,8 +413,7 @@ fn what_would_have_to_be_converted_is_refused_with_the_command() {
         (spec(12_000, 2, 16), "-r 48000"),
         (spec(44_100, 2, 16), "-r 48000"),
         (spec(48_000, 1, 16), "-c 2"),
-        (spec(48_000, 2, 32), "-b 24"),
-        (spec(22_050, 1, 32), "-r 48000 -c 2 -b 24"),
+        (spec(22_050, 1, 16), "-r 48000 -c 2"),
     ] {
         write_wav(&path, spec, &[0; 100]);
         let sentence = refused(&path, Direction::Capture);
