@@ -20,7 +20,10 @@ const GROUP_LATENCY: Span = Span::from_millis(150);
 
 /// Where a file is sent to, looked up for its latency; `None` for other sound, and if an address cannot be looked up yet.
 pub(super) fn destinations_of_file(flags: &Send) -> Option<Vec<Resolved>> {
-    let is_file = matches!(flags.input, DeviceSpec::Software(SoftwareSpec::File(_)));
+    let is_file = matches!(
+        flags.input,
+        DeviceSpec::Software(SoftwareSpec::File(_) | SoftwareSpec::Standard(..))
+    );
     is_file.then(|| resolve_all(&flags.to, flags.running.voice()).ok()).flatten()
 }
 
