@@ -30,7 +30,7 @@ pub use opening::{
 pub use shared::{MOST_PARTS, SharedPart, SharedParts, SharedProcesses, shared};
 pub use software::cable::CableName;
 pub use software::convert::Wanted;
-pub use software::file::{FileCoding, FileFormat, FileReader, holds_nothing};
+pub use software::file::{FileCoding, FileFormat, FileReader, SoundFile, holds_nothing};
 pub use software::recorded::{MOST_OF_A_PART, RecordedTime, Recording, recorded};
 pub use software::recorder::check_take;
 pub use software::spec::{CardOptions, SoftwareSpec};

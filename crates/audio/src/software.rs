@@ -31,7 +31,7 @@ use tautline_proto::units::{Ppm, Rate};
 
 use self::cable::{CableName, HearingEnd, PlayingEnd};
 use self::convert::Wanted;
-use self::file::{FileFormat, FileReader};
+use self::file::{FileFormat, SoundFile};
 use self::loopback::Loopback;
 use self::pace::{HostPace, Pace};
 use self::programs::ProgramsEnd;
@@ -82,9 +82,7 @@ pub(crate) fn probe(
     wanted: Wanted,
 ) -> Result<Option<FileFormat>, DeviceError> {
     match spec {
-        SoftwareSpec::File(path) => {
-            FileReader::open_for(path, wanted).map(|reader| Some(reader.format()))
-        }
+        SoftwareSpec::File(file) => file.look(wanted).map(Some),
         SoftwareSpec::Standard(input) => input.look(wanted).map(Some),
         _ => Ok(None),
     }
@@ -187,8 +185,8 @@ fn ends(
     notes: &Notes,
 ) -> Result<Ends, DeviceError> {
     let settings = &parts.settings;
-    let read = |path: &Path| {
-        FileSource::open(path, settings, extras.looped, notes).map(SampleSource::File)
+    let read = |file: &SoundFile| {
+        FileSource::open(file, settings, extras.looped, notes).map(SampleSource::File)
     };
     let write = |path: &Path| Recorder::create(path, settings, extras.record_format, notes);
     let tone = |frequency| tone(&parts.name, frequency, settings.rate);
@@ -212,7 +210,7 @@ fn ends(
                     CardOptions { loopback: Some(length), .. } => {
                         SampleSource::Loopback(Loopback::new(*length, settings))
                     }
-                    CardOptions { source: Some(path), .. } => read(path)?,
+                    CardOptions { source: Some(path), .. } => read(&SoundFile::from(&**path))?,
                     CardOptions { tone: Some(frequency), .. } => tone(*frequency)?,
                     _ => SampleSource::Silence,
                 };
@@ -226,10 +224,14 @@ fn ends(
         SoftwareSpec::File(_) | SoftwareSpec::Standard(_) if captures && plays => {
             return Err(one_way(&parts.name));
         }
-        SoftwareSpec::File(path) if captures => ends.source = read(path)?,
+        SoftwareSpec::File(file) if captures => {
+            ends.source = read(file)?;
+        }
         SoftwareSpec::File(path) => ends.recorder = Some(write(path)?),
         SoftwareSpec::Standard(input) if captures => {
-            ends.source = SampleSource::File(FileSource::open_standard(input, settings, notes)?);
+            let (path, reader) = (Path::new("-"), input.take(settings.into())?);
+            let source = FileSource::decode((path, None), reader, settings, notes)?;
+            ends.source = SampleSource::File(source);
         }
         SoftwareSpec::Standard(_) => {
             let format = extras.record_format;

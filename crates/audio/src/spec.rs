@@ -138,7 +138,7 @@ fn meant(given: &str) -> String {
 mod tests {
     use tautline_trial::snapshot;
 
-    use std::path::PathBuf;
+    use std::path::Path;
 
     use tautline_proto::time::Frames;
     use tautline_proto::units::Ppm;
@@ -169,12 +169,12 @@ mod tests {
         let Ok(DeviceSpec::Software(SoftwareSpec::File(path))) = "file:/a:b?c=d.wav".parse() else {
             panic!()
         };
-        assert_eq!(path, PathBuf::from("/a:b?c=d.wav"));
+        assert_eq!(&*path, Path::new("/a:b?c=d.wav"));
         assert!(matches!("file:-".parse(), Ok(DeviceSpec::Software(SoftwareSpec::Standard(_)))));
         let Ok(DeviceSpec::Software(SoftwareSpec::File(path))) = "file:./-".parse() else {
             panic!()
         };
-        assert_eq!(path, PathBuf::from("./-"));
+        assert_eq!(&*path, Path::new("./-"));
     }
 
     #[test]

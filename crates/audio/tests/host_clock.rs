@@ -62,7 +62,7 @@ fn the_recording_accounts_for_every_frame_of_the_card() {
 #[test]
 fn a_file_as_input_loses_nothing_to_a_host_that_stalls() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/pattern16.flac");
-    let spec = DeviceSpec::Software(SoftwareSpec::File(path));
+    let spec = DeviceSpec::Software(SoftwareSpec::File(path.into()));
     let opened = open(&spec, Direction::Capture, settings(), extras(SampleFormat::L16)).unwrap();
     let Opened { mut device, .. } = opened;
     let blocks = Arc::new(Mutex::new(0));

@@ -47,11 +47,12 @@ pub(crate) use lab::{
     PacketsFlags, QualityFlags, Reporting, Resources, SampleFlags, Schedulers, Shape, StagesFlags,
     Stalls, Starved, Streams, Watching,
 };
-pub(crate) use readers::{bitrate, channels, device, dscp, latency, parse, rate, span};
+pub(crate) use readers::{address, bitrate, channels, device, dscp, latency, parse, rate, span};
 pub(crate) use trust::{Id, SrtpKey, TrustFlags};
 #[cfg(feature = "lab")]
 pub(crate) use words::SampleName;
-pub(crate) use words::{CodingName, Fragment, LinkFlag, PacingFlag};
+use words::coding_or_auto;
+pub(crate) use words::{CodingName, CodingOrAuto, Fragment, LinkFlag, PacingFlag};
 pub(crate) use work::{Plugins, WorkFlags};
 
 /// Carries sound between machines and proves when it arrives.
@@ -161,7 +162,7 @@ pub(crate) struct Send {
     #[arg(long = "loop")]
     pub(crate) looped: bool,
     /// Where it goes: rtp://HOST:PORT or a .sdp file, see Addresses; once for each destination
-    #[arg(long, short, value_name = "ADDRESS", required = true, value_parser = Address::to_send_to)]
+    #[arg(long, short, value_name = "ADDRESS", required = true, value_parser = address(Address::to_send_to))]
     pub(crate) to: Vec<Address>,
     #[command(flatten)]
     pub(crate) stream: StreamFlags,
@@ -256,7 +257,7 @@ impl Send {
 pub(crate) struct Recv {
     /// Where to listen: rtp://HOST:PORT of this machine or of a group, or a .sdp file, see
     /// Addresses; once for each stream. RTCP is heard at the UDP port above
-    #[arg(long, short, value_name = "ADDRESS", required = true, value_parser = Address::to_hear)]
+    #[arg(long, short, value_name = "ADDRESS", required = true, value_parser = address(Address::to_hear))]
     pub(crate) from: Vec<Address>,
     /// Where the sound goes: alsa:hw:0, jack:NAME, pipewire:NAME, file:PATH (a WAV), file:- for standard
     /// output, virtual: or null:; see Devices
@@ -322,9 +323,9 @@ pub(crate) struct StreamFlags {
     /// Channels, 1 to 64 [default: the file's or, at recv, the sender's, else 2]
     #[arg(long, value_name = "N", value_parser = channels)]
     pub(crate) channels: Option<Channels>,
-    /// Coding of samples on the network [default: l24; recv: as announced, or as the packets prove]
-    #[arg(long, value_name = "CODING")]
-    pub(crate) format: Option<CodingName>,
+    /// Coding of samples on the network [default: auto: l24; recv: as announced, or as the packets prove]
+    #[arg(long, value_name = "CODING", value_parser = coding_or_auto(), default_value = "auto", hide_default_value = true)]
+    pub(crate) format: CodingOrAuto,
     /// Number in each packet that stands for the coding (RTP payload type), as the other end has it
     /// [default: 96 for l16, 97 for l24, 98 for f32, 100 for opus, 101 and 102 for lossless; recv with
     /// --format: any]
@@ -391,7 +392,7 @@ pub(crate) struct RunFlags {
     pub(crate) voice: VoiceFlags,
     /// Write the report here too, in the format of the name's suffix: .json, .csv, .html, .txt or .svg; any number
     /// of times
-    #[arg(long, value_name = "PATH", value_parser = report_path)]
+    #[arg(long, value_name = "PATH", value_parser = report_path())]
     pub(crate) report_file: Vec<ReportPath>,
     /// Write every packet's instants here, a line each, as CSV: see taut join
     #[arg(long, value_name = "PATH")]

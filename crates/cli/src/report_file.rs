@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use tautline_io::output::OutputFile;
 
 use crate::failure::Failure;
@@ -53,13 +54,20 @@ pub(crate) struct ReportPath {
     format: FileFormat,
 }
 
-/// Reads a value of `--report-file`.
-pub(crate) fn report_path(text: &str) -> Result<ReportPath, String> {
-    let path = PathBuf::from(text);
-    match FileFormat::of(&path) {
-        Some(format) => Ok(ReportPath { path, format }),
-        None => Err("must end in .json, .csv, .html, .txt or .svg".to_owned()),
+impl TryFrom<PathBuf> for ReportPath {
+    type Error = &'static str;
+
+    fn try_from(path: PathBuf) -> Result<Self, Self::Error> {
+        match FileFormat::of(&path) {
+            Some(format) => Ok(Self { path, format }),
+            None => Err("must end in .json, .csv, .html, .txt or .svg"),
+        }
     }
+}
+
+/// Reads a value of `--report-file`.
+pub(crate) fn report_path() -> impl TypedValueParser<Value = ReportPath> {
+    PathBufValueParser::new().try_map(ReportPath::try_from)
 }
 
 /// Where the report goes, tried before the run: whoever waits an hour for it must not learn then that it
@@ -203,7 +211,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [old, new] = ["old.json", "new.json"].map(|name| folder.path().join(name));
         std::fs::write(&old, "kept").unwrap();
-        let paths = [&old, &new].map(|path| report_path(path.to_str().unwrap()).unwrap());
+        let paths = [&old, &new].map(|path| ReportPath::try_from(path.clone()).unwrap());
         drop(ReportFiles::create(&paths));
         assert_eq!(std::fs::read_to_string(&old).unwrap(), "kept");
         assert_eq!(files(folder.path()), ["old.json"]);
@@ -211,7 +219,8 @@ mod tests {
 
     #[test]
     fn suffix_decides_the_format_and_an_unknown_one_is_refused() {
-        let format = |path: &str| report_path(path).map(|path| path.format).ok();
+        let format =
+            |path: &str| ReportPath::try_from(PathBuf::from(path)).map(|path| path.format).ok();
         for (path, known) in [
             ("x.json", FileFormat::Json),
             ("a.b/x.CSV", FileFormat::Csv),
@@ -232,7 +241,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str| folder.path().join(name);
         let paths = ["a.txt", "b.csv", "c.json"].map(file);
-        let paths = paths.map(|path| report_path(path.to_str().unwrap()).unwrap());
+        let paths = paths.map(|path| ReportPath::try_from(path.clone()).unwrap());
         let render = |format| {
             Ok(match format {
                 FileFormat::Txt => "text".to_owned(),

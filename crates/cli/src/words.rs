@@ -13,6 +13,7 @@ use tautline_io::link::{is_of_a_queue, is_of_an_interface};
 use tautline_proto::depth::Journal;
 use tautline_proto::sending::SendNote;
 use tautline_proto::time::Span;
+use tautline_proto::units::Channels;
 
 pub(crate) use changes::{cannot_change, changed};
 
@@ -25,6 +26,12 @@ fn refusal(errno: i32) -> &'static str {
     } else {
         "is the address right, and a way to it?"
     }
+}
+
+/// `1 channel`, `2 channels`.
+pub(crate) fn counted(channels: Channels) -> String {
+    let plural = if channels == Channels::MONO { "" } else { "s" };
+    format!("{channels} channel{plural}")
 }
 
 /// What came and could not be opened: no key is told back.

@@ -59,6 +59,14 @@ pub struct LateRun {
     pub to: LocalTime,
 }
 
+impl LateRun {
+    /// This run and the one before it: the ordinary thread asks for the last run now and then, and must not miss one.
+    pub(crate) fn after(self, before: Option<Self>) -> Self {
+        let joins = before.filter(|before| self.from - before.to < Span::from_secs(1));
+        Self { from: joins.map_or(self.from, |before| before.from), ..self }
+    }
+}
+
 /// The arrivals of one stream.
 #[derive(Debug)]
 pub struct Arrivals {

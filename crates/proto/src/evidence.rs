@@ -230,6 +230,8 @@ impl Pace {
 pub enum Contradiction {
     /// They have another number of bytes per frame.
     FrameBytes(usize),
+    /// Their samples cannot be of that sample format.
+    Samples,
     /// They come at another rate.
     Rate(Rate),
 }

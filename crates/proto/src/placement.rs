@@ -235,6 +235,11 @@ impl Placement {
         self.run.arrivals.spread()
     }
 
+    /// The same without a step that is not known yet.
+    pub fn steady_spread(&self) -> Span {
+        self.run.arrivals.steady_spread()
+    }
+
     /// All packets from the one with the frame `media` on arrive later by `step`, as of `now`.
     pub fn step_arrivals(&mut self, media: MediaTime, step: Span, now: LocalTime) {
         self.anew = true;

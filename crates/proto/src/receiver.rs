@@ -5,6 +5,7 @@
 //! sender's clock comes in as values ([`Receiver::set_clock`], [`Receiver::observe_report`]).
 
 mod config;
+mod format_proof;
 mod handle;
 mod need;
 mod others;
@@ -32,6 +33,7 @@ use crate::wire::rtcp::LossReport;
 
 pub use crate::counters::Counters;
 pub use config::ReceiverConfig;
+use format_proof::FormatProof;
 use need::Measuring;
 pub use others::OtherType;
 use others::OtherTypes;
@@ -97,6 +99,7 @@ pub struct Receiver {
     tally: Tally,
     /// Of a sender that announces nothing.
     measuring: Option<Measuring>,
+    proof: FormatProof,
     step: StepFinder,
     /// The late packets that proved the last one.
     stepped_by: Option<LateRun>,
@@ -173,6 +176,7 @@ impl Receiver {
             repairer: None,
             tally: Tally::default(),
             measuring: None,
+            proof: FormatProof::default(),
             step: StepFinder::default(),
             stepped_by: None,
             counters: Counters::default(),

@@ -264,7 +264,6 @@ impl ReceivePolicy {
         if self.refusal.is_some() || self.watch.is_contradicted() {
             return false;
         }
-        self.observe_pace(passage);
         let fits = self.heard.is_some() && self.announced.is_some();
         self.played |= fits && !passage.late;
         self.arrivals.enter(passage);

@@ -46,6 +46,10 @@ fn receiving(address: &str, note: &ReceiveNote) -> String {
                 format.channels
             )
         }
+        ReceiveNote::Contradicted { contradiction: Contradiction::Samples, format } => format!(
+            "the samples of packets of {address} cannot be {}: muted; give the PCM the sender's .sdp as address",
+            format.coding_name()
+        ),
         ReceiveNote::Contradicted { contradiction: Contradiction::Rate(rate), format } => format!(
             "packets of {address} come at {rate} but are played at {}: muted; write rate {}",
             format.rate,

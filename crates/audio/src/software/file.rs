@@ -1,17 +1,20 @@
 //! WAV and FLAC files as they are read: what is in them, and whether it can be carried unchanged.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufReader};
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
-use std::path::Path;
+use core::fmt;
+use core::ops::Deref;
+use std::fs::{self, File, Metadata};
+use std::io::{self, BufReader, Cursor, Read, Seek};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
 
-use symphonia::core::io::MediaSource;
+use symphonia::core::io::{MediaSource, ReadOnlySource};
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::device::DeviceError;
 use tautline_proto::units::{Channels, Rate};
 
-use super::convert::{Conversion, Wanted, keep_the_rest, quoted, unpack};
+use super::convert::{Conversion, Wanted, keep_the_rest, unpack};
 use super::flac::FlacReader;
+use super::standard::PipeReader;
 use super::wav_reader::{WavCoding, WavHeader, WavReader, is_wav};
 
 /// How the samples of a file are coded.
@@ -67,6 +70,8 @@ pub struct FileReader {
     body: Body,
     /// Frames given out.
     given: u64,
+    /// Whether it waits for what another program writes.
+    piped: bool,
 }
 
 enum Body {
@@ -91,16 +96,35 @@ impl FileReader {
 
     /// The same for a stream with some parameters given.
     pub fn open_for(path: &Path, wanted: Wanted) -> Result<Self, DeviceError> {
-        let file = open_regular(path)?;
-        let mut begins = [0; 12];
-        // A shorter file is no WAV.
-        let count = file.read_at(&mut begins, 0).map_err(|error| unreadable(path, &error))?;
+        let mut file = open_readable(path)?;
         let request = FileRequest { path: Some(path), wanted };
-        Self::read_from(Box::new(file), &begins[..count], request)
+        let is_pipe = is_pipe(&file.metadata().map_err(|error| unreadable(path, &error))?);
+        let mut begins = Vec::with_capacity(12);
+        let read = file.by_ref().take(12).read_to_end(&mut begins);
+        let read = match is_pipe {
+            true => read.map(|_| ()),
+            false => read.and_then(|_| file.rewind()),
+        };
+        read.map_err(|error| unreadable(path, &error))?;
+        match is_pipe {
+            true => Self::read_pipe(file, begins, request),
+            false => Self::read_from(Box::new(file), &begins, request),
+        }
+    }
+
+    /// Reads a pipe, of which these are the first bytes: 12, or all.
+    pub(super) fn read_pipe(
+        pipe: impl Read + Send + Sync + 'static,
+        begins: Vec<u8>,
+        request: FileRequest<'_>,
+    ) -> Result<Self, DeviceError> {
+        let source = ReadOnlySource::new(Cursor::new(begins.clone()).chain(pipe));
+        let reader = Self::read_from(Box::new(source), &begins, request)?;
+        Ok(Self { piped: true, ..reader })
     }
 
     /// Reads a source, of which these are the first bytes: 12, or all.
-    pub(crate) fn read_from(
+    fn read_from(
         source: Box<dyn MediaSource>,
         begins: &[u8],
         request: FileRequest<'_>,
@@ -147,7 +171,7 @@ impl FileReader {
         }
         let format = carried(&found, request)?;
         let body = Body::Wav(Box::new(WavReader::new(input, &header, coding)));
-        Ok(Self { format, body, given: 0 })
+        Ok(Self { format, body, given: 0, piped: false })
     }
 
     fn read_flac(
@@ -163,12 +187,17 @@ impl FileReader {
             frames: flac.promised_frames(),
         };
         let format = carried(&found, request)?;
-        Ok(Self { format, body: Body::Flac(Box::new(flac)), given: 0 })
+        Ok(Self { format, body: Body::Flac(Box::new(flac)), given: 0, piped: false })
     }
 
     /// What is in it.
     pub const fn format(&self) -> FileFormat {
         self.format
+    }
+
+    /// Whether it waits for what another program writes.
+    pub(crate) const fn is_piped(&self) -> bool {
+        self.piped
     }
 
     /// Whether the header of a WAV file does not give its length.
@@ -282,21 +311,74 @@ fn unreadable(path: &Path, error: &io::Error) -> DeviceError {
     DeviceError { tried: tried(path), answer: error.to_string(), mend }
 }
 
-/// Opens a file without waiting for a program that writes it.
-fn open_regular(path: &Path) -> Result<File, DeviceError> {
-    let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path);
-    let opened = opened.and_then(|file| Ok((file.metadata()?, file)));
-    let (metadata, file) = opened.map_err(|error| unreadable(path, &error))?;
-    let mut mend = "name a WAV or FLAC file".to_owned();
+/// Opens a file, or a pipe once a program writes to it.
+fn open_readable(path: &Path) -> Result<File, DeviceError> {
+    let metadata = fs::metadata(path).map_err(|error| unreadable(path, &error))?;
     let answer = match metadata.file_type() {
         kind if kind.is_dir() => "this is a directory",
-        kind if kind.is_fifo() => {
-            mend = format!("read it as standard input: file:- < {}", quoted(path));
-            "this is a pipe"
-        }
-        kind if !kind.is_file() => "this is not a regular file",
-        _ if metadata.len() == 0 => "the file is empty",
-        _ => return Ok(file),
+        kind if !kind.is_file() && !kind.is_fifo() => "this is not a regular file",
+        _ if metadata.is_file() && metadata.len() == 0 => "the file is empty",
+        _ => return File::open(path).map_err(|error| unreadable(path, &error)),
     };
+    let mend = "name a WAV or FLAC file".to_owned();
     Err(DeviceError { tried: tried(path), answer: answer.to_owned(), mend })
+}
+
+fn is_pipe(metadata: &Metadata) -> bool {
+    metadata.file_type().is_fifo()
+}
+
+/// A file as a user names it, which may be a pipe.
+#[derive(Clone, Default)]
+pub struct SoundFile {
+    path: PathBuf,
+    pipe: PipeReader,
+}
+
+impl SoundFile {
+    /// The format of its sound.
+    pub(crate) fn look(&self, wanted: Wanted) -> Result<FileFormat, DeviceError> {
+        let open = || FileReader::open_for(&self.path, wanted);
+        match fs::metadata(&self.path).is_ok_and(|metadata| is_pipe(&metadata)) {
+            true => self.pipe.look(open),
+            false => open().map(|reader| reader.format()),
+        }
+    }
+
+    /// Its reader.
+    pub(crate) fn take(&self, wanted: Wanted) -> Result<FileReader, DeviceError> {
+        self.pipe.take(|| FileReader::open_for(&self.path, wanted))
+    }
+}
+
+impl From<PathBuf> for SoundFile {
+    fn from(path: PathBuf) -> Self {
+        Self { path, pipe: PipeReader::default() }
+    }
+}
+
+impl From<&Path> for SoundFile {
+    fn from(path: &Path) -> Self {
+        path.to_owned().into()
+    }
+}
+
+impl Deref for SoundFile {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl PartialEq for SoundFile {
+    fn eq(&self, other: &Self) -> bool {
+        self.path == other.path
+    }
+}
+
+impl fmt::Debug for SoundFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.path.fmt(f)
+    }
 }

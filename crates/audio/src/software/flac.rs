@@ -1,5 +1,7 @@
 //! FLAC files as they are read: damaged frames are silence, so that the rest stays in its place.
 
+use std::io::{self, Read, Seek, SeekFrom};
+
 use symphonia::core::codecs::audio::{AudioCodecParameters, AudioDecoder};
 use symphonia::core::errors::Error as SymphoniaError;
 use symphonia::core::formats::probe::Hint;
@@ -8,6 +10,59 @@ use symphonia::core::io::{MediaSource, MediaSourceStream};
 
 /// Frames of silence that are read at once.
 const SILENCE: u64 = 4096;
+
+/// An ID3v1 tag: the last 128 bytes of a file, which begin with this.
+const TAG: (u64, [u8; 3]) = (128, *b"TAG");
+
+/// A source without the ID3v1 tag at its end, which the decoder takes for a part of the last frame.
+fn without_tag(mut source: Box<dyn MediaSource>) -> io::Result<Box<dyn MediaSource>> {
+    let (length, name) = TAG;
+    let Some(end) = source.byte_len().and_then(|bytes| bytes.checked_sub(length)) else {
+        return Ok(source);
+    };
+    let mut begins = [0; 3];
+    source.seek(SeekFrom::Start(end))?;
+    source.read_exact(&mut begins)?;
+    source.rewind()?;
+    Ok(if begins == name { Box::new(Untagged { source, at: 0, end }) } else { source })
+}
+
+struct Untagged {
+    source: Box<dyn MediaSource>,
+    at: u64,
+    end: u64,
+}
+
+impl Read for Untagged {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.end.saturating_sub(self.at)).unwrap_or(usize::MAX);
+        let most = out.len().min(left);
+        let read = self.source.read(&mut out[..most])?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
+impl Seek for Untagged {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let to = match to {
+            SeekFrom::End(from_end) => SeekFrom::Start(self.end.saturating_add_signed(from_end)),
+            to => to,
+        };
+        self.at = self.source.seek(to)?;
+        Ok(self.at)
+    }
+}
+
+impl MediaSource for Untagged {
+    fn is_seekable(&self) -> bool {
+        self.source.is_seekable()
+    }
+
+    fn byte_len(&self) -> Option<u64> {
+        Some(self.end)
+    }
+}
 
 /// Reads a FLAC file frame by frame.
 pub(super) struct FlacReader {
@@ -32,6 +87,7 @@ pub(super) struct FlacReader {
 impl FlacReader {
     /// Reads the header, or returns what is wrong with it.
     pub(super) fn open(source: Box<dyn MediaSource>) -> Result<Self, String> {
+        let source = without_tag(source).map_err(|error| error.to_string())?;
         let stream = MediaSourceStream::new(source, Default::default());
         let container = symphonia::default::get_probe()
             .probe(&Hint::new(), stream, Default::default(), Default::default())

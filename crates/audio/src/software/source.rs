@@ -13,11 +13,10 @@ use tautline_proto::time::Frames;
 
 use super::cable::HearingEnd;
 use super::convert::Wanted;
-use super::file::{FileReader, tried};
+use super::file::{FileReader, SoundFile, tried};
 use super::loopback::Loopback;
 use super::programs::ProgramsEnd;
 use super::ring::{enough_to_begin, ring_samples};
-use super::standard::StandardInput;
 use crate::toolbox::notes::Notes;
 use crate::toolbox::thread::{STACK, spawn_error};
 
@@ -96,39 +95,26 @@ pub(crate) struct FileSource {
     /// `None` only while dropping.
     samples: Option<Consumer<f32>>,
     ended: Arc<AtomicBool>,
-    /// `None` where nobody waits for it.
+    /// `None` if nothing waits for its end.
     thread: Option<JoinHandle<()>>,
 }
 
 impl FileSource {
-    /// Opens the file at `path`, which must be as `settings` want it, and starts to decode, again
-    /// and again if it is `looped`. Returns when enough is decoded to begin.
+    /// Opens a file, which must be as `settings` want it, and starts to decode, again and again if it is `looped`. Returns
+    /// when enough is decoded to begin.
     pub(crate) fn open(
-        path: &Path,
+        file: &SoundFile,
         settings: &Settings,
         looped: bool,
         notes: &Notes,
     ) -> Result<Self, DeviceError> {
-        let reader = FileReader::open_for(path, settings.into())?;
-        let again = looped.then(|| (path.to_owned(), Wanted::from(settings)));
-        Self::decode((path, again), reader, settings, notes)
+        let reader = file.take(settings.into())?;
+        let again = looped.then(|| (file.to_path_buf(), Wanted::from(settings)));
+        Self::decode((file, again), reader, settings, notes)
     }
 
-    /// Starts to decode what comes on standard input, which must be as `settings` want it. Returns
-    /// when enough has come to begin.
-    pub(crate) fn open_standard(
-        input: &StandardInput,
-        settings: &Settings,
-        notes: &Notes,
-    ) -> Result<Self, DeviceError> {
-        let reader = input.take(settings.into())?;
-        let mut source = Self::decode((Path::new("-"), None), reader, settings, notes)?;
-        // It may wait for what never comes, and nobody waits for it.
-        source.thread = None;
-        Ok(source)
-    }
-
-    fn decode(
+    /// Starts to decode what `reader` reads at `path`, and what is there `again`.
+    pub(crate) fn decode(
         (path, again): (&Path, Option<(PathBuf, Wanted)>),
         reader: FileReader,
         settings: &Settings,
@@ -142,6 +128,7 @@ impl FileSource {
                 path.display()
             ));
         }
+        let piped = reader.is_piped();
         let decoder = Decoder {
             reader,
             again,
@@ -155,7 +142,8 @@ impl FileSource {
             .stack_size(STACK)
             .spawn(move || decoder.run())
             .map_err(|error| spawn_error(&tried(path), &error))?;
-        let source = Self { samples: Some(samples), ended, thread: Some(thread) };
+        // A thread that reads a pipe may wait for ever, and is not waited for.
+        let source = Self { samples: Some(samples), ended, thread: (!piped).then_some(thread) };
         while !source.has_begun(enough_to_begin(settings)) {
             thread::park_timeout(Duration::from_millis(1));
         }

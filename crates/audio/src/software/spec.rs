@@ -16,6 +16,7 @@ use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Ppm;
 
 use super::cable::CableName;
+use super::file::SoundFile;
 use super::standard::StandardInput;
 use super::virtual_card::Disappearance;
 
@@ -29,7 +30,7 @@ pub enum SoftwareSpec {
     /// A paced card without hardware.
     Virtual(CardOptions),
     /// A file to be played into the program, or one that what is played is written to.
-    File(PathBuf),
+    File(SoundFile),
     /// `file:-`: what is piped into the program, or what is played as a WAV on standard output.
     Standard(StandardInput),
     /// A test tone.
@@ -134,7 +135,7 @@ impl SoftwareSpec {
             b"file" if STANDARD.iter().any(|name| *name == rest) => {
                 Ok(Self::Standard(StandardInput::default()))
             }
-            b"file" => Ok(Self::File(rest.into())),
+            b"file" => Ok(Self::File(PathBuf::from(rest).into())),
             b"tone" => {
                 parsed(shown, text, "name a frequency in hertz, such as tone:440").map(Self::Tone)
             }

@@ -1,35 +1,53 @@
 //! `file:-`: sound that another program pipes in, on standard input.
 
 use std::fmt;
-use std::io::{self, Cursor, IsTerminal, Read};
+use std::io::{self, IsTerminal, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use symphonia::core::io::ReadOnlySource;
 use tautline_proto::device::DeviceError;
 
 use super::convert::Wanted;
 use super::file::{FileFormat, FileReader, FileRequest};
 
-/// Standard input. Who looks into it has read a part of it, and nobody can do that twice: so what
-/// reads it stays here until the device takes it. Clones share it.
+/// A reader of a pipe. Whoever looks into a pipe has read a part of it, and nothing can be read twice: so the reader stays
+/// here until the device takes it. Clones share it.
 #[derive(Clone, Default)]
-pub struct StandardInput(Arc<Mutex<Option<FileReader>>>);
+pub(super) struct PipeReader(Arc<Mutex<Option<FileReader>>>);
 
-impl StandardInput {
-    /// What comes. Waits for the beginning of it.
-    pub(crate) fn look(&self, wanted: Wanted) -> Result<FileFormat, DeviceError> {
+impl PipeReader {
+    /// The format of what the pipe holds; waits for its beginning.
+    pub(super) fn look(
+        &self,
+        open: impl FnOnce() -> Result<FileReader, DeviceError>,
+    ) -> Result<FileFormat, DeviceError> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let reader = match kept.take() {
-            Some(reader) => reader,
-            None => open(wanted)?,
-        };
+        let reader = kept.take().map_or_else(open, Ok)?;
         Ok(kept.insert(reader).format())
     }
 
-    /// What reads it.
-    pub(crate) fn take(&self, wanted: Wanted) -> Result<FileReader, DeviceError> {
+    /// The reader.
+    pub(super) fn take(
+        &self,
+        open: impl FnOnce() -> Result<FileReader, DeviceError>,
+    ) -> Result<FileReader, DeviceError> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        kept.map_or_else(|| open(wanted), Ok)
+        kept.map_or_else(open, Ok)
+    }
+}
+
+/// Standard input.
+#[derive(Clone, Default)]
+pub struct StandardInput(PipeReader);
+
+impl StandardInput {
+    /// The format of what comes.
+    pub(crate) fn look(&self, wanted: Wanted) -> Result<FileFormat, DeviceError> {
+        self.0.look(|| open(wanted))
+    }
+
+    /// Its reader.
+    pub(crate) fn take(&self, wanted: Wanted) -> Result<FileReader, DeviceError> {
+        self.0.take(|| open(wanted))
     }
 }
 
@@ -53,12 +71,10 @@ fn open(wanted: Wanted) -> Result<FileReader, DeviceError> {
     if input.is_terminal() {
         return Err(refuse("standard input is a terminal"));
     }
-    // Enough to tell a WAV from others.
     let mut begins = Vec::new();
     input.by_ref().take(12).read_to_end(&mut begins).map_err(|error| refuse(&error.to_string()))?;
     if begins.is_empty() {
         return Err(refuse("nothing came on standard input"));
     }
-    let source = ReadOnlySource::new(Cursor::new(begins.clone()).chain(input));
-    FileReader::read_from(Box::new(source), &begins, FileRequest { path: None, wanted })
+    FileReader::read_pipe(input, begins, FileRequest { path: None, wanted })
 }

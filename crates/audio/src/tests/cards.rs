@@ -253,7 +253,7 @@ fn the_recording_holds_the_silence_of_a_starved_card() {
 
 /// Captures from a file and gives what was captured, with the ending.
 fn capture_file(path: &Path, settings: Settings) -> (Vec<f32>, Ended) {
-    let source = FileSource::open(path, &settings, false, &Notes::default()).unwrap();
+    let source = FileSource::open(&path.into(), &settings, false, &Notes::default()).unwrap();
     let ends = Ends { source: SampleSource::File(source), ..Ends::silent() };
     let pace = Box::new(Scripted::default());
     let mut card = VirtualCard::new(parts(Direction::Capture, settings), ends, pace);
@@ -323,7 +323,7 @@ fn a_flac_file_that_is_cut_leaves_a_sentence() {
     let bytes = std::fs::read(whole).unwrap();
     std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
     let notes = Notes::default();
-    drop(FileSource::open(&path, &settings(48, 2), false, &notes).unwrap());
+    drop(FileSource::open(&path.clone().into(), &settings(48, 2), false, &notes).unwrap());
     let sentences = notes.take();
     assert_eq!(sentences.len(), 1);
     snapshot!(sentences[0]);

@@ -244,7 +244,7 @@ impl DemoReceiver {
             record_format: scene.format.sample,
             ..Extras::default()
         };
-        let spec = DeviceSpec::Software(SoftwareSpec::File(played.clone()));
+        let spec = DeviceSpec::Software(SoftwareSpec::File(played.clone().into()));
         let device = tautline_audio::open(&spec, Direction::Playback, scene.device, extras)?.device;
         let stop = Stop::default();
         let (asked, options) = (stop.clone(), RunOptions { duration: None, ..scene.options });

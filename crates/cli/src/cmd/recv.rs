@@ -34,6 +34,7 @@ use crate::screen::Answers;
 use crate::sealing::StreamKey;
 use crate::show::Show;
 use crate::unheard::Unheard;
+use crate::words::counted;
 
 pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     flags.running.refuse_a_ledger_of_few()?;
@@ -182,7 +183,7 @@ const MOST_ANEW: u32 = 8;
 /// be read of what comes.
 fn anew(laid_out: &StreamFormat, theirs: Option<&Announcement>) -> String {
     let words = |format: &StreamFormat| {
-        format!("{} with {} channels in {}", format.rate, format.channels, format.coding_name())
+        format!("{} with {} in {}", format.rate, counted(format.channels), format.coding_name())
     };
     let laid_out = format!("this was laid out for {} before a packet came, and", words(laid_out));
     match theirs {
@@ -324,7 +325,8 @@ fn tell_details(
 fn proven_format(flags: &Recv, proof: &Proof) -> Result<StreamFormat, Failure> {
     let (bytes, &StreamFlags { rate, channels, .. }) = (proof.frame_bytes, &flags.stream);
     let Some(mut format) = proof.format(rate, channels) else {
-        let given = channels.map_or(String::new(), |channels| format!(" with {channels} channels"));
+        let given =
+            channels.map_or(String::new(), |channels| format!(" with {}", counted(channels)));
         return Err(Failure::usage(format!(
             "no --format{given} fits the packets, which have {bytes} bytes per frame"
         )));
@@ -334,11 +336,11 @@ fn proven_format(flags: &Recv, proof: &Proof) -> Result<StreamFormat, Failure> {
     check_told(flags, &format)?;
     let assumed = if proof.rate.is_some() { "" } else { " (assumed)" };
     flags.running.voice().tell(&format!(
-        "no announcement: the packets have {bytes} bytes per frame at {}{assumed}, played as {} with {} channels; \
+        "no announcement: the packets have {bytes} bytes per frame at {}{assumed}, played as {} with {}; \
          --format, --channels and --rate override that",
         format.rate,
         format.coding_name(),
-        carried
+        counted(carried)
     ));
     Ok(format)
 }

@@ -1,10 +1,11 @@
 //! The session description of a stream that is sent.
 
 use std::fs::{OpenOptions, Permissions};
-use std::io::Write;
+use std::io::{self, Write};
 use std::net::Ipv4Addr;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+use std::thread::{self, JoinHandle};
 
 use tautline_engine::plan::SendPlan;
 use tautline_engine::plan::address::Resolved;
@@ -55,8 +56,11 @@ pub(crate) fn describe(
     })
 }
 
-/// Writes it, for receivers to read.
-pub(crate) fn write(path: &Path, description: &Description) -> Result<(), Failure> {
+/// Writes it, for receivers to read. Returns the thread that waits for the reader of a pipe.
+pub(crate) fn write(
+    path: &Path,
+    description: &Description,
+) -> Result<Option<JoinHandle<io::Result<()>>>, Failure> {
     let secret = !description.crypto.is_empty();
     let written = || {
         let mut options = OpenOptions::new();
@@ -71,12 +75,11 @@ pub(crate) fn write(path: &Path, description: &Description) -> Result<(), Failur
         if output.is_awaited() {
             // Whoever reads this pipe may come at any time of the run.
             let path = path.to_owned();
-            std::thread::Builder::new().spawn(move || std::fs::write(path, text))?;
-            return Ok(());
+            return thread::Builder::new().spawn(move || std::fs::write(path, text)).map(Some);
         }
-        output.write_all(&text)
+        output.write_all(&text).map(|()| None)
     };
-    written().map_err(|error: std::io::Error| {
+    written().map_err(|error: io::Error| {
         Failure::open(format!("writing {}: {error}; is the folder there?", path.display()))
     })
 }

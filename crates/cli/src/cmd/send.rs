@@ -18,6 +18,7 @@ use tautline_engine::plan::{LinkKind, SendPlan, lay, sockets};
 use tautline_engine::sending::SendEngine;
 use tautline_engine::watching::note::words::claimed;
 use tautline_io::udp::{DSCP_MEDIA, FragmentPolicy, UdpOptions};
+use tautline_proto::coder::Coder;
 use tautline_proto::device::{Direction, Settings};
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::redundancy::Redundancy;
@@ -29,7 +30,7 @@ use tautline_proto::wire::{PacketHeads, WireForm};
 
 use super::coding_cost::tell_of_coding_time;
 use super::compressed;
-use super::send_changes::{SendLines, refuse_loss, refuse_two_readers};
+use super::send_changes::{SendLines, refuse_two_readers};
 use super::{
     device_settings, resolve_all, run_options, settled, stop_on_signals, tell_period, tell_stream,
     told_pacing,
@@ -135,27 +136,26 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     let described = flags.sdp.as_ref().zip(description);
     let mut engine = SendEngine::new(plan)?;
     // Of sockets that cannot be opened there is no stream to describe.
-    if let Some((path, description)) = described {
-        super::sdp::write(path, &description)?;
-    }
+    let awaited = match described {
+        Some((path, description)) => super::sdp::write(path, &description)?,
+        None => None,
+    };
     flags.on_lost.iter().for_each(|command| engine.on_lost(hook(command.clone())));
     let mut show = Show::open("send", &flags.running)?;
     show.listen_to(opened.notes);
     engine.show_to(show.observers());
     tell_details(flags, local, (&format, heads), &device);
     tell_of_packets(flags, &to, (&format, heads));
+    file.iter().for_each(|file| tell_of_rounding(flags, file, &format));
     tell_of_pacing(flags, &paced, latency, age);
     redundancy::tell(flags, &regulator, &format);
     let stop = stop_on_signals()?;
     if flags.running.control {
         let (asker, requests) = requests();
         engine.listen(requests);
-        let needs = file.map(|file| file.coding.exact_format());
         let lines = SendLines {
             form: heads.form,
             udp: udp.cloned(),
-            input: flags.input.clone(),
-            needs,
             bitrate: flags.bitrate,
             channels: format.channels,
         };
@@ -167,6 +167,9 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
         opened.latency.set(progress.link_offset);
         show.on(progress);
     })?;
+    if awaited.is_some_and(|reader| !reader.is_finished()) {
+        flags.running.voice().tell("--sdp: no program read the description");
+    }
     show.end(report)
 }
 
@@ -280,13 +283,7 @@ fn stream_format(
     file: Option<&FileFormat>,
 ) -> Result<StreamFormat, Failure> {
     let coding = match (flags.stream.format, file) {
-        (Some(coding), file) => {
-            let coding = Coding::from(coding);
-            if let Some(file) = file {
-                refuse_loss(&flags.input, file.coding.exact_format(), coding)?;
-            }
-            coding
-        }
+        (Some(coding), _) => coding.into(),
         (None, Some(file)) => file.coding.exact_format().max(SampleFormat::L24).into(),
         (None, None) => SampleFormat::L24.into(),
     };
@@ -448,6 +445,21 @@ fn tell_of_pacing(flags: &Send, paced: &Paced, latency: Span, age: Span) {
          (--mtt)",
         latency - left
     ));
+}
+
+/// Reports a file whose samples the coding of single samples rounds.
+fn tell_of_rounding(flags: &Send, file: &FileFormat, format: &StreamFormat) {
+    let (needs, sample) = (file.coding.exact_format(), format.sample);
+    let is_exact = Coding { sample, coder: format.coder }.is_exact_for(needs);
+    if is_exact || matches!(format.coder, Some(Coder::Opus(_))) {
+        return;
+    }
+    let dither = if sample == SampleFormat::L16 { " with dither" } else { "" };
+    let (input, needs, sample) = (&flags.input, needs.name(), sample.name());
+    flags
+        .running
+        .voice()
+        .tell(&format!("{input}: {needs} samples are rounded to {sample}{dither}"));
 }
 
 /// Says what the packets come to, where that is not what was asked for.

@@ -2,7 +2,6 @@
 
 use clap::ValueEnum;
 use tautline_audio::{DeviceSpec, SoftwareSpec};
-use tautline_dsp::format::SampleFormat;
 use tautline_engine::control::{Destined, SendChange};
 use tautline_engine::plan::address::{Address, Resolved};
 use tautline_engine::plan::sockets;
@@ -25,9 +24,6 @@ pub(crate) struct SendLines {
     pub(crate) form: WireForm,
     /// What its socket was opened with, if it goes by UDP.
     pub(crate) udp: Option<UdpOptions>,
-    pub(crate) input: DeviceSpec,
-    /// The coarsest coding that carries the file, if it is one that is sent.
-    pub(crate) needs: Option<SampleFormat>,
     /// Of Opus, if that was said.
     pub(crate) bitrate: Option<u32>,
     pub(crate) channels: Channels,
@@ -75,10 +71,7 @@ impl SendLines {
             .map_err(|_| format!("`{text}` is no coding; write {}", CodingName::ALL))?;
         let coding = Coding::from(coding);
         let bitrate = self.bitrate.filter(|_| matches!(coding.coder, Some(Coder::Opus(_))));
-        let coding =
-            in_bits(coding, bitrate, self.channels).map_err(|failure| failure.to_string())?;
-        let kept = self.needs.map_or(Ok(()), |needs| refuse_loss(&self.input, needs, coding));
-        kept.map(|()| coding).map_err(|failure| failure.to_string())
+        in_bits(coding, bitrate, self.channels).map_err(|failure| failure.to_string())
     }
 
     fn destined(&self, text: &str) -> Result<SendChange, String> {
@@ -130,33 +123,6 @@ impl SendLines {
             reports_to: resolved.iter().filter_map(Resolved::reports).map(Into::into).collect(),
         })))
     }
-}
-
-/// A file's samples must fit the wire as they are: refuses a coding coarser than the file `needs`.
-pub(super) fn refuse_loss(
-    input: &DeviceSpec,
-    needs: SampleFormat,
-    coding: Coding,
-) -> Result<(), Failure> {
-    // Who asks for Opus asks for loss.
-    let lossy = matches!(coding.coder, Some(Coder::Opus(_)));
-    if lossy || coding.is_exact_for(needs) {
-        return Ok(());
-    }
-    let sample = coding.sample;
-    let (bits, name) = (8 * sample.bytes(), needs.name());
-    let convert = match input {
-        DeviceSpec::Software(SoftwareSpec::File(path)) => {
-            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-            let coarser = path.with_file_name(format!("{stem}-{bits}-bit.wav"));
-            format!(": sox {} -b {bits} {}", path.display(), coarser.display())
-        }
-        _ => String::new(),
-    };
-    Err(Failure::usage(format!(
-        "{input} has finer samples than {bits} bits carry; send it with --format {name}, or convert it \
-         first{convert}"
-    )))
 }
 
 /// Standard input holds sound or changes, not both.

@@ -22,6 +22,7 @@ use super::{compressed, periods};
 use crate::failure::Failure;
 use crate::flags::{LinkFlag, Recv};
 use crate::sealing::StreamKey;
+use crate::words::counted;
 
 /// Where a stream is heard: an address, and what it stands for.
 pub(super) struct HeardAddress<'a> {
@@ -41,9 +42,12 @@ pub(super) fn check_alike(
         return Ok(());
     }
     Err(Failure::usage(format!(
-        "{address} is {} with {} channels and the device is to run at {} with {}; leave --rate and \
+        "{address} is {} with {} and the device is to run at {} with {}; leave --rate and \
          --channels out, or receive streams that differ in programs of their own",
-        described.rate, described.channels, format.rate, format.channels
+        described.rate,
+        counted(described.channels),
+        format.rate,
+        format.channels
     )))
 }
 

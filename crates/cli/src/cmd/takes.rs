@@ -39,7 +39,7 @@ pub(crate) fn refuse_to_overwrite(spec: &DeviceSpec, overwrite: bool) -> Result<
 /// opened to be written is empty.
 pub(crate) fn refuse_to_destroy(played: &DeviceSpec, output: &DeviceSpec) -> Result<(), Failure> {
     let source = match played {
-        DeviceSpec::Software(SoftwareSpec::File(path)) => Some(path.as_path()),
+        DeviceSpec::Software(SoftwareSpec::File(path)) => Some(&**path),
         DeviceSpec::Software(SoftwareSpec::Virtual(options)) => options.source.as_deref(),
         _ => None,
     };

@@ -144,6 +144,6 @@ pub(crate) struct Reporting {
     pub(crate) report: ReportKind,
     /// Write the report here too, in the format of the name's suffix: .json, .csv, .html, .txt or .svg; any number
     /// of times
-    #[arg(long, value_name = "PATH", value_parser = report_path, help_heading = "Report")]
+    #[arg(long, value_name = "PATH", value_parser = report_path(), help_heading = "Report")]
     pub(crate) report_file: Vec<ReportPath>,
 }

@@ -2,6 +2,7 @@
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use tautline_audio::DeviceSpec;
+use tautline_engine::plan::address::Address;
 use tautline_proto::coder::Opus;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::stream::{LONGEST_LINK_OFFSET, PTIME_RANGE};
@@ -21,6 +22,15 @@ where
 pub(crate) fn device() -> impl TypedValueParser<Value = DeviceSpec> {
     OsStringValueParser::new()
         .try_map(|name| DeviceSpec::try_from(&*name).map_err(|error| error.to_string()))
+}
+
+/// Reads an address, in which the path of a description may be any bytes.
+pub(crate) fn address(
+    read: fn(&str) -> Result<Address, String>,
+) -> impl TypedValueParser<Value = Address> {
+    OsStringValueParser::new().try_map(move |name| {
+        read(&name.to_string_lossy()).map(|address| address.with_bytes_of(&name))
+    })
 }
 
 /// Reads a length of time above zero.

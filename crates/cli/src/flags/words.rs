@@ -1,6 +1,7 @@
 //! Options whose values are words.
 
 use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use tautline_dsp::format::SampleFormat;
 use tautline_engine::plan::pacing::PacingRung;
 use tautline_proto::stream::Coding;
@@ -65,6 +66,18 @@ impl CodingName {
             _ => Span::from_millis(1),
         }
     }
+}
+
+/// `None` is `auto`: nothing is given. The alias keeps clap from reading it as an option without a value.
+pub(crate) type CodingOrAuto = Option<CodingName>;
+
+/// Reads a coding, or `auto`, which a configuration file may need to be overridden by.
+pub(super) fn coding_or_auto() -> impl TypedValueParser<Value = CodingOrAuto> {
+    let auto =
+        PossibleValue::new("auto").help("what the file, the announcement or the packets say");
+    let names = CodingName::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+    PossibleValuesParser::new(names.chain([auto]))
+        .map(|name| CodingName::from_str(&name, true).ok())
 }
 
 impl From<CodingName> for Coding {

@@ -145,12 +145,9 @@ fn changes(text: &str) -> Vec<(&str, &str)> {
 #[test]
 fn every_change_in_the_help_is_understood() {
     let udp = tautline_io::udp::UdpOptions::sender(vec![([127, 0, 0, 1], 5004).into()]);
-    let input = "tone:440".parse().expect("a device");
     let send = SendLines {
         form: WireForm::Rtp,
         udp: Some(udp),
-        input,
-        needs: None,
         bitrate: None,
         channels: Channels::STEREO,
     };
@@ -178,16 +175,11 @@ fn packets_with_launch_times_go_on_by_the_interface_whose_queue_reads_them() {
     let mut udp = tautline_io::udp::UdpOptions::sender(vec![([127, 0, 0, 1], 5004).into()]);
     let (clock, none) = (LaunchClock::Monotonic, Span::ZERO);
     udp.launch = Some(LaunchOptions { clock, lead: none, least: none, ahead: none });
-    let lines = |udp: &tautline_io::udp::UdpOptions| {
-        let input = "tone:440".parse().expect("a device");
-        SendLines {
-            form: WireForm::Rtp,
-            udp: Some(udp.clone()),
-            input,
-            needs: None,
-            bitrate: None,
-            channels: Channels::STEREO,
-        }
+    let lines = |udp: &tautline_io::udp::UdpOptions| SendLines {
+        form: WireForm::Rtp,
+        udp: Some(udp.clone()),
+        bitrate: None,
+        channels: Channels::STEREO,
     };
     let to = "rtp://127.0.0.1:5006";
     assert!(lines(&udp).read("to", to).is_ok());

@@ -12,6 +12,8 @@ use tautline_proto::time::Span;
 use tautline_proto::unannounced::Need;
 use tautline_proto::units::{Channels, Rate};
 
+use super::counted;
+
 pub(super) fn words(address: &str, note: &ReceiveNote) -> String {
     match note {
         ReceiveNote::Refused(refusal) => refused(address, refusal),
@@ -103,7 +105,7 @@ fn refused(address: &str, refusal: &Refusal) -> String {
     let (mut sends, mut expects, mut options) = (Vec::new(), Vec::new(), Vec::new());
     if refusal.is_of_another_shape() {
         let (hertz, channels) = (theirs.rate.hertz(), theirs.channels);
-        sends.push(format!("{hertz} Hz with {channels} channels"));
+        sends.push(format!("{hertz} Hz with {}", counted(channels)));
         expects.push(format!("{} Hz with {}", ours.rate.hertz(), ours.channels));
         options.push(format!("--rate {hertz} --channels {channels}"));
     }
@@ -136,28 +138,37 @@ fn contradicted(address: &str, contradiction: Contradiction, ours: &StreamFormat
             ours.rate,
             rate.hertz()
         ),
+        Contradiction::Samples => {
+            let sample = ours.sample;
+            let hint = fitting_hint(ours.frame_bytes(), |fits| fits != sample);
+            format!("{address}: the samples cannot be {}: muted{hint}", sample.name())
+        }
         Contradiction::FrameBytes(bytes) => {
-            let fitting: Vec<String> = Proof::fitting(bytes)
-                .into_iter()
-                .map(|(sample, channels)| {
-                    format!("--format {} --channels {channels}", sample.name())
-                })
-                .collect();
-            let hint = match fitting.is_empty() {
-                true => String::new(),
-                false => format!(
-                    "\nhint: {}, or leave --rate, --channels and --format out",
-                    fitting.join(" or ")
-                ),
-            };
+            let hint = fitting_hint(bytes, |_| true);
             format!(
-                "{address}: packets have {bytes} bytes per frame but are read as {} with {} channels ({} bytes): \
+                "{address}: packets have {bytes} bytes per frame but are read as {} with {} ({} bytes): \
                  muted{hint}",
                 ours.coding_name(),
-                ours.channels,
+                counted(ours.channels),
                 ours.frame_bytes()
             )
         }
+    }
+}
+
+/// The options that fit packets of so many bytes per frame.
+fn fitting_hint(frame_bytes: usize, allowed: impl Fn(SampleFormat) -> bool) -> String {
+    let fitting: Vec<String> = Proof::fitting(frame_bytes)
+        .into_iter()
+        .filter(|(sample, _)| allowed(*sample))
+        .map(|(sample, channels)| format!("--format {} --channels {channels}", sample.name()))
+        .collect();
+    match fitting.is_empty() {
+        true => String::new(),
+        false => format!(
+            "\nhint: {}, or leave --rate, --channels and --format out",
+            fitting.join(" or ")
+        ),
     }
 }
 

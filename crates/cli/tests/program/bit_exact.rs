@@ -129,3 +129,21 @@ fn a_receiver_that_is_told_nothing_takes_shape_and_coding_from_the_sender() {
         Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
     });
 }
+
+#[test]
+fn file_of_24_bits_is_rounded_to_the_16_that_are_asked_for() {
+    shared(|| {
+        let folder = Folder::new();
+        let mut sent = Sound::noise(Shape::STEREO_24, 500, 5).quieter();
+        sent.write(&folder.file("sent.wav"));
+        let address = loopback();
+        let recv = format!("recv --from {address} --output file:heard.wav --until-bye");
+        let recv = taut(words(&recv)).and(PATIENT).in_folder(folder.path()).start().listening();
+        let send = format!("send --input file:sent.wav --to {address} --format l16 --report none");
+        taut(words(&send)).and(PATIENT).in_folder(folder.path()).run().well();
+        recv.end().well();
+        sent.shape.coding = FileCoding::L16;
+        // A step by rounding to the other side, and one by dither.
+        Sound::read(&folder.file("heard.wav")).is_about(&sent, |sample| sample >> 8, 2);
+    });
+}

@@ -4,8 +4,10 @@ mod read;
 mod resolve;
 
 use core::fmt;
+use std::ffi::OsStr;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use tautline_dsp::gain::Gain;
@@ -214,6 +216,16 @@ impl Address {
         }
     }
 
+    /// Takes the bytes of the path of a `.sdp` file from `name`, the address as it was given: they need not be UTF-8.
+    #[must_use]
+    pub fn with_bytes_of(mut self, name: &OsStr) -> Self {
+        if let Target::Sdp(path) = &mut self.place {
+            let bytes = name.as_bytes().split(|byte| *byte == b'?').next().unwrap_or_default();
+            *path = OsStr::from_bytes(bytes).into();
+        }
+        self
+    }
+
     /// The `.sdp` file that it names, if it does.
     pub fn file(&self) -> Option<&Path> {
         match &self.place {
@@ -254,6 +266,13 @@ mod tests {
         assert!(Address::to_hear("avtp://eth0").is_err(), "whoever hears has to know where");
         let nowhere = Address::to_send_to("avtp:///91:E0:F0:00:0A:01").unwrap_err();
         snapshot!(nowhere);
+    }
+
+    #[test]
+    fn the_path_of_a_description_may_be_any_bytes() {
+        let name = OsStr::from_bytes(b"caf\xe9.sdp?gain=-6dB");
+        let address = Address::to_hear(&name.to_string_lossy()).unwrap().with_bytes_of(name);
+        assert_eq!(address.file(), Some(Path::new(OsStr::from_bytes(b"caf\xe9.sdp"))));
     }
 
     #[test]

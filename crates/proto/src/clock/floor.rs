@@ -68,6 +68,11 @@ impl Floor {
         Span::from_nanos((2.0 * self.spread) as i64)
     }
 
+    /// The same without a step that is not known yet.
+    pub(crate) fn steady_spread(&self) -> Span {
+        Span::from_nanos((2.0 * self.steady) as i64)
+    }
+
     /// Takes the arrival of what left at `sent`, by the sender. Whether the mapping is another now.
     pub(crate) fn observe(&mut self, sent: WallTime, arrival: LocalTime) -> bool {
         let (first, second) = (sent.as_unix_nanos(), arrival.as_nanos());

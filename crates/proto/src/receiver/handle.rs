@@ -1,5 +1,6 @@
 //! What a receiver takes in: datagrams, as packets placed in the playout, each with its turn.
 
+use super::format_proof::FormatProof;
 use super::turns::{PackedSlot, Slot};
 use super::{Accepted, Phase, Playable, Received, Receiver, Resync, Stranger};
 use crate::clock::{ReadingOutcome, WallTime};
@@ -162,6 +163,7 @@ impl Receiver {
                 let playing = self.phase == Phase::Playing;
                 let heard = playing && self.renderer.place().is_some_and(|place| place.frame < end);
                 self.placement.begin_run(media, end, heard);
+                self.proof.restart_pace();
                 self.stepped |= playing && !heard;
                 self.reset_repairer();
                 (sequence, media)
@@ -169,6 +171,7 @@ impl Receiver {
             Admission::Jumped { sequence, media } => {
                 // Its timestamps stand for other times now, which reports and arrivals tell anew.
                 self.placement.begin_run(media, end, false);
+                self.proof.restart_pace();
                 self.restart(Resync::Jump);
                 (sequence, media)
             }
@@ -178,6 +181,7 @@ impl Receiver {
                 self.was_mapped &= missed > 0;
                 self.format = format;
                 self.placement.forget_all();
+                self.proof = FormatProof::default();
                 self.restart(Resync::NewSource);
                 self.forget_need();
                 self.apply_clock();
@@ -226,6 +230,10 @@ impl Receiver {
         let capture = packet.head.capture;
         self.place_in_time(media, frames, arrival, capture);
         self.measure_length(frames);
+        self.proof.observe_arrival(media, arrival, format.rate);
+        if format.coder.is_none() {
+            self.proof.observe_samples(format.sample, packet.payload);
+        }
         self.order(sequence);
         if self.source.as_ref().is_some_and(|s| sequence == s.highest()) {
             self.format = StreamFormat { packet: frames, ..format };

@@ -160,12 +160,18 @@ impl Receiver {
     /// Whether what it gives is not to be heard: its sender says that it is of another kind, or its packets show it.
     pub fn is_muted(&self) -> bool {
         let odd = |source: &Source| self.format.coder.is_none() && source.is_odd();
-        self.muted || self.source.as_ref().is_some_and(odd)
+        self.muted || self.proof.has_wrong_samples() || self.source.as_ref().is_some_and(odd)
     }
 
     /// What packets prove against the format that they are read in.
     fn contradiction(&self) -> Option<Contradiction> {
-        self.proven_frame().map(|(_, bytes)| Contradiction::FrameBytes(bytes))
+        if let Some((_, bytes)) = self.proven_frame() {
+            return Some(Contradiction::FrameBytes(bytes));
+        }
+        if self.proof.has_wrong_samples() {
+            return Some(Contradiction::Samples);
+        }
+        self.proof.other_rate().map(Contradiction::Rate)
     }
 
     /// How the stream stands, as far as the receiver knows it: of the device nothing.

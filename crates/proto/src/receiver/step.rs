@@ -9,6 +9,9 @@ use crate::time::{Frames, LocalTime, MediaTime, Span};
 /// Late packets, one after the other, that are late by about the same time.
 #[derive(Debug, Clone, Copy)]
 struct Agreeing {
+    /// Arrival of the first packet that was late, whether or not the others agree with it.
+    late_since: LocalTime,
+    /// Arrival of the first that agrees with all after it.
     since: LocalTime,
     packets: u32,
     least: Span,
@@ -37,15 +40,18 @@ impl StepFinder {
         self.0.is_some()
     }
 
-    /// Takes a late packet that arrived `behind` the fastest; `spread` is how far arrivals differ as a rule. Once packets
-    /// agree on a step, returns it and the arrival of the first of them.
+    /// Takes a late packet that arrived `behind` the fastest; `spread` is how far arrivals usually differ. Once packets
+    /// agree on a step, returns it and the arrival of the first late packet: packets before those that agree were late
+    /// by the step and by something else, such as a busy host.
     fn observe(
         &mut self,
         arrival: LocalTime,
         behind: Span,
         spread: Span,
     ) -> Option<(Span, LocalTime)> {
-        let alone = Agreeing { since: arrival, packets: 1, least: behind, greatest: behind };
+        let late_since = self.0.map_or(arrival, |run| run.late_since);
+        let (packets, since) = (1, arrival);
+        let alone = Agreeing { late_since, since, packets, least: behind, greatest: behind };
         let run = self.0.map_or(alone, |run| Agreeing {
             packets: run.packets + 1,
             least: run.least.min(behind),
@@ -56,7 +62,7 @@ impl StepFinder {
         let run = if agree { run } else { alone };
         self.0 = Some(run);
         let found = run.packets >= Self::PACKETS && arrival - run.since >= Self::LASTS;
-        found.then_some((run.least, run.since))
+        found.then_some((run.least, run.late_since))
     }
 }
 
@@ -68,14 +74,40 @@ impl Receiver {
         let begins = self.source.as_ref().is_some_and(Source::begins_anew);
         let step = match begins {
             true => Some((behind, at)),
-            false => self.step.observe(at, behind, self.placement.spread()),
+            false => self.step.observe(at, behind, self.placement.steady_spread()),
         };
         let Some((step, from)) = step else { return false };
         self.step.reset();
-        self.stepped_by = Some(LateRun { from, to: at });
+        self.stepped_by = Some(LateRun { from, to: at }.after(self.stepped_by));
         self.placement.step_arrivals(media, step, at);
         self.restart(Resync::Jump);
         self.forget_late();
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_between_two_reports_are_one_run() {
+        let millis = |millis| LocalTime::ZERO + Span::from_millis(millis);
+        let run = |from, to| LateRun { from: millis(from), to: millis(to) };
+        assert_eq!(run(1_500, 1_540).after(Some(run(1_000, 1_040))), run(1_000, 1_540));
+        assert_eq!(run(3_000, 3_040).after(Some(run(1_000, 1_040))), run(3_000, 3_040));
+        assert_eq!(run(3_000, 3_040).after(None), run(3_000, 3_040));
+    }
+
+    #[test]
+    fn packets_that_a_busy_host_delayed_belong_to_the_step() {
+        let millis = |millis| LocalTime::ZERO + Span::from_millis(millis);
+        let mut finder = StepFinder::default();
+        let found = (0..200).find_map(|index| {
+            let busy = if index == 15 { 20 } else { 0 };
+            let behind = Span::from_millis(1_000 + busy);
+            finder.observe(millis(index + busy), behind, Span::ZERO)
+        });
+        assert_eq!(found, Some((Span::from_millis(1_000), millis(0))));
     }
 }

@@ -1,24 +1,14 @@
 //! Streams whose packets prove another format than they are played in.
 
 use super::{ReceiveContext, ReceiveNote, ReceivePolicy};
-use crate::evidence::{Contradiction, Pace};
-use crate::ledger::Passage;
+use crate::evidence::Contradiction;
 use crate::receiver::{ReceiveCommand, StreamStatus};
-use crate::time::Span;
-use crate::units::Rate;
-
-/// The rate of a stream is looked at so often.
-const PACED: Span = Span::from_secs(1);
 
 /// What the packets of the sender that is heard prove.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct FormatWatch {
     /// Why it is not played.
     contradiction: Option<Contradiction>,
-    /// How fast packets come, if the sender announces nothing.
-    pace: Option<Pace>,
-    /// The other rate that the second before proved.
-    other: Option<Rate>,
 }
 
 impl FormatWatch {
@@ -28,41 +18,25 @@ impl FormatWatch {
 }
 
 impl ReceivePolicy {
-    /// Mutes a stream whose packets come at another rate. One with other bytes per frame is muted by the device's thread
-    /// itself, until its packets are right.
+    /// Mutes a stream whose packets come at another rate than an unannounced stream is played at. One with other samples or
+    /// bytes per frame is muted by the device's thread itself, until its packets are right.
     pub(super) fn follow_contradiction(
         &mut self,
         status: &StreamStatus,
         context: &mut ReceiveContext<'_>,
     ) {
-        match (status.contradiction, self.watch.contradiction) {
-            (Some(proven), None) => self.contradict(proven),
-            (None, Some(Contradiction::FrameBytes(_))) => self.watch.contradiction = None,
+        let goes_by_rate = self.announced.is_none() && !self.presents();
+        let proven = status
+            .contradiction
+            .filter(|proven| goes_by_rate || !matches!(proven, Contradiction::Rate(_)));
+        match (proven, self.watch.contradiction) {
             (_, Some(Contradiction::Rate(_))) => {
-                // Again and again: where there is no room for it, the next one mutes.
+                // Repeated: if there is no room for this command, the next one mutes.
                 (context.command)(ReceiveCommand::Mute(true));
             }
-            _ => {}
-        }
-    }
-
-    /// Looks for another rate than the one it is played at, which two seconds in a row must prove: packets that are held
-    /// up, or a jump, change one.
-    pub(super) fn observe_pace(&mut self, passage: &Passage) {
-        if self.announced.is_some() || self.presents() {
-            return;
-        }
-        let media = passage.media.as_frames();
-        let pace = self.watch.pace.get_or_insert(Pace::from(media, passage.arrival));
-        pace.observe(media, passage.arrival);
-        if pace.took() < PACED {
-            return;
-        }
-        let other = pace.rate().filter(|rate| *rate != self.config.format.rate);
-        let again = other.filter(|_| self.watch.other == other);
-        (self.watch.pace, self.watch.other) = (None, other);
-        if let Some(rate) = again {
-            self.contradict(Contradiction::Rate(rate));
+            (Some(proven), None) => self.contradict(proven),
+            (None, Some(_)) => self.watch.contradiction = None,
+            (Some(_), Some(_)) | (None, None) => {}
         }
     }
 

@@ -229,9 +229,12 @@ pub enum SdpOddity {
     /// The same in bytes of sound.
     #[error("packets of {0} bytes exceed a UDP datagram; received packets tell their length")]
     PacketBytes(i64),
-    /// A `c=` line behind another.
-    #[error("only the first address is used")]
+    /// A line behind another of its kind.
+    #[error("only the first is used")]
     Another,
+    /// A line that no receiver may use any more (RFC 8866 §5.12).
+    #[error("obsolete and not used")]
+    Obsolete,
     /// Another description follows the first.
     #[error("a second description begins here; only the first is read")]
     Second,

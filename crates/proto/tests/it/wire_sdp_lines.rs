@@ -52,7 +52,7 @@ type Change = fn(&mut Description);
 fn odd_line_is_ignored_with_number_and_reason() {
     let same: Change = |_| ();
     let no_ptime: Change = |base| base.packet = None;
-    let cases: [(Option<usize>, &str, Change); 33] = [
+    let cases: [(Option<usize>, &str, Change); 38] = [
         (Some(1), "v=1", same),
         (Some(2), "o=- 1 17461803126912345678901 IN IP4 10.77.0.1", |base| {
             (base.origin.session, base.origin.version) = (1, 0);
@@ -93,6 +93,11 @@ fn odd_line_is_ignored_with_number_and_reason() {
         (None, "a=rtcp:0", same),
         (None, "b=AS:2304.5", same),
         (None, "a=rtpmap:98 telephone-event", same),
+        (None, "a=rtpmap:97 L16/44100/1", same),
+        (None, "a=ptime:4", same),
+        (None, "a=maxptime:soon", same),
+        (Some(5), "t=0 0\r\nz=2882844526 -1h 2898848070", same),
+        (Some(5), "t=0 0\r\nk=clear:secret", same),
         (None, "<html><body>", same),
         (None, "q=1", same),
     ];

@@ -78,7 +78,19 @@ fn an_automatic_latency_does_not_rise_by_a_step() {
     scenario.unannounced = false;
     scenario.auto = Some(LossTarget::default());
     let steady = play(scenario.clone(), WHOLE).remove(0);
-    let heard = play(pausing(scenario, Span::from_secs(3)), WHOLE).remove(0);
+    let heard = play(pausing(scenario.clone(), Span::from_secs(3)), WHOLE).remove(0);
     assert_eq!(heard.counters.resyncs, steady.counters.resyncs + 1, "{heard}");
     assert_eq!(heard.journal.greatest, steady.journal.greatest, "{heard}");
+    // Without a marker, and with two packets on the way that are later still: they are late by the step, too.
+    let millis = Span::from_millis;
+    let path = Preset::Wired.path().longer_from(STEP, millis(1_000));
+    let busy = path.clone().longer_from(STEP.after(millis(15)), millis(20));
+    let busy = busy.longer_from(STEP.after(millis(17)), millis(-20));
+    // Two steps at once.
+    let again = path.longer_from(STEP.after(millis(45)), millis(50));
+    for there in [busy, again] {
+        scenario.receivers[0].there = there;
+        let heard = play(scenario.clone(), WHOLE).remove(0);
+        assert_eq!(heard.journal.greatest, steady.journal.greatest, "{heard}");
+    }
 }

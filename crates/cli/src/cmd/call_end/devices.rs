@@ -13,6 +13,7 @@ use crate::cmd::takes::{refuse_to_destroy, refuse_to_loop, refuse_to_overwrite};
 use crate::cmd::{device_settings, settled, tell_period};
 use crate::failure::Failure;
 use crate::flags::EndFlags;
+use crate::words::counted;
 
 /// Rates that are offered where nobody says one, the better first: that which all have, more for who has no other, and
 /// then ever fewer.
@@ -170,7 +171,8 @@ impl DeviceChoice {
                 let (rate, channels) = shape;
                 let mend = "call with --rate and --channels that they have";
                 Failure::open(format!(
-                    "the devices do not run at {rate} with {channels} channels; {mend}"
+                    "the devices do not run at {rate} with {}; {mend}",
+                    counted(channels)
                 ))
             })
         };

@@ -2,6 +2,7 @@
 
 use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use tautline_proto::wire::WireForm;
@@ -57,14 +58,14 @@ impl Address {
     }
 }
 
-/// Reads a description, but never much more than one may have, and nothing that has to be waited
-/// for, such as a pipe that nobody writes.
+/// Reads a description or a pipe with one, but never much more than one may have.
 fn read_bounded(path: &Path) -> Result<Vec<u8>, AddressError> {
     let most = tautline_proto::wire::sdp::MOST_BYTES as u64 + 1;
     let mut bytes = Vec::new();
     let read = std::fs::metadata(path).and_then(|there| {
-        if !(there.is_file() || there.is_dir()) {
-            return Err(std::io::Error::other("it is a pipe or a device"));
+        let kind = there.file_type();
+        if !(kind.is_file() || kind.is_dir() || kind.is_fifo()) {
+            return Err(std::io::Error::other("it is a device"));
         }
         std::fs::File::open(path)?.take(most).read_to_end(&mut bytes)
     });

@@ -55,11 +55,18 @@ impl<'a> RtpMap<'a> {
 impl<'a> Section<'a> {
     /// The first payload type that can be decoded, or the fault of the very first.
     pub(super) fn coding(&mut self) -> Result<SdpCoding, DescriptionError> {
+        let mut explained: Vec<(u8, bool)> = Vec::new();
         for (line, value) in self.values("rtpmap") {
-            if RtpMap::read(value).is_none() {
-                let form = SdpOddity::Expected("TYPE CODING/RATE/CHANNELS");
-                self.warnings.push(line.warning(form));
-            }
+            let oddity = match RtpMap::read(value).map(|map| (map.payload_type, self.is_own(line)))
+            {
+                None => SdpOddity::Expected("TYPE CODING/RATE/CHANNELS"),
+                Some(again) if explained.contains(&again) => SdpOddity::Another,
+                Some(first) => {
+                    explained.push(first);
+                    continue;
+                }
+            };
+            self.warnings.push(line.warning(oddity));
         }
         let mut codings = self.words().skip(3).map(|format| self.coding_of(format));
         let nothing = || Err(self.media.fault(SdpFault::PayloadType(String::new())));

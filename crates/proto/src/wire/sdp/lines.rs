@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::decimal;
 use super::{
     DescriptionError, MOST_BYTES, MOST_LINES, MOST_MEDIA, SdpFault, SdpOddity, SdpWarning,
 };
@@ -61,6 +62,18 @@ impl Line {
                 let mut times = self.value.split_whitespace();
                 let both = number(times.next()) && number(times.next());
                 (!both).then_some(SdpOddity::Expected("START STOP, two whole numbers"))
+            }
+            'z' => {
+                let words: Vec<&str> = self.value.split_whitespace().collect();
+                let pairs = !words.is_empty() && words.len().is_multiple_of(2);
+                let times = words.iter().step_by(2).all(|time| number(Some(time)));
+                (!(pairs && times)).then_some(SdpOddity::Expected("pairs of TIME OFFSET"))
+            }
+            'k' => Some(SdpOddity::Obsolete),
+            'a' => {
+                let (name, value) = self.attribute()?;
+                let odd = name.eq_ignore_ascii_case("maxptime") && decimal::millis(value).is_none();
+                odd.then_some(SdpOddity::Expected("milliseconds, such as 1 or 0.125"))
             }
             _ => None,
         }

@@ -152,15 +152,28 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// The first value of an attribute that can be read; warns about those before it.
+    /// The first value of an attribute that can be read; warns about the others. A session's value that the section
+    /// overrides needs no warning.
     fn first<T>(&mut self, name: &str, read: impl Fn(&str) -> Read<T>) -> Option<T> {
+        let mut found: Option<(&Line, T)> = None;
         for (line, value) in self.values(name) {
-            match read(value) {
-                Ok(value) => return Some(value),
-                Err(oddity) => self.warnings.push(line.warning(oddity)),
-            }
+            let oddity = match (&found, read(value)) {
+                (Some((first, _)), _) if self.is_own(first) && !self.is_own(line) => continue,
+                (Some(_), _) => SdpOddity::Another,
+                (None, Err(oddity)) => oddity,
+                (None, Ok(value)) => {
+                    found = Some((line, value));
+                    continue;
+                }
+            };
+            self.warnings.push(line.warning(oddity));
         }
-        None
+        found.map(|(_, value)| value)
+    }
+
+    /// Whether a line is the section's, not the session's.
+    pub(super) const fn is_own(&self, line: &Line) -> bool {
+        line.number > self.media.number
     }
 
     /// AVPF differs from AVP in RTCP timing, which its receiver may ignore (RFC 4585 §3.6).
