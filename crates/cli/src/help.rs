@@ -87,7 +87,8 @@ command line says stands before it.
 Exit status: 0 done; 1 failed while running, such as when nothing was received,
 or what was to be written found no room; 2 wrong usage; 3 a device, file or
 address could not be opened; 4 recv --until-bye ended as nothing more came, and
-without a goodbye; 5 lab compare could not compare all that was to be."#;
+without a goodbye; 5 a comparison is left open: compare of periodic sound whose
+delay is ambiguous, lab compare of what cannot be compared."#;
 
 pub(crate) const DEMO: &str = r#"The default of 100 ms rides out a host that freezes for tens of milliseconds, as
 virtual machines do: half of it lies in the card's buffer, 48 periods of 1 ms,

@@ -280,6 +280,12 @@ fn between(values: &[f64], at: f64) -> f64 {
     (1 - TAPS..=TAPS).filter_map(term).sum()
 }
 
+/// Where a parabola through values at −1, 0 and 1 is least, as far as that is between them.
+pub fn least([before, here, after]: [f64; 3]) -> f64 {
+    let bend = before - 2.0 * here + after;
+    if bend > 0.0 { (0.5 * (before - after) / bend).clamp(-1.0, 1.0) } else { 0.0 }
+}
+
 /// Evidence that one explanation of a sound is better than another.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Contest {
@@ -303,6 +309,14 @@ impl Contest {
             self.lead += rest * rest - left * left;
             self.variance += 4.0 * (one - other).powi(2) * (left * left).max(floor);
         }
+    }
+
+    /// Adds `count` frames of which only one explanation is known, and the energy that it leaves: what is
+    /// more than noise, with its mean square in `known` other frames, counts against it.
+    pub fn add_alone(&mut self, is_first: bool, left: f64, count: f64, (noise, known): (f64, f64)) {
+        let beyond = left - count * noise;
+        self.lead += if is_first { -beyond } else { beyond };
+        self.variance += 2.0 * noise * noise * count * (1.0 + count / known);
     }
 
     /// The lead of the first explanation in standard deviations of noise; negative if the second is

@@ -2,6 +2,7 @@
 //! anywhere.
 
 mod first;
+mod rank;
 mod settle;
 
 use core::ops::Range;
@@ -69,6 +70,8 @@ pub(super) struct PieceWalk<'a> {
     searches: u32,
     /// Pieces of which the line may still be searched among those a period apart.
     settles: u32,
+    /// The period of the sound of the last of them.
+    period: Option<f64>,
     /// Hears the heard frame that it has come to.
     progress: &'a mut dyn FnMut(usize),
 }
@@ -88,6 +91,7 @@ impl<'a> PieceWalk<'a> {
             pieces: Vec::new(),
             searches: SEARCHES,
             settles: settle::SETTLES,
+            period: None,
             progress,
         }
     }

@@ -1,7 +1,8 @@
 //! How far apart two taps of one sound are: two channels of a recording, one of which hears it later.
 //!
 //! Any sound will do, and no mark is in it. The recording is cut into windows. In each the delay is
-//! found to a frame by correlation (`correlation`) and to a part of a frame by the phase of the
+//! found to a frame by correlation (`correlation`), of periodic sound by its onset or envelope (`periodic`),
+//! and to a part of a frame by the phase of the
 //! cross spectrum (`fitting`), with how far that may be from the truth; where it cannot be told the
 //! window is void and says why. Along the windows the delay drifts, and steps where frames were
 //! dropped or inserted between the taps (`series`).
@@ -12,6 +13,7 @@
 
 mod correlation;
 mod fitting;
+mod periodic;
 mod series;
 #[cfg(test)]
 mod tests;
@@ -74,10 +76,14 @@ pub struct TapDelay {
     pub uncertainty: FineFrames,
     /// How the delay changes within the window, and how far that may be from the truth.
     pub drift: DelayDrift,
-    /// How far the next best delay lies below it, in dB of the correlation: 3 at least.
+    /// How far the next best delay lies below it, in dB of the correlation: 3 at least, or less if the sound
+    /// is periodic.
     pub confidence_db: f64,
     /// How much louder the second tap is; negative where its polarity is the other.
     pub gain: f64,
+    /// The period if the sound of the window is periodic and does not prove the delay: it is carried on from
+    /// the nearest window that proves it, and may have changed by any number of periods since.
+    pub modulo: Option<FineFrames>,
 }
 
 /// How fast a delay changes.
@@ -96,8 +102,13 @@ pub enum Void {
     Silent(Tap),
     /// Nothing of the one stands out in the other within the range that was searched.
     Unlike,
-    /// These delays are as good, the best first: the sound repeats itself.
-    Ambiguous(Vec<FineFrames>),
+    /// These delays are as good.
+    Ambiguous {
+        /// The delays, the best first; if the sound is periodic the nearest to 0 first.
+        delays: Vec<FineFrames>,
+        /// The period of the sound, if it is periodic and no onset or envelope proves a delay.
+        period: Option<FineFrames>,
+    },
     /// The best lies at the end of the range that was searched, and beyond it may be a better.
     EndOfRange,
     /// The second tap has what belongs to it before its beginning or after its end.
@@ -125,6 +136,8 @@ pub struct DelayStep {
     /// How much longer the delay is from there on; negative where it is shorter. Frames inserted
     /// in the second tap, or dropped from it.
     pub by: FineFrames,
+    /// The period if it may be any number of periods more or less.
+    pub modulo: Option<FineFrames>,
 }
 
 impl TapDelays {

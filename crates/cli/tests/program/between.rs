@@ -156,6 +156,27 @@ fn taps_that_have_no_delay_say_why() {
 }
 
 #[test]
+fn sine_without_onset_is_void_with_its_period() {
+    let folder = Folder::new();
+    // 300 Hz, 12 frames later in the second.
+    let sample = |at: i64| {
+        let turn = std::f64::consts::TAU * at.rem_euclid(160) as f64 / 160.0;
+        (4e6 * turn.sin()).round() as i32
+    };
+    let samples = (0..96_000).flat_map(|at| [sample(at), sample(at - 12)]).collect();
+    Sound { shape: Shape::STEREO_24, samples }.write(&folder.file("taps.wav"));
+    let line = "lab between taps.wav --report json";
+    let ended = taut(words(line)).in_folder(folder.path()).run();
+    assert_eq!(ended.status, Some(1), "{ended:#?}");
+    let report = ended.json();
+    let row = &report["rows"][0];
+    for (key, nanos) in [("ambiguous_modulo_ns", 3_333_333), ("nearest_to_0_ns", 250_000)] {
+        assert!((row[key].as_i64().unwrap() - nanos).abs() < 100, "{key}: {report:#}");
+    }
+    snapshot!(ended.said.join("\n"));
+}
+
+#[test]
 fn a_window_that_cannot_be_as_it_was_asked_for_is_noted() {
     let folder = Folder::new();
     two_taps().write(&folder.file("taps.wav"));

@@ -276,6 +276,33 @@ fn a_comparison_is_printed_for_programs_or_not_at_all() {
 }
 
 #[test]
+fn comparison_of_a_sine_without_onset_is_left_open() {
+    // 300 Hz.
+    let sample = |at: usize| {
+        let turn = std::f64::consts::TAU * (at % 160) as f64 / 160.0;
+        (4e6 * turn.sin()).round() as i32
+    };
+    let shape = Shape { channels: 1, ..Shape::STEREO_24 };
+    let sine =
+        |frames: std::ops::Range<usize>| Sound { shape, samples: frames.map(sample).collect() };
+    let folder = Folder::new();
+    sine(0..96_000).write(&folder.file("sent.wav"));
+    sine(20_010..60_010).write(&folder.file("heard.wav"));
+    let run = |kind: &str| {
+        let line = format!("compare sent.wav heard.wav --report {kind}");
+        taut(words(&line)).in_folder(folder.path()).run()
+    };
+    let ended = run("json");
+    assert_eq!(ended.status, Some(5), "{ended:#?}");
+    let report = ended.json();
+    assert_eq!(report["verdict"], "ambiguous", "{report}");
+    assert_eq!(report["ambiguous_modulo_frames"], 160.0, "{report}");
+    assert_eq!(report["begins_at_frame"], -10, "{report}");
+    assert_eq!(report["missed_first_frames"], Value::Null, "{report}");
+    snapshot!(run("none").said.join("\n"));
+}
+
+#[test]
 fn files_of_other_channels_are_refused() {
     let sent = Sound::noise(Shape::STEREO_24, 100, 3);
     let mono = Sound::noise(Shape { channels: 1, ..sent.shape }, 100, 3);

@@ -4,14 +4,13 @@
 use core::ops::Range;
 use std::borrow::Cow;
 
-use tautline_dsp::fit::Likeness;
-
+use super::rank::{SPAN, Sums, other_sound, rank};
 use super::{PieceWalk, Seed};
 use crate::exact::{PROBE, RUN, find};
 use crate::fit::{QUIET, WINDOW};
 use crate::pieces::{ChannelRouting, FrameLine, Piece};
 use crate::rivals::{
-    Beyond, CLEAR, Candidate, Choice, Contest, Correlation, Pair, choose, repeats,
+    Beyond, CLEAR, Candidate, Choice, Contest, Correlation, Pair, choose, least, repeats,
 };
 use crate::seek::{Likely, PATTERN};
 use crate::sound::power;
@@ -34,14 +33,6 @@ const GOES_ON: f64 = 8.0;
 const WHOLE: f64 = 0.05;
 /// Places from which a piece is grown on its new line, until it is long enough.
 const SEEDS: usize = 16;
-/// Heard frames that count together, or not at all.
-const SPAN: usize = 256;
-/// Sound that is as loud as this part of the loudest, −6 dB, and of which more than this part is left, −3 dB,
-/// is other sound.
-const LOUD: f64 = 0.25;
-const EXPLAINED: f64 = 0.5;
-/// Lags of each sign that are ranked by what they leave unexplained.
-const RANKED: usize = 8;
 /// Lags on each side of those that are scored.
 const MARGIN: i64 = 2;
 /// How far from a lag the sound is fitted on either side, in frames.
@@ -74,6 +65,9 @@ impl<'a> PieceWalk<'a> {
         within: &Range<usize>,
         near: &FrameLine,
     ) -> Piece {
+        if self.settles == 0 {
+            return Piece { modulo: self.period, ..piece };
+        }
         let Some(settled) = self.line_of(&piece, evidence, near) else { return piece };
         let middle = (piece.heard.start + piece.heard.len() / 2) as f64;
         let moved = settled.line.place(middle) - piece.straight().place(middle);
@@ -111,17 +105,20 @@ impl<'a> PieceWalk<'a> {
     ) -> Option<Settled> {
         let (mut line, mut turn) = (piece.straight(), turn(&piece.routing));
         let mut pattern = self.pattern(piece);
+        let reach = REACH.min(4 * evidence.len());
         for _ in 0..SEARCHES {
-            let mut repeats = self.repeats(piece, &pattern);
-            if self.settles == 0 || repeats.len() < 2 {
+            self.settles = self.settles.saturating_sub(1);
+            let mut repeats = self.repeats(piece, &pattern, reach);
+            let later = repeats.iter().filter(|one| one.likeness > 0.0 && one.lag > 0.5);
+            self.period = later.map(|one| one.lag).min_by(f64::total_cmp);
+            if repeats.len() < 2 {
                 return None;
             }
-            self.settles -= 1;
             repeats.iter_mut().for_each(|one| one.likeness *= turn);
             let choice = self.choice((piece, &line), (&pattern, repeats), evidence, near)?;
             let Choice { candidate, period } = choice;
             line.place += candidate.lag;
-            if 2.0 * candidate.lag.abs() < REACH as f64 {
+            if 2.0 * candidate.lag.abs() < reach as f64 {
                 let is_flipped = candidate.likeness * self::turn(&piece.routing) < 0.0;
                 return Some(Settled { line, is_flipped, period });
             }
@@ -140,23 +137,29 @@ impl<'a> PieceWalk<'a> {
         let clip =
             |place: f64| (place.round().max(0.0) as usize).clamp(sounding.start, sounding.end);
         let (from, to) = (clip(piece.from), clip(piece.to));
-        if piece.is_exact() {
-            let from = from + to.saturating_sub(from + PROBE) / 2;
-            return from..to.min(from + PROBE);
-        }
         let from = self.loudest(from..to.max(from));
-        from..sounding.end.min(from + PATTERN)
+        let loudest = from..sounding.end.min(from + PATTERN);
+        if !piece.is_exact() {
+            return loudest;
+        }
+        let energy = |from: &usize| -> f64 {
+            let probe = *from..to.min(from + PROBE);
+            self.both.sent.channels.iter().map(|channel| power(&channel[probe.clone()])).sum()
+        };
+        let probes = (from..to.min(loudest.end)).step_by(PROBE);
+        let from = probes.max_by(|a, b| energy(a).total_cmp(&energy(b))).unwrap_or(from);
+        from..to.min(from + PROBE)
     }
 
     /// How many sent frames further on a pattern comes again: bit for bit if its piece was heard so.
-    fn repeats(&self, piece: &Piece, pattern: &Range<usize>) -> Vec<Candidate> {
+    fn repeats(&self, piece: &Piece, pattern: &Range<usize>, reach: usize) -> Vec<Candidate> {
         let (sent, sources) = (self.both.sent, &piece.routing.sources);
-        if pattern.is_empty() || pattern.end > sent.frames() {
+        if pattern.end > sent.frames() || !sent.tells(pattern.clone()) {
             return Vec::new();
         }
         let channel = &sent.channels[sent.loudest(pattern.clone())];
         if !piece.is_exact() {
-            return repeats(channel, pattern, REACH, REPEATS);
+            return repeats(channel, pattern, reach, REPEATS);
         }
         let is_same = |at: &usize| {
             sources
@@ -164,7 +167,7 @@ impl<'a> PieceWalk<'a> {
                 .map(|source| &sent.channels[*source])
                 .all(|channel| channel[*at..*at + pattern.len()] == channel[pattern.clone()])
         };
-        let near = |at: &usize| at.abs_diff(pattern.start) <= REACH;
+        let near = |at: &usize| at.abs_diff(pattern.start) <= reach;
         let places = find(&channel[pattern.clone()], channel).filter(near).filter(is_same);
         let lag = |at: usize| at as f64 - pattern.start as f64;
         places.map(|at| Candidate { lag: lag(at), likeness: 1.0, score: 0.0 }).collect()
@@ -278,10 +281,8 @@ impl<'a> PieceWalk<'a> {
     ) -> (FrameLine, f64) {
         let along = |away: f64| FrameLine { place: line.place + away, ..*line };
         let sums = [-ASIDE, 0.0, ASIDE].map(|away| self.sums(live, &along(away), counts));
-        let [before, here, after] = sums.map(|sums| sums.rest(sums.gain(sign)));
-        let bend = before - 2.0 * here + after;
-        let away = if bend > 0.0 { 0.5 * (before - after) / bend } else { 0.0 };
-        (along(ASIDE * away.clamp(-1.0, 1.0)), sums[1].gain(sign))
+        let away = ASIDE * least(sums.map(|sums| sums.rest(sums.gain(sign))));
+        (along(away), sums[1].gain(sign))
     }
 
     /// Of the frames that count and of the sent ones along a line.
@@ -374,111 +375,6 @@ impl<'a> PieceWalk<'a> {
         let likely = Likely { heard: at, sent: place.max(0.0) as usize, channel, source };
         let all = 0..heard.frames();
         self.acquire(&likely, line.step, &all, Some((line, gain)))
-    }
-}
-
-/// Scores anew those of each sign that explain most, by what they leave unexplained; and those that
-/// steps from the best lead to, twice as far each.
-fn rank(all: &mut [Candidate], mut unexplained: impl FnMut(&Candidate) -> f64) {
-    for sign in [1.0, -1.0] {
-        let mut of_sign: Vec<_> =
-            (0..all.len()).filter(|at| all[*at].likeness * sign > 0.0).collect();
-        let count = of_sign.len();
-        let mut costs: Vec<Option<f64>> = vec![None; count];
-        let mut cost = |at: usize| *costs[at].get_or_insert_with(|| unexplained(&all[of_sign[at]]));
-        let score = |at: &usize| all[of_sign[*at]].score;
-        let mut likely: Vec<_> = (0..count).collect();
-        likely.sort_by(|a, b| score(b).total_cmp(&score(a)));
-        let own = (0..count)
-            .min_by(|a, b| all[of_sign[*a]].lag.abs().total_cmp(&all[of_sign[*b]].lag.abs()));
-        let starts = likely.into_iter().take(RANKED).chain(own);
-        let Some(mut best) = starts.min_by(|a, b| cost(*a).total_cmp(&cost(*b))) else { continue };
-        loop {
-            let steps = (0..usize::BITS).map(|bit| 1 << bit).take_while(|step| *step < count);
-            let places = steps.flat_map(|step| [best.checked_sub(step), Some(best + step)]);
-            let places = places.flatten().filter(|at| *at < count);
-            let next = places.min_by(|a, b| cost(*a).total_cmp(&cost(*b)));
-            match next.filter(|next| cost(*next) < cost(best)) {
-                Some(next) => best = next,
-                None => break,
-            }
-        }
-        for (at, cost) in of_sign.drain(..).zip(costs) {
-            all[at].score = cost.map_or(f64::NEG_INFINITY, |cost| -cost);
-        }
-    }
-}
-
-/// The windows of `SPAN` heard frames that say nothing of the lags: loud, and explained by none of them
-/// that may, as after a jump of the phase; with those next to them. The best may, that at the line, and
-/// the one that puts the middle of the pattern there.
-fn other_sound(
-    pairs: &[Pair<'_>],
-    all: &[Candidate],
-    whole: impl Fn(&Candidate) -> (i64, f64),
-    middle: i64,
-) -> Vec<bool> {
-    let mut best: Vec<_> = all.iter().collect();
-    best.sort_by(|a, b| b.score.total_cmp(&a.score));
-    best.truncate(RANKED);
-    best.extend(all.iter().min_by(|a, b| a.lag.abs().total_cmp(&b.lag.abs())));
-    let frames = pairs.iter().map(|pair| pair.heard.len()).max().unwrap_or(0);
-    let energy = |window: &Range<usize>| -> f64 {
-        pairs.iter().map(|pair| power(&pair.heard[window.clone()])).sum()
-    };
-    let windows: Vec<_> =
-        (0..frames).step_by(SPAN).map(|from| from..frames.min(from + SPAN)).collect();
-    let loudest = windows.iter().map(energy).fold(0.0, f64::max);
-    let is_other = |window: &Range<usize>| {
-        let energy = energy(window);
-        let place = middle - (window.start + window.len() / 2) as i64;
-        let after = all.partition_point(|one| whole(one).0 < place);
-        let there = all[after.saturating_sub(1)..all.len().min(after + 1)].iter();
-        let left = |one: &Candidate| {
-            let ((lag, sign), mut all) = (whole(one), Sums::default());
-            pairs.iter().for_each(|pair| all.add(pair, window, lag));
-            all.rest(sign)
-        };
-        energy > LOUD * loudest
-            && !best.iter().copied().chain(there).any(|one| left(one) <= EXPLAINED * energy)
-    };
-    let other: Vec<_> = windows.iter().map(is_other).collect();
-    let is_next = |at: usize| other[at.saturating_sub(1)..other.len().min(at + 2)].contains(&true);
-    (0..other.len()).map(is_next).collect()
-}
-
-/// Energies of what was heard and of what was sent, and the sum of their products.
-#[derive(Debug, Clone, Copy, Default)]
-struct Sums {
-    heard: f64,
-    sent: f64,
-    both: f64,
-}
-
-impl Sums {
-    /// Adds some heard frames at a whole lag.
-    fn add(&mut self, pair: &Pair<'_>, window: &Range<usize>, lag: i64) {
-        let (gain, from) = (pair.gain, window.start as i64 + lag);
-        let heard = &pair.heard[window.clone()];
-        let (before, heard) = heard.split_at(usize::try_from(-from).unwrap_or(0).min(heard.len()));
-        let sent = pair.sent.get(usize::try_from(from).unwrap_or(0)..).unwrap_or_default();
-        let (heard, after) = heard.split_at(heard.len().min(sent.len()));
-        let alike = Likeness::between(heard, sent);
-        self.heard += alike.energy() + power(before) + power(after);
-        if alike.energy_of_other() > 0.0 {
-            self.sent += gain * gain * alike.energy_of_other();
-            self.both += gain * alike.gain() * alike.energy_of_other();
-        }
-    }
-
-    /// The best gain of this sign.
-    fn gain(&self, sign: f64) -> f64 {
-        if self.sent > 0.0 { sign * (sign * self.both / self.sent).max(0.0) } else { 0.0 }
-    }
-
-    /// What a gain leaves of what was heard.
-    fn rest(&self, gain: f64) -> f64 {
-        self.heard - 2.0 * gain * self.both + gain * gain * self.sent
     }
 }
 

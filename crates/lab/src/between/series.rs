@@ -6,6 +6,7 @@ use tautline_proto::time::Frames;
 
 use super::correlation::{Correlator, Found, Lag};
 use super::fitting::{DelayFitter, Fit, PhaseLine, copy};
+use super::periodic::{PERIODIC, Periodic, PeriodicWindow, REPEATS, evenness};
 use super::{
     BetweenOptions, DelayDrift, DelayStep, Tap, TapDelay, TapDelays, TapWindow, Void, fine, ppm,
 };
@@ -17,6 +18,9 @@ const SMEARED: f64 = 1.0;
 /// What two windows may differ beyond their uncertainty before it is a step, in frames: clocks
 /// wander, whole frames are dropped.
 const WANDER: f64 = 0.5;
+/// A delay is carried on to windows all parts of which sound: no part is softer than this part of the
+/// loudest, −15 dB.
+const EVEN: f64 = 0.03;
 /// What is looked into: the half of a step of a frame, and less by what it strays.
 const SUSPECT: f64 = 0.3;
 
@@ -25,6 +29,8 @@ const SUSPECT: f64 = 0.3;
 struct FitWindow {
     begins: usize,
     found: Result<(Lag, Fit), Void>,
+    /// Frames: the delay may be so much more or less, as it is that of the windows before or after it.
+    modulo: Option<f64>,
 }
 
 /// Both taps, and what was found in each window.
@@ -35,6 +41,8 @@ pub(super) struct TapSeries<'a> {
     frames: usize,
     fitter: DelayFitter,
     windows: Vec<FitWindow>,
+    /// Of windows of periodic sound, by their first frame, a delay with the other polarity.
+    inverted: Vec<(usize, f64)>,
 }
 
 impl<'a> TapSeries<'a> {
@@ -49,6 +57,7 @@ impl<'a> TapSeries<'a> {
             frames,
             fitter: DelayFitter::new(frames),
             windows: Vec::new(),
+            inverted: Vec::new(),
         };
         let begins: Vec<_> = (0..(first.len() / frames)).map(|index| index * frames).collect();
         let mut correlator = Correlator::new(frames, most);
@@ -61,6 +70,7 @@ impl<'a> TapSeries<'a> {
         }
         let windows = begins.into_iter().zip(coarse);
         series.windows = windows.map(|(at, coarse)| series.fine(at, coarse, drift)).collect();
+        series.carry_on();
         series
     }
 
@@ -93,11 +103,76 @@ impl<'a> TapSeries<'a> {
                 return Err(Void::Silent(tap));
             }
         }
-        match correlator.find(window, &region) {
-            Found::Lag(lag) => Ok(lag),
-            Found::Unlike => Err(Void::Unlike),
-            Found::AtTheEnd => Err(Void::EndOfRange),
-            Found::Ambiguous(lags) => Err(Void::Ambiguous(lags.into_iter().map(fine).collect())),
+        let found = correlator.find(window, &region);
+        let periodic = match found {
+            Found::AtTheEnd | Found::Ambiguous(_) => self.periodic(at, most, &region, REPEATS),
+            // Whitening weighs the noise between the lines of a tone.
+            Found::Lag(_) => self.periodic(at, most, &region, PERIODIC),
+            Found::Unlike => None,
+        };
+        let all = |delays: Vec<f64>| delays.into_iter().map(fine).collect();
+        match (periodic, found) {
+            (Some(Periodic::Proven(lag)), _) | (None, Found::Lag(lag)) => Ok(lag),
+            (Some(Periodic::Ambiguous { delays, inverted, period }), _) => {
+                self.inverted.extend(inverted.map(|delay| (at, delay)));
+                Err(Void::Ambiguous { delays: all(delays), period: Some(fine(period)) })
+            }
+            (None, Found::Unlike) => Err(Void::Unlike),
+            (None, Found::AtTheEnd) => Err(Void::EndOfRange),
+            (None, Found::Ambiguous(delays)) => {
+                Err(Void::Ambiguous { delays: all(delays), period: None })
+            }
+        }
+    }
+
+    /// What a window comes to if its sound is like itself by `alike` or more further on.
+    fn periodic(&mut self, at: usize, most: usize, region: &[f32], alike: f64) -> Option<Periodic> {
+        let recorded = most.saturating_sub(at).min(region.len())
+            ..region.len().min((self.second.len() + most).saturating_sub(at));
+        let window = at..at + self.frames;
+        let first = self.first;
+        PeriodicWindow { first, window, region, recorded, most }.settle(&mut self.fitter, alike)
+    }
+
+    /// Carries delays on to windows of periodic sound that tell none: from the nearest that has one.
+    fn carry_on(&mut self) {
+        let is_found = |window: &FitWindow| window.found.is_ok();
+        let nearest = |windows: &[FitWindow], at: usize| {
+            let found = (0..windows.len()).filter(|other| is_found(&windows[*other]));
+            found.min_by_key(|other| other.abs_diff(at))
+        };
+        let mut open: Vec<_> = (0..self.windows.len())
+            .filter(|at| {
+                matches!(&self.windows[*at].found, Err(Void::Ambiguous { period: Some(_), .. }))
+            })
+            .filter(|at| {
+                let begins = self.windows[*at].begins;
+                evenness(&self.first[begins..begins + self.frames]) > EVEN
+            })
+            .filter_map(|at| Some((nearest(&self.windows, at)?.abs_diff(at), at)))
+            .collect();
+        open.sort_unstable();
+        for (_, at) in open {
+            let Some(near) = nearest(&self.windows, at) else { return };
+            let (Ok((_, fit)), Err(Void::Ambiguous { delays, period: Some(period) })) =
+                (&self.windows[near].found, &self.windows[at].found)
+            else {
+                continue;
+            };
+            let (line, period) = (fit.line, period.as_f64());
+            let apart = (at as f64 - near as f64) * self.frames as f64;
+            let expected = line.delay + line.drift * apart;
+            let begins = self.windows[at].begins;
+            let inverted = self.inverted.iter().rfind(|(begun, _)| *begun == begins);
+            let any = match fit.gain < 0.0 {
+                true => inverted.map(|(_, delay)| *delay),
+                false => delays.first().map(|delay| delay.as_f64()),
+            };
+            let Some(any) = any else { continue };
+            let frames = any + ((expected - any) / period).round() * period;
+            let carried = Lag { frames, confidence_db: 0.0 };
+            let carried = self.fine(begins, Ok(carried), line.drift);
+            self.windows[at] = FitWindow { modulo: Some(period), ..carried };
         }
     }
 
@@ -113,7 +188,7 @@ impl<'a> TapSeries<'a> {
             let fit = self.fitter.fit(self.first, self.second, begins, near);
             fit.map(|fit| (lag, fit)).ok_or(Void::Unsettled)
         });
-        FitWindow { begins, found }
+        FitWindow { begins, found, modulo: None }
     }
 
     fn middle(&self, window: &FitWindow) -> f64 {
@@ -136,7 +211,7 @@ impl<'a> TapSeries<'a> {
             delay: window
                 .found
                 .as_ref()
-                .map(|(lag, fit)| tap_delay(lag, fit))
+                .map(|(lag, fit)| tap_delay(lag, fit, window.modulo))
                 .map_err(Clone::clone),
         });
         TapDelays {
@@ -155,7 +230,7 @@ impl<'a> TapSeries<'a> {
             let stepped = steps.iter().any(|step| within.contains(&step.at.as_len()));
             let of_it = matches!(
                 window.found,
-                Ok(_) | Err(Void::Unlike | Void::Unsettled | Void::Ambiguous(_))
+                Ok(_) | Err(Void::Unlike | Void::Unsettled | Void::Ambiguous { .. })
             );
             if stepped && of_it {
                 window.found = Err(Void::Stepped);
@@ -168,23 +243,29 @@ impl<'a> TapSeries<'a> {
         let found: Vec<_> = self
             .windows
             .iter()
-            .filter_map(|window| Some((self.middle(window), window.found.as_ref().ok()?.1)))
+            .filter_map(|window| {
+                Some((self.middle(window), window.found.as_ref().ok()?.1, window.modulo))
+            })
             .collect();
         let pairs = found.windows(2).filter_map(|two| {
-            let [(before, last), (after, next)] = [two[0], two[1]];
+            let [(before, last, one), (after, next, other)] = [two[0], two[1]];
             let apart = after - before;
             let drift = 0.5 * (last.line.drift + next.line.drift);
             let by = next.line.delay - last.line.delay - drift * apart;
             let unsure = last.uncertainty.delay.hypot(next.uncertainty.delay);
             let turning = 0.5 * apart * last.uncertainty.drift.hypot(next.uncertainty.drift);
-            (by.abs() > least + 2.0 * (unsure + turning)).then_some((before..after, last, next, by))
+            let is_step = by.abs() > least + 2.0 * (unsure + turning);
+            is_step.then_some((before..after, [last, next], by, one.or(other)))
         });
         let pairs: Vec<_> = pairs.collect();
-        let place = |(between, last, next, by): (Range<f64>, Fit, Fit, f64)| DelayStep {
-            at: Frames::from_len(self.place(&between, &last, &next, by)),
-            by: fine(by),
-        };
-        pairs.into_iter().map(place).collect()
+        pairs
+            .into_iter()
+            .map(|(between, [last, next], by, modulo)| DelayStep {
+                at: Frames::from_len(self.place(&between, &last, &next, by)),
+                by: fine(by),
+                modulo: modulo.map(fine),
+            })
+            .collect()
     }
 
     /// The frame between two windows from which on the line of the second is nearer. Frames that were
@@ -261,13 +342,14 @@ impl<'a> TapSeries<'a> {
     }
 }
 
-fn tap_delay(lag: &Lag, fit: &Fit) -> TapDelay {
+fn tap_delay(lag: &Lag, fit: &Fit, modulo: Option<f64>) -> TapDelay {
     TapDelay {
         delay: fine(fit.line.delay),
         uncertainty: fine(fit.uncertainty.delay),
         drift: DelayDrift { ppm: ppm(fit.line.drift), uncertainty: ppm(fit.uncertainty.drift) },
         confidence_db: lag.confidence_db,
         gain: fit.gain,
+        modulo: modulo.map(fine),
     }
 }
 

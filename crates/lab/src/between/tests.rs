@@ -1,5 +1,6 @@
 //! Delays that are known, found again.
 
+mod periodic;
 mod sounds;
 
 use fastrand::Rng;
@@ -139,7 +140,9 @@ fn a_sine_is_ambiguous_and_its_candidates_hold_the_truth() {
             &BetweenOptions { most: Frames::new(150), ..options() },
         );
         for void in voids(&told) {
-            let Void::Ambiguous(candidates) = void else { panic!("{hertz}: {void:?}") };
+            let Void::Ambiguous { delays: candidates, period: Some(_) } = void else {
+                panic!("{hertz}: {void:?}")
+            };
             // Upside down, half a period further, it is the same.
             let half = 24_000.0 / hertz;
             let off = |frames: &FineFrames| {

@@ -1,7 +1,10 @@
 //! What was found, as the report of an experiment: a row of the delays, one for each step, and one for
 //! each reason why windows have none.
 
+use std::borrow::Cow;
+
 use tautline_proto::time::{FineFrames, Frames, LocalTime, Span};
+use tautline_proto::units::Rate;
 
 use super::{DelayStep, Tap, TapDelay, TapDelays, Void, fine};
 use crate::report::{HostDescription, LabReport, Meanwhile, Points, ReportRow};
@@ -17,7 +20,7 @@ impl Void {
             Self::Silent(Tap::First) => "first silent",
             Self::Silent(Tap::Second) => "second silent",
             Self::Unlike => "unlike",
-            Self::Ambiguous(_) => "ambiguous",
+            Self::Ambiguous { .. } => "ambiguous",
             Self::EndOfRange => "end of range",
             Self::PastEnd => "past end",
             Self::Stepped => "stepped",
@@ -25,22 +28,41 @@ impl Void {
         }
     }
 
-    /// The reason in a sentence, with the mend if there is one.
-    fn says(&self) -> &'static str {
-        match self {
+    /// The reason in a sentence, with the fix if there is one.
+    fn says(&self, rate: Rate) -> Cow<'static, str> {
+        let says = match self {
             Self::Silent(Tap::First) => "the first tap is silent",
             Self::Silent(Tap::Second) => "the second tap is silent",
             Self::Unlike => {
                 "the taps have nothing in common within the range that was searched; try a greater --most"
             }
-            Self::Ambiguous(_) => {
-                "the sound repeats itself, and several delays are as good; use one that does not, \
-                 such as noise or speech, or a smaller --most"
+            Self::Ambiguous { delays, period: Some(period) } => {
+                let millis = |frames: FineFrames| frames.as_f64() * 1e3 / f64::from(rate.hertz());
+                let nearest = delays.first().copied().map_or(0.0, millis);
+                return format!(
+                    "periodic sound: delay ambiguous modulo {:.2} ms; nearest to 0: {nearest:.2} ms",
+                    millis(*period)
+                )
+                .into();
+            }
+            Self::Ambiguous { period: None, .. } => {
+                "several delays are as good; use a sound without echoes, or a smaller --most"
             }
             Self::EndOfRange => "the best delay is at the end of the range; try a greater --most",
             Self::PastEnd => "what belongs to it lies beyond the recording",
             Self::Stepped => "the delay changes within it",
             Self::Unsettled => "no delay and drift explains it",
+        };
+        says.into()
+    }
+
+    /// How much it says of a recording without any delay: a periodic sound explains it, silence may be a
+    /// part of it only.
+    fn weight(&self) -> u8 {
+        match self {
+            Self::Ambiguous { period: Some(_), .. } => 2,
+            Self::Silent(_) => 0,
+            _ => 1,
         }
     }
 }
@@ -79,6 +101,13 @@ impl TapDelays {
             true => ReportRow::void(taps, self.nothing()),
             false => self.measured(taps, &delays),
         };
+        if delays.is_empty()
+            && let Some(Void::Ambiguous { delays, period: Some(period) }) = self.cause()
+        {
+            let nanos = |frames: FineFrames| self.rate.span_of_fine(frames).as_nanos();
+            row.add("ambiguous_modulo_ns", "ambiguous modulo", nanos(*period));
+            row.add("nearest_to_0_ns", "nearest to 0", delays.first().copied().map(nanos));
+        }
         row.add("windows_found", "windows with a delay", delays.len());
         row.add("windows", "windows", self.windows.len());
         row.add("window_ns", "a window", self.at(self.window).as_nanos());
@@ -86,13 +115,25 @@ impl TapDelays {
         row
     }
 
-    /// Why no window has a delay.
+    /// Why no window has a delay: the most telling reason, and of those the most frequent.
+    pub fn cause(&self) -> Option<&Void> {
+        let reasons = self.reasons();
+        let telling = |(void, _, count): &&(&Void, Frames, usize)| (void.weight(), *count);
+        // Of equals the first.
+        reasons.iter().rev().max_by_key(telling).map(|(void, ..)| *void)
+    }
+
+    /// The same in a sentence.
     fn nothing(&self) -> String {
-        let why = self.windows.iter().find_map(|window| window.delay.as_ref().err());
-        why.map_or_else(
-            || "no delay was found: the recording is too short; 64 frames are the least".to_owned(),
-            |why| format!("no delay was found: {}: {}", why.name(), why.says()),
-        )
+        match self.cause() {
+            None => {
+                "no delay was found: the recording is too short; 64 frames are the least".into()
+            }
+            Some(why @ Void::Ambiguous { period: Some(_), .. }) => {
+                format!("no delay was found: {}", why.says(self.rate))
+            }
+            Some(why) => format!("no delay was found: {}: {}", why.name(), why.says(self.rate)),
+        }
     }
 
     fn measured(&self, taps: &str, delays: &[f64]) -> ReportRow {
@@ -133,6 +174,10 @@ impl TapDelays {
             row.add("drift_uncertainty_ppm", "drift ±, ppm", error);
         }
         row.add("steps", "steps", self.steps.len());
+        let carried = self.found().filter(|(_, delay)| delay.modulo.is_some()).count();
+        if carried > 0 {
+            row.add("carried_windows", "windows carried on", carried);
+        }
         row.meanwhile = self.meanwhile();
         let points = self.since_first(|delay| self.rate.span_of_fine(delay.delay).as_nanos());
         row.points = vec![Points { name: "delay".to_owned(), values: points }];
@@ -165,12 +210,20 @@ impl TapDelays {
         row.add("at_ns", "at", self.at(step.at).as_nanos());
         row.add("at_frame", "at frame", step.at.count());
         row.add("by_frames", "longer by, frames", by);
-        row.add("because", "", if by < 0.0 { "frames dropped" } else { "frames put in" });
+        let because = match step.modulo {
+            Some(period) => {
+                row.add("modulo_frames", "modulo, frames", period.as_f64());
+                "periodic sound"
+            }
+            None if by < 0.0 => "frames dropped",
+            None => "frames put in",
+        };
+        row.add("because", "", because);
         row
     }
 
-    /// A row for each reason, with how many windows it has and where the first is.
-    fn voids(&self) -> Vec<ReportRow> {
+    /// Each reason with the first window that has it, and how many do.
+    fn reasons(&self) -> Vec<(&Void, Frames, usize)> {
         let mut reasons: Vec<(&Void, Frames, usize)> = Vec::new();
         for window in &self.windows {
             let Err(void) = &window.delay else { continue };
@@ -179,16 +232,21 @@ impl TapDelays {
                 None => reasons.push((void, window.at, 1)),
             }
         }
+        reasons
+    }
+
+    /// A row for each reason, with how many windows it has and where the first is.
+    fn voids(&self) -> Vec<ReportRow> {
         let row = |(void, at, count): (&Void, Frames, usize)| {
-            let mut row = ReportRow::void(void.name(), void.says());
+            let mut row = ReportRow::void(void.name(), void.says(self.rate));
             row.add("void_windows", "void windows", count);
             row.add("first_void_ns", "the first at", self.at(at).as_nanos());
-            if let Void::Ambiguous(candidates) = void {
-                row.add("candidates_frames", "as good there, frames", listed(candidates));
+            if let Void::Ambiguous { delays, .. } = void {
+                row.add("candidates_frames", "as good there, frames", listed(delays));
             }
             row
         };
-        reasons.into_iter().map(row).collect()
+        self.reasons().into_iter().map(row).collect()
     }
 }
 

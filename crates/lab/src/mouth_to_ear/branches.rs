@@ -141,8 +141,7 @@ fn middle(found: &TapDelays) -> Option<f64> {
 }
 
 fn nothing(found: &TapDelays, most: Span) -> String {
-    let why = found.windows.iter().find_map(|window| window.delay.as_ref().err());
-    let why = why.map_or("the recording is too short", |why| why.name());
+    let why = found.cause().map_or("the recording is too short", |why| why.name());
     format!(
         "no delay of up to {most} was found between the branches ({why}); use a longer --duration, or let less run \
          beside"

@@ -1,0 +1,192 @@
+//! The delay of a window of periodic sound: of the delays that explain it, a period apart, the one that an
+//! onset, an ending or an envelope proves.
+
+use core::ops::Range;
+
+use tautline_compare::rivals::{
+    Beyond, CLEAR, Candidate, Choice, Contest, Correlation, Pair, choose, least, repeats,
+};
+use tautline_dsp::fit::Likeness;
+
+use super::correlation::Lag;
+use super::fitting::DelayFitter;
+
+/// A window that is so much like itself further on repeats itself: less than 3 dB below. And one that is so
+/// much like itself, −10 dB being left, is of periodic sound and of nothing else.
+pub(super) const REPEATS: f64 = core::f64::consts::FRAC_1_SQRT_2;
+pub(super) const PERIODIC: f64 = 0.95;
+/// Parts of a run whose energies are compared, and how even they are if it is steady.
+const PARTS: usize = 8;
+const STEADY: f64 = 0.9;
+/// Frames at the ends of a recording from which sound between frames is not known.
+const EDGE: f64 = 64.0;
+/// How far from a lag the sound is fitted on either side, in frames.
+const ASIDE: f64 = 1.0 / 16.0;
+/// What interpolation leaves of the energy, −100 dB.
+const FLOOR: f64 = 1e-10;
+/// Candidates that are reported.
+const CANDIDATES: usize = 8;
+
+/// What a window of periodic sound comes to.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Periodic {
+    /// One delay is proven.
+    Proven(Lag),
+    /// Delays a period apart are as good.
+    Ambiguous {
+        /// The nearest to 0 first.
+        delays: Vec<f64>,
+        /// One with the other polarity, if that is as like.
+        inverted: Option<f64>,
+        period: f64,
+    },
+}
+
+/// A window of the first tap, and what the second has around it.
+pub(super) struct PeriodicWindow<'a> {
+    /// All of the first tap.
+    pub(super) first: &'a [f32],
+    /// The frames of the window.
+    pub(super) window: Range<usize>,
+    /// The second tap, from `most` frames before the window to as many after it.
+    pub(super) region: &'a [f32],
+    /// The frames of it that were recorded.
+    pub(super) recorded: Range<usize>,
+    /// The longest delay, either way.
+    pub(super) most: usize,
+}
+
+impl PeriodicWindow<'_> {
+    /// `None` if the sound is not like itself by `alike` or more further on, or is not in the second tap.
+    pub(super) fn settle(&self, fitter: &mut DelayFitter, alike: f64) -> Option<Periodic> {
+        let Self { first, window, most, .. } = self;
+        let around = window.start.saturating_sub(2 * most)..first.len().min(window.end + 2 * most);
+        let sent = &first[around.clone()];
+        let part = window.start - around.start..window.end - around.start;
+        let own = repeats(sent, &part, 2 * most, alike);
+        let later = own.iter().filter(|one| one.likeness > 0.0 && one.lag > 0.5);
+        let own_period = later.map(|one| one.lag).min_by(f64::total_cmp);
+        if own.len() < 2 {
+            return None;
+        }
+        let heard = self.region.get(self.recorded.clone())?;
+        // Heard frame 0 and sent frame `lag` are of one instant at delay 0.
+        let lag = (window.start + self.recorded.start) as i64 - (*most + around.start) as i64;
+        let pair = Pair { heard, sent, gain: 1.0 };
+        let reach = *most as i64;
+        let lags = lag - reach..lag + reach + 1;
+        let found = Correlation::of(&[pair], lags, Beyond::Unknown).candidates();
+        let all: Vec<_> = found.into_iter().filter(|one| one.likeness.abs() >= REPEATS).collect();
+        let delay = |one: &Candidate| lag as f64 - one.lag;
+        let mut explained = Explained { heard, sent, fitter, known: Vec::new() };
+        // Nothing tells the periods apart then.
+        let is_steady = evenness(sent).min(evenness(heard)) > STEADY;
+        let Choice { candidate, period } = if is_steady {
+            let upright = all.iter().filter(|one| one.likeness > 0.0);
+            let period = own_period.filter(|_| upright.clone().count() > 1);
+            let candidate = *upright.min_by(|a, b| delay(a).abs().total_cmp(&delay(b).abs()))?;
+            Choice { candidate, period }
+        } else {
+            choose(&all, lag as f64, |one, other| explained.lead(one, other))?
+        };
+        let Some(period) = period else {
+            let rest = all.iter().filter(|one| one.lag != candidate.lag);
+            let second = rest.map(|one| one.likeness.abs()).fold(1e-9, f64::max);
+            let confidence_db = 20.0 * (candidate.likeness.abs() / second).log10();
+            return Some(Periodic::Proven(Lag { frames: delay(&candidate), confidence_db }));
+        };
+        let (mut same, other): (Vec<_>, Vec<_>) =
+            all.iter().partition(|one| one.likeness * candidate.likeness > 0.0);
+        let away = |one: &Candidate| (one.lag - candidate.lag).abs();
+        same.sort_by(|a, b| away(a).total_cmp(&away(b)));
+        same.truncate(2 * CANDIDATES);
+        same.retain(|one| is_steady || explained.lead(&candidate, one) < CLEAR);
+        same.truncate(CANDIDATES);
+        let delays = same.iter().map(delay).collect();
+        let inverted = other.first().map(delay);
+        Some(Periodic::Ambiguous { delays, inverted, period })
+    }
+}
+
+/// The energy of the softest part of a run, as a part of that of the loudest.
+pub(super) fn evenness(samples: &[f32]) -> f64 {
+    let energy = |part: &[f32]| Likeness::between(part, part).energy();
+    let energies = samples.chunks_exact((samples.len() / PARTS).max(1)).map(energy);
+    let (least, most) = energies
+        .fold((f64::INFINITY, 0.0_f64), |(least, most), one| (least.min(one), most.max(one)));
+    least / most
+}
+
+/// What the first tap explains of the second at each lag.
+struct Explained<'a> {
+    heard: &'a [f32],
+    sent: &'a [f32],
+    fitter: &'a mut DelayFitter,
+    /// By lag: the lag next to it that explains most, and the gain there.
+    known: Vec<(f64, (f64, f64))>,
+}
+
+impl Explained<'_> {
+    /// By how many standard deviations one candidate leads another. Frames of which only one is known can
+    /// only contradict it.
+    fn lead(&mut self, one: &Candidate, other: &Candidate) -> f64 {
+        let fitted = [one, other].map(|one| self.fitted(one));
+        let known = fitted.map(|(lag, _)| self.frames(&[lag]));
+        let [first, second] = [0, 1].map(|at| self.along(fitted[at].0, &known[at]));
+        let both = known[0].start.max(known[1].start)..known[0].end.min(known[1].end);
+        if both.is_empty() {
+            return 0.0;
+        }
+        let within = |at: usize| both.start - known[at].start..both.end - known[at].start;
+        let (heard, one) = (&self.heard[both.clone()], &first[within(0)]);
+        let mut contest = Contest::default();
+        let (alike, count) = (Likeness::between(heard, one), both.len() as f64);
+        let floor = FLOOR * alike.energy() / count;
+        contest.add(heard, (one, fitted[0].1), (&second[within(1)], fitted[1].1), floor);
+        let noise = ((alike.rest(fitted[0].1) / count).max(floor), count);
+        for (at, along) in [first, second].iter().enumerate() {
+            let Range { start, end } = known[at];
+            for alone in [start..both.start, both.end..end] {
+                let there = &along[alone.start - start..alone.end - start];
+                let alike = Likeness::between(&self.heard[alone.clone()], there);
+                let left = alike.rest(fitted[at].1);
+                contest.add_alone(at == 0, left, alone.len() as f64, noise);
+            }
+        }
+        contest.deviations()
+    }
+
+    fn fitted(&mut self, one: &Candidate) -> (f64, f64) {
+        if let Some((_, known)) = self.known.iter().find(|(lag, _)| *lag == one.lag) {
+            return *known;
+        }
+        let sign = one.likeness.signum();
+        let lags = [one.lag - ASIDE, one.lag, one.lag + ASIDE];
+        let frames = self.frames(&lags);
+        let fits = lags.map(|lag| {
+            let sent = self.along(lag, &frames);
+            let alike = Likeness::between(&self.heard[frames.clone()], &sent);
+            let gain = sign * (sign * alike.gain()).max(0.0);
+            (gain, alike.rest(gain))
+        });
+        let fitted = (one.lag + ASIDE * least(fits.map(|(_, rest)| rest)), fits[1].0);
+        self.known.push((one.lag, fitted));
+        fitted
+    }
+
+    /// The heard frames of which the sent ones are known at all these lags.
+    fn frames(&self, lags: &[f64]) -> Range<usize> {
+        let [heard, sent] = [self.heard.len() as f64, self.sent.len() as f64];
+        let from = lags.iter().map(|lag| EDGE - lag).fold(0.0, f64::max);
+        let to = lags.iter().map(|lag| sent - EDGE - lag).fold(heard, f64::min);
+        // The cast saturates.
+        let (from, to) = (from.ceil() as usize, to.floor().max(0.0) as usize);
+        from.min(to)..to
+    }
+
+    fn along(&mut self, lag: f64, frames: &Range<usize>) -> Vec<f32> {
+        let mut along = vec![0.0; frames.len()];
+        self.fitter.take(self.sent, frames.start as f64 + lag, 0.0, &mut along);
+        along
+    }
+}
