@@ -1,4 +1,4 @@
-//! Which of the lines of a periodic sound are worth a close look.
+//! Ranks the candidate lags of periodic sound, so that only the likely ones are fitted.
 
 use core::ops::Range;
 
@@ -7,17 +7,17 @@ use tautline_dsp::fit::Likeness;
 use crate::rivals::{Candidate, Pair};
 use crate::sound::power;
 
-/// Heard frames that count together, or not at all.
+/// Heard frames that are judged together.
 pub(super) const SPAN: usize = 256;
-/// Sound that is as loud as this part of the loudest, −6 dB, and of which more than this part is left, −3 dB,
-/// is other sound.
+/// A span is other sound if it has at least `LOUD` of the loudest span's energy (−6 dB) and every candidate leaves more
+/// than `EXPLAINED` of it (−3 dB).
 const LOUD: f64 = 0.25;
 const EXPLAINED: f64 = 0.5;
 /// Lags of each sign that are ranked by what they leave unexplained.
 const RANKED: usize = 8;
 
-/// Scores anew those of each sign that explain most, by what they leave unexplained; and those that
-/// steps from the best lead to, twice as far each.
+/// Replaces the scores of each sign's likeliest candidates by the energy that they leave unexplained, negated. Searches
+/// on from the best of them in steps of doubling length. The others get −∞.
 pub(super) fn rank(all: &mut [Candidate], mut unexplained: impl FnMut(&Candidate) -> f64) {
     for sign in [1.0, -1.0] {
         let mut of_sign: Vec<_> =
@@ -48,9 +48,9 @@ pub(super) fn rank(all: &mut [Candidate], mut unexplained: impl FnMut(&Candidate
     }
 }
 
-/// The windows of `SPAN` heard frames that say nothing of the lags: loud, and explained by none of them
-/// that may, as after a jump of the phase; with those next to them. The best may, that at the line, and
-/// the one that puts the middle of the pattern there.
+/// Returns for each span of `SPAN` heard frames whether to ignore it: it or its neighbour is loud and no likely candidate
+/// explains it, as after a phase jump. Likely are the best candidates, the one nearest to lag 0, and those that place the
+/// middle of the pattern in the span.
 pub(super) fn other_sound(
     pairs: &[Pair<'_>],
     all: &[Candidate],

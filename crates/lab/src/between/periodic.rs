@@ -1,5 +1,5 @@
-//! The delay of a window of periodic sound: of the delays that explain it, a period apart, the one that an
-//! onset, an ending or an envelope proves.
+//! The delay of a window of periodic sound. Delays a period apart explain it equally well; an onset, an ending or an
+//! envelope proves one of them.
 
 use core::ops::Range;
 
@@ -11,11 +11,11 @@ use tautline_dsp::fit::Likeness;
 use super::correlation::Lag;
 use super::fitting::DelayFitter;
 
-/// A window that is so much like itself further on repeats itself: less than 3 dB below. And one that is so
-/// much like itself, −10 dB being left, is of periodic sound and of nothing else.
+/// Correlation with itself, one lag further on, above which a window repeats itself (−3 dB), and above which it holds
+/// nothing but periodic sound (the rest is −10 dB).
 pub(super) const REPEATS: f64 = core::f64::consts::FRAC_1_SQRT_2;
 pub(super) const PERIODIC: f64 = 0.95;
-/// Parts of a run whose energies are compared, and how even they are if it is steady.
+/// Number of parts whose energies are compared, and their evenness above which a run is steady.
 const PARTS: usize = 8;
 const STEADY: f64 = 0.9;
 /// Frames at the ends of a recording from which sound between frames is not known.
@@ -27,7 +27,7 @@ const FLOOR: f64 = 1e-10;
 /// Candidates that are reported.
 const CANDIDATES: usize = 8;
 
-/// What a window of periodic sound comes to.
+/// The result for a window of periodic sound.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Periodic {
     /// One delay is proven.
