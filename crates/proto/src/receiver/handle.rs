@@ -331,7 +331,10 @@ impl Receiver {
     ) -> Received<'a> {
         match placed {
             Placed::Whole => {
-                self.step.reset();
+                // Before the sound begins any packet fits.
+                if self.phase == Phase::Playing {
+                    self.step.reset();
+                }
                 Received::Placed(accepted)
             }
             Placed::Partly { .. } => Received::Partly(accepted, self.late(kept, read)),

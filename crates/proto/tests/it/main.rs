@@ -27,6 +27,7 @@ mod road_of_bytes;
 mod sender;
 mod servo;
 mod session;
+mod step;
 mod stop;
 mod stream;
 mod time;
