@@ -113,37 +113,35 @@ fn sound_over_ipv6_is_heard_bit_for_bit() {
     Way { address: "[::1]", ..Way::of(FileCoding::L24, 48_000, "1ms") }.is_exact();
 }
 
+/// What a receiver that is told nothing hears of a file that is sent as L16.
+fn heard_as_l16(sent: &Sound) -> Sound {
+    let folder = Folder::new();
+    sent.write(&folder.file("sent.wav"));
+    let address = loopback();
+    let recv = format!("recv --from {address} --output file:heard.wav --until-bye");
+    let recv = taut(words(&recv)).and(PATIENT).in_folder(folder.path()).start().listening();
+    let send = format!("send --input file:sent.wav --to {address} --format l16 --report none");
+    taut(words(&send)).and(PATIENT).in_folder(folder.path()).run().well();
+    recv.end().well();
+    Sound::read(&folder.file("heard.wav"))
+}
+
 #[test]
 fn a_receiver_that_is_told_nothing_takes_shape_and_coding_from_the_sender() {
     shared(|| {
-        let folder = Folder::new();
         let shape = Shape { rate: 44_100, channels: 1, coding: FileCoding::L16 };
         let sent = Sound::noise(shape, 500, 5);
-        sent.write(&folder.file("sent.wav"));
-        let address = loopback();
-        let recv = format!("recv --from {address} --output file:heard.wav --until-bye");
-        let recv = taut(words(&recv)).and(PATIENT).in_folder(folder.path()).start().listening();
-        let send = format!("send --input file:sent.wav --to {address} --format l16 --report none");
-        taut(words(&send)).and(PATIENT).in_folder(folder.path()).run().well();
-        recv.end().well();
-        Sound::read(&folder.file("heard.wav")).is_exactly(&sent);
+        heard_as_l16(&sent).is_exactly(&sent);
     });
 }
 
 #[test]
 fn file_of_24_bits_is_rounded_to_the_16_that_are_asked_for() {
     shared(|| {
-        let folder = Folder::new();
         let mut sent = Sound::noise(Shape::STEREO_24, 500, 5).quieter();
-        sent.write(&folder.file("sent.wav"));
-        let address = loopback();
-        let recv = format!("recv --from {address} --output file:heard.wav --until-bye");
-        let recv = taut(words(&recv)).and(PATIENT).in_folder(folder.path()).start().listening();
-        let send = format!("send --input file:sent.wav --to {address} --format l16 --report none");
-        taut(words(&send)).and(PATIENT).in_folder(folder.path()).run().well();
-        recv.end().well();
+        let heard = heard_as_l16(&sent);
         sent.shape.coding = FileCoding::L16;
         // A step by rounding to the other side, and one by dither.
-        Sound::read(&folder.file("heard.wav")).is_about(&sent, |sample| sample >> 8, 2);
+        heard.is_about(&sent, |sample| sample >> 8, 2);
     });
 }
