@@ -320,8 +320,8 @@ Receivers that know nothing of it play the stream as before:
                    --to by one each; alone or as in code:1+paths:eth0,eth1
 
 Devices, for --input (`taut devices` lists them):
-  file:song.flac   a WAV or FLAC file or pipe, at its own rate: up to 64 channels
-                   of 24 bits or float. --loop repeats it without a gap
+  file:song.flac   a WAV or FLAC file or pipe, at its own rate: up to 64
+                   channels of 24 bits or float. --loop repeats it gapless
   file:-           a WAV or FLAC that another program pipes in, as it comes. It
                    begins when 0.4 s of it are there, and ends with it
   tone:440         a sine, in hertz

@@ -23,12 +23,12 @@ only be played on the other by being resampled: that is "all there", though not
 "identical". Resampled sound is held against what was sent to -20 dB over 21 ms
 and to -10 dB over 32 frames.
 
-For scripts, --report json: verdict is identical, all_there (resampled), differs,
-ambiguous or not_found; beside it channels, mix, resampled, rest_db, residue,
-tones, dropouts with position and the longest, and changes. If the delay is
-ambiguous, ambiguous_modulo_frames is the period; a change of which only that is
-known is shifted, with modulo_frames. Frames are those of what was sent,
-channels are counted from 0.
+For scripts, --report json: verdict is identical, all_there (resampled),
+differs, ambiguous or not_found; next to it channels, mix, resampled, rest_db,
+residue, tones, dropouts with position and the longest, and changes. If the
+delay is ambiguous, ambiguous_modulo_frames is the period; a change that is
+known only modulo the period is shifted, with modulo_frames. Frames are those of
+what was sent, channels are counted from 0.
 
 Exit status: 0 if every frame that was sent was heard, one after the other: bit
 for bit, or resampled; 1 if not; 2 if the files have other rates or channels; 5
