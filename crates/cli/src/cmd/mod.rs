@@ -140,7 +140,7 @@ const MAX_WARNINGS: usize = 12;
 
 /// Looks an address up, and shows the warnings about its description.
 fn resolve(address: &Address, voice: Voice) -> Result<Resolved, Failure> {
-    let resolved = address.resolve()?;
+    let resolved = address.resolve_or_wait()?;
     let warnings = &resolved.warnings;
     for warning in warnings.iter().take(MAX_WARNINGS) {
         voice.tell(&format!("{address}: {warning}"));

@@ -143,7 +143,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
             Ran::Whole(Box::new(engine.run(opened.device, &options, &stop, progress)?))
         } else {
             let playable = |theirs: &_| Settled::heard(flags, described, *theirs).is_ok();
-            let doubt = Doubt { hearsay: by == By::Anybody, playable: &playable };
+            let doubt = Doubt { hearsay: by == By::Anybody, proven, playable: &playable };
             engine.run_as_announced(
                 opened.device,
                 RunControl { options: &options, stop: &stop },
@@ -164,7 +164,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
         };
         begun += 1;
         requests = another.requests;
-        show.begin_anew(&anew(&format, another.announcement.as_ref()));
+        show.begin_anew(&anew(&format, another.announcement.as_ref(), proven));
         settled = match another.announcement {
             Some(theirs) => Settled::heard(flags, described, theirs)?,
             None => {
@@ -181,10 +181,16 @@ const MOST_ANEW: u32 = 8;
 
 /// Why it begins anew: it was laid out for one stream, and a sender announces another, or nothing can
 /// be read of what comes.
-fn anew(laid_out: &StreamFormat, theirs: Option<&Announcement>) -> String {
+fn anew(laid_out: &StreamFormat, theirs: Option<&Announcement>, proven: bool) -> String {
     let words = |format: &StreamFormat| {
         format!("{} with {} in {}", format.rate, counted(format.channels), format.coding_name())
     };
+    if proven && theirs.is_none() {
+        return format!(
+            "the packets are not {}: begun again with the format that they prove now",
+            words(laid_out)
+        );
+    }
     let laid_out = format!("this was laid out for {} before a packet came, and", words(laid_out));
     match theirs {
         Some(theirs) => format!(

@@ -112,7 +112,7 @@ pub(crate) fn take_back(
     labels: Option<&Path>,
     streams: &[StreamReport],
 ) -> Option<String> {
-    let heard = |stream: &StreamReport| stream.counters.received > 0 && stream.refused.is_none();
+    let heard = |stream: &StreamReport| stream.counters.received > 0 && stream.played;
     let path = recorded_to(spec).filter(|_| !streams.iter().any(heard))?;
     // A link, and what is no file, was not made by the run.
     let made = path.symlink_metadata().is_ok_and(|found| found.is_file());

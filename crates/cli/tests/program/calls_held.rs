@@ -14,10 +14,15 @@ use crate::common::said;
 use crate::common::sound::Sound;
 use crate::common::{Folder, PATIENT, grows, until};
 
+/// Whether a recording has its header, which is written once it is created.
+fn has_header(file: &DirEntry) -> bool {
+    file.metadata().is_ok_and(|found| found.len() > 0)
+}
+
 /// What was recorded that was heard: of each time that there was sound.
 fn heard(folder: &Folder) -> Vec<Sound> {
     let kept = folder.file("kept").read_dir().into_iter().flatten();
-    let mut paths: Vec<_> = kept.map(|file| file.unwrap().path()).collect();
+    let mut paths: Vec<_> = kept.map(Result::unwrap).filter(has_header).map(|f| f.path()).collect();
     paths.sort();
     let name = |path: &std::path::PathBuf| path.to_string_lossy().contains("-heard");
     paths.iter().filter(|path| name(path)).map(|path| Sound::read(path)).collect()

@@ -20,6 +20,10 @@ fn wire(sound: &Sound) -> Vec<u8> {
 
 /// Sends a sound in packets of so many frames, each when its last frame would have been captured.
 fn send(sound: &Sound, frames: usize, payload_type: u8, port: u16) {
+    send_as(0x1234_5678, sound, frames, payload_type, port);
+}
+
+fn send_as(source: u32, sound: &Sound, frames: usize, payload_type: u8, port: u16) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let bytes = wire(sound);
     let frame_bytes = bytes.len() / sound.frames();
@@ -31,7 +35,7 @@ fn send(sound: &Sound, frames: usize, payload_type: u8, port: u16) {
         let mut packet = vec![0x80, payload_type | if number == 0 { 0x80 } else { 0 }];
         packet.extend((number as u16).to_be_bytes());
         packet.extend((first as u32 + 1_000).to_be_bytes());
-        packet.extend(0x1234_5678_u32.to_be_bytes());
+        packet.extend(source.to_be_bytes());
         packet.extend(payload);
         socket.send_to(&packet, ("127.0.0.1", port)).unwrap();
     }
@@ -107,5 +111,52 @@ fn packets_that_contradict_the_format_given_are_not_played() {
             // Nothing of it is kept.
             assert!(name.contains("rate") || !folder.file("heard.wav").exists());
         }
+    });
+}
+
+/// Silence, and then the sound.
+fn silence_before(mut sound: Sound, millis: usize) -> Sound {
+    let silent = sound.shape.rate as usize * millis / 1_000 * sound.shape.channels;
+    sound.samples.splice(0..0, std::iter::repeat_n(0, silent));
+    sound
+}
+
+#[test]
+fn format_that_silence_hid_is_taken_when_the_sound_begins() {
+    shared(|| {
+        let (folder, port) = (Folder::new(), free_udp_ports());
+        let shape = Shape { channels: 3, coding: FileCoding::L16, ..Shape::STEREO_24 };
+        let sent = Sound::noise(shape, 1_500, 9).quieter();
+        let recv = recv(port, "--latency 200ms", &folder);
+        send(&silence_before(sent.clone(), 1_000), 48, 97, port);
+        recv.signal("-INT");
+        let ended = recv.end();
+        assert_eq!(ended.status, Some(0), "{ended:#?}");
+        let heard = Sound::read(&folder.file("heard.wav"));
+        assert_eq!(heard.shape, shape);
+        let first = heard.begins().expect("sound");
+        let frame = heard.frame(first);
+        let at = (0..sent.frames()).find(|at| sent.frame(*at) == frame);
+        // Noise of a hundredth of a second proves it, and a quarter of one the rate.
+        assert!(at.is_some_and(|at| at < 24_000), "{at:?}");
+    });
+}
+
+#[test]
+fn recording_is_kept_though_a_later_sender_is_muted() {
+    shared(|| {
+        let (folder, port) = (Folder::new(), free_udp_ports());
+        let sent = Sound::noise(Shape::STEREO_24, 800, 9).quieter();
+        let recv = recv(port, "--latency 200ms --rate 48000 --channels 2", &folder);
+        send(&sent, 48, 97, port);
+        let other = Shape { channels: 3, coding: FileCoding::L16, ..Shape::STEREO_24 };
+        send_as(7, &Sound::noise(other, 800, 8).quieter(), 48, 97, port);
+        recv.signal("-INT");
+        let ended = recv.end();
+        assert_eq!(ended.status, Some(1), "{ended:#?}");
+        let heard = Sound::read(&folder.file("heard.wav"));
+        let first = heard.begins().expect("sound");
+        let frame = heard.frame(first);
+        assert!((0..sent.frames()).any(|at| sent.frame(at) == frame));
     });
 }

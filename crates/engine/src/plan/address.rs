@@ -36,6 +36,8 @@ pub enum AddressError {
 pub struct Address {
     text: String,
     place: Target,
+    /// Whether packets are sent to it.
+    is_destination: bool,
     /// Interface by name or address.
     pub interface: Option<String>,
     /// The only hosts to hear; all where there are none.
@@ -266,6 +268,33 @@ mod tests {
         assert!(Address::to_hear("avtp://eth0").is_err(), "whoever hears has to know where");
         let nowhere = Address::to_send_to("avtp:///91:E0:F0:00:0A:01").unwrap_err();
         snapshot!(nowhere);
+    }
+
+    #[test]
+    fn unspecified_address_is_not_a_destination() {
+        for host in ["0.0.0.0", "[::]", "*", "0"] {
+            for scheme in ["rtp", "rtp+tcp", "avtp+udp"] {
+                let text = format!("{scheme}://{host}:5004");
+                snapshot!(&text, Address::to_send_to(&text).unwrap().resolve().unwrap_err());
+                assert!(Address::to_hear(&text).unwrap().resolve().is_ok(), "{text}");
+            }
+        }
+        let relayed = Address::to_relay_to("0.0.0.0:5004").unwrap();
+        assert!(relayed.resolve().is_err());
+        assert!(Address::to_listen_at("0.0.0.0:5004").unwrap().resolve().is_ok());
+    }
+
+    #[test]
+    fn description_of_an_unspecified_address_is_not_a_destination() {
+        let name = format!("tautline-{}-unspecified.sdp", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let sdp = "v=0\r\no=- 1 1 IN IP4 10.0.0.1\r\ns=x\r\nc=IN IP4 0.0.0.0\r\nt=0 0\r\n\
+                   m=audio 5004 RTP/AVP 97\r\na=rtpmap:97 L24/48000/2\r\n";
+        std::fs::write(&path, sdp).unwrap();
+        let resolved = Address::to_send_to(path.to_str().unwrap()).unwrap().resolve();
+        std::fs::remove_file(&path).unwrap();
+        let refused = resolved.unwrap_err().to_string();
+        assert!(refused.contains(": 0.0.0.0 is not a destination; name"), "{refused}");
     }
 
     #[test]

@@ -10,6 +10,8 @@ use crate::watching::report::Report;
 pub struct Doubt<'a> {
     /// Nobody's packets had come by then: it may have been anybody's announcement.
     pub hearsay: bool,
+    /// Nothing announced it: the plan is what packets proved, which may have been silent.
+    pub proven: bool,
     /// Whether what a sender announces could be played here instead. Where not, the run goes on and
     /// refuses it.
     pub playable: &'a dyn Fn(&Announcement) -> bool,
@@ -25,7 +27,7 @@ pub enum Ran {
 
 /// What the next run begins with.
 pub struct Another {
-    /// What the sender announces whose packets come; `None` where nothing can be read of what does.
+    /// What the sender announces whose packets come; `None` if they are of another format than they seemed, or nothing can be read of them.
     pub announcement: Option<Announcement>,
     /// The changes that were listened to.
     pub requests: Option<Requests<RecvChange>>,

@@ -61,16 +61,12 @@ impl ListenedAt {
         Self { wire, opened, kept: KeptDatagrams::default() }
     }
 
-    /// Whether nobody reports there, so that its packets say all that will be known.
-    const fn tells_by_packets(&self) -> bool {
-        self.opened.control.is_none()
-    }
-
     /// What is to be played there. A sender that announced its stream is joined where it is; of others no packet is
-    /// dropped.
+    /// dropped. Ethernet and TCP have one kind of link for all packets, and a connection is not made twice.
     pub fn to_be_played(self, learnt: &Learnt) -> ToBePlayed {
+        let is_for_all = self.opened.local.is_none();
         match learnt {
-            _ if self.tells_by_packets() => ToBePlayed::Opened(self.kept.unread(self.opened)),
+            _ if is_for_all => ToBePlayed::Opened(self.kept.unread(self.opened)),
             Learnt::Unannounced(_) => ToBePlayed::Kept(Box::new(self)),
             _ => ToBePlayed::Anew,
         }

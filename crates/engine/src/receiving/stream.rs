@@ -400,6 +400,7 @@ impl ReceivedStream {
         let in_words = |note: &ReceiveNote| watch.words(&Note::Receiving { address, note });
         let stream = summary::ReportSource {
             refusal: refusal.as_ref().and_then(in_words),
+            sounded: policy.has_sounded(),
             wrong_type: wrong_type.as_ref().and_then(in_words),
             ..self.source()
         };
@@ -425,6 +426,7 @@ impl ReceivedStream {
             refused_exchanges: self.refused_exchanges,
             clock_steps: self.clock_steps,
             refusal: None,
+            sounded: true,
             wrong_type: None,
             announced: policy.announced().map(|announced| announced.format),
         }

@@ -247,6 +247,11 @@ impl ReceivedStreams {
 
     /// What the run is to begin anew with, where it was laid out for another stream than comes.
     pub(crate) fn another(&mut self, doubt: &Doubt<'_>) -> Option<Option<Announcement>> {
+        // Silence proves no format: a wrong one shows when the sound begins.
+        let disproved = |stream: &ReceivedStream| stream.policy.is_disproved();
+        if doubt.proven && !self.changes.made && self.streams.iter().any(disproved) {
+            return Some(None);
+        }
         // What somebody changed, or a sender has filled, is not thrown away.
         self.settled |=
             self.changes.made || self.streams.iter().any(|stream| stream.policy.is_settled());

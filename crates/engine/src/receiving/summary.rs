@@ -48,8 +48,10 @@ pub(crate) struct ReportSource<'a> {
     /// Answers about the sender's clock that were not believed, and how often it was stepped.
     pub(crate) refused_exchanges: u32,
     pub(crate) clock_steps: u32,
-    /// Why none of it was played, if so, in words: its shape is another,
+    /// Why none of it was played, or none after some time, in words: its shape is another,
     pub(crate) refusal: Option<String>,
+    /// Whether any of it was played.
+    pub(crate) sounded: bool,
     /// or all that came had another payload type.
     pub(crate) wrong_type: Option<String>,
     /// What the sender says that it is.
@@ -59,6 +61,9 @@ pub(crate) struct ReportSource<'a> {
 impl ReportSource<'_> {
     pub(crate) fn report(&self) -> StreamReport {
         match &self.refusal {
+            Some(refusal) if self.sounded => {
+                StreamReport { refused: Some(refusal.clone()), played: true, ..self.played() }
+            }
             Some(refusal) => self.refused(refusal),
             None => self.played(),
         }
@@ -76,6 +81,7 @@ impl ReportSource<'_> {
             format: format.coding_name(),
             ptime_ns: format.ptime().as_nanos(),
             refused: Some(refusal.to_owned()),
+            played: false,
             latency: LatencyReport {
                 configured_ns: Some(self.link_offset.as_nanos()),
                 ..LatencyReport::unmeasured("none")
@@ -103,6 +109,7 @@ impl ReportSource<'_> {
             channels: format.channels.count(),
             format: format.coding_name(),
             refused: self.wrong_type.clone(),
+            played: self.wrong_type.is_none(),
             ended: None,
             ptime_ns: format.ptime().as_nanos(),
             latency: self.latency(format),

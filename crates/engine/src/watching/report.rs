@@ -74,10 +74,12 @@ pub struct StreamReport {
     pub channels: usize,
     /// `l16`, `l24` or `f32`.
     pub format: &'static str,
-    /// Why none of it was played, in a sentence with the mend: it is of another rate, has other
-    /// channels or comes with another payload type than this end was set up for. Absent where
-    /// something was, and at a sender.
+    /// Why it was not played, or not any more, in a sentence with the fix: it is of another rate, has other
+    /// channels or comes with another payload type than this end was set up for. Absent at a sender.
     pub refused: Option<String>,
+    /// Whether any of it was played.
+    #[serde(skip)]
+    pub played: bool,
     /// How it ended, where the run ended with it (`--until-bye`).
     pub ended: Option<StreamEnd>,
     /// Audio time in one packet.

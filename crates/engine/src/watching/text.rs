@@ -163,7 +163,7 @@ fn counters(out: &mut String, stream: &StreamReport, report: &Report) -> fmt::Re
     let c = &stream.counters;
     if report.role == "send" {
         write!(out, "packets: {} sent", c.sent)?;
-    } else if stream.refused.is_some() {
+    } else if stream.refused.is_some() && !stream.played {
         write!(out, "packets: {} received, {} lost, none played", c.received, c.lost)?;
     } else {
         write!(out, "packets: {} received, {} lost, {} late", c.received, c.lost, c.late)?;

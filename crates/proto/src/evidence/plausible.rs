@@ -20,6 +20,16 @@ impl Plausible {
         if let [Some(of_24), Some(of_16), ..] = levels {
             allowed[0] = of_24 <= of_16 * LOUDER;
         }
+        // Of 24 or 16 bits in 32 the last byte of each sample is zero, which 16 bits that sound are not for long. A frame of
+        // four bytes may be 16 bits of which the second channel is silent.
+        let words = sound.as_chunks::<4>().0.iter().filter(|word| **word != [0; 4]);
+        let begins_whole = frame_bytes.is_multiple_of(4);
+        let (count, wide, third) = words.fold((0, true, false), |(count, wide, third), word| {
+            (count + 1, wide && word[3] == 0, third || word[2] != 0)
+        });
+        if begins_whole && count >= ENOUGH && wide && (frame_bytes > 4 || third) {
+            allowed[1] = false;
+        }
         Self(allowed)
     }
 
@@ -116,6 +126,23 @@ mod tests {
             sound(L24, 2, 0.5).chunks(3).flat_map(|x| [x[0], x[1], x[2], 9]).collect();
         let plausible = Plausible::of(&wide, 8);
         assert!(plausible.allows(L32) && !plausible.allows(F32));
+    }
+
+    #[test]
+    fn integers_of_24_or_16_bits_in_32_are_no_16_bits() {
+        use SampleFormat::{L16, L24, L32};
+        for (inner, channels) in [(L24, 1), (L24, 2), (L16, 2)] {
+            let pad = 4 - inner.bytes();
+            let widened = |sample: &[u8]| [sample, &[0, 0][..pad]].concat();
+            let wide: Vec<u8> =
+                sound(inner, channels, 0.3).chunks(inner.bytes()).flat_map(widened).collect();
+            let plausible = Plausible::of(&wide, 4 * channels);
+            assert!(plausible.allows(L32) && !plausible.allows(L16), "{inner:?} {channels}");
+        }
+        // Left alone.
+        let mut left = sound(L16, 2, 0.3);
+        left.chunks_mut(4).for_each(|frame| frame[2..].fill(0));
+        assert!(Plausible::of(&left, 4).allows(L16));
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! What packets prove against the format that they are read in, except their size: another rate, or samples of another
-//! kind. For the device's thread: no packet costs more than a look at 64 samples.
+//! sample format. For the device's thread: fixed memory, and a look at 64 frames of a packet.
 
 use tautline_dsp::format::SampleFormat;
 
@@ -13,21 +13,38 @@ pub(super) struct FormatProof {
     /// The other rate that the last second proved.
     candidate: Option<Rate>,
     other_rate: Option<Rate>,
+    window: SampleWindow,
     wrong_samples: bool,
+    /// Whether the newest packet has floats that no sound has.
+    is_harmful: bool,
+    /// Windows in a row that fit.
+    fitting: u32,
 }
 
 impl FormatProof {
     /// Two such times in a row must prove the same rate: packets that are held up, or a jump, change one.
     const PACED: Span = Span::from_secs(1);
+    /// Windows in a row that must fit again before a muted stream sounds.
+    const FITTING: u32 = 8;
 
     /// The rate at which packets come, if that is not the rate at which they are played.
     pub(super) const fn other_rate(&self) -> Option<Rate> {
         self.other_rate
     }
 
-    /// Whether the samples of the newest packet cannot be of the sample format that they are read in.
+    /// Whether the samples cannot be of the sample format that they are read in, and of another they can.
     pub(super) const fn has_wrong_samples(&self) -> bool {
         self.wrong_samples
+    }
+
+    /// Whether the newest packet is to be silent.
+    pub(super) const fn is_silenced(&self) -> bool {
+        self.wrong_samples || self.is_harmful
+    }
+
+    /// Whether the newest samples are sound in the sample format that they are read in.
+    pub(super) const fn fits(&self) -> bool {
+        self.fitting > 0
     }
 
     /// Timestamps jumped.
@@ -50,46 +67,179 @@ impl FormatProof {
         (self.pace, self.candidate) = (None, other);
     }
 
-    /// Takes the payload of a packet that is read as `format`. Silence proves nothing.
-    pub(super) fn observe_samples(&mut self, format: SampleFormat, payload: &[u8]) {
-        let words =
-            payload.as_chunks::<4>().0.iter().take(64).map(|word| u32::from_be_bytes(*word));
-        match format {
-            SampleFormat::F32 => {
-                let (mut sounding, mut loud) = (0, 0);
-                for sample in words.map(f32::from_bits).filter(|sample| *sample != 0.0) {
-                    sounding += 1;
-                    loud += u32::from(sample.is_nan() || sample.abs() > LOUDEST);
-                }
-                if sounding >= ENOUGH {
-                    self.wrong_samples = loud * 20 > sounding;
-                }
+    /// Takes the payload of a packet whose frames have so many bytes and are read as `format`. Silence proves nothing.
+    pub(super) fn observe_samples(
+        &mut self,
+        format: SampleFormat,
+        frame_bytes: usize,
+        payload: &[u8],
+    ) {
+        let most = if self.fits() && !self.wrong_samples { CHECKED } else { SOUGHT };
+        self.is_harmful = false;
+        if format == SampleFormat::F32 {
+            let floats = Floats::of(payload, most * CHANNELS);
+            self.is_harmful = floats.harmful > 0;
+            // Most of one packet is enough.
+            if floats.loud >= 4 && floats.loud * 20 > floats.sounding {
+                (self.wrong_samples, self.fitting) = (true, 0);
             }
-            SampleFormat::L32 => {
-                let (mut sounding, mut of_sound, mut exponents) = (0, 0, 0_u32);
-                for word in words.filter(|word| *word != 0) {
-                    let exponent = word << 1 >> 24;
-                    let is_of_sound = FLOAT_EXPONENTS.contains(&exponent);
-                    (sounding, of_sound) = (sounding + 1, of_sound + u32::from(is_of_sound));
-                    exponents |=
-                        1_u32.wrapping_shl(exponent.wrapping_sub(*FLOAT_EXPONENTS.start()));
-                }
-                if sounding >= ENOUGH {
-                    // Integers with such bits are a square wave of one level.
-                    self.wrong_samples = of_sound == sounding && exponents.count_ones() >= 3;
-                }
+        }
+        self.window.observe(frame_bytes, payload, most);
+        let Some(allowed) = self.window.close() else { return };
+        let is_ours = |kind: &SampleFormat| *kind == format;
+        let ours = KINDS.iter().position(is_ours).is_some_and(|at| allowed[at]);
+        match (ours, allowed.contains(&true)) {
+            (true, _) => {
+                self.fitting = self.fitting.saturating_add(1);
+                self.wrong_samples &= self.fitting < Self::FITTING;
             }
-            SampleFormat::L16 | SampleFormat::L24 => self.wrong_samples = false,
+            (false, true) => (self.wrong_samples, self.fitting) = (true, 0),
+            // A full-scale test signal fits none.
+            (false, false) => {}
         }
     }
 }
 
-/// Samples that prove something.
-const ENOUGH: u32 = 16;
-/// Floats beyond this are no sound: 18 dB above full scale.
+/// Sample formats that are told apart.
+const KINDS: [SampleFormat; 4] =
+    [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32, SampleFormat::L32];
+/// Channels that are looked at: those of a wrong sample format show within the first few.
+const CHANNELS: usize = 4;
+/// Frames of a packet that are looked at until they fit, and after that: each costs some nanoseconds.
+const SOUGHT: usize = 64;
+const CHECKED: usize = 4;
+/// Sounding frames that a window has. The mean level of so many samples of noise is known to 0.013.
+const WINDOW: u32 = 512;
+/// The mean level of noise that fills the scale evenly is a half: read as integers of the wrong width, the low bytes of
+/// samples become the high bytes of others. Loud music reaches this mean, too, but does not become quieter in another
+/// sample format.
+const NOISE: f32 = 0.42;
+/// Integers of 24 bits that are so many times louder than the same bytes as 16 bits are none.
+const LOUDER: f32 = 8.0;
+/// Floats beyond this are no sound: 18 dB above full scale. Those below 240 dB are none either.
 const LOUDEST: f32 = 8.0;
-/// Biased exponents (IEEE 754 §3.4) of floats from 2⁻²⁴ to 4.
-const FLOAT_EXPONENTS: core::ops::RangeInclusive<u32> = 103..=128;
+const QUIETEST: f32 = 1e-12;
+/// A single float beyond this silences its packet: 120 dB above full scale. Small negative integers read as floats are
+/// beyond it.
+const HARMFUL: f32 = 1e6;
+/// Sound has floats of several exponents, and a square wave that is read as floats has not.
+const EXPONENTS: u32 = 3;
+
+/// What a payload holds if it is read as floats.
+struct Floats {
+    sounding: u32,
+    loud: u32,
+    harmful: u32,
+}
+
+impl Floats {
+    fn of(payload: &[u8], most: usize) -> Self {
+        let (mut sounding, mut loud, mut harmful) = (0, 0, 0);
+        for word in payload.as_chunks::<4>().0.iter().take(most) {
+            let sample = f32::from_be_bytes(*word);
+            sounding += u32::from(sample != 0.0);
+            loud += u32::from(sample.is_nan() || sample.abs() > LOUDEST);
+            harmful += u32::from(sample.is_nan() || sample.abs() > HARMFUL);
+        }
+        Self { sounding, loud, harmful }
+    }
+}
+
+/// Levels of the first channels of some packets, read in each sample format.
+#[derive(Debug, Clone, Copy, Default)]
+struct SampleWindow {
+    /// Sum of the levels and number of the samples that are not zero, of each format and channel.
+    levels: [[(f32, u32); CHANNELS]; 4],
+    /// Floats that are no sound.
+    odd: u32,
+    /// Which exponents floats have, modulo 32.
+    exponents: u32,
+    /// Sounding frames.
+    frames: u32,
+    frame_bytes: usize,
+}
+
+impl SampleWindow {
+    fn observe(&mut self, frame_bytes: usize, payload: &[u8], most: usize) {
+        if frame_bytes != self.frame_bytes {
+            *self = Self { frame_bytes, ..Self::default() };
+        }
+        if frame_bytes == 0 {
+            return;
+        }
+        for frame in payload.chunks_exact(frame_bytes).take(most) {
+            if frame.iter().all(|byte| *byte == 0) {
+                continue;
+            }
+            self.frames += 1;
+            for (kind, levels) in KINDS.iter().zip(&mut self.levels) {
+                let bytes = kind.bytes();
+                if !frame_bytes.is_multiple_of(bytes) {
+                    continue;
+                }
+                for (sample, (sum, count)) in frame.chunks_exact(bytes).zip(levels) {
+                    let level = level(*kind, sample);
+                    if level == 0.0 {
+                        continue;
+                    }
+                    *count += 1;
+                    if *kind == SampleFormat::F32 {
+                        self.odd += u32::from(!(QUIETEST..=LOUDEST).contains(&level));
+                        self.exponents |= 1_u32.wrapping_shl(level.to_bits() >> 23);
+                    } else {
+                        *sum += level;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Once there is enough sound: which of the sample formats it can be of. Begins again.
+    fn close(&mut self) -> Option<[bool; 4]> {
+        if self.frames < WINDOW {
+            return None;
+        }
+        let ended = core::mem::take(self);
+        let fits = |kind: SampleFormat| ended.frame_bytes.is_multiple_of(kind.bytes());
+        let is_noise = |(sum, count): &(f32, u32)| *count >= 64 && *sum > NOISE * *count as f32;
+        let mut allowed = [false; 4];
+        for ((kind, levels), allowed) in KINDS.iter().zip(&ended.levels).zip(&mut allowed) {
+            let count: u32 = levels.iter().map(|(_, count)| count).sum();
+            *allowed = match kind {
+                SampleFormat::F32 => {
+                    ended.odd * 20 <= count && ended.exponents.count_ones() >= EXPONENTS
+                }
+                _ => !levels.iter().any(is_noise),
+            } && fits(*kind);
+        }
+        let mean = |levels: &[(f32, u32)]| {
+            let (sum, count) =
+                levels.iter().fold((0.0, 0), |(sum, all), (of, count)| (sum + of, all + count));
+            sum / count.max(1) as f32
+        };
+        // Low bytes of quiet samples are small as well, and loud next to the samples that they belong to.
+        if fits(SampleFormat::L16) && fits(SampleFormat::L24) {
+            allowed[1] &= mean(&ended.levels[1]) <= LOUDER * mean(&ended.levels[0]);
+        }
+        Some(allowed)
+    }
+}
+
+/// The magnitude of one sample, as on the wire; infinite for what is no number.
+fn level(kind: SampleFormat, sample: &[u8]) -> f32 {
+    match (kind, sample) {
+        (SampleFormat::L16, &[a, b]) => f32::from(i16::from_be_bytes([a, b])).abs() / 32_768.0,
+        (SampleFormat::L24, &[a, b, c]) => level(SampleFormat::L32, &[a, b, c, 0]),
+        (SampleFormat::L32, &[a, b, c, d]) => {
+            i32::from_be_bytes([a, b, c, d]).unsigned_abs() as f32 / 2_147_483_648.0
+        }
+        (SampleFormat::F32, &[a, b, c, d]) => {
+            let sample = f32::from_be_bytes([a, b, c, d]);
+            if sample.is_nan() { f32::INFINITY } else { sample.abs() }
+        }
+        _ => 0.0,
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -97,36 +247,99 @@ mod tests {
 
     use super::*;
 
-    fn proof(read: SampleFormat, sent: SampleFormat, peak: f32) -> bool {
-        let samples: Vec<f32> =
-            (0..240).map(|at| peak * (f64::from(at) * 0.1).sin() as f32).collect();
-        let mut payload = vec![0; samples.len() * sent.bytes()];
-        encode(sent, &samples, &mut payload);
+    /// Takes 200 packets of 1 ms. `sound` gives the sample of a channel at a frame.
+    fn take(
+        (read, read_bytes): (SampleFormat, usize),
+        (sent, channels): (SampleFormat, usize),
+        sound: impl Fn(usize, usize) -> f32,
+    ) -> FormatProof {
         let mut proof = FormatProof::default();
-        proof.observe_samples(read, &payload);
-        proof.has_wrong_samples()
-    }
-
-    #[test]
-    fn samples_of_another_kind_are_wrong() {
-        use SampleFormat::{F32, L16, L24, L32};
-        for peak in [1.0, 0.5, 0.1, 0.001] {
-            for sent in [L16, L24, L32] {
-                assert!(proof(F32, sent, peak), "{sent:?} as floats, {peak}");
-            }
-            assert!(proof(L32, F32, peak), "floats as l32, {peak}");
-            assert!(!proof(F32, F32, peak) && !proof(L32, L32, peak), "{peak}");
+        for packet in 0..200 {
+            let at = |index| sound(packet * 48 + index / channels, index % channels);
+            let samples: Vec<f32> = (0..48 * channels).map(at).collect();
+            let mut payload = vec![0; samples.len() * sent.bytes()];
+            encode(sent, &samples, &mut payload);
+            proof.observe_samples(read, read_bytes, &payload);
         }
-        // Louder than full scale, and the end of a reverberation.
-        assert!(!proof(F32, F32, 4.0) && !proof(F32, F32, 1e-30));
+        proof
+    }
+
+    /// Two sines, as music has them, of this peak.
+    fn music(peak: f32) -> impl Fn(usize, usize) -> f32 {
+        move |frame, channel| {
+            let at = frame as f32 / 48_000.0 * core::f32::consts::TAU;
+            let pitch = 97.0 + 131.0 * channel as f32;
+            peak * (0.7 * (pitch * at).sin() + 0.3 * (7.3 * pitch * at).sin())
+        }
+    }
+
+    use SampleFormat::{F32, L16, L24, L32};
+
+    #[test]
+    fn samples_of_another_sample_format_are_wrong() {
+        for peak in [0.9, 0.3, 0.01] {
+            for ((read, read_bytes), sent) in [
+                ((F32, 8), (L32, 2)),
+                ((F32, 8), (L16, 4)),
+                ((L32, 8), (F32, 2)),
+                ((L16, 8), (F32, 2)),
+                ((L16, 4), (F32, 1)),
+                ((L24, 6), (L16, 3)),
+                ((L24, 12), (L16, 6)),
+                ((L16, 6), (L24, 2)),
+            ] {
+                let proof = take((read, read_bytes), sent, music(peak));
+                assert!(proof.has_wrong_samples(), "{sent:?} as {read:?}, peak {peak}");
+            }
+        }
     }
 
     #[test]
-    fn silence_changes_nothing() {
+    fn samples_fit_their_own_sample_format_however_loud() {
+        let square =
+            |level: f32| move |frame: usize, _| if frame / 50 % 2 == 0 { level } else { -level };
+        for (format, channels) in [
+            (L16, 1),
+            (L16, 2),
+            (L16, 4),
+            (L16, 6),
+            (L24, 1),
+            (L24, 2),
+            (L24, 4),
+            (L32, 2),
+            (F32, 2),
+        ] {
+            let read = (format, format.bytes() * channels);
+            for peak in [1.4, 1.0, 0.5, 0.1, 0.001] {
+                let proof = take(read, (format, channels), music(peak));
+                assert!(!proof.has_wrong_samples(), "{format:?} {channels}, peak {peak}");
+                assert!(proof.fits() || peak > 0.5, "{format:?} {channels}, peak {peak}");
+            }
+            for level in [1.0, 0.75, 0.5, 0.496_093_75, 0.4] {
+                let proof = take(read, (format, channels), square(level));
+                assert!(!proof.has_wrong_samples(), "{format:?} {channels}, square {level}");
+                let left =
+                    |frame, channel| if channel == 0 { square(level)(frame, 0) } else { 0.0 };
+                let proof = take(read, (format, channels), left);
+                assert!(!proof.has_wrong_samples(), "{format:?} {channels}, left {level}");
+            }
+        }
+        // The end of a reverberation.
+        assert!(!take((F32, 8), (F32, 2), music(1e-30)).has_wrong_samples());
+    }
+
+    #[test]
+    fn one_packet_proves_wrong_floats_and_quiet_ones_prove_nothing() {
         let mut proof = FormatProof::default();
-        proof.observe_samples(SampleFormat::F32, &[0xff; 240]);
-        proof.observe_samples(SampleFormat::F32, &[0; 240]);
+        let mut payload = vec![0; 48 * 8];
+        encode(L32, &[-0.01; 96], &mut payload);
+        proof.observe_samples(F32, 8, &payload);
         assert!(proof.has_wrong_samples());
+        // Positive samples of 32 bits are tiny floats.
+        encode(L32, &[0.01; 96], &mut payload);
+        (0..2_000).for_each(|_| proof.observe_samples(F32, 8, &payload));
+        (0..2_000).for_each(|_| proof.observe_samples(F32, 8, &[0; 48 * 8]));
+        assert!(proof.has_wrong_samples() && !proof.fits());
     }
 
     #[test]

@@ -11,9 +11,12 @@ use crate::packet::{Codings, MediaPacket, PacketHead};
 use crate::playout::Placed;
 use crate::renderer::Renderer;
 use crate::source::{Admission, Source};
-use crate::stream::StreamFormat;
+use crate::stream::{MOST_DATAGRAM_BYTES, StreamFormat};
 use crate::time::{Frames, LocalTime, MediaTime, Span};
 use crate::wire::Invalid;
+
+/// The payload of any packet of silence.
+static SILENCE: [u8; MOST_DATAGRAM_BYTES] = [0; MOST_DATAGRAM_BYTES];
 
 /// How long a packet is, in what format (the stream's, or another coding of it), and what it follows.
 #[derive(Debug, Clone, Copy)]
@@ -232,7 +235,8 @@ impl Receiver {
         self.measure_length(frames);
         self.proof.observe_arrival(media, arrival, format.rate);
         if format.coder.is_none() {
-            self.proof.observe_samples(format.sample, packet.payload);
+            let frame_bytes = self.carried.count() * format.sample.bytes();
+            self.proof.observe_samples(format.sample, frame_bytes, packet.payload);
         }
         self.order(sequence);
         if self.source.as_ref().is_some_and(|s| sequence == s.highest()) {
@@ -240,8 +244,13 @@ impl Receiver {
             let bytes = packet.payload.len();
             self.bitrate = format.coder.and_then(|coder| coder.bitrate_of(bytes, frames));
         }
+        // What is muted fades out, and one wrong float may be 10³⁸.
+        let payload = match self.proof.is_silenced() {
+            true => &SILENCE[..packet.payload.len().min(SILENCE.len())],
+            false => packet.payload,
+        };
         let place = |renderer: &mut Renderer| match format.coder {
-            None => renderer.place_packet(media, format.sample, packet.payload),
+            None => renderer.place_packet(media, format.sample, payload),
             Some(coder) => renderer.place_coded(media, frames, coder, packet.payload),
         };
         let mut placed = place(&mut self.renderer);

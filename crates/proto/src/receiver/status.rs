@@ -94,6 +94,8 @@ pub struct StreamStatus {
     pub may_step: bool,
     /// What its packets prove against its format.
     pub contradiction: Option<Contradiction>,
+    /// Whether its newest sound is sound in the format that it is read in.
+    pub fits: bool,
     /// When packets were late or lost or the device starved since the last status.
     pub faults: Faults,
     /// Whether its sound is in a pause.
@@ -208,6 +210,7 @@ impl Receiver {
             step: self.stepped_by,
             may_step: self.step.is_suspicious(),
             contradiction: self.contradiction(),
+            fits: self.proof.fits(),
             faults: Faults::NONE,
             quiet: false,
             lead: None,

@@ -9,11 +9,18 @@ use crate::receiver::{ReceiveCommand, StreamStatus};
 pub(super) struct FormatWatch {
     /// Why it is not played.
     contradiction: Option<Contradiction>,
+    /// Whether any of it was sound in its format, and was played.
+    sounded: bool,
 }
 
 impl FormatWatch {
     pub(super) const fn is_contradicted(&self) -> bool {
         self.contradiction.is_some()
+    }
+
+    /// Another sender is heard. Returns whether the packets of the one before were contradicted.
+    pub(super) const fn forget(&mut self) -> bool {
+        self.contradiction.take().is_some()
     }
 }
 
@@ -25,6 +32,7 @@ impl ReceivePolicy {
         status: &StreamStatus,
         context: &mut ReceiveContext<'_>,
     ) {
+        self.watch.sounded |= status.fits && status.contradiction.is_none();
         let goes_by_rate = self.announced.is_none() && !self.presents();
         let proven = status
             .contradiction
@@ -46,7 +54,17 @@ impl ReceivePolicy {
         self.notes.note(ReceiveNote::Contradicted { contradiction, format });
     }
 
-    /// Why none of it is played, if so: its packets prove another format.
+    /// Whether nothing of it was sound in its format, and its packets prove another.
+    pub const fn is_disproved(&self) -> bool {
+        self.watch.is_contradicted() && !self.watch.sounded
+    }
+
+    /// Whether any of it was sound in its format, and was played.
+    pub const fn has_sounded(&self) -> bool {
+        self.watch.sounded
+    }
+
+    /// Why it is not played any more: its packets prove another format.
     pub fn contradicted(&self) -> Option<ReceiveNote> {
         let (format, contradiction) = (self.config.format, self.watch.contradiction?);
         Some(ReceiveNote::Contradicted { contradiction, format })

@@ -35,8 +35,8 @@ impl ReceivePolicy {
         if another {
             (self.heard, self.heard_since) = (heard, status.at);
             // What another announced; where there is no room, the next report mends that.
-            let watch = core::mem::take(&mut self.watch);
-            if self.refusal.take().is_some() || watch.is_contradicted() {
+            let was_contradicted = self.watch.forget();
+            if self.refusal.take().is_some() || was_contradicted {
                 (context.command)(ReceiveCommand::Mute(false));
             }
             self.clock = None;

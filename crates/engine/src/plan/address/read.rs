@@ -270,6 +270,7 @@ impl Address {
         let mut address = Self {
             text: text.to_owned(),
             place,
+            is_destination: end == AddressRole::To,
             interface: None,
             sources: Vec::new(),
             ttl: None,

@@ -15,6 +15,32 @@ use super::{Address, AddressError, EthernetPlace, EthernetTarget, Resolved, Stre
 impl Address {
     /// Looks the host up, or reads the description. Takes as long as the system's resolver does.
     pub fn resolve(&self) -> Result<Resolved, AddressError> {
+        self.resolve_by(|path| read_bounded(path, false))
+    }
+
+    /// The same, but waits for a program that writes a description into a pipe.
+    pub fn resolve_or_wait(&self) -> Result<Resolved, AddressError> {
+        self.resolve_by(|path| read_bounded(path, true))
+    }
+
+    fn resolve_by(
+        &self,
+        read: impl FnOnce(&Path) -> Result<Vec<u8>, AddressError>,
+    ) -> Result<Resolved, AddressError> {
+        let resolved = self.look_up_or_read(read)?;
+        let place = resolved.media().or(resolved.tcp()).map(|place| place.ip());
+        match place.filter(|ip| self.is_destination && ip.is_unspecified()) {
+            Some(ip) => Err(AddressError::Unusable(format!(
+                "{self}: {ip} is not a destination; name the receiver's address"
+            ))),
+            None => Ok(resolved),
+        }
+    }
+
+    fn look_up_or_read(
+        &self,
+        read: impl FnOnce(&Path) -> Result<Vec<u8>, AddressError>,
+    ) -> Result<Resolved, AddressError> {
         match &self.place {
             Target::Udp { form, host, port } => {
                 let media = look_up(host, *port)?;
@@ -39,7 +65,7 @@ impl Address {
                 Ok(Resolved::of(StreamPlace::Ethernet(place), form, stream))
             }
             Target::Sdp(path) => {
-                let bytes = read_bounded(path)?;
+                let bytes = read(path)?;
                 let (description, warnings) = Description::read(&bytes).map_err(|error| {
                     AddressError::NotThere(format!("reading {}: {error}", path.display()))
                 })?;
@@ -58,14 +84,14 @@ impl Address {
     }
 }
 
-/// Reads a description or a pipe with one, but never much more than one may have.
-fn read_bounded(path: &Path) -> Result<Vec<u8>, AddressError> {
+/// Reads a description, but never much more than one may have. A pipe `is_awaited`, or refused.
+fn read_bounded(path: &Path, is_awaited: bool) -> Result<Vec<u8>, AddressError> {
     let most = tautline_proto::wire::sdp::MOST_BYTES as u64 + 1;
     let mut bytes = Vec::new();
     let read = std::fs::metadata(path).and_then(|there| {
         let kind = there.file_type();
-        if !(kind.is_file() || kind.is_dir() || kind.is_fifo()) {
-            return Err(std::io::Error::other("it is a device"));
+        if !(kind.is_file() || kind.is_dir() || kind.is_fifo() && is_awaited) {
+            return Err(std::io::Error::other("it is a pipe or a device"));
         }
         std::fs::File::open(path)?.take(most).read_to_end(&mut bytes)
     });

@@ -134,6 +134,7 @@ impl Told {
             foreign_reports: 0,
             refused_exchanges: 0,
             clock_steps: 0,
+            sounded: false,
             refusal: None,
             wrong_type: None,
             announced: None,

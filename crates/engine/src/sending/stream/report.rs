@@ -33,6 +33,7 @@ impl SentStream {
             channels: format.channels.count(),
             format: format.coding_name(),
             refused: None,
+            played: true,
             ended: None,
             ptime_ns: format.ptime().as_nanos(),
             latency: LatencyReport {

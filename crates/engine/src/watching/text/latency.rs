@@ -17,7 +17,9 @@ pub(super) fn latency(out: &mut String, stream: &StreamReport, role: &str) -> fm
             write!(out, "avtp:// has no way back: see the report of taut recv there")?;
         }
         _ if role == "send" => write!(out, "measured by the receivers, in their reports")?,
-        _ if stream.refused.is_some() => write!(out, "not measured, as none of it was played")?,
+        _ if stream.refused.is_some() && !stream.played => {
+            write!(out, "not measured, as none of it was played")?
+        }
         _ => {
             write!(out, "not measured")?;
             if latency.presented.is_some() && latency.configured_ns.is_some() {

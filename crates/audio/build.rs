@@ -1,0 +1,19 @@
+//! Keeps PipeWire's library from being linked: it is loaded when a node is opened (`pipewire::library`), so that a program
+//! built with it runs without it. Linkers differ in whether they leave a library out whose functions are all defined
+//! elsewhere; all of them take an empty archive of its name that they find first.
+
+use std::{env, fs, path::PathBuf};
+
+/// What an archive begins with.
+const EMPTY_ARCHIVE: &str = "!<arch>\n";
+
+fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+    if env::var_os("CARGO_FEATURE_PIPEWIRE").is_none() {
+        return;
+    }
+    let folder = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    let archive = folder.join("libpipewire-0.3.a");
+    fs::write(&archive, EMPTY_ARCHIVE).expect("the folder of build scripts can be written");
+    println!("cargo:rustc-link-search=native={}", folder.display());
+}
