@@ -323,7 +323,8 @@ pub(crate) struct StreamFlags {
     /// Channels, 1 to 64 [default: the file's or, at recv, the sender's, else 2]
     #[arg(long, value_name = "N", value_parser = channels)]
     pub(crate) channels: Option<Channels>,
-    /// Coding of samples on the network [default: auto: l24; recv: as announced, or as the packets prove]
+    /// Coding of samples on the network [default: auto: l24, or f32 for a float
+    /// file; recv: as announced, or as the packets prove]
     #[arg(long, value_name = "CODING", value_parser = coding_or_auto(), default_value = "auto", hide_default_value = true)]
     pub(crate) format: CodingOrAuto,
     /// Number in each packet that stands for the coding (RTP payload type), as the other end has it

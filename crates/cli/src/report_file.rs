@@ -158,7 +158,12 @@ impl ReportFile {
             WrittenHow::Into(mut file) => file.write_all(report.as_bytes()),
         };
         written.map_err(|error| {
-            Failure::running(format!("writing the report {path}: {error}; is there room for it?"))
+            let hint = match error.kind() {
+                // No program reads the pipe.
+                ErrorKind::TimedOut => format!("start its reader first, as in: cat {path}"),
+                _ => "is there room for it?".to_owned(),
+            };
+            Failure::running(format!("writing the report {path}: {error}; {hint}"))
         })
     }
 }
@@ -274,6 +279,18 @@ mod tests {
         std::fs::create_dir(&place).unwrap();
         assert!(file.and_then(|file| file.write("new")).is_err());
         assert_eq!(files(folder.path()), ["report.json"]);
+    }
+
+    #[test]
+    fn pipe_that_no_program_reads_has_its_own_hint() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let written = ReportFile::create(&path).and_then(|file| file.write("unread"));
+        let told = written.err().map(|failure| failure.to_string()).unwrap();
+        let end =
+            format!("no program reads it; start its reader first, as in: cat {}", path.display());
+        assert!(told.ends_with(&end), "{told}");
     }
 
     #[test]

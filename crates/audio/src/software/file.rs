@@ -12,7 +12,7 @@ use tautline_dsp::format::SampleFormat;
 use tautline_proto::device::DeviceError;
 use tautline_proto::units::{Channels, Rate};
 
-use super::convert::{Conversion, Wanted, keep_the_rest, unpack};
+use super::convert::{Conversion, Wanted, unpack};
 use super::flac::FlacReader;
 use super::standard::PipeReader;
 use super::wav_reader::{WavCoding, WavHeader, WavReader, is_wav};
@@ -79,7 +79,7 @@ enum Body {
     Flac(Box<FlacReader>),
 }
 
-/// The flaws of a file that are known at its end. A WAV file that is cut is refused before it plays.
+/// The flaws of a file that are known at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Flaws {
     /// Frames that were there, and that the header promises, if fewer were there.
@@ -113,7 +113,7 @@ impl FileReader {
     }
 
     /// Reads a pipe, of which these are the first bytes: 12, or all.
-    pub(super) fn read_pipe(
+    pub(crate) fn read_pipe(
         pipe: impl Read + Send + Sync + 'static,
         begins: Vec<u8>,
         request: FileRequest<'_>,
@@ -162,12 +162,15 @@ impl FileReader {
             },
             frames: promised,
         };
-        if let (Some(promised), Some(held)) = (promised, held)
-            && held < promised
-        {
-            let answer = format!("the file is cut: it promises {promised} frames and holds {held}");
-            let rest = request.path.filter(|_| held > 0).map(keep_the_rest);
-            return Err(refuse(&answer, rest.unwrap_or_else(again)));
+        match (promised, held) {
+            (Some(0), _) | (None, Some(0)) => {
+                return Err(refuse("the file holds no samples", "name another file".to_owned()));
+            }
+            (Some(promised), Some(0)) => {
+                let answer = format!("the file is cut: it promises {promised} frames and holds 0");
+                return Err(refuse(&answer, again()));
+            }
+            _ => {}
         }
         let format = carried(&found, request)?;
         let body = Body::Wav(Box::new(WavReader::new(input, &header, coding)));

@@ -91,7 +91,12 @@ impl FlacReader {
         let stream = MediaSourceStream::new(source, Default::default());
         let container = symphonia::default::get_probe()
             .probe(&Hint::new(), stream, Default::default(), Default::default())
-            .map_err(|error| format!("no WAV or FLAC ({error})"))?;
+            .map_err(|error| match error {
+                SymphoniaError::IoError(error) if error.kind() != io::ErrorKind::UnexpectedEof => {
+                    error.to_string()
+                }
+                _ => "neither WAV nor FLAC".to_owned(),
+            })?;
         let opened = container.default_track(TrackType::Audio).and_then(|track| {
             let parameters = track.codec_params.as_ref()?.audio()?;
             Some((track.id, track.num_frames, parameters.clone()))

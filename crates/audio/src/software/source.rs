@@ -213,7 +213,7 @@ impl Decoder {
                 }
             }
             if !told {
-                self.tell();
+                self.tell(is_empty);
                 told = true;
             }
             let Some((path, wanted)) = self.again.as_ref().filter(|_| !is_empty) else { return };
@@ -244,7 +244,7 @@ impl Decoder {
     }
 
     /// Reports the flaws that are known at the end; each fails the run.
-    fn tell(&self) {
+    fn tell(&self, is_empty: bool) {
         let flaws = self.reader.flaws();
         let name = &self.name;
         if flaws.damaged > 0 {
@@ -258,6 +258,8 @@ impl Decoder {
                 "file:{name}: the file is cut off or its end is damaged: {given} of {promised} \
                  frames were played; copy it again"
             ));
+        } else if is_empty {
+            self.notes.fail(format!("file:{name}: it holds no samples; name another file"));
         }
     }
 }

@@ -250,6 +250,10 @@ impl WavReader {
     pub(super) fn read(&mut self, out: &mut Vec<f32>) -> bool {
         out.clear();
         while self.filled < self.block {
+            // A read of nothing would wait for a pipe that stays open after its last sample.
+            if self.left == 0 {
+                return false;
+            }
             let left = usize::try_from(self.left).unwrap_or(usize::MAX);
             let room = &mut self.bytes[self.filled..];
             let most = room.len().min(left);

@@ -303,7 +303,7 @@ fn a_file_passes_through_two_cards_bit_for_bit() {
 fn the_last_period_of_a_file_is_filled_up_with_silence() {
     let folder = Folder::new();
     let path = folder.path("a.wav");
-    for (frames, periods) in [(100, 3), (96, 2), (1, 1), (0, 0)] {
+    for (frames, periods) in [(100, 3), (96, 2), (1, 1)] {
         let samples = pattern(16, frames * 2);
         write_wav(&path, spec(48_000, 2, 16), &samples);
         let (captured, ended) = capture_file(&path, settings(48, 2));

@@ -3,6 +3,8 @@
 use tautline_trial::snapshot;
 
 use std::ffi::OsStr;
+use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -13,7 +15,7 @@ use tautline_proto::units::Channels;
 
 use super::{Folder, floats, pattern, settings, spec, write_wav};
 use crate::software::convert::Wanted;
-use crate::software::file::{FileCoding, FileReader, Flaws, SoundFile};
+use crate::software::file::{FileCoding, FileReader, FileRequest, Flaws, SoundFile};
 use crate::software::recorder::Recorder;
 use crate::software::source::{FileSource, Filled};
 use crate::software::wav::WavFile;
@@ -104,32 +106,116 @@ fn flac_files_are_read_bit_for_bit() {
 }
 
 #[test]
-fn a_wav_that_was_cut_is_refused_with_what_is_there() {
+fn cut_wav_plays_its_rest_and_fails_the_run() {
     let folder = Folder::new();
     let path = folder.path("cut.wav");
     for bits in [16, 24] {
-        write_wav(&path, spec(48_000, 2, bits as u16), &pattern(bits, 10_000));
+        let samples = pattern(bits, 10_000);
+        write_wav(&path, spec(48_000, 2, bits as u16), &samples);
         let bytes = std::fs::read(&path).unwrap();
         let frame = bits as usize / 4;
         let header = bytes.len() - 5000 * frame;
-        // 1500 frames, and half of one more.
-        std::fs::write(&path, &bytes[..header + 1500 * frame + frame / 2]).unwrap();
-        let sentence = refused(&path, Direction::Capture);
-        let promise = ": the file is cut: it promises 5000 frames and holds 1500; copy it again, ";
-        assert!(sentence.contains(promise), "{sentence}");
-        let command = format!("sox {} {}", path.display(), folder.path("cut-rest.wav").display());
-        assert!(sentence.ends_with(&command), "{sentence}");
-        assert!(probe(&path).is_err());
+        // 1500 frames and half of one more; one byte is missing; one frame.
+        for (held, left) in [
+            (1500, header + 1500 * frame + frame / 2),
+            (4999, bytes.len() - 1),
+            (1, header + frame),
+        ] {
+            std::fs::write(&path, &bytes[..left]).unwrap();
+            let (rest, flaws) = read(&path);
+            assert_eq!(rest, floats(bits, &samples)[..2 * held], "{held}");
+            assert_eq!(flaws.cut, Some((held as u64, 5000)));
+        }
+        let notes = Notes::default();
+        drop(FileSource::open(&(&*path).into(), &settings(48, 2), false, &notes).unwrap());
+        snapshot!(notes.failed().join("\n"));
         // Nothing but the header.
         std::fs::write(&path, &bytes[..header]).unwrap();
         let sentence = refused(&path, Direction::Capture);
         snapshot!(sentence);
-        // One byte is missing.
-        std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
-        snapshot!(refused(&path, Direction::Capture));
-        std::fs::write(&path, &bytes).unwrap();
-        assert!(probe(&path).is_ok());
     }
+}
+
+/// A WAV file of 16 bits and two channels whose header promises this many bytes of samples.
+fn wav_of(promised: u32, rest: &[u8]) -> Vec<u8> {
+    let folder = Folder::new();
+    write_wav(&folder.path("empty.wav"), spec(48_000, 2, 16), &[]);
+    let mut wav = std::fs::read(folder.path("empty.wav")).unwrap();
+    wav[40..44].copy_from_slice(&promised.to_le_bytes());
+    let size = wav.len() as u32 - 8 + rest.len() as u32;
+    wav[4..8].copy_from_slice(&size.to_le_bytes());
+    wav.extend(rest);
+    wav
+}
+
+#[test]
+fn wav_without_a_sample_is_refused() {
+    let folder = Folder::new();
+    let path = folder.path("empty.wav");
+    let list = b"LIST\x04\0\0\0INFO";
+    for (promised, rest) in [
+        (0, &b""[..]),
+        (0, list),
+        // Less than a frame.
+        (3, b"abc"),
+        // An unknown length.
+        (u32::MAX, b""),
+        (u32::MAX, b"ab"),
+    ] {
+        std::fs::write(&path, wav_of(promised, rest)).unwrap();
+        let sentence = refused(&path, Direction::Capture);
+        assert!(sentence.contains(": the file holds no samples; "), "{promised}: {sentence}");
+    }
+    snapshot!(refused(&path, Direction::Capture));
+}
+
+#[test]
+fn pipe_without_a_sample_fails_the_run() {
+    let request = || FileRequest { path: None, wanted: Wanted::default() };
+    let read = |wav: Vec<u8>| {
+        let begins = wav[..12].to_vec();
+        let rest = std::io::Cursor::new(wav[12..].to_vec());
+        FileReader::read_pipe(rest, begins, request())
+    };
+    let refused = read(wav_of(0, b"")).map(|_| ()).unwrap_err();
+    snapshot!(refused);
+    // Nothing comes after a header that does not give the length.
+    let reader = read(wav_of(u32::MAX, b"")).unwrap();
+    let notes = Notes::default();
+    let settings = settings(48, 2);
+    drop(FileSource::decode((Path::new("-"), None), reader, &settings, &notes).unwrap());
+    while notes.failed().is_empty() {
+        std::thread::yield_now();
+    }
+    snapshot!(notes.failed().join("\n"));
+}
+
+#[test]
+fn wav_in_a_pipe_ends_with_its_last_sample() {
+    let samples = pattern(16, 9_998);
+    let data: Vec<u8> = samples.iter().flat_map(|sample| (*sample as i16).to_le_bytes()).collect();
+    let wav = wav_of(data.len() as u32, &data);
+    let (pipe, mut writer) = std::io::pipe().unwrap();
+    let feeding = std::thread::spawn(move || {
+        writer.write_all(&wav[12..]).unwrap();
+        // It stays open.
+        writer
+    });
+    let request = FileRequest { path: None, wanted: Wanted::default() };
+    let begins = b"RIFF\xff\xff\xff\xffWAVE".to_vec();
+    let (done, is_done) = std::sync::mpsc::channel();
+    let mut reader =
+        FileReader::read_pipe(std::fs::File::from(OwnedFd::from(pipe)), begins, request).unwrap();
+    std::thread::spawn(move || {
+        let (mut all, mut block) = (Vec::new(), Vec::new());
+        while reader.read(&mut block) {
+            all.extend_from_slice(&block);
+        }
+        let _ = done.send((all, reader.flaws()));
+    });
+    let read = is_done.recv_timeout(std::time::Duration::from_secs(10)).expect("it ends");
+    assert_eq!(read, (floats(16, &samples), Flaws::default()));
+    drop(feeding.join().unwrap());
 }
 
 #[test]
@@ -138,7 +224,8 @@ fn a_wav_whose_header_was_cut_is_refused() {
     let path = folder.path("cut.wav");
     write_wav(&path, spec(48_000, 2, 24), &pattern(24, 40));
     let bytes = std::fs::read(&path).unwrap();
-    for length in 1..bytes.len() {
+    // 20 frames of 6 bytes follow the header: up to the end of the first.
+    for length in 1..bytes.len() - 19 * 6 {
         std::fs::write(&path, &bytes[..length]).unwrap();
         let sentence = refused(&path, Direction::Capture);
         assert_eq!(sentence.lines().count(), 1, "{sentence}");
@@ -246,17 +333,6 @@ fn a_looped_file_goes_on_with_its_first_frame_after_its_last() {
 }
 
 #[test]
-fn a_looped_file_without_a_frame_ends() {
-    let folder = Folder::new();
-    let path = folder.path("empty.wav");
-    write_wav(&path, spec(48_000, 2, 16), &[]);
-    let notes = Notes::default();
-    let mut source =
-        FileSource::open(&path.clone().into(), &settings(48, 2), true, &notes).unwrap();
-    assert_eq!(source.fill(&mut [0.0; 96]), Filled::Over);
-}
-
-#[test]
 fn a_size_that_is_unknown_is_told_and_damage_fails_the_run() {
     let folder = Folder::new();
     let path = folder.path("unknown.wav");
@@ -320,18 +396,19 @@ fn a_pipe_or_a_device_is_recorded_to_and_not_waited_for() {
     let folder = Folder::new();
     let path = folder.path("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
-    let notes = Notes::default();
-    let record = |path: &Path| {
+    let record = |path: &Path, notes: &Notes| {
         let mut recorder =
-            Recorder::create(path, &settings(48, 2), SampleFormat::F32, &notes).unwrap();
+            Recorder::create(path, &settings(48, 2), SampleFormat::F32, notes).unwrap();
         recorder.write(&[0.5; 96]);
         recorder
     };
     // Without a reader.
-    drop(record(&path));
-    assert!(notes.take()[0].ends_with(": no program read it, so nothing was recorded"));
+    let notes = Notes::default();
+    drop(record(&path, &notes));
+    assert!(notes.failed()[0].ends_with(": no program read it, so nothing was recorded"));
     // With one that comes late: it gets the header and what is played from then on.
-    let mut recorder = record(&path);
+    let notes = Notes::default();
+    let mut recorder = record(&path, &notes);
     let reader = std::thread::spawn({
         let path = path.clone();
         move || std::fs::read(path).unwrap()
@@ -346,7 +423,7 @@ fn a_pipe_or_a_device_is_recorded_to_and_not_waited_for() {
     let read = reader.join().unwrap();
     assert!(read.starts_with(b"RIFF\xff\xff\xff\xffWAVE"));
     assert!(read.ends_with(&0.25_f32.to_le_bytes().repeat(96)));
-    let mut null = record(Path::new("/dev/null"));
+    let mut null = record(Path::new("/dev/null"), &notes);
     null.silence(96);
     drop(null);
     assert_eq!((notes.take().len(), notes.failed().len()), (0, 0));

@@ -455,11 +455,11 @@ fn tell_of_rounding(flags: &Send, file: &FileFormat, format: &StreamFormat) {
         return;
     }
     let dither = if sample == SampleFormat::L16 { " with dither" } else { "" };
-    let (input, needs, sample) = (&flags.input, needs.name(), sample.name());
-    flags
-        .running
-        .voice()
-        .tell(&format!("{input}: {needs} samples are rounded to {sample}{dither}"));
+    // Samples that fit are sent bit for bit, however wide the file's are.
+    let (input, bits, sample) = (&flags.input, 8 * sample.bytes(), sample.name());
+    flags.running.voice().tell(&format!(
+        "{input}: samples of more than {bits} bits are rounded to {sample}{dither}"
+    ));
 }
 
 /// Says what the packets come to, where that is not what was asked for.

@@ -73,8 +73,8 @@ pub(crate) type CodingOrAuto = Option<CodingName>;
 
 /// Reads a coding, or `auto`, which a configuration file may need to be overridden by.
 pub(super) fn coding_or_auto() -> impl TypedValueParser<Value = CodingOrAuto> {
-    let auto =
-        PossibleValue::new("auto").help("what the file, the announcement or the packets say");
+    let auto = PossibleValue::new("auto")
+        .help("send: l24, or f32 for a float file; recv: as announced, or as the packets prove");
     let names = CodingName::value_variants().iter().filter_map(ValueEnum::to_possible_value);
     PossibleValuesParser::new(names.chain([auto]))
         .map(|name| CodingName::from_str(&name, true).ok())

@@ -149,8 +149,29 @@ fn two_reports_are_compared_and_what_is_worse_fails() {
     std::fs::write(folder.file("c.json"), "{\"streams\": []}").unwrap();
     let other = taut(words("lab compare a.json c.json")).in_folder(folder.path());
     is_refused(&other, 2);
+    std::fs::write(folder.file("d.csv"), "role,address\nrecv,x\n").unwrap();
+    is_refused(&taut(words("lab compare d.csv a.json")).in_folder(folder.path()), 2);
     let none = taut(words("lab compare a.json none.json")).in_folder(folder.path());
     is_refused(&none, 3);
+}
+
+#[test]
+fn reports_of_different_commands_are_not_compared() {
+    let folder = Folder::new();
+    let write = |role: &str| {
+        let stream = json!({"address": "rtp://127.0.0.1:5004", "counters": {
+            "packets_sent": 900, "packets_received": 900,
+        }});
+        let report = json!({"schema": 1, "role": role, "streams": [stream]});
+        std::fs::write(folder.file(&format!("{role}.json")), report.to_string()).unwrap();
+    };
+    ["recv", "send", "serve", "call"].into_iter().for_each(write);
+    for (first, second) in [("recv", "send"), ("send", "recv"), ("call", "serve")] {
+        let line = format!("lab compare {first}.json {second}.json");
+        is_refused(&taut(words(&line)).in_folder(folder.path()), 5);
+    }
+    let same = taut(words("lab compare send.json send.json")).in_folder(folder.path());
+    same.run().well();
 }
 
 #[test]

@@ -84,6 +84,9 @@ fn addresses_that_cannot_be_are_refused() {
             "--to rtp://127.0.0.1:5004?iface=lo --to rtp://127.0.0.1:5006",
             // A host goes by this machine's routes, beside a group by its interface.
             "--to rtp://239.69.77.3:5004?iface=lo --to rtp://127.0.0.1:5004?iface=lo",
+            "--to rtp://0.0.0.0:5004",
+            "--to rtp://127.0.0.1:5004 --to rtp://[::]:5004",
+            "--to rtp+tcp://*:5004",
             "--to rtp://127.0.0.1:5004?ttl=4",
             "--to rtp://127.0.0.1:5004?loop=0",
             // What means nothing by AVTP.

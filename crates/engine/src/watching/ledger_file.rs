@@ -79,7 +79,12 @@ impl<L: LedgerEntry> LedgerFile<L> {
     /// What could not be written so far, in a sentence.
     pub(crate) fn flaw(&self) -> Option<String> {
         let (path, error) = (self.path.display(), self.failed.as_ref()?);
-        Some(format!("the ledger {path} is not whole: {error}; make room, or write it elsewhere"))
+        let hint = match error.kind() {
+            // No program reads the pipe.
+            std::io::ErrorKind::TimedOut => format!("start its reader first, as in: cat {path}"),
+            _ => "make room, or write it elsewhere".to_owned(),
+        };
+        Some(format!("the ledger {path} is not whole: {error}; {hint}"))
     }
 
     /// Writes what is left. What could not be written is no reason to lose the report: it is a
@@ -192,6 +197,19 @@ mod tests {
         assert_eq!(ledger.finish(), None);
         let all: Vec<String> = (0..room + 5).map(|number| number.to_string()).collect();
         assert_eq!(written(), format!("number\n{}\n", all.join("\n")));
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn pipe_that_no_program_reads_has_its_own_hint() {
+        let path = std::env::temp_dir().join(format!("tautline-unread-{}", std::process::id()));
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let told = LedgerFile::<Number>::with_room(&path, 1).unwrap().finish().unwrap();
+        let end =
+            format!("no program reads it; start its reader first, as in: cat {}", path.display());
+        assert!(told.ends_with(&end), "{told}");
+        let full = LedgerFile::<Number>::with_room(Path::new("/dev/full"), 1).unwrap();
+        assert!(full.finish().unwrap().ends_with("; make room, or write it elsewhere"));
         std::fs::remove_file(&path).unwrap();
     }
 }

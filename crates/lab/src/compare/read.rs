@@ -51,7 +51,7 @@ const MOST_DUE: u64 = 10_000_000_000;
 const MOST_ROWS: usize = 10_000;
 const MOST_PARTS: usize = 1000;
 
-const WRITE: &str = "write a report with taut lab … --report-file X.json";
+const WRITE: &str = "write a report with --report-file X.json";
 const AGAIN: &str = "run the experiment again, and let it end";
 
 /// A report.
@@ -345,7 +345,7 @@ impl ReadReport {
         let file = File::open(path).map_err(system)?;
         file.take(LONGEST + 1).read_to_end(&mut bytes).map_err(system)?;
         if bytes.len() as u64 > LONGEST {
-            let what = format!("is longer than {} MiB and so no report of taut lab", LONGEST >> 20);
+            let what = format!("is not a report: it is longer than {} MiB", LONGEST >> 20);
             return Err(other((what, WRITE)));
         }
         Self::of(&bytes).map_err(other)
@@ -354,7 +354,7 @@ impl ReadReport {
     /// Reads a report from its text; what it is instead and the mend, if it is none.
     pub fn of(bytes: &[u8]) -> Result<Self, (String, &'static str)> {
         let begin = bytes.trim_ascii_start();
-        let none = |what: &str| Err((format!("is no report of taut lab but {what}"), WRITE));
+        let none = |what: &str| Err((format!("is not a report: it is {what}"), WRITE));
         match begin {
             [] => return Err(("is empty".to_owned(), AGAIN)),
             [b'{', ..] => {}
@@ -363,7 +363,7 @@ impl ReadReport {
             }
             [b'<', ..] => return none("a page"),
             _ if serde_json::from_slice::<IgnoredAny>(begin).is_ok() => return none("other JSON"),
-            _ => return none("something else than JSON"),
+            _ => return none("not JSON"),
         }
         let head: ReadHead<'_> = match serde_json::from_slice(begin) {
             Ok(head) => head,
@@ -405,6 +405,13 @@ impl ReadReport {
     /// Of the longest row.
     pub(super) fn seconds(&self) -> u32 {
         self.rows.iter().map(|row| row.intervals.len() as u32).max().unwrap_or(0)
+    }
+
+    /// The commands of two reports of runs, if they differ: what a sender counts is not what a receiver counts.
+    pub fn commands_that_differ<'a>(&'a self, other: &'a Self) -> Option<[&'a str; 2]> {
+        let is_run = |report: &Self| report.rows.iter().all(|row| row.whole_run);
+        let differ = self.experiment != other.experiment && is_run(self) && is_run(other);
+        differ.then_some([&self.experiment, &other.experiment])
     }
 
     /// What of how both were measured is not the same.

@@ -12,6 +12,13 @@ use crate::statistics::{Missed, Series};
 
 /// A media clock that is further off than this is of another rate: crystals stay within 100 ppm.
 const ANOTHER_RATE: f64 = 1000.0;
+/// A packet that is this much later or earlier than the one before, against the media clock, may begin a step.
+const STEP_NS: f64 = 10e6;
+/// The earliest packets of this time on both sides decide whether it is one: after a stall of the network, queued
+/// packets soon catch up.
+const STEP_WINDOW: Span = Span::from_millis(100);
+/// Each side needs this many packets.
+const MIN_STEP_PACKETS: usize = 3;
 
 /// Of a sender's ledger: the intervals, lateness against its own schedule, and against the media clock.
 pub(super) fn of_ledger(lines: &[LedgerLine], rate: Rate) -> Vec<ReportRow> {
@@ -123,44 +130,91 @@ fn usual_step(packets: &[Numbered]) -> Option<i64> {
 
 /// How much later each packet is than the earliest, by a media clock at its own rate; and by how many
 /// ppm that is off the nominal one. Nothing of packets that all bear one timestamp, or none.
+///
+/// The media clock begins again at each step: every part has its own offset, and all have one rate.
 pub(super) fn against_media(
     name: &str,
     packets: &[Numbered],
     unit: TimestampUnit,
 ) -> Option<(ReportRow, f64)> {
     let timed = packets.iter().filter_map(|packet| Some((packet.at, packet.timestamp?)));
-    let packets: Vec<_> = timed.collect();
-    let first = *packets.first()?;
+    let timed: Vec<_> = timed.collect();
+    let first = *timed.first()?;
     let place = |packet: &(LocalTime, i64)| {
         let media = unit.span(packet.1 - first.1).as_nanos() as f64;
-        (media, (packet.0 - first.0).as_nanos() as f64 - media)
+        (packet.0, media, (packet.0 - first.0).as_nanos() as f64 - media)
     };
-    let count = packets.len() as f64;
-    let sum = packets.iter().map(place).fold((0.0, 0.0), |sum, (x, y)| (sum.0 + x, sum.1 + y));
-    let (middle, mean) = (sum.0 / count, sum.1 / count);
-    let (over, under) = packets.iter().map(place).fold((0.0, 0.0), |sum, (x, y)| {
-        (sum.0 + (x - middle) * (y - mean), sum.1 + (x - middle).powi(2))
-    });
+    let placed: Vec<MediaPlace> = timed.iter().map(place).collect();
+    let parts = between_steps(&placed);
+    let (mut over, mut under) = (0.0, 0.0);
+    let mut means = Vec::with_capacity(parts.len());
+    for part in &parts {
+        let count = part.len() as f64;
+        let sum = part.iter().fold((0.0, 0.0), |sum, (_, x, y)| (sum.0 + x, sum.1 + y));
+        let (middle, mean) = (sum.0 / count, sum.1 / count);
+        for (_, x, y) in *part {
+            over += (x - middle) * (y - mean);
+            under += (x - middle).powi(2);
+        }
+        means.push((middle, mean));
+    }
     if under <= 0.0 {
         return None;
     }
     let slope = over / under;
-    let rest = |packet: &(LocalTime, i64)| {
-        let (media, ahead) = place(packet);
-        ahead - mean - slope * (media - middle)
-    };
-    let earliest = packets.iter().map(rest).fold(f64::INFINITY, f64::min);
-    let mut series = Series::with_room(packets.len());
-    for packet in &packets {
-        let late = Span::from_nanos((rest(packet) - earliest).round() as i64);
-        series.push(packet.0, late);
+    let mut series = Series::with_room(placed.len());
+    for (part, (middle, mean)) in parts.iter().zip(means) {
+        let rest = |(_, media, ahead): &MediaPlace| ahead - mean - slope * (media - middle);
+        let earliest = part.iter().map(rest).fold(f64::INFINITY, f64::min);
+        for packet in *part {
+            let late = Span::from_nanos((rest(packet) - earliest).round() as i64);
+            series.push(packet.0, late);
+        }
     }
     let mut row = ReportRow::named(format!("{name}, against its media clock")).with(&series);
     // Where the packet's clock is slower, each comes later than the one before.
     let ppm = -slope / (1.0 + slope) * 1e6;
     row.add("media_clock_ppm", "media clock, ppm", ppm);
+    row.add("media_clock_steps", "steps of the media clock", parts.len() - 1);
     row.points = vec![points("lateness", &series)];
     Some((row, ppm))
+}
+
+/// When a packet was seen, its place on the media clock, and how much later than that it was, in nanoseconds.
+type MediaPlace = (LocalTime, f64, f64);
+
+/// The parts between steps of the media clock.
+fn between_steps(packets: &[MediaPlace]) -> Vec<&[MediaPlace]> {
+    let mut parts = Vec::new();
+    let mut rest = packets;
+    let mut at = 1;
+    while at < rest.len() {
+        if is_step(&rest[..at], &rest[at..]) {
+            let (part, after) = rest.split_at(at);
+            parts.push(part);
+            (rest, at) = (after, 0);
+        }
+        at += 1;
+    }
+    parts.push(rest);
+    parts
+}
+
+/// Whether the media clock steps between these packets.
+fn is_step(before: &[MediaPlace], after: &[MediaPlace]) -> bool {
+    let (Some(last), Some(next)) = (before.last(), after.first()) else { return false };
+    let step = next.2 - last.2;
+    if step.abs() < STEP_NS || before.len().min(after.len()) < MIN_STEP_PACKETS {
+        return false;
+    }
+    let near = |from: LocalTime, (index, packet): &(usize, &MediaPlace)| {
+        *index < MIN_STEP_PACKETS || (packet.0 - from).abs() <= STEP_WINDOW
+    };
+    let earliest = |ahead: f64, (_, packet): (usize, &MediaPlace)| ahead.min(packet.2);
+    let old = before.iter().rev().enumerate().take_while(|packet| near(last.0, packet));
+    let new = after.iter().enumerate().take_while(|packet| near(next.0, packet));
+    let moved = new.fold(f64::INFINITY, earliest) - old.fold(f64::INFINITY, earliest);
+    moved * step.signum() > step.abs() / 2.0
 }
 
 fn points(name: &str, series: &Series) -> Points {

@@ -340,3 +340,61 @@ proptest! {
         prop_assert!(!report.rows.is_empty());
     }
 }
+
+/// A packet each millisecond, as `ipv4` and `frames` make them, with a timestamp and an instant that `change` moves.
+fn changed(count: u16, change: impl Fn(u16) -> (u32, u64)) -> Vec<u8> {
+    let packet = |number: u16| {
+        let (frames, nanos) = change(number);
+        let mut packet = ipv4(number, 0xabc);
+        let stamp = u32::from_be_bytes([packet[32], packet[33], packet[34], packet[35]]);
+        packet[32..36].copy_from_slice(&stamp.wrapping_add(frames).to_be_bytes());
+        (TODAY + 1_000_000 * u64::from(number) + nanos, tagged(&packet))
+    };
+    PLAIN.file(&(0..count).map(packet).collect::<Vec<_>>())
+}
+
+#[test]
+fn media_clock_begins_again_at_a_step() {
+    // A pause without timestamps, timestamps that jump forward and back, and several of them.
+    type Change = fn(u16) -> (u32, u64);
+    let cases: [(Change, u64); 5] = [
+        (|number| (0, if number < 1000 { 0 } else { 500_000_000 }), 1),
+        (|number| (if number < 1000 { 0 } else { 48_000 }, 0), 1),
+        (|number| (if number < 2900 { 0 } else { 48_000_u32.wrapping_neg() }, 0), 1),
+        (|number| (0, u64::from(number / 500) * 20_000_000), 5),
+        (|number| (u32::from(number / 1000) * 960, u64::from(number / 700) * 50_000_000), 6),
+    ];
+    for (index, (change, steps)) in cases.into_iter().enumerate() {
+        let report = of(&changed(3000, change));
+        let [_, media] = &report.rows[..] else { panic!("{report}") };
+        assert_eq!(figure(media, "media_clock_steps"), steps, "{index}: {report}");
+        assert!(figure(media, "media_clock_ppm").as_f64().unwrap().abs() < 1.0, "{report}");
+        assert!(media.measured.unwrap().max_ns.unwrap() < 300, "{index}: {report}");
+        assert!(report.notes.is_empty(), "{index}: {report}");
+    }
+}
+
+#[test]
+fn stall_of_the_network_is_no_step_of_the_media_clock() {
+    // Packets 1000 to 1399 wait for 400 ms; one packet is late; the last is late.
+    let late = |number: u16| match number {
+        1000..1400 => 400_000_000 - 998_000 * u64::from(number - 1000),
+        2000 | 2999 => 300_000,
+        2500 => 50_000_000,
+        _ => 0,
+    };
+    let report = of(&changed(3000, |number| (0, late(number))));
+    let media = &report.rows[1];
+    assert_eq!(figure(media, "media_clock_steps"), 0, "{report}");
+    assert!(media.measured.unwrap().max_ns.unwrap() > 300_000_000, "{report}");
+}
+
+#[test]
+fn wrong_rate_is_reported_next_to_a_step() {
+    // 44100 Hz taken for 48000 Hz, with a pause.
+    let report = of(&changed(3000, |number| {
+        (0, u64::from(number) * 88_435 + if number < 1500 { 0 } else { 500_000_000 })
+    }));
+    assert_eq!(figure(&report.rows[1], "media_clock_steps"), 1, "{report}");
+    snapshot!(remarks(&report));
+}

@@ -296,8 +296,9 @@ mod tests {
 
     #[test]
     fn samples_fit_their_own_sample_format_however_loud() {
-        let square =
-            |level: f32| move |frame: usize, _| if frame / 50 % 2 == 0 { level } else { -level };
+        let square = |level: f32| {
+            move |frame: usize, _| if (frame / 50).is_multiple_of(2) { level } else { -level }
+        };
         for (format, channels) in [
             (L16, 1),
             (L16, 2),

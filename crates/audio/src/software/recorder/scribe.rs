@@ -124,7 +124,9 @@ impl Scribe {
     fn await_reader(&mut self) -> Result<bool, Unwritten> {
         while !self.file.has_reader()? {
             if self.shared.stop.load(Ordering::Acquire) {
-                self.note("no program read it, so nothing was recorded");
+                let name = &self.name;
+                let unread = format!("file:{name}: no program read it, so nothing was recorded");
+                self.notes.fail(unread);
                 return Ok(false);
             }
             let count = self.samples.slots();

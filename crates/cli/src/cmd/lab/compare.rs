@@ -17,6 +17,14 @@ pub(crate) fn run(flags: &LabCompare) -> Result<(), Failure> {
     };
     let files = ReportFiles::create(&flags.reporting.report_file)?;
     let (first, second) = (read(&flags.first)?, read(&flags.second)?);
+    if let Some([one, other]) = first.commands_that_differ(&second) {
+        return Err(Failure::undecided(format!(
+            "{} is a report of taut {one}, {} of taut {other}: they cannot be compared; give two \
+             reports of one command",
+            flags.first.display(),
+            flags.second.display()
+        )));
+    }
     let options = CompareOptions { threshold: flags.threshold };
     let compared = Compared::of(&first, &second, options);
     let json = || compared.to_json().map_err(|error| Failure::running(error.to_string()));

@@ -1,7 +1,10 @@
 //! Of files: what cannot be read, and what would be written over.
 
 use super::{is_refused, recv, send};
-use crate::common::sound::{Shape, Sound};
+use tautline_trial::snapshot;
+
+use crate::common::program::{call, taut, words};
+use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::common::{Folder, free_udp_ports, loopback};
 
 #[test]
@@ -52,16 +55,49 @@ fn a_file_of_another_rate_is_answered_with_how_to_convert_it() {
 }
 
 #[test]
-fn a_wav_that_was_cut_is_refused_with_what_is_there() {
+fn cut_wav_is_sent_and_fails_the_run_from_file_and_pipe() {
     let folder = Folder::new();
-    let whole = Sound::noise(Shape::STEREO_24, 1000, 8);
-    whole.write(&folder.file("cut.wav"));
+    Sound::noise(Shape::STEREO_24, 100, 8).write(&folder.file("cut.wav"));
     let bytes = std::fs::read(folder.file("cut.wav")).unwrap();
     // In the middle of a frame.
-    let left = bytes.len() / 2 / 6 * 6 + 3;
-    std::fs::write(folder.file("cut.wav"), &bytes[..left]).unwrap();
-    let there = (left - (bytes.len() - whole.samples.len() * 3)) / 6;
-    let promised = whole.samples.len() / 2;
-    let line = is_refused(&send(&folder, "--input file:cut.wav"), 3);
-    assert!([promised, there].iter().all(|frames| line.contains(&frames.to_string())), "{line}");
+    std::fs::write(folder.file("cut.wav"), &bytes[..bytes.len() / 2 / 6 * 6 + 3]).unwrap();
+    let to = format!("--to {} --report none", loopback());
+    let of_file = taut(words(&format!("send --input file:cut.wav {to}")));
+    let line = format!("cat cut.wav | {} send --input file:- {to}", env!("CARGO_BIN_EXE_taut"));
+    for call in [of_file, call("sh", ["-c", &line])] {
+        let ended = call.in_folder(folder.path()).run();
+        assert_eq!(ended.status, Some(1), "{ended:#?}");
+        snapshot!(ended.last());
+    }
+}
+
+#[test]
+fn file_without_samples_is_refused() {
+    let folder = Folder::new();
+    Sound { shape: Shape::STEREO_24, samples: Vec::new() }.write(&folder.file("empty.wav"));
+    is_refused(&send(&folder, "--input file:empty.wav"), 3);
+}
+
+#[test]
+fn rounding_note_names_the_samples_that_are_rounded() {
+    let folder = Folder::new();
+    let (wide, float) = (Shape::STEREO_24, Shape { coding: FileCoding::F32, ..Shape::STEREO_24 });
+    for (shape, format, is_rounded) in [
+        (wide, "l16", true),
+        (wide, "lossless16", true),
+        (float, "l16", true),
+        (float, "l24", true),
+        (wide, "l24", false),
+        (float, "auto", false),
+        (wide, "auto", false),
+    ] {
+        Sound::noise(shape, 10, 8).write(&folder.file("a.wav"));
+        let options = format!("--input file:a.wav --format {format} --report none");
+        let ended = send(&folder, &options).run().well();
+        let note = ended.said.iter().find(|line| line.contains("rounded"));
+        assert_eq!(note.is_some(), is_rounded, "{format}: {ended:#?}");
+        if let Some(note) = note {
+            snapshot!(format!("{:?} as {format}", shape.coding), note);
+        }
+    }
 }
