@@ -34,6 +34,9 @@ use core::fmt::Display;
 pub(crate) use recv_changes::RecvLines;
 #[cfg(any(test, fuzzing))]
 pub(crate) use send_changes::SendLines;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use tautline_audio::{DeviceSpec, FileFormat};
 use tautline_engine::plan::address::{Address, Resolved};
@@ -138,9 +141,29 @@ fn period_note(spec: &DeviceSpec, asked: Option<u32>, runs: Frames) -> Option<St
 /// Warnings about a description that are shown line by line; real descriptions have fewer.
 const MAX_WARNINGS: usize = 12;
 
+/// Runs `open`, which may wait for a program that writes into a pipe: no longer than the run lasts.
+fn within<T: core::marker::Send + 'static>(
+    run: &RunFlags,
+    what: impl Display,
+    open: impl FnOnce() -> T + core::marker::Send + 'static,
+) -> Result<T, Failure> {
+    let Some(duration) = run.duration else { return Ok(open()) };
+    let (done, opened) = mpsc::channel();
+    let waiting = thread::Builder::new().name("taut-open".to_owned());
+    waiting.spawn(move || done.send(open())).map_err(|error| {
+        Failure::running(format!(
+            "starting a thread: {error}; end other programs, or raise ulimit -u"
+        ))
+    })?;
+    let longest = Duration::from_nanos(duration.as_nanos().unsigned_abs());
+    let late = |_| Failure::running(format!("{what}: nothing came within {duration}"));
+    opened.recv_timeout(longest).map_err(late)
+}
+
 /// Looks an address up, and shows the warnings about its description.
-fn resolve(address: &Address, voice: Voice) -> Result<Resolved, Failure> {
-    let resolved = address.resolve_or_wait()?;
+fn resolve(address: &Address, run: &RunFlags) -> Result<Resolved, Failure> {
+    let (asked, voice) = (address.clone(), run.voice());
+    let resolved = within(run, address, move || asked.resolve_or_wait())??;
     let warnings = &resolved.warnings;
     for warning in warnings.iter().take(MAX_WARNINGS) {
         voice.tell(&format!("{address}: {warning}"));
@@ -152,8 +175,8 @@ fn resolve(address: &Address, voice: Voice) -> Result<Resolved, Failure> {
 }
 
 /// The same of several.
-fn resolve_all(addresses: &[Address], voice: Voice) -> Result<Vec<Resolved>, Failure> {
-    addresses.iter().map(|address| resolve(address, voice)).collect()
+fn resolve_all(addresses: &[Address], run: &RunFlags) -> Result<Vec<Resolved>, Failure> {
+    addresses.iter().map(|address| resolve(address, run)).collect()
 }
 
 /// What is in the buffer of a device, in words.

@@ -45,7 +45,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
         .from
         .iter()
         .map(|address| {
-            Ok(HeardAddress { address, resolved: resolve(address, voice)?, begun: None })
+            Ok(HeardAddress { address, resolved: resolve(address, &flags.running)?, begun: None })
         })
         .collect::<Result<_, Failure>>()?;
     for HeardAddress { address, resolved, .. } in &from {

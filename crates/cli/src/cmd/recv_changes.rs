@@ -68,7 +68,7 @@ impl RecvLines {
                     .into(),
             );
         };
-        let resolved = resolve(&address, self.flags.running.voice());
+        let resolved = resolve(&address, &self.flags.running);
         let plan = resolved.and_then(|resolved| {
             let mut from = HeardAddress { address: &address, resolved, begun: None };
             check_alike(&from, &format)?;

@@ -33,7 +33,7 @@ use super::compressed;
 use super::send_changes::{SendLines, refuse_two_readers};
 use super::{
     device_settings, resolve_all, run_options, settled, stop_on_signals, tell_period, tell_stream,
-    told_pacing,
+    told_pacing, within,
 };
 use latency::{destinations_of_file, lasting, latency};
 
@@ -51,7 +51,9 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     super::takes::refuse_to_loop(&flags.input, flags.looped)?;
     flags.running.refuse_a_ledger_of_few()?;
     let said = Wanted { rate: flags.stream.rate, channels: flags.stream.channels };
-    let file = tautline_audio::probe(&flags.input, said)?;
+    let input = flags.input.clone();
+    let looked = move || tautline_audio::probe(&input, said);
+    let file = within(&flags.running, &flags.input, looked)??;
     let wanted =
         device_settings(&flags.timing, flags.stream.rate, flags.stream.channels, file.as_ref());
     let rate = flags.stream.rate.or(file.as_ref().map(|file| file.rate));
@@ -81,7 +83,7 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     let flags: &Send = flags;
     let to = match file_to {
         Some(to) => to,
-        None => resolve_all(&flags.to, flags.running.voice())?,
+        None => resolve_all(&flags.to, &flags.running)?,
     };
     let key = StreamKey::of(flags.srtp_key_file.as_deref(), flags.to.iter().zip(&to))?;
     refuse_what_a_key_forbids(flags, &key)?;

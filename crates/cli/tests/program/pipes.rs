@@ -197,3 +197,19 @@ fn what_cannot_come_on_standard_input_is_refused_in_one_sentence() {
     let text = shell(&folder, &format!("echo some words that are no sound | {text}"));
     is_refused(&text, 3);
 }
+
+#[test]
+fn pipe_that_no_program_writes_is_waited_for_as_long_as_the_run_lasts() {
+    shared(|| {
+        let folder = Folder::new();
+        shell(&folder, "mkfifo in.wav in.sdp").run().well();
+        let address = loopback();
+        for line in [
+            format!("send --input file:in.wav --to {address} --duration 200ms"),
+            "recv --from in.sdp --output null: --duration 200ms".to_owned(),
+        ] {
+            let ended = taut(words(&line)).in_folder(folder.path()).run();
+            assert_eq!(ended.status, Some(1), "{ended:#?}");
+        }
+    });
+}

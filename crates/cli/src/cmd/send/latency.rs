@@ -24,7 +24,7 @@ pub(super) fn destinations_of_file(flags: &Send) -> Option<Vec<Resolved>> {
         flags.input,
         DeviceSpec::Software(SoftwareSpec::File(_) | SoftwareSpec::Standard(..))
     );
-    is_file.then(|| resolve_all(&flags.to, flags.running.voice()).ok()).flatten()
+    is_file.then(|| resolve_all(&flags.to, &flags.running).ok()).flatten()
 }
 
 fn is_group(to: &Resolved) -> bool {
