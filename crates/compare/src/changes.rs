@@ -33,6 +33,11 @@ pub(super) enum Difference {
 const SAME_LINE: f64 = 0.5;
 
 impl Difference {
+    /// Whether sent frames are missing or other sound was heard.
+    pub(super) fn loses(&self) -> bool {
+        !matches!(self, Self::Replaced { by: Instead::Same, .. })
+    }
+
     /// Whether what follows is heard earlier or later.
     pub(super) fn moves(&self) -> bool {
         !matches!(self, Self::Replaced { .. })

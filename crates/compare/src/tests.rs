@@ -127,6 +127,28 @@ fn one_frame_that_differs_is_seen_and_placed() {
 }
 
 #[test]
+fn bits_that_differ_are_not_called_lost() {
+    let sent = noise(10_000);
+    let spoil = |sound: &Sound| {
+        let mut heard = sound.clone();
+        for frame in (100..sound.frames() - 100).step_by(97) {
+            heard.channels[0][frame] -= 1.0 / 8_388_608.0;
+        }
+        heard
+    };
+    let all = verdict(&sent, &spoil(&sent));
+    assert!(!all.is_whole() && all.there == 10_000, "{all}");
+    snapshot!(all.why("a.wav", "b.wav"));
+    let early = verdict(&sent, &spoil(&sent.part(0..9000)));
+    assert!(early.why("a.wav", "b.wav").starts_with("b.wav ends earlier than a.wav"));
+    // A frame that is lost as well.
+    let mut lossy = spoil(&sent);
+    lossy.channels.iter_mut().for_each(|channel| channel[4000..4100].fill(0.0));
+    let lossy = verdict(&sent, &lossy);
+    assert!(lossy.why("a.wav", "b.wav").contains("does not hold all"), "{lossy}");
+}
+
+#[test]
 fn a_recording_that_ends_early_is_not_whole_and_says_where() {
     let verdict = verdict(&noise(1000), &noise(1000).part(0..995));
     assert!(!verdict.is_whole() && verdict.is_whole_so_far() && verdict.changes.is_empty());

@@ -21,7 +21,7 @@ pub enum Delay {
     Known(i64),
     /// The sound is periodic, and nothing in the recording tells its periods apart.
     Ambiguous {
-        /// The possible frame that is nearest to 0.
+        /// Of the frames that differ by whole periods, the one nearest to 0.
         nearest: i64,
         /// Frames between possible ones.
         period: f64,
@@ -238,7 +238,11 @@ impl Comparison {
 fn delay(pieces: &[Piece]) -> Delay {
     let Some(first) = pieces.first() else { return Delay::NotFound };
     let begins = first.heard.start as i64 - first.from.round() as i64;
-    let ambiguous = |period: f64| Delay::Ambiguous { nearest: begins, period };
+    let ambiguous = |period: f64| {
+        let begins = first.heard.start as f64 - first.from;
+        let nearest = (begins - (begins / period).round() * period).round() as i64;
+        Delay::Ambiguous { nearest, period }
+    };
     first.modulo.map_or(Delay::Known(begins), ambiguous)
 }
 

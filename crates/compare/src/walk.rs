@@ -103,10 +103,15 @@ impl<'a> PieceWalk<'a> {
         let first = self.settled(first, &all, &all, &FrameLine::whole(0));
         let (Range { start, end }, modulo) = (first.heard.clone(), first.modulo);
         let line = FrameLine { at: start as f64, place: first.from, ..first.line() };
-        self.between(0..start, RoutedLine { line, routing: first.routing.clone() }, modulo);
-        let after = RoutedLine { line: first.line(), routing: first.routing.clone() };
+        let [before, after] = self.beyond(&first);
+        if !before {
+            self.between(0..start, RoutedLine { line, routing: first.routing.clone() }, modulo);
+        }
+        let line = RoutedLine { line: first.line(), routing: first.routing.clone() };
         self.push(first);
-        self.between(end..all.end, after, modulo);
+        if !after {
+            self.between(end..all.end, line, modulo);
+        }
         self.pieces
     }
 

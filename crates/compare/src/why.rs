@@ -36,7 +36,7 @@ impl Comparison {
             );
         }
         match ends {
-            _ if !self.changes.is_empty() || self.is_ambiguous() => {
+            _ if self.changes.iter().any(Difference::loses) || self.is_ambiguous() => {
                 format!(
                     "{heard} does not hold all of {sent}; the report of taut recv says what was lost"
                 )
@@ -67,6 +67,11 @@ impl Comparison {
     /// What sets apart what is all there, as loud and where it was, and not bit for bit; with what
     /// makes it so.
     pub(super) fn difference(&self) -> String {
+        if let Some(residue) = self.residue.filter(|_| !self.changes.is_empty()) {
+            let (differ, steps, bits) =
+                (self.there - self.identical, residue.peak_steps, residue.bits);
+            return format!("{differ} frames differ by up to {steps:.1} steps of {bits} bits");
+        }
         if let Some(residue) = self.residue.filter(|residue| residue.kind == ResidueKind::Dither) {
             let bits = residue.bits;
             return format!("not bit for bit: dither of {bits} bits was added on the way");

@@ -205,13 +205,12 @@ fn sine_without_onset_or_ending_is_ambiguous_modulo_its_period() {
                 panic!("{hertz} {delay}: {verdict}\n{verdict:?}")
             };
             assert!((found - period).abs() < 0.05, "{found}: {verdict}");
-            // The recording begins in the sound, so the possible delays are negative. Polarity is no
-            // other unless it is proven: it is half a period.
+            // Polarity is no other unless it is proven: it is half a period.
             let turned = if gain < 0.0 { period / 2.0 } else { 0.0 };
-            let about = -(-delay + turned).rem_euclid(period);
-            let off = (nearest as f64 - about).abs();
-            assert!(off.min((off - period).abs()) <= 1.0 && nearest <= 0, "{about}: {verdict}");
-            assert!((nearest as f64) > -period - 1.0, "{verdict}");
+            let periods = (nearest as f64 - delay - turned) / period;
+            let off = (periods - periods.round()).abs() * period;
+            assert!(off <= 1.0, "{off}: {verdict}");
+            assert!((nearest as f64).abs() <= period / 2.0 + 0.5, "{verdict}");
             assert!(verdict.is_open() && verdict.changes.is_empty(), "{verdict}");
             let gains = verdict.routings.iter().flat_map(|(_, routing)| &routing.gains);
             assert!(gains.clone().all(|gain| *gain > 0.0), "{verdict}");
@@ -267,6 +266,8 @@ fn missing_whole_periods_are_counted_without_their_place() {
     assert!((period_of(&verdict) - PERIOD).abs() < 0.05, "{verdict}");
     let lacks = verdict.sounding.len() - verdict.there;
     assert!(lacks.abs_diff(480) <= 64 && verdict.changes.is_empty(), "{verdict}");
+    let Delay::Ambiguous { nearest, .. } = verdict.delay else { panic!("{verdict}") };
+    assert!(nearest.abs() <= 80 && (nearest - 1234).rem_euclid(160) == 0, "{verdict}");
     assert!(!verdict.is_open(), "{verdict}");
 }
 
@@ -302,4 +303,106 @@ fn burst_that_is_heard_twice_is_repeated_as_a_whole() {
     };
     assert!(frames.abs_diff(48_000) <= 64, "{verdict}");
     assert!((later - 64_800.0).abs() < 0.2, "{verdict}");
+}
+
+/// Of 24 bits.
+fn rounded(sound: Sound) -> Sound {
+    sound.with(|sample| (sample * 8_388_608.0).round() / 8_388_608.0)
+}
+
+#[test]
+fn file_edges_are_no_onset_of_a_periodic_sound() {
+    let two: Wave = Box::new(|at| {
+        let tone = |hertz: f64| 0.3 * (TAU * hertz * at / RATE).sin();
+        tone(300.0) + tone(450.0)
+    });
+    let square: Wave = Box::new(|at| if at.rem_euclid(PERIOD) < PERIOD / 2.0 { 0.3 } else { -0.3 });
+    let gaps: Wave = Box::new(|at| {
+        let tone = 0.5 * (TAU * 1000.0 * at / RATE).sin();
+        if (at - 2_000.0).rem_euclid(2_400.0) < 480.0 { tone } else { 0.0 }
+    });
+    let periods = [PERIOD, RATE / 441.0, 48.0, PERIOD, 320.0, 2_400.0];
+    let waves = [sine(300.0), sine(441.0), sine(1000.0), square, two, gaps];
+    for (index, (wave, period)) in waves.iter().zip(periods).enumerate() {
+        let sent = rounded(sampled(48_000, wave));
+        for (delay, gain, below_db) in [
+            (500.0, 1.0, f64::INFINITY),
+            (500.0, 0.7, f64::INFINITY),
+            (500.0, 1.0, 57.0),
+            (499.0, 0.7, 54.0),
+            (700.0, -0.7, 34.0),
+            (-500.0, 1.0, f64::INFINITY),
+        ] {
+            for frames in [48_000, 35_000] {
+                let way = Way { frames, ..Way::of(delay, gain) };
+                let heard = rounded(way.record_with(wave, below_db));
+                let verdict = compared(&sent, &heard);
+                let case = format!("{index} {delay} {gain} {below_db} {frames}: {verdict}");
+                let Delay::Ambiguous { nearest, period: found } = verdict.delay else {
+                    panic!("{case}")
+                };
+                let periods = found / period;
+                assert!((periods - periods.round()).abs() < 0.01, "{found}: {case}");
+                assert!(nearest.unsigned_abs() as f64 <= found / 2.0 + 0.5, "{case}");
+                assert!(verdict.is_open(), "{case}\n{verdict:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn envelope_between_file_edges_proves_the_delay() {
+    let wave: Wave = Box::new(|at| {
+        // Slower and slower.
+        let envelope = 0.3 + 0.2 * (TAU * 5.0 * (at / RATE + 1.0).ln()).sin();
+        envelope * (TAU * 300.0 * at / RATE).sin()
+    });
+    let sent = sampled(240_000, &wave);
+    for delay in [500.0, -500.0, 4_800.0, -20_000.0] {
+        for gain in [0.7, -0.7] {
+            let way = Way { frames: 240_000, ..Way::of(delay, gain) };
+            let verdict = compared(&sent, &way.record(&wave));
+            assert_eq!(verdict.delay, Delay::Known(delay as i64), "{delay} {gain}: {verdict}");
+        }
+    }
+}
+
+#[test]
+fn silence_beside_a_sound_in_one_file_is_an_onset() {
+    let sent = sampled(48_000, &sine(300.0));
+    let (wave, late) = (during(0.0, LENGTH, sine(300.0)), Way::of(1234.0, 0.5));
+    let all = late.record(&wave);
+    is_proven(&compared(&sent, &all), 1234.0, 0.5);
+    // The recording ends or begins within the sound.
+    let first = compared(&sent, &all.part(0..40_000));
+    assert_eq!(first.delay, Delay::Known(1234), "{first}");
+    let last = compared(&sent, &all.part(10_000..all.frames()));
+    assert_eq!(last.delay, Delay::Known(1234 - 10_000), "{last}");
+}
+
+#[test]
+fn inverted_bits_of_a_sine_are_found_by_their_onset() {
+    let floor = |sample: f32| (sample * 8_388_608.0).floor() / 8_388_608.0;
+    let round = |sample: f32| (sample * 8_388_608.0).round() / 8_388_608.0;
+    let cases =
+        [(300.0, 100), (300.0, 260), (300.0, 500), (300.0, 1000), (441.0, 500), (50.0, 500)];
+    // With an ending in the sent file, and without.
+    for (frames, (hertz, delay)) in
+        [SENT, 50_000].into_iter().flat_map(|all| cases.map(|one| (all, one)))
+    {
+        let wave = sampled(frames, &burst(sine(hertz)));
+        for quantize in [&round as &dyn Fn(f32) -> f32, &floor] {
+            let sent = wave.clone().with(quantize);
+            let inverted = wave.clone().with(|sample| quantize(-sample));
+            let heard = joined([&silence(delay), &inverted]);
+            let verdict = compared(&sent, &heard);
+            is_proven(&verdict, delay as f64, -1.0);
+            assert_eq!(verdict.delay, Delay::Known(delay as i64), "{hertz}: {verdict}");
+            is_told(&verdict, &["; turned over"]);
+            // As long a recording lacks the end.
+            let verdict = compared(&sent, &heard.part(0..frames));
+            assert_eq!(verdict.delay, Delay::Known(delay as i64), "{hertz}: {verdict}");
+            is_told(&verdict, &["; turned over"]);
+        }
+    }
 }

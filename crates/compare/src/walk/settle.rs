@@ -6,14 +6,14 @@ use std::borrow::Cow;
 
 use super::rank::{SPAN, Sums, other_sound, rank};
 use super::{PieceWalk, Seed};
-use crate::exact::{PROBE, RUN, find};
+use crate::exact::{Both, PROBE, RUN, find};
 use crate::fit::{QUIET, WINDOW};
-use crate::pieces::{ChannelRouting, FrameLine, Piece};
+use crate::pieces::{BLOCK, ChannelRouting, FrameLine, Piece};
 use crate::rivals::{
     Beyond, CLEAR, Candidate, Choice, Contest, Correlation, Pair, choose, least, repeats,
 };
 use crate::seek::{Likely, PATTERN};
-use crate::sound::power;
+use crate::sound::{Sound, power};
 
 /// A pattern that comes again so much alike within the sent sound may lie there.
 const REPEATS: f64 = 0.9;
@@ -35,6 +35,10 @@ const WHOLE: f64 = 0.05;
 const SEEDS: usize = 16;
 /// Lags on each side of those that are scored.
 const MARGIN: i64 = 2;
+/// Sound at an end of a file that comes again so much alike within the file goes on beyond that end.
+const CONTINUES: f64 = 0.95;
+/// Sound of less than this part of the power of a piece, −20 dB, does not continue the piece.
+const AUDIBLE: f64 = 0.01;
 /// How far from a lag the sound is fitted on either side, in frames.
 const ASIDE: f64 = 1.0 / 16.0;
 
@@ -68,6 +72,9 @@ impl<'a> PieceWalk<'a> {
         if self.settles == 0 {
             return Piece { modulo: self.period, ..piece };
         }
+        if piece.is_exact() && self.is_all_of_both(&piece) {
+            return piece;
+        }
         let Some(settled) = self.line_of(&piece, evidence, near) else { return piece };
         let middle = (piece.heard.start + piece.heard.len() / 2) as f64;
         let moved = settled.line.place(middle) - piece.straight().place(middle);
@@ -88,7 +95,55 @@ impl<'a> PieceWalk<'a> {
         let spans = piece.heard.clone().step_by(SPAN);
         let counts: Vec<_> = spans.map(|from| from..end.min(from + SPAN)).collect();
         let along = [own, *line].map(|line| (line, self.sums(&live, &line, &counts).gain(sign)));
-        if self.lead(&live, &counts, along) >= CLEAR { piece } else { piece.shifted(-moved) }
+        let lead = self.lead(&live, &counts, along, &(f64::NEG_INFINITY..f64::INFINITY));
+        if lead >= CLEAR { piece } else { piece.shifted(-moved) }
+    }
+
+    /// Whether a piece holds both sounds from the beginning to the end.
+    fn is_all_of_both(&self, piece: &Piece) -> bool {
+        let Range { start, end } = self.sounding;
+        (piece.from, piece.to) == (start as f64, end as f64)
+            && piece.heard == self.both.heard.sounding()
+    }
+
+    /// Whether a periodic sound continues in both files before their first frame, and after their last.
+    fn continues(&self) -> [bool; 2] {
+        let Both { sent, heard } = self.both;
+        let is_periodic = self.period.is_some();
+        [false, true]
+            .map(|is_end| is_periodic && [sent, heard].iter().all(|sound| continues(sound, is_end)))
+    }
+
+    /// Whether the heard sound before a piece continues the piece beyond the sent file, and the same after
+    /// it. The sent file does not hold that sound.
+    pub(super) fn beyond(&self, piece: &Piece) -> [bool; 2] {
+        let (heard, Range { start, end }) = (self.both.heard, self.sounding.clone());
+        let frames = heard.frames();
+        let mean = |part: Range<usize>| -> f64 {
+            let all = heard.channels.iter().map(|channel| power(&channel[part.clone()]));
+            all.sum::<f64>() / part.len() as f64
+        };
+        let loud = AUDIBLE * mean(piece.heard.clone());
+        let sounds = |part: Range<usize>| {
+            part.step_by(SPAN).all(|at| {
+                let from = at.min(frames.saturating_sub(SPAN));
+                mean(from..frames.min(from + SPAN)) >= loud
+            })
+        };
+        let [before, after] = self.continues();
+        let is_first = piece.from < (start + BLOCK) as f64;
+        let is_last = piece.to > end.saturating_sub(BLOCK) as f64;
+        let rest = piece.heard.end..frames;
+        [before && is_first && sounds(0..piece.heard.start), after && is_last && sounds(rest)]
+    }
+
+    /// The sent frames, and those beyond the file, of which it is known how they sound. Beyond an end of the
+    /// file they are silent, unless the periodic sound continues there in both files.
+    fn known(&self) -> Range<f64> {
+        let ([before, after], frames) = (self.continues(), self.both.sent.frames());
+        // Near an end a resampler renders sound that is not known.
+        let (start, end) = (SPAN as f64, (frames.saturating_sub(SPAN)) as f64);
+        (if before { start } else { f64::NEG_INFINITY })..(if after { end } else { f64::INFINITY })
     }
 
     /// The frames after a break by which its line is judged.
@@ -109,8 +164,9 @@ impl<'a> PieceWalk<'a> {
         for _ in 0..SEARCHES {
             self.settles = self.settles.saturating_sub(1);
             let mut repeats = self.repeats(piece, &pattern, reach);
-            let later = repeats.iter().filter(|one| one.likeness > 0.0 && one.lag > 0.5);
-            self.period = later.map(|one| one.lag).min_by(f64::total_cmp);
+            let upright = repeats.iter().filter(|one| one.likeness > 0.0);
+            let apart = upright.map(|one| one.lag.abs()).filter(|apart| *apart > STAYS);
+            self.period = apart.min_by(f64::total_cmp);
             if repeats.len() < 2 {
                 return None;
             }
@@ -151,7 +207,7 @@ impl<'a> PieceWalk<'a> {
         from..to.min(from + PROBE)
     }
 
-    /// How many sent frames further on a pattern comes again: bit for bit if its piece was heard so.
+    /// How many sent frames further on a pattern comes again: bit for bit if its piece was heard so, or inverted.
     fn repeats(&self, piece: &Piece, pattern: &Range<usize>, reach: usize) -> Vec<Candidate> {
         let (sent, sources) = (self.both.sent, &piece.routing.sources);
         if pattern.end > sent.frames() || !sent.tells(pattern.clone()) {
@@ -170,7 +226,15 @@ impl<'a> PieceWalk<'a> {
         let near = |at: &usize| at.abs_diff(pattern.start) <= reach;
         let places = find(&channel[pattern.clone()], channel).filter(near).filter(is_same);
         let lag = |at: usize| at as f64 - pattern.start as f64;
-        places.map(|at| Candidate { lag: lag(at), likeness: 1.0, score: 0.0 }).collect()
+        let mut all: Vec<_> =
+            places.map(|at| Candidate { lag: lag(at), likeness: 1.0, score: 0.0 }).collect();
+        // Rounding may differ between the polarities.
+        if all.len() > 1 {
+            let alike = repeats(channel, pattern, reach, REPEATS);
+            all.extend(alike.into_iter().filter(|one| one.likeness < 0.0));
+        }
+        all.sort_by(|one, other| one.lag.total_cmp(&other.lag));
+        all
     }
 
     /// The best of these lags from a line, in sent frames.
@@ -208,6 +272,7 @@ impl<'a> PieceWalk<'a> {
             })
             .collect();
         let lags = lags.start - base..lags.end - base;
+        // Silence beyond the file ranks lags with more common frames higher, so also if it is not known there.
         let found = Correlation::of(&pairs, lags, Beyond::Silence);
         let at = |one: &Candidate| (first - base) as f64 + one.lag / line.step;
         for one in &mut all {
@@ -234,7 +299,7 @@ impl<'a> PieceWalk<'a> {
                 all.rest(all.gain(sign))
             });
         }
-        let wanted = near.place(begin) - line.place(begin);
+        let (wanted, known) = (near.place(begin) - line.place(begin), self.known());
         let mut fitted: Vec<(f64, (FrameLine, f64))> = Vec::new();
         choose(&all, wanted, |one, other| {
             let along = [one, other].map(|one| {
@@ -246,7 +311,7 @@ impl<'a> PieceWalk<'a> {
                 fitted.push((one.lag, there));
                 there
             });
-            self.lead(&live, &counts, along)
+            self.lead(&live, &counts, along, &known)
         })
     }
 
@@ -300,16 +365,29 @@ impl<'a> PieceWalk<'a> {
     }
 
     /// By how many standard deviations the frames that count are better explained along the first line,
-    /// with its gain, than along the second.
+    /// with its gain, than along the second. Frames that either line places beyond the known sent ones are no
+    /// evidence.
     fn lead(
         &mut self,
         live: &[Live],
         counts: &[Range<usize>],
         [one, other]: [(FrameLine, f64); 2],
+        known: &Range<f64>,
     ) -> f64 {
         let (floor, frames) = (self.fit.floor() + QUIET, self.both.sent.frames() as f64);
         let (mut contest, mut first) = (Contest::default(), Vec::with_capacity(SPAN));
+        let [one_known, other_known] = [one.0, other.0].map(|line| {
+            let at = |place: f64| line.at + (place - line.place) / line.step;
+            at(known.start)..at(known.end)
+        });
+        // The casts saturate.
+        let start = one_known.start.max(other_known.start).ceil() as usize;
+        let end = one_known.end.min(other_known.end).floor() as usize;
         for window in counts {
+            let window = window.start.max(start)..window.end.min(end);
+            if window.is_empty() {
+                continue;
+            }
             let (begin, end) = (window.start as f64, window.end as f64);
             let has_sound = |line: &FrameLine| line.place(begin) < frames && line.place(end) > 0.0;
             if !has_sound(&one.0) && !has_sound(&other.0) {
@@ -376,6 +454,21 @@ impl<'a> PieceWalk<'a> {
         let all = 0..heard.frames();
         self.acquire(&likely, line.step, &all, Some((line, gain)))
     }
+}
+
+/// Whether the sound at an end of a file comes again within the file, so that nothing begins or ends there.
+/// Silence at the end belongs to it: it may be the gap between two bursts.
+fn continues(sound: &Sound, is_end: bool) -> bool {
+    let frames = sound.frames();
+    let channel = &sound.channels[sound.loudest(0..frames)];
+    let part = |length: usize| if is_end { frames - length..frames } else { 0..length };
+    let loud = AUDIBLE * power(channel) / frames as f64;
+    let is_loud = |length: &usize| power(&channel[part(*length)]) > loud * SPAN as f64;
+    let Some(length) = (SPAN..frames.saturating_sub(SPAN)).step_by(SPAN).find(is_loud) else {
+        return false;
+    };
+    let again = repeats(channel, &part(length + SPAN), REACH.min(frames), CONTINUES);
+    again.iter().any(|one| one.likeness > 0.0 && one.lag.abs() > STAYS)
 }
 
 fn live(routing: &ChannelRouting) -> Vec<Live> {
