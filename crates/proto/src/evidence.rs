@@ -199,6 +199,11 @@ impl Pace {
         }
     }
 
+    /// Whether packets came evenly enough to tell usual rates apart: none are closer than 8.8 %.
+    pub fn is_precise(&self) -> bool {
+        self.gap.times(20) <= self.took()
+    }
+
     /// From the first packet to the newest.
     pub fn took(&self) -> Span {
         self.newest.0 - self.first.0

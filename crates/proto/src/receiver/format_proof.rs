@@ -22,7 +22,8 @@ pub(super) struct FormatProof {
 }
 
 impl FormatProof {
-    /// Two such times in a row must prove the same rate: packets that are held up, or a jump, change one.
+    /// Two such times in a row, or halves of packets that come evenly, must prove the same rate: packets that are held up,
+    /// or a jump, change one.
     const PACED: Span = Span::from_secs(1);
     /// Windows in a row that must fit again before a muted stream sounds.
     const FITTING: u32 = 8;
@@ -57,7 +58,9 @@ impl FormatProof {
         let media = media.as_frames();
         let pace = self.pace.get_or_insert(Pace::from(media, arrival));
         pace.observe(media, arrival);
-        if pace.took() < Self::PACED {
+        let took = pace.took();
+        let is_enough = took >= Self::PACED || took >= Self::PACED.half() && pace.is_precise();
+        if !is_enough {
             return;
         }
         let other = pace.rate().filter(|proven| *proven != rate);
@@ -344,10 +347,10 @@ mod tests {
     }
 
     #[test]
-    fn two_seconds_in_a_row_prove_another_rate() {
+    fn a_second_of_even_packets_proves_another_rate() {
         let proven = |hertz: i64| {
             let mut proof = FormatProof::default();
-            for packet in 0..3_000 {
+            for packet in 0..1_100 {
                 let arrival = LocalTime::from_nanos(packet * 1_000_000);
                 let media = MediaTime::from_frames(packet * hertz / 1_000);
                 proof.observe_arrival(media, arrival, Rate::HZ_48000);
