@@ -212,13 +212,14 @@ impl Pace {
     /// The only usual rate at which so many frames take so long, give or take the longest time between two packets: each
     /// may have waited for the next.
     pub fn rate(&self) -> Option<Rate> {
-        let (took, gap) = (self.took().as_nanos(), self.gap.as_nanos());
-        let frames = (self.newest.1 - self.first.1) as f64 * 1e9;
+        // In floats, as hostile times and timestamps may be any.
+        let (took, gap) = (self.took().as_nanos() as f64, self.gap.as_nanos() as f64);
+        let frames = (self.newest.1 as f64 - self.first.1 as f64) * 1e9;
         if took <= gap {
             return None;
         }
-        let slowest = frames / (took + gap) as f64 * (1.0 - Evidence::TOLERANCE);
-        let fastest = frames / (took - gap) as f64 * (1.0 + Evidence::TOLERANCE);
+        let slowest = frames / (took + gap) * (1.0 - Evidence::TOLERANCE);
+        let fastest = frames / (took - gap) * (1.0 + Evidence::TOLERANCE);
         let mut fits = Rate::SUPPORTED
             .into_iter()
             .chain([Evidence::UNSUPPORTED])

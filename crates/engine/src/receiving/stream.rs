@@ -400,7 +400,7 @@ impl ReceivedStream {
         let in_words = |note: &ReceiveNote| watch.words(&Note::Receiving { address, note });
         let stream = summary::ReportSource {
             refusal: refusal.as_ref().and_then(in_words),
-            sounded: policy.has_sounded(),
+            sounded: refused.is_none() && policy.has_sounded(),
             wrong_type: wrong_type.as_ref().and_then(in_words),
             ..self.source()
         };

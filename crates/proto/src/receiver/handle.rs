@@ -234,9 +234,11 @@ impl Receiver {
         self.place_in_time(media, frames, arrival, capture);
         self.measure_length(frames);
         self.proof.observe_arrival(media, arrival, format.rate);
-        if format.coder.is_none() {
+        if format.coder.is_none() && self.is_unannounced() {
             let frame_bytes = self.carried.count() * format.sample.bytes();
             self.proof.observe_samples(format.sample, frame_bytes, packet.payload);
+        } else {
+            self.proof.trust();
         }
         self.order(sequence);
         if self.source.as_ref().is_some_and(|s| sequence == s.highest()) {

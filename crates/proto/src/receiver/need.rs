@@ -52,6 +52,13 @@ impl Receiver {
         }
     }
 
+    /// Whether nothing but its packets tells the format of the sender that is heard.
+    pub(super) fn is_unannounced(&self) -> bool {
+        let ssrc = self.source.as_ref().map(|source| source.stream().ssrc());
+        let measured = self.measuring.as_ref().filter(|_| !self.config.wire.presents());
+        measured.is_some_and(|measuring| measuring.announced != ssrc)
+    }
+
     /// What the packets of the sender heard need, where that was more than the latency and nobody
     /// announced it.
     pub fn need(&self) -> Option<Need> {
