@@ -141,13 +141,13 @@ fn period_note(spec: &DeviceSpec, asked: Option<u32>, runs: Frames) -> Option<St
 /// Warnings about a description that are shown line by line; real descriptions have fewer.
 const MAX_WARNINGS: usize = 12;
 
-/// Runs `open`, which may wait for a program that writes into a pipe: no longer than the run lasts.
+/// Runs `open`, which waits for a program that writes into a pipe if it `is_pipe`: no longer than the run lasts.
 fn within<T: core::marker::Send + 'static>(
     run: &RunFlags,
-    what: impl Display,
+    (what, is_pipe): (impl Display, bool),
     open: impl FnOnce() -> T + core::marker::Send + 'static,
 ) -> Result<T, Failure> {
-    let Some(duration) = run.duration else { return Ok(open()) };
+    let Some(duration) = run.duration.filter(|_| is_pipe) else { return Ok(open()) };
     let (done, opened) = mpsc::channel();
     let waiting = thread::Builder::new().name("taut-open".to_owned());
     waiting.spawn(move || done.send(open())).map_err(|error| {
@@ -163,7 +163,8 @@ fn within<T: core::marker::Send + 'static>(
 /// Looks an address up, and shows the warnings about its description.
 fn resolve(address: &Address, run: &RunFlags) -> Result<Resolved, Failure> {
     let (asked, voice) = (address.clone(), run.voice());
-    let resolved = within(run, address, move || asked.resolve_or_wait())??;
+    let is_pipe = address.file().is_some_and(takes::is_pipe);
+    let resolved = within(run, (address, is_pipe), move || asked.resolve_or_wait())??;
     let warnings = &resolved.warnings;
     for warning in warnings.iter().take(MAX_WARNINGS) {
         voice.tell(&format!("{address}: {warning}"));

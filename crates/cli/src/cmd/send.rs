@@ -53,7 +53,8 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     let said = Wanted { rate: flags.stream.rate, channels: flags.stream.channels };
     let input = flags.input.clone();
     let looked = move || tautline_audio::probe(&input, said);
-    let file = within(&flags.running, &flags.input, looked)??;
+    let is_pipe = super::takes::is_streamed(&flags.input);
+    let file = within(&flags.running, (&flags.input, is_pipe), looked)??;
     let wanted =
         device_settings(&flags.timing, flags.stream.rate, flags.stream.channels, file.as_ref());
     let rate = flags.stream.rate.or(file.as_ref().map(|file| file.rate));

@@ -58,11 +58,14 @@ pub(crate) fn refuse_to_destroy(played: &DeviceSpec, output: &DeviceSpec) -> Res
     }
 }
 
-/// Whether another program reads the sound meanwhile: it cannot be taken back.
-pub(crate) fn is_streamed(output: &DeviceSpec) -> bool {
-    let is_pipe = |path: &Path| path.metadata().is_ok_and(|found| found.file_type().is_fifo());
-    matches!(output, DeviceSpec::Software(SoftwareSpec::Standard(_)))
-        || recorded_to(output).is_some_and(is_pipe)
+/// Whether another program reads the sound, or writes it, meanwhile: what it has read cannot be taken back.
+pub(crate) fn is_streamed(device: &DeviceSpec) -> bool {
+    matches!(device, DeviceSpec::Software(SoftwareSpec::Standard(_)))
+        || recorded_to(device).is_some_and(is_pipe)
+}
+
+pub(crate) fn is_pipe(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| found.file_type().is_fifo())
 }
 
 /// Refuses to repeat what has no end or cannot be read twice.
