@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
-use tautline_io::output::OutputFile;
+use tautline_io::output::{OutputFile, write_hint};
 
 use crate::failure::Failure;
 
@@ -152,18 +152,14 @@ impl ReportFile {
     }
 
     pub(crate) fn write(self, report: &str) -> Result<(), Failure> {
-        let path = self.path.display().to_string();
+        let path = &self.path;
         let written = match self.way {
-            WrittenHow::Beside => beside(&self.path, report.as_bytes()),
+            WrittenHow::Beside => beside(path, report.as_bytes()),
             WrittenHow::Into(mut file) => file.write_all(report.as_bytes()),
         };
         written.map_err(|error| {
-            let hint = match error.kind() {
-                // No program reads the pipe.
-                ErrorKind::TimedOut => format!("start its reader first, as in: cat {path}"),
-                _ => "is there room for it?".to_owned(),
-            };
-            Failure::running(format!("writing the report {path}: {error}; {hint}"))
+            let hint = write_hint(&error, path, "is there room for it?");
+            Failure::running(format!("writing the report {}: {error}; {hint}", path.display()))
         })
     }
 }

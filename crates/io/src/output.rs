@@ -62,6 +62,14 @@ fn standard(path: &Path) -> Option<io::Result<File>> {
     Some(shared.map(File::from))
 }
 
+/// How to fix an error of an [`OutputFile`]: by starting the reader of a pipe that no program reads, or as `otherwise` says.
+pub fn write_hint(error: &io::Error, path: &Path, otherwise: &str) -> String {
+    match error.kind() {
+        ErrorKind::TimedOut => format!("start its reader first, as in: cat {}", path.display()),
+        _ => otherwise.to_owned(),
+    }
+}
+
 /// A file, pipe or device for a report, a ledger or the like. A write waits at most a second for the
 /// reader of a pipe; then this and all later writes fail.
 #[derive(Debug)]

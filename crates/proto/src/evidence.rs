@@ -6,6 +6,7 @@ mod plausible;
 use tautline_dsp::format::SampleFormat;
 
 use plausible::Plausible;
+pub(crate) use plausible::{FLOATS, LOUDER, NOISE};
 
 use crate::packet::{MediaPacket, StreamId};
 use crate::stream::{PTIME_RANGE, StreamFormat};

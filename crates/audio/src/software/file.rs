@@ -2,7 +2,7 @@
 
 use core::fmt;
 use core::ops::Deref;
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File};
 use std::io::{self, BufReader, Cursor, Read, Seek};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -96,20 +96,16 @@ impl FileReader {
 
     /// The same for a stream with some parameters given.
     pub fn open_for(path: &Path, wanted: Wanted) -> Result<Self, DeviceError> {
-        let mut file = open_readable(path)?;
+        let (mut file, is_pipe) = open_readable(path)?;
         let request = FileRequest { path: Some(path), wanted };
-        let is_pipe = is_pipe(&file.metadata().map_err(|error| unreadable(path, &error))?);
+        let unreadable = |error: io::Error| unreadable(path, &error);
         let mut begins = Vec::with_capacity(12);
-        let read = file.by_ref().take(12).read_to_end(&mut begins);
-        let read = match is_pipe {
-            true => read.map(|_| ()),
-            false => read.and_then(|_| file.rewind()),
-        };
-        read.map_err(|error| unreadable(path, &error))?;
-        match is_pipe {
-            true => Self::read_pipe(file, begins, request),
-            false => Self::read_from(Box::new(file), &begins, request),
+        file.by_ref().take(12).read_to_end(&mut begins).map_err(unreadable)?;
+        if is_pipe {
+            return Self::read_pipe(file, begins, request);
         }
+        file.rewind().map_err(unreadable)?;
+        Self::read_from(Box::new(file), &begins, request)
     }
 
     /// Reads a pipe, of which these are the first bytes: 12, or all.
@@ -314,21 +310,20 @@ fn unreadable(path: &Path, error: &io::Error) -> DeviceError {
     DeviceError { tried: tried(path), answer: error.to_string(), mend }
 }
 
-/// Opens a file, or a pipe once a program writes to it.
-fn open_readable(path: &Path) -> Result<File, DeviceError> {
+/// Opens a file, or a pipe once a program writes to it. Returns whether it is a pipe.
+fn open_readable(path: &Path) -> Result<(File, bool), DeviceError> {
     let metadata = fs::metadata(path).map_err(|error| unreadable(path, &error))?;
     let answer = match metadata.file_type() {
         kind if kind.is_dir() => "this is a directory",
         kind if !kind.is_file() && !kind.is_fifo() => "this is not a regular file",
         _ if metadata.is_file() && metadata.len() == 0 => "the file is empty",
-        _ => return File::open(path).map_err(|error| unreadable(path, &error)),
+        kind => {
+            let opened = File::open(path).map_err(|error| unreadable(path, &error))?;
+            return Ok((opened, kind.is_fifo()));
+        }
     };
     let mend = "name a WAV or FLAC file".to_owned();
     Err(DeviceError { tried: tried(path), answer: answer.to_owned(), mend })
-}
-
-fn is_pipe(metadata: &Metadata) -> bool {
-    metadata.file_type().is_fifo()
 }
 
 /// A file as a user names it, which may be a pipe.
@@ -342,7 +337,7 @@ impl SoundFile {
     /// The format of its sound.
     pub(crate) fn look(&self, wanted: Wanted) -> Result<FileFormat, DeviceError> {
         let open = || FileReader::open_for(&self.path, wanted);
-        match fs::metadata(&self.path).is_ok_and(|metadata| is_pipe(&metadata)) {
+        match fs::metadata(&self.path).is_ok_and(|found| found.file_type().is_fifo()) {
             true => self.pipe.look(open),
             false => open().map(|reader| reader.format()),
         }

@@ -113,7 +113,7 @@ impl FileSource {
         Self::decode((file, again), reader, settings, notes)
     }
 
-    /// Starts to decode what `reader` reads at `path`, and what is there `again`.
+    /// Starts to decode `reader`, which was opened at `path`, and then the file `again` and again, if it is given.
     pub(crate) fn decode(
         (path, again): (&Path, Option<(PathBuf, Wanted)>),
         reader: FileReader,
@@ -142,7 +142,7 @@ impl FileSource {
             .stack_size(STACK)
             .spawn(move || decoder.run())
             .map_err(|error| spawn_error(&tried(path), &error))?;
-        // A thread that reads a pipe may wait for ever, and is not waited for.
+        // A thread that reads a pipe may block for ever, so it is not joined.
         let source = Self { samples: Some(samples), ended, thread: (!piped).then_some(thread) };
         while !source.has_begun(enough_to_begin(settings)) {
             thread::park_timeout(Duration::from_millis(1));

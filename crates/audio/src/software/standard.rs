@@ -9,8 +9,8 @@ use tautline_proto::device::DeviceError;
 use super::convert::Wanted;
 use super::file::{FileFormat, FileReader, FileRequest};
 
-/// A reader of a pipe. Whoever looks into a pipe has read a part of it, and nothing can be read twice: so the reader stays
-/// here until the device takes it. Clones share it.
+/// The reader of a pipe. A look at the format reads the beginning of the pipe, and no byte can be read twice, so the reader
+/// is kept here until the device takes it. Clones share it.
 #[derive(Clone, Default)]
 pub(super) struct PipeReader(Arc<Mutex<Option<FileReader>>>);
 
@@ -40,7 +40,7 @@ impl PipeReader {
 pub struct StandardInput(PipeReader);
 
 impl StandardInput {
-    /// The format of what comes.
+    /// The format of the piped sound.
     pub(crate) fn look(&self, wanted: Wanted) -> Result<FileFormat, DeviceError> {
         self.0.look(|| open(wanted))
     }

@@ -113,7 +113,7 @@ fn sound_over_ipv6_is_heard_bit_for_bit() {
     Way { address: "[::1]", ..Way::of(FileCoding::L24, 48_000, "1ms") }.is_exact();
 }
 
-/// What a receiver that is told nothing hears of a file that is sent as L16.
+/// The recording of a receiver without format options, of a file that is sent as L16.
 fn heard_as_l16(sent: &Sound) -> Sound {
     let folder = Folder::new();
     sent.write(&folder.file("sent.wav"));

@@ -86,7 +86,7 @@ pub(super) fn other_sound(
     (0..other.len()).map(is_next).collect()
 }
 
-/// Energies of what was heard and of what was sent, and the sum of their products.
+/// Energies of the heard and of the sent frames, and the sum of their products.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sums {
     heard: f64,
@@ -115,7 +115,7 @@ impl Sums {
         if self.sent > 0.0 { sign * (sign * self.both / self.sent).max(0.0) } else { 0.0 }
     }
 
-    /// What a gain leaves of what was heard.
+    /// The energy of the heard frames that a gain leaves unexplained.
     pub(super) fn rest(&self, gain: f64) -> f64 {
         self.heard - 2.0 * gain * self.both + gain * gain * self.sent
     }

@@ -5,7 +5,7 @@ use core::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use tautline_io::output::OutputFile;
+use tautline_io::output::{OutputFile, write_hint};
 use tautline_proto::device::Settings;
 use tautline_proto::time::LocalTime;
 use tautline_proto::units::Rate;
@@ -177,9 +177,10 @@ impl Labels {
         let written =
             OutputFile::create(&self.path).and_then(|mut file| file.write_all(text.as_bytes()));
         match (written, self.untold) {
-            (Err(error), _) => Some(format!(
-                "the labels {path} are not written: {error}; make room, or write them elsewhere"
-            )),
+            (Err(error), _) => {
+                let hint = write_hint(&error, &self.path, "make room, or write them elsewhere");
+                Some(format!("the labels {path} are not written: {error}; {hint}"))
+            }
             (Ok(()), 0) => None,
             (Ok(()), untold) => Some(format!(
                 "the labels {path} lack {untold} of what spoilt the sound, for which there was no room; \

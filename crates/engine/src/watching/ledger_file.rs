@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use tautline_io::output::OutputFile;
+use tautline_io::output::{OutputFile, write_hint};
 use tautline_io::thread::memory;
 use tautline_proto::ledger::{Departure, Passage};
 use tautline_proto::time::{LocalTime, Span};
@@ -79,11 +79,7 @@ impl<L: LedgerEntry> LedgerFile<L> {
     /// What could not be written so far, in a sentence.
     pub(crate) fn flaw(&self) -> Option<String> {
         let (path, error) = (self.path.display(), self.failed.as_ref()?);
-        let hint = match error.kind() {
-            // No program reads the pipe.
-            std::io::ErrorKind::TimedOut => format!("start its reader first, as in: cat {path}"),
-            _ => "make room, or write it elsewhere".to_owned(),
-        };
+        let hint = write_hint(error, &self.path, "make room, or write it elsewhere");
         Some(format!("the ledger {path} is not whole: {error}; {hint}"))
     }
 

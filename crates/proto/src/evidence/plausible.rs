@@ -1,6 +1,8 @@
 //! In which sample formats bytes can be sound. Read in a wrong one, the low bytes of one sample become the high bytes of
 //! another: noise at full scale, or floats that no converter gives.
 
+use core::ops::RangeInclusive;
+
 use tautline_dsp::format::{SampleFormat, decode};
 
 /// The sample formats that are not ruled out.
@@ -41,14 +43,14 @@ impl Plausible {
 
 /// Samples of one channel below which nothing is ruled out.
 const ENOUGH: usize = 64;
-/// The mean level of noise that fills all of the scale evenly is a half. Music does not get there, clipped or not.
-const NOISE: f32 = 0.42;
+/// The mean level of noise that fills the scale evenly is a half: read as integers of the wrong width, the low bytes of
+/// samples become the high bytes of others. Loud music reaches this mean, too, but does not become quieter in another
+/// sample format.
+pub(crate) const NOISE: f32 = 0.42;
 /// 24 bits that are so many times louder than the same bytes as 16 bits are none.
-const LOUDER: f32 = 8.0;
-/// Floats beyond this are no sound: 18 dB above full scale.
-const LOUDEST: f32 = 8.0;
-/// Floats below this, but zero, are no sound either: 240 dB below full scale.
-const QUIETEST: f32 = 1e-12;
+pub(crate) const LOUDER: f32 = 8.0;
+/// Magnitudes of floats that sound has, except zero: from 240 dB below full scale to 18 dB above it.
+pub(crate) const FLOATS: RangeInclusive<f32> = 1e-12..=8.0;
 
 /// The mean level of what is not silent; `None` if these can be no samples of this format.
 fn level(format: SampleFormat, sound: &[u8], frame_bytes: usize) -> Option<f32> {
@@ -67,7 +69,7 @@ fn level(format: SampleFormat, sound: &[u8], frame_bytes: usize) -> Option<f32> 
         let of_channel = sounding.iter().sum::<f32>();
         let ruled_out = match format {
             SampleFormat::F32 => {
-                let odd = |level: &&f32| !(QUIETEST..=LOUDEST).contains(*level);
+                let odd = |level: &&f32| !FLOATS.contains(*level);
                 sounding.iter().filter(odd).count() * 20 > sounding.len()
             }
             _ => sounding.len() >= ENOUGH && of_channel > NOISE * sounding.len() as f32,

@@ -1,9 +1,9 @@
 //! What packets prove against the format that they are read in, except their size: another rate, or samples of another
 //! sample format. For the device's thread: fixed memory, and a look at 64 frames of a packet.
 
-use tautline_dsp::format::SampleFormat;
+use tautline_dsp::format::{SampleFormat, decode};
 
-use crate::evidence::Pace;
+use crate::evidence::{FLOATS, LOUDER, NOISE, Pace};
 use crate::time::{LocalTime, MediaTime, Span};
 use crate::units::Rate;
 
@@ -109,7 +109,7 @@ impl FormatProof {
     }
 }
 
-/// Sample formats that are told apart.
+/// Sample formats that are distinguished.
 const KINDS: [SampleFormat; 4] =
     [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32, SampleFormat::L32];
 /// Channels that are looked at: those of a wrong sample format show within the first few.
@@ -119,15 +119,6 @@ const SOUGHT: usize = 64;
 const CHECKED: usize = 4;
 /// Sounding frames that a window has. The mean level of so many samples of noise is known to 0.013.
 const WINDOW: u32 = 512;
-/// The mean level of noise that fills the scale evenly is a half: read as integers of the wrong width, the low bytes of
-/// samples become the high bytes of others. Loud music reaches this mean, too, but does not become quieter in another
-/// sample format.
-const NOISE: f32 = 0.42;
-/// Integers of 24 bits that are so many times louder than the same bytes as 16 bits are none.
-const LOUDER: f32 = 8.0;
-/// Floats beyond this are no sound: 18 dB above full scale. Those below 240 dB are none either.
-const LOUDEST: f32 = 8.0;
-const QUIETEST: f32 = 1e-12;
 /// A single float beyond this silences its packet: 120 dB above full scale. Small negative integers read as floats are
 /// beyond it.
 const HARMFUL: f32 = 1e6;
@@ -147,7 +138,7 @@ impl Floats {
         for word in payload.as_chunks::<4>().0.iter().take(most) {
             let sample = f32::from_be_bytes(*word);
             sounding += u32::from(sample != 0.0);
-            loud += u32::from(sample.is_nan() || sample.abs() > LOUDEST);
+            loud += u32::from(sample.is_nan() || sample.abs() > *FLOATS.end());
             harmful += u32::from(sample.is_nan() || sample.abs() > HARMFUL);
         }
         Self { sounding, loud, harmful }
@@ -159,7 +150,7 @@ impl Floats {
 struct SampleWindow {
     /// Sum of the levels and number of the samples that are not zero, of each format and channel.
     levels: [[(f32, u32); CHANNELS]; 4],
-    /// Floats that are no sound.
+    /// Floats outside `FLOATS`.
     odd: u32,
     /// Which exponents floats have, modulo 32.
     exponents: u32,
@@ -186,14 +177,17 @@ impl SampleWindow {
                 if !frame_bytes.is_multiple_of(bytes) {
                     continue;
                 }
-                for (sample, (sum, count)) in frame.chunks_exact(bytes).zip(levels) {
-                    let level = level(*kind, sample);
+                let mut samples = [0.0; CHANNELS];
+                let channels = CHANNELS.min(frame_bytes / bytes);
+                decode(*kind, &frame[..channels * bytes], &mut samples[..channels]);
+                for (sample, (sum, count)) in samples.iter().zip(levels) {
+                    let level = sample.abs();
                     if level == 0.0 {
                         continue;
                     }
                     *count += 1;
                     if *kind == SampleFormat::F32 {
-                        self.odd += u32::from(!(QUIETEST..=LOUDEST).contains(&level));
+                        self.odd += u32::from(!FLOATS.contains(&level));
                         self.exponents |= 1_u32.wrapping_shl(level.to_bits() >> 23);
                     } else {
                         *sum += level;
@@ -231,22 +225,6 @@ impl SampleWindow {
             allowed[1] &= mean(&ended.levels[1]) <= LOUDER * mean(&ended.levels[0]);
         }
         Some(allowed)
-    }
-}
-
-/// The magnitude of one sample, as on the wire; infinite for what is no number.
-fn level(kind: SampleFormat, sample: &[u8]) -> f32 {
-    match (kind, sample) {
-        (SampleFormat::L16, &[a, b]) => f32::from(i16::from_be_bytes([a, b])).abs() / 32_768.0,
-        (SampleFormat::L24, &[a, b, c]) => level(SampleFormat::L32, &[a, b, c, 0]),
-        (SampleFormat::L32, &[a, b, c, d]) => {
-            i32::from_be_bytes([a, b, c, d]).unsigned_abs() as f32 / 2_147_483_648.0
-        }
-        (SampleFormat::F32, &[a, b, c, d]) => {
-            let sample = f32::from_be_bytes([a, b, c, d]);
-            if sample.is_nan() { f32::INFINITY } else { sample.abs() }
-        }
-        _ => 0.0,
     }
 }
 

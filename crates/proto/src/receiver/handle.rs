@@ -233,8 +233,11 @@ impl Receiver {
         let capture = packet.head.capture;
         self.place_in_time(media, frames, arrival, capture);
         self.measure_length(frames);
-        self.proof.observe_arrival(media, arrival, format.rate);
-        if format.coder.is_none() && self.is_unannounced() {
+        let is_unannounced = self.is_unannounced();
+        if is_unannounced {
+            self.proof.observe_arrival(media, arrival, format.rate);
+        }
+        if is_unannounced && format.coder.is_none() {
             let frame_bytes = self.carried.count() * format.sample.bytes();
             self.proof.observe_samples(format.sample, frame_bytes, packet.payload);
         } else {
@@ -246,7 +249,7 @@ impl Receiver {
             let bytes = packet.payload.len();
             self.bitrate = format.coder.and_then(|coder| coder.bitrate_of(bytes, frames));
         }
-        // What is muted fades out, and one wrong float may be 10³⁸.
+        // Muting fades the sound out, and one wrong float may be 10³⁸.
         let payload = match self.proof.is_silenced() {
             true => &SILENCE[..packet.payload.len().min(SILENCE.len())],
             false => packet.payload,

@@ -52,11 +52,16 @@ impl Receiver {
         }
     }
 
-    /// Whether nothing but its packets tells the format of the sender that is heard.
-    pub(super) fn is_unannounced(&self) -> bool {
+    /// Whether the sender that is heard is measured and announced nothing.
+    fn is_measured(&self) -> bool {
         let ssrc = self.source.as_ref().map(|source| source.stream().ssrc());
-        let measured = self.measuring.as_ref().filter(|_| !self.config.wire.presents());
-        measured.is_some_and(|measuring| measuring.announced != ssrc)
+        let measuring = self.measuring.as_ref().filter(|_| ssrc.is_some());
+        measuring.is_some_and(|measuring| measuring.announced != ssrc)
+    }
+
+    /// Whether the format of the sender that is heard follows from its packets alone.
+    pub(super) fn is_unannounced(&self) -> bool {
+        self.is_measured() && !self.config.wire.presents()
     }
 
     /// What the packets of the sender heard need, where that was more than the latency and nobody
@@ -97,10 +102,10 @@ impl Receiver {
     }
 
     fn ask(&mut self, observe: impl FnOnce(&mut Unannounced, Span) -> Option<Need>) {
-        let (Some(measuring), Some(source)) = (&mut self.measuring, &self.source) else { return };
-        if measuring.announced == Some(source.stream().ssrc()) {
+        if !self.is_measured() {
             return;
         }
+        let Some(measuring) = &mut self.measuring else { return };
         let told = measuring.need.map_or(Span::ZERO, |need| need.latency);
         let Some(need) = observe(&mut measuring.packets, self.placement.link_offset().max(told))
         else {

@@ -15,19 +15,15 @@ use super::{Address, AddressError, EthernetPlace, EthernetTarget, Resolved, Stre
 impl Address {
     /// Looks the host up, or reads the description. Takes as long as the system's resolver does.
     pub fn resolve(&self) -> Result<Resolved, AddressError> {
-        self.resolve_by(|path| read_bounded(path, false))
+        self.usable(self.look_up_or_read(false)?)
     }
 
     /// The same, but waits for a program that writes a description into a pipe.
     pub fn resolve_or_wait(&self) -> Result<Resolved, AddressError> {
-        self.resolve_by(|path| read_bounded(path, true))
+        self.usable(self.look_up_or_read(true)?)
     }
 
-    fn resolve_by(
-        &self,
-        read: impl FnOnce(&Path) -> Result<Vec<u8>, AddressError>,
-    ) -> Result<Resolved, AddressError> {
-        let resolved = self.look_up_or_read(read)?;
+    fn usable(&self, resolved: Resolved) -> Result<Resolved, AddressError> {
         let place = resolved.media().or(resolved.tcp()).map(|place| place.ip());
         match place.filter(|ip| self.is_destination && ip.is_unspecified()) {
             Some(ip) => Err(AddressError::Unusable(format!(
@@ -37,10 +33,7 @@ impl Address {
         }
     }
 
-    fn look_up_or_read(
-        &self,
-        read: impl FnOnce(&Path) -> Result<Vec<u8>, AddressError>,
-    ) -> Result<Resolved, AddressError> {
+    fn look_up_or_read(&self, awaits_pipe: bool) -> Result<Resolved, AddressError> {
         match &self.place {
             Target::Udp { form, host, port } => {
                 let media = look_up(host, *port)?;
@@ -65,7 +58,7 @@ impl Address {
                 Ok(Resolved::of(StreamPlace::Ethernet(place), form, stream))
             }
             Target::Sdp(path) => {
-                let bytes = read(path)?;
+                let bytes = read_bounded(path, awaits_pipe)?;
                 let (description, warnings) = Description::read(&bytes).map_err(|error| {
                     AddressError::NotThere(format!("reading {}: {error}", path.display()))
                 })?;
@@ -84,13 +77,14 @@ impl Address {
     }
 }
 
-/// Reads a description, but never much more than one may have. A pipe `is_awaited`, or refused.
-fn read_bounded(path: &Path, is_awaited: bool) -> Result<Vec<u8>, AddressError> {
+/// Reads a description, but never much more than one may have. Waits for a program that writes to a pipe, or
+/// refuses the pipe.
+fn read_bounded(path: &Path, awaits_pipe: bool) -> Result<Vec<u8>, AddressError> {
     let most = tautline_proto::wire::sdp::MOST_BYTES as u64 + 1;
     let mut bytes = Vec::new();
     let read = std::fs::metadata(path).and_then(|there| {
         let kind = there.file_type();
-        if !(kind.is_file() || kind.is_dir() || kind.is_fifo() && is_awaited) {
+        if !(kind.is_file() || kind.is_dir() || kind.is_fifo() && awaits_pipe) {
             return Err(std::io::Error::other("it is a pipe or a device"));
         }
         std::fs::File::open(path)?.take(most).read_to_end(&mut bytes)
