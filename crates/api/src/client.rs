@@ -11,7 +11,7 @@ pub(crate) mod wire;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -208,7 +208,8 @@ impl WorkerClient {
             .user_agent(concat!("taut/", env!("CARGO_PKG_VERSION")))
             .build();
         let agent = Agent::with_parts(config, connector.clone(), DefaultResolver::default());
-        let told = |error| told::told(&self.address, self.limit, error, &connector);
+        let began = Instant::now();
+        let told = |error| told::told(&self.address, began.elapsed(), error, &connector);
         let request = Request::builder()
             .method(method)
             .uri(format!("http://{}{path}", self.address.authority()));

@@ -16,7 +16,7 @@ use super::{
     CallAddress, CallNonsense, DialError, LineBuffer, LineTooLong, call_secret, protocols, read,
     version_of, written,
 };
-use crate::client::wire::TimedStream;
+use crate::client::wire::{TimedStream, shake_hands};
 use crate::seal::SECRET_BYTES;
 use crate::trust::tls::{calling, peer_key};
 use crate::trust::{HostKey, TrustStore};
@@ -81,7 +81,7 @@ impl CallLine {
         let tls = ClientConnection::new(Arc::new(config), ServerName::IpAddress(peer.ip().into()));
         let mut tls = tls.map_err(|error| DialError::of_tls(whom.clone(), &error, trust))?;
         let mut timed = TimedStream { stream, until };
-        tls.complete_io(&mut timed).map_err(told)?;
+        shake_hands(&mut tls, &mut timed).map_err(told)?;
         let TimedStream { stream, .. } = timed;
         let version = version_of(tls.alpn_protocol());
         let version = version.ok_or_else(|| DialError::NoCalls(whom.clone()))?;

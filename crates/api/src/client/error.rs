@@ -26,14 +26,14 @@ pub enum AskError {
     },
     /// It took too long.
     #[error(
-        "{worker} did not answer within {limit:?}; see whether it runs (taut work) and is not \
-         stopped, and ask again"
+        "{worker} did not answer within {:?}; see whether it runs (taut work) and is not \
+         stopped, and ask again", rounded(*waited)
     )]
     TimedOut {
-        /// Who was asked.
+        /// The worker.
         worker: WorkerAddress,
-        /// So long was waited.
-        limit: Duration,
+        /// The time that passed: less than the limit of the call if no connection was made.
+        waited: Duration,
     },
     /// It is not on this host, and there is no trust to ask it by.
     #[error(
@@ -106,4 +106,22 @@ pub enum AskError {
     /// This host's own key or list.
     #[error(transparent)]
     Trust(#[from] TrustError),
+}
+
+/// Down to the limit that passed, so that a message is the same each time.
+fn rounded(waited: Duration) -> Duration {
+    let step = if waited < Duration::from_secs(1) { 50 } else { 100 };
+    let millis = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
+    Duration::from_millis(millis / step * step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waited_times_are_rounded_down_to_usual_limits() {
+        let rounded = [257, 2_004, 12_099].map(|millis| rounded(Duration::from_millis(millis)));
+        assert_eq!(rounded, [250, 2_000, 12_000].map(Duration::from_millis));
+    }
 }

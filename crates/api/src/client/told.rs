@@ -11,10 +11,10 @@ use super::wire::WorkerConnector;
 use crate::trust::host_name;
 use crate::trust::tls::{self, HandshakeFault};
 
-/// What is to be said of an error of HTTP, of the connection that this connector made.
+/// What an error of HTTP means after this time, of the connection that this connector made.
 pub(super) fn told(
     worker: &WorkerAddress,
-    limit: Duration,
+    waited: Duration,
     error: HttpError,
     connector: &WorkerConnector,
 ) -> AskError {
@@ -23,9 +23,9 @@ pub(super) fn told(
         return known;
     }
     match error {
-        HttpError::Timeout(_) => AskError::TimedOut { worker, limit },
+        HttpError::Timeout(_) => AskError::TimedOut { worker, waited },
         HttpError::HostNotFound => AskError::NoSuchHost { worker },
-        HttpError::Io(error) => of_io(worker, limit, &error, connector),
+        HttpError::Io(error) => of_io(worker, waited, &error, connector),
         HttpError::BodyExceedsLimit(most) => {
             let what = format!("an answer of more than {most} bytes");
             AskError::Nonsense { worker, what, version: crate::v1::VERSION }
@@ -38,7 +38,7 @@ pub(super) fn told(
 
 fn of_io(
     worker: WorkerAddress,
-    limit: Duration,
+    waited: Duration,
     error: &std::io::Error,
     connector: &WorkerConnector,
 ) -> AskError {
@@ -46,7 +46,9 @@ fn of_io(
         (Some(error), _) => of_tls(worker, error, connector),
         // Nothing was dialled yet: the name has no address.
         (None, _) if !connector.was_asked() => AskError::NoSuchHost { worker },
-        (None, ErrorKind::TimedOut | ErrorKind::WouldBlock) => AskError::TimedOut { worker, limit },
+        (None, ErrorKind::TimedOut | ErrorKind::WouldBlock) => {
+            AskError::TimedOut { worker, waited }
+        }
         (None, ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof) => {
             AskError::Unreachable { worker, why: "the connection was cut".to_owned() }
         }

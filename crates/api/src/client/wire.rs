@@ -131,7 +131,7 @@ impl WorkerConnector {
         let name = ServerName::IpAddress(peer.ip().into());
         let connection = ClientConnection::new(config, name);
         let mut connection = connection.map_err(io::Error::other)?;
-        connection.complete_io(&mut timed)?;
+        shake_hands(&mut connection, &mut timed)?;
         let secret = connection_secret(&connection);
         let line = WorkerLine::Tls(Box::new(StreamOwned::new(connection, timed)));
         Ok((line, Meeting { peer, secret }))
@@ -153,6 +153,18 @@ impl Connector for WorkerConnector {
         let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
         Ok(Some(WorkerTransport { line, buffers }))
     }
+}
+
+/// Completes a handshake. If it fails, the alert leaves as well: rustls tries one write, which may take less than all.
+pub(crate) fn shake_hands(
+    connection: &mut ClientConnection,
+    stream: &mut TimedStream,
+) -> io::Result<()> {
+    let shaken = connection.complete_io(stream);
+    if shaken.is_err() {
+        while connection.wants_write() && connection.write_tls(stream).is_ok_and(|sent| sent > 0) {}
+    }
+    shaken.map(drop)
 }
 
 /// A stream of which every call ends by an instant, however little comes each time.
