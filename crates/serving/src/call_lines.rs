@@ -121,6 +121,7 @@ impl LineOffice {
         let read = timeout(SHOWING, stream.read_exact(&mut shown)).await;
         let ticket = matches!(read, Ok(Ok(_))).then(|| MediaTicket::read(&shown)).flatten();
         let (Some(ticket), Ok(stream)) = (ticket, stream.into_std()) else { return };
+        guest.hold();
         self.tell(LineEvent::Media { ticket, stream, from, place: MediaPlace(guest) });
     }
 

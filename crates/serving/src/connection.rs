@@ -1,6 +1,6 @@
 //! One connection, from its first byte to its end.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +9,10 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use rustls::AlertDescription::{
+    AccessDenied, BadCertificate, CertificateExpired, CertificateRevoked, CertificateUnknown,
+    UnknownCA, UnsupportedCertificate,
+};
 use rustls::{Error, ServerConfig};
 use tautline_api::call::{MediaTicket, call_secret, version_of};
 use tautline_api::trust::TrustStore;
@@ -21,9 +25,9 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::call_lines::{LineCaller, LineOffice};
-use crate::guests::{Guest, SHOWING};
+use crate::guests::{Closed, Guest, SHOWING};
 use crate::news::{ServingNews, TellServing, TurnedAway};
-use crate::routes::Caller;
+use crate::routes::{Caller, ProvenKey};
 
 /// For the head of a request, and between requests.
 const HEAD_LIMIT: Duration = Duration::from_secs(5);
@@ -51,11 +55,16 @@ pub(crate) struct Reception {
 
 impl Reception {
     /// Answers whatever comes by it, for as long as it may.
-    pub(crate) async fn attend(self, stream: TcpStream, from: SocketAddr, guest: Guest) {
+    pub(crate) async fn attend(
+        self,
+        stream: TcpStream,
+        from: SocketAddr,
+        (guest, closed): (Guest, Closed),
+    ) {
         // What fails here is the other end's: it was told, or is not there any more.
         let _ = stream.set_nodelay(true);
         let mut ending = self.ending.clone();
-        let office = self.office.clone();
+        let (office, reception) = (self.office.clone(), self.clone());
         let attended = async {
             let call = timeout(WHOLE_LIMIT, self.show(stream, from, guest)).await;
             // A call lasts as long as it is heard of, which whoever answers it decides.
@@ -65,7 +74,10 @@ impl Reception {
             }
         };
         tokio::select! {
+            // First: a guest that left is closed as well.
+            biased;
             () = attended => {}
+            _ = closed => reception.turn_away(from, TurnedAway::TooMany),
             _ = ending.wait_for(|ending| *ending) => {}
         }
     }
@@ -95,9 +107,7 @@ impl Reception {
             refuse_plain(stream).await;
             return None;
         }
-        if let Some(guest) = guest.known() {
-            self.answer(stream, Caller { address: from.ip(), proven: None }, guest).await;
-        }
+        self.answer(stream, (from.ip(), None), guest).await;
         None
     }
 
@@ -122,29 +132,38 @@ impl Reception {
             }
         };
         let (tcp, connection) = stream.get_ref();
+        if !guest.recognize() {
+            self.turn_away(from, TurnedAway::TooMany);
+            return None;
+        }
         if version_of(connection.alpn_protocol()).is_some() {
             let (peer, secret) = peer_key(connection).zip(call_secret(connection))?;
             let local = tcp.local_addr().ok()?;
             let hosts = self.trust.as_ref().and_then(|trust| trust.trusted().hosts().ok());
             let name = hosts.and_then(|hosts| hosts.name(peer).map(str::to_owned));
             let caller = LineCaller { from, local, peer, name, secret };
-            return Some((stream, caller, guest.known()?));
+            return guest.begin().then_some((stream, caller, guest));
         }
         let proven = peer_key(connection).zip(connection_secret(connection));
-        let guest = guest.known()?;
         if proven.is_none() {
             // Nobody gets here without a certificate; better closed than open.
             let _ = stream.shutdown().await;
             return None;
         }
-        self.answer(stream, Caller { address: from.ip(), proven }, guest).await;
+        self.answer(stream, (from.ip(), proven), guest).await;
         None
     }
 
-    async fn answer<S>(self, stream: S, caller: Caller, guest: Guest)
-    where
+    async fn answer<S>(
+        self,
+        stream: S,
+        (address, proven): (IpAddr, Option<ProvenKey>),
+        guest: Guest,
+    ) where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
+        let guest = Arc::new(guest);
+        let caller = Caller { address, proven, guest: Arc::clone(&guest) };
         let router = self.router.layer(axum::Extension(caller));
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -156,16 +175,25 @@ impl Reception {
     }
 }
 
-/// What a handshake failed for.
+/// The reason of a failed handshake.
 fn lacks(error: &std::io::Error) -> TurnedAway {
     let error = error.get_ref().and_then(|error| error.downcast_ref::<Error>());
     match error {
         Some(Error::InvalidCertificate(_) | Error::NoCertificatesPresented) => {
             TurnedAway::NotTrusted
         }
-        // Some say so before they hang up, and some do not.
-        Some(Error::AlertReceived(_)) | None => TurnedAway::TrustsNot,
+        Some(Error::AlertReceived(
+            AccessDenied
+            | BadCertificate
+            | CertificateExpired
+            | CertificateRevoked
+            | CertificateUnknown
+            | UnknownCA
+            | UnsupportedCertificate,
+        )) => TurnedAway::TrustsNot,
         Some(_) => TurnedAway::NoHandshake,
+        // A peer that froze, or waited for this machine while it froze, hangs up without an alert when it goes on.
+        None => TurnedAway::HungUp,
     }
 }
 

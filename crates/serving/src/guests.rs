@@ -1,44 +1,211 @@
-//! How many connections there may be, and how many that have not shown yet whose they are.
+//! Places for connections: no party can take those of another.
+//!
+//! Connections from this machine, from hosts of trusted peers seen before, and from strangers have separate places. When
+//! the places for local connections or for peers are full, the oldest connection that waits for a request is closed.
+//! Strangers are refused instead: otherwise a flood of them would close a new peer's handshake.
 
-use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::collections::{BTreeMap, VecDeque};
+use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Connections at a time of those who are known: a building's callers, of whom each has one.
-const MOST_KNOWN: usize = 256;
-/// To show whose it is: the first byte, and the handshake or the ticket.
+use tokio::sync::oneshot;
+
+/// Timeout for the first byte, and for the handshake or the ticket.
 pub(crate) const SHOWING: Duration = Duration::from_secs(3);
-/// Of those who are not: each has a few seconds.
-const MOST_UNKNOWN: usize = 64;
-/// Of the unknown, from one host: the others' places are not taken by one who opens many.
-const MOST_OF_A_HOST: usize = 16;
+/// Maximum number of connections that are in a call or open a stream: those of a building, each with one call.
+const MAX_BUSY: usize = 256;
+/// Part of [`MAX_BUSY`] that is reserved for this machine.
+const RESERVED_BUSY: usize = 32;
+/// Maximum of one host, so that one trusted peer leaves places to the others.
+const MAX_BUSY_PER_HOST: usize = 128;
+/// Maximum of each kind that wait: for a handshake, a request, or a judgement. Together with [`MAX_BUSY`] they fit
+/// into the usual limit of 1024 open files.
+const MAX_LOCAL: usize = 128;
+const MAX_PEERS: usize = 64;
+const MAX_STRANGERS: usize = 64;
+/// A peer opens the streams of a session at the same time.
+const MAX_PER_PEER: usize = 32;
+const MAX_PER_STRANGER: usize = 16;
+/// A /24 of IPv4: several hosts of one network leave places to others.
+const MAX_PER_NETWORK: usize = 32;
+/// Maximum number of hosts of trusted peers that are remembered.
+const MAX_REMEMBERED: usize = 64;
 
-/// Who is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    Local,
+    Peer,
+    Stranger,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// For a handshake or a request. May be closed to make room.
+    Waiting,
+    /// Handed to another thread, which judges it soon.
+    Held,
+    /// In a call, or in a request that takes long.
+    Busy,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    host: IpAddr,
+    origin: Origin,
+    stage: Stage,
+}
+
+/// A maximum number of the waiting places that a test counts.
+type Limit<'a> = (usize, &'a dyn Fn(&Place) -> bool);
+
+/// Room for one more connection.
+#[derive(Debug, PartialEq, Eq)]
+enum Room {
+    Free,
+    /// After this connection is closed.
+    Instead(u64),
+    Full,
+}
+
+/// Decides which connections get a place. Numbers of connections grow with time.
 #[derive(Debug, Default)]
-struct Presence {
-    unknown: BTreeMap<IpAddr, usize>,
-    known: usize,
+struct Places {
+    taken: BTreeMap<u64, Place>,
+    entered: u64,
+    /// Hosts of trusted peers, the latest last.
+    peers: VecDeque<IpAddr>,
 }
 
-/// Counts connections.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Guests(Arc<Mutex<Presence>>);
-
-/// A connection is counted until this is dropped.
-#[derive(Debug)]
-pub(crate) struct Guest {
-    guests: Guests,
-    /// While it is unknown.
-    host: Option<IpAddr>,
-}
-
-/// IPv6 hosts have 2^64 addresses each.
+/// IPv6 hosts have 2^64 addresses each, and this machine has many too.
 fn host(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
+        local if local.is_loopback() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V4(address) => address.into(),
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64)).into(),
     }
+}
+
+fn network(host: IpAddr) -> IpAddr {
+    match host {
+        IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() & (u32::MAX << 8)).into(),
+        IpAddr::V6(_) => host,
+    }
+}
+
+impl Places {
+    /// Takes a place, and returns its number and that of a connection to be closed for it; `None` if there is no room.
+    fn enter(&mut self, address: IpAddr) -> Option<(u64, Option<u64>)> {
+        let host = host(address);
+        let origin = match host {
+            host if host.is_loopback() => Origin::Local,
+            host if self.peers.contains(&host) => Origin::Peer,
+            _ => Origin::Stranger,
+        };
+        let closed = self.make_room(host, origin)?;
+        self.entered += 1;
+        self.taken.insert(self.entered, Place { host, origin, stage: Stage::Waiting });
+        Some((self.entered, closed))
+    }
+
+    fn make_room(&mut self, host: IpAddr, origin: Origin) -> Option<Option<u64>> {
+        match self.room(host, origin) {
+            Room::Free => Some(None),
+            Room::Instead(oldest) => {
+                self.taken.remove(&oldest);
+                Some(Some(oldest))
+            }
+            Room::Full => None,
+        }
+    }
+
+    fn room(&self, host: IpAddr, origin: Origin) -> Room {
+        let of_host = |place: &Place| place.host == host;
+        let of_network = |place: &Place| network(place.host) == network(host);
+        let limits: &[Limit<'_>] = match origin {
+            Origin::Local => &[(MAX_LOCAL, &|_| true)],
+            Origin::Peer => &[(MAX_PER_PEER, &of_host), (MAX_PEERS, &|_| true)],
+            Origin::Stranger => &[
+                (MAX_PER_STRANGER, &of_host),
+                (MAX_PER_NETWORK, &of_network),
+                (MAX_STRANGERS, &|_| true),
+            ],
+        };
+        for (limit, counts) in limits {
+            let waiting = self.taken.iter().filter(|(_, place)| {
+                place.origin == origin && place.stage != Stage::Busy && counts(place)
+            });
+            if waiting.clone().count() < *limit {
+                continue;
+            }
+            let oldest = waiting.clone().find(|(_, place)| place.stage == Stage::Waiting);
+            return match oldest.filter(|_| origin != Origin::Stranger) {
+                Some((oldest, _)) => Room::Instead(*oldest),
+                None => Room::Full,
+            };
+        }
+        Room::Free
+    }
+
+    /// The connection is that of a trusted peer; returns like [`Self::enter`].
+    fn recognize(&mut self, id: u64) -> Option<Option<u64>> {
+        let place = *self.taken.get(&id)?;
+        if place.origin == Origin::Local {
+            return Some(None);
+        }
+        self.peers.retain(|known| *known != place.host);
+        self.peers.push_back(place.host);
+        if self.peers.len() > MAX_REMEMBERED {
+            self.peers.pop_front();
+        }
+        if place.origin == Origin::Peer {
+            return Some(None);
+        }
+        let closed = self.make_room(place.host, Origin::Peer)?;
+        self.taken.get_mut(&id)?.origin = Origin::Peer;
+        Some(closed)
+    }
+
+    /// Whether the connection may begin what takes long.
+    fn begin(&mut self, id: u64) -> bool {
+        let Some(Place { host, origin, .. }) = self.taken.get(&id).copied() else { return false };
+        let busy = self.taken.values().filter(|place| place.stage == Stage::Busy);
+        let of_host = busy.clone().filter(|place| place.host == host).count();
+        let reserved = if origin == Origin::Local { 0 } else { RESERVED_BUSY };
+        let may = busy.count() < MAX_BUSY - reserved && of_host < MAX_BUSY_PER_HOST;
+        if may {
+            self.set(id, Stage::Busy);
+        }
+        may
+    }
+
+    fn set(&mut self, id: u64, stage: Stage) {
+        if let Some(place) = self.taken.get_mut(&id) {
+            place.stage = stage;
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Presence {
+    places: Places,
+    /// Dropped to close a connection.
+    open: BTreeMap<u64, oneshot::Sender<Infallible>>,
+}
+
+/// The connections of a server.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Guests(Arc<Mutex<Presence>>);
+
+/// Ends when a connection is to be closed to make room.
+pub(crate) type Closed = oneshot::Receiver<Infallible>;
+
+/// The place of a connection until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Guest {
+    guests: Guests,
+    id: u64,
 }
 
 impl Guests {
@@ -46,98 +213,57 @@ impl Guests {
         with(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// One more that nobody knows, if there is room.
-    pub(crate) fn enter(&self, address: IpAddr) -> Option<Guest> {
-        let host = host(address);
+    /// Takes a place for a new connection, if there is room.
+    pub(crate) fn enter(&self, address: IpAddr) -> Option<(Guest, Closed)> {
         self.presence(|presence| {
-            let all: usize = presence.unknown.values().sum();
-            let of_host = presence.unknown.entry(host).or_default();
-            if all >= MOST_UNKNOWN || *of_host >= MOST_OF_A_HOST {
-                presence.unknown.retain(|_, count| *count > 0);
-                return None;
-            }
-            *of_host += 1;
-            Some(Guest { guests: self.clone(), host: Some(host) })
+            let (id, closed) = presence.places.enter(address)?;
+            presence.close(closed);
+            let (open, is_closed) = oneshot::channel();
+            presence.open.insert(id, open);
+            Some((Guest { guests: self.clone(), id }, is_closed))
         })
     }
 }
 
 impl Guest {
-    /// It showed who it is; `None` if there are enough of those.
-    pub(crate) fn known(mut self) -> Option<Self> {
-        let host = self.host.take()?;
+    /// The peer proved that it is trusted; false if it finds no place as such.
+    pub(crate) fn recognize(&self) -> bool {
         self.guests.presence(|presence| {
-            presence.leave(host);
-            presence.known += 1;
-        });
-        // Dropped, it leaves as one that was known.
-        (self.guests.presence(|presence| presence.known) <= MOST_KNOWN).then_some(self)
+            let room = presence.places.recognize(self.id);
+            room.map(|closed| presence.close(closed)).is_some()
+        })
+    }
+
+    /// Keeps the place until the guest is dropped or [finishes](Self::finish); false if there is no room.
+    pub(crate) fn begin(&self) -> bool {
+        self.guests.presence(|presence| presence.places.begin(self.id))
+    }
+
+    /// Waits for the next request.
+    pub(crate) fn finish(&self) {
+        self.guests.presence(|presence| presence.places.set(self.id, Stage::Waiting));
+    }
+
+    /// Another thread takes the connection and judges it.
+    pub(crate) fn hold(&self) {
+        self.guests.presence(|presence| presence.places.set(self.id, Stage::Held));
     }
 }
 
 impl Presence {
-    fn leave(&mut self, host: IpAddr) {
-        if let Some(count) = self.unknown.get_mut(&host) {
-            *count -= 1;
-        }
-        self.unknown.retain(|_, count| *count > 0);
+    fn close(&mut self, id: Option<u64>) {
+        id.and_then(|id| self.open.remove(&id));
     }
 }
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        let host = self.host;
-        self.guests.presence(|presence| match host {
-            Some(host) => presence.leave(host),
-            None => presence.known -= 1,
+        self.guests.presence(|presence| {
+            presence.places.taken.remove(&self.id);
+            presence.open.remove(&self.id);
         });
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn from(n: u8) -> IpAddr {
-        [10, 0, 0, n].into()
-    }
-
-    #[test]
-    fn one_host_does_not_take_the_places_of_all() {
-        let guests = Guests::default();
-        let one: Vec<_> = (0..100).filter_map(|_| guests.enter(from(1))).collect();
-        assert_eq!(one.len(), MOST_OF_A_HOST);
-        assert!(guests.enter(from(2)).is_some());
-        drop(one);
-        assert!(guests.enter(from(1)).is_some(), "who left makes room");
-    }
-
-    #[test]
-    fn many_hosts_do_not_take_more_than_there_is() {
-        let guests = Guests::default();
-        let all: Vec<_> = (0..200).filter_map(|n| guests.enter(from(n))).collect();
-        assert_eq!(all.len(), MOST_UNKNOWN);
-        assert!(guests.0.lock().unwrap().unknown.len() <= MOST_UNKNOWN, "memory has a bound");
-        drop(all);
-        assert!(guests.0.lock().unwrap().unknown.is_empty());
-    }
-
-    #[test]
-    fn who_is_known_takes_no_place_of_the_unknown() {
-        let guests = Guests::default();
-        let enter = || guests.enter(from(1)).and_then(Guest::known);
-        let known: Vec<_> = (0..400).filter_map(|_| enter()).collect();
-        assert_eq!(known.len(), MOST_KNOWN);
-        assert!(guests.enter(from(1)).is_some());
-        drop(known);
-        assert_eq!(guests.0.lock().unwrap().known, 0);
-    }
-
-    #[test]
-    fn all_addresses_of_an_ipv6_network_are_one_host() {
-        let guests = Guests::default();
-        let enter = |n: u16| guests.enter(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, n).into());
-        let held: Vec<_> = (0..100).map(enter).collect();
-        assert_eq!(held.iter().flatten().count(), MOST_OF_A_HOST);
-    }
-}
+mod tests;

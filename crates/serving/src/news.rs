@@ -25,6 +25,20 @@ pub enum ServingNews {
         /// A sentence.
         why: String,
     },
+    /// A stream is about to end on request.
+    Closing {
+        /// The actor: the owner, or this machine's own key.
+        by: ApiAsker,
+        /// The stream's number.
+        id: u32,
+    },
+    /// A request to end another party's stream. The answer was that of an unknown number.
+    CloseDenied {
+        /// The actor.
+        by: ApiAsker,
+        /// The stream's number.
+        id: u32,
+    },
     /// Somebody was not let in.
     TurnedAway {
         /// From where.
@@ -34,10 +48,13 @@ pub enum ServingNews {
     },
 }
 
+/// The name in [`ApiAsker`] of requests with this machine's own key.
+pub const THIS_MACHINE: &str = "this machine";
+
 /// Who asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiAsker {
-    /// The name by which it is trusted; programs of this host need none.
+    /// The name by which it is trusted, or [`THIS_MACHINE`]; `None` without a key.
     pub name: Option<String>,
     /// From where.
     pub address: IpAddr,
@@ -60,8 +77,10 @@ pub enum TurnedAway {
     NotTrusted,
     /// It was trusted when it came, and is no more.
     TrustedNoMore,
-    /// It ended the handshake, as who does not trust this host's key.
+    /// It rejected this machine's certificate by a TLS alert.
     TrustsNot,
+    /// It closed the connection during the handshake, without an alert.
+    HungUp,
     /// It speaks other TLS, or none.
     NoHandshake,
     /// It asked without TLS, from another host.
@@ -80,8 +99,9 @@ impl fmt::Display for TurnedAway {
             }
             Self::TrustedNoMore => "it is trusted here no more",
             Self::TrustsNot => {
-                "it hung up, as who does not trust this machine; run taut id here, and there taut trust NAME KEY"
+                "it does not trust this machine; run taut id here, and there taut trust NAME KEY"
             }
+            Self::HungUp => "it hung up before the handshake was done",
             Self::NoHandshake => "it speaks no TLS 1.3 as taut does; if it is taut, update both",
             Self::Plain => "it asked without TLS, which is for programs of this machine alone",
             Self::OtherHost => "a program here, such as a browser, asked for another host than this",

@@ -1,7 +1,7 @@
 //! What can be asked, and who may ask.
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes, to_bytes};
@@ -23,7 +23,9 @@ use tautline_api::v1::{
 };
 
 use crate::calls::ApiCall;
-use crate::news::{ApiAsker, ServingNews, TellServing, TurnedAway};
+use crate::guests::Guest;
+use crate::news::{ApiAsker, ServingNews, THIS_MACHINE, TellServing, TurnedAway};
+use crate::owners::{Actor, StreamOwners};
 use crate::refusal::HttpRefusal;
 
 /// What the API is, for programs and people (OpenAPI 3.1).
@@ -39,9 +41,13 @@ const BODY_LIMIT: Duration = Duration::from_secs(5);
 pub(crate) struct Caller {
     /// Where it comes from.
     pub(crate) address: IpAddr,
-    /// By TLS: the key that it has, and what both ends know.
-    pub(crate) proven: Option<(HostKey, [u8; SECRET_BYTES])>,
+    /// With TLS only.
+    pub(crate) proven: Option<ProvenKey>,
+    pub(crate) guest: Arc<Guest>,
 }
+
+/// The key that the other end of a TLS connection proved, and the secret of the connection.
+pub(crate) type ProvenKey = (HostKey, [u8; SECRET_BYTES]);
 
 impl Caller {
     fn is_here(&self) -> bool {
@@ -54,14 +60,39 @@ impl Caller {
 struct ApiDesk {
     workshop: Arc<dyn Workshop>,
     trust: Option<Arc<TrustStore>>,
+    owners: Arc<Mutex<StreamOwners>>,
     tell: TellServing,
 }
 
 impl ApiDesk {
     /// The name by which a key is trusted now.
     fn name(&self, key: HostKey) -> Option<String> {
+        if self.is_own(key) {
+            return Some(THIS_MACHINE.to_owned());
+        }
         let hosts = self.trust.as_ref()?.trusted().hosts().ok()?;
         hosts.name(key).map(str::to_owned)
+    }
+
+    fn is_own(&self, key: HostKey) -> bool {
+        self.trust.as_ref().is_some_and(|trust| trust.identity().key() == key)
+    }
+
+    fn actor(&self, caller: &Caller) -> Actor {
+        match caller.proven {
+            Some((key, _)) if self.is_own(key) => Actor::Machine,
+            Some((key, _)) => Actor::Peer(key),
+            None => Actor::Local,
+        }
+    }
+
+    fn asker(&self, caller: &Caller) -> ApiAsker {
+        let name = caller.proven.as_ref().and_then(|(key, _)| self.name(*key));
+        ApiAsker { name, address: caller.address }
+    }
+
+    fn owners(&self) -> MutexGuard<'_, StreamOwners> {
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -71,7 +102,7 @@ pub(crate) fn router(
     trust: Option<Arc<TrustStore>>,
     tell: TellServing,
 ) -> Router {
-    let desk = ApiDesk { workshop, trust, tell };
+    let desk = ApiDesk { workshop, trust, owners: Arc::default(), tell };
     let all = ApiCall::ALL.into_iter();
     all.fold(Router::new(), |router, call| router.route(call.path(), handler(call)))
         .fallback(unknown)
@@ -161,24 +192,45 @@ async fn capacity(State(desk): State<ApiDesk>) -> Result<Json<Capacity>, HttpRef
     asked(&desk, |workshop| workshop.capacity()).await.map(Json)
 }
 
-async fn streams(State(desk): State<ApiDesk>) -> Result<Json<Vec<WorkStreamState>>, HttpRefusal> {
-    asked(&desk, |workshop| workshop.streams()).await.map(Json)
+async fn streams(
+    State(desk): State<ApiDesk>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Json<Vec<WorkStreamState>>, HttpRefusal> {
+    let mut states = asked(&desk, |workshop| workshop.streams()).await?;
+    let (owners, actor) = (desk.owners(), desk.actor(&caller));
+    states.retain(|state| owners.permits(state.id, actor));
+    Ok(Json(states))
 }
 
 async fn stream(
     State(desk): State<ApiDesk>,
+    Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Result<Json<WorkStreamState>, HttpRefusal> {
     let number = number(&id)?;
+    if !desk.owners().permits(number, desk.actor(&caller)) {
+        return Err(no_stream(&id));
+    }
     let state = asked(&desk, move |workshop| workshop.stream(number)).await?;
     state.map(Json).ok_or_else(|| no_stream(&id))
 }
 
+/// A foreign stream is answered like an unknown one, so that nobody learns which numbers are in use.
 async fn close(
     State(desk): State<ApiDesk>,
+    Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Result<StatusCode, HttpRefusal> {
     let number = number(&id)?;
+    let (by, actor) = (desk.asker(&caller), desk.actor(&caller));
+    if !desk.owners().permits(number, actor) {
+        if desk.owners().is_foreign(number, actor) {
+            (desk.tell)(&ServingNews::CloseDenied { by, id: number });
+        }
+        return Err(no_stream(&id));
+    }
+    // Before the workshop: its own news that the stream ended comes while it closes.
+    (desk.tell)(&ServingNews::Closing { by, id: number });
     let was_there = asked(&desk, move |workshop| workshop.close(number)).await?;
     was_there.then_some(StatusCode::NO_CONTENT).ok_or_else(|| no_stream(&id))
 }
@@ -201,18 +253,27 @@ async fn open(
     }
     let cleartext = request.cleartext;
     let chance = random()?;
+    if !caller.guest.begin() {
+        let why = "too many streams are being opened; try again";
+        return Err(HttpRefusal::new(StatusCode::SERVICE_UNAVAILABLE, why));
+    }
     let secret = match &caller.proven {
         Some((_, connection)) => stream_secret(connection, &chance),
         None => chance,
     };
     let given = (!cleartext).then_some(secret);
-    let name = caller.proven.as_ref().and_then(|(key, _)| desk.name(*key));
-    let by = ApiAsker { name, address: caller.address };
+    let (by, owner) = (desk.asker(&caller), desk.actor(&caller));
     let (workshop, tell) = (Arc::clone(&desk.workshop), Arc::clone(&desk.tell));
+    let keeper = desk.clone();
     let opened = asked(&desk, move |asked| {
         let plugin = request.plugin.clone();
         match asked.open(request, given) {
             Ok(stream) => {
+                // Locked before it asks what is open, or it would forget a stream that another request opens meanwhile.
+                let mut owners = keeper.owners();
+                let open = asked.streams().iter().map(|state| state.id).collect();
+                owners.insert(stream.id, owner, &open);
+                drop(owners);
                 tell(&ServingNews::Opened { by, stream: Box::new(stream.state.clone()) });
                 Ok(UntoldStream { stream: Some(stream), workshop })
             }
@@ -222,7 +283,9 @@ async fn open(
             }
         }
     });
-    let mut stream = opened.await??.told()?;
+    let opened = opened.await;
+    caller.guest.finish();
+    let mut stream = opened??.told()?;
     let told = (!cleartext).then(|| STANDARD.encode(chance));
     match caller.proven {
         Some(_) => stream.salt = told,
@@ -314,7 +377,7 @@ fn number(id: &str) -> Result<u32, HttpRefusal> {
 
 fn no_stream(id: &str) -> HttpRefusal {
     let id: String = id.chars().take(20).collect();
-    let why = format!("no stream {id:?} is open here; GET /v1/streams lists those that are");
+    let why = format!("no stream {id:?} of yours is open here; GET /v1/streams lists yours");
     HttpRefusal::new(StatusCode::NOT_FOUND, why)
 }
 

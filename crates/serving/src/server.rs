@@ -145,7 +145,7 @@ async fn accept(listener: TcpListener, reception: Reception) {
     let guests = Guests::default();
     loop {
         match listener.accept().await {
-            // Who finds no room is closed at once, and free to come again.
+            // A connection without room is closed at once; the client may try again.
             Ok((stream, from)) => match guests.enter(from.ip()) {
                 Some(guest) => {
                     tokio::spawn(reception.clone().attend(stream, from, guest));

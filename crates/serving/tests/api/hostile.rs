@@ -57,6 +57,34 @@ fn who_says_nothing_or_half_of_something_is_cut_off() {
 }
 
 #[test]
+fn idle_local_connections_shut_out_no_local_request() {
+    let (_folder, store) = trusting();
+    let (server, _) = serving(Some(store));
+    let at = server.address();
+    // More than there are places; each begins a request and goes no further.
+    let mut held: Vec<TcpStream> = Vec::new();
+    for _ in 0..40 {
+        let idle = |_: usize| {
+            let mut stream = TcpStream::connect(at).unwrap();
+            // The server may have closed it already.
+            let _ = stream.write_all(b"G");
+            stream.set_nonblocking(true).unwrap();
+            stream
+        };
+        held.extend((0..10).map(idle));
+        // Those that found no place were closed.
+        held.retain(|stream| {
+            stream.peek(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+        });
+        let _ = client(at).within(Duration::from_millis(200)).capacity();
+    }
+    assert!(client(at).capacity().is_ok());
+    let opened = client(at).open(&request());
+    assert!(opened.is_ok(), "{opened:?}");
+    drop(held);
+}
+
+#[test]
 fn a_head_that_comes_byte_by_byte_gets_no_more_time_than_another() {
     let (server, _) = serving(None);
     let mut stream = TcpStream::connect(server.address()).unwrap();
@@ -180,6 +208,21 @@ fn a_worker_that_says_nothing_is_given_up_in_time() {
     let silent = client(listener.local_addr().unwrap()).within(Duration::from_millis(200));
     let error = silent.catalogue().expect_err("it says nothing");
     assert!(matches!(error, AskError::TimedOut { .. }), "{error:?}");
+}
+
+#[test]
+fn a_timeout_reports_the_time_that_passed_and_not_the_limit() {
+    let (_folder, store) = trusting();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string().parse().unwrap();
+    // The handshake has a shorter limit than the whole call.
+    let limit = Duration::from_secs(600);
+    let silent = WorkerClient::new(&address, Some(store)).by_tls().within(limit);
+    let began = Instant::now();
+    let error = silent.catalogue().expect_err("it says nothing");
+    let took = began.elapsed();
+    let AskError::TimedOut { waited, .. } = error else { panic!("{error:?}") };
+    assert!(waited > Duration::from_secs(1) && waited <= took, "{waited:?} of {took:?}");
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod flights;
 mod hostile;
 mod news;
 mod openapi;
+mod owners;
 mod plain;
 mod trusted;
 mod versions;

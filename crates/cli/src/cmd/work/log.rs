@@ -28,6 +28,7 @@ enum LineKind {
     Opened,
     Refused,
     TurnedAway,
+    CloseDenied,
     BegunAnew,
     GivenUp,
     Ended,
@@ -40,6 +41,7 @@ impl LineKind {
             Self::Opened => "streams opened",
             Self::Refused => "streams refused",
             Self::TurnedAway => "visitors turned away",
+            Self::CloseDenied => "requests to end streams of others denied",
             Self::BegunAnew => "streams begun anew",
             Self::GivenUp => "streams given up",
             Self::Ended => "streams ended",
@@ -56,14 +58,21 @@ struct SaidLately {
     others: u64,
 }
 
+/// The party that opened a stream that is still open.
+#[derive(Debug)]
+struct Opener {
+    name: String,
+    /// The party that requested its end.
+    closed_by: Option<String>,
+}
+
 /// Lines that are to be said.
 #[derive(Debug)]
 pub(in crate::cmd) struct WorkLog {
     voice: Voice,
     lately: BTreeMap<LineKind, SaidLately>,
     lines: VecDeque<String>,
-    /// Of streams that are open.
-    openers: BTreeMap<u32, String>,
+    openers: BTreeMap<u32, Opener>,
 }
 
 impl WorkLog {
@@ -79,13 +88,27 @@ impl WorkLog {
                 let sentence = format!("{by} gets no stream of {plugin}: {why}");
                 self.say(LineKind::Refused, &sentence, now);
             }
+            ServingNews::Closing { by, id } => {
+                if let Some(opener) = self.openers.get_mut(id) {
+                    opener.closed_by = Some(by.to_string());
+                }
+            }
+            ServingNews::CloseDenied { by, id } => {
+                let opener = self.opener(*id);
+                let sentence = format!("{by} may not end stream {id}{opener}");
+                self.say(LineKind::CloseDenied, &sentence, now);
+            }
             ServingNews::TurnedAway { address, why } => self.turned_away(*address, *why, now),
         }
     }
 
+    fn opener(&self, id: u32) -> String {
+        self.openers.get(&id).map_or(String::new(), |opener| format!(" of {}", opener.name))
+    }
+
     fn opened(&mut self, by: &ApiAsker, stream: &WorkStreamState, now: LocalTime) {
         let WorkStreamState { id, plugin, rate, most_frames, udp_port, share, .. } = stream;
-        self.openers.insert(*id, by.to_string());
+        self.openers.insert(*id, Opener { name: by.to_string(), closed_by: None });
         let sentence = format!("stream {id} opens for {by}: {plugin} at {rate} Hz");
         if self.say(LineKind::Opened, &sentence, now) && self.voice == Voice::Verbose {
             self.keep(&format!(
@@ -106,7 +129,7 @@ impl WorkLog {
         let (WorkNews::BegunAnew(state) | WorkNews::GivenUp(state) | WorkNews::Ended(state, _)) =
             news;
         let id = state.id;
-        let opener = self.openers.get(&id).map_or(String::new(), |by| format!(" of {by}"));
+        let opener = self.opener(id);
         let (plugin, why) = (&state.plugin, state.why.as_deref().unwrap_or("no reason is known"));
         let (kind, sentence) = match news {
             WorkNews::BegunAnew(_) => {
@@ -120,11 +143,14 @@ impl WorkLog {
                 (LineKind::GivenUp, sentence)
             }
             WorkNews::Ended(state, how) => {
-                self.openers.remove(&id);
-                let how = match how {
-                    StreamOver::Closed => "",
-                    StreamOver::MadeRoom => " to make room, as nothing had come for long",
-                    StreamOver::WorkerEnds => " with the worker",
+                let closed_by = self.openers.remove(&id).and_then(|opener| opener.closed_by);
+                let how = match (how, closed_by) {
+                    (StreamOver::Closed, Some(by)) => format!(", closed by {by}"),
+                    (StreamOver::Closed, None) => String::new(),
+                    (StreamOver::MadeRoom, _) => {
+                        " to make room, as nothing had come for long".to_owned()
+                    }
+                    (StreamOver::WorkerEnds, _) => " with the worker".to_owned(),
                 };
                 let counters = &state.counters;
                 let sentence = format!(
@@ -233,6 +259,29 @@ mod tests {
         assert_eq!(log.due(at(1)).len(), MOST_ALIKE);
         let said = log.due(at(11));
         assert_eq!(said, [format!("{} more visitors turned away within 10s", 200 - MOST_ALIKE)]);
+    }
+
+    fn stream(id: u32) -> WorkStreamState {
+        let state = r#"{"plugin":"a:b","rate":48000,"most_frames":64,"udp_port":1,"phase":"running","why":null,
+            "restarts":0,"epoch":0,"dirty":false,"latency_frames":0,"core":null,"share":0.1,"counters":{}}"#;
+        let mut state: serde_json::Value = serde_json::from_str(state).unwrap();
+        state["id"] = id.into();
+        serde_json::from_value(state).unwrap()
+    }
+
+    #[test]
+    fn the_party_that_ends_a_stream_is_logged() {
+        let mut log = WorkLog::new(Voice::Usual);
+        let by =
+            |name: &str| ApiAsker { name: Some(name.to_owned()), address: [10, 0, 0, 2].into() };
+        let opened = ServingNews::Opened { by: by("desk"), stream: Box::new(stream(3)) };
+        log.served(&opened, at(1));
+        log.served(&ServingNews::CloseDenied { by: by("rack"), id: 3 }, at(2));
+        log.served(&ServingNews::Closing { by: by("this machine"), id: 3 }, at(3));
+        log.worked(&WorkNews::Ended(stream(3), StreamOver::Closed), at(3));
+        let said = log.due(at(3)).into_iter().skip(1).collect::<Vec<_>>();
+        snapshot!(said.join("\n"));
+        assert!(log.openers.is_empty());
     }
 
     #[test]

@@ -1,0 +1,64 @@
+//! The owner of each stream: only the owner and this machine's own key may see or end it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tautline_api::trust::HostKey;
+
+/// The party behind a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Actor {
+    /// This machine's own key.
+    Machine,
+    /// The key of a trusted peer.
+    Peer(HostKey),
+    /// A program on this machine that shows no key. TCP does not tell the users of a machine apart.
+    Local,
+}
+
+/// The stream owners by stream number.
+#[derive(Debug, Default)]
+pub(crate) struct StreamOwners(BTreeMap<u32, Actor>);
+
+impl StreamOwners {
+    /// Records the owner of a new stream, and forgets streams that are not `open`: a worker also ends streams itself.
+    pub(crate) fn insert(&mut self, id: u32, owner: Actor, open: &BTreeSet<u32>) {
+        self.0.retain(|id, _| open.contains(id));
+        self.0.insert(id, owner);
+    }
+
+    /// Whether `actor` may see and end this stream.
+    pub(crate) fn permits(&self, id: u32, actor: Actor) -> bool {
+        actor == Actor::Machine || self.0.get(&id) == Some(&actor)
+    }
+
+    /// Whether the stream belongs to another party.
+    pub(crate) fn is_foreign(&self, id: u32, actor: Actor) -> bool {
+        self.0.contains_key(&id) && !self.permits(id, actor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owner_and_machine_alone_are_permitted() {
+        let (desk, rack) = (Actor::Peer(HostKey::new([1; 32])), Actor::Peer(HostKey::new([2; 32])));
+        let mut owners = StreamOwners::default();
+        owners.insert(7, desk, &[7].into());
+        owners.insert(8, Actor::Local, &[7, 8].into());
+        let permitted = |actor| (owners.permits(7, actor), owners.permits(8, actor));
+        assert_eq!(permitted(desk), (true, false));
+        assert_eq!(permitted(rack), (false, false));
+        assert_eq!(permitted(Actor::Local), (false, true));
+        assert_eq!(permitted(Actor::Machine), (true, true));
+        assert!(owners.is_foreign(7, rack) && !owners.is_foreign(9, rack));
+    }
+
+    #[test]
+    fn ended_streams_are_forgotten() {
+        let mut owners = StreamOwners::default();
+        (0..1000).for_each(|id| owners.insert(id, Actor::Local, &[id].into()));
+        assert_eq!(owners.0.len(), 1);
+    }
+}
