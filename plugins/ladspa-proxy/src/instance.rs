@@ -138,15 +138,13 @@ impl Instance {
         if !working.is_active {
             working.activate();
         }
-        if frames > 0 {
-            working.standing.begin_run();
-            let began = now();
-            working.wait_if_it_renders(frames, self.options.wait_offline);
-            // SAFETY: as above.
-            unsafe { working.run(&self.connections, &self.usual, frames, gain) };
-            working.standing.end_run();
-            working.ahead.took(now() - began);
-        }
+        working.standing.begin_run();
+        let began = now();
+        working.wait_if_it_renders(frames, self.options.wait_offline);
+        // SAFETY: as above.
+        unsafe { working.run(&self.connections, &self.usual, frames, gain) };
+        working.standing.end_run();
+        working.ahead.took(now() - began);
         let latency = working.offloaded.latency();
         self.tell_latency(latency);
     }
@@ -187,17 +185,24 @@ impl Instance {
         };
         if working.rendered && !reported.is_complete() {
             working.standing.conclude(format!(
-                "{}: {} frames of this render are not the plugin's, and {} are of one that had not heard all before; \
-                 see that the worker is there and render again",
+                "{}: {} frames of this render are not the plugin's, and {} are wrong since it had missed a part before; \
+                 see that the worker is there{} and render again",
                 self.offer.label,
                 reported.stood_in(),
-                reported.dirty()
+                reported.dirty(),
+                match working.is_realtime_render {
+                    true => {
+                        ", set wait_offline = \"always\", as this host renders on a thread with real-time priority, which \
+                         is held up for nobody otherwise,"
+                    }
+                    false => "",
+                }
             ));
         }
         if !working.rendered && !reported.is_complete() {
             working.standing.conclude(format!(
-                "{}: of {} frames something stood in for {}, and {} are of a plugin that had not heard all before; \
-                 TAUT_OFFLOAD_REPORT=/FILE writes which",
+                "{}: of {} frames something stood in for {}, and {} are of a plugin that had missed a part, which is \
+                 wrong until the host restarts it; TAUT_OFFLOAD_REPORT=/FILE writes which",
                 self.offer.label,
                 reported.seen.counters.frames,
                 reported.stood_in(),

@@ -63,7 +63,7 @@ impl Default for OffloadOptions {
             delay: None,
             block: None,
             wait: Span::ZERO,
-            stand_in: StandIn::Dry,
+            stand_in: StandIn::Matched,
             spare: None,
             wait_offline: WaitOffline::ByPace,
             compare_local: false,
@@ -100,6 +100,12 @@ pub(crate) fn read(label: &str) -> (OffloadOptions, Vec<String>) {
         if let Err(why) = options.set(key, &value.to_string_lossy()) {
             complaints.push(format!("in {name}: {why}"));
         }
+    }
+    if options.stand_in == StandIn::Dry {
+        complaints.push(format!(
+            "{label}: stand_in = \"dry\" plays the input past the plugin while its worker is away, which may be much \
+             louder; \"matched\" plays it at the level of the plugin"
+        ));
     }
     (options, complaints)
 }
@@ -217,10 +223,11 @@ impl OffloadOptions {
             "wait" => self.wait = wait(text)?,
             "stand_in" => {
                 self.stand_in = match text {
+                    "matched" => StandIn::Matched,
                     "dry" => StandIn::Dry,
                     "conceal" => StandIn::Conceal,
                     "last-good" | "last_good" => StandIn::LastGood,
-                    _ => return Err(none_of(text, "dry, conceal or last-good")),
+                    _ => return Err(none_of(text, "matched, dry, conceal or last-good")),
                 }
             }
             "spare" => self.spare = Some(text.to_owned()).filter(|name| !name.is_empty()),

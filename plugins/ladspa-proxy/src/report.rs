@@ -108,10 +108,12 @@ fn line(damage: &Damage) -> Value {
             Cause::Dirty => "dirty",
             Cause::Grown => "grown",
             Cause::NoWorker => "no worker",
+            Cause::Faded => "faded",
         },
         "stand_in": match damage.stand_in {
             // It is the plugin that was heard.
             _ if damage.cause == Cause::Dirty => Value::Null,
+            StandIn::Matched => "matched".into(),
             StandIn::Dry => "dry".into(),
             StandIn::Conceal => "conceal".into(),
             StandIn::LastGood => "last-good".into(),

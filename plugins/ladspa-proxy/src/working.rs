@@ -14,7 +14,8 @@ use tautline_engine::offload::offloaded::{Offloaded, OffloadedConfig, Which};
 use tautline_engine::offload::sound_set::SoundSet;
 use tautline_io::clock::now;
 use tautline_io::thread::Scheduler;
-use tautline_proto::time::Span;
+use tautline_proto::offload::pace::HeldUp;
+use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::Rate;
 
 use crate::ahead::Ahead;
@@ -45,8 +46,11 @@ pub(crate) struct Working {
     fade: u32,
     /// The delay is so many of the host's blocks, and not less than one.
     is_window: bool,
-    /// The host is faster than real time, and it was at some time.
-    renders: bool,
+    /// Until when the host may be held up, as it renders.
+    patient_until: LocalTime,
+    /// It rendered on a thread with real-time priority, which is held up for nobody.
+    pub(crate) is_realtime_render: bool,
+    /// It was faster than real time at some time.
     pub(crate) rendered: bool,
     /// It waited for its worker in vain.
     gave_up: bool,
@@ -200,7 +204,8 @@ impl Working {
             ahead: Ahead::of(rate),
             fade: rate.div_ceil(1000),
             is_window: options.delay.is_none() && options.window > 0,
-            renders: false,
+            patient_until: LocalTime::ZERO,
+            is_realtime_render: false,
             rendered: options.wait_offline == WaitOffline::Always,
             gave_up: false,
             is_active: false,
@@ -213,31 +218,36 @@ impl Working {
             twin.activate();
         }
         self.ahead.begin();
-        (self.is_active, self.renders, self.gave_up) = (true, false, false);
+        (self.is_active, self.gave_up, self.patient_until) = (true, false, LocalTime::ZERO);
     }
 
     /// A render waits until its worker is there, and for each block. Whether this host renders is known
-    /// a quarter of a second of sound after it began; one that seems to before waits too, for a second in all, unless
-    /// its thread is a real-time one.
+    /// a quarter of a second of sound after it began; one that seems to before waits too, for a second in all. A thread
+    /// with real-time priority waits for a card, and is held up for nobody.
     pub(crate) fn wait_if_it_renders(&mut self, frames: usize, wait_offline: WaitOffline) {
-        // A render has no priority: a thread that has one waits for a card, and is held up for nobody.
-        let may = match Scheduler::current() {
-            Scheduler::Other => {
-                let is_due = frames > self.offloaded.delay() as usize && !self.is_window;
-                self.ahead.observe(frames, is_due, now())
-            }
-            _ => Span::ZERO,
+        if wait_offline == WaitOffline::Never {
+            return;
+        }
+        let began = now();
+        let is_due = frames > self.offloaded.delay() as usize && !self.is_window;
+        let early = self.ahead.observe(frames, is_due, began);
+        let patience = match wait_offline {
+            WaitOffline::Always => RENDER_WAIT,
+            _ => self.patient_until - began,
         };
-        let renders = match wait_offline {
-            WaitOffline::Never => return,
-            WaitOffline::ByPace => self.renders,
-            WaitOffline::Always => true,
-        };
-        if renders && !self.gave_up {
-            self.gave_up = !self.standing.await_open(duration(RENDER_WAIT));
-        } else if may > Span::ZERO {
-            self.standing.await_tried(duration(may));
-            self.offloaded.allow_wait(may);
+        let (is_late, is_early) = (patience > Span::ZERO && !self.gave_up, early > Span::ZERO);
+        let asked = wait_offline == WaitOffline::Always;
+        if !is_late && !is_early || !asked && Scheduler::current() != Scheduler::Other {
+            return;
+        }
+        if is_late {
+            self.gave_up = !self.standing.await_open(duration(patience));
+            let span = now() - began;
+            let in_vain = if self.gave_up { span } else { Span::ZERO };
+            self.offloaded.was_held_up(HeldUp { span, in_vain });
+        } else {
+            self.standing.await_tried(duration(early));
+            self.offloaded.allow_wait(early);
         }
     }
 
@@ -269,8 +279,10 @@ impl Working {
         // SAFETY: the caller vouches for it.
         let mut ports =
             unsafe { HostPorts::new(connections, frames, gain, usual, self.twin.as_mut()) };
-        let outcome = self.offloaded.run(&mut ports, now());
-        self.renders = outcome.offline;
+        let began = now();
+        let outcome = self.offloaded.run(&mut ports, began);
+        self.patient_until = began + outcome.patience;
+        self.is_realtime_render |= outcome.hurries_in_vain;
         self.rendered |= outcome.offline;
         let delay = self.offloaded.delay() as usize;
         if outcome.stood_in > 0 && !outcome.waited && frames > delay && !self.is_window {

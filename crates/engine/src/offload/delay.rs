@@ -70,7 +70,7 @@ impl DelayLearner {
 
     /// The host runs so many frames.
     pub(crate) fn observe(&mut self, frames: u32) -> DelayChange {
-        if matches!(self.asked, OffloadDelay::Frames(_) | OffloadDelay::Window(0)) {
+        if frames == 0 || matches!(self.asked, OffloadDelay::Frames(_) | OffloadDelay::Window(0)) {
             return DelayChange::None;
         }
         self.runs = (self.runs + 1).min(3);

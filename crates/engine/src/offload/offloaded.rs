@@ -7,7 +7,7 @@ use tautline_io::thread::memory::prefault;
 use tautline_proto::offload::OffloadError;
 use tautline_proto::offload::block::{BlockSet, BlockSetError};
 use tautline_proto::offload::master::MasterConfig;
-use tautline_proto::offload::pace::RunPace;
+use tautline_proto::offload::pace::{HeldUp, RunPace};
 use tautline_proto::offload::returns::{Returns, ReturnsConfig, StandIn};
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::Rate;
@@ -33,8 +33,9 @@ pub struct OffloadedConfig {
     pub delay: OffloadDelay,
     /// How long a run may wait for what it is to play now; nothing for not at all.
     pub wait: Span,
-    /// How long it may where the host runs faster than real time; nothing for no longer than [`Self::wait`]. A worker of
-    /// which nothing is heard for so long is waited for no more until something is.
+    /// The most that it may where the host runs faster than real time, on a thread without real-time priority; nothing for
+    /// no longer than [`Self::wait`]. It waits no longer than the host is ahead ([`RunPace::patience`]). A worker of which
+    /// nothing is heard for so long is waited for no more until something is.
     pub wait_offline: Span,
     /// What plays for what is not there.
     pub stand_in: StandIn,
@@ -49,8 +50,8 @@ pub struct OffloadedConfig {
 }
 
 impl OffloadedConfig {
-    /// A plugin with these ports at this rate, so many blocks behind: never waits, plays dry what is not there, keeps 256
-    /// runs, and cuts them up for Ethernet with room for a seal.
+    /// A plugin with these ports at this rate, so many blocks behind: never waits, plays its input at its level for what is
+    /// not there, keeps 256 runs, and cuts them up for Ethernet with room for a seal.
     pub const fn new(set: SoundSet, rate: Rate, window: u32) -> Self {
         Self {
             set,
@@ -58,7 +59,7 @@ impl OffloadedConfig {
             delay: OffloadDelay::Window(window),
             wait: Span::ZERO,
             wait_offline: Span::ZERO,
-            stand_in: StandIn::Dry,
+            stand_in: StandIn::Matched,
             spare: false,
             history: 256,
             copies: 0,
@@ -121,8 +122,8 @@ pub struct Offloaded {
     returns: Returns,
     delay: DelayLearner,
     pace: RunPace,
-    /// How long the last run waited.
-    held_up: Span,
+    /// How long the host was held up since the last run began.
+    held_up: HeldUp,
     /// How long the next run may wait at least.
     allowed: Span,
     under_way: UnderWay,
@@ -166,7 +167,7 @@ impl Offloaded {
             returns,
             delay: DelayLearner::new(config.delay),
             pace: RunPace::new(config.rate),
-            held_up: Span::ZERO,
+            held_up: HeldUp::default(),
             allowed: Span::ZERO,
             under_way: UnderWay::new(config.history),
             position: 0,
@@ -195,7 +196,7 @@ impl Offloaded {
         self.ends.iter_mut().flatten().for_each(WorkerEnd::begin);
         self.returns.begin(self.delay.begin());
         self.pace.begin();
-        self.held_up = Span::ZERO;
+        self.held_up = HeldUp::default();
     }
 
     /// Puts a worker in the place of the one that is there, which is given back, between two runs: for who has both
@@ -219,6 +220,13 @@ impl Offloaded {
     /// the time.
     pub const fn allow_wait(&mut self, wait: Span) {
         self.allowed = wait;
+    }
+
+    /// Before the next run, its caller held the host up for so long, on behalf of this plugin.
+    pub fn was_held_up(&mut self, held_up: HeldUp) {
+        self.held_up += held_up;
+        self.counters.waits += 1;
+        self.counters.waited += held_up.span;
     }
 
     /// By how many frames what is played lies behind what is handed out, but for what the plugin itself takes.

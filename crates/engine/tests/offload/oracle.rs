@@ -63,6 +63,19 @@ fn a_copy_beside_the_next_block_saves_one_that_is_lost() {
 }
 
 #[test]
+fn runs_without_frames_are_handed_on_as_the_host_makes_them() {
+    let mut stage = Stage::smooth(config(1));
+    let blocks = [0, BLOCK, 0, 0, 17, BLOCK, 0];
+    blocks.into_iter().for_each(|frames| stage.go(frames));
+    stage.go_on(5);
+    let worker = stage.offloaded.standing().ends[0].unwrap().machine;
+    // The last answer is taken in by the run after it.
+    assert_eq!((worker.there.blocks, worker.back.blocks), (12, 11));
+    assert_eq!(stage.offloaded.standing().delay, BLOCK as u32);
+    stage.assert_damaged(&[]);
+}
+
+#[test]
 fn a_burst_spoils_what_it_holds_up_and_the_state_is_right_afterwards() {
     for (window, damaged) in [(1, 50..56), (2, 50..55)] {
         let mut stage = Stage::new(config(window), vec![lost(BlockLeg::There, 50..55)]);
@@ -110,7 +123,7 @@ fn answers_that_are_late_are_named_so_and_spoil_their_own_frames() {
 
 #[test]
 fn whatever_stands_in_it_spoils_no_other_frames() {
-    for stand_in in [StandIn::Dry, StandIn::Conceal, StandIn::LastGood] {
+    for stand_in in [StandIn::Matched, StandIn::Dry, StandIn::Conceal, StandIn::LastGood] {
         let config = OffloadedConfig { stand_in, ..config(1) };
         let mut stage = Stage::new(config, vec![lost(BlockLeg::Back, 50..54)]);
         stage.go_on(120);

@@ -214,12 +214,14 @@ impl Stage {
         assert!(silence, "what comes before all is silence");
     }
 
-    /// Everything that the ledger has of this activation, with the causes; another begins.
+    /// Everything that the ledger has of this activation but for the fades, with the causes; another begins. It lists
+    /// every frame that differs.
     pub(crate) fn ledger(&mut self) -> Vec<(Range<u64>, Cause)> {
         // What is missing may turn out to be late for a quarter of a second.
         for _ in 0..12_000 / BLOCK + 2 {
             self.go(BLOCK);
         }
+        let differing = self.differing();
         self.activate();
         self.go(BLOCK);
         let mut all: Vec<(Range<u64>, Cause)> = Vec::new();
@@ -231,6 +233,12 @@ impl Stage {
                 _ => all.push((from..end, cause)),
             }
         }
+        // Before the delay grew, frames were played by another one.
+        if !all.iter().any(|(_, cause)| *cause == Cause::Grown) {
+            let is_listed = |frame: &u64| all.iter().any(|(frames, _)| frames.contains(frame));
+            assert_eq!(differing.iter().find(|frame| !is_listed(frame)), None, "{all:?}");
+        }
+        all.retain(|(_, cause)| *cause != Cause::Faded);
         all
     }
 

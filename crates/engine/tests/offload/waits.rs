@@ -1,9 +1,11 @@
 //! How long a host waits for what it is to play, and for what it does not.
 
 use tautline_engine::offload::offloaded::{Far, Offloaded, OffloadedConfig, Which};
+use tautline_io::thread::{Scheduler, spawn};
 use tautline_proto::offload::block::BlockLeg;
 use tautline_proto::offload::datagram::Flags;
 use tautline_proto::time::Span;
+use tautline_trial::{Lack, skipped};
 
 use crate::crew::{Crew, DATAGRAM_BYTES, STREAM};
 use crate::road::{Fate, Road, smooth};
@@ -106,6 +108,32 @@ fn whoever_has_the_time_waits_for_a_worker_however_often_nothing_is_heard() {
     let waits = stage.offloaded.standing().counters.waits - before;
     // Whoever has not waits for eight. A run whose thread did not get a core for as long has nothing left to wait.
     assert!(waits >= 16, "{waits} of 30 runs waited");
+}
+
+/// How often a host waits that runs as fast as it can and whose worker is dead, and whether it was seen to hurry.
+fn waits_of_a_hurry() -> (u64, bool) {
+    let mut stage =
+        Stage::smooth(OffloadedConfig { wait_offline: Span::from_millis(5), ..config(1) });
+    stage.go_on(50);
+    stage.kill_worker();
+    // More than a second of sound, of which a quarter tells a render.
+    let waits = stage.waits_of(1000);
+    (waits, stage.outcome.offline)
+}
+
+#[test]
+fn a_thread_with_real_time_priority_is_held_up_for_nobody_however_fast_it_runs() {
+    let on = |scheduler| {
+        let (thread, granted) = spawn("host", scheduler, 0, waits_of_a_hurry).unwrap();
+        (thread.join().unwrap(), granted)
+    };
+    let ((waits, hurried), _) = on(Scheduler::Other);
+    assert!(waits > 0 && hurried, "{waits} waits of a render");
+    let ((waits, hurried), granted) = on(Scheduler::Fifo(10));
+    if !granted.is_granted() {
+        return skipped(Lack::Privilege, &granted.to_string());
+    }
+    assert_eq!((waits, hurried), (0, true));
 }
 
 #[test]

@@ -4,11 +4,12 @@
 //! A run of the host pushes its input ([`Returns::push_dry`]), places what has come back ([`Returns::place`],
 //! [`Returns::arrived`]), and pulls as many frames ([`Returns::pull`]): those that were handed out `delay` frames ago.
 //! What is there passes bit for bit. What is not is stood in for, and noted in the damage ledger
-//! ([`Returns::poll_damage`]). Besides the frames that are missing, those of the millisecond after each run of them may
-//! differ from what they would have been, and no others.
+//! ([`Returns::poll_damage`]): the frames that are missing, and those of the millisecond after each run of them, which
+//! are cross-faded. No others differ from what they would have been.
 
 mod damage;
 mod entries;
+mod levels;
 mod marks;
 mod playing;
 mod rings;
@@ -23,7 +24,10 @@ use self::rings::ChannelRing;
 /// What plays for frames that are not there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StandIn {
-    /// What was handed out, as late as what would have come back.
+    /// What was handed out, as late as what would have come back, at the level at which the plugin played lately: as
+    /// loud on average, and never over its peak. Silence where nothing was heard of it.
+    Matched,
+    /// What was handed out, as late as what would have come back: it may be much louder than the plugin.
     Dry,
     /// The sound before goes on as predicted, until silence after 50 ms.
     Conceal,
@@ -292,6 +296,7 @@ impl Returns {
 
     /// All is there: it goes out of the ring itself where it lies in one piece.
     fn pass(&mut self, turn: u64, frames: usize, sink: &mut dyn FnMut(usize, &[f32])) {
+        self.stood_in.hear(turn, frames, &self.wet, (&self.dry, self.plugin_latency));
         for channel in 0..self.config.outputs {
             if let Some(samples) = self.wet.slice(channel, turn, frames) {
                 sink(channel, samples);
@@ -322,8 +327,12 @@ impl Returns {
                 }
                 FrameMark::Clean | FrameMark::Dirty => {
                     let dry = (&self.dry, self.plugin_latency);
-                    pulled.faded += self.stood_in.come_back(&mut piece, &mut self.wet, dry);
+                    let faded = self.stood_in.come_back(&mut piece, &mut self.wet, dry);
+                    pulled.faded += faded;
                     pulled.wet += len as u32;
+                    if mark == FrameMark::Clean && faded > 0 {
+                        self.ledger.note(position, faded, Cause::Faded, self.config.stand_in);
+                    }
                 }
             }
             self.note(mark, position, len as u32);

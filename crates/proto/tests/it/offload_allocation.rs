@@ -22,7 +22,7 @@ fn sound() -> BlockSet {
 
 #[test]
 fn an_offloaded_run_with_losses_allocates_nothing() {
-    for stand_in in [StandIn::Dry, StandIn::Conceal, StandIn::LastGood] {
+    for stand_in in [StandIn::Matched, StandIn::Dry, StandIn::Conceal, StandIn::LastGood] {
         let master = MasterConfig {
             set: sound(),
             stream: STREAM,

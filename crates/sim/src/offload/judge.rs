@@ -23,15 +23,16 @@ pub(super) struct Judgement {
 }
 
 impl OffloadJudge {
-    pub(super) fn judge(&self, fade: u64) -> Judgement {
+    pub(super) fn judge(&self) -> Judgement {
         let mut noted = vec![false; self.heard.len()];
         let mut may_differ = noted.clone();
         let end = noted.len() as u64;
         for damage in self.damage.iter().filter(|damage| damage.cause != Cause::Grown) {
             let until = damage.from + u64::from(damage.frames);
             let range = |until: u64| damage.from.min(end) as usize..until.min(end) as usize;
-            noted[range(until)].fill(true);
-            may_differ[range(until + fade)].fill(true);
+            // Of frames that are cross-faded a clean answer was there.
+            noted[range(until)].fill(damage.cause != Cause::Faded);
+            may_differ[range(until)].fill(true);
         }
         let differs = |frame: &usize| self.heard[*frame].to_bits() != self.truth[*frame].to_bits();
         let frames = 0..self.heard.len();

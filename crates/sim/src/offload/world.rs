@@ -220,7 +220,7 @@ impl OffloadWorld {
     fn outcome(mut self) -> OffloadOutcome {
         self.returns.settle();
         self.judge.damage.extend(core::iter::from_fn(|| self.returns.poll_damage()));
-        let judgement = self.judge.judge(self.returns.fade_frames().into());
+        let judgement = self.judge.judge();
         OffloadOutcome {
             frames: self.judge.heard.len() as u64,
             damaged: judgement.damaged,

@@ -1,8 +1,12 @@
 //! Plugins whose worker is not there.
 
+use serde_json::Value;
+use tautline_io::thread::{Scheduler, spawn};
+
 use super::hosted::{Hosted, find, load};
 use super::scene::{Scene, alone, did_well, plugin, port};
 use crate::common::program::Call;
+use crate::common::{Lack, skipped};
 
 /// A catalogue of a stereo plugin with a control each way, at a worker that is not there.
 fn absent(scene: &Scene) {
@@ -59,7 +63,32 @@ fn is_late_by(delay: usize, (heard, sent): &(Vec<Vec<f32>>, Vec<Vec<f32>>)) {
 fn offline(call: Call) {
     let scene = Scene::new();
     absent(&scene);
-    did_well(scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never").run());
+    let call = scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never");
+    did_well(call.with("TAUT_OFFLOAD_STAND_IN", "dry").run());
+}
+
+/// Four seconds of sound as fast as a thread can: a host that catches up, or fills its buffers, or renders.
+fn hurries(scheduler: Scheduler) {
+    let run = || {
+        let mut verb = verb();
+        verb.activate();
+        runs(&mut verb, &[256; 750]);
+    };
+    let (thread, granted) = spawn("host", scheduler, 1 << 20, run).unwrap();
+    thread.join().unwrap();
+    if granted.asked != Scheduler::Other && !granted.is_granted() {
+        skipped(Lack::Privilege, &granted.to_string());
+    }
+}
+
+/// The report of a host that hurries while its worker is not there.
+fn hurried(call: Call) -> Value {
+    let scene = Scene::new();
+    absent(&scene);
+    let report = scene.folder.file("report.json");
+    did_well(scene.finding(call).with("TAUT_OFFLOAD_REPORT", &report).run());
+    let text = std::fs::read_to_string(report).unwrap();
+    serde_json::from_str(text.lines().next().unwrap()).unwrap()
 }
 
 /// Tests that run alone (decision 25).
@@ -81,11 +110,36 @@ mod exclusive {
         alone(inside, |call| {
             let scene = Scene::new();
             absent(&scene);
-            let said =
-                did_well(scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never").run());
+            let call = scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never");
+            let said = did_well(call.with("TAUT_OFFLOAD_STAND_IN", "dry").run());
             let why = said.iter().filter(|line| line.contains("taut work")).count();
             assert_eq!(why, 1, "it is said once: {said:#?}");
         });
+    }
+
+    #[test]
+    fn a_host_with_real_time_priority_is_held_up_for_nobody() {
+        alone(
+            || hurries(Scheduler::Fifo(10)),
+            |call| {
+                let report = hurried(call);
+                assert_eq!((&report["rendered"], &report["waits"]), (&true.into(), &0.into()));
+            },
+        );
+    }
+
+    #[test]
+    fn a_render_waits_for_a_worker_that_never_comes_for_two_seconds_at_most() {
+        alone(
+            || hurries(Scheduler::Other),
+            |call| {
+                let report = hurried(call);
+                let waited = report["waited_us"].as_f64().unwrap();
+                // A second while it only seems to render, and what it is ahead then.
+                assert!((0.9e6..5e6).contains(&waited), "{waited}");
+                assert_eq!(report["rendered"], true);
+            },
+        );
     }
 
     #[test]

@@ -2,10 +2,12 @@
 
 use tautline_io::clock::now;
 use tautline_io::link::awaiting::await_any;
+use tautline_io::thread::Scheduler;
 use tautline_io::thread::float_mode::FloatMode;
 use tautline_io::thread::realtime::scope;
 use tautline_proto::offload::block::{ByteOrder, get_f32, put_f32};
 use tautline_proto::offload::datagram::Flags;
+use tautline_proto::offload::pace::HeldUp;
 use tautline_proto::offload::pair::{ChosenAnswer, choose_answer};
 use tautline_proto::time::{LocalTime, Span};
 
@@ -33,6 +35,10 @@ pub struct RunOutcome {
     pub waited: bool,
     /// Whether the host runs faster than real time.
     pub offline: bool,
+    /// How long the host may be held up, as it renders.
+    pub patience: Span,
+    /// It is faster than real time, and is not held up since its thread has real-time priority.
+    pub hurries_in_vain: bool,
 }
 
 /// The frames of a run that are handed out, and what is known of them all.
@@ -53,20 +59,28 @@ impl Offloaded {
         self.obey();
         let frames = block.frames();
         let offline = self.pace.observe(frames as u32, began, self.held_up);
-        self.held_up = Span::ZERO;
+        self.held_up = HeldUp::default();
         let flags = flags(offline);
-        let wait =
-            if offline { self.config.wait.max(self.config.wait_offline) } else { self.config.wait };
-        let allowed = core::mem::replace(&mut self.allowed, Span::ZERO);
-        let (wait, patient) = (wait.max(allowed), offline || allowed > Span::ZERO);
+        // A thread with real-time priority waits for a card, however fast it runs: it is held up for nobody.
+        let hurries_in_vain = offline && Scheduler::current() != Scheduler::Other;
+        let patience = match hurries_in_vain {
+            true => Span::ZERO,
+            false => self.pace.patience().min(self.config.wait_offline),
+        };
+        let allowed = core::mem::replace(&mut self.allowed, Span::ZERO).max(patience);
+        let (wait, patient) = (self.config.wait.max(allowed), allowed > Span::ZERO);
         let most = self.config.set.most_frames.max(1) as usize;
-        let mut outcome = RunOutcome { offline, ..RunOutcome::default() };
-        let mut from = 0;
-        while from < frames {
-            let (frames, until) = (most.min(frames - from), began + wait);
-            let part = RunPart { from, frames, flags, until, patient };
+        let mut outcome =
+            RunOutcome { offline, patience, hurries_in_vain, ..RunOutcome::default() };
+        let (mut from, until) = (0, began + wait);
+        // A run without frames is one, too: plugins take up their controls in it.
+        loop {
+            let part = RunPart { from, frames: most.min(frames - from), flags, until, patient };
             self.run_part(block, part, &mut outcome);
             from += part.frames;
+            if from == frames {
+                break;
+            }
         }
         for (index, value) in self.controls_out.iter().enumerate() {
             block.control_out(index, *value);
@@ -241,7 +255,8 @@ impl Offloaded {
             }
         };
         self.ends.iter_mut().flatten().for_each(|end| end.waited(held_up));
-        self.held_up += held_up;
+        let in_vain = if self.is_unanswered(due) { held_up } else { Span::ZERO };
+        self.held_up += HeldUp { span: held_up, in_vain };
         self.counters.waits += 1;
         self.counters.waited += held_up;
         true

@@ -61,6 +61,8 @@ pub struct OrderedInbound {
     /// The one after the highest that was heard of.
     heard: u64,
     heard_at: LocalTime,
+    /// The last that was beyond reach.
+    far: Option<u64>,
     /// Those before that are not here are kept no more.
     gone: u64,
     turn: Option<BlockTurn>,
@@ -86,6 +88,7 @@ impl OrderedInbound {
             complete: 0,
             heard: 0,
             heard_at: LocalTime::ZERO,
+            far: None,
             gone: 0,
             turn: None,
             restart: true,
@@ -166,7 +169,11 @@ impl OrderedInbound {
             return if again { Handled::Again { block: head.block } } else { Handled::Duplicate };
         }
         if head.block - self.next >= self.assembly.hold() {
-            self.hear(head.block, now);
+            // A number that no other is near to is none that blocks have reached.
+            let far = self.far.replace(head.block);
+            if far.is_some_and(|far| far.abs_diff(head.block) < self.assembly.hold()) {
+                self.hear(head.block, now);
+            }
             return Handled::Early;
         }
         let handled = self.assembly.take(head, body, now);
@@ -193,7 +200,7 @@ impl OrderedInbound {
         self.assembly.clear();
         self.asking.begin();
         (self.next, self.position, self.complete) = (0, 0, 0);
-        (self.heard, self.gone) = (0, 0);
+        (self.heard, self.far, self.gone) = (0, None, 0);
         (self.turn, self.restart) = (None, true);
         (self.state, self.since) = (PluginState::Clean, 0);
         self.counters.epochs += 1;

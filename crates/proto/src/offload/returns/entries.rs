@@ -16,6 +16,8 @@ pub enum Cause {
     Grown,
     /// There was no worker.
     NoWorker,
+    /// They came back, and were cross-faded with what stood in before them.
+    Faded,
 }
 
 /// A run of frames that are not as they should be.
@@ -23,7 +25,8 @@ pub enum Cause {
 pub struct Damage {
     /// Counts the epochs since [`Returns`](super::Returns) was made, from 1.
     pub epoch: u32,
-    /// The first of them, in frames handed out before it in the epoch.
+    /// The first of them, in frames handed out before it in the epoch: what was made of it is given out by the delay, and
+    /// what the plugin itself lags, later.
     pub from: u64,
     /// How many.
     pub frames: u32,

@@ -5,6 +5,7 @@ use core::f64::consts::PI;
 use tautline_dsp::conceal::Concealer;
 
 use super::StandIn;
+use super::levels::Levels;
 use super::rings::ChannelRing;
 
 /// Whether sound passes.
@@ -55,6 +56,7 @@ pub(super) struct StoodIn {
     last: Box<[f32]>,
     last_frames: usize,
     concealer: Option<Concealer>,
+    levels: Option<Levels>,
     /// Frames before this one the concealer has been told of.
     told: u64,
     /// Room for interleaved frames.
@@ -73,6 +75,7 @@ impl StoodIn {
         let last_frames = if kind == StandIn::LastGood { millis(20).max(1) } else { 0 };
         let frames = if concealer.is_some() { outputs * most_frames as usize } else { 0 };
         let hold = core::iter::repeat_n(1.0, millis(10));
+        let levels = (kind == StandIn::Matched).then(|| Levels::new(outputs, rate, millis(1)));
         Self {
             kind,
             state: PlayingState::Wet,
@@ -82,6 +85,7 @@ impl StoodIn {
             last: vec![0.0; outputs * last_frames].into(),
             last_frames,
             concealer,
+            levels,
             told: 0,
             frames: vec![0.0; frames].into(),
             other: vec![0.0; most_frames as usize].into(),
@@ -104,6 +108,9 @@ impl StoodIn {
     pub(super) fn begin(&mut self) {
         self.state = PlayingState::Wet;
         self.told = 0;
+        if let Some(levels) = &mut self.levels {
+            levels.begin();
+        }
         if let Some(concealer) = &mut self.concealer {
             // Nothing of the old epoch is predicted from: silence is.
             self.frames.fill(0.0);
@@ -118,6 +125,9 @@ impl StoodIn {
     /// From `position` on sound is missing; what was given out before is in `wet`.
     pub(super) fn begin_hole(&mut self, position: u64, wet: &ChannelRing) {
         self.state = PlayingState::Hole { age: 0 };
+        if let Some(levels) = &mut self.levels {
+            levels.begin_hole();
+        }
         for (channel, held) in self.held.iter_mut().enumerate() {
             *held = position.checked_sub(1).map_or(0.0, |last| wet.at(channel, last));
         }
@@ -130,6 +140,30 @@ impl StoodIn {
             }
         }
         self.tell(position, wet);
+    }
+
+    /// These frames of `wet` are what the plugin made: they are heard for their level.
+    pub(super) fn hear(
+        &mut self,
+        position: u64,
+        frames: usize,
+        wet: &ChannelRing,
+        dry: Handed<'_>,
+    ) {
+        let Some(levels) = &mut self.levels else { return };
+        let (dry, latency) = dry;
+        // Before the first frame that was handed out, the plugin plays silence.
+        let Some(handed) = position.checked_sub(latency.into()) else { return };
+        for channel in 0..wet.channels() {
+            let of = if dry.channels() == 1 { 0 } else { channel };
+            let of = if of < dry.channels() {
+                dry.pieces(of, handed, frames)
+            } else {
+                Default::default()
+            };
+            levels.hear(channel, wet.pieces(channel, position, frames), of);
+        }
+        levels.advance(frames);
     }
 
     /// Tells the concealer what was given out since it was told last.
@@ -176,8 +210,11 @@ impl StoodIn {
             match self.kind {
                 StandIn::Conceal => {}
                 StandIn::LastGood => self.repeat(channel, age, out),
-                StandIn::Dry => {
+                StandIn::Dry | StandIn::Matched => {
                     handed(dry, channel, position, out);
+                    if let Some(levels) = &mut self.levels {
+                        levels.play(channel, out);
+                    }
                     let rise = self.rise.iter().skip(age);
                     for (sample, rise) in out.iter_mut().zip(rise) {
                         *sample = *sample * rise + self.held[channel] * (1.0 - rise);
@@ -195,6 +232,7 @@ impl StoodIn {
         wet: &mut ChannelRing,
         dry: Handed<'_>,
     ) -> u32 {
+        self.hear(piece.position, piece.len, wet, dry);
         for channel in 0..wet.channels() {
             let position = piece.position;
             wet.read(channel, position, piece.channel(channel));
@@ -236,7 +274,13 @@ impl StoodIn {
             match self.kind {
                 StandIn::Conceal => {}
                 StandIn::LastGood => self.repeat(channel, age, &mut other[..fading]),
-                StandIn::Dry => handed(dry, channel, position, &mut other[..fading]),
+                StandIn::Dry | StandIn::Matched => {
+                    let other = &mut other[..fading];
+                    handed(dry, channel, position, other);
+                    if let Some(levels) = &mut self.levels {
+                        levels.play(channel, other);
+                    }
+                }
             }
             if self.kind != StandIn::Conceal {
                 let rise = &self.rise[risen..];

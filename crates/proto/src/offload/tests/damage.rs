@@ -59,6 +59,7 @@ fn what_comes_after_its_turn_is_late_and_only_that() {
         (64, 64, Cause::Late),
         (128, 64, Cause::Lost),
         (192, 64, Cause::Late),
+        (256, 48, Cause::Faded),
     ];
     assert_eq!(all(&mut returns), expected);
     assert_eq!(returns.counters().late, 128);
@@ -76,6 +77,7 @@ fn an_entry_is_told_when_nothing_can_change_it_any_more() {
         position += 64;
     }
     assert_eq!(told(&mut returns), [(0, 64, Cause::Lost)]);
+    assert_eq!(all(&mut returns), [(64, 48, Cause::Faded)]);
 }
 
 #[test]
@@ -132,7 +134,7 @@ fn a_longer_delay_is_noted_once_and_stands_from_then_on() {
     assert_eq!(stood_in, 96);
     assert_eq!(heard[48..96], [0.25; 48], "dry");
     assert_eq!(heard[96 + 48..], [0.5; 256 - 144]);
-    assert_eq!(all(&mut returns), [(448 - 96, 96, Cause::Grown)]);
+    assert_eq!(all(&mut returns), [(448 - 96, 96, Cause::Grown), (448, 48, Cause::Faded)]);
     assert_eq!(returns.set_delay(5000), 1024);
 }
 
@@ -155,7 +157,8 @@ fn a_full_ledger_counts_what_it_cannot_tell() {
         }
         run(&mut returns, 8);
     }
-    assert_eq!(returns.damage_overflow(), (1050 - 1024) * 8);
+    // 1050 are lost, and all but the first of those between are cross-faded.
+    assert_eq!(returns.damage_overflow(), (1050 + 1049 - 1024) * 8);
     assert_eq!(all(&mut returns).len(), 1024);
 }
 

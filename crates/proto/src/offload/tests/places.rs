@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::road::bits;
-use crate::offload::returns::{PulledReturns, Returns, ReturnsConfig, StandIn};
+use crate::offload::returns::{Cause, PulledReturns, Returns, ReturnsConfig, StandIn};
 
 const RATE: u32 = 48_000;
 const MOST: u32 = 256;
@@ -70,7 +70,12 @@ impl Heard {
 }
 
 fn stand_ins() -> impl Strategy<Value = StandIn> {
-    prop_oneof![Just(StandIn::Dry), Just(StandIn::Conceal), Just(StandIn::LastGood)]
+    prop_oneof![
+        Just(StandIn::Matched),
+        Just(StandIn::Dry),
+        Just(StandIn::Conceal),
+        Just(StandIn::LastGood),
+    ]
 }
 
 proptest! {
@@ -104,9 +109,21 @@ proptest! {
         prop_assert_eq!(fade, 48);
         let heard = host.heard[0].len();
         let played = heard.saturating_sub(delay as usize);
-        let may_differ = |frame: usize| {
-            missing[frame.saturating_sub(fade)..=frame].iter().any(|missing| *missing)
-        };
+        // The ledger says as much: each missing frame that was to be played, those that are cross-faded, and no other.
+        host.returns.settle();
+        let (mut noted, mut faded) = (vec![false; played], vec![false; played]);
+        while let Some(damage) = host.returns.poll_damage() {
+            prop_assert_eq!((damage.epoch, damage.stand_in), (1, stand_in));
+            let is_faded = damage.cause == Cause::Faded;
+            let listed = if is_faded { &mut faded } else { &mut noted };
+            for frame in damage.from..damage.from + u64::from(damage.frames) {
+                let frame = frame as usize;
+                prop_assert!(!core::mem::replace(&mut listed[frame], true));
+                let since = missing[frame.saturating_sub(fade)..=frame].iter();
+                prop_assert!(!is_faded || since.clone().any(|missing| *missing));
+            }
+        }
+        let may_differ = |frame: usize| noted[frame] || faded[frame];
         for channel in 0..2 {
             let heard = &host.heard[channel];
             let silent = heard.len().min(delay as usize);
@@ -118,15 +135,6 @@ proptest! {
                     may_differ(frame) || heard.to_bits() == truth.to_bits(),
                     "frame {} of {}", frame, played
                 );
-            }
-        }
-        // The ledger says as much: each missing frame that was to be played, and no other.
-        host.returns.settle();
-        let mut noted = vec![false; played];
-        while let Some(damage) = host.returns.poll_damage() {
-            prop_assert_eq!((damage.epoch, damage.stand_in), (1, stand_in));
-            for frame in damage.from..damage.from + u64::from(damage.frames) {
-                prop_assert!(!core::mem::replace(&mut noted[frame as usize], true));
             }
         }
         prop_assert_eq!(&noted[..], &missing[..played]);
@@ -185,11 +193,74 @@ fn dry_stands_in_at_the_same_delay_and_after_the_plugins_own() {
     }
 }
 
+/// What a plugin makes of its input.
+type Plugin = fn(u64) -> f32;
+
+/// Two seconds of a plugin, and one without it: what was played while it was there, and while it was not.
+fn heard_beside(stand_in: StandIn, plugin: Plugin, dry: Plugin) -> (Vec<f32>, Vec<f32>) {
+    let mut returns = Returns::new(ReturnsConfig { inputs: 1, outputs: 1, ..config(64, stand_in) });
+    returns.begin(64);
+    let (mut heard, gone) = (Vec::new(), 2 * u64::from(RATE));
+    for begin in (0..3 * u64::from(RATE)).step_by(64) {
+        returns.push_dry(0, &(begin..begin + 64).map(dry).collect::<Vec<f32>>());
+        if let Some(back) = begin.checked_sub(64).filter(|back| *back < gone) {
+            returns.place(back, 0, &(back..back + 64).map(plugin).collect::<Vec<f32>>());
+            returns.arrived(back, 64, true);
+        }
+        returns.pull(64, &mut |_, samples| heard.extend_from_slice(samples));
+    }
+    let without = heard.split_off(gone as usize + 64);
+    (heard, without)
+}
+
+fn peak(samples: &[f32]) -> f32 {
+    samples.iter().fold(0.0, |peak, sample| sample.abs().max(peak))
+}
+
+fn level(samples: &[f32]) -> f32 {
+    (samples.iter().map(|sample| sample * sample).sum::<f32>() / samples.len() as f32).sqrt()
+}
+
+/// A voice of a second: three quarters of it loud, then quiet; and after two seconds 20 dB louder.
+fn voice(frame: u64) -> f32 {
+    let rises = if frame >= 2 * u64::from(RATE) { 10.0 } else { 1.0 };
+    let quiet = if frame % 48_000 >= 36_000 { 0.1 } else { 1.0 };
+    (frame as f32 * 0.05).sin() * 0.09 * rises * quiet
+}
+
+#[test]
+fn what_stands_in_is_never_louder_than_the_plugin_was() {
+    let plugins: [(&str, Plugin); 5] = [
+        ("as it is", |frame| voice(frame)),
+        ("40 dB lower", |frame| voice(frame) * 0.01),
+        ("a mute", |_| 0.0),
+        ("a limiter", |frame| voice(frame).clamp(-0.02, 0.02)),
+        ("a gate", |frame| if frame % 48_000 >= 36_000 { 0.0 } else { voice(frame) }),
+    ];
+    for (name, plugin) in plugins {
+        let (heard, without) = heard_beside(StandIn::Matched, plugin, voice);
+        assert!(peak(&without) <= peak(&heard), "{name}: {} > {}", peak(&without), peak(&heard));
+        let (of_it, of_input) = (level(&heard), level(&without));
+        assert!(of_input <= of_it * 1.3, "{name}: {of_input} > {of_it}");
+        assert!(of_input >= of_it * 0.5, "{name}: {of_input} < {of_it}");
+    }
+    // Dry is what its name says.
+    let (heard, without) = heard_beside(StandIn::Dry, |frame| voice(frame) * 0.01, voice);
+    assert!(peak(&without) > 900.0 * peak(&heard));
+}
+
+#[test]
+fn where_nothing_was_heard_of_a_plugin_silence_stands_in() {
+    let mut host = Heard::new(config(64, StandIn::Matched), 64);
+    (0..40).for_each(|_| host.run(64, &[]));
+    assert!(host.heard.iter().flatten().all(|sample| *sample == 0.0));
+}
+
 #[test]
 fn no_stand_in_begins_or_ends_with_a_jump() {
     let sine = |frame: u64| (frame as f32 * core::f32::consts::TAU / 480.0).sin() * 0.5;
     // Of runs shorter than a fade as of others: 640 frames are missing.
-    for (stand_in, run) in [StandIn::Dry, StandIn::Conceal, StandIn::LastGood]
+    for (stand_in, run) in [StandIn::Matched, StandIn::Dry, StandIn::Conceal, StandIn::LastGood]
         .into_iter()
         .flat_map(|stand_in| [64, 16].map(|run| (stand_in, run)))
     {
@@ -237,7 +308,7 @@ fn what_is_no_number_passes_as_it_is() {
 
 #[test]
 fn an_epoch_begins_with_nothing_of_the_one_before() {
-    for stand_in in [StandIn::Dry, StandIn::Conceal, StandIn::LastGood] {
+    for stand_in in [StandIn::Matched, StandIn::Dry, StandIn::Conceal, StandIn::LastGood] {
         let mut host = with_lost(config(64, stand_in), 40, 38..50);
         host.returns.begin(32);
         (host.clock, host.heard) = (0, [Vec::new(), Vec::new()]);

@@ -1,6 +1,6 @@
 //! What a worker asks for, and when.
 
-use super::road::{Fate, OneWay, Recursive, Road, master_config, sound, worker_config};
+use super::road::{Fate, OneWay, Recursive, Road, STREAM, master_config, sound, worker_config};
 use crate::offload::datagram::{DatagramKind, Flags, HEAD_BYTES, Head, LEAST_DATAGRAM_BYTES};
 use crate::offload::inbound::{Handled, PluginState};
 use crate::offload::master::MasterConfig;
@@ -250,6 +250,32 @@ fn of_long_blocks_fewer_are_replayed_at_a_time_but_two() {
     }
     // 256 KiB hold eight blocks of 32 kB, three of 80 kB, and one of 240 kB.
     assert_eq!(left, [8, 3, 2]);
+}
+
+#[test]
+fn a_number_that_no_other_is_near_to_moves_nothing() {
+    let mut road = Road::new(master_config(64), worker_config(None));
+    let hand_out = |road: &mut Road, count: u64| {
+        (0..count).for_each(|_| {
+            road.hand_out(64);
+            road.carry();
+        });
+    };
+    hand_out(&mut road, 10);
+    let epoch = road.master.epoch();
+    let far = (1 << 40) - 1;
+    let mut room = [0; 600];
+    for (kind, handled) in
+        [(DatagramKind::Block, Handled::Early), (DatagramKind::Gone, Handled::Gone { first: far })]
+    {
+        let head = Head::beside(kind, STREAM, epoch, far);
+        let len = head.with_body(&far.to_be_bytes(), &mut room).unwrap();
+        assert_eq!(road.worker.handle(&room[..len], LocalTime::ZERO), handled);
+    }
+    assert_eq!(road.worker.behind(), 0);
+    hand_out(&mut road, 10);
+    assert_eq!(road.worker.counters().there.gone, 0);
+    assert!((0..20).all(|block| road.is_true(block)));
 }
 
 #[test]

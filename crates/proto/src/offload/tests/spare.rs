@@ -2,7 +2,7 @@
 
 use crate::offload::datagram::Flags;
 use crate::offload::master::BlockAnswer;
-use crate::offload::pace::RunPace;
+use crate::offload::pace::{HeldUp, RunPace};
 use crate::offload::pair::choose_answer;
 use crate::time::{LocalTime, Span};
 use crate::units::Rate;
@@ -39,18 +39,21 @@ fn the_first_clean_answer_is_played_and_a_dirty_one_only_where_there_is_none() {
 struct Runs {
     pace: RunPace,
     now: LocalTime,
+    /// The part of each wait that no answer ended.
+    in_vain: Span,
 }
 
 impl Runs {
     fn new() -> Self {
-        Self { pace: RunPace::new(Rate::new(48_000).unwrap()), now: LocalTime::ZERO }
+        let pace = RunPace::new(Rate::new(48_000).unwrap());
+        Self { pace, now: LocalTime::ZERO, in_vain: Span::ZERO }
     }
 
     /// So many runs of 480 frames, which are 10 ms, one each `every`, of which `waited` was our doing.
     fn run(&mut self, count: u32, every: Span, waited: Span) -> bool {
         for _ in 0..count {
             self.now += every;
-            self.pace.observe(480, self.now, waited);
+            self.pace.observe(480, self.now, HeldUp { span: waited, in_vain: self.in_vain });
         }
         self.pace.is_faster()
     }
@@ -64,6 +67,15 @@ fn a_host_in_real_time_is_never_taken_for_a_render() {
     assert!(!runs.run(1, Span::from_millis(200), Span::ZERO));
     assert!(!runs.run(20, Span::from_micros(50), Span::ZERO));
     assert!(!runs.run(100, Span::from_millis(10), Span::ZERO));
+    // It stood still for 0.9 s and for 8 s, and catches up with all of it.
+    for (stall, runs_behind) in [(900, 89), (8000, 799)] {
+        assert!(!runs.run(1, Span::from_millis(stall), Span::ZERO));
+        assert!(!runs.run(runs_behind, Span::from_micros(50), Span::ZERO), "after {stall} ms");
+        assert!(!runs.run(100, Span::from_millis(10), Span::ZERO));
+    }
+    // It catches up slowly, at twice the speed of time.
+    assert!(!runs.run(1, Span::from_millis(900), Span::ZERO));
+    assert!(!runs.run(178, Span::from_millis(5), Span::ZERO));
     // Its transport stood for a minute.
     assert!(!runs.run(1, Span::from_secs(60), Span::ZERO));
     assert!(!runs.run(100, Span::from_millis(10), Span::ZERO));
@@ -86,6 +98,28 @@ fn a_render_is_found_out_within_a_second_of_sound_and_so_is_its_end() {
     // We hold it up: still a render.
     assert!(runs.run(1000, Span::from_millis(20), Span::from_millis(19)));
     assert!(!runs.run(60, Span::from_millis(10), Span::ZERO));
+}
+
+#[test]
+fn a_host_that_renders_is_held_up_in_vain_as_long_as_it_is_ahead_or_for_a_second() {
+    let mut runs = Runs::new();
+    assert_eq!(runs.pace.patience(), Span::ZERO);
+    // 27 runs are 260 ms ahead: a host that fills its buffers, perhaps.
+    assert!(runs.run(28, Span::from_micros(100), Span::ZERO));
+    assert_eq!(runs.pace.patience(), Span::from_secs(1));
+    // Its worker is dead.
+    runs.in_vain = Span::from_millis(700);
+    runs.run(1, runs.in_vain, runs.in_vain);
+    assert_eq!(runs.pace.patience(), Span::from_millis(300));
+    runs.run(1, runs.in_vain, runs.in_vain);
+    assert_eq!(runs.pace.patience(), Span::ZERO);
+    // Ten seconds of sound later it is no host in real time.
+    runs.in_vain = Span::ZERO;
+    assert!(runs.run(1000, Span::from_micros(100), Span::ZERO));
+    assert!(runs.pace.patience() > Span::from_secs(8), "{}", runs.pace.patience());
+    // Answers that take three times as long as their sound are no reason to wait for less.
+    assert!(runs.run(1000, Span::from_millis(30), Span::from_millis(29)));
+    assert!(runs.pace.patience() > Span::from_secs(16), "{}", runs.pace.patience());
 }
 
 #[test]
