@@ -118,7 +118,7 @@ pub struct WorkStream {
     pub most_frames: u32,
     /// [`StreamRequest::datagram_bytes`], as it was agreed on.
     pub datagram_bytes: u32,
-    /// How the worker has its numbers.
+    /// Of all samples and control values: [`StreamRequest::byte_order`].
     pub byte_order: DescribedOrder,
     /// Audio inputs of the plugin.
     pub inputs: u32,

@@ -4,9 +4,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tautline_api::seal::{self, SECRET_BYTES};
 use tautline_api::v1::{
-    DescribedBlock, DescribedElement, DescribedLength, DescribedOrder, DescribedWay, FedStream,
-    MOST_KEPT_BYTES, PipelinePlace, SecretText, StreamRequest, VERSION, WorkRefused, WorkStream,
-    WorkStreamState,
+    DescribedBlock, DescribedElement, DescribedLength, DescribedWay, FedStream, MOST_KEPT_BYTES,
+    PipelinePlace, SecretText, StreamRequest, VERSION, WorkRefused, WorkStream, WorkStreamState,
 };
 use tautline_engine::offload::sound_set::SoundSet;
 use tautline_proto::offload::block::{BlockLeg, BlockSet, BlockSpec, BlockWay, Element, Length};
@@ -124,7 +123,7 @@ impl Agreed {
             set: self.set.blocks().iter().map(described).collect(),
             most_frames: request.most_frames,
             datagram_bytes: request.datagram_bytes,
-            byte_order: DescribedOrder::NATIVE,
+            byte_order: request.byte_order,
             inputs: ports.inputs as u32,
             outputs: ports.outputs as u32,
             controls_in: ports.controls as u32,

@@ -573,6 +573,15 @@ fn a_master_that_has_its_numbers_the_other_way_round_gets_them_so() {
 }
 
 #[test]
+fn the_answer_has_the_byte_order_of_the_request() {
+    let Some((_shelf, workshop)) = odd(options()) else { return };
+    for byte_order in [DescribedOrder::Little, DescribedOrder::Big] {
+        let asked = StreamRequest { byte_order, ..request("odd:odd", 48_000, 64) };
+        assert_eq!(workshop.open(asked, SECRET).unwrap().byte_order, byte_order);
+    }
+}
+
+#[test]
 fn of_ten_thousand_requests_those_that_find_no_place_are_refused_and_leave_nothing() {
     let Some((_shelf, workshop)) = odd(options()) else { return };
     let open = || workshop.open(request("odd:odd", 48_000, 64), SECRET);
