@@ -122,7 +122,7 @@ pub(crate) fn leave(address: &str, errand: StreamErrand) -> Arc<Desk> {
     let (standing, which) = (Arc::clone(&errand.standing), errand.which);
     standing.set_seen_to(which);
     let mut inbox = desk.inbox();
-    inbox.arrived.push(errand);
+    inbox.arrived.push(errand.at(address));
     if !inbox.is_staffed {
         let (its, mut calls) = (Arc::clone(&desk), HttpCalls::new(address));
         let thread = std::thread::Builder::new().name("taut-clerk".into());

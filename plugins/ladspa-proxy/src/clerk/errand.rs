@@ -1,13 +1,16 @@
 //! What a clerk does for one instance: a stream at one worker, opened, watched, opened anew.
 
+mod silence;
+
 use std::sync::Arc;
 
 use tautline_engine::offload::offloaded::Which;
 use tautline_proto::time::{LocalTime, Span};
 
 use super::calls::{Alive, Opening, StreamOrder, WorkerCalls};
-use super::standing::ClerkStanding;
+use super::standing::{ClerkStanding, RunningStream};
 use crate::twin::TwinSpan;
+use silence::{SilenceCounts, SilenceNews, SilenceWatch};
 
 /// What a clerk does for one instance.
 pub(crate) struct StreamErrand {
@@ -15,6 +18,9 @@ pub(crate) struct StreamErrand {
     order: StreamOrder,
     pub(crate) standing: Arc<ClerkStanding>,
     state: ErrandState,
+    silence: SilenceWatch,
+    /// The worker's address.
+    worker: String,
     /// It was said that runs were given up before their turn.
     crowded: bool,
 }
@@ -60,8 +66,17 @@ impl StreamErrand {
             order,
             standing,
             state: ErrandState::Apart { until: LocalTime::ZERO },
+            silence: SilenceWatch::new(),
+            worker: String::new(),
             crowded: false,
         }
+    }
+
+    /// The worker at this address is asked.
+    #[must_use]
+    pub(super) fn at(mut self, address: &str) -> Self {
+        address.clone_into(&mut self.worker);
+        self
     }
 
     /// What is to be opened.
@@ -81,7 +96,7 @@ impl StreamErrand {
         now: LocalTime,
         is_away: &mut bool,
     ) -> bool {
-        let answers = self.hear();
+        let answers = self.hear(now);
         if self.standing.is_over() {
             self.end(calls, *is_away);
             return false;
@@ -114,7 +129,7 @@ impl StreamErrand {
     }
 
     /// Takes what the host's thread told: how many answers of this worker it saw.
-    fn hear(&mut self) -> u64 {
+    fn hear(&mut self, now: LocalTime) -> u64 {
         let (standing, news) = {
             let mut watch = self.standing.watch();
             watch.hear();
@@ -152,7 +167,29 @@ impl StreamErrand {
                  the same library"
             ));
         }
-        standing.ends[self.which as usize].map_or(0, |end| end.machine.back.blocks)
+        let answers = standing.ends[self.which as usize].map_or(0, |end| end.machine.back.blocks);
+        let RunningStream { begun: runs, is_inside } = self.standing.running();
+        let replaced = standing.counters.stood_in;
+        let counts = SilenceCounts { runs, is_inside, answers, replaced };
+        if let Some(news) = self.silence.look(counts, now) {
+            self.standing.log(self.silence_sentence(news));
+        }
+        answers
+    }
+
+    fn silence_sentence(&self, news: SilenceNews) -> String {
+        let (worker, plugin) = (&self.worker, self.plugin());
+        let seconds = |span: Span| span.as_nanos() as f64 / 1e9;
+        match news {
+            SilenceNews::Lost(silent) => format!(
+                "{worker} has not answered for {:.1} s; blocks of {plugin} are replaced until it does",
+                seconds(silent)
+            ),
+            SilenceNews::Back { silent, replaced } => format!(
+                "{worker} answers again after {:.1} s; {replaced} frames of {plugin} were replaced",
+                seconds(silent)
+            ),
+        }
     }
 
     fn open(&mut self, calls: &mut dyn WorkerCalls, now: LocalTime, is_away: &mut bool) {

@@ -224,6 +224,15 @@ impl ClerkStanding {
         say(sentence);
     }
 
+    /// Prints what happened, and keeps it while there is room.
+    pub(crate) fn log(&self, sentence: String) {
+        say(&sentence);
+        let mut papers = self.papers();
+        if papers.said.len() < MOST_SAID {
+            papers.said.push(sentence);
+        }
+    }
+
     /// What an instance came to, when it is over: however much was said before.
     pub(crate) fn conclude(&self, sentence: String) {
         say(&sentence);

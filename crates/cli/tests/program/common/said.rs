@@ -7,6 +7,10 @@ use core::fmt::Display;
 pub(crate) const LISTENING: &str = "taut: listening at ";
 /// The callee takes calls; its address follows.
 pub(crate) const AWAITS_CALLS: &str = "listening for calls at ";
+/// A worker does not answer the library at the desk.
+pub(crate) const WORKER_SILENT: &str = "has not answered for ";
+/// It does again; the duration follows.
+pub(crate) const WORKER_BACK: &str = " answers again after ";
 /// A call began.
 pub(crate) const IN_A_CALL: &str = "in a call with ";
 /// A call ended; the reason follows.

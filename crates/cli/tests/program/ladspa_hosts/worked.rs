@@ -12,6 +12,7 @@ use super::worker::{
 };
 use crate::common::free_udp_ports;
 use crate::common::host::shared;
+use crate::common::said;
 use crate::common::sound::{FileCoding, Shape, Sound};
 use crate::pcm::is_there;
 
@@ -292,10 +293,11 @@ mod exclusive {
         alone(inside, |call| {
             let Some(mut worked) = Worked::start() else { return };
             let call = worked.scene.finding(call).with("TAUT_OFFLOAD_WAIT_OFFLINE", "never");
+            let call = call.with("TAUT_OFFLOAD_STAND_IN", "dry");
             let running = call.with("TAUT_OFFLOAD_REPORT", worked.report()).start();
             let running = running.wait_for("inside: live");
             worked.worker.signal("-KILL");
-            let running = running.wait_for("inside: dry");
+            let running = running.wait_for("inside: dry").wait_for(said::WORKER_SILENT);
             worked.again();
             let answers = now().as_nanos() / 1000;
             let said = did_well(running.wait_for("inside: live again").end());
@@ -310,6 +312,13 @@ mod exclusive {
             let report = worked.reports().pop().unwrap();
             assert_eq!(report["streams_opened"]["worker"], 2, "{report:#}");
             assert!(!report["damage"].as_array().unwrap().is_empty(), "{report:#}");
+            let told = report["said"].as_array().unwrap().iter().filter_map(|said| said.as_str());
+            let times = |phrase: &str| told.clone().filter(|said| said.contains(phrase)).count();
+            assert_eq!(
+                (times(said::WORKER_SILENT), times(said::WORKER_BACK)),
+                (1, 1),
+                "{report:#}"
+            );
         });
     }
 

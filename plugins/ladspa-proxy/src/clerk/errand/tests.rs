@@ -266,6 +266,15 @@ fn blocks_longer_than_the_delay_are_said_once_however_many_runs_had_them() {
 }
 
 #[test]
+fn a_lost_worker_and_its_return_are_told_with_time_and_frames() {
+    let (_offloaded, _standing, errand) = errand();
+    let errand = errand.at("studio:17230");
+    let silent = Span::from_millis(2012);
+    snapshot!(errand.silence_sentence(SilenceNews::Lost(silent)));
+    snapshot!(errand.silence_sentence(SilenceNews::Back { silent, replaced: 96_576 }));
+}
+
+#[test]
 fn a_worker_that_is_stopped_keeps_its_stream() {
     let (_offloaded, standing, mut errand) = errand();
     let mut script = Script { openings: [opened(1)].into(), ..Script::default() };

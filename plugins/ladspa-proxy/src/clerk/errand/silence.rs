@@ -1,0 +1,151 @@
+//! Whether a worker that answered is silent while blocks are sent to it.
+
+use tautline_proto::time::{LocalTime, Span};
+
+/// A shorter silence is left to the damage ledger.
+const LONG: Span = Span::from_secs(2);
+/// A host that runs less often than this is paused. The longest blocks of hosts take 0.2 s.
+const PAUSED: Span = Span::from_secs(1);
+
+/// What is counted at a look.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct SilenceCounts {
+    /// Runs of the host.
+    pub(super) runs: u64,
+    /// The host is in a run, which may wait for an answer.
+    pub(super) is_inside: bool,
+    /// Answers of the worker.
+    pub(super) answers: u64,
+    /// Frames that were replaced.
+    pub(super) replaced: u64,
+}
+
+/// A change that is to be reported, with the silence so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SilenceNews {
+    Lost(Span),
+    Back { silent: Span, replaced: u64 },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Worker {
+    /// It never answered.
+    New,
+    Live,
+    Lost,
+}
+
+/// Reports each loss of a worker once, and its return.
+#[derive(Debug)]
+pub(super) struct SilenceWatch {
+    worker: Worker,
+    /// At the last answer.
+    heard: (LocalTime, SilenceCounts),
+    runs: u64,
+    /// When the host ran last.
+    ran: LocalTime,
+}
+
+impl SilenceWatch {
+    pub(super) fn new() -> Self {
+        let heard = (LocalTime::ZERO, SilenceCounts::default());
+        Self { worker: Worker::New, heard, runs: 0, ran: LocalTime::ZERO }
+    }
+
+    /// Takes the counts of a look.
+    pub(super) fn look(&mut self, counts: SilenceCounts, now: LocalTime) -> Option<SilenceNews> {
+        let was_paused = now - self.ran > PAUSED;
+        if counts.runs != self.runs || counts.is_inside {
+            (self.runs, self.ran) = (counts.runs, now);
+            if was_paused && self.worker != Worker::Lost {
+                // No block was sent meanwhile.
+                self.heard = (now, SilenceCounts { answers: self.heard.1.answers, ..counts });
+            }
+        }
+        // A stream that is opened again counts from 0.
+        let answers = counts.answers != self.heard.1.answers && counts.answers > 0;
+        let (since, before) = self.heard;
+        if answers {
+            self.heard = (now, counts);
+            let was_lost = core::mem::replace(&mut self.worker, Worker::Live) == Worker::Lost;
+            let replaced = counts.replaced.saturating_sub(before.replaced);
+            return was_lost.then_some(SilenceNews::Back { silent: now - since, replaced });
+        }
+        let is_lost =
+            self.worker == Worker::Live && now - since >= LONG && now - self.ran <= PAUSED;
+        is_lost.then(|| {
+            self.worker = Worker::Lost;
+            SilenceNews::Lost(now - since)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A host that runs every 10 ms.
+    struct Host {
+        watch: SilenceWatch,
+        counts: SilenceCounts,
+        millis: i64,
+    }
+
+    impl Host {
+        fn new() -> Self {
+            Self { watch: SilenceWatch::new(), counts: SilenceCounts::default(), millis: 5000 }
+        }
+
+        /// Goes on for so long; the worker answers so many blocks of each look.
+        fn goes_on(&mut self, millis: i64, runs: u64, answers: u64) -> Vec<SilenceNews> {
+            let looks = (0..millis / 20).filter_map(|_| {
+                self.millis += 20;
+                self.counts.runs += runs;
+                self.counts.answers += answers;
+                self.counts.replaced += 480 * (runs - answers.min(runs));
+                let now = LocalTime::ZERO + Span::from_millis(self.millis);
+                self.watch.look(self.counts, now)
+            });
+            looks.collect()
+        }
+    }
+
+    #[test]
+    fn each_loss_is_reported_once_and_the_return_with_its_frames() {
+        let mut host = Host::new();
+        for _ in 0..2 {
+            assert_eq!(host.goes_on(1000, 2, 2), []);
+            assert_eq!(host.goes_on(30_000, 2, 0), [SilenceNews::Lost(Span::from_secs(2))]);
+            // Opened again, it counts from 0.
+            host.counts.answers = 0;
+            let (silent, replaced) = (Span::from_millis(30_020), 1500 * 960);
+            assert_eq!(host.goes_on(40, 2, 2), [SilenceNews::Back { silent, replaced }]);
+        }
+    }
+
+    #[test]
+    fn short_silence_and_a_worker_that_never_answered_are_not_reported() {
+        let mut host = Host::new();
+        assert_eq!(host.goes_on(10_000, 2, 0), []);
+        host.goes_on(1000, 2, 2);
+        assert_eq!(host.goes_on(1980, 2, 0), []);
+        assert_eq!(host.goes_on(1000, 2, 2), []);
+    }
+
+    #[test]
+    fn a_paused_host_is_no_loss() {
+        let mut host = Host::new();
+        host.goes_on(1000, 2, 2);
+        assert_eq!(host.goes_on(60_000, 0, 0), []);
+        assert_eq!(host.goes_on(1980, 2, 0), []);
+        assert_eq!(host.goes_on(100, 2, 0), [SilenceNews::Lost(Span::from_secs(2))]);
+    }
+
+    #[test]
+    fn a_render_that_waits_within_a_run_notices_the_loss() {
+        let mut host = Host::new();
+        host.goes_on(1000, 2, 2);
+        host.counts.is_inside = true;
+        assert_eq!(host.goes_on(4000, 0, 0), [SilenceNews::Lost(Span::from_secs(2))]);
+    }
+}
