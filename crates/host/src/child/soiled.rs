@@ -1,4 +1,4 @@
-//! A link on which some blocks come as dirty.
+//! A link on which some blocks come as skipped.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -36,7 +36,7 @@ fn soiled<'a>(datagram: &[u8], fatal: &[BlockOfEpoch], room: &'a mut [u8]) -> Op
     }
     let room = room.get_mut(..datagram.len())?;
     room.copy_from_slice(datagram);
-    let head = Head { flags: head.flags.with(Flags::DIRTY), ..head };
+    let head = Head { flags: head.flags.with(Flags::DIRTY).with(Flags::SKIPPED), ..head };
     head.write(room.first_chunk_mut::<HEAD_BYTES>()?);
     Some(room)
 }

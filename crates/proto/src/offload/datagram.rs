@@ -59,6 +59,8 @@ impl Flags {
     pub const FLOAT_MODE_KNOWN: Self = Self(16);
     /// The host does not run in real time.
     pub const OFFLINE: Self = Self(32);
+    /// The plugin did not get it, since it had died at it: its bytes are no sound.
+    pub const SKIPPED: Self = Self(64);
 
     /// Whether all of these are set.
     pub const fn has(self, flags: Self) -> bool {

@@ -13,14 +13,14 @@ pub struct ChosenAnswer {
 }
 
 /// Chooses among the answers that workers gave to one block, each with its worker: the first clean one, or where there
-/// is none the first. Of two that came at once it is that of the lower worker.
+/// is none the first whose plugin got the block, or the first. Of two that came at once it is that of the lower worker.
 pub fn choose_answer<'a>(
     answers: impl IntoIterator<Item = (usize, BlockAnswer<'a>)>,
 ) -> Option<ChosenAnswer> {
     let ranked = answers.into_iter().map(|(worker, answer)| {
-        let dirty = answer.flags.has(Flags::DIRTY);
-        (dirty, answer.came, worker)
+        let [skipped, dirty] = [Flags::SKIPPED, Flags::DIRTY].map(|flag| answer.flags.has(flag));
+        (skipped, dirty, answer.came, worker)
     });
-    let (dirty, _, worker) = ranked.min()?;
+    let (_, dirty, _, worker) = ranked.min()?;
     Some(ChosenAnswer { worker, clean: !dirty })
 }

@@ -333,6 +333,10 @@ impl Offloaded {
         let Self { ends, returns, config, .. } = self;
         let Some(end) = &mut ends[worker] else { return false };
         let Some(answer) = end.master.answer(run.block) else { return false };
+        if answer.flags.has(Flags::SKIPPED) {
+            // Nothing better comes: something stands in.
+            return true;
+        }
         let mut rest = answer.bytes;
         for channel in 0..config.set.outputs {
             let (bytes, behind) = rest.split_at(4 * run.frames as usize);

@@ -244,6 +244,13 @@ fn what_stands_in_is_never_louder_than_the_plugin_was() {
         assert!(of_input <= of_it * 1.3, "{name}: {of_input} > {of_it}");
         assert!(of_input >= of_it * 0.5, "{name}: {of_input} < {of_it}");
     }
+    // Short peaks as loud as the input, and little else.
+    let steady: Plugin = |frame| (frame as f32 * 0.05).sin() * 0.5;
+    let ticks: Plugin =
+        |frame| (frame as f32 * 0.05).sin() * if frame % 4800 < 200 { 0.5 } else { 0.02 };
+    let (heard, without) = heard_beside(StandIn::Matched, ticks, steady);
+    let ratio = level(&without) / level(&heard);
+    assert!((0.8..1.2).contains(&ratio), "{ratio}");
     // Dry is what its name says.
     let (heard, without) = heard_beside(StandIn::Dry, |frame| voice(frame) * 0.01, voice);
     assert!(peak(&without) > 900.0 * peak(&heard));

@@ -30,6 +30,9 @@ fn the_first_clean_answer_is_played_and_a_dirty_one_only_where_there_is_none() {
     let (dirty_early, dirty_late) = (answer(1, true), answer(2, true));
     assert_eq!(chosen(&[]), None);
     assert_eq!(chosen(&[(0, late), (1, early)]), Some((1, true)));
+    let skipped = BlockAnswer { flags: Flags::DIRTY.with(Flags::SKIPPED), ..early };
+    assert_eq!(chosen(&[(0, skipped), (1, dirty_late)]), Some((1, false)));
+    assert_eq!(chosen(&[(0, skipped)]), Some((0, false)));
     assert_eq!(chosen(&[(0, dirty_early), (1, late)]), Some((1, true)));
     assert_eq!(chosen(&[(1, dirty_late), (0, dirty_early)]), Some((0, false)));
     assert_eq!(chosen(&[(1, dirty_late)]), Some((1, false)));
