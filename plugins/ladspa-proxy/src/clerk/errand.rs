@@ -1,5 +1,6 @@
 //! What a clerk does for one instance: a stream at one worker, opened, watched, opened anew.
 
+mod late;
 mod silence;
 
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use tautline_proto::time::{LocalTime, Span};
 use super::calls::{Alive, Opening, StreamOrder, WorkerCalls};
 use super::standing::{ClerkStanding, RunningStream};
 use crate::twin::TwinSpan;
+use late::{LateCounts, LateWatch};
 use silence::{SilenceCounts, SilenceNews, SilenceWatch};
 
 /// What a clerk does for one instance.
@@ -19,6 +21,7 @@ pub(crate) struct StreamErrand {
     pub(crate) standing: Arc<ClerkStanding>,
     state: ErrandState,
     silence: SilenceWatch,
+    late: LateWatch,
     /// The worker's address.
     worker: String,
     /// It was said that runs were given up before their turn.
@@ -67,6 +70,7 @@ impl StreamErrand {
             standing,
             state: ErrandState::Apart { until: LocalTime::ZERO },
             silence: SilenceWatch::new(),
+            late: LateWatch::default(),
             worker: String::new(),
             crowded: false,
         }
@@ -130,10 +134,12 @@ impl StreamErrand {
 
     /// Takes what the host's thread told: how many answers of this worker it saw.
     fn hear(&mut self, now: LocalTime) -> u64 {
-        let (standing, news) = {
+        let (standing, news, (answered, unanswered)) = {
             let mut watch = self.standing.watch();
             watch.hear();
-            (*watch.attendant.standing(), watch.record.take_news())
+            let record = &mut watch.record;
+            let (news, runs) = (record.take_news(), (record.answered, record.unanswered));
+            (*watch.attendant.standing(), news, runs)
         };
         // One at a time: there is another look soon.
         if let Some(TwinSpan { frames: (from, until), verdict }) = news {
@@ -173,6 +179,11 @@ impl StreamErrand {
         let counts = SilenceCounts { runs, is_inside, answers, replaced };
         if let Some(news) = self.silence.look(counts, now) {
             self.standing.log(self.silence_sentence(news));
+        }
+        // The host's blocks may be longer than the delay, which was said then.
+        let is_long = standing.delay > 0 && !standing.offline && !self.standing.is_short();
+        if self.late.look(LateCounts { answered, unanswered, answers }, now) && is_long {
+            self.standing.say(late_sentence(&self.worker, standing.delay));
         }
         answers
     }
@@ -254,6 +265,13 @@ impl StreamErrand {
         }
         self.standing.close(self.which);
     }
+}
+
+fn late_sentence(worker: &str, delay: u32) -> String {
+    format!(
+        "answers of {worker} arrive later than the delay of {delay} frames allows; if the way there and back takes N \
+         blocks, set window = N + 1 (64 at most), or give the host longer blocks"
+    )
 }
 
 #[cfg(test)]

@@ -141,6 +141,11 @@ impl ClerkStanding {
         is_new.then(|| self.short.store(TAKEN, Ordering::Relaxed)).map(|()| frames)
     }
 
+    /// Whether a run had more frames than the delay.
+    pub(crate) fn is_short(&self) -> bool {
+        self.short.load(Ordering::Relaxed) > 0
+    }
+
     /// Which it is, once.
     pub(crate) fn take_difference(&self) -> Option<u64> {
         self.differs.swap(0, Ordering::Relaxed).checked_sub(1)

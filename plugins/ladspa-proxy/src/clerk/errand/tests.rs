@@ -272,6 +272,7 @@ fn a_lost_worker_and_its_return_are_told_with_time_and_frames() {
     let silent = Span::from_millis(2012);
     snapshot!(errand.silence_sentence(SilenceNews::Lost(silent)));
     snapshot!(errand.silence_sentence(SilenceNews::Back { silent, replaced: 96_576 }));
+    snapshot!(late_sentence("studio:17230", 256));
 }
 
 #[test]
