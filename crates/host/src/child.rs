@@ -1,5 +1,5 @@
 //! What a child process does: `scan-child FILE` says what a library has, `work-child` runs plugins
-//! for one stream.
+//! for one stream. Before either loads a library it confines itself.
 //!
 //! What is said to the parent goes by the standard output that the child was given; plugins that
 //! write to theirs write to standard error. Where the parent is gone, its end of the standard input
@@ -18,7 +18,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Stdin, Write};
 use std::os::fd::{AsFd, AsRawFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub use crate::process::{SCAN, WORK};
@@ -27,7 +27,10 @@ pub use crate::process::{SCAN, WORK};
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<OsString> = words.into_iter().collect();
     let done = match words.first().and_then(|word| word.to_str()) {
-        Some(SCAN) if words.len() == 2 => scan::run(Path::new(&words[1])),
+        Some(SCAN) if words.len() >= 2 => {
+            let readable: Vec<_> = words[2..].iter().map(PathBuf::from).collect();
+            scan::run(Path::new(&words[1]), &readable)
+        }
         Some(WORK) if matches!(words.len(), 3 | 4) => {
             let numbers = words[1..].iter().map(|word| word.to_str()?.parse().ok());
             match numbers.collect::<Option<Vec<_>>>() {

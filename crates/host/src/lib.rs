@@ -6,12 +6,15 @@
 //! `admission` decides whether there is room for it. `workshop` is all of that as masters ask for it.
 //!
 //! A plugin may do anything, so nothing here but a child process ever loads one that a user did not
-//! choose.
+//! choose, and `confinement` limits that process first.
 
 pub mod admission;
 pub mod chain;
+#[cfg(feature = "child")]
 pub mod child;
 mod child_notes;
+#[cfg(feature = "child")]
+pub mod confinement;
 pub mod cost;
 pub mod ladspa;
 pub mod offers;

@@ -1,6 +1,7 @@
 //! What parent and child of one stream say to each other, each a line of JSON.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use tautline_api::v1::{DescribedOrder, PluginCost, WorkCounters};
@@ -14,6 +15,8 @@ use crate::offers::PortCounts;
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Plan {
     pub(crate) recipe: Recipe,
+    /// Folders that its plugins may read, besides their own and the system's.
+    pub(crate) readable: Vec<PathBuf>,
     /// Its ports, as its libraries said when they were asked.
     pub(crate) ports: PortCounts,
     pub(crate) stream: u32,

@@ -27,17 +27,30 @@ const LAST_WAIT: Span = Span::from_secs(5);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChildProgram {
     path: PathBuf,
+    readable: Vec<PathBuf>,
 }
 
 impl ChildProgram {
     /// The program that runs, even if its file was replaced meanwhile.
     pub fn this() -> Self {
-        Self { path: PathBuf::from("/proc/self/exe") }
+        Self::at("/proc/self/exe")
     }
 
     /// Another that takes the same words: see [`crate::child::main`].
     pub fn at(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into() }
+        Self { path: path.into(), readable: Vec::new() }
+    }
+
+    /// Lets plugins read what is in these folders, besides their own and the system's.
+    #[must_use]
+    pub fn reading(mut self, readable: Vec<PathBuf>) -> Self {
+        self.readable = readable;
+        self
+    }
+
+    /// The folders that plugins may read besides.
+    pub(crate) fn readable(&self) -> &[PathBuf] {
+        &self.readable
     }
 }
 
@@ -204,7 +217,9 @@ fn name_of(signal: i32) -> String {
         libc::SIGABRT => "SIGABRT: it gave itself up".to_owned(),
         libc::SIGFPE => "SIGFPE: a division by zero".to_owned(),
         libc::SIGILL => "SIGILL: instructions that this processor lacks".to_owned(),
-        libc::SIGKILL => "SIGKILL: somebody killed it".to_owned(),
+        libc::SIGKILL => {
+            "SIGKILL: killed by the kernel for lack of memory, or by a user; see `dmesg`".to_owned()
+        }
         libc::SIGXCPU => "SIGXCPU: it ran without a pause".to_owned(),
         other => format!("signal {other}"),
     }

@@ -341,6 +341,7 @@ impl PluginWorkshop {
         });
         let plan = Plan {
             recipe: offer.recipe.clone(),
+            readable: self.options.program.readable().to_vec(),
             ports: offer.ports,
             stream: number,
             rate: request.rate,

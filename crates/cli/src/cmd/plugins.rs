@@ -2,6 +2,7 @@
 
 mod folders;
 mod known;
+mod offered;
 mod page;
 mod saved;
 
@@ -10,6 +11,7 @@ use tautline_api::client::{WorkerAddress, WorkerClient};
 use tautline_api::trust::host_name;
 use tautline_api::v1::{Catalogue, VERSION};
 use tautline_host::offers::{OfferedPlugin, PluginOffers};
+use tautline_host::process::ChildProgram;
 use tautline_host::scan::Skipped;
 
 use crate::config::named_workers;
@@ -51,7 +53,8 @@ pub(crate) fn run(flags: &Plugins) -> Result<(), Failure> {
     }
     // Of this machine nothing is kept: its hosts find its plugins themselves.
     let with_here = flags.worker.is_empty() && !flags.save;
-    let here = with_here.then(|| offers(flags.chains.as_deref())).transpose()?;
+    let offered = || offers(&ChildProgram::this(), flags.chains.as_deref());
+    let here = with_here.then(offered).transpose()?;
     if let Some(missing) = missing_folders().filter(|_| with_here) {
         screen::tell(&missing);
     }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tautline_api::folders::cache_folder;
 use tautline_api::trust::{HostIdentity, TrustStore, host_name, usual_folder};
+use tautline_host::confinement::Confinement;
 use tautline_host::process::ChildProgram;
 use tautline_host::workshop::{MOST_SHARE, PATIENCE, PluginWorkshop, SILENCE, WorkshopOptions};
 use tautline_io::clock::{now, sleep_until};
@@ -30,12 +31,17 @@ pub(crate) fn run(flags: &WorkFlags) -> Result<(), Failure> {
     let voice = flags.voice.voice();
     let address = flags.listen;
     let trust = trust(address)?;
-    let offers = offers(flags.chains.as_deref())?;
+    let program = ChildProgram::this().reading(flags.readable.clone());
+    let offers = offers(&program, flags.chains.as_deref())?;
     if let Some(missing) = missing_folders() {
         voice.tell(&missing);
     }
     if let Some(refused) = refused(flags.scheduler) {
         voice.tell(&format!("plugins run as {refused}"));
+    }
+    let confinement = Confinement::of_this_kernel();
+    if !confinement.is_whole() {
+        voice.tell(&format!("plugins are {confinement}; `taut doctor` shows the fix"));
     }
     let left_out = offers.skipped().len();
     if left_out > 0 {
@@ -45,7 +51,7 @@ pub(crate) fn run(flags: &WorkFlags) -> Result<(), Failure> {
         voice.detail(&format!("left out: {}: {}", skipped.path.display(), skipped.why));
     }
     let options = WorkshopOptions {
-        program: ChildProgram::this(),
+        program,
         name: host_name(),
         bind: address.ip(),
         scheduler: flags.scheduler,

@@ -16,6 +16,7 @@ mod kernel;
 mod multicast;
 mod network;
 mod packets;
+mod plugins;
 mod privileges;
 mod processor;
 mod root;
@@ -152,6 +153,7 @@ pub(crate) fn examine(asked: &Requirements) -> Vec<Finding> {
     found.extend(network::check(&root, &interfaces, asked));
     found.extend(multicast::check(&root, &interfaces));
     found.extend(firewall::check(&root));
+    found.push(plugins::check(&root));
     if privileges::is_root(&root) {
         found.iter_mut().for_each(as_root);
     }

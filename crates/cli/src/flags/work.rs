@@ -1,9 +1,11 @@
 //! Of the commands that run other people's plugins and list them.
 
+use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use tautline_api::client::WorkerAddress;
 use tautline_api::v1::PORT;
 use tautline_io::thread::Scheduler;
@@ -25,6 +27,10 @@ pub(crate) struct WorkFlags {
     /// What is to be offered beside single plugins: a file of chains, see below
     #[arg(long, value_name = "FILE")]
     pub(crate) chains: Option<PathBuf>,
+    /// Let plugins read this folder, such as one of samples; once for each. Without it they read their
+    /// own folders and the system's libraries alone
+    #[arg(long, value_name = "FOLDER", value_parser = OsStringValueParser::new().try_map(folder))]
+    pub(crate) readable: Vec<PathBuf>,
     /// Of the threads that run plugins: fifo:70, rr:70, deadline:RUNTIME/DEADLINE/PERIOD or other
     #[arg(long, value_name = "CLASS", default_value = "fifo:70", value_parser = parse::<Scheduler>)]
     pub(crate) scheduler: Scheduler,
@@ -64,6 +70,16 @@ pub(crate) struct Plugins {
 /// Reads an address of this machine: UDP and TCP ports of 0 stand for any that is free.
 fn listen(text: &str) -> Result<SocketAddr, String> {
     listen_at(text, PORT)
+/// Reads a folder that exists: one that does not would be overlooked.
+fn folder(name: OsString) -> Result<PathBuf, String> {
+    let folder = PathBuf::from(&name);
+    match folder.canonicalize() {
+        Ok(folder) if folder.is_dir() => Ok(folder),
+        Ok(_) => Err(format!("{} is not a folder", folder.display())),
+        Err(error) => Err(format!("{}: {error}", folder.display())),
+    }
+}
+
 }
 
 /// The same with this port where none is given.
@@ -83,7 +99,17 @@ pub(super) fn listen_at(text: &str, usual: u16) -> Result<SocketAddr, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::listen;
+    use super::{folder, listen};
+
+    #[test]
+    fn folder_that_plugins_may_read_exists() {
+        let here = env!("CARGO_MANIFEST_DIR");
+        assert!(folder(format!("{here}/src/../src").into()).unwrap().ends_with("src"));
+        for (name, words) in [("Cargo.toml", "not a folder"), ("none", "No such file")] {
+            let error = folder(format!("{here}/{name}").into()).unwrap_err();
+            assert!(error.contains(name) && error.contains(words), "{error}");
+        }
+    }
 
     #[test]
     fn a_place_to_listen_is_an_address_with_or_without_a_port() {

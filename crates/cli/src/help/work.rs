@@ -18,6 +18,14 @@ takes is kept for later starts, in $XDG_CACHE_HOME/tautline/costs.json
 (~/.cache/tautline); one that would leave a core less than a fifth of its time
 is measured again, and refused if that is still so.
 
+Plugins are other people's code, so the kernel confines their processes
+(Landlock, seccomp): a plugin reads the folders of plugins and the system's
+libraries (/usr, /lib), writes no file, opens no socket, starts no program and
+sends no signal to other processes. A plugin that reads samples or presets
+elsewhere needs --readable FOLDER, as often as there are folders:
+  taut work --readable ~/samples
+`taut doctor` reports what this kernel lacks of it.
+
 Plugins that are run as one, by one exchange of datagrams:
   [[chain]]
   name = "voice"

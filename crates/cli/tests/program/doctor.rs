@@ -59,7 +59,7 @@ fn each_finding_is_a_line_and_the_last_line_counts_them() {
     shared(|| {
         // Which findings there are depends on the machine and on the moment: each look is whole in
         // itself, and all looks have these.
-        let always = ["real-time", "locked-memory", "firewall"];
+        let always = ["real-time", "locked-memory", "firewall", "plugins"];
         let text = taut(words("doctor")).run().out;
         let lines: Vec<_> = text.lines().collect();
         let (last, lines) = lines.split_last().unwrap();

@@ -1,14 +1,18 @@
 //! Loads a library and says what it has.
 
 use std::io::{self, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{end_with_the_parent, leave, parent, say};
+use crate::confinement::{Confinement, folders_of};
 use crate::ladspa::library::PluginLibrary;
 use crate::scan::asked::{AskedLibrary, LibraryAnswer};
 
-pub(super) fn run(path: &Path) -> io::Result<()> {
+pub(super) fn run(path: &Path, readable: &[PathBuf]) -> io::Result<()> {
     let mut parent = parent()?;
+    let readable: Vec<_> = readable.iter().cloned().chain(folders_of(path)).collect();
+    // What the kernel lacks of it `taut doctor` reports.
+    let _ = Confinement::enter(&readable);
     end_with_the_parent(BufReader::new(io::stdin()), || ())?;
     let answer = match PluginLibrary::load(path) {
         Ok(library) => {

@@ -27,7 +27,8 @@ use super::soiled::SoiledLink;
 use super::sound::{FatalBlocks, PluginSound};
 use super::{end_with_the_parent, leave, parent, say};
 use crate::chain::ChainNode;
-use crate::child_notes::{HeardNote, notes};
+use crate::child_notes::{HeardNote, RunNote, notes};
+use crate::confinement::{Confinement, folders_of};
 use crate::cost::{self, MEASURED_FRAMES};
 use crate::plan::{ChildEvent, Plan, PlannedFeed};
 
@@ -48,6 +49,15 @@ pub(super) fn run(descriptors: &[RawFd]) -> io::Result<()> {
     let mut parent = parent()?;
     let mut lines = BufReader::new(io::stdin());
     let plan = read_plan(&mut lines)?;
+    // SAFETY: the parent left these descriptors open for this process, which has no other names for them.
+    let handed = descriptors.iter().map(|number| unsafe { OwnedFd::from_raw_fd(*number) });
+    // Before it is confined: afterwards it opens no socket, and sets up none.
+    let opened = open(&plan, handed.collect());
+    let libraries = plan.recipe.libraries();
+    let folders = libraries.into_iter().flat_map(|library| folders_of(library));
+    let readable: Vec<_> = plan.readable.iter().cloned().chain(folders).collect();
+    // Before it has another thread. What the kernel lacks of it `taut doctor` reports.
+    let _ = Confinement::enter(&readable);
     let counts = Arc::new(OnceLock::<(File, Arc<Gauge>)>::new());
     let counted = Arc::clone(&counts);
     end_with_the_parent(lines, move || {
@@ -57,12 +67,10 @@ pub(super) fn run(descriptors: &[RawFd]) -> io::Result<()> {
             .try_clone()
             .and_then(|mut parent| say(&mut parent, &ChildEvent::Standing(gauge.standing())));
     })?;
-    // SAFETY: the parent left these descriptors open for this process, which has no other names for them.
-    let handed = descriptors.iter().map(|number| unsafe { OwnedFd::from_raw_fd(*number) });
     let gauge = Arc::new(Gauge::default());
     // Before the first block is taken: whoever ends the stream right after that is told of it. It is set once, here.
     let _ = counts.set((parent.try_clone()?, Arc::clone(&gauge)));
-    match begin(&plan, handed.collect(), &gauge) {
+    match opened.and_then(|opened| begin(&plan, opened, &gauge)) {
         Ok(ready) => {
             say(&mut parent, &ready)?;
             watch(&plan, &mut parent, &gauge)
@@ -80,8 +88,21 @@ fn read_plan(lines: &mut BufReader<Stdin>) -> io::Result<Plan> {
     serde_json::from_str(&line).map_err(io::Error::other)
 }
 
+/// What a process has open before it is confined.
+struct Opened {
+    note: RunNote,
+    links: WorkLinks,
+}
+
+fn open(plan: &Plan, handed: Vec<OwnedFd>) -> Result<Opened, String> {
+    let mut handed = handed.into_iter();
+    let place = handed.next().ok_or("it was started without a place for notes")?;
+    let (note, heard) = notes(place).map_err(|error| error.to_string())?;
+    Ok(Opened { note, links: links(plan, handed, heard)? })
+}
+
 /// Loads what is to be run and begins to take blocks; or why it cannot be run.
-fn begin(plan: &Plan, handed: Vec<OwnedFd>, gauge: &Arc<Gauge>) -> Result<ChildEvent, String> {
+fn begin(plan: &Plan, opened: Opened, gauge: &Arc<Gauge>) -> Result<ChildEvent, String> {
     let load = |most_frames| ChainNode::load(&plan.recipe, plan.rate, most_frames);
     let node = load(plan.most_frames as usize).map_err(|error| error.to_string())?;
     check(plan, &node)?;
@@ -96,14 +117,11 @@ fn begin(plan: &Plan, handed: Vec<OwnedFd>, gauge: &Arc<Gauge>) -> Result<ChildE
     } else {
         None
     };
-    let mut handed = handed.into_iter();
-    let place = handed.next().ok_or("it was started without a place for notes")?;
-    let (note, heard) = notes(place).map_err(|error| error.to_string())?;
+    let Opened { note, links: WorkLinks { mut from, mut to } } = opened;
     let fatal = FatalBlocks { note, known: plan.fatal.clone() };
     let sound = PluginSound::new(node, plan.sound_set(), Arc::clone(gauge), fatal);
     let mut sound = sound.map_err(|error| error.to_string())?;
     let mut worker = worker(plan)?;
-    let WorkLinks { mut from, mut to } = links(plan, handed, heard)?;
     let scheduler = plan.scheduler.parse::<Scheduler>().map_err(|error| error.to_string())?;
     let halt = Halt::new().map_err(|error| format!("making an event descriptor: {error}"))?;
     // Refused, it works all the same; `taut doctor` says what mends it.

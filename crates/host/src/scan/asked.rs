@@ -33,7 +33,8 @@ pub(crate) fn ask(
     path: &Path,
     patience: Span,
 ) -> Result<AskedLibrary, String> {
-    let words = vec![SCAN.into(), path.as_os_str().to_owned()];
+    let folders = program.readable().iter().map(|folder| folder.as_os_str().to_owned());
+    let words = [SCAN.into(), path.as_os_str().to_owned()].into_iter().chain(folders).collect();
     let starting = Starting { words, ..Starting::default() };
     let mut child = ChildProcess::start(program, &starting).map_err(|error| {
         format!("starting a process for it: {error}; free some memory or processes")

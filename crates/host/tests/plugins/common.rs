@@ -25,7 +25,13 @@ impl Shelf {
 
     /// With a library that does these things (`fixtures/odd.c`); `None`, said loudly, where none can be built.
     pub(crate) fn with(&self, name: &str, does: &[&str]) -> Option<PathBuf> {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plugins/fixtures/odd.c");
+        self.built(name, "odd.c", does)
+    }
+
+    /// With the library of another source.
+    pub(crate) fn built(&self, name: &str, source: &str, does: &[&str]) -> Option<PathBuf> {
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plugins/fixtures");
+        let source = fixtures.join(source);
         let library = self.path().join(format!("{name}.so"));
         let mut cc = Command::new("cc");
         cc.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(&source);

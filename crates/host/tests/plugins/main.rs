@@ -4,6 +4,7 @@
 
 mod all;
 mod common;
+mod confined;
 mod master;
 mod scanned;
 mod worked;

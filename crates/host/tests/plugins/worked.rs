@@ -43,7 +43,7 @@ pub(crate) fn options() -> WorkshopOptions {
     }
 }
 
-fn workshop_of(folder: PathBuf, options: WorkshopOptions) -> PluginWorkshop {
+pub(crate) fn workshop_of(folder: PathBuf, options: WorkshopOptions) -> PluginWorkshop {
     let found = scan(&program(), &[folder], SCAN_PATIENCE);
     PluginWorkshop::new(options, PluginOffers::new(&found, None).unwrap())
 }
@@ -56,7 +56,7 @@ fn odd(options: WorkshopOptions) -> Option<(Shelf, PluginWorkshop)> {
     Some((shelf, workshop))
 }
 
-fn opened(workshop: &PluginWorkshop, request: StreamRequest) -> (u32, TestMaster) {
+pub(crate) fn opened(workshop: &PluginWorkshop, request: StreamRequest) -> (u32, TestMaster) {
     let stream = workshop.open(request, SECRET).unwrap();
     (stream.id, TestMaster::of(&stream, SECRET))
 }

@@ -10,14 +10,17 @@ use tautline_host::scan::{PATIENCE, folders, missing, scan};
 use super::known::listed_words;
 use crate::failure::Failure;
 
-/// What this machine offers.
-pub(in crate::cmd) fn offers(chains: Option<&Path>) -> Result<PluginOffers, Failure> {
+/// What this machine offers, asked by children of this program.
+pub(in crate::cmd) fn offers(
+    program: &ChildProgram,
+    chains: Option<&Path>,
+) -> Result<PluginOffers, Failure> {
     let refused = |error: ChainFileError| match error {
         ChainFileError::Unreadable(..) => Failure::open(error.to_string()),
         _ => Failure::usage(error.to_string()),
     };
     let chains = chains.map(ChainFile::read).transpose().map_err(refused)?;
-    let found = scan(&ChildProgram::this(), &folders(), PATIENCE);
+    let found = scan(program, &folders(), PATIENCE);
     PluginOffers::new(&found, chains.as_ref()).map_err(refused)
 }
 

@@ -1,0 +1,147 @@
+//! Confines a child process before it loads a plugin's library, whose code may do anything.
+//!
+//! Two features of the kernel do it, and neither takes a privilege: Landlock limits which files can be opened
+//! (landlock(7)), and seccomp which system calls can be made (seccomp(2)). Both hold for the calling thread and the
+//! threads that it starts, so a child calls [`Confinement::enter`] while it has one thread.
+
+#![expect(unsafe_code, reason = "a resource limit is set")]
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
+mod calls;
+mod files;
+
+use core::fmt;
+use std::path::{Path, PathBuf};
+
+/// Which of the two features hold. Its `Display` is one sentence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Confinement {
+    /// Landlock: the version of its interface, or why it is missing.
+    pub files: Result<u32, Missing>,
+    /// seccomp, or why it is missing.
+    pub calls: Result<(), Missing>,
+}
+
+/// Why a feature is missing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Missing {
+    /// The kernel was built without it, or is too old.
+    NotBuilt,
+    /// The kernel has it, and it was not enabled at boot.
+    NotEnabled,
+    /// It is unsupported on this processor architecture.
+    Architecture,
+    /// The kernel refused it, with this error.
+    Refused(String),
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotBuilt => f.write_str("not in this kernel"),
+            Self::NotEnabled => f.write_str("not enabled at boot"),
+            Self::Architecture => write!(f, "unsupported on {}", std::env::consts::ARCH),
+            Self::Refused(error) => write!(f, "refused: {error}"),
+        }
+    }
+}
+
+impl Confinement {
+    /// Confines this process for good: it reads what `readable` and the system's libraries need, writes no file, opens no
+    /// socket, starts no process and sends no signal to another one. Features that the kernel lacks are left out.
+    pub(crate) fn enter(readable: &[PathBuf]) -> Self {
+        // A core file would hold the stream's key and its sound.
+        let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: the limit is read during the call. Lowering it cannot fail.
+        unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) };
+        Self::of_thread(readable)
+    }
+
+    /// What would confine plugins here, tried on a thread that ends.
+    pub fn of_this_kernel() -> Self {
+        let failed = |why: &str| Self {
+            files: Err(Missing::Refused(why.to_owned())),
+            calls: Err(Missing::Refused(why.to_owned())),
+        };
+        match std::thread::Builder::new().spawn(|| Self::of_thread(&[])) {
+            Ok(thread) => thread.join().unwrap_or_else(|_| failed("the trial failed")),
+            Err(error) => failed(&format!("starting a thread: {error}")),
+        }
+    }
+
+    /// Whether both features hold.
+    pub const fn is_whole(&self) -> bool {
+        self.files.is_ok() && self.calls.is_ok()
+    }
+
+    fn of_thread(readable: &[PathBuf]) -> Self {
+        // Landlock first: afterwards its own system calls are refused.
+        let files = files::restrict(readable);
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
+        let calls = calls::restrict();
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+        let calls = Err(Missing::Architecture);
+        Self { files, calls }
+    }
+}
+
+impl fmt::Display for Confinement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.files, &self.calls) {
+            (Ok(abi), Ok(())) => write!(f, "confined by Landlock (ABI {abi}) and seccomp"),
+            (Ok(abi), Err(why)) => {
+                write!(f, "confined by Landlock (ABI {abi}) alone; seccomp is {why}")
+            }
+            (Err(why), Ok(())) => write!(f, "confined by seccomp alone; Landlock is {why}"),
+            (Err(files), Err(calls)) => {
+                write!(f, "not confined; Landlock is {files}, and seccomp is {calls}")
+            }
+        }
+    }
+}
+
+/// The folder of a library, and that of the file that it is a link to.
+pub(crate) fn folders_of(library: &Path) -> impl Iterator<Item = PathBuf> {
+    let target = library.canonicalize().ok();
+    let files = [Some(library.to_owned()), target];
+    files.into_iter().flatten().filter_map(|file| file.parent().map(Path::to_owned))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_state_is_described() {
+        let refused = Missing::Refused("Permission denied".into());
+        for (files, calls, text) in [
+            (Ok(7), Ok(()), "confined by Landlock (ABI 7) and seccomp"),
+            (
+                Ok(1),
+                Err(refused),
+                "confined by Landlock (ABI 1) alone; seccomp is refused: Permission denied",
+            ),
+            (
+                Err(Missing::NotEnabled),
+                Ok(()),
+                "confined by seccomp alone; Landlock is not enabled at boot",
+            ),
+            (
+                Err(Missing::NotBuilt),
+                Err(Missing::NotBuilt),
+                "not confined; Landlock is not in this kernel, and seccomp is not in this kernel",
+            ),
+        ] {
+            let confinement = Confinement { files, calls };
+            assert_eq!(confinement.to_string(), text);
+            assert_eq!(confinement.is_whole(), !text.contains(';'));
+        }
+    }
+
+    #[test]
+    fn trying_it_confines_no_other_thread() {
+        let _ = Confinement::of_this_kernel();
+        assert!(std::net::UdpSocket::bind("127.0.0.1:0").is_ok());
+        assert!(tempfile::tempfile().is_ok());
+    }
+}

@@ -1,0 +1,108 @@
+//! Plugins that reach out of their process.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+
+use tautline_host::confinement::Confinement;
+use tautline_host::offers::PluginOffers;
+use tautline_host::scan::{PATIENCE, Scan, scan};
+use tautline_host::workshop::{PluginWorkshop, WorkshopOptions};
+use tautline_trial::{Lack, skipped};
+use tempfile::TempDir;
+
+use crate::common::{Shelf, program};
+use crate::master::request;
+use crate::worked::{opened, options, workshop_of};
+
+/// The errors that `fixtures/hostile.c` is to see. In its order: a private file, the parent's environment, a new file
+/// beside its library, its library's mode; sockets of IP and Unix; another program, another process; signals to its
+/// parent, by `kill`, `tgkill` and a descriptor; its parent traced, read, limited and scheduled; a character typed into
+/// the terminal. Then what is allowed: its library, /dev/null, a thread, a signal to itself.
+const CONFINED: [i32; 20] = [
+    libc::EACCES,
+    libc::EACCES,
+    libc::EACCES,
+    libc::EPERM,
+    libc::EPERM,
+    libc::EPERM,
+    libc::EPERM,
+    libc::EPERM,
+    libc::EPERM,
+    libc::EPERM,
+    libc::EPERM,
+    libc::EPERM,
+    libc::EPERM,
+    libc::EPERM,
+    libc::EPERM,
+    libc::EPERM,
+    0,
+    0,
+    0,
+    0,
+];
+
+/// A private file, and a folder with a library that wants to read it; `None` if this machine cannot show that.
+fn scene() -> Option<(TempDir, Shelf)> {
+    let kernel = Confinement::of_this_kernel();
+    if !kernel.is_whole() {
+        skipped(Lack::Host, &format!("plugins are {kernel}"));
+        return None;
+    }
+    let private = TempDir::with_prefix("taut-private-").unwrap();
+    let secret = private.path().join("identity.pem");
+    std::fs::write(&secret, "a key").unwrap();
+    std::fs::set_permissions(&secret, Permissions::from_mode(0o600)).unwrap();
+    let shelf = Shelf::new();
+    let secret = format!("SECRET=\"{}\"", secret.display());
+    let own = format!("OWN=\"{}\"", shelf.path().join("hostile.so").display());
+    shelf.built("hostile", "hostile.c", &[&secret, &own])?;
+    Some((private, shelf))
+}
+
+fn words(errors: &[i32]) -> String {
+    errors.iter().map(i32::to_string).collect::<Vec<_>>().join(" ")
+}
+
+fn name(found: &Scan) -> &str {
+    assert_eq!(found.skipped, []);
+    &found.libraries[0].plugins[0].name
+}
+
+#[test]
+fn library_that_is_scanned_reaches_nothing_outside() {
+    let Some((_private, shelf)) = scene() else { return };
+    let found = scan(&program(), &[shelf.path().to_owned()], PATIENCE);
+    assert_eq!(name(&found), words(&CONFINED));
+}
+
+#[test]
+fn plugin_of_a_stream_reaches_nothing_outside_and_plays() {
+    let Some((_private, shelf)) = scene() else { return };
+    let workshop = workshop_of(shelf.path().to_owned(), options());
+    let (id, mut far) = opened(&workshop, request("hostile:hostile", 48_000, 64));
+    for sample in [0.25, 0.5] {
+        let worked = far.run(&[vec![sample]], &[]);
+        assert_eq!(worked.outputs, [[sample]]);
+        let errors: Vec<i32> = worked.told.iter().map(|value| *value as i32).collect();
+        assert_eq!(errors, CONFINED);
+    }
+    let files = std::fs::read_dir(shelf.path()).unwrap().count();
+    assert_eq!(files, 1, "nothing is written beside the library");
+    let state = tautline_api::v1::Workshop::stream(&workshop, id).unwrap();
+    assert_eq!((state.restarts, state.why), (0, None));
+}
+
+#[test]
+fn folder_that_is_made_readable_is_read_and_nothing_else_changes() {
+    let Some((private, shelf)) = scene() else { return };
+    let program = program().reading(vec![private.path().to_owned()]);
+    let found = scan(&program, &[shelf.path().to_owned()], PATIENCE);
+    let mut errors = CONFINED;
+    errors[0] = 0;
+    assert_eq!(name(&found), words(&errors));
+    let options = WorkshopOptions { program, ..options() };
+    let workshop = PluginWorkshop::new(options, PluginOffers::new(&found, None).unwrap());
+    let (_, mut far) = opened(&workshop, request("hostile:hostile", 48_000, 64));
+    let told = far.run(&[vec![1.0]], &[]).told;
+    assert_eq!(told.iter().map(|value| *value as i32).collect::<Vec<_>>(), errors);
+}
