@@ -8,8 +8,10 @@ use crate::time::{LocalTime, Span};
 /// after which a host's thread looks again, at rates and block sizes in use (1024 frames at 48 kHz take 21 ms, and
 /// then the second question is one too many, which costs a datagram).
 const FIRST_WAIT: Span = Span::from_millis(5);
-/// The longest, after questions that nobody answered.
+/// The longest while the sender is heard, after questions without an answer.
 const LONGEST_WAIT: Span = Span::from_millis(40);
+/// The longest while it is silent: it may be gone for ever, and its stream stays open.
+const LONGEST_SILENT: Span = Span::from_secs(4);
 
 /// What was asked for, and when it is to be asked for again.
 #[derive(Debug, Clone)]
@@ -54,6 +56,16 @@ impl BlockAsking {
         (self.wait, self.again) = (FIRST_WAIT, LocalTime::NEVER);
     }
 
+    /// Something came of the sender. After a silence the next question is due as if it had been heard all the time.
+    pub(super) fn heard(&mut self) {
+        if self.wait > LONGEST_WAIT {
+            if !self.again.is_never() {
+                self.again = self.again - self.wait + LONGEST_WAIT;
+            }
+            self.wait = LONGEST_WAIT;
+        }
+    }
+
     /// A block that was missing came.
     pub(super) fn progress(&mut self) {
         self.wait = FIRST_WAIT;
@@ -71,7 +83,7 @@ impl BlockAsking {
         if now >= self.again {
             self.asked.fill(NOTHING);
             self.again = LocalTime::NEVER;
-            self.wait = (self.wait + self.wait).min(LONGEST_WAIT);
+            self.wait = (self.wait + self.wait).min(LONGEST_SILENT);
         }
         let hold = self.asked.len() as u64;
         let at = |block: u64| (block % hold) as usize;
@@ -88,5 +100,54 @@ impl BlockAsking {
             self.again = now + self.wait;
         }
         Some(from..until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: i64) -> LocalTime {
+        LocalTime::ZERO + Span::from_millis(millis)
+    }
+
+    /// The instants of questions for one missing block, looked for each millisecond; the sender is heard at some.
+    fn questions(
+        asking: &mut BlockAsking,
+        looks: Range<i64>,
+        hears: impl Fn(i64) -> bool,
+    ) -> Vec<i64> {
+        let asks = |millis: &i64| {
+            if hears(*millis) {
+                asking.heard();
+            }
+            asking.next(0..1, false, at(*millis), |_| true).is_some()
+        };
+        looks.filter(asks).collect()
+    }
+
+    #[test]
+    fn a_silent_sender_is_asked_ever_less_often() {
+        let mut asking = BlockAsking::new(16);
+        let asked = questions(&mut asking, 0..60_000, |_| false);
+        assert_eq!(asked[..5], [0, 5, 15, 35, 75]);
+        let seldom = asked.windows(2).map(|pair| pair[1] - pair[0]).filter(|gap| *gap == 4000);
+        assert!(asked.len() < 30 && seldom.count() > 10, "{asked:?}");
+    }
+
+    #[test]
+    fn a_sender_that_is_heard_again_is_asked_at_once() {
+        let mut asking = BlockAsking::new(16);
+        questions(&mut asking, 0..10_000, |_| false);
+        assert_eq!(questions(&mut asking, 10_000..10_060, |at| at >= 10_007), [10_007, 10_047]);
+    }
+
+    #[test]
+    fn a_sender_that_is_heard_all_the_time_is_asked_each_40_ms() {
+        let mut asking = BlockAsking::new(16);
+        questions(&mut asking, 0..1000, |at| at % 5 == 0);
+        let asked = questions(&mut asking, 1000..2000, |at| at % 5 == 0);
+        assert!(asked.windows(2).all(|pair| pair[1] - pair[0] == 40), "{asked:?}");
+        assert_eq!(asked.len(), 25);
     }
 }

@@ -164,6 +164,7 @@ impl OrderedInbound {
         } else if self.epoch != Some(head.epoch) {
             return Handled::Old;
         }
+        self.asking.heard();
         if head.block < self.next {
             let again = head.flags.has(Flags::REPLAY) && head.part + 1 == head.parts;
             return if again { Handled::Again { block: head.block } } else { Handled::Duplicate };
