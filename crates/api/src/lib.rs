@@ -8,6 +8,7 @@ pub mod call;
 pub mod client;
 pub mod folders;
 pub mod pipeline;
+pub mod saved;
 pub mod seal;
 pub mod srtp;
 pub mod trust;

@@ -15,14 +15,11 @@
 
 mod ahead;
 mod block;
-mod catalogue;
 mod clerk;
 pub mod edges;
 mod forked;
 mod instance;
-mod names;
 mod options;
-mod pipelines;
 mod ports;
 mod record;
 mod report;

@@ -146,19 +146,7 @@ fn sections_for_nobody(path: &Path, text: &str, is_known: impl Fn(&str) -> bool)
 
 /// The first file that there is, with its text.
 pub(crate) fn file() -> Option<(PathBuf, String)> {
-    places().find_map(|path| std::fs::read_to_string(&path).ok().map(|it| (path, it)))
-}
-
-/// Where `tautline.toml` may be: not in the folder that somebody else's program was started in.
-fn places() -> impl Iterator<Item = PathBuf> {
-    let folder = |name: &str| std::env::var_os(name).map(PathBuf::from);
-    let system = folder("XDG_CONFIG_HOME")
-        .or_else(|| folder("HOME").map(|home| home.join(".config")))
-        .map(|config| config.join("tautline"));
-    [folder("TAUT_HOME"), system, Some("/etc/tautline".into())]
-        .into_iter()
-        .flatten()
-        .map(|folder| folder.join("tautline.toml"))
+    tautline_api::folders::library_config()
 }
 
 fn by_file(path: &Path, text: &str, label: &str, complaints: &mut Vec<String>) -> OffloadOptions {

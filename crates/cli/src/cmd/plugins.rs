@@ -47,6 +47,9 @@ struct SkippedFile<'a> {
 }
 
 pub(crate) fn run(flags: &Plugins) -> Result<(), Failure> {
+    if flags.saved {
+        return offered::show(flags.report);
+    }
     if !flags.forget.is_empty() {
         screen::tell(&saved::forget(&flags.forget)?);
         return Ok(());

@@ -56,6 +56,9 @@ pub(crate) struct Plugins {
     /// Keep what they have where tautline.so looks, so that hosts show it: what was kept of others stays
     #[arg(long, conflicts_with = "chains")]
     pub(crate) save: bool,
+    /// List what is kept: the plugins that hosts find in tautline.so. No worker is asked
+    #[arg(long, conflicts_with_all = ["worker", "save", "forget", "chains"])]
+    pub(crate) saved: bool,
     /// Take a worker off what is kept, by its name or its address; once for each
     #[arg(long, value_name = "NAME", conflicts_with_all = ["worker", "save", "chains"])]
     pub(crate) forget: Vec<String>,
@@ -67,9 +70,6 @@ pub(crate) struct Plugins {
     pub(crate) report: PlainKind,
 }
 
-/// Reads an address of this machine: UDP and TCP ports of 0 stand for any that is free.
-fn listen(text: &str) -> Result<SocketAddr, String> {
-    listen_at(text, PORT)
 /// Reads a folder that exists: one that does not would be overlooked.
 fn folder(name: OsString) -> Result<PathBuf, String> {
     let folder = PathBuf::from(&name);
@@ -80,6 +80,9 @@ fn folder(name: OsString) -> Result<PathBuf, String> {
     }
 }
 
+/// Reads an address of this machine: UDP and TCP ports of 0 stand for any that is free.
+fn listen(text: &str) -> Result<SocketAddr, String> {
+    listen_at(text, PORT)
 }
 
 /// The same with this port where none is given.

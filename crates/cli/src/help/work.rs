@@ -55,6 +55,8 @@ pub(crate) const PLUGINS: &str = r#"Examples:
   # tautline.toml; without --save this machine stands above them:
   taut plugins --save
   taut plugins
+  # The kept plugins by the labels that hosts here show, without asking a worker:
+  taut plugins --saved
 
 A plugin is told by its id, FILE:LABEL, its name, its channels and controls, and
 what it takes, where that was measured: so much for a run, and so much for each
@@ -69,4 +71,7 @@ For scripts, --report json:
     "worker", "plugins": [ { "id", "file", "label", "unique_id", "name",
     "maker", "copyright", "properties", "ports": [ { "name", "descriptor",
     "hints", "lower", "upper" } ], "hash", "cost": { "fixed_ns",
-    "per_frame_ns" } } ] } } ], "skipped": [ { "path", "why" } ] }"#;
+    "per_frame_ns" } } ] } } ], "skipped": [ { "path", "why" } ] }
+and with --saved:
+  { "schema": 1, "saved": [ { "label", "unique_id", "worker", "address",
+    "name" } ] }"#;

@@ -64,7 +64,7 @@ pub(super) fn forget(words: &[String]) -> Result<String, Failure> {
     Ok(format!("{} {are} kept no more in {}", listed_words(&gone), path.display()))
 }
 
-fn known_place() -> Result<PathBuf, Failure> {
+pub(super) fn known_place() -> Result<PathBuf, Failure> {
     cache_folder().map(|folder| folder.join("plugins.json")).ok_or_else(|| {
         Failure::open(
             "neither XDG_CACHE_HOME nor HOME says where to keep anything; set one of them",

@@ -94,6 +94,40 @@ fn what_is_saved_is_told_and_a_name_stands_for_the_worker_saved_last() {
 }
 
 #[test]
+fn saved_plugins_are_listed_by_their_labels_without_asking() {
+    // Workers that nobody could ask.
+    let desk = Desk::keeping(&["attic=127.0.0.1:1", "studio=127.0.0.1:2"]);
+    let port = |name: &str, descriptor: u32| json!({ "name": name, "descriptor": descriptor, "hints": 0, "lower": 0.0, "upper": 0.0 });
+    let ports = [port("In", 9), port("Out", 10)];
+    let plugin = json!({ "id": "verb:hall, large", "file": "verb.so", "label": "hall", "unique_id": 1,
+        "name": "Hall", "maker": "", "copyright": "", "properties": 0, "ports": ports, "hash": "" });
+    let path = desk.cache.file("tautline/plugins.json");
+    let mut kept: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    for worker in kept["workers"].as_array_mut().unwrap() {
+        worker["catalogue"]["plugins"] = json!([plugin]);
+    }
+    std::fs::write(&path, kept.to_string()).unwrap();
+    let pipeline = "[[pipeline]]\nname = \"both\"\nplugins = [\"studio/verb:hall, large\", \"attic/verb:hall, large\"]\n";
+    std::fs::write(desk.folder.file("tautline.toml"), pipeline).unwrap();
+    let call = |line: &str| desk.call(line).with("TAUT_HOME", desk.folder.path());
+    let listed = call("plugins --saved --report json").run().well();
+    let listed: Value = serde_json::from_str(&listed.out).unwrap();
+    let field = |name: &str| -> Vec<Value> {
+        listed["saved"].as_array().unwrap().iter().map(|row| row[name].clone()).collect()
+    };
+    let labels = ["verb:hall__large@attic", "verb:hall__large@studio", "both@studio+attic"];
+    assert_eq!(field("label"), labels);
+    assert_eq!(field("worker"), ["attic", "studio", "studio+attic"]);
+    assert_eq!(field("name"), ["Hall", "Hall", "both"]);
+    let page = call("plugins --saved").run().well().out;
+    let lines: Vec<_> = page.lines().filter(|line| !line.starts_with(' ')).collect();
+    assert_eq!(lines, labels);
+    assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
+    let none = Desk::new().run("plugins --saved").well();
+    assert_eq!((none.out.as_str(), none.said.len()), ("", 1));
+}
+
+#[test]
 fn one_name_for_two_workers_in_one_command_is_refused_before_anybody_is_asked() {
     let desk = Desk::keeping(&["attic=10.77.0.9:17230"]);
     let line = "plugins --worker studio=127.0.0.1:1 --worker studio=127.0.0.1:2 --save";

@@ -10,17 +10,17 @@ const END: u32 = 0x0100_0000;
 
 /// Which plugin of which worker.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct PluginOrigin {
+pub(super) struct PluginOrigin {
     /// What people call the worker, its address where two are called the same.
-    pub(crate) host: String,
+    pub(super) host: String,
     /// The plugin's id in the worker's catalogue.
-    pub(crate) id: String,
+    pub(super) id: String,
 }
 
 impl PluginOrigin {
     /// What a host knows it by within this file. Neither blanks, which labels must not have, nor
     /// commas, at which hosts with command lines cut them.
-    pub(crate) fn label(&self) -> String {
+    pub(super) fn label(&self) -> String {
         format!("{}@{}", self.id, self.host)
             .chars()
             .map(|c| if c.is_whitespace() || c.is_control() || c == ',' { '_' } else { c })
@@ -46,7 +46,7 @@ impl PluginOrigin {
 
 /// A number for each, no two the same. Where two would have one, the first in the order of their
 /// names keeps it: which others there are, and in what order they are listed, matters to nobody else.
-pub(crate) fn numbered(origins: &[PluginOrigin]) -> Vec<u32> {
+pub(super) fn numbered(origins: &[PluginOrigin]) -> Vec<u32> {
     let mut taken = BTreeSet::new();
     let in_order: BTreeSet<&PluginOrigin> = origins.iter().collect();
     let numbers: BTreeMap<&PluginOrigin, u32> = in_order

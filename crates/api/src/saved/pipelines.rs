@@ -11,26 +11,30 @@
 use std::path::Path;
 
 use serde::Deserialize;
-use tautline_api::pipeline::joined;
-use tautline_api::v1::Plugin;
 use toml::{Table, Value};
 
-use crate::catalogue::SavedWorker;
-use crate::options;
+use super::SavedWorker;
+use crate::pipeline::joined;
+use crate::v1::Plugin;
 
 /// Several plugins as one.
-pub(crate) struct Pipeline {
-    pub(crate) plugin: Plugin,
-    pub(crate) stages: Vec<ShelfStage>,
+#[derive(Debug, Clone)]
+pub struct Pipeline {
+    /// All of them as one plugin.
+    pub plugin: Plugin,
+    /// Each of them, in the order in which they feed each other.
+    pub stages: Vec<PipelineStage>,
 }
 
 /// A plugin of a pipeline.
 #[derive(Debug, Clone)]
-pub(crate) struct ShelfStage {
-    pub(crate) plugin: Plugin,
-    /// Where its worker is, and what people call that.
-    pub(crate) address: String,
-    pub(crate) worker: String,
+pub struct PipelineStage {
+    /// As the worker has it.
+    pub plugin: Plugin,
+    /// Where its worker is.
+    pub address: String,
+    /// What people call that.
+    pub worker: String,
 }
 
 #[derive(Deserialize)]
@@ -40,15 +44,9 @@ struct WrittenPipeline {
     plugins: Vec<String>,
 }
 
-/// Those of the file that has them, of plugins that these workers have; and what to say of those that cannot be.
-pub(crate) fn read(workers: &[SavedWorker]) -> (Vec<Pipeline>, Vec<String>) {
-    match options::file() {
-        Some((path, text)) => by_file(&path, &text, workers),
-        None => (Vec::new(), Vec::new()),
-    }
-}
-
-fn by_file(path: &Path, text: &str, workers: &[SavedWorker]) -> (Vec<Pipeline>, Vec<String>) {
+/// The pipelines of a `tautline.toml` with this text, of plugins that these workers have; and a sentence for each that
+/// cannot be made.
+pub fn pipelines(path: &Path, text: &str, workers: &[SavedWorker]) -> (Vec<Pipeline>, Vec<String>) {
     // What is no TOML is told when its options are read.
     let written = text.parse::<Table>().ok().and_then(|mut table| table.remove("pipeline"));
     let Some(written) = written else { return (Vec::new(), Vec::new()) };
@@ -92,11 +90,11 @@ fn pipeline(written: Value, workers: &[SavedWorker]) -> Result<Pipeline, String>
     Ok(Pipeline { plugin: joined(&name, &all)?, stages })
 }
 
-fn stage(pipeline: &str, named: &str, workers: &[SavedWorker]) -> Result<ShelfStage, String> {
+fn stage(pipeline: &str, named: &str, workers: &[SavedWorker]) -> Result<PipelineStage, String> {
     let found = named.split_once('/').and_then(|(worker, id)| {
         let worker = workers.iter().find(|one| one.name == worker || one.address == worker)?;
         let plugin = worker.catalogue.plugins.iter().find(|plugin| plugin.id == id)?;
-        Some(ShelfStage {
+        Some(PipelineStage {
             plugin: plugin.clone(),
             address: worker.address.clone(),
             worker: worker.name.clone(),
@@ -113,7 +111,7 @@ fn stage(pipeline: &str, named: &str, workers: &[SavedWorker]) -> Result<ShelfSt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tautline_api::v1::{Catalogue, PluginPort, VERSION};
+    use crate::v1::{Catalogue, PluginPort, VERSION};
 
     fn worker(name: &str, inputs: usize) -> SavedWorker {
         let port = |descriptor| PluginPort {
@@ -141,7 +139,7 @@ mod tests {
     }
 
     fn by(text: &str) -> (Vec<Pipeline>, Vec<String>) {
-        by_file(Path::new("tautline.toml"), text, &[worker("studio", 1), worker("attic", 2)])
+        pipelines(Path::new("tautline.toml"), text, &[worker("studio", 1), worker("attic", 2)])
     }
 
     #[test]

@@ -4,9 +4,9 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use crate::folders::cache_folder;
+use crate::v1::Catalogue;
 use serde::Deserialize;
-use tautline_api::folders::cache_folder;
-use tautline_api::v1::Catalogue;
 
 /// The version of the file that is read here.
 const VERSION: u32 = 1;
@@ -15,28 +15,29 @@ const MOST_BYTES: u64 = 64 << 20;
 
 /// The file, as `taut plugins --save` writes it.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Saved {
+struct Saved {
     version: u32,
-    pub(crate) workers: Vec<SavedWorker>,
+    workers: Vec<SavedWorker>,
 }
 
 /// One worker and what it had.
 #[derive(Debug, Deserialize)]
-pub(crate) struct SavedWorker {
+pub struct SavedWorker {
     /// Where it is, `HOST:PORT`.
-    pub(crate) address: String,
+    pub address: String,
     /// What people call it.
-    pub(crate) name: String,
-    pub(crate) catalogue: Catalogue,
+    pub name: String,
+    /// Its plugins when they were saved.
+    pub catalogue: Catalogue,
 }
 
 /// Where the file is, if this process has a home.
-pub(crate) fn place() -> Option<PathBuf> {
+pub fn place() -> Option<PathBuf> {
     cache_folder().map(|folder| folder.join("plugins.json"))
 }
 
 /// What the file says; nothing where there is none. The sentence is for people.
-pub(crate) fn read(path: &Path) -> Result<Vec<SavedWorker>, String> {
+pub fn read(path: &Path) -> Result<Vec<SavedWorker>, String> {
     let mend = "run taut plugins --worker HOST --save";
     let refuse = |why: String| format!("reading {}: {why}; {mend}", path.display());
     let file = match std::fs::File::open(path) {

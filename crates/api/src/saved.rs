@@ -1,0 +1,90 @@
+//! The catalogues that `taut plugins --save` keeps, and the plugins that `tautline.so` makes of them.
+
+mod catalogue;
+mod names;
+mod pipelines;
+
+use std::collections::BTreeSet;
+
+use crate::v1::{Plugin, PluginPort};
+use names::{PluginOrigin, numbered};
+
+pub use catalogue::{SavedWorker, place, read};
+pub use pipelines::{Pipeline, PipelineStage, pipelines};
+
+/// A stream has 256 blocks at most: one for each port of sound, one for the controls each way.
+const MOST_SOUND_PORTS: usize = 254;
+/// More than any plugin has; a catalogue that tells more is nonsense.
+const MOST_PORTS: usize = 1024;
+/// Bits of `LADSPA_PortDescriptor`.
+const WAYS: u32 = 1 | 2;
+const KINDS: u32 = 4 | 8;
+const AUDIO: u32 = 8;
+
+/// A plugin, or a pipeline of several, that hosts find in `tautline.so`.
+#[derive(Debug, Clone)]
+pub struct SavedPlugin {
+    /// LADSPA's label.
+    pub label: String,
+    /// LADSPA's unique id.
+    pub number: u32,
+    /// The worker as the label has it: its name, or its address if two have that name; of a pipeline all workers.
+    pub host: String,
+    /// Where the worker is, or the first of a pipeline.
+    pub address: String,
+    /// The name of that worker.
+    pub worker: String,
+    /// As the worker has it.
+    pub plugin: Plugin,
+    /// The plugins of a pipeline.
+    pub stages: Vec<PipelineStage>,
+}
+
+/// The plugins of these workers and these pipelines, in the order in which hosts get them.
+pub fn offered(workers: Vec<SavedWorker>, pipelines: Vec<Pipeline>) -> Vec<SavedPlugin> {
+    let names: Vec<String> = workers.iter().map(|worker| worker.name.clone()).collect();
+    let alike = |name: &str| names.iter().filter(|other| *other == name).count() > 1;
+    let mut known = BTreeSet::new();
+    let mut found = Vec::new();
+    let mut add = |host: String, (address, worker): (&str, &str), plugin: Plugin, stages| {
+        let origin = PluginOrigin { host: host.clone(), id: plugin.id.clone() };
+        if is_usable(&plugin) && known.insert(origin.clone()) {
+            let (label, address, worker) = (origin.label(), address.to_owned(), worker.to_owned());
+            let saved = SavedPlugin { label, number: 0, host, address, worker, plugin, stages };
+            found.push((origin, saved));
+        }
+    };
+    for SavedWorker { address, name, catalogue } in workers {
+        let host = if alike(&name) { &address } else { &name };
+        for plugin in catalogue.plugins {
+            add(host.clone(), (&address, &name), plugin, Vec::new());
+        }
+    }
+    for Pipeline { plugin, stages } in pipelines {
+        let names: Vec<&str> = stages.iter().map(|stage| stage.worker.as_str()).collect();
+        let host = names.join("+");
+        if let Some(first) = stages.first().cloned() {
+            add(host, (&first.address, &first.worker), plugin, stages);
+        }
+    }
+    let (origins, mut found): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+    let mut labels = BTreeSet::new();
+    for (saved, number) in found.iter_mut().zip(numbered(&origins)) {
+        saved.number = number;
+        // Two ids that differ in what a label cannot have.
+        if !labels.insert(saved.label.clone()) {
+            saved.label = format!("{}-{number:06x}", saved.label);
+            labels.insert(saved.label.clone());
+        }
+    }
+    found
+}
+
+/// Whether a host and a stream can have it.
+fn is_usable(plugin: &Plugin) -> bool {
+    let sound = plugin.ports.iter().filter(|port| port.descriptor & AUDIO != 0).count();
+    let one_of = |port: &PluginPort, both: u32| (port.descriptor & both).count_ones() == 1;
+    plugin.ports.len() <= MOST_PORTS
+        && sound <= MOST_SOUND_PORTS
+        && plugin.ports.iter().all(|port| one_of(port, WAYS) && one_of(port, KINDS))
+}

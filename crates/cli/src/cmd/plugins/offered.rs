@@ -1,0 +1,67 @@
+//! `taut plugins --saved`: the plugins that hosts find in `tautline.so`. No worker is asked.
+
+use serde::Serialize;
+use tautline_api::folders::library_config;
+use tautline_api::saved::{SavedPlugin, offered, pipelines, read};
+
+use super::SCHEMA;
+use super::saved::known_place;
+use crate::cmd::answer;
+use crate::columns::wrapped;
+use crate::failure::Failure;
+use crate::flags::PlainKind;
+use crate::screen;
+
+#[derive(Serialize)]
+struct SavedList<'a> {
+    schema: u32,
+    saved: Vec<SavedRow<'a>>,
+}
+
+#[derive(Serialize)]
+struct SavedRow<'a> {
+    label: &'a str,
+    unique_id: u32,
+    worker: &'a str,
+    address: &'a str,
+    name: &'a str,
+}
+
+impl<'a> SavedRow<'a> {
+    fn of(saved: &'a SavedPlugin) -> Self {
+        let SavedPlugin { label, number, host, address, plugin, .. } = saved;
+        Self { label, unique_id: *number, worker: host, address, name: &plugin.name }
+    }
+}
+
+pub(super) fn show(report: PlainKind) -> Result<(), Failure> {
+    let workers = read(&known_place()?).map_err(Failure::open)?;
+    let (pipelines, complaints) = match library_config() {
+        Some((path, text)) => pipelines(&path, &text, &workers),
+        None => (Vec::new(), Vec::new()),
+    };
+    complaints.iter().for_each(|why| screen::tell(why));
+    let all = offered(workers, pipelines);
+    if all.is_empty() {
+        screen::tell(
+            "no plugins are kept; taut plugins --worker HOST --save keeps those of a worker",
+        );
+    }
+    let list = SavedList { schema: SCHEMA, saved: all.iter().map(SavedRow::of).collect() };
+    let json = serde_json::to_string_pretty(&list).map(|text| text + "\n");
+    answer(report, &page(&all), json)
+}
+
+/// Each label alone on its line, where it can be copied.
+fn page(all: &[SavedPlugin]) -> String {
+    let entry = |saved: &SavedPlugin| {
+        let SavedPlugin { label, host, address, plugin, .. } = saved;
+        // Of a pipeline there are several addresses.
+        let place = match saved.stages.is_empty() {
+            true => format!("{host}, at {address}"),
+            false => host.clone(),
+        };
+        format!("{label}\n{}", wrapped("      ", &format!("{}; worker {place}", plugin.name)))
+    };
+    all.iter().map(entry).collect()
+}
