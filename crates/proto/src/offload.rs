@@ -17,6 +17,7 @@ pub mod outbound;
 pub mod pace;
 pub mod pair;
 pub mod returns;
+mod slots;
 pub mod worker;
 
 use thiserror::Error;

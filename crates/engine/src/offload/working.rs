@@ -183,9 +183,12 @@ impl<'a> Workbench<'a> {
             // A master that has this answer may close the stream before this thread runs again.
             let standing = self.standing();
             self.work.finished(&standing);
-            // Each at once: whoever catches up has many to work on.
+            // Each at once: whoever catches up has many to work on. Where none is left, the next look at the link is the
+            // one after the wait.
             self.send();
-            self.take_in();
+            if self.worker.behind() > 0 {
+                self.take_in();
+            }
         }
     }
 

@@ -10,10 +10,11 @@ mod queue;
 use thiserror::Error;
 
 use self::queue::OutboundQueue;
+use super::OffloadError;
 use super::block::{BlockLeg, BlockSet};
 use super::counters::OutboundCounters;
 use super::datagram::{DatagramKind, Flags, HEAD_BYTES, Head, LEAST_DATAGRAM_BYTES, PartCut};
-use super::{OffloadError, kept_bytes, touched};
+use super::slots::SlotBytes;
 
 /// How blocks leave.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,8 +75,7 @@ pub struct OutboundBlocks {
     part_bytes: usize,
     history: u64,
     slots: Box<[OutboundSlot]>,
-    bytes: Box<[u8]>,
-    each: usize,
+    bytes: SlotBytes,
     epoch: u32,
     next: u64,
     /// Of the next.
@@ -103,7 +103,7 @@ impl OutboundBlocks {
         }
         let each = set.bytes(leg, set.most_frames());
         let count = history.max(copies.into()).max(1).saturating_add(1);
-        let bytes = kept_bytes(count, each)?;
+        let bytes = SlotBytes::new(count, each)?;
         let nothing = OutboundSlot {
             block: NOTHING,
             position: 0,
@@ -118,8 +118,7 @@ impl OutboundBlocks {
             part_bytes: datagram_bytes - HEAD_BYTES,
             history: count as u64 - 1,
             slots: vec![nothing; count].into(),
-            bytes: touched(bytes),
-            each,
+            bytes,
             epoch: 0,
             next: 0,
             position: 0,
@@ -136,6 +135,7 @@ impl OutboundBlocks {
     /// A new epoch begins, with block 0 at frame 0. What was kept is forgotten.
     pub fn begin(&mut self, epoch: u32) {
         self.slots.iter_mut().for_each(|slot| (slot.block, slot.asked) = (NOTHING, false));
+        self.bytes.clear();
         self.queue.begin();
         (self.epoch, self.next, self.position) = (epoch, 0, 0);
     }
@@ -199,8 +199,11 @@ impl OutboundBlocks {
             self.queue.answered(1);
         }
         (self.slots[at].block, self.slots[at].asked) = (NOTHING, false);
-        let begin = at * self.each;
-        Ok(&mut self.bytes[begin..begin + self.set.bytes(self.leg, frames)])
+        let Self { slots, set, leg, bytes, .. } = self;
+        let needed = set.bytes(*leg, frames);
+        let kept = slots.iter().enumerate().rev().filter(|(_, slot)| slot.block != NOTHING);
+        bytes.fit(needed, kept.map(|(at, slot)| (at, set.bytes(*leg, slot.frames))));
+        Ok(bytes.get_mut(at, needed))
     }
 
     /// The iteration that room was made for is written: it leaves next. Returns its number.
@@ -254,8 +257,7 @@ impl OutboundBlocks {
                 latency: slot.meta.latency,
             };
             head.write(head_room);
-            let begin = self.index(block) * self.each;
-            body.copy_from_slice(&self.bytes[begin + place.start..begin + place.end]);
+            body.copy_from_slice(&self.bytes.get(self.index(block), bytes)[place.start..place.end]);
             return Some(self.counted(HEAD_BYTES + place.len()));
         }
     }

@@ -1,9 +1,10 @@
 //! Blocks that are being put together.
 
 use super::{Handled, InboundConfig};
+use crate::offload::OffloadError;
 use crate::offload::block::{BlockLeg, BlockSet};
 use crate::offload::datagram::{Flags, Head, InvalidBlock, PartCut, most_parts};
-use crate::offload::{OffloadError, kept_bytes, touched};
+use crate::offload::slots::SlotBytes;
 use crate::time::LocalTime;
 
 /// No block has this number.
@@ -39,8 +40,7 @@ pub(super) struct Assembly {
     set: BlockSet,
     leg: BlockLeg,
     slots: Box<[AssemblySlot]>,
-    bytes: Box<[u8]>,
-    each: usize,
+    bytes: SlotBytes,
     /// For each place, which parts have come.
     marks: Box<[u64]>,
     marks_each: usize,
@@ -51,7 +51,7 @@ impl Assembly {
         let InboundConfig { set, leg, hold, .. } = config;
         let each = set.bytes(*leg, set.most_frames());
         let hold = (*hold).max(1);
-        let bytes = kept_bytes(hold, each)?;
+        let bytes = SlotBytes::new(hold, each)?;
         let marks_each = most_parts(each).div_ceil(64);
         let nothing = AssemblySlot {
             block: NOTHING,
@@ -67,8 +67,7 @@ impl Assembly {
             set: set.clone(),
             leg: *leg,
             slots: vec![nothing; hold].into(),
-            bytes: touched(bytes),
-            each,
+            bytes,
             marks: vec![0; marks_each * hold].into(),
             marks_each,
         })
@@ -80,6 +79,7 @@ impl Assembly {
 
     pub(super) fn clear(&mut self) {
         self.slots.iter_mut().for_each(|slot| slot.block = NOTHING);
+        self.bytes.clear();
     }
 
     fn index(&self, block: u64) -> usize {
@@ -106,7 +106,12 @@ impl Assembly {
         let slot = &mut self.slots[at];
         if slot.block != head.block {
             marks.fill(0);
-            *slot = AssemblySlot {
+            slot.block = NOTHING;
+            let kept =
+                self.slots.iter().enumerate().rev().filter(|(_, slot)| slot.block != NOTHING);
+            let kept = kept.map(|(at, slot)| (at, self.set.bytes(self.leg, slot.frames)));
+            self.bytes.fit(bytes, kept);
+            self.slots[at] = AssemblySlot {
                 block: head.block,
                 position: head.position,
                 frames: head.frames,
@@ -124,8 +129,8 @@ impl Assembly {
             return Handled::Duplicate;
         }
         marks[word] |= bit;
-        let begin = at * self.each;
-        self.bytes[begin + place.start..begin + place.end].copy_from_slice(body);
+        self.bytes.get_mut(at, bytes)[place].copy_from_slice(body);
+        let slot = &mut self.slots[at];
         slot.missing -= 1;
         if slot.missing > 0 {
             return Handled::Part;
@@ -148,13 +153,11 @@ impl Assembly {
 
     /// The bytes of a complete block of so many frames.
     pub(super) fn bytes(&self, block: u64, frames: u32) -> &[u8] {
-        let begin = self.index(block) * self.each;
-        &self.bytes[begin..begin + self.set.bytes(self.leg, frames)]
+        self.bytes.get(self.index(block), self.set.bytes(self.leg, frames))
     }
 
     /// The same, to be changed.
     pub(super) fn bytes_mut(&mut self, block: u64, frames: u32) -> &mut [u8] {
-        let begin = self.index(block) * self.each;
-        &mut self.bytes[begin..begin + self.set.bytes(self.leg, frames)]
+        self.bytes.get_mut(self.index(block), self.set.bytes(self.leg, frames))
     }
 }

@@ -1,0 +1,85 @@
+//! Bytes of the blocks that are kept, a slot for each.
+
+use super::{OffloadError, kept_bytes, touched};
+
+/// As many slots as blocks are kept. They lie as close together as the longest block so far allows: a host's blocks are
+/// much shorter than the longest that was agreed on, and each would otherwise be written to memory that no cache holds.
+#[derive(Debug, Clone)]
+pub(super) struct SlotBytes {
+    bytes: Box<[u8]>,
+    /// Of the longest block that there may be.
+    most: usize,
+    /// From one slot to the next.
+    stride: usize,
+}
+
+impl SlotBytes {
+    /// So many slots for blocks of `most` bytes or fewer. Allocates; nothing later does.
+    pub(super) fn new(slots: usize, most: usize) -> Result<Self, OffloadError> {
+        Ok(Self { bytes: touched(kept_bytes(slots, most)?), most, stride: 0 })
+    }
+
+    /// Nothing is kept any more.
+    pub(super) const fn clear(&mut self) {
+        self.stride = 0;
+    }
+
+    /// Makes room for blocks of so many bytes. Where that moves slots apart, those of `kept` go with their bytes: each
+    /// with its number and how many there are, the last first.
+    pub(super) fn fit(&mut self, bytes: usize, kept: impl Iterator<Item = (usize, usize)>) {
+        if bytes <= self.stride {
+            return;
+        }
+        let was = self.stride;
+        self.stride = bytes.next_power_of_two().min(self.most);
+        for (slot, bytes) in kept {
+            let from = slot * was;
+            self.bytes.copy_within(from..from + bytes, slot * self.stride);
+        }
+    }
+
+    /// The first bytes of a slot.
+    pub(super) fn get(&self, slot: usize, bytes: usize) -> &[u8] {
+        &self.bytes[slot * self.stride..][..bytes]
+    }
+
+    /// The same, to be written.
+    pub(super) fn get_mut(&mut self, slot: usize, bytes: usize) -> &mut [u8] {
+        &mut self.bytes[slot * self.stride..][..bytes]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_stays_where_its_slot_is_when_longer_blocks_come() {
+        let mut slots = SlotBytes::new(5, 100).unwrap();
+        let mut lengths = [0; 5];
+        let value = |slot: usize, at: usize| (slot * 31 + at) as u8;
+        for (slot, bytes) in [(0, 3), (1, 8), (3, 5), (2, 20), (4, 100), (0, 64), (1, 100)] {
+            lengths[slot] = 0;
+            slots.fit(bytes, lengths.into_iter().enumerate().rev());
+            lengths[slot] = bytes;
+            for (at, byte) in slots.get_mut(slot, bytes).iter_mut().enumerate() {
+                *byte = value(slot, at);
+            }
+            for (slot, bytes) in lengths.into_iter().enumerate() {
+                let found = slots.get(slot, bytes).iter().copied();
+                assert!(found.eq((0..bytes).map(|at| value(slot, at))), "slot {slot}");
+            }
+        }
+    }
+
+    #[test]
+    fn short_blocks_lie_close_together() {
+        let mut slots = SlotBytes::new(4, 1000).unwrap();
+        slots.fit(60, core::iter::empty());
+        let begin = |slots: &SlotBytes, slot| slots.get(slot, 1).as_ptr() as usize;
+        assert_eq!(begin(&slots, 3) - begin(&slots, 0), 3 * 64);
+        slots.clear();
+        slots.fit(900, core::iter::empty());
+        assert_eq!(begin(&slots, 1) - begin(&slots, 0), 1000);
+    }
+}
