@@ -5,7 +5,7 @@
 //! [offload]
 //! window = 1              # blocks under way; or delay, in frames
 //! wait = "250us"          # how long the host's thread waits for a block; 0us never
-//! stand_in = "conceal"    # or "dry", "last-good": what plays for a block that is not back
+//! stand_in = "conceal"    # or "matched", "dry", "last-good": what plays for a block that is not back
 //! spare = "attic"         # a second worker that gets the same blocks
 //! [offload."cmt:freeverb3@studio"]
 //! window = 2              # for this plugin

@@ -32,14 +32,14 @@ impl RunReported<'_> {
         self.seen.counters.stood_in
     }
 
-    /// Frames that a plugin made which had not heard all before, as far as they are listed.
+    /// Frames of a plugin that had missed a part, as far as they are listed: wrong until the host restarts it.
     pub(crate) fn dirty(&self) -> u64 {
         let watch = self.standing.watch();
         let dirty = watch.record.damage.iter().filter(|damage| damage.cause == Cause::Dirty);
         dirty.map(|damage| u64::from(damage.frames)).sum()
     }
 
-    /// Whether every frame is the plugin's, and that had heard all before.
+    /// Whether every frame is the plugin's, and it had missed nothing.
     pub(crate) fn is_complete(&self) -> bool {
         is_whole(&self.seen, &self.standing.watch().record)
     }
