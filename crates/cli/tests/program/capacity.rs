@@ -94,6 +94,7 @@ fn workers_on_the_loopback_take_no_root() {
         let report = report.run().report().0;
         let [_, there] = both(&report);
         is_whole(there, 1);
+        assert_eq!(there.get("packets_out_per_s"), Some(&Value::Null), "{there:#}");
     });
 }
 

@@ -131,12 +131,21 @@ fn tell_processors(row: &mut ReportRow, held: &TrySeen) {
         row.add(key, words, of_programs(record, of));
     }
     let machine = record.machine_row();
-    for wanted in ["irq_percent", "softirq_percent", "packets_out_per_s", "bytes_out_per_s"] {
+    for wanted in ["irq_percent", "softirq_percent"].into_iter().chain(PACKETS) {
         let found = machine.figures.iter().find(|figure| figure.key == wanted);
         if let Some(figure) = found {
             row.add(figure.key, figure.words, figure.value.clone());
         }
     }
+}
+
+/// Figures of packets that leave by an interface other than loopback.
+const PACKETS: [&str; 2] = ["packets_out_per_s", "bytes_out_per_s"];
+
+/// Packets over loopback are not among them, so that there is no number to report.
+pub(super) fn leave_out_packets(row: &mut ReportRow) {
+    let packets = row.figures.iter_mut().filter(|figure| PACKETS.contains(&figure.key));
+    packets.for_each(|figure| figure.value = serde_json::Value::Null);
 }
 
 /// The sum of what programs used, each of its own core; nothing where none runs.
@@ -214,6 +223,16 @@ mod tests {
         let mut row = ReportRow::named("a point".to_owned());
         tell_detectors(&mut row, held, beyond);
         row
+    }
+
+    #[test]
+    fn packets_over_loopback_are_no_figure_instead_of_zero() {
+        let mut row = ReportRow::named("a point".to_owned());
+        row.add("irq_percent", "interrupts", 0.5);
+        row.add("packets_out_per_s", "packets out, 1/s", 0.0);
+        leave_out_packets(&mut row);
+        let row = serde_json::to_value(row).unwrap();
+        assert_eq!((&row["irq_percent"], &row["packets_out_per_s"]), (&json!(0.5), &Value::Null));
     }
 
     const UNDER_JACK: BothDetectors = BothDetectors { missed: 2, jack_xruns: Some(3) };

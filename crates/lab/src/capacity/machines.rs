@@ -120,6 +120,11 @@ impl MachinesOptions {
 }
 
 impl Machines {
+    /// Whether their packets go by loopback.
+    pub(super) fn are_on_loopback(&self) -> bool {
+        self.options.place != MachinesPlace::Namespaces
+    }
+
     /// So many, if any are asked for.
     pub fn make(options: MachinesOptions, count: Option<usize>) -> Result<Self, String> {
         let count = count.unwrap_or(0);

@@ -172,13 +172,17 @@ impl CapacitySearch {
     }
 
     fn hold_failed(&mut self, cost: Span) {
-        self.bad = Some(cost);
         self.phase = match self.phase {
-            SearchPhase::Between { good } => self.between(good),
+            SearchPhase::Between { good } => {
+                self.bad = Some(cost);
+                self.between(good)
+            }
             SearchPhase::Holds { below, failed, .. } if failed + 1 < HOLDS && cost > Span::ZERO => {
+                self.bad = Some(cost);
                 let lower = (cost - below).max(Span::ZERO);
                 SearchPhase::Holds { cost: lower, below: below.times(2), failed: failed + 1 }
             }
+            // The result is of this cost, with what it missed: what was too much lies above it.
             _ => SearchPhase::Ended(None),
         };
     }
@@ -200,7 +204,7 @@ impl CapacitySearch {
         }
     }
 
-    /// The least cost that did not go.
+    /// The least cost that did not go; if none went when it was held, the least above the last that was held.
     pub fn bad(&self) -> Option<Span> {
         self.bad
     }

@@ -92,6 +92,20 @@ fn a_hold_that_misses_goes_on_below_each_time_further_and_ends_at_last() {
 }
 
 #[test]
+fn the_cost_that_was_too_much_lies_above_the_last_that_was_held() {
+    // Tries up to a millisecond go, and no hold does.
+    let (mut search, mut held) = (CapacitySearch::new(steps()), Vec::new());
+    while let Some(attempt) = search.next() {
+        let goes = !attempt.held && attempt.cost <= Span::from_millis(1);
+        held.extend(attempt.held.then_some(attempt.cost));
+        search.tried(if goes { CapacityFinding::Whole } else { CapacityFinding::Missed });
+    }
+    let [.., before, last] = held[..] else { panic!("{held:?}") };
+    assert!(before > last, "{held:?}");
+    assert_eq!((search.held(), search.bad()), (None, Some(before)));
+}
+
+#[test]
 fn workers_that_miss_what_costs_nothing_and_runs_in_which_nothing_is_due_end_it() {
     let (tried, held) = searched(|_| CapacityFinding::Missed);
     assert_eq!((tried.len(), held), (2, None));
