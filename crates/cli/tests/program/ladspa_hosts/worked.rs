@@ -1,5 +1,6 @@
 //! Plugins that a worker on this host runs: what comes back is what they play here, bit for bit.
 
+use core::time::Duration;
 use std::path::PathBuf;
 use tautline_trial::snapshot;
 
@@ -79,10 +80,11 @@ fn varied(frames: usize) -> Vec<usize> {
 /// Each plugin of the machine, here and at the worker, whatever the host's blocks.
 fn all_are_the_same(sound: &[f32]) {
     let blocks = varied(sound.len());
-    let (mut same, mut wrong) = (0, Vec::new());
+    let (mut same, mut unsteady, mut wrong) = (0, 0, Vec::new());
     for proxy in proxies() {
         let id = label(proxy).trim_end_matches("@studio");
         if UNSTEADY.iter().any(|(unsteady, _)| unsteady.contains(&id)) {
+            unsteady += 1;
             continue;
         }
         let [plugin, proxy] = here_and_there(proxy);
@@ -96,7 +98,10 @@ fn all_are_the_same(sound: &[f32]) {
     }
     assert!(wrong.is_empty(), "{wrong:?}");
     assert!(same > 150, "{same}");
-    eprintln!("{same} plugins are the same, sample for sample");
+    let runs = blocks.len();
+    eprintln!(
+        "{same} plugins are the same bit for bit in {runs} runs, {unsteady} play nothing twice"
+    );
 }
 
 /// The proxy of a reverb, and the reverb.
@@ -198,7 +203,8 @@ mod exclusive {
             |call| {
                 let Some(worked) = Worked::start() else { return };
                 let call = call.with("TAUT_OFFLOAD_WAIT_OFFLINE", "always").and(["--ignored"]);
-                for line in did_well(worked.scene.finding(call).run()) {
+                let call = worked.scene.finding(call).lasting(Duration::from_secs(600));
+                for line in did_well(call.run()) {
                     eprintln!("{line}");
                 }
             },
