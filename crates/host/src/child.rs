@@ -61,14 +61,18 @@ fn say(pipe: &mut File, line: &impl serde::Serialize) -> io::Result<()> {
     pipe.write_all(line.as_bytes())
 }
 
-/// Ends the process, at once but for its last word, when the parent closes its end: on a thread of its own.
+/// Reads the parent's lines on a thread of its own. When the parent closes its end, the process ends, at once but for its
+/// last word.
 fn end_with_the_parent(
     lines: BufReader<Stdin>,
+    mut line: impl FnMut(Vec<u8>) + Send + 'static,
     last_word: impl FnOnce() + Send + 'static,
 ) -> io::Result<()> {
     let watch = move || {
         let mut lines = lines.split(b'\n');
-        while let Some(Ok(_)) = lines.next() {}
+        while let Some(Ok(next)) = lines.next() {
+            line(next);
+        }
         last_word();
         leave();
     };

@@ -39,8 +39,6 @@ pub(crate) struct Plan {
     pub(crate) scheduler: String,
     /// Whether to measure first what the plugin takes.
     pub(crate) measure: bool,
-    /// Blocks at which processes before this one died: the plugin does not get them.
-    pub(crate) fatal: Vec<BlockOfEpoch>,
     /// How long a run may take before it is taken for one that does not come to an end.
     pub(crate) patience_ms: u64,
 }
@@ -85,11 +83,18 @@ impl PortCounts {
     }
 }
 
+/// Has a process take blocks. It is loaded by then, or first loads: one that waits for this is a standby.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct TakeBlocks {
+    /// Blocks at which processes before it died: the plugin does not get them.
+    pub(crate) fatal: Vec<BlockOfEpoch>,
+}
+
 /// What a child tells.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ChildEvent {
-    /// It takes blocks from now on.
+    /// It is loaded, and takes blocks as soon as it is told to.
     Ready {
         /// How its thread is scheduled, in a sentence where that was refused.
         scheduled: String,

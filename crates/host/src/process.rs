@@ -170,6 +170,23 @@ impl ChildProcess {
         self.child.wait().ok()
     }
 
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        wait(&[&self.ended], LocalTime::ZERO)
+    }
+
+    /// Whether a signal has stopped it, such as SIGSTOP, and none has continued it. A debugger's stop is none.
+    pub(crate) fn is_stopped(&self) -> bool {
+        let only_look = libc::WSTOPPED | libc::WNOHANG | libc::WNOWAIT;
+        // SAFETY: all zeros are a valid siginfo_t.
+        let mut found: libc::siginfo_t = unsafe { core::mem::zeroed() };
+        // SAFETY: the kernel writes to `found`, which is valid.
+        let answer =
+            unsafe { libc::waitid(libc::P_PID, self.child.id(), &raw mut found, only_look) };
+        // SAFETY: of a child that is stopped the kernel fills in its process; of none it leaves the zeros.
+        answer == 0 && unsafe { found.si_pid() } != 0
+    }
+
     /// Ends it now.
     pub(crate) fn kill(&mut self) {
         // Refused only if it has ended.

@@ -3,6 +3,7 @@
 
 mod news;
 mod request;
+mod standby;
 mod stream;
 mod told;
 
@@ -356,7 +357,6 @@ impl PluginWorkshop {
             pipeline,
             scheduler: self.options.scheduler.to_string(),
             measure: promised.is_none(),
-            fatal: Vec::new(),
             patience_ms: (self.options.patience.as_nanos() / 1_000_000).max(1) as u64,
         };
         let setting = StreamSetting {

@@ -11,12 +11,14 @@ pub(crate) const WORK: &str = r#"Examples:
 It offers every LADSPA plugin of the folders in LADSPA_PATH, or of
 /usr/lib/ladspa and its like. Each library is asked once, by a process of its
 own; what crashes or never comes back is left out, and `taut plugins` says why.
-Each plugin that is asked for runs in a process of its own, too: one that
-crashes, or does not come back from a run within a second, is begun anew, and
-no other notices. A plugin is measured when it is asked for first, and what it
-takes is kept for later starts, in $XDG_CACHE_HOME/tautline/costs.json
-(~/.cache/tautline); one that would leave a core less than a fifth of its time
-is measured again, and refused if that is still so.
+Each plugin that is asked for runs in a process of its own, too, and a second
+process, the standby, waits with the plugin loaded. If the first crashes, does
+not come back from a run within a second, or stays stopped for a second
+(SIGSTOP), the standby takes over, and no other plugin notices. A plugin is
+measured when it is asked for first, and what it takes is kept for later starts,
+in $XDG_CACHE_HOME/tautline/costs.json (~/.cache/tautline); one that would leave
+a core less than a fifth of its time is measured again, and refused if that is
+still so.
 
 Plugins are other people's code, so the kernel confines their processes
 (Landlock, seccomp): a plugin reads the folders of plugins and the system's

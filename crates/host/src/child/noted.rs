@@ -1,36 +1,44 @@
 //! A seal that opens nothing that a dead process of the stream opened before: whoever recorded a datagram could have it
 //! worked on again by making a plugin crash.
 
-use tautline_api::seal::Sealed;
+use tautline_api::seal::{ROOM, Sealed, StreamKeys};
 use tautline_io::link::seal::Seal;
 
 use crate::child_notes::HeardNote;
 
 /// A seal, and where the next process finds what it opened.
 pub(super) struct NotedSeal {
-    sealed: Sealed,
+    keys: StreamKeys,
+    incarnation: u32,
     note: HeardNote,
+    /// Made with the first datagram: a standby has a link long before, while another process opens datagrams.
+    sealed: Option<Sealed>,
 }
 
 impl NotedSeal {
-    /// It goes on behind what is noted.
-    pub(super) fn new(sealed: Sealed, note: HeardNote) -> Self {
-        Self { sealed: sealed.after(note.newest()), note }
+    /// It goes on behind what is noted when it is first used.
+    pub(super) fn new(keys: StreamKeys, incarnation: u32, note: HeardNote) -> Self {
+        Self { keys, incarnation, note, sealed: None }
+    }
+
+    fn sealed(&mut self) -> &mut Sealed {
+        let Self { keys, incarnation, note, sealed } = self;
+        sealed.get_or_insert_with(|| Sealed::worker(keys, *incarnation).after(note.newest()))
     }
 }
 
 impl Seal for NotedSeal {
     fn room(&self) -> usize {
-        self.sealed.room()
+        ROOM
     }
 
     fn seal(&mut self, bytes: &mut [u8], len: usize) -> usize {
-        self.sealed.seal(bytes, len)
+        self.sealed().seal(bytes, len)
     }
 
     fn open<'a>(&mut self, bytes: &'a mut [u8]) -> Option<&'a [u8]> {
-        let opened = self.sealed.open(bytes)?;
-        if let Some(newest) = self.sealed.newest() {
+        let opened = self.sealed().open(bytes)?;
+        if let Some(newest) = self.sealed.as_ref().and_then(Sealed::newest) {
             self.note.note(newest);
         }
         Some(opened)

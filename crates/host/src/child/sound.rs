@@ -27,11 +27,11 @@ pub(super) struct PluginSound {
 }
 
 /// What is known of blocks that a plugin does not survive.
-pub(super) struct FatalBlocks {
+struct FatalBlocks {
     /// Where the one that it works on stands.
-    pub(super) note: RunNote,
+    note: RunNote,
     /// Those before, which it does not get.
-    pub(super) known: Vec<BlockOfEpoch>,
+    known: Vec<BlockOfEpoch>,
 }
 
 impl PluginSound {
@@ -39,8 +39,9 @@ impl PluginSound {
         node: ChainNode,
         sound: SoundSet,
         gauge: Arc<Gauge>,
-        fatal: FatalBlocks,
+        note: RunNote,
     ) -> Result<Self, BlockSetError> {
+        let fatal = FatalBlocks { note, known: Vec::new() };
         Ok(Self { node, set: sound.block_set()?, sound, gauge, fatal, begins: false })
     }
 
@@ -66,6 +67,11 @@ impl PluginSound {
         if is_odd {
             self.gauge.count_odd_controls();
         }
+    }
+
+    /// The plugin does not get these blocks: processes before this one died at them.
+    pub(super) fn pass_over(&mut self, fatal: Vec<BlockOfEpoch>) {
+        self.fatal.known = fatal;
     }
 
     /// Writes what is told, and each channel by `play`.

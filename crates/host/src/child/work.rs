@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Stdin};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
 
 use tautline_api::seal::{Sealed, StreamKeys};
@@ -24,13 +25,13 @@ use tautline_proto::time::Span;
 use super::gauge::Gauge;
 use super::noted::NotedSeal;
 use super::soiled::SoiledLink;
-use super::sound::{FatalBlocks, PluginSound};
+use super::sound::PluginSound;
 use super::{end_with_the_parent, leave, parent, say};
 use crate::chain::ChainNode;
 use crate::child_notes::{HeardNote, RunNote, notes};
 use crate::confinement::{Confinement, folders_of};
 use crate::cost::{self, MEASURED_FRAMES};
-use crate::plan::{ChildEvent, Plan, PlannedFeed};
+use crate::plan::{ChildEvent, Plan, PlannedFeed, TakeBlocks};
 
 /// From one look at the thread that works to the next.
 const STEP: Span = Span::from_millis(50);
@@ -60,7 +61,12 @@ pub(super) fn run(descriptors: &[RawFd]) -> io::Result<()> {
     let _ = Confinement::enter(&readable);
     let counts = Arc::new(OnceLock::<(File, Arc<Gauge>)>::new());
     let counted = Arc::clone(&counts);
-    end_with_the_parent(lines, move || {
+    let (tell, orders) = sync_channel(1);
+    let ordered = move |line| {
+        // One line is expected, and there is room for it.
+        let _ = tell.try_send(line);
+    };
+    end_with_the_parent(lines, ordered, move || {
         let Some((parent, gauge)) = counted.get() else { return };
         // A parent that has gone hears nothing; one that waits is told what came since the report before.
         let _ = parent
@@ -70,9 +76,16 @@ pub(super) fn run(descriptors: &[RawFd]) -> io::Result<()> {
     let gauge = Arc::new(Gauge::default());
     // Before the first block is taken: whoever ends the stream right after that is told of it. It is set once, here.
     let _ = counts.set((parent.try_clone()?, Arc::clone(&gauge)));
-    match opened.and_then(|opened| begin(&plan, opened, &gauge)) {
-        Ok(ready) => {
+    match opened.and_then(|opened| prepare(&plan, opened, &gauge)) {
+        Ok((ready, take)) => {
             say(&mut parent, &ready)?;
+            // A standby waits here, for as long as the process before it lives.
+            let order: TakeBlocks = match orders.recv() {
+                Ok(line) => serde_json::from_slice(&line)?,
+                Err(_) => leave(),
+            };
+            // Its thread waits for this.
+            let _ = take.send(order);
             watch(&plan, &mut parent, &gauge)
         }
         Err(why) => {
@@ -101,8 +114,12 @@ fn open(plan: &Plan, handed: Vec<OwnedFd>) -> Result<Opened, String> {
     Ok(Opened { note, links: links(plan, handed, heard)? })
 }
 
-/// Loads what is to be run and begins to take blocks; or why it cannot be run.
-fn begin(plan: &Plan, opened: Opened, gauge: &Arc<Gauge>) -> Result<ChildEvent, String> {
+/// Loads what is to be run, on a thread that takes blocks once it is sent the order; or why it cannot be run.
+fn prepare(
+    plan: &Plan,
+    opened: Opened,
+    gauge: &Arc<Gauge>,
+) -> Result<(ChildEvent, SyncSender<TakeBlocks>), String> {
     let load = |most_frames| ChainNode::load(&plan.recipe, plan.rate, most_frames);
     let node = load(plan.most_frames as usize).map_err(|error| error.to_string())?;
     check(plan, &node)?;
@@ -117,18 +134,24 @@ fn begin(plan: &Plan, opened: Opened, gauge: &Arc<Gauge>) -> Result<ChildEvent, 
     } else {
         None
     };
-    let Opened { note, links: WorkLinks { mut from, mut to } } = opened;
-    let fatal = FatalBlocks { note, known: plan.fatal.clone() };
-    let sound = PluginSound::new(node, plan.sound_set(), Arc::clone(gauge), fatal);
+    let Opened { note, links: WorkLinks { from, mut to } } = opened;
+    let sound = PluginSound::new(node, plan.sound_set(), Arc::clone(gauge), note);
     let mut sound = sound.map_err(|error| error.to_string())?;
     let mut worker = worker(plan)?;
     let scheduler = plan.scheduler.parse::<Scheduler>().map_err(|error| error.to_string())?;
     let halt = Halt::new().map_err(|error| format!("making an event descriptor: {error}"))?;
     // Refused, it works all the same; `taut doctor` says what mends it.
     let _ = lock();
+    let (take, taken) = sync_channel::<TakeBlocks>(1);
     let thread = without_signals(|| {
         spawn("plugin", scheduler, STACK_BYTES, move || {
             let _mode = flushed.set();
+            let Ok(TakeBlocks { fatal }) = taken.recv() else { leave() };
+            let mut from: Box<dyn Pollable> = match fatal.is_empty() {
+                true => from,
+                false => Box::new(SoiledLink::new(from, fatal.clone())),
+            };
+            sound.pass_over(fatal);
             match &mut to {
                 Some(to) => work_between(&mut *from, &mut **to, &mut worker, &mut sound, &halt),
                 None => work(&mut *from, &mut worker, &mut sound, &halt),
@@ -139,7 +162,7 @@ fn begin(plan: &Plan, opened: Opened, gauge: &Arc<Gauge>) -> Result<ChildEvent, 
     });
     let (_, granted): (_, Granted) =
         thread.map_err(|error| format!("starting a thread: {error}; allow more of them"))?;
-    Ok(ChildEvent::Ready { scheduled: granted.to_string(), cost })
+    Ok((ChildEvent::Ready { scheduled: granted.to_string(), cost }, take))
 }
 
 /// A library that has other ports than it said is another one by now.
@@ -183,7 +206,7 @@ fn worker(plan: &Plan) -> Result<Worker, String> {
 ///
 /// They are large, and the stack of the thread that works is the plugin's.
 struct WorkLinks {
-    from: Box<dyn Pollable>,
+    from: Box<DirectLink>,
     to: Option<Box<DirectLink>>,
 }
 
@@ -207,10 +230,6 @@ fn links(
         (Some(from), None) => (from, Some(master)),
         // In the middle the master has nothing to send, and nothing to hear.
         (Some(from), Some(to)) => (from, Some(to)),
-    };
-    let from: Box<dyn Pollable> = match plan.fatal.is_empty() {
-        true => from,
-        false => Box::new(SoiledLink::new(from, plan.fatal.clone())),
     };
     Ok(WorkLinks { from, to })
 }
@@ -245,7 +264,7 @@ fn link(
     };
     let seal = secret.map(|secret| -> Box<dyn Seal> {
         let keys = StreamKeys::of(&secret, plan.stream);
-        Box::new(NotedSeal::new(Sealed::worker(&keys, plan.incarnation), heard))
+        Box::new(NotedSeal::new(keys, plan.incarnation, heard))
     });
     DirectLink::over_socket(socket, &options, seal).map(Box::new).map_err(|error| error.to_string())
 }

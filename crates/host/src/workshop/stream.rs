@@ -16,10 +16,11 @@ use tautline_proto::time::{LocalTime, Span};
 
 use super::locked;
 use super::news::{TellWork, WorkNews};
+use super::standby::Standby;
 use super::told::StreamTold;
 use crate::admission::CoreAdmission;
-use crate::child_notes::ChildNotes;
-use crate::plan::{ChildEvent, ChildStanding, Plan};
+use crate::child_notes::{BlockOfEpoch, ChildNotes};
+use crate::plan::{ChildEvent, ChildStanding, Plan, TakeBlocks};
 use crate::process::{ChildProcess, ChildProgram, ChildSaid, Starting, WORK, words_of};
 
 /// How long a process may take until it takes blocks: some plugins read samples or compute tables, and measuring
@@ -33,7 +34,12 @@ const GOOD: Span = Span::from_secs(10);
 const FIRST_WAIT: Span = Span::from_millis(50);
 const LONGEST_WAIT: Span = Span::from_secs(5);
 /// Processes in a row that were no good, after which there is no other.
-const MOST_IN_A_ROW: u32 = 20;
+pub(super) const MOST_IN_A_ROW: u32 = 20;
+/// From one look whether the process is stopped to the next.
+const LOOK: Span = Span::from_millis(100);
+/// A process that so many looks in a row find stopped is ended: a second. Counted in looks and not in time, as this
+/// process may have been stopped with it.
+const MOST_STOPPED: u32 = 10;
 /// A process that tells nothing for so long has nothing to tell: it reports twice a second while blocks come.
 const SILENCE: Span = Span::from_secs(2);
 /// Blocks of one epoch that a plugin died at and is not given again: more processes in a row are not started.
@@ -89,6 +95,8 @@ impl StreamProcess {
             halt: halt.clone(),
             notes,
             first: Some(tell),
+            fatal: Vec::new(),
+            standby: Standby::default(),
         };
         let thread = std::thread::Builder::new().name("stream".into()).stack_size(128 << 10);
         let thread = thread.spawn(move || keeper.keep());
@@ -156,13 +164,15 @@ struct Keeper {
     halt: Halt,
     notes: ChildNotes,
     first: Option<SyncSender<First>>,
+    /// Blocks of one epoch at which processes died.
+    fatal: Vec<BlockOfEpoch>,
+    standby: Standby,
 }
 
 impl Keeper {
     fn keep(mut self) {
         let mut in_a_row = 0;
         loop {
-            self.plan.incarnation += 1;
             let begun = now();
             let ProcessEnd::Fault(why) = self.one_process() else { return };
             if let Some(first) = self.first.take() {
@@ -170,7 +180,6 @@ impl Keeper {
                 let _ = first.send(Err(why));
                 return;
             }
-            self.plan.measure = false;
             in_a_row = if now() - begun >= GOOD { 1 } else { in_a_row + 1 };
             let mut told = locked(&self.told);
             told.ended(why);
@@ -194,7 +203,7 @@ impl Keeper {
 
     /// From the beginning of a process to its end.
     fn one_process(&mut self) -> ProcessEnd {
-        let mut child = match self.start() {
+        let mut child = match self.take_over() {
             Ok(child) => child,
             Err(error) => {
                 return ProcessEnd::Fault(format!(
@@ -205,8 +214,22 @@ impl Keeper {
         let mut until = now() + BEGINNING;
         let mut is_ready = false;
         let mut hung = None;
+        let (mut look, mut stopped) = (now() + LOOK, 0);
         loop {
-            match child.line(until, Some(self.halt.as_fd())) {
+            if now() >= look {
+                look = now() + LOOK;
+                stopped = if child.is_stopped() { stopped + 1 } else { 0 };
+                if stopped >= MOST_STOPPED {
+                    child.kill();
+                    // The block that it worked on is not to blame.
+                    child.end(now() + ENDING);
+                    return ProcessEnd::Fault(STOPPED.to_owned());
+                }
+                if is_ready {
+                    self.keep_standby();
+                }
+            }
+            match child.line(until.min(look), Some(self.halt.as_fd())) {
                 _ if self.halt.is_requested() => {
                     // One that is not known to be ready may have worked all the same: it did not wait for that.
                     if self.first.is_none() {
@@ -218,6 +241,8 @@ impl Keeper {
                 ChildSaid::Line(line) => match serde_json::from_str(&line) {
                     Ok(ChildEvent::Ready { cost, .. }) => {
                         is_ready = true;
+                        self.plan.measure = false;
+                        self.standby.wait_from(now());
                         locked(&self.told).ready(now());
                         if let Some(first) = self.first.take() {
                             let _ = first.send(Ok(cost));
@@ -232,6 +257,7 @@ impl Keeper {
                         ));
                     }
                 },
+                ChildSaid::Late if now() < until => continue,
                 ChildSaid::Late if is_ready => self.rest(),
                 ChildSaid::Late => {
                     return ProcessEnd::Fault(format!(
@@ -250,8 +276,38 @@ impl Keeper {
         }
     }
 
-    fn start(&self) -> std::io::Result<ChildProcess> {
+    /// Has the standby take blocks, or a new process if there is none.
+    fn take_over(&mut self) -> std::io::Result<ChildProcess> {
+        // No process of the stream makes notes now.
         self.notes.forget_run()?;
+        let order = serde_json::to_string(&TakeBlocks { fatal: self.fatal.clone() })?;
+        // One that has just ended cannot be told.
+        let standby = self.standby.take();
+        let standby = standby.and_then(|mut child| child.tell(&order).is_ok().then_some(child));
+        let child = match standby {
+            Some(child) => child,
+            None => {
+                let mut child = self.start()?;
+                child.tell(&order)?;
+                child
+            }
+        };
+        locked(&self.told).process = Some(child.id());
+        Ok(child)
+    }
+
+    /// Starts the next standby when it is time for one.
+    fn keep_standby(&mut self) {
+        if self.standby.is_due(now()) {
+            let started = self.start();
+            self.standby.started(started, now());
+        }
+    }
+
+    /// Starts a process, which loads the plugin and then waits.
+    fn start(&mut self) -> std::io::Result<ChildProcess> {
+        // No two processes of a stream seal with the same nonce, whether or not they take blocks.
+        self.plan.incarnation += 1;
         let StreamSockets { own, fed } = &self.sockets;
         let sockets = core::iter::once(own).chain(fed).map(AsFd::as_fd);
         let kept: Vec<_> = core::iter::once(self.notes.as_fd()).chain(sockets).collect();
@@ -261,7 +317,6 @@ impl Keeper {
         let mut child = ChildProcess::start(&self.setting.program, &starting)?;
         let plan = serde_json::to_string(&self.plan)?;
         child.tell(&plan)?;
-        locked(&self.told).process = Some(child.id());
         Ok(child)
     }
 
@@ -272,7 +327,7 @@ impl Keeper {
             return;
         }
         let Some(place) = self.notes.under_way() else { return };
-        let fatal = &mut self.plan.fatal;
+        let fatal = &mut self.fatal;
         fatal.retain(|before| before.epoch == place.epoch && *before != place);
         if fatal.len() >= MOST_FATAL {
             fatal.remove(0);
@@ -311,7 +366,7 @@ impl Keeper {
 }
 
 /// How long to wait before the next process, after so many in a row that were no good.
-fn pause(in_a_row: u32) -> Span {
+pub(super) fn pause(in_a_row: u32) -> Span {
     match in_a_row {
         0 | 1 => Span::ZERO,
         more => {
@@ -320,6 +375,9 @@ fn pause(in_a_row: u32) -> Span {
         }
     }
 }
+
+/// Why a process that stays stopped is ended.
+const STOPPED: &str = "its process was stopped by a signal (SIGSTOP or the like) and not continued within 1 s, so it was ended";
 
 fn fault(hung: Option<u64>, status: Option<ExitStatus>) -> String {
     let how = words_of(status);

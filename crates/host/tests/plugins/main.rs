@@ -7,4 +7,5 @@ mod common;
 mod confined;
 mod master;
 mod scanned;
+mod taken_over;
 mod worked;

@@ -49,7 +49,7 @@ pub(crate) fn workshop_of(folder: PathBuf, options: WorkshopOptions) -> PluginWo
 }
 
 /// A workshop with the odd plugin alone, in a folder that it holds.
-fn odd(options: WorkshopOptions) -> Option<(Shelf, PluginWorkshop)> {
+pub(crate) fn odd(options: WorkshopOptions) -> Option<(Shelf, PluginWorkshop)> {
     let shelf = Shelf::new();
     shelf.with("odd", &[])?;
     let workshop = workshop_of(shelf.path().to_owned(), options);
@@ -63,7 +63,7 @@ pub(crate) fn opened(workshop: &PluginWorkshop, request: StreamRequest) -> (u32,
 
 /// The state of a stream, once it is so.
 #[track_caller]
-fn becomes(
+pub(crate) fn becomes(
     workshop: &PluginWorkshop,
     id: u32,
     is_so: impl Fn(&WorkStreamState) -> bool,
@@ -459,7 +459,7 @@ fn what_runs_as_one_plays_what_its_members_play() {
     assert_eq!(worked.latency, 9);
 }
 
-fn signal(name: &str, process: u32) {
+pub(crate) fn signal(name: &str, process: u32) {
     let sent = Command::new("kill").args([name, &process.to_string()]).status().unwrap();
     assert!(sent.success(), "kill {name} {process}");
 }
