@@ -140,15 +140,24 @@ OFFLOADED_CASE = re.compile(r"(\d+) workers, (direct|ringed): +(\S+) us a worker
                   r"callback p50 +(\S+) us, p99 +(\S+) us, bare +(\S+) us, +(\S+) us;")
 
 
+COPIES_CASE = re.compile(r"(\d+) workers, bare with copies: +(\S+) us, of bare (\S+)")
+
+
 def offloaded():
     rows = Rows()
     say("plugins elsewhere against a bare exchange")
-    found = {}
+    found, copies = {}, {}
     for _ in range(REPEATS):
         for line in cargo_bench("tautline-engine", "offloaded").splitlines():
+            if case := COPIES_CASE.match(line):
+                copies.setdefault(int(case[1]), []).append((float(case[2]), float(case[3])))
             if case := OFFLOADED_CASE.match(line):
                 found.setdefault((int(case[1]), case[2]), []).append([float(case[at]) for at in range(3, 9)])
     called = [["the host's callback, µs", "p50", "bare", "p99", "bare", "added at p99", "target", ""]]
+    for workers, runs in copies.items():
+        took, ratios = zip(*runs)
+        rows.add(f"{workers} worker{'s' * (workers > 1)}: the bare exchange with four copies of each block", "bare exchange",
+                 f"{spread(took)} µs", f"{spread(ratios)} times", "", None)
     for (workers, link), runs in found.items():
         ours, bare, *calls = zip(*runs)
         ratios = [one / other for one, other in zip(ours, bare)]

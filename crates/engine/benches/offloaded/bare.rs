@@ -1,4 +1,5 @@
-//! The bare exchange: the system calls that the same bytes take, and nothing of a program around them.
+//! The bare exchange: the system calls that the same bytes take, and nothing of a program around them; or with the copies
+//! that history, stand-in and any order of answers need.
 
 use std::hint::black_box;
 use std::net::SocketAddr;
@@ -15,20 +16,52 @@ const CONTROL: usize = 24;
 
 /// A socket for each worker.
 pub(crate) struct Bare {
-    exchanges: Vec<Exchange>,
+    exchanges: Vec<(Exchange, Option<Copies>)>,
     samples: [[f32; FRAMES]; CHANNELS],
 }
 
+/// Rings that each block goes through besides: of the input that may stand in, of the blocks that are kept, of answers that
+/// are put together, and of the sound to be played. As many blocks as ours have.
+struct Copies {
+    rings: [Vec<[[f32; FRAMES]; CHANNELS]>; 4],
+    turn: usize,
+}
+
+impl Copies {
+    fn new() -> Self {
+        let ring = |blocks| vec![[[0.25; FRAMES]; CHANNELS]; blocks];
+        Self { rings: [ring(64), ring(257), ring(64), ring(32)], turn: 0 }
+    }
+
+    /// Through two of the rings.
+    fn pass(&mut self, rings: [usize; 2], samples: &mut [[f32; FRAMES]; CHANNELS]) {
+        for ring in rings {
+            let ring = &mut self.rings[ring];
+            let at = self.turn % ring.len();
+            ring[at] = *samples;
+            *samples = black_box(ring[at]);
+        }
+        self.turn += 1;
+    }
+}
+
 impl Bare {
-    pub(crate) fn open(workers: &[SocketAddr]) -> Self {
-        let exchanges = workers.iter().map(|worker| Exchange::open(*worker)).collect();
+    pub(crate) fn open(workers: &[SocketAddr], copies: bool) -> Self {
+        let open = |worker: &SocketAddr| (Exchange::open(*worker), copies.then(Copies::new));
+        let exchanges = workers.iter().map(open).collect();
         Self { exchanges, samples: [[0.25; FRAMES]; CHANNELS] }
     }
 
     pub(crate) fn period(&mut self) {
-        for exchange in &mut self.exchanges {
+        for (exchange, copies) in &mut self.exchanges {
+            if let Some(copies) = copies {
+                copies.pass([0, 1], &mut self.samples);
+            }
             exchange.send(&self.samples);
             exchange.receive(&mut self.samples);
+            if let Some(copies) = copies {
+                copies.pass([2, 3], &mut self.samples);
+            }
         }
     }
 }

@@ -73,16 +73,18 @@ fn compare(count: usize) {
     let workers = Workers::start(count);
     let mut direct = Ours::open(&workers.ours[..count], Kind::Direct);
     let mut ringed = Ours::open(&workers.ours[count..], Kind::Ringed);
-    let mut bare = Bare::open(&workers.bare);
-    let [mut idle, mut one, mut other, mut plain] = [(); 4].map(|()| Taken::default());
+    let mut bare = Bare::open(&workers.bare, false);
+    let mut copying = Bare::open(&workers.bare, true);
+    let [mut idle, mut one, mut other, mut plain, mut copied] = [(); 5].map(|()| Taken::default());
     for turn in 0..=TURNS {
         idle.turn(|| {});
         one.turn(|| direct.period());
         other.turn(|| ringed.period());
         plain.turn(|| bare.period());
+        copied.turn(|| copying.period());
         if turn == 0 {
             // What was touched for the first time.
-            for taken in [&mut idle, &mut one, &mut other, &mut plain] {
+            for taken in [&mut idle, &mut one, &mut other, &mut plain, &mut copied] {
                 *taken = Taken::default();
             }
             direct.forget();
@@ -91,6 +93,11 @@ fn compare(count: usize) {
     }
     let cost = |taken: &Taken| (taken.processor() - idle.processor()) / count as f64;
     let bare_cost = cost(&plain);
+    println!(
+        "{count} workers, bare with copies: {:5.1} us, of bare {:.2}",
+        cost(&copied),
+        cost(&copied) / bare_cost
+    );
     for (kind, taken, ours) in [("direct", &one, &mut direct), ("ringed", &other, &mut ringed)] {
         let late = ours.late();
         println!(
