@@ -84,7 +84,8 @@ pub(crate) enum Command {
     Devices(Devices),
     /// Look for what would spoil sound on this machine, and say what mends it
     Doctor(Doctor),
-    /// Show what is happening now: every stream that is sent or received on this machine
+    /// Show what is happening now: every stream that is sent or received on this machine, and every plugin
+    /// that it runs for others
     Top(Top),
     /// Run LADSPA plugins for other machines, inside their hosts' own period
     Work(Box<WorkFlags>),

@@ -6,6 +6,7 @@ mod programs;
 mod screen;
 mod terminal;
 pub(super) mod words;
+mod worked;
 
 #[cfg(test)]
 mod tests;

@@ -1,12 +1,14 @@
 //! `taut work`: runs plugins for other machines.
 
 pub(super) mod log;
+mod shown;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tautline_api::folders::cache_folder;
 use tautline_api::trust::{HostIdentity, TrustStore, host_name, usual_folder};
+use tautline_api::v1::Workshop as _;
 use tautline_host::confinement::Confinement;
 use tautline_host::process::ChildProgram;
 use tautline_host::workshop::{MOST_SHARE, PATIENCE, PluginWorkshop, SILENCE, WorkshopOptions};
@@ -20,6 +22,7 @@ use super::stop_on_signals;
 use crate::failure::Failure;
 use crate::flags::WorkFlags;
 use crate::screen;
+use crate::show::observers;
 use crate::voice::Voice;
 use log::WorkLog;
 
@@ -73,8 +76,15 @@ pub(crate) fn run(flags: &WorkFlags) -> Result<(), Failure> {
     });
     let server = server.map_err(|error| Failure::open(error.to_string()))?;
     screen::say(&format!("worker at {} with {count} plugins", server.address()));
+    let (observers, began) = (observers("work", voice), now());
     while !stop.is_requested() {
         say(voice, &log, now());
+        if observers.are_here() {
+            observers.tell(|| {
+                let states = workshop.streams();
+                shown::snapshot(&states, &locked(&log), now() - began)
+            });
+        }
         sleep_until(now() + STEP);
     }
     // First nobody is answered any more, then what runs is ended.

@@ -57,7 +57,7 @@ pub(crate) const PLUGINS: &str = r#"Examples:
   # tautline.toml; without --save this machine stands above them:
   taut plugins --save
   taut plugins
-  # The kept plugins by the labels that hosts here show, without asking a worker:
+  # What is kept, by the labels that hosts show, without asking a worker:
   taut plugins --saved
 
 A plugin is told by its id, FILE:LABEL, its name, its channels and controls, and

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tautline_api::client::{WorkOpened, WorkerAddress, WorkerClient};
 use tautline_api::v1::{DescribedOrder, StreamRequest, VERSION};
 
-use crate::common::program::{Running, taut, words};
+use crate::common::program::{Call, Running, taut, words};
 use crate::common::{Folder, until};
 
 /// A worker that runs, with a few libraries alone.
@@ -43,10 +43,19 @@ impl TestWorker {
 
     /// With a key and a list of its own.
     pub(crate) fn at_home(home: &Path, libraries: &[&Path], options: &str) -> Self {
+        Self::called(libraries, options, |call| call.with("TAUT_HOME", home))
+    }
+
+    /// With what this adds to its call.
+    pub(crate) fn within(libraries: &[&Path], add: impl FnOnce(Call) -> Call) -> Self {
+        Self::called(libraries, "", |call| add(call.with("TAUT_HOME", "/nonexistent")))
+    }
+
+    fn called(libraries: &[&Path], options: &str, add: impl FnOnce(Call) -> Call) -> Self {
         let folder = folder_of(libraries);
         let line = format!("work --listen 127.0.0.1:0 --scheduler other {options}");
         let worker = taut(words(&line)).listened_to().with("LADSPA_PATH", folder.path());
-        let worker = worker.with("TAUT_HOME", home);
+        let worker = add(worker);
         let running = worker.in_folder(folder.path()).start().wait_for("worker at ");
         let said = running.said().last().unwrap();
         let address = said.split_whitespace().nth(2).unwrap().parse().unwrap();

@@ -12,6 +12,7 @@ use crate::calls::CalledMachine;
 use crate::common::program::{Call, PATIENCE, Running, taut, words};
 use crate::common::said;
 use crate::common::{Folder, Onlooker, PATIENT, loopback, shared};
+use crate::offload::{TestWorker, cost_library};
 
 /// A receiver and a sender on one machine whose sockets lie in a folder of the test's own.
 struct Stage {
@@ -249,4 +250,26 @@ fn top_says_by_what_the_sound_of_a_call_goes() {
         call.tell("quit").end().well();
     }
     called.ends();
+}
+
+#[test]
+fn top_shows_the_plugins_of_a_worker() {
+    let stage = Stage::new();
+    let cost = cost_library();
+    let worker =
+        TestWorker::within(&[&cost], |call| call.with("XDG_RUNTIME_DIR", stage.folder.path()));
+    let plugin = "libtautline_ladspa_cost:waste_time";
+    let opened = worker.open(plugin, 48_000, 64);
+    let told = stage.top();
+    let [program] = &told["programs"].as_array().unwrap()[..] else { panic!("{told:#}") };
+    assert_eq!(program["role"], "work", "{told:#}");
+    let [worked] = &program["worked"].as_array().unwrap()[..] else { panic!("{told:#}") };
+    assert_eq!(worked["id"], opened.stream.id, "{told:#}");
+    for (key, value) in [("plugin", plugin), ("by", "127.0.0.1"), ("phase", "idle")] {
+        assert_eq!(worked[key], value, "{told:#}");
+    }
+    assert!(worked["share"].as_f64().unwrap() > 0.0, "{told:#}");
+    assert!(worker.client().close(opened.stream.id).unwrap());
+    let told = stage.top();
+    assert_eq!(told["programs"][0].get("worked"), None, "{told:#}");
 }

@@ -24,7 +24,7 @@ pub struct Snapshot {
     pub schema: u32,
     /// The process that runs it.
     pub pid: u32,
-    /// `send` or `recv`.
+    /// `send`, `recv` or `work`.
     pub role: String,
     /// The command line of that process.
     pub command: String,
@@ -34,6 +34,31 @@ pub struct Snapshot {
     pub streams: Vec<StreamSnapshot>,
     /// The clock that a receiver follows beside them (`--clock`); absent where none was asked for.
     pub clock: Option<FollowedClockSnapshot>,
+    /// The plugins that a worker runs for other machines; absent without any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub worked: Vec<WorkedSnapshot>,
+}
+
+/// A plugin that a worker runs for another machine.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WorkedSnapshot {
+    /// The number of its stream.
+    pub id: u32,
+    /// Its id in the worker's catalogue.
+    pub plugin: String,
+    /// The client: the name by which it is trusted and its address.
+    pub by: String,
+    /// As the control port of the worker reports it: `starting`, `idle`, `running`, `restarting` or `failed`.
+    pub phase: String,
+    /// The part of a core that is promised to it, 0 to 1.
+    pub share: f64,
+    /// Blocks that it ran.
+    pub blocks: u64,
+    /// Blocks that never arrived.
+    pub missed: u64,
+    /// Processes that were started in place of one that died or hung.
+    pub restarts: u32,
 }
 
 /// A clock that is followed.

@@ -5,9 +5,10 @@ use tautline_engine::watching::snapshot::{Snapshot, StreamSnapshot};
 
 use super::programs::Programs;
 use super::words::{HEAD, SPARED, details, is_troubled, row};
+use super::worked;
 use crate::failure::Failure;
 
-const NOBODY: &str = "no taut sends or receives here now; start one, such as taut demo, or look as \
+const NOBODY: &str = "no taut sends, receives or works here now; start one, such as taut demo, or look as \
                       the user who runs it";
 
 /// Columns between two cells.
@@ -31,6 +32,9 @@ pub(super) fn page(programs: &Programs) -> String {
         lines.push(String::new());
         lines.extend(details(run, stream));
     }
+    let worked = worked::lines(programs);
+    lines.extend((!lines.is_empty() && !worked.is_empty()).then(String::new));
+    lines.extend(worked);
     lines.extend(unread(programs));
     lines.join("\n") + "\n"
 }

@@ -87,6 +87,11 @@ impl Programs {
         })
     }
 
+    /// The newest snapshot of each run.
+    pub(super) fn runs(&self) -> impl Iterator<Item = &Snapshot> {
+        self.0.values().filter_map(|program| program.told.as_ref()).map(|told| &told.snapshot)
+    }
+
     /// What was told last, by each that told something.
     pub(super) fn values(&self) -> impl Iterator<Item = &Value> {
         self.0.values().filter_map(|program| program.told.as_ref()).map(|told| &told.value)

@@ -6,6 +6,7 @@ use super::keys::ShownStream;
 use super::page::{nobody, table, unread};
 use super::programs::Programs;
 use super::words::{details, is_troubled};
+use super::worked;
 
 const KEYS: &str = "up, down: choose   Enter: alone or among others   q: end";
 
@@ -67,6 +68,7 @@ fn write(
             pen.write(&line, Style::new());
         }
     }
+    worked::lines(programs).iter().for_each(|line| pen.write(line, Style::new()));
     unread(programs).for_each(|line| pen.write(&line, Style::new().yellow()));
 }
 

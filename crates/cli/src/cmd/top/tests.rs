@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use tautline_engine::watching::snapshot::{
     FollowedClockSnapshot, FollowedClockState, LatencySnapshot, Meter, SecondCounts, Snapshot,
-    StageLength, StreamSnapshot, StreamState, WorstStages,
+    StageLength, StreamSnapshot, StreamState, WorkedSnapshot, WorstStages,
 };
 
 use super::*;
@@ -103,7 +103,7 @@ fn run(streams: Vec<StreamSnapshot>) -> Snapshot {
         command: "taut recv --from rtp://0.0.0.0:5004".into(),
         elapsed_ns: 9_000_000_000,
         streams,
-        clock: None,
+        ..Snapshot::default()
     }
 }
 
@@ -239,6 +239,30 @@ fn of_many_streams_the_chosen_one_is_seen() {
     let screen = drawn(&programs, &choice, (100, 20));
     assert_eq!(screen.iter().filter(|line| line.starts_with('>')).count(), 1, "{screen:#?}");
     assert!(screen.join("\n").contains("l24 48000 Hz"), "{screen:#?}");
+}
+
+#[test]
+fn plugins_that_a_worker_runs_are_shown_with_their_client_and_counts() {
+    let worked = WorkedSnapshot {
+        id: 3,
+        plugin: "cmt:freeverb3".into(),
+        by: "desk\u{7} (10.0.0.2)".into(),
+        phase: "running".into(),
+        share: 0.0625,
+        blocks: 9000,
+        missed: 2,
+        restarts: 1,
+    };
+    let work = Snapshot { role: "work".into(), worked: vec![worked], ..run(Vec::new()) };
+    let programs = told(&work);
+    let page = page::page(&programs);
+    snapshot!(page.trim());
+    assert!(!page.chars().any(|c| c.is_control() && c != '\n'), "{page:?}");
+    let screen = drawn(&programs, &ShownStream::default(), (120, 10)).join("\n");
+    assert!(page.trim().lines().all(|line| screen.contains(line.trim())), "{screen}");
+    assert!(programs.have_told_all());
+    let idle = page::page(&told(&Snapshot { worked: Vec::new(), ..work }));
+    assert_eq!(idle.trim().lines().count(), 1, "{idle}");
 }
 
 #[test]

@@ -102,6 +102,11 @@ impl WorkLog {
         }
     }
 
+    /// The client of an open stream.
+    pub(super) fn opened_by(&self, id: u32) -> Option<&str> {
+        self.openers.get(&id).map(|opener| opener.name.as_str())
+    }
+
     fn opener(&self, id: u32) -> String {
         self.openers.get(&id).map_or(String::new(), |opener| format!(" of {}", opener.name))
     }

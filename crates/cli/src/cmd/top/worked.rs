@@ -1,0 +1,44 @@
+//! The plugins that workers here run for other machines, as a table.
+
+use tautline_engine::watching::snapshot::{Snapshot, WorkedSnapshot};
+
+use super::programs::Programs;
+use super::words::clean;
+
+const HEAD: [&str; 7] = ["PLUGIN", "FOR", "STATE", "SHARE", "BLOCKS", "MISSED", "RESTARTS"];
+
+/// A title and a table for each worker.
+pub(super) fn lines(programs: &Programs) -> Vec<String> {
+    programs.runs().filter(|run| run.role == "work").flat_map(of).collect()
+}
+
+fn of(run: &Snapshot) -> Vec<String> {
+    let plural = if run.worked.len() == 1 { "" } else { "s" };
+    let count = run.worked.len();
+    let title = format!("work {}: {count} plugin{plural} for other machines", run.pid);
+    let mut lines = vec![title];
+    if count > 0 {
+        let head = HEAD.map(str::to_owned);
+        let rows: Vec<_> = [head].into_iter().chain(run.worked.iter().map(row)).collect();
+        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+        let widths: [usize; HEAD.len()] = core::array::from_fn(|column| width(column).unwrap_or(0));
+        lines.extend(rows.iter().map(|row| {
+            let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+            format!("  {}", cells.collect::<Vec<_>>().join("  ")).trim_end().to_owned()
+        }));
+    }
+    lines
+}
+
+fn row(worked: &WorkedSnapshot) -> [String; HEAD.len()] {
+    let WorkedSnapshot { plugin, by, phase, share, blocks, missed, restarts, .. } = worked;
+    [
+        clean(plugin),
+        clean(by),
+        clean(phase),
+        format!("{:.1} %", share * 100.0),
+        blocks.to_string(),
+        missed.to_string(),
+        restarts.to_string(),
+    ]
+}
