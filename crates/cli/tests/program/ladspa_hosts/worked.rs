@@ -99,9 +99,9 @@ fn all_are_the_same(sound: &[f32]) {
     assert!(wrong.is_empty(), "{wrong:?}");
     assert!(same > 150, "{same}");
     let runs = blocks.len();
-    eprintln!(
-        "{same} plugins are the same bit for bit in {runs} runs, {unsteady} play nothing twice"
-    );
+    say(&format!(
+        "{same} plugins the same bit for bit in {runs} runs, {unsteady} play nothing twice"
+    ));
 }
 
 /// The proxy of a reverb, and the reverb.
