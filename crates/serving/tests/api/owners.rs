@@ -30,10 +30,8 @@ impl Owned {
         Self { server, hollow, told, worker, desk, rack }
     }
 
-    /// A client with the worker's own key.
+    /// A client with the worker's own key, which is in no list.
     fn machine(&self) -> WorkerClient {
-        // The client takes the keys of the list only, and the own key is not in it.
-        self.worker.trusts("self", &self.worker);
         self.worker.asks(&self.server)
     }
 
