@@ -30,33 +30,24 @@ fn works_for(process: u32, stream: u32, workshop: &PluginWorkshop) -> bool {
     inode(process).is_some_and(|sockets| sockets.iter().any(|socket| works.contains(socket)))
 }
 
-/// The standby of a stream, once there is one.
+/// The standby of a stream, once there is one that has loaded: only then it has its threads. A child that is just being
+/// started has every socket of this process for a moment, and one thread.
 fn standby(workshop: &PluginWorkshop, stream: u32) -> u32 {
+    let has_loaded = |child: u32| {
+        let tasks = std::fs::read_dir(format!("/proc/{child}/task"));
+        tasks.is_ok_and(|tasks| tasks.count() >= 3)
+    };
     let until = Instant::now() + PATIENCE;
     loop {
         let at_work = workshop.process(stream);
         let mut others = children().into_iter().filter(|child| Some(*child) != at_work);
-        if let Some(found) = others.find(|child| works_for(*child, stream, workshop)) {
+        let found = others.find(|child| has_loaded(*child) && works_for(*child, stream, workshop));
+        if let Some(found) = found {
             return found;
         }
         assert!(Instant::now() < until, "no standby came");
         std::thread::sleep(Duration::from_millis(20));
     }
-}
-
-/// Blocks until the standby has loaded, too.
-fn settled(workshop: &PluginWorkshop, stream: u32) -> u32 {
-    let found = standby(workshop, stream);
-    let until = Instant::now() + PATIENCE;
-    let has_thread = || {
-        let tasks = std::fs::read_dir(format!("/proc/{found}/task"));
-        tasks.is_ok_and(|tasks| tasks.count() >= 3)
-    };
-    while !has_thread() {
-        assert!(Instant::now() < until, "the standby never loaded");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    found
 }
 
 fn one(far: &mut TestMaster, sample: f32, control: f32) -> (f32, bool) {
@@ -69,14 +60,14 @@ fn standby_takes_over_a_killed_process_with_all_that_was_heard() {
     let Some((_shelf, workshop)) = odd(options()) else { return };
     let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
     assert_eq!(one(&mut far, 1.0, 0.0), (1.0, true));
-    let (first, before) = (settled(&workshop, id), far.incarnation);
+    let (first, before) = (standby(&workshop, id), far.incarnation);
     assert_eq!(workshop.stream(id).unwrap().restarts, 0, "a standby is no restart");
     signal("-KILL", workshop.process(id).unwrap());
     assert_eq!(one(&mut far, 2.0, 0.0), (3.0, true));
     assert_eq!(workshop.process(id), Some(first));
     assert!(far.incarnation > before);
     // The next one stands by, and takes over a plugin that crashes, too.
-    let (second, before) = (settled(&workshop, id), far.incarnation);
+    let (second, before) = (standby(&workshop, id), far.incarnation);
     let fatal = far.hand_out(&[vec![2.0]], &[1.0], Flags::NONE);
     assert!(!far.await_block(fatal).clean);
     assert_eq!(workshop.process(id), Some(second));
@@ -91,7 +82,7 @@ fn standby_that_dies_is_replaced_and_disturbs_nothing() {
     let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
     assert_eq!(one(&mut far, 1.0, 0.0), (1.0, true));
     let at_work = workshop.process(id);
-    let first = settled(&workshop, id);
+    let first = standby(&workshop, id);
     signal("-KILL", first);
     let until = Instant::now() + PATIENCE;
     while standby(&workshop, id) == first {
@@ -106,7 +97,7 @@ fn process_that_stays_stopped_is_ended_and_the_sound_goes_on() {
     let Some((_shelf, workshop)) = odd(options()) else { return };
     let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
     assert_eq!(one(&mut far, 1.0, 0.0), (1.0, true));
-    settled(&workshop, id);
+    standby(&workshop, id);
     signal("-STOP", workshop.process(id).unwrap());
     assert_eq!(one(&mut far, 2.0, 0.0), (3.0, true));
     let state = becomes(&workshop, id, |state| state.restarts == 1);
@@ -136,7 +127,7 @@ mod exclusive {
             for _ in 0..10 {
                 let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
                 one(&mut far, 1.0, 0.0);
-                settled(&workshop, id);
+                standby(&workshop, id);
                 let process = workshop.process(id).unwrap();
                 signal("-KILL", process);
                 let killed = Instant::now();
