@@ -151,6 +151,21 @@ impl TestMaster {
         true
     }
 
+    /// What a host does that hands a block out each `period`, until one that it handed out now is back: how long that took.
+    pub(crate) fn plays_again(&mut self, inputs: &[Vec<f32>], period: Duration) -> Duration {
+        let begun = Instant::now();
+        self.socket.set_read_timeout(Some(Duration::from_micros(500))).unwrap();
+        let mut handed_out = Vec::new();
+        while !handed_out.iter().any(|block| self.master.answer(*block).is_some()) {
+            assert!(begun.elapsed() < PATIENCE, "no block came back");
+            if begun.elapsed() >= period * handed_out.len() as u32 {
+                handed_out.push(self.hand_out(inputs, &[0.0], Flags::NONE));
+            }
+            self.receive();
+        }
+        begun.elapsed()
+    }
+
     /// What became of a block, once it has come back.
     pub(crate) fn await_block(&mut self, block: u64) -> Worked {
         let until = Instant::now() + PATIENCE;

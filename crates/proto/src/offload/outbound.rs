@@ -165,15 +165,18 @@ impl OutboundBlocks {
     /// last [`Self::CAUGHT_UP`] are, so that it answers in time soon.
     pub fn retarget(&mut self, stream: u32) {
         self.stream = stream;
-        let lacks = self.next > self.history;
-        let from = if lacks { self.next.saturating_sub(Self::CAUGHT_UP) } else { 0 };
-        for slot in &mut self.slots {
-            slot.asked = false;
-            if slot.block < from {
-                slot.block = NOTHING;
-            }
+        if self.next > self.history {
+            self.keep_end();
         }
+        self.slots.iter_mut().for_each(|slot| slot.asked = false);
         self.queue.forget_asked();
+    }
+
+    /// Forgets all but the last [`Self::CAUGHT_UP`].
+    fn keep_end(&mut self) {
+        let from = self.next.saturating_sub(Self::CAUGHT_UP);
+        let old = self.slots.iter_mut().filter(|slot| slot.block < from);
+        old.for_each(|slot| slot.block = NOTHING);
     }
 
     /// What was counted.
@@ -271,6 +274,8 @@ impl OutboundBlocks {
             return;
         }
         if self.kept(from).is_none() {
+            // It will not have had all, as after a worker's process died: so that it answers in time soon.
+            self.keep_end();
             self.queue.ask_gone(from);
             self.counters.gone += 1;
         }

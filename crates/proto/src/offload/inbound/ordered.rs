@@ -170,9 +170,12 @@ impl OrderedInbound {
             return if again { Handled::Again { block: head.block } } else { Handled::Duplicate };
         }
         if head.block - self.next >= self.assembly.hold() {
-            // A number that no other is near to is none that blocks have reached.
+            // A number that no other is near to is none that blocks have reached. Who begins in the middle of an epoch has
+            // no other yet.
             let far = self.far.replace(head.block);
-            if far.is_some_and(|far| far.abs_diff(head.block) < self.assembly.hold()) {
+            if self.heard == 0
+                || far.is_some_and(|far| far.abs_diff(head.block) < self.assembly.hold())
+            {
                 self.hear(head.block, now);
             }
             return Handled::Early;

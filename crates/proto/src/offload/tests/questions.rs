@@ -181,6 +181,30 @@ fn a_worker_that_takes_over_too_late_to_hear_all_is_sent_the_end_alone() {
 }
 
 #[test]
+fn a_worker_that_begins_anew_too_late_to_hear_all_answers_in_time_after_four_blocks() {
+    let config = || MasterConfig { hold: 256, ..master_config(256) };
+    let worker = || WorkerConfig { history: 256, hold: 256, ..worker_config(None) };
+    for (blocks, caught_up) in [(250, false), (1000, true)] {
+        let mut road = Road::new(config(), worker());
+        (0..blocks).for_each(|_| {
+            road.hand_out(64);
+            road.carry();
+            road.master.release(road.master.next());
+        });
+        // Its process died, and the next one works for the same stream.
+        (road.worker, road.plugin) = (Worker::new(worker()).unwrap(), Recursive::default());
+        for _ in 0..4 {
+            road.hand_out(64);
+            road.carry();
+            road.pass(Span::from_micros(1333));
+        }
+        let last = road.turns.last().map(|turn| (turn.block, turn.clean));
+        // One that can hear all does, and takes longer for it.
+        assert_eq!(last == Some((blocks + 3, false)), caught_up, "{last:?} of {blocks}");
+    }
+}
+
+#[test]
 fn an_answer_that_was_lost_comes_again_when_the_master_insists() {
     let mut road = Road::new(master_config(8), worker_config(None));
     road.back = OneWay::new(vec![Fate::Lost]);
