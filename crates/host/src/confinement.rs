@@ -2,7 +2,7 @@
 //!
 //! Two features of the kernel do it, and neither takes a privilege: Landlock limits which files can be opened
 //! (landlock(7)), and seccomp which system calls can be made (seccomp(2)). Both hold for the calling thread and the
-//! threads that it starts, so a child calls [`Confinement::enter`] while it has one thread.
+//! threads that it starts, so a child calls `Confinement::enter` while it has one thread.
 
 #![expect(unsafe_code, reason = "a resource limit is set")]
 

@@ -4,7 +4,7 @@ use tautline_io::clock::now;
 use tautline_io::link::awaiting::await_any;
 use tautline_io::thread::Scheduler;
 use tautline_io::thread::float_mode::FloatMode;
-use tautline_io::thread::realtime::scope;
+use tautline_io::thread::realtime::{permit, scope};
 use tautline_proto::offload::block::{ByteOrder, get_f32, put_f32};
 use tautline_proto::offload::datagram::Flags;
 use tautline_proto::offload::pace::HeldUp;
@@ -62,7 +62,11 @@ impl Offloaded {
         self.held_up = HeldUp::default();
         let flags = flags(offline);
         // A thread with real-time priority waits for a card, however fast it runs: it is held up for nobody.
-        let hurries_in_vain = offline && Scheduler::current() != Scheduler::Other;
+        let hurries_in_vain = offline && {
+            let _permit =
+                permit("the kernel says how a thread is scheduled without waiting for anything");
+            Scheduler::current() != Scheduler::Other
+        };
         let patience = match hurries_in_vain {
             true => Span::ZERO,
             false => self.pace.patience().min(self.config.wait_offline),
