@@ -17,10 +17,15 @@ pub(crate) struct Ahead {
     /// How long the host was held up by us, and for how long it may be yet.
     held_up: Span,
     left: Span,
+    /// Runs that did not come early.
+    in_time: u32,
 }
 
 /// For so much sound it is looked at: what was held up early keeps its pace from telling for as long.
 const LOOK: Span = Span::from_secs(2);
+/// So many runs that did not come early, and the host waits for a card: a render has none but where something else took
+/// the processor.
+const PACED: u32 = 3;
 /// How long a host that only seems to render is held up, all together: more than a worker takes for the
 /// first block of a plugin that plans its transforms then.
 const MOST: Span = Span::from_secs(1);
@@ -28,7 +33,15 @@ const MOST: Span = Span::from_secs(1);
 impl Ahead {
     pub(crate) const fn of(rate: u32) -> Self {
         let nothing = Span::ZERO;
-        Self { rate, first: None, sound: nothing, last: nothing, held_up: nothing, left: MOST }
+        Self {
+            rate,
+            first: None,
+            sound: nothing,
+            last: nothing,
+            held_up: nothing,
+            left: MOST,
+            in_time: 0,
+        }
     }
 
     /// A new activation.
@@ -41,7 +54,7 @@ impl Ahead {
     pub(crate) fn observe(&mut self, frames: usize, is_due: bool, now: LocalTime) -> Span {
         let first = *self.first.get_or_insert(now);
         let (sound, last) = (self.sound, self.last);
-        if sound > LOOK {
+        if sound > LOOK || self.in_time >= PACED {
             return Span::ZERO;
         }
         let nanos = (frames as u64).saturating_mul(1_000_000_000) / u64::from(self.rate);
@@ -50,6 +63,7 @@ impl Ahead {
         let passed = now - first - self.held_up;
         let is_first = last == Span::ZERO;
         let seems = if is_first { is_due } else { sound - passed > last.half() };
+        self.in_time += u32::from(!seems && !is_first);
         if seems { self.left } else { Span::ZERO }
     }
 
@@ -92,6 +106,18 @@ mod tests {
             let may = ahead.observe(480, false, at(10_000 * run + late));
             assert_eq!(may, Span::ZERO, "in run {run}");
             ahead.took(Span::from_micros(4000));
+        }
+    }
+
+    #[test]
+    fn a_host_that_was_in_time_at_first_never_seems_to_render_later() {
+        let mut ahead = Ahead::of(48_000);
+        // Its first run came 5 ms late: each that is in time later is ahead of that one.
+        let mut time = 5_000;
+        for run in 1..200 {
+            assert_eq!(ahead.observe(64, false, at(time)), Span::ZERO, "in run {run}");
+            ahead.took(Span::from_micros(100));
+            time = if run < 5 { time + 1_334 } else { 1_333 * run };
         }
     }
 

@@ -180,17 +180,17 @@ impl Instance {
             rate: self.rate,
             standing: &working.standing,
             seen,
-            rendered: working.rendered,
+            rendered: working.rendered(),
             verdict: working.twin.as_ref().map(Twin::verdict),
         };
-        if working.rendered && !reported.is_complete() {
+        if working.rendered() && !reported.is_complete() {
             working.standing.conclude(format!(
                 "{}: {} frames of this render are not the plugin's, and {} are wrong since it had missed a part before; \
                  see that the worker is there{} and render again",
                 self.offer.label,
                 reported.stood_in(),
                 reported.dirty(),
-                match working.is_realtime_render {
+                match working.rendered_in_vain() {
                     true => {
                         ", set wait_offline = \"always\", as this host renders on a thread with real-time priority, which \
                          is held up for nobody otherwise,"
@@ -199,7 +199,7 @@ impl Instance {
                 }
             ));
         }
-        if !working.rendered && !reported.is_complete() {
+        if !working.rendered() && !reported.is_complete() {
             working.standing.conclude(format!(
                 "{}: of {} frames something stood in for {}, and {} are of a plugin that had missed a part, which is \
                  wrong until the host restarts it; TAUT_OFFLOAD_REPORT=/FILE writes which",

@@ -48,10 +48,12 @@ pub(crate) struct Working {
     is_window: bool,
     /// Until when the host may be held up, as it renders.
     patient_until: LocalTime,
-    /// It rendered on a thread with real-time priority, which is held up for nobody.
-    pub(crate) is_realtime_render: bool,
-    /// It was faster than real time at some time.
-    pub(crate) rendered: bool,
+    /// Frames in all, those that it ran faster than real time, and those of them on a thread with real-time priority, which is
+    /// held up for nobody.
+    frames: u64,
+    hurried: u64,
+    hurried_in_vain: u64,
+    always_waits: bool,
     /// It waited for its worker in vain.
     gave_up: bool,
     pub(crate) is_active: bool,
@@ -205,11 +207,23 @@ impl Working {
             fade: rate.div_ceil(1000),
             is_window: options.delay.is_none() && options.window > 0,
             patient_until: LocalTime::ZERO,
-            is_realtime_render: false,
-            rendered: options.wait_offline == WaitOffline::Always,
+            frames: 0,
+            hurried: 0,
+            hurried_in_vain: 0,
+            always_waits: options.wait_offline == WaitOffline::Always,
             gave_up: false,
             is_active: false,
         })
+    }
+
+    /// Whether the host ran faster than real time for most of its sound: one that fills its buffers does for some of it.
+    pub(crate) const fn rendered(&self) -> bool {
+        self.always_waits || 2 * self.hurried > self.frames
+    }
+
+    /// Whether it did so on a thread with real-time priority.
+    pub(crate) const fn rendered_in_vain(&self) -> bool {
+        !self.always_waits && 2 * self.hurried_in_vain > self.frames
     }
 
     pub(crate) fn activate(&mut self) {
@@ -282,8 +296,9 @@ impl Working {
         let began = now();
         let outcome = self.offloaded.run(&mut ports, began);
         self.patient_until = began + outcome.patience;
-        self.is_realtime_render |= outcome.hurries_in_vain;
-        self.rendered |= outcome.offline;
+        self.frames += frames as u64;
+        self.hurried += if outcome.offline { frames as u64 } else { 0 };
+        self.hurried_in_vain += if outcome.hurries_in_vain { frames as u64 } else { 0 };
         let delay = self.offloaded.delay() as usize;
         if outcome.stood_in > 0 && !outcome.waited && frames > delay && !self.is_window {
             self.standing.tell_short(frames as u64);

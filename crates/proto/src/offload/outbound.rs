@@ -88,12 +88,12 @@ pub struct OutboundBlocks {
 
 impl OutboundBlocks {
     /// Iterations that leave once more for each that is handed out, and for each time that somebody asks, at most: whoever
-    /// lacks 200 ms has them in 30 ms.
-    pub const REPLAYS: u32 = 8;
+    /// lacks 256 has them after four more. As many take a host's thread some 100 us.
+    pub const REPLAYS: u32 = 64;
     /// Bytes of them, as long as they are two iterations, without which nobody would catch up: 2 ms of a gigabit.
     pub const REPLAYED_BYTES: usize = 256 << 10;
-    /// Iterations that a worker who cannot have had all is sent when it takes over: it has caught up after four more.
-    pub const CAUGHT_UP: u64 = 4 * Self::REPLAYS as u64;
+    /// Iterations that a worker who cannot have had all is sent: it has caught up with the next one.
+    pub const CAUGHT_UP: u64 = 32;
 
     /// Nothing has left yet. Allocates; nothing later does.
     pub fn new(config: OutboundConfig) -> Result<Self, OffloadError> {
@@ -123,7 +123,7 @@ impl OutboundBlocks {
             next: 0,
             position: 0,
             frames: 0,
-            queue: OutboundQueue::new(copies, Self::replays(each)),
+            queue: OutboundQueue::new(copies),
             counters: OutboundCounters::default(),
         })
     }
@@ -217,7 +217,8 @@ impl OutboundBlocks {
             OutboundSlot { block, position: self.position, frames, meta, asked: false };
         self.position += u64::from(frames);
         self.next += 1;
-        self.queue.committed(self.next);
+        let bytes = self.set.bytes(self.leg, frames);
+        self.queue.committed(self.next, Self::replays(bytes));
         self.counters.blocks += 1;
         block
     }

@@ -9,8 +9,8 @@ const AHEAD: Span = Span::from_millis(250);
 const LOOK: Span = Span::from_millis(250);
 /// Longer between two runs, and the host had stopped: no host catches up with so much.
 const STOPPED: Span = Span::from_secs(10);
-/// For so long a host that just became faster is held up in vain, all together.
-const GRACE: Span = Span::from_secs(1);
+/// What a host with deep buffers has left in them after a wait in vain.
+const LEFT: Span = Span::from_millis(50);
 /// Of the sound that a host lags behind, a tenth of the time that goes by is forgiven: a host that misses a period now
 /// and then never catches up, and may render later.
 const FORGIVEN: i64 = 10;
@@ -43,7 +43,7 @@ impl core::ops::AddAssign for HeldUp {
 /// waited for answers that came does not count.
 ///
 /// A host with deep buffers may look like a render while it fills them. So a host is held up in vain only as long as it is
-/// ahead, or for a second in all: see [`RunPace::patience`].
+/// ahead: see [`RunPace::patience`].
 #[derive(Debug, Clone, Copy)]
 pub struct RunPace {
     rate: Rate,
@@ -54,21 +54,18 @@ pub struct RunPace {
     faster: bool,
     /// What went by in the present look, of time and of sound.
     look: (Span, Span),
-    /// What is left of [`GRACE`].
-    grace: Span,
 }
 
 impl RunPace {
     /// Of a host at that rate.
     pub const fn new(rate: Rate) -> Self {
         let look = (Span::ZERO, Span::ZERO);
-        Self { rate, last: None, ahead: Span::ZERO, faster: false, look, grace: GRACE }
+        Self { rate, last: None, ahead: Span::ZERO, faster: false, look }
     }
 
     /// A new activation: the host may take as long as it likes to the first run. What was found out holds.
     pub fn begin(&mut self) {
         (self.last, self.ahead, self.look) = (None, Span::ZERO, (Span::ZERO, Span::ZERO));
-        self.grace = GRACE;
     }
 
     /// Whether the host runs faster than real time.
@@ -76,11 +73,10 @@ impl RunPace {
         self.faster
     }
 
-    /// How long the present run may be held up without an answer: nothing in real time; in a render as long as it is ahead,
-    /// but for a quarter of a second, so that even a host with deep buffers has some left. Until it is ahead by more, a
-    /// second of each activation: the answer to a block may take that long.
+    /// How long the present run may be held up without an answer: nothing in real time, and in a render as long as it is
+    /// ahead, but for 50 ms, so that even a host with deep buffers has some left.
     pub fn patience(&self) -> Span {
-        if self.faster { (self.ahead - AHEAD).max(self.grace) } else { Span::ZERO }
+        if self.faster { (self.ahead - LEFT).max(Span::ZERO) } else { Span::ZERO }
     }
 
     /// A run of so many frames begins at `now`; for how long the host was held up since the one before began. Returns
@@ -95,7 +91,6 @@ impl RunPace {
         }
         if self.faster {
             self.ahead += sound - (passed - (held_up.span - held_up.in_vain));
-            self.grace = (self.grace - held_up.in_vain).max(Span::ZERO);
             self.look_again(sound, (passed - held_up.span).max(Span::ZERO));
         } else {
             self.forgive(sound.min(passed).divided(FORGIVEN));

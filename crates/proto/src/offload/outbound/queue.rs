@@ -29,10 +29,10 @@ pub(super) struct OutboundQueue {
 }
 
 impl OutboundQueue {
-    pub(super) fn new(copies: u8, replays: u32) -> Self {
+    pub(super) fn new(copies: u8) -> Self {
         Self {
             copies: copies.into(),
-            replays,
+            replays: 0,
             current: None,
             new: 0..0,
             first_new: 0,
@@ -46,7 +46,7 @@ impl OutboundQueue {
     }
 
     pub(super) fn begin(&mut self) {
-        *self = Self { copies: self.copies, ..Self::new(0, self.replays) };
+        *self = Self { copies: self.copies, ..Self::new(0) };
     }
 
     pub(super) fn skip_to(&mut self, block: u64) {
@@ -55,8 +55,9 @@ impl OutboundQueue {
         }
     }
 
-    /// A block was committed; the next will have this number.
-    pub(super) fn committed(&mut self, next: u64) {
+    /// A block was committed; the next will have this number. Of blocks as long, so many may leave once more.
+    pub(super) fn committed(&mut self, next: u64, replays: u32) {
+        self.replays = replays;
         if self.new.is_empty() {
             self.first_new = next - 1;
             self.new.start = next - 1;

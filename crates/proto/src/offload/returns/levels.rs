@@ -33,14 +33,44 @@ impl Loudness {
     }
 }
 
+/// Output and input of a plugin in the present stretch of time, and in the one before.
+#[derive(Debug, Clone, Copy, Default)]
+struct Stretch {
+    wet: [Loudness; 2],
+    dry: [Loudness; 2],
+}
+
+impl Stretch {
+    fn next(&mut self) {
+        self.wet = [Loudness::default(), self.wet[0]];
+        self.dry = [Loudness::default(), self.dry[0]];
+    }
+
+    fn wet(&self) -> Loudness {
+        self.wet[0].and(self.wet[1])
+    }
+
+    fn dry(&self) -> Loudness {
+        self.dry[0].and(self.dry[1])
+    }
+
+    /// By how much the plugin is louder than its input, on average; silent where there was no input.
+    fn gain(&self) -> f32 {
+        let gain = (self.wet().energy / self.dry().energy).sqrt();
+        if gain.is_finite() { gain.min(1.0) } else { 0.0 }
+    }
+}
+
 /// A channel of the plugin's output, and of the input that belongs to it.
 #[derive(Debug, Clone, Copy, Default)]
 struct ChannelLevels {
-    /// In the present half second, and in the one before.
-    wet: [Loudness; 2],
-    dry: [Loudness; 2],
-    /// What the input is multiplied by while it stands in.
+    /// Of half a second each, for the level; of a twentieth, for what was just turned down.
+    long: Stretch,
+    short: Stretch,
+    /// What the input is multiplied by while it stands in, where that goes to, and by how much in a frame.
     gain: f32,
+    goal: f32,
+    step: f32,
     ceiling: f32,
 }
 
@@ -48,44 +78,54 @@ struct ChannelLevels {
 #[derive(Debug, Clone)]
 pub(super) struct Levels {
     channels: Box<[ChannelLevels]>,
-    half_second: usize,
-    /// Frames of the present half second.
-    frames: usize,
+    /// Frames of a stretch of each kind, and of the present ones.
+    spans: [usize; 2],
+    frames: [usize; 2],
     /// Frames for which a change of the gain takes.
     fade: usize,
 }
+
+/// Input that lately had less than this part of the energy of a stretch ten times as long, which is 30 dB below its level,
+/// tells nothing of a gain: a gate is closed then.
+const TELLING: f32 = 1e-4;
 
 impl Levels {
     /// Nothing was heard yet.
     pub(super) fn new(channels: usize, rate: u32, fade: usize) -> Self {
         let nothing = ChannelLevels::default();
-        let half_second = rate as usize / 2;
-        Self { channels: vec![nothing; channels].into(), half_second, frames: 0, fade }
+        let spans = [rate as usize / 2, rate as usize / 20];
+        Self { channels: vec![nothing; channels].into(), spans, frames: [0; 2], fade: fade.max(1) }
     }
 
     /// Forgets what was heard.
     pub(super) fn begin(&mut self) {
         self.channels.fill(ChannelLevels::default());
-        self.frames = 0;
+        self.frames = [0; 2];
     }
 
     /// The plugin made this channel's `wet` of `dry`; each lies in two pieces.
     pub(super) fn hear(&mut self, channel: usize, wet: [&[f32]; 2], dry: [&[f32]; 2]) {
         let levels = &mut self.channels[channel];
-        wet.into_iter().for_each(|piece| levels.wet[0].add(piece));
-        dry.into_iter().for_each(|piece| levels.dry[0].add(piece));
+        let [mut of_wet, mut of_dry] = [Loudness::default(); 2];
+        wet.into_iter().for_each(|piece| of_wet.add(piece));
+        dry.into_iter().for_each(|piece| of_dry.add(piece));
+        for stretch in [&mut levels.long, &mut levels.short] {
+            stretch.wet[0] = stretch.wet[0].and(of_wet);
+            stretch.dry[0] = stretch.dry[0].and(of_dry);
+        }
     }
 
     /// So many frames of all channels were heard.
     pub(super) fn advance(&mut self, frames: usize) {
-        self.frames += frames;
-        if self.frames < self.half_second {
-            return;
-        }
-        self.frames = 0;
-        for levels in &mut self.channels {
-            levels.wet = [Loudness::default(), levels.wet[0]];
-            levels.dry = [Loudness::default(), levels.dry[0]];
+        for (kind, (passed, span)) in self.frames.iter_mut().zip(self.spans).enumerate() {
+            *passed += frames;
+            if *passed < span {
+                continue;
+            }
+            *passed = 0;
+            for levels in &mut self.channels {
+                if kind == 0 { levels.long.next() } else { levels.short.next() }
+            }
         }
     }
 
@@ -93,28 +133,27 @@ impl Levels {
     /// was heard of the plugin, that is silence: nobody knows how loud it would be.
     pub(super) fn begin_hole(&mut self) {
         for levels in &mut self.channels {
-            let (wet, dry) = (levels.wet[0].and(levels.wet[1]), levels.dry[0].and(levels.dry[1]));
-            let gain = (wet.energy / dry.energy).sqrt();
-            levels.gain = if gain.is_finite() { gain.min(1.0) } else { 0.0 };
-            levels.ceiling = wet.peak;
+            let ChannelLevels { long, short, .. } = levels;
+            let tells = short.dry().energy > TELLING * long.dry().energy;
+            let gain = if tells { long.gain().min(short.gain()) } else { long.gain() };
+            levels.ceiling = long.wet().peak;
+            (levels.gain, levels.goal, levels.step) = (gain, gain, 0.0);
         }
     }
 
     /// Brings a channel's input to that level. What would be over the plugin's peak lowers the gain until the hole ends.
     pub(super) fn play(&mut self, channel: usize, samples: &mut [f32]) {
-        let fade = self.fade.max(1);
         let levels = &mut self.channels[channel];
         let ceiling = levels.ceiling;
         let mut loudness = Loudness::default();
         loudness.add(samples);
-        let was = levels.gain;
-        if loudness.peak * was > ceiling {
-            levels.gain = ceiling / loudness.peak;
+        if loudness.peak * levels.goal > ceiling {
+            levels.goal = ceiling / loudness.peak;
+            levels.step = (levels.gain - levels.goal) / self.fade as f32;
         }
-        let step = (levels.gain - was) / fade as f32;
-        for (at, sample) in samples.iter_mut().enumerate() {
-            let gain = if at < fade { was + step * at as f32 } else { levels.gain };
-            let played = *sample * gain;
+        for sample in samples {
+            levels.gain = (levels.gain - levels.step).max(levels.goal);
+            let played = *sample * levels.gain;
             *sample = if played.is_finite() { played.clamp(-ceiling, ceiling) } else { 0.0 };
         }
     }

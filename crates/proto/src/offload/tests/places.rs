@@ -221,11 +221,15 @@ fn level(samples: &[f32]) -> f32 {
     (samples.iter().map(|sample| sample * sample).sum::<f32>() / samples.len() as f32).sqrt()
 }
 
-/// A voice of a second: three quarters of it loud, then quiet; and after two seconds 20 dB louder.
+/// A voice of a second: three quarters of it loud, then a pause; and after two seconds 20 dB louder.
 fn voice(frame: u64) -> f32 {
     let rises = if frame >= 2 * u64::from(RATE) { 10.0 } else { 1.0 };
-    let quiet = if frame % 48_000 >= 36_000 { 0.1 } else { 1.0 };
+    let quiet = if frame % 48_000 >= 36_000 { 0.01 } else { 1.0 };
     (frame as f32 * 0.05).sin() * 0.09 * rises * quiet
+}
+
+fn steady_tone(frame: u64) -> f32 {
+    (frame as f32 * 0.05).sin() * 0.5
 }
 
 #[test]
@@ -244,11 +248,15 @@ fn what_stands_in_is_never_louder_than_the_plugin_was() {
         assert!(of_input <= of_it * 1.3, "{name}: {of_input} > {of_it}");
         assert!(of_input >= of_it * 0.5, "{name}: {of_input} < {of_it}");
     }
+    // What was muted a tenth of a second before stays so.
+    let muted: Plugin =
+        |frame| if frame < 2 * u64::from(RATE) - 4800 { steady_tone(frame) } else { 0.0 };
+    let (_, without) = heard_beside(StandIn::Matched, muted, steady_tone);
+    assert_eq!(peak(&without), 0.0);
     // Short peaks as loud as the input, and little else.
-    let steady: Plugin = |frame| (frame as f32 * 0.05).sin() * 0.5;
     let ticks: Plugin =
-        |frame| (frame as f32 * 0.05).sin() * if frame % 4800 < 200 { 0.5 } else { 0.02 };
-    let (heard, without) = heard_beside(StandIn::Matched, ticks, steady);
+        |frame| (frame as f32 * 0.05).sin() * if frame % 1200 < 50 { 0.5 } else { 0.02 };
+    let (heard, without) = heard_beside(StandIn::Matched, ticks, steady_tone);
     let ratio = level(&without) / level(&heard);
     assert!((0.8..1.2).contains(&ratio), "{ratio}");
     // Dry is what its name says.

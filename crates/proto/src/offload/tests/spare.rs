@@ -104,18 +104,17 @@ fn a_render_is_found_out_within_a_second_of_sound_and_so_is_its_end() {
 }
 
 #[test]
-fn a_host_that_renders_is_held_up_in_vain_as_long_as_it_is_ahead_or_for_a_second() {
+fn a_host_that_renders_is_held_up_in_vain_as_long_as_it_is_ahead() {
     let mut runs = Runs::new();
     assert_eq!(runs.pace.patience(), Span::ZERO);
-    // 27 runs are 260 ms ahead: a host that fills its buffers, perhaps.
+    // 27 runs are 267 ms ahead: a host that fills its buffers, perhaps.
     assert!(runs.run(28, Span::from_micros(100), Span::ZERO));
-    assert_eq!(runs.pace.patience(), Span::from_secs(1));
+    let patience = runs.pace.patience();
+    assert!((Span::from_millis(200)..Span::from_millis(220)).contains(&patience), "{patience}");
     // Its worker is dead.
-    runs.in_vain = Span::from_millis(700);
+    runs.in_vain = patience;
     runs.run(1, runs.in_vain, runs.in_vain);
-    assert_eq!(runs.pace.patience(), Span::from_millis(300));
-    runs.run(1, runs.in_vain, runs.in_vain);
-    assert_eq!(runs.pace.patience(), Span::ZERO);
+    assert!(runs.pace.patience() < Span::from_millis(11), "{}", runs.pace.patience());
     // Ten seconds of sound later it is no host in real time.
     runs.in_vain = Span::ZERO;
     assert!(runs.run(1000, Span::from_micros(100), Span::ZERO));
