@@ -21,11 +21,14 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use crate::process::kill_with_parent;
 pub use crate::process::{SCAN, WORK};
 
 /// Does what the words of the command line say, the program's own name not among them.
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<OsString> = words.into_iter().collect();
+    // Its start has asked for that already, and it cannot fail for a signal that there is.
+    let _ = kill_with_parent();
     let done = match words.first().and_then(|word| word.to_str()) {
         Some(SCAN) if words.len() >= 2 => {
             let readable: Vec<_> = words[2..].iter().map(PathBuf::from).collect();

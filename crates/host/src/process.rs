@@ -4,7 +4,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -91,15 +91,14 @@ impl ChildProcess {
         command.stderr(if starting.heard { Stdio::inherit() } else { Stdio::null() });
         // What a terminal sends to the parent is the parent's to hand on.
         command.process_group(0);
-        for kept in starting.kept.iter().map(|kept| kept.as_raw_fd()) {
-            let keep = move || {
-                // SAFETY: no pointers; a signal's handler might do it too.
-                let answer = unsafe { libc::fcntl(kept, libc::F_SETFD, 0) };
-                if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-            };
-            // SAFETY: `keep` makes one system call, which is allowed between fork and exec.
-            unsafe { command.pre_exec(keep) };
-        }
+        let kept: Vec<_> = starting.kept.iter().map(|kept| kept.as_raw_fd()).collect();
+        let parent = std::process::id();
+        let before_exec = move || {
+            end_with(parent)?;
+            keep_only(&kept)
+        };
+        // SAFETY: `before_exec` makes system calls alone, which is allowed between fork and exec.
+        unsafe { command.pre_exec(before_exec) };
         let mut child = command.spawn()?;
         match pidfd(child.id()) {
             Ok(ended) => Ok(Self { child, ended, begun: Vec::new() }),
@@ -187,6 +186,19 @@ impl ChildProcess {
         answer == 0 && unsafe { found.si_pid() } != 0
     }
 
+    /// The processor time of all its threads so far, as the kernel counts it; `None` once it has ended.
+    pub(crate) fn processor_time(&self) -> Option<Span> {
+        let (mut clock, mut time) = (0, libc::timespec { tv_sec: 0, tv_nsec: 0 });
+        let process = self.child.id() as libc::pid_t;
+        // SAFETY: the kernel writes to `clock`, which is valid.
+        let found = unsafe { libc::clock_getcpuclockid(process, &raw mut clock) };
+        // SAFETY: the kernel writes to `time`, which is valid.
+        if found != 0 || unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
+            return None;
+        }
+        Some(Span::from_secs(time.tv_sec) + Span::from_nanos(time.tv_nsec))
+    }
+
     /// Ends it now.
     pub(crate) fn kill(&mut self) {
         // Refused only if it has ended.
@@ -205,6 +217,40 @@ impl AsFd for ChildProcess {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.ended.as_fd()
     }
+}
+
+/// Has the kernel kill this process when the thread that started it ends, so also when `parent` is killed: a plugin can
+/// keep its process from noticing that itself.
+fn end_with(parent: u32) -> io::Result<()> {
+    kill_with_parent()?;
+    // SAFETY: no pointers.
+    if unsafe { libc::getppid() } == parent as libc::pid_t {
+        return Ok(());
+    }
+    // The parent ended before the kernel knew about the wish.
+    Err(io::Error::from_raw_os_error(libc::ESRCH))
+}
+
+/// The same without a look whether the parent has ended. The kernel forgets it when a program with file capabilities is
+/// executed, so a child repeats it.
+pub(crate) fn kill_with_parent() -> io::Result<()> {
+    // SAFETY: no pointers.
+    let answer = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Closes all descriptors but the standard ones and `kept` when the program is executed: whatever started this process may
+/// have left files open in it.
+fn keep_only(kept: &[RawFd]) -> io::Result<()> {
+    // SAFETY: no pointers. A kernel that lacks this (before 5.11) lacks Landlock, too: a plugin opens files itself there.
+    unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+    for fd in kept {
+        // SAFETY: no pointers.
+        if unsafe { libc::fcntl(*fd, libc::F_SETFD, 0) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
 }
 
 fn pidfd(process: u32) -> io::Result<OwnedFd> {
@@ -239,5 +285,68 @@ fn name_of(signal: i32) -> String {
         }
         libc::SIGXCPU => "SIGXCPU: it ran without a pause".to_owned(),
         other => format!("signal {other}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs a shell script in a child and returns its first line.
+    fn line_of(script: &str, kept: Vec<BorrowedFd<'_>>) -> ChildSaid {
+        let words = ["-c", script].map(OsString::from).to_vec();
+        let starting = Starting { words, kept, heard: false };
+        let mut child = ChildProcess::start(&ChildProgram::at("/bin/sh"), &starting).unwrap();
+        child.line(now() + Span::from_secs(10), None)
+    }
+
+    #[test]
+    fn child_inherits_no_descriptor_but_those_it_is_given() {
+        let file = tempfile::tempfile().unwrap();
+        let copy = |least: libc::c_int| {
+            // SAFETY: no pointers; the new descriptor, which exec does not close, has no other owner.
+            unsafe { OwnedFd::from_raw_fd(libc::fcntl(file.as_raw_fd(), libc::F_DUPFD, least)) }
+        };
+        let (left_open, kept) = (copy(700), copy(800));
+        let is_open = |fd: &OwnedFd, kept| {
+            let script = format!("test -e /proc/self/fd/{}; echo $?", fd.as_raw_fd());
+            line_of(&script, kept)
+        };
+        let answer = |status: &str| ChildSaid::Line(status.to_owned());
+        assert_eq!(is_open(&left_open, vec![kept.as_fd()]), answer("1"));
+        assert_eq!(is_open(&kept, vec![kept.as_fd()]), answer("0"));
+    }
+
+    #[test]
+    fn child_is_killed_when_the_thread_that_started_it_ends() {
+        let start = || {
+            let words = ["-c", "echo; exec sleep 60"].map(OsString::from).to_vec();
+            let starting = Starting { words, ..Starting::default() };
+            let mut child = ChildProcess::start(&ChildProgram::at("/bin/sh"), &starting).unwrap();
+            // From here on it runs.
+            assert_eq!(child.line(now() + Span::from_secs(10), None), ChildSaid::Line("".into()));
+            child
+        };
+        let mut child = std::thread::spawn(start).join().unwrap();
+        assert!(wait(&[&child.ended], now() + Span::from_secs(10)), "it goes on");
+        let status = child.end(LocalTime::NEVER);
+        assert_eq!(status.and_then(|status| status.signal()), Some(libc::SIGKILL));
+    }
+
+    #[test]
+    fn processor_time_is_that_of_the_child() {
+        let words = ["-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo; read line"];
+        let words = words.map(OsString::from).to_vec();
+        let starting = Starting { words, ..Starting::default() };
+        let mut child = ChildProcess::start(&ChildProgram::at("/bin/sh"), &starting).unwrap();
+        let begun = now();
+        assert_eq!(child.line(now() + Span::from_secs(30), None), ChildSaid::Line("".into()));
+        let (first, elapsed) = (child.processor_time().unwrap(), now() - begun);
+        assert!(
+            Span::ZERO < first && first <= elapsed + Span::from_millis(50),
+            "{first}, {elapsed}"
+        );
+        // It only waits now.
+        assert!(child.processor_time().unwrap() - first < Span::from_millis(5));
     }
 }
