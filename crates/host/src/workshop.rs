@@ -171,6 +171,11 @@ impl PluginWorkshop {
         locked(&self.streams).get(&stream)?.process.process()
     }
 
+    /// The process that has loaded a stream's plugin and waits to take over, if there is one at the moment.
+    pub fn standby(&self, stream: u32) -> Option<u32> {
+        locked(&self.streams).get(&stream)?.process.standby()
+    }
+
     fn take_place(&self) -> Result<WorkPlace, NotOpened> {
         let most = self.options.most_streams;
         let taken = self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {

@@ -4,8 +4,9 @@ use std::io;
 
 use tautline_proto::time::{LocalTime, Span};
 
-use super::stream::{MOST_IN_A_ROW, pause};
-use crate::process::ChildProcess;
+use super::stream::{BEGINNING, LOOK, MOST_IN_A_ROW, MOST_STOPPED, pause};
+use crate::plan::ChildEvent;
+use crate::process::{ChildProcess, ChildSaid};
 
 /// How long a stream runs before a standby is started for it: loading the plugin once more takes nothing from a plugin
 /// that catches up, nor from a stream that a host opens only to look at it.
@@ -14,11 +15,50 @@ const SETTLING: Span = Span::from_millis(500);
 /// At most one process that waits.
 #[derive(Debug, Default)]
 pub(super) struct Standby {
-    waiting: Option<ChildProcess>,
+    waiting: Option<Waiting>,
     /// When the next one is to be started.
     due: LocalTime,
     /// Processes in a row that ended while they waited, or could not be started.
     failed: u32,
+}
+
+/// A process that waits, or still loads.
+#[derive(Debug)]
+struct Waiting {
+    child: ChildProcess,
+    /// It is ended if it still loads then.
+    until: LocalTime,
+    is_ready: bool,
+    /// Looks in a row that found it stopped, and when the next one is due.
+    stopped: u32,
+    look: LocalTime,
+}
+
+impl Waiting {
+    /// Whether it can still take over, now or once it has loaded. It reads the line that reports the end of loading.
+    fn is_usable(&mut self, now: LocalTime) -> bool {
+        if self.child.has_ended() {
+            return false;
+        }
+        if now >= self.look {
+            self.look = now + LOOK;
+            self.stopped = if self.child.is_stopped() { self.stopped + 1 } else { 0 };
+        }
+        if self.stopped >= MOST_STOPPED {
+            return false;
+        }
+        if self.is_ready {
+            return true;
+        }
+        match self.child.line(LocalTime::ZERO, None) {
+            ChildSaid::Line(line) => {
+                self.is_ready = matches!(serde_json::from_str(&line), Ok(ChildEvent::Ready { .. }));
+                self.is_ready
+            }
+            ChildSaid::Late => now < self.until,
+            ChildSaid::Nothing => false,
+        }
+    }
 }
 
 impl Standby {
@@ -29,9 +69,10 @@ impl Standby {
         }
     }
 
-    /// Whether one is to be started now. One that has ended is replaced, later and later.
+    /// Whether one is to be started now. One that has ended, that does not finish loading or that stays stopped is ended
+    /// and replaced, later and later.
     pub(super) fn is_due(&mut self, now: LocalTime) -> bool {
-        if self.waiting.as_ref().is_some_and(ChildProcess::has_ended) {
+        if self.waiting.as_mut().is_some_and(|waiting| !waiting.is_usable(now)) {
             self.waiting = None;
             self.fail(now);
         }
@@ -41,7 +82,15 @@ impl Standby {
     /// One was started, or could not be.
     pub(super) fn started(&mut self, child: io::Result<ChildProcess>, now: LocalTime) {
         match child {
-            Ok(child) => self.waiting = Some(child),
+            Ok(child) => {
+                self.waiting = Some(Waiting {
+                    child,
+                    until: now + BEGINNING,
+                    is_ready: false,
+                    stopped: 0,
+                    look: now + LOOK,
+                });
+            }
             Err(_) => self.fail(now),
         }
     }
@@ -55,10 +104,113 @@ impl Standby {
         };
     }
 
-    /// The one that waits, or still loads.
-    pub(super) fn take(&mut self) -> Option<ChildProcess> {
-        let child = self.waiting.take().filter(|child| !child.has_ended())?;
+    /// The process that waits, if it has loaded.
+    pub(super) fn ready(&self) -> Option<u32> {
+        self.waiting.as_ref().filter(|waiting| waiting.is_ready).map(|waiting| waiting.child.id())
+    }
+
+    /// The one that waits, if it has loaded and is not stopped. Any other is ended: loading it again is faster than
+    /// waiting for a process that may hang.
+    pub(super) fn take(&mut self, now: LocalTime) -> Option<ChildProcess> {
+        let mut waiting = self.waiting.take()?;
+        if !waiting.is_usable(now) || !waiting.is_ready || waiting.child.is_stopped() {
+            return None;
+        }
         self.failed = 0;
-        Some(child)
+        Some(waiting.child)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::{ChildProgram, Starting};
+    use tautline_io::clock::now;
+
+    const LOADED: &str = r#"{"ready":{"scheduled":"other","cost":null}}"#;
+
+    /// A standby that returns what it is sent, and is sent these lines.
+    fn returning(lines: &[&str]) -> Standby {
+        let program = ChildProgram::at("/bin/cat");
+        let mut child = ChildProcess::start(&program, &Starting::default()).unwrap();
+        lines.iter().for_each(|line| child.tell(line).unwrap());
+        let mut standby = Standby::default();
+        standby.started(Ok(child), now());
+        standby
+    }
+
+    /// Looks until the standby is loaded.
+    fn loaded() -> Standby {
+        let mut standby = returning(&[LOADED]);
+        let (until, begun) = (now() + Span::from_secs(10), now());
+        while standby.ready().is_none() {
+            assert!(now() < until, "it is not ready");
+            assert!(!standby.is_due(begun));
+            std::thread::sleep(core::time::Duration::from_millis(1));
+        }
+        standby
+    }
+
+    fn signal(standby: &Standby, name: &str) {
+        let process = standby.waiting.as_ref().unwrap().child.id().to_string();
+        let sent = std::process::Command::new("kill").args([name, &process]).status();
+        assert!(sent.unwrap().success());
+    }
+
+    #[test]
+    fn standby_that_still_loads_does_not_take_over() {
+        let mut standby = returning(&[]);
+        assert!(standby.take(now()).is_none());
+        assert!(standby.waiting.is_none(), "it is ended");
+        assert!(loaded().take(now()).is_some());
+    }
+
+    #[test]
+    fn standby_that_does_not_finish_loading_is_ended() {
+        let mut standby = returning(&[]);
+        let begun = now();
+        assert!(!standby.is_due(begun) && standby.failed == 0);
+        let late = begun + BEGINNING + Span::from_secs(1);
+        assert!(!standby.is_due(late), "the next one is started after a pause");
+        assert_eq!((standby.failed, standby.due), (1, late + pause(2)));
+        assert!(standby.waiting.is_none() && standby.is_due(late + pause(2)));
+        // One that has loaded waits for as long as the stream lives.
+        let mut standby = loaded();
+        assert!(!standby.is_due(late + BEGINNING) && standby.ready().is_some());
+    }
+
+    #[test]
+    fn standby_that_sends_another_line_is_ended() {
+        let mut standby = returning(&["nonsense"]);
+        let until = now() + Span::from_secs(10);
+        while standby.failed == 0 {
+            assert!(now() < until, "it goes on");
+            standby.is_due(now());
+        }
+        assert!(standby.waiting.is_none());
+    }
+
+    #[test]
+    fn standby_that_stays_stopped_is_ended_and_never_takes_over() {
+        let stop = |standby: &Standby| {
+            signal(standby, "-STOP");
+            let until = now() + Span::from_secs(10);
+            while !standby.waiting.as_ref().unwrap().child.is_stopped() {
+                assert!(now() < until, "it is not stopped");
+            }
+        };
+        let mut standby = loaded();
+        stop(&standby);
+        assert!(standby.take(now()).is_none());
+        let mut standby = loaded();
+        stop(&standby);
+        let mut look = now() + LOOK;
+        for number in 1..MOST_STOPPED {
+            standby.is_due(look);
+            assert!(standby.waiting.is_some(), "look {number}");
+            look = look + LOOK;
+        }
+        standby.is_due(look);
+        assert!(standby.waiting.is_none() && standby.failed == 1);
     }
 }

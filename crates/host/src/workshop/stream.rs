@@ -25,7 +25,7 @@ use crate::process::{ChildProcess, ChildProgram, ChildSaid, Starting, WORK, word
 
 /// How long a process may take until it takes blocks: some plugins read samples or compute tables, and measuring
 /// takes 0.2 s.
-const BEGINNING: Span = Span::from_secs(10);
+pub(super) const BEGINNING: Span = Span::from_secs(10);
 /// How long what has crashed may take to be gone.
 const ENDING: Span = Span::from_secs(1);
 /// A process that lived for so long was a good one: what ends it is no reason to wait with the next.
@@ -36,10 +36,10 @@ const LONGEST_WAIT: Span = Span::from_secs(5);
 /// Processes in a row that were no good, after which there is no other.
 pub(super) const MOST_IN_A_ROW: u32 = 20;
 /// From one look whether the process is stopped to the next.
-const LOOK: Span = Span::from_millis(100);
+pub(super) const LOOK: Span = Span::from_millis(100);
 /// A process that so many looks in a row find stopped is ended: a second. Counted in looks and not in time, as this
 /// process may have been stopped with it.
-const MOST_STOPPED: u32 = 10;
+pub(super) const MOST_STOPPED: u32 = 10;
 /// A process that tells nothing for so long has nothing to tell: it reports twice a second while blocks come.
 const SILENCE: Span = Span::from_secs(2);
 /// Blocks of one epoch that a plugin died at and is not given again: more processes in a row are not started.
@@ -118,6 +118,10 @@ impl StreamProcess {
         locked(&self.told).process
     }
 
+    pub(super) fn standby(&self) -> Option<u32> {
+        locked(&self.told).standby
+    }
+
     /// When a datagram had come last, as far as its process told.
     pub(super) fn heard(&self) -> LocalTime {
         locked(&self.told).heard
@@ -174,7 +178,7 @@ impl Keeper {
         let mut in_a_row = 0;
         loop {
             let begun = now();
-            let ProcessEnd::Fault(why) = self.one_process() else { return };
+            let ProcessEnd::Fault(why) = self.one_process(in_a_row) else { return };
             if let Some(first) = self.first.take() {
                 // Nothing was opened, so nothing is to go on.
                 let _ = first.send(Err(why));
@@ -195,24 +199,24 @@ impl Keeper {
             let state = told.state.clone();
             drop(told);
             (self.setting.tell)(&WorkNews::BegunAnew(state));
-            if wait(&[&self.halt], now() + pause(in_a_row)) {
-                return;
-            }
         }
     }
 
-    /// From the beginning of a process to its end.
-    fn one_process(&mut self) -> ProcessEnd {
-        let mut child = match self.take_over() {
-            Ok(child) => child,
+    /// From the beginning of a process to its end, after so many in a row that were no good.
+    fn one_process(&mut self, in_a_row: u32) -> ProcessEnd {
+        let (mut child, mut is_ready) = match self.take_over(in_a_row) {
+            Ok(Some(next)) => next,
+            Ok(None) => return ProcessEnd::Asked,
             Err(error) => {
                 return ProcessEnd::Fault(format!(
                     "starting a process: {error}; allow more processes and memory"
                 ));
             }
         };
-        let mut until = now() + BEGINNING;
-        let mut is_ready = false;
+        let mut until = now() + if is_ready { SILENCE } else { BEGINNING };
+        if is_ready {
+            self.begun();
+        }
         let mut hung = None;
         let (mut look, mut stopped) = (now() + LOOK, 0);
         loop {
@@ -241,9 +245,7 @@ impl Keeper {
                 ChildSaid::Line(line) => match serde_json::from_str(&line) {
                     Ok(ChildEvent::Ready { cost, .. }) => {
                         is_ready = true;
-                        self.plan.measure = false;
-                        self.standby.wait_from(now());
-                        locked(&self.told).ready(now());
+                        self.begun();
                         if let Some(first) = self.first.take() {
                             let _ = first.send(Ok(cost));
                         }
@@ -276,24 +278,37 @@ impl Keeper {
         }
     }
 
-    /// Has the standby take blocks, or a new process if there is none.
-    fn take_over(&mut self) -> std::io::Result<ChildProcess> {
+    /// Has a standby that is ready take blocks, or else a new process, which is started after a pause. Returns it, and
+    /// whether it is ready; `None` if the stream is to end.
+    fn take_over(&mut self, in_a_row: u32) -> std::io::Result<Option<(ChildProcess, bool)>> {
         // No process of the stream makes notes now.
         self.notes.forget_run()?;
         let order = serde_json::to_string(&TakeBlocks { fatal: self.fatal.clone() })?;
         // One that has just ended cannot be told.
-        let standby = self.standby.take();
+        let standby = self.standby.take(now());
         let standby = standby.and_then(|mut child| child.tell(&order).is_ok().then_some(child));
-        let child = match standby {
-            Some(child) => child,
+        let (child, is_ready) = match standby {
+            Some(child) => (child, true),
             None => {
+                if wait(&[&self.halt], now() + pause(in_a_row)) {
+                    return Ok(None);
+                }
                 let mut child = self.start()?;
                 child.tell(&order)?;
-                child
+                (child, false)
             }
         };
-        locked(&self.told).process = Some(child.id());
-        Ok(child)
+        let mut told = locked(&self.told);
+        (told.process, told.standby) = (Some(child.id()), None);
+        drop(told);
+        Ok(Some((child, is_ready)))
+    }
+
+    /// A process takes blocks from now on.
+    fn begun(&mut self) {
+        self.plan.measure = false;
+        self.standby.wait_from(now());
+        locked(&self.told).ready(now());
     }
 
     /// Starts the next standby when it is time for one.
@@ -302,6 +317,7 @@ impl Keeper {
             let started = self.start();
             self.standby.started(started, now());
         }
+        locked(&self.told).standby = self.standby.ready();
     }
 
     /// Starts a process, which loads the plugin and then waits.

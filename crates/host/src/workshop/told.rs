@@ -13,6 +13,8 @@ pub(super) struct StreamTold {
     pub(super) state: WorkStreamState,
     /// Its process at the moment, if there is one.
     pub(super) process: Option<u32>,
+    /// The process that can take over from it at once, as far as was looked.
+    pub(super) standby: Option<u32>,
     /// What the processes before this one counted.
     before: WorkCounters,
     newest: ChildStanding,
@@ -45,6 +47,7 @@ impl StreamTold {
                 counters: WorkCounters::default(),
             },
             process: None,
+            standby: None,
             before: WorkCounters::default(),
             newest: ChildStanding::default(),
             at: LocalTime::ZERO,

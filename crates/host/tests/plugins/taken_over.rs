@@ -1,5 +1,6 @@
 //! Processes that are stopped or killed, and the standby that takes over.
 
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -7,45 +8,37 @@ use tautline_api::v1::Workshop;
 use tautline_host::workshop::PluginWorkshop;
 use tautline_proto::offload::datagram::Flags;
 
+use crate::common::Shelf;
 use crate::master::{PATIENCE, TestMaster, request};
-use crate::worked::{becomes, odd, opened, options, signal};
+use crate::worked::{becomes, odd, opened, options, signal, workshop_of};
 
-/// The processes that this one started.
-fn children() -> Vec<u32> {
-    let own = std::process::id().to_string();
-    let listed = Command::new("ps").args(["-o", "pid=", "--ppid", &own]).output().unwrap();
-    let listed = String::from_utf8(listed.stdout).unwrap();
-    listed.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
-}
-
-/// Whether a process is the child that has this descriptor of the stream: its socket's port.
-fn works_for(process: u32, stream: u32, workshop: &PluginWorkshop) -> bool {
-    let inode = |process: u32| -> Option<Vec<String>> {
-        let files = std::fs::read_dir(format!("/proc/{process}/fd")).ok()?;
-        let links = files.flatten().filter_map(|file| std::fs::read_link(file.path()).ok());
-        let names = links.map(|link| link.to_string_lossy().into_owned());
-        Some(names.filter(|name| name.starts_with("socket:")).collect())
-    };
-    let works = workshop.process(stream).and_then(inode).unwrap_or_default();
-    inode(process).is_some_and(|sockets| sockets.iter().any(|socket| works.contains(socket)))
-}
-
-/// The standby of a stream, once there is one that has loaded: only then it has its threads. A child that is just being
-/// started has every socket of this process for a moment, and one thread.
+/// The standby of a stream, once there is one that has loaded.
 fn standby(workshop: &PluginWorkshop, stream: u32) -> u32 {
-    let has_loaded = |child: u32| {
-        let tasks = std::fs::read_dir(format!("/proc/{child}/task"));
-        tasks.is_ok_and(|tasks| tasks.count() >= 3)
-    };
     let until = Instant::now() + PATIENCE;
     loop {
-        let at_work = workshop.process(stream);
-        let mut others = children().into_iter().filter(|child| Some(*child) != at_work);
-        let found = others.find(|child| has_loaded(*child) && works_for(*child, stream, workshop));
-        if let Some(found) = found {
-            return found;
+        if let Some(standby) = workshop.standby(stream) {
+            return standby;
         }
         assert!(Instant::now() < until, "no standby came");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The process of this one's children that has this library mapped and is not `but`, once there is one.
+fn loading(library: &Path, but: Option<u32>) -> u32 {
+    let own = std::process::id().to_string();
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let listed = Command::new("ps").args(["-o", "pid=", "--ppid", &own]).output().unwrap();
+        let listed = String::from_utf8(listed.stdout).unwrap();
+        let mut children = listed.split_whitespace().map(|process| process.parse().unwrap());
+        let library = library.display().to_string();
+        let maps = |process: u32| std::fs::read_to_string(format!("/proc/{process}/maps"));
+        let has_it = |process: &u32| maps(*process).is_ok_and(|maps| maps.contains(&library));
+        if let Some(found) = children.find(|it| Some(*it) != but && has_it(it)) {
+            return found;
+        }
+        assert!(Instant::now() < until, "none loads it");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -90,6 +83,57 @@ fn standby_that_dies_is_replaced_and_disturbs_nothing() {
     }
     assert_eq!(one(&mut far, 2.0, 0.0), (3.0, true));
     assert_eq!((workshop.process(id), workshop.stream(id).unwrap().restarts), (at_work, 0));
+}
+
+#[test]
+fn standby_takes_over_without_a_pause_however_many_processes_were_killed() {
+    let Some((_shelf, workshop)) = odd(options()) else { return };
+    let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
+    let (mut sum, mut before) = (1.0, 0.0);
+    assert_eq!(one(&mut far, 1.0, 0.0).0, sum + before);
+    for kill in 1..=7 {
+        (before, sum) = (sum, sum + 1.0);
+        let next = standby(&workshop, id);
+        signal("-KILL", workshop.process(id).unwrap());
+        let killed = Instant::now();
+        assert_eq!(one(&mut far, sum, 0.0), (sum + before, true), "kill {kill}");
+        assert_eq!(workshop.process(id), Some(next));
+        // A process that has to be started waits 1.6 s after the seventh.
+        assert!(killed.elapsed() < Duration::from_millis(1200), "{:?}", killed.elapsed());
+    }
+}
+
+#[test]
+fn standby_that_hangs_while_it_loads_holds_up_no_take_over() {
+    let shelf = Shelf::new();
+    let hang = shelf.path().join("hang");
+    let hangs = format!("HANGS_IF=\"{}\"", hang.display());
+    let Some(library) = shelf.with("odd", &[&hangs]) else { return };
+    let workshop = workshop_of(shelf.path().to_owned(), options());
+    let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
+    assert_eq!(one(&mut far, 1.0, 0.0), (1.0, true));
+    std::fs::write(&hang, "").unwrap();
+    let hung = loading(&library, workshop.process(id));
+    std::fs::remove_file(&hang).unwrap();
+    signal("-KILL", workshop.process(id).unwrap());
+    let killed = Instant::now();
+    assert_eq!(one(&mut far, 2.0, 0.0), (3.0, true));
+    assert_ne!(workshop.process(id), Some(hung));
+    // A process that hangs while it loads has 10 s.
+    assert!(killed.elapsed() < Duration::from_secs(5), "{:?}", killed.elapsed());
+}
+
+#[test]
+fn standby_that_is_stopped_does_not_take_over() {
+    let Some((_shelf, workshop)) = odd(options()) else { return };
+    let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
+    assert_eq!(one(&mut far, 1.0, 0.0), (1.0, true));
+    let stopped = standby(&workshop, id);
+    signal("-STOP", stopped);
+    signal("-KILL", workshop.process(id).unwrap());
+    assert_eq!(one(&mut far, 2.0, 0.0), (3.0, true));
+    assert_ne!(workshop.process(id), Some(stopped));
+    assert_eq!(workshop.stream(id).unwrap().restarts, 1, "one more would be the stopped one");
 }
 
 #[test]
