@@ -215,7 +215,7 @@ impl Keeper {
         };
         let mut until = now() + if is_ready { SILENCE } else { BEGINNING };
         if is_ready {
-            self.begun();
+            self.begun(&child);
         }
         let mut hung = None;
         let (mut look, mut stopped) = (now() + LOOK, 0);
@@ -243,16 +243,21 @@ impl Keeper {
                     return ProcessEnd::Asked;
                 }
                 ChildSaid::Line(line) => match serde_json::from_str(&line) {
+                    Ok(ChildEvent::Ready { cost: Some(cost), .. }) if !is_possible(&cost) => {
+                        return ProcessEnd::Fault(format!(
+                            "its process reported an impossible cost, {cost:?}; use another plugin"
+                        ));
+                    }
                     Ok(ChildEvent::Ready { cost, .. }) => {
                         is_ready = true;
-                        self.begun();
+                        self.begun(&child);
                         if let Some(first) = self.first.take() {
                             let _ = first.send(Ok(cost));
                         }
                     }
                     Ok(ChildEvent::Refused(why)) => return ProcessEnd::Fault(why),
                     Ok(ChildEvent::Hung { millis }) => hung = Some(millis),
-                    Ok(ChildEvent::Standing(standing)) => self.take(standing),
+                    Ok(ChildEvent::Standing(standing)) => self.take(standing, &child),
                     Err(error) => {
                         return ProcessEnd::Fault(format!(
                             "its process said nonsense: {error}; use another plugin"
@@ -305,10 +310,10 @@ impl Keeper {
     }
 
     /// A process takes blocks from now on.
-    fn begun(&mut self) {
+    fn begun(&mut self, child: &ChildProcess) {
         self.plan.measure = false;
         self.standby.wait_from(now());
-        locked(&self.told).ready(now());
+        locked(&self.told).ready(now(), child.processor_time());
     }
 
     /// Starts the next standby when it is time for one.
@@ -351,9 +356,9 @@ impl Keeper {
         fatal.push(place);
     }
 
-    fn take(&self, standing: ChildStanding) {
+    fn take(&self, standing: ChildStanding, child: &ChildProcess) {
         let mut told = locked(&self.told);
-        let took = told.take(standing, now());
+        let took = told.take(standing, now(), child.processor_time());
         let promised = told.state.share;
         drop(told);
         locked(&self.setting.admission).correct(self.plan.stream, took.max(promised));
@@ -366,7 +371,7 @@ impl Keeper {
         while let ChildSaid::Line(line) = child.line(until, None) {
             if let Ok(ChildEvent::Standing(standing)) = serde_json::from_str(&line) {
                 // What it took now says nothing of a core any more.
-                let _ = locked(&self.told).take(standing, now());
+                let _ = locked(&self.told).take(standing, now(), None);
             }
         }
     }
@@ -379,6 +384,11 @@ impl Keeper {
         drop(told);
         locked(&self.setting.admission).correct(self.plan.stream, promised);
     }
+}
+
+/// Whether a run can cost so much: a plugin can write any number to the parent.
+fn is_possible(cost: &PluginCost) -> bool {
+    [cost.fixed_ns, cost.per_frame_ns].iter().all(|nanos| nanos.is_finite() && *nanos >= 0.0)
 }
 
 /// How long to wait before the next process, after so many in a row that were no good.
@@ -414,5 +424,14 @@ mod tests {
         let pauses: Vec<_> = (1..=10).map(|n| pause(n).as_nanos() / 1_000_000).collect();
         assert_eq!(pauses, [0, 50, 100, 200, 400, 800, 1600, 3200, 5000, 5000]);
         assert_eq!(pause(u32::MAX), LONGEST_WAIT);
+    }
+
+    #[test]
+    fn negative_and_infinite_costs_are_impossible() {
+        let is_possible =
+            |fixed_ns, per_frame_ns| is_possible(&PluginCost { fixed_ns, per_frame_ns });
+        assert!(is_possible(0.0, 0.0) && is_possible(1e6, 20.5));
+        assert!(!is_possible(-1.0, 20.0) && !is_possible(1.0, -20.0));
+        assert!(!is_possible(f64::INFINITY, 0.0) && !is_possible(0.0, f64::NAN));
     }
 }

@@ -18,8 +18,9 @@ pub(super) struct StreamTold {
     /// What the processes before this one counted.
     before: WorkCounters,
     newest: ChildStanding,
-    /// When it was told.
+    /// When it was told, and the processor time of the process until then, if the kernel knew it.
     at: LocalTime,
+    processor_time: Option<Span>,
     /// When a datagram had come last.
     pub(super) heard: LocalTime,
     /// Its controls, for a sentence.
@@ -51,19 +52,29 @@ impl StreamTold {
             before: WorkCounters::default(),
             newest: ChildStanding::default(),
             at: LocalTime::ZERO,
+            processor_time: None,
             heard: now(),
             has_controls: ports.iter().any(|port| port.descriptor & control == control),
         }
     }
 
     /// A process takes blocks from now on.
-    pub(super) fn ready(&mut self, now: LocalTime) {
+    pub(super) fn ready(&mut self, now: LocalTime, processor_time: Option<Span>) {
         (self.newest, self.at) = (ChildStanding::default(), now);
+        self.processor_time = processor_time;
         self.state.phase = StreamPhase::Idle;
     }
 
-    /// What a process told. Returns the share of a core that its plugin took since it told before.
-    pub(super) fn take(&mut self, standing: ChildStanding, now: LocalTime) -> f64 {
+    /// What a process told, of which the kernel counts this processor time. Returns the share of a core that its plugin
+    /// took since it told before: at most what the process took, and one core, as the report can be a plugin's forgery.
+    pub(super) fn take(
+        &mut self,
+        standing: ChildStanding,
+        now: LocalTime,
+        processor_time: Option<Span>,
+    ) -> f64 {
+        let taken = processor_time.zip(self.processor_time).map(|(now, before)| now - before);
+        self.processor_time = processor_time;
         let (since, before) = (now - self.at, self.newest);
         let busy = standing.counters.busy_ns.saturating_sub(before.counters.busy_ns);
         if standing.counters.received > before.counters.received {
@@ -83,7 +94,8 @@ impl StreamTold {
                 standing.odd_controls
             ));
         }
-        if since > Span::ZERO { busy as f64 / since.as_nanos() as f64 } else { 0.0 }
+        let busy = taken.map_or(busy, |taken| busy.min(taken.as_nanos().max(0).unsigned_abs()));
+        if since > Span::ZERO { (busy as f64 / since.as_nanos() as f64).min(1.0) } else { 0.0 }
     }
 
     /// A process ended.
@@ -96,19 +108,118 @@ impl StreamTold {
     }
 }
 
+/// It saturates: a plugin can write any number to its parent.
 fn sum(one: &WorkCounters, other: &WorkCounters) -> WorkCounters {
     WorkCounters {
-        blocks: one.blocks + other.blocks,
-        replayed: one.replayed + other.replayed,
-        asked: one.asked + other.asked,
-        gone: one.gone + other.gone,
-        received: one.received + other.received,
-        sent: one.sent + other.sent,
-        duplicate: one.duplicate + other.duplicate,
-        invalid: one.invalid + other.invalid,
-        foreign: one.foreign + other.foreign,
-        unopened: one.unopened + other.unopened,
-        busy_ns: one.busy_ns + other.busy_ns,
+        blocks: one.blocks.saturating_add(other.blocks),
+        replayed: one.replayed.saturating_add(other.replayed),
+        asked: one.asked.saturating_add(other.asked),
+        gone: one.gone.saturating_add(other.gone),
+        received: one.received.saturating_add(other.received),
+        sent: one.sent.saturating_add(other.sent),
+        duplicate: one.duplicate.saturating_add(other.duplicate),
+        invalid: one.invalid.saturating_add(other.invalid),
+        foreign: one.foreign.saturating_add(other.foreign),
+        unopened: one.unopened.saturating_add(other.unopened),
+        busy_ns: one.busy_ns.saturating_add(other.busy_ns),
         longest_ns: one.longest_ns.max(other.longest_ns),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tautline_api::v1::DescribedOrder;
+
+    use crate::chain::Recipe;
+    use crate::offers::PortCounts;
+    use crate::plan::{ChildEvent, PlannedPipeline};
+
+    /// A report of which every count is the greatest number that its line can carry.
+    fn forged() -> ChildStanding {
+        let counts = [
+            "blocks",
+            "replayed",
+            "asked",
+            "gone",
+            "received",
+            "sent",
+            "duplicate",
+            "invalid",
+            "foreign",
+            "unopened",
+            "busy_ns",
+            "longest_ns",
+        ];
+        let counts = counts.map(|count| format!(r#""{count}":{}"#, u64::MAX)).join(",");
+        let line = format!(
+            r#"{{"standing":{{"epoch":{0},"dirty":true,"latency":{0},"odd_controls":{1},"counters":{{{counts}}}}}}}"#,
+            u32::MAX,
+            u64::MAX
+        );
+        match serde_json::from_str(&line) {
+            Ok(ChildEvent::Standing(standing)) => standing,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn of_busy(busy_ns: u64) -> ChildStanding {
+        let counters = WorkCounters { busy_ns, ..WorkCounters::default() };
+        ChildStanding { counters, ..ChildStanding::default() }
+    }
+
+    fn told() -> StreamTold {
+        let plan = Plan {
+            recipe: Recipe::Plugin { path: "odd.so".into(), label: "odd".into() },
+            readable: Vec::new(),
+            ports: PortCounts { inputs: 1, outputs: 1, controls: 0, told: 0 },
+            stream: 1,
+            rate: 48_000,
+            most_frames: 64,
+            datagram_bytes: 1200,
+            history: 1,
+            copies: 0,
+            memory_frames: None,
+            byte_order: DescribedOrder::Little,
+            incarnation: 0,
+            secret: None,
+            pipeline: PlannedPipeline::default(),
+            scheduler: "other".to_owned(),
+            measure: false,
+            patience_ms: 300,
+        };
+        StreamTold::new(&plan, "odd:odd", &[], 9)
+    }
+
+    #[test]
+    fn forged_counters_saturate() {
+        let mut told = told();
+        for _ in 0..2 {
+            told.ready(now(), None);
+            told.take(forged(), now(), None);
+            told.take(ChildStanding::default(), now(), None);
+            told.take(forged(), now(), None);
+            told.ended("it crashed".into());
+        }
+        let counters = told.state.counters;
+        assert_eq!((counters.blocks, counters.busy_ns), (u64::MAX, u64::MAX));
+        assert_eq!(counters.longest_ns, u64::MAX);
+    }
+
+    #[test]
+    fn share_is_bounded_by_the_processor_time_of_the_kernel_and_by_one_core() {
+        let second = |number| LocalTime::ZERO + Span::from_secs(number);
+        let millis = |number| Some(Span::from_millis(number));
+        let share = |report: ChildStanding, time: [Option<Span>; 2]| {
+            let mut told = told();
+            told.ready(second(1), time[0]);
+            told.take(report, second(2), time[1])
+        };
+        let honest = of_busy(200_000_000);
+        assert!((share(honest, [millis(10), millis(260)]) - 0.2).abs() < 1e-9);
+        assert!((share(forged(), [millis(10), millis(260)]) - 0.25).abs() < 1e-9);
+        assert!((share(forged(), [millis(0), millis(4000)]) - 1.0).abs() < 1e-9, "of four threads");
+        assert!((share(forged(), [millis(10), None]) - 1.0).abs() < 1e-9, "it has ended");
+        assert!((share(forged(), [None, None]) - 1.0).abs() < 1e-9);
     }
 }
