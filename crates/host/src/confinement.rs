@@ -57,6 +57,14 @@ impl Confinement {
         Self::of_thread(readable)
     }
 
+    /// Has all threads of this process keep the scheduling that they have, for good; before a library is loaded, whose code
+    /// could make its own thread one that no other gets past. Left out if the kernel lacks it.
+    pub(crate) fn fix_scheduling() {
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
+        // What it lacks was found by `enter` already.
+        let _ = calls::fix();
+    }
+
     /// What would confine plugins here, tried on a thread that ends.
     pub fn of_this_kernel() -> Self {
         let failed = |why: &str| Self {

@@ -13,6 +13,7 @@ pub(super) fn run(path: &Path, readable: &[PathBuf]) -> io::Result<()> {
     let readable: Vec<_> = readable.iter().cloned().chain(folders_of(path)).collect();
     // What the kernel lacks of it `taut doctor` reports.
     let _ = Confinement::enter(&readable);
+    Confinement::fix_scheduling();
     end_with_the_parent(BufReader::new(io::stdin()), |_| (), || ())?;
     let answer = match PluginLibrary::load(path) {
         Ok(library) => {

@@ -59,6 +59,7 @@ pub(super) fn run(descriptors: &[RawFd]) -> io::Result<()> {
     let readable: Vec<_> = plan.readable.iter().cloned().chain(folders).collect();
     // Before it has another thread. What the kernel lacks of it `taut doctor` reports.
     let _ = Confinement::enter(&readable);
+    let thread = begin_thread(&plan);
     let counts = Arc::new(OnceLock::<(File, Arc<Gauge>)>::new());
     let counted = Arc::clone(&counts);
     let (tell, orders) = sync_channel(1);
@@ -76,7 +77,10 @@ pub(super) fn run(descriptors: &[RawFd]) -> io::Result<()> {
     let gauge = Arc::new(Gauge::default());
     // Before the first block is taken: whoever ends the stream right after that is told of it. It is set once, here.
     let _ = counts.set((parent.try_clone()?, Arc::clone(&gauge)));
-    match opened.and_then(|opened| prepare(&plan, opened, &gauge)) {
+    // The thread has its priority, and no plugin is loaded yet.
+    Confinement::fix_scheduling();
+    let ready = thread.and_then(|thread| prepare(&plan, opened?, &gauge, thread));
+    match ready {
         Ok((ready, take)) => {
             say(&mut parent, &ready)?;
             // A standby waits here, for as long as the process before it lives.
@@ -114,11 +118,12 @@ fn open(plan: &Plan, handed: Vec<OwnedFd>) -> Result<Opened, String> {
     Ok(Opened { note, links: links(plan, handed, heard)? })
 }
 
-/// Loads what is to be run, on a thread that takes blocks once it is sent the order; or why it cannot be run.
+/// Loads what is to be run, and gives it to the thread, which takes blocks once it is sent the order; or why it cannot be run.
 fn prepare(
     plan: &Plan,
     opened: Opened,
     gauge: &Arc<Gauge>,
+    (give, granted): (SyncSender<WorkOn>, Granted),
 ) -> Result<(ChildEvent, SyncSender<TakeBlocks>), String> {
     let load = |most_frames| ChainNode::load(&plan.recipe, plan.rate, most_frames);
     let node = load(plan.most_frames as usize).map_err(|error| error.to_string())?;
@@ -138,31 +143,63 @@ fn prepare(
     let sound = PluginSound::new(node, plan.sound_set(), Arc::clone(gauge), note);
     let mut sound = sound.map_err(|error| error.to_string())?;
     let mut worker = worker(plan)?;
-    let scheduler = plan.scheduler.parse::<Scheduler>().map_err(|error| error.to_string())?;
     let halt = Halt::new().map_err(|error| format!("making an event descriptor: {error}"))?;
     // Refused, it works all the same; `taut doctor` says what mends it.
     let _ = lock();
     let (take, taken) = sync_channel::<TakeBlocks>(1);
+    let work_on = Box::new(move || {
+        let _mode = flushed.set();
+        let Ok(TakeBlocks { fatal }) = taken.recv() else { leave() };
+        let mut from: Box<dyn Pollable> = match fatal.is_empty() {
+            true => from,
+            false => Box::new(SoiledLink::new(from, fatal.clone())),
+        };
+        sound.pass_over(fatal);
+        match &mut to {
+            Some(to) => work_between(&mut *from, &mut **to, &mut worker, &mut sound, &halt),
+            None => work(&mut *from, &mut worker, &mut sound, &halt),
+        }
+        // Never without being asked to, and nobody asks: the process ends as a whole.
+        leave();
+    });
+    // It waits for this.
+    let _ = give.send(work_on);
+    Ok((ChildEvent::Ready { scheduled: granted.to_string(), cost }, take))
+}
+
+/// What the thread that runs the plugin is given once the plugin is loaded.
+type WorkOn = Box<dyn FnOnce() + Send>;
+
+/// Starts the thread that runs the plugin, before there is one: afterwards no thread gets another priority.
+fn begin_thread(plan: &Plan) -> Result<(SyncSender<WorkOn>, Granted), String> {
+    let scheduler = plan.scheduler.parse::<Scheduler>().map_err(|error| error.to_string())?;
+    let (give, given) = sync_channel::<WorkOn>(1);
     let thread = without_signals(|| {
         spawn("plugin", scheduler, STACK_BYTES, move || {
-            let _mode = flushed.set();
-            let Ok(TakeBlocks { fatal }) = taken.recv() else { leave() };
-            let mut from: Box<dyn Pollable> = match fatal.is_empty() {
-                true => from,
-                false => Box::new(SoiledLink::new(from, fatal.clone())),
-            };
-            sound.pass_over(fatal);
-            match &mut to {
-                Some(to) => work_between(&mut *from, &mut **to, &mut worker, &mut sound, &halt),
-                None => work(&mut *from, &mut worker, &mut sound, &halt),
+            reset_on_fork();
+            if let Ok(work_on) = given.recv() {
+                work_on();
             }
-            // Never without being asked to, and nobody asks: the process ends as a whole.
-            leave();
         })
     });
-    let (_, granted): (_, Granted) =
+    let (_, granted) =
         thread.map_err(|error| format!("starting a thread: {error}; allow more of them"))?;
-    Ok((ChildEvent::Ready { scheduled: granted.to_string(), cost }, take))
+    Ok((give, granted))
+}
+
+/// Has threads that the plugin starts from this one run without its priority: nothing watches how long they run.
+fn reset_on_fork() {
+    // SAFETY: all zeros are a valid sched_attr.
+    let mut own: libc::sched_attr = unsafe { core::mem::zeroed() };
+    // SAFETY: room for a sched_attr of the size that is stated, of this thread (0), without flags.
+    let found = unsafe {
+        libc::syscall(libc::SYS_sched_getattr, 0, &raw mut own, size_of::<libc::sched_attr>(), 0)
+    };
+    if found == 0 {
+        own.sched_flags |= libc::SCHED_FLAG_RESET_ON_FORK as u64;
+        // SAFETY: a sched_attr of the size that it states. Refused, threads inherit the priority.
+        unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const own, 0) };
+    }
 }
 
 /// A library that has other ports than it said is another one by now.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use libc::c_long;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule, apply_filter,
+    SeccompRule, apply_filter, apply_filter_all_threads,
 };
 
 use super::Missing;
@@ -37,7 +37,6 @@ const REFUSED: &[c_long] = &[
     libc::SYS_pidfd_open,
     libc::SYS_pidfd_getfd,
     libc::SYS_pidfd_send_signal,
-    libc::SYS_seccomp,
     libc::SYS_mkdirat,
     libc::SYS_mknodat,
     libc::SYS_unlinkat,
@@ -75,20 +74,42 @@ const REFUSED_OLD: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_OLD: &[c_long] = &[];
 
-/// Refused for some arguments: see [`conditions`].
-const CONDITIONAL: &[c_long] = &[
-    libc::SYS_clone,
-    libc::SYS_tgkill,
-    libc::SYS_fcntl,
-    libc::SYS_ioctl,
-    libc::SYS_prctl,
-    libc::SYS_prlimit64,
+/// Refused as soon as the thread that runs the plugin has its priority: a plugin would slow other processes down with a
+/// higher one, or gather on their core. Further filters could have a call appear to succeed.
+const FIXED: &[c_long] = &[
+    libc::SYS_seccomp,
     libc::SYS_setpriority,
     libc::SYS_sched_setattr,
     libc::SYS_sched_setscheduler,
     libc::SYS_sched_setparam,
     libc::SYS_sched_setaffinity,
 ];
+
+/// Refused for some arguments: see [`conditions`].
+const CONDITIONAL: &[c_long] = &[
+    libc::SYS_copy_file_range,
+    libc::SYS_dup,
+    libc::SYS_fallocate,
+    libc::SYS_ftruncate,
+    libc::SYS_lseek,
+    libc::SYS_pwrite64,
+    libc::SYS_pwritev,
+    libc::SYS_pwritev2,
+    libc::SYS_clone,
+    libc::SYS_tgkill,
+    libc::SYS_fcntl,
+    libc::SYS_ioctl,
+    libc::SYS_prctl,
+    libc::SYS_prlimit64,
+    DUP2,
+    libc::SYS_dup3,
+];
+
+/// Makes a descriptor of the number that it is given; only x86-64 has it.
+#[cfg(target_arch = "x86_64")]
+const DUP2: c_long = libc::SYS_dup2;
+#[cfg(not(target_arch = "x86_64"))]
+const DUP2: c_long = libc::SYS_dup3;
 
 /// Passed whatever the arguments. `clone3` is missing on purpose: its flags are in memory, where a filter cannot look,
 /// and the C library falls back to `clone`.
@@ -112,23 +133,17 @@ const PASSED: &[c_long] = &[
     // Files: Landlock decides which can be opened.
     libc::SYS_close,
     libc::SYS_close_range,
-    libc::SYS_copy_file_range,
-    libc::SYS_dup,
-    libc::SYS_dup3,
     libc::SYS_eventfd2,
     libc::SYS_faccessat,
     libc::SYS_faccessat2,
     libc::SYS_fadvise64,
-    libc::SYS_fallocate,
     libc::SYS_fdatasync,
     libc::SYS_flock,
     libc::SYS_fstat,
     libc::SYS_fstatfs,
     libc::SYS_fsync,
-    libc::SYS_ftruncate,
     libc::SYS_getcwd,
     libc::SYS_getdents64,
-    libc::SYS_lseek,
     libc::SYS_newfstatat,
     libc::SYS_openat,
     libc::SYS_openat2,
@@ -136,9 +151,6 @@ const PASSED: &[c_long] = &[
     libc::SYS_pread64,
     libc::SYS_preadv,
     libc::SYS_preadv2,
-    libc::SYS_pwrite64,
-    libc::SYS_pwritev,
-    libc::SYS_pwritev2,
     libc::SYS_read,
     libc::SYS_readahead,
     libc::SYS_readlinkat,
@@ -224,7 +236,6 @@ const PASSED: &[c_long] = &[
 const PASSED_OLD: &[c_long] = &[
     libc::SYS_access,
     libc::SYS_arch_prctl,
-    libc::SYS_dup2,
     libc::SYS_epoll_create,
     libc::SYS_epoll_wait,
     libc::SYS_eventfd,
@@ -252,13 +263,22 @@ const IOCTLS: [u64; 6] = [
     0x5401, // TCGETS, by which the C library tells a terminal
     0x5413, // TIOCGWINSZ
     0x541b, // FIONREAD
-    0x5421, // FIONBIO
-    0x5450, // FIONCLEX
+    FIONBIO, 0x5450, // FIONCLEX
     0x5451, // FIOCLEX
 ];
 
-/// What `prctl` is used for: names of threads and of memory, and timers of threads.
-const PRCTLS: [libc::c_int; 6] = [
+const FIONBIO: u64 = 0x5421;
+
+/// Standard output and standard error.
+const STANDARD: [u64; 2] = [1, 2];
+
+/// Commands of `fcntl` that copy a descriptor, or change how the worker itself writes to it.
+const SHARED: [libc::c_int; 3] = [libc::F_DUPFD, libc::F_DUPFD_CLOEXEC, libc::F_SETFL];
+
+/// What `prctl` is used for: names of threads and of memory, and timers of threads; and privileges given up, which the second
+/// call for filters repeats.
+const PRCTLS: [libc::c_int; 7] = [
+    libc::PR_SET_NO_NEW_PRIVS,
     libc::PR_SET_NAME,
     libc::PR_GET_NAME,
     libc::PR_SET_TIMERSLACK,
@@ -275,35 +295,53 @@ const F_SETOWN_EX: libc::c_int = 15;
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Limits this thread, and those that it starts, to these calls.
+/// Limits this thread, and those that it starts, to these calls. They can still set their scheduling: see [`fix`].
 pub(super) fn restrict() -> Result<(), Missing> {
-    let refused = |error: &dyn core::fmt::Display| Missing::Refused(error.to_string());
-    let program = |rules, otherwise, matched| -> Result<BpfProgram, Missing> {
-        let arch = std::env::consts::ARCH.try_into().map_err(|_| Missing::Architecture)?;
-        let filter = SeccompFilter::new(rules, otherwise, matched, arch);
-        filter.and_then(BpfProgram::try_from).map_err(|error| refused(&error))
-    };
     let (refuse, unknown) = (libc::EPERM as u32, libc::ENOSYS as u32);
     let known = program(known(), SeccompAction::Errno(unknown), SeccompAction::Allow)?;
     let denied = denied(std::process::id()).map_err(|error| refused(&error))?;
     let denied = program(denied, SeccompAction::Allow, SeccompAction::Errno(refuse))?;
-    // In this order: the one that refuses also refuses any further filter.
     for filter in [known, denied] {
-        apply_filter(&filter).map_err(|error| match error {
-            seccompiler::Error::Seccomp(error) | seccompiler::Error::Prctl(error)
-                if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EINVAL)) =>
-            {
-                Missing::NotBuilt
-            }
-            error => refused(&error),
-        })?;
+        apply_filter(&filter).map_err(missing)?;
     }
     Ok(())
 }
 
+/// Has all threads of this process keep their scheduling. Further filters are refused.
+pub(super) fn fix() -> Result<(), Missing> {
+    let rules = FIXED.iter().map(|call| (*call, Vec::new())).collect();
+    let fixed = program(rules, SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32))?;
+    apply_filter_all_threads(&fixed).map_err(missing)
+}
+
+fn program(
+    rules: Rules,
+    otherwise: SeccompAction,
+    matched: SeccompAction,
+) -> Result<BpfProgram, Missing> {
+    let arch = std::env::consts::ARCH.try_into().map_err(|_| Missing::Architecture)?;
+    let filter = SeccompFilter::new(rules, otherwise, matched, arch);
+    filter.and_then(BpfProgram::try_from).map_err(|error| refused(&error))
+}
+
+fn refused(error: &dyn core::fmt::Display) -> Missing {
+    Missing::Refused(error.to_string())
+}
+
+fn missing(error: seccompiler::Error) -> Missing {
+    match error {
+        seccompiler::Error::Seccomp(error) | seccompiler::Error::Prctl(error)
+            if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EINVAL)) =>
+        {
+            Missing::NotBuilt
+        }
+        error => refused(&error),
+    }
+}
+
 /// Every call that is not answered as unknown.
 fn known() -> Rules {
-    let all = [PASSED, PASSED_OLD, CONDITIONAL, REFUSED, REFUSED_OLD];
+    let all = [PASSED, PASSED_OLD, CONDITIONAL, FIXED, REFUSED, REFUSED_OLD];
     all.into_iter().flatten().map(|call| (*call, Vec::new())).collect()
 }
 
@@ -332,6 +370,18 @@ fn conditions(call: c_long, own: u32) -> Vec<Vec<Condition>> {
     use SeccompCmpOp::{Eq, Ge, Le, MaskedEq, Ne};
     let signal = |number: libc::c_int| number as u64;
     match call {
+        // Standard error may be a log file that the whole worker writes: a plugin only appends to it. It is standard output
+        // here, too. A copy of the descriptor would escape these rules.
+        libc::SYS_copy_file_range => STANDARD.map(|fd| vec![(2, Eq, fd)]).to_vec(),
+        libc::SYS_dup
+        | DUP2
+        | libc::SYS_dup3
+        | libc::SYS_fallocate
+        | libc::SYS_ftruncate
+        | libc::SYS_lseek
+        | libc::SYS_pwrite64
+        | libc::SYS_pwritev
+        | libc::SYS_pwritev2 => STANDARD.map(|fd| vec![(0, Eq, fd)]).to_vec(),
         // A process of its own would outlive the stream.
         libc::SYS_clone => vec![vec![(0, MaskedEq(libc::CLONE_THREAD as u64), 0)]],
         // Its own threads only, as abort() does, and not the signals that stop a process.
@@ -339,11 +389,20 @@ fn conditions(call: c_long, own: u32) -> Vec<Vec<Condition>> {
             vec![(0, Ne, u64::from(own))],
             vec![(2, Ge, signal(libc::SIGSTOP)), (2, Le, signal(libc::SIGTTOU))],
         ],
-        libc::SYS_fcntl => SIGNALLING.map(|command| vec![(1, Eq, command as u64)]).to_vec(),
-        libc::SYS_ioctl => vec![IOCTLS.map(|command| (1, Ne, command)).to_vec()],
+        libc::SYS_fcntl => {
+            let signalling = SIGNALLING.map(|command| vec![(1, Eq, command as u64)]);
+            let shared = STANDARD
+                .into_iter()
+                .flat_map(|fd| SHARED.map(|command| vec![(0, Eq, fd), (1, Eq, command as u64)]));
+            signalling.into_iter().chain(shared).collect()
+        }
+        libc::SYS_ioctl => {
+            let queries = vec![IOCTLS.map(|command| (1, Ne, command)).to_vec()];
+            let shared = STANDARD.map(|fd| vec![(0, Eq, fd), (1, Eq, FIONBIO)]);
+            queries.into_iter().chain(shared).collect()
+        }
         libc::SYS_prctl => vec![PRCTLS.map(|option| (0, Ne, option as u64)).to_vec()],
-        // A process, or its priority: 0 is the caller's own.
-        libc::SYS_setpriority => vec![vec![(0, Ne, 0)], vec![(1, Ne, 0)]],
+        // Limits of another process: 0 is the caller's own.
         _ => vec![vec![(0, Ne, 0)]],
     }
 }

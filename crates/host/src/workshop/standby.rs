@@ -208,7 +208,7 @@ mod tests {
         for number in 1..MOST_STOPPED {
             standby.is_due(look);
             assert!(standby.waiting.is_some(), "look {number}");
-            look = look + LOOK;
+            look += LOOK;
         }
         standby.is_due(look);
         assert!(standby.waiting.is_none() && standby.failed == 1);

@@ -2,11 +2,14 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Command;
 
 use tautline_host::confinement::Confinement;
 use tautline_host::offers::PluginOffers;
 use tautline_host::scan::{PATIENCE, Scan, scan};
 use tautline_host::workshop::{PluginWorkshop, WorkshopOptions};
+use tautline_io::thread::Scheduler;
 use tautline_trial::{Lack, skipped};
 use tempfile::TempDir;
 
@@ -17,8 +20,9 @@ use crate::worked::{opened, options, workshop_of};
 /// The errors that `fixtures/hostile.c` is to see. In its order: a private file, the parent's environment, a new file
 /// beside its library, its library's mode; sockets of IP and Unix; another program, another process; signals to its
 /// parent, by `kill`, `tgkill` and a descriptor; its parent traced, read, limited and scheduled; a character typed into
-/// the terminal. Then what is allowed: its library, /dev/null, a thread, a signal to itself.
-const CONFINED: [i32; 20] = [
+/// the terminal. Its own scheduler, cores and priority; a life beyond its parent's; standard error shortened, moved in,
+/// written at a place, copied twice, and set; a filter. Then what is allowed: another descriptor copied, its library, /dev/null, a thread, a signal to itself.
+const CONFINED: [i32; 32] = [
     libc::EACCES,
     libc::EACCES,
     libc::EACCES,
@@ -35,6 +39,18 @@ const CONFINED: [i32; 20] = [
     libc::EPERM,
     libc::EPERM,
     libc::EPERM,
+    libc::EPERM,
+    libc::EPERM,
+    libc::EPERM,
+    libc::EPERM,
+    libc::EPERM,
+    libc::EPERM,
+    libc::EPERM,
+    libc::EPERM,
+    libc::EPERM,
+    libc::EPERM,
+    libc::EPERM,
+    0,
     0,
     0,
     0,
@@ -105,4 +121,33 @@ fn folder_that_is_made_readable_is_read_and_nothing_else_changes() {
     let (_, mut far) = opened(&workshop, request("hostile:hostile", 48_000, 64));
     let told = far.run(&[vec![1.0]], &[]).told;
     assert_eq!(told.iter().map(|value| *value as i32).collect::<Vec<_>>(), errors);
+}
+
+/// How the kernel schedules a process's thread that runs the plugin, in the words of `chrt`.
+fn scheduling(process: u32) -> String {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let is_plugin = |task: &PathBuf| {
+        std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "plugin")
+    };
+    let task = tasks.map(|task| task.unwrap().path()).find(is_plugin).unwrap();
+    let shown = Command::new("chrt").arg("-p").arg(task.file_name().unwrap()).output().unwrap();
+    String::from_utf8(shown.stdout).unwrap()
+}
+
+#[test]
+fn plugin_runs_with_the_priority_and_cannot_change_it_or_pass_it_on() {
+    let Some((_private, shelf)) = scene() else { return };
+    let scheduler = Scheduler::Fifo(3);
+    let granted = std::thread::spawn(move || scheduler.apply()).join().unwrap();
+    if !granted.is_granted() {
+        return skipped(Lack::Host, &granted.to_string());
+    }
+    let options = WorkshopOptions { scheduler, ..options() };
+    let workshop = workshop_of(shelf.path().to_owned(), options);
+    let (id, mut far) = opened(&workshop, request("hostile:hostile", 48_000, 64));
+    let told = far.run(&[vec![1.0]], &[]).told;
+    assert_eq!(told.iter().map(|value| *value as i32).collect::<Vec<_>>(), CONFINED);
+    let shown = scheduling(workshop.process(id).unwrap());
+    assert!(shown.contains("SCHED_FIFO|SCHED_RESET_ON_FORK"), "{shown}");
+    assert!(shown.contains("priority: 3"), "{shown}");
 }
