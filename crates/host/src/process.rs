@@ -127,13 +127,17 @@ impl ChildProcess {
     pub(crate) fn line(&mut self, until: LocalTime, also: Option<BorrowedFd<'_>>) -> ChildSaid {
         let Some(stdout) = &mut self.child.stdout else { return ChildSaid::Nothing };
         let mut room = [0; 4096];
+        // Bytes without an end of line: searched again with each read, a long line would take seconds.
+        let mut searched = 0;
         loop {
-            if let Some(end) = self.begun.iter().position(|byte| *byte == b'\n') {
+            let end = self.begun[searched..].iter().position(|byte| *byte == b'\n');
+            if let Some(end) = end.map(|end| searched + end) {
                 let rest = self.begun.split_off(end + 1);
                 let line = core::mem::replace(&mut self.begun, rest);
                 return ChildSaid::Line(String::from_utf8_lossy(&line[..end]).into_owned());
             }
-            if self.begun.len() > LONGEST_LINE {
+            searched = self.begun.len();
+            if searched > LONGEST_LINE {
                 return ChildSaid::Nothing;
             }
             let pipe = stdout.as_fd();
@@ -318,6 +322,18 @@ mod tests {
     }
 
     #[test]
+    fn lines_are_split_wherever_the_child_paused() {
+        let script = "printf 'one\\ntw'; sleep 0.05; printf 'o\\n'; head -c 10000 /dev/zero | tr '\\0' x; echo";
+        let words = ["-c", script].map(OsString::from).to_vec();
+        let starting = Starting { words, ..Starting::default() };
+        let mut child = ChildProcess::start(&ChildProgram::at("/bin/sh"), &starting).unwrap();
+        let mut next = || child.line(now() + Span::from_secs(10), None);
+        let line = |text: &str| ChildSaid::Line(text.to_owned());
+        assert_eq!([next(), next()], [line("one"), line("two")]);
+        assert_eq!([next(), next()], [line(&"x".repeat(10_000)), ChildSaid::Nothing]);
+    }
+
+    #[test]
     fn child_is_killed_when_the_thread_that_started_it_ends() {
         let start = || {
             let words = ["-c", "echo; exec sleep 60"].map(OsString::from).to_vec();
@@ -338,8 +354,8 @@ mod tests {
         let words = ["-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo; read line"];
         let words = words.map(OsString::from).to_vec();
         let starting = Starting { words, ..Starting::default() };
-        let mut child = ChildProcess::start(&ChildProgram::at("/bin/sh"), &starting).unwrap();
         let begun = now();
+        let mut child = ChildProcess::start(&ChildProgram::at("/bin/sh"), &starting).unwrap();
         assert_eq!(child.line(now() + Span::from_secs(30), None), ChildSaid::Line("".into()));
         let (first, elapsed) = (child.processor_time().unwrap(), now() - begun);
         assert!(

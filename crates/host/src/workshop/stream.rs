@@ -289,24 +289,24 @@ impl Keeper {
         // No process of the stream makes notes now.
         self.notes.forget_run()?;
         let order = serde_json::to_string(&TakeBlocks { fatal: self.fatal.clone() })?;
-        // One that has just ended cannot be told.
+        // Known before the first block comes back from it.
         let standby = self.standby.take(now());
-        let standby = standby.and_then(|mut child| child.tell(&order).is_ok().then_some(child));
-        let (child, is_ready) = match standby {
-            Some(child) => (child, true),
-            None => {
-                if wait(&[&self.halt], now() + pause(in_a_row)) {
-                    return Ok(None);
-                }
-                let mut child = self.start()?;
-                child.tell(&order)?;
-                (child, false)
-            }
-        };
         let mut told = locked(&self.told);
-        (told.process, told.standby) = (Some(child.id()), None);
+        (told.process, told.standby) = (standby.as_ref().map(ChildProcess::id), None);
         drop(told);
-        Ok(Some((child, is_ready)))
+        if let Some(mut child) = standby {
+            // One that has just ended cannot be told.
+            if child.tell(&order).is_ok() {
+                return Ok(Some((child, true)));
+            }
+        }
+        if wait(&[&self.halt], now() + pause(in_a_row)) {
+            return Ok(None);
+        }
+        let mut child = self.start()?;
+        locked(&self.told).process = Some(child.id());
+        child.tell(&order)?;
+        Ok(Some((child, false)))
     }
 
     /// A process takes blocks from now on.
