@@ -15,7 +15,9 @@ fn who_uses_a_worker_and_what_becomes_of_it_is_told_as_it_happens() {
     let begins = format!("taut: stream {id} opens for 127.0.0.1: {PLUGIN} at 48000 Hz");
     worker.running = worker.running.wait_for(&begins);
     assert!(client.close(id).unwrap());
-    let ends = format!("taut: stream {id} of 127.0.0.1 ends, closed by 127.0.0.1: {PLUGIN} at 48000 Hz, 0 blocks");
+    let ends = format!(
+        "taut: stream {id} of 127.0.0.1 ends, closed by 127.0.0.1: {PLUGIN} at 48000 Hz, 0 blocks"
+    );
     worker.running = worker.running.wait_for(&ends);
     assert!(worker.running.said().last().unwrap().ends_with(", 0 missed"));
     let id = worker.open(PLUGIN, 48_000, 64).stream.id;

@@ -246,7 +246,9 @@ mod exclusive {
             let Some(mut worked) = Worked::start() else { return };
             let call = worked.comparing(worked.scene.finding(call));
             did_well(call.with("TAUT_OFFLOAD_WAIT_OFFLINE", "always").run());
-            worked.worker = worked.worker.wait_for("ends, closed by 127.0.0.1: cmt:freeverb3 at 48000 Hz, 100 blocks");
+            worked.worker = worked
+                .worker
+                .wait_for("ends, closed by 127.0.0.1: cmt:freeverb3 at 48000 Hz, 100 blocks");
             let [report] = &worked.reports()[..] else { panic!("{:?}", worked.reports()) };
             let compared = &report["compared"];
             assert_eq!(compared["samples"], 2 * (100 - 1) * 256, "{report:#}");
