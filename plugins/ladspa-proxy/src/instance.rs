@@ -183,30 +183,12 @@ impl Instance {
             rendered: working.rendered(),
             verdict: working.twin.as_ref().map(Twin::verdict),
         };
-        if working.rendered() && !reported.is_complete() {
+        if !reported.is_complete() {
+            let hint = self.options.hint_after(working.rendered(), working.rendered_in_vain());
             working.standing.conclude(format!(
-                "{}: {} frames of this render are not the plugin's, and {} are wrong since it had missed a part before; \
-                 see that the worker is there{} and render again",
+                "{}: {}{hint}",
                 self.offer.label,
-                reported.stood_in(),
-                reported.dirty(),
-                match working.rendered_in_vain() {
-                    true => {
-                        ", set wait_offline = \"always\", as this host renders on a thread with real-time priority, which \
-                         is held up for nobody otherwise,"
-                    }
-                    false => "",
-                }
-            ));
-        }
-        if !working.rendered() && !reported.is_complete() {
-            working.standing.conclude(format!(
-                "{}: of {} frames something stood in for {}, and {} are of a plugin that had missed a part, which is \
-                 wrong until the host restarts it; TAUT_OFFLOAD_REPORT=/FILE writes which",
-                self.offer.label,
-                reported.seen.counters.frames,
-                reported.stood_in(),
-                reported.dirty()
+                reported.damage_sentence()
             ));
         }
         // Hosts make instances to look at, which never run.

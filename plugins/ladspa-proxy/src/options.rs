@@ -203,6 +203,21 @@ const KEYS: [&str; 12] = [
 ];
 
 impl OffloadOptions {
+    /// What to do about a run that was not complete: a render, if it was one, perhaps on a thread with real-time priority.
+    pub(crate) fn hint_after(&self, rendered: bool, in_real_time: bool) -> &'static str {
+        match (rendered, self.wait_offline) {
+            (true, WaitOffline::Never) => {
+                "; wait_offline = \"never\" keeps this render from waiting: use \"by-pace\" or \"always\""
+            }
+            (true, WaitOffline::ByPace) if in_real_time => {
+                "; this host renders on a thread with real-time priority, which waits with wait_offline = \"always\" alone"
+            }
+            (true, _) => "; see that the worker is there and render again",
+            (false, _) if self.report.is_none() => "; TAUT_OFFLOAD_REPORT=/FILE lists them",
+            (false, _) => "",
+        }
+    }
+
     fn set(&mut self, key: &str, text: &str) -> Result<(), String> {
         match key {
             "window" => self.window = count(text, 0, MOST_WINDOW)?,

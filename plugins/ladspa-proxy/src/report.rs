@@ -44,6 +44,19 @@ impl RunReported<'_> {
         is_whole(&self.seen, &self.standing.watch().record)
     }
 
+    /// What is not as it should be, in a sentence without its end.
+    pub(crate) fn damage_sentence(&self) -> String {
+        let (frames, replaced) = (self.seen.counters.frames, self.stood_in());
+        let wrong = match self.dirty() {
+            0 => String::new(),
+            dirty => format!(
+                ", and {dirty} are of a plugin that had lost a part of what it heard, and may sound otherwise until the \
+                 host restarts it"
+            ),
+        };
+        format!("of {frames} frames {replaced} were replaced{wrong}")
+    }
+
     /// As JSON.
     pub(crate) fn json(&self) -> Value {
         let said = self.standing.said();

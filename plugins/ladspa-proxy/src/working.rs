@@ -54,6 +54,8 @@ pub(crate) struct Working {
     hurried: u64,
     hurried_in_vain: u64,
     always_waits: bool,
+    /// A run may wait for its answer.
+    may_wait: bool,
     /// It waited for its worker in vain.
     gave_up: bool,
     pub(crate) is_active: bool,
@@ -211,6 +213,7 @@ impl Working {
             hurried: 0,
             hurried_in_vain: 0,
             always_waits: options.wait_offline == WaitOffline::Always,
+            may_wait: options.wait > Span::ZERO,
             gave_up: false,
             is_active: false,
         })
@@ -300,7 +303,8 @@ impl Working {
         self.hurried += if outcome.offline { frames as u64 } else { 0 };
         self.hurried_in_vain += if outcome.hurries_in_vain { frames as u64 } else { 0 };
         let delay = self.offloaded.delay() as usize;
-        if outcome.stood_in > 0 && !outcome.waited && frames > delay && !self.is_window {
+        let waits = self.may_wait || outcome.waited;
+        if outcome.stood_in > 0 && !waits && frames > delay && !self.is_window {
             self.standing.tell_short(frames as u64);
         }
         if let Some(twin) = &mut self.twin {

@@ -46,7 +46,7 @@ pub struct InboundCounters {
     pub invalid: u64,
     /// Times that blocks were asked for.
     pub asks: u64,
-    /// Blocks that never came and are kept no more.
+    /// Blocks that never came and are kept no more, from the first of an epoch that ran on.
     pub gone: u64,
     /// Epochs that began.
     pub epochs: u64,

@@ -193,7 +193,7 @@ impl StreamErrand {
         let seconds = |span: Span| span.as_nanos() as f64 / 1e9;
         match news {
             SilenceNews::Lost(silent) => format!(
-                "{worker} has not answered for {:.1} s; blocks of {plugin} are replaced until it does",
+                "{worker} has not answered for {:.1} s while blocks of {plugin} were sent to it",
                 seconds(silent)
             ),
             SilenceNews::Back { silent, replaced } => format!(

@@ -247,7 +247,8 @@ impl OrderedInbound {
         let reach = self.gone.min(self.next + self.assembly.hold());
         let next = (self.next..reach).find(|block| self.assembly.whole(*block).is_some());
         let next = next.unwrap_or(self.gone);
-        self.counters.gone += next - self.next;
+        // What was before the first that it runs, another may have run: it died, perhaps.
+        self.counters.gone += if self.restart { 0 } else { next - self.next };
         self.next = next;
         self.soil();
     }
