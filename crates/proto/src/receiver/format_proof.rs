@@ -19,6 +19,8 @@ pub(super) struct FormatProof {
     is_harmful: bool,
     /// Windows in a row that fit.
     fitting: u32,
+    /// Packets since the samples were found to be wrong.
+    wrong_packets: u32,
 }
 
 impl FormatProof {
@@ -27,6 +29,9 @@ impl FormatProof {
     const PACED: Span = Span::from_secs(1);
     /// Windows in a row that must fit again before a muted stream sounds.
     const FITTING: u32 = 8;
+    /// Packets within which the bytes of a frame are proven, if those are wrong: that is the better reason to report, and one
+    /// packet is enough to find wrong samples.
+    const SURE: u32 = 16;
 
     /// The rate at which packets come, if that is not the rate at which they are played.
     pub(super) const fn other_rate(&self) -> Option<Rate> {
@@ -36,6 +41,11 @@ impl FormatProof {
     /// Whether the samples cannot be of the sample format that they are read in, and of another they can.
     pub(super) const fn has_wrong_samples(&self) -> bool {
         self.wrong_samples
+    }
+
+    /// The same, once nothing better could be said of the packets.
+    pub(super) const fn is_sure_of_samples(&self) -> bool {
+        self.wrong_samples && self.wrong_packets >= Self::SURE
     }
 
     /// Whether the newest packet is to be silent.
@@ -84,6 +94,8 @@ impl FormatProof {
         payload: &[u8],
     ) {
         let most = if self.fits() && !self.wrong_samples { CHECKED } else { SOUGHT };
+        self.wrong_packets =
+            if self.wrong_samples { self.wrong_packets.saturating_add(1) } else { 0 };
         self.is_harmful = false;
         if format == SampleFormat::F32 {
             let floats = Floats::of(payload, most * CHANNELS);

@@ -170,8 +170,11 @@ impl Receiver {
         if let Some((_, bytes)) = self.proven_frame() {
             return Some(Contradiction::FrameBytes(bytes));
         }
-        if self.proof.has_wrong_samples() {
+        if self.proof.is_sure_of_samples() {
             return Some(Contradiction::Samples);
+        }
+        if self.proof.has_wrong_samples() {
+            return None;
         }
         self.proof.other_rate().map(Contradiction::Rate)
     }
