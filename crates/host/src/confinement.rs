@@ -10,6 +10,20 @@
 mod calls;
 mod files;
 
+/// On architectures without filters here.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+mod calls {
+    use super::Missing;
+
+    pub(super) fn restrict() -> Result<(), Missing> {
+        Err(Missing::Architecture)
+    }
+
+    pub(super) fn fix() -> Result<(), Missing> {
+        Err(Missing::Architecture)
+    }
+}
+
 use core::fmt;
 use std::path::{Path, PathBuf};
 
@@ -60,7 +74,6 @@ impl Confinement {
     /// Has all threads of this process keep the scheduling that they have, for good; before a library is loaded, whose code
     /// could make its own thread one that no other gets past. Left out if the kernel lacks it.
     pub(crate) fn fix_scheduling() {
-        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
         // What it lacks was found by `enter` already.
         let _ = calls::fix();
     }
@@ -85,11 +98,7 @@ impl Confinement {
     fn of_thread(readable: &[PathBuf]) -> Self {
         // Landlock first: afterwards its own system calls are refused.
         let files = files::restrict(readable);
-        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
-        let calls = calls::restrict();
-        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
-        let calls = Err(Missing::Architecture);
-        Self { files, calls }
+        Self { files, calls: calls::restrict() }
     }
 }
 

@@ -2,6 +2,7 @@
 //! would be too much.
 
 mod news;
+mod patience;
 mod request;
 mod standby;
 mod stream;

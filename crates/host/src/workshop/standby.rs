@@ -4,7 +4,7 @@ use std::io;
 
 use tautline_proto::time::{LocalTime, Span};
 
-use super::stream::{BEGINNING, LOOK, MOST_IN_A_ROW, MOST_STOPPED, pause};
+use super::patience::{BEGINNING, MOST_IN_A_ROW, StopLooks, pause};
 use crate::plan::ChildEvent;
 use crate::process::{ChildProcess, ChildSaid};
 
@@ -29,9 +29,7 @@ struct Waiting {
     /// It is ended if it still loads then.
     until: LocalTime,
     is_ready: bool,
-    /// Looks in a row that found it stopped, and when the next one is due.
-    stopped: u32,
-    look: LocalTime,
+    stops: StopLooks,
 }
 
 impl Waiting {
@@ -40,11 +38,7 @@ impl Waiting {
         if self.child.has_ended() {
             return false;
         }
-        if now >= self.look {
-            self.look = now + LOOK;
-            self.stopped = if self.child.is_stopped() { self.stopped + 1 } else { 0 };
-        }
-        if self.stopped >= MOST_STOPPED {
+        if self.stops.look(&self.child, now) == Some(true) {
             return false;
         }
         if self.is_ready {
@@ -87,8 +81,7 @@ impl Standby {
                     child,
                     until: now + BEGINNING,
                     is_ready: false,
-                    stopped: 0,
-                    look: now + LOOK,
+                    stops: StopLooks::from(now),
                 });
             }
             Err(_) => self.fail(now),
@@ -125,6 +118,7 @@ impl Standby {
 mod tests {
     use super::*;
     use crate::process::{ChildProgram, Starting};
+    use crate::workshop::patience::{LOOK, MOST_STOPPED};
     use tautline_io::clock::now;
 
     const LOADED: &str = r#"{"ready":{"scheduled":"other","cost":null}}"#;

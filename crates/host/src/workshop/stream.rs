@@ -16,6 +16,7 @@ use tautline_proto::time::{LocalTime, Span};
 
 use super::locked;
 use super::news::{TellWork, WorkNews};
+use super::patience::{BEGINNING, MOST_IN_A_ROW, StopLooks, pause};
 use super::standby::Standby;
 use super::told::StreamTold;
 use crate::admission::CoreAdmission;
@@ -23,23 +24,10 @@ use crate::child_notes::{BlockOfEpoch, ChildNotes};
 use crate::plan::{ChildEvent, ChildStanding, Plan, TakeBlocks};
 use crate::process::{ChildProcess, ChildProgram, ChildSaid, Starting, WORK, words_of};
 
-/// How long a process may take until it takes blocks: some plugins read samples or compute tables, and measuring
-/// takes 0.2 s.
-pub(super) const BEGINNING: Span = Span::from_secs(10);
 /// How long what has crashed may take to be gone.
 const ENDING: Span = Span::from_secs(1);
 /// A process that lived for so long was a good one: what ends it is no reason to wait with the next.
 const GOOD: Span = Span::from_secs(10);
-/// The wait before the second process in a row that was no good; it doubles up to the longest.
-const FIRST_WAIT: Span = Span::from_millis(50);
-const LONGEST_WAIT: Span = Span::from_secs(5);
-/// Processes in a row that were no good, after which there is no other.
-pub(super) const MOST_IN_A_ROW: u32 = 20;
-/// From one look whether the process is stopped to the next.
-pub(super) const LOOK: Span = Span::from_millis(100);
-/// A process that so many looks in a row find stopped is ended: a second. Counted in looks and not in time, as this
-/// process may have been stopped with it.
-pub(super) const MOST_STOPPED: u32 = 10;
 /// A process that tells nothing for so long has nothing to tell: it reports twice a second while blocks come.
 const SILENCE: Span = Span::from_secs(2);
 /// Blocks of one epoch that a plugin died at and is not given again: more processes in a row are not started.
@@ -218,22 +206,19 @@ impl Keeper {
             self.begun(&child);
         }
         let mut hung = None;
-        let (mut look, mut stopped) = (now() + LOOK, 0);
+        let mut stops = StopLooks::from(now());
         loop {
-            if now() >= look {
-                look = now() + LOOK;
-                stopped = if child.is_stopped() { stopped + 1 } else { 0 };
-                if stopped >= MOST_STOPPED {
+            match stops.look(&child, now()) {
+                Some(true) => {
                     child.kill();
                     // The block that it worked on is not to blame.
                     child.end(now() + ENDING);
                     return ProcessEnd::Fault(STOPPED.to_owned());
                 }
-                if is_ready {
-                    self.keep_standby();
-                }
+                Some(false) if is_ready => self.keep_standby(),
+                _ => {}
             }
-            match child.line(until.min(look), Some(self.halt.as_fd())) {
+            match child.line(until.min(stops.next()), Some(self.halt.as_fd())) {
                 _ if self.halt.is_requested() => {
                     // One that is not known to be ready may have worked all the same: it did not wait for that.
                     if self.first.is_none() {
@@ -391,17 +376,6 @@ fn is_possible(cost: &PluginCost) -> bool {
     [cost.fixed_ns, cost.per_frame_ns].iter().all(|nanos| nanos.is_finite() && *nanos >= 0.0)
 }
 
-/// How long to wait before the next process, after so many in a row that were no good.
-pub(super) fn pause(in_a_row: u32) -> Span {
-    match in_a_row {
-        0 | 1 => Span::ZERO,
-        more => {
-            let doubled = FIRST_WAIT.as_nanos() << (more - 2).min(16);
-            Span::from_nanos(doubled).min(LONGEST_WAIT)
-        }
-    }
-}
-
 /// Why a process that stays stopped is ended.
 const STOPPED: &str = "its process was stopped by a signal (SIGSTOP or the like) and not continued within 1 s, so it was ended";
 
@@ -418,13 +392,6 @@ fn fault(hung: Option<u64>, status: Option<ExitStatus>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_first_process_anew_is_started_at_once_and_the_next_ones_later_and_later() {
-        let pauses: Vec<_> = (1..=10).map(|n| pause(n).as_nanos() / 1_000_000).collect();
-        assert_eq!(pauses, [0, 50, 100, 200, 400, 800, 1600, 3200, 5000, 5000]);
-        assert_eq!(pause(u32::MAX), LONGEST_WAIT);
-    }
 
     #[test]
     fn negative_and_infinite_costs_are_impossible() {
