@@ -6,11 +6,13 @@ mod pipelines;
 
 use std::collections::BTreeSet;
 
+use crate::folders::library_config;
 use crate::v1::{Plugin, PluginPort};
 use names::{PluginOrigin, numbered};
+use pipelines::{Pipeline, pipelines};
 
 pub use catalogue::{SavedWorker, place, read};
-pub use pipelines::{Pipeline, PipelineStage, pipelines};
+pub use pipelines::PipelineStage;
 
 /// A stream has 256 blocks at most: one for each port of sound, one for the controls each way.
 const MOST_SOUND_PORTS: usize = 254;
@@ -40,8 +42,17 @@ pub struct SavedPlugin {
     pub stages: Vec<PipelineStage>,
 }
 
-/// The plugins of these workers and these pipelines, in the order in which hosts get them.
-pub fn offered(workers: Vec<SavedWorker>, pipelines: Vec<Pipeline>) -> Vec<SavedPlugin> {
+/// The plugins of these workers and the pipelines of the `tautline.toml` that `tautline.so` reads, in the order in which
+/// hosts get them; and a sentence for each pipeline that cannot be made.
+pub fn offered(workers: Vec<SavedWorker>) -> (Vec<SavedPlugin>, Vec<String>) {
+    let (pipelines, complaints) = match library_config() {
+        Some((path, text)) => pipelines(&path, &text, &workers),
+        None => (Vec::new(), Vec::new()),
+    };
+    (joined(workers, pipelines), complaints)
+}
+
+fn joined(workers: Vec<SavedWorker>, pipelines: Vec<Pipeline>) -> Vec<SavedPlugin> {
     let names: Vec<String> = workers.iter().map(|worker| worker.name.clone()).collect();
     let alike = |name: &str| names.iter().filter(|other| *other == name).count() > 1;
     let mut known = BTreeSet::new();

@@ -15,6 +15,7 @@
 
 use std::path::{Path, PathBuf};
 
+use tautline_api::folders::library_config;
 use tautline_proto::offload::returns::StandIn;
 use tautline_proto::text::parse_span;
 use tautline_proto::time::Span;
@@ -90,7 +91,7 @@ const HISTORY: (u32, u32) = (16, 4096);
 /// The options of the plugin with this label, and what to say of those that cannot be read.
 pub(crate) fn read(label: &str) -> (OffloadOptions, Vec<String>) {
     let mut complaints = Vec::new();
-    let mut options = match file() {
+    let mut options = match library_config() {
         Some((path, text)) => by_file(&path, &text, label, &mut complaints),
         None => OffloadOptions::default(),
     };
@@ -115,7 +116,7 @@ pub(crate) fn read(label: &str) -> (OffloadOptions, Vec<String>) {
 pub(crate) fn for_nobody(is_known: impl Fn(&str) -> bool) -> Vec<String> {
     let named = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
     let mut said = unknown_variables(named);
-    if let Some((path, text)) = file() {
+    if let Some((path, text)) = library_config() {
         said.extend(sections_for_nobody(&path, &text, is_known));
     }
     said
@@ -142,11 +143,6 @@ fn sections_for_nobody(path: &Path, text: &str, is_known: impl Fn(&str) -> bool)
         )
     };
     unknown.map(say).collect()
-}
-
-/// The first file that there is, with its text.
-pub(crate) fn file() -> Option<(PathBuf, String)> {
-    tautline_api::folders::library_config()
 }
 
 fn by_file(path: &Path, text: &str, label: &str, complaints: &mut Vec<String>) -> OffloadOptions {

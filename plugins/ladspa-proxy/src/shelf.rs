@@ -51,12 +51,9 @@ pub(crate) fn offers(calls: &HostCalls) -> &'static [ShelfOffer] {
             say(&why);
             Vec::new()
         });
-        let (pipelines, complaints) = match options::file() {
-            Some((path, text)) => saved::pipelines(&path, &text, &workers),
-            None => (Vec::new(), Vec::new()),
-        };
+        let (all, complaints) = saved::offered(workers);
         complaints.iter().for_each(|why| say(why));
-        saved::offered(workers, pipelines).into_iter().map(|saved| offer(saved, calls)).collect()
+        all.into_iter().map(|saved| offer(saved, calls)).collect()
     })
 }
 

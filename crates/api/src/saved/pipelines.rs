@@ -19,11 +19,11 @@ use crate::v1::Plugin;
 
 /// Several plugins as one.
 #[derive(Debug, Clone)]
-pub struct Pipeline {
+pub(super) struct Pipeline {
     /// All of them as one plugin.
-    pub plugin: Plugin,
+    pub(super) plugin: Plugin,
     /// Each of them, in the order in which they feed each other.
-    pub stages: Vec<PipelineStage>,
+    pub(super) stages: Vec<PipelineStage>,
 }
 
 /// A plugin of a pipeline.
@@ -46,7 +46,11 @@ struct WrittenPipeline {
 
 /// The pipelines of a `tautline.toml` with this text, of plugins that these workers have; and a sentence for each that
 /// cannot be made.
-pub fn pipelines(path: &Path, text: &str, workers: &[SavedWorker]) -> (Vec<Pipeline>, Vec<String>) {
+pub(super) fn pipelines(
+    path: &Path,
+    text: &str,
+    workers: &[SavedWorker],
+) -> (Vec<Pipeline>, Vec<String>) {
     // What is no TOML is told when its options are read.
     let written = text.parse::<Table>().ok().and_then(|mut table| table.remove("pipeline"));
     let Some(written) = written else { return (Vec::new(), Vec::new()) };

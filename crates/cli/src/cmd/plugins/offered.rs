@@ -1,8 +1,7 @@
 //! `taut plugins --saved`: the plugins that hosts find in `tautline.so`. No worker is asked.
 
 use serde::Serialize;
-use tautline_api::folders::library_config;
-use tautline_api::saved::{SavedPlugin, offered, pipelines, read};
+use tautline_api::saved::{SavedPlugin, offered, read};
 
 use super::SCHEMA;
 use super::saved::known_place;
@@ -35,13 +34,8 @@ impl<'a> SavedRow<'a> {
 }
 
 pub(super) fn show(report: PlainKind) -> Result<(), Failure> {
-    let workers = read(&known_place()?).map_err(Failure::open)?;
-    let (pipelines, complaints) = match library_config() {
-        Some((path, text)) => pipelines(&path, &text, &workers),
-        None => (Vec::new(), Vec::new()),
-    };
+    let (all, complaints) = offered(read(&known_place()?).map_err(Failure::open)?);
     complaints.iter().for_each(|why| screen::tell(why));
-    let all = offered(workers, pipelines);
     if all.is_empty() {
         screen::tell(
             "no plugins are kept; taut plugins --worker HOST --save keeps those of a worker",

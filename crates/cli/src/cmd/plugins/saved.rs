@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tautline_api::client::WorkerAddress;
-use tautline_api::folders::cache_folder;
+use tautline_api::saved::place;
 
 use super::ListedWorker;
 use super::known::{KeptWorker, listed_words, meant, ways_to_forget, word_for};
@@ -65,7 +65,7 @@ pub(super) fn forget(words: &[String]) -> Result<String, Failure> {
 }
 
 pub(super) fn known_place() -> Result<PathBuf, Failure> {
-    cache_folder().map(|folder| folder.join("plugins.json")).ok_or_else(|| {
+    place().ok_or_else(|| {
         Failure::open(
             "neither XDG_CACHE_HOME nor HOME says where to keep anything; set one of them",
         )
