@@ -140,7 +140,7 @@ impl Instance {
         }
         working.standing.begin_run();
         let began = now();
-        working.wait_if_it_renders(frames, self.options.wait_offline);
+        working.wait_if_it_renders(frames, began);
         // SAFETY: as above.
         unsafe { working.run(&self.connections, &self.usual, frames, gain) };
         working.standing.end_run();

@@ -53,7 +53,7 @@ pub(crate) struct Working {
     frames: u64,
     hurried: u64,
     hurried_in_vain: u64,
-    always_waits: bool,
+    wait_offline: WaitOffline,
     /// A run may wait for its answer.
     may_wait: bool,
     /// It waited for its worker in vain.
@@ -212,7 +212,7 @@ impl Working {
             frames: 0,
             hurried: 0,
             hurried_in_vain: 0,
-            always_waits: options.wait_offline == WaitOffline::Always,
+            wait_offline: options.wait_offline,
             may_wait: options.wait > Span::ZERO,
             gave_up: false,
             is_active: false,
@@ -221,12 +221,12 @@ impl Working {
 
     /// Whether the host ran faster than real time for most of its sound: one that fills its buffers does for some of it.
     pub(crate) const fn rendered(&self) -> bool {
-        self.always_waits || 2 * self.hurried > self.frames
+        matches!(self.wait_offline, WaitOffline::Always) || 2 * self.hurried > self.frames
     }
 
     /// Whether it did so on a thread with real-time priority.
     pub(crate) const fn rendered_in_vain(&self) -> bool {
-        !self.always_waits && 2 * self.hurried_in_vain > self.frames
+        2 * self.hurried_in_vain > self.frames
     }
 
     pub(crate) fn activate(&mut self) {
@@ -241,20 +241,16 @@ impl Working {
     /// A render waits until its worker is there, and for each block. Whether this host renders is known
     /// a quarter of a second of sound after it began; one that seems to before waits too, for a second in all. A thread
     /// with real-time priority waits for a card, and is held up for nobody.
-    pub(crate) fn wait_if_it_renders(&mut self, frames: usize, wait_offline: WaitOffline) {
-        if wait_offline == WaitOffline::Never {
+    pub(crate) fn wait_if_it_renders(&mut self, frames: usize, began: LocalTime) {
+        if self.wait_offline == WaitOffline::Never {
             return;
         }
-        let began = now();
         let is_due = frames > self.offloaded.delay() as usize && !self.is_window;
         let early = self.ahead.observe(frames, is_due, began);
-        let patience = match wait_offline {
-            WaitOffline::Always => RENDER_WAIT,
-            _ => self.patient_until - began,
-        };
+        let always = self.wait_offline == WaitOffline::Always;
+        let patience = if always { RENDER_WAIT } else { self.patient_until - began };
         let (is_late, is_early) = (patience > Span::ZERO && !self.gave_up, early > Span::ZERO);
-        let asked = wait_offline == WaitOffline::Always;
-        if !is_late && !is_early || !asked && Scheduler::current() != Scheduler::Other {
+        if !is_late && !is_early || !always && Scheduler::current() != Scheduler::Other {
             return;
         }
         if is_late {
