@@ -18,9 +18,9 @@ pub(super) struct FormatProof {
     /// Whether the newest packet has floats that no sound has.
     is_harmful: bool,
     /// Windows in a row that fit.
-    fitting: u32,
+    fitting: u8,
     /// Packets since the samples were found to be wrong.
-    wrong_packets: u32,
+    wrong_packets: u8,
 }
 
 impl FormatProof {
@@ -28,10 +28,10 @@ impl FormatProof {
     /// or a jump, change one.
     const PACED: Span = Span::from_secs(1);
     /// Windows in a row that must fit again before a muted stream sounds.
-    const FITTING: u32 = 8;
+    const FITTING: u8 = 8;
     /// Packets within which the bytes of a frame are proven, if those are wrong: that is the better reason to report, and one
     /// packet is enough to find wrong samples.
-    const SURE: u32 = 16;
+    const SURE: u8 = 16;
 
     /// The rate at which packets come, if that is not the rate at which they are played.
     pub(super) const fn other_rate(&self) -> Option<Rate> {
