@@ -2,6 +2,7 @@
 //!
 //! `v1` is the words of the first version, as JSON, and the trait behind which whoever answers them
 //! stands. Nothing here is asynchronous and nothing prints: a plugin in somebody else's process links it.
+#![deny(missing_docs)]
 
 pub mod attach;
 pub mod call;

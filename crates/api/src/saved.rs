@@ -18,7 +18,6 @@ pub use pipelines::PipelineStage;
 const MOST_SOUND_PORTS: usize = 254;
 /// More than any plugin has; a catalogue that tells more is nonsense.
 const MOST_PORTS: usize = 1024;
-/// Bits of `LADSPA_PortDescriptor`.
 const WAYS: u32 = 1 | 2;
 const KINDS: u32 = 4 | 8;
 const AUDIO: u32 = 8;

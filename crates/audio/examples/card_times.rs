@@ -12,7 +12,6 @@ use tautline_proto::device::{Cycle, Direction, Flow, Process, Settings, Side, St
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 
-/// One period.
 #[derive(Clone, Copy)]
 struct Line {
     now: LocalTime,

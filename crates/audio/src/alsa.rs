@@ -62,7 +62,6 @@ pub(crate) fn goes(spec: &AlsaSpec, direction: Direction) -> bool {
     spec.is_there(direction)
 }
 
-/// Opens it.
 pub(crate) fn open(
     spec: &AlsaSpec,
     directions: Directions,

@@ -71,7 +71,6 @@ fn block_of(period: Frames) -> Frames {
     Frames::new(whole / parts)
 }
 
-/// At the loudspeaker.
 pub struct LoudspeakerTap(BusWriter);
 
 impl LoudspeakerTap {
@@ -92,7 +91,6 @@ impl DeviceTap for LoudspeakerTap {
     }
 }
 
-/// At the microphone.
 pub struct MicrophoneTap {
     canceller: Canceller,
     played: SteeredReader,

@@ -261,7 +261,6 @@ fn counterparts(
     counterparts
 }
 
-/// Connects them.
 fn connect(
     spec: &JackSpec,
     client: &Client,
@@ -288,7 +287,6 @@ fn connect(
     }
 }
 
-/// The device.
 struct JackDevice {
     spec: JackSpec,
     directions: Directions,

@@ -27,7 +27,6 @@ pub fn list() -> Vec<DeviceDescription> {
 
 /// A device that was opened.
 pub struct Opened {
-    /// To be run.
     pub device: Box<dyn Device>,
     /// What it has to tell, then and now.
     pub notes: Notes,

@@ -53,7 +53,6 @@ pub(crate) fn settle(
     offer::settle(spec, directions, wanted)
 }
 
-/// Opens it.
 #[cfg(feature = "pipewire")]
 pub(crate) fn open(
     spec: &PipeWireSpec,

@@ -52,7 +52,6 @@ struct SharedState {
     settings: Sides<Settings>,
     clocks: Sides<Option<tautline_proto::clock::ClockId>>,
     words: Sides<Word>,
-    /// Of each part.
     seats: Box<[Sides<PartSeat>]>,
     /// Those that nobody has. Locked by ordinary threads alone.
     free: Mutex<Vec<usize>>,

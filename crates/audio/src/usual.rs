@@ -20,7 +20,6 @@ pub enum UsualDevice {
     PipeWire,
     /// A client whose ports are connected to those of the server's card.
     Jack,
-    /// ALSA's default PCM.
     Alsa,
 }
 
@@ -34,7 +33,6 @@ impl UsualDevice {
         }
     }
 
-    /// To be opened.
     pub fn spec(self) -> DeviceSpec {
         match self {
             Self::PipeWire => DeviceSpec::PipeWire(PipeWireSpec::stream(NAME)),

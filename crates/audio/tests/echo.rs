@@ -55,7 +55,6 @@ struct Heard {
 /// What two loudspeakers play.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Played {
-    /// Each its own.
     Apart,
     /// Both the same, as of most calls.
     Alike,

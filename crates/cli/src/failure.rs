@@ -14,7 +14,6 @@ use tautline_proto::device::DeviceError;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
     sentence: String,
-    /// Of the process.
     pub(crate) status: u8,
 }
 

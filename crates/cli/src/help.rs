@@ -266,7 +266,6 @@ what follows, packet by packet:
   sent_s,arrived_s     two instants in seconds, the second empty if it was lost
 or the record is a receiver's ledger as it is. Its time begins with the relay."#;
 
-/// With `-h`.
 pub(crate) const SEND: &str = send_examples!();
 pub(crate) const RECV: &str = recv_examples!();
 

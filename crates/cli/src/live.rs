@@ -38,7 +38,6 @@ pub(crate) fn line(name: &str, progress: &Progress<'_>) -> String {
     }
 }
 
-/// Whole seconds.
 fn told(since: Span) -> String {
     format!("{} s", since.as_nanos() / 1_000_000_000)
 }

@@ -22,7 +22,6 @@ pub(crate) enum FileFormat {
     Html,
     /// The text for people.
     Txt,
-    /// The charts alone.
     Svg,
 }
 

@@ -74,7 +74,6 @@ impl StatusLines {
 }
 
 impl StatusLines {
-    /// Takes them away.
     pub(crate) fn end(&mut self) {
         *drawn() = None;
         self.lines.drain(..).for_each(|bar| bar.finish_and_clear());

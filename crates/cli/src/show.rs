@@ -25,7 +25,6 @@ use crate::unheard::Unheard;
 use crate::voice::Voice;
 use crate::words;
 
-/// One run, shown.
 pub(crate) struct Show {
     line: LiveLine,
     voice: Voice,

@@ -52,7 +52,6 @@ impl<'a> RiceWriter<'a> {
     }
 }
 
-/// Reads them.
 pub(crate) struct RiceReader<'a> {
     rest: &'a [u8],
     held: u64,

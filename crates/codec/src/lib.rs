@@ -21,7 +21,6 @@ pub use opus::{OpusDecoder, OpusEncoder, OpusRefused};
 pub enum NoEncoder {
     /// The coder does not code such streams.
     NotCoded(NotCoded),
-    /// The library refused.
     Refused(OpusRefused),
 }
 

@@ -6,7 +6,6 @@ use super::sound::Sound;
 /// What stands where a sound is not as it was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Instead {
-    /// Digital silence.
     Silence,
     /// Other sound, such as concealment or a fade.
     Other,

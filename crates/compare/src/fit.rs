@@ -68,7 +68,6 @@ pub(super) struct Fitted {
     pub(super) volumes: Vec<Option<GainRange>>,
 }
 
-/// Fits windows.
 pub(super) struct WindowFitter<'a> {
     both: Both<'a>,
     /// What rounding to the bits of the recording leaves, as a mean square, and dither with it.

@@ -159,9 +159,7 @@ pub(super) struct RoutedLine {
 /// How the frames of a piece are what was sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Kind {
-    /// Bit for bit.
     Exact,
-    /// Alike.
     Alike {
         /// Whether they lie between the sent ones.
         resampled: bool,

@@ -26,14 +26,11 @@ pub enum ResidueKind {
     Rounding,
     /// Noise of about a step, as it is added before rounding.
     Dither,
-    /// Neither.
     Other,
 }
 
-/// What is left.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Residue {
-    /// What it is.
     pub kind: ResidueKind,
     /// Of the samples that were heard; a step is the least that they can differ by.
     pub bits: u32,

@@ -14,18 +14,15 @@ pub struct ComparisonReport {
     pub schema: u32,
     /// The name of the experiment.
     pub experiment: &'static str,
-    /// In a sentence.
     pub says: String,
     /// In a word: `identical`, `all_there` (resampled), `differs`, `not_found`, or `ambiguous` if the sound
     /// is periodic and nothing tells its periods apart.
     pub verdict: &'static str,
-    /// Frames per second.
     pub rate: u32,
     /// Frames that were sent, without the digital silence at both ends.
     pub sent_frames: usize,
     /// Of these, those that were heard at all, and bit for bit.
     pub heard_frames: usize,
-    /// See `heard_frames`.
     pub identical_frames: usize,
     /// Where the sent sound begins in the heard one; negative where that begins later. Of several possible
     /// frames the nearest to 0.
@@ -34,7 +31,6 @@ pub struct ComparisonReport {
     pub ambiguous_modulo_frames: Option<f64>,
     /// Frames at its beginning and its end that are missing; unknown if the delay is ambiguous.
     pub missed_first_frames: Option<usize>,
-    /// See `missed_first_frames`.
     pub missed_last_frames: Option<usize>,
     /// Which sent channel each heard one holds, and how loud, from some sent frame on.
     pub channels: Vec<ChannelsRow>,
@@ -79,13 +75,10 @@ pub struct ResampledRow {
 /// Where frames that were sent were not heard.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DropoutsRow {
-    /// How many.
     pub count: usize,
-    /// Frames of all.
     pub frames: usize,
     /// Frames of the longest, and where it is.
     pub longest_frames: usize,
-    /// See `longest_frames`.
     pub longest_at_frame: Option<usize>,
     /// Each, by rising frame of what was sent, with how many, and the time of the first.
     pub all: Vec<DropoutRow>,
@@ -98,7 +91,6 @@ pub struct DropoutRow {
     pub at_frame: usize,
     /// The same as time.
     pub at_seconds: f64,
-    /// How many.
     pub frames: usize,
 }
 
@@ -107,7 +99,6 @@ pub struct DropoutRow {
 pub struct ChangeRow {
     /// `replaced`, `dropped`, `repeated`, `inserted`, or `shifted` if it is known modulo a period only.
     pub kind: &'static str,
-    /// The sent frame.
     pub at_frame: usize,
     /// How many; of what was inserted none.
     pub frames: usize,
@@ -188,7 +179,6 @@ impl Comparison {
 }
 
 impl ComparisonReport {
-    /// As JSON.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string_pretty(self).map(|text| text + "\n")
     }

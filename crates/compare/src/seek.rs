@@ -30,7 +30,6 @@ pub(super) struct Likely {
     /// A heard frame and the sent one that it is about.
     pub(super) heard: usize,
     pub(super) sent: usize,
-    /// Their channels.
     pub(super) channel: usize,
     pub(super) source: usize,
 }

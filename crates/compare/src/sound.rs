@@ -15,12 +15,10 @@ pub(super) type Bits = Option<u32>;
 pub struct Sound {
     /// Of each channel, full scale being 1.
     pub channels: Vec<Vec<f32>>,
-    /// Frames per second.
     pub rate: Rate,
 }
 
 impl Sound {
-    /// Of each channel.
     pub fn frames(&self) -> usize {
         self.channels.first().map_or(0, Vec::len)
     }

@@ -13,7 +13,6 @@ const SINE: f64 = 1e-4;
 const HEARD: f64 = 0.5;
 /// Harmonics that count as distortion, from the second on.
 const HARMONICS: usize = 10;
-/// Rounds of refinement.
 const ROUNDS: usize = 8;
 /// Of fewer frames nothing is said.
 const LEAST: usize = 4096;

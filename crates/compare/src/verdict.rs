@@ -17,7 +17,6 @@ use super::tone::{TestTone, tones};
 pub enum Delay {
     /// Nothing of it was found.
     NotFound,
-    /// At this frame.
     Known(i64),
     /// The sound is periodic, and nothing in the recording tells its periods apart.
     Ambiguous {
@@ -42,7 +41,6 @@ pub(super) struct ShiftedPart {
 /// How two files compare.
 #[derive(Debug, Clone)]
 pub struct Comparison {
-    /// Of both sounds.
     pub(super) rate: Rate,
     /// Of what was sent, without the digital silence at its ends.
     pub(super) sounding: Range<usize>,

@@ -57,7 +57,6 @@ impl SearchBackoff {
     }
 }
 
-/// Finds the pieces.
 pub(super) struct PieceWalk<'a> {
     both: Both<'a>,
     /// Of what was sent.

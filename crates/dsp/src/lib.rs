@@ -1,5 +1,6 @@
 //! Sample arithmetic: formats, dither, gain, resampling, concealment, likeness, test signals, time marks. No
 //! clock, no I/O, no allocation after set-up.
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 

@@ -7,7 +7,6 @@ use std::process::{Command, Stdio};
 
 use tautline_dsp::timecode::{Finder, FoundMark, MarkStretch, Marker, PlacedMark, RunNumber};
 
-/// Frames per second.
 const RATE: u32 = 48_000;
 const RUN: RunNumber = RunNumber::new(0x0777_1234);
 const SECONDS: usize = 30;

@@ -9,7 +9,6 @@ use tautline_proto::endpoint::{Endpoint, Host};
 use tautline_proto::session::{Event, ReportArrival, Session};
 use tautline_proto::time::{LocalTime, Span};
 
-/// Who is told.
 pub(crate) enum Audience {
     /// All of these: a sender's destinations.
     Everyone(Vec<Endpoint>),
@@ -93,7 +92,6 @@ impl Conversation {
         }
     }
 
-    /// Says goodbye.
     pub(crate) fn leave(&mut self) {
         let mut buffer = [0; REPORT_BYTES];
         if let Some(bytes) = self.session.leave(now(), &mut buffer) {

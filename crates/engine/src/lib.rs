@@ -5,6 +5,7 @@
 //! plays. Both run on the device's thread and tell the ordinary thread by wait-free rings; that
 //! one talks to the peer, measures, and writes the [report](watching::report). Beside it stands [`offload`]: plugins that
 //! run on other hosts.
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 pub mod control;

@@ -149,7 +149,6 @@ mod sanitizer {
         assert!(!caught.status.success() && said.contains("RealtimeSanitizer"), "{said}");
     }
 
-    /// Allocates.
     fn careless(number: u32) -> bool {
         std::hint::black_box(vec![number; 1_000]).len() == 1_000
     }

@@ -31,7 +31,6 @@ pub struct OverloadError {
     period: f64,
     /// Of a core, in percent.
     share: f64,
-    /// The same.
     left: f64,
 }
 
@@ -111,7 +110,6 @@ impl CoreAdmission {
         }
     }
 
-    /// It is over.
     pub fn release(&mut self, stream: u32) {
         self.streams.remove(&stream);
     }

@@ -23,23 +23,13 @@ pub const MOST_INSTANCES: usize = 256;
 #[serde(rename_all = "snake_case")]
 pub enum Recipe {
     /// One plugin of one library.
-    Plugin {
-        /// The library.
-        path: PathBuf,
-        /// The plugin.
-        label: String,
-    },
+    Plugin { path: PathBuf, label: String },
     /// One behind the other: each hears what the one before it plays.
     Chain(Vec<Recipe>),
     /// Side by side: each has inputs and outputs of its own.
     Parallel(Vec<Recipe>),
     /// The same several times side by side, one for each channel, with one set of controls.
-    Copies {
-        /// What.
-        of: Box<Recipe>,
-        /// How often.
-        times: usize,
-    },
+    Copies { of: Box<Recipe>, times: usize },
 }
 
 impl Recipe {

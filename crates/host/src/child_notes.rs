@@ -29,7 +29,6 @@ pub(crate) struct BlockOfEpoch {
     pub(crate) block: u64,
 }
 
-/// The parent's end.
 #[derive(Debug)]
 pub(crate) struct ChildNotes(File);
 
@@ -98,7 +97,6 @@ impl HeardNote {
         Some((u32::try_from(incarnation.checked_sub(1)?).ok()?, count))
     }
 
-    /// Real time.
     pub(crate) fn note(&self, (incarnation, count): (u32, u64)) {
         let [noted, counted] = self.longs();
         // Whoever dies between the two is taken to have opened too little of an older one, and never too much of this.
@@ -116,7 +114,6 @@ impl RunNote {
         core::array::from_fn(|n| &self.0.longs()[n])
     }
 
-    /// Real time.
     pub(crate) fn begin(&self, place: BlockOfEpoch) {
         let [flag, epoch, block] = self.longs();
         epoch.store(place.epoch.into(), Ordering::Relaxed);
@@ -125,7 +122,6 @@ impl RunNote {
         flag.store(1, Ordering::Release);
     }
 
-    /// Real time.
     pub(crate) fn end(&self) {
         self.longs()[0].store(0, Ordering::Release);
     }

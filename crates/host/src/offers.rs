@@ -34,9 +34,7 @@ pub struct OfferedPlugin {
 /// How many ports of each kind a plugin has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortCounts {
-    /// Inputs of sound.
     pub inputs: usize,
-    /// Outputs of sound.
     pub outputs: usize,
     /// Controls that the master sets.
     pub controls: usize,
@@ -135,7 +133,6 @@ impl OfferedPlugin {
     }
 }
 
-/// `FILE:LABEL` of `FILE.so:LABEL`.
 fn without_ending(id: &str) -> Option<String> {
     let (file, label) = id.split_once(':')?;
     Some(format!("{}:{label}", file.strip_suffix(".so")?))

@@ -20,7 +20,6 @@ pub(crate) struct Plan {
     /// Its ports, as its libraries said when they were asked.
     pub(crate) ports: PortCounts,
     pub(crate) stream: u32,
-    /// Frames per second.
     pub(crate) rate: u32,
     pub(crate) most_frames: u32,
     /// Before they are sealed.
@@ -108,7 +107,6 @@ pub(crate) enum ChildEvent {
         /// How long it has been running.
         millis: u64,
     },
-    /// How it stands.
     Standing(ChildStanding),
 }
 

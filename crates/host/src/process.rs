@@ -111,7 +111,6 @@ impl ChildProcess {
         }
     }
 
-    /// Its process.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
@@ -203,7 +202,6 @@ impl ChildProcess {
         Some(Span::from_secs(time.tv_sec) + Span::from_nanos(time.tv_nsec))
     }
 
-    /// Ends it now.
     pub(crate) fn kill(&mut self) {
         // Refused only if it has ended.
         let _ = self.child.kill();

@@ -22,7 +22,6 @@ const AT_ONCE: usize = 4;
 /// What a library has.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScannedLibrary {
-    /// Where it is.
     pub path: PathBuf,
     /// By which its plugins are named: the file's name without `.so`.
     pub file: String,
@@ -35,9 +34,7 @@ pub struct ScannedLibrary {
 /// A file, or a plugin of one, that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
-    /// Where it is.
     pub path: PathBuf,
-    /// In a sentence.
     pub why: String,
 }
 

@@ -162,7 +162,6 @@ impl PluginWorkshop {
         self
     }
 
-    /// What it offers.
     pub const fn offers(&self) -> &PluginOffers {
         &self.offers
     }

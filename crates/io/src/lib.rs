@@ -2,6 +2,7 @@
 //!
 //! All `unsafe` for the operating system lives here. What the kernel says in its own clocks and
 //! numbers is turned into the project's types at this edge.
+#![deny(missing_docs)]
 
 pub mod clock;
 pub mod control;

@@ -27,7 +27,6 @@ pub use words::QUESTION;
 /// How two taps are held against each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BetweenOptions {
-    /// Of both taps.
     pub rate: Rate,
     /// Frames for one delay; a recording that is shorter is one window.
     pub window: Frames,
@@ -46,7 +45,6 @@ impl BetweenOptions {
 /// How far apart two taps are, along a recording.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TapDelays {
-    /// Of both taps.
     pub rate: Rate,
     /// Frames that each delay is of.
     pub window: Frames,

@@ -38,7 +38,6 @@ pub enum Burden {
     Rival {
         /// As `--scheduler` has it.
         scheduler: Scheduler,
-        /// The processor.
         core: usize,
     },
     /// Whatever `stress-ng` does with these words.
@@ -55,17 +54,11 @@ pub enum Burden {
     },
     /// The network and the receiver, by small packets that a program reads: bursts of announcements, so
     /// many packets per second on average.
-    Chatter {
-        /// A chatter sink.
-        to: SocketAddr,
-        /// Packets per second.
-        rate: u32,
-    },
+    Chatter { to: SocketAddr, rate: u32 },
     /// Reads each packet of a chatter.
     ChatterSink(SocketAddr),
     /// The network, by TCP.
     Tcp {
-        /// A TCP sink.
         to: SocketAddr,
         /// Of what it carries; as fast as it goes if it is not said.
         rate: Option<BitRate>,
@@ -120,9 +113,7 @@ pub enum BurdenError {
     /// A socket could not be had or used.
     #[error("{what} {address}: {error}; is the address right, and the port free?")]
     Socket {
-        /// What was tried
         what: &'static str,
-        /// at which address,
         address: SocketAddr,
         /// and what was answered.
         error: io::Error,
@@ -130,7 +121,6 @@ pub enum BurdenError {
     /// No network leads there.
     #[error("sending multicast by the network to {address}: {error}")]
     NoNetwork {
-        /// The address,
         address: SocketAddr,
         /// and what was answered.
         error: io::Error,
@@ -143,9 +133,7 @@ pub enum BurdenError {
     /// It did not do what was asked.
     #[error("stress-ng {words} ended with {status}: {said}")]
     StressNg {
-        /// With which words,
         words: String,
-        /// with which status,
         status: String,
         /// and what it said last.
         said: String,
@@ -155,7 +143,6 @@ pub enum BurdenError {
     Rival {
         /// As it was asked for.
         scheduler: Scheduler,
-        /// The processor.
         core: usize,
         /// What the system said.
         why: String,
@@ -163,7 +150,6 @@ pub enum BurdenError {
     /// Something else of the system's.
     #[error("{what}: {error}")]
     System {
-        /// What was tried,
         what: &'static str,
         /// and what was answered.
         error: io::Error,

@@ -38,7 +38,6 @@ pub use jack::{JackClient, JackMaster, JackPace, OpenJackClient};
 pub use machines::{Machines, MachinesOptions, MachinesPlace};
 pub use search::{CapacityFinding, CapacitySearch, CapacitySteps, CapacityTry};
 
-/// What is asked.
 pub const QUESTION: &str = "how much of a period can plugins on other machines use?";
 
 /// How each point is measured.
@@ -73,10 +72,8 @@ impl CapacityOptions {
     }
 }
 
-/// What was measured.
 #[derive(Debug)]
 pub struct CapacityMeasured {
-    /// All of it.
     pub report: LabReport,
     /// Why nothing is known of workers, if they were asked for and every row of theirs is void.
     pub unanswered: Option<String>,

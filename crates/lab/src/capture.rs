@@ -24,7 +24,6 @@ pub(crate) enum LinkType {
 }
 
 impl LinkType {
-    /// By its number.
     pub(crate) const fn of(number: i32) -> Option<Self> {
         match number {
             0 | 108 => Some(Self::Null),

@@ -68,7 +68,6 @@ pub struct ComparedRow {
     pub lacks: Vec<String>,
     /// Whether the first report measured it and the second did not.
     pub gone: bool,
-    /// What is compared.
     pub figures: Vec<ComparedFigure>,
     /// The median of each stage, in the order of travel.
     pub stages: Vec<ComparedStage>,
@@ -90,7 +89,6 @@ pub struct ComparedFigure {
     pub key: &'static str,
     /// In the first report: of times the median of its seconds.
     pub first: f64,
-    /// In the second.
     pub second: f64,
     /// Of the second less the first, 95 of 100 bootstrap samples lie within; absent of what is counted, and
     /// where there is too little to tell.

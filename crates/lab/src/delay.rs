@@ -50,7 +50,6 @@ pub struct DelayOptions {
     pub scheduler: Scheduler,
     /// Which channel is listened to, counted from 0.
     pub channel: usize,
-    /// What is played.
     pub mark: MarkKind,
     /// The peak of it, in dB of full scale; [`Marker::LEVEL_DB`] unless something else is to be heard.
     pub level_db: f64,
@@ -120,7 +119,6 @@ impl MarkKind {
         }
     }
 
-    /// What finds it.
     fn search(self, rate: Rate, run: RunNumber) -> MarkSearch {
         match self {
             Self::Sweep => MarkSearch::Sweeps(Box::new(SweepFinder::at(rate))),

@@ -21,7 +21,6 @@ use crate::report::{HostDescription, LabReport, ReportRow};
 
 use clerk::{Call, clerk};
 
-/// What is asked.
 pub const QUESTION: &str = "how regular are blocks on both sides of the sound device?";
 
 /// How it is measured.
@@ -29,7 +28,6 @@ pub const QUESTION: &str = "how regular are blocks on both sides of the sound de
 pub struct HandoverOptions {
     /// Calls this soon after the start do not count: streams begin, servos find their rate.
     pub settle: Span,
-    /// From then on.
     pub duration: Span,
     /// Of the devices' threads.
     pub scheduler: Scheduler,
@@ -51,7 +49,6 @@ pub struct OpenedSide {
     pub name: String,
     /// What it was opened for.
     pub directions: Directions,
-    /// To be run.
     pub device: Box<dyn Device>,
 }
 

@@ -2,13 +2,11 @@
 
 use std::net::Ipv6Addr;
 
-/// One of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HeldAddress<'a> {
     pub(crate) address: Ipv6Addr,
     /// The number of the interface that has it
     pub(crate) interface: u32,
-    /// and its name.
     pub(crate) name: &'a str,
     /// Whether it counts beyond the link.
     pub(crate) is_global: bool,

@@ -21,7 +21,6 @@ pub use relay::{Relay, RelayOptions};
 pub use report::{LegReport, PortReport, RelayReport};
 pub use words::{BitRate, Outage, PathChanges, Reordering, Share, WordError};
 
-/// What is asked.
 pub const QUESTION: &str = "how does a stream fare over a network as bad as this?";
 
 /// Which direction a datagram goes in.
@@ -36,7 +35,6 @@ pub enum Leg {
 /// Which of the two UDP ports it came by and goes on by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UdpPort {
-    /// RTP.
     Media,
     /// RTCP, the one above.
     Control,
@@ -45,7 +43,6 @@ pub enum UdpPort {
 /// What became of the datagrams of one way and port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DatagramCounters {
-    /// That came.
     pub received: u64,
     /// That the path lost.
     pub lost: u64,
@@ -98,11 +95,8 @@ struct Waiting {
 /// A datagram whose time has come.
 #[derive(Debug, Clone, Copy)]
 pub struct Released<'a> {
-    /// Where it goes.
     pub leg: Leg,
-    /// By which port.
     pub port: UdpPort,
-    /// Its bytes.
     pub datagram: &'a [u8],
     /// When it was to go on.
     pub due: LocalTime,

@@ -38,7 +38,6 @@ fn report() -> LabReport {
     report
 }
 
-/// What is asked.
 pub const QUESTION: &str = "at which intervals do packets go or come?";
 
 /// By the ledger of a sender, as `taut send --ledger` writes it: intervals between hand-overs to the

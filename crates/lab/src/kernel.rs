@@ -33,7 +33,6 @@ use receivers::{KernelReceiver, Log};
 use sender::KernelSender;
 pub use sender::{PacketRun, SentPackets};
 
-/// What is asked.
 pub const QUESTION: &str = "how long does a packet take from the kernel to the program?";
 
 /// How it is measured.
@@ -121,7 +120,6 @@ pub fn measure(options: &KernelOptions, stop: &Stop, tell: &mut dyn FnMut(&str))
 /// Threads are all there when the schedule begins.
 const AHEAD: Span = Span::from_millis(20);
 
-/// One case.
 fn run(options: &KernelOptions, case: &KernelCase, stop: &Stop) -> Result<ReportRow, String> {
     let ptime = case.packets.ptime;
     check(options, case)?;

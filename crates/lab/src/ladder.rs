@@ -14,7 +14,6 @@ use crate::report::{LabReport, ReportRow};
 use crate::streams::{LabStream, StreamEnds};
 pub use rungs::{RUNGS, Rung};
 
-/// What is asked.
 pub const QUESTION: &str = "is what was configured what was measured?";
 
 /// A rung, and what else the network carries meanwhile.

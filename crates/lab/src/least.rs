@@ -21,7 +21,6 @@ use crate::report::{LabReport, ReportRow};
 use crate::streams::{LabStream, StreamEnds, StreamOutcome};
 pub use search::{FROZEN_TRIES, LeastFinding, LeastSearch, LeastTry, LeastVerdict};
 
-/// What is asked.
 pub const QUESTION: &str = "what is the least latency that loses nothing?";
 
 /// What the last row is called, whichever latency that is: so two reports can be compared.

@@ -40,7 +40,6 @@ pub struct SentPacket {
     pub capture: i64,
     /// Block in the program.
     pub taken: i64,
-    /// Packet made.
     pub packed: i64,
     /// When it was to leave.
     pub due: i64,
@@ -67,7 +66,6 @@ pub struct HeardPacket {
     pub receiver: [Option<i64>; 4],
     /// Capture to DAC by the sound.
     pub measured: Option<i64>,
-    /// After its deadline.
     pub late: bool,
 }
 
@@ -139,7 +137,6 @@ impl LedgerPacket for HeardPacket {
     }
 }
 
-/// What was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadLedger<P> {
     /// In the order of the lines.
@@ -159,7 +156,6 @@ pub struct LedgerLines<R> {
 }
 
 impl<R: BufRead> LedgerLines<R> {
-    /// Reads the head.
     pub fn of(read: R) -> io::Result<Self> {
         let mut lines = read.lines();
         let head = lines.next().transpose()?.unwrap_or_default();

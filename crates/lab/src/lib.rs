@@ -52,7 +52,6 @@ pub struct Experiment {
     pub does: &'static str,
 }
 
-/// All experiments.
 pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "delay",

@@ -10,7 +10,6 @@ use crate::report::{LabReport, ReportRow};
 use crate::statistics::Missed;
 use crate::streams::{LabStream, StreamEnds, StreamOutcome};
 
-/// What is asked.
 pub const QUESTION: &str = "how many streams are carried without a miss?";
 
 /// How far to go.

@@ -31,7 +31,6 @@ pub use grid::{CallCase, CaseOrNot, PaperSound, SlotPoint, full, short, usual};
 pub use tap::{BranchTap, beside, mouth, tap};
 pub use transport::CallTransport;
 
-/// What is asked.
 pub const QUESTION: &str =
     "how long does sound take from the mouth at one end of a call to the ear at the other?";
 

@@ -21,7 +21,6 @@ use crate::traffic::WatchedTraffic;
 pub use ambient::of_capture;
 pub use parts::{NetworkPart, PARTS};
 
-/// What is asked.
 pub const QUESTION: &str = "what does the rest of the network do to a stream, and what does a stream \
                             cost the network?";
 

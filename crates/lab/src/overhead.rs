@@ -9,7 +9,6 @@ use crate::report::{LabReport, ReportRow};
 use crate::statistics::{LEAST, Series, compare, median};
 use crate::streams::{LabStream, StreamEnds, StreamOutcome};
 
-/// What is asked.
 pub const QUESTION: &str = "what does measuring cost?";
 
 /// What is switched on: its name, and the words that `taut` has for it.

@@ -87,7 +87,6 @@ struct ChannelRecorder {
     begins: Arc<OnceLock<LocalTime>>,
 }
 
-/// The other end.
 struct Recorded {
     samples: Consumer<f32>,
     skipped: Arc<AtomicU64>,
@@ -144,7 +143,6 @@ impl Process for ChannelRecorder {
 }
 
 impl Recorded {
-    /// Channel by channel.
     fn taken(mut self, channels: usize) -> Vec<Vec<f32>> {
         let mut all = vec![Vec::with_capacity(self.samples.slots() / channels); channels];
         'frames: loop {

@@ -36,14 +36,12 @@ pub struct LabReport {
     pub duration_ns: i64,
     /// The machines, the one that it was asked on first.
     pub hosts: Vec<HostDescription>,
-    /// What was measured.
     pub rows: Vec<ReportRow>,
     /// What a reader should know before believing the figures, a sentence each.
     pub notes: Vec<String>,
 }
 
 impl LabReport {
-    /// Without rows yet.
     pub fn of(experiment: &'static str, question: &'static str) -> Self {
         Self {
             schema: 1,
@@ -82,9 +80,7 @@ pub struct HostDescription {
     /// As it was asked for: `here`, `netns:NAME`, `ssh:HOST`; of a stream which end it is, too, as in
     /// `sender (here)`.
     pub name: String,
-    /// Of the kernel.
     pub kernel: String,
-    /// Of the processor.
     pub processor: String,
     /// Cores that may be used.
     pub cpus: usize,
@@ -95,11 +91,9 @@ pub struct HostDescription {
 /// One case that was measured.
 #[derive(Debug, Clone, Default)]
 pub struct ReportRow {
-    /// Which.
     pub name: String,
     /// Why its figures say nothing, in a sentence.
     pub void: Option<String>,
-    /// What was set.
     pub configured: Option<Span>,
     /// What came of it.
     pub measured: Option<Summary>,
@@ -109,7 +103,6 @@ pub struct ReportRow {
     pub of_rounds: bool,
     /// How much of what was due was missed.
     pub missed: Option<Missed>,
-    /// Other figures.
     pub figures: Vec<Figure>,
     /// The same as others published it.
     pub published: Vec<Published>,
@@ -121,7 +114,6 @@ pub struct ReportRow {
     pub intervals: Vec<Interval>,
     /// How often which value was measured, in rising order.
     pub histogram: Vec<Bin>,
-    /// The greatest values.
     pub worst: Vec<Worst>,
     /// What else was seen meanwhile, once a second each.
     pub meanwhile: Vec<Meanwhile>,
@@ -155,7 +147,6 @@ pub struct Published {
     pub name: &'static str,
     /// Which figure of what they measured it is.
     pub statistic: Statistic,
-    /// What they say.
     pub value_ns: i64,
 }
 
@@ -167,9 +158,7 @@ pub enum Statistic {
     Single,
     /// Of all their sum by their number.
     Mean,
-    /// The standard deviation.
     Stdev,
-    /// The greatest.
     Max,
 }
 
@@ -184,9 +173,7 @@ impl Statistic {
 /// One stage of what was measured.
 #[derive(Debug, Clone, Serialize)]
 pub struct ReportStage {
-    /// See the glossary.
     pub name: String,
-    /// Its length.
     pub summary: Summary,
     /// How far its median may be from the truth, where its ends are on two clocks.
     pub uncertainty_ns: Option<i64>,
@@ -197,7 +184,6 @@ pub struct ReportStage {
 pub struct Worst {
     /// From the first value of the run to this one.
     pub at_ns: i64,
-    /// What was measured.
     pub value_ns: i64,
     /// What is known of why, such as the stages that took longest, or a freeze of the host.
     pub because: Option<String>,
@@ -208,7 +194,6 @@ pub struct Worst {
 /// A stage of one of the greatest values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct WorstPart {
-    /// See the glossary.
     pub name: &'static str,
     /// How long it took.
     pub length_ns: i64,
@@ -237,7 +222,6 @@ pub struct Meanwhile {
 }
 
 impl Meanwhile {
-    /// What pages draw.
     pub fn drawn(
         key: impl Into<Cow<'static, str>>,
         words: impl Into<Cow<'static, str>>,
@@ -250,9 +234,7 @@ impl Meanwhile {
 /// What happened at instants of its own, such as xruns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Events {
-    /// For programs.
     pub key: &'static str,
-    /// For people.
     pub words: &'static str,
     /// From the first value of the run, below zero before it, and how often at once.
     pub values: Vec<(i64, u32)>,
@@ -285,7 +267,6 @@ impl Events {
 /// One line of points.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Points {
-    /// What they are.
     pub name: String,
     /// From the first value of the run, and the value, in nanoseconds.
     pub values: Vec<(i64, i64)>,

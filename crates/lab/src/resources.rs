@@ -29,7 +29,6 @@ pub(crate) fn machine_quantities() -> impl Iterator<Item = (&'static str, &'stat
 /// How often it is looked whether it is over.
 const BEAT: Span = Span::from_millis(20);
 
-/// What is asked.
 pub const QUESTION: &str = "what goes on in this machine?";
 
 /// Reads what the machine does until it is asked to stop, for so long at most: each second's, at instants of

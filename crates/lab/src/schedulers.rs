@@ -11,7 +11,6 @@ use crate::ladder::RUNGS;
 use crate::report::{LabReport, ReportRow};
 use crate::streams::{LabStream, StreamEnds};
 
-/// What is asked.
 pub const QUESTION: &str = "which scheduler serves sound?";
 
 /// One way to run both ends.

@@ -10,7 +10,6 @@ use crate::streams::{LabStream, StreamEnds};
 /// Fewer packets say little of the tails.
 const MANY: u64 = 10_000;
 
-/// What is asked.
 pub const QUESTION: &str = "where does the time of every packet go?";
 
 /// Runs one stream and takes it apart; with a load, while that keeps the receiver's host busy.

@@ -21,19 +21,16 @@ use crate::report::{HostDescription, LabReport, ReportRow};
 use crate::schedule::OpenSchedule;
 use crate::statistics::Series;
 
-/// What is asked.
 pub const QUESTION: &str = "how good is this host: how late does it wake a thread?";
 
 /// How a host is watched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StallOptions {
-    /// The cores.
     pub cores: Vec<usize>,
     /// Of the thread on each.
     pub scheduler: Scheduler,
     /// From one wake-up to the next.
     pub period: Span,
-    /// For so long.
     pub duration: Span,
 }
 

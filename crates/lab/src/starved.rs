@@ -16,7 +16,6 @@ use crate::hosts::{ChildLimits, HostError};
 use crate::report::{LabReport, ReportRow};
 use crate::streams::{LabStream, StreamEnds, StreamOutcome};
 
-/// What is asked.
 pub const QUESTION: &str =
     "what becomes of a stream whose receiver has little processor or memory?";
 
@@ -31,7 +30,6 @@ pub enum Hunger {
     Memory(u64),
 }
 
-/// In order.
 pub const HUNGERS: [Hunger; 6] = [
     Hunger::Cpu(100),
     Hunger::Cpu(50),

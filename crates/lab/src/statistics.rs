@@ -42,7 +42,6 @@ impl Series {
         }
     }
 
-    /// What is kept.
     pub fn values(&self) -> &[(LocalTime, Span)] {
         &self.values
     }
@@ -125,7 +124,6 @@ impl Series {
 
 /// What was measured in one interval of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "as in a Summary")]
 pub struct Interval {
     /// From the first value of the run to the interval's begin.
     pub at_ns: i64,
@@ -150,7 +148,6 @@ fn bin(distance: i64) -> i64 {
 pub struct Bin {
     /// In the middle of the bin.
     pub value_ns: i64,
-    /// Values in it.
     pub count: u64,
 }
 
@@ -159,7 +156,6 @@ pub struct Bin {
 pub struct Sorted(Vec<i64>);
 
 impl Sorted {
-    /// Of these.
     pub fn of(values: impl IntoIterator<Item = Span>) -> Self {
         let mut values: Vec<i64> = values.into_iter().map(Span::as_nanos).collect();
         values.sort_unstable();
@@ -199,9 +195,7 @@ impl Sorted {
 /// How much of what was due was missed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Missed {
-    /// Of these
     pub due: u64,
-    /// so many.
     pub missed: u64,
     /// The share that is missed in the long run, at most: with 95 % confidence, if misses are
     /// independent (Clopper and Pearson, Biometrika 26, 1934; 3/n where none was missed).

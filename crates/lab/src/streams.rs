@@ -37,7 +37,6 @@ use words::StreamPath;
 /// What a stream is.
 #[derive(Debug, Clone)]
 pub struct LabStream {
-    /// Frames per second.
     pub rate: u32,
     /// Frames per wake-up of both devices.
     pub period: u32,
@@ -45,7 +44,6 @@ pub struct LabStream {
     pub periods: u32,
     /// Audio time in one packet.
     pub ptime: Span,
-    /// The link offset.
     pub latency: Span,
     /// Of the device threads of sender and receiver; as `taut` has it where it is not said.
     pub schedulers: [Option<String>; 2],
@@ -113,7 +111,6 @@ impl Default for LabStream {
 pub struct StreamOutcome {
     /// The sender's report, as its JSON has it.
     pub sent: Value,
-    /// The receiver's.
     pub heard: Value,
     /// The sender's packets, in the order of their media time.
     pub departures: Vec<SentPacket>,
@@ -127,16 +124,13 @@ pub struct StreamOutcome {
     pub refused: Option<String>,
     /// As it was asked for.
     pub shape: CarriedShape,
-    /// The same.
     pub settle: Span,
-    /// The same.
     pub max_uncertainty: Option<Span>,
 }
 
 /// In which blocks and packets a stream is carried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CarriedShape {
-    /// Frames per second.
     pub rate: u32,
     /// Frames per wake-up of both devices.
     pub period: u32,
@@ -148,9 +142,7 @@ pub struct CarriedShape {
 
 /// The two ends of a stream; on one host both are agents of their own.
 pub struct StreamEnds {
-    /// Whence it goes
     pub sender: LabHost,
-    /// and whither.
     pub receiver: LabHost,
     /// Freezes that each end's witness saw while streams ran; nothing where none watched.
     stalls: [Option<u64>; 2],
@@ -404,7 +396,6 @@ type StreamWatch<'a> = Option<&'a mut dyn FnMut(&str)>;
 /// What is told once a stream has settled.
 const COUNTING: &str = "its packets count now";
 
-/// Sender and receiver.
 type BothEnded = (ChildEnded, ChildEnded);
 
 fn duration(span: Span) -> Duration {

@@ -34,7 +34,6 @@ pub use tap::{MixPart, MixWays, TappedTraffic, TappedWindow};
 pub struct TrafficSample {
     /// On the monotonic clock, right after they were read.
     pub at_ns: i64,
-    /// By name.
     pub interfaces: BTreeMap<String, TrafficInterface>,
     /// Of the whole network namespace, by protocol and the kernel's own name, such as `UdpInDatagrams`.
     pub protocols: BTreeMap<String, u64>,
@@ -121,9 +120,7 @@ impl TrafficSample {
 /// What went one way: of frames, with their heads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CarriedTraffic {
-    /// Bytes.
     pub bytes: u64,
-    /// Packets.
     pub packets: u64,
 }
 
@@ -146,7 +143,6 @@ impl WatchedTraffic {
 }
 
 impl TrafficWindow<'_> {
-    /// Its ends.
     pub fn span(&self) -> [i64; 2] {
         [self.first.at_ns, self.last.at_ns]
     }

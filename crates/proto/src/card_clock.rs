@@ -16,7 +16,6 @@ pub use duplex::DuplexRing;
 pub use joined::Place;
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
-/// [`Ppm::from_millionths`] counts 10⁻¹².
 const WHOLE: i128 = 1_000_000_000_000;
 /// Keeps the products in 128 bits: 16 000 years at 192 kHz.
 const MOST_FRAMES: i64 = 100_000_000_000_000_000;

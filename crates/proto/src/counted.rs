@@ -21,7 +21,6 @@ use crate::wrap::{Unwrapper, Wrapped};
 /// Counts the frames of the stream that is heard.
 #[derive(Debug, Clone)]
 pub struct FrameCounter {
-    /// See [`Self::TOLERANCE`].
     tolerance: Span,
     /// The newest packet that was admitted.
     heard: Option<CountedPacket>,

@@ -129,7 +129,6 @@ impl Endpoint {
 }
 
 impl From<SocketAddr> for Endpoint {
-    /// By whichever network.
     fn from(address: SocketAddr) -> Self {
         Self::new(address, 0)
     }

@@ -34,7 +34,6 @@ impl Holes {
         self.len += 1;
     }
 
-    /// Forgets them.
     pub(crate) fn clear(&mut self) {
         self.len = 0;
     }

@@ -10,6 +10,7 @@
 //! [`placement`], where: [`playout`]) → the device. Later packets can carry copies of lost ones
 //! ([`redundancy`]). Beside it, on an ordinary thread, [`session`]
 //! exchanges reports and maps the clocks ([`clock`]).
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 

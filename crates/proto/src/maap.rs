@@ -44,7 +44,6 @@ pub struct AddressClaim {
 enum State {
     /// Asks: so many probes are left.
     Probe(u8),
-    /// Has it.
     Defend,
 }
 

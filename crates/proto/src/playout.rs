@@ -69,7 +69,6 @@ pub struct Playout {
     tells_at_once: bool,
 }
 
-/// There is sound.
 const SOUND: u8 = 1;
 /// There is what a decoder has for sound that did not come.
 const CONCEALED: u8 = 2;
@@ -108,7 +107,6 @@ impl Playout {
             Some(Box::new(CodedPlayout::new(rate, self.channels, self.filled.len(), decoders)));
     }
 
-    /// What decodes.
     pub(crate) fn coded(&self) -> Option<&CodedPlayout> {
         self.coded.as_deref()
     }

@@ -113,7 +113,6 @@ pub struct Receiver {
     invalid: [u64; Invalid::COUNT],
     stranger: Option<Stranger>,
     others: OtherTypes,
-    /// See [`Self::is_muted`].
     muted: bool,
 }
 

@@ -33,7 +33,6 @@ pub(crate) struct Rendered {
     pub(crate) resampled: bool,
 }
 
-/// Renders one stream.
 #[derive(Debug)]
 pub(crate) struct Renderer {
     rate: Rate,
@@ -110,7 +109,6 @@ impl Renderer {
         self.servo.is_out_of_reach()
     }
 
-    /// See [`Playout::place`].
     pub(crate) fn place_packet(
         &mut self,
         first: MediaTime,
@@ -120,12 +118,10 @@ impl Renderer {
         self.playout.place(first, coding, payload)
     }
 
-    /// See [`Playout::set_carried`].
     pub(crate) fn set_carried(&mut self, carried: Channels) {
         self.playout.set_carried(carried);
     }
 
-    /// See [`Playout::place_coded`].
     pub(crate) fn place_coded(
         &mut self,
         first: MediaTime,
@@ -136,7 +132,6 @@ impl Renderer {
         self.playout.place_coded(first, frames, coder, payload)
     }
 
-    /// See [`Playout::decode_by`].
     pub(crate) fn decode_by(&mut self, decoders: Vec<Box<dyn Decode>>) {
         self.playout.decode_by(self.rate, decoders);
     }
@@ -146,7 +141,6 @@ impl Renderer {
         self.playout.coded()
     }
 
-    /// See [`CodedPlayout::take_fresh`].
     pub(crate) fn take_fresh(&mut self) -> Option<Range<MediaTime>> {
         self.playout.coded_mut()?.take_fresh()
     }
@@ -156,7 +150,6 @@ impl Renderer {
         self.playout.holes()
     }
 
-    /// See [`Playout::samples`].
     pub(crate) fn samples(&self, first: MediaTime, frames: Frames) -> [&[f32]; 2] {
         self.playout.samples(first, frames)
     }
@@ -398,7 +391,6 @@ mod tests {
         Jump(i64),
         Skip(i64),
         CatchUp(i64),
-        /// Another source.
         Another(i64),
         /// The same one anew.
         Again(i64),

@@ -15,7 +15,6 @@ pub use admission::Admission;
 struct Extent {
     /// Its number, without end.
     sequence: i64,
-    /// Its first frame.
     media: MediaTime,
     frames: Frames,
 }

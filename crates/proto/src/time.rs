@@ -18,7 +18,6 @@ pub(crate) const fn plus(one: i64, other: i64) -> i64 {
     }
 }
 
-/// The saturated difference.
 #[inline]
 pub(crate) const fn minus(one: i64, other: i64) -> i64 {
     match one.checked_sub(other) {

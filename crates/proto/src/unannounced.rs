@@ -32,7 +32,6 @@ pub struct Unannounced {
     /// what the resampler looks ahead.
     takes: Span,
     packet: Span,
-    /// The newest first.
     occasions: [Option<LateRun>; Self::OFTEN],
 }
 

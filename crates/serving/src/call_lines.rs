@@ -28,15 +28,12 @@ const STUCK: Duration = Duration::from_secs(5);
 pub enum LineEvent {
     /// Somebody called who is trusted.
     Came(CalledLine),
-    /// Something was said.
     Said(LineId, CallMessage),
     /// A connection that is to carry the sound of a call: what it showed first, and nothing of the sound was read.
     Media {
         /// By which it is known whose it is.
         ticket: MediaTicket,
-        /// The connection.
         stream: std::net::TcpStream,
-        /// From where.
         from: SocketAddr,
         /// Its place among those who are not known yet: held until it is judged.
         place: MediaPlace,
@@ -52,7 +49,6 @@ pub struct MediaPlace(#[expect(dead_code, reason = "held")] Guest);
 pub struct CalledLine {
     /// By what it is known.
     pub id: LineId,
-    /// From where.
     pub from: SocketAddr,
     /// Where it was reached.
     pub local: SocketAddr,

@@ -11,7 +11,6 @@ pub enum ApiCall {
     Streams,
     /// A stream is wanted.
     Open,
-    /// How one stands.
     Stream,
     /// One is to end.
     Close,
@@ -20,7 +19,6 @@ pub enum ApiCall {
 }
 
 impl ApiCall {
-    /// All of them.
     pub const ALL: [Self; 7] = [
         Self::Catalogue,
         Self::Capacity,

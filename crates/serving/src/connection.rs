@@ -31,7 +31,6 @@ use crate::routes::{Caller, ProvenKey};
 
 /// For the head of a request, and between requests.
 const HEAD_LIMIT: Duration = Duration::from_secs(5);
-/// Of a head.
 const MOST_HEAD: usize = 16 << 10;
 /// For a whole connection, whatever comes by it: a client that wants more makes another.
 const WHOLE_LIMIT: Duration = Duration::from_secs(60);

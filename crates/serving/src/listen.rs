@@ -36,12 +36,10 @@ pub enum ListenError {
         "{0} can be reached from other hosts, and this one has no key to show; run taut id first"
     )]
     NoIdentity(SocketAddr),
-    /// The system refused.
     #[error("listening on TCP {address}: {error}; {}", mend(error))]
     Bind {
         /// Where it was to listen.
         address: SocketAddr,
-        /// What was answered.
         error: std::io::Error,
     },
     /// The system refused a thread or what it waits by.

@@ -10,53 +10,33 @@ use tautline_api::v1::WorkStreamState;
 #[derive(Debug, Clone, PartialEq)]
 pub enum ServingNews {
     /// A stream was opened.
-    Opened {
-        /// For whom.
-        by: ApiAsker,
-        /// How it stands.
-        stream: Box<WorkStreamState>,
-    },
+    Opened { by: ApiAsker, stream: Box<WorkStreamState> },
     /// The workshop opened no stream.
     Refused {
-        /// To whom.
         by: ApiAsker,
         /// What was asked for.
         plugin: String,
-        /// A sentence.
         why: String,
     },
     /// A stream is about to end on request.
     Closing {
         /// The actor: the owner, or this machine's own key.
         by: ApiAsker,
-        /// The stream's number.
         id: u32,
     },
     /// A request to end another party's stream. The answer was that of an unknown number.
-    CloseDenied {
-        /// The actor.
-        by: ApiAsker,
-        /// The stream's number.
-        id: u32,
-    },
+    CloseDenied { by: ApiAsker, id: u32 },
     /// Somebody was not let in.
-    TurnedAway {
-        /// From where.
-        address: IpAddr,
-        /// What was missing.
-        why: TurnedAway,
-    },
+    TurnedAway { address: IpAddr, why: TurnedAway },
 }
 
 /// The name in [`ApiAsker`] of requests with this machine's own key.
 pub const THIS_MACHINE: &str = "this machine";
 
-/// Who asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiAsker {
     /// The name by which it is trusted, or [`THIS_MACHINE`]; `None` without a key.
     pub name: Option<String>,
-    /// From where.
     pub address: IpAddr,
 }
 

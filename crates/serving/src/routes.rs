@@ -41,7 +41,6 @@ const BODY_LIMIT: Duration = Duration::from_secs(5);
 pub(crate) struct Caller {
     /// Where it comes from.
     pub(crate) address: IpAddr,
-    /// With TLS only.
     pub(crate) proven: Option<ProvenKey>,
     pub(crate) guest: Arc<Guest>,
 }

@@ -37,7 +37,6 @@ pub struct ApiServer {
 }
 
 impl ApiServer {
-    /// Where it listens.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }

@@ -187,7 +187,6 @@ impl Ordinary {
         StreamStatus { counters, faults, ..receiver.status(to) }
     }
 
-    /// The last word.
     pub(crate) fn finish(&mut self, receiver: &mut Receiver, heard: &mut Heard) {
         let status = self.status(receiver, self.next, self.next);
         let (policy, stalls) = (&mut self.policy, &self.stalls);

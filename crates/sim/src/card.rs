@@ -10,7 +10,6 @@ use crate::link::Jitter;
 /// How a card runs and errs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CardModel {
-    /// Frames per wake-up.
     pub period: Frames,
     /// Periods in its ring, two at least.
     pub periods: i64,

@@ -24,7 +24,6 @@ impl TrueTime {
         self.0
     }
 
-    /// This much later.
     pub const fn after(self, span: Span) -> Self {
         Self(self.0.saturating_add(span.as_nanos()))
     }
@@ -61,7 +60,6 @@ impl ClockError {
 /// A change that happens to a clock at an instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClockEvent {
-    /// Its reading jumps.
     Step(Span),
     /// Its rate error becomes another.
     Rate(Ppm),

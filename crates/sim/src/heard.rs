@@ -95,7 +95,6 @@ impl fmt::Display for Heard {
 }
 
 impl Heard {
-    /// Nothing yet.
     pub(crate) fn by(who: String) -> Self {
         Self { who, digest: DIGEST, ..Self::default() }
     }

@@ -14,7 +14,6 @@ pub(crate) use path::Pauses;
 /// How much later than the fastest a packet comes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Jitter {
-    /// Not at all.
     None,
     /// Evenly between nothing and this.
     Uniform(Span),
@@ -25,16 +24,12 @@ pub enum Jitter {
     /// By Pareto's law: at least `scale`, with a tail the heavier the smaller `shape`; never more
     /// than `most`.
     Pareto {
-        /// The least.
         scale: Span,
-        /// Of the tail.
         shape: f64,
-        /// The greatest.
         most: Span,
     },
 }
 
-/// Draws one delay.
 pub(crate) fn draw(jitter: Jitter, rng: &mut Rng) -> Span {
     jitter.draw(rng)
 }
@@ -70,7 +65,6 @@ pub struct Loss {
 }
 
 impl Loss {
-    /// Nothing is lost.
     pub const NONE: Self = Self { into_bad: 0.0, into_good: 1.0, in_good: 0.0, in_bad: 0.0 };
 
     /// Each packet is lost with this chance, whatever became of the one before.
@@ -112,7 +106,6 @@ pub struct Holds {
 /// A bottleneck with a queue before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bottleneck {
-    /// Bits per second.
     pub rate: u64,
     /// Bytes that may wait; what comes on top is dropped.
     pub queue: usize,
@@ -127,7 +120,6 @@ pub struct PathModel {
     pub jitter: Jitter,
     /// Whether jitter lets packets overtake each other. Queues do not.
     pub overtakes: bool,
-    /// Loss.
     pub loss: Loss,
     /// Chance that a packet comes twice.
     pub duplicates: f64,
@@ -135,7 +127,6 @@ pub struct PathModel {
     pub reorders: (f64, Span),
     /// Times in which everything is held.
     pub holds: Option<Holds>,
-    /// A bottleneck.
     pub bottleneck: Option<Bottleneck>,
     /// Times in which nothing comes through, in order.
     pub outages: Vec<(TrueTime, TrueTime)>,

@@ -27,9 +27,7 @@ pub use world::play_offload;
 /// A worker and the two ways of the path to it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkerModel {
-    /// From the master.
     pub there: PathModel,
-    /// To the master.
     pub back: PathModel,
     /// How long its plugin takes for one block.
     pub cost: Span,
@@ -60,7 +58,6 @@ impl WorkerModel {
 pub struct OffloadScenario {
     /// What the world's chances come from.
     pub seed: u64,
-    /// Frames per second.
     pub rate: u32,
     /// Frames of the host's runs, over and over.
     pub runs: Vec<u32>,
@@ -105,12 +102,10 @@ pub struct WorkerOutcome {
     pub played: u64,
 }
 
-/// What came out.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OffloadOutcome {
     /// Frames that were to be played.
     pub frames: u64,
-    /// The damage ledger.
     pub damage: Vec<Damage>,
     /// Frames that it names.
     pub damaged: u64,
@@ -122,7 +117,6 @@ pub struct OffloadOutcome {
     pub first_misnoted: Option<u64>,
     /// Frames whose damage found the ledger full.
     pub overflow: u64,
-    /// The workers.
     pub workers: Vec<WorkerOutcome>,
 }
 

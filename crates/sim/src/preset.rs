@@ -59,7 +59,6 @@ impl fmt::Display for Preset {
 }
 
 impl Preset {
-    /// All of them.
     pub const ALL: [Self; 6] = [
         Self::Wired,
         Self::SwitchUnderLoad,

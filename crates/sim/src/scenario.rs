@@ -15,7 +15,6 @@ use crate::fault::{Intruder, SenderFault};
 use crate::link::{Holds, PathModel};
 use crate::preset::Preset;
 
-/// One computer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostModel {
     /// How its monotonic clock errs.
@@ -24,7 +23,6 @@ pub struct HostModel {
     pub events: Vec<(TrueTime, ClockEvent)>,
     /// The name of that clock, which hosts of one machine share.
     pub name: Option<HostClock>,
-    /// Its sound card.
     pub card: CardModel,
     /// The name of what sets that card's pace.
     pub pace: Option<ClockId>,
@@ -58,7 +56,6 @@ impl HostModel {
 /// A receiver and the way to it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReceiverModel {
-    /// Where it runs.
     pub host: HostModel,
     /// When it is started.
     pub joins: TrueTime,
@@ -75,9 +72,7 @@ pub struct ReceiverModel {
 /// How a receiver's program ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReceiverEnd {
-    /// It says goodbye.
     Goodbye,
-    /// It is killed.
     Killed,
 }
 
@@ -94,7 +89,6 @@ pub struct Scenario {
     /// What is sent. L24, so that each frame has a value of its own; or what stands for Opus, whose packets are as long
     /// as Opus's and hold that.
     pub format: StreamFormat,
-    /// The link offset.
     pub latency: Span,
     /// Who says what latency is promised.
     pub promises: LatencyRule,
@@ -102,9 +96,7 @@ pub struct Scenario {
     pub redundancy: Redundancy,
     /// Time after a packet's own departure in which it may still be repaired.
     pub budget: Span,
-    /// Who sends.
     pub sender: HostModel,
-    /// Who receives.
     pub receivers: Vec<ReceiverModel>,
     /// Whether packets carry the instants of their capture and departure, as a stranger's do not.
     pub stamps: bool,

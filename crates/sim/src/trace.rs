@@ -46,28 +46,18 @@ pub enum TraceError {
         "line {line}: `{text}` does not begin a record; write `delay_us every 1ms`, \
          `sent_s,arrived_s` or the first line of a ledger of taut recv"
     )]
-    Head {
-        /// Counted from 1.
-        line: usize,
-        /// What stands there.
-        text: String,
-    },
+    Head { line: usize, text: String },
     /// A line that is not what the first one says.
     #[error("line {line}: `{text}` is no {wanted}")]
     Line {
-        /// Counted from 1.
         line: usize,
-        /// What stands there.
         text: String,
         /// What should, with an example.
         wanted: &'static str,
     },
     /// A packet that arrived before it was sent, or was sent before the one before it.
     #[error("line {line}: time runs backwards; both columns must be of one clock, and in order")]
-    Backwards {
-        /// Counted from 1.
-        line: usize,
-    },
+    Backwards { line: usize },
     /// Nothing that could be played.
     #[error("the record holds {packets} packets that say how long they took; it needs two or more")]
     Short {

@@ -181,7 +181,6 @@ struct Snapshots(Vec<Section>);
 #[derive(Debug, PartialEq)]
 struct Section {
     function: String,
-    /// Keys and texts.
     entries: Vec<(String, String)>,
 }
 

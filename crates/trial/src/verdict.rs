@@ -15,7 +15,6 @@ const MUCH: f64 = 0.05;
 /// A shorter run waited for nothing that a busy host could delay: it ended by itself, such as by a crash.
 const BUSY_RUN: Span = Span::from_millis(250);
 
-/// What failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Failed {
     /// Something of each of these instants.

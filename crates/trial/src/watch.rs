@@ -23,9 +23,7 @@ const ALONE: Span = Span::from_millis(1);
 /// From an instant to another, both within.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// The first instant.
     pub from: LocalTime,
-    /// The last.
     pub to: LocalTime,
 }
 

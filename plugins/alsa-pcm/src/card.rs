@@ -20,13 +20,10 @@ use tautline_proto::units::Ppm;
 
 /// Which way sound goes, with its end of what holds it.
 pub(crate) enum BufferEnd {
-    /// From the application.
     ToWire(Feeder),
-    /// To the application.
     FromWire(Giver),
 }
 
-/// The device.
 pub(crate) struct DeviceProcess {
     settings: Settings,
     end: BufferEnd,

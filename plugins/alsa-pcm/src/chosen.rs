@@ -30,6 +30,5 @@ pub(crate) struct Software {
     pub(crate) least: Frames,
     /// It has failed when there are so many to be moved.
     pub(crate) stop: Frames,
-    /// Pointers wrap here.
     pub(crate) boundary: Frames,
 }

@@ -9,10 +9,8 @@ use tautline_engine::plan::pacing::RungRefused;
 use tautline_engine::watching::run::RunError;
 use tautline_io::link::OpenError;
 
-/// Why not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Complaint {
-    /// Of `errno(3)`, positive.
     pub(crate) errno: c_int,
     /// Ends with the mend; empty where the number alone says it to a program that asks.
     pub(crate) sentence: String,

@@ -5,14 +5,11 @@ use core::ffi::{c_char, c_int, c_long, c_uint, c_ulong, c_ushort, c_void};
 
 use alsa_sys::{snd_pcm_channel_area_t, snd_pcm_hw_params_t, snd_pcm_sw_params_t, snd_pcm_t};
 
-/// `SND_PCM_IOPLUG_VERSION`.
 pub(crate) const VERSION: c_uint = (1 << 16) | 2;
-/// `SND_PCM_IOPLUG_FLAG_LISTED`.
 pub(crate) const FLAG_LISTED: c_uint = 1;
 /// `SND_PCM_IOPLUG_FLAG_BOUNDARY_WA`: the pointer wraps at the boundary, not at the buffer's size.
 pub(crate) const FLAG_BOUNDARY: c_uint = 1 << 2;
 
-/// `SND_PCM_IOPLUG_HW_…`
 pub(crate) const HW_ACCESS: c_int = 0;
 pub(crate) const HW_FORMAT: c_int = 1;
 pub(crate) const HW_CHANNELS: c_int = 2;
@@ -21,7 +18,6 @@ pub(crate) const HW_PERIOD_BYTES: c_int = 4;
 pub(crate) const HW_BUFFER_BYTES: c_int = 5;
 pub(crate) const HW_PERIODS: c_int = 6;
 
-/// `snd_pcm_ioplug_t`
 #[repr(C)]
 pub(crate) struct Ioplug {
     pub(crate) version: c_uint,
@@ -49,7 +45,6 @@ pub(crate) struct Ioplug {
 /// A callback that takes nothing else.
 pub(crate) type PcmCallback = unsafe extern "C" fn(*mut Ioplug) -> c_int;
 
-/// `snd_pcm_ioplug_callback_t`
 #[repr(C)]
 pub(crate) struct Callbacks {
     pub(crate) start: Option<PcmCallback>,
@@ -86,7 +81,6 @@ pub(crate) struct Callbacks {
     pub(crate) set_chmap: Option<unsafe extern "C" fn(*mut Ioplug, *const c_void) -> c_int>,
 }
 
-/// `snd_lib_error_handler_t`
 pub(crate) type ErrorHandler =
     unsafe extern "C" fn(*const c_char, c_int, *const c_char, c_int, *const c_char, ...);
 

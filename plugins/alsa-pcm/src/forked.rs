@@ -25,7 +25,6 @@ pub(crate) fn watch() -> std::io::Result<()> {
     unsafe { at_forks(&WATCHED, leave) }
 }
 
-/// In the fork.
 extern "C" fn leave() {
     for known in &OPEN {
         let io = known.swap(null_mut(), Ordering::Acquire);

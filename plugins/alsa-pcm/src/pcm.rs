@@ -37,7 +37,6 @@ pub(crate) struct View {
 /// Where the application is.
 #[derive(Debug, Clone, Copy, Default)]
 struct Application {
-    /// Its next frame.
     position: MediaTime,
     /// ALSA's pointer to it, below the boundary.
     pointer: u64,
@@ -60,7 +59,6 @@ const _: () = {
     goes_between_threads::<Pcm>();
 };
 
-/// One opened PCM.
 pub(crate) struct Pcm {
     direction: Direction,
     way: SoundWay,

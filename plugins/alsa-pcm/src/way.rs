@@ -143,7 +143,6 @@ impl SoundWay {
         Ok(device)
     }
 
-    /// Begins.
     pub(crate) fn start(
         &mut self,
         direction: Direction,

@@ -268,7 +268,6 @@ pub(crate) struct Range {
     pub(crate) rates: Vec<Rate>,
     /// The fewest and the most, at each of the rates.
     pub(crate) channels: (Channels, Channels),
-    /// The shortest period.
     pub(crate) shortest: Frames,
     /// The longest buffer in frames of the widest samples, where it is another than is usual.
     pub(crate) buffer: Option<Frames>,

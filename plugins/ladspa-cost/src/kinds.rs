@@ -37,7 +37,6 @@ const MOST_MICROSECONDS: f32 = 1e6;
 pub enum WasteKind {
     /// Always the same, and so much more for each frame.
     Fixed,
-    /// More by chance.
     Random,
     /// More once in a while.
     Burst,

@@ -12,7 +12,6 @@ use crate::kinds::{
     WasteKind,
 };
 
-/// Of any kind.
 const PORTS: usize = 6;
 /// Words of memory in one KiB.
 const WORDS: usize = 128;

@@ -44,7 +44,6 @@ impl Ahead {
         }
     }
 
-    /// A new activation.
     pub(crate) const fn begin(&mut self) {
         *self = Self::of(self.rate);
     }

@@ -56,7 +56,6 @@ impl Desk {
 /// A worker, as the clerks of its plugins have it.
 #[derive(Default)]
 struct KnownWorker {
-    /// By the plugin.
     desks: BTreeMap<String, Arc<Desk>>,
     absence: Arc<Absence>,
 }

@@ -17,7 +17,6 @@ pub(crate) fn watch() -> std::io::Result<()> {
     unsafe { at_forks(&WATCHED, leave) }
 }
 
-/// In the fork.
 extern "C" fn leave() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
     clerk::forget_all();

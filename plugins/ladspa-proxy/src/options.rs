@@ -34,7 +34,6 @@ pub(crate) enum WaitOffline {
 /// How an instance is to run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct OffloadOptions {
-    /// Blocks under way.
     pub(crate) window: u32,
     /// Frames under way, in the window's stead.
     pub(crate) delay: Option<u32>,

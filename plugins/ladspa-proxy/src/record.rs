@@ -13,11 +13,9 @@ const MOST_LINES: usize = 4096;
 /// Slacks that are kept: with more, every other is let go and every other that comes.
 const MOST_SLACKS: usize = 1 << 16;
 
-/// All of it.
 #[derive(Debug, Default)]
 pub(crate) struct RunRecord {
     pub(crate) damage: Vec<Damage>,
-    /// Lines beyond those.
     pub(crate) unlisted: u64,
     left: Vec<Span>,
     /// Runs of which there is one slack in `left`, less one, and those that came since the last.

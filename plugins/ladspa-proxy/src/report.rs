@@ -57,7 +57,6 @@ impl RunReported<'_> {
         format!("of {frames} frames {replaced} were replaced{wrong}")
     }
 
-    /// As JSON.
     pub(crate) fn json(&self) -> Value {
         let said = self.standing.said();
         let opened = Which::ALL.map(|which| self.standing.opened(which));

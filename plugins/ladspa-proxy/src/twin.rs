@@ -103,7 +103,6 @@ pub(crate) struct TwinVerdict {
 }
 
 impl TwinVerdict {
-    /// In a sentence.
     pub(crate) fn sentence(&self) -> String {
         let Self { compared, equal, stood_in, .. } = self;
         match self.residual_db() {

@@ -23,7 +23,6 @@ use crate::trust::{HostKey, TrustStore};
 /// By what connection an answer came.
 #[derive(Clone)]
 pub(super) struct Meeting {
-    /// The worker's end.
     pub(super) peer: SocketAddr,
     /// What both ends of TLS know.
     pub(super) secret: Option<[u8; SECRET_BYTES]>,
@@ -85,7 +84,6 @@ impl WorkerConnector {
         !matches!(&*self.met.lock().unwrap_or_else(PoisonError::into_inner), MeetingOutcome::Nobody)
     }
 
-    /// This host's.
     pub(super) fn own_key(&self) -> Option<HostKey> {
         self.trust.as_ref().map(|trust| trust.identity().key())
     }

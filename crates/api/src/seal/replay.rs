@@ -46,7 +46,6 @@ impl ReplayWindow {
         newest - count < REPLAY_WINDOW && self.seen[index] & bit == 0
     }
 
-    /// It was opened.
     pub(super) fn note(&mut self, incarnation: u32, count: u64) {
         let (index, bit) = place(count);
         match self.newest {

@@ -39,7 +39,6 @@ pub(super) enum Use {
     Salt = 2,
 }
 
-/// Of which packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Of {
     Rtp = 0,

@@ -57,7 +57,6 @@ impl HeardSources {
         }
     }
 
-    /// It was opened.
     pub(super) fn note(&mut self, ssrc: u32, index: u64) {
         self.packets += 1;
         let used = self.packets;

@@ -83,7 +83,6 @@ pub(crate) enum HandshakeFault {
     Untrusted,
     /// This host's is not there.
     NotTrustedThere,
-    /// Something else.
     Other,
 }
 

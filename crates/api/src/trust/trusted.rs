@@ -15,7 +15,6 @@ use super::{HostKey, TrustError};
 
 /// Beside this host's key.
 const TRUSTED_FILE: &str = "trusted.toml";
-/// Of a name.
 pub(super) const MOST_NAME: usize = 64;
 const MEND: &str = "mend it, or move it away and trust each host again (taut trust NAME KEY); until then \
                     nobody is trusted";

@@ -22,7 +22,6 @@ const ASLEEP: (Span, u32) = (Span::from_millis(10), 500);
 /// Starts without a single block in between after which nothing is to be expected any more.
 const VAIN: u32 = 20;
 
-/// The device.
 pub(super) struct Card {
     /// Of each direction in which it goes; what captures first.
     ends: Vec<CardSide>,
@@ -166,12 +165,10 @@ impl Card {
         end.pcm.wait(one.max(Span::from_millis(1)))
     }
 
-    /// So many periods.
     fn span(&self, periods: i64) -> Span {
         self.settings.rate.span_of(Frames::new(self.settings.period.count() * periods))
     }
 
-    /// One period.
     fn cycle(&mut self, process: &mut dyn Process) -> Result<Flow, PcmError> {
         let _realtime = realtime::scope();
         // First of all: a block that cannot be had is none.

@@ -70,7 +70,6 @@ pub(super) struct Reading {
 /// waits there; neither do calls for a PCM that was opened not to block.
 const PERMITTED: &str = "ALSA locks what only this thread uses, and the PCM does not block";
 
-/// Calls ALSA's library.
 fn foreign<T>(call: impl FnOnce() -> T) -> T {
     realtime::permitted(PERMITTED, call)
 }
@@ -78,7 +77,6 @@ fn foreign<T>(call: impl FnOnce() -> T) -> T {
 /// Readings from memory before the card is asked again whether its driver adds a delay.
 const UNASKED: u32 = 31;
 
-/// An opened PCM.
 pub(super) struct CardPcm {
     /// Where the kernel leaves a card's state at each interrupt; before `pcm`, which cannot be closed
     /// while this is held.

@@ -18,7 +18,6 @@ pub struct AlsaSpec {
 /// What wakes the device's thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Wakeup {
-    /// The card's interrupt.
     #[default]
     Card,
     /// A timer, for the instant at which a period should be ready.
@@ -81,7 +80,6 @@ impl fmt::Display for AlsaSpec {
 }
 
 impl AlsaSpec {
-    /// Without options.
     pub(crate) fn named(pcm: &str) -> Self {
         Self { pcm: pcm.to_owned(), wakeup: Wakeup::default(), format: None }
     }

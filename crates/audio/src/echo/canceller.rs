@@ -40,12 +40,7 @@ pub enum NoCanceller {
         "echo is cancelled where both devices run at one rate, and these run at {captured} and {played}; use --rate or \
          --echo keep"
     )]
-    Rates {
-        /// The microphone's.
-        captured: Rate,
-        /// The loudspeaker's.
-        played: Rate,
-    },
+    Rates { captured: Rate, played: Rate },
     /// The library has no memory.
     #[error("libspeexdsp has no memory for a canceller; end other programs, or use --echo keep")]
     Memory,

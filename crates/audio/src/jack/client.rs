@@ -29,7 +29,6 @@ use crate::toolbox::sides::Sides;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct JackStatus(pub(crate) c_int);
 
-/// A client.
 pub(crate) struct Client {
     library: &'static Library,
     raw: NonNull<RawClient>,
@@ -95,7 +94,6 @@ impl Client {
         name.to_string_lossy().into_owned()
     }
 
-    /// In hertz.
     pub(crate) fn rate(&self) -> u32 {
         // SAFETY: the client is open.
         unsafe { (self.library.get_sample_rate)(self.raw.as_ptr()) }

@@ -40,7 +40,6 @@ pub(crate) struct CycleTimes {
     pub(crate) woke: LocalTime,
     /// The server's count of frames at its begin, modulo 2³².
     pub(crate) count: u32,
-    /// Frames in it.
     pub(crate) frames: Frames,
     pub(crate) trouble: CycleFault,
 }
@@ -69,7 +68,6 @@ impl Suspicion {
 /// Where a cycle lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Begun {
-    /// When it began.
     pub(crate) at: LocalTime,
     /// By how much driver wake-ups differ from that, on average.
     pub(crate) uncertainty: Span,
@@ -77,7 +75,6 @@ pub(crate) struct Begun {
     pub(crate) skipped: Frames,
 }
 
-/// Follows the cycles.
 #[derive(Debug, Clone)]
 pub(crate) struct CycleClock {
     rate: Rate,
@@ -98,7 +95,6 @@ impl CycleClock {
         Self { rate, count: None, own: None, suspicion, xrun: 0, jitter }
     }
 
-    /// A cycle begins.
     pub(crate) fn begin(&mut self, told: CycleTimes) -> Begun {
         let length = self.rate.span_of(told.frames);
         let behind = self.rate.span_of(self.behind(told.count));

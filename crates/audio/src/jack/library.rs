@@ -22,7 +22,6 @@ pub(crate) struct RawPort {
     _opaque: [u8; 0],
 }
 
-/// `jack_latency_range_t`: frames.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct LatencyRange {
@@ -30,20 +29,15 @@ pub(crate) struct LatencyRange {
     pub(crate) max: u32,
 }
 
-/// `jack_options_t`
 pub(crate) const NO_START_SERVER: c_int = 0x01;
 pub(crate) const SERVER_NAME: c_int = 0x04;
-/// `jack_status_t`
 pub(crate) const SERVER_FAILED: c_int = 0x10;
 pub(crate) const VERSION_ERROR: c_int = 0x400;
-/// `enum JackPortFlags`
 pub(crate) const PORT_IS_INPUT: c_ulong = 0x1;
 pub(crate) const PORT_IS_OUTPUT: c_ulong = 0x2;
 pub(crate) const PORT_IS_PHYSICAL: c_ulong = 0x4;
-/// `jack_latency_callback_mode_t`
 pub(crate) const CAPTURE_LATENCY: c_int = 0;
 pub(crate) const PLAYBACK_LATENCY: c_int = 1;
-/// `JACK_DEFAULT_AUDIO_TYPE`
 pub(crate) const AUDIO: &CStr = c"32 bit float mono audio";
 
 type ProcessCallback = extern "C" fn(frames: u32, context: *mut c_void) -> c_int;

@@ -35,7 +35,6 @@ pub(super) struct Processing {
 }
 
 impl Processing {
-    /// Real-time.
     fn cycle(&mut self, frames: u32) {
         let _realtime = realtime::scope();
         let signals = &*self.signals;
@@ -143,7 +142,6 @@ struct Times {
 
 /// The buffers of the ports in one cycle.
 struct JackBuffers<'a> {
-    /// `jack_port_get_buffer`
     buffer_of: unsafe extern "C" fn(*mut RawPort, u32) -> *mut f32,
     ports: &'a Sides<Box<[Port]>>,
     frames: u32,

@@ -81,7 +81,6 @@ impl FromStr for JackSpec {
 }
 
 impl fmt::Display for JackSpec {
-    /// Without its options.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "jack:{}", self.client)
     }

@@ -16,7 +16,6 @@ use crate::toolbox::callback::{HeldProcess, Seat};
 
 /// Frames that the process is given at a time, at the most: what it has room for.
 pub(super) const LONGEST: usize = 4096;
-/// Of one sample.
 const BYTES: usize = size_of::<f32>();
 
 /// What the thread that runs the device and the one of the graph share.

@@ -15,11 +15,9 @@ const NANOS_PER_SECOND: i128 = 1_000_000_000;
 /// What the graph says of a cycle (`struct pw_time` of PipeWire).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CycleReport {
-    /// When it began.
     pub(super) began: LocalTime,
     /// Where the driver was then, in ticks: frames of the graph.
     pub(super) ticks: u64,
-    /// Ticks per second.
     pub(super) hertz: u32,
     /// From the stream to the converter, or from there, in ticks, the cycle itself included. 0 for
     /// a device that other programs play to or record from.
@@ -38,7 +36,6 @@ pub(super) struct BlockPlace {
     pub(super) skipped: Frames,
 }
 
-/// The block before.
 #[derive(Debug, Clone, Copy)]
 struct Last {
     report: CycleReport,

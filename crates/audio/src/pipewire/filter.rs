@@ -21,7 +21,6 @@ use tautline_proto::device::Direction;
 use super::wired::{FilterPort, Wired};
 use crate::toolbox::sides::Sides;
 
-/// `enum pw_filter_state`
 const ERROR: pw_filter_state = -1;
 const UNCONNECTED: pw_filter_state = 0;
 

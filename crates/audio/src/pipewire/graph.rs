@@ -11,7 +11,6 @@ pub struct Graph {
     pub quantum: Frames,
     /// The fewest that a node is granted.
     pub min_quantum: Frames,
-    /// The most.
     pub max_quantum: Frames,
     /// What somebody forced every cycle to be.
     pub forced: Option<Frames>,

@@ -139,7 +139,6 @@ pub(super) fn not_made(name: &str, answer: &str) -> DeviceError {
     }
 }
 
-/// A stream, connected.
 fn stream(
     server: &Server,
     spec: &PipeWireSpec,

@@ -109,7 +109,6 @@ fn direction(node: &FoundNode) -> Option<Direction> {
     }
 }
 
-/// What passes unconverted.
 fn offers(graph: Option<&Graph>) -> Offers {
     let Some(graph) = graph else {
         return Offers::Unknown("the server does not say how its graph runs".to_owned());

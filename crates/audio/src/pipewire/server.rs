@@ -28,7 +28,6 @@ const REAL_TIME: &str = "client-rt.conf";
 /// What a client asks of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// To know something.
     Asking,
     /// To be called once per cycle.
     Sounding,
@@ -141,7 +140,6 @@ pub(super) struct Survey {
 }
 
 impl Survey {
-    /// Asks for it.
     pub(super) fn of(server: &Server) -> Result<Self, DeviceError> {
         let until = Instant::now() + PATIENCE;
         let failed = |error: pipewire::Error| absent(&server.name, &error.to_string());

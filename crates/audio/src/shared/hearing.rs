@@ -17,7 +17,6 @@ use super::steered::SteeredReader;
 /// A change of what is muted takes so long, as one of a volume.
 const MUTES_IN: Span = Span::from_millis(10);
 
-/// See the module.
 pub(super) struct SharedCapture {
     state: Arc<SharedState>,
     /// What the parts play, if they are to hear one another.

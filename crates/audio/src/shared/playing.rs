@@ -11,7 +11,6 @@ use super::SharedState;
 use super::bus::BusWriter;
 use super::piece::PieceTimes;
 
-/// See the module.
 pub(super) struct SharedPlayback {
     state: Arc<SharedState>,
     /// What is played goes there, too, for those who capture.

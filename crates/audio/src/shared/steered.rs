@@ -17,7 +17,6 @@ use super::piece::PieceTimes;
 /// What is read this far beside its instant is gone to at once: at the pace of the servo it would take ten seconds.
 const JUMP: Span = Span::from_millis(2);
 
-/// One part, read.
 struct SteeredPart {
     resampler: Resampler,
     /// Whether it was read in the piece before: the resampler is where the place is.
@@ -25,7 +24,6 @@ struct SteeredPart {
     block: Box<[f32]>,
 }
 
-/// See the module.
 pub(crate) struct SteeredReader {
     bus: BusReader,
     settings: Settings,

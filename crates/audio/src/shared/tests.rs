@@ -165,7 +165,6 @@ fn loud(_: LocalTime, _: i64) -> f32 {
     0.25
 }
 
-/// 440 Hz.
 fn tone(at: LocalTime, _: i64) -> f32 {
     let turns = (at - LocalTime::ZERO).as_nanos() as f64 * 440.0 / 1e9;
     (turns.fract() * core::f64::consts::TAU).sin() as f32 / 2.0

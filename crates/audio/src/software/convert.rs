@@ -29,7 +29,6 @@ pub(crate) struct Conversion {
     pub(crate) channels: Option<Channels>,
     /// Samples, to 24 bits, or floats to 32.
     pub(crate) narrower: bool,
-    /// Samples are floats.
     pub(crate) float: bool,
 }
 

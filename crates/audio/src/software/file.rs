@@ -22,7 +22,6 @@ use super::wav_reader::{WavCoding, WavHeader, WavReader, is_wav};
 pub enum FileCoding {
     /// Integers of this many bits, at most 24.
     Integer(u32),
-    /// 32-bit floats.
     Float,
 }
 
@@ -42,7 +41,6 @@ impl FileCoding {
 pub struct FileFormat {
     /// Nominal frames per second.
     pub rate: Rate,
-    /// Samples per frame.
     pub channels: Channels,
     /// How the samples are coded.
     pub coding: FileCoding,
@@ -68,7 +66,6 @@ impl FileRequest<'_> {
 pub struct FileReader {
     format: FileFormat,
     body: Body,
-    /// Frames given out.
     given: u64,
     /// Whether it waits for what another program writes.
     piped: bool,
@@ -251,9 +248,7 @@ struct FoundSound {
 enum Found {
     /// Integers of this many bits.
     Integer(u32),
-    /// 32-bit floats.
     Float,
-    /// 64-bit floats.
     Double,
 }
 
@@ -343,7 +338,6 @@ impl SoundFile {
         }
     }
 
-    /// Its reader.
     pub(crate) fn take(&self, wanted: Wanted) -> Result<FileReader, DeviceError> {
         self.pipe.take(|| FileReader::open_for(&self.path, wanted))
     }

@@ -70,7 +70,6 @@ pub(super) struct FlacReader {
     decoder: Box<dyn AudioDecoder>,
     track: u32,
     parameters: AudioCodecParameters,
-    /// Samples per frame.
     channels: usize,
     /// Frames according to the header, if it says.
     promised: Option<u64>,
@@ -123,7 +122,6 @@ impl FlacReader {
         })
     }
 
-    /// Frames per second.
     pub(super) fn hertz(&self) -> u32 {
         self.parameters.sample_rate.unwrap_or(0)
     }
@@ -132,7 +130,6 @@ impl FlacReader {
         self.channels
     }
 
-    /// Bits per sample.
     pub(super) fn bits(&self) -> u32 {
         self.parameters.bits_per_sample.unwrap_or(16)
     }

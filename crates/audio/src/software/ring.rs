@@ -19,7 +19,6 @@ pub(super) fn enough_to_begin(settings: &Settings) -> usize {
     half_second.min(ring_samples(settings)) * 3 / 4
 }
 
-/// 4 MiB.
 const MOST: usize = 1 << 20;
 
 #[cfg(test)]

@@ -25,9 +25,7 @@ const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Where the samples come from.
 pub(crate) enum SampleSource {
-    /// Nowhere.
     Silence,
-    /// A test tone.
     Tone(Sine),
     /// A file, decoded on a thread of its own.
     File(FileSource),
@@ -42,7 +40,6 @@ pub(crate) enum SampleSource {
 /// What came for one period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Filled {
-    /// All of it.
     Whole,
     /// The disk was too slow: what is missing is silence, and comes later.
     Starved,

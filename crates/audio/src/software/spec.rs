@@ -33,7 +33,6 @@ pub enum SoftwareSpec {
     File(SoundFile),
     /// `file:-`: what is piped into the program, or what is played as a WAV on standard output.
     Standard(StandardInput),
-    /// A test tone.
     Tone(Frequency),
     /// Silence in, nothing out.
     Null,

@@ -25,7 +25,6 @@ impl PipeReader {
         Ok(kept.insert(reader).format())
     }
 
-    /// The reader.
     pub(super) fn take(
         &self,
         open: impl FnOnce() -> Result<FileReader, DeviceError>,
@@ -35,7 +34,6 @@ impl PipeReader {
     }
 }
 
-/// Standard input.
 #[derive(Clone, Default)]
 pub struct StandardInput(PipeReader);
 
@@ -45,7 +43,6 @@ impl StandardInput {
         self.0.look(|| open(wanted))
     }
 
-    /// Its reader.
     pub(crate) fn take(&self, wanted: Wanted) -> Result<FileReader, DeviceError> {
         self.0.take(|| open(wanted))
     }

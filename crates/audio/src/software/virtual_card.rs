@@ -111,7 +111,6 @@ pub(crate) struct Parts {
     pub(crate) patience: Frames,
 }
 
-/// The card.
 pub(crate) struct VirtualCard {
     pub(super) parts: Parts,
     /// What makes it go, and what it says then: composed before the run, because that allocates.

@@ -19,11 +19,8 @@ use tautline_proto::time::Span;
 const BLOCK: usize = 16 * 1024;
 /// Lengths are counted in 32 bits; this leaves room for the header.
 pub(super) const MOST_BYTES: u64 = u32::MAX as u64 - 4096;
-/// `WAVE_FORMAT_PCM`.
 pub(super) const PCM: u16 = 1;
-/// `WAVE_FORMAT_IEEE_FLOAT`.
 pub(super) const FLOAT: u16 = 3;
-/// `WAVE_FORMAT_EXTENSIBLE`.
 pub(super) const EXTENSIBLE: u16 = 0xfffe;
 /// What follows the format's number in the identifier of a subformat.
 pub(super) const SUBFORMAT: [u8; 14] = *b"\x00\x00\x00\x00\x10\x00\x80\x00\x00\xaa\x00\x38\x9b\x71";
@@ -33,7 +30,6 @@ const POSITIONS: usize = 18;
 /// Where the time of writing went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Spent {
-    /// Coding samples.
     pub(crate) coding: Span,
     /// In the hands of the system: the disk.
     pub(crate) storing: Span,
@@ -64,7 +60,6 @@ pub(crate) struct WavFile {
     format: SampleFormat,
     /// All that precedes the samples; its lengths are those of the last [`WavFile::flush`].
     header: Vec<u8>,
-    /// Bytes of samples.
     bytes: u64,
     coded: Box<[u8]>,
     dither: Dither,

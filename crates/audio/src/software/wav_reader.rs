@@ -12,9 +12,7 @@ use symphonia::core::io::MediaSource;
 
 use super::wav::{EXTENSIBLE, FLOAT, PCM, SUBFORMAT};
 
-/// `WAVE_FORMAT_ALAW`.
 const A_LAW: u16 = 6;
-/// `WAVE_FORMAT_MULAW`.
 const MU_LAW: u16 = 7;
 /// Programs that write into a pipe put a size from here on into the header, because they do not
 /// know the real one: sox 0x7ffff000, arecord 0x80000000, ffmpeg 0xffffffff.
@@ -29,12 +27,9 @@ pub(super) enum WavCoding {
     Integer {
         /// The width of the container, 1 to 4.
         bytes: usize,
-        /// The valid bits.
         bits: u32,
     },
-    /// 32-bit floats.
     Float,
-    /// 64-bit floats.
     Double,
     /// A-law (ITU-T G.711), which decodes to 16 bits.
     ALaw,
@@ -56,9 +51,7 @@ impl WavCoding {
 /// The header of a WAV file.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct WavHeader {
-    /// Frames per second.
     pub(super) rate: u32,
-    /// Samples per frame.
     pub(super) channels: u16,
     /// The coding of samples, or why it is not supported.
     pub(super) coding: Result<WavCoding, String>,
@@ -220,7 +213,6 @@ fn array<const N: usize>(input: &mut impl Read) -> io::Result<Option<[u8; N]>> {
 pub(super) struct WavReader {
     input: BufReader<Box<dyn MediaSource>>,
     coding: WavCoding,
-    /// Bytes per frame.
     block: usize,
     /// Bytes of sound that are not in `bytes` yet; without end if their number is unknown.
     left: u64,

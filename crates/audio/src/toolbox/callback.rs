@@ -79,7 +79,6 @@ impl Seat {
 pub(crate) struct HeldProcess<'a>(MutexGuard<'a, Option<Box<dyn Process>>>);
 
 impl HeldProcess<'_> {
-    /// The process.
     pub(crate) fn process(&mut self) -> Option<&mut (dyn Process + 'static)> {
         self.0.as_deref_mut()
     }

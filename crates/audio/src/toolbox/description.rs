@@ -19,7 +19,6 @@ pub struct DeviceDescription {
 /// One direction of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceSide {
-    /// Which.
     pub direction: Direction,
     /// What can be asked for.
     pub offers: Offers,
@@ -30,13 +29,11 @@ pub struct DeviceSide {
 pub enum Offers {
     /// Whatever a stream can be.
     Anything,
-    /// These.
     These {
         /// In hertz, ascending: those that a stream can have.
         rates: Vec<u32>,
         /// Of samples, as ALSA names them.
         formats: Vec<String>,
-        /// Per frame.
         channels: RangeInclusive<u32>,
         /// The shortest period, at the lowest of the rates.
         least_period: Frames,
@@ -48,9 +45,7 @@ pub enum Offers {
 /// The channels that a device has, where it does not take whatever comes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChannelsOffered {
-    /// The fewest.
     pub least: u32,
-    /// The most.
     pub most: u32,
     /// The device that is the same and converts.
     pub converter: Option<String>,

@@ -23,7 +23,6 @@ struct Sentences {
 pub struct PreparedNote(Arc<AtomicBool>);
 
 impl PreparedNote {
-    /// It has come.
     pub fn arises(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -34,7 +33,6 @@ impl Notes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Leaves a sentence.
     pub fn add(&self, sentence: String) {
         self.sentences().left.push(sentence);
     }

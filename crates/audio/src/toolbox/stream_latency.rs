@@ -21,7 +21,6 @@ impl StreamLatency {
         Arc::strong_count(&self.0) > 1
     }
 
-    /// As last told.
     pub fn get(&self) -> Span {
         Span::from_nanos(self.0.load(Ordering::Relaxed))
     }

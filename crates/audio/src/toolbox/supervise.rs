@@ -27,7 +27,6 @@ pub(crate) type Opener = Box<dyn FnMut() -> Result<Box<dyn Device>, DeviceError>
 pub(crate) struct Fallback {
     /// Stands in for it meanwhile: made before the run, because that allocates.
     pub(crate) timer: Box<dyn Device>,
-    /// Opens it again.
     pub(crate) open: Opener,
     /// How often that is tried.
     pub(crate) retry: Duration,
@@ -118,7 +117,6 @@ pub(crate) struct Supervised {
 type Lost = (Box<dyn Device>, DeviceError);
 
 impl Supervised {
-    /// Supervises `device`.
     pub(crate) fn new(
         device: Box<dyn Device>,
         direction: Direction,
@@ -293,7 +291,6 @@ impl Process for Bridge {
     }
 }
 
-/// The opener's side.
 struct DeviceWatch {
     open: Opener,
     retry: Duration,

@@ -17,7 +17,6 @@ pub(crate) trait DeviceTap: Send {
 /// The device with its tap.
 pub(crate) struct TappedDevice<T> {
     device: Box<dyn Device>,
-    /// Until it runs.
     tap: Option<T>,
 }
 

@@ -41,7 +41,6 @@ use crate::show;
 use crate::voice::Voice;
 use crate::words::words;
 
-/// Made by `assets/make-recording`.
 static RECORDING: &[u8] = include_bytes!("../../../../assets/recording.flac");
 
 /// What both ends agree on.
@@ -302,7 +301,6 @@ fn send(
 /// Why a demo ended before the recording did, if it did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cut {
-    /// Somebody asked.
     Stopped,
     /// After so many seconds.
     After(u32),

@@ -18,9 +18,7 @@ use crate::flags::{Recv, StreamFlags};
 
 /// How a stream is played.
 pub(super) struct PlayoutSetup {
-    /// What is expected.
     pub(super) format: StreamFormat,
-    /// What plays it.
     pub(super) device: Settings,
     /// From the channels of the one to those of the other.
     pub(super) map: ChannelMap,

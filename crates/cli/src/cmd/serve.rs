@@ -142,7 +142,6 @@ struct Serving<'a> {
     answering: Answering,
     seats: CallSeats,
     sound: SharedSound,
-    /// Ends the devices.
     sounds: Stop,
     lines: BTreeMap<LineId, CalledLine>,
     /// When a connection that belongs to no call is told of again.

@@ -6,7 +6,6 @@ use tautline_proto::time::{LocalTime, Span};
 /// ended for it is ended within two seconds.
 const LOOK_EVERY: Span = Span::from_secs(1);
 
-/// When to look.
 #[derive(Debug)]
 pub(crate) struct TrustWatch(LocalTime);
 

@@ -181,7 +181,6 @@ fn ptp(answered: Option<(PtpState, Domain)>) -> Finding {
     Finding::of(Verdict::Warns, CHECK, what, why).seen_by(LOOK)
 }
 
-/// To the microsecond.
 const fn rounded(span: Span) -> Span {
     Span::from_micros((span.as_nanos() + 999) / 1000)
 }

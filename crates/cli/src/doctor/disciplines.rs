@@ -27,7 +27,6 @@ impl Discipline {
         }
     }
 
-    /// Its module's name.
     fn module(self) -> String {
         format!("sch_{}", self.name())
     }

@@ -17,7 +17,6 @@ use walk::{AwaitedPacket, Chain, Read, fates};
 /// What a receiver waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Awaited {
-    /// Of these ports.
     pub(crate) protocol: Protocol,
     /// The ports of RTP and RTCP, or twice the only one.
     pub(crate) ports: [u16; 2],
@@ -57,7 +56,6 @@ const CHECK: &str = "firewall";
 pub(crate) enum Rules {
     /// As `nft list ruleset` writes them.
     Nft(String),
-    /// As `iptables-save` does.
     Iptables(String),
     /// Only root may see them.
     Hidden,

@@ -6,12 +6,10 @@ use super::root::Root;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Interface {
     pub(super) name: String,
-    /// Its number.
     pub(super) index: u32,
     /// Of the largest packet, in bytes.
     pub(super) mtu: usize,
     pub(super) is_wireless: bool,
-    /// By number.
     pub(super) interrupts: Vec<u32>,
 }
 

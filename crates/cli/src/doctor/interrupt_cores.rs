@@ -9,7 +9,6 @@ const CHECK: &str = "interrupt-cores";
 /// The cores of this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Cores {
-    /// Those that run.
     online: Vec<u32>,
     /// Those that the scheduler leaves alone (`isolcpus=`).
     isolated: Vec<u32>,

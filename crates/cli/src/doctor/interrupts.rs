@@ -8,7 +8,6 @@ use super::{Finding, Verdict};
 
 /// Above this runs nothing of taut's but what watches for stalls: `--scheduler fifo:70`.
 const OURS: u32 = 70;
-/// As `SCHED_FIFO` (sched.h).
 const FIFO: u32 = 1;
 
 /// A process of this machine, by `/proc/PID/stat`.
@@ -23,7 +22,6 @@ pub(super) struct RunningProcess {
 
 #[cfg(test)]
 impl RunningProcess {
-    /// Without real time.
     pub(super) fn ordinary(id: u32, name: &str) -> Self {
         Self { id, name: name.to_owned(), priority: 0, policy: 0 }
     }

@@ -18,7 +18,6 @@ pub(super) fn check(root: &Root, asked: &Requirements) -> Finding {
 /// When the kernel leaves its own work for a thread that is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Preemption {
-    /// Everywhere, `PREEMPT_RT`.
     RealTime,
     /// Nearly everywhere. `lazy` differs from `full` for ordinary threads alone.
     Full,

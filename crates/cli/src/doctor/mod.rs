@@ -49,10 +49,8 @@ pub(crate) enum Verdict {
 /// What one check found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
-    /// The check's name.
     pub(crate) check: &'static str,
     pub(crate) verdict: Verdict,
-    /// What is so.
     pub(crate) what: String,
     /// Why it matters here; empty where all is fine.
     pub(crate) why: String,
@@ -130,9 +128,7 @@ impl Finding {
 /// What everything is judged by.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Requirements {
-    /// Capture to DAC.
     pub(crate) latency: Span,
-    /// What is carried.
     pub(crate) format: StreamFormat,
 }
 

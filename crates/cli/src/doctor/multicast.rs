@@ -41,7 +41,6 @@ fn route(routes: &str, names: &[&str]) -> Finding {
 /// How groups are joined by an interface.
 #[derive(Debug, PartialEq, Eq)]
 struct Igmp {
-    /// As `V3`.
     spoken: Option<String>,
     /// The version that somebody set; 0 if nobody did.
     forced: u32,

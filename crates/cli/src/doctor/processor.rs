@@ -44,7 +44,6 @@ fn frequency(governors: &[String]) -> Finding {
 /// A state in which a core waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct IdleState {
-    /// Its number.
     number: u32,
     name: String,
     /// How long it takes to be awake again.

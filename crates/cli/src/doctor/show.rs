@@ -87,7 +87,6 @@ impl FindingCounts {
         }
     }
 
-    /// In one line.
     pub(crate) fn sentence(&self, latency: Span) -> String {
         let Self { fine, unknown, warns, spoils } = self;
         format!("at {latency}: {fine} ok, {warns} warn, {spoils} spoil, {unknown} not to be seen\n")

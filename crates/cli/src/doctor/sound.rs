@@ -75,7 +75,6 @@ fn pipewire(graph: &Graph, asked: &Requirements) -> Finding {
 /// A file by which a card is opened, and whether this user may.
 type DeviceFile = (String, bool);
 
-/// Those of PCMs.
 fn nodes(root: &Root) -> Vec<DeviceFile> {
     let names = root.list("dev/snd").into_iter().filter(|name| name.starts_with("pcm"));
     names

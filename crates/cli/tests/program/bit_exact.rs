@@ -11,7 +11,6 @@ use crate::common::{Folder, Lack, PATIENT, free_udp_ports, loopback, shared, ski
 struct Way {
     shape: Shape,
     ptime: &'static str,
-    /// Of both ends.
     options: &'static str,
     address: &'static str,
 }

@@ -45,7 +45,6 @@ impl Tone {
         self.0.chunks_exact(144).map(|piece| piece.iter().fold(0.0, |most, s| s.abs().max(most)))
     }
 
-    /// Its softest piece.
     fn softest(&self) -> f64 {
         self.peaks().fold(1.0, f64::min)
     }

@@ -32,7 +32,6 @@ struct Measured {
     late: u64,
     /// Whether either end said that the latency is too little.
     doubted: bool,
-    /// All of it.
     evidence: String,
 }
 

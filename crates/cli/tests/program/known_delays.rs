@@ -23,12 +23,14 @@ const SEED: &str = "KNOWN_DELAYS_SEED";
 /// What lies between the card that plays and the card that hears.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Between {
-    /// A cable.
     Cable,
     /// A cable, and both cards in programs of their own.
     Programs,
     /// A sender, a relay that delays and jitters, and a receiver, with a cable before and after.
-    Stream { relay_us: u64, jitter_us: u64 },
+    Stream {
+        relay_us: u64,
+        jitter_us: u64,
+    },
 }
 
 /// A delay that is put into the path.
@@ -112,7 +114,6 @@ impl KnownDelay {
     }
 }
 
-/// At 48 kHz.
 const FRAME_NS: i64 = 20_834;
 /// Marks count between these two, before the last packet.
 const COUNTED_NS: i64 = 2_300_000_000;

@@ -20,7 +20,6 @@ use crate::common::{Folder, PATIENT, free_udp_ports, shared};
 use crate::interop::{has_element, has_ffmpeg, is_whole, noise, read_raw};
 
 pub(crate) const COUNTER: &str = "AES_CM_128_HMAC_SHA1_80";
-/// Of GStreamer's packets.
 pub(crate) const SSRC: u32 = 0x7461_7574;
 
 /// Makes a key file; its key.

@@ -305,7 +305,6 @@ fn burst_that_is_heard_twice_is_repeated_as_a_whole() {
     assert!((later - 64_800.0).abs() < 0.2, "{verdict}");
 }
 
-/// Of 24 bits.
 fn rounded(sound: Sound) -> Sound {
     sound.with(|sample| (sample * 8_388_608.0).round() / 8_388_608.0)
 }

@@ -4,7 +4,6 @@
 #[derive(Debug, Clone)]
 pub(super) struct History {
     channels: usize,
-    /// Interleaved.
     samples: Box<[f32]>,
     /// The frame that is written next.
     next: usize,

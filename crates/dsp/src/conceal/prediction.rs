@@ -131,7 +131,6 @@ impl Prediction {
         }
     }
 
-    /// The next sample.
     pub(super) fn next(&mut self, bench: &Bench) -> f32 {
         let told = bench.bands.back(self.low.told(), self.phase) + self.high.step();
         self.phase += 1;
@@ -149,7 +148,6 @@ impl Prediction {
 /// A signal predicted from itself.
 #[derive(Debug, Clone)]
 struct PredictedSignal {
-    /// Oldest sample first.
     model: Box<[f64]>,
     /// The newest samples end at `end`. When there is no room behind it, they move to the front.
     samples: Box<[f64]>,

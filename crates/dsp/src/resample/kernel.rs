@@ -56,7 +56,6 @@ const BEST: CosineWindow = CosineWindow {
     ],
 };
 
-/// A quality's window.
 pub(super) const fn window(quality: Quality) -> &'static CosineWindow {
     match quality {
         Quality::LowDelay => &LOW_DELAY,
@@ -66,7 +65,6 @@ pub(super) const fn window(quality: Quality) -> &'static CosineWindow {
 }
 
 impl CosineWindow {
-    /// The windowed sinc.
     pub(super) fn weight(&self, distance: f64) -> f64 {
         if distance == 0.0 {
             return 1.0;

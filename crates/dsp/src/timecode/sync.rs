@@ -22,7 +22,6 @@ const DEVIATIONS: f64 = 6.0;
 pub(super) struct Sync {
     /// By step from −[`FURTHEST`] on, [`COMPARED`] samples each.
     steps: Box<[f32]>,
-    /// Of each step.
     energy: [f64; 2 * FURTHEST + 1],
     /// Energy of the slope at no step, per frame².
     slope: f64,

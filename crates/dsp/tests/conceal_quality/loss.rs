@@ -44,7 +44,6 @@ impl Loss {
     }
 }
 
-/// What covers holes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cover {
     /// What is under test.

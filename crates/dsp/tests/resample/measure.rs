@@ -20,7 +20,6 @@ impl Fit {
         20.0 * self.rest.log10()
     }
 
-    /// In dB.
     pub(crate) fn gain_db(&self) -> f64 {
         20.0 * self.gain.log10()
     }

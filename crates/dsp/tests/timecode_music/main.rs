@@ -11,7 +11,6 @@ use music::Music;
 use tautline_dsp::resample::{Quality, Resampler, Step};
 use tautline_dsp::timecode::{Finder, FoundMark, MarkStretch, Marker, RunNumber, SPACING};
 
-/// Frames per second.
 const RATE: u32 = 48_000;
 const RUN: RunNumber = RunNumber::new(0x0CAF_E123);
 /// Marks before this do not count: first one has to be found without knowing where.

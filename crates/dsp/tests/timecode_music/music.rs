@@ -1,6 +1,5 @@
 //! Music made up: chords of harmonic notes with vibrato, a bass, and drums of noise.
 
-/// Frames per second.
 const RATE: f64 = 48_000.0;
 /// Samples of one period of a note.
 const TABLE: usize = 1024;

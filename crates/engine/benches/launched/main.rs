@@ -79,7 +79,6 @@ const LAUNCH: LaunchOptions = LaunchOptions {
     ahead: Span::ZERO,
 };
 
-/// What carries them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BenchWire {
     Rtp,

@@ -67,7 +67,6 @@ pub(crate) fn by_ethernet() -> EthernetOptions {
     EthernetOptions { launch: Some(LAUNCH), ..sending_by_ethernet(&place, &format(), PACKETS) }
 }
 
-/// All streams, running.
 pub(crate) struct Ours {
     senders: Vec<Loan>,
     stop: Stop,

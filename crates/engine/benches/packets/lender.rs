@@ -12,7 +12,6 @@ pub(crate) struct Lender {
     returned: Receiver<Box<dyn Process>>,
 }
 
-/// The bench's end.
 pub(crate) struct Loan {
     pub(crate) process: Box<dyn Process>,
     back: Sender<Box<dyn Process>>,

@@ -74,7 +74,6 @@ pub(crate) fn receiving() -> UdpOptions {
     options
 }
 
-/// All streams, running.
 pub(crate) struct Ours {
     senders: Vec<Loan>,
     receiver: Loan,

@@ -107,7 +107,6 @@ pub struct Attendant {
     newest: Standing,
 }
 
-/// Both ends.
 pub(crate) fn rings() -> (Rings, Attendant) {
     let (changes_in, changes) = ring(CHANGES);
     let (gone, gone_out) = ring(CHANGES);

@@ -41,7 +41,6 @@ pub(crate) struct DelayLearner {
 /// What a run does to the delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DelayChange {
-    /// It stays.
     None,
     /// It is that many frames, before anything but the silence of the beginning was played.
     Begins(u32),

@@ -155,7 +155,6 @@ impl WorkerEnd {
         [link.awaited(), last.as_mut().and_then(|last| last.link.awaited())]
     }
 
-    /// Of both links.
     pub(crate) fn link_counters(&self) -> LinkCounters {
         let Some(Far { link, last, .. }) = &self.far else { return LinkCounters::default() };
         let counters = link.counters();
@@ -228,7 +227,6 @@ impl WorkerEnd {
         leaves
     }
 
-    /// A new epoch.
     pub(crate) fn begin(&mut self) {
         self.master.begin();
         self.next = 0;

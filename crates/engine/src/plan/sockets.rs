@@ -21,7 +21,6 @@ use tautline_proto::wire::{PacketHeads, WireForm};
 
 use crate::plan::address::{Address, AddressError, CLASS_A, EthernetPlace, Resolved, StreamPlace};
 
-/// One destination.
 type Destination<'a> = (&'a Address, &'a Resolved);
 
 /// Sets interface, TTL and loop as the destinations ask. They share one socket, so those that ask

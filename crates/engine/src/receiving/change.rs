@@ -80,7 +80,6 @@ const CLOSED: usize = 1000;
 const WAITING: usize = 4;
 
 impl MixChanges {
-    /// Both ends.
     pub(crate) fn new(setup: MixSetup) -> (Self, (Succession, Spares, Consumer<Gain>)) {
         let MixSetup { places, more, gain, device, wall, probes, labels, waiter } = setup;
         let (gains, gains_out) = memory::ring(64);
@@ -262,7 +261,6 @@ impl MixChanges {
         }
     }
 
-    /// How it stands.
     fn standing(&self, streams: &[ReceivedStream]) -> ReceiveStanding {
         let standing = (0..).zip(streams).map(|(place, stream)| {
             let heir = self.heirs.iter().rfind(|(wanted, _)| *wanted == place);

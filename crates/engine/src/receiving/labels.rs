@@ -18,7 +18,6 @@ const MOST: usize = 100_000;
 /// Labels back to which a packet is looked for that came too late.
 const LOOKED_AT: usize = 1000;
 
-/// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
     Hole { late: bool, concealed: bool },

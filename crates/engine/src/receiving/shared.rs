@@ -31,7 +31,6 @@ pub(crate) struct StreamTemplate {
 }
 
 impl StreamTemplate {
-    /// Like this one.
     pub(crate) fn of(plan: &StreamPlan) -> Self {
         let StreamPlan { latency, loss_target, gain, sealed, .. } = *plan;
         let (address, receiver) = (plan.address.clone(), plan.receiver.clone());

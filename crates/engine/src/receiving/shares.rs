@@ -42,7 +42,6 @@ impl Said {
         })
     }
 
-    /// As it arrived.
     pub(crate) fn arrival(&self) -> Arrival<'_> {
         Arrival {
             datagram: &self.datagram,

@@ -61,7 +61,6 @@ pub(crate) struct Statistics {
     pub(crate) xruns: XrunTimes,
 }
 
-/// The newest latencies.
 #[derive(Default)]
 struct Lately {
     spans: [Span; 31],

@@ -118,7 +118,6 @@ impl SentStream {
         }
     }
 
-    /// How it stands.
     fn standing(&self) -> SendStanding {
         let policy = &self.policy;
         SendStanding {

@@ -316,7 +316,6 @@ impl SentStream {
         }
     }
 
-    /// Another gain.
     pub(crate) fn set_gain(&mut self, gain: Gain, muted: bool) -> Result<Fader, ()> {
         let fader = Fader { gain, muted };
         self.commands.push(TransmitterCommand::Gain(fader.wanted())).map_err(drop)?;

@@ -23,13 +23,10 @@ use crate::watching::levels::LevelTap;
 #[derive(Debug, Clone, Copy)]
 #[expect(clippy::large_enum_variant, reason = "a box could not be freed on the device's thread")]
 pub(crate) enum TransmitterCommand {
-    /// Another gain.
     Gain(Gain),
     /// Whether anybody wants to know how loud it is.
     Levels(bool),
-    /// For the sender.
     Send(SendCommand),
-    /// Other destinations.
     Destinations(Destinations),
 }
 

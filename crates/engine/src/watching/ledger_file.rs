@@ -20,7 +20,6 @@ pub(crate) trait LedgerEntry {
     /// What the columns are called.
     const HEAD: &'static str;
 
-    /// Writes the columns.
     fn write(&self, out: &mut impl Write) -> std::io::Result<()>;
 }
 

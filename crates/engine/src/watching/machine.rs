@@ -27,7 +27,6 @@ fn line(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
-/// `VmHWM` of proc_pid_status(5).
 fn peak_memory() -> Option<u64> {
     let status = line("/proc/self/status")?;
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -13,11 +13,9 @@ use crate::watching::snapshot::{self, Meter, SecondCounts, StreamSnapshot};
 pub(crate) struct Observed<P> {
     levels: LevelReader,
     minute: WorstOfMinute<P>,
-    /// While somebody looks.
     looked_at: Option<Second<P>>,
 }
 
-/// The last second.
 struct Second<P> {
     packets: LastSecond<P>,
     counters: LastSecond<Counters>,

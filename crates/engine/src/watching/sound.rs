@@ -187,7 +187,6 @@ impl Measurement {
         self.search_until(hearing, hearing.settled(), found);
     }
 
-    /// Searches the rest.
     pub(crate) fn finish(&mut self, hearing: &Hearing, found: &mut impl FnMut(FoundPacket)) {
         self.search_until(hearing, hearing.end(), found);
         while !self.expected.is_empty() {

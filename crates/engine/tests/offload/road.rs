@@ -69,7 +69,6 @@ struct Inner {
     came: BTreeMap<u64, (BTreeSet<u16>, u16, u64)>,
 }
 
-/// The master's link.
 #[derive(Clone)]
 pub(crate) struct Road(Arc<Mutex<Inner>>, Arc<OwnedFd>);
 

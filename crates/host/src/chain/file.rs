@@ -26,7 +26,6 @@ const MOST: usize = 1024;
 pub enum ChainKind {
     /// One behind the other.
     Chain,
-    /// Side by side.
     Parallel,
 }
 
@@ -44,7 +43,6 @@ pub struct ChainDefinition {
 /// What a file defines.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ChainFile {
-    /// Where it is.
     pub path: PathBuf,
     /// All chains, and then all that runs side by side.
     pub definitions: Vec<ChainDefinition>,
@@ -72,12 +70,7 @@ pub enum ChainFileError {
         "`{chain}` has a member `{member}`, which is no plugin here and not defined without `{chain}` \
          itself; `taut plugins` lists what there is"
     )]
-    Unknown {
-        /// What is defined.
-        chain: String,
-        /// What it lacks.
-        member: String,
-    },
+    Unknown { chain: String, member: String },
     /// Nothing, or too much.
     #[error("`{0}` has {1} plugins; give it 1 to {MOST_INSTANCES}")]
     Size(String, usize),

@@ -12,11 +12,9 @@ use crate::ladspa::library::{LoadError, PluginLibrary};
 /// [`PluginInstance`]: members' ones follow each other in their order.
 #[derive(Debug)]
 pub enum ChainNode {
-    /// One plugin.
     Plugin(Box<PluginInstance>),
     /// One behind the other.
     Chain(Vec<ChainNode>),
-    /// Side by side.
     Parallel(Vec<ChainNode>),
     /// Side by side, with one set of controls.
     Copies(Vec<ChainNode>),
@@ -31,7 +29,6 @@ pub enum NodeError {
     /// One of its plugins.
     #[error(transparent)]
     Instance(#[from] InstanceError),
-    /// More than [`MOST_INSTANCES`].
     #[error("it has {0} plugins, and {MOST_INSTANCES} are run as one at most; divide it")]
     TooMany(usize),
 }
@@ -48,7 +45,6 @@ impl ChainNode {
         }
     }
 
-    /// Inputs of sound.
     pub fn inputs(&self) -> usize {
         match self {
             Self::Plugin(plugin) => plugin.inputs(),
@@ -57,7 +53,6 @@ impl ChainNode {
         }
     }
 
-    /// Outputs of sound.
     pub fn outputs(&self) -> usize {
         match self {
             Self::Plugin(plugin) => plugin.outputs(),

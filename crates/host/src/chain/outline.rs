@@ -12,15 +12,12 @@ use crate::ladspa::description::{PluginDescription, PortDescription};
 pub struct Outline {
     /// By which members of a chain are told apart.
     pub label: String,
-    /// What to run.
     pub recipe: Recipe,
     /// Bits of LADSPA that hold for all of it.
     pub properties: c_int,
-    /// Inputs of sound.
     pub inputs: Vec<PortDescription>,
     /// Controls that the host sets.
     pub controls: Vec<PortDescription>,
-    /// Outputs of sound.
     pub outputs: Vec<PortDescription>,
     /// Controls that are told.
     pub told: Vec<PortDescription>,
@@ -34,13 +31,9 @@ pub struct Outline {
      between them"
 )]
 pub struct MisfitError {
-    /// Which plays.
     pub before: String,
-    /// How many channels.
     pub outputs: usize,
-    /// Which hears.
     pub after: String,
-    /// How many channels.
     pub inputs: usize,
 }
 

@@ -20,7 +20,6 @@ const MOST_BYTES: u64 = 4 << 20;
 /// Figures that are kept.
 const MOST_KEPT: usize = 10_000;
 
-/// What plugins take.
 #[derive(Debug, Default)]
 pub(crate) struct CostBook {
     path: Option<PathBuf>,

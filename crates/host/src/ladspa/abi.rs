@@ -45,25 +45,18 @@ pub const TOGGLED: c_int = 0x4;
 pub const SAMPLE_RATE: c_int = 0x8;
 /// Steps are alike on a logarithmic scale.
 pub const LOGARITHMIC: c_int = 0x10;
-/// Whole numbers only.
 pub const INTEGER: c_int = 0x20;
 /// The bits that say which default a port has.
 pub const DEFAULT_MASK: c_int = 0x3C0;
-/// The lower bound.
 pub const DEFAULT_MINIMUM: c_int = 0x40;
 /// A quarter of the way from the lower bound to the upper.
 pub const DEFAULT_LOW: c_int = 0x80;
-/// The middle.
 pub const DEFAULT_MIDDLE: c_int = 0xC0;
 /// Three quarters of the way.
 pub const DEFAULT_HIGH: c_int = 0x100;
-/// The upper bound.
 pub const DEFAULT_MAXIMUM: c_int = 0x140;
-/// 0.
 pub const DEFAULT_0: c_int = 0x200;
-/// 1.
 pub const DEFAULT_1: c_int = 0x240;
-/// 100.
 pub const DEFAULT_100: c_int = 0x280;
 /// 440, the frequency of concert A.
 pub const DEFAULT_440: c_int = 0x2C0;
@@ -76,7 +69,6 @@ pub const LATENCY: &str = "latency";
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RangeHint {
-    /// The bits above.
     pub hints: c_int,
     /// Of use with [`BOUNDED_BELOW`] alone.
     pub lower: Data,
@@ -91,15 +83,11 @@ pub struct RangeHint {
 #[repr(C)]
 #[derive(Debug)]
 pub struct Descriptor {
-    /// Below [`UNIQUE_IDS`].
     pub unique_id: c_ulong,
     /// What names the plugin within its file; without white space.
     pub label: *const c_char,
-    /// [`REALTIME`], [`INPLACE_BROKEN`], [`HARD_RT_CAPABLE`].
     pub properties: c_int,
-    /// For people.
     pub name: *const c_char,
-    /// Who made it.
     pub maker: *const c_char,
     /// `None` where there is none.
     pub copyright: *const c_char,
@@ -111,7 +99,6 @@ pub struct Descriptor {
     pub port_names: *const *const c_char,
     /// A hint for each port.
     pub port_range_hints: *const RangeHint,
-    /// The plugin's own.
     pub implementation_data: *mut c_void,
     /// Makes an instance for a rate, or answers null.
     pub instantiate: Option<unsafe extern "C" fn(*const Descriptor, c_ulong) -> Handle>,
@@ -123,7 +110,6 @@ pub struct Descriptor {
     pub run: Option<unsafe extern "C" fn(Handle, c_ulong)>,
     /// The same, adding to the outputs; may be missing.
     pub run_adding: Option<unsafe extern "C" fn(Handle, c_ulong)>,
-    /// Goes with it.
     pub set_run_adding_gain: Option<unsafe extern "C" fn(Handle, Data)>,
     /// The end of what `activate` began; may be missing.
     pub deactivate: Option<unsafe extern "C" fn(Handle)>,

@@ -14,7 +14,6 @@ pub(crate) struct Buffer {
 unsafe impl Send for Buffer {}
 
 impl Buffer {
-    /// So many zeros.
     pub(crate) fn new(length: usize) -> Self {
         let whole = Box::leak(vec![0.0f32; length].into_boxed_slice());
         Self { start: NonNull::from(whole).cast(), length }

@@ -17,7 +17,6 @@ pub const MOST_PORTS: usize = 1024;
 /// A port, as its plugin describes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PortDescription {
-    /// For people.
     pub name: String,
     /// Exactly one of each: input or output, control or audio.
     pub kind: c_int,
@@ -30,15 +29,11 @@ pub struct PortDescription {
 pub struct PluginDescription {
     /// What names it within its file; without white space.
     pub label: String,
-    /// Below [`UNIQUE_IDS`].
     pub unique_id: u32,
-    /// For people.
     pub name: String,
-    /// Who made it.
     pub maker: String,
     /// `None` where there is none.
     pub copyright: String,
-    /// Bits of [`super::abi`].
     pub properties: c_int,
     /// In the plugin's own order.
     pub ports: Vec<PortDescription>,
@@ -55,7 +50,6 @@ pub enum Nonsense {
     /// A number that the header forbids.
     #[error("its unique id is {0}, and ids lie below {UNIQUE_IDS}; ask its maker for another")]
     UniqueId(u64),
-    /// More than [`MOST_PORTS`].
     #[error("it says that it has {0} ports, and {MOST_PORTS} are the most; use another plugin")]
     Ports(u64),
     /// No list of them.

@@ -30,7 +30,6 @@ pub struct PluginInstance {
     most_frames: usize,
     is_active: bool,
     description: PluginDescription,
-    /// Dropped last.
     _library: Arc<PluginLibrary>,
 }
 
@@ -64,22 +63,18 @@ pub enum InstanceError {
         "{library} has no plugin `{label}` that can be used; `taut plugins` lists what there is"
     )]
     Label {
-        /// The file.
         library: PathBuf,
         /// What was asked for.
         label: String,
     },
-    /// It answered null.
     #[error(
         "plugin `{label}` of {library} would not begin at {rate} Hz: it answered nothing; try another \
          rate, or another plugin"
     )]
     Refused {
-        /// The file.
         library: PathBuf,
         /// What was asked for.
         label: String,
-        /// Frames per second.
         rate: u32,
     },
 }
@@ -146,12 +141,10 @@ impl PluginInstance {
         &self.description
     }
 
-    /// Inputs of sound.
     pub fn inputs(&self) -> usize {
         self.inputs.len()
     }
 
-    /// Outputs of sound.
     pub fn outputs(&self) -> usize {
         self.outputs.len()
     }

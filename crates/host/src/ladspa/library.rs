@@ -19,7 +19,6 @@ pub struct PluginLibrary {
     path: PathBuf,
     plugins: Vec<(*const Descriptor, PluginDescription)>,
     skipped: Vec<SkippedPlugin>,
-    /// Dropped last.
     _loaded: Loaded,
 }
 
@@ -42,12 +41,7 @@ pub struct SkippedPlugin {
 pub enum LoadError {
     /// What the system's loader says.
     #[error("loading {path}: {answer}; install what it needs, or leave it out of LADSPA_PATH")]
-    Load {
-        /// The file.
-        path: PathBuf,
-        /// The loader's words.
-        answer: String,
-    },
+    Load { path: PathBuf, answer: String },
     /// It can be loaded and has no plugins.
     #[error(
         "loading {0}: it has no function {ENTRY}, so it is no LADSPA library; leave it out of LADSPA_PATH"
@@ -94,7 +88,6 @@ impl PluginLibrary {
         Ok(Self { path, plugins, skipped, _loaded: loaded })
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -104,7 +97,6 @@ impl PluginLibrary {
         self.plugins.iter().map(|(_, description)| description)
     }
 
-    /// Those that cannot.
     pub fn skipped(&self) -> &[SkippedPlugin] {
         &self.skipped
     }

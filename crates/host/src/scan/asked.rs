@@ -13,7 +13,6 @@ use crate::process::{ChildProcess, ChildProgram, ChildSaid, SCAN, Starting, word
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LibraryAnswer {
-    /// It was loaded.
     Library(AskedLibrary),
     /// It was not, and why.
     Refused(String),

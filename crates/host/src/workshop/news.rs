@@ -22,7 +22,6 @@ pub enum StreamOver {
     Closed,
     /// Nothing had come for long, and another stream found no room.
     MadeRoom,
-    /// The worker ends.
     WorkerEnds,
 }
 

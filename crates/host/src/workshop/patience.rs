@@ -39,7 +39,6 @@ pub(super) struct StopLooks {
 }
 
 impl StopLooks {
-    /// From now on.
     pub(super) fn from(now: LocalTime) -> Self {
         Self { next: now + LOOK, stopped: 0 }
     }

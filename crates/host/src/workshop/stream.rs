@@ -46,7 +46,6 @@ pub(super) struct StreamSetting {
 
 /// Where a stream hears its datagrams, whichever of its processes does.
 pub(super) struct StreamSockets {
-    /// The master's.
     pub(super) own: UdpSocket,
     /// Those of the worker before, if one feeds it.
     pub(super) fed: Option<UdpSocket>,
@@ -139,7 +138,6 @@ impl Drop for StreamProcess {
 
 /// How a process ended.
 enum ProcessEnd {
-    /// It was to.
     Asked,
     /// Why it was not to.
     Fault(String),

@@ -98,7 +98,6 @@ impl StreamTold {
         if since > Span::ZERO { (busy as f64 / since.as_nanos() as f64).min(1.0) } else { 0.0 }
     }
 
-    /// A process ended.
     pub(super) fn ended(&mut self, why: String) {
         self.process = None;
         self.before = self.state.counters;

@@ -86,7 +86,6 @@ impl TestMaster {
         Self { master, set, sound, socket, seal, sent: Vec::new(), incarnation: 0 }
     }
 
-    /// Another activation.
     pub(crate) fn begin(&mut self) {
         self.master.begin();
     }

@@ -155,7 +155,6 @@ mod tests {
 
     const GRANDMASTER: ClockIdentity = ClockIdentity([1, 2, 3, 0xFF, 0xFE, 4, 5, 6]);
 
-    /// Of IEEE 802.1AS.
     const GPTP: Domain = Domain { number: 0, transport: 1 };
 
     /// A daemon with two ports, at a socket of its own.

@@ -16,7 +16,6 @@ const IS: u16 = 0x15;
 const RETURN: u16 = 0x06;
 /// What is loaded from here on is of the frame's head (`SKF_LL_OFF`, linux/filter.h), else of what is behind it.
 const HEAD: u32 = -0x20_0000_i32 as u32;
-/// All of it.
 const WHOLE: u32 = u32::MAX;
 
 /// What must stand where.

@@ -163,7 +163,6 @@ impl Batch {
         self.packets[..self.queued].iter().map(|packet| packet.instants)
     }
 
-    /// Empties the batch.
     pub(crate) const fn clear(&mut self) {
         (self.queued, self.wanted) = (0, 0);
     }

@@ -13,7 +13,6 @@ pub(crate) fn bytes(capacity: usize) -> (ByteWriter, ByteReader) {
     (ByteWriter(producer), ByteReader { consumer, joined })
 }
 
-/// The writing end.
 pub(crate) struct ByteWriter(Producer<u8>);
 
 impl ByteWriter {
@@ -23,7 +22,6 @@ impl ByteWriter {
     }
 }
 
-/// The reading end.
 pub(crate) struct ByteReader {
     consumer: Consumer<u8>,
     /// Where a datagram is put together that goes over the ring's end.

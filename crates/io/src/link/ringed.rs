@@ -289,7 +289,6 @@ struct WireThread<L> {
     counters: Arc<SharedCounters>,
     /// Packets that are handed over at once.
     most: usize,
-    /// [`Spacing::lead`].
     lead: Span,
     rhythm: Rhythm,
 }

@@ -19,7 +19,6 @@ pub struct Moderation {
     pub adaptive: bool,
 }
 
-/// `ETHTOOL_GCOALESCE`.
 const GET_COALESCE: u32 = 0x0e;
 /// 32-bit words of `struct ethtool_coalesce`: the command and 22 figures, in the order of the header.
 const WORDS: usize = 23;

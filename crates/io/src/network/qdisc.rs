@@ -45,16 +45,13 @@ pub enum QdiscPlace {
 
 /// Of `struct tcmsg`: family and padding, interface, handle, parent, information.
 const QUEUE: usize = 20;
-/// `TC_H_ROOT` (linux/pkt_sched.h).
 const ROOT: u32 = 0xffff_ffff;
-/// `TC_H_INGRESS`.
 const INGRESS: u32 = 0xffff_fff1;
 /// `TCA_KIND` and `TCA_OPTIONS` (linux/rtnetlink.h).
 const KIND: u16 = 1;
 const OPTIONS: u16 = 2;
 /// `TCA_ETF_PARMS` (linux/pkt_sched.h): a `struct tc_etf_qopt` of delta, clock and flags.
 const ETF: u16 = 1;
-/// `TC_ETF_DEADLINE_MODE_ON`, `TC_ETF_OFFLOAD_ON`.
 const DEADLINES: u32 = 1 << 0;
 const OFFLOAD: u32 = 1 << 1;
 

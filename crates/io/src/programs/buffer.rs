@@ -83,7 +83,6 @@ const LONGS: usize = 32;
 /// Samples of one: more than any program asks for, and memory that a machine has for many.
 pub const MOST_SAMPLES: usize = 1 << 20;
 
-/// Where it lies.
 #[derive(Debug)]
 enum BufferMemory {
     Own(Box<[AtomicU64]>, Box<[AtomicU32]>),

@@ -145,11 +145,9 @@ struct Attached {
     gone: Arc<AtomicBool>,
 }
 
-/// The ordinary thread.
 struct ProgramsThread {
     listener: UnixListener,
     waiter: Waiter,
-    /// Of the programs.
     direction: Direction,
     settings: Settings,
     start: Arc<AtomicI64>,

@@ -23,7 +23,6 @@ pub(super) enum ProgramEnd {
     Records(Giver),
 }
 
-/// One program.
 pub(super) struct AttachedProgram {
     /// Its number, among those that are attached.
     pub(super) number: usize,

@@ -38,7 +38,6 @@ struct Card {
     direction: Direction,
     programs: AttachedPrograms,
     listening: Option<ProgramsSocket>,
-    /// Its next frame.
     frame: i64,
 }
 

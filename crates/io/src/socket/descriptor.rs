@@ -213,7 +213,6 @@ impl Socket {
             .ok_or_else(|| io::Error::from_raw_os_error(libc::EAFNOSUPPORT))
     }
 
-    /// Sends one datagram.
     pub(crate) fn send_to(&self, datagram: &[u8], destination: SocketAddr) -> io::Result<()> {
         let raw = RawAddress::from(destination);
         let start = (&raw const raw.storage).cast();

@@ -13,7 +13,6 @@ pub(crate) struct Fixed<T: Plain> {
 }
 
 impl<T: Plain> Fixed<T> {
-    /// So many zeros.
     pub(crate) fn zeroed(len: usize) -> Self {
         // SAFETY: `Plain` promises that all zeros are a valid value.
         let zero: T = unsafe { core::mem::zeroed() };
@@ -22,7 +21,6 @@ impl<T: Plain> Fixed<T> {
         Self { start: NonNull::from(Box::leak(boxed)).cast(), len }
     }
 
-    /// How many elements.
     pub(crate) const fn len(&self) -> usize {
         self.len
     }

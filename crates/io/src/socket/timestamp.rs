@@ -59,7 +59,6 @@ struct ClockStep {
 }
 
 impl StampClock {
-    /// Reads the clocks.
     pub(crate) fn new(now: LocalTime) -> Self {
         Self::starting_with(Bracket::tightest(BRACKETS), now)
     }

@@ -64,7 +64,6 @@ impl MuxedLine {
     }
 }
 
-/// Reports by UDP.
 struct Datagrams(Socket);
 
 impl Speak for Datagrams {

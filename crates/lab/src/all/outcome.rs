@@ -12,9 +12,7 @@ use super::AllStep;
 /// What became of one.
 #[derive(Debug, Clone, Serialize)]
 pub struct AllOutcome {
-    /// Of the experiment.
     pub name: &'static str,
-    /// What it does.
     pub does: &'static str,
     /// How it was called, as a shell takes it.
     pub command: String,
@@ -31,11 +29,9 @@ pub struct AllOutcome {
 /// What is told of one row here; its page has the rest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AllRow {
-    /// Which.
     pub name: String,
     /// Why its figures say nothing.
     pub void: Option<String>,
-    /// What was set.
     pub configured_ns: Option<i64>,
     /// How far the median may be from the truth.
     pub uncertainty_ns: Option<i64>,
@@ -46,13 +42,10 @@ pub struct AllRow {
 /// Of what was measured of one row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AllSummary {
-    /// How many values.
     pub count: u64,
-    /// The median.
     pub p50_ns: Option<i64>,
     /// Of which one in a hundred is greater; absent where too few were measured.
     pub p99_ns: Option<i64>,
-    /// The greatest.
     pub max_ns: Option<i64>,
 }
 

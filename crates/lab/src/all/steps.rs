@@ -116,7 +116,6 @@ impl AllStep {
         }
     }
 
-    /// Its reports.
     fn files(&self) -> Vec<String> {
         if self.is_experiment() { vec![self.json(), self.page()] } else { Vec::new() }
     }

@@ -24,11 +24,9 @@ const CANDIDATES: usize = 8;
 /// Frames at least over which the longer run begins and ends softly.
 const RAMP: usize = 256;
 
-/// What was found.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Found {
     Lag(Lag),
-    /// Nothing stands out.
     Unlike,
     /// So many lags are as good, the best first.
     Ambiguous(Vec<f64>),
@@ -39,7 +37,6 @@ pub(super) enum Found {
 /// How much later the sound lies in the second run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Lag {
-    /// In frames.
     pub(super) frames: f64,
     /// How far the next best lies below it, in dB.
     pub(super) confidence_db: f64,

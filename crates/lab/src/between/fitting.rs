@@ -38,7 +38,6 @@ const WITHIN: f64 = 1.96;
 /// A delay and its drift about the middle of a window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct PhaseLine {
-    /// In frames.
     pub(super) delay: f64,
     /// In frames to a frame.
     pub(super) drift: f64,
@@ -82,7 +81,6 @@ pub(super) struct DelayFitter {
 /// Sums for delay and drift.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sums {
-    /// What moves them.
     delay: f64,
     drift: f64,
     /// What is known of each, and of both.

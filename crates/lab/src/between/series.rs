@@ -24,7 +24,6 @@ const EVEN: f64 = 0.03;
 /// What is looked into: the half of a step of a frame, and less by what it strays.
 const SUSPECT: f64 = 0.3;
 
-/// One window.
 #[derive(Clone)]
 struct FitWindow {
     begins: usize,

@@ -10,7 +10,6 @@ use super::{DelayStep, Tap, TapDelay, TapDelays, Void, fine};
 use crate::report::{HostDescription, LabReport, Meanwhile, Points, ReportRow};
 use crate::statistics::Series;
 
-/// What is asked.
 pub const QUESTION: &str = "how far apart are two taps of one sound?";
 
 impl Void {
@@ -191,7 +190,6 @@ impl TapDelays {
         self.found().map(value).collect()
     }
 
-    /// Window by window.
     fn meanwhile(&self) -> Vec<Meanwhile> {
         let quantity = |key: &'static str, words: &'static str, of: fn(&TapDelay) -> f64| {
             Meanwhile::drawn(key, words, self.since_first(of))

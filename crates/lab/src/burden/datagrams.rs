@@ -84,7 +84,6 @@ fn all_but_refused(tally: BurdenTally, address: SocketAddr) -> Result<BurdenTall
 /// Announcements come in bursts: at most so many at a time.
 const BURST: u32 = 16;
 
-/// Announcements, in bursts.
 pub(super) fn chatter(
     to: SocketAddr,
     rate: u32,

@@ -18,7 +18,6 @@ pub struct Noise {
     pub multicast: bool,
     /// Small packets that a program at the receiver reads, at [`CHATTER_RATE`].
     pub chatter: bool,
-    /// Bulk TCP.
     pub tcp: Option<TcpRate>,
 }
 
@@ -32,7 +31,6 @@ pub enum TcpRate {
 }
 
 impl Noise {
-    /// Nothing.
     pub const SILENT: Self = Self { multicast: false, chatter: false, tcp: None };
     /// What the thesis's noisy network carried: both kinds of packets, and no bulk.
     pub const NOISY: Self = Self { multicast: true, chatter: true, tcp: None };

@@ -17,7 +17,6 @@ use crate::signals::interrupt;
 /// Turns from one look at the clock to the next: well below a millisecond.
 const TURNS: u32 = 10_000;
 
-/// Threads that turn.
 pub(super) fn turn(threads: u32, until: &Until<'_>) -> Result<BurdenTally, BurdenError> {
     std::thread::scope(|scope| {
         for _ in 0..threads {

@@ -48,7 +48,6 @@ impl Passing {
 /// How the cost of a block comes about; it is the greatest that a block has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CapacityWork {
-    /// Always the same.
     Fixed,
     /// From half of it upwards, by chance.
     Random,

@@ -8,7 +8,6 @@ use tautline_proto::units::Rate;
 /// What one row is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CapacityPoint {
-    /// Of the sound.
     pub rate: Rate,
     /// Frames that the host hands out at once.
     pub period: u32,

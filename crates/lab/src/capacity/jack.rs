@@ -21,9 +21,7 @@ use super::master::{MasterLog, MasterPace, PeriodCycle};
 /// In which cycles a server runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JackPace {
-    /// Frames per second.
     pub rate: Rate,
-    /// Frames per cycle.
     pub period: Frames,
 }
 

@@ -5,7 +5,6 @@ use tautline_proto::time::{LocalTime, Span};
 use super::cycle::{CapacityCycle, Passing};
 use super::master::{MasterLog, PeriodCycle};
 
-/// One plugin, here.
 #[derive(Debug)]
 pub(super) struct LocalCycle(pub(super) Passing);
 

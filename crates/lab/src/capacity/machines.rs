@@ -27,7 +27,6 @@ use program::WorkerProgram;
 use tempfile::TempDir;
 use worker::{StreamAsked, TautWorker};
 
-/// Where workers are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MachinesPlace {
     /// Each in a network namespace of its own; takes root.
@@ -41,9 +40,7 @@ pub enum MachinesPlace {
 /// How machines are made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MachinesOptions {
-    /// Where they are.
     pub place: MachinesPlace,
-    /// `taut` itself.
     pub program: PathBuf,
     /// Folders in which the library of the plugin that takes time may be.
     pub plugins: Vec<PathBuf>,

@@ -104,7 +104,6 @@ const AHEAD: Span = Span::from_millis(20);
 pub(super) const SETTLES: i64 = 16;
 
 impl MasterPace {
-    /// Periods that count.
     pub(super) fn periods_due(self) -> u64 {
         (self.duration.as_nanos() / self.period.as_nanos().max(1)).max(0) as u64
     }
@@ -198,7 +197,6 @@ impl MasterPace {
 /// A period whose time has come.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum PeriodDue {
-    /// To be run.
     Now(LocalTime),
     /// Over before it could be.
     Lost(LocalTime),

@@ -14,7 +14,6 @@ use super::master::{MasterLog, PeriodCycle};
 /// Runs that are remembered: more than any window has.
 const REMEMBERED: usize = 64;
 
-/// A plugin elsewhere.
 struct RemotePlugin {
     offloaded: Offloaded,
     attendant: Attendant,

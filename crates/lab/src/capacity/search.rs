@@ -21,7 +21,6 @@ pub struct CapacitySteps {
     pub tries: u32,
 }
 
-/// What to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CapacityTry {
     /// Of every block, on every worker.
@@ -35,7 +34,6 @@ pub struct CapacityTry {
 pub enum CapacityFinding {
     /// As few blocks were missed as may be, but for what the host cost.
     Whole,
-    /// More were.
     Missed,
     /// It could not be found out.
     Void,

@@ -19,13 +19,11 @@ pub(super) const MISSED: &str = "missed_share";
 /// What happened in how many seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct SecondsCounted {
-    /// How often.
     pub count: u64,
     /// Of so many that were due; seconds, where it is no share of packets.
     pub due: u64,
     /// In how many seconds
     pub seconds_with: u64,
-    /// of so many.
     pub seconds: u64,
 }
 
@@ -34,7 +32,6 @@ pub struct SecondsCounted {
 pub(super) struct ReadCounts {
     /// Of seconds that had any.
     counts: Vec<u64>,
-    /// All of them.
     pub(super) seconds: u32,
 }
 

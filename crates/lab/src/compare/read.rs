@@ -28,12 +28,9 @@ pub enum ReadError {
         /// What the system answered.
         error: std::io::Error,
     },
-    /// Something else.
     #[error("{} {what}; {mend}", path.display())]
     Other {
-        /// Which file.
         path: PathBuf,
-        /// What it is.
         what: String,
         /// What to do instead.
         mend: &'static str,
@@ -54,7 +51,6 @@ const MOST_PARTS: usize = 1000;
 const WRITE: &str = "write a report with --report-file X.json";
 const AGAIN: &str = "run the experiment again, and let it end";
 
-/// A report.
 #[derive(Debug, Clone, Deserialize)]
 pub struct ReadReport {
     pub(super) experiment: String,
@@ -197,7 +193,6 @@ impl ReadRow {
             || self.stages.iter().any(|stage| stage.name == "wire")
     }
 
-    /// What was measured.
     pub(super) fn median(&self) -> Option<i64> {
         self.measured.as_ref().and_then(ReadSummary::middle)
     }

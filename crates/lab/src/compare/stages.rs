@@ -10,7 +10,6 @@ use super::read::ReadRow;
 /// The median of a stage in both reports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ComparedStage {
-    /// See `docs/stages.md`.
     pub name: String,
     /// In the first report; absent if that has no such stage.
     pub first_ns: Option<i64>,

@@ -23,7 +23,6 @@ pub struct PartOptions {
     pub scheduler: Scheduler,
     /// Which channel is listened to, counted from 0.
     pub channel: usize,
-    /// What is played.
     pub mark: MarkKind,
     /// The peak of it, in dB of full scale.
     pub level_db: f64,
@@ -39,7 +38,6 @@ pub struct PartOptions {
 pub struct MarkPart<'a> {
     /// What plays or hears.
     pub device: Box<dyn Device>,
-    /// How it runs.
     pub options: &'a PartOptions,
     /// Asks it to stop.
     pub stop: &'a Stop,
@@ -50,7 +48,6 @@ pub struct MarkPart<'a> {
 /// Why a side ended.
 #[derive(Debug, Error)]
 pub enum PartError {
-    /// Its device did.
     #[error(transparent)]
     Device(#[from] RunError),
     /// Nobody takes what it has to say.
@@ -145,7 +142,6 @@ where
         Self { marks, unkept: 0 }
     }
 
-    /// Never allocates.
     fn keep(&mut self, mark: Mark) {
         if memory::push_within(&mut self.marks, mark).is_err() {
             self.unkept += 1;

@@ -14,7 +14,6 @@ use crate::statistics::Series;
 /// A mark that was played.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Played {
-    /// Modulo [`NUMBERS`].
     pub number: u32,
     /// Of the device, from its start.
     pub frame: i64,
@@ -29,7 +28,6 @@ pub struct Played {
 /// A mark that was heard.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct HeardMark {
-    /// Modulo [`NUMBERS`].
     pub number: u32,
     /// Of the device, from its start, to a part of a frame.
     pub frame: f64,
@@ -54,7 +52,6 @@ pub struct HeardMark {
 /// What a path does to samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exactness {
-    /// Nothing.
     Exact,
     /// It turns the polarity.
     Turned,
@@ -69,7 +66,6 @@ pub enum Exactness {
 /// What became of all of them.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
-    /// DAC to ADC.
     pub delay: Distribution,
     /// The same, each by when its mark was played, as many as there was room for.
     pub delays: Series,
@@ -241,7 +237,6 @@ impl Judge {
         self
     }
 
-    /// They are sweeps.
     pub(super) fn with_sweeps(mut self) -> Self {
         self.alike = true;
         self

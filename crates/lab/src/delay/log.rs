@@ -12,7 +12,6 @@ use tautline_proto::units::{Channels, Rate};
 use super::judge::{HeardMark, Played};
 use super::player::DeviceFaults;
 
-/// A line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum LogLine {
@@ -23,7 +22,6 @@ pub(super) enum LogLine {
     Ended(LogEnd),
 }
 
-/// How it began.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct LogBegin {
     at_ns: i64,
@@ -80,7 +78,6 @@ impl HeardLine {
 /// What is said of a line that no player or recorder writes.
 const IMPOSSIBLE: &str = "its log has a mark that cannot be";
 
-/// How it went.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct LogEnd {
     /// When the last frame met the ADC.

@@ -30,7 +30,6 @@ pub(super) struct FaultCounter {
 }
 
 impl FaultCounter {
-    /// Wait-free.
     pub(super) fn count(&self, xruns: u32, skipped: Frames) {
         self.xruns.fetch_add(u64::from(xruns), Ordering::Relaxed);
         self.skipped.fetch_add(skipped.count(), Ordering::Relaxed);
@@ -44,7 +43,6 @@ impl FaultCounter {
     }
 }
 
-/// What is played.
 pub(super) enum PlayedSound {
     /// With a code in their lowest bits.
     Marks(Marker, BitWriter),

@@ -33,7 +33,6 @@ pub(super) struct MarkRecorder {
     faults: Arc<FaultCounter>,
 }
 
-/// The other end.
 pub(super) struct MarkReader {
     reader: Reader<FrameRun>,
     rate: Rate,
@@ -101,7 +100,6 @@ impl MarkSearch {
 
 /// What may wait for the ordinary thread.
 const HELD: Span = Span::from_secs(4);
-/// The shortest periods.
 const SHORTEST_RUN: Span = Span::from_micros(125);
 /// Marks before now whose runs are kept: one is told when it is over.
 const REMEMBERED: usize = 4;

@@ -13,7 +13,6 @@ use super::sweep::LEAST_CLEAR_DB;
 use crate::report::{HostDescription, LabReport, Points, ReportRow};
 use crate::statistics::{Missed, Series};
 
-/// A measured delay.
 #[derive(Debug, Clone)]
 pub struct MeasuredDelay {
     /// What became of the marks.

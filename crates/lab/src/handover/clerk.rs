@@ -9,7 +9,6 @@ use tautline_io::thread::memory;
 use tautline_proto::device::{Cycle, Direction, Flow, Process, Settings, Side};
 use tautline_proto::time::{Frames, LocalTime, Span};
 
-/// One call.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Call {
     /// When it was made.
@@ -26,7 +25,6 @@ pub(super) struct HandedBlock {
     pub(super) meets: LocalTime,
     pub(super) uncertainty: Span,
     pub(super) frames: Frames,
-    /// Before it.
     pub(super) skipped: Frames,
 }
 
@@ -57,7 +55,6 @@ pub(super) struct HandoverClerk {
     unkept: Arc<AtomicU64>,
 }
 
-/// What was noted.
 pub(super) struct Calls {
     calls: Consumer<Call>,
     unkept: Arc<AtomicU64>,

@@ -13,7 +13,6 @@ pub(super) struct Door {
     ports: u16,
 }
 
-/// What others send.
 const KNOCK: &[u8] = b"taut lab: are you there?";
 /// On the way, and until it is read.
 const LONGEST: Duration = Duration::from_millis(500);

@@ -23,7 +23,6 @@ pub struct ChildLimits {
 /// What the programs of a group used, as far as the kernel says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Used {
-    /// Processor time.
     pub cpu_ns: Option<u64>,
     /// Periods of the quota, in which a program wanted to run.
     pub periods: u64,

@@ -9,7 +9,6 @@ pub enum HostError {
     /// Its agent could not be started.
     #[error("starting an agent at {place}: {why}")]
     NotStarted {
-        /// Where
         place: String,
         /// and why, with the mend.
         why: String,
@@ -19,17 +18,13 @@ pub enum HostError {
         "the agent at {place} is taut {there} and this is taut {here}; install the same at both"
     )]
     OtherVersion {
-        /// Where
         place: String,
-        /// what runs
         there: String,
         /// and what runs here.
         here: &'static str,
     },
-    /// It went.
     #[error("the agent at {place} ended: {why}")]
     Ended {
-        /// Where
         place: String,
         /// and what it said last.
         why: String,
@@ -37,7 +32,6 @@ pub enum HostError {
     /// It does not answer.
     #[error("the agent at {place} has not answered for {} s; is the machine still there?", .seconds)]
     Silent {
-        /// Where
         place: String,
         /// and for how long.
         seconds: u64,
@@ -46,14 +40,10 @@ pub enum HostError {
     #[error(
         "the agent at {place} was waited for no longer, as you ended this; what it had is not measured"
     )]
-    Interrupted {
-        /// Where.
-        place: String,
-    },
+    Interrupted { place: String },
     /// It cannot do what was asked.
     #[error("{place}: {why}")]
     Refused {
-        /// Where
         place: String,
         /// and why, with the mend.
         why: String,

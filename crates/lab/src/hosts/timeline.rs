@@ -14,7 +14,6 @@ pub(super) fn have_one_name(one: Option<&str>, other: Option<&str>) -> bool {
 pub(crate) enum HostTimeline {
     /// As they are: it is one clock.
     Same,
-    /// By exchanges.
     Exchanged(Box<ExchangedClock>),
 }
 

@@ -9,7 +9,6 @@ use tautline_proto::time::Span;
 
 use super::confined::Used;
 
-/// One reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChildUsage {
     /// On the monotonic clock of its machine.
@@ -42,7 +41,6 @@ impl ChildUsage {
 }
 
 impl UsedBetween {
-    /// Of one processor.
     pub fn percent(&self, cpu: Span) -> f64 {
         cpu.as_nanos() as f64 * 100.0 / self.lasted.as_nanos() as f64
     }

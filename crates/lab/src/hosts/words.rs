@@ -13,7 +13,6 @@ use crate::report::HostDescription;
 pub(super) struct Hello {
     /// Its version; those of another are not spoken to.
     pub(super) taut: String,
-    /// Its machine.
     pub(super) host: HostDescription,
     /// Alike where the monotonic clock is the same; absent where nobody knows.
     pub(super) clock: Option<String>,
@@ -42,24 +41,44 @@ pub(super) struct AgentRequest {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum AgentAsk {
-    /// Run `taut`.
     Start(Start),
     /// For a child's end.
-    Wait { child: u32, most_ms: u64 },
+    Wait {
+        child: u32,
+        most_ms: u64,
+    },
     /// What a child has used so far.
-    Usage { child: u32 },
-    /// As Ctrl-C does.
-    Interrupt { child: u32 },
+    Usage {
+        child: u32,
+    },
+    Interrupt {
+        child: u32,
+    },
     /// A piece of a file.
-    Read { file: String, from: u64, most: usize },
+    Read {
+        file: String,
+        from: u64,
+        most: usize,
+    },
     /// A WAV of noise.
-    Noise { file: String, seconds: u32, rate: u32 },
+    Noise {
+        file: String,
+        seconds: u32,
+        rate: u32,
+    },
     /// By which addresses it may be reached, and at which UDP ports.
-    Listen { pairs: u16 },
+    Listen {
+        pairs: u16,
+    },
     /// Set how long equals share a processor under SCHED_RR, until the agent ends.
-    Slice { slice_ms: u32 },
+    Slice {
+        slice_ms: u32,
+    },
     /// Send a datagram to each.
-    Knock { addresses: Vec<IpAddr>, port: u16 },
+    Knock {
+        addresses: Vec<IpAddr>,
+        port: u16,
+    },
     /// Which of them came.
     Heard,
     /// How its monotonic clock stands.
@@ -119,9 +138,7 @@ pub(super) enum AgentAnswer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChildState {
-    /// It runs.
     Running,
-    /// It is over.
     Ended(ChildEnded),
 }
 

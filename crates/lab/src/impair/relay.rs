@@ -34,7 +34,6 @@ pub struct RelayOptions {
     pub back: PathModel,
     /// Of everything that is drawn.
     pub seed: u64,
-    /// Of its thread.
     pub scheduler: Scheduler,
 }
 

@@ -11,16 +11,13 @@ use super::{DatagramCounters, UNPUNCTUAL};
 /// What became of the datagrams of one way.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct LegReport {
-    /// RTP.
     pub media: PortReport,
-    /// RTCP.
     pub control: PortReport,
 }
 
 /// What became of the datagrams of one way and port.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PortReport {
-    /// That came.
     pub received: u64,
     /// That were handed on, those that went twice included.
     pub released: u64,
@@ -30,7 +27,6 @@ pub struct PortReport {
     pub loss: f64,
     /// Mean length of the runs of lost ones.
     pub mean_burst: f64,
-    /// That went twice.
     pub duplicated: u64,
     /// That found the relay's memory full.
     pub overflowed: u64,
@@ -59,7 +55,6 @@ pub struct RelayReport {
     pub duration_ns: i64,
     /// What the sender sent.
     pub there: LegReport,
-    /// What came back.
     pub back: LegReport,
     /// How much later than asked datagrams were handed on: the relay's own doing.
     pub lateness: Summary,

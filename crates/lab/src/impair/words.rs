@@ -12,13 +12,10 @@ use tautline_sim::trace::Trace;
 /// A word that cannot be read, with what was typed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum WordError {
-    /// No share.
     #[error("`{0}` is no share; write 5% or 0.05")]
     Share(String),
-    /// No bit rate.
     #[error("`{0}` is no bit rate; write 10Mbit, or kbit, Gbit")]
     BitRate(String),
-    /// No outage.
     #[error("`{0}` is no outage; write 10s+2s: after ten seconds, for two")]
     Outage(String),
     /// Bursts too short for what is to be lost in them.
@@ -31,10 +28,8 @@ pub enum WordError {
         share: Share,
         /// What was asked for.
         length: f64,
-        /// What works.
         least: f64,
     },
-    /// Bursts of nothing.
     #[error(
         "--burst gathers what is lost, and nothing is: write --loss 5% too, or a --preset that loses"
     )]
@@ -71,7 +66,6 @@ impl fmt::Display for Share {
 /// How many datagrams are held back so that those behind overtake them, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reordering {
-    /// How many.
     pub share: Share,
     /// How long: 2 ms if it is not said.
     pub by: Span,
@@ -86,7 +80,6 @@ impl FromStr for Reordering {
     }
 }
 
-/// Bits per second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BitRate(pub u64);
 
@@ -144,7 +137,6 @@ impl FromStr for Outage {
 /// What is to be different from a given path. Absent: as it is.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PathChanges {
-    /// The least delay.
     pub delay: Option<Span>,
     /// On top of it, evenly between nothing and this, in order.
     pub jitter: Option<Span>,
@@ -154,13 +146,11 @@ pub struct PathChanges {
     pub burst: Option<f64>,
     /// Held back and overtaken.
     pub reorder: Option<Reordering>,
-    /// Coming twice.
     pub duplicate: Option<Share>,
     /// Of a bottleneck before which an eighth of a second may wait.
     pub rate: Option<BitRate>,
     /// The largest IP packet carried whole, in bytes.
     pub mtu: Option<usize>,
-    /// In order.
     pub outages: Vec<Outage>,
     /// Delays and losses of a record on top.
     pub trace: Option<Trace>,

@@ -43,13 +43,10 @@ pub struct BareLoop {
     pub period: Frames,
     /// How long after packets are due their sound is presented, of AVTP.
     pub latency: Span,
-    /// For how long.
     pub duration: Span,
-    /// Of its thread.
     pub scheduler: Scheduler,
 }
 
-/// What it sent.
 #[derive(Debug, Clone)]
 pub struct BareDepartures {
     /// How long after it is due a packet is launched, or handed over where it is not launched.

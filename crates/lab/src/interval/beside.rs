@@ -40,7 +40,6 @@ pub(super) fn counted_of_loop(outcome: &StreamOutcome) -> HashSet<u32> {
 /// The key and the words of a ratio, and the figure that it is of.
 type FigureRatio = (&'static str, &'static str, fn(&ReportRow) -> Option<i64>);
 
-/// Of intervals.
 const INTERVALS: [FigureRatio; 2] = [
     ("stdev_ratio", "stdev, ours to this", |row| row.measured?.stdev_ns),
     ("spread_ratio", "p99.9 - p0.1, ours to this", |row| {

@@ -31,7 +31,6 @@ pub(super) fn of_ledger(lines: &[LedgerLine], rate: Rate) -> Vec<ReportRow> {
     rows
 }
 
-/// Of a stream.
 pub(super) fn of_flow(flow: &PacketFlow) -> Vec<ReportRow> {
     let mut row = intervals(flow.name.clone(), &flow.packets, flow.unit);
     // By timestamps only if the headers do not state it: those of AVTP are rounded to nanoseconds.

@@ -73,9 +73,7 @@ impl fmt::Display for FlowName {
 /// The unit of a stream's timestamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TimestampUnit {
-    /// RTP.
     Frames(Rate),
-    /// AVTP.
     Nanoseconds,
 }
 

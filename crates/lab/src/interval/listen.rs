@@ -17,19 +17,16 @@ use super::{report, tell};
 use crate::kept::lock_memory;
 use crate::report::{LabReport, ReportRow};
 
-/// Where packets arrive.
 #[derive(Debug, Clone)]
 pub enum ListenPlace {
     /// RTP or AVTP over UDP.
     Udp(UdpOptions),
-    /// AVTP in Ethernet.
     Ethernet(EthernetOptions),
 }
 
 /// How it is listened.
 #[derive(Debug, Clone)]
 pub struct ListenOptions {
-    /// Where.
     pub place: ListenPlace,
     /// From the first packet on, and no longer if none comes.
     pub duration: Span,

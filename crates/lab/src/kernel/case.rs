@@ -27,7 +27,6 @@ impl fmt::Display for CaseSender {
     }
 }
 
-/// One case.
 #[derive(Debug, Clone)]
 pub(super) struct KernelCase {
     pub(super) packets: PacketShape,

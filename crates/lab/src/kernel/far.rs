@@ -93,7 +93,6 @@ pub(super) fn run_all<H: CaseHosts>(
 
 /// Why a case has no row of figures.
 pub(super) enum Unmeasured {
-    /// By itself,
     Case(String),
     /// or by the host that was to send.
     Host(HostError),
@@ -111,7 +110,6 @@ impl From<HostError> for Unmeasured {
     }
 }
 
-/// One case.
 fn run(
     options: &KernelOptions,
     case: &KernelCase,

@@ -27,9 +27,7 @@ pub(super) struct SentDatagram {
 /// What is to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketRun {
-    /// Of what shape,
     pub packets: PacketShape,
-    /// how many,
     pub count: usize,
     /// and by which number they are known.
     pub run: u32,
@@ -96,7 +94,6 @@ impl PacketRun {
     }
 }
 
-/// What sends.
 pub(super) struct KernelSender {
     socket: UdpSocket,
     schedule: OpenSchedule,

@@ -8,7 +8,6 @@ use crate::burden::Noise;
 use crate::report::{Published, Statistic};
 use crate::streams::LabStream;
 
-/// One configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rung {
     /// What it is asked for by.

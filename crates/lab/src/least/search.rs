@@ -4,7 +4,6 @@
 //! what lies between is halved, and what is left is held. A hold that fails goes on from there in the same
 //! way, by holds: what is missed so seldom is not seen in a try.
 
-/// What to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeastTry {
     /// So many steps above the least.
@@ -16,9 +15,7 @@ pub struct LeastTry {
 /// What was seen of a try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeastFinding {
-    /// Nothing was missed.
     Whole,
-    /// Something was.
     Missed,
     /// Something was, and the host stood still meanwhile.
     Frozen {
@@ -32,9 +29,7 @@ pub enum LeastFinding {
 /// What a try comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeastVerdict {
-    /// It goes.
     Goes,
-    /// It does not.
     Fails,
     /// The host spoilt each try: it is taken for one that does not go, and nobody knows.
     Unknown,

@@ -133,7 +133,6 @@ impl BranchRecording {
     }
 }
 
-/// In frames.
 fn middle(found: &TapDelays) -> Option<f64> {
     let mut all: Vec<_> = found.found().map(|(_, delay)| delay.delay.as_f64()).collect();
     all.sort_by(f64::total_cmp);

@@ -20,14 +20,11 @@ use crate::report::Published;
 /// The sound that the paper's programs used: the first softphone 16 kHz mono, the other 48 kHz stereo, both of 16 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PaperSound {
-    /// 16 kHz mono.
     Voice,
-    /// 48 kHz stereo.
     Wide,
 }
 
 impl PaperSound {
-    /// In this order.
     pub const BOTH: [Self; 2] = [Self::Voice, Self::Wide];
 
     const fn shape(self) -> (Rate, Channels) {
@@ -48,7 +45,6 @@ impl PaperSound {
 /// A point of the paper's sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlotPoint {
-    /// What is carried.
     pub sound: PaperSound,
     /// Bytes of a block.
     pub block: u32,
@@ -77,7 +73,6 @@ const BLOCKS: [u32; 4] = [512, 1024, 2048, 4096];
 /// A call that is measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallCase {
-    /// For people.
     pub name: String,
     pub(super) rate: Rate,
     pub(super) channels: Channels,
@@ -114,7 +109,6 @@ fn holding(rate: Rate, frames: i64) -> Span {
 }
 
 impl SlotPoint {
-    /// For people.
     fn name(&self) -> String {
         let Self { sound, block, playback, recording, transport } = self;
         let block = match block % 1024 {
@@ -225,7 +219,6 @@ pub fn short() -> Vec<SlotPoint> {
     points
 }
 
-/// All of them.
 pub fn full() -> Vec<SlotPoint> {
     let mut points = Vec::new();
     for sound in PaperSound::BOTH {

@@ -54,7 +54,6 @@ impl Process for NoisePlayer {
 /// One branch of the sound, as a tap tells it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BranchTap {
-    /// Frames per second.
     pub rate_hz: u32,
     /// When the first frame met the ADC, on the monotonic clock of its host; absent where nothing came.
     pub begins_ns: Option<i64>,

@@ -3,14 +3,11 @@
 /// By what the sound goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallTransport {
-    /// RTP over UDP.
     Udp,
-    /// RTP over TCP.
     Tcp,
 }
 
 impl CallTransport {
-    /// In this order.
     pub const BOTH: [Self; 2] = [Self::Udp, Self::Tcp];
 
     /// As on the command line of `taut call`.

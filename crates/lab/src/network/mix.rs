@@ -143,7 +143,6 @@ impl TappedInterface {
         parts.find(|(part, _)| *part == wanted).map_or_else(MixWays::default, |(_, ways)| *ways)
     }
 
-    /// With the checksums.
     fn wire(&self, layers: &LayerBytes) -> u64 {
         layers.link + if self.ethernet { CHECKSUM * layers.packets } else { 0 }
     }

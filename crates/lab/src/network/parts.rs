@@ -8,7 +8,6 @@ use tautline_proto::time::Span;
 use crate::burden::{Noise, TcpRate};
 use crate::streams::LabStream;
 
-/// One case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NetworkPart {
     /// What the network carries without a stream.

@@ -33,7 +33,6 @@ const NEAR: f64 = 5e-4;
 const MARKS: usize = 6;
 
 impl Axis {
-    /// In equal steps.
     pub(super) fn linear(from: f64, to: f64, unit: Unit) -> Self {
         // Of nearly one value there is an axis, too, and its names differ in digits that are read.
         let room = ((from.abs().max(to.abs()) * NEAR).max(1.0) - (to - from)).max(0.0) / 2.0;
@@ -174,7 +173,6 @@ impl ValueFormatter<f64> for Axis {
 /// What of the axes is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Named {
-    /// Both.
     Both,
     /// What lies across; what lies upwards has no scale.
     Across,

@@ -35,10 +35,8 @@ pub(super) struct Swing {
     pub(super) height: f64,
 }
 
-/// What was found.
 #[derive(Debug, Clone)]
 pub(super) struct Periods {
-    /// By falling period.
     all: Vec<Swing>,
     /// Those that noise would not bring, the strongest first.
     pub(super) named: Vec<Swing>,
@@ -74,7 +72,6 @@ impl Periods {
 struct Even {
     /// From one place to the next, in nanoseconds.
     step: f64,
-    /// Less their mean.
     values: Vec<f64>,
 }
 

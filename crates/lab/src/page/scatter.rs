@@ -17,7 +17,6 @@ const MOST: usize = 380_000;
 /// Values of a line that are shown magnified.
 const STRETCH: usize = 240;
 
-/// All points.
 pub(super) fn all(row: &ReportRow) -> Option<String> {
     let lines: Vec<(&Points, &[(i64, i64)])> =
         row.points.iter().map(|points| (points, &points.values[..])).collect();

@@ -27,19 +27,14 @@ pub(super) const LETTERS: u32 = 13;
 /// What something is drawn as; the page says which colour that is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ink {
-    /// Words, and axes.
     Text,
     /// Words that matter less.
     Aside,
     /// Lines to read values by.
     Grid,
-    /// What was measured.
     Measured,
-    /// What was set.
     Configured,
-    /// What others published.
     Published,
-    /// What is bad.
     Bad,
     /// One of several, by its number.
     Line(u8),
@@ -124,7 +119,6 @@ pub(super) fn svg(
     }
 }
 
-/// Draws for plotters.
 pub(super) struct Svg<'a> {
     out: &'a mut String,
     size: (u32, u32),

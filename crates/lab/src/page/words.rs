@@ -30,7 +30,6 @@ pub(super) enum Unit {
     Time,
     /// How many, without a unit.
     Count,
-    /// Of all.
     Share,
     /// A number without a unit.
     Number,

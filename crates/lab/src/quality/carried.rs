@@ -13,13 +13,11 @@ use crate::hosts::{ChildEnded, HostError, LabHost};
 use crate::report::{LabReport, ReportRow, Worst};
 use crate::streams::{LabStream, StreamEnds};
 
-/// What is asked.
 pub const QUESTION: &str = "is what is heard the sound that was sent?";
 
 /// A way of carrying it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CarriedCase {
-    /// Its row.
     pub name: String,
     /// Words for `taut send`.
     pub send: Vec<String>,
@@ -53,16 +51,12 @@ impl CarriedCase {
     }
 }
 
-/// What is sent.
 #[derive(Debug, Clone)]
 pub enum SentSound {
-    /// That of [`super::write_known`].
     Known(Rate),
     /// A file of so many channels, under this path at both ends.
     File {
-        /// Where.
         path: String,
-        /// How many.
         channels: usize,
     },
 }

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 /// What a stream was, and how it went.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamBySecond {
-    /// Frames per second.
     pub rate: u32,
     /// Frames per wake-up of both devices.
     pub period: u32,
@@ -48,10 +47,8 @@ pub const RECEIVER_LATE: &str = "receiver_late";
 pub struct PartBySecond {
     /// A stage, as in the glossary, [`SENDER_LATE`] or [`RECEIVER_LATE`].
     pub name: String,
-    /// Medians.
     pub p50_ns: Vec<i64>,
     /// 99th percentiles; absent in a second of fewer than 1000 values.
     pub p99_ns: Vec<Option<i64>>,
-    /// Greatest values.
     pub max_ns: Vec<i64>,
 }

@@ -9,11 +9,9 @@ pub(super) struct MachineCounters {
     pub(super) cores: u64,
     pub(super) switches: Option<u64>,
     pub(super) interrupts: Option<u64>,
-    /// At this moment.
     pub(super) runnable: Option<u64>,
     /// At this moment: waiting for a disk.
     pub(super) blocked: Option<u64>,
-    /// In KiB (proc_vmstat(5)).
     pub(super) blocks_read: Option<u64>,
     pub(super) blocks_written: Option<u64>,
     pub(super) faults: Option<u64>,
@@ -29,7 +27,6 @@ pub(super) struct MachineCounters {
 /// Ticks of the kernel's own length; all together are those of all cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Ticks {
-    /// Niced or not.
     pub(super) user: u64,
     pub(super) system: u64,
     pub(super) irq: u64,
@@ -53,7 +50,6 @@ pub(super) struct Traffic {
 /// What a process has counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct ProcessCounters {
-    /// In ticks (proc_pid_stat(5)).
     pub(super) user: u64,
     pub(super) system: u64,
     pub(super) faults: u64,
@@ -162,7 +158,6 @@ impl ProcessCounters {
         })
     }
 
-    /// The program's name.
     pub(super) fn name(stat: &str) -> Option<&str> {
         let (before, _) = stat.rsplit_once(')')?;
         before.split_once('(').map(|(_, name)| name)

@@ -9,7 +9,6 @@ use super::counters::{MachineCounters, ProcessCounters, Ticks, Traffic};
 pub(super) struct Quantity {
     /// For programs, with its unit.
     pub(super) key: &'static str,
-    /// For people.
     pub(super) words: &'static str,
     /// Whether its mean has a column of its own.
     pub(super) shown: bool,
@@ -116,7 +115,6 @@ pub(super) struct RatesMeanwhile {
     pub(super) passed: Span,
 }
 
-/// As [`machine`].
 pub(super) fn process(
     before: &ProcessCounters,
     after: &ProcessCounters,

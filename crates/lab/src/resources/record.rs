@@ -16,7 +16,6 @@ pub(super) struct Sample {
     pub(super) processes: Box<[Option<ProcessCounters>]>,
 }
 
-/// What was read.
 #[derive(Debug)]
 pub struct Record {
     pub(super) samples: Vec<Sample>,

@@ -30,7 +30,6 @@ pub struct SeriesComparison {
     pub p: f64,
     /// Cliff's delta: −1 if all of the second lie below all of the first, 1 above.
     pub delta: f64,
-    /// What that makes.
     pub verdict: SeriesDifference,
 }
 

@@ -92,9 +92,7 @@ const QUEUE: &str = "runnable";
 
 /// How a machine is named in what is told of it.
 struct MachineNames {
-    /// Before a key.
     key: &'static str,
-    /// Before words.
     words: &'static str,
     /// How busy it is, in words.
     busy: &'static str,

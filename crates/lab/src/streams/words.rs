@@ -9,7 +9,6 @@ use super::{LabStream, READY, TAIL};
 /// What carries a stream.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum LabWire {
-    /// UDP, as RTP.
     #[default]
     Rtp,
     /// Ethernet without IP, as AVTP, from this interface of the sender's to that of the receiver's.
@@ -40,7 +39,6 @@ impl StreamPath {
         Self { to: at(address), from: at(any) }
     }
 
-    /// By these interfaces.
     pub(super) fn by_ethernet(interfaces: &[String; 2]) -> Self {
         let [to, from] = interfaces.each_ref().map(|name| vec![format!("avtp://{name}/{GROUP}")]);
         Self { to, from }

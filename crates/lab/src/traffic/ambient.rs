@@ -16,7 +16,6 @@ use super::protocol::{Cast, Protocol};
 use super::tap::{FrameCounter, TrafficTap};
 use crate::capture::{CapturedFrame, LinkType, ReadFrames, read_frames};
 
-/// What was counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AmbientTraffic {
     /// Version of these names.
@@ -34,11 +33,9 @@ pub struct AmbientTraffic {
 /// What an interface carried of one protocol.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AmbientPart {
-    /// Its name.
     pub interface: String,
     /// Sent by this host, or received; unknown of captures.
     pub outgoing: Option<bool>,
-    /// The protocol.
     pub protocol: Protocol,
     /// Which kind of address it was sent to.
     pub cast: Cast,
@@ -108,11 +105,9 @@ impl AmbientTraffic {
 /// What several parts carried together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AmbientSum {
-    /// All of it.
     pub carried: Carried,
     /// The most packets of a whole second, and the most bytes of one; `None` without a whole second.
     pub busiest: Option<Carried>,
-    /// Second by second.
     pub seconds: BTreeMap<i64, Carried>,
 }
 
@@ -128,7 +123,6 @@ struct AmbientKey {
 /// Packets whose later parts may still come.
 const MAX_PARTED: usize = 64;
 
-/// Counts frames.
 pub(super) struct AmbientMix {
     /// Where the scale of seconds begins, in nanoseconds.
     begins: i64,
@@ -223,7 +217,6 @@ const MAX_DROPOUT: u16 = 3000;
 /// Tells RTP from other datagrams with the same first bits: packets of one source follow each other.
 #[derive(Default)]
 struct RtpSources {
-    /// The latest first.
     last: VecDeque<(SocketAddr, u32, u16)>,
 }
 

@@ -21,7 +21,6 @@ pub enum TapLink {
     Ethernet,
     /// A head of Ethernet that nothing carries and no interface counts.
     Loopback,
-    /// An IP packet.
     Bare,
     /// The payload of this EtherType, as captures of Linux's `any` interface have it.
     Typed(u16),
@@ -52,9 +51,7 @@ pub enum TrafficKind {
     Mdns,
     /// UDP to a group, but for that.
     Multicast,
-    /// UDP to everybody.
     Broadcast,
-    /// TCP.
     Tcp,
     /// ICMP of IPv4 and IPv6, but for what has a name of its own.
     Icmp,
@@ -62,13 +59,11 @@ pub enum TrafficKind {
     NeighbourDiscovery,
     /// Who is in which group: IGMP, and MLD (RFC 3810).
     Membership,
-    /// ARP.
     Arp,
     /// Fragments of IP packets whose first was not seen before them.
     Fragment,
     /// IP of other protocols.
     OtherIp,
-    /// No IP.
     Other,
     /// What has heads that are damaged, longer than what was kept, or of a link that is not read here.
     Unread,
@@ -85,7 +80,6 @@ pub struct LayerBytes {
     pub datagrams: u64,
     /// With the link's heads, without checksums.
     pub link: u64,
-    /// IP.
     pub ip: u64,
     /// UDP, TCP, ICMP and whatever else IP carries.
     pub transport: u64,
@@ -113,20 +107,16 @@ impl AddAssign for LayerBytes {
 pub struct Parted {
     /// Of IPv4 it has 16 bits.
     pub identification: u32,
-    /// Whence
     pub from: IpAddr,
-    /// and whither.
     pub to: IpAddr,
 }
 
 /// Which part of one a frame is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FramePart {
-    /// All.
     Whole,
     /// The one that has the heads.
     First(Parted),
-    /// Another.
     Later(Parted),
 }
 
@@ -145,7 +135,6 @@ pub struct ReadFrame {
     pub part: FramePart,
     /// If what UDP carries looks like RTP: its header.
     pub rtp: Option<RtpHead>,
-    /// What it carried.
     pub layers: LayerBytes,
 }
 
@@ -156,7 +145,6 @@ pub struct RtpHead {
     pub bytes: usize,
     /// The number of the packet.
     pub sequence: u16,
-    /// The source.
     pub ssrc: u32,
 }
 

@@ -30,11 +30,8 @@ pub struct Layers {
 /// Bytes of one packet, with those of all layers within.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
-    /// The sound.
     pub payload: usize,
-    /// RTP.
     pub rtp: usize,
-    /// UDP.
     pub udp: usize,
     /// IP, of all its parts.
     pub ip: usize,

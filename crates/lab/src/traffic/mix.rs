@@ -24,20 +24,17 @@ pub(super) struct MixKey {
 /// What one step of time has of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MixEntry {
-    /// Its name.
     pub interface: String,
     /// Whether frames have a checksum on the wire, which is not counted.
     pub ethernet: bool,
     /// They were sent; else they came.
     pub outgoing: bool,
-    /// Of which protocol.
     pub kind: TrafficKind,
     /// Of UDP to or from the address that is watched: the port there, and the one that it goes to where both
     /// ends are at that address, as they are on the loopback.
     pub port: Option<u16>,
     /// The port that it comes from, where both ends are there.
     pub from_port: Option<u16>,
-    /// What they carried.
     pub layers: LayerBytes,
 }
 

@@ -4,13 +4,11 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-/// A protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Protocol {
     /// RFC 3550, by its header.
     Rtp,
-    /// The same.
     Rtcp,
     /// IEEE 1722, in Ethernet or UDP.
     Avtp,
@@ -20,15 +18,11 @@ pub enum Protocol {
     Srp,
     /// Session announcements (RFC 2974).
     Sap,
-    /// RTSP (RFC 7826).
     Rtsp,
     /// Multicast DNS (RFC 6762).
     Mdns,
-    /// DNS.
     Dns,
-    /// Discovery of UPnP.
     Ssdp,
-    /// WS-Discovery (OASIS).
     WsDiscovery,
     /// Link-local multicast name resolution (RFC 4795).
     Llmnr,
@@ -36,19 +30,14 @@ pub enum Protocol {
     Netbios,
     /// DHCP of IPv4 and IPv6.
     Dhcp,
-    /// NTP.
     Ntp,
-    /// SNMP.
     Snmp,
     /// QUIC at the port of HTTPS.
     Quic,
     /// UDP at other ports.
     OtherUdp,
-    /// HTTP.
     Http,
-    /// HTTPS.
     Https,
-    /// SSH.
     Ssh,
     /// TCP at other ports.
     OtherTcp,
@@ -62,9 +51,7 @@ pub enum Protocol {
     Fragment,
     /// IP of other protocols.
     OtherIp,
-    /// ARP.
     Arp,
-    /// IEEE 802.1AB.
     Lldp,
     /// Spanning tree (IEEE 802.1D).
     Stp,
@@ -196,15 +183,12 @@ impl Protocol {
 pub enum Cast {
     /// One host, by IPv4.
     Ipv4Unicast,
-    /// A group.
     Ipv4Multicast,
     /// All hosts of the network.
     Ipv4Broadcast,
     /// One host, by IPv6.
     Ipv6Unicast,
-    /// A group.
     Ipv6Multicast,
-    /// No IP address.
     NoIp,
 }
 

@@ -32,14 +32,12 @@ pub struct TappedTraffic {
 
 /// Bytes for what was not read yet: 37 000 frames, so a third of a second of 100 000 a second.
 const ROOM: usize = 8 << 20;
-/// Of the counts.
 const STEP: Span = Span::from_millis(200);
 /// What was tapped when it ends is told of by then: a block is handed over in the kernel's own time.
 const LAST: Span = RETIRES.times(4);
 
 /// Counts what a tap sees.
 pub(super) trait FrameCounter {
-    /// Counts a frame.
     fn see(&mut self, frame: &TappedFrame<'_>);
 }
 
@@ -141,7 +139,6 @@ pub enum MixPart {
     Sound,
     /// What its ends say to each other.
     Control,
-    /// Anything else.
     Of(TrafficKind),
 }
 

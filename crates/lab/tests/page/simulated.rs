@@ -172,7 +172,6 @@ pub(crate) fn stages() -> LabReport {
     report
 }
 
-/// Figures of nothing.
 pub(crate) fn nothing() -> Summary {
     Sorted::of([]).summary()
 }

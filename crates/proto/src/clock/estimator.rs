@@ -182,7 +182,6 @@ impl ClockEstimator {
         self.least[0].min(self.least[1])
     }
 
-    /// Refines the line.
     fn take(&mut self, kept: KeptExchange, mut line: Line) {
         // A question that is answered twice was on the way once.
         let again = self.kept().any(|k| k.asked == kept.asked);

@@ -56,7 +56,6 @@ pub(crate) struct Mean {
     pub(crate) count: f64,
 }
 
-/// The line.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Line {
     belief: Belief,

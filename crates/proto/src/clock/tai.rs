@@ -189,7 +189,6 @@ impl TaiClock {
         self.go_over(now, self.held(now), source, self.kept.2)
     }
 
-    /// Corrects the line.
     fn take(&mut self, reading: &TaiReading) {
         let first = reading.local.as_nanos();
         let second = WallTime::of_local(reading.local, reading.offset).as_unix_nanos();

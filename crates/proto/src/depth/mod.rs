@@ -76,7 +76,6 @@ enum DepthState {
     Rising,
     /// Less would do, since this instant.
     Spare(LocalTime),
-    /// Since this instant.
     Falling(LocalTime),
 }
 
@@ -112,7 +111,6 @@ impl Depth {
     const ENOUGH: u64 = 100;
     /// fewer in this time, at least
     const PATIENCE: Span = Span::from_millis(250);
-    /// so many.
     const FEW: u64 = 8;
     /// The longer memory knows a tail of so many packets: to a third.
     const KNOWN: u64 = 10;

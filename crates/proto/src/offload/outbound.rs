@@ -78,7 +78,6 @@ pub struct OutboundBlocks {
     bytes: SlotBytes,
     epoch: u32,
     next: u64,
-    /// Of the next.
     position: u64,
     /// Frames of the next, as room was made for them.
     frames: u32,

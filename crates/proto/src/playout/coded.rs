@@ -22,7 +22,6 @@ const GRAIN: i64 = Coder::LEAST_FRAMES.count();
 /// A payload that waits.
 #[derive(Debug, Clone, Copy)]
 struct WaitingPayload {
-    /// Its first frame.
     first: MediaTime,
     frames: u32,
     bytes: u32,
@@ -31,7 +30,6 @@ struct WaitingPayload {
 }
 
 impl WaitingPayload {
-    /// None.
     const NONE: Self =
         Self { first: MediaTime::from_frames(i64::MIN), frames: 0, bytes: 0, decoder: 0 };
 }

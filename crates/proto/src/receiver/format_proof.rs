@@ -64,7 +64,6 @@ impl FormatProof {
         self.fitting = self.fitting.max(1);
     }
 
-    /// Timestamps jumped.
     pub(super) const fn restart_pace(&mut self) {
         (self.pace, self.candidate) = (None, None);
     }
@@ -162,11 +161,9 @@ impl Floats {
 struct SampleWindow {
     /// Sum of the levels and number of the samples that are not zero, of each format and channel.
     levels: [[(f32, u32); CHANNELS]; 4],
-    /// Floats outside `FLOATS`.
     odd: u32,
     /// Which exponents floats have, modulo 32.
     exponents: u32,
-    /// Sounding frames.
     frames: u32,
     frame_bytes: usize,
 }

@@ -215,7 +215,6 @@ impl Turns {
         Self { places, next: 0, follows: None }
     }
 
-    /// Forgets every packet.
     pub(super) fn clear(&mut self) {
         self.places.fill(PacketPlace::Empty);
     }

@@ -12,7 +12,6 @@ pub struct Encoder {
     history: Box<[u64]>,
     /// How many of the last packets may be covered.
     held: usize,
-    /// Of those.
     kind: PayloadKind,
     /// Of the next symbol that covers several packets, less [`FIRST_POINT`].
     point: u8,

@@ -52,7 +52,6 @@ impl Symbol {
         first..first + i64::from(self.span)
     }
 
-    /// The header's bytes.
     pub(super) const fn to_bytes(self) -> [u8; SYMBOL_HEADER_BYTES] {
         [self.oldest, self.span, self.point]
     }

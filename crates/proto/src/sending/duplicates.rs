@@ -15,7 +15,6 @@ impl Duplicates {
     /// Fewer packets than this say little.
     const ENOUGH: u32 = 2000;
 
-    /// Takes a report.
     pub(super) fn hear(&mut self, block: &ReportBlock) {
         let (highest, lost) = (block.highest_sequence, block.cumulative_lost);
         let (from, lost_before) = *self.since.get_or_insert((highest, lost));

@@ -29,7 +29,6 @@ pub struct KnownReceiver {
     pub clock: Option<ClockMapping>,
     /// How much of the stream did not reach it.
     pub losses: Option<LossReport>,
-    /// When it reported.
     pub(super) watch: ReportWatch,
     /// Whether it reports on a stream of its own.
     sends: bool,
@@ -69,7 +68,6 @@ impl KnownReceiver {
     }
 }
 
-/// All of them.
 #[derive(Debug)]
 pub(super) struct Receivers {
     all: Vec<KnownReceiver>,

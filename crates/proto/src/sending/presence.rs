@@ -64,7 +64,6 @@ impl ReportWatch {
         Self { presence: Presence::Here, last: now, gaps, known: 0, times_lost: 0 }
     }
 
-    /// Whether it reports.
     pub(super) const fn presence(&self) -> Presence {
         self.presence
     }

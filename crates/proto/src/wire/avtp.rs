@@ -82,7 +82,6 @@ impl Encapsulation {
 pub const AAF: u8 = 0x02;
 /// `sv`: the stream id is one.
 const STREAM_VALID: u8 = 1 << 7;
-/// `version`, three bits.
 const VERSION: u8 = 0b111 << 4;
 /// `mr`: changes where the media clock began anew.
 const MEDIA_RESTART: u8 = 1 << 3;

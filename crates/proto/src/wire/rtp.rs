@@ -95,5 +95,4 @@ const TWO_BYTE_FORM: u16 = 0x1000;
 const FORM_BITS: u16 = 0xFFF0;
 /// Bytes before each element: identifier and length.
 const ELEMENT_HEAD: usize = 2;
-/// The longest element.
 const MOST_ELEMENT: usize = 255;

@@ -22,7 +22,6 @@ mod steps;
 mod talkers;
 
 const RATE: Rate = Rate::HZ_48000;
-/// Of class A.
 const PDU: Frames = Frames::new(6);
 const PERIOD: Frames = Frames::new(48);
 const LATENCY: Span = Span::from_millis(20);
@@ -81,13 +80,10 @@ struct Road {
     wall: Span,
     /// Packets whose way was told.
     passages: u64,
-    /// The newest.
     passage: Option<Passage>,
     sender: Sender,
     receiver: Receiver,
-    /// Blocks captured.
     blocks: i64,
-    /// Packets so far.
     packets: i64,
     /// What was heard: the instant of each frame's DAC, and the frame, or none.
     heard: Vec<(LocalTime, Option<i64>)>,

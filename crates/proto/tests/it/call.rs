@@ -17,7 +17,6 @@ use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::Rate;
 
 const BEAT: Span = Span::from_millis(20);
-/// There or back.
 const WAY: Span = Span::from_millis(40);
 
 fn offer() -> CallOffer {

@@ -15,7 +15,6 @@ use tautline_trial::live_bytes;
 
 use crate::offers;
 
-/// There or back.
 const WAY: Span = Span::from_millis(40);
 /// Of each of these the one after the other is done, so long after it.
 const PAUSES: [Span; 5] = [

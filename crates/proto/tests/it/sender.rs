@@ -54,7 +54,6 @@ enum Frame {
 struct Model {
     /// Of the packet being filled.
     format: StreamFormat,
-    /// By media time.
     frames: Vec<Frame>,
     /// The first frame that is in no packet yet, and not lost between two.
     open: usize,

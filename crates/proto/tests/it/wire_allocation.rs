@@ -65,7 +65,6 @@ const PERIOD: Frames = Frames::new(48);
 /// TAI less the clock here.
 const WALL: Span = Span::from_secs(1_795_000_000);
 
-/// Of class A.
 fn aaf() -> StreamFormat {
     let sample = SampleFormat::L24;
     let (packet, payload_type) = (Frames::new(6), format_of(sample));

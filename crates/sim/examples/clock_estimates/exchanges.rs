@@ -20,7 +20,6 @@ enum Event {
     Answer(LocalTime, WallTime, WallTime),
 }
 
-/// The two hosts.
 pub(crate) struct Talk {
     events: BTreeMap<(TrueTime, u64), Event>,
     order: u64,

@@ -19,7 +19,6 @@ use rivals::{KalmanOnMinima, LoopOnMinima, Overlap};
 
 /// What estimates a peer's clock.
 trait Estimate {
-    /// Takes an exchange.
     fn observe(&mut self, exchange: Exchange);
     /// What the peer's clock shows when ours shows `local`; `None` before the first exchange.
     fn wall(&self, local: LocalTime) -> Option<WallTime>;
@@ -29,7 +28,6 @@ trait Estimate {
     }
 }
 
-/// What tautline uses.
 #[derive(Default)]
 struct Ours(ClockEstimator, Option<ClockMapping>);
 
@@ -47,7 +45,6 @@ impl Estimate for Ours {
     }
 }
 
-/// Begins to estimate.
 type Make = fn() -> Box<dyn Estimate>;
 
 /// When errors are looked at, in seconds.

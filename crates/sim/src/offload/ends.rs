@@ -10,7 +10,6 @@ use super::{OffloadScenario, WorkerModel, WorkerOutcome};
 use crate::clock::TrueTime;
 use crate::link::Path;
 
-/// The largest datagram.
 pub(super) const DATAGRAM_BYTES: usize = 1400;
 const STREAM: u32 = 1;
 

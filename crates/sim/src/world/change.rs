@@ -11,7 +11,6 @@ use super::{SimReceiver, World};
 /// What may change in the middle of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// Frames per packet.
     Packet(Frames),
     /// Coding of samples: L24 or float, in which each frame has a value of its own.
     Sample(SampleFormat),

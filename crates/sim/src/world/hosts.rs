@@ -95,7 +95,6 @@ impl SimReceiver {
         }
     }
 
-    /// The last word.
     pub(super) fn finish(mut self) -> Heard {
         self.ordinary.finish(&mut self.receiver, &mut self.heard);
         let counters = self.heard.counters;

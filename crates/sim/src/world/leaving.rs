@@ -4,11 +4,9 @@ use tautline_proto::redundancy::Repeats;
 use tautline_proto::stream::{MOST_DATAGRAM_BYTES, Outgoing};
 use tautline_proto::time::LocalTime;
 
-/// Finishes packets.
 pub(super) struct Leaving(Repeats);
 
 impl Leaving {
-    /// Has finished none.
     pub(super) fn new() -> Self {
         Self(Repeats::within(vec![0; Repeats::room_for(MOST_DATAGRAM_BYTES)].into()))
     }

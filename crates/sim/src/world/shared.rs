@@ -26,7 +26,6 @@ use sender::{Came, SimSender};
 pub struct Stint {
     /// Since when, until when.
     pub sends: (TrueTime, TrueTime),
-    /// From where.
     pub from: Endpoint,
     /// Whether it says goodbye at the end, which arrives.
     pub goodbye: bool,
@@ -35,9 +34,7 @@ pub struct Stint {
 /// One of the senders.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SenderModel {
-    /// Its synchronisation source.
     pub ssrc: u32,
-    /// Where it runs.
     pub host: HostModel,
     /// What happens to its packets.
     pub path: PathModel,
@@ -74,7 +71,6 @@ pub struct SenderHeard {
 /// What became of all of them.
 #[derive(Debug, Clone, Default)]
 pub struct SharedHeard {
-    /// By sender.
     pub senders: Vec<SenderHeard>,
     /// Packets without a place, as the policy counted them.
     pub unplaced: u64,

@@ -32,12 +32,10 @@ const HEADS: usize = 48;
 /// Packets due, lost and late so far.
 type Counts = [u64; 3];
 
-/// One direction.
 struct Way {
     path: Path,
     choice: CodingChoice,
     terms: StreamTerms,
-    /// Packets sent.
     sent: u64,
     /// When each that came is due, lost and late ones counted as those after them come.
     counts: Counts,

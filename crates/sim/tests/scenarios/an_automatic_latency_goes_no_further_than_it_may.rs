@@ -8,7 +8,6 @@ use tautline_sim::link::{Holds, Jitter, PathModel};
 use tautline_sim::scenario::Scenario;
 use tautline_sim::world::World;
 
-/// As in calls.
 const MOST: Span = Span::from_millis(250);
 const SECONDS: i64 = 60;
 

@@ -10,7 +10,6 @@ use tautline_sim::scenario::Scenario;
 use tautline_sim::trace::Trace;
 use tautline_sim::world::World;
 
-/// Roc's figure.
 const PEAK: Span = Span::from_micros(6_150);
 /// A packet, the device's ring, and the record's own 0.8 ms when it is quiet.
 const QUIET: Span = Span::from_micros(1_000 + 2_000 + 800);

@@ -18,7 +18,6 @@ const LATENCY: Span = Span::from_millis(LATENCY_MILLIS);
 /// How long after its sound a sender that said goodbye keeps its place.
 const REST: Span = Span::from_millis(100);
 const SPAN: Span = Span::from_secs(12);
-/// Any will do.
 const SEEDS: core::ops::RangeInclusive<u64> = 1..=6;
 /// Frames of a packet, and of the fade at the end of a hole or at a beginning.
 const PACKET: u64 = 48;

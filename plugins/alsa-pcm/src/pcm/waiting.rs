@@ -15,7 +15,6 @@ use super::{Pcm, View};
 use crate::complaint::Complaint;
 use crate::stream::Stream;
 
-/// How draining goes.
 pub(crate) enum Draining {
     Done,
     /// Until this instant at least.

@@ -16,7 +16,6 @@ pub(crate) struct StreamOrder {
 /// One of those that are fed.
 #[derive(Debug, Clone)]
 pub(crate) struct OrderBehind {
-    /// Its worker.
     pub(crate) address: String,
     pub(crate) request: StreamRequest,
     pub(crate) ports: [usize; 4],

@@ -22,19 +22,21 @@ pub(crate) struct StreamErrand {
     state: ErrandState,
     silence: SilenceWatch,
     late: LateWatch,
-    /// The worker's address.
     worker: String,
     /// It was said that runs were given up before their turn.
     crowded: bool,
 }
 
-/// How it stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ErrandState {
     /// Without a stream, until the next attempt.
-    Apart { until: LocalTime },
-    /// With this one.
-    Open { id: u32, quiet: Quiet },
+    Apart {
+        until: LocalTime,
+    },
+    Open {
+        id: u32,
+        quiet: Quiet,
+    },
 }
 
 /// Since when nothing was heard of a worker that had something to do.

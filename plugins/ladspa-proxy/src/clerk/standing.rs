@@ -113,7 +113,6 @@ impl ClerkStanding {
         self.begun.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// It ends it.
     pub(crate) fn end_run(&self) {
         self.ended.store(self.begun.load(Ordering::Relaxed), Ordering::Relaxed);
     }

@@ -42,7 +42,6 @@ impl Lap {
     }
 }
 
-/// The thread's side.
 pub(super) struct Scribe {
     pub(super) samples: Consumer<f32>,
     pub(super) silences: Consumer<Gap>,

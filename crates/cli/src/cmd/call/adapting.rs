@@ -72,7 +72,6 @@ impl Calling<'_> {
     }
 }
 
-/// One direction.
 struct AdaptedStream {
     choice: CodingChoice,
     onlooker: Onlooker,
@@ -108,7 +107,6 @@ pub(super) struct Adapting {
     told: CallTerms,
 }
 
-/// A direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AskedWay {
     There,
@@ -163,7 +161,6 @@ impl Adapting {
         self.settles = now + MOVED;
     }
 
-    /// Both directions.
     fn streams(&mut self) -> impl Iterator<Item = &mut AdaptedStream> {
         [&mut self.there, &mut self.back].into_iter().flatten()
     }

@@ -37,7 +37,6 @@ pub(super) enum CallAsk {
     Status,
     /// Sound in one packet, both ways.
     Ptime(Span),
-    /// Coding, both ways.
     Format(Coding),
     /// Coding by what the network carries, both ways.
     AutoFormat,
@@ -53,9 +52,7 @@ pub(super) enum CallAsk {
     PtimeBy(Ordering),
 }
 
-/// Reads lines.
 pub(super) struct CallLines {
-    /// Who is called.
     hosts: Vec<CallAddress>,
     /// Whether a file is played or recorded.
     of_files: bool,

@@ -17,11 +17,9 @@ pub(super) struct Connecting(Receiver<TcpStream>);
 
 /// What came of it.
 pub(super) enum Connected {
-    /// Nothing yet.
     NotYet(Connecting),
     /// A connection on which nothing was said.
     Made(TcpStream),
-    /// None.
     Failed,
 }
 

@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 
 use tautline_api::seal::SECRET_BYTES;
 
-/// See the module.
 #[derive(Clone, Copy)]
 pub(super) struct CallMade {
     pub(super) secret: [u8; SECRET_BYTES],

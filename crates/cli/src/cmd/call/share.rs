@@ -17,7 +17,6 @@ pub(super) enum CallStanding {
     None,
     /// It goes by this.
     By(CallPath),
-    /// It is without.
     Held,
 }
 
@@ -26,7 +25,6 @@ impl CallStanding {
         [Self::None, Self::By(CallPath::Udp), Self::By(CallPath::Tcp), Self::Held];
 }
 
-/// See the module.
 pub(super) struct CallShare<'a> {
     /// The how many-th it is, from 0.
     pub(super) index: u32,

@@ -12,7 +12,6 @@ use crate::cmd::call_end::{
 use crate::failure::Failure;
 use crate::flags::CallFlags;
 
-/// See the module.
 pub(super) struct CallDevices<'a> {
     flags: &'a CallFlags,
     devices: EndDevices,

@@ -10,7 +10,6 @@ const UNTIL_REPEATED: Span = Span::from_millis(1000);
 /// and from one of the next to the other less than 50 ms.
 const UNTIL_LET_GO: Span = Span::from_millis(500);
 
-/// Of one microphone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Microphone {
     pub(super) muted: bool,

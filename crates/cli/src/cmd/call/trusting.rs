@@ -8,7 +8,6 @@ use tautline_proto::call::message::CallReason;
 use super::Calling;
 use crate::cmd::trust_watch::TrustWatch;
 
-/// See the module.
 #[derive(Default)]
 pub(super) struct HostTrust {
     /// Of the host that answered.

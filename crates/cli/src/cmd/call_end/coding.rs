@@ -11,7 +11,6 @@ use super::{EndDevices, EndSetup};
 use crate::cmd::coding_cost::tell_of_coding_time;
 use crate::voice::Voice;
 
-/// See the module.
 pub(super) struct CodingWatch {
     voice: Voice,
     input: DeviceSpec,

@@ -14,7 +14,6 @@ use crate::failure::Failure;
 pub(in crate::cmd) enum Pressed<K> {
     /// To end, as Ctrl-C does.
     End,
-    /// Something else.
     Key(K),
 }
 

@@ -25,7 +25,6 @@ struct SharedSide {
     latency: StreamLatency,
 }
 
-/// See the module.
 pub(in crate::cmd) struct SharedSound {
     parts: SharedParts,
     capture: SharedSide,
@@ -58,7 +57,6 @@ pub(in crate::cmd) struct SoundSharing {
 const SPARE: usize = 4;
 
 impl SharedSound {
-    /// Opens the devices.
     pub(in crate::cmd) fn open(
         flags: &EndFlags,
         (input, output): (&DeviceSpec, &DeviceSpec),

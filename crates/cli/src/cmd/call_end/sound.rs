@@ -15,11 +15,9 @@ pub(in crate::cmd) enum EndSound {
     Own(Option<Box<WithoutEcho>>),
 }
 
-/// One of them.
 pub(super) enum SoundSide {
     /// It is open: whoever opened it has its notes, and asks for the latency.
     Part(Box<dyn Device>, StreamLatency),
-    /// To be opened.
     Own(Option<LayTap>),
 }
 

@@ -32,7 +32,6 @@ impl CallStatus {
         Self { lines: StatusLines::new(voice.target()), keys: None }
     }
 
-    /// Whether somebody looks.
     pub(in crate::cmd) fn are_seen(&self) -> bool {
         self.lines.are_seen()
     }

@@ -143,7 +143,6 @@ fn points(flags: &CapacityFlags) -> Result<Vec<CapacityPoint>, Failure> {
 /// How often it is looked whether it is to end.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// `taut lab echo`
 pub(crate) fn echo(flags: &EchoFlags) -> Result<(), Failure> {
     let stop = stop_with_agent()?;
     let failed = |error: std::io::Error| {

@@ -138,12 +138,10 @@ pub(crate) fn run(flags: &Delay) -> Result<(), Failure> {
 /// What one side of a delay between two hosts does with its device.
 type SideRun = fn(MarkPart<'_>, &mut dyn std::io::Write) -> Result<(), PartError>;
 
-/// `taut lab play`
 pub(crate) fn play(flags: &MarkSide) -> Result<(), Failure> {
     side(flags, Direction::Playback, delay::play)
 }
 
-/// `taut lab hear`
 pub(crate) fn hear(flags: &MarkSide) -> Result<(), Failure> {
     side(flags, Direction::Capture, delay::hear)
 }

@@ -121,7 +121,6 @@ fn heard(
     Ok(listener.listen(&stop))
 }
 
-/// `taut lab loop`
 pub(crate) fn send(flags: &LoopFlags) -> Result<(), Failure> {
     let stop = stop_with_agent()?;
     let sample = SampleFormat::from(flags.format);

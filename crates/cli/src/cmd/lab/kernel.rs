@@ -77,7 +77,6 @@ pub(crate) fn run(flags: &KernelFlags) -> Result<(), Failure> {
     }
 }
 
-/// `taut lab packets`
 pub(crate) fn send(flags: &PacketsFlags) -> Result<(), Failure> {
     let stop = stop_with_agent()?;
     let packets = PacketShape { ptime: flags.ptime, payload: flags.payload };

@@ -104,14 +104,12 @@ fn open(flags: &BesideFlags, direction: Direction) -> Result<Box<dyn Device>, Fa
     Ok(tautline_audio::open(device, direction, settings, Extras::default())?.device)
 }
 
-/// `taut lab mouth`
 pub(crate) fn mouth(flags: &BesideFlags) -> Result<(), Failure> {
     let stop = stop_with_agent()?;
     let device = open(flags, Direction::Playback)?;
     Ok(mouth_to_ear::mouth(device, SCHEDULER, &stop)?)
 }
 
-/// `taut lab tap`
 pub(crate) fn tap(flags: &BesideFlags) -> Result<(), Failure> {
     let stop = stop_with_agent()?;
     let frames = flags.rate.frames_within(flags.longest);

@@ -44,7 +44,6 @@ fn carried(row: &ReportRow) -> Option<String> {
     Some(format!("{}: {packets:.1} packets/s, {megabits:.3} Mbit/s", row.name))
 }
 
-/// `taut lab traffic`
 pub(crate) fn watch(flags: &Watching) -> Result<(), Failure> {
     let stop = stop_with_agent()?;
     let begun = || screen::tell("interfaces are watched");

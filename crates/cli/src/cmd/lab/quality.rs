@@ -77,7 +77,6 @@ fn line(row: &ReportRow) -> String {
     format!("{}: {found}", row.name)
 }
 
-/// `taut lab sound`
 pub(crate) fn write(flags: &KnownSound) -> Result<(), Failure> {
     write_known(&flags.path, flags.rate, flags.bits).map_err(|error| {
         Failure::open(format!("writing {}: {error}; is there room for it?", flags.path.display()))

@@ -35,7 +35,6 @@ pub(crate) fn run(flags: &Resources) -> Result<(), Failure> {
     answer.give(measure(&options, &stop).map_err(Failure::open)?)
 }
 
-/// `taut lab sample`
 pub(crate) fn sample(flags: &SampleFlags) -> Result<(), Failure> {
     let stop = stop_with_agent()?;
     let read = resources::sample(flags.duration, &stop).map_err(Failure::open)?;

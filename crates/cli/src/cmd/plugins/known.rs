@@ -38,7 +38,6 @@ impl KeptWorker {
         }
     }
 
-    /// `HOST:PORT`.
     pub(super) fn place(&self) -> String {
         self.place.as_ref().map_or_else(|| self.address.clone(), WorkerAddress::to_string)
     }

@@ -35,7 +35,6 @@ const fn key(byte: u8) -> Option<Pressed<ServeKey>> {
     }
 }
 
-/// See the module.
 pub(super) struct ServeFront {
     status: CallStatus,
     keys: Option<PressedKeys<ServeKey>>,
@@ -61,7 +60,6 @@ impl ServeFront {
         Ok(Self { status, keys, address, callers, muted: false })
     }
 
-    /// Whether somebody looks.
     pub(super) fn is_seen(&self) -> bool {
         self.status.are_seen()
     }
@@ -93,7 +91,6 @@ impl ServeFront {
         self.status.show(lines);
     }
 
-    /// How many call.
     fn head(&self, seen: &CallsSeen) -> String {
         let Self { address, callers, muted, .. } = self;
         let CallsSeen { sounding, quiet, .. } = seen;

@@ -23,13 +23,11 @@ const MOST_PROBES: usize = 16;
 /// Datagrams of calls before that are let go of as one begins: as many as a socket holds.
 const MOST_STALE: usize = 1024;
 
-/// One place.
 pub(super) struct CallSeat {
     socket: UdpSocket,
     call: Option<SeatedCall>,
 }
 
-/// A call.
 struct SeatedCall {
     who: String,
     transport: CalledTransport,
@@ -53,7 +51,6 @@ pub(super) struct CallsSeen {
     pub(super) quiet: usize,
 }
 
-/// All places.
 pub(super) struct CallSeats {
     seats: Vec<CallSeat>,
     voice: Voice,
@@ -63,7 +60,6 @@ pub(super) struct CallSeats {
     ended: EndedSound,
     /// Calls that were recorded.
     recorded: u32,
-    /// Whether somebody looks.
     seen: bool,
     /// Sounds that there were.
     sounds: u64,

@@ -10,7 +10,6 @@ const MOST_AHEAD: u32 = 8;
 /// The most that a caller moves on by at once: more is nothing that taut says.
 const MOST_MOVED: u32 = 1 << 16;
 
-/// Of one call.
 pub(super) struct CalledTransport {
     secret: [u8; SECRET_BYTES],
     call: CallId,

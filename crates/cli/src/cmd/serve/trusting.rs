@@ -14,7 +14,6 @@ use crate::cmd::trust_watch::TrustWatch;
 const WHY: &str =
     "the caller is trusted no more; taut trust NAME KEY, where it called, trusts it again";
 
-/// See the module.
 pub(super) struct CallersTrust {
     trust: Arc<TrustStore>,
     watch: TrustWatch,

@@ -14,7 +14,6 @@ pub(super) enum TopKey {
     Down,
     /// The stream alone, or among the others.
     Alone,
-    /// To end.
     End,
 }
 

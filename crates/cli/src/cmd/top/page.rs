@@ -44,7 +44,6 @@ pub(super) fn unread(programs: &Programs) -> impl Iterator<Item = String> {
     programs.unread().map(|(_, process, why)| format!("process {process}: {why}"))
 }
 
-/// For scripts.
 pub(super) fn json(programs: &Programs) -> Result<String, Failure> {
     let unread = programs.unread().map(|(socket, _, why)| json!({"socket": socket, "why": why}));
     let all = json!({

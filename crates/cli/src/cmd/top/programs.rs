@@ -17,11 +17,9 @@ const LONGEST: usize = 8 << 20;
 /// Who says nothing for so long is stopped, or no taut.
 const PATIENCE: Span = Span::from_secs(1);
 
-/// All of them.
 #[derive(Default)]
 pub(super) struct Programs(BTreeMap<PathBuf, Program>);
 
-/// One run.
 pub(super) struct Program {
     /// Its process, by the name of its socket.
     pub(super) process: u32,

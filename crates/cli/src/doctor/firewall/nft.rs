@@ -3,7 +3,6 @@
 use super::ports;
 use super::walk::{AwaitedPacket, Chain, Fits, Policy, Rule, Then};
 
-/// Its chains.
 pub(super) fn chains(text: &str) -> Vec<Chain<'_>> {
     let mut chains: Vec<Chain<'_>> = Vec::new();
     let (mut table, mut within) = ("", false);

@@ -121,7 +121,6 @@ impl Desktop {
         });
     }
 
-    /// Kills both.
     pub(crate) fn crash(&mut self) {
         self.manager = None;
         self.server = None;
@@ -213,7 +212,6 @@ impl Desktop {
         version(&self.call("pipewire", "--version").run().out).is_some_and(|is| is < newer)
     }
 
-    /// Connects two ports.
     #[track_caller]
     pub(crate) fn link(&self, from: &str, to: &str) {
         self.call("pw-link", "").and([from, to]).run().well();
@@ -274,7 +272,6 @@ pub(crate) fn node<'a>(objects: &'a [Value], name: &str) -> Option<&'a Value> {
     })
 }
 
-/// Its ports.
 pub(crate) fn ports_of<'a>(
     objects: &'a [Value],
     node: &Value,

@@ -304,7 +304,6 @@ impl Running {
         assert!(sent.success(), "kill {signal} {id}");
     }
 
-    /// Its process.
     pub(crate) fn id(&self) -> String {
         self.child.id().to_string()
     }

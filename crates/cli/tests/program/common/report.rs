@@ -24,7 +24,6 @@ impl Ended {
 const CAUSES: [&str; 6] =
     ["late_sender", "late_network", "late_receiver", "host_stalled", "lost", "discarded"];
 
-/// A report.
 #[derive(Debug)]
 pub(crate) struct Report(pub(crate) Value);
 

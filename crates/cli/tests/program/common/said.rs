@@ -11,7 +11,6 @@ pub(crate) const AWAITS_CALLS: &str = "listening for calls at ";
 pub(crate) const WORKER_SILENT: &str = "has not answered for ";
 /// It does again; the duration follows.
 pub(crate) const WORKER_BACK: &str = " answers again after ";
-/// A call began.
 pub(crate) const IN_A_CALL: &str = "in a call with ";
 /// A call ended; the reason follows.
 pub(crate) const CALL_OVER: &str = "the call is over";
@@ -119,7 +118,6 @@ pub(crate) const CALLEE_UNTRUSTED: &str = "the host that was called is trusted n
 pub(crate) const GOES_TO: &str = "the stream goes to ";
 /// A recording has no sound.
 pub(crate) const NOT_KEPT: &str = "so heard.wav was not kept";
-/// A command follows.
 pub(crate) const CONVERT: &str = "convert it first: ";
 
 pub(crate) fn is_over(who: &str, why: &str) -> String {

@@ -48,7 +48,6 @@ impl SetUp {
         }
     }
 
-    /// `WIREPLUMBER_CONFIG_DIR`.
     pub(crate) fn looks_in(&self, folder: &Path) -> String {
         let installed = if self.over_installed { format!(":{INSTALLED}") } else { String::new() };
         format!("{}{installed}", folder.display())

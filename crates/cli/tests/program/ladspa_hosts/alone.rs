@@ -21,7 +21,6 @@ fn absent(scene: &Scene) {
     scene.saves("127.0.0.1:1", "studio", vec![plugin("a.so", "verb", &ports)]);
 }
 
-/// The plugin, inside.
 fn verb() -> Hosted {
     let folder = std::env::var_os("LADSPA_PATH").unwrap();
     let plugins = load(&std::path::Path::new(&folder).join("tautline.so"));

@@ -36,7 +36,6 @@ pub(crate) fn find(plugins: &[&'static Descriptor], wanted: &str) -> &'static De
     found.unwrap_or_else(|| panic!("no {wanted}"))
 }
 
-/// An instance.
 pub(crate) struct Hosted {
     descriptor: &'static Descriptor,
     handle: Handle,

@@ -48,7 +48,6 @@ impl Scene {
         self.finding(call(program, words(line)))
     }
 
-    /// Any program, likewise.
     pub(crate) fn finding(&self, call: Call) -> Call {
         call.in_folder(self.folder.path())
             .with("LADSPA_PATH", self.folder.file("ladspa"))
@@ -93,7 +92,6 @@ pub(crate) fn port(name: &str, descriptor: u32, hints: u32, bounds: (f32, f32)) 
     json!({ "name": name, "descriptor": descriptor, "hints": hints, "lower": lower, "upper": upper })
 }
 
-/// A plugin, likewise.
 pub(crate) fn plugin(file: &str, label: &str, ports: &[Value]) -> Value {
     let mut name = label.to_owned();
     name[..1].make_ascii_uppercase();

@@ -3,7 +3,6 @@
 /// One run of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct HandedOut {
-    /// Its first frame.
     pub(super) position: u64,
     pub(super) frames: u32,
     /// Which block it is, to every far end.

@@ -62,9 +62,7 @@ fn near_tick(packet: Span, takes: Span, lead: Span) -> Span {
 /// What decides how a thread hands over packets that are launched.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HandOvers {
-    /// Sound in one.
     pub(super) packet: Span,
-    /// In a period.
     pub(super) packets: usize,
     /// At once, at most.
     pub(super) most: usize,
@@ -72,7 +70,6 @@ pub(super) struct HandOvers {
     pub(super) cost: Span,
     /// How late a thread usually wakes up,
     pub(super) wake: Span,
-    /// and at most.
     pub(super) late: Span,
     /// So long after its launch time a queue still works on a packet.
     pub(super) latest: Span,

@@ -23,7 +23,6 @@ use crate::watching::sound::PacketTap;
 /// What the ordinary thread hands down.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum MixerCommand {
-    /// For the receiver.
     Receive(ReceiveCommand),
     /// Another gain of this stream.
     Gain(Gain),

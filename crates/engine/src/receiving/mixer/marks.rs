@@ -13,7 +13,6 @@ pub(crate) struct Spoilt {
     pub(crate) frames: Frames,
 }
 
-/// What is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LabelMark {
     /// The device's first block meets its DAC then.
@@ -28,11 +27,12 @@ pub(crate) enum LabelMark {
     },
     /// A packet came that should have been heard there.
     Late(Spoilt),
-    /// The device starved.
-    Xrun { spoilt: Spoilt, since: LocalTime },
+    Xrun {
+        spoilt: Spoilt,
+        since: LocalTime,
+    },
 }
 
-/// The device's end.
 pub(crate) struct LabelMarks {
     out: Producer<LabelMark>,
     begun: bool,

@@ -24,7 +24,6 @@ pub(crate) enum SharedNews {
     Unplaced(Unplaced),
 }
 
-/// The device's end.
 pub(crate) struct SharedLink {
     /// The input whose link it is.
     host: usize,

@@ -28,7 +28,6 @@ impl ReceivedStream {
         }
     }
 
-    /// How it stands.
     pub(crate) fn snapshot(&mut self, now: LocalTime) -> StreamSnapshot {
         let Self { policy, statistics, address, config, .. } = self;
         let status = statistics.status;

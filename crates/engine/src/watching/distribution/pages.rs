@@ -3,7 +3,6 @@
 /// Bins of a page.
 const PAGE: usize = 64;
 
-/// Counts by bin.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pages {
     /// As far as anything was counted.
@@ -50,7 +49,6 @@ impl BinCounts {
 }
 
 impl Pages {
-    /// Counts one value.
     pub(super) fn count(&mut self, bin: usize) {
         let page = bin / PAGE;
         if page >= self.pages.len() {

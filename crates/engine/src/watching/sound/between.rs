@@ -47,7 +47,6 @@ impl WindowOrigin {
     }
 }
 
-/// Looks between frames.
 pub(super) struct Between {
     resampler: Resampler,
     /// What was brought, what of it would be heard at a place, and a little after it.

@@ -31,7 +31,6 @@ impl Listener for CardEar {
 /// When a run of frames met the DAC: each when it was due, but none before it was taken.
 #[derive(Debug, Clone, Copy)]
 struct Meets {
-    /// The first frame.
     due: LocalTime,
     taken: LocalTime,
 }

@@ -9,7 +9,6 @@ use tautline_proto::time::LocalTime;
 /// Whose sound a mix is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Voices {
-    /// Silence.
     #[default]
     Nobody,
     /// That of one stream alone.

@@ -75,7 +75,6 @@ pub(super) struct GapMends<'a> {
 }
 
 impl<'a> GapMends<'a> {
-    /// Of a stream.
     pub(super) fn of(stream: &StreamReport, repairs: &'a Repairs) -> Self {
         let latency = &stream.latency;
         let advice = LatencyAdvice::of(latency, stream.counters.received, repairs);

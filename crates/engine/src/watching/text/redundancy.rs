@@ -8,7 +8,6 @@ use crate::watching::report::{Counters, RedundancyReport, RepairReport, StreamRe
 /// What became of lost packets that others could bring back.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Repairs {
-    /// Packets brought back.
     repaired: u64,
     /// Those that were not.
     lost: u64,

@@ -53,7 +53,6 @@ pub(crate) fn held<T: Send>() -> (Held<T>, LineGiver<T>) {
 }
 
 impl<T> Held<T> {
-    /// What is held.
     pub(crate) fn now(&mut self) -> Option<&mut T> {
         self.now.as_deref_mut()
     }

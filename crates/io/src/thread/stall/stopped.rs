@@ -40,7 +40,6 @@ impl WentOn {
         Self { at, handler }
     }
 
-    /// Hears nothing.
     pub(super) fn deaf() -> Self {
         Self { at: Arc::new(AtomicI64::new(NEVER)), handler: None }
     }

@@ -10,7 +10,6 @@ use super::*;
 const FRAMES: usize = 120_000;
 const ONSET: f64 = 43_200.0;
 const LENGTH: f64 = 48_000.0;
-/// Of 300 Hz.
 const PERIOD: f64 = 160.0;
 
 type Wave = Box<dyn Fn(f64) -> f64>;

@@ -7,7 +7,6 @@ use fastrand::Rng;
 /// Frames on each side that a sound between frames is summed from: −92 dB up to 20 kHz of 48.
 const HALF: i64 = 32;
 
-/// What is heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     White,
@@ -46,7 +45,6 @@ impl Way {
         self.delay + self.drift * frame
     }
 
-    /// The second tap.
     pub(super) fn second(&self, sound: &[f64]) -> Vec<f64> {
         let place = |at: usize| (at as f64 - self.delay) / (1.0 + self.drift);
         (0..sound.len()).map(|at| self.gain * between(sound, place(at))).collect()

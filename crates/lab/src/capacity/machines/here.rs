@@ -124,5 +124,4 @@ impl Work for WastingWork {
     }
 }
 
-/// Of its thread.
 const STACK: usize = 256 << 10;

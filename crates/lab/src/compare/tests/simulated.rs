@@ -22,7 +22,6 @@ struct Simulated {
     woke_us: f64,
     /// How much of one second's tail is in the next.
     alike: f64,
-    /// Of all packets.
     missed: f64,
     /// Packets that a burst takes, and how many bursts there are a second.
     bursts: (u32, f64),

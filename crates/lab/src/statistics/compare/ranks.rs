@@ -2,7 +2,6 @@
 
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
-/// What ranks say.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ranked {
     /// Of chance alone ranking them as differently, if they were of one kind.

@@ -8,7 +8,6 @@ const KEPT: Keeping = Keeping { source: ClockSource::Ptp, uncertainty: Span::fro
 struct Host {
     clock: TaiClock,
     now: LocalTime,
-    /// What TAI is.
     truth: f64,
     rate: f64,
     /// The worst that the mapping was off by beyond what it said, and the most that it moved by at once.

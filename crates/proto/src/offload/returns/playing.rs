@@ -8,7 +8,6 @@ use super::StandIn;
 use super::levels::Levels;
 use super::rings::ChannelRing;
 
-/// Whether sound passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PlayingState {
     Wet,

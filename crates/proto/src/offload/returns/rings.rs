@@ -83,7 +83,6 @@ impl ChannelRing {
         self.channel(channel).get(at..at + frames)
     }
 
-    /// One sample.
     pub(super) fn at(&self, channel: usize, position: u64) -> f32 {
         self.channel(channel)[self.index(position)]
     }

@@ -25,7 +25,6 @@ pub const MESSAGE_BYTES: usize = 28;
 
 /// `maap_version` of this edition of the standard.
 const MAAP_VERSION: u16 = 1;
-/// Bytes after `stream_id`.
 const DATA_BYTES: u16 = 16;
 
 /// Addresses that follow each other.

@@ -5,7 +5,6 @@ use crate::time::Span;
 
 /// Subtype of a [`KeptClock`].
 pub(super) const KEPT: u8 = 3;
-/// Bytes of it.
 pub(super) const KEPT_BYTES: usize = 20;
 
 /// On the wire, big-endian: UTC less the clock of the reporter's NTP stamps in nanoseconds (64 bits,

@@ -15,7 +15,6 @@ const SHOWN: usize = 60;
 /// One line of the form `X=VALUE`.
 #[derive(Debug)]
 pub(super) struct Line {
-    /// From 1.
     pub(super) number: usize,
     /// The letter before the `=`.
     pub(super) letter: char,

@@ -68,7 +68,6 @@ struct ReadSection {
 /// A media section and the lines above it that count for all sections.
 pub(super) struct Section<'a> {
     session: &'a [Line],
-    /// The `m=` line.
     pub(super) media: &'a Line,
     lines: &'a [Line],
     /// Lines that could not be read.

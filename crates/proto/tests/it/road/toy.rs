@@ -18,7 +18,6 @@ pub(crate) enum Asked {
     Recover(u16),
     /// So many frames for some that did not come.
     Conceal(usize),
-    /// To forget.
     Reset,
 }
 

@@ -124,7 +124,6 @@ impl Datagram {
         unpack().unpack(&self.bytes).expect("the sender writes packets").head
     }
 
-    /// Its audio.
     pub(crate) fn payload(&self) -> Vec<u8> {
         unpack().unpack(&self.bytes).expect("the sender writes packets").payload.to_vec()
     }

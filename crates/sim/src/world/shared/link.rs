@@ -72,7 +72,6 @@ impl SimSharedLink {
         Some(input)
     }
 
-    /// One more receiver.
     fn lay_out(&mut self) -> usize {
         let receiver = Receiver::new(self.config.clone());
         let input = Some(Input { receiver, hears: None, since: Counters::default() });

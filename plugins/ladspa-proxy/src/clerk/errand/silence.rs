@@ -29,7 +29,6 @@ pub(super) enum SilenceNews {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Worker {
-    /// It never answered.
     New,
     Live,
     Lost,
