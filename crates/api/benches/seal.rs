@@ -16,7 +16,7 @@ use tautline_api::seal::{ROOM, Sealed, StreamKeys};
 use tautline_api::srtp::{MasterKey, Profile, SrtpSeal};
 use tautline_io::link::Link;
 use tautline_io::link::direct::DirectLink;
-use tautline_io::link::seal::Seal;
+use tautline_io::socket::seal::Seal;
 use tautline_io::udp::UdpOptions;
 use tautline_proto::ledger::Departure;
 use tautline_proto::stream::Outgoing;

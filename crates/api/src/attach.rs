@@ -2,7 +2,7 @@
 
 use tautline_io::link::OpenError;
 use tautline_io::link::direct::DirectLink;
-use tautline_io::link::seal::Seal;
+use tautline_io::socket::seal::Seal;
 use tautline_io::udp::UdpOptions;
 
 use crate::client::WorkOpened;

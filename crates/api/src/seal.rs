@@ -17,7 +17,7 @@ use core::hint::black_box;
 
 use ring::aead::{AES_256_GCM, Aad, Algorithm, LessSafeKey, Nonce, Tag, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
-use tautline_io::link::seal::Seal;
+use tautline_io::socket::seal::Seal;
 
 use self::replay::ReplayWindow;
 

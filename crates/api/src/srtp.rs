@@ -19,7 +19,7 @@ mod packet;
 
 use core::fmt;
 
-use tautline_io::link::seal::Seal;
+use tautline_io::socket::seal::Seal;
 
 use self::cipher::{Cipher, PacketId};
 use self::derive::Of;

@@ -2,7 +2,7 @@
 
 use tautline_api::seal::{ROOM, Sealed, StreamKeys};
 use tautline_api::srtp::{MasterKey, Profile, SrtpSeal};
-use tautline_io::link::seal::Seal;
+use tautline_io::socket::seal::Seal;
 use tautline_trial::{CountingAllocator, allocator_calls};
 
 #[global_allocator]

@@ -2,11 +2,11 @@
 
 use tautline_engine::plan::address::Resolved;
 use tautline_io::udp::{UdpOptions, header_bytes, path_mtu};
-use tautline_proto::asks::Limits;
 use tautline_proto::device::Settings;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::latency::{least_latency, repair_latency, repair_time};
-use tautline_proto::redundancy::{Bounds, ETHERNET, MOST_WINDOW, Redundancy, Regulator};
+use tautline_proto::redundancy::{Bounds, ETHERNET, MOST_WINDOW, Redundancy};
+use tautline_proto::sending::{Limits, Regulator};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Span;
 use tautline_proto::wire::WireForm;

@@ -5,7 +5,7 @@ use std::path::Path;
 use tautline_api::srtp::{MasterKey, SrtpSeal, allow_description, read_key};
 use tautline_engine::plan::address::{Address, Resolved};
 use tautline_engine::plan::sockets::LinkOptions;
-use tautline_io::link::seal::Seal;
+use tautline_io::socket::seal::Seal;
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::pair::OpenedStream;
 use tautline_proto::wire::WireForm;

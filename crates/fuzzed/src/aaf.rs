@@ -1,8 +1,7 @@
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::clock::WallTime;
 use tautline_proto::packet::{MediaPacket, Pack, PackedSound, PresentationTime, Presented, Unpack};
 use tautline_proto::stream::StreamFormat;
-use tautline_proto::time::Frames;
+use tautline_proto::time::{Frames, WallTime};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::avtp::{AafUnpack, ETHERNET_PACK, Encapsulation, UDP_PACK};
 

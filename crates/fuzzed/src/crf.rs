@@ -1,4 +1,4 @@
-use tautline_proto::clock::CrfFollower;
+use tautline_proto::crf_follower::CrfFollower;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::Rate;
 use tautline_proto::wire::avtp::Encapsulation;

@@ -1,5 +1,5 @@
 use tautline_api::srtp::{MasterKey, Profile, SrtpSeal};
-use tautline_io::link::seal::Seal;
+use tautline_io::socket::seal::Seal;
 
 fn key(profile: Profile) -> MasterKey {
     let bytes = vec![7; profile.key_bytes() + profile.salt_bytes()];

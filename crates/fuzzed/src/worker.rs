@@ -2,7 +2,7 @@ use tautline_api::client::WorkerAddress;
 use tautline_api::seal::{Sealed, StreamKeys};
 use tautline_api::trust::{HostKey, TrustedHosts};
 use tautline_api::v1::{Catalogue, StreamRequest, WorkStream};
-use tautline_io::link::seal::Seal;
+use tautline_io::socket::seal::Seal;
 
 /// Parses the data that two hosts exchange for offload: addresses, keys, trust lists, certificates, catalogues and stream
 /// requests. Valid data survives a round trip, and only sealed datagrams open.

@@ -1,18 +1,16 @@
 //! The control channel beside a link, which the session's ordinary thread waits on. RTCP over UDP is
 //! one.
 
-mod socket;
 pub mod waiter;
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd};
 
 use tautline_proto::endpoint::Endpoint;
 use tautline_proto::time::LocalTime;
 
-use crate::clock::{now, timespec};
-use crate::link::Arrival;
-pub use socket::ControlSocket;
+use crate::socket::Arrival;
+use crate::socket::poll::{poll, readable};
 
 /// Carries datagrams between the ordinary threads of two ends, a few a second. Its descriptor becomes
 /// readable when one has arrived; nothing blocks.
@@ -30,26 +28,4 @@ pub fn wait<T: AsFd + ?Sized>(channels: &[&T], until: LocalTime) -> bool {
     let readable = |channel: &&T| readable(channel.as_fd().as_raw_fd());
     let mut polled: Vec<_> = channels.iter().map(readable).collect();
     poll(&mut polled, until)
-}
-
-pub(crate) const fn readable(fd: RawFd) -> libc::pollfd {
-    libc::pollfd { fd, events: libc::POLLIN, revents: 0 }
-}
-
-/// Waits for the events asked for until `until`; false if none came. A signal does not end it.
-pub(crate) fn poll(polled: &mut [libc::pollfd], until: LocalTime) -> bool {
-    loop {
-        let left = timespec((until - now()).as_nanos());
-        let count = polled.len() as libc::nfds_t;
-        // SAFETY: the slice has `count` elements, and there is no signal mask.
-        let ready =
-            unsafe { libc::ppoll(polled.as_mut_ptr(), count, &raw const left, core::ptr::null()) };
-        if ready > 0 {
-            return true;
-        }
-        // An error other than a signal cannot be waited away either: both end at `until`.
-        if now() >= until {
-            return false;
-        }
-    }
 }

@@ -4,6 +4,7 @@
 //! numbers is turned into the project's types at this edge.
 #![deny(missing_docs)]
 
+pub mod bare;
 pub mod clock;
 pub mod control;
 pub mod ethernet;

@@ -1,6 +1,7 @@
 //! RTP's usual way: UDP.
 
 pub mod blocked;
+mod control_socket;
 mod line;
 pub(crate) mod open;
 pub mod pair;
@@ -12,13 +13,14 @@ use tautline_proto::endpoint::Endpoint;
 
 use crate::link::OpenError;
 use crate::link::direct::{DirectLink, DirectRoom};
-use crate::link::seal::Seal;
 pub use crate::socket::address::{any, interface_label};
+use crate::socket::seal::Seal;
 pub use crate::udp::open::{
     DSCP_MEDIA, FragmentPolicy, PORT_HELD, UdpOptions, check_destinations, header_bytes, leaves_by,
     path_mtu, source_address, yield_address,
 };
 use crate::udp::open::{adopt, open};
+pub use control_socket::ControlSocket;
 
 impl DirectLink {
     /// Opens the socket and lays out everything that will ever be needed. Datagrams go and come as

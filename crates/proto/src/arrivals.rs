@@ -6,10 +6,12 @@
 mod tests;
 
 use crate::cause::{Causes, Gaps, Late, Schedule};
+use crate::counters::Counters;
 use crate::depth::{Advice, CurvePoint, Depth, DepthConfig, Journal, LossTarget};
 use crate::device::Settings;
 use crate::faults::{Faults, UnjudgedFaults};
 use crate::ledger::Passage;
+use crate::receiver::{LateRun, StreamStatus};
 use crate::time::{Frames, LocalTime, Span};
 
 /// What is set up before a stream is heard.
@@ -50,20 +52,12 @@ pub struct StreamTotals {
     pub faults: Faults,
 }
 
-/// From the arrival of the first packet that a step made late to that of the packet that proved it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LateRun {
-    /// Of the first.
-    pub from: LocalTime,
-    /// Of the last.
-    pub to: LocalTime,
-}
-
-impl LateRun {
-    /// This run and the one before it: the ordinary thread asks for the last run now and then, and must not miss one.
-    pub(crate) fn after(self, before: Option<Self>) -> Self {
-        let joins = before.filter(|before| self.from - before.to < Span::from_secs(1));
-        Self { from: joins.map_or(self.from, |before| before.from), ..self }
+impl From<&StreamStatus> for StreamTotals {
+    fn from(status: &StreamStatus) -> Self {
+        let Counters { late, lost, xruns: starved, socket_drops: dropped, unheard, .. } =
+            status.counters;
+        let StreamStatus { at, step, may_step, faults, .. } = *status;
+        Self { at, late, lost, starved, dropped, unheard, step, may_step, faults }
     }
 }
 

@@ -41,7 +41,7 @@ pub struct Schedule {
 }
 
 /// Packets that were not heard at their turn, by cause. The sum is `late`, `lost` and `unheard` of
-/// [`crate::receiver::Counters`].
+/// [`crate::counters::Counters`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Gaps {
     /// Late: the sender handed them over late.

@@ -6,7 +6,6 @@
 //! a path cannot be seen from its ends, plus what the peer's reply was rounded to, plus what two
 //! clocks may drift apart while the exchanges age.
 
-mod crf;
 mod estimator;
 mod floor;
 mod identity;
@@ -18,65 +17,17 @@ mod media;
 mod round;
 mod tai;
 
-use core::fmt;
-use core::ops::{Add, Sub};
+use crate::time::{LocalTime, Span, WallTime};
 
-use crate::time::{LocalTime, Span, minus, plus};
-
-pub use crf::{CrfCounters, CrfFollower, CrfLack, CrfNews, CrfNote, CrfStanding, CrfState};
 pub use estimator::ClockEstimator;
 pub(crate) use floor::Floor;
 pub use identity::{ClockId, HostClock, HostReading};
 pub use kept::{Choice, KeptClock};
-pub(crate) use line::{Belief, Line};
+pub(crate) use line::{Belief, Line, Mean};
 pub use mapping::{ClockMapping, ClockSource};
 pub use media::{MediaClock, ReadingOutcome, ToldRate};
 pub(crate) use round::{Odd, Round};
 pub use tai::{Keeping, TaiClock, TaiReading, TaiState};
-
-/// An instant on some host's wall clock as RTCP carries it: nanoseconds since the Unix epoch.
-///
-/// Steady: every host derives it from its monotonic clock and an offset frozen at the start of a
-/// stream, so it says nothing about the true time of day.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct WallTime(i64);
-
-impl WallTime {
-    /// `nanos` nanoseconds after the Unix epoch.
-    pub const fn from_unix_nanos(nanos: i64) -> Self {
-        Self(nanos)
-    }
-
-    /// Nanoseconds after the Unix epoch.
-    pub const fn as_unix_nanos(self) -> i64 {
-        self.0
-    }
-
-    /// The wall clock of a host at `local`, `offset` being the frozen difference wall − local.
-    pub fn of_local(local: LocalTime, offset: Span) -> Self {
-        Self((local + offset).as_nanos())
-    }
-}
-
-impl Add<Span> for WallTime {
-    type Output = Self;
-    fn add(self, span: Span) -> Self {
-        Self(plus(self.0, span.as_nanos()))
-    }
-}
-
-impl Sub for WallTime {
-    type Output = Span;
-    fn sub(self, earlier: Self) -> Span {
-        Span::from_nanos(minus(self.0, earlier.0))
-    }
-}
-
-impl fmt::Debug for WallTime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "wall {}ns", self.0)
-    }
-}
 
 /// One question and answer between two hosts (RFC 3611 §4.4 and §4.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

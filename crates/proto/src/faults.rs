@@ -3,7 +3,7 @@
 
 use core::ops::AddAssign;
 
-use crate::receiver::Counters;
+use crate::counters::Counters;
 use crate::time::{LocalTime, Span};
 
 /// How often what went wrong.

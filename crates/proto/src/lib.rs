@@ -15,7 +15,6 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod arrivals;
-pub mod asks;
 pub mod call;
 pub mod card_clock;
 pub mod card_line;
@@ -25,6 +24,7 @@ pub mod coder;
 pub mod coding_time;
 pub mod counted;
 pub mod counters;
+pub mod crf_follower;
 pub mod depth;
 pub mod device;
 pub mod endpoint;

@@ -4,17 +4,19 @@
 //! [`Unpack`]: [`crate::wire`] has them) and nowhere else. What a form reads is a view into the
 //! datagram; nothing here allocates.
 
+mod invalid;
+
 use core::fmt::Debug;
 
 use tautline_dsp::format::SampleFormat;
 
-use crate::clock::WallTime;
 use crate::coder::Coder;
 use crate::stream::StreamFormat;
-use crate::time::{Frames, Span};
+use crate::time::{Frames, Span, WallTime};
 use crate::units::{Channels, Rate};
-use crate::wire::Invalid;
 use crate::wrap::Wrapped;
+
+pub use invalid::Invalid;
 
 /// Which stream of its session a packet belongs to: of RTP, the synchronisation source
 /// (RFC 3550 §3).

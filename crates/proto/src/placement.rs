@@ -5,10 +5,8 @@
 //! arrivals stand in for it: a packet cannot leave before its last frame was captured, so the
 //! earliest arrivals bound the capture time from above by the shortest path.
 
-use crate::clock::{
-    ClockMapping, ClockSource, Floor, MediaClock, ReadingOutcome, ToldRate, WallTime,
-};
-use crate::time::{Frames, LocalTime, MediaPoint, MediaTime, Span};
+use crate::clock::{ClockMapping, ClockSource, Floor, MediaClock, ReadingOutcome, ToldRate};
+use crate::time::{Frames, LocalTime, MediaPoint, MediaTime, Span, WallTime};
 use crate::units::{FrameLength, Ppm, Rate};
 
 /// What the presentation times rest on.

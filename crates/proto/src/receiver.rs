@@ -16,22 +16,21 @@ mod status;
 mod step;
 mod turns;
 
-use crate::arrivals::LateRun;
-use crate::clock::{ClockId, ClockMapping, ReadingOutcome, WallTime};
+use crate::clock::{ClockId, ClockMapping, ReadingOutcome};
 use crate::counted::FrameCounter;
 use crate::endpoint::Author;
+use crate::packet::Invalid;
 use crate::placement::{Basis, Cards, Placement};
 use crate::redundancy::Repairer;
 use crate::redundancy::sizing::Tally;
 use crate::renderer::Renderer;
 use crate::source::Source;
 use crate::stream::StreamFormat;
-use crate::time::{Frames, LocalTime, Span};
+use crate::time::{Frames, LocalTime, Span, WallTime};
 use crate::units::{Channels, Rate};
-use crate::wire::Invalid;
 use crate::wire::rtcp::LossReport;
 
-pub use crate::counters::Counters;
+use crate::counters::Counters;
 pub use config::ReceiverConfig;
 use format_proof::FormatProof;
 use need::Measuring;
@@ -41,6 +40,7 @@ pub use outcome::{
     Accepted, Hole, Playable, PlayoutSound, PullTimes, Pulled, Received, Resync, Stranger,
 };
 pub use status::{ReceiveCommand, StreamStatus};
+pub use step::LateRun;
 use step::StepFinder;
 use turns::Turns;
 

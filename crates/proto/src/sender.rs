@@ -11,13 +11,13 @@ use tautline_dsp::dither::Dither;
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::vector;
 
-use crate::clock::{ClockMapping, WallTime};
+use crate::clock::ClockMapping;
 use crate::coder::{Coder, Encode};
 use crate::ledger::Departure;
 use crate::packet::{Instants, Pack, PackedSound, PacketHead, StreamId};
 use crate::redundancy::{ETHERNET, Encoder, LONGEST, Layout};
 use crate::stream::{Coding, MOST_DATAGRAM_BYTES, Outgoing, PTIME_RANGE, StreamFormat};
-use crate::time::{Frames, LocalTime, MediaTime, Span};
+use crate::time::{Frames, LocalTime, MediaTime, Span, WallTime};
 use crate::wrap::Wrapped;
 
 /// The random identity of a stream (RFC 3550 §5.1, §8.1), drawn by the caller.

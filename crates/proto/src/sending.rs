@@ -5,6 +5,7 @@
 //! device's thread saw, and [`SendPolicy::poll`] once a beat. It tells the device's thread by
 //! [`SendCommand`]s.
 
+mod asks;
 mod change;
 mod duplicates;
 mod expected_loss;
@@ -12,12 +13,12 @@ mod known;
 mod note;
 mod presence;
 mod redundancy;
+mod regulator;
 #[cfg(test)]
 mod tests;
 
 use tautline_dsp::format::SampleFormat;
 
-use crate::asks::{self, Limits, Worth};
 use crate::clock::{ClockId, ClockMapping};
 use crate::coder::Coder;
 use crate::device::Settings;
@@ -25,18 +26,20 @@ use crate::endpoint::Host;
 use crate::latency::{LatencyRule, kept_latency, least_latency};
 use crate::packet::Pack;
 use crate::policy::{Context, NoteQueue};
-use crate::redundancy::{Layout, Redundancy, Regulator};
+use crate::redundancy::{Layout, Redundancy};
 use crate::sender::{Sender, SenderState};
 use crate::session::{Event, Sending};
 use crate::stream::{Coding, StreamFormat};
 use crate::time::{Frames, LocalTime, Span};
 
+pub use asks::{Ask, Limits, Worth};
 pub use change::SendRefused;
 use expected_loss::ExpectedLoss;
 pub use known::KnownReceiver;
 use known::{BackReceiver, Receivers};
 pub use note::{NoRepair, SendNote};
 pub use presence::{Presence, ReceiverCounts};
+pub use regulator::Regulator;
 
 /// Reports exchanged before the first packet: receivers that are there already then know our clock and
 /// have opened their devices when it comes.

@@ -9,11 +9,11 @@
 mod peer;
 mod report;
 
-use crate::clock::{ClockId, ClockMapping, Exchange, HostClock, KeptClock, WallTime};
+use crate::clock::{ClockId, ClockMapping, Exchange, HostClock, KeptClock};
 use crate::endpoint::{Author, Host, SourceEndpoints};
 use crate::sender::SenderState;
 use crate::stream::StreamFormat;
-use crate::time::{LocalTime, Span};
+use crate::time::{LocalTime, Span, WallTime};
 use crate::wire::ntp::{CompactNtp, CompactSpan, NtpTime};
 use crate::wire::rtcp::{
     Announcement, Compound, Effective, InvalidReport, Item, LossReport, ReportBlock, SenderInfo,

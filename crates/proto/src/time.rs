@@ -100,6 +100,50 @@ impl fmt::Debug for LocalTime {
     }
 }
 
+/// An instant on some host's wall clock as RTCP carries it: nanoseconds since the Unix epoch.
+///
+/// Steady: every host derives it from its monotonic clock and an offset frozen at the start of a
+/// stream, so it says nothing about the true time of day.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct WallTime(i64);
+
+impl WallTime {
+    /// `nanos` nanoseconds after the Unix epoch.
+    pub const fn from_unix_nanos(nanos: i64) -> Self {
+        Self(nanos)
+    }
+
+    /// Nanoseconds after the Unix epoch.
+    pub const fn as_unix_nanos(self) -> i64 {
+        self.0
+    }
+
+    /// The wall clock of a host at `local`, `offset` being the frozen difference wall − local.
+    pub fn of_local(local: LocalTime, offset: Span) -> Self {
+        Self((local + offset).as_nanos())
+    }
+}
+
+impl Add<Span> for WallTime {
+    type Output = Self;
+    fn add(self, span: Span) -> Self {
+        Self(plus(self.0, span.as_nanos()))
+    }
+}
+
+impl Sub for WallTime {
+    type Output = Span;
+    fn sub(self, earlier: Self) -> Span {
+        Span::from_nanos(minus(self.0, earlier.0))
+    }
+}
+
+impl fmt::Debug for WallTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "wall {}ns", self.0)
+    }
+}
+
 /// A signed length of time in integer nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Span(i64);

@@ -7,7 +7,8 @@
 use std::error::Error;
 
 use tautline_proto::time::Span;
-use tautline_sim::trace::{Trace, spikes, write_delays};
+use tautline_sim::recipe::{spikes, write_delays};
+use tautline_sim::trace::Trace;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();

@@ -2,6 +2,7 @@
 //! how the stream stands, and lets the policy decide.
 
 use tautline_proto::coder::MakeDecoder;
+use tautline_proto::counters::Counters;
 use tautline_proto::depth::LossTarget;
 use tautline_proto::device::Settings;
 use tautline_proto::endpoint::Host;
@@ -9,7 +10,7 @@ use tautline_proto::faults::{Faults, Harm};
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::ledger::Passage;
 use tautline_proto::policy::Context;
-use tautline_proto::receiver::{Counters, ReceiveCommand, Receiver, ReceiverConfig, StreamStatus};
+use tautline_proto::receiver::{ReceiveCommand, Receiver, ReceiverConfig, StreamStatus};
 use tautline_proto::receiving::{ReceivePolicy, ReceivePolicyConfig, receiver_with_room};
 use tautline_proto::redundancy::Repairer;
 use tautline_proto::session::{Event, Session};

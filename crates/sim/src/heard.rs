@@ -6,8 +6,9 @@ use core::fmt;
 use std::collections::BTreeMap;
 
 use tautline_proto::cause::Gaps;
+use tautline_proto::counters::Counters;
 use tautline_proto::depth::{CurvePoint, Journal};
-use tautline_proto::receiver::{Counters, Resync};
+use tautline_proto::receiver::Resync;
 use tautline_proto::receiving::ReceiveNote;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Rate;

@@ -16,6 +16,7 @@ pub mod heard;
 pub mod link;
 pub mod offload;
 pub mod preset;
+pub mod recipe;
 pub mod scenario;
 pub mod trace;
 pub mod world;

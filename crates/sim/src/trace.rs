@@ -10,14 +10,11 @@
 //! | that of `taut recv --ledger` | the ledger itself: its `handed` and `arrival`; packets that the ledger lacks were lost, or no card asked for them in time |
 
 mod ledger;
-mod make;
 
 use std::sync::Arc;
 
 use tautline_proto::text::parse_span;
 use tautline_proto::time::Span;
-
-pub use make::{spikes, write_delays};
 
 /// How long packets took on some network, and which were lost.
 #[derive(Debug, Clone, PartialEq, Eq)]

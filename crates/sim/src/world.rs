@@ -14,15 +14,16 @@ pub mod shared;
 use std::collections::{BTreeMap, VecDeque};
 
 use fastrand::Rng;
-use tautline_proto::asks::Limits;
 use tautline_proto::device::Settings;
 use tautline_proto::endpoint::{Arrived, Endpoint};
 use tautline_proto::packet::StreamId;
 use tautline_proto::policy::Context;
 use tautline_proto::receiver::PullTimes;
-use tautline_proto::redundancy::{Bounds, Regulator};
+use tautline_proto::redundancy::Bounds;
 use tautline_proto::sender::{BlockTimes, Identity, Sender};
-use tautline_proto::sending::{SendCommand, SendNote, SendPolicy, SendPolicyConfig};
+use tautline_proto::sending::{
+    Limits, Regulator, SendCommand, SendNote, SendPolicy, SendPolicyConfig,
+};
 use tautline_proto::session::ReportArrival;
 use tautline_proto::stream::{MOST_DATAGRAM_BYTES, Outgoing};
 use tautline_proto::time::{Frames, LocalTime, MediaPoint, Span};

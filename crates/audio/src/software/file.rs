@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, Cursor, Read, Seek};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use symphonia::core::io::{MediaSource, ReadOnlySource};
 use tautline_dsp::format::SampleFormat;
@@ -14,7 +15,6 @@ use tautline_proto::units::{Channels, Rate};
 
 use super::convert::{Conversion, Wanted, unpack};
 use super::flac::FlacReader;
-use super::standard::PipeReader;
 use super::wav_reader::{WavCoding, WavHeader, WavReader, is_wav};
 
 /// How the samples of a file are coded.
@@ -372,5 +372,30 @@ impl PartialEq for SoundFile {
 impl fmt::Debug for SoundFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.path.fmt(f)
+    }
+}
+
+/// The reader of a pipe. A look at the format reads the beginning of the pipe, and no byte can be read twice, so the reader
+/// is kept here until the device takes it. Clones share it.
+#[derive(Clone, Default)]
+pub(super) struct PipeReader(Arc<Mutex<Option<FileReader>>>);
+
+impl PipeReader {
+    /// The format of what the pipe holds; waits for its beginning.
+    pub(super) fn look(
+        &self,
+        open: impl FnOnce() -> Result<FileReader, DeviceError>,
+    ) -> Result<FileFormat, DeviceError> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let reader = kept.take().map_or_else(open, Ok)?;
+        Ok(kept.insert(reader).format())
+    }
+
+    pub(super) fn take(
+        &self,
+        open: impl FnOnce() -> Result<FileReader, DeviceError>,
+    ) -> Result<FileReader, DeviceError> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        kept.map_or_else(open, Ok)
     }
 }

@@ -2,37 +2,11 @@
 
 use std::fmt;
 use std::io::{self, IsTerminal, Read};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use tautline_proto::device::DeviceError;
 
 use super::convert::Wanted;
-use super::file::{FileFormat, FileReader, FileRequest};
-
-/// The reader of a pipe. A look at the format reads the beginning of the pipe, and no byte can be read twice, so the reader
-/// is kept here until the device takes it. Clones share it.
-#[derive(Clone, Default)]
-pub(super) struct PipeReader(Arc<Mutex<Option<FileReader>>>);
-
-impl PipeReader {
-    /// The format of what the pipe holds; waits for its beginning.
-    pub(super) fn look(
-        &self,
-        open: impl FnOnce() -> Result<FileReader, DeviceError>,
-    ) -> Result<FileFormat, DeviceError> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let reader = kept.take().map_or_else(open, Ok)?;
-        Ok(kept.insert(reader).format())
-    }
-
-    pub(super) fn take(
-        &self,
-        open: impl FnOnce() -> Result<FileReader, DeviceError>,
-    ) -> Result<FileReader, DeviceError> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        kept.map_or_else(open, Ok)
-    }
-}
+use super::file::{FileFormat, FileReader, FileRequest, PipeReader};
 
 #[derive(Clone, Default)]
 pub struct StandardInput(PipeReader);

@@ -2,8 +2,8 @@
 
 use std::net::{Ipv4Addr, UdpSocket};
 
-use tautline_proto::clock::WallTime;
 use tautline_proto::packet::StreamId;
+use tautline_proto::time::WallTime;
 use tautline_proto::units::Rate;
 use tautline_proto::wire::avtp::ETHERTYPE;
 use tautline_proto::wire::avtp::crf::CrfHead;

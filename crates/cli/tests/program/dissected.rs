@@ -3,10 +3,9 @@
 use std::process::Command;
 
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::clock::WallTime;
 use tautline_proto::packet::{PackedSound, PacketHead, StreamId};
 use tautline_proto::stream::StreamFormat;
-use tautline_proto::time::Frames;
+use tautline_proto::time::{Frames, WallTime};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::avtp::crf::CrfHead;
 use tautline_proto::wire::avtp::maap::{GroupRange, MaapKind, MaapMessage, POOL};

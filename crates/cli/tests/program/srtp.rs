@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tautline_api::srtp::{MasterKey, Profile, SrtpSeal, read_key};
-use tautline_io::link::seal::Seal;
+use tautline_io::socket::seal::Seal;
 
 use crate::common::host::steady;
 use crate::common::program::{Ended, Running, call, taut, words};

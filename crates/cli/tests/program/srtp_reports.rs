@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tautline_api::srtp::SrtpSeal;
-use tautline_io::link::seal::Seal;
+use tautline_io::socket::seal::Seal;
 
 use crate::common::host::steady;
 use crate::common::program::{PATIENCE, Running, call, taut, words};

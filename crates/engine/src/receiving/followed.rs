@@ -4,7 +4,8 @@
 
 use tautline_io::clock::now;
 use tautline_io::link::Link;
-use tautline_proto::clock::{CrfFollower, CrfNews, ToldRate};
+use tautline_proto::clock::ToldRate;
+use tautline_proto::crf_follower::{CrfFollower, CrfNews};
 use tautline_proto::time::LocalTime;
 use tautline_proto::units::Rate;
 

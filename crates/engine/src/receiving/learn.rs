@@ -15,12 +15,11 @@ use tautline_io::udp::pair::OpenedStream;
 use tautline_io::udp::yield_address;
 use tautline_proto::endpoint::Author;
 use tautline_proto::evidence::{Evidence, Proof};
-use tautline_proto::packet::Unpack;
+use tautline_proto::packet::{Invalid, Unpack};
 pub use tautline_proto::receiving::Believe;
 use tautline_proto::receiving::Hearsay;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{LocalTime, Span};
-use tautline_proto::wire::Invalid;
 use tautline_proto::wire::rtcp::{Announcement, Compound, Item};
 
 use super::kept::KeptDatagrams;

@@ -8,13 +8,13 @@ use tautline_proto::cause::Late;
 use tautline_proto::depth::{self, Journal};
 use tautline_proto::endpoint::Endpoint;
 use tautline_proto::ledger::{Passage, SENDER_STAGE, Stage};
+use tautline_proto::packet::Invalid;
 use tautline_proto::placement::Basis;
 use tautline_proto::receiver::ReceiverConfig;
 use tautline_proto::receiving::{ReceiveNote, WrongType};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Span;
 use tautline_proto::units::Ppm;
-use tautline_proto::wire::Invalid;
 use tautline_proto::wrap;
 
 use crate::receiving::mixer::RxStatus;

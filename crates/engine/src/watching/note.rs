@@ -2,7 +2,7 @@
 
 pub mod words;
 
-use tautline_proto::clock::CrfNote;
+use tautline_proto::crf_follower::CrfNote;
 use tautline_proto::depth::Journal;
 use tautline_proto::endpoint::{Endpoint, Host};
 use tautline_proto::receiving::ReceiveNote;

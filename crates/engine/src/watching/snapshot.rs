@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tautline_dsp::level::Level;
-use tautline_proto::clock::{ClockMapping, CrfStanding, CrfState};
+use tautline_proto::clock::ClockMapping;
 use tautline_proto::counters::Counters;
+use tautline_proto::crf_follower::{CrfStanding, CrfState};
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::Ppm;
 use tautline_proto::wire::avtp::id_of;

@@ -26,13 +26,13 @@ use tautline_io::link::destinations::Outbound;
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;
 use tautline_io::udp::pair::{OpenedStream, open_stream};
-use tautline_proto::asks::Limits;
 use tautline_proto::device::{
     Cycle, Device, Direction, Ended, Flow, Process, Settings, Stop, Word,
 };
 use tautline_proto::latency::{LatencyRule, enough_latency};
 use tautline_proto::receiver::ReceiverConfig;
 use tautline_proto::receiving::ReceiveNote;
+use tautline_proto::sending::Limits;
 use tautline_proto::stream::{StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
@@ -187,7 +187,7 @@ impl Road {
             link_offset: self.latency,
             latency: LatencyRule::Usual,
             stamps: true,
-            redundancy: tautline_proto::redundancy::Regulator::OFF,
+            redundancy: tautline_proto::sending::Regulator::OFF,
             repair_budget: None,
             limits: Limits::default(),
             gain: self.gain,

@@ -2,7 +2,7 @@
 //! worked on again by making a plugin crash.
 
 use tautline_api::seal::{ROOM, Sealed, StreamKeys};
-use tautline_io::link::seal::Seal;
+use tautline_io::socket::seal::Seal;
 
 use crate::child_notes::HeardNote;
 

@@ -12,7 +12,7 @@ use tautline_engine::offload::working::{work, work_between};
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::link::Pollable;
 use tautline_io::link::direct::DirectLink;
-use tautline_io::link::seal::Seal;
+use tautline_io::socket::seal::Seal;
 use tautline_io::thread::float_mode::FloatMode;
 use tautline_io::thread::halt::Halt;
 use tautline_io::thread::memory::lock;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tautline_api::seal::{Sealed, StreamKeys};
 use tautline_api::v1::{DescribedOrder, StreamRequest, VERSION, WorkStream};
 use tautline_engine::offload::sound_set::SoundSet;
-use tautline_io::link::seal::Seal;
+use tautline_io::socket::seal::Seal;
 use tautline_proto::offload::block::{BlockLeg, BlockSet, ByteOrder, get_f32, put_f32};
 use tautline_proto::offload::datagram::Flags;
 use tautline_proto::offload::master::{Master, MasterConfig};

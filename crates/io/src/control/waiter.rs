@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use tautline_proto::time::LocalTime;
 
-use crate::control::{poll, readable};
+use crate::socket::poll::{poll, readable};
 
 /// Knows which of many sockets have something to read (epoll(7)). A socket that is closed is
 /// forgotten.
@@ -75,7 +75,7 @@ impl Waiter {
 mod tests {
     use super::*;
     use crate::clock::now;
-    use crate::control::ControlSocket;
+    use crate::udp::ControlSocket;
     use crate::udp::open::UdpOptions;
     use tautline_proto::time::Span;
 

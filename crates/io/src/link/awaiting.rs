@@ -4,7 +4,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use tautline_proto::time::LocalTime;
 
-use crate::control::poll;
+use crate::socket::poll::poll;
 use crate::thread::realtime::permit;
 
 /// The most descriptors that one wait is for.

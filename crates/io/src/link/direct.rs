@@ -8,17 +8,17 @@ use tautline_proto::ledger::Departure;
 use tautline_proto::stream::Outgoing;
 
 use crate::clock::now;
-use crate::link::batch::Batch;
 use crate::link::destinations::Destinations;
 use crate::link::muxed::line::Half;
-use crate::link::seal::{Seal, room};
 use crate::link::told::{LinkEvent, Teller};
 use crate::link::{Arrival, Link, LinkCounters, OpenError, Pollable, TransmitStamp, queue_from};
 use crate::rights::granting;
+use crate::socket::batch::Batch;
 use crate::socket::descriptor::Socket;
 use crate::socket::incoming::Incoming;
 use crate::socket::launch::{self, Dropped, LaunchOptions, Launcher};
 use crate::socket::outlet::{Outlet, Sent};
+use crate::socket::seal::{Seal, room};
 use crate::socket::transmit::{
     AT_ONCE, AT_ONCE_EARLY, ErrorReading, TransmitSampler, read_dropped,
 };

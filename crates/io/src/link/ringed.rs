@@ -21,13 +21,13 @@ use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::clock::now;
-use crate::control::{poll, readable};
 use crate::link::destinations::Destinations;
 use crate::link::ring::{ByteReader, ByteWriter};
 use crate::link::ringed::waking::{Bell, Rhythm};
 use crate::link::shared::SharedCounters;
 use crate::link::told::Teller;
 use crate::link::{Arrival, Link, LinkCounters, OpenError, Pollable, TransmitStamp};
+use crate::socket::poll::{poll, readable};
 use crate::thread::memory;
 use crate::thread::realtime::{permit, scope};
 use crate::thread::{Granted, Scheduler, spawn};

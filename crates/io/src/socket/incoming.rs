@@ -4,11 +4,11 @@ use tautline_proto::endpoint::{Endpoint, Host};
 use tautline_proto::time::Span;
 
 use crate::clock::now;
-use crate::link::seal::Seal;
-use crate::link::{Arrival, LinkCounters};
 use crate::socket::descriptor::Socket;
 use crate::socket::receive_batch::{ReceiveBatch, ReceivedMessage};
+use crate::socket::seal::Seal;
 use crate::socket::timestamp::StampClock;
+use crate::socket::{Arrival, LinkCounters};
 
 /// Full batches that one [`Incoming::receive`] fetches at most, so that a flood cannot hold a
 /// real-time thread for ever.

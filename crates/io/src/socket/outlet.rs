@@ -2,8 +2,8 @@
 
 use tautline_proto::endpoint::Endpoint;
 
-use crate::link::batch::Batch;
 use crate::socket::address::RawAddress;
+use crate::socket::batch::Batch;
 use crate::socket::descriptor::Socket;
 use crate::socket::fixed::Fixed;
 use crate::socket::launch::{LAUNCH_WORDS, launch_messages};

@@ -2,7 +2,7 @@
 //! them through its network stack as one, and cuts them last. They leave one right after the other, as
 //! they would one by one.
 
-use crate::link::batch::Batch;
+use crate::socket::batch::Batch;
 use crate::socket::descriptor::Socket;
 use crate::socket::fixed::Fixed;
 use crate::system::errno;

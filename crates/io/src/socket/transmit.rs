@@ -8,8 +8,8 @@ use core::mem::MaybeUninit;
 use tautline_proto::ledger::Departure;
 
 use crate::clock::now;
-use crate::link::TransmitStamp;
-use crate::link::batch::Batch;
+use crate::socket::TransmitStamp;
+use crate::socket::batch::Batch;
 use crate::socket::descriptor::Socket;
 use crate::socket::outlet::Outlet;
 use crate::socket::timestamp::{self, Ancillary, CONTROL_WORDS, StampClock, ancillary};

@@ -193,7 +193,7 @@ impl TcpWatch {
         }
         let mut polled = [self.polled()];
         // Whoever reads would find out: but what was sent is read first.
-        if !crate::control::poll(&mut polled, LocalTime::ZERO) {
+        if !crate::socket::poll::poll(&mut polled, LocalTime::ZERO) {
             return None;
         }
         let error = self.0.socket.option(libc::SOL_SOCKET, libc::SO_ERROR).unwrap_or(0);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::claimed::Claimed;
 use crate::link::muxed::Seals;
-use crate::link::seal::Seal;
+use crate::socket::seal::Seal;
 use crate::udp::pair::MakeSeal;
 
 /// A seal that the connections of a stream have one after the other. Their halves change lines on the thread that uses

@@ -15,13 +15,14 @@ use tautline_proto::time::{LocalTime, Span};
 use super::counting_on::StreamSeals;
 use super::{TcpOptions, TcpWatch};
 use crate::clock::now;
-use crate::control::{Control, poll, readable};
+use crate::control::Control;
 use crate::link::destinations::Outbound;
 use crate::link::event::EventDescriptor;
 use crate::link::muxed::{LineSwitch, Muxed, MuxedControl, MuxedLine, MuxedReceiver, muxed};
 use crate::link::ringed::{Ringed, WireOptions};
 use crate::link::{Arrival, Link, OpenError};
 use crate::socket::address::unbound_mend;
+use crate::socket::poll::{poll, readable};
 use crate::thread::{Scheduler, spawn};
 use crate::udp::pair::{MakeSeal, OpenedStream};
 

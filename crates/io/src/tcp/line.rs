@@ -18,13 +18,13 @@ use super::outflow::QueuedReport;
 use super::waiting::WaitingFrames;
 use super::{TcpOptions, unusable};
 use crate::clock::now;
-use crate::link::batch::Batch;
 use crate::link::muxed::line::{
     Half, Hears, MuxedLine, ReceivingLine, ReportLine, Seals, SendingLine, Speak,
 };
-use crate::link::seal::{Seal, room};
 use crate::link::told::Teller;
 use crate::link::{Arrival, Link, LinkCounters, OpenError, Pollable, TransmitStamp};
+use crate::socket::batch::Batch;
+use crate::socket::seal::{Seal, room};
 use crate::system::errno;
 use crate::thread::realtime::permit;
 

@@ -2,13 +2,14 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use crate::control::{Control, ControlSocket};
+use crate::control::Control;
 use crate::link::destinations::Outbound;
 use crate::link::direct::DirectLink;
 use crate::link::ringed::{Ringed, WireOptions};
-use crate::link::seal::Seal;
 use crate::link::{Link, OpenError};
+use crate::socket::seal::Seal;
 use crate::thread::Scheduler;
+use crate::udp::ControlSocket;
 use crate::udp::open::{UdpOptions, open};
 
 /// Pairs of UDP ports that are tried before giving up: each fails only if somebody holds one.

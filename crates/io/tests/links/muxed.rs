@@ -8,9 +8,9 @@ use tautline_io::link::muxed::{
     FarAddress, Muxed, MuxedControl, MuxedLine, Seals, is_report, muxed,
 };
 use tautline_io::link::ringed::{Ringed, WireOptions};
-use tautline_io::link::seal::Seal;
 use tautline_io::link::told::{LinkReports, telling};
 use tautline_io::link::{Link, LinkCounters};
+use tautline_io::socket::seal::Seal;
 use tautline_io::tcp::TcpOptions;
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;

@@ -8,7 +8,7 @@ use tautline_io::clock::now;
 use tautline_io::control::Control;
 use tautline_io::link::Link;
 use tautline_io::link::muxed::{MuxedLine, Seals, is_report};
-use tautline_io::link::seal::Seal;
+use tautline_io::socket::seal::Seal;
 use tautline_io::tcp::keep::{connect_stream, listen_stream};
 use tautline_io::tcp::{ConnectionLost, TcpOptions, TcpWatch};
 use tautline_io::thread::Scheduler;

@@ -6,13 +6,13 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 use crate::common::{collect, departure, drain, in_a_network_of_its_own, outgoing, sender_to};
 use tautline_io::clock::now;
-use tautline_io::control::{ControlSocket, wait};
+use tautline_io::control::wait;
 use tautline_io::link::Link;
 use tautline_io::link::destinations::Destinations;
 use tautline_io::link::direct::DirectLink;
 use tautline_io::link::told::{LinkReports, telling};
 use tautline_io::udp::pair::open_pair;
-use tautline_io::udp::{FragmentPolicy, UdpOptions, interface_label, path_mtu};
+use tautline_io::udp::{ControlSocket, FragmentPolicy, UdpOptions, interface_label, path_mtu};
 use tautline_proto::packet::handed_bytes;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, Span};

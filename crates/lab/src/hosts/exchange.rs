@@ -1,8 +1,8 @@
 //! How a host's clock stands, asked of its agent.
 
 use tautline_io::clock::now;
-use tautline_proto::clock::{Exchange, WallTime};
-use tautline_proto::time::Span;
+use tautline_proto::clock::Exchange;
+use tautline_proto::time::{Span, WallTime};
 
 use super::agent::clock;
 use super::offset::OffsetBounds;

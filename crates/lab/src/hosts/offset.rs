@@ -1,8 +1,8 @@
 //! Whether clocks of one name are one clock. Machines that go on from one snapshot have the same name of their
 //! start, and run apart from then on: exchanges show it. Decides; takes exchanges as they were.
 
-use tautline_proto::clock::{Exchange, WallTime};
-use tautline_proto::time::Span;
+use tautline_proto::clock::Exchange;
+use tautline_proto::time::{Span, WallTime};
 
 /// How far a host's clock is ahead of the one here, as far as exchanges with it leave that open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

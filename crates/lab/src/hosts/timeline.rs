@@ -1,8 +1,8 @@
 //! Another host's clock as whoever measures reads it. Decides; takes exchanges as they were, and waits for
 //! nothing.
 
-use tautline_proto::clock::{ClockEstimator, ClockMapping, Exchange, WallTime};
-use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::clock::{ClockEstimator, ClockMapping, Exchange};
+use tautline_proto::time::{LocalTime, Span, WallTime};
 
 /// Whether clocks of these names may be one: of one without a name nobody knows.
 pub(super) fn have_one_name(one: Option<&str>, other: Option<&str>) -> bool {

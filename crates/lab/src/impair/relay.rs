@@ -7,11 +7,11 @@ use std::thread::JoinHandle;
 
 use tautline_engine::watching::distribution::Distribution;
 use tautline_io::clock::now;
-use tautline_io::control::{ControlSocket, wait};
+use tautline_io::control::wait;
 use tautline_io::link::OpenError;
 use tautline_io::thread::{Granted, Scheduler, spawn};
-use tautline_io::udp::UdpOptions;
 use tautline_io::udp::pair::open_plain_pair;
+use tautline_io::udp::{ControlSocket, UdpOptions};
 use tautline_proto::endpoint::Endpoint;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_sim::link::PathModel;

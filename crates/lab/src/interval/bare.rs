@@ -8,16 +8,15 @@ use tautline_engine::plan::address::{Address, StreamPlace};
 use tautline_engine::plan::lay::{batch, identity};
 use tautline_engine::plan::pacing::{Paced, PacingRung, pace};
 use tautline_engine::plan::sockets::{self, LinkOptions, sending_by_ethernet};
+use tautline_io::bare::BareSocket;
 use tautline_io::clock::{WallClock, now, sleep_until};
-use tautline_io::socket::bare::BareSocket;
 use tautline_io::thread::memory::prefault;
 use tautline_io::thread::{Scheduler, spawn};
 use tautline_io::udp::UdpOptions;
-use tautline_proto::clock::WallTime;
 use tautline_proto::device::Stop;
 use tautline_proto::packet::{PackedSound, PacketHead, StreamId};
 use tautline_proto::stream::StreamFormat;
-use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::time::{Frames, LocalTime, Span, WallTime};
 use tautline_proto::wire::WireForm;
 use tautline_proto::wire::avtp::{self, format_of};
 use tautline_proto::wire::rtp::{

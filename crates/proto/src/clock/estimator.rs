@@ -3,8 +3,8 @@
 use super::legs::{Before, KeptExchange, Legs};
 use super::line::{Belief, Line};
 use super::mapping::Surety;
-use super::{ClockMapping, ClockSource, Exchange, WallTime};
-use crate::time::{LocalTime, Span};
+use super::{ClockMapping, ClockSource, Exchange};
+use crate::time::{LocalTime, Span, WallTime};
 
 /// Turns exchanges into a mapping.
 ///

@@ -2,11 +2,11 @@
 //! cannot arrive earlier than by the shortest path, so the earliest arrivals lie on a line, whose
 //! slope is the rate of the sender's clock.
 
+use super::ClockSource;
 use super::line::{Belief, Line};
 use super::mapping::{ClockMapping, Surety};
 use super::round::{Odd, Round};
-use super::{ClockSource, WallTime};
-use crate::time::{LocalTime, Span, minus};
+use crate::time::{LocalTime, Span, WallTime, minus};
 
 /// The line below all arrivals: of packets against their media time, or of sender reports against
 /// the sender's clock.

@@ -2,8 +2,8 @@
 //! each host can tell what it is by that, and no packet needs to be timed.
 
 use super::mapping::Surety;
-use super::{ClockMapping, ClockSource, WallTime};
-use crate::time::{LocalTime, Span};
+use super::{ClockMapping, ClockSource};
+use crate::time::{LocalTime, Span, WallTime};
 
 /// What a host's kernel says of its system clock: the clock that a session uses, plus `offset`, is
 /// UTC.

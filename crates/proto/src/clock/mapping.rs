@@ -1,8 +1,7 @@
 //! How to read another host's clock here, as a value that is handed on.
 
-use super::WallTime;
 use super::line::Slope;
-use crate::time::{LocalTime, Span, minus, plus};
+use crate::time::{LocalTime, Span, WallTime, minus, plus};
 use crate::units::Ppm;
 
 /// What a mapping rests on.

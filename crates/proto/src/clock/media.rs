@@ -1,8 +1,7 @@
 //! A stream's media time against the wall clock of its sender.
 
-use super::WallTime;
 use super::line::{Belief, Line, Mean, Slope};
-use crate::time::{MediaTime, Span, minus};
+use crate::time::{MediaTime, Span, WallTime, minus};
 use crate::units::{Ppm, Rate};
 
 /// What a reading did to a [`MediaClock`].
@@ -90,7 +89,7 @@ impl MediaClock {
     const JITTER: f64 = 20_000.0;
     /// Cards are within 150 ppm of a host's clock, nearly always, and wander by 0.1 ppm in the root
     /// of a second.
-    pub(super) const BELIEF: Belief = Belief { rate: 150e-6, wander: 0.1e-6 };
+    pub(crate) const BELIEF: Belief = Belief { rate: 150e-6, wander: 0.1e-6 };
     /// Readings are judged over this time whether the card's rate has become another.
     const JUDGED: f64 = 0.25e9;
     /// Readings of this long, in nanoseconds, are taken together, but of no more than a 64th of the time

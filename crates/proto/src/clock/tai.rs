@@ -12,8 +12,8 @@ mod tests;
 use super::kept::{Choice, KeptClock};
 use super::line::{Belief, Line, Slope};
 use super::mapping::Surety;
-use super::{ClockMapping, ClockSource, WallTime};
-use crate::time::{LocalTime, Span};
+use super::{ClockMapping, ClockSource};
+use crate::time::{LocalTime, Span, WallTime};
 
 /// What TAI was at an instant, as this host reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

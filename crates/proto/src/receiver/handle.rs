@@ -3,17 +3,16 @@
 use super::format_proof::FormatProof;
 use super::turns::{PackedSlot, Slot};
 use super::{Accepted, Phase, Playable, Received, Receiver, Resync, Stranger};
-use crate::clock::{ReadingOutcome, WallTime};
+use crate::clock::ReadingOutcome;
 use crate::counted::Sequel;
 use crate::endpoint::{Arrived, Endpoint};
 use crate::ledger::Passage;
-use crate::packet::{Codings, MediaPacket, PacketHead};
+use crate::packet::{Codings, Invalid, MediaPacket, PacketHead};
 use crate::playout::Placed;
 use crate::renderer::Renderer;
 use crate::source::{Admission, Source};
 use crate::stream::{MOST_DATAGRAM_BYTES, StreamFormat};
-use crate::time::{Frames, LocalTime, MediaTime, Span};
-use crate::wire::Invalid;
+use crate::time::{Frames, LocalTime, MediaTime, Span, WallTime};
 
 /// The payload of any packet of silence.
 static SILENCE: [u8; MOST_DATAGRAM_BYTES] = [0; MOST_DATAGRAM_BYTES];

@@ -7,9 +7,9 @@ use tautline_dsp::format::SampleFormat;
 use crate::clock::ClockId;
 use crate::endpoint::Endpoint;
 use crate::ledger::Passage;
+use crate::packet::Invalid;
 use crate::renderer::Renderer;
 use crate::time::{Frames, LocalTime, MediaPoint, MediaTime};
-use crate::wire::Invalid;
 
 /// Why the playout was laid anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,21 +3,20 @@
 
 use std::sync::Arc;
 
-use super::{Counters, OtherType, Receiver, Stranger};
-use crate::arrivals::{LateRun, StreamTotals};
-use crate::clock::{ClockId, ClockMapping, ToldRate, WallTime};
+use super::{LateRun, OtherType, Receiver, Stranger};
+use crate::clock::{ClockId, ClockMapping, ToldRate};
+use crate::counters::Counters;
 use crate::endpoint::{Author, SourceEndpoints};
 use crate::evidence::Contradiction;
 use crate::faults::Faults;
-use crate::packet::{StreamId, Unpack};
+use crate::packet::{Invalid, StreamId, Unpack};
 use crate::placement::Basis;
 use crate::session::Receiving;
 use crate::source::Source;
 use crate::stream::StreamFormat;
-use crate::time::{LocalTime, Span};
+use crate::time::{LocalTime, Span, WallTime};
 use crate::unannounced::Need;
 use crate::units::{Channels, Ppm};
-use crate::wire::Invalid;
 
 /// What the ordinary thread tells a receiver.
 #[derive(Debug, Clone, Copy)]
@@ -102,23 +101,6 @@ pub struct StreamStatus {
     pub quiet: bool,
     /// From a wake-up of the device to the DAC of the block it asks for, once that is known.
     pub lead: Option<Span>,
-}
-
-impl StreamStatus {
-    /// What arrivals want to know of it.
-    pub fn standing(&self) -> StreamTotals {
-        StreamTotals {
-            at: self.at,
-            late: self.counters.late,
-            lost: self.counters.lost,
-            starved: self.counters.xruns,
-            dropped: self.counters.socket_drops,
-            unheard: self.counters.unheard,
-            step: self.step,
-            may_step: self.may_step,
-            faults: self.faults,
-        }
-    }
 }
 
 impl Receiver {

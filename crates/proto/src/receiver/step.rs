@@ -2,9 +2,25 @@
 //! by the same time. That is a step, not jitter: the stream is placed again, at the same latency.
 
 use super::{Receiver, Resync};
-use crate::arrivals::LateRun;
 use crate::source::Source;
 use crate::time::{Frames, LocalTime, MediaTime, Span};
+
+/// From the arrival of the first packet that a step made late to that of the packet that proved it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LateRun {
+    /// Of the first.
+    pub from: LocalTime,
+    /// Of the last.
+    pub to: LocalTime,
+}
+
+impl LateRun {
+    /// This run and the one before it: the ordinary thread asks for the last run now and then, and must not miss one.
+    pub(crate) fn after(self, before: Option<Self>) -> Self {
+        let joins = before.filter(|before| self.from - before.to < Span::from_secs(1));
+        Self { from: joins.map_or(self.from, |before| before.from), ..self }
+    }
+}
 
 /// Late packets, one after the other, that are late by about the same time.
 #[derive(Debug, Clone, Copy)]

@@ -6,12 +6,11 @@ mod tests;
 
 use core::ops::Range;
 
-use crate::clock::WallTime;
 use crate::ledger::{Origin, Passage, SenderInstants};
 use crate::packet::{Instants, held_of, held_steps};
 use crate::placement::Placement;
 use crate::source::Source;
-use crate::time::{Frames, LocalTime, MediaTime, Span};
+use crate::time::{Frames, LocalTime, MediaTime, Span, WallTime};
 
 /// What is kept of a packet.
 #[derive(Debug, Clone, Copy)]

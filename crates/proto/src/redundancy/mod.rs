@@ -14,7 +14,6 @@ mod encoder;
 mod equations;
 mod field;
 mod layout;
-mod regulator;
 pub mod repair_data;
 mod repairer;
 mod repeats;
@@ -23,7 +22,6 @@ pub mod sizing;
 pub use ask::{Bounds, Redundancy, RedundancyError};
 pub use encoder::Encoder;
 pub use layout::{ETHERNET, LONGEST, Layout, Reach};
-pub use regulator::Regulator;
 pub use repairer::{Damaged, Repairer};
 pub use repeats::Repeats;
 

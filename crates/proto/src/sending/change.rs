@@ -2,10 +2,10 @@
 //! device's thread, which makes them at the next packet that may have them.
 
 use super::{NoRepair, PRELUDE, SendCommand, SendContext, SendNote, SendPolicy};
-use crate::asks::Worth;
 use crate::coder::NotCoded;
 use crate::endpoint::Host;
 use crate::latency::LatencyRule;
+use crate::sending::Worth;
 use crate::session::Session;
 use crate::stream::{Coding, PtimeError, StreamFormat, packet_frames};
 use crate::time::{Frames, LocalTime, Span};

@@ -2,9 +2,9 @@
 
 use super::duplicates::Duplicates;
 use super::presence::{Presence, ReportWatch};
-use crate::asks::{Ask, Worth};
 use crate::clock::ClockMapping;
 use crate::endpoint::Host;
+use crate::sending::{Ask, Worth};
 use crate::session::Event;
 use crate::time::{LocalTime, Span};
 use crate::wire::rtcp::{Effective, LossReport, ReportBlock};

@@ -1,7 +1,7 @@
 //! What packets carry of earlier ones: as it is asked for, or as receivers lose.
 
+use super::asks;
 use super::{NoRepair, SendCommand, SendContext, SendNote, SendPolicy, SendRefused};
-use crate::asks;
 use crate::latency::{repair_latency, repair_time};
 use crate::redundancy::sizing::Losses;
 use crate::redundancy::{Bounds, Layout, MOST_SYMBOLS, MOST_WINDOW, Redundancy};

@@ -1,5 +1,5 @@
 use super::*;
-use crate::clock::WallTime;
+use crate::time::WallTime;
 use crate::units::{Channels, Rate};
 use crate::wire::rtcp::Effective;
 use crate::wire::rtp::PACK;

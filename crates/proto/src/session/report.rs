@@ -1,8 +1,8 @@
 //! What this end tells of itself and of what it hears, as a report.
 
 use super::{Sending, Session};
-use crate::clock::{KeptClock, WallTime};
-use crate::time::{LocalTime, Span};
+use crate::clock::KeptClock;
+use crate::time::{LocalTime, Span, WallTime};
 use crate::wire::ntp::{CompactNtp, CompactSpan, NtpTime};
 use crate::wire::rtcp::{Announcement, DelaySince, ReportBlock, RtcpReport, SenderInfo};
 

@@ -6,7 +6,6 @@
 pub mod avtp;
 mod form;
 pub mod framed;
-mod invalid;
 pub mod ntp;
 pub mod ptp;
 pub mod rtcp;
@@ -14,4 +13,3 @@ pub mod rtp;
 pub mod sdp;
 
 pub use form::{NotCarried, PacketHeads, WireForm};
-pub use invalid::Invalid;

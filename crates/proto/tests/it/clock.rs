@@ -2,8 +2,8 @@
 //! or seldom by reports.
 
 use proptest::prelude::*;
-use tautline_proto::clock::{MediaClock, ReadingOutcome, WallTime};
-use tautline_proto::time::{Frames, MediaTime, Span};
+use tautline_proto::clock::{MediaClock, ReadingOutcome};
+use tautline_proto::time::{Frames, MediaTime, Span, WallTime};
 use tautline_proto::units::{Ppm, Rate};
 
 const START: WallTime = WallTime::from_unix_nanos(1_700_000_000_000_000_000);

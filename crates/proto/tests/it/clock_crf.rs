@@ -1,9 +1,10 @@
 //! A media clock that CRF tells of is followed through whatever becomes of its packets.
 
 use proptest::prelude::*;
-use tautline_proto::clock::{CrfFollower, CrfState, MediaClock, WallTime};
+use tautline_proto::clock::MediaClock;
+use tautline_proto::crf_follower::{CrfFollower, CrfState};
 use tautline_proto::packet::StreamId;
-use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
+use tautline_proto::time::{Frames, LocalTime, MediaTime, Span, WallTime};
 use tautline_proto::units::Rate;
 use tautline_proto::wire::avtp::Encapsulation;
 use tautline_proto::wire::avtp::crf::{CrfHead, CrfInvalid};

@@ -1,8 +1,8 @@
 //! Under test: the estimate of a peer's clock, as some of the exchanges are lies: of a broken peer,
 //! or of somebody who wants to move the sound. What is true in between stays what counts.
 
-use tautline_proto::clock::{ClockEstimator, ClockMapping, Exchange, WallTime};
-use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::clock::{ClockEstimator, ClockMapping, Exchange};
+use tautline_proto::time::{LocalTime, Span, WallTime};
 
 const WALL: Span = Span::from_secs(1_700_000_000);
 /// What each way takes.

@@ -1,8 +1,8 @@
 //! Under test: which frame is due when, and how sure that is, by what is known of the clocks.
 
-use tautline_proto::clock::{Choice, ClockMapping, ReadingOutcome, WallTime};
+use tautline_proto::clock::{Choice, ClockMapping, ReadingOutcome};
 use tautline_proto::placement::{Basis, Cards, Due, Placement};
-use tautline_proto::time::{Frames, LocalTime, MediaPoint, MediaTime, Span};
+use tautline_proto::time::{Frames, LocalTime, MediaPoint, MediaTime, Span, WallTime};
 use tautline_proto::units::Rate;
 
 const RATE: Rate = Rate::HZ_48000;

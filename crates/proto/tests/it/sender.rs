@@ -3,13 +3,12 @@
 
 use proptest::prelude::*;
 use tautline_dsp::format::{SampleFormat, encode};
-use tautline_proto::clock::WallTime;
 use tautline_proto::ledger::Departure;
 use tautline_proto::packet::{Instants, StreamId};
 use tautline_proto::redundancy::{ETHERNET, Layout};
 use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig, SenderState};
 use tautline_proto::stream::{MOST_DATAGRAM_BYTES, Outgoing, StreamFormat};
-use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
+use tautline_proto::time::{Frames, LocalTime, MediaTime, Span, WallTime};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::rtp::{NtpTime, PACK, Packet};
 

@@ -1,13 +1,11 @@
 //! Under test: which packets a step of the sender's time counts as late by the step.
 
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::arrivals::LateRun;
-use tautline_proto::clock::WallTime;
 use tautline_proto::endpoint::Author;
 use tautline_proto::packet::Codings;
-use tautline_proto::receiver::{PullTimes, Receiver, ReceiverConfig};
+use tautline_proto::receiver::{LateRun, PullTimes, Receiver, ReceiverConfig};
 use tautline_proto::stream::StreamFormat;
-use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::time::{Frames, LocalTime, Span, WallTime};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::rtp::{HEADER_BYTES, Header, RtpUnpack};
 

@@ -1,20 +1,21 @@
 //! The wire formats that run in real time allocate nothing.
 
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::clock::{ClockMapping, CrfCounters, CrfFollower, CrfNews, CrfState, WallTime};
-use tautline_proto::packet::{Instants, StreamId, Unpack};
+use tautline_proto::clock::ClockMapping;
+use tautline_proto::crf_follower::{CrfCounters, CrfFollower, CrfNews, CrfState};
+use tautline_proto::packet::{Instants, Invalid, StreamId, Unpack};
 use tautline_proto::receiver::{PullTimes, Received, Receiver, ReceiverConfig};
 use tautline_proto::redundancy;
 use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::stream::StreamFormat;
-use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::time::{Frames, LocalTime, Span, WallTime};
 use tautline_proto::units::{Channels, Rate};
+use tautline_proto::wire::WireForm;
 use tautline_proto::wire::avtp::crf::{CrfHead, CrfInvalid};
 use tautline_proto::wire::avtp::{Encapsulation, format_of};
 use tautline_proto::wire::ntp::{CompactNtp, CompactSpan, NtpTime};
 use tautline_proto::wire::rtcp::*;
 use tautline_proto::wire::rtp::*;
-use tautline_proto::wire::{Invalid, WireForm};
 use tautline_trial::allocator_calls;
 
 fn allocations(run: impl FnOnce()) -> u64 {

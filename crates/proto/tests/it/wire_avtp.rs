@@ -2,15 +2,14 @@
 
 use proptest::prelude::*;
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::clock::WallTime;
-use tautline_proto::packet::{PackedSound, PacketHead, PresentationTime, StreamId};
+use tautline_proto::packet::{Invalid, PackedSound, PacketHead, PresentationTime, StreamId};
 use tautline_proto::stream::StreamFormat;
-use tautline_proto::time::Frames;
+use tautline_proto::time::{Frames, WallTime};
 use tautline_proto::units::{Channels, Rate};
+use tautline_proto::wire::WireForm;
 use tautline_proto::wire::avtp::{
     AafUnpack, ETHERNET_PACK, Encapsulation, HEADER_BYTES, UDP_PACK, format_of,
 };
-use tautline_proto::wire::{Invalid, WireForm};
 use tautline_proto::wrap::Wrapped;
 
 const STREAM: StreamId = StreamId(0xAABB_CCDD_EEFF_0001);

@@ -1,9 +1,8 @@
 //! CRF on the wire: what is written is read, field by field as the standard has them, and what lies is refused.
 
 use proptest::prelude::*;
-use tautline_proto::clock::WallTime;
 use tautline_proto::packet::StreamId;
-use tautline_proto::time::Span;
+use tautline_proto::time::{Span, WallTime};
 use tautline_proto::units::Rate;
 use tautline_proto::wire::avtp::Encapsulation;
 use tautline_proto::wire::avtp::crf::{CRF_HEADER_BYTES, CrfHead, CrfInvalid, CrfPacket};

@@ -2,11 +2,10 @@
 
 use proptest::prelude::*;
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::packet::{Instants, Unpack, handed_bytes, held_of, held_steps};
+use tautline_proto::packet::{Instants, Invalid, Unpack, handed_bytes, held_of, held_steps};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
-use tautline_proto::wire::Invalid;
 use tautline_proto::wire::ntp::{CompactNtp, CompactSpan};
 use tautline_proto::wire::rtp::*;
 

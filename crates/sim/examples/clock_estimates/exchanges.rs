@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use tautline_proto::clock::{Exchange, WallTime};
-use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::clock::Exchange;
+use tautline_proto::time::{LocalTime, Span, WallTime};
 use tautline_proto::units::Ppm;
 use tautline_proto::wire::ntp::CompactSpan;
 use tautline_sim::clock::{ClockError, SimClock, TrueTime};

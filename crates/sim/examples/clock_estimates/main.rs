@@ -9,8 +9,8 @@ mod exchanges;
 mod figure;
 mod rivals;
 
-use tautline_proto::clock::{ClockEstimator, ClockMapping, Exchange, WallTime};
-use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::clock::{ClockEstimator, ClockMapping, Exchange};
+use tautline_proto::time::{LocalTime, Span, WallTime};
 use tautline_sim::clock::TrueTime;
 use tautline_sim::preset::Preset;
 

@@ -1,7 +1,7 @@
 //! What else there is.
 
-use tautline_proto::clock::{Exchange, WallTime};
-use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::clock::Exchange;
+use tautline_proto::time::{LocalTime, Span, WallTime};
 
 use super::Estimate;
 

@@ -1,6 +1,7 @@
 use tautline_trial::snapshot;
 
 use super::*;
+use crate::recipe::{spikes, write_delays};
 
 fn micros(text: &str) -> Vec<(i64, Option<i64>)> {
     let trace = Trace::read(text).unwrap();

@@ -4,8 +4,9 @@
 
 use tautline_proto::call::coding_choice::{CodingChoice, SpoiltShare};
 use tautline_proto::call::terms::StreamTerms;
+use tautline_proto::counters::Counters;
 use tautline_proto::depth::LossTarget;
-use tautline_proto::receiver::{Counters, Resync};
+use tautline_proto::receiver::Resync;
 use tautline_proto::receiving::ReceiveNote;
 use tautline_proto::stream::{Coding, StreamFormat};
 use tautline_proto::time::{Frames, LocalTime, Span};

@@ -2,9 +2,9 @@
 //! there moves nothing, as their times are of the talker.
 
 use fastrand::Rng;
-use tautline_proto::clock::{CrfFollower, WallTime};
+use tautline_proto::crf_follower::CrfFollower;
 use tautline_proto::packet::StreamId;
-use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::time::{LocalTime, Span, WallTime};
 use tautline_proto::units::{Ppm, Rate};
 use tautline_proto::wire::avtp::Encapsulation;
 use tautline_proto::wire::avtp::crf::CrfHead;

@@ -1,8 +1,8 @@
 //! Under test: the simulator itself, on the preset that draws the most, with two receivers and all
 //! that follows the network: redundancy that sizes itself and a latency that follows arrivals.
 
+use tautline_proto::counters::Counters;
 use tautline_proto::depth::LossTarget;
-use tautline_proto::receiver::Counters;
 use tautline_proto::redundancy::Redundancy;
 use tautline_proto::time::Span;
 use tautline_sim::preset::Preset;

@@ -1,7 +1,7 @@
 //! Under test: two senders that drew the same SSRC (RFC 3550, section 8.2) and are heard from one
 //! place, as by a relay, for five seconds. What is heard meanwhile cannot be known; after it, sound is back at once.
 
-use tautline_proto::receiver::Counters;
+use tautline_proto::counters::Counters;
 use tautline_proto::sender::Identity;
 use tautline_proto::time::Span;
 use tautline_sim::clock::TrueTime;

@@ -5,7 +5,7 @@ use std::net::{TcpStream, UdpSocket};
 use tautline_api::call::{CallKeys, SrtpSecret};
 use tautline_api::srtp::{MasterKey, NoMasterKey, Profile, SrtpSeal};
 use tautline_io::link::muxed::{FarAddress, MuxedLine, Seals};
-use tautline_io::link::seal::Seal;
+use tautline_io::socket::seal::Seal;
 use tautline_io::tcp::{TcpOptions, TcpWatch};
 use tautline_io::udp::UdpOptions;
 

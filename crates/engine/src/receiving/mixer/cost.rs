@@ -22,14 +22,16 @@ use crate::watching::sound::{Hearing, Measurement, hearing, measurement};
 use rtrb::{Producer, RingBuffer};
 use tautline_dsp::format::SampleFormat;
 use tautline_io::link::{Arrival, Link, LinkCounters, TransmitStamp};
-use tautline_proto::clock::{ClockEstimator, Exchange, WallTime};
+use tautline_proto::clock::{ClockEstimator, Exchange};
+use tautline_proto::counters::Counters;
 use tautline_proto::endpoint::{Author, Endpoint};
 use tautline_proto::packet::StreamId;
 use tautline_proto::placement::Basis;
-use tautline_proto::receiver::{Counters, ReceiveCommand, Receiver, ReceiverConfig};
+use tautline_proto::receiver::{ReceiveCommand, Receiver, ReceiverConfig};
 use tautline_proto::redundancy::Layout;
 use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::stream::{Outgoing, StreamFormat};
+use tautline_proto::time::WallTime;
 use tautline_proto::units::Rate;
 use tautline_proto::wire::rtp::{PACK, RtpUnpack};
 

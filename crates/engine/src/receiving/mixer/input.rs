@@ -3,12 +3,11 @@
 use rtrb::{Consumer, Producer};
 use tautline_dsp::gain::{Gain, Volume};
 use tautline_io::link::{Arrival, Link, LinkCounters};
+use tautline_proto::counters::Counters;
 use tautline_proto::endpoint::Arrived;
 use tautline_proto::faults::{Faults, Harm};
 use tautline_proto::ledger::Passage;
-use tautline_proto::receiver::{
-    Counters, Playable, PullTimes, ReceiveCommand, Receiver, StreamStatus,
-};
+use tautline_proto::receiver::{Playable, PullTimes, ReceiveCommand, Receiver, StreamStatus};
 use tautline_proto::time::{LocalTime, Span};
 
 use super::marks::LabelMarks;

@@ -114,7 +114,7 @@ impl Told {
 
     fn look(&mut self, status: RxStatus, witness: &StallLog) {
         self.statistics.status = Some(status);
-        self.arrivals.stand(status.stream.standing(), |from, to| witness.overlaps(from, to));
+        self.arrivals.stand((&status.stream).into(), |from, to| witness.overlaps(from, to));
     }
 
     /// What is told in the end.

@@ -169,8 +169,8 @@ mod tests {
     use tautline_proto::device::Settings;
     use tautline_proto::endpoint::Host;
     use tautline_proto::latency::LatencyRule;
-    use tautline_proto::redundancy::Regulator;
     use tautline_proto::redundancy::sizing::Tally;
+    use tautline_proto::sending::Regulator;
     use tautline_proto::sending::{SendPolicy, SendPolicyConfig};
     use tautline_proto::session::Event;
     use tautline_proto::units::{Channels, Rate};

@@ -1,6 +1,6 @@
 //! Words for what neither an option nor a key mends: the same for whoever runs the engine.
 
-use tautline_proto::clock::{CrfLack, CrfNote};
+use tautline_proto::crf_follower::{CrfLack, CrfNote};
 use tautline_proto::wire::avtp::crf::CrfInvalid;
 
 use super::Note;

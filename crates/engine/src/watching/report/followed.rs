@@ -1,7 +1,7 @@
 //! How the clock stood that was followed beside the streams.
 
 use serde::{Serialize, Serializer};
-use tautline_proto::clock::{CrfCounters, CrfStanding, CrfState};
+use tautline_proto::crf_follower::{CrfCounters, CrfStanding, CrfState};
 use tautline_proto::wire::avtp::crf::CrfInvalid;
 use tautline_proto::wire::avtp::id_of;
 

@@ -39,7 +39,7 @@ fn tell(out: &mut String, clock: &FollowedClockReport, ended: i64) -> fmt::Resul
 mod tests {
     use tautline_trial::snapshot;
 
-    use tautline_proto::clock::CrfCounters;
+    use tautline_proto::crf_follower::CrfCounters;
 
     use super::*;
     use crate::watching::report::InvalidCount;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::link::Pollable;
 use crate::link::muxed::peer::PeerAddress;
-use crate::link::seal::Seal;
 use crate::link::told::Teller;
+use crate::socket::seal::Seal;
 
 /// The two sides of a line, as links that are exchanged.
 pub(crate) trait Half: Pollable {

@@ -14,7 +14,7 @@ use crate::link::divided::SetAside;
 use crate::link::event::EventDescriptor;
 use crate::link::muxed::held::Held;
 use crate::link::muxed::line::ReportLine;
-use crate::link::seal::sealed_copy;
+use crate::socket::seal::sealed_copy;
 
 /// Carries the reports of one session. Everything goes to the line's far end, wherever it is said to go.
 pub struct MuxedControl {

@@ -97,7 +97,7 @@ impl Rhythm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::{poll, readable};
+    use crate::socket::poll::{poll, readable};
 
     #[test]
     fn a_bell_wakes_nobody_who_does_not_wait_for_it_and_who_does_but_once() {

@@ -2,7 +2,8 @@
 
 use tautline_trial::snapshot;
 
-use tautline_proto::clock::{Exchange, WallTime};
+use tautline_proto::clock::Exchange;
+use tautline_proto::time::WallTime;
 
 use super::super::joined::join;
 use super::super::log::{DeviceLog, LogEnd, LogLine};

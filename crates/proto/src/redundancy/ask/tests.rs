@@ -1,7 +1,8 @@
 use tautline_dsp::format::SampleFormat;
 
 use super::*;
-use crate::redundancy::{ETHERNET, Regulator};
+use crate::redundancy::ETHERNET;
+use crate::sending::Regulator;
 use crate::time::{Frames, LocalTime};
 use crate::units::{Channels, Rate};
 

@@ -13,9 +13,8 @@
 //! | 20 | `crf_data` | times of 64 bits: TAI, ns |
 
 use super::{Encapsulation, MEDIA_RESTART, STREAM_VALID, VERSION};
-use crate::clock::WallTime;
 use crate::packet::StreamId;
-use crate::time::{Frames, Span};
+use crate::time::{Frames, Span, WallTime};
 use crate::units::Rate;
 
 /// `subtype` (table 6).

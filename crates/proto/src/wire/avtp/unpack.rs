@@ -9,10 +9,10 @@ use super::{
     TIME_VALID, VERSION, rate_of, sample_of,
 };
 use crate::packet::{
-    Codings, MediaPacket, PacketHead, PresentationTime, Presented, StatedShape, StreamId, Unpack,
+    Codings, Invalid, MediaPacket, PacketHead, PresentationTime, Presented, StatedShape, StreamId,
+    Unpack,
 };
 use crate::stream::StreamFormat;
-use crate::wire::Invalid;
 use crate::wrap::Wrapped;
 
 /// Reads packets of AAF.

@@ -3,7 +3,7 @@
 use rtp_types::RtpParseError;
 
 use super::HEADER_BYTES;
-use crate::wire::Invalid;
+use crate::packet::Invalid;
 
 /// Says which length lied; the library only says that one did. Ends are checked in the order of
 /// the header.

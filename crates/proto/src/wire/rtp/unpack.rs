@@ -7,14 +7,12 @@ use tautline_dsp::format::SampleFormat;
 
 use super::reason::reason_of;
 use super::*;
-use crate::clock::WallTime;
 use crate::coder::Coder;
 use crate::packet::{
-    Carried, Codings, Instants, MediaPacket, PacketHead, StreamId, Unpack, held_of,
+    Carried, Codings, Instants, Invalid, MediaPacket, PacketHead, StreamId, Unpack, held_of,
 };
 use crate::stream::StreamFormat;
-use crate::time::Span;
-use crate::wire::Invalid;
+use crate::time::{Span, WallTime};
 use crate::wrap::Wrapped;
 
 /// Reads packets of RTP, whose payload types say the coding.

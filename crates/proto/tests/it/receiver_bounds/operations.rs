@@ -6,7 +6,7 @@ pub(crate) mod bytes;
 
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::resample::Quality;
-use tautline_proto::clock::{ClockEstimator, ClockMapping, Exchange, WallTime};
+use tautline_proto::clock::{ClockEstimator, ClockMapping, Exchange};
 use tautline_proto::endpoint::Author;
 use tautline_proto::packet::Codings;
 use tautline_proto::packet::Instants;
@@ -14,7 +14,7 @@ use tautline_proto::placement::Due;
 use tautline_proto::receiver::{PullTimes, Receiver, ReceiverConfig};
 use tautline_proto::source::Source;
 use tautline_proto::stream::StreamFormat;
-use tautline_proto::time::{Frames, LocalTime, MediaPoint, Span};
+use tautline_proto::time::{Frames, LocalTime, MediaPoint, Span, WallTime};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::ntp::NtpTime;
 use tautline_proto::wire::rtp::{Header, RtpUnpack, SenderStamps};

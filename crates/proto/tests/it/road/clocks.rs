@@ -4,7 +4,7 @@
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::endpoint::Author;
 use tautline_proto::receiver::Resync;
-use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::time::{Frames, LocalTime, Span, WallTime};
 use tautline_proto::units::Ppm;
 
 use super::world::{SSRC, Scene, WALL, World, perfect, sample};
@@ -231,7 +231,7 @@ fn a_device_that_stood_still_plays_on_with_what_came_meanwhile() {
 
 #[test]
 fn a_mapping_that_nobody_renews_is_given_up_after_ten_seconds() {
-    use tautline_proto::clock::{ClockEstimator, Exchange, WallTime};
+    use tautline_proto::clock::{ClockEstimator, Exchange};
     use tautline_proto::placement::Basis;
 
     let mut world = World::new(Scene { mapped: false, ..Scene::default() });

@@ -4,6 +4,7 @@
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::cause::{Causes, Late, Schedule};
 use tautline_proto::clock::ClockMapping;
+use tautline_proto::counters::Counters;
 use tautline_proto::endpoint::Author;
 use tautline_proto::ledger::{Passage, Stage};
 use tautline_proto::packet::StreamId;

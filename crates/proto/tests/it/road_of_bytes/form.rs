@@ -4,15 +4,13 @@
 use std::sync::Arc;
 
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::clock::WallTime;
 use tautline_proto::coder::Coder;
 use tautline_proto::packet::{
-    Carried, Codings, Instants, MediaPacket, Pack, Packed, PackedSound, PacketHead, StreamId,
-    Unpack, held_of,
+    Carried, Codings, Instants, Invalid, MediaPacket, Pack, Packed, PackedSound, PacketHead,
+    StreamId, Unpack, held_of,
 };
 use tautline_proto::stream::StreamFormat;
-use tautline_proto::time::Span;
-use tautline_proto::wire::Invalid;
+use tautline_proto::time::{Span, WallTime};
 use tautline_proto::wrap::Wrapped;
 
 pub(crate) const PACK: &dyn Pack = &Bytes;

@@ -1,10 +1,10 @@
 //! Under test: what each end learns of the other's clock.
 
 use proptest::prelude::*;
-use tautline_proto::clock::{ClockMapping, ClockSource, HostClock, KeptClock, WallTime};
+use tautline_proto::clock::{ClockMapping, ClockSource, HostClock, KeptClock};
 use tautline_proto::endpoint::Host as From;
 use tautline_proto::session::{Event, ReportArrival, Session, SessionConfig};
-use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::time::{LocalTime, Span, WallTime};
 use tautline_proto::units::Ppm;
 
 use super::talk::{Host, LISTENER, SENDER, Talk, sending, steady};

@@ -1,10 +1,9 @@
 //! Under test: what each end is told of the stream, and when nobody says anything.
 
-use tautline_proto::clock::WallTime;
 use tautline_proto::endpoint::Host as From;
 use tautline_proto::redundancy::sizing::Tally;
 use tautline_proto::session::{Event, Receiving, ReportArrival, Session, SessionConfig};
-use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::time::{Frames, LocalTime, Span, WallTime};
 use tautline_proto::wire::rtcp::{Effective, LossReport};
 
 use super::talk::{FORMAT, LISTENER, SENDER, Talk, steady};

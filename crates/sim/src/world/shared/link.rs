@@ -1,8 +1,9 @@
 //! The receiving end of a shared link: who gets which receiver. The steps are those of the engine's
 //! mix (`receiving/mixer/shared.rs`), without its queues between threads.
 
+use tautline_proto::counters::Counters;
 use tautline_proto::endpoint::{Arrived, Author};
-use tautline_proto::receiver::{Counters, ReceiveCommand, Receiver, ReceiverConfig};
+use tautline_proto::receiver::{ReceiveCommand, Receiver, ReceiverConfig};
 use tautline_proto::senders::{Senders, Unplaced};
 use tautline_proto::time::LocalTime;
 use tautline_proto::wire::rtp::RtpUnpack;

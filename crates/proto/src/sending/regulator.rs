@@ -1,9 +1,8 @@
 //! Keeps what packets carry in step with what is asked for and with what receivers report.
 
-use super::ask::{Bounds, Redundancy};
-use super::layout::Layout;
-use super::sizing::Losses;
-use crate::asks::Limits;
+use super::Limits;
+use crate::redundancy::sizing::Losses;
+use crate::redundancy::{Bounds, ETHERNET, Layout, Redundancy};
 use crate::stream::StreamFormat;
 use crate::time::{LocalTime, Span};
 use crate::wire::rtp;
@@ -30,7 +29,7 @@ impl Regulator {
             wire: rtp::PACK,
             budget: Span::ZERO,
             stamps: true,
-            most_bytes: super::ETHERNET,
+            most_bytes: ETHERNET,
             most_asked: Limits::SYMBOLS,
         },
     );

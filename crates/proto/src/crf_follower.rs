@@ -7,12 +7,10 @@
 
 mod news;
 
-use super::line::{Line, Mean};
-use super::media::MediaClock;
-use super::{ToldRate, WallTime};
+use crate::clock::{Line, Mean, MediaClock, ToldRate};
 use crate::counters::counters;
 use crate::packet::StreamId;
-use crate::time::{LocalTime, Span};
+use crate::time::{LocalTime, Span, WallTime};
 use crate::units::{Ppm, Rate};
 use crate::wire::avtp::Encapsulation;
 use crate::wire::avtp::crf::{CrfHead, CrfInvalid, CrfPacket};

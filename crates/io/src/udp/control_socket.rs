@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::control::Control;
-use crate::link::seal::{Seal, room, sealed_copy};
 use crate::link::{Arrival, LinkCounters, OpenError};
 use crate::socket::descriptor::Socket;
 use crate::socket::incoming::Incoming;
+use crate::socket::seal::{Seal, room, sealed_copy};
 use crate::udp::open::{UdpOptions, open, send_groups_by};
 use tautline_proto::endpoint::Endpoint;
 

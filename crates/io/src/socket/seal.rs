@@ -20,7 +20,7 @@ pub trait Seal: Send {
     fn seal(&mut self, bytes: &mut [u8], len: usize) -> usize;
 
     /// The datagram that was sealed to `bytes`, or `None` if they are none: then nobody sees them,
-    /// and the link counts them ([`LinkCounters::unopened`](crate::link::LinkCounters::unopened)).
+    /// and the link counts them ([`LinkCounters::unopened`](crate::socket::LinkCounters::unopened)).
     fn open<'a>(&mut self, bytes: &'a mut [u8]) -> Option<&'a [u8]>;
 }
 

@@ -5,8 +5,8 @@ use core::fmt::Write;
 use fastrand::Rng;
 use tautline_proto::time::Span;
 
-use super::Trace;
 use crate::link::Jitter;
+use crate::trace::Trace;
 
 /// A record as text, of a packet every `every`, below lines of explanation.
 pub fn write_delays(trace: &Trace, every: Span, explained: &str) -> String {
@@ -65,7 +65,7 @@ pub fn spikes(seed: u64) -> String {
         height = least + crate::link::draw(Jitter::Uniform(HIGHEST - least), &mut rng);
     }
     let mut text = format!(
-        "# A minute with spikes up to 28 s, made by tautline_sim::trace::spikes({seed}), which says\n\
+        "# A minute with spikes up to 28 s, made by tautline_sim::recipe::spikes({seed}), which says\n\
          # what they are and after whom. Made again by:\n\
          #   cargo run -p tautline-sim --example trace -- spikes {seed}\n\
          delay_us every 1ms\n"

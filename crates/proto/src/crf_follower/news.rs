@@ -78,7 +78,7 @@ impl CrfStanding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::CrfCounters;
+    use crate::crf_follower::CrfCounters;
 
     const SINCE: LocalTime = LocalTime::from_nanos(7_000_000_000);
     const SILENT: CrfState = CrfState::Held { since: SINCE, comes: false };

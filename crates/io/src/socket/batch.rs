@@ -7,7 +7,7 @@ use tautline_proto::redundancy::Repeats;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, MediaTime};
 
-use crate::link::seal::Seal;
+use crate::socket::seal::Seal;
 use crate::thread::memory::prefault;
 
 /// Finished packets, one beside the other.

@@ -129,7 +129,7 @@ impl Ask {
 }
 
 /// The latency that meets all of these, within `limit`; `None` where none counts.
-pub fn latency<'a>(
+pub(super) fn latency<'a>(
     asks: impl IntoIterator<Item = &'a Ask>,
     limit: Span,
     now: LocalTime,
@@ -138,7 +138,7 @@ pub fn latency<'a>(
 }
 
 /// The losses of the one that loses most, in each respect.
-pub fn losses<'a>(asks: impl IntoIterator<Item = &'a Ask>, now: LocalTime) -> Losses {
+pub(super) fn losses<'a>(asks: impl IntoIterator<Item = &'a Ask>, now: LocalTime) -> Losses {
     let reported = asks.into_iter().filter_map(|ask| ask.losses(now));
     reported.reduce(Losses::worse).unwrap_or(Losses::UNKNOWN)
 }
