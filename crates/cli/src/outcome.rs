@@ -1,6 +1,6 @@
 //! What a run came to beside its report: whether it did what was asked for, and if not, why.
 
-use tautline_engine::watching::report::{Report, StreamEnd, StreamReport};
+use tautline_report::{Report, StreamEnd, StreamReport};
 
 use crate::failure::Failure;
 

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use tautline_engine::watching::report::Report;
 #[cfg(feature = "lab")]
 use tautline_engine::watching::shell::shell_line;
 #[cfg(feature = "lab")]
 use tautline_lab::page::{charts, page};
 #[cfg(feature = "lab")]
 use tautline_lab::run_report::{self, RunPackets};
+use tautline_report::Report;
 
 /// Whether this build can draw pages: the lab does that.
 pub(crate) const AVAILABLE: bool = cfg!(feature = "lab");

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use tautline_audio::Notes;
 use tautline_engine::plan::address::Address;
 use tautline_engine::watching::observers::Observers;
-use tautline_engine::watching::report::Report;
 use tautline_engine::watching::run::{PeerState, Progress};
-use tautline_engine::watching::snapshot::{Snapshot, StreamSnapshot, StreamState};
-use tautline_engine::watching::text;
 use tautline_io::clock::now;
 use tautline_proto::time::Span;
+use tautline_report::Report;
+use tautline_report::snapshot::{Snapshot, StreamSnapshot, StreamState};
+use tautline_report::text;
 
 use crate::details::Details;
 use crate::failure::Failure;

@@ -8,12 +8,12 @@ use tautline_engine::plan::address::MOST_SENDERS;
 use tautline_engine::plan::too_long::TooLong;
 use tautline_engine::watching::note::Note;
 use tautline_engine::watching::note::words::alike;
-use tautline_engine::watching::text::Nanos;
 use tautline_io::link::{is_of_a_queue, is_of_an_interface};
 use tautline_proto::depth::Journal;
 use tautline_proto::sending::SendNote;
 use tautline_proto::time::Span;
 use tautline_proto::units::Channels;
+use tautline_report::text::Nanos;
 
 pub(crate) use changes::{cannot_change, changed};
 

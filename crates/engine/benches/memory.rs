@@ -4,7 +4,6 @@
 #![expect(clippy::unwrap_used, reason = "a bench that cannot set itself up is over")]
 
 use tautline_dsp::format::SampleFormat;
-use tautline_engine::watching::distribution::Distribution;
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::endpoint::Author;
 use tautline_proto::ledger::{Passage, Stage};
@@ -15,6 +14,7 @@ use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::rtp::{PACK, RtpUnpack};
+use tautline_report::distribution::Distribution;
 
 const HOUR: usize = 3_600_000;
 const WARM_UP: usize = 60_000;

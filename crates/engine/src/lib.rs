@@ -3,7 +3,7 @@
 //! The way of a frame is read here: a device calls [`sending`]'s transmitter, which packs and hands to
 //! a link; at the other end a device calls [`receiving`]'s mixer, which reads its links, places and
 //! plays. Both run on the device's thread and tell the ordinary thread by wait-free rings; that
-//! one talks to the peer, measures, and writes the [report](watching::report). Beside it stands [`offload`]: plugins that
+//! one talks to the peer, measures, and writes the [report](tautline_report::Report). Beside it stands [`offload`]: plugins that
 //! run on other hosts.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]

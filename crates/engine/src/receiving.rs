@@ -32,6 +32,7 @@ use tautline_proto::stream::PTIME_RANGE;
 use tautline_proto::time::LocalTime;
 use tautline_proto::units::Channels;
 use tautline_proto::wire::rtcp::Announcement;
+use tautline_report::Report;
 
 use crate::control::{RecvChange, Requests};
 use crate::fader::VOLUME_RAMP;
@@ -46,9 +47,9 @@ use crate::receiving::shared::{SharedLinkEnd, SharedLinkPlan, StreamTemplate, sh
 use crate::receiving::stream::{Mix, ReceivedStream, connect};
 use crate::receiving::streams::ReceivedStreams;
 use crate::watching::ledger_file::{HeardEntry, LedgerFile};
+use crate::watching::machine;
 use crate::watching::observers::Observers;
 use crate::watching::probes::Probes;
-use crate::watching::report::Report;
 use crate::watching::run::{Progress, RunError, RunOptions, RunWatch, Running};
 use crate::watching::sound::{CardEar, Hearing, hearing, measurement};
 
@@ -230,7 +231,7 @@ impl RecvEngine {
         let mut watch = RunWatch::begin(options);
         let settings = device.settings();
         let running = Running::start(device, Box::new(self.mixer), options.scheduler, stop)?;
-        watch.refused.note_priority(&running.granted);
+        machine::note_priority(&mut watch.refused, &running.granted);
         let scheduler = running.granted.effective().to_string();
         let Self { streams, shared, changes, clock, hearing, ledger, labels, observers, .. } = self;
         let labels = labels.map(|path| Labels::new(&path, &settings));

@@ -20,6 +20,8 @@ use tautline_proto::sending::{PRELUDE, SendPolicy, SendPolicyConfig};
 use tautline_proto::session::{Session, SessionConfig};
 use tautline_proto::stream::PTIME_RANGE;
 use tautline_proto::time::{LocalTime, Span};
+use tautline_report::Report;
+use tautline_report::distribution::Distribution;
 
 use crate::control::{Requests, SendChange};
 use crate::conversation::cname;
@@ -33,7 +35,6 @@ use crate::sending::change::hosts;
 use crate::sending::claimed::FollowedClaim;
 use crate::sending::stream::{PresentationClock, SentStream};
 use crate::sending::transmitter::{Transmitter, TxStatus};
-use crate::watching::distribution::Distribution;
 use crate::watching::ledger_file::LedgerFile;
 use crate::watching::levels::levels;
 use crate::watching::machine;
@@ -41,7 +42,6 @@ use crate::watching::note::Note;
 use crate::watching::observed::Observed;
 use crate::watching::observers::Observers;
 use crate::watching::probes::Probes;
-use crate::watching::report::Report;
 use crate::watching::run::{Progress, RunError, RunOptions, RunWatch, Running};
 use crate::watching::xruns::XrunTimes;
 
@@ -226,7 +226,7 @@ impl SendEngine {
         let running = Running::start(device, Box::new(transmitter), options.scheduler, stop)?;
         // From now on, as a thread may be long in starting.
         watch.start(options);
-        watch.refused.note_priority(&running.granted);
+        machine::note_priority(&mut watch.refused, &running.granted);
         let scheduler = running.granted.effective().to_string();
         while !watch.is_over(stop) && !running.is_over() {
             wait_for(&stream.conversation, watch.beat());

@@ -9,11 +9,11 @@ use std::path::PathBuf;
 
 use common::{Between, Road};
 use tautline_engine::plan::LinkKind;
-use tautline_engine::watching::report::{LatencyReport, Report, StreamReport};
 use tautline_proto::card_clock::CardClock;
 use tautline_proto::device::{Cycle, Flow, Process};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Rate;
+use tautline_report::{LatencyReport, Report, StreamReport};
 use tautline_trial::{Window, each, mostly, shared, steady, timed};
 
 /// An error that the ledger cannot know of.

@@ -16,13 +16,13 @@ use tautline_dsp::gain::Gain;
 use tautline_engine::control::{Asker, Destined, RecvChange, SendChange};
 use tautline_engine::plan::LinkKind;
 use tautline_engine::watching::probes::Probes;
-use tautline_engine::watching::report::{Report, StreamReport};
 use tautline_io::link::destinations::Destinations;
 use tautline_io::link::{Arrival, Link, LinkCounters, TransmitStamp};
 use tautline_proto::device::{Cycle, Flow, Process};
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::Span;
+use tautline_report::{Report, StreamReport};
 use tautline_trial::steady;
 
 fn as_it_is(process: Box<dyn Process>) -> Box<dyn Process> {

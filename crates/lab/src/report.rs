@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use tautline_engine::watching::distribution::Summary;
 use tautline_proto::time::{LocalTime, Span};
+use tautline_report::distribution::Summary;
 
 use crate::ledger::longest;
 use crate::statistics::{Bin, Interval, Missed, Series};

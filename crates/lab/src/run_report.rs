@@ -4,9 +4,9 @@ mod packets;
 #[cfg(test)]
 mod tests;
 
-use tautline_engine::watching::report::{Report, StreamReport, WorstPacket};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Rate;
+use tautline_report::{Report, StreamReport, WorstPacket};
 
 use crate::report::{Events, HostDescription, LabReport, ReportRow, ReportStage, Worst};
 use crate::statistics::Missed;
@@ -70,7 +70,7 @@ fn row(stream: &StreamReport, role: &str) -> ReportRow {
         let due = (counted.received + counted.lost).saturating_sub(counted.duplicate);
         row.missed = (due > 0).then(|| Missed::of(missed, due));
     }
-    let stage = |stage: &tautline_engine::watching::report::StageSummary| ReportStage {
+    let stage = |stage: &tautline_report::StageSummary| ReportStage {
         name: stage.name.to_owned(),
         summary: stage.summary,
         uncertainty_ns: stage.uncertainty_ns,

@@ -11,8 +11,8 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{Beta, ContinuousCDF};
-use tautline_engine::watching::distribution::Summary;
 use tautline_proto::time::{LocalTime, Span};
+use tautline_report::distribution::Summary;
 
 pub(crate) use compare::CHANCE;
 pub use compare::{LEAST, Ranked, SeriesComparison, SeriesDifference, compare, median, ranked};

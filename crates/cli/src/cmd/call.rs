@@ -22,7 +22,6 @@ use tautline_api::call::{CallAddress, CallLine, DialError, LineEnd};
 use tautline_api::trust::TrustStore;
 use tautline_engine::control::{Requests, SendChange, requests};
 use tautline_engine::watching::observers::Onlooker;
-use tautline_engine::watching::report::Report;
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::control::wait;
 use tautline_proto::call::caller::{AgreedCall, CallOver, CallerEnd, CallerStep};
@@ -32,6 +31,7 @@ use tautline_proto::call::terms::{CallOffer, CallPath};
 use tautline_proto::device::Stop;
 use tautline_proto::stream::Coding;
 use tautline_proto::time::{LocalTime, Span};
+use tautline_report::Report;
 
 use super::call_end::{
     CallEnd, CallSide, CallStatus, DeviceChoice, EndDevices, EndedSound, FarStatus, PressedKeys,

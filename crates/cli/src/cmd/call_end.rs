@@ -28,7 +28,6 @@ use tautline_engine::plan::{RecvPlan, SendPlan, StreamPlan, lay};
 use tautline_engine::receiving::RecvEngine;
 use tautline_engine::sending::SendEngine;
 use tautline_engine::watching::observers::{Observers, Onlooker};
-use tautline_engine::watching::report::Report;
 use tautline_engine::watching::run::{Progress, RunError, RunOptions};
 use tautline_io::control::Control;
 use tautline_io::link::Link;
@@ -47,6 +46,7 @@ use tautline_proto::receiver::ReceiverConfig;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::wire::rtp::RtpUnpack;
 use tautline_proto::wire::{PacketHeads, WireForm};
+use tautline_report::Report;
 
 use super::{compressed, run_options};
 use crate::failure::Failure;

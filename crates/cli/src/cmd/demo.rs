@@ -15,9 +15,7 @@ use tautline_engine::plan::sockets::LinkOptions;
 use tautline_engine::plan::{LinkKind, RecvPlan, SendPlan, StreamPlan};
 use tautline_engine::receiving::RecvEngine;
 use tautline_engine::sending::SendEngine;
-use tautline_engine::watching::report::Report;
 use tautline_engine::watching::run::{Progress, RunError, RunOptions};
-use tautline_engine::watching::text;
 use tautline_io::udp::UdpOptions;
 use tautline_io::udp::pair::{OpenedStream, open_stream};
 use tautline_proto::device::{Direction, Settings, Stop};
@@ -29,6 +27,8 @@ use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::PacketHeads;
 use tautline_proto::wire::rtp::RtpUnpack;
+use tautline_report::Report;
+use tautline_report::text;
 
 use super::compare::compare;
 use super::{stop_on_signals, told_pacing};

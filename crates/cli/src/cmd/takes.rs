@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use tautline_audio::{DeviceSpec, SoftwareSpec};
-use tautline_engine::watching::report::StreamReport;
+use tautline_report::StreamReport;
 
 use crate::failure::Failure;
 

@@ -7,7 +7,6 @@ use tautline_engine::plan::SendPlan;
 use tautline_engine::plan::address::EthernetPlace;
 use tautline_engine::plan::sockets::sending_by_ethernet;
 use tautline_engine::sending::SendEngine;
-use tautline_engine::watching::report::Report;
 use tautline_engine::watching::run::RunOptions;
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::ethernet::{self, EthernetOptions};
@@ -21,6 +20,7 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::wire::avtp::Encapsulation;
 use tautline_proto::wire::rtp::STAMPED_HEADER_BYTES;
 use tautline_proto::wire::{WireForm, avtp};
+use tautline_report::Report;
 
 use crate::lender::{Loan, clock, lender};
 use crate::{BLOCK, BenchWire, LAUNCH, PACKETS, STREAMS, device, format};

@@ -10,7 +10,6 @@ use tautline_dsp::format::SampleFormat;
 use tautline_engine::plan::{RecvPlan, SendPlan, StreamPlan};
 use tautline_engine::receiving::RecvEngine;
 use tautline_engine::sending::SendEngine;
-use tautline_engine::watching::report::Report;
 use tautline_engine::watching::run::RunOptions;
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::Scheduler;
@@ -22,6 +21,7 @@ use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::rtp::{RtpUnpack, STAMPED_HEADER_BYTES};
+use tautline_report::Report;
 
 use crate::lender::{Loan, clock, lender};
 use crate::{Cost, FRAMES, SAMPLES, processor};

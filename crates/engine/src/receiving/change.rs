@@ -8,6 +8,7 @@ use tautline_io::control::waiter::Waiter;
 use tautline_io::thread::memory;
 use tautline_proto::device::Settings;
 use tautline_proto::latency::LatencyRule;
+use tautline_report::StreamReport;
 
 use crate::control::{
     Answer, CannotChange, Changed, ReceiveStanding, RecvChange, Requests, StreamStanding,
@@ -20,7 +21,6 @@ use crate::receiving::repairers::{RepairerStore, Spares, repairers};
 use crate::receiving::stream::{Mix, ReceivedStream, connect};
 use crate::watching::ledger_file::{HeardEntry, LedgerFile};
 use crate::watching::probes::Probes;
-use crate::watching::report::StreamReport;
 use crate::watching::run::{RunError, RunWatch};
 use crate::watching::sound::Hearing;
 

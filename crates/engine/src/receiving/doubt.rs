@@ -1,9 +1,9 @@
 //! A run that was laid out by what was announced, and what comes instead.
 
 use tautline_proto::wire::rtcp::Announcement;
+use tautline_report::Report;
 
 use crate::control::{RecvChange, Requests};
-use crate::watching::report::Report;
 
 /// What may be wrong with a plan that an announcement laid out. Only until a sender was heard for a
 /// second, or a change was asked for: a recording is not thrown away.

@@ -8,11 +8,11 @@ use tautline_proto::clock::ToldRate;
 use tautline_proto::crf_follower::{CrfFollower, CrfNews};
 use tautline_proto::time::LocalTime;
 use tautline_proto::units::Rate;
+use tautline_report::FollowedClockReport;
+use tautline_report::snapshot::FollowedClockSnapshot;
 
 use crate::plan::ClockPlan;
 use crate::watching::note::Note;
-use crate::watching::report::FollowedClockReport;
-use crate::watching::snapshot::FollowedClockSnapshot;
 
 /// A clock, and by what it is heard.
 pub(crate) struct FollowedClock {

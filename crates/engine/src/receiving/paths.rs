@@ -2,8 +2,7 @@
 
 use tautline_io::udp::interface_label;
 use tautline_proto::receiver::Received;
-
-use crate::watching::report;
+use tautline_report::PathReport;
 
 /// Networks that are told apart; what more bring is not counted by network.
 const MOST: usize = 4;
@@ -39,15 +38,15 @@ impl Paths {
 
     /// What the report says, of streams that came by more than one network. `expected` packets were
     /// sent.
-    pub(crate) fn report(&self, expected: u64) -> Vec<report::PathReport> {
+    pub(crate) fn report(&self, expected: u64) -> Vec<PathReport> {
         let seen = self.0.iter().filter(|path| path.interface != 0);
-        let told = seen.map(|path| report::PathReport {
+        let told = seen.map(|path| PathReport {
             interface: interface_label(path.interface),
             received: path.received,
             first: path.first,
             lost: expected.saturating_sub(path.received),
         });
-        let told: Vec<report::PathReport> = told.collect();
+        let told: Vec<PathReport> = told.collect();
         if told.len() > 1 { told } else { Vec::new() }
     }
 }

@@ -9,13 +9,13 @@ use tautline_proto::device::Word;
 use tautline_proto::ledger::{Passage, SENDER_STAGE, Stage};
 use tautline_proto::placement::Basis;
 use tautline_proto::time::Span;
+use tautline_report::PresentedReport;
+use tautline_report::distribution::{Distribution, Summary};
 
 use crate::receiving::mixer::RxStatus;
-use crate::watching::distribution::{Distribution, Summary};
 use crate::watching::levels::LevelReader;
 use crate::watching::observed::Observed;
 use crate::watching::probes::Probes;
-use crate::watching::report::PresentedReport;
 use crate::watching::sound::{FoundPacket, Unfound};
 use crate::watching::xruns::XrunTimes;
 

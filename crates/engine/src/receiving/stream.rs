@@ -19,6 +19,7 @@ use tautline_proto::receiver::{ReceiveCommand, Receiver, ReceiverConfig};
 use tautline_proto::receiving::{LatencyRefused, ReceiveNote, ReceivePolicy, ReceivePolicyConfig};
 use tautline_proto::session::{Event, Session, SessionConfig};
 use tautline_proto::time::Span;
+use tautline_report::StreamEnd;
 
 use crate::control::CannotChange;
 use crate::conversation::cname;
@@ -39,7 +40,6 @@ use crate::watching::machine;
 use crate::watching::note::Note;
 use crate::watching::observed::Observed;
 use crate::watching::probes::Probes;
-use crate::watching::report::StreamEnd;
 use crate::watching::run::{RunError, RunWatch};
 use crate::watching::sound::{FoundPacket, Hearing, Measurement, PacketTap};
 
@@ -392,7 +392,7 @@ impl ReceivedStream {
         if self.policy.has_left() { StreamEnd::Goodbye } else { StreamEnd::Silence }
     }
 
-    pub(crate) fn report(&self, watch: &mut RunWatch) -> crate::watching::report::StreamReport {
+    pub(crate) fn report(&self, watch: &mut RunWatch) -> tautline_report::StreamReport {
         let (policy, address) = (&self.policy, &self.address);
         let refused = policy.refusal().map(|refusal| ReceiveNote::Refused(*refusal));
         let refusal = refused.or_else(|| policy.contradicted());

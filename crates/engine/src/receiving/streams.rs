@@ -21,11 +21,11 @@ use crate::watching::ledger_file::{HeardEntry, LedgerFile};
 use crate::watching::machine;
 use crate::watching::note::Note;
 use crate::watching::observers::Observers;
-use crate::watching::report::{Report, StreamReport};
 use crate::watching::run::{KnownClock, PeerState, Progress, RunWatch};
-use crate::watching::snapshot::Snapshot;
 use crate::watching::sound::Hearing;
 use tautline_proto::receiving::recent::Recent;
+use tautline_report::snapshot::Snapshot;
+use tautline_report::{Report, StreamReport};
 
 /// A stall is known to the witness by then.
 const WITNESSED: Span = Span::from_millis(500);

@@ -19,14 +19,14 @@ use tautline_proto::wrap;
 
 use crate::receiving::mixer::RxStatus;
 use crate::receiving::statistics::Statistics;
-use crate::watching::distribution::Distribution;
 use crate::watching::note::Note;
-use crate::watching::report::{
+use crate::watching::run::RunWatch;
+use tautline_proto::latency::{LatencyRule, repair_latency};
+use tautline_report::distribution::Distribution;
+use tautline_report::{
     Auto, Clock, Counters, GapReport, HeardSender, InvalidCount, LatencyReport, LatenessPoint,
     NotFound, RepairReport, StageSummary, StreamReport, WorstPacket,
 };
-use crate::watching::run::RunWatch;
-use tautline_proto::latency::{LatencyRule, repair_latency};
 
 /// What a report of a received stream is made from.
 pub(crate) struct ReportSource<'a> {

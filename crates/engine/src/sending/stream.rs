@@ -18,6 +18,7 @@ use tautline_proto::sender::Identity;
 use tautline_proto::sending::{ReceiverCounts, SendCommand, SendNote, SendPolicy};
 use tautline_proto::session::Event;
 use tautline_proto::time::{MediaTime, Span};
+use tautline_report::distribution::Distribution;
 
 use crate::control::Destined;
 use crate::conversation::Conversation;
@@ -26,7 +27,6 @@ use crate::link_news::LinkNews;
 use crate::plan::pacing::Paced;
 use crate::sending::claimed::FollowedClaim;
 use crate::sending::transmitter::{TransmitterCommand, TxStatus};
-use crate::watching::distribution::Distribution;
 use crate::watching::ledger_file::{LedgerFile, SentEntry};
 use crate::watching::note::Note;
 use crate::watching::observed::Observed;

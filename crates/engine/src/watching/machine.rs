@@ -4,10 +4,13 @@ use std::fs;
 use std::io::Read;
 
 use tautline_io::clock::processor_time;
-use tautline_io::clock::tai::followed_tai;
-
-use crate::watching::refused::Refused;
-use crate::watching::report::{HostReport, TaiReport};
+use tautline_io::clock::tai::{Tai, followed_tai};
+use tautline_io::thread::memory::LockRefused;
+use tautline_io::thread::stall::Trust;
+use tautline_io::thread::{Granted, Scheduler};
+use tautline_proto::time::Span;
+use tautline_proto::wire::ptp::PtpState;
+use tautline_report::{HostReport, PtpReport, Refused, TaiReport};
 
 /// What is known before and after a run.
 pub(crate) fn host(scheduler: String, stalls: u64, refused: Refused) -> HostReport {
@@ -19,7 +22,28 @@ pub(crate) fn host(scheduler: String, stalls: u64, refused: Refused) -> HostRepo
         cpu_ns: processor_time().as_nanos(),
         peak_bytes: peak_memory().unwrap_or(0),
         refused,
-        tai: followed_tai().as_ref().map(TaiReport::of),
+        tai: followed_tai().as_ref().map(tai),
+    }
+}
+
+fn tai(tai: &Tai) -> TaiReport {
+    TaiReport {
+        state: tai.state.name(),
+        by: tai.state.source().map(|source| source.name()),
+        since_ns: tai.state.since().map(|since| since.as_nanos()),
+        uncertainty_ns: tai.uncertainty.map(Span::as_nanos),
+        uncertain: tai.uncertain,
+        steps: tai.steps,
+        ptp4l: tai.ptp.as_ref().map(ptp),
+    }
+}
+
+fn ptp(state: &PtpState) -> PtpReport {
+    PtpReport {
+        port: state.port.name(),
+        grandmaster: state.present.then(|| state.grandmaster.to_string()),
+        offset_ns: state.offset.as_nanos(),
+        path_delay_ns: state.path_delay.as_nanos(),
     }
 }
 
@@ -38,4 +62,64 @@ pub(crate) fn random() -> std::io::Result<[u8; 16]> {
     let mut bytes = [0; 16];
     fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Notes whether the device's thread has the priority that was asked for.
+pub(crate) fn note_priority(refused: &mut Refused, granted: &Granted) {
+    if !granted.is_granted() {
+        refused.priority = Some(format!("the device's thread runs as {granted}"));
+        refused.by_limit = !matches!(granted.asked, Scheduler::Deadline { .. });
+    }
+}
+
+pub(crate) fn note_witness(refused: &mut Refused, trust: &Trust) {
+    refused.witness_priority = trust.refused.map(|_| trust.to_string());
+}
+
+pub(crate) fn note_memory(refused: &mut Refused, locked: Result<(), LockRefused>) {
+    refused.locked_memory = locked.err().map(|refused| refused.to_string());
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_trial::snapshot;
+
+    use super::*;
+    use tautline_proto::time::Span;
+
+    fn refused(asked: Scheduler) -> Granted {
+        // Operation not permitted.
+        Granted { asked, errno: 1 }
+    }
+
+    #[test]
+    fn all_that_an_ordinary_user_lacks_is_one_line() {
+        let mut lacking = Refused::default();
+        assert_eq!(lacking.line(), None);
+        note_memory(&mut lacking, Err(LockRefused { errno: 12 }));
+        let memory = "no locked memory: sound may drop out under load; `taut doctor` says how to \
+                      allow it";
+        assert_eq!(lacking.line().as_deref(), Some(memory));
+        note_witness(&mut lacking, &Trust { refused: Some(refused(Scheduler::Fifo(99))) });
+        note_priority(&mut lacking, &refused(Scheduler::Fifo(70)));
+        snapshot!(lacking.line().unwrap());
+    }
+
+    #[test]
+    fn a_witness_alone_without_priority_says_so_itself() {
+        let mut lacking = Refused::default();
+        note_witness(&mut lacking, &Trust { refused: Some(refused(Scheduler::Fifo(99))) });
+        let line = lacking.line().unwrap();
+        snapshot!(line);
+    }
+
+    #[test]
+    fn a_deadline_that_is_refused_says_its_own_mend() {
+        let span = Span::from_millis(1);
+        let deadline = Scheduler::Deadline { runtime: span, deadline: span, period: span };
+        let mut lacking = Refused::default();
+        note_priority(&mut lacking, &refused(deadline));
+        let line = lacking.line().unwrap();
+        assert!(line.contains("CAP_SYS_NICE on all cores") && !line.contains("doctor"), "{line}");
+    }
 }

@@ -3,11 +3,11 @@
 use tautline_dsp::level::Level;
 use tautline_proto::counters::Counters;
 use tautline_proto::time::{LocalTime, Span};
+use tautline_report::WorstPacket;
+use tautline_report::snapshot::{self, Meter, SecondCounts, StreamSnapshot};
 
 use crate::watching::levels::LevelReader;
 use crate::watching::newest::{LastSecond, WorstOfMinute};
-use crate::watching::report::WorstPacket;
-use crate::watching::snapshot::{self, Meter, SecondCounts, StreamSnapshot};
 
 /// Of a stream with packets of this kind: played ones, or ones that left.
 pub(crate) struct Observed<P> {

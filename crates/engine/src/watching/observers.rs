@@ -17,12 +17,11 @@ use tautline_io::clock::now;
 use tautline_io::link::muxed::LineTransport;
 use tautline_io::local::{effective_user, peer_user};
 use tautline_proto::time::{LocalTime, Span};
+use tautline_report::snapshot::{SCHEMA, Snapshot};
 
 pub use onlooker::Onlooker;
 pub use place::{is_private, places, process_of, sockets, sockets_in};
 use reader::SnapshotReader;
-
-use crate::watching::snapshot::{SCHEMA, Snapshot};
 
 /// From one snapshot to the next: as fast as figures can be read.
 const EVERY: Span = Span::from_millis(100);

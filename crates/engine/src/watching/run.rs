@@ -12,9 +12,11 @@ use tautline_proto::clock::ClockMapping;
 use tautline_proto::device::{Device, DeviceError, Ended, Process, Stop};
 use tautline_proto::sending::ReceiverCounts;
 use tautline_proto::time::{LocalTime, Span};
+use tautline_report::Refused;
 
 use crate::watching::note::{Note, Words};
-use crate::watching::refused::Refused;
+
+use crate::watching::machine;
 
 /// How a run is run, whichever way the sound goes.
 #[derive(Debug, Clone, Copy)]
@@ -127,10 +129,10 @@ impl RunWatch {
         let mut refused = Refused::default();
         if options.lock_memory {
             memory::release_start();
-            refused.note_memory(memory::lock());
+            machine::note_memory(&mut refused, memory::lock());
         }
         let witness = if options.witness { StallWitness::start() } else { StallWitness::idle() };
-        refused.note_witness(&witness.trust());
+        machine::note_witness(&mut refused, &witness.trust());
         let (notes, began, ends) = (Vec::new(), LocalTime::ZERO, LocalTime::NEVER);
         let mut watch = Self { witness, notes, refused, began, ends, words: options.words };
         watch.start(options);

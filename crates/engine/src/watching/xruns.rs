@@ -1,8 +1,7 @@
 //! When a device starved or was flooded, kept by the ordinary thread from what the device's tells it.
 
 use tautline_proto::faults::{Fault, Faults};
-
-use crate::watching::report::Xrun;
+use tautline_report::Xrun;
 
 /// Those that are kept, each with its instants: of a card that starves ten times a second those of 100 s.
 /// What is more is among the counters alone.

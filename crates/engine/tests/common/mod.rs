@@ -19,7 +19,6 @@ use tautline_engine::receiving::RecvEngine;
 use tautline_engine::sending::{SendEngine, random_identity};
 use tautline_engine::watching::note::Note;
 use tautline_engine::watching::probes::Probes;
-use tautline_engine::watching::report::Report;
 use tautline_engine::watching::run::RunOptions;
 use tautline_io::link::Link;
 use tautline_io::link::destinations::Outbound;
@@ -38,6 +37,7 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::WireForm;
 use tautline_proto::wire::rtp::RtpUnpack;
+use tautline_report::Report;
 
 /// Devices run at once, whatever else a busy machine has to do.
 const REALTIME: Scheduler = Scheduler::Fifo(60);

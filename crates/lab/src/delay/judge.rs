@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use tautline_dsp::timecode::bits::WORD;
 use tautline_dsp::timecode::{Marker, NUMBERS, SPACING};
-use tautline_engine::watching::distribution::Distribution;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Rate;
+use tautline_report::distribution::Distribution;
 
 use super::part_of_a_frame;
 use crate::statistics::Series;

@@ -1,9 +1,9 @@
 //! What was measured, as a row among those of other experiments.
 
 use serde_json::Value;
-use tautline_engine::watching::distribution::{Distribution, Summary};
 use tautline_proto::device::Settings;
 use tautline_proto::time::{LocalTime, Span};
+use tautline_report::distribution::{Distribution, Summary};
 
 use super::bound::bound_95;
 use super::clocks::JoinedClocks;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use tautline_engine::watching::distribution::Distribution;
 use tautline_io::clock::now;
 use tautline_io::control::wait;
 use tautline_io::link::OpenError;
@@ -14,6 +13,7 @@ use tautline_io::udp::pair::open_plain_pair;
 use tautline_io::udp::{ControlSocket, UdpOptions};
 use tautline_proto::endpoint::Endpoint;
 use tautline_proto::time::{LocalTime, Span};
+use tautline_report::distribution::Distribution;
 use tautline_sim::link::PathModel;
 
 use super::report::{LegReport, PortReport, RelayReport, Uncarried};

@@ -3,8 +3,8 @@
 use core::fmt;
 
 use serde::Serialize;
-use tautline_engine::watching::distribution::{Distribution, Summary};
 use tautline_proto::time::Span;
+use tautline_report::distribution::{Distribution, Summary};
 
 use super::{DatagramCounters, UNPUNCTUAL};
 

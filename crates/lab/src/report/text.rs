@@ -3,8 +3,8 @@
 use core::fmt;
 
 use serde_json::Value;
-use tautline_engine::watching::distribution::Summary;
 use tautline_proto::time::Span;
+use tautline_report::distribution::Summary;
 
 use super::{Events, Figure, HostDescription, LabReport, ReportRow, digits};
 

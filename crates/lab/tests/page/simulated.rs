@@ -2,13 +2,13 @@
 //! its example.
 
 use fastrand::Rng;
-use tautline_engine::watching::distribution::Summary;
 use tautline_lab::report::{
     Events, HostDescription, LabReport, Meanwhile, Points, Published, ReportRow, ReportStage,
     Statistic, Worst,
 };
 use tautline_lab::statistics::{Missed, Series, Sorted};
 use tautline_proto::time::{LocalTime, Span};
+use tautline_report::distribution::Summary;
 
 fn host() -> HostDescription {
     HostDescription {

@@ -6,7 +6,6 @@ use std::thread::JoinHandle;
 
 use tautline_engine::plan::{RecvPlan, StreamPlan};
 use tautline_engine::receiving::RecvEngine;
-use tautline_engine::watching::report::Report;
 use tautline_engine::watching::run::RunOptions;
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::Scheduler;
@@ -19,6 +18,7 @@ use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Ppm, Rate};
 use tautline_proto::wire::rtp::RtpUnpack;
+use tautline_report::Report;
 
 const DEVICE: Settings = Settings {
     rate: Rate::HZ_48000,

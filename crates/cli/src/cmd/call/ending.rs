@@ -1,11 +1,11 @@
 //! The end of a call.
 
 use tautline_api::call::DialError;
-use tautline_engine::watching::report::Report;
 use tautline_io::clock::now;
 use tautline_proto::call::caller::{CallOver, CallerStep};
 use tautline_proto::call::message::CallReason;
 use tautline_proto::time::Span;
+use tautline_report::Report;
 
 use super::transports::Transports;
 use super::{Calling, LAST_WORDS};

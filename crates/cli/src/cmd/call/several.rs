@@ -13,9 +13,9 @@ use tautline_api::trust::TrustStore;
 use tautline_dsp::gain::Gain;
 use tautline_engine::control::{Answer, Asker, CannotChange, Changed, Fader, Requests, requests};
 use tautline_engine::watching::observers::Onlooker;
-use tautline_engine::watching::report::Report;
 use tautline_io::clock::{now, sleep_until};
 use tautline_proto::device::Stop;
+use tautline_report::Report;
 
 use super::asks::{CallAsk, is_of_files};
 use super::keys::PressedKey;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use tautline_engine::watching::report::Report;
+use tautline_report::Report;
 
 use crate::failure::Failure;
 

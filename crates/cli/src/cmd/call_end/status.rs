@@ -1,10 +1,10 @@
 //! How calls stand, on the terminal while they sound.
 
 use tautline_engine::watching::observers::Onlooker;
-use tautline_engine::watching::snapshot::{Snapshot, StageLength, StreamSnapshot};
-use tautline_engine::watching::text::Nanos;
 use tautline_io::terminal::is_in_front;
 use tautline_proto::call::terms::CallPath;
+use tautline_report::snapshot::{Snapshot, StageLength, StreamSnapshot};
+use tautline_report::text::Nanos;
 
 use crate::cmd::top::words::{clean, coding, latencies, loss, meters, nanos};
 use crate::screen::{Answers, StatusLines};
@@ -148,7 +148,7 @@ fn coded(stream: &StreamSnapshot) -> String {
 mod tests {
     use tautline_trial::snapshot;
 
-    use tautline_engine::watching::snapshot::{LatencySnapshot, Meter, SecondCounts};
+    use tautline_report::snapshot::{LatencySnapshot, Meter, SecondCounts};
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! What there is to tell of an end, while it runs and at its end.
 
-use tautline_engine::watching::report::Report;
-use tautline_engine::watching::text;
+use tautline_report::Report;
+use tautline_report::text;
 
 use crate::failure::Failure;
 use crate::flags::{ReportKind, RunFlags};

@@ -3,12 +3,12 @@
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 
 use tautline_api::call::{MediaTicket, PROBE_BYTES, ProbeWay};
-use tautline_engine::watching::report::Report;
 use tautline_io::clock::now;
 use tautline_io::link::muxed::FarAddress;
 use tautline_proto::call::path::PathSilence;
 use tautline_proto::call::terms::{CallPath, CallTerms};
 use tautline_proto::device::Stop;
+use tautline_report::Report;
 
 use super::transport::CalledTransport;
 use crate::cmd::call_end::{

@@ -1,7 +1,7 @@
 //! All streams as text, and as JSON.
 
 use serde_json::json;
-use tautline_engine::watching::snapshot::{Snapshot, StreamSnapshot};
+use tautline_report::snapshot::{Snapshot, StreamSnapshot};
 
 use super::programs::Programs;
 use super::words::{HEAD, SPARED, details, is_troubled, row};

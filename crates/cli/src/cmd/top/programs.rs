@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::Value;
 use tautline_engine::watching::observers::process_of;
-use tautline_engine::watching::snapshot::{SCHEMA, Snapshot, StreamSnapshot};
 use tautline_io::local::connect;
 use tautline_proto::time::{LocalTime, Span};
+use tautline_report::snapshot::{SCHEMA, Snapshot, StreamSnapshot};
 
 /// The longest line that is read: more than that of a thousand streams.
 const LONGEST: usize = 8 << 20;

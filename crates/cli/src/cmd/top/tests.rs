@@ -1,14 +1,13 @@
+use tautline_report::snapshot::{
+    FollowedClockSnapshot, FollowedClockState, LatencySnapshot, Meter, SecondCounts, Snapshot,
+    StageLength, StreamSnapshot, StreamState, WorkedSnapshot, WorstStages,
+};
 use tautline_trial::snapshot;
 
 use core::ops::ControlFlow;
 use std::io::Write;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
-
-use tautline_engine::watching::snapshot::{
-    FollowedClockSnapshot, FollowedClockState, LatencySnapshot, Meter, SecondCounts, Snapshot,
-    StageLength, StreamSnapshot, StreamState, WorkedSnapshot, WorstStages,
-};
 
 use super::*;
 

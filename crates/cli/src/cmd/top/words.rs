@@ -1,10 +1,10 @@
 //! A stream in words: its row in the table, and its details.
 
-use tautline_engine::watching::snapshot::{
+use tautline_report::snapshot::{
     ClockSnapshot, FollowedClockSnapshot, FollowedClockState, Meter, Snapshot, StageLength,
     StreamSnapshot, StreamState, WorstStages,
 };
-use tautline_engine::watching::text::Nanos;
+use tautline_report::text::Nanos;
 
 /// What the columns are called.
 pub(super) const HEAD: [&str; 9] =

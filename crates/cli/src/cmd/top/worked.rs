@@ -1,6 +1,6 @@
 //! The plugins that workers here run for other machines, as a table.
 
-use tautline_engine::watching::snapshot::{Snapshot, WorkedSnapshot};
+use tautline_report::snapshot::{Snapshot, WorkedSnapshot};
 
 use super::programs::Programs;
 use super::words::clean;

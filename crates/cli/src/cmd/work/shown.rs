@@ -1,8 +1,8 @@
 //! The streams of a worker, as `taut top` is told them by the local socket of this user: it asks no control port.
 
 use tautline_api::v1::WorkStreamState;
-use tautline_engine::watching::snapshot::{Snapshot, WorkedSnapshot};
 use tautline_proto::time::Span;
+use tautline_report::snapshot::{Snapshot, WorkedSnapshot};
 
 use super::log::WorkLog;
 

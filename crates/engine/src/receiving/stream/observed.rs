@@ -2,11 +2,11 @@
 
 use tautline_proto::ledger::{Passage, Stage};
 use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_report::snapshot::{ClockSnapshot, LatencySnapshot, StreamSnapshot, StreamState};
 
 use super::ReceivedStream;
 use crate::receiving::mixer::MixerCommand;
 use crate::receiving::summary;
-use crate::watching::snapshot::{ClockSnapshot, LatencySnapshot, StreamSnapshot, StreamState};
 
 /// Playout deadline less arrival; of a late packet by how much it missed its turn, below zero.
 fn headroom(passage: &Passage) -> Option<Span> {

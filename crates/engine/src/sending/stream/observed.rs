@@ -4,15 +4,15 @@ use tautline_io::clock::now;
 use tautline_proto::ledger::Departure;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::wrap;
+use tautline_report::WorstPacket;
+use tautline_report::snapshot::{
+    ClockSnapshot, LatencySnapshot, Snapshot, StreamSnapshot, StreamState,
+};
 
 use super::{STAGES, SentStream, spans};
 use crate::sending::transmitter::TransmitterCommand;
 use crate::watching::observers::Observers;
-use crate::watching::report::WorstPacket;
 use crate::watching::run::PeerState;
-use crate::watching::snapshot::{
-    ClockSnapshot, LatencySnapshot, Snapshot, StreamSnapshot, StreamState,
-};
 
 impl SentStream {
     /// Tells those who look how it stands, of a run that began at `began`. Once a beat.

@@ -10,15 +10,15 @@ use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::wire::avtp::id_of;
 use tautline_proto::wire::rtcp::LossReport;
+use tautline_report::{
+    Counters, GapReport, LatencyReport, PacingReport, RedundancyReport, RemoteReceiver,
+    StageSummary, StreamReport,
+};
 
 use super::{STAGES, SentStream};
 use crate::plan::pacing::Paced;
 use crate::watching::note::Note;
 use crate::watching::probes::Probes;
-use crate::watching::report::{
-    Counters, GapReport, LatencyReport, PacingReport, RedundancyReport, RemoteReceiver,
-    StageSummary, StreamReport,
-};
 
 impl SentStream {
     pub(crate) fn report(&self) -> StreamReport {

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tautline_proto::time::LocalTime;
+use tautline_report::snapshot::Snapshot;
 
 use super::EVERY;
-use crate::watching::snapshot::Snapshot;
 
 /// The newest that was told of a run. Clones look at the same one.
 #[derive(Debug, Clone, Default)]

@@ -3,8 +3,9 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use tautline_report::snapshot::StreamSnapshot;
+
 use super::*;
-use crate::watching::snapshot::StreamSnapshot;
 
 /// A private folder of a test's own.
 struct Folder(PathBuf);

@@ -11,8 +11,8 @@ use core::fmt::{self, Write};
 
 use tautline_proto::counters::Counted;
 
-use crate::watching::distribution::Summary;
-use crate::watching::report::{RemoteReceiver, Report, StreamReport};
+use crate::distribution::Summary;
+use crate::{RemoteReceiver, Report, StreamReport};
 use arrivals::GapMends;
 use known::Known;
 

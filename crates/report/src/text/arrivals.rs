@@ -2,11 +2,9 @@
 
 use core::fmt::{self, Write};
 
-use tautline_io::thread::Scheduler;
-
 use super::Nanos;
 use super::redundancy::Repairs;
-use crate::watching::report::{GapReport, LatencyReport, LatenessPoint, StreamReport};
+use crate::{GapReport, LatencyReport, LatenessPoint, StreamReport};
 
 /// Fewer packets than this say little of rare events.
 const WORTH_TELLING: u64 = 1_000;
@@ -153,8 +151,8 @@ pub(super) fn gaps(
 
 /// Nobody gives what is there already.
 fn outlasted(scheduler: &str) -> &'static str {
-    match scheduler.parse::<Scheduler>() {
-        Ok(Scheduler::Other) => "give it real-time priority, or more --periods",
+    match scheduler {
+        "other" => "give it real-time priority, or more --periods",
         _ => "more --periods, at as much more latency, outlast that",
     }
 }
@@ -211,7 +209,7 @@ mod tests {
     use tautline_trial::snapshot;
 
     use super::*;
-    use crate::watching::report::Auto;
+    use crate::Auto;
 
     /// Mends without a recommended latency.
     fn unadvised(repairs: &Repairs) -> GapMends<'_> {

@@ -3,7 +3,7 @@
 use core::fmt::{self, Write};
 
 use super::Nanos;
-use crate::watching::report::{Counters, RedundancyReport, RepairReport, StreamReport};
+use crate::{Counters, RedundancyReport, RepairReport, StreamReport};
 
 /// What became of lost packets that others could bring back.
 #[derive(Debug, Clone, Copy, Default)]
@@ -112,7 +112,7 @@ mod tests {
 
     use super::super::arrivals::{GapMends, gaps};
     use super::*;
-    use crate::watching::report::GapReport;
+    use crate::GapReport;
 
     #[test]
     fn what_is_lost_in_spite_of_redundancy_is_mended_by_latency_first_and_by_more_of_it_then() {

@@ -3,7 +3,7 @@
 use core::fmt::{self, Write};
 
 use super::Nanos;
-use crate::watching::report::{Report, TaiReport};
+use crate::{Report, TaiReport};
 
 /// One line, where packets say when they are to be presented.
 pub(super) fn tai(out: &mut String, report: &Report) -> fmt::Result {
@@ -49,7 +49,7 @@ mod tests {
     use tautline_trial::snapshot;
 
     use super::*;
-    use crate::watching::report::PtpReport;
+    use crate::PtpReport;
 
     fn told(tai: &TaiReport) -> String {
         let mut out = String::new();

@@ -1,5 +1,5 @@
 //! A snapshot: what a running program tells of its streams at one moment, as one line of JSON. Names are
-//! fixed as those of the [report](super::report) are, and mean what they mean there.
+//! fixed as those of the [report](crate::Report) are, and mean what they mean there.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::Ppm;
 use tautline_proto::wire::avtp::id_of;
 
-use crate::watching::report::WorstPacket;
+use crate::WorstPacket;
 
 /// The version of these names.
 pub const SCHEMA: u32 = 1;
@@ -245,7 +245,8 @@ pub struct ClockSnapshot {
 }
 
 impl Meter {
-    pub(crate) fn of(level: &Level) -> Self {
+    /// Of a level, to a tenth of a decibel.
+    pub fn of(level: &Level) -> Self {
         let db = |factor: f32| (factor > 0.0).then(|| 20.0 * f64::from(factor).log10());
         let tenths = |db: f64| (db * 10.0).round() / 10.0;
         Self { peak_db: db(level.peak).map(tenths), rms_db: db(level.rms()).map(tenths) }
@@ -253,7 +254,8 @@ impl Meter {
 }
 
 impl FollowedClockSnapshot {
-    pub(crate) fn of(address: &str, standing: &CrfStanding, now: LocalTime) -> Self {
+    /// Of how a clock that was given so stands.
+    pub fn of(address: &str, standing: &CrfStanding, now: LocalTime) -> Self {
         let (state, held_ns) = match standing.state {
             CrfState::Unheard => (FollowedClockState::Unheard, None),
             CrfState::Heard => (FollowedClockState::Heard, None),
@@ -273,7 +275,8 @@ impl FollowedClockSnapshot {
 }
 
 impl ClockSnapshot {
-    pub(crate) fn of(mapping: &ClockMapping) -> Self {
+    /// Of how the sender's clock is mapped to ours.
+    pub fn of(mapping: &ClockMapping) -> Self {
         Self {
             source: mapping.source.name().to_owned(),
             uncertainty_ns: Some(mapping.uncertainty.as_nanos()),
@@ -292,12 +295,12 @@ impl From<WorstPacket> for WorstStages {
 }
 
 /// Every counter by its name.
-pub(crate) fn counters(counted: &Counters) -> BTreeMap<String, u64> {
+pub fn counters(counted: &Counters) -> BTreeMap<String, u64> {
     counted.each().map(|counted| (counted.name.to_owned(), counted.count)).collect()
 }
 
 /// The median of each stage of these packets, in the order of travel.
-pub(crate) fn medians(packets: impl Iterator<Item = WorstPacket>) -> Vec<StageLength> {
+pub fn medians(packets: impl Iterator<Item = WorstPacket>) -> Vec<StageLength> {
     let mut lengths: Vec<(&'static str, Vec<i64>)> = Vec::new();
     for (name, ns) in packets.flat_map(|packet| packet.stages) {
         match lengths.iter_mut().find(|(known, _)| *known == name) {

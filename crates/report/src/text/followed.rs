@@ -3,7 +3,7 @@
 use core::fmt::{self, Write};
 
 use super::others;
-use crate::watching::report::{FollowedClockReport, Report};
+use crate::{FollowedClockReport, Report};
 
 /// Some lines, where a clock was to be followed.
 pub(super) fn followed(out: &mut String, report: &Report) -> fmt::Result {
@@ -42,7 +42,7 @@ mod tests {
     use tautline_proto::crf_follower::CrfCounters;
 
     use super::*;
-    use crate::watching::report::InvalidCount;
+    use crate::InvalidCount;
 
     #[test]
     fn what_is_followed_is_told_with_how_well_and_since_when_it_is_silent() {

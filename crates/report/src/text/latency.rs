@@ -3,7 +3,7 @@
 use core::fmt::{self, Write};
 
 use super::Nanos;
-use crate::watching::report::{LatencyReport, NotFound, PresentedReport, StreamReport};
+use crate::{LatencyReport, NotFound, PresentedReport, StreamReport};
 
 pub(super) fn latency(out: &mut String, stream: &StreamReport, role: &str) -> fmt::Result {
     let latency = &stream.latency;
@@ -102,7 +102,7 @@ mod tests {
     use tautline_trial::snapshot;
 
     use super::*;
-    use crate::watching::distribution::Distribution;
+    use crate::distribution::Distribution;
     use tautline_proto::time::Span;
 
     fn told(by: &'static str, not_found: NotFound) -> String {
