@@ -3,12 +3,12 @@
 use std::net::{IpAddr, SocketAddr};
 use std::thread::JoinHandle;
 
+use tautline_doctor::firewall::{Awaited, USUAL};
+use tautline_doctor::firewall_keeps_out;
 use tautline_engine::plan::address::{Address, Resolved};
 use tautline_engine::plan::sockets::{self, LinkOptions};
 use tautline_io::udp::{UdpOptions, interface_label, leaves_by};
 use tautline_proto::time::{LocalTime, Span};
-
-use crate::doctor::{Awaited, USUAL, firewall_keeps_out};
 
 /// Nothing for so long is worth a look: who waits for a sender that is not there yet hears one line.
 const PATIENCE: Span = Span::from_secs(3);

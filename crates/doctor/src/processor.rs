@@ -7,7 +7,7 @@ use super::{Finding, Requirements, Verdict};
 
 const CORES: &str = "sys/devices/system/cpu";
 
-pub(super) fn check(root: &Root, asked: &Requirements) -> Vec<Finding> {
+pub(crate) fn check(root: &Root, asked: &Requirements) -> Vec<Finding> {
     vec![frequency(&governors(root)), idle(&idle_states(root), asked)]
 }
 
@@ -91,9 +91,9 @@ fn idle(states: &[IdleState], asked: &Requirements) -> Finding {
 mod tests {
     use tautline_trial::snapshot;
 
-    use super::super::root::fake::Machine;
-    use super::super::tests::asked;
     use super::*;
+    use crate::root::fake::Machine;
+    use crate::tests::asked;
 
     #[test]
     fn governors_that_slow_down_are_counted() {

@@ -5,24 +5,24 @@ use super::root::Root;
 
 /// An interrupt that sound hangs on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Interrupt {
-    pub(super) number: u32,
+pub(crate) struct Interrupt {
+    pub(crate) number: u32,
     /// What it is for: an interface, or a driver of sound.
-    pub(super) of: String,
+    pub(crate) of: String,
     /// All that share its line.
-    pub(super) sharers: Vec<String>,
+    pub(crate) sharers: Vec<String>,
     /// The cores that take it, or that may, as `0-3`; empty if the kernel does not say.
-    pub(super) cores: String,
+    pub(crate) cores: String,
 }
 
 impl Interrupt {
-    pub(super) fn is_of_sound(&self) -> bool {
+    pub(crate) fn is_of_sound(&self) -> bool {
         is_of_sound(&self.of)
     }
 
     /// With a line of its own.
     #[cfg(test)]
-    pub(super) fn alone(number: u32, of: &str, cores: &str) -> Self {
+    pub(crate) fn alone(number: u32, of: &str, cores: &str) -> Self {
         let sharers = vec![of.to_owned()];
         Self { number, of: of.to_owned(), sharers, cores: cores.to_owned() }
     }
@@ -34,7 +34,7 @@ fn is_of_sound(name: &str) -> bool {
 }
 
 /// Those of sound cards and of the interfaces in use.
-pub(super) fn all(root: &Root, interfaces: &[Interface]) -> Vec<Interrupt> {
+pub(crate) fn all(root: &Root, interfaces: &[Interface]) -> Vec<Interrupt> {
     let table = root.read("proc/interrupts").unwrap_or_default();
     let of_interface = |number: u32, sharers: &[String]| {
         let hit = interfaces.iter().find(|interface| {
@@ -70,8 +70,8 @@ fn sharers(rest: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::root::fake::Machine;
     use super::*;
+    use crate::root::fake::Machine;
 
     const TABLE: &str = "           CPU0       CPU1\n  \
         16:   9   0  IR-IO-APIC   16-fasteoi   snd_hda_intel:card0, ehci_hcd:usb1\n \

@@ -30,7 +30,7 @@ struct Privileges {
     is_root: bool,
 }
 
-pub(super) fn check(root: &Root, asked: &Requirements) -> Vec<Finding> {
+pub(crate) fn check(root: &Root, asked: &Requirements) -> Vec<Finding> {
     let granted = match spawn("taut-doctor", ASKED, 0, || ()) {
         Ok((thread, granted)) => {
             // It does nothing that could panic.
@@ -52,7 +52,7 @@ pub(super) fn check(root: &Root, asked: &Requirements) -> Vec<Finding> {
 }
 
 /// Whether the effective user is root: the second figure of `Uid:` (proc_pid_status(5)).
-pub(super) fn is_root(root: &Root) -> bool {
+pub(crate) fn is_root(root: &Root) -> bool {
     let status = root.read("proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"));
     line.and_then(|line| line.split_whitespace().nth(1)) == Some("0")
@@ -123,9 +123,9 @@ fn share(privileges: &Privileges) -> Option<Finding> {
 mod tests {
     use tautline_trial::snapshot;
 
-    use super::super::root::fake::Machine;
-    use super::super::tests::asked;
     use super::*;
+    use crate::root::fake::Machine;
+    use crate::tests::asked;
 
     const NONE: Limit = Limit { now: Some(0), most: Some(0) };
 

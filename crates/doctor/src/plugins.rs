@@ -5,7 +5,7 @@ use tautline_host::confinement::{Confinement, Missing};
 use super::root::Root;
 use super::{Finding, Verdict};
 
-pub(super) fn check(root: &Root) -> Finding {
+pub(crate) fn check(root: &Root) -> Finding {
     let enabled = root.read("sys/kernel/security/lsm").unwrap_or_default();
     confinement(&Confinement::of_this_kernel(), &enabled)
 }

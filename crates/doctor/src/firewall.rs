@@ -16,17 +16,17 @@ use walk::{AwaitedPacket, Chain, Read, fates};
 
 /// What a receiver waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Awaited {
-    pub(crate) protocol: Protocol,
+pub struct Awaited {
+    pub protocol: Protocol,
     /// The ports of RTP and RTCP, or twice the only one.
-    pub(crate) ports: [u16; 2],
+    pub ports: [u16; 2],
     /// By IPv6 or not; `None` for both, of which most use IPv4.
-    pub(crate) v6: Option<bool>,
+    pub v6: Option<bool>,
 }
 
 /// A protocol that a firewall tells apart by its ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Protocol {
+pub enum Protocol {
     Tcp,
     Udp,
 }
@@ -42,8 +42,7 @@ impl Protocol {
 }
 
 /// Where `taut`'s examples receive.
-pub(crate) const USUAL: Awaited =
-    Awaited { protocol: Protocol::Udp, ports: [5004, 5005], v6: None };
+pub const USUAL: Awaited = Awaited { protocol: Protocol::Udp, ports: [5004, 5005], v6: None };
 /// Where `taut serve` is called, and receives the sound of the first caller.
 const CALLED: [Awaited; 2] = [
     Awaited { protocol: Protocol::Tcp, ports: [CALL_PORT; 2], v6: None },
@@ -53,7 +52,7 @@ const CHECK: &str = "firewall";
 
 /// What could be learned of the rules.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Rules {
+pub enum Rules {
     /// As `nft list ruleset` writes them.
     Nft(String),
     Iptables(String),
@@ -66,7 +65,7 @@ pub(crate) enum Rules {
 }
 
 /// The ports that commands use by default: those of streams, and those of calls where they are kept out.
-pub(super) fn check(root: &Root) -> Vec<Finding> {
+pub(crate) fn check(root: &Root) -> Vec<Finding> {
     judge_all(&read(root))
 }
 
@@ -81,7 +80,7 @@ fn judge_all(rules: &Rules) -> Vec<Finding> {
 }
 
 /// What may keep out what a receiver waits for, with the mend; `None` where nothing is known to.
-pub(super) fn blame(root: &Root, awaited: &[Awaited]) -> Option<String> {
+pub(crate) fn blame(root: &Root, awaited: &[Awaited]) -> Option<String> {
     let rules = read(root);
     let found: Vec<_> = awaited.iter().map(|awaited| judge(&rules, *awaited)).collect();
     let mended = found.iter().find_map(|found| Some((&found.what, found.mend()?)));
@@ -121,7 +120,7 @@ fn read(root: &Root) -> Rules {
 /// What nft says where the kernel was built without, or did not load, the netlink of netfilter.
 const NO_NETFILTER: &str = "Protocol not supported";
 
-pub(crate) fn judge(rules: &Rules, awaited: Awaited) -> Finding {
+pub fn judge(rules: &Rules, awaited: Awaited) -> Finding {
     let ([rtp, rtcp], [protocol, _]) = (awaited.ports, awaited.protocol.names());
     let unknown = |what: &str, look: &str| {
         let why = "one that drops UDP lets nothing be heard";

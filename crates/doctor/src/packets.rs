@@ -16,7 +16,7 @@ const HEADERS: usize = 28;
 
 /// Whether any receiver can keep the latency: packets have to be packed, and a card takes two
 /// periods, here as long as a packet.
-pub(super) fn floor(asked: &Requirements) -> Finding {
+pub(crate) fn floor(asked: &Requirements) -> Finding {
     const CHECK: &str = "floor";
     let StreamFormat { rate, channels, packet: period, .. } = asked.format;
     let device = Settings { rate, channels, period, periods: 2 };
@@ -34,7 +34,7 @@ pub(super) fn floor(asked: &Requirements) -> Finding {
     Finding::of(Verdict::Spoils, CHECK, what, why)
 }
 
-pub(super) fn longest(interface: &Interface, asked: &Requirements) -> Finding {
+pub(crate) fn longest(interface: &Interface, asked: &Requirements) -> Finding {
     const CHECK: &str = "mtu";
     let Interface { name, mtu, .. } = interface;
     let format = &asked.format;
@@ -88,7 +88,7 @@ impl SocketBuffers {
     }
 }
 
-pub(super) fn buffers(root: &Root, asked: &Requirements) -> Finding {
+pub(crate) fn buffers(root: &Root, asked: &Requirements) -> Finding {
     judge(&SocketBuffers::read(root), asked)
 }
 
@@ -119,9 +119,9 @@ fn judge(buffers: &SocketBuffers, asked: &Requirements) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::root::fake::Machine;
-    use super::super::tests::asked;
     use super::*;
+    use crate::root::fake::Machine;
+    use crate::tests::asked;
 
     #[test]
     fn a_latency_that_no_receiver_keeps_spoils() {

@@ -4,7 +4,7 @@ use super::interface::Interface;
 use super::root::Root;
 use super::{Finding, Verdict};
 
-pub(super) fn check(root: &Root, interfaces: &[Interface]) -> Vec<Finding> {
+pub(crate) fn check(root: &Root, interfaces: &[Interface]) -> Vec<Finding> {
     if interfaces.is_empty() {
         return Vec::new();
     }
@@ -120,8 +120,8 @@ fn reverse_path(filters: &[(String, u32)]) -> Option<Finding> {
 mod tests {
     use tautline_trial::snapshot;
 
-    use super::super::root::fake::Machine;
     use super::*;
+    use crate::root::fake::Machine;
 
     const HEAD: &str = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\n";
     const LOCAL: &str = "eth0\t000200C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\n";

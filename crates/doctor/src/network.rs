@@ -10,7 +10,7 @@ use super::interface::Interface;
 use super::root::Root;
 use super::{Finding, Requirements, Verdict, packets};
 
-pub(super) fn check(root: &Root, interfaces: &[Interface], asked: &Requirements) -> Vec<Finding> {
+pub(crate) fn check(root: &Root, interfaces: &[Interface], asked: &Requirements) -> Vec<Finding> {
     if interfaces.is_empty() {
         let what = "no network interface is up";
         let why = "sound goes no further than this machine";
@@ -199,9 +199,9 @@ fn gathered(interface: &Interface, moderation: &Moderation, asked: &Requirements
 mod tests {
     use tautline_trial::snapshot;
 
-    use super::super::root::fake::Machine;
-    use super::super::tests::asked;
     use super::*;
+    use crate::root::fake::Machine;
+    use crate::tests::asked;
     use tautline_io::network::qdisc::EtfSettings;
 
     #[test]
@@ -227,10 +227,7 @@ mod tests {
         let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
         let eth0 = Interface { interrupts: vec![41], ..Interface::wired("eth0") };
         let wlan0 = Interface { is_wireless: true, ..Interface::wired("wlan0") };
-        assert_eq!(
-            super::super::interface::in_use(&Machine::of(&files).root()),
-            [eth0, wlan0.clone()]
-        );
+        assert_eq!(crate::interface::in_use(&Machine::of(&files).root()), [eth0, wlan0.clone()]);
         assert_eq!(wireless(&wlan0, &asked(5)).unwrap().verdict, Verdict::Spoils);
         assert_eq!(wireless(&wlan0, &asked(40)).unwrap().verdict, Verdict::Fine);
     }

@@ -11,7 +11,7 @@ use tautline_proto::wire::ptp::{Domain, PortState, PtpState};
 use super::root::Root;
 use super::{Finding, Verdict};
 
-pub(super) fn check(root: &Root) -> Vec<Finding> {
+pub(crate) fn check(root: &Root) -> Vec<Finding> {
     let mut found = Vec::new();
     found.extend(Clocksource::read(root).map(|source| clocksource(&source)));
     found.push(timers(timer_resolution()));
@@ -191,8 +191,8 @@ mod tests {
 
     use tautline_proto::wire::ptp::ClockIdentity;
 
-    use super::super::root::fake::Machine;
     use super::*;
+    use crate::root::fake::Machine;
 
     fn read_from(current: &str, available: &str) -> Finding {
         const FOLDER: &str = "sys/devices/system/clocksource/clocksource0";

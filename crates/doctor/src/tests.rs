@@ -7,7 +7,7 @@ use tautline_proto::units::{Channels, Rate};
 use super::*;
 
 /// Stereo packets of a millisecond, to be heard within so many milliseconds.
-pub(super) fn asked(millis: i64) -> Requirements {
+pub(crate) fn asked(millis: i64) -> Requirements {
     let format = StreamFormat {
         coder: None,
         rate: Rate::HZ_48000,

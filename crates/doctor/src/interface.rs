@@ -4,19 +4,19 @@ use super::root::Root;
 
 /// A network interface that is in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Interface {
-    pub(super) name: String,
-    pub(super) index: u32,
+pub(crate) struct Interface {
+    pub(crate) name: String,
+    pub(crate) index: u32,
     /// Of the largest packet, in bytes.
-    pub(super) mtu: usize,
-    pub(super) is_wireless: bool,
-    pub(super) interrupts: Vec<u32>,
+    pub(crate) mtu: usize,
+    pub(crate) is_wireless: bool,
+    pub(crate) interrupts: Vec<u32>,
 }
 
 #[cfg(test)]
 impl Interface {
     /// A wired one, as most are.
-    pub(super) fn wired(name: &str) -> Self {
+    pub(crate) fn wired(name: &str) -> Self {
         let name = name.to_owned();
         Self { name, index: 2, mtu: 1500, is_wireless: false, interrupts: Vec::new() }
     }
@@ -27,7 +27,7 @@ const UP: u32 = 0x1;
 const LOOPBACK: u32 = 0x8;
 
 /// Those that are up, but for the loopback interface.
-pub(super) fn in_use(root: &Root) -> Vec<Interface> {
+pub(crate) fn in_use(root: &Root) -> Vec<Interface> {
     const FOLDER: &str = "sys/class/net";
     let used = root.list(FOLDER).into_iter().filter_map(|name| {
         let file = |file: &str| format!("{FOLDER}/{name}/{file}");

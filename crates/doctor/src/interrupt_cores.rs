@@ -8,14 +8,14 @@ const CHECK: &str = "interrupt-cores";
 
 /// The cores of this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Cores {
+pub(crate) struct Cores {
     online: Vec<u32>,
     /// Those that the scheduler leaves alone (`isolcpus=`).
     isolated: Vec<u32>,
 }
 
 impl Cores {
-    pub(super) fn of(root: &Root) -> Self {
+    pub(crate) fn of(root: &Root) -> Self {
         let read = |file: &str| {
             listed(&root.read(&format!("sys/devices/system/cpu/{file}")).unwrap_or_default())
         };
@@ -33,7 +33,7 @@ fn listed(text: &str) -> Vec<u32> {
 }
 
 /// Interrupts of the network are judged: they are many, and what they hold up is sound.
-pub(super) fn check(interrupts: &[Interrupt], cores: &Cores) -> Vec<Finding> {
+pub(crate) fn check(interrupts: &[Interrupt], cores: &Cores) -> Vec<Finding> {
     let (sound, network): (Vec<_>, Vec<_>) =
         interrupts.iter().partition(|interrupt| interrupt.is_of_sound());
     let mut names: Vec<_> = network.iter().map(|interrupt| interrupt.of.as_str()).collect();
@@ -94,8 +94,8 @@ fn moved(finding: Finding, which: &[&Interrupt], taken: &[u32], cores: &Cores) -
 mod tests {
     use tautline_trial::snapshot;
 
-    use super::super::root::fake::Machine;
     use super::*;
+    use crate::root::fake::Machine;
 
     fn interrupt(number: u32, of: &str, cores: &str) -> Interrupt {
         Interrupt::alone(number, of, cores)

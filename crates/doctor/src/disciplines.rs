@@ -5,7 +5,7 @@ use super::root::Root;
 
 /// What a `tc` line may name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Discipline {
+pub(crate) enum Discipline {
     Fq,
     FqCodel,
     Etf,
@@ -17,7 +17,7 @@ impl Discipline {
     const ALL: [Self; 5] = [Self::Fq, Self::FqCodel, Self::Etf, Self::Prio, Self::Mqprio];
 
     /// As `tc` has it.
-    pub(super) const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Fq => "fq",
             Self::FqCodel => "fq_codel",
@@ -35,10 +35,10 @@ impl Discipline {
 /// Those that a kernel is known to lack: neither loaded, nor built in, nor there to be loaded. Where nothing tells what
 /// it has, it lacks none.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Lacking(Vec<Discipline>);
+pub(crate) struct Lacking(Vec<Discipline>);
 
 impl Lacking {
-    pub(super) fn read(root: &Root) -> Self {
+    pub(crate) fn read(root: &Root) -> Self {
         let release = root.read("proc/sys/kernel/osrelease").unwrap_or_default();
         let list = |name: &str| root.read(&format!("lib/modules/{release}/{name}"));
         let lists = list("modules.builtin").zip(list("modules.dep"));
@@ -66,20 +66,20 @@ impl Lacking {
         Self(Discipline::ALL.into_iter().filter(lacks).collect())
     }
 
-    pub(super) fn has(&self, one: Discipline) -> bool {
+    pub(crate) fn has(&self, one: Discipline) -> bool {
         self.0.contains(&one)
     }
 
     #[cfg(test)]
-    pub(super) fn of(lacking: &[Discipline]) -> Self {
+    pub(crate) fn of(lacking: &[Discipline]) -> Self {
         Self(lacking.to_vec())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::root::fake::Machine;
     use super::*;
+    use crate::root::fake::Machine;
 
     const RELEASE: (&str, &str) = ("proc/sys/kernel/osrelease", "6.1.0-9\n");
 

@@ -3,11 +3,12 @@
 //!
 //! Each module has one subject, and each check in it two parts: reading, from files below a
 //! [`Root`] or by way of `tautline_io`, and judging, which is a function of what was read alone.
+#![forbid(unsafe_code)]
 
 mod ask;
 mod clocks;
 mod disciplines;
-mod firewall;
+pub mod firewall;
 mod interface;
 mod interrupt;
 mod interrupt_cores;
@@ -20,22 +21,20 @@ mod plugins;
 mod privileges;
 mod processor;
 mod root;
-pub(crate) mod show;
+mod show;
 mod sound;
 mod stalls;
 
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Span;
 
-pub(crate) use firewall::{Awaited, USUAL};
+use firewall::Awaited;
 use root::Root;
-
-#[cfg(any(test, fuzzing))]
-pub(crate) use firewall::{Rules as FirewallRules, judge as judge_firewall};
+pub use show::{FindingCounts, json, lines, page};
 
 /// What a finding comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// As it should be.
     Fine,
     /// It could not be seen.
@@ -48,19 +47,19 @@ pub(crate) enum Verdict {
 
 /// What one check found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Finding {
-    pub(crate) check: &'static str,
-    pub(crate) verdict: Verdict,
-    pub(crate) what: String,
+pub struct Finding {
+    pub check: &'static str,
+    pub verdict: Verdict,
+    pub what: String,
     /// Why it matters here; empty where all is fine.
-    pub(crate) why: String,
+    pub why: String,
     /// A command for a shell.
-    pub(crate) command: Option<Remedy>,
+    pub command: Option<Remedy>,
 }
 
 /// What a command does.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Remedy {
+pub enum Remedy {
     /// Ends what was found.
     Mend(String),
     /// Shows more of it, where no command ends it.
@@ -101,7 +100,7 @@ impl Finding {
     }
 
     /// The command by which what is fine gets better.
-    pub(crate) fn better(&self) -> Option<&str> {
+    pub fn better(&self) -> Option<&str> {
         match &self.command {
             Some(Remedy::Better(command)) => Some(command),
             _ => None,
@@ -109,7 +108,7 @@ impl Finding {
     }
 
     /// The command that mends it.
-    pub(crate) fn mend(&self) -> Option<&str> {
+    pub fn mend(&self) -> Option<&str> {
         match &self.command {
             Some(Remedy::Mend(command)) => Some(command),
             _ => None,
@@ -117,7 +116,7 @@ impl Finding {
     }
 
     /// The command that shows more of it.
-    pub(crate) fn look(&self) -> Option<&str> {
+    pub fn look(&self) -> Option<&str> {
         match &self.command {
             Some(Remedy::Look(command)) => Some(command),
             _ => None,
@@ -127,14 +126,14 @@ impl Finding {
 
 /// What everything is judged by.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Requirements {
-    pub(crate) latency: Span,
-    pub(crate) format: StreamFormat,
+pub struct Requirements {
+    pub latency: Span,
+    pub format: StreamFormat,
 }
 
 /// Every check, in the order in which a reader mends: what matters most comes first. Takes a second,
 /// in which it watches for stalls.
-pub(crate) fn examine(asked: &Requirements) -> Vec<Finding> {
+pub fn examine(asked: &Requirements) -> Vec<Finding> {
     let root = Root::system();
     let interfaces = interface::in_use(&root);
     let processes = interrupts::processes(&root);
@@ -157,7 +156,7 @@ pub(crate) fn examine(asked: &Requirements) -> Vec<Finding> {
 }
 
 /// What of this machine's firewall may keep out what a receiver waits for, in a sentence with the mend.
-pub(crate) fn firewall_keeps_out(awaited: &[Awaited]) -> Option<String> {
+pub fn firewall_keeps_out(awaited: &[Awaited]) -> Option<String> {
     let root = Root::system();
     let blame = firewall::blame(&root, awaited)?;
     Some(if privileges::is_root(&root) { blame.replace("sudo ", "") } else { blame })

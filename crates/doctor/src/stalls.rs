@@ -12,7 +12,7 @@ const WATCHED: Span = Span::from_secs(1);
 /// From one look at the witness to the next.
 const BEAT: Span = Span::from_millis(50);
 
-pub(super) fn check(root: &Root, asked: &Requirements) -> Finding {
+pub(crate) fn check(root: &Root, asked: &Requirements) -> Finding {
     stalls(&watch(), is_virtual(root), asked)
 }
 
@@ -115,9 +115,9 @@ mod tests {
 
     use tautline_proto::time::LocalTime;
 
-    use super::super::root::fake::Machine;
-    use super::super::tests::asked;
     use super::*;
+    use crate::root::fake::Machine;
+    use crate::tests::asked;
 
     fn stood_still(millis: &[i64], certain: bool) -> Watched {
         let from = LocalTime::ZERO;

@@ -12,9 +12,9 @@ const FIFO: u32 = 1;
 
 /// A process of this machine, by `/proc/PID/stat`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct RunningProcess {
+pub(crate) struct RunningProcess {
     id: u32,
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Of real time; 0 for others.
     priority: u32,
     policy: u32,
@@ -22,13 +22,13 @@ pub(super) struct RunningProcess {
 
 #[cfg(test)]
 impl RunningProcess {
-    pub(super) fn ordinary(id: u32, name: &str) -> Self {
+    pub(crate) fn ordinary(id: u32, name: &str) -> Self {
         Self { id, name: name.to_owned(), priority: 0, policy: 0 }
     }
 }
 
 /// All that may be seen.
-pub(super) fn processes(root: &Root) -> Vec<RunningProcess> {
+pub(crate) fn processes(root: &Root) -> Vec<RunningProcess> {
     let ids = root.list("proc").into_iter().filter_map(|name| name.parse().ok());
     ids.filter_map(|id| process(id, &root.read(&format!("proc/{id}/stat"))?)).collect()
 }
@@ -42,7 +42,7 @@ fn process(id: u32, stat: &str) -> Option<RunningProcess> {
     Some(RunningProcess { id, name, priority: field(40)?, policy: field(41)? })
 }
 
-pub(super) fn check(
+pub(crate) fn check(
     root: &Root,
     interfaces: &[Interface],
     processes: &[RunningProcess],
@@ -139,8 +139,8 @@ fn threads(interrupts: &[Interrupt], processes: &[RunningProcess]) -> Vec<Findin
 mod tests {
     use tautline_trial::snapshot;
 
-    use super::super::root::fake::Machine;
     use super::*;
+    use crate::root::fake::Machine;
 
     fn process(id: u32, name: &str, priority: u32, policy: u32) -> RunningProcess {
         RunningProcess { id, name: name.to_owned(), priority, policy }

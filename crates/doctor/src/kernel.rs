@@ -11,7 +11,7 @@ use super::{Finding, Requirements, Verdict};
 /// of up to a millisecond in drivers.
 const NEEDS_RT: Span = Span::from_millis(2);
 
-pub(super) fn check(root: &Root, asked: &Requirements) -> Finding {
+pub(crate) fn check(root: &Root, asked: &Requirements) -> Finding {
     preemption(&KernelConfig::read(root), asked)
 }
 
@@ -83,7 +83,7 @@ fn chosen(root: &Root) -> Option<Preemption> {
 }
 
 /// With what it was built, as a file beside it says, or as it says itself; nothing where neither does.
-pub(super) fn config(root: &Root, release: &str) -> String {
+pub(crate) fn config(root: &Root, release: &str) -> String {
     let beside = root.read(&format!("boot/config-{release}"));
     beside.or_else(|| unpacked(root, "proc/config.gz")).unwrap_or_default()
 }
@@ -150,9 +150,9 @@ fn preemption(kernel: &KernelConfig, asked: &Requirements) -> Finding {
 mod tests {
     use tautline_trial::snapshot;
 
-    use super::super::root::fake::Machine;
-    use super::super::tests::asked;
     use super::*;
+    use crate::root::fake::Machine;
+    use crate::tests::asked;
 
     const VERSION: &str = "proc/version";
 

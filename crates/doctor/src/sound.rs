@@ -9,7 +9,7 @@ use super::interrupts::RunningProcess;
 use super::root::Root;
 use super::{Finding, Requirements, Verdict};
 
-pub(super) fn check(
+pub(crate) fn check(
     root: &Root,
     asked: &Requirements,
     processes: &[RunningProcess],
@@ -146,9 +146,9 @@ mod tests {
 
     use tautline_proto::time::Frames;
 
-    use super::super::root::fake::Machine;
-    use super::super::tests::asked;
     use super::*;
+    use crate::root::fake::Machine;
+    use crate::tests::asked;
 
     #[test]
     fn a_quantum_that_leaves_no_time_spoils_with_what_sets_it() {

@@ -6,28 +6,28 @@ use std::str::FromStr;
 
 /// Where `/proc`, `/sys` and the like are.
 #[derive(Debug, Clone)]
-pub(super) struct Root(PathBuf);
+pub(crate) struct Root(PathBuf);
 
 impl Root {
     /// Those of this machine.
-    pub(super) fn system() -> Self {
+    pub(crate) fn system() -> Self {
         Self("/".into())
     }
 
     /// The text of a file, without the space around it; `None` if it is not there or may not be
     /// read.
-    pub(super) fn read(&self, path: &str) -> Option<String> {
+    pub(crate) fn read(&self, path: &str) -> Option<String> {
         let text = fs::read(self.0.join(path)).ok()?;
         Some(String::from_utf8_lossy(&text).trim().to_owned())
     }
 
     /// The number that a file holds.
-    pub(super) fn number<T: FromStr>(&self, path: &str) -> Option<T> {
+    pub(crate) fn number<T: FromStr>(&self, path: &str) -> Option<T> {
         self.read(path)?.parse().ok()
     }
 
     /// The names in a folder, in order; none if it is not there.
-    pub(super) fn list(&self, path: &str) -> Vec<String> {
+    pub(crate) fn list(&self, path: &str) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.0.join(path)) else { return Vec::new() };
         let name = |entry: fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
         let mut names: Vec<_> = entries.filter_map(Result::ok).map(name).collect();
@@ -35,17 +35,17 @@ impl Root {
         names
     }
 
-    pub(super) fn has(&self, path: &str) -> bool {
+    pub(crate) fn has(&self, path: &str) -> bool {
         self.path(path).exists()
     }
 
-    pub(super) fn path(&self, path: &str) -> PathBuf {
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
         self.0.join(path)
     }
 }
 
 #[cfg(test)]
-pub(super) mod fake {
+pub(crate) mod fake {
     use tempfile::TempDir;
 
     use super::*;

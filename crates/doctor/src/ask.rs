@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 /// What a program answers, or what it says as it fails. An ordinary user's path may lack the
 /// administrator's folders.
-pub(super) fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
+pub(crate) fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
     let folders = ["", "/usr/sbin/", "/sbin/"];
     let output = folders.iter().find_map(|folder| {
         let mut command = Command::new(format!("{folder}{program}"));
