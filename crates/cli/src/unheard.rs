@@ -3,8 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::thread::JoinHandle;
 
-use tautline_doctor::firewall::{Awaited, USUAL};
-use tautline_doctor::firewall_keeps_out;
+use tautline_doctor::firewall::{Awaited, USUAL, keeps_out};
 use tautline_engine::plan::address::{Address, Resolved};
 use tautline_engine::plan::sockets::{self, LinkOptions};
 use tautline_io::udp::{UdpOptions, interface_label, leaves_by};
@@ -85,7 +84,7 @@ impl Unheard {
         let awaited = std::mem::take(&mut self.awaited);
         let asking = (!awaited.is_empty())
             .then(|| std::thread::Builder::new().name("taut-firewall".into()))
-            .and_then(|thread| thread.spawn(move || firewall_keeps_out(&awaited)).ok());
+            .and_then(|thread| thread.spawn(move || keeps_out(&awaited)).ok());
         self.state = asking.map_or(LookupState::Answered(None), LookupState::Asks);
     }
 

@@ -1,99 +1,73 @@
 //! Whether time is read quickly, timers are fine, and clocks of several machines agree.
 
-use tautline_io::clock::kept::{HardwareClock, KernelClock, hardware_clocks, kept_clock};
+use tautline_io::clock::kept::{HardwareClock, KernelClock};
 use tautline_io::clock::ptp4l::Ptp4l;
-use tautline_io::thread::limits::{timer_resolution, timer_slack};
+use tautline_io::thread::limits::timer_slack;
 use tautline_io::thread::{Scheduler, spawn};
 use tautline_proto::clock::{ClockSource, KeptClock};
 use tautline_proto::time::Span;
 use tautline_proto::wire::ptp::{Domain, PortState, PtpState};
 
-use super::root::Root;
-use super::{Finding, Verdict};
-
-pub(crate) fn check(root: &Root) -> Vec<Finding> {
-    let mut found = Vec::new();
-    found.extend(Clocksource::read(root).map(|source| clocksource(&source)));
-    found.push(timers(timer_resolution()));
-    let slack = spawn("taut-doctor", Scheduler::Other, 0, timer_slack);
-    found.extend(slack.ok().and_then(|(thread, _)| thread.join().ok()).map(slack_of));
-    let kernel = KernelClock::read();
-    found.push(kept(kernel, kept_clock(), &hardware_clocks()));
-    found.extend(kernel.map(tai));
-    found.extend(ask().map(ptp));
-    found
-}
-
-/// What the kernel counts time by.
-#[derive(Debug)]
-struct Clocksource {
-    current: String,
-    available: String,
-}
-
-impl Clocksource {
-    fn read(root: &Root) -> Option<Self> {
-        const FOLDER: &str = "sys/devices/system/clocksource/clocksource0";
-        let current = root.read(&format!("{FOLDER}/current_clocksource"))?;
-        let available = root.read(&format!("{FOLDER}/available_clocksource")).unwrap_or_default();
-        Some(Self { current, available })
-    }
-}
+use crate::Verdict::{Spoils, Unknown, Warns};
+use crate::{Finding, Machine};
 
 /// Those that are no register of the processor: each reading goes over a bus, at a microsecond or
 /// more, and into the kernel.
 const SLOW: [&str; 2] = ["hpet", "acpi_pm"];
 
-fn clocksource(source: &Clocksource) -> Finding {
-    const CHECK: &str = "clocksource";
-    let Clocksource { current, available } = source;
+pub(crate) fn clocksource(machine: &Machine) -> Option<Finding> {
+    const FOLDER: &str = "sys/devices/system/clocksource/clocksource0";
+    let current = machine.read(&format!("{FOLDER}/current_clocksource"))?;
     if current == "jiffies" || current == "refined-jiffies" {
         let what = format!("time is counted in ticks of the kernel ({current})");
         let why = "no instant is known to better than milliseconds; boot without clocksource=";
-        return Finding::of(Verdict::Spoils, CHECK, what, why);
-    }
-    if !SLOW.contains(&current.as_str()) {
-        return Finding::fine(CHECK, format!("time is read from {current}"));
+        return Some(Finding::new(Spoils, what, why));
     }
     let what = format!("time is read from {current}");
-    let why = "each reading takes a microsecond or more, several times per packet";
-    if available.split_whitespace().any(|other| other == "tsc") {
-        let mend = "echo tsc | sudo tee \
-                    /sys/devices/system/clocksource/clocksource0/current_clocksource";
-        return Finding::of(Verdict::Warns, CHECK, what, why).mended_by(mend);
+    if !SLOW.contains(&current.as_str()) {
+        return Some(Finding::fine(what));
     }
-    let why = format!("{why}; the kernel distrusts the processor's own counter, and says why");
-    Finding::of(Verdict::Warns, CHECK, what, why).seen_by("sudo dmesg | grep -i tsc")
+    let why = "each reading takes a microsecond or more, several times per packet";
+    let available = machine.read(&format!("{FOLDER}/available_clocksource")).unwrap_or_default();
+    Some(if available.split_whitespace().any(|other| other == "tsc") {
+        Finding::new(Warns, what, why)
+            .mend(format!("echo tsc | sudo tee /{FOLDER}/current_clocksource"))
+    } else {
+        let why = format!("{why}; the kernel distrusts the processor's own counter, and says why");
+        Finding::new(Warns, what, why).look("sudo dmesg | grep -i tsc")
+    })
 }
 
-fn timers(resolution: Span) -> Finding {
-    const CHECK: &str = "timers";
+pub(crate) fn timers(resolution: Span) -> Finding {
     if resolution <= Span::from_micros(1) {
-        return Finding::fine(CHECK, format!("timers are fine to {resolution}"));
+        return Finding::fine(format!("timers are fine to {resolution}"));
     }
     let what = format!("timers end only every {resolution}");
     let why = "periods and packets shorter than that come in heaps; boot without highres=off and \
                nohz=off";
-    Finding::of(Verdict::Spoils, CHECK, what, why).seen_by("grep -o 'highres=[^ ]*' /proc/cmdline")
+    Finding::new(Spoils, what, why).look("grep -o 'highres=[^ ]*' /proc/cmdline")
 }
 
-fn slack_of(slack: Span) -> Finding {
-    const CHECK: &str = "timer-slack";
+/// The timer slack of a thread without priority.
+pub(crate) fn thread_slack() -> Option<Span> {
+    let (thread, _) = spawn("taut-doctor", Scheduler::Other, 0, timer_slack).ok()?;
+    thread.join().ok()
+}
+
+pub(crate) fn slack(slack: Span) -> Finding {
     if slack <= Span::from_micros(1) {
-        let what = format!("taut's threads have a timer slack of {slack}");
-        return Finding::fine(CHECK, what);
+        return Finding::fine(format!("taut's threads have a timer slack of {slack}"));
     }
     let what = format!("timers of threads without priority may be {slack} late");
     let why = "the system puts off what taut asked to have at once (PR_SET_TIMERSLACK)";
-    Finding::of(Verdict::Warns, CHECK, what, why)
+    Finding::new(Warns, what, why)
 }
 
-fn kept(
+pub(crate) fn kept(
     kernel: Option<KernelClock>,
     clock: Option<KeptClock>,
     hardware: &[HardwareClock],
 ) -> Finding {
-    const CHECK: &str = "clock-sync";
     if let Some(clock) = clock {
         let by = match clock.source {
             ClockSource::Ptp => "a hardware clock that follows PTP",
@@ -103,7 +77,7 @@ fn kept(
         let said = kernel.map_or(String::new(), |kernel| {
             format!("; the kernel calls it synchronised, {} off at most", rounded(kernel.most))
         });
-        return Finding::fine(CHECK, format!("the system clock is kept by {by}, to {most}{said}"));
+        return Finding::fine(format!("the system clock is kept by {by}, to {most}{said}"));
     }
     let what = match kernel {
         Some(kernel) => format!(
@@ -114,23 +88,21 @@ fn kept(
     };
     let why = "clocks are mapped by RTCP alone, and where one way of a network takes longer than the \
                other the latency is off by half of that";
-    let finding = Finding::of(Verdict::Warns, CHECK, what.as_str(), why);
-    match hardware.first() {
-        None => finding.mended_by("sudo apt install chrony"),
-        Some(clock) => {
-            let what = format!("{what}, though there is {} ({})", clock.device, clock.name);
-            let mend = "sudo apt install linuxptp chrony";
-            Finding { what, ..finding }.mended_by(mend)
-        }
-    }
+    let (more, mend) = match hardware.first() {
+        None => (String::new(), "sudo apt install chrony"),
+        Some(clock) => (
+            format!(", though there is {} ({})", clock.device, clock.name),
+            "sudo apt install linuxptp chrony",
+        ),
+    };
+    Finding::new(Warns, what + &more, why).mend(mend)
 }
 
 /// What the kernel makes of UTC where it is asked for TAI.
-fn tai(kernel: KernelClock) -> Finding {
-    const CHECK: &str = "tai";
+pub(crate) fn tai(kernel: KernelClock) -> Finding {
     let ahead = kernel.tai_offset;
     if ahead > Span::ZERO {
-        return Finding::fine(CHECK, format!("the kernel's TAI is {ahead} ahead of UTC"));
+        return Finding::fine(format!("the kernel's TAI is {ahead} ahead of UTC"));
     }
     let what = "the kernel's TAI is UTC, as nobody told it how many seconds lie between (offset 0, not set)";
     let why = "AVTP's presentation times are off those of hosts that know TAI by as much (37 s since 2017), so that \
@@ -139,14 +111,14 @@ fn tai(kernel: KernelClock) -> Finding {
                leapsectz (on Debian 13 with tzdata-legacy installed)";
     let mend = "echo 'leapsectz right/UTC' | sudo tee /etc/chrony/conf.d/tai.conf \
                 && sudo systemctl restart chrony";
-    Finding::of(Verdict::Warns, CHECK, what, why).mended_by(mend)
+    Finding::new(Warns, what, why).mend(mend)
 }
 
 /// `ptp4l` is waited for so long: some of a machine's worst moments, and no time for who reads this.
 const ANSWERS: Span = Span::from_millis(200);
 
 /// What linuxptp says of itself, where it runs: nothing where it does not answer.
-fn ask() -> Option<Option<(PtpState, Domain)>> {
+pub(crate) fn ask_ptp4l() -> Option<Option<(PtpState, Domain)>> {
     let mut daemon = Ptp4l::find(true)?;
     // Where its own domain is not known, some are tried at first and the others next.
     let answered = (0..2).find_map(|_| {
@@ -156,29 +128,27 @@ fn ask() -> Option<Option<(PtpState, Domain)>> {
     Some(answered.zip(daemon.domain()))
 }
 
-fn ptp(answered: Option<(PtpState, Domain)>) -> Finding {
-    const CHECK: &str = "ptp4l";
+pub(crate) fn ptp(answered: Option<(PtpState, Domain)>) -> Finding {
     const LOOK: &str = "sudo pmc -u -b 0 'GET TIME_STATUS_NP' 'GET PORT_DATA_SET'";
     let Some((state, Domain { number: domain, .. })) = answered else {
         let why = "whether it follows a grandmaster is not known; it may run in another network namespace, or what it \
                    was told of its domain cannot be read and is none of the usual ones (0 and 127)";
-        return Finding::of(Verdict::Unknown, CHECK, "ptp4l runs and does not answer", why)
-            .seen_by(LOOK);
+        return Finding::new(Unknown, "ptp4l runs and does not answer", why).look(LOOK);
     };
     let PtpState { port, grandmaster, offset, path_delay, .. } = state;
     if state.is_locked() {
         let what = format!(
             "ptp4l follows {grandmaster} in domain {domain}: {offset} off it by its own word, {path_delay} away"
         );
-        return Finding::fine(CHECK, what);
+        return Finding::fine(what);
     }
     if port == PortState::Master {
         let what = "ptp4l is the grandmaster: others follow this host, and it follows nobody";
-        return Finding::fine(CHECK, what);
+        return Finding::fine(what);
     }
     let what = format!("ptp4l runs and follows no grandmaster ({})", port.name());
     let why = "what is presented by TAI drifts by up to 15 us in a second from that of other hosts";
-    Finding::of(Verdict::Warns, CHECK, what, why).seen_by(LOOK)
+    Finding::new(Warns, what, why).look(LOOK)
 }
 
 const fn rounded(span: Span) -> Span {
@@ -187,45 +157,44 @@ const fn rounded(span: Span) -> Span {
 
 #[cfg(test)]
 mod tests {
+    use tautline_proto::wire::ptp::ClockIdentity;
     use tautline_trial::snapshot;
 
-    use tautline_proto::wire::ptp::ClockIdentity;
-
     use super::*;
-    use crate::root::fake::Machine;
+    use crate::Verdict::Fine;
 
     fn read_from(current: &str, available: &str) -> Finding {
         const FOLDER: &str = "sys/devices/system/clocksource/clocksource0";
-        let names = ["current", "available"].map(|which| format!("{FOLDER}/{which}_clocksource"));
-        let machine = Machine::of(&[(&names[0], current), (&names[1], available)]);
-        clocksource(&Clocksource::read(&machine.root()).unwrap())
+        let files = [("current", current), ("available", available)];
+        let files = files.map(|(which, text)| (format!("{FOLDER}/{which}_clocksource"), text));
+        clocksource(&Machine::of(&files)).unwrap()
     }
 
     #[test]
     fn a_clock_over_a_bus_is_slow_and_one_of_ticks_is_none() {
-        assert_eq!(read_from("tsc\n", "tsc hpet acpi_pm \n").verdict, Verdict::Fine);
-        assert_eq!(read_from("arch_sys_counter", "").verdict, Verdict::Fine);
-        assert_eq!(read_from("kvm-clock", "").verdict, Verdict::Fine);
+        assert_eq!(read_from("tsc\n", "tsc hpet acpi_pm \n").verdict, Fine);
+        assert_eq!(read_from("arch_sys_counter", "").verdict, Fine);
+        assert_eq!(read_from("kvm-clock", "").verdict, Fine);
         let found = read_from("hpet", "tsc hpet");
-        assert!(found.mend().unwrap().starts_with("echo tsc"));
+        assert!(found.mend.unwrap().starts_with("echo tsc"));
         let found = read_from("acpi_pm", "hpet acpi_pm");
-        assert_eq!(found.look(), Some("sudo dmesg | grep -i tsc"));
-        assert_eq!(read_from("jiffies", "jiffies").verdict, Verdict::Spoils);
-        assert!(Clocksource::read(&Machine::of(&[]).root()).is_none());
+        assert_eq!(found.look.as_deref(), Some("sudo dmesg | grep -i tsc"));
+        assert_eq!(read_from("jiffies", "jiffies").verdict, Spoils);
+        assert!(clocksource(&Machine::empty()).is_none());
     }
 
     #[test]
     fn timers_of_ticks_spoil_short_packets() {
-        assert_eq!(timers(Span::from_nanos(1)).verdict, Verdict::Fine);
+        assert_eq!(timers(Span::from_nanos(1)).verdict, Fine);
         let found = timers(Span::from_millis(4));
-        assert_eq!(found.verdict, Verdict::Spoils);
+        assert_eq!(found.verdict, Spoils);
         snapshot!(found.what);
     }
 
     #[test]
     fn slack_that_the_system_insists_on_is_told() {
-        assert_eq!(slack_of(Span::from_nanos(1)).verdict, Verdict::Fine);
-        assert_eq!(slack_of(Span::from_micros(50)).verdict, Verdict::Warns);
+        assert_eq!(slack(Span::from_nanos(1)).verdict, Fine);
+        assert_eq!(slack(Span::from_micros(50)).verdict, Warns);
     }
 
     #[test]
@@ -240,18 +209,15 @@ mod tests {
         };
         let ptp = |state| ptp(Some((state, Domain { number: 44, transport: 0 })));
         let found = ptp(state);
-        assert_eq!(found.verdict, Verdict::Fine);
+        assert_eq!(found.verdict, Fine);
         let told = "ptp4l follows 001b21.fffe.010203 in domain 44: ";
         assert!(found.what.starts_with(told), "{found:?}");
         let listens = PtpState { port: PortState::Listening, present: false, ..state };
         let found = ptp(listens);
-        assert!(
-            found.verdict == Verdict::Warns && found.what.ends_with("(LISTENING)"),
-            "{found:?}"
-        );
+        assert!(found.verdict == Warns && found.what.ends_with("(LISTENING)"), "{found:?}");
         let leads = PtpState { port: PortState::Master, present: false, ..state };
-        assert_eq!(ptp(leads).verdict, Verdict::Fine);
-        assert_eq!(super::ptp(None).verdict, Verdict::Unknown);
+        assert_eq!(ptp(leads).verdict, Fine);
+        assert_eq!(super::ptp(None).verdict, Unknown);
     }
 
     #[test]
@@ -260,7 +226,7 @@ mod tests {
         let kernel = KernelClock { synchronised: false, most, tai_offset: Span::ZERO };
         let found = kept(Some(kernel), None, &[]);
         snapshot!("not synchronised", found.what);
-        assert_eq!(found.mend(), Some("sudo apt install chrony"));
+        assert_eq!(found.mend.as_deref(), Some("sudo apt install chrony"));
         let clock = HardwareClock {
             device: "/dev/ptp0".to_owned(),
             name: "igb".to_owned(),
@@ -285,11 +251,12 @@ mod tests {
             tai_offset: Span::from_secs(seconds),
         };
         let found = tai(kernel(37));
-        assert_eq!(found.verdict, Verdict::Fine);
+        assert_eq!(found.verdict, Fine);
         snapshot!("37 s", found.what);
         let found = tai(kernel(0));
         snapshot!("0 s", found.what);
-        assert!(found.why.contains("AVTP") && found.why.contains("phc2sys"), "{found:?}");
-        assert!(found.mend().unwrap().starts_with("echo 'leapsectz right/UTC'"), "{found:?}");
+        let why = found.why.unwrap();
+        assert!(why.contains("AVTP") && why.contains("phc2sys"), "{why}");
+        assert!(found.mend.unwrap().starts_with("echo 'leapsectz right/UTC'"));
     }
 }

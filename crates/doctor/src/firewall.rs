@@ -2,10 +2,9 @@
 
 use tautline_api::call::CALL_PORT;
 
-use super::ask::run;
-use super::privileges::is_root;
-use super::root::Root;
-use super::{Finding, Verdict};
+use crate::Verdict::{Fine, Spoils, Unknown, Warns};
+use crate::machine::run;
+use crate::{Finding, Machine};
 
 mod iptables;
 mod nft;
@@ -48,7 +47,6 @@ const CALLED: [Awaited; 2] = [
     Awaited { protocol: Protocol::Tcp, ports: [CALL_PORT; 2], v6: None },
     Awaited { protocol: Protocol::Udp, ports: [CALL_PORT; 2], v6: None },
 ];
-const CHECK: &str = "firewall";
 
 /// What could be learned of the rules.
 #[derive(Debug, PartialEq, Eq)]
@@ -65,26 +63,25 @@ pub enum Rules {
 }
 
 /// The ports that commands use by default: those of streams, and those of calls where they are kept out.
-pub(crate) fn check(root: &Root) -> Vec<Finding> {
-    judge_all(&read(root))
-}
-
-fn judge_all(rules: &Rules) -> Vec<Finding> {
+pub(crate) fn check(rules: &Rules) -> Vec<Finding> {
     let mut found = vec![judge(rules, USUAL)];
     let calls = CALLED.map(|awaited| judge(rules, awaited));
     // What cannot be read is reported once.
-    let shut =
-        calls.into_iter().filter(|call| !matches!(call.verdict, Verdict::Fine | Verdict::Unknown));
-    found.extend(shut.map(|call| Finding { verdict: Verdict::Warns, ..call }));
+    let shut = calls.into_iter().filter(|call| !matches!(call.verdict, Fine | Unknown));
+    found.extend(shut.map(|call| Finding { verdict: Warns, ..call }));
     found
 }
 
-/// What may keep out what a receiver waits for, with the mend; `None` where nothing is known to.
-pub(crate) fn blame(root: &Root, awaited: &[Awaited]) -> Option<String> {
-    let rules = read(root);
-    let found: Vec<_> = awaited.iter().map(|awaited| judge(&rules, *awaited)).collect();
-    let mended = found.iter().find_map(|found| Some((&found.what, found.mend()?)));
-    if let Some((what, mend)) = mended {
+/// What of this machine's firewall may keep out what a receiver waits for, in a sentence with the mend.
+pub fn keeps_out(awaited: &[Awaited]) -> Option<String> {
+    let machine = Machine::system();
+    let rules = read(&machine);
+    let judged = awaited.iter().map(|awaited| judge(&rules, *awaited));
+    let found: Vec<_> =
+        judged.map(|found| if machine.is_root() { found.as_root() } else { found }).collect();
+    if let Some((what, mend)) =
+        found.iter().find_map(|found| Some((&found.what, found.mend.as_ref()?)))
+    {
         return Some(format!(
             "the firewall here keeps it out, as {what}; let it in by {mend} (`taut doctor` looks \
              for more)"
@@ -95,18 +92,18 @@ pub(crate) fn blame(root: &Root, awaited: &[Awaited]) -> Option<String> {
         // Nothing says that there is one.
         Rules::NoProgram => None,
         _ => {
-            let doubted = found.iter().any(|found| found.verdict == Verdict::Unknown);
-            doubted.then(|| "a firewall may drop it: `taut doctor` looks".into())
+            let is_doubted = found.iter().any(|found| found.verdict == Unknown);
+            is_doubted.then(|| "a firewall may drop it: `taut doctor` looks".into())
         }
     }
 }
 
-fn read(root: &Root) -> Rules {
-    if !is_root(root) {
+pub(crate) fn read(machine: &Machine) -> Rules {
+    if !machine.is_root() {
         return Rules::Hidden;
     }
     // nft shows what iptables makes too, unless that is the old one, which the kernel lists here.
-    let old = root.read("proc/net/ip_tables_names").is_some_and(|names| !names.is_empty());
+    let old = machine.read("proc/net/ip_tables_names").is_some_and(|names| !names.is_empty());
     let nft = run("nft", &["list", "ruleset"]);
     let iptables = || run("iptables-save", &[]).ok().map(Rules::Iptables);
     match nft {
@@ -124,10 +121,10 @@ pub fn judge(rules: &Rules, awaited: Awaited) -> Finding {
     let ([rtp, rtcp], [protocol, _]) = (awaited.ports, awaited.protocol.names());
     let unknown = |what: &str, look: &str| {
         let why = "one that drops UDP lets nothing be heard";
-        Finding::of(Verdict::Unknown, CHECK, what, why).seen_by(look)
+        Finding::new(Unknown, what, why).look(look)
     };
     match rules {
-        Rules::NoFirewall => Finding::fine(CHECK, "this kernel has no firewall"),
+        Rules::NoFirewall => Finding::fine("this kernel has no firewall"),
         Rules::Hidden => unknown("only root sees the firewall", "sudo nft list ruleset"),
         Rules::NoProgram => {
             unknown("neither nft nor iptables-save answers here", "sudo apt install nftables")
@@ -182,7 +179,7 @@ fn judge_chains(
             });
             let refused = all.map(|fates| fates.refused && !fates.accepted);
             if refused.contains(&true) {
-                return refusal(&name, awaited, refused, v6).mended_by(mend(&name));
+                return refusal(&name, awaited, refused, v6).mend(mend(&name));
             }
             if all.iter().any(|fates| fates.refused) {
                 doubted = Some(name);
@@ -194,12 +191,12 @@ fn judge_chains(
                  such as who sends, or the interface"
             );
             let why = "what it drops is not heard";
-            return Finding::of(Verdict::Unknown, CHECK, what, why).seen_by(look);
+            return Finding::new(Unknown, what, why).look(look);
         }
     }
     match begins().next() {
-        None => Finding::fine(CHECK, "no firewall drops what comes in"),
-        Some(_) => Finding::fine(CHECK, format!("the firewall lets {named} in")),
+        None => Finding::fine("no firewall drops what comes in"),
+        Some(_) => Finding::fine(format!("the firewall lets {named} in")),
     }
 }
 
@@ -222,24 +219,20 @@ fn refusal(chain: &str, awaited: Awaited, refused: [bool; 2], v6: bool) -> Findi
     let named = awaited.named(refused);
     let is_call = awaited.ports == [CALL_PORT; 2];
     let (verdict, of, why) = match (v6, is_call) {
-        (false, true) => (
-            Verdict::Spoils,
-            "",
-            "`taut serve` receives no calls there (--listen names another port)",
-        ),
-        (true, true) => (Verdict::Warns, " of IPv6", "`taut serve` receives no calls by IPv6"),
-        (true, false) => (
-            Verdict::Warns,
-            " of IPv6",
-            "a stream by IPv6 is not heard, or its sender hears no reports",
-        ),
+        (false, true) => {
+            (Spoils, "", "`taut serve` receives no calls there (--listen names another port)")
+        }
+        (true, true) => (Warns, " of IPv6", "`taut serve` receives no calls by IPv6"),
+        (true, false) => {
+            (Warns, " of IPv6", "a stream by IPv6 is not heard, or its sender hears no reports")
+        }
         (false, false) => (
-            Verdict::Spoils,
+            Spoils,
             "",
             "a receiver hears nothing, and a sender no reports (those ports, or your own)",
         ),
     };
-    Finding::of(verdict, CHECK, format!("{chain} drops {named}{of}"), why)
+    Finding::new(verdict, format!("{chain} drops {named}{of}"), why)
 }
 
 /// `5004`, `5004-5010` or `{ 5004, 6000-6010 }`, at the beginning of what is left of a rule.
