@@ -1,2 +1,2 @@
 #![no_main]
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tautline_cli::fuzzing::firewall(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tautline_fuzzed::firewall(bytes));

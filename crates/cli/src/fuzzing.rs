@@ -18,7 +18,6 @@ use tautline_proto::wire::WireForm;
 
 use crate::cmd::{RecvLines, SendLines};
 use crate::control::{asked, next_line};
-use crate::doctor::{FirewallRules, USUAL, Verdict, judge_firewall};
 use crate::failure::Failure;
 use crate::flags::{Command, Taut};
 
@@ -66,18 +65,6 @@ pub fn toml(bytes: &[u8]) {
     assert_eq!(with_file(&more, text).as_ref(), Ok(&more));
     let why = refusal(&words, text);
     assert!(why.is_none_or(|why| !why.is_empty()));
-}
-
-/// Judges text as rules that nft or iptables lists. With an accept rule first in every chain, the firewall is open.
-pub fn firewall(bytes: &[u8]) {
-    let Ok(text) = core::str::from_utf8(bytes) else { return };
-    is_open(text, FirewallRules::Nft);
-    assert!(is_open(&opened_nft(text), FirewallRules::Nft));
-    is_open(text, FirewallRules::Iptables);
-    // iptables lists each chain once.
-    if text.lines().filter(|line| line.starts_with(":INPUT")).count() <= 1 {
-        assert!(is_open(&opened_iptables(text), FirewallRules::Iptables));
-    }
 }
 
 /// A valid command in canonical words, or an error message.
@@ -205,33 +192,6 @@ fn refusal(words: &[OsString], text: &str) -> Option<String> {
     understood.err().map(|failure: Failure| failure.to_string())
 }
 
-/// Whether `taut doctor` finds the firewall open.
-fn is_open(text: &str, rules: fn(String) -> FirewallRules) -> bool {
-    judge_firewall(&rules(text.to_owned()), USUAL).verdict == Verdict::Fine
-}
-
-fn opened_nft(text: &str) -> String {
-    let mut opened = String::new();
-    for line in text.lines() {
-        opened.extend([line, "\n"]);
-        if line.trim().starts_with("chain ") {
-            opened += "udp dport 5004-5005 accept\n";
-        }
-    }
-    opened
-}
-
-fn opened_iptables(text: &str) -> String {
-    let mut opened = String::new();
-    for line in text.lines() {
-        opened.extend([line, "\n"]);
-        if line.starts_with(":INPUT") {
-            opened += "-A INPUT -p udp -m udp --dport 5004:5005 -j ACCEPT\n";
-        }
-    }
-    opened
-}
-
 #[cfg(test)]
 mod tests {
     use tautline_trial::replay;
@@ -244,10 +204,5 @@ mod tests {
     #[test]
     fn kept_inputs_of_toml_pass() {
         replay("toml", 100, super::toml);
-    }
-
-    #[test]
-    fn kept_inputs_of_firewall_pass() {
-        replay("firewall", 100, super::firewall);
     }
 }

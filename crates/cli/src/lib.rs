@@ -5,7 +5,6 @@ mod columns;
 mod config;
 mod control;
 mod details;
-mod doctor;
 mod failure;
 mod flags;
 #[cfg(any(test, fuzzing))]

@@ -3,12 +3,11 @@
 use std::net::{IpAddr, SocketAddr};
 use std::thread::JoinHandle;
 
+use tautline_doctor::firewall::{Awaited, USUAL, keeps_out};
 use tautline_engine::plan::address::{Address, Resolved};
 use tautline_engine::plan::sockets::{self, LinkOptions};
 use tautline_io::udp::{UdpOptions, interface_label, leaves_by};
 use tautline_proto::time::{LocalTime, Span};
-
-use crate::doctor::{Awaited, USUAL, firewall_keeps_out};
 
 /// Nothing for so long is worth a look: who waits for a sender that is not there yet hears one line.
 const PATIENCE: Span = Span::from_secs(3);
@@ -85,7 +84,7 @@ impl Unheard {
         let awaited = std::mem::take(&mut self.awaited);
         let asking = (!awaited.is_empty())
             .then(|| std::thread::Builder::new().name("taut-firewall".into()))
-            .and_then(|thread| thread.spawn(move || firewall_keeps_out(&awaited)).ok());
+            .and_then(|thread| thread.spawn(move || keeps_out(&awaited)).ok());
         self.state = asking.map_or(LookupState::Answered(None), LookupState::Asks);
     }
 

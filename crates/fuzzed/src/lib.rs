@@ -14,6 +14,7 @@ mod codec;
 mod crf;
 mod device;
 mod file;
+mod firewall;
 mod first_bytes;
 mod frame;
 mod framed;
@@ -50,6 +51,7 @@ macro_rules! targets {
             crf
             device
             file
+            firewall
             first_bytes
             frame
             framed

@@ -13,7 +13,7 @@ fn mutants(name: &str) -> usize {
 }
 
 /// Targets in `tautline_cli::fuzzing`, which has their replay tests.
-const IN_CLI: [&str; 3] = ["control", "firewall", "toml"];
+const IN_CLI: [&str; 2] = ["control", "toml"];
 
 macro_rules! tests {
     ($($name:ident)*) => {

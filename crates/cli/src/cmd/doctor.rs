@@ -2,12 +2,12 @@
 
 use std::io::IsTerminal;
 
+use tautline_doctor::{Requirements, examine};
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::latency::{DEFAULT_LATENCY, LatencyRule};
 use tautline_proto::stream::{StreamFormat, packet_frames};
 
-use crate::doctor::show::{FindingCounts, json, lines, page};
-use crate::doctor::{Requirements, examine};
+use crate::columns::wrapped;
 use crate::failure::Failure;
 use crate::flags::{Doctor, PlainKind};
 use crate::screen;
@@ -30,20 +30,19 @@ pub(crate) fn run(flags: &Doctor) -> Result<(), Failure> {
         packet,
         payload_type: StreamFormat::default_payload_type(sample),
     };
-    let findings = examine(&Requirements { latency, format });
-    let counts = FindingCounts::of(&findings);
+    let report = examine(&Requirements { latency, format });
     match flags.report {
         PlainKind::Text if std::io::stdout().is_terminal() => {
-            screen::print(&(page(&findings) + &counts.sentence(latency)));
+            screen::print(&report.text(Some(wrapped)));
         }
-        PlainKind::Text => screen::print(&(lines(&findings) + &counts.sentence(latency))),
+        PlainKind::Text => screen::print(&report.text(None)),
         PlainKind::Json => {
-            let text = json(&findings, latency);
-            screen::print(&text.map_err(|error| Failure::running(error.to_string()))?);
+            let json = serde_json::to_string_pretty(&report).map(|text| text + "\n");
+            screen::print(&json.map_err(|error| Failure::running(error.to_string()))?);
         }
         PlainKind::None => {}
     }
-    match counts.spoils {
+    match report.spoils() {
         0 => Ok(()),
         1 => Err(Failure::running(format!(
             "one thing here would spoil sound at {latency}: see the line SPOILS"
@@ -51,5 +50,47 @@ pub(crate) fn run(flags: &Doctor) -> Result<(), Failure> {
         many => Err(Failure::running(format!(
             "{many} things here would spoil sound at {latency}: see the lines SPOILS"
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_doctor::{Finding, Report, Verdict};
+    use tautline_proto::time::Span;
+    use tautline_trial::snapshot;
+
+    use super::*;
+    use crate::columns::COLUMNS;
+
+    #[test]
+    fn on_a_terminal_all_but_commands_is_broken_where_it_ends() {
+        let finding = |check, verdict, what: &str, why: &str| Finding {
+            why: Some(why.to_owned()).filter(|why| !why.is_empty()),
+            ..Finding {
+                check,
+                verdict,
+                what: what.to_owned(),
+                why: None,
+                mend: None,
+                look: None,
+                better: None,
+            }
+        };
+        let timers = finding("timers", Verdict::Fine, "timers are fine to 1ns", "");
+        let why = "a core that slowed down while it waited takes longer for the next period";
+        let what = "2 of 2 cores have powersave";
+        let mend = "echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/x".to_owned();
+        let frequency = finding("cpu-frequency", Verdict::Warns, what, why);
+        let frequency = Finding { mend: Some(mend), ..frequency };
+        let firewall = finding("firewall", Verdict::Unknown, "only root sees it", "it may drop");
+        let firewall = Finding { look: Some("sudo nft list ruleset".to_owned()), ..firewall };
+        let report = Report::new(vec![timers, frequency, firewall], Span::from_millis(5));
+        let page = report.text(Some(wrapped));
+        // The last line counts the findings.
+        let (page, _) = page.split_once("at 5ms:").unwrap();
+        let broken = page.lines().filter(|line| !line.contains(": echo "));
+        assert!(broken.clone().all(|line| line.chars().count() <= COLUMNS), "{page}");
+        assert_eq!(broken.count(), 5, "{page}");
+        snapshot!("page", page);
     }
 }

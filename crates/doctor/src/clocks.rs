@@ -1,0 +1,262 @@
+//! Whether time is read quickly, timers are fine, and clocks of several machines agree.
+
+use tautline_io::clock::kept::{HardwareClock, KernelClock};
+use tautline_io::clock::ptp4l::Ptp4l;
+use tautline_io::thread::limits::timer_slack;
+use tautline_io::thread::{Scheduler, spawn};
+use tautline_proto::clock::{ClockSource, KeptClock};
+use tautline_proto::time::Span;
+use tautline_proto::wire::ptp::{Domain, PortState, PtpState};
+
+use crate::Verdict::{Spoils, Unknown, Warns};
+use crate::{Finding, Machine};
+
+/// Those that are no register of the processor: each reading goes over a bus, at a microsecond or
+/// more, and into the kernel.
+const SLOW: [&str; 2] = ["hpet", "acpi_pm"];
+
+pub(crate) fn clocksource(machine: &Machine) -> Option<Finding> {
+    const FOLDER: &str = "sys/devices/system/clocksource/clocksource0";
+    let current = machine.read(&format!("{FOLDER}/current_clocksource"))?;
+    if current == "jiffies" || current == "refined-jiffies" {
+        let what = format!("time is counted in ticks of the kernel ({current})");
+        let why = "no instant is known to better than milliseconds; boot without clocksource=";
+        return Some(Finding::new(Spoils, what, why));
+    }
+    let what = format!("time is read from {current}");
+    if !SLOW.contains(&current.as_str()) {
+        return Some(Finding::fine(what));
+    }
+    let why = "each reading takes a microsecond or more, several times per packet";
+    let available = machine.read(&format!("{FOLDER}/available_clocksource")).unwrap_or_default();
+    Some(if available.split_whitespace().any(|other| other == "tsc") {
+        Finding::new(Warns, what, why)
+            .mend(format!("echo tsc | sudo tee /{FOLDER}/current_clocksource"))
+    } else {
+        let why = format!("{why}; the kernel distrusts the processor's own counter, and says why");
+        Finding::new(Warns, what, why).look("sudo dmesg | grep -i tsc")
+    })
+}
+
+pub(crate) fn timers(resolution: Span) -> Finding {
+    if resolution <= Span::from_micros(1) {
+        return Finding::fine(format!("timers are fine to {resolution}"));
+    }
+    let what = format!("timers end only every {resolution}");
+    let why = "periods and packets shorter than that come in heaps; boot without highres=off and \
+               nohz=off";
+    Finding::new(Spoils, what, why).look("grep -o 'highres=[^ ]*' /proc/cmdline")
+}
+
+/// The timer slack of a thread without priority.
+pub(crate) fn thread_slack() -> Option<Span> {
+    let (thread, _) = spawn("taut-doctor", Scheduler::Other, 0, timer_slack).ok()?;
+    thread.join().ok()
+}
+
+pub(crate) fn slack(slack: Span) -> Finding {
+    if slack <= Span::from_micros(1) {
+        return Finding::fine(format!("taut's threads have a timer slack of {slack}"));
+    }
+    let what = format!("timers of threads without priority may be {slack} late");
+    let why = "the system puts off what taut asked to have at once (PR_SET_TIMERSLACK)";
+    Finding::new(Warns, what, why)
+}
+
+pub(crate) fn kept(
+    kernel: Option<KernelClock>,
+    clock: Option<KeptClock>,
+    hardware: &[HardwareClock],
+) -> Finding {
+    if let Some(clock) = clock {
+        let by = match clock.source {
+            ClockSource::Ptp => "a hardware clock that follows PTP",
+            _ => "NTP or the like",
+        };
+        let most = rounded(clock.uncertainty);
+        let said = kernel.map_or(String::new(), |kernel| {
+            format!("; the kernel calls it synchronised, {} off at most", rounded(kernel.most))
+        });
+        return Finding::fine(format!("the system clock is kept by {by}, to {most}{said}"));
+    }
+    let what = match kernel {
+        Some(kernel) => format!(
+            "nothing keeps the system clock: the kernel calls it not synchronised, up to {} off",
+            rounded(kernel.most)
+        ),
+        None => "the kernel does not say how its clock is kept".to_owned(),
+    };
+    let why = "clocks are mapped by RTCP alone, and where one way of a network takes longer than the \
+               other the latency is off by half of that";
+    let (more, mend) = match hardware.first() {
+        None => (String::new(), "sudo apt install chrony"),
+        Some(clock) => (
+            format!(", though there is {} ({})", clock.device, clock.name),
+            "sudo apt install linuxptp chrony",
+        ),
+    };
+    Finding::new(Warns, what + &more, why).mend(mend)
+}
+
+/// What the kernel makes of UTC where it is asked for TAI.
+pub(crate) fn tai(kernel: KernelClock) -> Finding {
+    let ahead = kernel.tai_offset;
+    if ahead > Span::ZERO {
+        return Finding::fine(format!("the kernel's TAI is {ahead} ahead of UTC"));
+    }
+    let what = "the kernel's TAI is UTC, as nobody told it how many seconds lie between (offset 0, not set)";
+    let why = "AVTP's presentation times are off those of hosts that know TAI by as much (37 s since 2017), so that \
+               nothing of theirs is heard here in time, nor of ours there, and packets say that theirs are not to be \
+               relied upon (tu); ptp4l or phc2sys tells it where they set this clock, and else chrony does by \
+               leapsectz (on Debian 13 with tzdata-legacy installed)";
+    let mend = "echo 'leapsectz right/UTC' | sudo tee /etc/chrony/conf.d/tai.conf \
+                && sudo systemctl restart chrony";
+    Finding::new(Warns, what, why).mend(mend)
+}
+
+/// `ptp4l` is waited for so long: some of a machine's worst moments, and no time for who reads this.
+const ANSWERS: Span = Span::from_millis(200);
+
+/// What linuxptp says of itself, where it runs: nothing where it does not answer.
+pub(crate) fn ask_ptp4l() -> Option<Option<(PtpState, Domain)>> {
+    let mut daemon = Ptp4l::find(true)?;
+    // Where its own domain is not known, some are tried at first and the others next.
+    let answered = (0..2).find_map(|_| {
+        daemon.ask().ok()?;
+        daemon.wait(ANSWERS)
+    });
+    Some(answered.zip(daemon.domain()))
+}
+
+pub(crate) fn ptp(answered: Option<(PtpState, Domain)>) -> Finding {
+    const LOOK: &str = "sudo pmc -u -b 0 'GET TIME_STATUS_NP' 'GET PORT_DATA_SET'";
+    let Some((state, Domain { number: domain, .. })) = answered else {
+        let why = "whether it follows a grandmaster is not known; it may run in another network namespace, or what it \
+                   was told of its domain cannot be read and is none of the usual ones (0 and 127)";
+        return Finding::new(Unknown, "ptp4l runs and does not answer", why).look(LOOK);
+    };
+    let PtpState { port, grandmaster, offset, path_delay, .. } = state;
+    if state.is_locked() {
+        let what = format!(
+            "ptp4l follows {grandmaster} in domain {domain}: {offset} off it by its own word, {path_delay} away"
+        );
+        return Finding::fine(what);
+    }
+    if port == PortState::Master {
+        let what = "ptp4l is the grandmaster: others follow this host, and it follows nobody";
+        return Finding::fine(what);
+    }
+    let what = format!("ptp4l runs and follows no grandmaster ({})", port.name());
+    let why = "what is presented by TAI drifts by up to 15 us in a second from that of other hosts";
+    Finding::new(Warns, what, why).look(LOOK)
+}
+
+const fn rounded(span: Span) -> Span {
+    Span::from_micros((span.as_nanos() + 999) / 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_proto::wire::ptp::ClockIdentity;
+    use tautline_trial::snapshot;
+
+    use super::*;
+    use crate::Verdict::Fine;
+
+    fn read_from(current: &str, available: &str) -> Finding {
+        const FOLDER: &str = "sys/devices/system/clocksource/clocksource0";
+        let files = [("current", current), ("available", available)];
+        let files = files.map(|(which, text)| (format!("{FOLDER}/{which}_clocksource"), text));
+        clocksource(&Machine::of(&files)).unwrap()
+    }
+
+    #[test]
+    fn a_clock_over_a_bus_is_slow_and_one_of_ticks_is_none() {
+        assert_eq!(read_from("tsc\n", "tsc hpet acpi_pm \n").verdict, Fine);
+        assert_eq!(read_from("arch_sys_counter", "").verdict, Fine);
+        assert_eq!(read_from("kvm-clock", "").verdict, Fine);
+        let found = read_from("hpet", "tsc hpet");
+        assert!(found.mend.unwrap().starts_with("echo tsc"));
+        let found = read_from("acpi_pm", "hpet acpi_pm");
+        assert_eq!(found.look.as_deref(), Some("sudo dmesg | grep -i tsc"));
+        assert_eq!(read_from("jiffies", "jiffies").verdict, Spoils);
+        assert!(clocksource(&Machine::empty()).is_none());
+    }
+
+    #[test]
+    fn timers_of_ticks_spoil_short_packets() {
+        assert_eq!(timers(Span::from_nanos(1)).verdict, Fine);
+        let found = timers(Span::from_millis(4));
+        assert_eq!(found.verdict, Spoils);
+        snapshot!(found.what);
+    }
+
+    #[test]
+    fn slack_that_the_system_insists_on_is_told() {
+        assert_eq!(slack(Span::from_nanos(1)).verdict, Fine);
+        assert_eq!(slack(Span::from_micros(50)).verdict, Warns);
+    }
+
+    #[test]
+    fn what_ptp4l_says_of_itself_is_told() {
+        let state = PtpState {
+            port: PortState::Slave,
+            present: true,
+            grandmaster: ClockIdentity([0, 0x1b, 0x21, 0xff, 0xfe, 1, 2, 3]),
+            offset: Span::from_nanos(-85),
+            path_delay: Span::from_nanos(640),
+            ingress: 0,
+        };
+        let ptp = |state| ptp(Some((state, Domain { number: 44, transport: 0 })));
+        let found = ptp(state);
+        assert_eq!(found.verdict, Fine);
+        let told = "ptp4l follows 001b21.fffe.010203 in domain 44: ";
+        assert!(found.what.starts_with(told), "{found:?}");
+        let listens = PtpState { port: PortState::Listening, present: false, ..state };
+        let found = ptp(listens);
+        assert!(found.verdict == Warns && found.what.ends_with("(LISTENING)"), "{found:?}");
+        let leads = PtpState { port: PortState::Master, present: false, ..state };
+        assert_eq!(ptp(leads).verdict, Fine);
+        assert_eq!(super::ptp(None).verdict, Unknown);
+    }
+
+    #[test]
+    fn a_clock_that_nothing_keeps_warns_and_names_the_hardware_that_could() {
+        let most = Span::from_millis(16_000);
+        let kernel = KernelClock { synchronised: false, most, tai_offset: Span::ZERO };
+        let found = kept(Some(kernel), None, &[]);
+        snapshot!("not synchronised", found.what);
+        assert_eq!(found.mend.as_deref(), Some("sudo apt install chrony"));
+        let clock = HardwareClock {
+            device: "/dev/ptp0".to_owned(),
+            name: "igb".to_owned(),
+            offset: None,
+            uncertainty: Span::ZERO,
+        };
+        let found = kept(Some(kernel), None, &[clock]);
+        snapshot!("with hardware", found.what);
+        let uncertainty = Span::from_nanos(350_200);
+        let clock = KeptClock { offset: Span::ZERO, uncertainty, source: ClockSource::System };
+        let most = Span::from_micros(350);
+        let kernel = KernelClock { synchronised: true, most, ..kernel };
+        let found = kept(Some(kernel), Some(clock), &[]);
+        snapshot!("kept", found.what);
+    }
+
+    #[test]
+    fn a_kernel_that_was_not_told_of_leap_seconds_is_told_of_with_what_that_costs_avtp() {
+        let kernel = |seconds| KernelClock {
+            synchronised: true,
+            most: Span::from_micros(350),
+            tai_offset: Span::from_secs(seconds),
+        };
+        let found = tai(kernel(37));
+        assert_eq!(found.verdict, Fine);
+        snapshot!("37 s", found.what);
+        let found = tai(kernel(0));
+        snapshot!("0 s", found.what);
+        let why = found.why.unwrap();
+        assert!(why.contains("AVTP") && why.contains("phc2sys"), "{why}");
+        assert!(found.mend.unwrap().starts_with("echo 'leapsectz right/UTC'"));
+    }
+}

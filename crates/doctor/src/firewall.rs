@@ -1,0 +1,254 @@
+//! Whether a firewall keeps packets out.
+
+use tautline_api::call::CALL_PORT;
+
+use crate::Verdict::{Fine, Spoils, Unknown, Warns};
+use crate::machine::run;
+use crate::{Finding, Machine};
+
+mod iptables;
+mod nft;
+mod sets;
+mod walk;
+
+use walk::{AwaitedPacket, Chain, Read, fates};
+
+/// What a receiver waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Awaited {
+    pub protocol: Protocol,
+    /// The ports of RTP and RTCP, or twice the only one.
+    pub ports: [u16; 2],
+    /// By IPv6 or not; `None` for both, of which most use IPv4.
+    pub v6: Option<bool>,
+}
+
+/// A protocol that a firewall tells apart by its ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    Tcp,
+    Udp,
+}
+
+impl Protocol {
+    /// As rules write it, by name and number.
+    const fn names(self) -> [&'static str; 2] {
+        match self {
+            Self::Tcp => ["tcp", "6"],
+            Self::Udp => ["udp", "17"],
+        }
+    }
+}
+
+/// Where `taut`'s examples receive.
+pub const USUAL: Awaited = Awaited { protocol: Protocol::Udp, ports: [5004, 5005], v6: None };
+/// Where `taut serve` is called, and receives the sound of the first caller.
+const CALLED: [Awaited; 2] = [
+    Awaited { protocol: Protocol::Tcp, ports: [CALL_PORT; 2], v6: None },
+    Awaited { protocol: Protocol::Udp, ports: [CALL_PORT; 2], v6: None },
+];
+
+/// What could be learned of the rules.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Rules {
+    /// As `nft list ruleset` writes them.
+    Nft(String),
+    Iptables(String),
+    /// Only root may see them.
+    Hidden,
+    /// There is no program to ask, or it fails.
+    NoProgram,
+    /// There are none, as this kernel has no firewall.
+    NoFirewall,
+}
+
+/// The ports that commands use by default: those of streams, and those of calls where they are kept out.
+pub(crate) fn check(rules: &Rules) -> Vec<Finding> {
+    let mut found = vec![judge(rules, USUAL)];
+    let calls = CALLED.map(|awaited| judge(rules, awaited));
+    // What cannot be read is reported once.
+    let shut = calls.into_iter().filter(|call| !matches!(call.verdict, Fine | Unknown));
+    found.extend(shut.map(|call| Finding { verdict: Warns, ..call }));
+    found
+}
+
+/// What of this machine's firewall may keep out what a receiver waits for, in a sentence with the mend.
+pub fn keeps_out(awaited: &[Awaited]) -> Option<String> {
+    let machine = Machine::system();
+    let rules = read(&machine);
+    let judged = awaited.iter().map(|awaited| judge(&rules, *awaited));
+    let found: Vec<_> =
+        judged.map(|found| if machine.is_root() { found.as_root() } else { found }).collect();
+    if let Some((what, mend)) =
+        found.iter().find_map(|found| Some((&found.what, found.mend.as_ref()?)))
+    {
+        return Some(format!(
+            "the firewall here keeps it out, as {what}; let it in by {mend} (`taut doctor` looks \
+             for more)"
+        ));
+    }
+    match rules {
+        Rules::Hidden => Some("a firewall may drop it: `sudo taut doctor` looks".into()),
+        // Nothing says that there is one.
+        Rules::NoProgram => None,
+        _ => {
+            let is_doubted = found.iter().any(|found| found.verdict == Unknown);
+            is_doubted.then(|| "a firewall may drop it: `taut doctor` looks".into())
+        }
+    }
+}
+
+pub(crate) fn read(machine: &Machine) -> Rules {
+    if !machine.is_root() {
+        return Rules::Hidden;
+    }
+    // nft shows what iptables makes too, unless that is the old one, which the kernel lists here.
+    let old = machine.read("proc/net/ip_tables_names").is_some_and(|names| !names.is_empty());
+    let nft = run("nft", &["list", "ruleset"]);
+    let iptables = || run("iptables-save", &[]).ok().map(Rules::Iptables);
+    match nft {
+        _ if old => iptables().unwrap_or(Rules::NoProgram),
+        Ok(rules) => Rules::Nft(rules),
+        Err(said) if said.contains(NO_NETFILTER) => Rules::NoFirewall,
+        Err(_) => iptables().unwrap_or(Rules::NoProgram),
+    }
+}
+
+/// What nft says where the kernel was built without, or did not load, the netlink of netfilter.
+const NO_NETFILTER: &str = "Protocol not supported";
+
+pub fn judge(rules: &Rules, awaited: Awaited) -> Finding {
+    let ([rtp, rtcp], [protocol, _]) = (awaited.ports, awaited.protocol.names());
+    let unknown = |what: &str, look: &str| {
+        let why = "one that drops UDP lets nothing be heard";
+        Finding::new(Unknown, what, why).look(look)
+    };
+    match rules {
+        Rules::NoFirewall => Finding::fine("this kernel has no firewall"),
+        Rules::Hidden => unknown("only root sees the firewall", "sudo nft list ruleset"),
+        Rules::NoProgram => {
+            unknown("neither nft nor iptables-save answers here", "sudo apt install nftables")
+        }
+        Rules::Nft(text) => {
+            let text = sets::resolved(text);
+            let mend = |chain: &str| {
+                let ports =
+                    if rtp == rtcp { rtp.to_string() } else { format!("'{{ {rtp}, {rtcp} }}'") };
+                format!("sudo nft insert rule {chain} {protocol} dport {ports} accept")
+            };
+            judge_chains(&nft::chains(&text), nft::read, "sudo nft list ruleset", awaited, mend)
+        }
+        Rules::Iptables(text) => {
+            let mend = |_: &str| {
+                let ports = match rtcp.checked_sub(rtp) {
+                    Some(0) => format!("--dport {rtp}"),
+                    Some(1) => format!("--dport {rtp}:{rtcp}"),
+                    _ => format!("-m multiport --dports {rtp},{rtcp}"),
+                };
+                format!("sudo iptables -I INPUT -p {protocol} {ports} -j ACCEPT")
+            };
+            let chains = iptables::chains(text);
+            judge_chains(&chains, iptables::read, "sudo iptables-save", awaited, mend)
+        }
+    }
+}
+
+/// Every chain that the kernel sends a packet to may refuse it, of IPv4 first, which most use.
+fn judge_chains(
+    chains: &[Chain<'_>],
+    read: Read,
+    look: &str,
+    awaited: Awaited,
+    mend: impl Fn(&str) -> String,
+) -> Finding {
+    let begins = || chains.iter().filter(|chain| chain.begins.is_some());
+    let Awaited { protocol, ports, v6: family } = awaited;
+    let named = awaited.named([true, true]);
+    for v6 in [false, true].into_iter().filter(|v6| family.is_none_or(|family| family == *v6)) {
+        let concerned = begins().filter(|chain| match chain.table.split(' ').next() {
+            Some("inet") => true,
+            Some("ip6") => v6,
+            Some("ip" | "iptables") => !v6,
+            _ => false,
+        });
+        let mut doubted = None;
+        for chain in concerned {
+            let name = format!("{} {}", chain.table, chain.name);
+            let all = ports.map(|port| {
+                fates(chains, chain, AwaitedPacket { protocol: protocol.names(), v6, port }, read)
+            });
+            let refused = all.map(|fates| fates.refused && !fates.accepted);
+            if refused.contains(&true) {
+                return refusal(&name, awaited, refused, v6).mend(mend(&name));
+            }
+            if all.iter().any(|fates| fates.refused) {
+                doubted = Some(name);
+            }
+        }
+        if let Some(name) = doubted {
+            let what = format!(
+                "whether {name} lets {named} in depends on more than is read here, \
+                 such as who sends, or the interface"
+            );
+            let why = "what it drops is not heard";
+            return Finding::new(Unknown, what, why).look(look);
+        }
+    }
+    match begins().next() {
+        None => Finding::fine("no firewall drops what comes in"),
+        Some(_) => Finding::fine(format!("the firewall lets {named} in")),
+    }
+}
+
+impl Awaited {
+    /// Protocol and ports, those of the two that are chosen.
+    fn named(&self, [first, second]: [bool; 2]) -> String {
+        let [protocol, _] = self.protocol.names();
+        let [rtp, rtcp] = self.ports;
+        let ports = match (first, second) {
+            (true, true) if rtp != rtcp => format!("{rtp} and {rtcp}"),
+            (true, _) => rtp.to_string(),
+            (false, _) => rtcp.to_string(),
+        };
+        format!("{} {ports}", protocol.to_uppercase())
+    }
+}
+
+/// `refused` goes with the ports.
+fn refusal(chain: &str, awaited: Awaited, refused: [bool; 2], v6: bool) -> Finding {
+    let named = awaited.named(refused);
+    let is_call = awaited.ports == [CALL_PORT; 2];
+    let (verdict, of, why) = match (v6, is_call) {
+        (false, true) => {
+            (Spoils, "", "`taut serve` receives no calls there (--listen names another port)")
+        }
+        (true, true) => (Warns, " of IPv6", "`taut serve` receives no calls by IPv6"),
+        (true, false) => {
+            (Warns, " of IPv6", "a stream by IPv6 is not heard, or its sender hears no reports")
+        }
+        (false, false) => (
+            Spoils,
+            "",
+            "a receiver hears nothing, and a sender no reports (those ports, or your own)",
+        ),
+    };
+    Finding::new(verdict, format!("{chain} drops {named}{of}"), why)
+}
+
+/// `5004`, `5004-5010` or `{ 5004, 6000-6010 }`, at the beginning of what is left of a rule.
+fn ports(text: &str) -> impl Iterator<Item = (u16, u16)> + '_ {
+    let list = match text.strip_prefix('{') {
+        Some(set) => set.split('}').next().unwrap_or(""),
+        None => text.split_whitespace().next().unwrap_or(""),
+    };
+    list.split(',').filter_map(|part| {
+        let part = part.trim();
+        let (from, to) = part.split_once(['-', ':']).unwrap_or((part, part));
+        // In a set each may have a time-out or a comment behind it.
+        let to = to.split_whitespace().next()?;
+        Some((from.split_whitespace().next()?.parse().ok()?, to.parse().ok()?))
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,265 @@
+use tautline_trial::snapshot;
+
+use super::*;
+
+fn nft(policy: &str, rules: &str) -> Rules {
+    Rules::Nft(format!(
+        "table inet filter {{\n\tchain input {{\n\t\ttype filter hook input priority filter; \
+         policy {policy};\n\t\tct state established,related accept\n\t\t{rules}\n\t}}\n\n\tchain \
+         output {{\n\t\ttype filter hook output priority filter; policy drop;\n\t}}\n}}\n"
+    ))
+}
+
+fn verdict(rules: &Rules) -> crate::Verdict {
+    judge(rules, USUAL).verdict
+}
+
+#[test]
+fn a_chain_that_drops_input_spoils_unless_a_rule_lets_both_ports_in() {
+    let found = judge(&nft("drop", "tcp dport 5004-5005 accept"), USUAL);
+    assert_eq!(found.verdict, Spoils);
+    let mend = "sudo nft insert rule inet filter input udp dport '{ 5004, 5005 }' accept";
+    assert_eq!(found.mend.as_deref(), Some(mend));
+    for lets_in in [
+        "udp dport 5004-5005 accept",
+        "udp dport { 4000, 5000-5010 } counter packets 3 bytes 9 accept",
+        "meta l4proto udp accept",
+    ] {
+        assert_eq!(verdict(&nft("drop", lets_in)), Fine, "{lets_in}");
+    }
+    assert_eq!(verdict(&nft("drop", "udp dport 5004 accept")), Spoils, "RTCP");
+    assert_eq!(verdict(&nft("accept", "")), Fine);
+    let last = "counter packets 12 bytes 800 reject with icmpx admin-prohibited";
+    assert_eq!(verdict(&nft("accept", last)), Spoils);
+    assert_eq!(verdict(&nft("accept", "ip saddr 10.0.0.9 drop")), Fine);
+}
+
+#[test]
+fn ports_of_calls_are_reported_if_they_are_shut() {
+    let told = |rules: &Rules| -> Vec<(crate::Verdict, Option<String>)> {
+        let found = check(rules);
+        found.iter().map(|one| (one.verdict, one.mend.clone())).collect()
+    };
+    let fine = (Fine, None);
+    let shut = |protocol: &str| {
+        let mend = format!("sudo nft insert rule inet filter input {protocol} dport 17240 accept");
+        (Warns, Some(mend))
+    };
+    let streams = "udp dport 5004-5005 accept";
+    assert_eq!(told(&nft("drop", streams)), [fine.clone(), shut("tcp"), shut("udp")]);
+    let tcp = format!("{streams}\n\t\ttcp dport {{ 22, 17240 }} accept");
+    assert_eq!(told(&nft("drop", &tcp)), [fine.clone(), shut("udp")]);
+    let both = format!("{tcp}\n\t\tudp dport 17240-17247 accept");
+    assert_eq!(told(&nft("drop", &both)), core::slice::from_ref(&fine));
+    assert_eq!(told(&nft("accept", "tcp dport 17240 reject")), [fine.clone(), shut("tcp")]);
+    assert_eq!(told(&Rules::NoFirewall), [fine]);
+    assert_eq!(told(&Rules::Hidden).len(), 1);
+    let rules = Rules::Iptables(
+        "*filter\n:INPUT DROP [0:0]\n-A INPUT -p udp -m udp --dport 5004:17240 -j ACCEPT\nCOMMIT\n"
+            .into(),
+    );
+    let mend = "sudo iptables -I INPUT -p tcp --dport 17240 -j ACCEPT".to_owned();
+    assert_eq!(told(&rules)[1..], [(Warns, Some(mend))]);
+    snapshot!(&check(&nft("drop", streams))[1].what);
+    snapshot!(check(&nft("drop", streams))[1].why.as_ref().unwrap());
+}
+
+#[test]
+fn rules_that_are_more_than_is_read_are_not_judged() {
+    assert_eq!(verdict(&nft("drop", "udp dport @audio accept")), Unknown);
+    assert_eq!(verdict(&nft("drop", "udp dport vmap { 5004 : accept }")), Unknown);
+    assert_eq!(verdict(&Rules::Hidden), Unknown);
+    assert_eq!(verdict(&Rules::NoProgram), Unknown);
+    assert_eq!(verdict(&Rules::NoFirewall), Fine);
+}
+
+#[test]
+fn a_named_set_of_ports_is_read_where_the_rule_names_it() {
+    let set = |elements: &str| {
+        let Rules::Nft(rules) = nft("drop", "udp dport @audio accept") else { unreachable!() };
+        let set = format!("\tset audio {{\n\t\ttype inet_service\n{elements}\t}}\n");
+        verdict(&Rules::Nft(rules.replacen("{\n", &format!("{{\n{set}"), 1)))
+    };
+    assert_eq!(set("\t\tflags interval\n\t\telements = { 22, 5000-5010 }\n"), Fine);
+    let long =
+        "\t\telements = { 22 timeout 1h expires 2s, 5004 comment \"a\",\n\t\t\t     5005 }\n";
+    assert_eq!(set(long), Fine);
+    assert_eq!(set("\t\telements = { 5004 }\n"), Spoils, "RTCP");
+    assert_eq!(set(""), Spoils, "it is empty");
+}
+
+#[test]
+fn rules_of_iptables_are_read_alike() {
+    let rules = |policy: &str, rest: &str| {
+        Rules::Iptables(format!(
+            "*filter\n:INPUT {policy} [0:0]\n:FORWARD DROP [0:0]\n{rest}\nCOMMIT\n"
+        ))
+    };
+    assert_eq!(verdict(&rules("ACCEPT", "")), Fine);
+    assert_eq!(verdict(&rules("DROP", "-A INPUT -p tcp --dport 5004 -j ACCEPT")), Spoils);
+    assert_eq!(verdict(&rules("ACCEPT", "-A INPUT -j REJECT --reject-with x")), Spoils);
+    for lets_in in [
+        "-A INPUT -p udp -m udp --dport 5004:5005 -j ACCEPT",
+        "-A INPUT -p udp -m multiport --dports 5004,5005 -j ACCEPT",
+        "-A INPUT -p udp -j ACCEPT",
+    ] {
+        assert_eq!(verdict(&rules("DROP", lets_in)), Fine, "{lets_in}");
+    }
+}
+
+/// What is said of these rules of nft, which refuse what they do not accept.
+fn closed(rules: &str) -> crate::Verdict {
+    verdict(&nft("drop", rules))
+}
+
+#[test]
+fn a_rule_lets_in_only_what_comes_to_it() {
+    let elsewhere = "udp dport 5004-5005 accept";
+    let beside = |more: &str| {
+        let Rules::Nft(rules) = nft("drop", "tcp dport 22 accept") else { unreachable!() };
+        verdict(&Rules::Nft(format!("{rules}{more}")))
+    };
+    assert_eq!(beside(""), Spoils);
+    for (kind, table, hook) in [
+        ("filter", "inet other", "output"),
+        ("filter", "inet other", "input"),
+        ("filter", "inet other", "forward"),
+        ("nat", "ip other", "prerouting"),
+    ] {
+        let more = format!(
+            "table {table} {{\n\tchain x {{\n\t\ttype {kind} hook {hook} priority 0; policy \
+             accept;\n\t\t{elsewhere}\n\t}}\n\tchain y {{\n\t\t{elsewhere}\n\t}}\n}}\n"
+        );
+        assert_eq!(beside(&more), Spoils, "{more}");
+    }
+    // Behind a refusal nothing comes.
+    assert_eq!(closed("drop\n\t\tudp dport 5004-5005 accept"), Spoils);
+    assert_eq!(closed("udp dport 5004-5005 accept\n\t\tdrop"), Fine);
+}
+
+#[test]
+fn a_chain_that_is_jumped_to_counts_where_it_is_jumped_to() {
+    let with = |jump: &str, chain: &str| {
+        let Rules::Nft(rules) = nft("drop", jump) else { unreachable!() };
+        let chain = format!("\tchain audio {{\n\t\t{chain}\n\t}}\n}}\n");
+        verdict(&Rules::Nft(rules.trim_end().trim_end_matches('}').to_owned() + &chain))
+    };
+    let opens = "udp dport 5004-5005 accept";
+    assert_eq!(with("jump audio", opens), Fine);
+    assert_eq!(with("goto audio", opens), Fine);
+    assert_eq!(with("tcp dport 22 jump audio", opens), Spoils);
+    assert_eq!(with("iifname \"eth0\" jump audio", opens), Unknown);
+    assert_eq!(with("jump audio", "return\n\t\tudp dport 5004-5005 accept"), Spoils);
+    assert_eq!(with("jump audio\n\t\taccept", "fib daddr type local return\n\t\tdrop"), Fine);
+    assert_eq!(with("jump audio\n\t\taccept", "drop"), Spoils);
+    assert_eq!(with("jump audio", "jump audio"), Unknown, "a circle");
+}
+
+#[test]
+fn a_chain_is_walked_once_however_often_it_is_jumped_to() {
+    // Ten ways on from each of fourteen chains: as many walks as there are ways would not end.
+    let mut rules = String::from(
+        "table inet filter {\n\tchain input {\n\t\ttype filter hook input \
+                                  priority 0; policy drop;\n\t\tjump x0\n\t}\n",
+    );
+    for chain in 0..14 {
+        let jump = format!("\t\tjump x{}\n", chain + 1).repeat(10);
+        rules += &format!("\tchain x{chain} {{\n{jump}\t}}\n");
+    }
+    let ends =
+        |with: &str| verdict(&Rules::Nft(format!("{rules}\tchain x14 {{\n\t\t{with}\n\t}}\n}}\n")));
+    assert_eq!(ends("udp dport 5004-5005 accept"), Fine);
+    assert_eq!(ends("udp dport 5005 accept"), Spoils);
+}
+
+#[test]
+fn what_depends_on_more_is_not_judged() {
+    for rule in [
+        "ip saddr 10.0.0.0/8 udp dport 5004-5005 accept",
+        "iifname \"eth0\" accept",
+        "udp dport 5004-5005 ip saddr != 10.0.0.1 accept",
+        "ip daddr 224.0.0.0/4 accept",
+        "udp dport 5004-5005 limit rate 10/second accept",
+        "udp sport 5004 accept",
+        "udp dport @friends accept",
+        "meta mark 0x00000001 accept",
+        "iifname vmap { \"eth0\" : jump audio }",
+        "queue",
+    ] {
+        assert_eq!(closed(rule), Unknown, "{rule}");
+    }
+    for rule in [
+        "iifname \"lo\" accept",
+        "ip saddr 127.0.0.0/8 accept",
+        "ct state vmap { invalid : drop, established : accept, related : accept }",
+        "ct status dnat accept",
+        "meta l4proto { icmp, ipv6-icmp } accept",
+        "ip6 saddr fe80::/10 udp dport 5004-5005 accept",
+        "udp sport 67 udp dport 68 accept",
+        "log prefix \"accept \" counter packets 0 bytes 0",
+        "udp dport != 5004-5005 accept",
+    ] {
+        assert_eq!(closed(rule), Spoils, "{rule}");
+    }
+    for rule in [
+        "iifname != \"lo\" udp dport 5004-5005 accept",
+        "ct state { new, established } udp dport { 5004, 5005 } counter packets 1 bytes 2 accept comment \"drop\"",
+        "meta l4proto { tcp, udp } th dport 5004-5005 log prefix \"[drop] \" accept",
+        "ct state vmap { established : accept, new : accept }",
+    ] {
+        assert_eq!(closed(rule), Fine, "{rule}");
+    }
+}
+
+#[test]
+fn an_open_chain_that_refuses_the_ports_or_some_interface_is_seen() {
+    let open = |rules: &str| verdict(&nft("accept", rules));
+    assert_eq!(open("udp dport 5000-6000 drop"), Spoils);
+    assert_eq!(open("udp dport 5005 reject"), Spoils);
+    assert_eq!(open("iifname \"wan0\" drop"), Unknown);
+    assert_eq!(open("ip saddr != 10.0.0.0/8 drop"), Unknown);
+    assert_eq!(open("ct state invalid drop"), Fine);
+    assert_eq!(open("tcp dport 22 ip saddr @shut-out reject"), Fine);
+    assert_eq!(open("ip saddr @shut-out drop"), Fine);
+}
+
+#[test]
+fn a_chain_for_ipv6_alone_warns() {
+    let rules = |family: &str| {
+        Rules::Nft(format!(
+            "table {family} filter {{\n\tchain INPUT {{\n\t\ttype filter hook input priority 0; \
+             policy drop;\n\t}}\n}}\n"
+        ))
+    };
+    assert_eq!(verdict(&rules("ip")), Spoils);
+    assert_eq!(verdict(&rules("ip6")), Warns);
+    assert_eq!(verdict(&rules("bridge")), Fine);
+    assert_eq!(closed("ip protocol udp accept"), Warns);
+}
+
+#[test]
+fn rules_of_iptables_with_conditions_and_chains_are_read_alike() {
+    let closed = |rules: &str| {
+        verdict(&Rules::Iptables(format!(
+            "*nat\n:INPUT ACCEPT [0:0]\n-A INPUT -p udp -j ACCEPT\nCOMMIT\n*filter\n:INPUT DROP \
+             [0:0]\n:OUTPUT ACCEPT [0:0]\n:audio - [0:0]\n{rules}\nCOMMIT\n"
+        )))
+    };
+    let opens = "-p udp -m udp --dport 5004:5005 -j ACCEPT";
+    for (rules, expected) in [
+        (format!("-A OUTPUT {opens}"), Spoils),
+        (format!("-A audio {opens}"), Spoils),
+        (format!("-A audio {opens}\n-A INPUT -j audio"), Fine),
+        (format!("-A audio {opens}\n-A INPUT -p tcp -j audio"), Spoils),
+        (format!("-A INPUT -s 10.0.0.1/32 {opens}"), Unknown),
+        (format!("-A INPUT -i eth0 {opens}"), Unknown),
+        (format!("-A INPUT -i lo -j ACCEPT\n-A INPUT ! -i lo {opens}"), Fine),
+        (format!("-A INPUT -m comment --comment \"for -j DROP\" {opens}"), Fine),
+        ("-A INPUT -m set --match-set x src -j ACCEPT".to_owned(), Unknown),
+        ("-A INPUT -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT".to_owned(), Spoils),
+        ("-A INPUT -j LOG --log-prefix \"ACCEPT \"".to_owned(), Spoils),
+        ("-A INPUT -j TARPIT".to_owned(), Unknown),
+    ] {
+        assert_eq!(closed(&rules), expected, "{rules}");
+    }
+}

@@ -1,0 +1,332 @@
+//! Checks of this machine: what would spoil sound at a given latency, and how to fix it.
+//!
+//! [`examine`] lists the checks in order. A check reads the kernel's files through `Machine`, or gets what it judges as
+//! arguments, and returns findings.
+#![forbid(unsafe_code)]
+
+mod clocks;
+pub mod firewall;
+mod interrupts;
+mod kernel;
+mod machine;
+mod multicast;
+mod network;
+mod packets;
+mod privileges;
+mod processor;
+mod sound;
+
+use serde::Serialize;
+use tautline_host::confinement::Confinement;
+use tautline_io::clock::kept::{KernelClock, hardware_clocks, kept_clock};
+use tautline_io::network::ethtool::moderation;
+use tautline_io::network::qdisc::queue_disciplines;
+use tautline_io::thread::limits::{ResourceLimits, timer_resolution};
+use tautline_io::thread::memory::lock;
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::Span;
+
+use machine::Machine;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    Fine,
+    /// The check could not see it.
+    Unknown,
+    /// It costs safety: sound is whole while nothing else goes wrong.
+    Warns,
+    /// At this latency sound will be missed.
+    Spoils,
+}
+
+/// One finding of a check, as in the report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// Set by [`examine`].
+    pub check: &'static str,
+    pub verdict: Verdict,
+    pub what: String,
+    /// Why it matters; `None` only if the verdict is `Fine`.
+    pub why: Option<String>,
+    /// At most one of these: a shell command that fixes it, that shows more of it, or that improves what is fine.
+    pub mend: Option<String>,
+    pub look: Option<String>,
+    pub better: Option<String>,
+}
+
+impl Finding {
+    fn fine(what: impl Into<String>) -> Self {
+        let (check, what) = ("", what.into());
+        Self {
+            check,
+            verdict: Verdict::Fine,
+            what,
+            why: None,
+            mend: None,
+            look: None,
+            better: None,
+        }
+    }
+
+    fn new(verdict: Verdict, what: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { verdict, why: Some(why.into()), ..Self::fine(what) }
+    }
+
+    fn mend(self, command: impl Into<String>) -> Self {
+        Self { mend: Some(command.into()), ..self }
+    }
+
+    fn look(self, command: impl Into<String>) -> Self {
+        Self { look: Some(command.into()), ..self }
+    }
+
+    /// Root needs no `sudo`, and may lack it.
+    fn as_root(mut self) -> Self {
+        for command in [&mut self.mend, &mut self.look, &mut self.better].into_iter().flatten() {
+            *command = command.replace("sudo ", "");
+        }
+        self
+    }
+
+    /// The report's name of the command, and the command.
+    fn command(&self) -> Option<(&'static str, &str)> {
+        let commands = [("mend", &self.mend), ("look", &self.look), ("better", &self.better)];
+        commands.into_iter().find_map(|(name, command)| Some((name, command.as_deref()?)))
+    }
+}
+
+/// The stream that the machine must carry.
+#[derive(Debug, Clone, Copy)]
+pub struct Requirements {
+    pub latency: Span,
+    pub format: StreamFormat,
+}
+
+/// The report of `taut doctor`; scripts rely on its JSON names.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    schema: u32,
+    latency_ns: i64,
+    pub findings: Vec<Finding>,
+    counts: Counts,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Counts {
+    fine: usize,
+    unknown: usize,
+    warns: usize,
+    spoils: usize,
+}
+
+impl Report {
+    pub fn new(findings: Vec<Finding>, latency: Span) -> Self {
+        let mut counts = Counts::default();
+        for finding in &findings {
+            *match finding.verdict {
+                Verdict::Fine => &mut counts.fine,
+                Verdict::Unknown => &mut counts.unknown,
+                Verdict::Warns => &mut counts.warns,
+                Verdict::Spoils => &mut counts.spoils,
+            } += 1;
+        }
+        Self { schema: 1, latency_ns: latency.as_nanos(), findings, counts }
+    }
+
+    /// How many findings spoil sound.
+    pub fn spoils(&self) -> usize {
+        self.counts.spoils
+    }
+
+    /// A line per finding: what, why and the command. `wrap` breaks a text into lines that hang below the end of its
+    /// first argument; commands then have lines of their own and stay whole, so that they can be copied.
+    pub fn text(&self, wrap: Option<fn(&str, &str) -> String>) -> String {
+        let mut text = String::new();
+        for finding in &self.findings {
+            let Finding { check, verdict, what, why, .. } = finding;
+            // Capitals catch the eye.
+            let mark = match verdict {
+                Verdict::Fine => "ok      ",
+                Verdict::Unknown => "?       ",
+                Verdict::Warns => "warns   ",
+                Verdict::Spoils => "SPOILS  ",
+            };
+            let why = why.as_ref().map_or(String::new(), |why| format!("; {why}"));
+            let told = format!("{check}: {what}{why}");
+            let command = finding.command().map(|(name, command)| format!("{name}: {command}"));
+            match (wrap, command) {
+                (None, None) => text += &format!("{mark}{told}\n"),
+                (None, Some(command)) => text += &format!("{mark}{told}; {command}\n"),
+                (Some(wrap), None) => text += &wrap(mark, &told),
+                (Some(wrap), Some(command)) => {
+                    text += &format!("{}        {command}\n", wrap(mark, &told));
+                }
+            }
+        }
+        let Counts { fine, unknown, warns, spoils } = self.counts;
+        let latency = Span::from_nanos(self.latency_ns);
+        text + &format!(
+            "at {latency}: {fine} ok, {warns} warn, {spoils} spoil, {unknown} not to be seen\n"
+        )
+    }
+}
+
+/// Runs every check, in the order in which a reader fixes: most important first. Takes a second, in which it watches
+/// for stalls.
+pub fn examine(asked: &Requirements) -> Report {
+    let machine = &Machine::system();
+    let Requirements { latency, ref format } = *asked;
+    let is_root = machine.is_root();
+    let (granted, limits) = (privileges::granted(), ResourceLimits::read());
+    let kernel_clock = KernelClock::read();
+    let interfaces = network::interfaces(machine);
+    let names: Vec<_> = interfaces.iter().map(|interface| interface.name.as_str()).collect();
+    let queues = queue_disciplines().unwrap_or_default();
+    let lacking = network::lacking(machine);
+    let processes = interrupts::processes(machine);
+    let interrupts = interrupts::of_sound_and_network(machine, &interfaces);
+
+    let mut findings = Vec::new();
+    let mut add = |check, found: Vec<Finding>| {
+        let named = found.into_iter().map(|found| Finding { check, ..found });
+        findings.extend(named.map(|found| if is_root { found.as_root() } else { found }));
+    };
+    add("floor", vec![packets::floor(asked)]);
+    add("real-time", vec![privileges::priority(&limits, granted, is_root, latency)]);
+    add("locked-memory", vec![privileges::memory(&limits, lock().is_ok(), is_root)]);
+    add("real-time-share", one(privileges::share(machine)));
+    add("preemption", vec![kernel::preemption(machine, latency)]);
+    add("stalls", vec![processor::stalls(&processor::watch(), machine.is_virtual(), latency)]);
+    add("cpu-frequency", vec![processor::frequency(machine)]);
+    add("idle-states", vec![processor::idle(machine, latency)]);
+    add("clocksource", one(clocks::clocksource(machine)));
+    add("timers", vec![clocks::timers(timer_resolution())]);
+    add("timer-slack", one(clocks::thread_slack().map(clocks::slack)));
+    add("clock-sync", vec![clocks::kept(kernel_clock, kept_clock(), &hardware_clocks())]);
+    add("tai", one(kernel_clock.map(clocks::tai)));
+    add("ptp4l", one(clocks::ask_ptp4l().map(clocks::ptp)));
+    add("irqbalance", vec![interrupts::balance(machine, &processes)]);
+    add("interrupts", interrupts::lines(&interrupts));
+    add("interrupt-cores", interrupts::cores(machine, &interrupts));
+    add("interrupt-threads", one(interrupts::threads(&interrupts, &processes)));
+    add("pipewire", one(sound::server(&processes, latency)));
+    add("sound-access", one(sound::access(&sound::device_files(machine))));
+    add("usb-autosuspend", one(sound::suspended(machine)));
+    if interfaces.is_empty() {
+        add("network", vec![network::none()]);
+    } else {
+        for interface in &interfaces {
+            let moderation = moderation(&interface.name).ok();
+            add("wifi", one(network::wireless(interface, latency)));
+            add("qdisc", vec![network::queue(interface, &queues, &lacking)]);
+            add("pacing", one(network::pacing(interface, &queues, &lacking)));
+            let moderated = moderation.map(|it| network::moderated(interface, &it, latency));
+            add("interrupt-moderation", one(moderated));
+            add("mtu", vec![packets::longest(interface, format)]);
+        }
+        add("socket-buffers", vec![packets::buffers(machine, format)]);
+        add("multicast-route", vec![multicast::route(machine, &names)]);
+        add("igmp", names.iter().filter_map(|name| multicast::igmp(machine, name)).collect());
+        add("reverse-path", one(multicast::reverse_path(machine, &names)));
+    }
+    add("firewall", firewall::check(&firewall::read(machine)));
+    add("plugins", vec![kernel::confinement(machine, &Confinement::of_this_kernel())]);
+    Report::new(findings, latency)
+}
+
+fn one(found: Option<Finding>) -> Vec<Finding> {
+    found.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use tautline_dsp::format::SampleFormat;
+    use tautline_proto::time::Frames;
+    use tautline_proto::units::{Channels, Rate};
+    use tautline_trial::snapshot;
+
+    use super::*;
+
+    /// Stereo packets of a millisecond, to be heard within so many milliseconds.
+    pub(crate) fn asked(millis: i64) -> Requirements {
+        let format = StreamFormat {
+            coder: None,
+            rate: Rate::HZ_48000,
+            channels: Channels::STEREO,
+            sample: SampleFormat::L24,
+            packet: Frames::new(48),
+            payload_type: 97,
+        };
+        Requirements { latency: Span::from_millis(millis), format }
+    }
+
+    #[test]
+    fn what_is_found_on_this_machine_is_told_whole() {
+        let found = examine(&asked(5)).findings;
+        assert!(found.len() >= 10, "{found:#?}");
+        for finding in &found {
+            let Finding { check, verdict, what, why, better, .. } = finding;
+            assert!(!what.is_empty() && !what.ends_with('.'), "{check}: {what}");
+            assert_eq!(*verdict == Verdict::Fine, why.is_none(), "{check}: {why:?}");
+            let is_fine = *verdict == Verdict::Fine;
+            assert!(finding.command().is_none() || better.is_some() == is_fine, "{check}");
+            for text in [what].into_iter().chain(why) {
+                assert!(!text.contains('\n') && !text.contains("  "), "{check}: {text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_command_can_be_pasted() {
+        for finding in examine(&asked(1)).findings {
+            let Some((_, command)) = finding.command() else { continue };
+            let read = Command::new("sh").args(["-n", "-c", command]).output().unwrap();
+            let said = String::from_utf8_lossy(&read.stderr);
+            assert!(read.status.success(), "{}: {command}: {said}", finding.check);
+        }
+    }
+
+    #[test]
+    fn root_is_spared_the_sudo() {
+        let finding = Finding::new(Verdict::Warns, "y", "z").mend("sudo a && sudo b").as_root();
+        assert_eq!(finding.mend.as_deref(), Some("a && b"));
+    }
+
+    fn report() -> Report {
+        let why = "a core that slowed down while it waited takes longer for the next period";
+        let frequency = Finding::new(Verdict::Warns, "2 of 2 cores have powersave", why)
+            .mend("echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/x");
+        let firewall = Finding::new(Verdict::Unknown, "only root sees it", "it may drop")
+            .look("sudo nft list ruleset");
+        let findings = vec![
+            Finding { check: "timers", ..Finding::fine("timers are fine to 1ns") },
+            Finding { check: "cpu-frequency", ..frequency },
+            Finding { check: "firewall", ..firewall },
+        ];
+        Report::new(findings, Span::from_millis(5))
+    }
+
+    #[test]
+    fn each_finding_is_one_line_that_ends_with_the_command() {
+        let text = report().text(None);
+        let lines: Vec<_> = text.lines().collect();
+        snapshot!(lines[0]);
+        snapshot!(lines[1]);
+        snapshot!(lines[2]);
+        assert_eq!(lines.len(), 4, "the last line counts them");
+    }
+
+    #[test]
+    fn the_report_for_programs_has_verdicts_and_counts() {
+        let value = serde_json::to_value(report()).unwrap();
+        assert_eq!(value["latency_ns"], 5_000_000);
+        assert_eq!(value["counts"]["warns"], 1);
+        assert_eq!(value["findings"][0]["why"], serde_json::Value::Null);
+        assert_eq!(value["findings"][2]["verdict"], "unknown");
+        let text = report().text(None);
+        snapshot!("counts", format!("{}\n", text.lines().next_back().unwrap()));
+    }
+}

@@ -1,0 +1,413 @@
+//! How packets leave and arrive: interfaces, their queues, and how they gather packets.
+
+use tautline_engine::plan::pacing::{PacingRung, heeded};
+use tautline_io::network::ethtool::Moderation;
+use tautline_io::network::qdisc::{QdiscPlace, QueueDiscipline};
+use tautline_proto::time::Span;
+
+use crate::Verdict::{Spoils, Unknown, Warns};
+use crate::{Finding, Machine, kernel};
+
+/// A network interface that is in use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Interface {
+    pub(crate) name: String,
+    pub(crate) index: u32,
+    /// Of the largest packet, in bytes.
+    pub(crate) mtu: usize,
+    pub(crate) is_wireless: bool,
+    pub(crate) interrupts: Vec<u32>,
+}
+
+#[cfg(test)]
+impl Interface {
+    /// A wired one, as most are.
+    pub(crate) fn wired(name: &str) -> Self {
+        let name = name.to_owned();
+        Self { name, index: 2, mtu: 1500, is_wireless: false, interrupts: Vec::new() }
+    }
+}
+
+/// Of an interface (linux/if.h).
+const UP: u32 = 0x1;
+const LOOPBACK: u32 = 0x8;
+
+/// Those that are up, but for the loopback interface.
+pub(crate) fn interfaces(machine: &Machine) -> Vec<Interface> {
+    const FOLDER: &str = "sys/class/net";
+    let used = machine.list(FOLDER).into_iter().filter_map(|name| {
+        let file = |file: &str| format!("{FOLDER}/{name}/{file}");
+        let flags = machine.read(&file("flags"))?;
+        let flags = u32::from_str_radix(flags.trim_start_matches("0x"), 16).ok()?;
+        let is_down = machine.read(&file("operstate")).as_deref() == Some("down");
+        // A virtual port of a bridge, such as a container's: the bridge speaks for it.
+        let is_port = machine.has(&file("brport")) && !machine.has(&file("device"));
+        if flags & UP == 0 || flags & LOOPBACK != 0 || is_down || is_port {
+            return None;
+        }
+        // A virtio device has its interrupts one folder up, with its PCI function.
+        let folders = ["device/msi_irqs", "device/../msi_irqs"];
+        let interrupts = folders.map(|folder| machine.list(&file(folder)));
+        let interrupts = interrupts.into_iter().find(|found| !found.is_empty()).unwrap_or_default();
+        Some(Interface {
+            index: machine.number(&file("ifindex"))?,
+            mtu: machine.number(&file("mtu"))?,
+            is_wireless: machine.has(&file("phy80211")) || machine.has(&file("wireless")),
+            interrupts: interrupts.iter().filter_map(|number| number.parse().ok()).collect(),
+            name,
+        })
+    });
+    used.collect()
+}
+
+/// The queue disciplines that [`fairest`] and others advise, but that this kernel is known to lack: neither loaded, nor
+/// built in, nor there to be loaded. Empty if nothing tells what it has.
+pub(crate) fn lacking(machine: &Machine) -> Vec<&'static str> {
+    let release = kernel::release(machine);
+    let list = |name: &str| machine.read(&format!("lib/modules/{release}/{name}"));
+    let lists = list("modules.builtin").zip(list("modules.dep"));
+    let config = if lists.is_some() { String::new() } else { kernel::config(machine) };
+    let lacks = |name: &&str| {
+        let module = format!("sch_{name}");
+        if machine.has(&format!("sys/module/{module}")) {
+            return false;
+        }
+        match &lists {
+            Some((built_in, loadable)) => {
+                // Modules may be compressed: sch_fq.ko.xz.
+                let file = format!("/{module}.ko");
+                ![built_in, loadable].iter().any(|list| list.contains(&file))
+            }
+            None => {
+                let unset = format!("# CONFIG_NET_{} is not set", module.to_uppercase());
+                config.lines().any(|line| line == unset)
+            }
+        }
+    };
+    ["fq", "fq_codel", "etf", "prio", "mqprio"].into_iter().filter(lacks).collect()
+}
+
+pub(crate) fn none() -> Finding {
+    let why = "sound goes no further than this machine";
+    Finding::new(Warns, "no network interface is up", why).look("ip -brief link")
+}
+
+/// What Wi-Fi takes to send a packet again, some times over: what `taut lab impair` has as wifi-5ghz.
+const WIRELESS: Span = Span::from_millis(30);
+
+pub(crate) fn wireless(interface: &Interface, latency: Span) -> Option<Finding> {
+    let name = &interface.name;
+    if !interface.is_wireless {
+        return None;
+    }
+    if latency >= WIRELESS {
+        return Some(Finding::fine(format!("{name} is Wi-Fi, and {latency} may do")));
+    }
+    let what = format!("{name} is Wi-Fi");
+    let why = format!(
+        "packets that are sent again, and a card that saves power, take more than {}; use a cable, \
+         or --latency 40ms --redundancy auto",
+        latency
+    );
+    let finding = Finding::new(Spoils, what, why);
+    Some(finding.mend(format!("sudo iw dev {name} set power_save off")))
+}
+
+pub(crate) fn queue(interface: &Interface, all: &[QueueDiscipline], lacking: &[&str]) -> Finding {
+    let name = &interface.name;
+    let of_it = |place: QdiscPlace| {
+        let queues = all.iter().filter(move |queue| queue.interface == interface.index);
+        queues.filter(move |queue| queue.place == place).map(|queue| queue.kind.as_str())
+    };
+    let Some(root) = of_it(QdiscPlace::Root).next() else {
+        let what = format!("the queue of {name} is not to be seen");
+        let finding = Finding::new(Unknown, what, "some queues hold packets back");
+        return finding.look(format!("tc qdisc show dev {name}"));
+    };
+    // A card with several queues of its own: what matters hangs below.
+    let kind = if root == "mq" { of_it(QdiscPlace::Below).next().unwrap_or(root) } else { root };
+    let what = format!("{name} has {kind}");
+    let fair = fairest(lacking);
+    let to_fair = format!("sudo tc qdisc replace dev {name} root {fair}");
+    let bad = |verdict, why: &str| Finding::new(verdict, what.clone(), why).mend(&to_fair);
+    match kind {
+        // taut's sockets ask for the first band of pfifo_fast and prio (SO_PRIORITY).
+        "fq" | "fq_codel" | "cake" | "noqueue" | "mq" | "mqprio" | "taprio" | "cbs" | "prio"
+        | "pfifo_fast" => Finding::fine(what),
+        "pfifo" | "bfifo" | "fifo" => {
+            bad(Warns, "sound waits behind everything that was to be sent before")
+        }
+        "etf" if root == "etf" => {
+            let why = "it drops all that has no launch time, the questions for addresses (ARP) among it: who is \
+                       not known any more is not found again";
+            let found = Finding::new(Warns, what, why);
+            found.mend(etf_below(name, lacking).unwrap_or(to_fair))
+        }
+        "netem" => bad(Spoils, "it delays or loses packets on purpose"),
+        "tbf" | "htb" | "hfsc" => {
+            bad(Warns, "it holds packets back that exceed a rate: sound comes late in bursts")
+        }
+        _ => Finding::fine(what),
+    }
+}
+
+/// The queue that keeps sound waiting least, of those that this kernel has: of `pfifo_fast`, which none lacks, it is the
+/// first band.
+fn fairest(lacking: &[&str]) -> &'static str {
+    let fair = ["fq", "fq_codel"].into_iter().find(|one| !lacking.contains(one));
+    fair.unwrap_or("pfifo_fast")
+}
+
+/// What keeps launch times on the way out, and what would keep them better, if this kernel has that.
+pub(crate) fn pacing(
+    interface: &Interface,
+    all: &[QueueDiscipline],
+    lacking: &[&str],
+) -> Option<Finding> {
+    let name = &interface.name;
+    let mut of_it = all.iter().filter(|queue| queue.interface == interface.index).peekable();
+    of_it.peek()?;
+    let has_etf = of_it.any(|queue| queue.kind == "etf");
+    let (what, better) = match heeded(all, interface.index).first() {
+        Some(PacingRung::Offload) => {
+            let what = format!("the card of {name} is told to launch packets itself");
+            return Some(Finding::fine(what));
+        }
+        Some(PacingRung::Etf) => {
+            let what = format!("{name} keeps launch times by etf, to some microseconds");
+            (what, offloaded(name, lacking))
+        }
+        Some(_) => {
+            let what = format!("{name} keeps launch times by fq, to some ten microseconds");
+            (what, etf_below(name, lacking))
+        }
+        None if has_etf => {
+            let what = format!("{name} has an etf by another clock than TAI, or by deadlines");
+            let why = "it drops what has no such time, and taut launches by none of them";
+            let mend = etf_below(name, lacking).unwrap_or_else(|| {
+                format!("sudo tc qdisc replace dev {name} root {}", fairest(lacking))
+            });
+            return Some(Finding::new(Warns, what, why).mend(mend));
+        }
+        None => {
+            let what = format!(
+                "{name} keeps no launch times: packets leave when a thread hands them over"
+            );
+            match lacking.contains(&"fq") {
+                false => (what, Some(format!("sudo tc qdisc replace dev {name} root fq"))),
+                true => (format!("{what}, and this kernel has no fq"), etf_below(name, lacking)),
+            }
+        }
+    };
+    Some(Finding { better, ..Finding::fine(what) })
+}
+
+/// ETF for what has the priority of class A, as taut's AVTP does, and a queue that is fair for all else.
+fn etf_below(name: &str, lacking: &[&str]) -> Option<String> {
+    if ["prio", "etf"].into_iter().any(|one| lacking.contains(&one)) {
+        return None;
+    }
+    Some(format!(
+        "sudo tc qdisc replace dev {name} root handle 100: prio bands 3 priomap 1 1 1 0 1 1 1 1 1 1 1 1 1 1 1 1 \
+         && sudo tc qdisc replace dev {name} parent 100:1 etf clockid CLOCK_TAI delta 300000 \
+         && sudo tc qdisc replace dev {name} parent 100:2 {}",
+        fairest(lacking)
+    ))
+}
+
+/// The same by the card, for cards that can: whether one does nobody tells before it is tried.
+fn offloaded(name: &str, lacking: &[&str]) -> Option<String> {
+    if lacking.contains(&"mqprio") {
+        return None;
+    }
+    Some(format!(
+        "sudo tc qdisc replace dev {name} root handle 100: mqprio num_tc 2 map 1 1 1 0 1 1 1 1 1 1 1 1 1 1 1 1 \
+         queues 1@0 1@1 hw 0 && sudo tc qdisc replace dev {name} parent 100:1 etf clockid CLOCK_TAI delta 300000 \
+         offload  # perhaps: few cards can, and their clock must be kept in step (phc2sys)"
+    ))
+}
+
+/// A card that gathers packets for more than this part of the latency costs more than it saves.
+const GATHERED_PART: i64 = 20;
+
+pub(crate) fn moderated(interface: &Interface, moderation: &Moderation, latency: Span) -> Finding {
+    let (name, delay) = (&interface.name, moderation.delay);
+    let what = match (delay, moderation.adaptive) {
+        (Span::ZERO, false) => format!("{name} interrupts for packets at once"),
+        (_, false) => format!("{name} gathers packets for up to {delay} before it interrupts"),
+        (_, true) => format!("{name} gathers packets as the load is, for up to {delay} now"),
+    };
+    if delay <= latency.divided(GATHERED_PART) {
+        return Finding::fine(what);
+    }
+    let verdict = if delay > latency.half() { Spoils } else { Warns };
+    let why = format!("each packet may wait so long, of the {} there are", latency);
+    let adaptive = if moderation.adaptive { " adaptive-rx off" } else { "" };
+    let mend = format!("sudo ethtool -C {name}{adaptive} rx-usecs 0");
+    Finding::new(verdict, what, why).mend(mend)
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_trial::snapshot;
+
+    use super::*;
+    use crate::Verdict::Fine;
+    const MILLIS_5: Span = Span::from_millis(5);
+    use tautline_io::network::qdisc::EtfSettings;
+
+    #[test]
+    fn interfaces_that_are_up_and_lead_out_are_in_use() {
+        let file = |name: &str, file: &str| format!("sys/class/net/{name}/{file}");
+        let mut files = Vec::new();
+        for (name, flags, state) in [
+            ("eth0", "0x1003", "up"),
+            ("eth1", "0x1003", "down"),
+            ("eth2", "0x1002", "down"),
+            ("lo", "0x9", "unknown"),
+            ("veth0", "0x1003", "up"),
+            ("wlan0", "0x1003", "unknown"),
+        ] {
+            files.push((file(name, "flags"), flags));
+            files.push((file(name, "operstate"), state));
+            files.push((file(name, "ifindex"), "2"));
+            files.push((file(name, "mtu"), "1500"));
+        }
+        files.push((file("wlan0", "wireless/x"), ""));
+        files.push((file("veth0", "brport/x"), ""));
+        files.push((file("eth0", "device/msi_irqs/41"), ""));
+        let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+        let eth0 = Interface { interrupts: vec![41], ..Interface::wired("eth0") };
+        let wlan0 = Interface { is_wireless: true, ..Interface::wired("wlan0") };
+        assert_eq!(interfaces(&Machine::of(&files)), [eth0, wlan0.clone()]);
+        assert_eq!(wireless(&wlan0, MILLIS_5).unwrap().verdict, Spoils);
+        assert_eq!(wireless(&wlan0, Span::from_millis(40)).unwrap().verdict, Fine);
+    }
+
+    fn queued(kind: &str, place: QdiscPlace) -> QueueDiscipline {
+        QueueDiscipline { interface: 2, kind: kind.to_owned(), place, etf: None }
+    }
+
+    #[test]
+    fn a_queue_is_judged_by_what_it_does_to_sound() {
+        for (kind, verdict) in [
+            ("fq", Fine),
+            ("noqueue", Fine),
+            ("fq_codel", Fine),
+            ("pfifo_fast", Fine),
+            ("pfifo", Warns),
+            ("tbf", Warns),
+            ("etf", Warns),
+            ("netem", Spoils),
+        ] {
+            let queued = [queued(kind, QdiscPlace::Root)];
+            let found = queue(&Interface::wired("eth0"), &queued, &[]);
+            assert_eq!(found.verdict, verdict, "{kind}");
+            assert_eq!(found.what, format!("eth0 has {kind}"));
+        }
+        let below = [queued("mq", QdiscPlace::Root), queued("pfifo", QdiscPlace::Below)];
+        let found = queue(&Interface::wired("eth0"), &below, &[]);
+        assert_eq!((&*found.what, found.verdict), ("eth0 has pfifo", Warns));
+        let other = QueueDiscipline { interface: 3, ..queued("fq", QdiscPlace::Root) };
+        let elsewhere = [other, queued("fq", QdiscPlace::Ingress)];
+        let unseen = queue(&Interface::wired("eth0"), &elsewhere, &[]);
+        assert_eq!(unseen.verdict, Unknown);
+    }
+
+    #[test]
+    fn what_would_keep_launch_times_better_is_told_from_rung_to_rung() {
+        let told = |queues: &[QueueDiscipline]| {
+            let found = pacing(&Interface::wired("eth0"), queues, &[]).unwrap();
+            assert_eq!(found.verdict, Fine);
+            found.better
+        };
+        let root = |kind| queued(kind, QdiscPlace::Root);
+        let fq = "sudo tc qdisc replace dev eth0 root fq";
+        assert_eq!(told(&[root("fq_codel")]).as_deref(), Some(fq));
+        let lines = told(&[root("fq")]).unwrap();
+        assert!(lines.contains("parent 100:1 etf clockid CLOCK_TAI"), "{lines}");
+        let (delta, by_tai, deadlines) = (Span::from_micros(300), true, false);
+        let etf = EtfSettings { delta, by_tai, deadlines, offload: false };
+        let below = |etf| {
+            [root("prio"), QueueDiscipline { etf: Some(etf), ..queued("etf", QdiscPlace::Below) }]
+        };
+        assert!(told(&below(etf)).unwrap().contains("CLOCK_TAI delta 300000 offload"));
+        assert_eq!(told(&below(EtfSettings { offload: true, ..etf })), None);
+        for useless in
+            [EtfSettings { by_tai: false, ..etf }, EtfSettings { deadlines: true, ..etf }]
+        {
+            let interface = Interface::wired("eth0");
+            let found = pacing(&interface, &below(useless), &[]).unwrap();
+            assert_eq!(found.verdict, Warns, "{}", found.what);
+        }
+        assert_eq!(pacing(&Interface::wired("eth0"), &[], &[]), None);
+    }
+
+    #[test]
+    fn no_queue_is_advised_that_the_kernel_lacks() {
+        let eth0 = Interface::wired("eth0");
+        let root = |kind| [queued(kind, QdiscPlace::Root)];
+        let mend = |lacks: &[&str]| queue(&eth0, &root("pfifo"), lacks).mend.unwrap();
+        assert!(mend(&["fq"]).ends_with("root fq_codel"));
+        assert!(mend(&["fq", "fq_codel"]).ends_with("root pfifo_fast"));
+        let etf = queue(&eth0, &root("etf"), &["fq", "prio"]);
+        snapshot!(etf.mend.unwrap());
+        let better = |kind, lacks: &[&str]| {
+            let found = pacing(&eth0, &root(kind), lacks).unwrap();
+            (found.better, found.what)
+        };
+        let (line, what) = better("pfifo_fast", &["fq"]);
+        let line = line.unwrap();
+        assert!(line.contains("parent 100:1 etf") && line.ends_with("100:2 fq_codel"), "{line}");
+        snapshot!(what);
+        assert_eq!(better("pfifo_fast", &["fq", "etf"]).0, None);
+        assert_eq!(better("fq", &["etf", "mqprio"]).0, None);
+    }
+
+    #[test]
+    fn a_card_that_gathers_is_judged_by_the_latency() {
+        let judged = |micros, adaptive, millis| {
+            let delay = Span::from_micros(micros);
+            let moderation = Moderation { delay, packets: 0, adaptive };
+            moderated(&Interface::wired("eth0"), &moderation, Span::from_millis(millis))
+        };
+        assert_eq!(judged(3, false, 5).verdict, Fine);
+        assert_eq!(judged(250, false, 5).verdict, Fine);
+        let found = judged(1000, true, 5);
+        assert_eq!(found.verdict, Warns);
+        snapshot!(found.mend.unwrap());
+        assert_eq!(judged(3000, false, 5).verdict, Spoils);
+        assert_eq!(judged(3000, false, 100).verdict, Fine);
+    }
+
+    const RELEASE: (&str, &str) = ("proc/sys/kernel/osrelease", "6.1.0-9\n");
+
+    fn lacks(files: &[(&str, &str)]) -> Vec<&'static str> {
+        lacking(&Machine::of(&[&[RELEASE], files].concat()))
+    }
+
+    #[test]
+    fn a_kernel_lacks_what_is_neither_loaded_nor_built_in_nor_there_to_be_loaded() {
+        let built_in =
+            ("lib/modules/6.1.0-9/modules.builtin", "kernel/net/sched/sch_fq_codel.ko\n");
+        let loadable = (
+            "lib/modules/6.1.0-9/modules.dep",
+            "kernel/net/sched/sch_prio.ko.xz:\nkernel/net/sched/sch_mqprio.ko.xz: kernel/a/b.ko.xz\n",
+        );
+        assert_eq!(lacks(&[built_in, loadable]), ["fq", "etf"]);
+        let loaded = ("sys/module/sch_fq/refcnt", "2\n");
+        assert_eq!(lacks(&[built_in, loadable, loaded]), ["etf"]);
+    }
+
+    #[test]
+    fn without_a_list_of_modules_its_configuration_tells_and_without_that_it_lacks_none() {
+        let config = (
+            "boot/config-6.1.0-9",
+            "CONFIG_NET_SCH_FQ_CODEL=y\n# CONFIG_NET_SCH_FQ is not set\nCONFIG_NET_SCH_PRIO=m\n",
+        );
+        assert_eq!(lacks(&[config]), ["fq"]);
+        assert!(lacks(&[]).is_empty());
+        // One of two lists is none.
+        assert!(lacks(&[("lib/modules/6.1.0-9/modules.dep", "")]).is_empty());
+    }
+}

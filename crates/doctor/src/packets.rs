@@ -1,0 +1,152 @@
+//! Whether packets are carried whole, and kept until they are read.
+
+use tautline_io::udp::UdpOptions;
+use tautline_proto::device::Settings;
+use tautline_proto::latency::least_latency;
+use tautline_proto::stream::{PTIME_RANGE, StreamFormat};
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::wire::PacketHeads;
+
+use crate::Verdict::{Spoils, Warns};
+use crate::network::Interface;
+use crate::{Finding, Machine, Requirements};
+
+/// IPv4 and UDP headers (RFC 791 §3.1 without options, RFC 768).
+const HEADERS: usize = 28;
+
+/// Whether any receiver can keep the latency: packets have to be packed, and a card takes two
+/// periods, here as long as a packet.
+pub(crate) fn floor(asked: &Requirements) -> Finding {
+    let StreamFormat { rate, channels, packet: period, .. } = asked.format;
+    let device = Settings { rate, channels, period, periods: 2 };
+    let least = least_latency(asked.format.packing_age(period), &device);
+    let ptime = asked.format.ptime();
+    let what = format!(
+        "packets of {ptime} and a card of two such periods take {least}, before hosts and \
+         network add theirs"
+    );
+    if least <= asked.latency {
+        return Finding::fine(what);
+    }
+    let why =
+        format!("no receiver keeps less; use --latency {least}, or a shorter --ptime and --period");
+    Finding::new(Spoils, what, why)
+}
+
+pub(crate) fn longest(interface: &Interface, format: &StreamFormat) -> Finding {
+    let Interface { name, mtu, .. } = interface;
+    let packet = HEADERS + PacketHeads::rtp(true).datagram_bytes(format);
+    let (ptime, channels) = (format.ptime(), format.channels);
+    let what = format!(
+        "{name} carries packets of {mtu} bytes; {ptime} of {channels} channels at {} takes {packet}",
+        format.rate
+    );
+    if packet <= *mtu {
+        return Finding::fine(what);
+    }
+    let room = mtu.saturating_sub(packet - format.payload_bytes());
+    let fits = format.rate.span_of(Frames::from_len(room / format.frame_bytes().max(1)));
+    // Down to what can be typed.
+    let fits = Span::from_micros(fits.as_nanos() / 1000);
+    let shorter = match fits >= PTIME_RANGE.0 {
+        true => format!("--ptime {fits} or less fits"),
+        false => "no --ptime is short enough, so fewer --channels fit".to_owned(),
+    };
+    let why = format!(
+        "each goes in parts, and one part lost loses {ptime}; {shorter}, or a larger MTU on every \
+         machine and switch between"
+    );
+    let mend = format!("sudo ip link set dev {name} mtu {}", packet.next_multiple_of(100));
+    Finding::new(Warns, what, why).mend(mend)
+}
+
+/// Number of `CAP_NET_ADMIN` (linux/capability.h), with which a socket may exceed the bounds.
+const NET_ADMIN: u32 = 12;
+
+/// What sockets may keep.
+pub(crate) fn buffers(machine: &Machine, format: &StreamFormat) -> Finding {
+    let packets_per_second = format.rate.hertz() / format.packet.count().max(1) as u32 + 1;
+    let datagram_bytes = PacketHeads::rtp(true).datagram_bytes(format);
+    let options = UdpOptions { datagram_bytes, packets_per_second, ..UdpOptions::default() };
+    // The kernel doubles what is asked for.
+    let wanted = options.buffer_bytes() / 2;
+    let bound = |which: &str| machine.number::<usize>(&format!("proc/sys/net/core/{which}"));
+    let Some((receive, send)) = bound("rmem_max").zip(bound("wmem_max")) else {
+        return Finding::fine("the system tells no bound on what sockets keep");
+    };
+    let capabilities = machine.own_status("CapEff:");
+    let capabilities = capabilities.and_then(|bits| u64::from_str_radix(&bits, 16).ok());
+    let may_exceed = capabilities.is_some_and(|bits| bits >> NET_ADMIN & 1 == 1);
+    let least = receive.min(send);
+    let what = format!(
+        "sockets may keep {} KiB, a quarter of a second takes {}",
+        least >> 10,
+        wanted >> 10
+    );
+    if may_exceed || least >= wanted {
+        return Finding::fine(what);
+    }
+    let why = "what comes while this machine stands still is lost sooner than it need be";
+    let mend = format!("sudo sysctl -w net.core.rmem_max={wanted} net.core.wmem_max={wanted}");
+    Finding::new(Warns, what, why).mend(mend)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Verdict::Fine;
+    use tautline_proto::units::{Channels, Rate};
+
+    use crate::tests::asked;
+
+    #[test]
+    fn a_latency_that_no_receiver_keeps_spoils() {
+        assert_eq!(floor(&asked(5)).verdict, Fine);
+        assert_eq!(floor(&asked(3)).verdict, Fine);
+        let found = floor(&asked(2));
+        assert_eq!(found.verdict, Spoils);
+        assert!(found.why.unwrap().contains("use --latency 3ms,"));
+        let mut short = asked(2);
+        short.format.packet = Frames::new(32);
+        assert_eq!(floor(&short).verdict, Fine);
+    }
+
+    #[test]
+    fn packets_that_are_too_long_at_any_length_want_fewer_channels() {
+        let mut wide = asked(5);
+        wide.format.rate = Rate::new(192_000).unwrap();
+        wide.format.channels = Channels::new(64).unwrap();
+        let found = longest(&Interface::wired("eth0"), &wide.format);
+        assert!(found.why.unwrap().contains("fewer --channels fit"));
+    }
+
+    #[test]
+    fn packets_too_long_for_an_interface_name_the_length_that_fits() {
+        assert_eq!(longest(&Interface::wired("eth0"), &asked(5).format).verdict, Fine);
+        let mut wide = asked(5);
+        wide.format.channels = Channels::new(16).unwrap();
+        let found = longest(&Interface::wired("eth0"), &wide.format);
+        assert_eq!(found.verdict, Warns);
+        let why = found.why.unwrap();
+        let typed = why.split("--ptime ").nth(1).unwrap().split(' ').next().unwrap();
+        let ptime = tautline_proto::text::parse_span(typed).unwrap();
+        wide.format.packet = wide.format.rate.frames_within(ptime);
+        assert_eq!(longest(&Interface::wired("eth0"), &wide.format).verdict, Fine, "{typed}");
+        wide.format.packet += Frames::new(2);
+        assert_eq!(longest(&Interface::wired("eth0"), &wide.format).verdict, Warns, "{typed}");
+    }
+
+    #[test]
+    fn small_buffers_warn_who_may_not_exceed_them() {
+        let sizes =
+            [("proc/sys/net/core/rmem_max", "65536"), ("proc/sys/net/core/wmem_max", "65536")];
+        for (caps, verdict) in [("0000000000000400", Warns), ("0000000000001000", Fine)] {
+            let status = format!("Name:\tx\nCapEff:\t{caps}\n");
+            let files = [sizes[0], sizes[1], ("proc/self/status", status.as_str())];
+            assert_eq!(buffers(&Machine::of(&files), &asked(5).format).verdict, verdict, "{caps}");
+        }
+        let large =
+            ["rmem_max", "wmem_max"].map(|name| (format!("proc/sys/net/core/{name}"), "4194304"));
+        assert_eq!(buffers(&Machine::of(&large), &asked(5).format).verdict, Fine);
+    }
+}

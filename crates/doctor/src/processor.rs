@@ -1,0 +1,219 @@
+//! How fast the cores are when a thread wakes, how soon they are awake, and whether they run at all.
+
+use tautline_io::clock::{now, sleep_until};
+use tautline_io::thread::stall::{Stall, StallWitness};
+use tautline_proto::time::Span;
+
+use crate::Verdict::{Spoils, Warns};
+use crate::{Finding, Machine};
+
+const CORES: &str = "sys/devices/system/cpu";
+
+pub(crate) fn frequency(machine: &Machine) -> Finding {
+    let governor = |core| machine.read(&format!("{CORES}/{core}/cpufreq/scaling_governor"));
+    let governors: Vec<_> = machine.cores().into_iter().filter_map(governor).collect();
+    let slow: Vec<_> = governors.iter().filter(|governor| *governor != "performance").collect();
+    match (governors.len(), slow.first()) {
+        (0, _) => Finding::fine("this kernel leaves the frequency alone"),
+        (_, None) => Finding::fine("every core has the governor performance"),
+        (cores, Some(governor)) => {
+            let slow = slow.len();
+            let what = format!("{slow} of {cores} cores have the governor {governor}");
+            let why = "a core that slowed down while it waited takes longer for the next period";
+            let mend = "echo performance | sudo tee \
+                        /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor";
+            Finding::new(Warns, what, why).mend(mend)
+        }
+    }
+}
+
+/// A core that takes more of the latency than this part of it to wake is worth a word.
+const PART: i64 = 50;
+
+/// By the states of the first core; the others are like it.
+pub(crate) fn idle(machine: &Machine, latency: Span) -> Finding {
+    let folder = format!("{CORES}/cpu0/cpuidle");
+    let states = machine.list(&folder).into_iter().filter_map(|state| {
+        let number: u32 = state.strip_prefix("state")?.parse().ok()?;
+        let file = |name: &str| format!("{folder}/{state}/{name}");
+        let is_disabled = machine.number::<u32>(&file("disable")).is_some_and(|value| value != 0);
+        let wakes = Span::from_micros(machine.number(&file("latency"))?);
+        let name = machine.read(&file("name")).unwrap_or(state);
+        (!is_disabled).then_some((number, name, wakes))
+    });
+    let states: Vec<_> = states.collect();
+    let Some((_, name, wakes)) = states.iter().max_by_key(|(.., wakes)| wakes) else {
+        return Finding::fine("this kernel puts no core to sleep");
+    };
+    let what = format!("a core in {name} takes {wakes} to wake");
+    let most = latency.divided(PART);
+    let deep = states.iter().filter(|(.., wakes)| *wakes > most);
+    let numbers: String = deep.map(|(number, ..)| number.to_string()).collect();
+    if numbers.is_empty() {
+        return Finding::fine(what);
+    }
+    let why =
+        format!("more than {most}, a fiftieth of the latency, each time it waits for a period");
+    let mend =
+        format!("echo 1 | sudo tee /sys/devices/system/cpu/cpu*/cpuidle/state[{numbers}]/disable");
+    Finding::new(Warns, what, why).mend(mend)
+}
+
+/// For how long stalls are watched for, and from one look at the witness to the next.
+const WATCHED: Span = Span::from_secs(1);
+const BEAT: Span = Span::from_millis(50);
+
+/// The stalls of a second.
+pub(crate) struct Watched {
+    /// Of all cores at once,
+    all: Vec<Stall>,
+    /// and of one while others ran.
+    single: Vec<Stall>,
+    /// Whether they are the host's for certain.
+    is_certain: bool,
+}
+
+pub(crate) fn watch() -> Watched {
+    let mut witness = StallWitness::start_dense();
+    let end = now() + WATCHED;
+    while now() < end {
+        sleep_until(end.min(now() + BEAT));
+        witness.poll();
+    }
+    let is_certain = witness.trust().refused.is_none();
+    let log = witness.log();
+    Watched { all: log.seen_by_all().collect(), single: log.seen_by_one().collect(), is_certain }
+}
+
+/// How often, and for how long at most.
+fn times(stalls: &[Stall]) -> Option<(String, Span)> {
+    let longest = stalls.iter().map(Stall::length).max()?;
+    let longest = Span::from_micros(longest.as_nanos() / 1000);
+    let times = match stalls.len() {
+        1 => "once".to_owned(),
+        count => format!("{count} times"),
+    };
+    Some((times, longest))
+}
+
+pub(crate) fn stalls(watched: &Watched, is_virtual: bool, latency: Span) -> Finding {
+    let machine = if is_virtual { "this virtual machine" } else { "this machine" };
+    let all = times(&watched.all);
+    let single = times(&watched.single);
+    let what = match (&all, &single) {
+        (None, None) => {
+            return Finding::fine(format!("{machine} never stood still in {WATCHED}"));
+        }
+        (Some((times, longest)), None) => {
+            format!("{machine} stood still {times} in {WATCHED}, for {longest} at most")
+        }
+        (None, Some((times, longest))) => format!(
+            "{machine} never stood still in {WATCHED}, but single cores of it did {times}, for {longest} \
+             at most"
+        ),
+        (Some((times, longest)), Some((single, most))) => format!(
+            "{machine} stood still {times} in {WATCHED}, for {longest} at most, and single cores \
+             of it {single}, for {most} at most"
+        ),
+    };
+    let longest = all.iter().chain(&single).map(|(_, longest)| *longest).max();
+    let longest = longest.unwrap_or(Span::ZERO);
+    let spoils = watched.is_certain && longest > latency.half();
+    let why = match (watched.is_certain, is_virtual, &all) {
+        (false, ..) => {
+            "it may have been other programs: without real-time priority nobody can tell"
+        }
+        (true, true, _) => {
+            "its host ran something else meanwhile, and what was due is late; give it cores of its \
+             own, or more latency, as this tries"
+        }
+        (true, false, Some(_)) => {
+            "its firmware or a driver held every core up; more latency rides it out, as this tries"
+        }
+        (true, false, None) => {
+            "a driver held it up, and the sound of threads on it is late; more latency rides it out, as \
+             this tries"
+        }
+    };
+    // A run whose card's buffer is twice as long as such a stall, and its latency twice that.
+    let micros = u64::try_from(longest.as_nanos() / 1000).unwrap_or(0);
+    let periods = (2 * micros).div_ceil(1000).clamp(2, 64);
+    let ridden_out = (2 * periods).next_multiple_of(10) + 10;
+    Finding::new(if spoils { Spoils } else { Warns }, what, why)
+        .look(format!("taut demo --latency {ridden_out}ms --periods {periods}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_proto::time::LocalTime;
+    use tautline_trial::snapshot;
+
+    use super::*;
+    use crate::Verdict::Fine;
+
+    #[test]
+    fn governors_that_slow_down_are_counted() {
+        let file = |core: &str| format!("{CORES}/{core}/cpufreq/scaling_governor");
+        let files = [
+            (file("cpu0"), "performance\n"),
+            (file("cpu1"), "powersave\n"),
+            (file("cpufreq"), "x"),
+        ];
+        let found = frequency(&Machine::of(&files));
+        snapshot!(found.what);
+        assert_eq!(found.verdict, Warns);
+        assert_eq!(frequency(&Machine::of(&files[..1])).verdict, Fine);
+        assert_eq!(frequency(&Machine::empty()).verdict, Fine);
+    }
+
+    #[test]
+    fn states_that_take_long_to_wake_are_named_unless_they_are_switched_off() {
+        let files = [
+            ("state0/latency", "0"),
+            ("state1/latency", "890"),
+            ("state1/name", "C10"),
+            ("state2/latency", "2000"),
+            ("state2/disable", "1"),
+        ];
+        let machine =
+            Machine::of(&files.map(|(file, text)| (format!("{CORES}/cpu0/cpuidle/{file}"), text)));
+        let found = idle(&machine, Span::from_millis(5));
+        snapshot!(found.what);
+        assert!(found.mend.unwrap().ends_with("/state[1]/disable"));
+        assert_eq!(idle(&machine, Span::from_millis(100)).verdict, Fine);
+        assert_eq!(idle(&Machine::empty(), Span::from_millis(5)).verdict, Fine);
+    }
+
+    /// Of a virtual machine, by a latency of 5 ms.
+    fn judged(all: &[i64], single: &[i64], is_certain: bool) -> Finding {
+        let from = LocalTime::ZERO;
+        let stall = |&millis: &i64| Stall { from, to: from + Span::from_millis(millis) };
+        let [all, single] = [all, single].map(|lengths| lengths.iter().map(stall).collect());
+        stalls(&Watched { all, single, is_certain }, true, Span::from_millis(5))
+    }
+
+    #[test]
+    fn a_stall_spoils_what_it_takes_half_of() {
+        assert_eq!(judged(&[], &[], true).verdict, Fine);
+        assert_eq!(judged(&[2], &[], true).verdict, Warns);
+        assert_eq!(judged(&[3], &[], true).verdict, Spoils);
+        let found = judged(&[2, 12], &[], true);
+        assert_eq!(found.verdict, Spoils);
+        snapshot!(found.what);
+        assert_eq!(found.look.as_deref(), Some("taut demo --latency 60ms --periods 24"));
+        let uncertain = judged(&[2, 12], &[], false);
+        assert_eq!(uncertain.verdict, Warns, "it may have been other programs");
+    }
+
+    #[test]
+    fn a_core_that_stands_still_alone_is_told_and_judged_as_all_of_them_are() {
+        let found = judged(&[], &[1, 2], true);
+        assert_eq!(found.verdict, Warns);
+        snapshot!(found.what);
+        assert_eq!(judged(&[], &[4], true).verdict, Spoils);
+        let both = judged(&[1], &[12], true);
+        assert_eq!(both.verdict, Spoils);
+        snapshot!(both.what);
+        assert_eq!(both.look.as_deref(), Some("taut demo --latency 60ms --periods 24"));
+    }
+}

@@ -1,0 +1,188 @@
+//! Sound cards and servers: whether they may be used, and what they keep for themselves.
+
+use tautline_audio::pipewire::{Graph, graph};
+use tautline_io::thread::limits::may_use;
+use tautline_proto::time::Span;
+
+use crate::Verdict::{Spoils, Unknown, Warns};
+use crate::interrupts::Process;
+use crate::machine::run;
+use crate::{Finding, Machine};
+
+/// Whether this build can ask a server itself.
+const HAS_PIPEWIRE: bool = cfg!(feature = "pipewire");
+
+pub(crate) fn server(processes: &[Process], latency: Span) -> Option<Finding> {
+    if HAS_PIPEWIRE {
+        return graph().map(|graph| pipewire(&graph, latency));
+    }
+    // PipeWire's own program may wait for a server that stalls.
+    let listed = run("timeout", &["1", "pw-metadata", "-n", "settings"]).ok();
+    match listed.and_then(|listed| Graph::listed(&listed)) {
+        Some(graph) => Some(pipewire(&graph, latency)),
+        None => unasked(processes),
+    }
+}
+
+/// A server is here that nobody could ask.
+fn unasked(processes: &[Process]) -> Option<Finding> {
+    processes.iter().find(|process| process.name == "pipewire")?;
+    let what = "how often PipeWire calls could not be asked: this taut was built without it, and \
+                pw-metadata does not answer";
+    let why = "its cycles may be longer than the latency; ask as the user whose server it is";
+    let finding = Finding::new(Unknown, what, why);
+    Some(finding.look("sudo apt install pipewire-bin && pw-metadata -n settings"))
+}
+
+fn pipewire(graph: &Graph, latency: Span) -> Finding {
+    let least = graph.forced.unwrap_or(graph.min_quantum);
+    let cycle = Span::from_nanos(least.count() * 1_000_000_000 / i64::from(graph.rate.max(1)));
+    // To the microsecond.
+    let shown = Span::from_micros(cycle.as_nanos() / 1000);
+    let (frames, rate) = (least.count(), graph.rate);
+    let how = if graph.forced.is_some() { "forces" } else { "grants" };
+    let least_word = if graph.forced.is_some() { "" } else { "at least " };
+    let what =
+        format!("PipeWire {how} {least_word}{frames} frames per cycle ({shown} at {rate} Hz)");
+    // At either end a buffer is filled or emptied for a cycle.
+    let (verdict, why) = if cycle > latency {
+        (Spoils, format!("pipewire: takes a cycle at either end, and {latency} is less"))
+    } else if cycle.times(2) > latency {
+        (Warns, format!("two ends by pipewire: take two cycles, and {latency} is less"))
+    } else {
+        return Finding::fine(what);
+    };
+    let mend = if graph.forced.is_some() {
+        "pw-metadata -n settings 0 clock.force-quantum 0"
+    } else {
+        "pw-metadata -n settings 0 clock.min-quantum 32"
+    };
+    Finding::new(verdict, what, why).mend(mend)
+}
+
+/// The files by which cards are opened, and whether this user may.
+pub(crate) fn device_files(machine: &Machine) -> Vec<(String, bool)> {
+    let names = machine.list("dev/snd").into_iter().filter(|name| name.starts_with("pcm"));
+    let file = |name| format!("dev/snd/{name}");
+    names.map(file).map(|file| (format!("/{file}"), may_use(&machine.path(&file)))).collect()
+}
+
+pub(crate) fn access(files: &[(String, bool)]) -> Option<Finding> {
+    let kept: Vec<_> = files.iter().filter(|(_, may)| !may).collect();
+    match (files.first()?, kept.first()) {
+        (_, None) => Some(Finding::fine("this user may open the sound cards")),
+        (_, Some((name, _))) => {
+            let what = format!("this user may not open {name}");
+            let why = "alsa: can have no card; the mend counts from the next log-in on";
+            let finding = Finding::new(Spoils, what, why);
+            Some(finding.mend("sudo usermod -aG audio \"$(id -un)\""))
+        }
+    }
+}
+
+const USB: &str = "sys/bus/usb/devices";
+/// Of an interface of sound (USB class codes).
+const AUDIO: &str = "01";
+
+/// The places of sound cards on USB, such as `1-4`.
+fn usb_cards(machine: &Machine) -> Vec<String> {
+    let interfaces = machine.list(USB).into_iter();
+    let mut places: Vec<_> = interfaces
+        .filter_map(|interface| {
+            let (place, _) = interface.split_once(':')?;
+            let class = machine.read(&format!("{USB}/{interface}/bInterfaceClass"));
+            (class.as_deref() == Some(AUDIO)).then(|| place.to_owned())
+        })
+        .collect();
+    places.dedup();
+    places
+}
+
+/// Whether a card on USB is put to sleep when nobody uses it.
+pub(crate) fn suspended(machine: &Machine) -> Option<Finding> {
+    let read = |place: &str, file: &str| machine.read(&format!("{USB}/{place}/{file}"));
+    let cards = usb_cards(machine);
+    cards.first()?;
+    let Some(place) =
+        cards.iter().find(|place| read(place, "power/control").as_deref() == Some("auto"))
+    else {
+        return Some(Finding::fine("USB sound cards stay awake"));
+    };
+    let name = read(place, "product").unwrap_or_else(|| place.clone());
+    let what = format!("{name} (USB {place}) is put to sleep when nobody uses it");
+    let why = "waking takes it longer than a run waits for its first period";
+    let mend = format!("echo on | sudo tee /{USB}/{place}/power/control");
+    Some(Finding::new(Warns, what, why).mend(mend))
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_trial::snapshot;
+
+    use tautline_proto::time::Frames;
+
+    use super::*;
+    use crate::Verdict::Fine;
+
+    const MILLIS_5: Span = Span::from_millis(5);
+
+    #[test]
+    fn a_quantum_that_leaves_no_time_spoils_with_what_sets_it() {
+        let graph = |least, forced: Option<i64>| Graph {
+            quantum: Frames::new(1024),
+            min_quantum: Frames::new(least),
+            max_quantum: Frames::new(2048),
+            forced: forced.map(Frames::new),
+            rate: 48_000,
+            rates: vec![48_000],
+        };
+        assert_eq!(pipewire(&graph(32, None), MILLIS_5).verdict, Fine);
+        assert_eq!(pipewire(&graph(120, None), MILLIS_5).verdict, Fine);
+        assert_eq!(pipewire(&graph(128, None), MILLIS_5).verdict, Warns);
+        let found = pipewire(&graph(256, None), MILLIS_5);
+        assert_eq!(found.verdict, Spoils);
+        snapshot!(found.what);
+        assert!(found.mend.unwrap().ends_with("clock.min-quantum 32"));
+        let found = pipewire(&graph(32, Some(1024)), MILLIS_5);
+        assert!(found.mend.unwrap().ends_with("clock.force-quantum 0"));
+        assert_eq!(pipewire(&graph(32, Some(1024)), Span::from_millis(100)).verdict, Fine);
+    }
+
+    #[test]
+    fn a_server_that_could_not_be_asked_is_told_and_none_is_not() {
+        let found = unasked(&[Process::new(7, "pipewire", 0, 0)]).unwrap();
+        assert_eq!(found.verdict, Unknown);
+        assert!(found.look.unwrap().ends_with("pw-metadata -n settings"));
+        assert_eq!(unasked(&[Process::new(7, "pipewire-pulse", 0, 0)]), None);
+    }
+
+    #[test]
+    fn a_card_that_this_user_may_not_open_spoils() {
+        let node = |may| ("/dev/snd/pcmC0D0p".to_owned(), may);
+        let found = access(&[node(true), node(false)]).unwrap();
+        assert_eq!(found.verdict, Spoils);
+        snapshot!(found.what);
+        assert_eq!(access(&[node(true)]).unwrap().verdict, Fine);
+        assert_eq!(access(&[]), None, "there is no card");
+        let machine = Machine::of(&[("dev/snd/pcmC0D0p", ""), ("dev/snd/seq", "")]);
+        assert_eq!(device_files(&machine), [node(true)]);
+    }
+
+    #[test]
+    fn a_card_on_usb_that_sleeps_is_named_and_other_devices_are_not() {
+        let machine = Machine::of(&[
+            ("sys/bus/usb/devices/1-4/product", "Scarlett 2i2"),
+            ("sys/bus/usb/devices/1-4/power/control", "auto"),
+            ("sys/bus/usb/devices/1-4:1.0/bInterfaceClass", "01"),
+            ("sys/bus/usb/devices/1-4:1.1/bInterfaceClass", "01"),
+            ("sys/bus/usb/devices/1-5/power/control", "auto"),
+            ("sys/bus/usb/devices/1-5:1.0/bInterfaceClass", "08"),
+        ]);
+        assert_eq!(usb_cards(&machine), ["1-4"]);
+        let found = suspended(&machine).unwrap();
+        snapshot!(found.what);
+        let awake = Machine::of(&[("sys/bus/usb/devices/1-4:1.0/bInterfaceClass", "01")]);
+        assert_eq!(suspended(&awake).unwrap().verdict, Fine);
+        assert_eq!(suspended(&Machine::empty()), None);
+    }
+}
