@@ -3,10 +3,10 @@
 mod asked;
 mod call;
 mod files;
-mod kinds;
 #[cfg(feature = "lab")]
 mod lab;
-mod readers;
+#[cfg(test)]
+mod tests;
 mod trust;
 mod words;
 mod work;
@@ -38,7 +38,6 @@ use crate::voice::{Voice, VoiceFlags};
 pub(crate) use asked::RedundancyFlag;
 pub(crate) use call::{CallFlags, EchoFlag, EndFlags, ServeFlags, TransportFlag};
 pub(crate) use files::{Compare, Join, OutFolder};
-pub(crate) use kinds::{PlainKind, ReportKind};
 #[cfg(feature = "lab")]
 pub(crate) use lab::{
     All, Back, BesideFlags, BetweenFlags, BlockSizes, Burdening, CapacityFlags, Delay, EchoFlags,
@@ -47,7 +46,10 @@ pub(crate) use lab::{
     PacketsFlags, QualityFlags, Reporting, Resources, SampleFlags, Schedulers, Shape, StagesFlags,
     Stalls, Starved, Streams, Watching,
 };
-pub(crate) use readers::{address, bitrate, channels, device, dscp, latency, parse, rate, span};
+pub(crate) use tautline_ui::readers::{
+    address, bitrate, channels, device, dscp, latency, parse, rate, span,
+};
+pub(crate) use tautline_ui::report_file::{PlainKind, ReportKind};
 pub(crate) use trust::{Id, SrtpKey, TrustFlags};
 #[cfg(feature = "lab")]
 pub(crate) use words::SampleName;

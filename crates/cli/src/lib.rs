@@ -5,20 +5,16 @@ mod columns;
 mod config;
 mod control;
 mod details;
-mod failure;
 mod flags;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod help;
-mod live;
 mod on_lost;
 mod outcome;
 mod page;
 #[cfg(feature = "lab")]
 mod presets;
 mod redundancy;
-mod report_file;
-mod screen;
 mod sealing;
 mod show;
 mod unheard;
@@ -33,6 +29,7 @@ use config::Arguments;
 use failure::Failure;
 use flags::{Command, Taut};
 use tautline_host::child::{SCAN, WORK};
+use tautline_ui::{failure, live, report_file, screen};
 
 /// Reads the command line and does what it says; the status says how it went.
 pub fn main() -> ExitCode {

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use tautline_audio::FileReader;
-use tautline_compare::{Comparison, Sound, judge};
+use tautline_compare::{Comparison, judge};
+use tautline_ui::read_sound;
 
 use super::answer;
 use crate::failure::Failure;
@@ -25,7 +25,7 @@ pub(crate) fn run(flags: &Compare) -> Result<(), Failure> {
 /// Reads both files whole and compares them.
 pub(crate) fn compare(sent: &Path, heard: &Path) -> Result<Comparison, Failure> {
     let names = (sent.display(), heard.display());
-    let (sent, heard) = (read(sent)?, read(heard)?);
+    let (sent, heard) = (read_sound(sent)?, read_sound(heard)?);
     if sent.rate != heard.rate {
         let (first, second, hertz) = (names.0, names.1, sent.rate.hertz());
         let out = Path::new("heard").with_extension(format!("{hertz}.wav"));
@@ -53,19 +53,4 @@ pub(crate) fn compare(sent: &Path, heard: &Path) -> Result<Comparison, Failure> 
     let verdict = judge(&sent, &heard, &mut |frame| bar.set_position(frame as u64));
     bar.finish_and_clear();
     Ok(verdict)
-}
-
-/// Reads a file whole.
-pub(super) fn read(path: &Path) -> Result<Sound, Failure> {
-    let mut reader = FileReader::open(path)?;
-    let format = reader.format();
-    let count = format.channels.count();
-    let mut channels = vec![Vec::new(); count];
-    let mut some = Vec::new();
-    while reader.read(&mut some) {
-        for (index, channel) in channels.iter_mut().enumerate() {
-            channel.extend(some.iter().skip(index).step_by(count));
-        }
-    }
-    Ok(Sound { channels, rate: format.rate })
 }

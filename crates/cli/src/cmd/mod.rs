@@ -42,14 +42,15 @@ use tautline_audio::{DeviceSpec, FileFormat};
 use tautline_engine::plan::address::{Address, Resolved};
 use tautline_engine::plan::pacing::Paced;
 use tautline_engine::watching::run::RunOptions;
-use tautline_proto::device::{Directions, Settings, Stop};
+use tautline_proto::device::Settings;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
+pub(crate) use tautline_ui::answer;
+use tautline_ui::{settled, stop_on_signals};
 
 use crate::failure::Failure;
-use crate::flags::{PlainKind, RunFlags, Timing};
-use crate::screen;
+use crate::flags::{RunFlags, Timing};
 use crate::voice::Voice;
 use crate::words::words;
 
@@ -65,26 +66,6 @@ fn device_settings(
         channels: channels.or(file.map(|file| file.channels)).unwrap_or(Channels::STEREO),
         period: timing.period(),
         periods: timing.periods,
-    }
-}
-
-/// How the device will run. Its rate is the stream's: where somebody says what that is (`rate`), a
-/// device that has another is refused, because nothing here turns 44100 Hz into 48000.
-fn settled(
-    spec: &DeviceSpec,
-    directions: impl Into<Directions>,
-    wanted: Settings,
-    rate: Option<Rate>,
-) -> Result<Settings, Failure> {
-    let settings = tautline_audio::settle(spec, directions, wanted)?;
-    match rate {
-        Some(rate) if rate != settings.rate => Err(Failure::open(format!(
-            "{spec} runs at {}, and the stream has {rate}; set the device up for {rate}, or use \
-             --rate {} at the sender",
-            settings.rate,
-            settings.rate.hertz()
-        ))),
-        _ => Ok(settings),
     }
 }
 
@@ -195,34 +176,6 @@ fn told_pacing(paced: &Paced) -> String {
         lead => format!(", each launched {lead} after it is due"),
     };
     format!("pacing: {rung}{lead}: {why}")
-}
-
-/// Ctrl-C and a polite kill ask to stop; a second one ends the program at once.
-fn stop_on_signals() -> Result<Stop, Failure> {
-    use signal_hook::consts::{SIGINT, SIGTERM};
-    let stop = Stop::default();
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register_conditional_default(signal, stop.flag())
-            .and_then(|_| signal_hook::flag::register(signal, stop.flag()))
-            .map_err(|error| Failure::running(format!("waiting for signals: {error}")))?;
-    }
-    Ok(stop)
-}
-
-/// Prints a report of which there is no page as it was asked for.
-pub(crate) fn answer(
-    kind: PlainKind,
-    text: &str,
-    json: Result<String, impl Display>,
-) -> Result<(), Failure> {
-    match kind {
-        PlainKind::Text => screen::print(text),
-        PlainKind::Json => {
-            screen::print(&json.map_err(|error| Failure::running(error.to_string()))?);
-        }
-        PlainKind::None => {}
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -10,11 +10,11 @@ use tautline_proto::call::terms::CallPath;
 use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
 
-use super::readers::{bitrate, channels, device, parse, ptime, rate};
 use super::words::CodingName;
 use super::work::listen_at;
 use super::{RunFlags, Timing};
 use crate::help;
+use tautline_ui::readers::{bitrate, channels, device, parse, ptime, rate};
 
 /// `taut serve`
 #[derive(Debug, Args)]

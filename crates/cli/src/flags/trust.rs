@@ -6,9 +6,9 @@ use clap::Args;
 use tautline_api::srtp::Profile;
 use tautline_api::trust::HostKey;
 
-use super::kinds::PlainKind;
-use super::readers::parse;
+use super::PlainKind;
 use crate::help;
+use tautline_ui::readers::parse;
 
 /// `taut id`
 #[derive(Debug, Args)]

@@ -10,10 +10,10 @@ use tautline_api::client::WorkerAddress;
 use tautline_api::v1::PORT;
 use tautline_io::thread::Scheduler;
 
-use super::kinds::PlainKind;
-use super::readers::parse;
+use super::PlainKind;
 use crate::help;
 use crate::voice::WorkVoiceFlags;
+use tautline_ui::readers::parse;
 
 /// `taut work`
 #[derive(Debug, Args)]

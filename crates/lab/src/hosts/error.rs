@@ -1,6 +1,7 @@
 //! Why a host cannot be used.
 
 use tautline_io::udp::PORT_HELD;
+use tautline_ui::failure::Failure;
 use thiserror::Error;
 
 /// Why a host cannot be used, or not any more.
@@ -54,5 +55,14 @@ impl HostError {
     /// Whether a program there could not have a UDP port that was free when it was chosen for it.
     pub(crate) fn tells_of_a_held_port(&self) -> bool {
         matches!(self, Self::Refused { why, .. } if why.contains(PORT_HELD))
+    }
+}
+
+impl From<HostError> for Failure {
+    fn from(error: HostError) -> Self {
+        match error {
+            HostError::Interrupted { .. } => Self::running(error.to_string()),
+            _ => Self::open(error.to_string()),
+        }
     }
 }

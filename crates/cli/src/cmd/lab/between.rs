@@ -15,10 +15,10 @@ use tautline_proto::units::{Channels, Rate};
 use super::answer::ExperimentAnswer;
 use super::delay::{at_ports, open_measured};
 use super::room::check_room;
-use crate::cmd::compare::read;
 use crate::cmd::stop_on_signals;
 use crate::failure::Failure;
 use crate::flags::BetweenFlags;
+use tautline_ui::read_sound as read;
 
 pub(crate) fn run(flags: &BetweenFlags) -> Result<(), Failure> {
     let answer = ExperimentAnswer::open(&flags.reporting)?;

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use tautline_lab::hosts::{HostError, HostPlace, LabHost};
+use tautline_lab::hosts::{HostPlace, LabHost};
 use tautline_lab::least::least_accepted;
 use tautline_lab::report::{LabReport, ReportRow};
 use tautline_lab::streams::{LabStream, StreamEnds};
@@ -12,15 +12,6 @@ use super::answer::ExperimentAnswer;
 use crate::failure::Failure;
 use crate::flags::{BlockSizes, Shape, Streams};
 use crate::screen;
-
-impl From<HostError> for Failure {
-    fn from(error: HostError) -> Self {
-        match error {
-            HostError::Interrupted { .. } => Self::running(error.to_string()),
-            _ => Self::open(error.to_string()),
-        }
-    }
-}
 
 /// Runs an experiment over an agent at each end, this machine sending, and answers with what it found. An
 /// end that cannot be had is told by a void row, too: nothing can be measured without it, nor where it is asked to

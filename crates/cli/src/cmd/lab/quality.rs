@@ -7,10 +7,10 @@ use tautline_proto::time::{Frames, Span};
 
 use super::answer::ExperimentAnswer;
 use super::ends::over;
-use crate::cmd::compare::read;
 use crate::cmd::stop_on_signals;
 use crate::failure::Failure;
 use crate::flags::{KnownSound, QualityFlags};
+use tautline_ui::read_sound as read;
 
 pub(crate) fn run(flags: &QualityFlags) -> Result<(), Failure> {
     let stop = stop_on_signals()?;

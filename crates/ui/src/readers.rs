@@ -11,7 +11,7 @@ use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
 
 /// Reads a value by its own reader.
-pub(crate) fn parse<T: std::str::FromStr>(text: &str) -> Result<T, String>
+pub fn parse<T: std::str::FromStr>(text: &str) -> Result<T, String>
 where
     T::Err: std::fmt::Display,
 {
@@ -19,13 +19,13 @@ where
 }
 
 /// Reads a device, whose path may be any bytes.
-pub(crate) fn device() -> impl TypedValueParser<Value = DeviceSpec> {
+pub fn device() -> impl TypedValueParser<Value = DeviceSpec> {
     OsStringValueParser::new()
         .try_map(|name| DeviceSpec::try_from(&*name).map_err(|error| error.to_string()))
 }
 
 /// Reads an address, in which the path of a description may be any bytes.
-pub(crate) fn address(
+pub fn address(
     read: fn(&str) -> Result<Address, String>,
 ) -> impl TypedValueParser<Value = Address> {
     OsStringValueParser::new().try_map(move |name| {
@@ -34,7 +34,7 @@ pub(crate) fn address(
 }
 
 /// Reads a length of time above zero.
-pub(crate) fn span(text: &str) -> Result<Span, String> {
+pub fn span(text: &str) -> Result<Span, String> {
     let span = parse_span(text).map_err(|error| error.to_string())?;
     if span <= Span::ZERO {
         return Err(format!("`{text}` is not longer than nothing; write 5ms or the like"));
@@ -43,7 +43,7 @@ pub(crate) fn span(text: &str) -> Result<Span, String> {
 }
 
 /// Reads how much sound a packet carries.
-pub(crate) fn ptime(text: &str) -> Result<Span, String> {
+pub fn ptime(text: &str) -> Result<Span, String> {
     let (least, most) = PTIME_RANGE;
     match span(text)? {
         ptime if ptime < least || ptime > most => {
@@ -54,7 +54,7 @@ pub(crate) fn ptime(text: &str) -> Result<Span, String> {
 }
 
 /// Reads a length of time, or `auto`, or `auto:` and the longest that it becomes.
-pub(crate) fn latency(text: &str) -> Result<LatencyRule, String> {
+pub fn latency(text: &str) -> Result<LatencyRule, String> {
     if text == "auto" {
         return Ok(LatencyRule::AUTO);
     }
@@ -69,13 +69,13 @@ pub(crate) fn latency(text: &str) -> Result<LatencyRule, String> {
     span(text).map(LatencyRule::Chosen).map_err(|error| format!("{error}, or auto"))
 }
 
-pub(crate) fn rate(text: &str) -> Result<Rate, String> {
+pub fn rate(text: &str) -> Result<Rate, String> {
     let hertz = text.parse().map_err(|_| format!("`{text}` is no rate; write 48000"))?;
     Rate::new(hertz).map_err(|error| error.to_string())
 }
 
 /// Reads bits per second: `96k` or `96000`.
-pub(crate) fn bitrate(text: &str) -> Result<u32, String> {
+pub fn bitrate(text: &str) -> Result<u32, String> {
     let (number, thousands) = match text.strip_suffix(['k', 'K']) {
         Some(number) => (number, 1000),
         None => (text, 1),
@@ -87,7 +87,7 @@ pub(crate) fn bitrate(text: &str) -> Result<u32, String> {
 }
 
 /// Reads a DSCP: a number or a name of IANA's registry (RFC 2474, 2597, 3246, 5865, 8622).
-pub(crate) fn dscp(text: &str) -> Result<u8, String> {
+pub fn dscp(text: &str) -> Result<u8, String> {
     let name = text.to_ascii_uppercase();
     let digits = |prefix| name.strip_prefix(prefix).map(str::as_bytes);
     let code = match name.as_str() {
@@ -106,7 +106,7 @@ pub(crate) fn dscp(text: &str) -> Result<u8, String> {
     code.ok_or_else(|| "must be 0 to 63, or a name such as EF, AF41 or CS5".to_owned())
 }
 
-pub(crate) fn channels(text: &str) -> Result<Channels, String> {
+pub fn channels(text: &str) -> Result<Channels, String> {
     let count = text.parse().map_err(|_| format!("`{text}` is no number of channels; write 2"))?;
     Channels::new(count).map_err(|error| error.to_string())
 }

@@ -1,4 +1,4 @@
-//! A report in a file, whose suffix decides the format.
+//! In which forms a report is printed, and written into files, whose suffix decides the format.
 
 mod csv;
 
@@ -6,14 +6,39 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use tautline_io::output::{OutputFile, write_hint};
 
 use crate::failure::Failure;
 
+/// What to print at the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReportKind {
+    /// A page for people
+    Text,
+    /// The whole report for programs
+    Json,
+    /// A page for a browser, with charts
+    Html,
+    /// Nothing
+    None,
+}
+
+/// What to print at the end, where there is nothing to draw.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PlainKind {
+    /// A page for people
+    Text,
+    /// The whole report for programs
+    Json,
+    /// Nothing
+    None,
+}
+
 /// The format of a report file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FileFormat {
+pub enum FileFormat {
     /// The whole report for programs.
     Json,
     /// A line for each stream or row, for spreadsheets.
@@ -27,7 +52,7 @@ pub(crate) enum FileFormat {
 
 impl FileFormat {
     /// Whether the lab draws it.
-    pub(crate) const fn is_drawn(self) -> bool {
+    pub const fn is_drawn(self) -> bool {
         matches!(self, Self::Html | Self::Svg)
     }
 
@@ -48,7 +73,7 @@ impl FileFormat {
 
 /// Where a report goes, and its format.
 #[derive(Debug, Clone)]
-pub(crate) struct ReportPath {
+pub struct ReportPath {
     path: PathBuf,
     format: FileFormat,
 }
@@ -65,28 +90,28 @@ impl TryFrom<PathBuf> for ReportPath {
 }
 
 /// Reads a value of `--report-file`.
-pub(crate) fn report_path() -> impl TypedValueParser<Value = ReportPath> {
+pub fn report_path() -> impl TypedValueParser<Value = ReportPath> {
     PathBufValueParser::new().try_map(ReportPath::try_from)
 }
 
 /// Where the report goes, tried before the run: whoever waits an hour for it must not learn then that it
 /// cannot be written.
-pub(crate) struct ReportFiles(Vec<(FileFormat, ReportFile)>);
+pub struct ReportFiles(Vec<(FileFormat, ReportFile)>);
 
 impl ReportFiles {
-    pub(crate) fn create(paths: &[ReportPath]) -> Result<Self, Failure> {
+    pub fn create(paths: &[ReportPath]) -> Result<Self, Failure> {
         let create =
             |ReportPath { path, format }: &ReportPath| Ok((*format, ReportFile::create(path)?));
         paths.iter().map(create).collect::<Result<_, _>>().map(Self)
     }
 
     /// Whether the lab draws one of them.
-    pub(crate) fn any_drawn(&self) -> bool {
+    pub fn any_drawn(&self) -> bool {
         self.0.iter().any(|(format, _)| format.is_drawn())
     }
 
     /// Writes each as `render` returns it, whatever becomes of one. CSV is made of the JSON.
-    pub(crate) fn write(
+    pub fn write(
         self,
         render: impl Fn(FileFormat) -> Result<String, Failure>,
     ) -> Result<(), Failure> {
@@ -104,7 +129,7 @@ impl ReportFiles {
 
 /// One of them. What stood there before stays until the report is whole: it may be what this one is to be
 /// compared with, and no typo and no full disk may cost it.
-pub(crate) struct ReportFile {
+pub struct ReportFile {
     path: PathBuf,
     way: WrittenHow,
 }
@@ -118,7 +143,7 @@ enum WrittenHow {
 }
 
 impl ReportFile {
-    pub(crate) fn create(path: &Path) -> Result<Self, Failure> {
+    pub fn create(path: &Path) -> Result<Self, Failure> {
         match Self::prepare(path) {
             Ok(file) => Ok(file),
             Err(error) => Err(Failure::open(format!(
@@ -150,7 +175,7 @@ impl ReportFile {
         }
     }
 
-    pub(crate) fn write(self, report: &str) -> Result<(), Failure> {
+    pub fn write(self, report: &str) -> Result<(), Failure> {
         let path = &self.path;
         let written = match self.way {
             WrittenHow::Beside => beside(path, report.as_bytes()),

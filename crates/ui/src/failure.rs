@@ -12,39 +12,39 @@ use tautline_proto::device::DeviceError;
 
 /// What ended a command before it was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Failure {
+pub struct Failure {
     sentence: String,
-    pub(crate) status: u8,
+    pub status: u8,
 }
 
 impl Failure {
     /// It failed while running.
-    pub(crate) fn running(sentence: impl Into<String>) -> Self {
+    pub fn running(sentence: impl Into<String>) -> Self {
         Self { sentence: sentence.into(), status: 1 }
     }
 
     /// It was asked for what cannot be.
-    pub(crate) fn usage(sentence: impl Into<String>) -> Self {
+    pub fn usage(sentence: impl Into<String>) -> Self {
         Self { sentence: sentence.into(), status: 2 }
     }
 
     /// This build lacks `what`: its features leave the lab out.
-    pub(crate) fn without_lab(what: &str) -> Self {
+    pub fn without_lab(what: &str) -> Self {
         Self::usage(format!("this build has no {what}\nhint: make release"))
     }
 
     /// The senders fell silent and said no goodbye.
-    pub(crate) fn silence(sentence: impl Into<String>) -> Self {
+    pub fn silence(sentence: impl Into<String>) -> Self {
         Self { sentence: sentence.into(), status: 4 }
     }
 
     /// It could not be told: of what was to be compared, some could not be.
-    pub(crate) fn undecided(sentence: impl Into<String>) -> Self {
+    pub fn undecided(sentence: impl Into<String>) -> Self {
         Self { sentence: sentence.into(), status: 5 }
     }
 
     /// A device or address could not be opened.
-    pub(crate) fn open(sentence: impl Into<String>) -> Self {
+    pub fn open(sentence: impl Into<String>) -> Self {
         Self { sentence: sentence.into(), status: 3 }
     }
 }
@@ -151,62 +151,5 @@ impl From<TrustError> for Failure {
             TrustError::Name(_) => Self::usage(error.to_string()),
             _ => Self::open(error.to_string()),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::Parser;
-    use tautline_trial::snapshot;
-
-    use super::*;
-    use crate::flags::{Command, Taut};
-
-    const SEND: &str = "taut send --input null: --to rtp://127.0.0.1:5004";
-
-    fn refused(line: &str) -> Failure {
-        Failure::from(Taut::try_parse_from(line.split(' ')).expect_err(line))
-    }
-
-    #[test]
-    fn option_that_another_command_has_is_answered_with_what_to_use() {
-        snapshot!(refused(&format!("{SEND} --mute")));
-        let recv = "taut recv --output null: --from rtp://127.0.0.1:5004";
-        assert_eq!(refused(&format!("{recv} --mute")), refused(&format!("{SEND} --mute")));
-        snapshot!(refused("taut doctor --mute"));
-    }
-
-    #[test]
-    fn dscp_is_a_number_or_a_standard_name() {
-        let dscp =
-            |text: &str| match Taut::try_parse_from(format!("{SEND} --dscp {text}").split(' ')) {
-                Ok(Taut { command: Command::Send(send) }) => send.dscp,
-                _ => None,
-            };
-        for (text, code) in [
-            ("0", 0),
-            ("63", 63),
-            ("EF", 46),
-            ("ef", 46),
-            ("AF11", 10),
-            ("AF41", 34),
-            ("af43", 38),
-            ("CS0", 0),
-            ("CS5", 40),
-            ("CS7", 56),
-            ("VA", 44),
-            ("LE", 1),
-            ("BE", 0),
-        ] {
-            assert_eq!(dscp(text), Some(code), "{text}");
-        }
-        for text in ["64", "AF44", "AF51", "CS8", "CS", "EF1", "0x2e", "high"] {
-            snapshot!(text, refused(&format!("{SEND} --dscp {text}")));
-        }
-    }
-
-    #[test]
-    fn number_that_is_none_is_answered_in_plain_words() {
-        snapshot!(refused(&format!("{SEND} --period two")));
     }
 }

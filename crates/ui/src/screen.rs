@@ -12,12 +12,12 @@ use crate::failure::Failure;
 use crate::live;
 
 /// Says what went wrong, in one sentence.
-pub(crate) fn complain(failure: &Failure) {
+pub fn complain(failure: &Failure) {
     tell(&failure.to_string());
 }
 
 /// Tells something that is not the answer.
-pub(crate) fn tell(sentence: &str) {
+pub fn tell(sentence: &str) {
     // In one piece, so that lines of several programs do not mix. Where nobody listens any more
     // the work goes on.
     let write = || drop(std::io::stderr().write_all(format!("taut: {sentence}\n").as_bytes()));
@@ -35,31 +35,31 @@ fn drawn() -> MutexGuard<'static, Option<MultiProgress>> {
 }
 
 /// Lines that show how a run goes, drawn over again and again; nothing where nobody looks. There is one set of them.
-pub(crate) struct StatusLines {
+pub struct StatusLines {
     all: MultiProgress,
     lines: Vec<ProgressBar>,
 }
 
 impl StatusLines {
-    pub(crate) fn new(target: ProgressDrawTarget) -> Self {
+    pub fn new(target: ProgressDrawTarget) -> Self {
         let all = MultiProgress::with_draw_target(target);
         *drawn() = Some(all.clone());
         Self { all, lines: Vec::new() }
     }
 
     /// Whether there is a terminal.
-    pub(crate) fn are_seen(&self) -> bool {
+    pub fn are_seen(&self) -> bool {
         !self.all.is_hidden()
     }
 
     /// For what is said by another thread.
-    pub(crate) fn answers(&self) -> Answers {
+    pub fn answers(&self) -> Answers {
         let unseen = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         Answers(if self.are_seen() { self.all.add(unseen) } else { unseen })
     }
 
     /// Draws these, and none of those before that are more.
-    pub(crate) fn show(&mut self, lines: &[String]) {
+    pub fn show(&mut self, lines: &[String]) {
         for bar in self.lines.drain(lines.len().min(self.lines.len())..) {
             bar.finish_and_clear();
             self.all.remove(&bar);
@@ -74,7 +74,7 @@ impl StatusLines {
 }
 
 impl StatusLines {
-    pub(crate) fn end(&mut self) {
+    pub fn end(&mut self) {
         *drawn() = None;
         self.lines.drain(..).for_each(|bar| bar.finish_and_clear());
     }
@@ -93,17 +93,17 @@ fn cut_at_the_edge() -> ProgressStyle {
 }
 
 /// Prints a line of the answer.
-pub(crate) fn say(line: &str) {
+pub fn say(line: &str) {
     print(&format!("{line}\n"));
 }
 
 /// Prints a part of the answer.
-pub(crate) fn print(text: &str) {
+pub fn print(text: &str) {
     print_on(std::io::stdout().lock(), text);
 }
 
 /// Prints a part of the answer where standard output is for something else.
-pub(crate) fn print_aside(text: &str) {
+pub fn print_aside(text: &str) {
     print_on(std::io::stderr().lock(), text);
 }
 
@@ -122,7 +122,7 @@ fn print_on(mut out: impl Write, text: &str) {
 }
 
 /// The line that shows how a run goes; nothing where nobody looks.
-pub(crate) struct LiveLine {
+pub struct LiveLine {
     bar: ProgressBar,
     name: &'static str,
     /// When it is drawn again, as a length of the run.
@@ -130,32 +130,32 @@ pub(crate) struct LiveLine {
 }
 
 impl LiveLine {
-    pub(crate) fn new(name: &'static str, target: ProgressDrawTarget) -> Self {
+    pub fn new(name: &'static str, target: ProgressDrawTarget) -> Self {
         Self::on(ProgressBar::with_draw_target(None, target), name)
     }
 
     /// On a bar that somebody else draws.
-    pub(crate) fn on(bar: ProgressBar, name: &'static str) -> Self {
+    pub fn on(bar: ProgressBar, name: &'static str) -> Self {
         bar.set_style(cut_at_the_edge());
         Self { bar, name, next: Cell::new(Span::ZERO) }
     }
 
     /// For what is said by another thread.
-    pub(crate) fn answers(&self) -> Answers {
+    pub fn answers(&self) -> Answers {
         Answers(self.bar.clone())
     }
 
     /// Does something that writes on the terminal, without the line between.
-    pub(crate) fn suspend(&self, write: impl FnOnce()) {
+    pub fn suspend(&self, write: impl FnOnce()) {
         self.bar.suspend(write);
     }
 
     /// From now on it shows a run that has just begun.
-    pub(crate) fn begin_anew(&self) {
+    pub fn begin_anew(&self) {
         self.next.set(Span::ZERO);
     }
 
-    pub(crate) fn show(&self, progress: &Progress<'_>) {
+    pub fn show(&self, progress: &Progress<'_>) {
         if self.bar.is_hidden() || progress.elapsed < self.next.get() {
             return;
         }
@@ -171,10 +171,10 @@ impl Drop for LiveLine {
 }
 
 /// Says answers on standard error, where the live line may be.
-pub(crate) struct Answers(ProgressBar);
+pub struct Answers(ProgressBar);
 
 impl Answers {
-    pub(crate) fn say(&self, answer: &str) {
+    pub fn say(&self, answer: &str) {
         // In one piece; where nobody listens any more the run goes on.
         self.0.suspend(|| {
             let _ = std::io::stderr().write_all(format!("{answer}\n").as_bytes());
@@ -186,7 +186,7 @@ impl Answers {
 const REDRAW: Span = Span::from_millis(100);
 
 /// Where live lines go: the terminal, or nowhere.
-pub(crate) fn target() -> ProgressDrawTarget {
+pub fn target() -> ProgressDrawTarget {
     if std::io::stderr().is_terminal() {
         ProgressDrawTarget::stderr_with_hz(10)
     } else {

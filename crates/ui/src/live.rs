@@ -5,10 +5,10 @@ use tautline_proto::sending::ReceiverCounts;
 use tautline_proto::time::Span;
 
 /// A peer that maps clocks has done so by then, after its first packets.
-pub(crate) const ANSWER: Span = Span::from_secs(2);
+pub const ANSWER: Span = Span::from_secs(2);
 
 /// Of the run with this name.
-pub(crate) fn line(name: &str, progress: &Progress<'_>) -> String {
+pub fn line(name: &str, progress: &Progress<'_>) -> String {
     let Progress { elapsed, packets, missed, xruns, peer, .. } = progress;
     let seconds = elapsed.as_millis_f64() / 1e3;
     let counted = format!("{packets} packets, {missed} missed, {xruns} xruns");

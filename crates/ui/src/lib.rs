@@ -1,0 +1,84 @@
+//! What the commands of `taut` share at the terminal and on the command line: how values of options are read, what is
+//! said and printed, reports in files, and how a command ends. The experiments (`tautline_lab`) use it as `taut` does.
+
+#![forbid(unsafe_code)]
+
+pub mod failure;
+pub mod live;
+pub mod readers;
+pub mod report_file;
+pub mod screen;
+
+use core::fmt::Display;
+use std::path::Path;
+
+use tautline_audio::{DeviceSpec, FileReader};
+use tautline_compare::Sound;
+use tautline_proto::device::{Directions, Settings, Stop};
+use tautline_proto::units::Rate;
+
+use failure::Failure;
+use report_file::PlainKind;
+
+/// How the device will run. Its rate is the stream's: where somebody says what that is (`rate`), a
+/// device that has another is refused, because nothing here turns 44100 Hz into 48000.
+pub fn settled(
+    spec: &DeviceSpec,
+    directions: impl Into<Directions>,
+    wanted: Settings,
+    rate: Option<Rate>,
+) -> Result<Settings, Failure> {
+    let settings = tautline_audio::settle(spec, directions, wanted)?;
+    match rate {
+        Some(rate) if rate != settings.rate => Err(Failure::open(format!(
+            "{spec} runs at {}, and the stream has {rate}; set the device up for {rate}, or use \
+             --rate {} at the sender",
+            settings.rate,
+            settings.rate.hertz()
+        ))),
+        _ => Ok(settings),
+    }
+}
+
+/// Ctrl-C and a polite kill ask to stop; a second one ends the program at once.
+pub fn stop_on_signals() -> Result<Stop, Failure> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    let stop = Stop::default();
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_default(signal, stop.flag())
+            .and_then(|_| signal_hook::flag::register(signal, stop.flag()))
+            .map_err(|error| Failure::running(format!("waiting for signals: {error}")))?;
+    }
+    Ok(stop)
+}
+
+/// Prints a report of which there is no page as it was asked for.
+pub fn answer(
+    kind: PlainKind,
+    text: &str,
+    json: Result<String, impl Display>,
+) -> Result<(), Failure> {
+    match kind {
+        PlainKind::Text => screen::print(text),
+        PlainKind::Json => {
+            screen::print(&json.map_err(|error| Failure::running(error.to_string()))?);
+        }
+        PlainKind::None => {}
+    }
+    Ok(())
+}
+
+/// Reads a file whole.
+pub fn read_sound(path: &Path) -> Result<Sound, Failure> {
+    let mut reader = FileReader::open(path)?;
+    let format = reader.format();
+    let count = format.channels.count();
+    let mut channels = vec![Vec::new(); count];
+    let mut some = Vec::new();
+    while reader.read(&mut some) {
+        for (index, channel) in channels.iter_mut().enumerate() {
+            channel.extend(some.iter().skip(index).step_by(count));
+        }
+    }
+    Ok(Sound { channels, rate: format.rate })
+}
