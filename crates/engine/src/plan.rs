@@ -40,16 +40,18 @@ use crate::plan::pacing::Paced;
 use crate::plan::select::Select;
 use crate::watching::probes::Probes;
 
-/// Who makes the system calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum LinkKind {
-    /// Ringed where packets of one period are to be spaced ([`is_spaced`]), else direct.
-    #[default]
-    Auto,
-    /// The device's thread.
-    Direct,
-    /// A wire thread, which spaces the packets of a period.
-    Ringed,
+tautline_dsp::named_enum! {
+    /// Who makes the system calls.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub enum LinkKind {
+        /// Ringed where packets of one period are to be spaced ([`is_spaced`]), else direct.
+        #[default]
+        Auto = "auto",
+        /// The device's thread.
+        Direct = "direct",
+        /// A wire thread, which spaces the packets of a period.
+        Ringed = "ringed",
+    }
 }
 
 impl LinkKind {
