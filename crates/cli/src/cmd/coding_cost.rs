@@ -159,7 +159,7 @@ mod tests {
         let micros = Span::from_micros;
         // What is between two packets, what coding takes and what decoding does.
         let steady = CodingTimes { encoding: micros(300), decoding: micros(80) };
-        for coding in Coding::COMPRESSED {
+        for coding in Coding::compressed() {
             assert_eq!(timed_by(&of(coding, 960), &[7, 300, 80]), Some(steady), "{coding:?}");
         }
         let [cold, frozen] = [[7, 9_000, 9_000], [7, 36_000, 36_000]];

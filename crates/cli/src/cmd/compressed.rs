@@ -1,7 +1,7 @@
 //! What compresses streams: made here, for engines that know nothing of libraries.
 
 use tautline_codec::{decoder, encoder};
-use tautline_proto::coder::{Coder, Encode, MakeDecoder};
+use tautline_proto::coder::{Encode, MakeDecoder};
 use tautline_proto::stream::{Coding, StreamFormat};
 use tautline_proto::units::Channels;
 
@@ -16,8 +16,8 @@ pub(super) fn in_bits(
     bitrate: Option<u32>,
     channels: Channels,
 ) -> Result<Coding, Failure> {
-    match (coding.coder, bitrate) {
-        (Some(Coder::Opus(_)), Some(bitrate)) => Ok(coding.at_bitrate(bitrate)),
+    match (coding.bitrate(), bitrate) {
+        (Some(_), Some(bitrate)) => Ok(coding.at_bitrate(bitrate)),
         (_, None) => Ok(coding.usual_for(channels)),
         (_, Some(_)) => Err(Failure::usage(format!(
             "--bitrate is of Opus, and {} takes what its sound takes; leave --bitrate out, or give --format opus",
@@ -38,7 +38,7 @@ pub(super) fn encoders(
     if !may_change {
         return Ok(all);
     }
-    for coding in Coding::COMPRESSED {
+    for coding in Coding::compressed() {
         let usual = || coding.usual_for(format.channels);
         let Coding { sample, coder } = bitrate.map_or_else(usual, |bits| coding.at_bitrate(bits));
         // In whatever packets it takes: they are asked for before it.

@@ -18,7 +18,6 @@ use tautline_engine::plan::{LinkKind, SendPlan, lay, sockets};
 use tautline_engine::sending::SendEngine;
 use tautline_engine::watching::note::words::claimed;
 use tautline_io::udp::{DSCP_MEDIA, FragmentPolicy, UdpOptions};
-use tautline_proto::coder::Coder;
 use tautline_proto::device::{Direction, Settings};
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::redundancy::Redundancy;
@@ -39,7 +38,7 @@ use latency::{destinations_of_file, lasting, latency};
 
 use crate::control;
 use crate::failure::Failure;
-use crate::flags::{Fragment, LinkFlag, PacingFlag, Send};
+use crate::flags::Send;
 use crate::on_lost::hook;
 use crate::redundancy;
 use crate::sealing::StreamKey;
@@ -95,7 +94,7 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     }
     let options = run_options(&flags.timing, &flags.running);
     let opened = open_source(flags, device)?;
-    let asked = (link_kind(flags)?, flags.pacing.rung());
+    let asked = (link_kind(flags)?, flags.pacing);
     let age = format.packing_age(device.period);
     let spare = flags.transit().unwrap_or(latency - age);
     let paced = pacing::pace(&mut by, asked, (&format, device.period), (spare, options.scheduler))?;
@@ -286,7 +285,7 @@ fn stream_format(
     file: Option<&FileFormat>,
 ) -> Result<StreamFormat, Failure> {
     let coding = match (flags.stream.format, file) {
-        (Some(coding), _) => coding.into(),
+        (Some(coding), _) => coding,
         (None, Some(file)) => file.coding.exact_format().max(SampleFormat::L24).into(),
         (None, None) => SampleFormat::L24.into(),
     };
@@ -386,11 +385,8 @@ fn sockets(
     lay::make_room(&mut udp, format, flags.timing.period(), heads);
     // Sealed, a packet with all that it carries of others is to fit a frame as well.
     udp.datagram_bytes = heads.datagram_bytes(format).max(udp.datagram_bytes - seal_room);
-    udp.fragment = match flags.fragment {
-        Fragment::Allow => FragmentPolicy::Allow,
-        Fragment::Never => FragmentPolicy::Never,
-    };
-    let allowed = flags.fragment == Fragment::Allow && bytes <= MOST_DATAGRAM_BYTES;
+    udp.fragment = flags.fragment;
+    let allowed = flags.fragment == FragmentPolicy::Allow && bytes <= MOST_DATAGRAM_BYTES;
     match too_long(to.iter().filter_map(Resolved::media), bytes, format).next() {
         Some(too_long) if !allowed => {
             let (what, shorter) = (longer(&too_long), too_long.shorter);
@@ -421,21 +417,17 @@ fn tell_details(
 /// Who hands packets over.
 fn link_kind(flags: &Send) -> Result<LinkKind, Failure> {
     let wanted = match flags.pacing {
-        PacingFlag::Sleep => LinkFlag::Ringed,
-        PacingFlag::Batch => LinkFlag::Direct,
+        Some(PacingRung::Sleep) => LinkKind::Ringed,
+        Some(PacingRung::Batch) => LinkKind::Direct,
         _ => flags.link,
     };
-    if flags.link != LinkFlag::Auto && flags.link != wanted {
-        let (pacing, link) = (flags.pacing.rung().map_or("auto", PacingRung::name), wanted.name());
+    if flags.link != LinkKind::Auto && flags.link != wanted {
+        let (pacing, link) = (flags.pacing.map_or("auto", PacingRung::name), wanted.name());
         return Err(Failure::usage(format!(
             "--pacing {pacing} is --link {link}; leave --link out"
         )));
     }
-    Ok(match wanted {
-        LinkFlag::Auto => LinkKind::Auto,
-        LinkFlag::Direct => LinkKind::Direct,
-        LinkFlag::Ringed => LinkKind::Ringed,
-    })
+    Ok(wanted)
 }
 
 /// Says what spaces packets, and why, and what the latency leaves for the way.
@@ -453,8 +445,8 @@ fn tell_of_pacing(flags: &Send, paced: &Paced, latency: Span, age: Span) {
 /// Reports a file whose samples the coding of single samples rounds.
 fn tell_of_rounding(flags: &Send, file: &FileFormat, format: &StreamFormat) {
     let (needs, sample) = (file.coding.exact_format(), format.sample);
-    let is_exact = Coding { sample, coder: format.coder }.is_exact_for(needs);
-    if is_exact || matches!(format.coder, Some(Coder::Opus(_))) {
+    let coding = format.coding();
+    if coding.is_exact_for(needs) || coding.bitrate().is_some() {
         return;
     }
     let dither = if sample == SampleFormat::L16 { " with dither" } else { "" };

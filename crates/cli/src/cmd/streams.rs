@@ -5,7 +5,7 @@ use tautline_engine::plan::address::{Address, EthernetPlace, Resolved};
 use tautline_engine::plan::beside::follow;
 use tautline_engine::plan::lay;
 use tautline_engine::plan::sockets;
-use tautline_engine::plan::{ClockPlan, StreamPlan};
+use tautline_engine::plan::{ClockPlan, LinkKind, StreamPlan};
 use tautline_engine::receiving::learn::ToBePlayed;
 use tautline_io::ethernet::own_address;
 use tautline_io::thread::Scheduler;
@@ -20,7 +20,7 @@ use tautline_proto::wire::rtp::RtpUnpack;
 
 use super::{compressed, periods};
 use crate::failure::Failure;
-use crate::flags::{LinkFlag, Recv};
+use crate::flags::Recv;
 use crate::sealing::StreamKey;
 use crate::words::counted;
 
@@ -101,10 +101,10 @@ pub(super) fn stream(
 /// The device's thread below which a wire thread is to read, if one is.
 pub(super) const fn wire_thread(flags: &Recv, from: &Address) -> Option<Scheduler> {
     match flags.link {
-        LinkFlag::Ringed => Some(flags.timing.scheduler),
+        LinkKind::Ringed => Some(flags.timing.scheduler),
         // Nothing stamps what comes by a connection but whoever reads it: at once, and not once in a period.
-        LinkFlag::Auto if from.is_by_tcp() => Some(flags.timing.scheduler),
-        LinkFlag::Auto | LinkFlag::Direct => None,
+        LinkKind::Auto if from.is_by_tcp() => Some(flags.timing.scheduler),
+        LinkKind::Auto | LinkKind::Direct => None,
     }
 }
 
