@@ -1,6 +1,8 @@
 //! `taut send`
 
+mod changes;
 mod latency;
+mod sdp;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,15 +29,15 @@ use tautline_proto::units::Channels;
 use tautline_proto::wire::avtp::Encapsulation;
 use tautline_proto::wire::{PacketHeads, WireForm};
 
-use super::coding_cost::tell_of_coding_time;
-use super::compressed;
-use super::send_changes::{SendLines, refuse_two_readers};
 use super::{
     device_settings, resolve_all, run_options, settled, stop_on_signals, tell_period, tell_stream,
     told_pacing, within,
 };
+pub(crate) use changes::SendLines;
+use changes::refuse_two_readers;
 use latency::{destinations_of_file, lasting, latency};
 
+use crate::codecs::{self, tell_of_coding_time};
 use crate::control;
 use crate::failure::Failure;
 use crate::flags::Send;
@@ -43,16 +45,17 @@ use crate::on_lost::hook;
 use crate::redundancy;
 use crate::sealing::StreamKey;
 use crate::show::Show;
+use crate::sound_files;
 use crate::words::{fragments, longer};
 
 pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     refuse_two_readers(flags)?;
-    super::takes::refuse_to_loop(&flags.input, flags.looped)?;
+    sound_files::refuse_to_loop(&flags.input, flags.looped)?;
     flags.running.refuse_a_ledger_of_few()?;
     let said = Wanted { rate: flags.stream.rate, channels: flags.stream.channels };
     let input = flags.input.clone();
     let looked = move || tautline_audio::probe(&input, said);
-    let is_pipe = super::takes::is_streamed(&flags.input);
+    let is_pipe = sound_files::is_streamed(&flags.input);
     let file = within(&flags.running, (&flags.input, is_pipe), looked)??;
     let wanted =
         device_settings(&flags.timing, flags.stream.rate, flags.stream.channels, file.as_ref());
@@ -66,7 +69,7 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     map.check(device.channels.count()).map_err(|error| Failure::usage(error.to_string()))?;
     let heads = heads(flags)?;
     let format = stream_format(flags, device, &map, file.as_ref())?;
-    let encoders = compressed::encoders(&format, flags.running.control, flags.bitrate)?;
+    let encoders = codecs::encoders(&format, flags.running.control, flags.bitrate)?;
     heads.form.check(&format).map_err(|error| Failure::usage(error.to_string()))?;
     if heads.form.presents() && matches!(flags.timing.latency, Some(LatencyRule::Auto { .. })) {
         return Err(Failure::usage(
@@ -134,12 +137,12 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
         LinkOptions::Udp(udp) => Some(&**udp),
         LinkOptions::Tcp(_) | LinkOptions::Ethernet(_) => None,
     };
-    let description = udp.and_then(|udp| super::sdp::describe(&plan, udp, &to, (flags, &key)));
+    let description = udp.and_then(|udp| sdp::describe(&plan, udp, &to, (flags, &key)));
     let described = flags.sdp.as_ref().zip(description);
     let mut engine = SendEngine::new(plan)?;
     // Of sockets that cannot be opened there is no stream to describe.
     let awaited = match described {
-        Some((path, description)) => super::sdp::write(path, &description)?,
+        Some((path, description)) => sdp::write(path, &description)?,
         None => None,
     };
     flags.on_lost.iter().for_each(|command| engine.on_lost(hook(command.clone())));
@@ -293,7 +296,7 @@ fn stream_format(
         .map_err(|error| Failure::usage(error.to_string()))?;
     let channels =
         Channels::new(map.outputs() as u32).map_err(|error| Failure::usage(error.to_string()))?;
-    let Coding { sample, coder } = compressed::in_bits(coding, flags.bitrate, channels)?;
+    let Coding { sample, coder } = codecs::in_bits(coding, flags.bitrate, channels)?;
     let usual = || match coder {
         None => form_of(flags).coding(sample),
         Some(_) => StreamFormat::usual_payload_type(sample, coder),

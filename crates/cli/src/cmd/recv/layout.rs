@@ -11,7 +11,7 @@ use tautline_proto::wire::WireForm;
 use tautline_proto::wire::sdp::Description;
 
 use super::streams::HeardAddress;
-use super::{device_settings, settled};
+use crate::cmd::{device_settings, settled};
 use crate::failure::Failure;
 use crate::flags::{Recv, StreamFlags};
 

@@ -18,7 +18,8 @@ use tautline_proto::wire::WireForm;
 use tautline_proto::wire::avtp::Encapsulation;
 use tautline_proto::wire::rtp::RtpUnpack;
 
-use super::{compressed, periods};
+use crate::cmd::periods;
+use crate::codecs;
 use crate::failure::Failure;
 use crate::flags::Recv;
 use crate::sealing::StreamKey;
@@ -71,7 +72,7 @@ pub(super) fn stream(
     };
     let mut receiver = lay::receiver(resolved, format, link_offset);
     receiver.resampler = flags.resampler;
-    receiver.decoders = Some(compressed::DECODERS);
+    receiver.decoders = Some(codecs::DECODERS);
     if described.is_none() && resolved.form == WireForm::Rtp {
         receiver.wire = RtpUnpack::taking(codings);
     }

@@ -11,7 +11,7 @@ use tautline_proto::stream::Coding;
 use tautline_proto::units::Channels;
 use tautline_proto::wire::WireForm;
 
-use super::compressed::in_bits;
+use crate::codecs::in_bits;
 use crate::control::nothing;
 use crate::failure::Failure;
 use crate::flags::{Send, coding_in_line, latency, parse, span};
