@@ -200,8 +200,8 @@ impl CallEnd {
         plan.reports_to = vec![FAR];
         plan.encoders = codecs::encoders(&sent, true, None)?;
         plan.sealed = Some(SEALED);
-        plan.latency = latency;
-        plan.link_offset = setup.latency.kept().unwrap_or(plan.link_offset);
+        plan.policy.latency = latency;
+        plan.policy.link_offset = setup.latency.kept().unwrap_or(plan.policy.link_offset);
         plan.probes = flags.running.probes;
         if setup.muted {
             plan.gain = Gain::SILENCE;

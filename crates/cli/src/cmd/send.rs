@@ -113,17 +113,19 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     let opened_stream = key.open(&by, wire_below)?;
     let local = opened_stream.local;
     let address = flags.to.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    let mut plan = SendPlan::new(address, opened_stream, format, device)?;
+    let policy = &mut plan.policy;
+    policy.link_offset = latency;
+    policy.latency = flags.timing.latency.unwrap_or_default();
+    policy.stamps = heads.stamps;
+    policy.redundancy = regulator;
+    policy.repair_budget = budget.asked;
+    policy.limits = limits;
+    policy.form = heads.form;
+    policy.identity = lay::identity(&to)?;
     let plan = SendPlan {
         reports_to: to.iter().filter_map(Resolved::reports).map(Into::into).collect(),
-        link_offset: latency,
-        latency: flags.timing.latency.unwrap_or_default(),
-        stamps: !flags.no_stamps,
-        redundancy: regulator,
-        repair_budget: budget.asked,
-        limits,
-        form: heads.form,
         encoders,
-        identity: lay::identity(&to)?,
         gain: flags.sound.volume,
         map,
         probes: flags.running.probes,
@@ -131,7 +133,7 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
         sealed: key.profile(),
         pacing: Some(paced.clone()),
         claim,
-        ..SendPlan::new(address, opened_stream, format, device)?
+        ..plan
     };
     let udp = match &by {
         LinkOptions::Udp(udp) => Some(&**udp),

@@ -28,7 +28,7 @@ impl ReceivePolicy {
     /// What comes with another payload type, if it is more than strays.
     pub(super) fn wrong_type_of(&self, status: &StreamStatus) -> Option<WrongType> {
         let came = status.other_type.filter(|came: &OtherType| came.packets >= FEW)?;
-        Some(WrongType { came, codings: self.wire.codings(), format: self.config.format })
+        Some(WrongType { came, codings: self.wire.codings(), format: self.format })
     }
 
     /// Says once what comes instead of the stream.
