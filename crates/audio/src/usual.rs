@@ -13,26 +13,19 @@ const NAME: &str = "taut";
 /// The PCM that ALSA leads to a user's card.
 const PCM: &str = "default";
 
-/// A device that nobody named.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UsualDevice {
-    /// A stream that the session manager connects to the user's default device, and to another when they choose it.
-    PipeWire,
-    /// A client whose ports are connected to those of the server's card.
-    Jack,
-    Alsa,
+tautline_dsp::named_enum! {
+    /// A device that nobody named.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum UsualDevice {
+        /// A stream that the session manager connects to the user's default device, and to another when they choose it.
+        PipeWire = "pipewire:taut?as=stream",
+        /// A client whose ports are connected to those of the server's card.
+        Jack = "jack:taut",
+        Alsa = "alsa:default",
+    }
 }
 
 impl UsualDevice {
-    /// As it is named on a command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::PipeWire => "pipewire:taut?as=stream",
-            Self::Jack => "jack:taut",
-            Self::Alsa => "alsa:default",
-        }
-    }
-
     pub fn spec(self) -> DeviceSpec {
         match self {
             Self::PipeWire => DeviceSpec::PipeWire(PipeWireSpec::stream(NAME)),

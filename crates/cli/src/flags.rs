@@ -20,10 +20,12 @@ use tautline_audio::DeviceSpec;
 use tautline_dsp::gain::Gain;
 use tautline_dsp::map::ChannelMap;
 use tautline_dsp::resample::Quality;
+use tautline_engine::plan::LinkKind;
 use tautline_engine::plan::address::Address;
 use tautline_engine::plan::select::Select;
 use tautline_engine::watching::probes::Probes;
 use tautline_io::thread::Scheduler;
+use tautline_io::udp::FragmentPolicy;
 use tautline_proto::depth::LossTarget;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::time::{Frames, Span};
@@ -53,8 +55,8 @@ pub(crate) use tautline_ui::report_file::{PlainKind, ReportKind};
 pub(crate) use trust::{Id, SrtpKey, TrustFlags};
 #[cfg(feature = "lab")]
 pub(crate) use words::SampleName;
-use words::coding_or_auto;
-pub(crate) use words::{CodingName, CodingOrAuto, Fragment, LinkFlag, PacingFlag};
+pub(crate) use words::coding_in_line;
+use words::{CodingOrAuto, RungOrAuto, coding_or_auto, fragment, link, pacing};
 pub(crate) use work::{Plugins, WorkFlags};
 
 /// Carries sound between machines and proves when it arrives.
@@ -205,15 +207,15 @@ pub(crate) struct Send {
     #[arg(long, help_heading = "Network")]
     pub(crate) no_stamps: bool,
     /// What to do with packets too long for the network to carry in one piece
-    #[arg(long, value_name = "WHEN", default_value = "allow", help_heading = "Network")]
-    pub(crate) fragment: Fragment,
+    #[arg(long, value_name = "WHEN", default_value = "allow", help_heading = "Network", value_parser = fragment())]
+    pub(crate) fragment: FragmentPolicy,
     /// Who sends: the device's thread, or a wire thread that spaces packets, those that fit one Ethernet
     /// frame together as one
-    #[arg(long, value_name = "KIND", default_value = "auto", help_heading = "Network")]
-    pub(crate) link: LinkFlag,
+    #[arg(long, value_name = "KIND", default_value = "auto", help_heading = "Network", value_parser = link())]
+    pub(crate) link: LinkKind,
     /// What spaces packets: a queue that lets each go at its launch time, or a thread
-    #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Network")]
-    pub(crate) pacing: PacingFlag,
+    #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Network", value_parser = pacing())]
+    pub(crate) pacing: RungOrAuto,
     /// Have the kernel stamp one packet in so many as it leaves, for the report and the ledger [default: 20 a second]
     #[arg(long, value_name = "N", help_heading = "Network",
           value_parser = clap::value_parser!(u32).range(1..))]
@@ -307,8 +309,8 @@ pub(crate) struct Recv {
     #[arg(long, value_name = "FILE", help_heading = "Network")]
     pub(crate) srtp_key_file: Option<PathBuf>,
     /// Who reads: the device's thread, or a wire thread
-    #[arg(long, value_name = "KIND", default_value = "direct", help_heading = "Network")]
-    pub(crate) link: LinkFlag,
+    #[arg(long, value_name = "KIND", default_value = "direct", help_heading = "Network", value_parser = link())]
+    pub(crate) link: LinkKind,
     /// The clock that streams of AVTP are resampled by: a stream of CRF (IEEE 1722), avtp://eth0/MAC or
     /// avtp+udp://HOST; see Clocks [default: the streams' own packets tell]
     #[arg(long, value_name = "ADDRESS", value_parser = Address::to_follow, help_heading = "Timing")]
@@ -494,7 +496,7 @@ pub(crate) struct Top {
 impl Send {
     /// Sound in one packet.
     pub(crate) fn ptime(&self) -> Span {
-        let usual = self.stream.format.map_or(Span::from_millis(1), CodingName::usual_ptime);
+        let usual = self.stream.format.map_or(Span::from_millis(1), |coding| coding.row().ptime);
         self.ptime.unwrap_or(usual)
     }
 }

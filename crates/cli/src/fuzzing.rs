@@ -16,7 +16,8 @@ use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::WireForm;
 
-use crate::cmd::{RecvLines, SendLines};
+use crate::cmd::recv::RecvLines;
+use crate::cmd::send::SendLines;
 use crate::control::{asked, next_line};
 use crate::failure::Failure;
 use crate::flags::{Command, Taut};

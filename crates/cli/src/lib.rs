@@ -1,6 +1,7 @@
 //! `taut`: the whole program except its `main` file, so that fuzz targets in `fuzz/` can call its parsers.
 
 mod cmd;
+mod codecs;
 mod columns;
 mod config;
 mod control;
@@ -17,6 +18,7 @@ mod presets;
 mod redundancy;
 mod sealing;
 mod show;
+mod sound_files;
 mod unheard;
 mod voice;
 mod words;

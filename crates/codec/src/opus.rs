@@ -115,7 +115,7 @@ impl Encode for OpusEncoder {
 
     fn encode(&mut self, samples: &[f32], room: &mut [u8]) -> Option<usize> {
         let frames = self.channels.frames_in(samples.len());
-        let most = self.opus.payload_bytes(frames).min(room.len());
+        let most = Coder::Opus(self.opus).payload_bytes((self.channels, frames), 0).min(room.len());
         // SAFETY: the state is alive and of so many channels; it reads that many frames and writes at most so many bytes.
         let bytes = unsafe {
             sys::opus_encode_float(

@@ -152,6 +152,11 @@ fn by_opus(opus: Opus, channels: Channels, packet: usize, sound: &[f32]) -> Vec<
     decoded((encoder, opus), channels, packet, sound)
 }
 
+fn payload_bytes(opus: Opus, packet: usize) -> usize {
+    let packet = Frames::from_len(packet);
+    Coder::Opus(opus).payload_bytes((Channels::MONO, packet), 0)
+}
+
 /// The decoded sound of packets of one encoder.
 fn decoded(
     (mut encoder, opus): (OpusEncoder, Opus),
@@ -164,7 +169,7 @@ fn decoded(
     for block in sound.chunks_exact(packet * channels.count()) {
         let mut room = [0; 1500];
         let bytes = encoder.encode(block, &mut room).expect("a packet");
-        assert_eq!(bytes, opus.payload_bytes(Frames::from_len(packet)), "all are as long");
+        assert_eq!(bytes, payload_bytes(opus, packet), "all are as long");
         assert_eq!(Coder::OPUS.frames(&room[..bytes]), Some(Frames::from_len(packet)));
         let mut out = vec![0.0; block.len()];
         decoder.decode(&room[..bytes], &mut out).expect("its own packet");
@@ -202,7 +207,11 @@ fn opus_delays_by_what_its_coder_says_and_gives_the_sound_back() {
                 let each = if tuning == OpusTuning::Music { 192_000 } else { 64_000 };
                 let opus = Opus { bitrate: each * count as u32, tuning };
                 let mut encoder = OpusEncoder::new(opus, channels).unwrap();
-                assert_eq!(i64::from(encoder.lookahead()), opus.delay().count(), "{tuning:?}");
+                assert_eq!(
+                    i64::from(encoder.lookahead()),
+                    Coder::Opus(opus).delay().count(),
+                    "{tuning:?}"
+                );
                 // Without copies (in-band FEC): see the next test.
                 encoder.expect_loss(0);
                 // A speaker is in the middle: of two that differ, the waveforms are not kept.
@@ -212,7 +221,7 @@ fn opus_delays_by_what_its_coder_says_and_gives_the_sound_back() {
                 };
                 let heard = decoded((encoder, opus), channels, *packet, &sound);
                 let (delay, error) = best_delay(&sound, &heard, count, 480);
-                let off = (delay as i64 - opus.delay().count()).abs();
+                let off = (delay as i64 - Coder::Opus(opus).delay().count()).abs();
                 assert!(off <= 4, "{tuning:?} {packet}: {delay} frames, {error} dB");
                 assert!(error < most, "{tuning:?} {count} {packet}: {error} dB");
             }
@@ -238,12 +247,12 @@ fn copies_neither_delay_speech_nor_spoil_it() {
             let sweep = in_the_middle(&music(48_000, 1), count);
             let heard = by_opus(opus, channels, packet, &sweep);
             let (delay, error) = best_delay(&sweep, &heard, count, 480);
-            let off = (delay as i64 - opus.delay().count()).abs();
+            let off = (delay as i64 - Coder::Opus(opus).delay().count()).abs();
             assert!(off <= 4, "{count} {packet}: {delay} frames, {error} dB");
             let spoken = in_the_middle(&syllables(48_000), count);
             let heard = by_opus(opus, channels, packet, &spoken);
             // The waveform is kept, 2 frames earlier than announced.
-            let late = (opus.delay().as_len() - 2) * count;
+            let late = (Coder::Opus(opus).delay().as_len() - 2) * count;
             let from = 4800 * count..spoken.len() - late;
             let error = apart(&spoken[from.clone()], &heard[from.start + late..]);
             assert!(error < -8.0, "{count} {packet}: {error} dB");
@@ -329,7 +338,7 @@ fn opus_goes_to_other_bits_within_its_sound_without_a_break() {
             let mut room = [0; 1500];
             let bytes = encoder.encode(block, &mut room).unwrap();
             let packet = Frames::from_len(PACKET);
-            assert_eq!(bytes, Opus { bitrate, ..usual }.payload_bytes(packet), "packet {at}");
+            assert_eq!(bytes, payload_bytes(Opus { bitrate, ..usual }, PACKET), "packet {at}");
             assert_eq!(Coder::OPUS.bitrate_of(bytes, packet), Some(bitrate / 1600 * 1600));
             let mut out = vec![0.0; block.len()];
             decoder.decode(&room[..bytes], &mut out).unwrap();
@@ -339,7 +348,7 @@ fn opus_goes_to_other_bits_within_its_sound_without_a_break() {
     };
     let moved = heard_in(&|at| if at % 40 < 20 { 256_000 } else { 96_000 });
     let steady = heard_in(&|_| 96_000);
-    let delay = 2 * usual.delay().as_len();
+    let delay = 2 * Coder::Opus(usual).delay().as_len();
     // Around each change it is no further from what it was than it is in the fewer bits throughout.
     for change in (20..190).step_by(20) {
         let around = (change - 2) * PACKET * 2..(change + 3) * PACKET * 2;
@@ -362,7 +371,7 @@ fn speech_has_copies_where_packets_are_lost_and_none_where_none_is() {
         encoder.expect_loss(if is_lossy { 10 } else { 0 });
         let mut room = [0; 1500];
         let bytes = encoder.encode(block, &mut room).unwrap();
-        assert_eq!(bytes, opus.payload_bytes(Frames::new(960)));
+        assert_eq!(bytes, payload_bytes(opus, 960));
         let mut decoder = OpusDecoder::new(Rate::HZ_48000, mono).unwrap();
         let mut out = [0.0; 960];
         carried[usize::from(is_lossy)] += usize::from(decoder.recover(&room[..bytes], &mut out));

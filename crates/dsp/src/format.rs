@@ -7,40 +7,29 @@ mod l24;
 
 use crate::vector::{Wide, widest};
 
-/// How one sample is coded on the wire; all big-endian.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum SampleFormat {
-    /// 16-bit signed integer (RFC 3551 §4.5.11).
-    L16,
-    /// 24-bit signed integer (RFC 3190 §4).
-    L24,
-    /// 32-bit signed integer (INT_32BIT of IEEE 1722-2016 §7.3.4); no registered RTP payload format. A float
-    /// holds its upper 24 bits, and of a sample below 1/256 all.
-    L32,
-    /// 32-bit IEEE 754 float; no registered RTP payload format.
-    F32,
+crate::named_enum! {
+    /// How one sample is coded on the wire; all big-endian.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum SampleFormat {
+        /// 16-bit signed integer (RFC 3551 §4.5.11).
+        L16 = "l16",
+        /// 24-bit signed integer (RFC 3190 §4).
+        L24 = "l24",
+        /// 32-bit signed integer (INT_32BIT of IEEE 1722-2016 §7.3.4); no registered RTP payload format. A float
+        /// holds its upper 24 bits, and of a sample below 1/256 all.
+        L32 = "l32",
+        /// 32-bit IEEE 754 float; no registered RTP payload format.
+        F32 = "f32",
+    }
 }
 
 impl SampleFormat {
-    /// All of them, in their order.
-    pub const ALL: [Self; 4] = [Self::L16, Self::L24, Self::L32, Self::F32];
-
     /// Bytes of one sample.
     pub const fn bytes(self) -> usize {
         match self {
             Self::L16 => 2,
             Self::L24 => 3,
             Self::L32 | Self::F32 => 4,
-        }
-    }
-
-    /// The word for it on the command line and in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::L16 => "l16",
-            Self::L24 => "l24",
-            Self::L32 => "l32",
-            Self::F32 => "f32",
         }
     }
 }

@@ -13,6 +13,7 @@ pub mod format;
 pub mod gain;
 pub mod level;
 pub mod map;
+mod named;
 pub mod resample;
 pub mod signal;
 pub mod sum;

@@ -30,7 +30,7 @@ use core::hint::black_box;
 use crate::channel::pick;
 use crate::vector::{prepare, widest};
 use kernel::{BALANCED_TAPS, BEST_TAPS, Kernel, LOW_DELAY_TAPS};
-pub use quality::{Quality, QualityError};
+pub use quality::Quality;
 pub use step::Step;
 
 /// One stream's resampler. See the module for what a place is.

@@ -27,11 +27,9 @@ use tautline_proto::pacing::is_spaced;
 use tautline_proto::packet::StreamId;
 use tautline_proto::receiver::{Receiver, ReceiverConfig};
 use tautline_proto::receiving::receiver_with_room;
-use tautline_proto::sender::Identity;
-use tautline_proto::sending::{Limits, Regulator};
+use tautline_proto::sending::SendPolicyConfig;
 use tautline_proto::stream::{PTIME_RANGE, StreamFormat};
 use tautline_proto::time::{Frames, Span};
-use tautline_proto::wire::WireForm;
 use tautline_proto::wire::avtp::Encapsulation;
 
 use crate::plan::claim::ClaimedAddress;
@@ -39,16 +37,18 @@ use crate::plan::pacing::Paced;
 use crate::plan::select::Select;
 use crate::watching::probes::Probes;
 
-/// Who makes the system calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum LinkKind {
-    /// Ringed where packets of one period are to be spaced ([`is_spaced`]), else direct.
-    #[default]
-    Auto,
-    /// The device's thread.
-    Direct,
-    /// A wire thread, which spaces the packets of a period.
-    Ringed,
+tautline_dsp::named_enum! {
+    /// Who makes the system calls.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub enum LinkKind {
+        /// Ringed where packets of one period are to be spaced ([`is_spaced`]), else direct.
+        #[default]
+        Auto = "auto",
+        /// The device's thread.
+        Direct = "direct",
+        /// A wire thread, which spaces the packets of a period.
+        Ringed = "ringed",
+    }
 }
 
 impl LinkKind {
@@ -75,34 +75,14 @@ pub struct SendPlan {
     /// By what reports are exchanged; without it nobody says how the stream arrives, nor learns its
     /// sender's clock.
     pub control: Option<Box<dyn Control>>,
-    /// How its packets look.
-    pub form: WireForm,
-    /// What the stream is.
-    pub format: StreamFormat,
+    /// What it is and promises. What follows from the plan's link, pacing and encoders is set as the engine is made of it.
+    pub policy: SendPolicyConfig,
     /// What packets may be compressed by: what codes the format, if anything does, and what it may be changed for.
     pub encoders: Vec<Box<dyn Encode>>,
-    /// The latency it promises.
-    pub link_offset: Span,
-    /// Who says what that is from then on; [`LatencyRule::Auto`] is the receiver that needs the most,
-    /// as soon as one says so.
-    pub latency: LatencyRule,
-    /// Whether packets carry the sender's instants.
-    pub stamps: bool,
     /// Gain before packing.
     pub gain: Gain,
     /// Device channels to stream channels.
     pub map: ChannelMap,
-    /// How the device runs.
-    pub device: Settings,
-    /// What packets carry of earlier ones.
-    pub redundancy: Regulator,
-    /// The time in which packets may be repaired, as far as the latency leaves it; `None` is all that
-    /// it leaves.
-    pub repair_budget: Option<Span>,
-    /// How far receivers can move latency and redundancy.
-    pub limits: Limits,
-    /// Of the stream.
-    pub identity: Identity,
     /// How many packets are measured.
     pub probes: Probes,
     /// Writes the ledger of every packet that is measured here.

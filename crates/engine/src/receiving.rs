@@ -235,11 +235,8 @@ impl RecvEngine {
         let scheduler = running.granted.effective().to_string();
         let Self { streams, shared, changes, clock, hearing, ledger, labels, observers, .. } = self;
         let labels = labels.map(|path| Labels::new(&path, &settings));
-        let mut all = ReceivedStreams::open(streams, shared, changes, hearing, watch)
-            .with_clock(clock)
-            .with_ledger(ledger)
-            .with_labels(labels)
-            .with_observers(observers);
+        let mut all = ReceivedStreams::open(streams, shared, changes, hearing, watch);
+        (all.clock, all.ledger, all.labels, all.observers) = (clock, ledger, labels, observers);
         let (mut over, mut another) = (false, None);
         while !all.watch.is_over(stop) && !running.is_over() {
             if !all.work() {

@@ -13,10 +13,10 @@ use tautline_io::link::told::telling;
 use tautline_io::thread::memory;
 use tautline_proto::device::{Device, Stop};
 use tautline_proto::faults::{Faults, UnjudgedFaults};
-use tautline_proto::latency::{LatencyRule, usual_latency};
+use tautline_proto::latency::LatencyRule;
 use tautline_proto::packet::StreamId;
-use tautline_proto::sender::{Identity, Sender, SenderConfig};
-use tautline_proto::sending::{PRELUDE, SendPolicy, SendPolicyConfig};
+use tautline_proto::sender::{Identity, Sender};
+use tautline_proto::sending::{PRELUDE, SendPolicy};
 use tautline_proto::session::{Session, SessionConfig};
 use tautline_proto::stream::PTIME_RANGE;
 use tautline_proto::time::{LocalTime, Span};
@@ -31,7 +31,6 @@ use crate::fader::VOLUME_RAMP;
 use crate::link_news::LinkNews;
 use crate::plan::SendPlan;
 use crate::plan::pacing::Paced;
-use crate::sending::change::hosts;
 use crate::sending::claimed::FollowedClaim;
 use crate::sending::stream::{PresentationClock, SentStream};
 use crate::sending::transmitter::{Transmitter, TxStatus};
@@ -73,7 +72,7 @@ pub struct SendEngine {
 impl SendEngine {
     /// Lays out all that the run will need.
     pub fn new(plan: SendPlan) -> Result<Self, RunError> {
-        let wall = if plan.form.presents() { WallClock::tai() } else { WallClock::frozen() };
+        let wall = if plan.policy.form.presents() { WallClock::tai() } else { WallClock::frozen() };
         // A quarter of a second of the shortest packets: a dozen times what one beat brings.
         let (teller, told) = telling(2048);
         let measures = plan.probes != Probes::Off;
@@ -86,31 +85,27 @@ impl SendEngine {
         let random =
             machine::random().map_err(|error| RunError::System("reading /dev/urandom", error))?;
         let session = Session::new(SessionConfig {
-            ssrc: plan.identity.stream.ssrc(),
+            ssrc: plan.policy.identity.stream.ssrc(),
             cname: cname(&random),
             wall_offset: wall.offset(),
             host: host_clock(),
         });
-        let compressed = plan.encoders.iter().map(|encoder| encoder.coding()).collect();
-        let config = SenderConfig {
-            wire: plan.form.pack(),
-            format: plan.format,
-            identity: plan.identity,
-            period: plan.device.period,
-            stamps: plan.stamps,
-            wall_offset: wall.offset(),
-            redundancy: plan.redundancy.layout(),
-            presented_after: plan.link_offset,
-        };
-        let sender = Sender::compressing(config, plan.encoders);
-        let block = plan.map.outputs() * plan.device.period.as_len().max(4096);
+        let mut config = plan.policy;
+        let (device, identity) = (config.device, config.identity);
+        config.compressed = plan.encoders.iter().map(|encoder| encoder.coding()).collect();
+        config.held = plan.pacing.as_ref().map_or(Span::ZERO, Paced::lead);
+        if !matches!(config.latency, LatencyRule::Chosen(_)) {
+            config.usual = config.link_offset;
+        }
+        let sender = Sender::compressing(config.sender(wall.offset()), plan.encoders);
+        let block = plan.map.outputs() * device.period.as_len().max(4096);
         let transmitter = Transmitter {
             sender,
             link,
             volume: Volume::over(plan.gain, VOLUME_RAMP),
             gain: plan.gain,
             map: plan.map,
-            channels: plan.device.channels.count(),
+            channels: device.channels.count(),
             mapped: vec![0.0; block].into(),
             commands: commanded,
             status: status_in,
@@ -123,37 +118,16 @@ impl SendEngine {
             told: LocalTime::ZERO,
         };
         // The longest packet may still be asked for.
-        let packing_age = plan.format.packing_age(plan.device.period);
-        let lead = plan.pacing.as_ref().map_or(Span::ZERO, Paced::lead);
+        let packing_age = config.format.packing_age(device.period);
         let drain = if plan.outbound.ringed { packing_age.max(PTIME_RANGE.1) } else { Span::ZERO };
-        let drain = drain + lead;
-        let policy = SendPolicy::new(SendPolicyConfig {
-            wire: plan.form.pack(),
-            format: plan.format,
-            timestamp: plan.identity.timestamp,
-            link_offset: plan.link_offset,
-            latency: plan.latency,
-            usual: match plan.latency {
-                LatencyRule::Chosen(_) => usual_latency(&plan.format, plan.device.period),
-                LatencyRule::Usual | LatencyRule::Auto { .. } => plan.link_offset,
-            },
-            device: plan.device,
-            stamps: plan.stamps,
-            spaced: plan.outbound.ringed,
-            held: lead,
-            redundancy: plan.redundancy,
-            repair_budget: plan.repair_budget,
-            limits: plan.limits,
-            destinations: hosts(&plan.outbound),
-            by_two_networks: plan.outbound.networks.is_some(),
-            most_bytes: plan.outbound.datagram_bytes,
-            compressed,
-        });
+        let drain = drain + config.held;
+        let presented = config.form.presents().then(PresentationClock::default);
+        let policy = SendPolicy::new(config);
         let claim = plan.claim.map(|claim| FollowedClaim::of(claim, &plan.outbound));
         let stream = SentStream {
             address: plan.address,
             policy,
-            identity: plan.identity,
+            identity,
             fader: Fader { gain: plan.gain, muted: false },
             outbound: plan.outbound,
             destined: None,
@@ -182,7 +156,7 @@ impl SendEngine {
             ledger: plan.ledger.as_deref().map(LedgerFile::create).transpose()?,
             sealed: plan.sealed,
             pacing: plan.pacing,
-            presented: plan.form.presents().then(PresentationClock::default),
+            presented,
             claim,
             on_lost: None,
         };

@@ -319,7 +319,7 @@ mod exclusive {
 
     #[test]
     fn as_many_packets_are_measured_as_are_asked_for_and_of_the_others_there_is_no_figure() {
-        for probes in Probes::EACH {
+        for probes in Probes::ALL {
             steady(|| {
                 let (report, senders) = Road { probes, ..Road::default() }.run(as_it_is, |_| {});
                 let (heard, sent) = (only_stream(&report), only_stream(&senders[0]));

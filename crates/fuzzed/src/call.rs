@@ -12,7 +12,7 @@ use tautline_proto::units::{Channels, Rate};
 /// Offers all codings of `taut`, `first` before the others.
 fn offer(first: Coding) -> CallOffer {
     let plain = [SampleFormat::L24, SampleFormat::L16, SampleFormat::F32, SampleFormat::L32];
-    let all = plain.into_iter().map(Coding::from).chain(Coding::COMPRESSED);
+    let all = plain.into_iter().map(Coding::from).chain(Coding::compressed());
     let abilities = StreamAbilities {
         rates: vec![Rate::HZ_48000],
         channels: vec![Channels::STEREO],

@@ -80,22 +80,6 @@ impl Opus {
             OpusTuning::Voice => (12_000, 40_000 * channels),
         }
     }
-
-    /// Frames from the input of the coder to the output of the decoder: what `OPUS_GET_LOOKAHEAD` tells, 2.5 ms
-    /// without look-ahead and 6.5 ms with (libopus, `opus_encoder.c`).
-    pub const fn delay(self) -> Frames {
-        match self.tuning {
-            OpusTuning::Music => Frames::new(120),
-            OpusTuning::Voice => Frames::new(312),
-        }
-    }
-
-    /// Bytes of each packet.
-    pub fn payload_bytes(self, packet: Frames) -> usize {
-        let bits = u64::from(self.bitrate) * packet.count().max(0).unsigned_abs();
-        (bits / 8 / u64::from(Self::RATE.hertz())).clamp(Self::LEAST_BYTES, Self::MOST_BYTES)
-            as usize
-    }
 }
 
 /// How sound is coded: single samples, and what compresses those of a packet, if anything does.
@@ -109,8 +93,72 @@ pub struct Coding {
 
 impl From<SampleFormat> for Coding {
     fn from(sample: SampleFormat) -> Self {
-        Self { sample, coder: None }
+        Self::of(sample)
     }
+}
+
+/// What stands for a coding, and what is usual for it.
+#[derive(Debug, Clone, Copy)]
+pub struct CodingRow {
+    /// The word for it in reports and for `--format`.
+    pub name: &'static str,
+    /// What it is, in a line of help.
+    pub help: &'static str,
+    /// RTP payload type by convention: dynamic (RFC 3551 §6), so a `.sdp` may say otherwise. Codings that one decoder reads
+    /// share it.
+    pub payload_type: u8,
+    /// Encoding name in session descriptions (RFC 8866 §6.6). Those that begin with `x-` are private: none is registered.
+    pub encoding: &'static str,
+    /// Number in an [`Announcement`](crate::wire::rtcp::Announcement).
+    pub number: u8,
+    /// Sound in one packet, by default.
+    pub ptime: Span,
+    /// Place among the codings that a call offers, the better first.
+    pub rank: u8,
+}
+
+/// Makes [`Coding::ALL`] and [`Coding::row`] of one table.
+macro_rules! codings {
+    ($($coding:expr, $pattern:pat => $($field:ident: $value:expr),+;)+) => {
+        impl Coding {
+            /// Each that there is. Of those that share a payload type the first is what a receiver knows.
+            pub const ALL: [Self; [$(stringify!($coding)),+].len()] = [$($coding),+];
+
+            /// Its row of the table.
+            pub const fn row(self) -> CodingRow {
+                match (self.coder, self.sample) {
+                    $($pattern => CodingRow { $($field: $value),+ },)+
+                }
+            }
+        }
+    };
+}
+
+codings! {
+    Coding::of(SampleFormat::L16), (None, SampleFormat::L16) =>
+        name: SampleFormat::L16.name(), help: "16-bit integers",
+        payload_type: 96, encoding: "L16", number: 1, ptime: Span::from_millis(1), rank: 1;
+    Coding::of(SampleFormat::L24), (None, SampleFormat::L24) =>
+        name: SampleFormat::L24.name(), help: "24-bit integers",
+        payload_type: 97, encoding: "L24", number: 2, ptime: Span::from_millis(1), rank: 0;
+    Coding::of(SampleFormat::L32), (None, SampleFormat::L32) =>
+        name: SampleFormat::L32.name(), help: "32-bit integers, to the 24 bits that count in a float",
+        payload_type: 99, encoding: "L32", number: 4, ptime: Span::from_millis(1), rank: 3;
+    Coding::of(SampleFormat::F32), (None, SampleFormat::F32) =>
+        name: SampleFormat::F32.name(), help: "32-bit floats",
+        payload_type: 98, encoding: "x-F32", number: 3, ptime: Span::from_millis(1), rank: 2;
+    Coding::OPUS, (Some(Coder::Opus(Opus { tuning: OpusTuning::Music, .. })), _) =>
+        name: "opus", help: "Opus for any sound: 5ms packets, a tenth of the bits",
+        payload_type: 100, encoding: "opus", number: 5, ptime: Span::from_millis(5), rank: 6;
+    Coding::OPUS_VOICE, (Some(Coder::Opus(Opus { tuning: OpusTuning::Voice, .. })), _) =>
+        name: "opus-voice", help: "Opus for speech: 10ms packets, repaired by the next",
+        payload_type: 100, encoding: "opus", number: 5, ptime: Span::from_millis(10), rank: 7;
+    Coding::LOSSLESS_16, (Some(Coder::Lossless), SampleFormat::L16) =>
+        name: "lossless16", help: "16 bits without loss, in about half of them",
+        payload_type: 101, encoding: "x-tautline-rice16", number: 6, ptime: Span::from_millis(1), rank: 5;
+    Coding::LOSSLESS_24, (Some(Coder::Lossless), _) =>
+        name: "lossless24", help: "24 bits without loss, in about two thirds of them",
+        payload_type: 102, encoding: "x-tautline-rice24", number: 7, ptime: Span::from_millis(1), rank: 4;
 }
 
 impl Coding {
@@ -125,48 +173,46 @@ impl Coding {
     pub const LOSSLESS_16: Self = Self { sample: SampleFormat::L16, coder: Some(Coder::Lossless) };
     /// 24 bits without loss.
     pub const LOSSLESS_24: Self = Self { sample: SampleFormat::L24, coder: Some(Coder::Lossless) };
-    /// All that a coder is part of.
-    pub const COMPRESSED: [Self; 4] =
-        [Self::OPUS, Self::OPUS_VOICE, Self::LOSSLESS_16, Self::LOSSLESS_24];
 
-    /// Each that there is.
-    pub fn all() -> impl Iterator<Item = Self> {
-        SampleFormat::ALL.into_iter().map(Self::from).chain(Self::COMPRESSED)
+    /// Of single samples.
+    pub const fn of(sample: SampleFormat) -> Self {
+        Self { sample, coder: None }
+    }
+
+    /// The first for whose row that is so.
+    pub fn find(is: impl Fn(&CodingRow) -> bool) -> Option<Self> {
+        Self::ALL.into_iter().find(|coding| is(&coding.row()))
     }
 
     /// The coding of that name.
     pub fn named(name: &str) -> Option<Self> {
-        Self::all().find(|coding| coding.name() == name)
+        Self::find(|row| row.name == name)
+    }
+
+    /// All that a coder is part of.
+    pub fn compressed() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|coding| coding.coder.is_some())
     }
 
     /// The same in so many bits per second; those that are always as many stay as they are.
     #[must_use]
-    pub const fn at_bitrate(self, bitrate: u32) -> Self {
-        match self.coder {
-            Some(Coder::Opus(Opus { tuning, .. })) => {
-                Self { coder: Some(Coder::Opus(Opus { tuning, bitrate })), ..self }
-            }
-            _ => self,
+    pub fn at_bitrate(mut self, bitrate: u32) -> Self {
+        if let Some(bits) = self.coder.as_mut().and_then(Coder::bitrate_mut) {
+            *bits = bitrate;
         }
+        self
     }
 
     /// The same in the usual bits for so many channels.
     #[must_use]
-    pub const fn usual_for(self, channels: Channels) -> Self {
-        match self.coder {
-            Some(Coder::Opus(Opus { tuning, .. })) => {
-                Self { coder: Some(Coder::Opus(Opus::usual(tuning, channels))), ..self }
-            }
-            _ => self,
-        }
+    pub fn usual_for(self, channels: Channels) -> Self {
+        let usual = self.coder.and_then(|coder| coder.rules().usual_bitrate(channels));
+        usual.map_or(self, |bitrate| self.at_bitrate(bitrate))
     }
 
     /// Its bits per second, where they are chosen and not what its sound takes.
-    pub const fn bitrate(self) -> Option<u32> {
-        match self.coder {
-            Some(Coder::Opus(Opus { bitrate, .. })) => Some(bitrate),
-            _ => None,
-        }
+    pub fn bitrate(mut self) -> Option<u32> {
+        self.coder.as_mut().and_then(Coder::bitrate_mut).copied()
     }
 
     /// Whether both are made by one coder, in whatever bits.
@@ -176,20 +222,12 @@ impl Coding {
 
     /// The word for it: in reports, and for `--format`.
     pub const fn name(self) -> &'static str {
-        match (self.coder, self.sample) {
-            (None, sample) => sample.name(),
-            (Some(Coder::Opus(opus)), _) => match opus.tuning {
-                OpusTuning::Music => "opus",
-                OpusTuning::Voice => "opus-voice",
-            },
-            (Some(Coder::Lossless), SampleFormat::L16) => "lossless16",
-            (Some(Coder::Lossless), _) => "lossless24",
-        }
+        self.row().name
     }
 
     /// Whether it carries whole numbers of `needs` as they are.
-    pub const fn is_exact_for(self, needs: SampleFormat) -> bool {
-        !matches!(self.coder, Some(Coder::Opus(_))) && self.sample.bytes() >= needs.bytes()
+    pub fn is_exact_for(self, needs: SampleFormat) -> bool {
+        self.bitrate().is_none() && self.sample.bytes() >= needs.bytes()
     }
 }
 
@@ -226,6 +264,108 @@ pub enum NotCoded {
     TooShort(Frames),
 }
 
+/// What a coder takes and makes.
+trait CoderRules {
+    /// Whether a stream of this rate and these channels can be of it, whatever its packets are: all that a receiver
+    /// need know beforehand.
+    fn check_shape(&self, _rate: Rate, _channels: Channels) -> Result<(), NotCoded> {
+        Ok(())
+    }
+
+    /// Whether it codes packets of so many frames.
+    fn check_packet(&self, packet: Frames) -> Result<(), NotCoded>;
+
+    /// The lengths of packets that it has; `None` where it has any.
+    fn ptimes(&self) -> Option<&'static [Span]> {
+        None
+    }
+
+    /// Frames from what goes in to what comes out beyond the packet itself.
+    fn delay(&self) -> Frames {
+        Frames::ZERO
+    }
+
+    /// Bytes of a packet of so many frames that are `raw` bytes of samples, at most.
+    fn payload_bytes(&self, channels: Channels, packet: Frames, raw: usize) -> usize;
+
+    /// The usual bits per second, where they are chosen and not what its sound takes.
+    fn usual_bitrate(&self, _channels: Channels) -> Option<u32> {
+        None
+    }
+
+    /// How many frames a payload holds, as it says itself.
+    fn frames(&self, payload: &[u8]) -> Option<i64>;
+}
+
+impl CoderRules for Opus {
+    fn check_shape(&self, rate: Rate, channels: Channels) -> Result<(), NotCoded> {
+        match (rate, channels.count()) {
+            (Self::RATE, ..=2) => Ok(()),
+            (Self::RATE, _) => Err(NotCoded::Channels(channels)),
+            _ => Err(NotCoded::Rate(rate)),
+        }
+    }
+
+    fn check_packet(&self, packet: Frames) -> Result<(), NotCoded> {
+        if !(Self::BITRATES.0..=Self::BITRATES.1).contains(&self.bitrate) {
+            return Err(NotCoded::Bitrate(self.bitrate));
+        }
+        match (packet.count(), self.tuning) {
+            (480 | 960, _) | (120 | 240, OpusTuning::Music) => {}
+            (120 | 240, OpusTuning::Voice) => return Err(NotCoded::VoicePacket(packet)),
+            _ => return Err(NotCoded::Packet(packet)),
+        }
+        let bits = u64::from(self.bitrate) * packet.count().unsigned_abs();
+        let least = 8 * Self::LEAST_BYTES * u64::from(Self::RATE.hertz());
+        if bits < least { Err(NotCoded::FewBits(self.bitrate, packet)) } else { Ok(()) }
+    }
+
+    fn ptimes(&self) -> Option<&'static [Span]> {
+        Some(&Self::PTIMES)
+    }
+
+    /// What `OPUS_GET_LOOKAHEAD` tells, 2.5 ms without look-ahead and 6.5 ms with (libopus, `opus_encoder.c`).
+    fn delay(&self) -> Frames {
+        match self.tuning {
+            OpusTuning::Music => Frames::new(120),
+            OpusTuning::Voice => Frames::new(312),
+        }
+    }
+
+    /// All packets are as long as each other.
+    fn payload_bytes(&self, _: Channels, packet: Frames, _: usize) -> usize {
+        let bits = u64::from(self.bitrate) * packet.count().max(0).unsigned_abs();
+        (bits / 8 / u64::from(Self::RATE.hertz())).clamp(Self::LEAST_BYTES, Self::MOST_BYTES)
+            as usize
+    }
+
+    fn usual_bitrate(&self, channels: Channels) -> Option<u32> {
+        Some(Self::usual(self.tuning, channels).bitrate)
+    }
+
+    fn frames(&self, payload: &[u8]) -> Option<i64> {
+        opus_frames(payload)
+    }
+}
+
+/// The rules of [`Coder::Lossless`].
+struct Lossless;
+
+impl CoderRules for Lossless {
+    fn check_packet(&self, packet: Frames) -> Result<(), NotCoded> {
+        let fits = packet >= Coder::LEAST_FRAMES;
+        if fits { Ok(()) } else { Err(NotCoded::TooShort(packet)) }
+    }
+
+    fn payload_bytes(&self, channels: Channels, _: Frames, raw: usize) -> usize {
+        raw + Coder::LOSSLESS_HEAD + channels.count()
+    }
+
+    fn frames(&self, payload: &[u8]) -> Option<i64> {
+        Some(u16::from_be_bytes(*payload.first_chunk()?).into())
+    }
+}
+
 impl Coder {
     /// Opus as far as a receiver needs to know it.
     pub const OPUS: Self = Self::Opus(Opus::usual(OpusTuning::Music, Channels::STEREO));
@@ -234,61 +374,58 @@ impl Coder {
     /// What stands before the sound of a payload without loss: its number of frames, in 16 bits.
     pub const LOSSLESS_HEAD: usize = 2;
 
+    fn rules(&self) -> &dyn CoderRules {
+        match self {
+            Self::Opus(opus) => opus,
+            Self::Lossless => &Lossless,
+        }
+    }
+
+    /// Its bits per second, where they are chosen and not what its sound takes.
+    const fn bitrate_mut(&mut self) -> Option<&mut u32> {
+        match self {
+            Self::Opus(opus) => Some(&mut opus.bitrate),
+            Self::Lossless => None,
+        }
+    }
+
     /// Whether both are read by the same decoder.
-    pub const fn is_read_as(self, other: Self) -> bool {
-        matches!((self, other), (Self::Opus(_), Self::Opus(_)) | (Self::Lossless, Self::Lossless))
+    pub fn is_read_as(self, other: Self) -> bool {
+        core::mem::discriminant(&self) == core::mem::discriminant(&other)
     }
 
     /// Whether a stream of this rate and these channels can be of it, whatever its packets are: all that a receiver
     /// need know beforehand.
-    pub const fn check_shape(self, rate: Rate, channels: Channels) -> Result<(), NotCoded> {
-        match self {
-            Self::Opus(_) if rate.hertz() != Opus::RATE.hertz() => Err(NotCoded::Rate(rate)),
-            Self::Opus(_) if channels.count() > 2 => Err(NotCoded::Channels(channels)),
-            Self::Opus(_) | Self::Lossless => Ok(()),
-        }
+    pub fn check_shape(self, rate: Rate, channels: Channels) -> Result<(), NotCoded> {
+        self.rules().check_shape(rate, channels)
     }
 
     /// Whether it codes a stream of this rate and these channels in packets of so many frames.
     pub fn check(self, (rate, channels): (Rate, Channels), packet: Frames) -> Result<(), NotCoded> {
         self.check_shape(rate, channels)?;
-        let Self::Opus(opus) = self else {
-            let fits = packet >= Self::LEAST_FRAMES;
-            return if fits { Ok(()) } else { Err(NotCoded::TooShort(packet)) };
-        };
-        if !(Opus::BITRATES.0..=Opus::BITRATES.1).contains(&opus.bitrate) {
-            return Err(NotCoded::Bitrate(opus.bitrate));
-        }
-        match (packet.count(), opus.tuning) {
-            (480 | 960, _) | (120 | 240, OpusTuning::Music) => {}
-            (120 | 240, OpusTuning::Voice) => return Err(NotCoded::VoicePacket(packet)),
-            _ => return Err(NotCoded::Packet(packet)),
-        }
-        let bits = u64::from(opus.bitrate) * packet.count().unsigned_abs();
-        let least = 8 * Opus::LEAST_BYTES * u64::from(Opus::RATE.hertz());
-        if bits < least { Err(NotCoded::FewBits(opus.bitrate, packet)) } else { Ok(()) }
+        self.rules().check_packet(packet)
+    }
+
+    /// The lengths of packets that it has; `None` where it has any.
+    pub fn ptimes(self) -> Option<&'static [Span]> {
+        self.rules().ptimes()
     }
 
     /// Frames from what goes in to what comes out beyond the packet itself. A sender numbers its packets by what comes
     /// out, so that a receiver of any kind places it right.
-    pub const fn delay(self) -> Frames {
-        match self {
-            Self::Opus(opus) => opus.delay(),
-            Self::Lossless => Frames::ZERO,
-        }
+    pub fn delay(self) -> Frames {
+        self.rules().delay()
     }
 
-    /// Bytes of a packet of so many frames that are `raw` bytes of samples: of Opus all are so long, else none is longer.
+    /// Bytes of a packet of so many frames that are `raw` bytes of samples: where it is constant all are so long, else none
+    /// is longer.
     pub fn payload_bytes(self, (channels, packet): (Channels, Frames), raw: usize) -> usize {
-        match self {
-            Self::Opus(opus) => opus.payload_bytes(packet),
-            Self::Lossless => raw + Self::LOSSLESS_HEAD + channels.count(),
-        }
+        self.rules().payload_bytes(channels, packet, raw)
     }
 
     /// Whether all packets of a length in frames have one length in bytes.
-    pub const fn is_constant(self) -> bool {
-        matches!(self, Self::Opus(_))
+    pub fn is_constant(mut self) -> bool {
+        self.bitrate_mut().is_some()
     }
 
     /// The bits per second of which a payload so long is, where that is chosen and not what its sound takes.
@@ -300,10 +437,7 @@ impl Coder {
 
     /// How many frames a payload holds, as it says itself; `None` if that is not so or it is no payload.
     pub fn frames(self, payload: &[u8]) -> Option<Frames> {
-        let frames = match self {
-            Self::Opus(_) => opus_frames(payload)?,
-            Self::Lossless => i64::from(u16::from_be_bytes(*payload.first_chunk()?)),
-        };
+        let frames = self.rules().frames(payload)?;
         (frames >= Self::LEAST_FRAMES.count()).then_some(Frames::new(frames))
     }
 }

@@ -209,23 +209,15 @@ pub struct DeviceError {
     pub mend: String,
 }
 
-/// Whose word it is when a frame meets a converter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Word {
-    /// That of a driver, or of a server of sound: nobody here hears whether it is so.
-    #[default]
-    Device,
-    /// Nobody's: there is no converter, and a frame counts when it was due.
-    Due,
-}
-
-impl Word {
-    /// The word in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Device => "device",
-            Self::Due => "due",
-        }
+tautline_dsp::named_enum! {
+    /// Whose word it is when a frame meets a converter.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub enum Word {
+        /// That of a driver, or of a server of sound: nobody here hears whether it is so.
+        #[default]
+        Device = "device",
+        /// Nobody's: there is no converter, and a frame counts when it was due.
+        Due = "due",
     }
 }
 

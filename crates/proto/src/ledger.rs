@@ -7,66 +7,36 @@
 
 use crate::time::{LocalTime, MediaTime, Span};
 
-/// One stage of a packet's way, in the order of travel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stage {
-    /// First frame at the ADC → block in the program.
-    Capture,
-    /// → packet complete.
-    Pack,
-    /// → handed to the kernel.
-    Send,
-    /// → let go by the kernel, as it was asked to. There is no such stage where it was not asked.
-    Launch,
-    /// → kernel arrival stamp at the receiver of the datagram that came first: what was lost and sent
-    /// again was under way since it left first.
-    Wire,
-    /// → read by the program.
-    Wakeup,
-    /// → taken for playout.
-    Buffer,
-    /// → written to the device.
-    Render,
-    /// What the resampler holds it back by, where frames are resampled.
-    Resample,
-    /// → first frame at the DAC.
-    Device,
+tautline_dsp::named_enum! {
+    /// One stage of a packet's way, in the order of travel; `docs/stages.md` defines each.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Stage {
+        /// First frame at the ADC → block in the program.
+        Capture = "capture",
+        /// → packet complete.
+        Pack = "pack",
+        /// → handed to the kernel.
+        Send = "send",
+        /// → let go by the kernel, as it was asked to. There is no such stage where it was not asked.
+        Launch = "launch",
+        /// → kernel arrival stamp at the receiver of the datagram that came first: what was lost and sent
+        /// again was under way since it left first.
+        Wire = "wire",
+        /// → read by the program.
+        Wakeup = "wakeup",
+        /// → taken for playout.
+        Buffer = "buffer",
+        /// → written to the device.
+        Render = "render",
+        /// What the resampler holds it back by, where frames are resampled.
+        Resample = "resample",
+        /// → first frame at the DAC.
+        Device = "device",
+    }
 }
 
 /// The stage of a packet whose sender reports its capture alone: from there to the arrival.
 pub const SENDER_STAGE: &str = "sender";
-
-impl Stage {
-    /// All, in the order of travel. `docs/stages.md` defines each.
-    pub const ALL: [Self; 10] = [
-        Self::Capture,
-        Self::Pack,
-        Self::Send,
-        Self::Launch,
-        Self::Wire,
-        Self::Wakeup,
-        Self::Buffer,
-        Self::Render,
-        Self::Resample,
-        Self::Device,
-    ];
-
-    /// The name that reports and scripts use.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Capture => "capture",
-            Self::Pack => "pack",
-            Self::Send => "send",
-            Self::Launch => "launch",
-            Self::Wire => "wire",
-            Self::Wakeup => "wakeup",
-            Self::Buffer => "buffer",
-            Self::Render => "render",
-            Self::Resample => "resample",
-            Self::Device => "device",
-        }
-    }
-}
 
 /// What the sender knows of one packet, on the sender's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

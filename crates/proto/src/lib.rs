@@ -14,6 +14,8 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+pub use tautline_dsp::named_enum;
+
 pub mod arrivals;
 pub mod call;
 pub mod card_clock;

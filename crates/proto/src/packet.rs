@@ -10,7 +10,7 @@ use core::fmt::Debug;
 
 use tautline_dsp::format::SampleFormat;
 
-use crate::coder::Coder;
+use crate::coder::{Coder, Coding};
 use crate::stream::StreamFormat;
 use crate::time::{Frames, Span, WallTime};
 use crate::units::{Channels, Rate};
@@ -347,14 +347,8 @@ pub trait Unpack: Debug + Send + Sync {
         false
     }
 
-    /// How samples are coded in a packet that says `coding`, if that may be one of a stream that is to
-    /// be `format`.
-    fn sample(&self, coding: u8, format: &StreamFormat) -> Option<SampleFormat>;
-
-    /// What compresses the samples of a packet that says `coding`, if anything does.
-    fn coder(&self, _coding: u8, _format: &StreamFormat) -> Option<Coder> {
-        None
-    }
+    /// How a packet is coded that says `coding`, if that may be one of a stream that is to be `format`.
+    fn coding(&self, coding: u8, format: &StreamFormat) -> Option<Coding>;
 
     /// The stream that a datagram would belong to if it were a packet, by as few of its bytes as say
     /// it.

@@ -57,14 +57,10 @@ const STRAY: u64 = 8;
 /// What is settled before a stream is heard.
 #[derive(Debug, Clone, Copy)]
 pub struct ReceivePolicyConfig {
-    /// What the stream is.
-    pub format: StreamFormat,
     /// Who says what its latency is.
     pub latency: LatencyRule,
     /// The latency to begin with.
     pub link_offset: Span,
-    /// The longest that its receiver has room for.
-    pub longest: Span,
     /// The share of packets that may come too late for the latency that is advised, or kept where
     /// arrivals say it.
     pub loss_target: LossTarget,
@@ -76,6 +72,9 @@ pub struct ReceivePolicyConfig {
 #[derive(Debug)]
 pub struct ReceivePolicy {
     config: ReceivePolicyConfig,
+    format: StreamFormat,
+    /// The longest latency that its receiver has room for.
+    longest: Span,
     /// How its packets are read.
     wire: Arc<dyn Unpack>,
     rule: LatencyRule,
@@ -144,22 +143,25 @@ impl ReceivePolicy {
 
     /// The longest latency that there is room for.
     pub const fn longest(&self) -> Span {
-        self.config.longest
+        self.longest
     }
 
     /// Nothing was heard yet. Packets that nobody announces are measured by `receiver`.
     pub fn new(config: ReceivePolicyConfig, receiver: &mut Receiver) -> Self {
         let ring = least_latency(Span::ZERO, &config.device);
+        let (format, longest) = (*receiver.format(), receiver.longest_link_offset());
         receiver.measure_unannounced(ring, config.latency == LatencyRule::Usual);
         let mut arrivals = Arrivals::new(ArrivalsConfig {
             loss_target: config.loss_target,
             device: config.device,
-            packing_age: config.format.ptime(),
+            packing_age: format.ptime(),
             start: config.link_offset,
-            longest: config.longest,
+            longest,
         });
         arrivals.set_most(config.latency.most());
         Self {
+            format,
+            longest,
             wire: Arc::clone(receiver.wire()),
             rule: config.latency,
             link_offset: config.link_offset,

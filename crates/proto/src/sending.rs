@@ -24,13 +24,13 @@ use crate::coder::Coder;
 use crate::device::Settings;
 use crate::endpoint::Host;
 use crate::latency::{LatencyRule, kept_latency, least_latency};
-use crate::packet::Pack;
 use crate::policy::{Context, NoteQueue};
 use crate::redundancy::{Layout, Redundancy};
-use crate::sender::{Sender, SenderState};
+use crate::sender::{Identity, Sender, SenderConfig, SenderState};
 use crate::session::{Event, Sending};
 use crate::stream::{Coding, StreamFormat};
 use crate::time::{Frames, LocalTime, Span};
+use crate::wire::WireForm;
 
 pub use asks::{Ask, Limits, Worth};
 pub use change::SendRefused;
@@ -89,11 +89,11 @@ impl Sender {
 #[derive(Debug, Clone)]
 pub struct SendPolicyConfig {
     /// How its packets look.
-    pub wire: &'static dyn Pack,
+    pub form: WireForm,
     /// What the stream is.
     pub format: StreamFormat,
-    /// The RTP timestamp of media time zero.
-    pub timestamp: u32,
+    /// Who it is.
+    pub identity: Identity,
     /// The latency it promises to begin with.
     pub link_offset: Span,
     /// Who says what that is from then on.
@@ -123,6 +123,22 @@ pub struct SendPolicyConfig {
     pub most_bytes: usize,
     /// What packets may be compressed by.
     pub compressed: Vec<Coding>,
+}
+
+impl SendPolicyConfig {
+    /// What its packets are made by, on a host whose wall clock is so far from its local one.
+    pub fn sender(&self, wall_offset: Span) -> SenderConfig {
+        SenderConfig {
+            wire: self.form.pack(),
+            format: self.format,
+            identity: self.identity,
+            period: self.device.period,
+            stamps: self.stamps,
+            wall_offset,
+            redundancy: self.redundancy.layout(),
+            presented_after: self.link_offset,
+        }
+    }
 }
 
 /// The decisions about one stream that is sent.
@@ -223,7 +239,7 @@ impl SendPolicy {
             link_offset: self.config.link_offset,
             packing_age: self.packing_age,
             card: self.card,
-            timestamp: self.config.timestamp,
+            timestamp: self.config.identity.timestamp,
             state: self.state,
         }
     }
@@ -327,7 +343,7 @@ impl SendPolicy {
 
     /// Bytes of its datagrams, but for what they carry of others.
     pub fn datagram_bytes(&self) -> usize {
-        self.config.wire.head_bytes(self.stamps(), 0) + self.format().payload_bytes()
+        self.config.form.pack().head_bytes(self.stamps(), 0) + self.format().payload_bytes()
     }
 
     /// Whether packets carry the sender's instants.

@@ -71,35 +71,14 @@ impl Coding {
 }
 
 impl StreamFormat {
-    /// The payload type that tautline gives a coding when nobody says another: L16 96, L24 97,
-    /// float 98, L32 99. Dynamic (RFC 3551 §6), so a `.sdp` may say otherwise.
+    /// The payload type of a coding of single samples when nobody says another.
     pub const fn default_payload_type(sample: SampleFormat) -> u8 {
-        match sample {
-            SampleFormat::L16 => 96,
-            SampleFormat::L24 => 97,
-            SampleFormat::F32 => 98,
-            SampleFormat::L32 => 99,
-        }
+        Self::usual_payload_type(sample, None)
     }
 
-    /// The same of a coding that a coder may be part of: Opus 100, lossless 101 of 16 bits and 102 of 24.
+    /// The same of any coding.
     pub const fn usual_payload_type(sample: SampleFormat, coder: Option<Coder>) -> u8 {
-        match (coder, sample) {
-            (None, sample) => Self::default_payload_type(sample),
-            (Some(Coder::Opus(_)), _) => 100,
-            (Some(Coder::Lossless), SampleFormat::L16) => 101,
-            (Some(Coder::Lossless), _) => 102,
-        }
-    }
-
-    /// The coder and the sample that a payload type stands for by the same convention.
-    pub const fn usual_coder(payload_type: u8) -> Option<(Coder, SampleFormat)> {
-        match payload_type {
-            100 => Some((Coder::OPUS, SampleFormat::L24)),
-            101 => Some((Coder::Lossless, SampleFormat::L16)),
-            102 => Some((Coder::Lossless, SampleFormat::L24)),
-            _ => None,
-        }
+        Coding { sample, coder }.row().payload_type
     }
 
     /// What a coder has to take of it beside its packets.

@@ -91,10 +91,8 @@ impl Ordinary {
         let mut receiver = receiver_with_room(config, latency);
         receiver.borrow_repairer(&mut Some(Box::<Repairer>::default()));
         let config = ReceivePolicyConfig {
-            format: scenario.format,
             latency,
             link_offset: scenario.latency,
-            longest: receiver.longest_link_offset(),
             loss_target: scenario.auto.unwrap_or(LossTarget::DEFAULT),
             device,
         };

@@ -53,8 +53,9 @@ impl Encode for SimEncoder {
         let packet = Frames::from_len(samples.len() / self.channels.count());
         let index = ((samples.first()? + 1.0) * VALUES as f32 / 2.0) as i64;
         // What comes out first went in so long ago.
-        let index = (index - self.opus.delay().count()).rem_euclid(VALUES) as u16;
-        let payload = room.get_mut(..self.opus.payload_bytes(packet))?;
+        let coder = Coder::Opus(self.opus);
+        let index = (index - coder.delay().count()).rem_euclid(VALUES) as u16;
+        let payload = room.get_mut(..coder.payload_bytes((self.channels, packet), 0))?;
         payload.fill(0);
         let [high, low] = index.to_be_bytes();
         payload.get_mut(..3)?.copy_from_slice(&[head(packet)?, high, low]);

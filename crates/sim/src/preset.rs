@@ -1,85 +1,41 @@
 //! Networks named after places. Each says where its figures come from; where a figure is chosen
 //! and not measured, it says so.
 
-use core::fmt;
-use core::str::FromStr;
-
 use tautline_proto::time::Span;
 
 use crate::link::{Bottleneck, Holds, Jitter, Loss, PathModel};
 
-/// A kind of network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Preset {
-    /// One switch, nothing else on it. Roc Toolkit's measurement between a Raspberry Pi and a PC on a
-    /// direct cable: round trip 0.46 ms, jitter of the clock offset p95 10 µs, greatest 38 µs
-    /// (qa report 20241230, case 03).
-    Wired,
-    /// The same with other traffic on the sender's wire: a frame of 1500 bytes at 100 Mbit/s takes
-    /// 120 µs, and a burst of ten such frames is chosen as the usual queue.
-    SwitchUnderLoad,
-    /// Wi-Fi at 5 GHz, short range, a channel with little else on it. Round trip 2.5 ms on average and
-    /// offset jitter up to 376 µs (same report, case 01). The holds of up to 12 ms every other second
-    /// are chosen: Roc's own receiver saw peaks of 60 to 140 ms on such a network (qa report 20241011,
-    /// cases 01 and 02) and 12 ms on a cable (case 08), its sender's doing among them.
-    Wifi5Ghz,
-    /// Wi-Fi at 2.4 GHz through a wall. Holds as long as the peaks of 140 ms in Roc's report (qa
-    /// 20241011, case 02, at 5 GHz; at 2.4 GHz it has 1.1 s and calls it unusable, case 06). That
-    /// delays follow Pareto's law is from JackTrip (`slot distribution pareto 0.1ms 3.0ms` in its
-    /// `src/Regulator.cpp`); the law's figures here, and 2 % of packets lost in bursts of 3, are chosen.
-    WifiBad,
-    /// Between two cities on fibre: 1000 km are 5 ms of light in glass; jitter and loss are chosen as
-    /// for a good path.
-    Wan,
-    /// By way of a geostationary satellite: 35 786 km up and down are 240 ms; the rest is chosen.
-    Satellite,
-}
-
-/// A name that no network has.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "there is no network called `{0}`; use wired, switch-under-load, wifi-5ghz, wifi-bad, wan or \
-     satellite"
-)]
-pub struct UnknownPreset(pub String);
-
-impl FromStr for Preset {
-    type Err = UnknownPreset;
-
-    fn from_str(name: &str) -> Result<Self, UnknownPreset> {
-        let found = Self::ALL.into_iter().find(|preset| preset.name() == name);
-        found.ok_or_else(|| UnknownPreset(name.into()))
+tautline_proto::named_enum! {
+    /// A kind of network.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Preset {
+        /// One switch, nothing else on it. Roc Toolkit's measurement between a Raspberry Pi and a PC on a
+        /// direct cable: round trip 0.46 ms, jitter of the clock offset p95 10 µs, greatest 38 µs
+        /// (qa report 20241230, case 03).
+        Wired = "wired",
+        /// The same with other traffic on the sender's wire: a frame of 1500 bytes at 100 Mbit/s takes
+        /// 120 µs, and a burst of ten such frames is chosen as the usual queue.
+        SwitchUnderLoad = "switch-under-load",
+        /// Wi-Fi at 5 GHz, short range, a channel with little else on it. Round trip 2.5 ms on average and
+        /// offset jitter up to 376 µs (same report, case 01). The holds of up to 12 ms every other second
+        /// are chosen: Roc's own receiver saw peaks of 60 to 140 ms on such a network (qa report 20241011,
+        /// cases 01 and 02) and 12 ms on a cable (case 08), its sender's doing among them.
+        Wifi5Ghz = "wifi-5ghz",
+        /// Wi-Fi at 2.4 GHz through a wall. Holds as long as the peaks of 140 ms in Roc's report (qa
+        /// 20241011, case 02, at 5 GHz; at 2.4 GHz it has 1.1 s and calls it unusable, case 06). That
+        /// delays follow Pareto's law is from JackTrip (`slot distribution pareto 0.1ms 3.0ms` in its
+        /// `src/Regulator.cpp`); the law's figures here, and 2 % of packets lost in bursts of 3, are chosen.
+        WifiBad = "wifi-bad",
+        /// Between two cities on fibre: 1000 km are 5 ms of light in glass; jitter and loss are chosen as
+        /// for a good path.
+        Wan = "wan",
+        /// By way of a geostationary satellite: 35 786 km up and down are 240 ms; the rest is chosen.
+        Satellite = "satellite",
     }
-}
-
-impl fmt::Display for Preset {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
+    unknown: "there is no network called `{}`; use wired, switch-under-load, wifi-5ghz, wifi-bad, wan or satellite"
 }
 
 impl Preset {
-    pub const ALL: [Self; 6] = [
-        Self::Wired,
-        Self::SwitchUnderLoad,
-        Self::Wifi5Ghz,
-        Self::WifiBad,
-        Self::Wan,
-        Self::Satellite,
-    ];
-
-    /// The name on a command line and in a failing test's words.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Wired => "wired",
-            Self::SwitchUnderLoad => "switch-under-load",
-            Self::Wifi5Ghz => "wifi-5ghz",
-            Self::WifiBad => "wifi-bad",
-            Self::Wan => "wan",
-            Self::Satellite => "satellite",
-        }
-    }
-
     /// A latency that covers what varies on the way, with packets and periods of 1 ms.
     pub const fn suits(self) -> Span {
         Span::from_millis(match self {

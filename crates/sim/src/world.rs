@@ -27,6 +27,7 @@ use tautline_proto::sending::{
 use tautline_proto::session::ReportArrival;
 use tautline_proto::stream::{MOST_DATAGRAM_BYTES, Outgoing};
 use tautline_proto::time::{Frames, LocalTime, MediaPoint, Span};
+use tautline_proto::wire::WireForm;
 use tautline_proto::wire::rtp::PACK;
 
 use crate::beat::{BEAT, CardWakeup};
@@ -454,9 +455,9 @@ fn promised(scenario: &Scenario, identity: Identity) -> SendPolicyConfig {
     };
     let card = &scenario.sender.card;
     SendPolicyConfig {
-        wire: PACK,
+        form: WireForm::Rtp,
         format: scenario.format,
-        timestamp: identity.timestamp,
+        identity,
         link_offset: scenario.latency,
         latency: scenario.promises,
         usual: scenario.latency,

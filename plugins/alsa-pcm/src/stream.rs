@@ -124,8 +124,9 @@ impl Stream {
                     let said = claimed(&reached.wish.address.to_string(), &plan.address);
                     tell_all(&notes, [said].iter());
                 }
-                shared.set_latency(plan.link_offset);
-                let (told, asked, promise) = (Arc::clone(&shared), stop.clone(), plan.link_offset);
+                shared.set_latency(plan.policy.link_offset);
+                let (told, asked, promise) =
+                    (Arc::clone(&shared), stop.clone(), plan.policy.link_offset);
                 let mut engine = without_signals(|| SendEngine::new(plan))?;
                 engine.show_to(observers("send"));
                 let run = move || {

@@ -358,16 +358,14 @@ pub(crate) fn send_plan(
     )?;
     let link_offset = promised(wish, &format, device, paced.lead())?;
     let opened = by.open(paced.by_wire_thread.then_some(scheduler))?;
-    Ok(SendPlan {
-        reports_to: resolved.reports().into_iter().map(Into::into).collect(),
-        link_offset,
-        latency: wish.latency,
-        form: wish.address.form(),
-        identity: lay::identity(core::slice::from_ref(resolved))?,
-        pacing: Some(paced),
-        claim: claim.clone(),
-        ..SendPlan::new(address.to_string(), opened, format, *device)?
-    })
+    let mut plan = SendPlan::new(address.to_string(), opened, format, *device)?;
+    plan.reports_to = resolved.reports().into_iter().map(Into::into).collect();
+    plan.policy.link_offset = link_offset;
+    plan.policy.latency = wish.latency;
+    plan.policy.form = wish.address.form();
+    plan.policy.identity = lay::identity(core::slice::from_ref(resolved))?;
+    (plan.pacing, plan.claim) = (Some(paced), claim.clone());
+    Ok(plan)
 }
 
 /// A latency as people write it, no less than this.

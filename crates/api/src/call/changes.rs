@@ -26,7 +26,7 @@ struct SoundingCall {
 
 impl SoundingCall {
     fn new(rate: Rate, channels: Channels) -> Self {
-        let codings: Vec<_> = [SampleFormat::L24.into()].into_iter().chain(Coding::all()).collect();
+        let codings: Vec<_> = [SampleFormat::L24.into()].into_iter().chain(Coding::ALL).collect();
         assert!(codings.len() <= MOST_LISTED);
         let abilities = StreamAbilities {
             rates: vec![rate],
@@ -90,7 +90,7 @@ fn no_line_is_closed_by_any_coding_length_rate_or_channels_that_are_asked_for() 
         for channels in [1, 2, 6, 64].map(|count| Channels::new(count).unwrap()) {
             let mut call = SoundingCall::new(rate, channels);
             let terms = call.caller.call().unwrap().terms.clone();
-            for coding in Coding::all() {
+            for coding in Coding::ALL {
                 for ptime in USUAL_PTIMES.into_iter().chain(lengths) {
                     let coding = coding.usual_for(channels);
                     let stream = StreamTerms { coding, ptime, ..terms.there };

@@ -15,31 +15,21 @@ pub(super) const HMAC_TAG: usize = 10;
 /// The E flag and the index behind a packet of SRTCP (RFC 3711 §3.4).
 pub(super) const RTCP_WORD: usize = 4;
 
-/// By what packets are sealed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Profile {
-    /// AES-GCM with keys of 128 bits (RFC 7714).
-    AeadAes128Gcm,
-    /// AES-GCM with keys of 256 bits (RFC 7714).
-    #[default]
-    AeadAes256Gcm,
-    /// AES in counter mode and HMAC-SHA1 cut to 80 bits (RFC 3711): what every program of SRTP has.
-    AesCm128HmacSha1,
+tautline_proto::named_enum! {
+    /// By what packets are sealed; names as registered for session descriptions (RFC 4568 §6.2, RFC 7714 §14.2).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub enum Profile {
+        /// AES-GCM with keys of 256 bits (RFC 7714).
+        #[default]
+        AeadAes256Gcm = "AEAD_AES_256_GCM",
+        /// AES-GCM with keys of 128 bits (RFC 7714).
+        AeadAes128Gcm = "AEAD_AES_128_GCM",
+        /// AES in counter mode and HMAC-SHA1 cut to 80 bits (RFC 3711): what every program of SRTP has.
+        AesCm128HmacSha1 = "AES_CM_128_HMAC_SHA1_80",
+    }
 }
 
 impl Profile {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::AeadAes256Gcm, Self::AeadAes128Gcm, Self::AesCm128HmacSha1];
-
-    /// As registered for session descriptions (RFC 4568 §6.2, RFC 7714 §14.2).
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::AeadAes128Gcm => "AEAD_AES_128_GCM",
-            Self::AeadAes256Gcm => "AEAD_AES_256_GCM",
-            Self::AesCm128HmacSha1 => "AES_CM_128_HMAC_SHA1_80",
-        }
-    }
-
     /// Whether encryption and authentication are one, so that what is taken for another packet never opens.
     pub const fn is_aead(self) -> bool {
         matches!(self, Self::AeadAes128Gcm | Self::AeadAes256Gcm)
@@ -64,12 +54,6 @@ impl Profile {
             Self::AeadAes128Gcm | Self::AeadAes256Gcm => 12,
             Self::AesCm128HmacSha1 => 14,
         }
-    }
-}
-
-impl fmt::Display for Profile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 

@@ -66,9 +66,7 @@ const BEGUN_UNHEARD: Span = Span::from_secs(5);
 pub(crate) fn run(flags: &mut CallFlags) -> Result<(), Failure> {
     flags.end.running.refuse_a_ledger_of_few()?;
     refuse_twice(&flags.hosts)?;
-    if flags.bitrate.is_some()
-        && flags.end.format.and_then(|name| Coding::from(name).bitrate()).is_none()
-    {
+    if flags.bitrate.is_some() && flags.end.format.and_then(Coding::bitrate).is_none() {
         return Err(Failure::usage(
             "--bitrate is of Opus; give --format opus or --format opus-voice too, or leave --bitrate out",
         ));

@@ -13,6 +13,7 @@ mod sound;
 mod status;
 mod terms;
 mod told;
+pub(super) mod trust_watch;
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -48,7 +49,8 @@ use tautline_proto::wire::rtp::RtpUnpack;
 use tautline_proto::wire::{PacketHeads, WireForm};
 use tautline_report::Report;
 
-use super::{compressed, run_options};
+use super::run_options;
+use crate::codecs;
 use crate::failure::Failure;
 use crate::flags::EndFlags;
 use crate::voice::Voice;
@@ -196,10 +198,10 @@ impl CallEnd {
         let latency = setup.latency.rule();
         let mut plan = SendPlan::new(setup.far.clone(), opened, sent, capture)?;
         plan.reports_to = vec![FAR];
-        plan.encoders = compressed::encoders(&sent, true, None)?;
+        plan.encoders = codecs::encoders(&sent, true, None)?;
         plan.sealed = Some(SEALED);
-        plan.latency = latency;
-        plan.link_offset = setup.latency.kept().unwrap_or(plan.link_offset);
+        plan.policy.latency = latency;
+        plan.policy.link_offset = setup.latency.kept().unwrap_or(plan.policy.link_offset);
         plan.probes = flags.running.probes;
         if setup.muted {
             plan.gain = Gain::SILENCE;
@@ -215,7 +217,7 @@ impl CallEnd {
         let mut receiver =
             ReceiverConfig::new(RtpUnpack::taking(Codings::ByConvention), heard, begins);
         receiver.resampler = Quality::default();
-        receiver.decoders = Some(compressed::DECODERS);
+        receiver.decoders = Some(codecs::DECODERS);
         let control = Some(Box::new(hears) as Box<dyn Control>);
         let stream = StreamPlan::new(setup.far.clone(), receiver, Box::new(receiving), control);
         let stream = StreamPlan { latency, sealed: Some(SEALED), ..stream };

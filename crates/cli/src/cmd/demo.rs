@@ -286,13 +286,11 @@ fn send(
     let opened = by.open(paced.by_wire_thread.then_some(scheduler))?;
     let address =
         receivers.iter().map(|r| format!("rtp://{}", r.rtp)).collect::<Vec<_>>().join(" ");
-    let plan = SendPlan {
-        reports_to: receivers.iter().map(|receiver| receiver.rtcp.into()).collect(),
-        link_offset: scene.latency,
-        latency: LatencyRule::Chosen(scene.latency),
-        pacing: Some(paced),
-        ..SendPlan::new(address, opened, scene.format, scene.device)?
-    };
+    let mut plan = SendPlan::new(address, opened, scene.format, scene.device)?;
+    plan.reports_to = receivers.iter().map(|receiver| receiver.rtcp.into()).collect();
+    plan.policy.link_offset = scene.latency;
+    plan.policy.latency = LatencyRule::Chosen(scene.latency);
+    plan.pacing = Some(paced);
     let mut engine = SendEngine::new(plan)?;
     engine.show_to(show::observers("send", part.voice));
     Ok(engine.run(device, &scene.options, stop, &mut |progress| part.on(progress))?)

@@ -1,10 +1,8 @@
-//! One module per command.
+//! One module per command; `call_end` is shared by the two for calls.
 
 pub(crate) mod call;
 mod call_end;
-mod coding_cost;
 pub(crate) mod compare;
-mod compressed;
 pub(crate) mod demo;
 pub(crate) mod devices;
 pub(crate) mod doctor;
@@ -12,28 +10,17 @@ pub(crate) mod id;
 pub(crate) mod join;
 #[cfg(feature = "lab")]
 pub(crate) mod lab;
-mod layout;
 pub(crate) mod pages;
 pub(crate) mod plugins;
 pub(crate) mod recv;
-mod recv_changes;
-mod sdp;
 pub(crate) mod send;
-mod send_changes;
 pub(crate) mod serve;
 pub(crate) mod srtp_key;
-mod streams;
-mod takes;
 pub(crate) mod top;
 pub(crate) mod trust;
-mod trust_watch;
 pub(crate) mod work;
 
 use core::fmt::Display;
-#[cfg(any(test, fuzzing))]
-pub(crate) use recv_changes::RecvLines;
-#[cfg(any(test, fuzzing))]
-pub(crate) use send_changes::SendLines;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -51,6 +38,7 @@ use tautline_ui::{settled, stop_on_signals};
 
 use crate::failure::Failure;
 use crate::flags::{RunFlags, Timing};
+use crate::sound_files;
 use crate::voice::Voice;
 use crate::words::words;
 
@@ -144,7 +132,7 @@ fn within<T: core::marker::Send + 'static>(
 /// Looks an address up, and shows the warnings about its description.
 fn resolve(address: &Address, run: &RunFlags) -> Result<Resolved, Failure> {
     let (asked, voice) = (address.clone(), run.voice());
-    let is_pipe = address.file().is_some_and(takes::is_pipe);
+    let is_pipe = address.file().is_some_and(sound_files::is_pipe);
     let resolved = within(run, (address, is_pipe), move || asked.resolve_or_wait())??;
     let warnings = &resolved.warnings;
     for warning in warnings.iter().take(MAX_WARNINGS) {

@@ -1,5 +1,9 @@
 //! `taut recv`
 
+mod changes;
+mod layout;
+mod streams;
+
 use tautline_audio::{DeviceSpec, Extras, SoftwareSpec};
 use tautline_engine::control::{RecvChange, Requests, requests};
 use tautline_engine::plan::RecvPlan;
@@ -19,27 +23,29 @@ use tautline_proto::wire::rtcp::Announcement;
 use tautline_proto::wire::sdp::Description;
 use tautline_proto::wire::{PacketHeads, WireForm};
 
-use super::coding_cost::tell_of_coding_time;
-use super::layout::{PlayoutSetup, check_fits, check_told, knows_shape, layout};
-use super::recv_changes::{PlayedFormat, RecvLines};
-use super::streams::{
-    HeardAddress, check_alike, check_clock, check_goodbye, clock, latency, stream, tell_of_others,
-    wire_thread,
-};
 use super::{resolve, run_options, stop_on_signals, tell_period, tell_stream};
+use crate::codecs::tell_of_coding_time;
 use crate::control;
 use crate::failure::Failure;
 use crate::flags::{Recv, ReportKind, StreamFlags};
 use crate::screen::Answers;
 use crate::sealing::StreamKey;
 use crate::show::Show;
+use crate::sound_files;
 use crate::unheard::Unheard;
 use crate::words::counted;
+use changes::PlayedFormat;
+pub(crate) use changes::RecvLines;
+use layout::{PlayoutSetup, check_fits, check_told, knows_shape, layout};
+use streams::{
+    HeardAddress, check_alike, check_clock, check_goodbye, clock, latency, stream, tell_of_others,
+    wire_thread,
+};
 
 pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     flags.running.refuse_a_ledger_of_few()?;
-    super::takes::refuse_to_overwrite(&flags.output, flags.overwrite)?;
-    let labels = super::takes::labels(&flags.output, flags.labels, flags.overwrite)?;
+    sound_files::refuse_to_overwrite(&flags.output, flags.overwrite)?;
+    let labels = sound_files::labels(&flags.output, flags.labels, flags.overwrite)?;
     let voice = flags.running.voice();
     let mut from: Vec<HeardAddress<'_>> = flags
         .from
@@ -138,7 +144,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
             opened.latency.set(progress.link_offset);
             show.on_receiving(progress);
         };
-        let again = begun < MOST_ANEW && !super::takes::is_streamed(&flags.output);
+        let again = begun < MOST_ANEW && !sound_files::is_streamed(&flags.output);
         let ran = if by == By::User || !again {
             Ran::Whole(Box::new(engine.run(opened.device, &options, &stop, progress)?))
         } else {
@@ -153,7 +159,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
         };
         let another = match ran {
             Ran::Whole(mut report) => {
-                report.notes.extend(super::takes::take_back(
+                report.notes.extend(sound_files::take_back(
                     &flags.output,
                     labels.as_deref(),
                     &report.streams,

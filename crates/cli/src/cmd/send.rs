@@ -1,6 +1,8 @@
 //! `taut send`
 
+mod changes;
 mod latency;
+mod sdp;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,7 +20,6 @@ use tautline_engine::plan::{LinkKind, SendPlan, lay, sockets};
 use tautline_engine::sending::SendEngine;
 use tautline_engine::watching::note::words::claimed;
 use tautline_io::udp::{DSCP_MEDIA, FragmentPolicy, UdpOptions};
-use tautline_proto::coder::Coder;
 use tautline_proto::device::{Direction, Settings};
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::redundancy::Redundancy;
@@ -28,32 +29,33 @@ use tautline_proto::units::Channels;
 use tautline_proto::wire::avtp::Encapsulation;
 use tautline_proto::wire::{PacketHeads, WireForm};
 
-use super::coding_cost::tell_of_coding_time;
-use super::compressed;
-use super::send_changes::{SendLines, refuse_two_readers};
 use super::{
     device_settings, resolve_all, run_options, settled, stop_on_signals, tell_period, tell_stream,
     told_pacing, within,
 };
+pub(crate) use changes::SendLines;
+use changes::refuse_two_readers;
 use latency::{destinations_of_file, lasting, latency};
 
+use crate::codecs::{self, tell_of_coding_time};
 use crate::control;
 use crate::failure::Failure;
-use crate::flags::{Fragment, LinkFlag, PacingFlag, Send};
+use crate::flags::Send;
 use crate::on_lost::hook;
 use crate::redundancy;
 use crate::sealing::StreamKey;
 use crate::show::Show;
+use crate::sound_files;
 use crate::words::{fragments, longer};
 
 pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     refuse_two_readers(flags)?;
-    super::takes::refuse_to_loop(&flags.input, flags.looped)?;
+    sound_files::refuse_to_loop(&flags.input, flags.looped)?;
     flags.running.refuse_a_ledger_of_few()?;
     let said = Wanted { rate: flags.stream.rate, channels: flags.stream.channels };
     let input = flags.input.clone();
     let looked = move || tautline_audio::probe(&input, said);
-    let is_pipe = super::takes::is_streamed(&flags.input);
+    let is_pipe = sound_files::is_streamed(&flags.input);
     let file = within(&flags.running, (&flags.input, is_pipe), looked)??;
     let wanted =
         device_settings(&flags.timing, flags.stream.rate, flags.stream.channels, file.as_ref());
@@ -67,7 +69,7 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     map.check(device.channels.count()).map_err(|error| Failure::usage(error.to_string()))?;
     let heads = heads(flags)?;
     let format = stream_format(flags, device, &map, file.as_ref())?;
-    let encoders = compressed::encoders(&format, flags.running.control, flags.bitrate)?;
+    let encoders = codecs::encoders(&format, flags.running.control, flags.bitrate)?;
     heads.form.check(&format).map_err(|error| Failure::usage(error.to_string()))?;
     if heads.form.presents() && matches!(flags.timing.latency, Some(LatencyRule::Auto { .. })) {
         return Err(Failure::usage(
@@ -95,7 +97,7 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     }
     let options = run_options(&flags.timing, &flags.running);
     let opened = open_source(flags, device)?;
-    let asked = (link_kind(flags)?, flags.pacing.rung());
+    let asked = (link_kind(flags)?, flags.pacing);
     let age = format.packing_age(device.period);
     let spare = flags.transit().unwrap_or(latency - age);
     let paced = pacing::pace(&mut by, asked, (&format, device.period), (spare, options.scheduler))?;
@@ -111,17 +113,19 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     let opened_stream = key.open(&by, wire_below)?;
     let local = opened_stream.local;
     let address = flags.to.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    let mut plan = SendPlan::new(address, opened_stream, format, device)?;
+    let policy = &mut plan.policy;
+    policy.link_offset = latency;
+    policy.latency = flags.timing.latency.unwrap_or_default();
+    policy.stamps = heads.stamps;
+    policy.redundancy = regulator;
+    policy.repair_budget = budget.asked;
+    policy.limits = limits;
+    policy.form = heads.form;
+    policy.identity = lay::identity(&to)?;
     let plan = SendPlan {
         reports_to: to.iter().filter_map(Resolved::reports).map(Into::into).collect(),
-        link_offset: latency,
-        latency: flags.timing.latency.unwrap_or_default(),
-        stamps: !flags.no_stamps,
-        redundancy: regulator,
-        repair_budget: budget.asked,
-        limits,
-        form: heads.form,
         encoders,
-        identity: lay::identity(&to)?,
         gain: flags.sound.volume,
         map,
         probes: flags.running.probes,
@@ -129,18 +133,18 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
         sealed: key.profile(),
         pacing: Some(paced.clone()),
         claim,
-        ..SendPlan::new(address, opened_stream, format, device)?
+        ..plan
     };
     let udp = match &by {
         LinkOptions::Udp(udp) => Some(&**udp),
         LinkOptions::Tcp(_) | LinkOptions::Ethernet(_) => None,
     };
-    let description = udp.and_then(|udp| super::sdp::describe(&plan, udp, &to, (flags, &key)));
+    let description = udp.and_then(|udp| sdp::describe(&plan, udp, &to, (flags, &key)));
     let described = flags.sdp.as_ref().zip(description);
     let mut engine = SendEngine::new(plan)?;
     // Of sockets that cannot be opened there is no stream to describe.
     let awaited = match described {
-        Some((path, description)) => super::sdp::write(path, &description)?,
+        Some((path, description)) => sdp::write(path, &description)?,
         None => None,
     };
     flags.on_lost.iter().for_each(|command| engine.on_lost(hook(command.clone())));
@@ -286,7 +290,7 @@ fn stream_format(
     file: Option<&FileFormat>,
 ) -> Result<StreamFormat, Failure> {
     let coding = match (flags.stream.format, file) {
-        (Some(coding), _) => coding.into(),
+        (Some(coding), _) => coding,
         (None, Some(file)) => file.coding.exact_format().max(SampleFormat::L24).into(),
         (None, None) => SampleFormat::L24.into(),
     };
@@ -294,7 +298,7 @@ fn stream_format(
         .map_err(|error| Failure::usage(error.to_string()))?;
     let channels =
         Channels::new(map.outputs() as u32).map_err(|error| Failure::usage(error.to_string()))?;
-    let Coding { sample, coder } = compressed::in_bits(coding, flags.bitrate, channels)?;
+    let Coding { sample, coder } = codecs::in_bits(coding, flags.bitrate, channels)?;
     let usual = || match coder {
         None => form_of(flags).coding(sample),
         Some(_) => StreamFormat::usual_payload_type(sample, coder),
@@ -386,11 +390,8 @@ fn sockets(
     lay::make_room(&mut udp, format, flags.timing.period(), heads);
     // Sealed, a packet with all that it carries of others is to fit a frame as well.
     udp.datagram_bytes = heads.datagram_bytes(format).max(udp.datagram_bytes - seal_room);
-    udp.fragment = match flags.fragment {
-        Fragment::Allow => FragmentPolicy::Allow,
-        Fragment::Never => FragmentPolicy::Never,
-    };
-    let allowed = flags.fragment == Fragment::Allow && bytes <= MOST_DATAGRAM_BYTES;
+    udp.fragment = flags.fragment;
+    let allowed = flags.fragment == FragmentPolicy::Allow && bytes <= MOST_DATAGRAM_BYTES;
     match too_long(to.iter().filter_map(Resolved::media), bytes, format).next() {
         Some(too_long) if !allowed => {
             let (what, shorter) = (longer(&too_long), too_long.shorter);
@@ -421,21 +422,17 @@ fn tell_details(
 /// Who hands packets over.
 fn link_kind(flags: &Send) -> Result<LinkKind, Failure> {
     let wanted = match flags.pacing {
-        PacingFlag::Sleep => LinkFlag::Ringed,
-        PacingFlag::Batch => LinkFlag::Direct,
+        Some(PacingRung::Sleep) => LinkKind::Ringed,
+        Some(PacingRung::Batch) => LinkKind::Direct,
         _ => flags.link,
     };
-    if flags.link != LinkFlag::Auto && flags.link != wanted {
-        let (pacing, link) = (flags.pacing.rung().map_or("auto", PacingRung::name), wanted.name());
+    if flags.link != LinkKind::Auto && flags.link != wanted {
+        let (pacing, link) = (flags.pacing.map_or("auto", PacingRung::name), wanted.name());
         return Err(Failure::usage(format!(
             "--pacing {pacing} is --link {link}; leave --link out"
         )));
     }
-    Ok(match wanted {
-        LinkFlag::Auto => LinkKind::Auto,
-        LinkFlag::Direct => LinkKind::Direct,
-        LinkFlag::Ringed => LinkKind::Ringed,
-    })
+    Ok(wanted)
 }
 
 /// Says what spaces packets, and why, and what the latency leaves for the way.
@@ -453,8 +450,8 @@ fn tell_of_pacing(flags: &Send, paced: &Paced, latency: Span, age: Span) {
 /// Reports a file whose samples the coding of single samples rounds.
 fn tell_of_rounding(flags: &Send, file: &FileFormat, format: &StreamFormat) {
     let (needs, sample) = (file.coding.exact_format(), format.sample);
-    let is_exact = Coding { sample, coder: format.coder }.is_exact_for(needs);
-    if is_exact || matches!(format.coder, Some(Coder::Opus(_))) {
+    let coding = format.coding();
+    if coding.is_exact_for(needs) || coding.bitrate().is_some() {
         return;
     }
     let dither = if sample == SampleFormat::L16 { " with dither" } else { "" };

@@ -7,10 +7,11 @@ use clap::{Args, ValueEnum};
 use tautline_api::call::{CALL_PORT, CallAddress};
 use tautline_audio::DeviceSpec;
 use tautline_proto::call::terms::CallPath;
+use tautline_proto::stream::Coding;
 use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
 
-use super::words::CodingName;
+use super::words::coding;
 use super::work::listen_at;
 use super::{RunFlags, Timing};
 use crate::help;
@@ -122,8 +123,8 @@ pub(crate) struct EndFlags {
     #[arg(long, value_name = "N", value_parser = channels, help_heading = "Stream")]
     pub(crate) channels: Option<Channels>,
     /// Coding of the sound on the network; the caller's is taken where both can [default: l24]
-    #[arg(long, value_name = "CODING", help_heading = "Stream")]
-    pub(crate) format: Option<CodingName>,
+    #[arg(long, value_name = "CODING", help_heading = "Stream", value_parser = coding())]
+    pub(crate) format: Option<Coding>,
     /// Sound in one packet; the longer of what both ends ask for
     #[arg(long, value_name = "TIME", default_value = "2500us", value_parser = ptime,
           help_heading = "Stream")]

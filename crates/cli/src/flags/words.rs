@@ -1,11 +1,14 @@
 //! Options whose values are words.
 
+#[cfg(feature = "lab")]
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+#[cfg(feature = "lab")]
 use tautline_dsp::format::SampleFormat;
+use tautline_engine::plan::LinkKind;
 use tautline_engine::plan::pacing::PacingRung;
+use tautline_io::udp::FragmentPolicy;
 use tautline_proto::stream::Coding;
-use tautline_proto::time::Span;
 
 /// Codings of single samples, by their names on the command line.
 #[cfg(feature = "lab")]
@@ -33,126 +36,75 @@ impl From<SampleName> for SampleFormat {
     }
 }
 
-/// Codings, by their names on the command line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum CodingName {
-    /// 16-bit integers
-    L16,
-    /// 24-bit integers
-    L24,
-    /// 32-bit integers, to the 24 bits that count in a float
-    L32,
-    /// 32-bit floats
-    F32,
-    /// Opus for any sound: 5ms packets, a tenth of the bits
-    Opus,
-    /// Opus for speech: 10ms packets, repaired by the next
-    OpusVoice,
-    /// 16 bits without loss, in about half of them
-    Lossless16,
-    /// 24 bits without loss, in about two thirds of them
-    Lossless24,
+/// Reads one of these words; each has a line of help.
+fn one_of<T: Clone + Send + Sync + 'static>(
+    words: impl IntoIterator<Item = (&'static str, &'static str, T)>,
+) -> impl TypedValueParser<Value = T> {
+    let words: Vec<_> = words.into_iter().collect();
+    let possible = words.iter().map(|(word, help, _)| PossibleValue::new(word).help(help));
+    PossibleValuesParser::new(possible.collect::<Vec<_>>()).map(move |given| {
+        let (.., value) = words.iter().find(|(word, ..)| *word == given).expect("a possible value");
+        value.clone()
+    })
 }
 
-impl CodingName {
-    /// What a line that names none is answered.
-    pub(crate) const ALL: &str = "l16, l24, l32, f32, opus, opus-voice, lossless16 or lossless24";
+/// The coding of that name, in either case; or what to write instead of `text`, beside what is said `first`.
+pub(crate) fn coding_in_line(text: &str, first: &str) -> Result<Coding, String> {
+    Coding::named(&text.to_ascii_lowercase()).ok_or_else(|| {
+        let [all @ .., last] = Coding::ALL.map(Coding::name);
+        format!("`{text}` is no coding; write {first}{} or {last}", all.join(", "))
+    })
+}
 
-    /// Sound in one packet where nobody says otherwise.
-    pub(crate) const fn usual_ptime(self) -> Span {
-        match self {
-            Self::Opus => Span::from_millis(5),
-            Self::OpusVoice => Span::from_millis(10),
-            _ => Span::from_millis(1),
-        }
-    }
+fn codings() -> impl Iterator<Item = (&'static str, &'static str, Coding)> {
+    Coding::ALL.into_iter().map(|coding| (coding.name(), coding.row().help, coding))
+}
+
+pub(super) fn coding() -> impl TypedValueParser<Value = Coding> {
+    one_of(codings())
 }
 
 /// `None` is `auto`: nothing is given. The alias keeps clap from reading it as an option without a value.
-pub(crate) type CodingOrAuto = Option<CodingName>;
+pub(crate) type CodingOrAuto = Option<Coding>;
 
 /// Reads a coding, or `auto`, which a configuration file may need to be overridden by.
 pub(super) fn coding_or_auto() -> impl TypedValueParser<Value = CodingOrAuto> {
-    let auto = PossibleValue::new("auto")
-        .help("send: l24, or f32 for a float file; recv: as announced, or as the packets prove");
-    let names = CodingName::value_variants().iter().filter_map(ValueEnum::to_possible_value);
-    PossibleValuesParser::new(names.chain([auto]))
-        .map(|name| CodingName::from_str(&name, true).ok())
+    let help = "send: l24, or f32 for a float file; recv: as announced, or as the packets prove";
+    one_of(
+        codings()
+            .map(|(name, help, coding)| (name, help, Some(coding)))
+            .chain([("auto", help, None)]),
+    )
 }
 
-impl From<CodingName> for Coding {
-    fn from(coding: CodingName) -> Self {
-        match coding {
-            CodingName::L16 => SampleFormat::L16.into(),
-            CodingName::L24 => SampleFormat::L24.into(),
-            CodingName::L32 => SampleFormat::L32.into(),
-            CodingName::F32 => SampleFormat::F32.into(),
-            CodingName::Opus => Self::OPUS,
-            CodingName::OpusVoice => Self::OPUS_VOICE,
-            CodingName::Lossless16 => Self::LOSSLESS_16,
-            CodingName::Lossless24 => Self::LOSSLESS_24,
-        }
-    }
+pub(super) fn fragment() -> impl TypedValueParser<Value = FragmentPolicy> {
+    one_of([
+        ("allow", "Send them in IP fragments, and say what it costs", FragmentPolicy::Allow),
+        ("never", "Refuse", FragmentPolicy::Never),
+    ])
 }
 
-/// Whether packets may be cut into IP fragments.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Fragment {
-    /// Send them in IP fragments, and say what it costs
-    Allow,
-    /// Refuse
-    Never,
+pub(super) fn link() -> impl TypedValueParser<Value = LinkKind> {
+    let help = |kind| match kind {
+        LinkKind::Auto => "Ringed where a period holds several packets, else direct",
+        LinkKind::Direct => "The device's thread",
+        LinkKind::Ringed => "A wire thread",
+    };
+    one_of(LinkKind::ALL.map(|kind| (kind.name(), help(kind), kind)))
 }
 
-/// Who makes the system calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LinkFlag {
-    /// Ringed where a period holds several packets, else direct
-    Auto,
-    /// The device's thread
-    Direct,
-    /// A wire thread
-    Ringed,
-}
+/// `None` is `auto`.
+pub(crate) type RungOrAuto = Option<PacingRung>;
 
-impl LinkFlag {
-    /// Its word.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Direct => "direct",
-            Self::Ringed => "ringed",
-        }
-    }
-}
-
-/// What spaces packets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum PacingFlag {
-    /// The most regular that a probe finds here, if the latency has room for it
-    Auto,
-    /// Launch times, kept by the card
-    EtfOffload,
-    /// Launch times, kept by the kernel's etf
-    Etf,
-    /// Launch times, kept by the kernel's fq
-    Fq,
-    /// A wire thread that sleeps until each departure
-    Sleep,
-    /// Nothing: all packets of a period leave at once
-    Batch,
-}
-
-impl PacingFlag {
-    /// The rung that is asked for.
-    pub(crate) const fn rung(self) -> Option<PacingRung> {
-        match self {
-            Self::Auto => None,
-            Self::EtfOffload => Some(PacingRung::Offload),
-            Self::Etf => Some(PacingRung::Etf),
-            Self::Fq => Some(PacingRung::Fq),
-            Self::Sleep => Some(PacingRung::Sleep),
-            Self::Batch => Some(PacingRung::Batch),
-        }
-    }
+pub(super) fn pacing() -> impl TypedValueParser<Value = RungOrAuto> {
+    let help = |rung| match rung {
+        PacingRung::Offload => "Launch times, kept by the card",
+        PacingRung::Etf => "Launch times, kept by the kernel's etf",
+        PacingRung::Fq => "Launch times, kept by the kernel's fq",
+        PacingRung::Sleep => "A wire thread that sleeps until each departure",
+        PacingRung::Batch => "Nothing: all packets of a period leave at once",
+    };
+    let auto = "The most regular that a probe finds here, if the latency has room for it";
+    let rungs = PacingRung::ALL.map(|rung| (rung.name(), help(rung), Some(rung)));
+    one_of([("auto", auto, None)].into_iter().chain(rungs))
 }

@@ -7,7 +7,8 @@ use tautline_proto::time::Span;
 use tautline_proto::units::Channels;
 use tautline_proto::wire::WireForm;
 
-use crate::cmd::{RecvLines, SendLines};
+use crate::cmd::recv::RecvLines;
+use crate::cmd::send::SendLines;
 use crate::flags::Command::Recv;
 use crate::flags::Taut;
 

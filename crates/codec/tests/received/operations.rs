@@ -3,7 +3,7 @@
 
 use tautline_codec::decoder;
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::coder::Coder;
+use tautline_proto::coder::Coding;
 use tautline_proto::endpoint::Author;
 use tautline_proto::packet::Codings;
 use tautline_proto::receiver::{PullTimes, Receiver, ReceiverConfig};
@@ -65,8 +65,9 @@ pub(crate) fn play(channels: Channels, bytes: &[u8]) -> Played {
                 let (payload, after) = after.split_at(len);
                 rest = after;
                 header.payload_type = [100, 101, 102, 97][usize::from(operation & 3)];
-                let coder = StreamFormat::usual_coder(header.payload_type);
-                let said = coder.and_then(|(coder, _): (Coder, _)| coder.frames(payload));
+                let coding = Coding::find(|row| row.payload_type == header.payload_type);
+                let coder = coding.and_then(|coding| coding.coder);
+                let said = coder.and_then(|coder| coder.frames(payload));
                 let frames = said.map_or(240, Frames::as_len) as u32;
                 // A few packets that are lost, or come before their turn; or frames, which put it off the grid.
                 let (packets, off) = (u32::from(leaves_out & 7), u32::from(leaves_out >> 3));

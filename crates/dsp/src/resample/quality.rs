@@ -1,27 +1,25 @@
 //! Which kernel: how much delay for how little distortion.
 
-use core::fmt;
 use core::str::FromStr;
 
 use super::kernel;
 
-/// Which kernel a resampler uses. Distortion and noise are those of full-scale sines up to 15 kHz at
-/// 48 kHz; docs/performance.md has the measured figures and 44.1 kHz.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Quality {
-    /// 12 frames of delay, a quarter of a millisecond at 48 kHz; below −90 dB.
-    #[default]
-    LowDelay,
-    /// 16 frames of delay, a third of a millisecond; below −115 dB.
-    Balanced,
-    /// 24 frames of delay, half a millisecond; below −130 dB, and flat to 20 kHz at 44.1 kHz, too.
-    Best,
+crate::named_enum! {
+    /// Which kernel a resampler uses, by rising delay. Distortion and noise are those of full-scale sines up to 15 kHz
+    /// at 48 kHz; docs/performance.md has the measured figures and 44.1 kHz.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+    pub enum Quality {
+        /// 12 frames of delay, a quarter of a millisecond at 48 kHz; below −90 dB.
+        #[default]
+        LowDelay = "low-delay",
+        /// 16 frames of delay, a third of a millisecond; below −115 dB.
+        Balanced = "balanced",
+        /// 24 frames of delay, half a millisecond; below −130 dB, and flat to 20 kHz at 44.1 kHz, too.
+        Best = "best",
+    }
 }
 
 impl Quality {
-    /// All of them, by rising delay.
-    pub const ALL: [Self; 3] = [Self::LowDelay, Self::Balanced, Self::Best];
-
     /// The delay in input frames, as [`super::Resampler::half`] has it.
     pub const fn half(self) -> usize {
         kernel::window(self).half
@@ -35,37 +33,12 @@ impl Quality {
     }
 }
 
-/// A quality that does not exist, with what was given.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct QualityError {
-    /// What was given.
-    pub given: String,
-}
-
-impl fmt::Display for QualityError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "‘{}’ is no resampler; give low-delay, balanced or best", self.given)
-    }
-}
-
-impl std::error::Error for QualityError {}
-
-impl fmt::Display for Quality {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::LowDelay => "low-delay",
-            Self::Balanced => "balanced",
-            Self::Best => "best",
-        })
-    }
-}
-
 impl FromStr for Quality {
-    type Err = QualityError;
+    type Err = String;
 
-    fn from_str(given: &str) -> Result<Self, QualityError> {
-        let same = |quality: &Self| quality.to_string() == given.trim();
-        Self::ALL.into_iter().find(same).ok_or_else(|| QualityError { given: given.to_owned() })
+    fn from_str(given: &str) -> Result<Self, String> {
+        Self::named(given.trim())
+            .ok_or_else(|| format!("‘{given}’ is no resampler; give low-delay, balanced or best"))
     }
 }
 

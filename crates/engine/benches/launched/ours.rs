@@ -160,11 +160,8 @@ fn send(
         BenchWire::Rtp => WireForm::Rtp,
         BenchWire::Avtp => WireForm::Avtp(Encapsulation::Ethernet),
     };
-    let plan = SendPlan {
-        form,
-        link_offset: LATENCY,
-        ..SendPlan::new(format!("{wire:?}"), opened, format(), device()).unwrap()
-    };
+    let mut plan = SendPlan::new(format!("{wire:?}"), opened, format(), device()).unwrap();
+    (plan.policy.form, plan.policy.link_offset) = (form, LATENCY);
     let engine = SendEngine::new(plan).unwrap();
     let (device, loan) = lender(device());
     let running = std::thread::spawn(move || {

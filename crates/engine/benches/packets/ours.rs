@@ -257,11 +257,8 @@ fn send(to: SocketAddr, stop: Stop) -> (Loan, JoinHandle<Report>) {
     let control = SocketAddr::new(to.ip(), to.port() + 1);
     let reports_to = vec![control.into()];
     let opened = open_stream(&sending(to), None).unwrap();
-    let plan = SendPlan {
-        reports_to,
-        link_offset: LATENCY,
-        ..SendPlan::new(to.to_string(), opened, FORMAT, DEVICE).unwrap()
-    };
+    let mut plan = SendPlan::new(to.to_string(), opened, FORMAT, DEVICE).unwrap();
+    (plan.reports_to, plan.policy.link_offset) = (reports_to, LATENCY);
     let engine = SendEngine::new(plan).unwrap();
     let (device, loan) = lender(DEVICE);
     let running = std::thread::spawn(move || {

@@ -8,6 +8,7 @@ use tautline_io::link::destinations::Destinations;
 use tautline_io::udp::pair::OpenedStream;
 use tautline_io::udp::{FragmentPolicy, UdpOptions, header_bytes, path_mtu};
 use tautline_proto::device::Settings;
+use tautline_proto::endpoint::Endpoint;
 use tautline_proto::latency::{
     DEFAULT_LATENCY, LatencyRule, kept_latency, least_latency, usual_latency,
 };
@@ -15,7 +16,7 @@ use tautline_proto::packet::StreamId;
 use tautline_proto::receiver::ReceiverConfig;
 use tautline_proto::redundancy::ETHERNET;
 use tautline_proto::sender::Identity;
-use tautline_proto::sending::{Limits, Regulator};
+use tautline_proto::sending::{Limits, Regulator, SendPolicyConfig};
 use tautline_proto::stream::{MOST_DATAGRAM_BYTES, PTIME_RANGE, StreamFormat};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::wire::rtp::RtpUnpack;
@@ -111,25 +112,36 @@ impl SendPlan {
         device: Settings,
     ) -> Result<Self, RunError> {
         let OpenedStream { link, control, outbound, .. } = opened;
+        let usual = usual_latency(&format, device.period);
+        let policy = SendPolicyConfig {
+            form: WireForm::Rtp,
+            format,
+            identity: random_identity()?,
+            link_offset: usual,
+            latency: LatencyRule::Usual,
+            usual,
+            device,
+            stamps: true,
+            spaced: outbound.ringed,
+            held: Span::ZERO,
+            redundancy: Regulator::OFF,
+            repair_budget: None,
+            limits: Limits::default(),
+            destinations: outbound.destinations.iter().map(Endpoint::host).collect(),
+            by_two_networks: outbound.networks.is_some(),
+            most_bytes: outbound.datagram_bytes,
+            compressed: Vec::new(),
+        };
         Ok(Self {
             address,
             reports_to: Vec::new(),
             link,
             outbound,
             control,
-            form: WireForm::Rtp,
-            format,
+            policy,
             encoders: Vec::new(),
-            link_offset: usual_latency(&format, device.period),
-            latency: LatencyRule::Usual,
-            stamps: true,
             gain: Gain::UNITY,
             map: ChannelMap::identity(device.channels.count()),
-            device,
-            redundancy: Regulator::OFF,
-            repair_budget: None,
-            limits: Limits::default(),
-            identity: random_identity()?,
             probes: Probes::All,
             ledger: None,
             sealed: None,

@@ -7,9 +7,6 @@
 mod phase;
 mod queues;
 
-use core::fmt;
-use core::str::FromStr;
-
 use tautline_io::ethernet::EthernetOptions;
 use tautline_io::link::OpenError;
 use tautline_io::link::direct::DirectLink;
@@ -27,36 +24,25 @@ use crate::plan::pacing::phase::{HandOver, HandOvers, MOST_AT_ONCE, slept, woken
 use crate::plan::pacing::queues::{LaunchQueue, has_etf, queues};
 use crate::plan::sockets::LinkOptions;
 
-/// A rung, the most regular first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PacingRung {
-    /// An `etf` whose card launches packets itself.
-    Offload,
-    /// An `etf` in the kernel.
-    Etf,
-    /// An `fq`.
-    Fq,
-    /// A thread that sleeps until each departure.
-    Sleep,
-    /// All packets of a period at once.
-    Batch,
+tautline_dsp::named_enum! {
+    /// A rung, the most regular first.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum PacingRung {
+        /// An `etf` whose card launches packets itself.
+        Offload = "etf-offload",
+        /// An `etf` in the kernel.
+        Etf = "etf",
+        /// An `fq`.
+        Fq = "fq",
+        /// A thread that sleeps until each departure.
+        Sleep = "sleep",
+        /// All packets of a period at once.
+        Batch = "batch",
+    }
+    unknown: "`{}` is no rung of the pacing ladder; use one of etf-offload, etf, fq, sleep, batch"
 }
 
 impl PacingRung {
-    /// All, the most regular first.
-    pub const ALL: [Self; 5] = [Self::Offload, Self::Etf, Self::Fq, Self::Sleep, Self::Batch];
-
-    /// The word for it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Offload => "etf-offload",
-            Self::Etf => "etf",
-            Self::Fq => "fq",
-            Self::Sleep => "sleep",
-            Self::Batch => "batch",
-        }
-    }
-
     /// What keeps its launch times.
     const fn queue(self) -> &'static str {
         match self {
@@ -74,24 +60,6 @@ impl PacingRung {
             Self::Fq => Some(LaunchClock::Monotonic),
             Self::Sleep | Self::Batch => None,
         }
-    }
-}
-
-impl FromStr for PacingRung {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let named = |rung: &Self| rung.name() == text;
-        Self::ALL.into_iter().find(named).ok_or_else(|| {
-            let names = Self::ALL.map(Self::name).join(", ");
-            format!("`{text}` is no rung of the pacing ladder; use one of {names}")
-        })
-    }
-}
-
-impl fmt::Display for PacingRung {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
     }
 }
 

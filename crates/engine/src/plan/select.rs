@@ -1,37 +1,20 @@
 //! Which of several streams is heard.
 
-use core::str::FromStr;
-
 use tautline_proto::time::Span;
 
-/// How several streams share one device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Select {
-    /// All at once.
-    #[default]
-    Mix,
-    /// The first in the order given that is alive.
-    Priority,
-    /// The one that came alive first, until it falls silent.
-    FirstAlive,
-}
-
-/// A way to select that does not exist.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no way to select a stream; use mix, priority or first-alive")]
-pub struct SelectError(String);
-
-impl FromStr for Select {
-    type Err = SelectError;
-
-    fn from_str(text: &str) -> Result<Self, SelectError> {
-        match text {
-            "mix" => Ok(Self::Mix),
-            "priority" => Ok(Self::Priority),
-            "first-alive" => Ok(Self::FirstAlive),
-            _ => Err(SelectError(text.into())),
-        }
+tautline_dsp::named_enum! {
+    /// How several streams share one device.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub enum Select {
+        /// All at once.
+        #[default]
+        Mix = "mix",
+        /// The first in the order given that is alive.
+        Priority = "priority",
+        /// The one that came alive first, until it falls silent.
+        FirstAlive = "first-alive",
     }
+    unknown: "`{}` is no way to select a stream; use mix, priority or first-alive"
 }
 
 /// A stream that brought nothing for this long is not alive: ten of the usual packets, and more

@@ -125,10 +125,8 @@ pub(crate) fn connect(
     // The newest says all.
     let (status, status_out) = memory::ring(8);
     let config = ReceivePolicyConfig {
-        format,
         latency: stream.latency,
         link_offset: stream.receiver.link_offset,
-        longest: receiver.longest_link_offset(),
         loss_target: stream.loss_target,
         device: *device,
     };

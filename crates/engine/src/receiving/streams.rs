@@ -36,10 +36,10 @@ pub(crate) struct ReceivedStreams {
     shared: Vec<SharedLinkEnd>,
     changes: MixChanges,
     hearing: Hearing,
-    clock: Option<FollowedClock>,
-    ledger: Option<LedgerFile<HeardEntry>>,
-    observers: Observers,
-    labels: Option<Labels>,
+    pub(crate) clock: Option<FollowedClock>,
+    pub(crate) ledger: Option<LedgerFile<HeardEntry>>,
+    pub(crate) observers: Observers,
+    pub(crate) labels: Option<Labels>,
     pub(crate) watch: RunWatch,
     /// When the rings are emptied next.
     beat: LocalTime,
@@ -76,21 +76,6 @@ impl ReceivedStreams {
         }
     }
 
-    /// The same, with every packet written to a file if there is one.
-    pub(crate) fn with_ledger(self, ledger: Option<LedgerFile<HeardEntry>>) -> Self {
-        Self { ledger, ..self }
-    }
-
-    /// The same, with a clock that the streams are played by, if there is one.
-    pub(crate) fn with_clock(self, clock: Option<FollowedClock>) -> Self {
-        Self { clock, ..self }
-    }
-
-    /// The same, with those who may look at it.
-    pub(crate) fn with_observers(self, observers: Observers) -> Self {
-        Self { observers, ..self }
-    }
-
     /// Tells those who look how it stands. Once a beat.
     pub(crate) fn tell_observers(&mut self) {
         let Self { streams, clock, observers, watch, .. } = self;
@@ -102,11 +87,6 @@ impl ReceivedStreams {
             clock: clock.as_ref().map(|clock| clock.snapshot(now)),
             ..Snapshot::default()
         });
-    }
-
-    /// The same, with what spoilt the sound written to a file if there is one.
-    pub(crate) fn with_labels(self, labels: Option<Labels>) -> Self {
-        Self { labels, ..self }
     }
 
     /// Waits until there is something to do, and does it. Tells whether that was a beat.

@@ -2,8 +2,8 @@
 
 use tautline_dsp::gain::Gain;
 use tautline_io::clock::now;
-use tautline_io::link::destinations::{Destinations, Outbound};
-use tautline_proto::endpoint::{Endpoint, Host};
+use tautline_io::link::destinations::Destinations;
+use tautline_proto::endpoint::Endpoint;
 
 use crate::control::{Answer, CannotChange, Changed, Destined, SendChange, SendStanding};
 use crate::conversation::Audience;
@@ -88,7 +88,8 @@ impl SentStream {
             let new: Vec<Endpoint> = new.copied().collect();
             told.extend(new);
         }
-        self.policy.set_destinations(hosts(&self.outbound), now());
+        let hosts = self.outbound.destinations.iter().map(Endpoint::host).collect();
+        self.policy.set_destinations(hosts, now());
         self.destined = Some(destined);
         self.note_fragments(watch);
         Changed::To(self.address.clone())
@@ -141,9 +142,4 @@ impl SentStream {
             watch.note(&Note::Fragments { too_long: &too_long, ptime: format.ptime() });
         }
     }
-}
-
-/// Where packets go: hosts and groups.
-pub(crate) fn hosts(outbound: &Outbound) -> Vec<Host> {
-    outbound.destinations.iter().map(Endpoint::host).collect()
 }

@@ -16,7 +16,7 @@ use tautline_engine::plan::select::Select;
 use tautline_engine::plan::{LinkKind, SendPlan};
 use tautline_engine::plan::{RecvPlan, StreamPlan};
 use tautline_engine::receiving::RecvEngine;
-use tautline_engine::sending::{SendEngine, random_identity};
+use tautline_engine::sending::SendEngine;
 use tautline_engine::watching::note::Note;
 use tautline_engine::watching::probes::Probes;
 use tautline_engine::watching::run::RunOptions;
@@ -28,14 +28,12 @@ use tautline_io::udp::pair::{OpenedStream, open_stream};
 use tautline_proto::device::{
     Cycle, Device, Direction, Ended, Flow, Process, Settings, Stop, Word,
 };
-use tautline_proto::latency::{LatencyRule, enough_latency};
+use tautline_proto::latency::enough_latency;
 use tautline_proto::receiver::ReceiverConfig;
 use tautline_proto::receiving::ReceiveNote;
-use tautline_proto::sending::Limits;
 use tautline_proto::stream::{StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
-use tautline_proto::wire::WireForm;
 use tautline_proto::wire::rtp::RtpUnpack;
 use tautline_report::Report;
 
@@ -172,31 +170,10 @@ impl Road {
         outbound: Outbound,
         address: String,
     ) -> SendPlan {
-        SendPlan {
-            sealed: None,
-            pacing: None,
-            claim: None,
-            form: WireForm::Rtp,
-            address,
-            reports_to: Vec::new(),
-            link,
-            outbound,
-            control: None,
-            format: self.format(),
-            encoders: Vec::new(),
-            link_offset: self.latency,
-            latency: LatencyRule::Usual,
-            stamps: true,
-            redundancy: tautline_proto::sending::Regulator::OFF,
-            repair_budget: None,
-            limits: Limits::default(),
-            gain: self.gain,
-            map: self.maps.0.clone(),
-            device: self.device(),
-            identity: random_identity().unwrap(),
-            probes: self.probes,
-            ledger: None,
-        }
+        let opened = OpenedStream { link, control: None, outbound, local: None };
+        let mut plan = SendPlan::new(address, opened, self.format(), self.device()).unwrap();
+        plan.policy.link_offset = self.latency;
+        SendPlan { gain: self.gain, map: self.maps.0.clone(), probes: self.probes, ..plan }
     }
 
     /// Sends noise for a while; the report of the receiver, whose process `plays` wraps, and those

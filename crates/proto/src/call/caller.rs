@@ -334,7 +334,7 @@ impl CallerEnd {
         let mut offer = self.offer.clone();
         for abilities in [&mut offer.there, &mut offer.back] {
             abilities.ptimes = PTIME_RANGE;
-            abilities.codings = Coding::all().collect();
+            abilities.codings = Coding::ALL.to_vec();
         }
         offer
     }

@@ -4,7 +4,7 @@ use core::fmt;
 
 use thiserror::Error;
 
-use crate::coder::{Coder, NotCoded, Opus};
+use crate::coder::{Coder, NotCoded};
 use crate::stream::{Coding, MOST_DATAGRAM_BYTES, PTIME_RANGE, StreamFormat, packet_frames};
 use crate::time::Span;
 use crate::units::{Channels, Rate};
@@ -105,7 +105,7 @@ impl StreamTerms {
 
     /// The same in so many bits per second, where its coding has a choice of that.
     #[must_use]
-    pub const fn at_bitrate(self, bitrate: u32) -> Self {
+    pub fn at_bitrate(self, bitrate: u32) -> Self {
         Self { coding: self.coding.at_bitrate(bitrate), ..self }
     }
 
@@ -135,13 +135,13 @@ impl StreamTerms {
     pub fn lengths(&self) -> Option<PacketLengths> {
         let Self { rate, channels, coding, .. } = *self;
         let has = |ptime: Span| Self { ptime, ..*self }.format(0).is_some();
-        match coding.coder {
-            Some(Coder::Opus(_)) => {
-                let all: Vec<_> = Opus::PTIMES.into_iter().filter(|ptime| has(*ptime)).collect();
+        match coding.coder.and_then(Coder::ptimes) {
+            Some(ptimes) => {
+                let all: Vec<_> = ptimes.iter().copied().filter(|ptime| has(*ptime)).collect();
                 (!all.is_empty()).then_some(PacketLengths::Of(all))
             }
-            coder => {
-                let least = coder.map_or(Span::ZERO, |_| rate.span_of(Coder::LEAST_FRAMES));
+            None => {
+                let least = coding.coder.map_or(Span::ZERO, |_| rate.span_of(Coder::LEAST_FRAMES));
                 let shortest =
                     coding.shortest((rate, channels), (PTIME_RANGE.0.max(least), PTIME_RANGE.1));
                 shortest.map(|shortest| PacketLengths::Within(shortest, PTIME_RANGE.1))

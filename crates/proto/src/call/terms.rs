@@ -32,27 +32,14 @@ pub struct StreamAbilities {
     pub takes: Option<Span>,
 }
 
-/// By what the sound may go, the better first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CallPath {
-    /// RTP by UDP.
-    Udp,
-    /// RTP by TCP (RFC 4571).
-    Tcp,
-}
-
-impl CallPath {
-    /// Its word in messages and on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Udp => "udp",
-            Self::Tcp => "tcp",
-        }
-    }
-
-    /// The path of that name.
-    pub fn named(name: &str) -> Option<Self> {
-        [Self::Udp, Self::Tcp].into_iter().find(|path| path.name() == name)
+tautline_dsp::named_enum! {
+    /// By what the sound may go, the better first.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum CallPath {
+        /// RTP by UDP.
+        Udp = "udp",
+        /// RTP by TCP (RFC 4571).
+        Tcp = "tcp",
     }
 }
 

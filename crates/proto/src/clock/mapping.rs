@@ -4,32 +4,21 @@ use super::line::Slope;
 use crate::time::{LocalTime, Span, WallTime, minus, plus};
 use crate::units::Ppm;
 
-/// What a mapping rests on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ClockSource {
-    /// Timed exchanges of RTCP reports (RFC 3611 §4.4, §4.5).
-    Exchange,
-    /// The system clocks of both hosts, each kept by its own means.
-    System,
-    /// The system clocks of both hosts, each kept by a hardware clock that follows PTP.
-    Ptp,
-    /// Both ends run on one host: they read the same clock.
-    Host,
-    /// TAI by each end's own reading, which packets are presented by that say when: what the two readings differ by is
-    /// seen by neither.
-    Tai,
-}
-
-impl ClockSource {
-    /// The word in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Exchange => "rtcp",
-            Self::System => "system",
-            Self::Ptp => "ptp",
-            Self::Host => "host",
-            Self::Tai => "tai",
-        }
+tautline_dsp::named_enum! {
+    /// What a mapping rests on.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum ClockSource {
+        /// Timed exchanges of RTCP reports (RFC 3611 §4.4, §4.5).
+        Exchange = "rtcp",
+        /// The system clocks of both hosts, each kept by its own means.
+        System = "system",
+        /// The system clocks of both hosts, each kept by a hardware clock that follows PTP.
+        Ptp = "ptp",
+        /// Both ends run on one host: they read the same clock.
+        Host = "host",
+        /// TAI by each end's own reading, which packets are presented by that say when: what the two readings differ by is
+        /// seen by neither.
+        Tai = "tai",
     }
 }
 

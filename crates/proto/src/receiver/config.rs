@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tautline_dsp::resample::Quality;
 
-use crate::coder::{Coder, Decode, MakeDecoder};
+use crate::coder::{Coder, Coding, Decode, MakeDecoder};
 use crate::counted::FrameCounter;
 use crate::packet::{Codings, Unpack};
 use crate::stream::StreamFormat;
@@ -52,10 +52,11 @@ impl ReceiverConfig {
     /// What reads the packets of this stream that are compressed. Allocates.
     pub(super) fn make_decoders(&self) -> Vec<Box<dyn Decode>> {
         let Some(make) = self.decoders else { return Vec::new() };
-        let coders = match (self.wire.codings(), &self.format.coder) {
-            (Codings::ByConvention, _) => &[Coder::OPUS, Coder::Lossless][..],
-            (_, coder) => coder.as_slice(),
+        let mut coders: Vec<Coder> = match self.wire.codings() {
+            Codings::ByConvention => Coding::ALL.into_iter().filter_map(|one| one.coder).collect(),
+            Codings::Exactly | Codings::Any => self.format.coder.into_iter().collect(),
         };
-        coders.iter().filter_map(|coder| make(*coder, self.format.shape())).collect()
+        coders.dedup_by(|one, before| one.is_read_as(*before));
+        coders.into_iter().filter_map(|coder| make(coder, self.format.shape())).collect()
     }
 }

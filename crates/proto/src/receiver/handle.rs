@@ -4,6 +4,7 @@ use super::format_proof::FormatProof;
 use super::turns::{PackedSlot, Slot};
 use super::{Accepted, Phase, Playable, Received, Receiver, Resync, Stranger};
 use crate::clock::ReadingOutcome;
+use crate::coder::Coding;
 use crate::counted::Sequel;
 use crate::endpoint::{Arrived, Endpoint};
 use crate::ledger::Passage;
@@ -113,11 +114,9 @@ impl Receiver {
         let unsettled = || self.source.as_ref().is_none_or(|s| s.stream() != packet.head.stream);
         if coding != format.payload_type
             && (wire.codings() == Codings::ByConvention || unsettled())
-            && let Some(sample) = wire.sample(coding, &self.config.format)
+            && let Some(Coding { sample, coder }) = wire.coding(coding, &self.config.format)
         {
-            format.sample = sample;
-            format.payload_type = coding;
-            format.coder = wire.coder(coding, &self.config.format);
+            format = StreamFormat { sample, coder, payload_type: coding, ..format };
         }
         if let Some(coder) = format.coder
             && !self.renderer.coded().is_some_and(|coded| coded.reads(coder))

@@ -49,7 +49,7 @@ impl ReceivePolicy {
     }
 
     fn contradict(&mut self, contradiction: Contradiction) {
-        let format = self.config.format;
+        let format = self.format;
         self.watch.contradiction = Some(contradiction);
         self.notes.note(ReceiveNote::Contradicted { contradiction, format });
     }
@@ -66,7 +66,7 @@ impl ReceivePolicy {
 
     /// Why it is not played any more: its packets prove another format.
     pub fn contradicted(&self) -> Option<ReceiveNote> {
-        let (format, contradiction) = (self.config.format, self.watch.contradiction?);
+        let (format, contradiction) = (self.format, self.watch.contradiction?);
         Some(ReceiveNote::Contradicted { contradiction, format })
     }
 }

@@ -54,7 +54,7 @@ impl ReceivePolicy {
         let Some(need) = status.need else { return };
         self.arrivals.announce(need.packet);
         if self.rule == LatencyRule::Usual && !self.presents() {
-            self.link_offset = need.latency.min(self.config.longest);
+            self.link_offset = need.latency.min(self.longest);
         }
     }
 
@@ -79,7 +79,7 @@ impl ReceivePolicy {
             need,
             device: self.needs.ring,
             latency: self.link_offset,
-            longest: self.config.longest,
+            longest: self.longest,
             rule: self.rule,
         })
     }

@@ -18,7 +18,7 @@ impl ReceivePolicy {
         announcement: Announcement,
         context: &mut ReceiveContext<'_>,
     ) -> bool {
-        let (theirs, ours) = (&announcement.format, &self.config.format);
+        let (theirs, ours) = (&announcement.format, &self.format);
         if let Some(refusal) = shape::refusal(theirs, ours, &*self.wire) {
             // Before its first packet it may be anybody's word.
             if self.heard.is_some() {
@@ -37,7 +37,7 @@ impl ReceivePolicy {
             LatencyRule::Auto { .. } => self.arrivals.start_at(promised),
         };
         self.note_latency(&announcement, least, wanted);
-        self.link_offset = wanted.min(self.config.longest);
+        self.link_offset = wanted.min(self.longest);
         (context.command)(ReceiveCommand::Carried(theirs.channels))
             && (context.command)(ReceiveCommand::Mute(false))
             && (context.command)(ReceiveCommand::LinkOffset(self.link_offset))
@@ -96,7 +96,7 @@ impl ReceivePolicy {
     /// Says what stands between the latency that is wanted and one that works.
     fn note_latency(&mut self, announcement: &Announcement, least: Span, wanted: Span) {
         let Announcement { packing_age, link_offset: promised, .. } = *announcement;
-        let (device, longest) = (least - packing_age, self.config.longest);
+        let (device, longest) = (least - packing_age, self.longest);
         let short = match self.rule {
             LatencyRule::Chosen(_) => leaves_no_transit(wanted, least),
             LatencyRule::Usual => wanted < least,

@@ -18,9 +18,8 @@ pub(super) fn refusal(
     wire: &dyn Unpack,
 ) -> Option<Refusal> {
     // What is not taken for its payload type is not decoded either, and told of as that.
-    let coding = wire.sample(theirs.payload_type, ours);
-    let coder = wire.coder(theirs.payload_type, ours);
-    let coding = coding.filter(|coding| (*coding, coder) != (theirs.sample, theirs.coder));
+    let coding = wire.coding(theirs.payload_type, ours);
+    let coding = coding.filter(|coding| *coding != theirs.coding()).map(|coding| coding.sample);
     let refusal = Refusal { theirs: *theirs, ours: *ours, coding, codings: wire.codings() };
     (refusal.is_of_another_shape() || coding.is_some()).then_some(refusal)
 }
@@ -29,7 +28,7 @@ impl ReceivePolicy {
     /// What comes with another payload type, if it is more than strays.
     pub(super) fn wrong_type_of(&self, status: &StreamStatus) -> Option<WrongType> {
         let came = status.other_type.filter(|came: &OtherType| came.packets >= FEW)?;
-        Some(WrongType { came, codings: self.wire.codings(), format: self.config.format })
+        Some(WrongType { came, codings: self.wire.codings(), format: self.format })
     }
 
     /// Says once what comes instead of the stream.

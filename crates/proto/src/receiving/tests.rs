@@ -65,10 +65,8 @@ impl Heard {
         let config = ReceiverConfig::new(wire, format, Span::from_millis(5));
         let mut receiver = receiver_with_room(config, latency);
         let config = ReceivePolicyConfig {
-            format,
             latency,
             link_offset: Span::from_millis(5),
-            longest: receiver.longest_link_offset(),
             loss_target: LossTarget::DEFAULT,
             device: Settings { rate, channels, period, periods },
         };
@@ -97,7 +95,7 @@ impl Heard {
 
     /// The sender promises this of packets that are a period old.
     fn promised(&mut self, link_offset: Span) -> Span {
-        let (format, packing_age) = (self.policy.config.format, frames(64));
+        let (format, packing_age) = (self.policy.format, frames(64));
         let said = Announcement { link_offset, format, packing_age, host: None, card: None };
         self.with(|policy, context| policy.keep_promise(said, context));
         self.policy.announced = Some(said);
@@ -249,7 +247,7 @@ fn of_a_latency_that_follows_the_packets_nothing_is_said_where_they_become_longe
             heard.policy.take(&packet(64 * number));
         }
         heard.with(|policy, context| policy.poll(context));
-        let (format, packing_age) = (heard.policy.config.format, Span::from_millis(20));
+        let (format, packing_age) = (heard.policy.format, Span::from_millis(20));
         let packet = Rate::HZ_48000.frames_within(packing_age);
         let format = StreamFormat { packet, ..format };
         let said = Announcement {

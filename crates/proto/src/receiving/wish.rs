@@ -35,9 +35,9 @@ impl ReceivePolicy {
     ) -> Result<Span, LatencyRefused> {
         let packing_age = self.announced.map(|announced| announced.packing_age);
         let packing_age = packing_age.or(self.needs.packet());
-        let least = self.least(packing_age.unwrap_or(self.config.format.ptime()));
+        let least = self.least(packing_age.unwrap_or(self.format.ptime()));
         let promised = self.announced.map_or(self.link_offset, |announced| announced.link_offset);
-        let longest = self.config.longest;
+        let longest = self.longest;
         let link_offset = match rule {
             LatencyRule::Chosen(asked) if asked < least => {
                 return Err(LatencyRefused::TooShort { asked, least });
@@ -69,7 +69,7 @@ impl ReceivePolicy {
     pub fn inherit(&mut self, other: &Self, context: &mut ReceiveContext<'_>) {
         self.rule = other.rule;
         self.arrivals.set_most(self.rule.most());
-        let link_offset = other.link_offset.min(self.config.longest);
+        let link_offset = other.link_offset.min(self.longest);
         if self.rule != LatencyRule::Usual
             && (context.command)(ReceiveCommand::Raises(false))
             && (context.command)(ReceiveCommand::LinkOffset(link_offset))

@@ -2,25 +2,16 @@
 
 use crate::time::{LocalTime, Span};
 
-/// Whether a receiver reports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Presence {
-    /// It reports.
-    Here,
-    /// It stopped reporting without a goodbye.
-    Lost,
-    /// It said goodbye, or is no receiver of the stream any more.
-    Left,
-}
-
-impl Presence {
-    /// Its name in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Here => "here",
-            Self::Lost => "lost",
-            Self::Left => "left",
-        }
+tautline_dsp::named_enum! {
+    /// Whether a receiver reports.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Presence {
+        /// It reports.
+        Here = "here",
+        /// It stopped reporting without a goodbye.
+        Lost = "lost",
+        /// It said goodbye, or is no receiver of the stream any more.
+        Left = "left",
     }
 }
 

@@ -2,7 +2,6 @@ use super::*;
 use crate::time::WallTime;
 use crate::units::{Channels, Rate};
 use crate::wire::rtcp::Effective;
-use crate::wire::rtp::PACK;
 
 /// A sender of packets of 5 ms from a device with periods of 2.5 ms, that promises so many milliseconds.
 fn sender(millis: i64, latency: LatencyRule) -> SendPolicy {
@@ -11,9 +10,9 @@ fn sender(millis: i64, latency: LatencyRule) -> SendPolicy {
     let sample = SampleFormat::L24;
     let format = StreamFormat { coder: None, rate, channels, sample, packet, payload_type: 97 };
     SendPolicy::new(SendPolicyConfig {
-        wire: PACK,
+        form: WireForm::Rtp,
         format,
-        timestamp: 0,
+        identity: Identity { stream: 1.into(), sequence: 0, timestamp: 0 },
         link_offset: Span::from_millis(millis),
         latency,
         usual: Span::from_millis(millis),

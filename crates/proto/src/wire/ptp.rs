@@ -83,64 +83,39 @@ impl Asked {
     }
 }
 
-/// What a port does (IEEE 1588-2008 table 8).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PortState {
-    /// It begins.
-    Initializing,
-    /// It is broken.
-    Faulty,
-    /// It was switched off.
-    Disabled,
-    /// It hears nobody.
-    Listening,
-    /// It is about to be a master.
-    PreMaster,
-    /// Others follow it.
-    Master,
-    /// Another port of its clock, or a better master, does what it would.
-    Passive,
-    /// It has found a master and measures.
-    Uncalibrated,
-    /// It follows a master.
-    Slave,
+tautline_dsp::named_enum! {
+    /// What a port does (IEEE 1588-2008 table 8).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum PortState {
+        /// It begins.
+        Initializing = "INITIALIZING",
+        /// It is broken.
+        Faulty = "FAULTY",
+        /// It was switched off.
+        Disabled = "DISABLED",
+        /// It hears nobody.
+        Listening = "LISTENING",
+        /// It is about to be a master.
+        PreMaster = "PRE_MASTER",
+        /// Others follow it.
+        Master = "MASTER",
+        /// Another port of its clock, or a better master, does what it would.
+        Passive = "PASSIVE",
+        /// It has found a master and measures.
+        Uncalibrated = "UNCALIBRATED",
+        /// It follows a master.
+        Slave = "SLAVE",
+    }
 }
 
 impl PortState {
-    /// In the order of the table, the first of which is 1.
-    const ALL: [Self; 9] = [
-        Self::Initializing,
-        Self::Faulty,
-        Self::Disabled,
-        Self::Listening,
-        Self::PreMaster,
-        Self::Master,
-        Self::Passive,
-        Self::Uncalibrated,
-        Self::Slave,
-    ];
-
+    // The first of the table is 1.
     fn of(code: u8) -> Option<Self> {
         Self::ALL.get(usize::from(code).checked_sub(1)?).copied()
     }
 
     fn code(self) -> u8 {
-        Self::ALL.iter().position(|of| *of == self).map_or(0, |at| at as u8 + 1)
-    }
-
-    /// The word of linuxptp.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Initializing => "INITIALIZING",
-            Self::Faulty => "FAULTY",
-            Self::Disabled => "DISABLED",
-            Self::Listening => "LISTENING",
-            Self::PreMaster => "PRE_MASTER",
-            Self::Master => "MASTER",
-            Self::Passive => "PASSIVE",
-            Self::Uncalibrated => "UNCALIBRATED",
-            Self::Slave => "SLAVE",
-        }
+        self as u8 + 1
     }
 }
 

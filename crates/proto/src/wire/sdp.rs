@@ -28,13 +28,6 @@ pub const MOST_MEDIA: usize = 64;
 
 /// Attribute of the link offset in milliseconds, decimal; tautline's own.
 const LINK_OFFSET: &str = "x-link-offset";
-/// Encoding name of float samples. None is registered for them, so only tautline reads it.
-const FLOAT_ENCODING: &str = "x-F32";
-/// What is compressed without loss has no registered name, so that this is private.
-const LOSSLESS_16_ENCODING: &str = "x-tautline-rice16";
-/// The same of 24 bits.
-const LOSSLESS_24_ENCODING: &str = "x-tautline-rice24";
-
 /// One audio stream and where to find it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {

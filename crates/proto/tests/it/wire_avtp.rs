@@ -161,7 +161,7 @@ proptest! {
         let bits = if udp { 32 } else { 8 };
         prop_assert_eq!(read.head, head(number, bits, format.payload_type));
         prop_assert_eq!(form.stream(&bytes), Some(STREAM));
-        prop_assert_eq!(form.sample(read.head.coding, &format), Some(sample));
+        prop_assert_eq!(form.coding(read.head.coding, &format), Some(sample.into()));
         prop_assert_eq!(read.frames(&format, Frames::new(12)), Ok(Frames::new(frames)));
         let presented = read.presented.unwrap();
         prop_assert_eq!(presented.time, Some(PresentationTime(0x9ABC_DEF0)));

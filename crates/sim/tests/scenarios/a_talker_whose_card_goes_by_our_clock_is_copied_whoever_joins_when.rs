@@ -80,10 +80,8 @@ fn listened(seed: u64) -> (Counters, usize) {
     let device = Settings { rate: RATE, channels, period: PERIOD, periods: 2 };
     let mut receiver = Receiver::new(ReceiverConfig::new(form.unpack(None), format, LATENCY));
     let config = ReceivePolicyConfig {
-        format,
         latency: LatencyRule::Chosen(LATENCY),
         link_offset: LATENCY,
-        longest: receiver.longest_link_offset(),
         loss_target: LossTarget::DEFAULT,
         device,
     };

@@ -72,26 +72,17 @@ pub(super) fn latency(text: &str) -> Result<LatencyRule, String> {
 }
 
 pub(super) fn format(text: &str) -> Result<SampleFormat, String> {
-    match text.to_ascii_lowercase().as_str() {
-        "l16" => Ok(SampleFormat::L16),
-        "l24" => Ok(SampleFormat::L24),
-        "l32" => Ok(SampleFormat::L32),
-        "f32" => Ok(SampleFormat::F32),
-        _ => Err(format!("format \"{text}\" is not carried; use l16, l24, l32 or f32")),
-    }
+    SampleFormat::named(&text.to_ascii_lowercase())
+        .ok_or_else(|| format!("format \"{text}\" is not carried; use l16, l24, l32 or f32"))
 }
 
 pub(super) fn link(text: &str) -> Result<LinkKind, String> {
-    match text {
-        "auto" => Ok(LinkKind::Auto),
-        "direct" => Ok(LinkKind::Direct),
-        "ringed" => Ok(LinkKind::Ringed),
-        _ => Err(format!("link \"{text}\" is unknown; use auto, direct or ringed")),
-    }
+    LinkKind::named(text)
+        .ok_or_else(|| format!("link \"{text}\" is unknown; use auto, direct or ringed"))
 }
 
 pub(super) fn pacing(text: &str) -> Result<PacingRung, String> {
-    text.parse().map_err(|_| {
+    PacingRung::named(text).ok_or_else(|| {
         let names = PacingRung::ALL.map(PacingRung::name).join(", ");
         format!("pacing \"{text}\" is unknown; use auto or one of {names}")
     })

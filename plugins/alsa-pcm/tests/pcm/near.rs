@@ -87,12 +87,10 @@ pub(crate) fn send(port: u16, link_offset: Span, impulses: Vec<f32>) -> Vec<Loca
         packet: DEVICE.period,
         payload_type: StreamFormat::default_payload_type(sample),
     };
-    let plan = SendPlan {
-        reports_to: vec![to(port + 1).into()],
-        link_offset,
-        latency: LatencyRule::Chosen(link_offset),
-        ..SendPlan::new(port.to_string(), opened, format, DEVICE).unwrap()
-    };
+    let mut plan = SendPlan::new(port.to_string(), opened, format, DEVICE).unwrap();
+    plan.reports_to = vec![to(port + 1).into()];
+    plan.policy.link_offset = link_offset;
+    plan.policy.latency = LatencyRule::Chosen(link_offset);
     let met = Arc::<Mutex<Vec<LocalTime>>>::default();
     let card = Box::new(Card { impulses, met: Arc::clone(&met) });
     let engine = SendEngine::new(plan).unwrap();

@@ -22,7 +22,7 @@ use super::share::CallStanding;
 use super::transports::Transports;
 use crate::cmd::call_end::{CallEnd, bits_in_words, latency_by};
 use crate::control::nothing;
-use crate::flags::{CallFlags, CodingName, TransportFlag, bitrate, latency, parse, span};
+use crate::flags::{CallFlags, TransportFlag, bitrate, coding_in_line, latency, parse, span};
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy)]
@@ -125,10 +125,7 @@ impl CallLines {
             "transport" => TransportFlag::from_str(rest, true).map(CallAsk::Transport).map_err(|_| {
                 format!("`{rest}` is no transport of calls; write udp, tcp or auto")
             }),
-            "format" => match CodingName::from_str(rest, true) {
-                Ok(coding) => Ok(CallAsk::Format(coding.into())),
-                Err(_) => Err(format!("`{rest}` is no coding; write auto, {}", CodingName::ALL)),
-            },
+            "format" => Ok(CallAsk::Format(coding_in_line(rest, "auto, ")?)),
             "latency" => match latency(rest)? {
                 LatencyRule::Chosen(asked) if asked > LONGEST_LINK_OFFSET => Err(format!(
                     "no latency is longer than {LONGEST_LINK_OFFSET}; write latency {LONGEST_LINK_OFFSET} or less"

@@ -6,7 +6,7 @@ use tautline_io::clock::now;
 use tautline_proto::call::message::CallReason;
 
 use super::Calling;
-use crate::cmd::trust_watch::TrustWatch;
+use crate::cmd::call_end::trust_watch::TrustWatch;
 
 #[derive(Default)]
 pub(super) struct HostTrust {

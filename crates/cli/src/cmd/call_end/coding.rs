@@ -8,7 +8,7 @@ use tautline_proto::stream::{Coding, StreamFormat};
 use tautline_proto::time::Frames;
 
 use super::{EndDevices, EndSetup};
-use crate::cmd::coding_cost::tell_of_coding_time;
+use crate::codecs::tell_of_coding_time;
 use crate::voice::Voice;
 
 pub(super) struct CodingWatch {

@@ -9,10 +9,10 @@ use tautline_proto::latency::least_latency;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 
-use crate::cmd::takes::{refuse_to_destroy, refuse_to_loop, refuse_to_overwrite};
 use crate::cmd::{device_settings, settled, tell_period};
 use crate::failure::Failure;
 use crate::flags::EndFlags;
+use crate::sound_files::{refuse_to_destroy, refuse_to_loop, refuse_to_overwrite};
 use crate::words::counted;
 
 /// Rates that are offered where nobody says one, the better first: that which all have, more for who has no other, and

@@ -1,6 +1,5 @@
 //! What this end of a call offers, and what it makes of what was agreed on.
 
-use tautline_dsp::format::SampleFormat;
 use tautline_engine::control::{Answer, CannotChange, Changed, SendChange};
 use tautline_proto::call::terms::{
     CallLatency, CallOffer, CallPath, CallTerms, StreamAbilities, StreamTerms,
@@ -13,19 +12,16 @@ use super::{CallSide, DeviceChoice};
 use crate::flags::EndFlags;
 
 /// Codings that are had here, the better first.
-const CODINGS: [SampleFormat; 4] =
-    [SampleFormat::L24, SampleFormat::L16, SampleFormat::F32, SampleFormat::L32];
-
-/// The same, and what takes fewer bits, without loss first.
 fn codings() -> Vec<Coding> {
-    let less = [Coding::LOSSLESS_24, Coding::LOSSLESS_16, Coding::OPUS, Coding::OPUS_VOICE];
-    CODINGS.into_iter().map(Coding::from).chain(less).collect()
+    let mut codings = Coding::ALL.to_vec();
+    codings.sort_by_key(|coding| coding.row().rank);
+    codings
 }
 
 /// What this end can, with devices of this choice: of what it sends and of what it hears.
 fn abilities(flags: &EndFlags, choice: &DeviceChoice) -> [StreamAbilities; 2] {
     let codings = match flags.format {
-        Some(asked) => vec![asked.into()],
+        Some(asked) => vec![asked],
         None => codings(),
     };
     choice.first().take().map(|takes| StreamAbilities {
@@ -148,6 +144,7 @@ pub(super) fn adopt_coding(
 mod tests {
     use std::cell::Cell;
 
+    use tautline_dsp::format::SampleFormat;
     use tautline_dsp::gain::Gain;
     use tautline_engine::control::{Fader, SendStanding};
     use tautline_proto::redundancy::Redundancy;

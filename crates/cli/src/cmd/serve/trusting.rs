@@ -8,7 +8,7 @@ use tautline_proto::call::answering::Answering;
 use tautline_proto::call::message::CallReason;
 use tautline_proto::time::LocalTime;
 
-use crate::cmd::trust_watch::TrustWatch;
+use crate::cmd::call_end::trust_watch::TrustWatch;
 
 /// What both ends are told.
 const WHY: &str =

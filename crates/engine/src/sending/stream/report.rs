@@ -170,11 +170,11 @@ mod tests {
     use tautline_proto::endpoint::Host;
     use tautline_proto::latency::LatencyRule;
     use tautline_proto::redundancy::sizing::Tally;
-    use tautline_proto::sending::Regulator;
-    use tautline_proto::sending::{SendPolicy, SendPolicyConfig};
+    use tautline_proto::sender::Identity;
+    use tautline_proto::sending::{Regulator, SendPolicy, SendPolicyConfig};
     use tautline_proto::session::Event;
     use tautline_proto::units::{Channels, Rate};
-    use tautline_proto::wire::rtp::PACK;
+    use tautline_proto::wire::WireForm;
 
     use super::*;
     use crate::plan::pacing::PacingRung;
@@ -211,9 +211,9 @@ mod tests {
         };
         let (rate, channels, period) = (format.rate, format.channels, format.packet);
         let mut policy = SendPolicy::new(SendPolicyConfig {
-            wire: PACK,
+            form: WireForm::Rtp,
             format,
-            timestamp: 0,
+            identity: Identity { stream: 1.into(), sequence: 0, timestamp: 0 },
             link_offset: Span::from_millis(5),
             latency: LatencyRule::Usual,
             usual: Span::from_millis(5),

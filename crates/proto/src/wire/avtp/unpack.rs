@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tautline_dsp::format::SampleFormat;
+use crate::coder::Coding;
 
 use super::{
     AAF, Encapsulation, HEADER_BYTES, MEDIA_RESTART, SPARSE, STREAM_VALID, TIME_UNCERTAIN,
@@ -94,8 +94,8 @@ impl Unpack for AafUnpack {
         true
     }
 
-    fn sample(&self, coding: u8, _: &StreamFormat) -> Option<SampleFormat> {
-        sample_of(coding)
+    fn coding(&self, coding: u8, _: &StreamFormat) -> Option<Coding> {
+        sample_of(coding).map(Coding::of)
     }
 
     fn stream(&self, datagram: &[u8]) -> Option<StreamId> {

@@ -1,10 +1,8 @@
 //! What tautline ends tell each other beyond the standards, in APP packets (RFC 3550 §6.7).
 
-use tautline_dsp::format::SampleFormat;
-
 use super::packet_type;
 use crate::clock::{ClockId, HostReading};
-use crate::coder::Coder;
+use crate::coder::Coding;
 use crate::stream::StreamFormat;
 use crate::time::{Frames, Span};
 use crate::units::{Channels, Rate};
@@ -19,8 +17,8 @@ pub(super) const EFFECTIVE: u8 = 1;
 /// Sender to receivers: the stream and the latency it promises.
 ///
 /// On the wire, big-endian: link offset in nanoseconds (64 bits), frames per second (32), channels
-/// (16), frames per packet (16), coding (8: 1 L16, 2 L24, 3 float, 4 L32, 5 Opus, 6 and 7 lossless of 16 and
-/// 24 bits), payload type (8), zero (16),
+/// (16), frames per packet (16), coding (8: [`CodingRow::number`](crate::coder::CodingRow)),
+/// payload type (8), zero (16),
 /// packing age in nanoseconds (64), the host's clock (64), the sender's wall clock less that, veiled
 /// (64), and the card's clock (64). Senders that do not say it leave out what is behind the zero;
 /// clocks that are not known are 0.
@@ -52,15 +50,7 @@ impl Announcement {
         bytes[8..12].copy_from_slice(&format.rate.hertz().to_be_bytes());
         bytes[12..14].copy_from_slice(&(format.channels.count() as u16).to_be_bytes());
         bytes[14..16].copy_from_slice(&packet.to_be_bytes());
-        bytes[16] = match (format.coder, format.sample) {
-            (None, SampleFormat::L16) => 1,
-            (None, SampleFormat::L24) => 2,
-            (None, SampleFormat::F32) => 3,
-            (None, SampleFormat::L32) => 4,
-            (Some(Coder::Opus(_)), _) => 5,
-            (Some(Coder::Lossless), SampleFormat::L16) => 6,
-            (Some(Coder::Lossless), _) => 7,
-        };
+        bytes[16] = format.coding().row().number;
         bytes[17] = format.payload_type & 0x7F;
         bytes[20..28].copy_from_slice(&nanos(self.packing_age));
         if let Some(host) = self.host {
@@ -80,16 +70,7 @@ impl Announcement {
         let (&[channels_high, channels_low, packet_high, packet_low], rest) =
             rest.split_first_chunk()?;
         let (&[coding, payload_type, _, _], rest) = rest.split_first_chunk()?;
-        let (sample, coder) = match coding {
-            1 => (SampleFormat::L16, None),
-            2 => (SampleFormat::L24, None),
-            3 => (SampleFormat::F32, None),
-            4 => (SampleFormat::L32, None),
-            5 => (SampleFormat::L24, Some(Coder::OPUS)),
-            6 => (SampleFormat::L16, Some(Coder::Lossless)),
-            7 => (SampleFormat::L24, Some(Coder::Lossless)),
-            _ => return None,
-        };
+        let Coding { sample, coder } = Coding::find(|row| row.number == coding)?;
         let packet = u16::from_be_bytes([packet_high, packet_low]);
         let format = StreamFormat {
             rate: Rate::new(u32::from_be_bytes(*rate)).ok()?,

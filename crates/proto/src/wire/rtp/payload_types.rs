@@ -2,43 +2,26 @@
 
 use tautline_dsp::format::SampleFormat;
 
-use crate::coder::Coder;
+use crate::coder::Coding;
 use crate::packet::Codings;
 use crate::stream::StreamFormat;
 use crate::units::{Channels, Rate};
 
-/// How samples are coded under `payload_type`, if it may be that of a stream that is to be `format`:
-/// the one of a session description; any dynamic one, or the static ones of L16; or those by
-/// convention.
-pub(super) fn sample(
-    codings: Codings,
-    payload_type: u8,
-    format: &StreamFormat,
-) -> Option<SampleFormat> {
+/// What `payload_type` stands for, if it may be that of a stream that is to be `format`: the one of a session
+/// description; any dynamic one, or the static ones of L16; or those by convention.
+pub(super) fn coding(codings: Codings, payload_type: u8, format: &StreamFormat) -> Option<Coding> {
     // Static types 10 and 11 are L16 at 44.1 kHz, stereo and mono (RFC 3551 table 4); dynamic
     // ones begin at 96 (§3).
-    let is_static = |channels| (format.rate, format.channels) == (Rate::HZ_44100, channels);
+    let fixed = |channels| {
+        let is_so = (format.rate, format.channels) == (Rate::HZ_44100, channels);
+        is_so.then_some(Coding::of(SampleFormat::L16))
+    };
     match (codings, payload_type) {
-        (Codings::Exactly, _) => (payload_type == format.payload_type).then_some(format.sample),
-        (_, 10) => is_static(Channels::STEREO).then_some(SampleFormat::L16),
-        (_, 11) => is_static(Channels::MONO).then_some(SampleFormat::L16),
-        (Codings::Any, 96..=127) => Some(format.sample),
-        (Codings::ByConvention, _) => SampleFormat::ALL
-            .into_iter()
-            .find(|s| StreamFormat::default_payload_type(*s) == payload_type)
-            .or(StreamFormat::usual_coder(payload_type).map(|(_, sample)| sample)),
-        _ => None,
-    }
-}
-
-/// What compresses the samples under it, in the same way.
-pub(super) fn coder(codings: Codings, payload_type: u8, format: &StreamFormat) -> Option<Coder> {
-    match (codings, payload_type) {
-        (Codings::Exactly, _) => format.coder.filter(|_| payload_type == format.payload_type),
-        (Codings::Any, 96..=127) => format.coder,
-        (Codings::ByConvention, _) => {
-            StreamFormat::usual_coder(payload_type).map(|(coder, _)| coder)
-        }
+        (Codings::Exactly, _) => (payload_type == format.payload_type).then_some(format.coding()),
+        (_, 10) => fixed(Channels::STEREO),
+        (_, 11) => fixed(Channels::MONO),
+        (Codings::Any, 96..=127) => Some(format.coding()),
+        (Codings::ByConvention, _) => Coding::find(|row| row.payload_type == payload_type),
         _ => None,
     }
 }
@@ -61,8 +44,9 @@ mod tests {
             let (rate, packet) = (Rate::new(hertz).unwrap(), Frames::new(44));
             let format = StreamFormat { coder: None, rate, channels, sample, packet, payload_type };
             for codings in [Codings::Any, Codings::ByConvention] {
-                let found = [10, 11].map(|told| super::sample(codings, told, &format));
-                assert_eq!(found, taken.map(|taken| taken.then_some(SampleFormat::L16)), "{hertz}");
+                let found = [10, 11].map(|told| coding(codings, told, &format));
+                let l16 = Coding::of(SampleFormat::L16);
+                assert_eq!(found, taken.map(|taken| taken.then_some(l16)), "{hertz}");
             }
         }
     }

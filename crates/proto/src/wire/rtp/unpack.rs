@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use rtp_types::RtpPacket;
-use tautline_dsp::format::SampleFormat;
 
 use super::reason::reason_of;
 use super::*;
-use crate::coder::Coder;
+use crate::coder::Coding;
 use crate::packet::{
     Carried, Codings, Instants, Invalid, MediaPacket, PacketHead, StreamId, Unpack, held_of,
 };
@@ -55,12 +54,8 @@ impl Unpack for RtpUnpack {
         self.codings
     }
 
-    fn sample(&self, coding: u8, format: &StreamFormat) -> Option<SampleFormat> {
-        payload_types::sample(self.codings, coding, format)
-    }
-
-    fn coder(&self, coding: u8, format: &StreamFormat) -> Option<Coder> {
-        payload_types::coder(self.codings, coding, format)
+    fn coding(&self, coding: u8, format: &StreamFormat) -> Option<Coding> {
+        payload_types::coding(self.codings, coding, format)
     }
 
     #[inline]

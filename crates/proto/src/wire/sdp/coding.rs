@@ -4,11 +4,8 @@ use tautline_dsp::format::SampleFormat;
 
 use super::lines::Line;
 use super::read::Section;
-use super::{
-    DescriptionError, FLOAT_ENCODING, LOSSLESS_16_ENCODING, LOSSLESS_24_ENCODING, SdpFault,
-    SdpOddity,
-};
-use crate::coder::Coder;
+use super::{DescriptionError, SdpFault, SdpOddity};
+use crate::coder::{Coder, Coding};
 use crate::units::{Channels, Rate};
 
 /// The meaning of a payload type.
@@ -88,8 +85,9 @@ impl<'a> Section<'a> {
         let (line, map): (&Line, RtpMap<'a>) = map
             .or_else(fixed)
             .ok_or_else(|| self.broken_map(format).unwrap_or_else(unexplained))?;
-        let (sample, coder) = coding_named(map.coding)
-            .ok_or_else(|| line.fault(SdpFault::Coding(map.coding.to_owned())))?;
+        let Coding { sample, coder } =
+            Coding::find(|row| row.encoding.eq_ignore_ascii_case(map.coding))
+                .ok_or_else(|| line.fault(SdpFault::Coding(map.coding.to_owned())))?;
         // A map of Opus has two channels whatever is in it (RFC 7587 §7).
         let mono = matches!(coder, Some(Coder::Opus(_))) && self.says_mono(payload_type);
         let channels = if mono { 1 } else { map.channels };
@@ -119,20 +117,4 @@ impl<'a> Section<'a> {
             .flat_map(|(_, parameters)| parameters.split(';'))
             .any(|parameter| parameter.trim().eq_ignore_ascii_case("sprop-stereo=0"))
     }
-}
-
-fn coding_named(encoding: &str) -> Option<(SampleFormat, Option<Coder>)> {
-    let names = [
-        ("L16", (SampleFormat::L16, None)),
-        ("L24", (SampleFormat::L24, None)),
-        ("L32", (SampleFormat::L32, None)),
-        (FLOAT_ENCODING, (SampleFormat::F32, None)),
-        ("opus", (SampleFormat::L24, Some(Coder::OPUS))),
-        (LOSSLESS_16_ENCODING, (SampleFormat::L16, Some(Coder::Lossless))),
-        (LOSSLESS_24_ENCODING, (SampleFormat::L24, Some(Coder::Lossless))),
-    ];
-    names
-        .into_iter()
-        .find(|(name, _)| encoding.eq_ignore_ascii_case(name))
-        .map(|(_, coding)| coding)
 }

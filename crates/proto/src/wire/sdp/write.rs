@@ -3,14 +3,10 @@
 use std::net::IpAddr;
 
 use sdp_types::{Attribute, Connection, Media, MediaType, Session, Time, TransportProto};
-use tautline_dsp::format::SampleFormat;
 
 use super::decimal;
-use super::{
-    Description, FLOAT_ENCODING, LINK_OFFSET, LOSSLESS_16_ENCODING, LOSSLESS_24_ENCODING,
-    Reference, SdpCrypto,
-};
-use crate::coder::{Coder, Opus, OpusTuning};
+use super::{Description, LINK_OFFSET, Reference, SdpCrypto};
+use crate::coder::{Coder, Coding, Opus, OpusTuning};
 use crate::time::Frames;
 use crate::wire::rtp::{CAPTURE_URI, ExtensionIds, INSTANTS_URI, REDUNDANCY_URI};
 
@@ -100,16 +96,11 @@ impl Description {
     }
 
     fn rtpmap(&self) -> String {
-        let coding = match (self.coder, self.sample) {
-            (None, SampleFormat::L16) => "L16",
-            (None, SampleFormat::L24) => "L24",
-            (None, SampleFormat::L32) => "L32",
-            (None, SampleFormat::F32) => FLOAT_ENCODING,
-            // Whatever is in it, its clock is of 48 kHz and its channels are two (RFC 7587 §4.1, §7).
-            (Some(Coder::Opus(_)), _) => return format!("{} opus/48000/2", self.payload_type),
-            (Some(Coder::Lossless), SampleFormat::L16) => LOSSLESS_16_ENCODING,
-            (Some(Coder::Lossless), _) => LOSSLESS_24_ENCODING,
-        };
+        let coding = Coding { sample: self.sample, coder: self.coder }.row().encoding;
+        // Whatever is in it, its clock is of 48 kHz and its channels are two (RFC 7587 §4.1, §7).
+        if let Some(Coder::Opus(_)) = self.coder {
+            return format!("{} {coding}/48000/2", self.payload_type);
+        }
         format!("{} {coding}/{}/{}", self.payload_type, self.rate.hertz(), self.channels)
     }
 

@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 
-use tautline_dsp::format::SampleFormat;
-use tautline_proto::coder::Coder;
+use tautline_proto::coder::Coding;
 use tautline_proto::packet::{
     Carried, Codings, Instants, Invalid, MediaPacket, Pack, Packed, PackedSound, PacketHead,
     StreamId, Unpack, held_of,
@@ -92,15 +91,8 @@ impl Unpack for Bytes {
         Codings::ByConvention
     }
 
-    fn sample(&self, coding: u8, _: &StreamFormat) -> Option<SampleFormat> {
-        SampleFormat::ALL
-            .into_iter()
-            .find(|sample| StreamFormat::default_payload_type(*sample) == coding)
-            .or(StreamFormat::usual_coder(coding).map(|(_, sample)| sample))
-    }
-
-    fn coder(&self, coding: u8, _: &StreamFormat) -> Option<Coder> {
-        StreamFormat::usual_coder(coding).map(|(coder, _)| coder)
+    fn coding(&self, coding: u8, _: &StreamFormat) -> Option<Coding> {
+        Coding::find(|row| row.payload_type == coding)
     }
 
     fn unpack<'a>(&self, datagram: &'a [u8]) -> Result<MediaPacket<'a>, Invalid> {

@@ -4,7 +4,6 @@ use tautline_audio::{ChannelsOffered, DeviceSpec};
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::map::ChannelMap;
 use tautline_engine::plan::address::Address;
-use tautline_proto::coder::Coder;
 use tautline_proto::device::{Direction, Settings};
 use tautline_proto::stream::{Coding, StreamFormat, packet_frames};
 use tautline_proto::units::Channels;
@@ -12,7 +11,7 @@ use tautline_proto::wire::WireForm;
 use tautline_proto::wire::sdp::Description;
 
 use super::streams::HeardAddress;
-use super::{device_settings, settled};
+use crate::cmd::{device_settings, settled};
 use crate::failure::Failure;
 use crate::flags::{Recv, StreamFlags};
 
@@ -145,7 +144,7 @@ pub(super) fn layout(
         },
     };
     let form = flags.from.first().map_or(WireForm::Rtp, Address::form);
-    let coding = stream.format.map(|name| heard_as(name.into()));
+    let coding = stream.format.map(heard_as);
     let coding = coding.or(described.map(|d| Coding { sample: d.sample, coder: d.coder }));
     let coding = coding.or(announced.map(|a| a.coding()));
     let Coding { sample, coder } = coding.unwrap_or(SampleFormat::L24.into());
@@ -172,11 +171,9 @@ pub(super) fn layout(
 }
 
 /// A coding as its receiver knows it: whatever Opus is tuned for, it is read by one decoder.
-const fn heard_as(coding: Coding) -> Coding {
-    match coding.coder {
-        Some(Coder::Opus(_)) => Coding::OPUS,
-        _ => coding,
-    }
+fn heard_as(coding: Coding) -> Coding {
+    let payload_type = coding.row().payload_type;
+    Coding::find(|row| row.payload_type == payload_type).unwrap_or(coding)
 }
 
 /// Refuses a device that has other channels than are to be played on it.

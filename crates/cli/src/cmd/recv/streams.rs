@@ -5,7 +5,7 @@ use tautline_engine::plan::address::{Address, EthernetPlace, Resolved};
 use tautline_engine::plan::beside::follow;
 use tautline_engine::plan::lay;
 use tautline_engine::plan::sockets;
-use tautline_engine::plan::{ClockPlan, StreamPlan};
+use tautline_engine::plan::{ClockPlan, LinkKind, StreamPlan};
 use tautline_engine::receiving::learn::ToBePlayed;
 use tautline_io::ethernet::own_address;
 use tautline_io::thread::Scheduler;
@@ -18,9 +18,10 @@ use tautline_proto::wire::WireForm;
 use tautline_proto::wire::avtp::Encapsulation;
 use tautline_proto::wire::rtp::RtpUnpack;
 
-use super::{compressed, periods};
+use crate::cmd::periods;
+use crate::codecs;
 use crate::failure::Failure;
-use crate::flags::{LinkFlag, Recv};
+use crate::flags::Recv;
 use crate::sealing::StreamKey;
 use crate::words::counted;
 
@@ -71,7 +72,7 @@ pub(super) fn stream(
     };
     let mut receiver = lay::receiver(resolved, format, link_offset);
     receiver.resampler = flags.resampler;
-    receiver.decoders = Some(compressed::DECODERS);
+    receiver.decoders = Some(codecs::DECODERS);
     if described.is_none() && resolved.form == WireForm::Rtp {
         receiver.wire = RtpUnpack::taking(codings);
     }
@@ -101,10 +102,10 @@ pub(super) fn stream(
 /// The device's thread below which a wire thread is to read, if one is.
 pub(super) const fn wire_thread(flags: &Recv, from: &Address) -> Option<Scheduler> {
     match flags.link {
-        LinkFlag::Ringed => Some(flags.timing.scheduler),
+        LinkKind::Ringed => Some(flags.timing.scheduler),
         // Nothing stamps what comes by a connection but whoever reads it: at once, and not once in a period.
-        LinkFlag::Auto if from.is_by_tcp() => Some(flags.timing.scheduler),
-        LinkFlag::Auto | LinkFlag::Direct => None,
+        LinkKind::Auto if from.is_by_tcp() => Some(flags.timing.scheduler),
+        LinkKind::Auto | LinkKind::Direct => None,
     }
 }
 

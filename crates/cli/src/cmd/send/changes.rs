@@ -1,22 +1,20 @@
 //! What a line on standard input may change of `taut send`.
 
-use clap::ValueEnum;
 use tautline_audio::{DeviceSpec, SoftwareSpec};
 use tautline_engine::control::{Destined, SendChange};
 use tautline_engine::plan::address::{Address, Resolved};
 use tautline_engine::plan::sockets;
 use tautline_io::link::destinations::Destinations;
 use tautline_io::udp::{UdpOptions, check_destinations};
-use tautline_proto::coder::Coder;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::stream::Coding;
 use tautline_proto::units::Channels;
 use tautline_proto::wire::WireForm;
 
-use super::compressed::in_bits;
+use crate::codecs::in_bits;
 use crate::control::nothing;
 use crate::failure::Failure;
-use crate::flags::{CodingName, Send, latency, parse, span};
+use crate::flags::{Send, coding_in_line, latency, parse, span};
 
 /// Reads lines, knowing how the run was started.
 pub(crate) struct SendLines {
@@ -67,10 +65,8 @@ impl SendLines {
     }
 
     fn coding(&self, text: &str) -> Result<Coding, String> {
-        let coding = CodingName::from_str(text, true)
-            .map_err(|_| format!("`{text}` is no coding; write {}", CodingName::ALL))?;
-        let coding = Coding::from(coding);
-        let bitrate = self.bitrate.filter(|_| matches!(coding.coder, Some(Coder::Opus(_))));
+        let coding = coding_in_line(text, "")?;
+        let bitrate = self.bitrate.filter(|_| coding.bitrate().is_some());
         in_bits(coding, bitrate, self.channels).map_err(|failure| failure.to_string())
     }
 

@@ -1,14 +1,67 @@
-//! What coding takes on this machine, told where that is too much of a device's period: the device's thread does it.
+//! What codes and decodes streams, made for engines that link no codec; and what that takes on this machine, told where it is
+//! too much of a device's period: the device's thread does it.
 
 use tautline_audio::DeviceSpec;
 use tautline_codec::{decoder, encoder};
 use tautline_io::clock::thread_time;
+use tautline_proto::coder::{Encode, MakeDecoder};
 use tautline_proto::coding_time::{LongCoding, long_coding};
 use tautline_proto::device::{Direction, Settings};
-use tautline_proto::stream::{PTIME_RANGE, StreamFormat, packet_frames};
-use tautline_proto::time::Span;
+use tautline_proto::stream::{Coding, PTIME_RANGE, StreamFormat, packet_frames};
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::units::Channels;
 
+use crate::failure::Failure;
 use crate::voice::Voice;
+
+/// What reads streams that are compressed.
+pub(crate) const DECODERS: MakeDecoder = decoder;
+
+/// A coding in so many bits per second, or the usual for these channels.
+pub(crate) fn in_bits(
+    coding: Coding,
+    bitrate: Option<u32>,
+    channels: Channels,
+) -> Result<Coding, Failure> {
+    match (coding.bitrate(), bitrate) {
+        (Some(_), Some(bitrate)) => Ok(coding.at_bitrate(bitrate)),
+        (_, None) => Ok(coding.usual_for(channels)),
+        (_, Some(_)) => Err(Failure::usage(format!(
+            "--bitrate is of Opus, and {} takes what its sound takes; leave --bitrate out, or give --format opus",
+            coding.name()
+        ))),
+    }
+}
+
+/// What codes this stream, and, where its coding `may_change`, what else it may be coded by: Opus in so many bits per
+/// second, or in the usual for these channels, as a change asks for it.
+pub(crate) fn encoders(
+    format: &StreamFormat,
+    may_change: bool,
+    bitrate: Option<u32>,
+) -> Result<Vec<Box<dyn Encode>>, Failure> {
+    let made = encoder(format).map_err(|error| Failure::usage(error.to_string()))?;
+    let mut all: Vec<Box<dyn Encode>> = made.into_iter().collect();
+    if !may_change {
+        return Ok(all);
+    }
+    for coding in Coding::compressed() {
+        let usual = || coding.usual_for(format.channels);
+        let Coding { sample, coder } = bitrate.map_or_else(usual, |bits| coding.at_bitrate(bits));
+        // In whatever packets it takes: they are asked for before it.
+        let format = StreamFormat { sample, coder, packet: longest(format), ..*format };
+        let is_had = all.iter().any(|encoder| encoder.coding().is_coded_as(format.coding()));
+        if !is_had && let Ok(Some(encoder)) = encoder(&format) {
+            all.push(encoder);
+        }
+    }
+    Ok(all)
+}
+
+/// The longest packet of such a stream.
+fn longest(format: &StreamFormat) -> Frames {
+    format.rate.frames_within(PTIME_RANGE.1)
+}
 
 /// Packets before those that are timed: code and tables are in the caches then, and the coder is past its beginning.
 const FIRST: usize = 2;
@@ -24,7 +77,7 @@ struct CodingTimes {
 
 /// Tells it if the coding of so many streams takes too much of the periods of `device`, which is called `spec`: of what is
 /// captured their packets are coded in it, and of what is played they are decoded. Takes as long as some packets take.
-pub(super) fn tell_of_coding_time(
+pub(crate) fn tell_of_coding_time(
     voice: Voice,
     (spec, device, direction): (&DeviceSpec, &Settings, Direction),
     streams: usize,
@@ -159,7 +212,7 @@ mod tests {
         let micros = Span::from_micros;
         // What is between two packets, what coding takes and what decoding does.
         let steady = CodingTimes { encoding: micros(300), decoding: micros(80) };
-        for coding in Coding::COMPRESSED {
+        for coding in Coding::compressed() {
             assert_eq!(timed_by(&of(coding, 960), &[7, 300, 80]), Some(steady), "{coding:?}");
         }
         let [cold, frozen] = [[7, 9_000, 9_000], [7, 36_000, 36_000]];

@@ -8,8 +8,8 @@ use tautline_proto::device::Settings;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::stream::StreamFormat;
 
-use super::resolve;
 use super::streams::{HeardAddress, check_alike, check_goodbye, stream};
+use crate::cmd::resolve;
 use crate::control::nothing;
 use crate::flags::{Recv, latency, parse};
 
