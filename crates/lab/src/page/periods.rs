@@ -5,7 +5,7 @@
 //! off are taken as the farthest of the others. Of noise the power at each frequency is spread like
 //! an exponential; what noise alone would bring once in a thousand such charts is named.
 
-use tautline_compare::spectrum::Transform;
+use tautline_dsp::align::spectrum::Transform;
 
 use super::plot::{Axis, Plot};
 use super::svg::{Anchor, Chart, FINE, Ink, Place};
