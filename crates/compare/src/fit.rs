@@ -5,7 +5,7 @@ mod acquire;
 
 use core::ops::Range;
 
-use tautline_dsp::fit::{Likeness, Nudge, nudge};
+use tautline_dsp::align::{Likeness, Nudge, nudge};
 use tautline_dsp::resample::{Quality, Resampler, Step};
 
 use super::exact::Both;

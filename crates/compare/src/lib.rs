@@ -10,11 +10,9 @@ mod fit;
 mod pieces;
 mod remix;
 mod residue;
-pub mod rivals;
 mod rows;
 mod seek;
 mod sound;
-pub mod spectrum;
 #[cfg(test)]
 mod tests;
 mod tone;

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use tautline_dsp::fit::{Nudge, nudge};
+use tautline_dsp::align::{Nudge, nudge};
 
 use super::exact::Both;
 use super::fit::{APART, LEAST, MOST_DRIFT, ROUNDS, STILL, WINDOW, WindowFitter};

@@ -2,7 +2,7 @@
 //! dither, or neither.
 
 use serde::Serialize;
-use tautline_dsp::fit::Likeness;
+use tautline_dsp::align::Likeness;
 
 use super::pieces::{GainRange, Kind, Piece};
 use super::sound::Sound;

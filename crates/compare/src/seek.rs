@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use tautline_dsp::fit::dot;
+use tautline_dsp::align::dot;
 
 use super::sound::{Sound, power};
 

@@ -62,7 +62,7 @@ impl Sound {
 
 /// The sum of the squares.
 pub(super) fn power(samples: &[f32]) -> f64 {
-    f64::from(tautline_dsp::fit::dot(samples, samples))
+    f64::from(tautline_dsp::align::dot(samples, samples))
 }
 
 /// Channels in the order in which one is looked for: itself first.

@@ -5,7 +5,7 @@ use core::f64::consts::TAU;
 use serde::Serialize;
 
 use super::sound::Sound;
-use crate::spectrum::Transform;
+use tautline_dsp::align::spectrum::Transform;
 
 /// What is no further from a sine than this, −40 dB, was sent as one.
 const SINE: f64 = 1e-4;

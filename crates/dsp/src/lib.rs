@@ -1,14 +1,15 @@
-//! Sample arithmetic: formats, dither, gain, resampling, concealment, likeness, test signals, time marks. No
-//! clock, no I/O, no allocation after set-up.
+//! Sample arithmetic: formats, dither, gain, resampling, concealment, where one sound lies in another, test signals,
+//! time marks. No clock, no I/O, and but for `align::rivals` no allocation after set-up.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+pub mod align;
 pub mod card;
 pub mod channel;
 pub mod conceal;
 pub mod dither;
-pub mod fit;
+
 pub mod format;
 pub mod gain;
 pub mod level;

@@ -4,56 +4,240 @@
 //! where there is room, and their colours are the page's. What is a figure in the text is the same figure
 //! here.
 
-mod axis;
+mod bars;
 mod compared;
-mod course;
 mod index;
 mod ladder;
-mod parts;
+mod over_time;
 mod periods;
+mod plot;
 mod scatter;
-mod shares;
 mod spread;
-mod standalone;
 mod svg;
-mod usage;
-mod waterfall;
 mod words;
 
-use crate::report::LabReport;
+use crate::ledger::STAGES;
+use crate::report::text::{columns, freezes, nanos, shown};
+use crate::report::{Figure, HostDescription, LabReport, ReportRow, Worst};
+use svg::Chart;
+use words::{aside, cells, command, escaped, table};
 
 pub use compared::{compared, compared_charts};
 pub use index::index;
 
 /// The page of a report.
 pub fn page(report: &LabReport) -> String {
-    document(&format!("{}: {}", report.experiment, report.question), |out| {
-        parts::head(out, report);
-        parts::figures(out, report);
-        parts::together(out, &report.rows);
-        parts::rows(out, &report.rows);
-        parts::notes(out, report);
-    })
+    let mut out = header(report.experiment, &report.question) + &command(&report.command);
+    for (number, host) in report.hosts.iter().enumerate() {
+        if !report.hosts[..number].contains(host) {
+            let HostDescription { name, kernel, processor, cpus, stalls } = host;
+            let stalls = stalls.map_or(String::new(), |stalls| format!(", {}", freezes(stalls)));
+            out += &aside(&format!("{name}: {cpus} cores, {processor}, Linux {kernel}{stalls}"));
+        }
+    }
+    if report.duration_ns > 0 {
+        out += &aside(&format!("{:.1} s in all", report.duration_ns as f64 / 1e9));
+    }
+    out += "</header>";
+    figures(&mut out, &report.rows);
+    let charts = charts_in_columns(
+        ladder::ladder(&report.rows)
+            .into_iter()
+            .chain(ladder::rests(&report.rows))
+            .chain(bars::shares(&report.rows)),
+    );
+    if !charts.is_empty() {
+        out += &format!("<section>{charts}</section>");
+    }
+    rows(&mut out, &report.rows);
+    if !report.notes.is_empty() {
+        let notes = report.notes.iter().map(|note| format!("<li>{}</li>", escaped(note)));
+        out += &format!("<section><h2>Notes</h2><ul>{}</ul></section>", notes.collect::<String>());
+    }
+    document(&title(report), &out)
 }
 
-/// The charts of a report alone, as one SVG with its own colours.
-pub fn charts(report: &LabReport) -> String {
-    let title = format!("{}: {}", report.experiment, report.question);
-    standalone::standalone(&title, &parts::charts_alone(&report.rows))
+fn title(report: &LabReport) -> String {
+    format!("{}: {}", report.experiment, report.question)
+}
+
+/// The beginning of the header of a page.
+fn header(title: &str, question: &str) -> String {
+    let (title, question) = (escaped(title), escaped(question));
+    format!("<header><h1>{title}</h1><p class=\"question\">{question}</p>")
 }
 
 /// What stands around every page.
-fn document(title: &str, body: impl FnOnce(&mut String)) -> String {
+fn document(title: &str, body: &str) -> String {
     let mut out = String::from(concat!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>",
         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>",
         "<meta name=\"color-scheme\" content=\"light dark\"/><title>"
     ));
-    out += &words::escaped(title);
+    out += &escaped(title);
     out += "</title><style>";
     out += include_str!("page/page.css");
     out += "</style></head><body><main>";
-    body(&mut out);
+    out += body;
     out += "</main></body></html>\n";
+    out
+}
+
+fn charts_in_columns(charts: impl IntoIterator<Item = Chart>) -> String {
+    let figures: String = charts.into_iter().map(|chart| chart.figure()).collect();
+    match figures.is_empty() {
+        true => figures,
+        false => format!("<div class=\"charts\">{figures}</div>"),
+    }
+}
+
+/// Rows whose charts stand in a file of charts alone.
+const DRAWN_ROWS: usize = 16;
+
+/// The charts of a report alone, as one SVG with its own colours: all rows side by side, and of each row its
+/// stages, else how it went, else how it is spread, else what was read of its machine.
+pub fn charts(report: &LabReport) -> String {
+    let of_row = |row: &ReportRow| {
+        let spread = || Some(spread::histogram(row)?.with_words("how often"));
+        let chart = bars::waterfall(row).or_else(|| over_time::course(row)).or_else(spread);
+        let chart = chart.or_else(|| over_time::machines(row).into_iter().next())?;
+        Some(chart.with_title(&row.name))
+    };
+    let sound = report.rows.iter().filter(|row| row.void.is_none());
+    let together = ladder::ladder(&report.rows).into_iter().chain(bars::shares(&report.rows));
+    let charts: Vec<_> = together.chain(sound.filter_map(of_row).take(DRAWN_ROWS)).collect();
+    svg::standalone(&title(report), &charts)
+}
+
+/// The figures that the text has, in the same columns.
+fn figures(out: &mut String, rows: &[ReportRow]) {
+    if rows.is_empty() {
+        return;
+    }
+    let columns = columns(rows, rows.len() > 1);
+    let heads = cells("th", columns.iter().map(|column| &column.head));
+    let line = |row: &ReportRow| match &row.void {
+        Some(why) => {
+            let (name, why) = (escaped(&row.name), escaped(why));
+            let rest = columns.len().saturating_sub(1).max(1);
+            format!(
+                "<td>{name}</td><td class=\"words void\" colspan=\"{rest}\"><span>void: {why}</span></td>"
+            )
+        }
+        None => cells("td", columns.iter().map(|column| (column.cell)(row).unwrap_or_default())),
+    };
+    *out += "<section><h2>Figures</h2>";
+    *out += &table(&heads, rows.iter().map(line));
+    // What one row alone has: no column is made of it.
+    if let [row] = rows
+        && !row.figures.is_empty()
+        && row.void.is_none()
+    {
+        let line = |figure: &Figure| cells("td", [figure.words, &*shown(figure)]);
+        *out += &table("", row.figures.iter().map(line));
+    }
+    *out += "</section>";
+}
+
+/// Up to so many rows all charts are open.
+const FEW: usize = 2;
+
+/// Each row's own charts: of many rows the worst is open.
+fn rows(out: &mut String, rows: &[ReportRow]) {
+    let told: Vec<(&ReportRow, String)> = rows
+        .iter()
+        .filter(|row| row.void.is_none())
+        .map(|row| (row, row_charts(row) + &worst(row) + &events(row)))
+        .filter(|(_, charts)| !charts.is_empty())
+        .collect();
+    if told.is_empty() {
+        return;
+    }
+    *out += "<section><h2>In detail</h2>";
+    let worst = told.iter().map(|(row, _)| beyond(row)).max();
+    for (row, charts) in &told {
+        let open = told.len() <= FEW || Some(beyond(row)) == worst;
+        let open = if open { " open=\"open\"" } else { "" };
+        let (name, brief) = (escaped(&row.name), brief(row));
+        *out += &format!("<details{open}><summary>{name}{brief}</summary>{charts}</details>");
+    }
+    *out += "</section>";
+}
+
+/// How far the worst of a row lies from its median.
+fn beyond(row: &ReportRow) -> i64 {
+    let measured = row.measured.as_ref();
+    measured.and_then(|m| Some(m.max_ns? - m.p50_ns.or(m.mean_ns)?)).unwrap_or(i64::MIN)
+}
+
+fn brief(row: &ReportRow) -> String {
+    let Some(measured) = &row.measured else { return String::new() };
+    let told = [("median", measured.p50_ns), ("p99", measured.p99_ns), ("max", measured.max_ns)];
+    let told =
+        told.into_iter().filter_map(|(name, value)| Some(format!("{name} {}", nanos(value?))));
+    let told: Vec<String> = told.collect();
+    if told.is_empty() { String::new() } else { format!(" <small>{}</small>", told.join(", ")) }
+}
+
+fn row_charts(row: &ReportRow) -> String {
+    let mut charts: Vec<Chart> = over_time::machines(row);
+    charts.splice(0..0, bars::waterfall(row).into_iter().chain(over_time::course(row)));
+    charts.extend(
+        [spread::histogram, spread::body, spread::tail, scatter::all, scatter::magnified]
+            .into_iter()
+            .filter_map(|chart| chart(row)),
+    );
+    charts.extend(periods::periodogram(row));
+    charts_in_columns(charts)
+}
+
+/// The greatest values, as a table: a column for each stage that any of them has; in words where there are none.
+fn worst(row: &ReportRow) -> String {
+    if row.worst.is_empty() {
+        return String::new();
+    }
+    let length = |worst: &Worst, name: &str| {
+        worst.stages.iter().find(|stage| stage.name == name).map(|stage| nanos(stage.length_ns))
+    };
+    let known = |name: &&str| row.worst.iter().any(|worst| length(worst, name).is_some());
+    let stages: Vec<&str> = STAGES.into_iter().filter(known).collect();
+    let why = stages.is_empty() && row.worst.iter().any(|worst| worst.because.is_some());
+    let mut heads = cells("th", ["at", "value"].into_iter().chain(stages.iter().copied()));
+    if why {
+        heads += "<th class=\"words\">because</th>";
+    }
+    let line = |worst: &Worst| {
+        let (at, value) = (format!("{:.3} s", worst.at_ns as f64 / 1e9), nanos(worst.value_ns));
+        let lengths = stages.iter().map(|name| length(worst, name).unwrap_or_default());
+        let mut line = cells("td", [at, value].into_iter().chain(lengths));
+        if why {
+            let because = escaped(worst.because.as_deref().unwrap_or_default());
+            line += &format!("<td class=\"words\">{because}</td>");
+        }
+        line
+    };
+    "<h3>The worst</h3>".to_owned() + &table(&heads, row.worst.iter().map(line))
+}
+
+/// Of what happened, so many are told with their instant: charts show the others.
+const TOLD: usize = 20;
+
+/// What happened at instants of its own, as a table.
+fn events(row: &ReportRow) -> String {
+    let mut out = String::new();
+    for events in &row.events {
+        out += &format!("<h3>When: {}</h3>", escaped(events.words));
+        let (shown, more) = events.values.split_at(events.values.len().min(TOLD));
+        if !shown.is_empty() {
+            let line = |(at, count): &(i64, u32)| {
+                cells("td", [format!("{:.3} s", *at as f64 / 1e9), count.to_string()])
+            };
+            out += &table(&cells("th", ["at", "how many"]), shown.iter().map(line));
+        }
+        let later = more.iter().map(|(_, count)| u64::from(*count)).sum::<u64>() + events.untold;
+        if later > 0 {
+            out += &aside(&format!("and {later} more"));
+        }
+    }
     out
 }

@@ -3,7 +3,7 @@
 use core::ops::Range;
 use std::rc::Rc;
 
-use tautline_dsp::fit::Likeness;
+use tautline_dsp::align::Likeness;
 
 use super::{
     AS_GOOD, LEFT_OVER, NOISE_OF_BLOCK, NOISE_OF_WINDOW, QUIET, WINDOW, WindowFitter, part,

@@ -2,10 +2,10 @@
 
 use core::ops::Range;
 
-use tautline_dsp::fit::Likeness;
+use tautline_dsp::align::Likeness;
 
-use crate::rivals::{Candidate, Pair};
 use crate::sound::power;
+use tautline_dsp::align::rivals::{Candidate, Pair};
 
 /// Heard frames that are judged together.
 pub(super) const SPAN: usize = 256;

@@ -9,11 +9,11 @@ use super::{PieceWalk, Seed};
 use crate::exact::{Both, PROBE, RUN, find};
 use crate::fit::{QUIET, WINDOW};
 use crate::pieces::{BLOCK, ChannelRouting, FrameLine, Piece};
-use crate::rivals::{
-    Beyond, CLEAR, Candidate, Choice, Contest, Correlation, Pair, choose, least, repeats,
-};
 use crate::seek::{Likely, PATTERN};
 use crate::sound::{Sound, power};
+use tautline_dsp::align::rivals::{
+    Beyond, CLEAR, Candidate, Choice, Contest, Correlation, Pair, choose, least, repeats,
+};
 
 /// A pattern that comes again so much alike within the sent sound may lie there.
 const REPEATS: f64 = 0.9;

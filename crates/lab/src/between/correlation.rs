@@ -2,8 +2,8 @@
 //! partly whitened.
 
 use rustfft::num_complex::Complex;
-use tautline_compare::spectrum::Transform;
-use tautline_dsp::fit::Likeness;
+use tautline_dsp::align::Likeness;
+use tautline_dsp::align::spectrum::Transform;
 
 /// How much of each bin's magnitude is taken off, as a power: all of it (PHAT) gives bins of noise as
 /// much say as those of sound, none leaves the hills of low tones broad.

@@ -7,7 +7,7 @@
 //! moves any more, how much the bins differ among the blocks says how far that may be from the truth.
 
 use rustfft::num_complex::Complex;
-use tautline_compare::spectrum::Transform;
+use tautline_dsp::align::spectrum::Transform;
 use tautline_dsp::resample::{Quality, Resampler, Step};
 
 /// Blocks to a window, about.

@@ -3,10 +3,10 @@
 
 use core::ops::Range;
 
-use tautline_compare::rivals::{
+use tautline_dsp::align::Likeness;
+use tautline_dsp::align::rivals::{
     Beyond, CLEAR, Candidate, Choice, Contest, Correlation, Pair, choose, least, repeats,
 };
-use tautline_dsp::fit::Likeness;
 
 use super::correlation::Lag;
 use super::fitting::DelayFitter;

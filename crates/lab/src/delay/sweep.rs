@@ -8,7 +8,7 @@
 //! All sweeps are alike: which one was heard is told by when, so a delay is to be less than [`spacing`].
 
 use rustfft::num_complex::Complex;
-use tautline_compare::spectrum::Transform;
+use tautline_dsp::align::spectrum::Transform;
 use tautline_dsp::timecode::PlacedMark;
 use tautline_proto::units::Rate;
 

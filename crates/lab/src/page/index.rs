@@ -1,7 +1,7 @@
 //! The page that leads to the pages of all experiments.
 
 use super::document;
-use super::words::escaped;
+use super::words::{aside, cells, command, escaped, table, void};
 use crate::all::{AllOutcome, AllReport, AllRow};
 use crate::report::text::{nanos, within};
 
@@ -10,81 +10,68 @@ const FEW: usize = 6;
 
 /// The page of all of them.
 pub fn index(report: &AllReport) -> String {
-    document("taut lab: all experiments", |out| {
-        *out += "<header><h1>All experiments</h1>";
-        if !report.command.is_empty() {
-            *out += &format!("<pre><code>{}</code></pre>", escaped(&report.command));
-        }
-        let seconds = report.duration_ns as f64 / 1e9;
-        *out += &format!(
-            "<p class=\"aside\">{seconds:.0} s in all, each as shortly as it says anything: for figures \
-             to stand by, run its command without --duration.</p>"
-        );
-        if report.ended_early {
-            *out += "<p class=\"void\">It was ended before all of them had run.</p>";
-        }
-        *out += "</header>";
-        report.experiments.iter().for_each(|outcome| experiment(out, outcome));
-    })
+    let mut out = String::from("<header><h1>All experiments</h1>") + &command(&report.command);
+    let seconds = report.duration_ns as f64 / 1e9;
+    out += &aside(&format!(
+        "{seconds:.0} s in all, each as shortly as it says anything: for figures to stand by, run its command \
+         without --duration."
+    ));
+    if report.ended_early {
+        out += &void("It was ended before all of them had run.");
+    }
+    out += "</header>";
+    report.experiments.iter().for_each(|outcome| experiment(&mut out, outcome));
+    document("taut lab: all experiments", &out)
 }
 
 fn experiment(out: &mut String, outcome: &AllOutcome) {
     let name = escaped(outcome.name);
-    *out += "<section><h2>";
-    *out += &match &outcome.page {
+    let name = match &outcome.page {
         Some(page) => format!("<a href=\"{}\">{name}</a>", escaped(page)),
         None => name,
     };
-    *out += &format!("</h2><p>{}</p>", escaped(outcome.does));
-    *out += &format!("<pre><code>{}</code></pre>", escaped(&outcome.command));
+    *out += &format!("<section><h2>{name}</h2><p>{}</p>", escaped(outcome.does));
+    *out += &command(&outcome.command);
     if let Some(why) = &outcome.failed {
-        *out += &format!("<p class=\"void\">failed: {}</p>", escaped(why));
+        *out += &void(&format!("failed: {why}"));
     }
     rows(out, &outcome.rows);
     *out += "</section>";
 }
 
 fn rows(out: &mut String, rows: &[AllRow]) {
-    let timed: Vec<&AllRow> =
-        rows.iter().filter(|row| row.measured.is_some() && row.void.is_none()).collect();
-    if !timed.is_empty() {
-        *out += "<div class=\"scroll\"><table><thead><tr><th></th>";
-        for head in ["configured", "median", "p99", "max", "count"] {
-            *out += &format!("<th>{head}</th>");
-        }
-        *out += "</tr></thead><tbody>";
-        timed.iter().take(FEW).for_each(|row| line(out, row));
-        *out += "</tbody></table></div>";
+    let timed: Vec<_> = rows.iter().filter(|row| row.void.is_none()).filter_map(line).collect();
+    let told = timed.len().min(FEW);
+    if told > 0 {
+        let heads = cells("th", ["", "configured", "median", "p99", "max", "count"]);
+        *out += &table(&heads, timed.into_iter().take(FEW));
     }
-    let void = rows.iter().filter(|row| row.void.is_some());
-    let (told, void) = (timed.len().min(FEW), void.collect::<Vec<_>>());
-    let others = rows.len() - told - void.len();
+    let refused: Vec<_> =
+        rows.iter().filter_map(|row| Some((&row.name, row.void.as_ref()?))).collect();
+    let others = rows.len() - told - refused.len();
     if others > 0 {
         let rows = if others == 1 { "row" } else { "rows" };
-        *out += &format!("<p class=\"aside\">{others} {rows} more on its own page</p>");
+        *out += &aside(&format!("{others} {rows} more on its own page"));
     }
-    for AllRow { name, void, .. } in void {
-        let why = void.as_deref().unwrap_or_default();
-        *out += &format!("<p class=\"void\">{} is void: {}</p>", escaped(name), escaped(why));
-    }
+    refused.iter().for_each(|(name, why)| *out += &void(&format!("{name} is void: {why}")));
 }
 
-fn line(out: &mut String, row: &AllRow) {
-    let Some(measured) = row.measured else { return };
+/// The cells of a row that was timed.
+fn line(row: &AllRow) -> Option<String> {
+    let measured = row.measured?;
     let span = |value: Option<i64>| value.map(nanos).unwrap_or_default();
     let median = measured.p50_ns.map(|middle| within(middle, row.uncertainty_ns));
-    let count = measured.count.to_string();
-    let cells = [
-        row.name.clone(),
-        span(row.configured_ns),
-        median.unwrap_or_default(),
-        span(measured.p99_ns),
-        span(measured.max_ns),
-        count,
-    ];
-    *out += "<tr>";
-    cells.iter().for_each(|cell| *out += &format!("<td>{}</td>", escaped(cell)));
-    *out += "</tr>";
+    Some(cells(
+        "td",
+        [
+            row.name.clone(),
+            span(row.configured_ns),
+            median.unwrap_or_default(),
+            span(measured.p99_ns),
+            span(measured.max_ns),
+            measured.count.to_string(),
+        ],
+    ))
 }
 
 #[cfg(test)]

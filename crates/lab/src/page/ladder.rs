@@ -1,14 +1,12 @@
 //! All rows side by side: what was set, what was measured, what others published; and what is left between.
 
-use plotters::style::text_anchor::{HPos, VPos};
-
-use super::axis::{Axis, Named, Plot};
-use super::svg::{Drawn, FINE, Ink, filled, letters, line, svg};
+use super::plot::{Axis, Plot};
+use super::svg::{Anchor, Chart, FINE, Ink};
 use super::words::{Unit, with_error};
 use crate::report::{Published, ReportRow};
 
 /// How tall one row is, in pixels: its name, and its marks below it.
-const ROW: u32 = 40;
+const ROW: i32 = 40;
 /// Of the marks, from the top of a row.
 const MARKS: f64 = 0.68;
 
@@ -66,8 +64,8 @@ fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     })
 }
 
-/// A chart of all rows, where there are several; with what it shows in a sentence.
-pub(super) fn ladder(rows: &[ReportRow]) -> Option<(String, String)> {
+/// A chart of all rows, where there are several.
+pub(super) fn ladder(rows: &[ReportRow]) -> Option<Chart> {
     let steps = steps(rows);
     if steps.len() < 2 || steps.iter().all(|step| step.middle.is_none()) {
         return None;
@@ -78,35 +76,27 @@ pub(super) fn ladder(rows: &[ReportRow]) -> Option<(String, String)> {
         false => Axis::linear(least.min(0.0), most.max(0.0) * 1.03, Unit::Time),
     };
     let label = format!("measured in each of {} rows", steps.len());
-    let chart = stacked(
-        &label,
-        axis,
-        &steps,
-        |plot, step, height| {
-            let at = |value: f64| plot.at(value, height);
-            for value in &step.published {
-                let (x, y) = at(*value);
-                let wide = 5 * FINE as i32;
-                let diamond = [(x - wide, y), (x, y - wide), (x + wide, y), (x, y + wide)];
-                plot.shape(diamond, filled(Ink::Published, 1.0))?;
-            }
-            if let Some(value) = step.configured {
-                let ((x, y), tall) = (at(value), 8 * FINE as i32);
-                plot.path([(x, y - tall), (x, y + tall)], line(Ink::Configured, 2 * FINE))?;
-            }
-            if let Some((least, most)) = step.least.zip(step.most) {
-                plot.path([at(least), at(most)], line(Ink::Measured, FINE))?;
-            }
-            let Some(middle) = step.middle else { return Ok(()) };
-            bar(plot, at(middle - step.error), at(middle + step.error))?;
-            plot.disc(at(middle), 4 * FINE, filled(Ink::Measured, 1.0))
-        },
-        |step| step.middle.map(|middle| with_error(middle, step.error)),
-    );
-    let mut words =
-        "●\u{a0}median ± uncertainty, with a line from the least to 99 of 100".to_owned();
+    let figure = |step: &LadderMark<'_>| step.middle.map(|middle| with_error(middle, step.error));
+    let mut chart = stacked("Row by row", label, axis, &steps, figure, |chart, plot, step, y| {
+        for value in &step.published {
+            let (x, wide) = (plot.x(*value), 5 * FINE);
+            let diamond = [(x - wide, y), (x, y - wide), (x + wide, y), (x, y + wide)];
+            chart.shape(diamond, Ink::PUBLISHED, 1.0);
+        }
+        if let Some(value) = step.configured {
+            tick(chart, (plot.x(value), y), 8, Ink::CONFIGURED);
+        }
+        if let Some((least, most)) = step.least.zip(step.most) {
+            chart.path([(plot.x(least), y), (plot.x(most), y)], Ink::MEASURED, FINE);
+        }
+        if let Some(middle) = step.middle {
+            bounded(chart, plot, (middle, step.error), y);
+        }
+    });
+    "●\u{a0}median ± uncertainty, with a line from the least to 99 of 100"
+        .clone_into(&mut chart.words);
     if steps.iter().any(|step| step.configured.is_some()) {
-        words += "; ❘\u{a0}configured";
+        chart.words += "; ❘\u{a0}configured";
     }
     let mut others: Vec<&str> = Vec::new();
     for there in rows.iter().flat_map(drawn) {
@@ -115,15 +105,15 @@ pub(super) fn ladder(rows: &[ReportRow]) -> Option<(String, String)> {
         }
     }
     if !others.is_empty() {
-        words += &format!("; ◆\u{a0}{}", others.join(", "));
+        chart.words += &format!("; ◆\u{a0}{}", others.join(", "));
     }
-    Some((words, chart))
+    Some(chart)
 }
 
 /// What is measured beyond what was configured, on an axis of its own.
-pub(super) fn rests(rows: &[ReportRow]) -> Option<String> {
-    let steps: Vec<LadderMark<'_>> =
-        steps(rows).into_iter().filter(|step| step.rest().is_some()).collect();
+pub(super) fn rests(rows: &[ReportRow]) -> Option<Chart> {
+    let mut steps = steps(rows);
+    steps.retain(|step| step.rest().is_some());
     if steps.len() < 2 {
         return None;
     }
@@ -132,66 +122,51 @@ pub(super) fn rests(rows: &[ReportRow]) -> Option<String> {
     let (least, most) = range(steps.iter().filter_map(ends).flatten().chain([0.0]));
     let room = ((most - least) * 0.06).max(1.0);
     let axis = Axis::linear(least - room, most + room, Unit::Time);
-    let chart = stacked(
-        "measured less configured, row by row",
-        axis,
-        &steps,
-        |plot, step, height| {
-            let rest = step.rest().unwrap_or(0.0);
-            let (zero, tall) = (plot.at(0.0, height), 8 * FINE as i32);
-            plot.path(
-                [(zero.0, zero.1 - tall), (zero.0, zero.1 + tall)],
-                line(Ink::Configured, 2 * FINE),
-            )?;
-            bar(plot, plot.at(rest - step.error, height), plot.at(rest + step.error, height))?;
-            plot.disc(plot.at(rest, height), 4 * FINE, filled(Ink::Measured, 1.0))
-        },
-        |step| step.rest().map(|rest| with_error(rest, step.error)),
-    );
+    let label = "measured less configured, row by row".to_owned();
+    let figure = |step: &LadderMark<'_>| step.rest().map(|rest| with_error(rest, step.error));
+    let title = "Measured less configured";
+    let mut chart = stacked(title, label, axis, &steps, figure, |chart, plot, step, y| {
+        tick(chart, (plot.x(0.0), y), 8, Ink::CONFIGURED);
+        bounded(chart, plot, (step.rest().unwrap_or(0.0), step.error), y);
+    });
+    "●\u{a0}the rest ± its uncertainty; ❘\u{a0}nothing left".clone_into(&mut chart.words);
     Some(chart)
 }
 
-/// How far a figure may be off, with ends that are seen.
-fn bar(plot: &Plot<'_>, from: (i32, i32), to: (i32, i32)) -> Drawn {
-    let (style, tall) = (line(Ink::Measured, 2 * FINE), 4 * FINE as i32);
-    plot.path([from, to], style)?;
-    [from, to].into_iter().try_for_each(|(x, y)| plot.path([(x, y - tall), (x, y + tall)], style))
+/// An upright line so many pixels up and down.
+fn tick(chart: &mut Chart, (x, y): (i32, i32), tall: i32, ink: Ink) {
+    chart.path([(x, y - tall * FINE), (x, y + tall * FINE)], ink, 2 * FINE);
+}
+
+/// A figure and how far it may be off, with ends that are seen.
+fn bounded(chart: &mut Chart, plot: &Plot, (value, error): (f64, f64), y: i32) {
+    let ends = [value - error, value + error].map(|end| (plot.x(end), y));
+    chart.path(ends, Ink::MEASURED, 2 * FINE);
+    ends.into_iter().for_each(|end| tick(chart, end, 4, Ink::MEASURED));
+    chart.disc((plot.x(value), y), 4, Ink::MEASURED);
 }
 
 /// Rows one below the other, each with its name and a figure above its marks.
 fn stacked(
-    label: &str,
+    title: &str,
+    label: String,
     axis: Axis,
     steps: &[LadderMark<'_>],
-    mark: impl Fn(&Plot<'_>, &LadderMark<'_>, f64) -> Drawn,
     figure: impl Fn(&LadderMark<'_>) -> Option<String>,
-) -> String {
-    let count = steps.len() as f64;
-    svg(ROW * steps.len() as u32 + 34, label, 1, |area| {
-        let upwards = Axis::unnamed(steps.len());
-        let plot = Plot::begin(area, (axis, upwards), Named::Across, [12 * FINE, 22 * FINE])?;
-        let (across, _) = plot.bounds();
-        for (index, step) in steps.iter().enumerate() {
-            let top = count - index as f64;
-            let (_, y) = plot.at(0.0, top);
-            let figure = figure(step).unwrap_or_default();
-            let room = 46_usize.saturating_sub(figure.chars().count());
-            let name = fitted(&step.row.name, room);
-            let above = VPos::Top;
-            plot.words(
-                &name,
-                &letters(Ink::Text, HPos::Left, above),
-                (across.start - 10 * FINE as i32, y),
-            )?;
-            plot.words(
-                &figure,
-                &letters(Ink::Measured, HPos::Right, above),
-                (across.end + 20 * FINE as i32, y),
-            )?;
-            mark(&plot, step, top - MARKS)?;
-        }
-        Ok(())
-    })
+    mark: impl Fn(&mut Chart, &Plot, &LadderMark<'_>, i32),
+) -> Chart {
+    let mut chart = Chart::new(title, label, ROW * steps.len() as i32 + 34);
+    let axes = (axis, Axis::unnamed(steps.len()));
+    let plot = Plot::whole(&mut chart, axes, [12 * FINE, 22 * FINE]);
+    for (index, step) in steps.iter().enumerate() {
+        let top = (steps.len() - index) as f64;
+        let (y, figure) = (plot.y(top), figure(step).unwrap_or_default());
+        let name = fitted(&step.row.name, 46_usize.saturating_sub(figure.chars().count()));
+        chart.text(&name, Ink::TEXT, Anchor::LeftTop, (plot.left - 10 * FINE, y));
+        chart.text(&figure, Ink::MEASURED, Anchor::RightTop, (plot.right + 20 * FINE, y));
+        mark(&mut chart, &plot, step, plot.y(top - MARKS));
+    }
+    chart
 }
 
 /// A name in so much room, in characters. What tells rows of one rung apart stands at its end, and by what
@@ -224,13 +199,15 @@ mod tests {
             let row = |name| ReportRow { published: vec![there.clone()], ..row(name, &series) };
             ladder(&[row("a"), row("b")]).unwrap()
         };
-        let (none, bare) = ladder(&[row("a", &series), row("b", &series)]).unwrap();
+        let none = ladder(&[row("a", &series), row("b", &series)]).unwrap();
         for statistic in [Statistic::Stdev, Statistic::Max] {
-            assert_eq!(told(statistic), (none.clone(), bare.clone()), "{statistic:?}");
+            assert_eq!(told(statistic), none, "{statistic:?}");
         }
         for statistic in [Statistic::Single, Statistic::Mean] {
-            let (words, chart) = told(statistic);
-            assert!(words.ends_with("theirs") && chart != bare, "{statistic:?}: {words}");
+            let Chart { words, .. } = told(statistic);
+            let shapes = |chart: &Chart| chart.figure().matches("class=\"f5\"").count();
+            let drawn = shapes(&told(statistic)) > shapes(&none);
+            assert!(words.ends_with("theirs") && drawn, "{statistic:?}: {words}");
         }
     }
 

@@ -5,16 +5,15 @@
 //! off are taken as the farthest of the others. Of noise the power at each frequency is spread like
 //! an exponential; what noise alone would bring once in a thousand such charts is named.
 
-use plotters::style::text_anchor::{HPos, VPos};
-use tautline_compare::spectrum::Transform;
+use tautline_dsp::align::spectrum::Transform;
 
-use super::axis::{Axis, Named, Plot};
-use super::svg::{FINE, Ink, filled, letters, line, svg};
+use super::plot::{Axis, Plot};
+use super::svg::{Anchor, Chart, FINE, Ink, Place};
 use super::words::{Unit, span};
 use crate::report::{Points, ReportRow};
 use crate::statistics::median;
 
-const HEIGHT: u32 = 230;
+const HEIGHT: i32 = 230;
 /// Fewer values have no periods worth looking for.
 const LEAST: usize = 256;
 /// Places of the grid at most: four megabytes for a moment.
@@ -159,8 +158,8 @@ fn liveliest(row: &ReportRow) -> Option<&Points> {
     })
 }
 
-/// The chart, where there are values enough; with what it shows in a sentence.
-pub(super) fn periodogram(row: &ReportRow) -> Option<(String, String)> {
+/// The chart, where there are values enough.
+pub(super) fn periodogram(row: &ReportRow) -> Option<Chart> {
     let points = liveliest(row)?;
     let periods = Periods::of(&points.values)?;
     let (first, last) = (periods.all.first()?, periods.all.last()?);
@@ -169,43 +168,39 @@ pub(super) fn periodogram(row: &ReportRow) -> Option<(String, String)> {
         return None;
     }
     let label = format!("{}: how much {} swings with which period", row.name, points.name);
-    let chart = svg(HEIGHT, &label, 1, |area| {
-        let axes = (
-            Axis::log(last.period, first.period, Unit::Time),
-            Axis::linear(0.0, most * 1.15, Unit::Time),
-        );
-        let plot = Plot::begin(area, axes, Named::Both, [0, 0])?;
-        // Of all in one column the greatest.
-        let mut places: Vec<(i32, i32)> = Vec::new();
-        for swing in &periods.all {
-            let place = plot.at(swing.period, swing.height);
-            match places.last_mut().filter(|last| (last.0 - place.0).abs() < FINE as i32 / 2) {
-                Some(last) => last.1 = last.1.min(place.1),
-                None => places.push(place),
-            }
+    let mut chart = Chart::new("Periods", label, HEIGHT);
+    let axes = (
+        Axis::log(last.period, first.period, Unit::Time),
+        Axis::linear(0.0, most * 1.15, Unit::Time),
+    );
+    let plot = Plot::whole(&mut chart, axes, [0, 0]);
+    // Of all in one column the greatest.
+    let mut places: Vec<Place> = Vec::new();
+    for swing in &periods.all {
+        let place = plot.at(swing.period, swing.height);
+        match places.last_mut().filter(|last| (last.0 - place.0).abs() < FINE / 2) {
+            Some(last) => last.1 = last.1.min(place.1),
+            None => places.push(place),
         }
-        plot.path(places, line(Ink::Measured, FINE))?;
-        let (across, _) = plot.bounds();
-        for swing in &periods.named {
-            let (x, y) = plot.at(swing.period, swing.height);
-            plot.disc((x, y), 3 * FINE, filled(Ink::Measured, 1.0))?;
-            let (side, away) =
-                if 2 * x < across.start + across.end { (HPos::Left, 6) } else { (HPos::Right, -6) };
-            let style = letters(Ink::Text, side, VPos::Bottom);
-            plot.words(&span(swing.period), &style, (x + away * FINE as i32, y))?;
-        }
-        Ok(())
-    });
-    let told: Vec<String> = periods
-        .named
-        .iter()
-        .map(|swing| format!("{} (± {})", span(swing.period), span(swing.height)))
-        .collect();
-    let found = match told.is_empty() {
+    }
+    chart.path(places, Ink::MEASURED, FINE);
+    for swing in &periods.named {
+        let (x, y) = plot.at(swing.period, swing.height);
+        chart.disc((x, y), 3, Ink::MEASURED);
+        let (anchor, away) = match 2 * x < plot.left + plot.right {
+            true => (Anchor::LeftBottom, 6),
+            false => (Anchor::RightBottom, -6),
+        };
+        chart.text(&span(swing.period), Ink::TEXT, anchor, (x + away * FINE, y));
+    }
+    let told = periods.named.iter();
+    let told = told.map(|swing| format!("{} (± {})", span(swing.period), span(swing.height)));
+    let found = match periods.named.is_empty() {
         true => "no period stands out of the noise".to_owned(),
-        false => format!("strongest: {}", told.join(", ")),
+        false => format!("strongest: {}", told.collect::<Vec<_>>().join(", ")),
     };
-    Some((format!("how much “{}” swings with which period; {found}", points.name), chart))
+    chart.words = format!("how much “{}” swings with which period; {found}", points.name);
+    Some(chart)
 }
 
 #[cfg(test)]

@@ -2,145 +2,126 @@
 //! stretch around the worst of them, magnified.
 
 use core::cmp::Reverse;
+use core::ops::RangeInclusive;
 
-use plotters::style::text_anchor::{HPos, VPos};
-
-use super::axis::{Axis, Named, Plot};
-use super::svg::{Area, Drawn, FINE, Ink, LETTERS, letters, line, svg, width};
+use super::plot::{Axis, Plot};
+use super::svg::{Anchor, Chart, FINE, Ink, LETTERS, width};
 use super::words::Unit;
-use crate::report::{Points, ReportRow};
+use crate::report::ReportRow;
 use crate::statistics::median;
 
-const HEIGHT: u32 = 330;
+const HEIGHT: i32 = 330;
 /// Bytes of one chart, at most.
 const MOST: usize = 380_000;
 /// Values of a line that are shown magnified.
 const STRETCH: usize = 240;
 
-pub(super) fn all(row: &ReportRow) -> Option<String> {
-    let lines: Vec<(&Points, &[(i64, i64)])> =
-        row.points.iter().map(|points| (points, &points.values[..])).collect();
-    drawn(row, "every value", &lines, 5)
+type Values<'a> = &'a [(i64, i64)];
+
+pub(super) fn all(row: &ReportRow) -> Option<Chart> {
+    let every = || row.points.iter().flat_map(|points| &points.values).map(|(when, _)| *when);
+    let (begin, end) = (every().min()?, every().max()?);
+    let mut chart = drawn(row, ["Every value", "every value"], begin..=end, 5)?;
+    "by the time it was due; each line ends in its name".clone_into(&mut chart.words);
+    let seen = row.events.iter().filter(|events| !events.within(begin..=end).is_empty());
+    let happened = seen.map(|events| events.words).collect::<Vec<_>>().join(" and ");
+    if !happened.is_empty() {
+        chart.words += &format!("; {happened} are marked");
+    }
+    Some(chart)
 }
 
-/// Those around the worst; with what it shows in a sentence. Nothing where that is all.
-pub(super) fn magnified(row: &ReportRow) -> Option<(String, String)> {
+/// Those around the worst; nothing where that is all.
+pub(super) fn magnified(row: &ReportRow) -> Option<Chart> {
     let longest = row.points.iter().max_by_key(|points| points.values.len())?;
     if longest.values.len() < 4 * STRETCH {
         return None;
     }
-    let at = worst_at(row)?;
+    // When any line was furthest above its own median: what a buffer took in is not in the last.
+    let worst = |values: Values<'_>| {
+        let (when, value) = values.iter().max_by_key(|(_, value)| *value)?;
+        Some((*value as f64 - middle(values)?, *when))
+    };
+    let all = row.points.iter().filter_map(|points| worst(&points.values));
+    let (_, at) = all.max_by(|a, b| a.0.total_cmp(&b.0))?;
     let middle = longest.values.partition_point(|(when, _)| *when < at);
     let from = middle.saturating_sub(STRETCH / 2).min(longest.values.len() - STRETCH);
     let (begin, end) = (longest.values[from].0, longest.values[from + STRETCH - 1].0);
-    let inside = |points: &'_ Points| {
-        let first = points.values.partition_point(|(when, _)| *when < begin);
-        let last = points.values.partition_point(|(when, _)| *when <= end);
-        first..last
-    };
-    let lines: Vec<(&Points, &[(i64, i64)])> =
-        row.points.iter().map(|points| (points, &points.values[inside(points)])).collect();
-    let chart = drawn(row, "around the worst value", &lines, 12)?;
-    let words =
+    let titles = ["The worst, magnified", "around the worst value"];
+    let mut chart = drawn(row, titles, begin..=end, 12)?;
+    chart.words =
         format!("{STRETCH} values around the worst, {:.3} s after the first", at as f64 / 1e9);
-    Some((words, chart))
+    Some(chart)
 }
 
-/// When any line was furthest above its own median: what a buffer took in is not in the last.
-fn worst_at(row: &ReportRow) -> Option<i64> {
-    let worst = |points: &Points| {
-        let middle = middle(&points.values)?;
-        let (when, value) = points.values.iter().max_by_key(|(_, value)| *value)?;
-        Some((*value as f64 - middle, *when))
-    };
-    let all = row.points.iter().filter_map(worst);
-    all.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, when)| when)
-}
-
-/// What happened meanwhile, by name; what is of no time that is shown is left out.
-pub(super) fn happened(row: &ReportRow) -> String {
-    let every = || row.points.iter().flat_map(|points| &points.values).map(|(when, _)| *when);
-    let (Some(begin), Some(end)) = (every().min(), every().max()) else { return String::new() };
-    let seen = row.events.iter().filter(|events| !events.within(begin..=end).is_empty());
-    seen.map(|events| events.words).collect::<Vec<_>>().join(" and ")
-}
-
-/// With dots of this many steps, or larger ones where the chart were too long; and with what happened
-/// meanwhile.
+/// The values of this time and what happened meanwhile, with dots of this many steps, or larger ones where the
+/// chart were too long.
 fn drawn(
     row: &ReportRow,
-    which: &str,
-    lines: &[(&Points, &[(i64, i64)])],
+    [title, which]: [&str; 2],
+    time: RangeInclusive<i64>,
     dot: i32,
-) -> Option<String> {
-    let label = format!("{}: {which}", row.name);
-    let every = || lines.iter().flat_map(|(_, values)| values.iter());
+) -> Option<Chart> {
+    let inside = |values: Values<'_>| {
+        let first = values.partition_point(|(when, _)| when < time.start());
+        first..values.partition_point(|(when, _)| when <= time.end())
+    };
+    let lines =
+        row.points.iter().map(|points| (&*points.name, &points.values[inside(&points.values)]));
+    let lines: Vec<(&str, Values<'_>)> = lines.collect();
+    let every = || lines.iter().flat_map(|(_, values)| *values);
     let (begin, end) = (every().map(|v| v.0).min()?, every().map(|v| v.0).max()?);
-    let (least, most) = (every().map(|v| v.1).min()?, every().map(|v| v.1).max()?);
-    let (least, most) = (least as f64, most as f64);
+    let (least, most) = (every().map(|v| v.1).min()? as f64, every().map(|v| v.1).max()? as f64);
     // What begins near nothing is seen from nothing on.
     let least = if least > 0.0 && least < most / 2.0 { 0.0 } else { least };
     let room = (most - least) * 0.03;
+    let below = if least == 0.0 { 0.0 } else { room };
     let across = Axis::linear(begin as f64, end as f64, Unit::Time);
-    let upwards =
-        Axis::linear(if least == 0.0 { 0.0 } else { least - room }, most + room, Unit::Time);
+    let upwards = Axis::linear(least - below, most + room, Unit::Time);
+    let mut chart = Chart::new(title, format!("{}: {which}", row.name), HEIGHT);
+    chart.dot = dot;
+    let names = lines.iter().map(|(name, _)| width(name)).max().unwrap_or(0);
+    let plot = Plot::whole(&mut chart, (across, upwards), [0, names + 10 * FINE]);
     let events = row.events.iter().flat_map(|events| events.within(begin..=end));
-    let events: Vec<i64> = events.map(|(at, _)| at).collect();
-    let mut dot = dot;
-    loop {
-        let axes = (across, upwards);
-        let chart = svg(HEIGHT, &label, dot, |area| points(area, axes, lines, &events));
-        if chart.len() <= MOST || dot >= 64 {
-            return Some(chart);
-        }
-        dot += 1 + dot / 3;
-    }
-}
-
-fn points(
-    area: &Area<'_>,
-    axes: (Axis, Axis),
-    lines: &[(&Points, &[(i64, i64)])],
-    events: &[i64],
-) -> Drawn {
-    let names = lines.iter().map(|(points, _)| width(&points.name)).max().unwrap_or(0);
-    let plot = Plot::begin(area, axes, Named::Both, [0, names + 10 * FINE])?;
-    plot.rules(events.iter().map(|at| *at as f64), line(Ink::Bad, FINE))?;
-    let ink = |index: usize| Ink::Line(index as u8);
+    plot.rules(&mut chart, events.map(|(at, _)| at as f64));
     for (index, (_, values)) in lines.iter().enumerate() {
         for (when, value) in *values {
-            plot.point(plot.at(*when as f64, *value as f64), ink(index))?;
+            chart.point(plot.at(*when as f64, *value as f64), Ink::line(index));
         }
     }
-    // Names stand right of where their lines end, none on another.
-    let (across, upwards) = plot.bounds();
-    let mut ends: Vec<(i32, usize)> = Vec::new();
-    for (index, (_, values)) in lines.iter().enumerate() {
-        let Some(middle) = middle(values) else { continue };
-        ends.push((plot.at(0.0, middle).1, index));
+    name_lines(&mut chart, &plot, &lines);
+    while chart.length() > MOST && chart.dot < 64 {
+        chart.dot += 1 + chart.dot / 3;
     }
-    let tall = (LETTERS * FINE) as i32;
+    Some(chart)
+}
+
+/// Names stand right of where their lines end, none on another.
+fn name_lines(chart: &mut Chart, plot: &Plot, lines: &[(&str, Values<'_>)]) {
+    let ends = lines.iter().enumerate();
+    let mut ends: Vec<(i32, usize)> =
+        ends.filter_map(|(index, (_, values))| Some((plot.y(middle(values)?), index))).collect();
+    let tall = LETTERS * FINE;
     // Of lines that cannot be told apart the later stage stands above.
     ends.sort_unstable_by_key(|(at, index)| (at / tall, Reverse(*index)));
-    let mut lowest = upwards.start;
+    let mut lowest = plot.top;
     for (at, _) in &mut ends {
         *at = (*at).max(lowest);
         lowest = *at + tall;
     }
     // Back up where the last would stand below the axis.
-    let mut highest = upwards.end;
+    let mut highest = plot.bottom;
     for (at, _) in ends.iter_mut().rev() {
         *at = (*at).min(highest);
         highest = *at - tall;
     }
     for (at, index) in ends {
-        let style = letters(ink(index), HPos::Left, VPos::Center);
-        plot.words(&lines[index].0.name, &style, (across.end + 6 * FINE as i32, at))?;
+        let place = (plot.right + 6 * FINE, at);
+        chart.text(lines[index].0, Ink::line(index), Anchor::Left, place);
     }
-    Ok(())
 }
 
-fn middle(values: &[(i64, i64)]) -> Option<f64> {
+fn middle(values: Values<'_>) -> Option<f64> {
     let all: Vec<f64> = values.iter().map(|(_, value)| *value as f64).collect();
     (!all.is_empty()).then(|| median(&all))
 }

@@ -1,15 +1,13 @@
 //! How values are spread: how often which came, and what share lies beyond each, both so that one of many
 //! thousands is seen.
 
-use plotters::style::text_anchor::{HPos, VPos};
-
-use super::axis::{Axis, Named, Plot};
-use super::svg::{Drawn, FINE, Ink, filled, letters, line, svg};
+use super::plot::{Axis, Plot};
+use super::svg::{Anchor, Chart, FINE, Ink, Place};
 use super::words::{Unit, from_to, with_error};
 use crate::report::ReportRow;
 use crate::statistics::Bin;
 
-const HEIGHT: u32 = 230;
+const HEIGHT: i32 = 230;
 /// Bars of a histogram.
 const BARS: usize = 72;
 
@@ -29,32 +27,31 @@ fn share(bins: &[Bin], share: f64) -> f64 {
 }
 
 /// All values, on a logarithmic scale of how often.
-pub(super) fn histogram(row: &ReportRow) -> Option<String> {
+pub(super) fn histogram(row: &ReportRow) -> Option<Chart> {
     let (first, last) = (row.histogram.first()?, row.histogram.last()?);
     let axis = Axis::fitting(first.value_ns as f64, last.value_ns as f64, Unit::Time);
-    Some(bars(&format!("{}: how often which value came", row.name), &row.histogram, axis))
+    let label = format!("{}: how often which value came", row.name);
+    let words = format!("values in each of {BARS} classes, logarithmic");
+    Some(bars("How often", words, label, &row.histogram, axis))
 }
 
 /// The same of the values amid the others, where all together are too far apart to see them.
-pub(super) fn body(row: &ReportRow) -> Option<(String, String)> {
+pub(super) fn body(row: &ReportRow) -> Option<Chart> {
     let (first, last) = (row.histogram.first()?, row.histogram.last()?);
     let (from, to) = (share(&row.histogram, 0.005), share(&row.histogram, 0.995));
     let all = (last.value_ns - first.value_ns) as f64;
     if count(&row.histogram) < 1000 || all < 12.0 * (to - from) || to - from < 1e-4 * to {
         return None;
     }
-    let inside: Vec<Bin> = row
-        .histogram
-        .iter()
-        .copied()
-        .filter(|bin| (from..=to).contains(&(bin.value_ns as f64)))
-        .collect();
+    let mut inside = row.histogram.clone();
+    inside.retain(|bin| (from..=to).contains(&(bin.value_ns as f64)));
     let axis = Axis::linear(from - (to - from) * 0.02, to + (to - from) * 0.02, Unit::Time);
     let words = format!("99 of 100 values, {}; logarithmic", from_to(from, to));
-    Some((words, bars(&format!("{}: the middle of the distribution", row.name), &inside, axis)))
+    let label = format!("{}: the middle of the distribution", row.name);
+    Some(bars("How often, the middle alone", words, label, &inside, axis))
 }
 
-fn bars(label: &str, bins: &[Bin], axis: Axis) -> String {
+fn bars(title: &str, words: String, label: String, bins: &[Bin], axis: Axis) -> Chart {
     let parts = axis.parts(BARS);
     let mut counts = vec![0_u64; BARS];
     for bin in bins {
@@ -62,58 +59,56 @@ fn bars(label: &str, bins: &[Bin], axis: Axis) -> String {
         counts[at.min(BARS - 1)] += bin.count;
     }
     let most = counts.iter().copied().max().unwrap_or(1) as f64;
-    svg(HEIGHT, label, 1, |area| {
-        let upwards = Axis::log(0.7, most * 1.3, Unit::Count);
-        let plot = Plot::begin(area, (axis, upwards), Named::Both, [0, 0])?;
-        for (ends, count) in parts.windows(2).zip(&counts).filter(|(_, count)| **count > 0) {
-            let ((left, bottom), (right, top)) =
-                (plot.at(ends[0], 0.7), plot.at(ends[1], *count as f64));
-            let right = right.max(left + 2 * FINE as i32) - FINE as i32;
-            plot.shape(
-                [(left, bottom), (left, top), (right, top), (right, bottom)],
-                filled(Ink::Measured, 0.8),
-            )?;
-        }
-        Ok(())
-    })
+    let mut chart = Chart::new(title, label, HEIGHT).with_words(words);
+    let axes = (axis, Axis::log(0.7, most * 1.3, Unit::Count));
+    let plot = Plot::whole(&mut chart, axes, [0, 0]);
+    for (ends, count) in parts.windows(2).zip(&counts).filter(|(_, count)| **count > 0) {
+        let from = plot.at(ends[0], 0.7);
+        let (right, top) = plot.at(ends[1], *count as f64);
+        let right = right.max(from.0 + 2 * FINE) - FINE;
+        let corners = [from, (from.0, top), (right, top), (right, from.1)];
+        chart.shape(corners, Ink::MEASURED, 0.8);
+    }
+    chart
 }
 
 /// What share of all values lies beyond each.
-pub(super) fn tail(row: &ReportRow) -> Option<String> {
+pub(super) fn tail(row: &ReportRow) -> Option<Chart> {
     let bins = &row.histogram;
     let (first, last) = (bins.first()?, bins.last()?);
     let all = count(bins) as f64;
     if all < 20.0 || first.value_ns == last.value_ns {
         return None;
     }
-    let axis =
+    let across =
         Axis::fitting(first.value_ns as f64, last.value_ns as f64, Unit::Time).with_room(0.02);
     let label = format!("{}: what share of the values is greater", row.name);
-    Some(svg(HEIGHT, &label, 1, |area| {
-        let upwards = Axis::log(0.6 / all, 1.3, Unit::Share);
-        let plot = Plot::begin(area, (axis, upwards), Named::Both, [0, 0])?;
-        let mut beyond = all;
-        let mut places = vec![plot.at(first.value_ns as f64, 1.0)];
-        for bin in bins {
+    let mut chart = Chart::new("The tail", label, HEIGHT);
+    "share of the values that is greater, logarithmic".clone_into(&mut chart.words);
+    let axes = (across, Axis::log(0.6 / all, 1.3, Unit::Share));
+    let plot = Plot::whole(&mut chart, axes, [0, 0]);
+    let mut beyond = all;
+    let mut places = vec![plot.at(first.value_ns as f64, 1.0)];
+    for bin in bins {
+        places.push(plot.at(bin.value_ns as f64, beyond / all));
+        beyond -= bin.count as f64;
+        if beyond > 0.0 {
             places.push(plot.at(bin.value_ns as f64, beyond / all));
-            beyond -= bin.count as f64;
-            if beyond > 0.0 {
-                places.push(plot.at(bin.value_ns as f64, beyond / all));
-            }
         }
-        places.dedup();
-        plot.path(thinned(&places), line(Ink::Measured, 2 * FINE))?;
-        named(&plot, row)
-    }))
+    }
+    places.dedup();
+    chart.path(thinned(&places), Ink::MEASURED, 2 * FINE);
+    named(&mut chart, &plot, row);
+    Some(chart)
 }
 
 /// Without places amid others of one column or one row: steps of a pixel are not seen.
-fn thinned(places: &[(i32, i32)]) -> Vec<(i32, i32)> {
-    let mut kept: Vec<(i32, i32)> = Vec::new();
+fn thinned(places: &[Place]) -> Vec<Place> {
+    let mut kept: Vec<Place> = Vec::new();
     for (index, place) in places.iter().enumerate() {
-        let near = kept.last().is_some_and(|last| {
-            (last.0 - place.0).abs() + (last.1 - place.1).abs() < FINE as i32 / 2
-        });
+        let near = kept
+            .last()
+            .is_some_and(|last| (last.0 - place.0).abs() + (last.1 - place.1).abs() < FINE / 2);
         if !near || index + 1 == places.len() {
             kept.push(*place);
         }
@@ -122,31 +117,24 @@ fn thinned(places: &[(i32, i32)]) -> Vec<(i32, i32)> {
 }
 
 /// Names the percentiles that are known on the line.
-fn named(plot: &Plot<'_>, row: &ReportRow) -> Drawn {
-    let Some(measured) = &row.measured else { return Ok(()) };
+fn named(chart: &mut Chart, plot: &Plot, row: &ReportRow) {
+    let Some(measured) = &row.measured else { return };
     let known = [
         ("p50", 0.5, measured.p50_ns),
         ("p99", 0.01, measured.p99_ns),
         ("p99.9", 0.001, measured.p999_ns),
         ("p99.99", 0.0001, measured.p9999_ns),
     ];
-    let (across, _) = plot.bounds();
     for (name, beyond, value) in known {
         let Some(value) = value else { continue };
-        let place = plot.at(value as f64, beyond);
-        plot.disc(place, 3 * FINE, filled(Ink::Measured, 1.0))?;
+        let (x, y) = plot.at(value as f64, beyond);
+        chart.disc((x, y), 3, Ink::MEASURED);
         // Where there is room: right of the line, which falls, and left of it near the end.
-        let (side, away) = match place.0 * 5 < across.start * 2 + across.end * 3 {
-            true => (HPos::Left, 8),
-            false => (HPos::Right, -8),
+        let (anchor, away) = match x * 5 < plot.left * 2 + plot.right * 3 {
+            true => (Anchor::LeftBottom, 8),
+            false => (Anchor::RightTop, -8),
         };
         let words = format!("{name}  {}", with_error(value as f64, 0.0));
-        let above = if away > 0 { VPos::Bottom } else { VPos::Top };
-        plot.words(
-            &words,
-            &letters(Ink::Text, side, above),
-            (place.0 + away * FINE as i32, place.1),
-        )?;
+        chart.text(&words, Ink::TEXT, anchor, (x + away * FINE, y));
     }
-    Ok(())
 }

@@ -1,288 +1,301 @@
-//! What charts are drawn into: SVG whose colours are the page's, light or dark, and whose points are few
-//! bytes each.
-//!
-//! The backend that comes with plotters writes colours into every element and one element for each point:
-//! 225 000 points would be 18 MB.
+//! Charts as SVG: on a page in the page's colours, light or dark, and in a file of their own in those by day.
 
-use core::fmt::{self, Write};
 use std::collections::BTreeSet;
-
-use plotters::coord::Shift;
-use plotters::drawing::{DrawingArea, DrawingAreaErrorKind, IntoDrawingArea};
-use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{Color, FontFamily, IntoFont, ShapeStyle, TextStyle};
-use plotters_backend::{
-    BackendColor, BackendCoord, BackendStyle, BackendTextStyle, DrawingBackend, DrawingErrorKind,
-};
+use std::fmt::Write;
 
 use super::words::escaped;
 
 /// Steps of the drawing in one pixel of a page on which it stands in its own size.
-pub(super) const FINE: u32 = 4;
+pub(super) const FINE: i32 = 4;
 /// How wide every chart is, in pixels: of a telephone, most of it.
-pub(super) const WIDTH: u32 = 420;
+pub(super) const WIDTH: i32 = 420;
 /// How tall letters are, in pixels: 11 on a telephone of 390.
-pub(super) const LETTERS: u32 = 13;
+pub(super) const LETTERS: i32 = 13;
 
-/// What something is drawn as; the page says which colour that is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ink {
-    Text,
-    /// Words that matter less.
-    Aside,
-    /// Lines to read values by.
-    Grid,
-    Measured,
-    Configured,
-    Published,
-    Bad,
-    /// One of several, by its number.
-    Line(u8),
-}
+/// What something is drawn as: the number of a class of the page, which has a colour by day and one by night.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Ink(u8);
 
-/// Colours for lines that stand side by side.
-pub(super) const LINES: u8 = 9;
+/// The page's names of the colours, by the number of the ink.
+const COLOURS: [&str; 16] = [
+    "text",
+    "aside",
+    "grid",
+    "measured",
+    "configured",
+    "published",
+    "bad",
+    "l0",
+    "l1",
+    "l2",
+    "l3",
+    "l4",
+    "l5",
+    "l6",
+    "l7",
+    "l8",
+];
 
 impl Ink {
-    const fn number(self) -> u8 {
-        match self {
-            Self::Text => 0,
-            Self::Aside => 1,
-            Self::Grid => 2,
-            Self::Measured => 3,
-            Self::Configured => 4,
-            Self::Published => 5,
-            Self::Bad => 6,
-            Self::Line(line) => 7 + line % LINES,
+    pub(super) const TEXT: Self = Self(0);
+    pub(super) const ASIDE: Self = Self(1);
+    pub(super) const GRID: Self = Self(2);
+    pub(super) const MEASURED: Self = Self(3);
+    pub(super) const CONFIGURED: Self = Self(4);
+    pub(super) const PUBLISHED: Self = Self(5);
+    pub(super) const BAD: Self = Self(6);
+
+    /// One of several, by its number.
+    pub(super) const fn line(number: usize) -> Self {
+        Self(7 + (number % 9) as u8)
+    }
+}
+
+/// Which edge of words stands where they are put; in height their middle does, or their top or bottom.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Anchor {
+    Left,
+    LeftTop,
+    LeftBottom,
+    Right,
+    RightTop,
+    RightBottom,
+    CenterTop,
+}
+
+/// How wide words are at most likely, in steps: browsers know, this does not.
+pub(super) fn width(words: &str) -> i32 {
+    words.chars().count() as i32 * LETTERS * FINE * 16 / 25
+}
+
+/// In steps, from the left and from the top.
+pub(super) type Place = (i32, i32);
+
+/// A chart with its title and what it shows.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Chart {
+    title: String,
+    pub(super) words: String,
+    /// For readers who cannot see it.
+    label: String,
+    /// In steps.
+    height: i32,
+    body: String,
+    /// How large a point is, in steps.
+    pub(super) dot: i32,
+    points: Vec<(Ink, Place)>,
+}
+
+/// What an SVG on a page begins with.
+const PAGE: &str = "xmlns=\"http://www.w3.org/2000/svg\"";
+
+impl Chart {
+    /// An empty one so many pixels high.
+    pub(super) fn new(title: &str, label: String, height: i32) -> Self {
+        let height = height * FINE;
+        let (title, words, body) = (title.to_owned(), String::new(), String::new());
+        Self { title, words, label, height, body, dot: 1, points: Vec::new() }
+    }
+
+    #[must_use]
+    pub(super) fn with_title(self, title: &str) -> Self {
+        Self { title: title.to_owned(), ..self }
+    }
+
+    #[must_use]
+    pub(super) fn with_words(self, words: impl Into<String>) -> Self {
+        Self { words: words.into(), ..self }
+    }
+
+    pub(super) const fn height(&self) -> i32 {
+        self.height
+    }
+
+    pub(super) fn path(&mut self, places: impl IntoIterator<Item = Place>, ink: Ink, width: i32) {
+        self.put_path(&format!("class=\"s{}\" stroke-width=\"{width}\"", ink.0), places, "");
+    }
+
+    /// What these places enclose, so opaque.
+    pub(super) fn shape(
+        &mut self,
+        places: impl IntoIterator<Item = Place>,
+        ink: Ink,
+        opacity: f64,
+    ) {
+        let opacity = if opacity < 1.0 { format!(" opacity=\"{opacity}\"") } else { String::new() };
+        self.put_path(&format!("class=\"f{}\"{opacity}", ink.0), places, "Z");
+    }
+
+    pub(super) fn bar(&mut self, from: Place, to: Place, ink: Ink, opacity: f64) {
+        self.shape([from, (to.0, from.1), to, (from.0, to.1)], ink, opacity);
+    }
+
+    fn put_path(&mut self, look: &str, places: impl IntoIterator<Item = Place>, end: &str) {
+        self.body += &format!("<path {look} d=\"");
+        let mut pen: Option<Place> = None;
+        for (x, y) in places {
+            self.body += &match pen {
+                None => format!("M{x} {y}"),
+                Some((from, _)) if from == x => format!("V{y}"),
+                Some((_, from)) if from == y => format!("H{x}"),
+                Some(_) => format!("L{x} {y}"),
+            };
+            pen = Some((x, y));
         }
-    }
-}
-
-impl Color for Ink {
-    /// Its number, which becomes a class.
-    fn to_backend_color(&self) -> BackendColor {
-        BackendColor { alpha: 1.0, rgb: (0, 0, self.number()) }
-    }
-}
-
-/// Lines of this width, in steps.
-pub(super) fn line(ink: Ink, width: u32) -> ShapeStyle {
-    ShapeStyle { color: ink.to_rgba(), filled: false, stroke_width: width }
-}
-
-/// What is filled, so dense.
-pub(super) fn filled(ink: Ink, share: f64) -> ShapeStyle {
-    ShapeStyle { color: ink.mix(share), filled: true, stroke_width: 0 }
-}
-
-/// Words, and which of their corners or edges stands where they are put.
-pub(super) fn letters(ink: Ink, h_pos: HPos, v_pos: VPos) -> TextStyle<'static> {
-    let font = (FontFamily::SansSerif, LETTERS * FINE).into_font();
-    TextStyle { font, color: ink.to_backend_color(), pos: Pos::new(h_pos, v_pos) }
-}
-
-/// How wide words are at most likely, in steps: what draws them knows, this does not.
-pub(super) fn width(words: &str) -> u32 {
-    words.chars().count() as u32 * LETTERS * FINE * 16 / 25
-}
-
-/// Where a chart is drawn.
-pub(super) type Area<'a> = DrawingArea<Svg<'a>, Shift>;
-/// How drawing ends; it fails only by a fault of ours.
-pub(super) type Drawn<T = ()> = Result<T, DrawingAreaErrorKind<fmt::Error>>;
-
-/// A chart so many pixels high; what it shows is told to who cannot see it. Points are as large as `dot`,
-/// in steps.
-pub(super) fn svg(
-    height: u32,
-    label: &str,
-    dot: i32,
-    draw: impl FnOnce(&Area<'_>) -> Drawn,
-) -> String {
-    let (width, height) = (WIDTH * FINE, height * FINE);
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" role=\"img\" \
-         aria-label=\"{}\">",
-        escaped(label)
-    );
-    let backend =
-        Svg { out: &mut out, size: (width, height), dot: dot.max(1), dots: BTreeSet::new() };
-    let area = backend.into_drawing_area();
-    let drawn = draw(&area).and_then(|()| area.present());
-    drop(area);
-    match drawn {
-        Ok(()) => out + "</svg>",
-        Err(error) => format!(
-            "<p class=\"void\">this chart was not drawn: {}</p>",
-            escaped(&error.to_string())
-        ),
-    }
-}
-
-pub(super) struct Svg<'a> {
-    out: &'a mut String,
-    size: (u32, u32),
-    dot: i32,
-    /// Which are drawn, by class, row and column of dots: what falls on one is one.
-    dots: BTreeSet<(u8, i32, i32)>,
-}
-
-type Done = Result<(), DrawingErrorKind<fmt::Error>>;
-
-impl Svg<'_> {
-    fn put(&mut self, text: fmt::Arguments<'_>) -> Done {
-        self.out.write_fmt(text).map_err(DrawingErrorKind::DrawingError)
+        self.body += &format!("{end}\"/>");
     }
 
-    /// Points as a path each colour: dots that touch are one stroke.
-    fn put_dots(&mut self) -> Done {
-        let dots: Vec<_> = core::mem::take(&mut self.dots).into_iter().collect();
+    /// `radius` is in pixels.
+    pub(super) fn disc(&mut self, (x, y): Place, radius: i32, ink: Ink) {
+        let (radius, ink) = (radius * FINE, ink.0);
+        self.body += &format!("<circle class=\"f{ink}\" cx=\"{x}\" cy=\"{y}\" r=\"{radius}\"/>");
+    }
+
+    pub(super) fn text(&mut self, text: &str, ink: Ink, anchor: Anchor, (x, y): Place) {
+        use Anchor::{CenterTop, Left, LeftBottom, LeftTop, Right, RightBottom, RightTop};
+        let side = match anchor {
+            Left | LeftTop | LeftBottom => "",
+            CenterTop => " text-anchor=\"middle\"",
+            Right | RightTop | RightBottom => " text-anchor=\"end\"",
+        };
+        // From where it is put to the line that letters stand on, as a share of their height.
+        let down = match anchor {
+            LeftTop | RightTop | CenterTop => 0.76,
+            Left | Right => 0.35,
+            LeftBottom | RightBottom => -0.22,
+        };
+        let (y, text) = (y + (down * f64::from(LETTERS * FINE)) as i32, escaped(text));
+        self.body += &format!("<text class=\"f{}\" x=\"{x}\" y=\"{y}\"{side}>{text}</text>", ink.0);
+    }
+
+    /// One of many points.
+    pub(super) fn point(&mut self, place: Place, ink: Ink) {
+        self.points.push((ink, place));
+    }
+
+    /// Points as a path each colour: what falls on one dot is one, dots that touch are one stroke. An element
+    /// for each point would be 18 MB for 225 000.
+    fn dots(&self) -> String {
         let dot = self.dot;
+        let seen = |(ink, (x, y)): &(Ink, Place)| (*ink, y.div_euclid(dot), x.div_euclid(dot));
+        let dots: Vec<_> =
+            self.points.iter().map(seen).collect::<BTreeSet<_>>().into_iter().collect();
+        let mut out = String::new();
         for group in dots.chunk_by(|a, b| a.0 == b.0) {
-            self.put(format_args!("<path class=\"s{}\" stroke-width=\"{dot}\" d=\"", group[0].0))?;
+            out += &format!("<path class=\"s{}\" stroke-width=\"{dot}\" d=\"", group[0].0.0);
             let mut pen = (0, 0);
             for run in group.chunk_by(|a, b| a.1 == b.1 && a.2 + 1 == b.2) {
                 let (at, length) = ((run[0].2 * dot, run[0].1 * dot), run.len() as i32 * dot);
                 let sign = if at.1 < pen.1 { "" } else { " " };
-                self.put(format_args!("m{}{sign}{}h{length}", at.0 - pen.0, at.1 - pen.1))?;
+                let _ = write!(out, "m{}{sign}{}h{length}", at.0 - pen.0, at.1 - pen.1);
                 pen = (at.0 + length, at.1);
             }
-            self.put(format_args!("\"/>"))?;
+            out += "\"/>";
         }
-        Ok(())
+        out
     }
 
-    /// What a shape looks like; nothing where it is not seen.
-    fn look<S: BackendStyle>(style: &S, filled: bool) -> Option<String> {
-        let BackendColor { alpha, rgb: (_, _, ink) } = style.color();
-        if alpha <= 0.0 {
-            return None;
-        }
-        let mut look = match filled {
-            true => format!("class=\"f{ink}\""),
-            false => format!("class=\"s{ink}\" stroke-width=\"{}\"", style.stroke_width().max(1)),
+    /// In bytes.
+    pub(super) fn length(&self) -> usize {
+        self.svg(PAGE).len()
+    }
+
+    /// With these attributes before all others.
+    fn svg(&self, attributes: &str) -> String {
+        format!(
+            "<svg {attributes} viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">{}{}</svg>",
+            WIDTH * FINE,
+            self.height,
+            escaped(&self.label),
+            self.body,
+            self.dots()
+        )
+    }
+
+    pub(super) fn figure(&self) -> String {
+        let words = match self.words.is_empty() {
+            true => String::new(),
+            false => format!("<small>{}</small>", escaped(&self.words)),
         };
-        if alpha < 1.0 {
-            look += &format!(" opacity=\"{alpha}\"");
-        }
-        Some(look)
-    }
-
-    fn shape<S: BackendStyle>(
-        &mut self,
-        points: impl IntoIterator<Item = BackendCoord>,
-        style: &S,
-        filled: bool,
-    ) -> Done {
-        let Some(look) = Self::look(style, filled) else { return Ok(()) };
-        self.put(format_args!("<path {look} d=\""))?;
-        let mut pen: Option<BackendCoord> = None;
-        for (x, y) in points {
-            match pen {
-                None => self.put(format_args!("M{x} {y}"))?,
-                Some((from, _)) if from == x => self.put(format_args!("V{y}"))?,
-                Some((_, from)) if from == y => self.put(format_args!("H{x}"))?,
-                Some(_) => self.put(format_args!("L{x} {y}"))?,
-            }
-            pen = Some((x, y));
-        }
-        self.put(format_args!("{}\"/>", if filled { "Z" } else { "" }))
+        format!(
+            "<figure><figcaption>{}{words}</figcaption>{}</figure>",
+            escaped(&self.title),
+            self.svg(PAGE)
+        )
     }
 }
 
-impl DrawingBackend for Svg<'_> {
-    type ErrorType = fmt::Error;
+const CSS: &str = include_str!("page.css");
+const FONTS: &str = "system-ui,'Segoe UI',Roboto,'Noto Sans','DejaVu Sans',sans-serif";
+/// Free room around charts, and the height of a line of words, in pixels.
+const MARGIN: i32 = 12;
+const LINE: i32 = 20;
+/// Letters of a title that stand side by side in a chart's width.
+const TITLE: usize = 56;
 
-    fn get_size(&self) -> (u32, u32) {
-        self.size
-    }
-
-    fn ensure_prepared(&mut self) -> Done {
-        Ok(())
-    }
-
-    fn present(&mut self) -> Done {
-        self.put_dots()
-    }
-
-    fn draw_pixel(&mut self, (x, y): BackendCoord, color: BackendColor) -> Done {
-        self.dots.insert((color.rgb.2, y.div_euclid(self.dot), x.div_euclid(self.dot)));
-        Ok(())
-    }
-
-    fn draw_line<S: BackendStyle>(
-        &mut self,
-        from: BackendCoord,
-        to: BackendCoord,
-        style: &S,
-    ) -> Done {
-        self.shape([from, to], style, false)
-    }
-
-    fn draw_rect<S: BackendStyle>(
-        &mut self,
-        (left, top): BackendCoord,
-        (right, bottom): BackendCoord,
-        style: &S,
-        fill: bool,
-    ) -> Done {
-        self.shape([(left, top), (right, top), (right, bottom), (left, bottom)], style, fill)
-    }
-
-    fn draw_path<S: BackendStyle, I: IntoIterator<Item = BackendCoord>>(
-        &mut self,
-        path: I,
-        style: &S,
-    ) -> Done {
-        self.shape(path, style, false)
-    }
-
-    fn draw_circle<S: BackendStyle>(
-        &mut self,
-        (x, y): BackendCoord,
-        radius: u32,
-        style: &S,
-        fill: bool,
-    ) -> Done {
-        let Some(look) = Self::look(style, fill) else { return Ok(()) };
-        self.put(format_args!("<circle {look} cx=\"{x}\" cy=\"{y}\" r=\"{radius}\"/>"))
-    }
-
-    fn fill_polygon<S: BackendStyle, I: IntoIterator<Item = BackendCoord>>(
-        &mut self,
-        corners: I,
-        style: &S,
-    ) -> Done {
-        self.shape(corners, style, true)
-    }
-
-    fn draw_text<S: BackendTextStyle>(&mut self, text: &str, style: &S, at: BackendCoord) -> Done {
-        let Pos { h_pos, v_pos } = style.anchor();
-        let anchor = match h_pos {
-            HPos::Left => "",
-            HPos::Center => " text-anchor=\"middle\"",
-            HPos::Right => " text-anchor=\"end\"",
+/// All charts one below the other, as one SVG that stands by itself: its colours are in its elements, so that
+/// any program shows it. A sentence if there are no charts.
+pub(super) fn standalone(title: &str, charts: &[Chart]) -> String {
+    let mut body = String::new();
+    let mut down = MARGIN;
+    let line = |body: &mut String, down: &mut i32, text: &str, bold: bool, colour: &str| {
+        let cut: String = match text.chars().count() > TITLE {
+            true => text.chars().take(TITLE - 1).chain(['…']).collect(),
+            false => text.to_owned(),
         };
-        let tall = f64::from(LETTERS * FINE);
-        // From where it is put to the line that letters stand on.
-        let down = match v_pos {
-            VPos::Top => 0.76 * tall,
-            VPos::Center => 0.35 * tall,
-            VPos::Bottom => -0.22 * tall,
-        };
-        let (x, y) = (at.0, at.1 + down as i32);
-        let ink = style.color().rgb.2;
-        self.put(format_args!(
-            "<text class=\"f{ink}\" x=\"{x}\" y=\"{y}\"{anchor}>{}</text>",
-            escaped(text)
-        ))
+        let weight = if bold { " font-weight=\"600\"" } else { "" };
+        *down += LINE;
+        let (y, colour, text) = (*down - LINE / 3, light(colour), escaped(&cut));
+        *body += &format!(
+            "<text x=\"{MARGIN}\" y=\"{y}\" font-size=\"{LETTERS}\"{weight} fill=\"{colour}\">{text}</text>"
+        );
+    };
+    line(&mut body, &mut down, title, true, "text");
+    if charts.is_empty() {
+        line(&mut body, &mut down, "nothing was measured that can be drawn", false, "aside");
     }
+    for chart in charts {
+        line(&mut body, &mut down, &chart.title, true, "text");
+        line(&mut body, &mut down, &chart.words, false, "aside");
+        let (height, letters) = (chart.height / FINE, LETTERS * FINE);
+        let mut drawn = chart.svg(&format!(
+            "x=\"{MARGIN}\" y=\"{down}\" width=\"{WIDTH}\" height=\"{height}\" font-size=\"{letters}\""
+        ));
+        for (number, name) in COLOURS.iter().enumerate() {
+            let colour = light(name);
+            let (fill, stroke) =
+                (format!("fill=\"{colour}\""), format!("fill=\"none\" stroke=\"{colour}\""));
+            drawn = drawn.replace(&format!("class=\"f{number}\""), &fill);
+            drawn = drawn.replace(&format!("class=\"s{number}\""), &stroke);
+        }
+        body += &drawn;
+        down += height + MARGIN;
+    }
+    let (width, height) = (WIDTH + 2 * MARGIN, down + MARGIN);
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
+         viewBox=\"0 0 {width} {height}\" font-family=\"{FONTS}\"><rect width=\"{width}\" height=\"{height}\" \
+         fill=\"{}\"/>{body}</svg>\n",
+        light("page")
+    )
+}
 
-    fn estimate_text_size<S: BackendTextStyle>(
-        &self,
-        text: &str,
-        _: &S,
-    ) -> Result<(u32, u32), DrawingErrorKind<fmt::Error>> {
-        Ok((width(text), LETTERS * FINE))
+/// A colour of the page by day.
+fn light(name: &str) -> &'static str {
+    let begin = CSS.find(&format!("--{name}:")).map_or(0, |at| at + name.len() + 3);
+    CSS[begin..].split([';', '}']).next().unwrap_or("#000")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_ink_has_a_colour_of_the_page() {
+        for name in COLOURS.iter().chain(&["page"]) {
+            let colour = light(name);
+            let digits = colour.strip_prefix('#').unwrap_or_else(|| panic!("{name}: {colour}"));
+            assert!(digits.chars().all(|digit| digit.is_ascii_hexdigit()), "{name}: {colour}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Words of the page: nothing of others stands in it as it came.
+//! Words, numbers and tables of the page: nothing of others stands in it as it came.
 
 use crate::report::digits;
 
@@ -21,6 +21,38 @@ pub(super) fn escaped(text: &str) -> String {
         }
     }
     out
+}
+
+pub(super) fn aside(text: &str) -> String {
+    format!("<p class=\"aside\">{}</p>", escaped(text))
+}
+
+pub(super) fn void(text: &str) -> String {
+    format!("<p class=\"void\">{}</p>", escaped(text))
+}
+
+/// How a program was called, if that is known.
+pub(super) fn command(text: &str) -> String {
+    if text.is_empty() {
+        return String::new();
+    }
+    format!("<pre><code>{}</code></pre>", escaped(text))
+}
+
+/// Cells of one line of a table; `tag` is `th` or `td`.
+pub(super) fn cells<T: AsRef<str>>(tag: &str, texts: impl IntoIterator<Item = T>) -> String {
+    let cell = |text: T| format!("<{tag}>{}</{tag}>", escaped(text.as_ref()));
+    texts.into_iter().map(cell).collect()
+}
+
+/// A table of the cells of each line; without heads if these are empty.
+pub(super) fn table(heads: &str, lines: impl IntoIterator<Item = String>) -> String {
+    let heads = match heads {
+        "" => String::new(),
+        heads => format!("<thead><tr>{heads}</tr></thead>"),
+    };
+    let lines: String = lines.into_iter().map(|line| format!("<tr>{line}</tr>")).collect();
+    format!("<div class=\"scroll\"><table>{heads}<tbody>{lines}</tbody></table></div>")
 }
 
 /// What the numbers of an axis are.

@@ -1,7 +1,7 @@
 //! Finds sound that was resampled on its way: it lies between the frames that packets brought, and
 //! its frames are further apart or closer together than theirs.
 
-use tautline_dsp::fit::{Likeness, Nudge, nudge};
+use tautline_dsp::align::{Likeness, Nudge, nudge};
 use tautline_dsp::resample::{Quality, Resampler, Step};
 use tautline_proto::time::{FineFrames, Frames, MediaPoint, MediaTime};
 

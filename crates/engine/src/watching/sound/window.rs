@@ -2,7 +2,7 @@
 
 use core::ops::RangeInclusive;
 
-use tautline_dsp::fit::{Landmarks, Likeness, dot};
+use tautline_dsp::align::{Landmarks, Likeness, dot};
 use tautline_proto::time::{Frames, MediaTime};
 
 use super::between::WINDOW;

@@ -12,7 +12,7 @@ use core::ops::Range;
 
 use rustfft::num_complex::Complex;
 
-use crate::spectrum::Transform;
+use super::spectrum::Transform;
 
 /// A candidate that leads another by this many standard deviations is proven. White noise needs fewer;
 /// hum and distortion are correlated.

@@ -1,6 +1,12 @@
-//! How alike two runs of samples are, and how far the one must be moved and stretched to be the other.
+//! Where one sound lies in another: how alike two runs of samples are, and how far the one must be moved and
+//! stretched to be the other.
+//!
+//! Coarse search: [`Landmarks`] for sound bit for bit, the cross spectrum ([`spectrum`]) for any other. Fine search,
+//! to a part of a frame: [`nudge`]. Of periodic sound, the lag that is proven: [`rivals`].
 
 mod landmarks;
+pub mod rivals;
+pub mod spectrum;
 
 pub use landmarks::Landmarks;
 

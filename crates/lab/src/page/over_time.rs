@@ -1,0 +1,272 @@
+//! How a run went, and what else was seen meanwhile: panels one below the other, by the same time.
+
+use super::plot::{Axis, Plot, RIGHT};
+use super::svg::{Anchor, Chart, FINE, Ink, LETTERS, Place, width};
+use super::words::Unit;
+use crate::report::{Events, INTERVAL, Meanwhile, ReportRow};
+use crate::statistics::Interval;
+
+/// Height of the values of a run, of a line of words above a panel, of a panel below the values, of one of a
+/// machine, and of the time below the last of those, in pixels.
+const HEIGHT: i32 = 240;
+const WORDS: i32 = LETTERS + 5;
+const STRIP: i32 = 62;
+const MACHINE: i32 = 96;
+const TIME: i32 = LETTERS + 3;
+/// Fewer intervals show nothing that figures do not.
+const LEAST: usize = 3;
+/// From how many times the range of all else on the greatest values have a scale of their own.
+const APART: f64 = 5.0;
+
+type Values = Vec<(i64, f64)>;
+
+/// Series that share an axis.
+struct Panel<'a> {
+    title: &'a str,
+    /// Each with its name in the legend, which a single one does without.
+    lines: Vec<(&'static str, Values)>,
+    /// Of what seldom happens, such as xruns.
+    counted: bool,
+    /// Colour and width of each line.
+    style: fn(usize) -> (Ink, i32),
+    scale: Axis,
+    /// Without words, in pixels.
+    height: i32,
+}
+
+impl<'a> Panel<'a> {
+    /// Below the values of a run.
+    fn strip(title: &'a str, values: Values, counted: bool, scale: Axis) -> Self {
+        let style = |_| (Ink::TEXT, FINE + FINE / 2);
+        let (lines, scale) = (vec![("", values)], scale.with_few_names());
+        Self { title, lines, counted, style, scale, height: STRIP }
+    }
+
+    fn of(seen: &'a Meanwhile) -> Option<Self> {
+        let values = || seen.values.iter().map(|(_, value)| *value);
+        let none = values().filter(|value| *value == 0.0).count();
+        // What has a unit is how something stands, such as a queue, and no event.
+        let counted = !seen.words.contains(',')
+            && 2 * none >= seen.values.len()
+            && values().all(|value| value.fract() == 0.0);
+        let (least, most) = (values().fold(0.0, f64::min), values().fold(0.0, f64::max));
+        let unit = if counted { Unit::Count } else { Unit::Number };
+        let scale = Axis::linear(least, if most > 0.0 { most } else { 1.0 }, unit);
+        let strip = || Self::strip(&seen.words, seen.values.clone(), counted, scale);
+        (seen.values.len() >= LEAST).then(strip)
+    }
+
+    /// What happened at instants of its own, of those that the chart shows.
+    fn happened(events: &'a Events, end: i64) -> Option<Self> {
+        let values: Values =
+            events.within(0..=end).into_iter().map(|(at, count)| (at, f64::from(count))).collect();
+        let most = values.iter().map(|(_, count)| *count).reduce(f64::max)?;
+        Some(Self::strip(events.words, values, true, Axis::linear(0.0, most, Unit::Count)))
+    }
+
+    fn values(&self) -> impl Iterator<Item = &(i64, f64)> {
+        self.lines.iter().flat_map(|(_, values)| values)
+    }
+
+    /// With all words, in pixels.
+    fn full_height(&self) -> i32 {
+        self.height + WORDS * if self.lines.len() > 1 { 2 } else { 1 }
+    }
+
+    /// From this height down, in steps; with the time below it if it is the last of the chart.
+    fn draw(&self, chart: &mut Chart, mut top: i32, across: Axis, left: i32, is_last: bool) {
+        let ink = if self.counted { Ink::BAD } else { Ink::TEXT };
+        chart.text(self.title, ink, Anchor::LeftTop, (left, top + FINE));
+        top += WORDS * FINE;
+        if self.lines.len() > 1 {
+            let mut x = left;
+            for (index, (name, _)) in self.lines.iter().enumerate() {
+                let entry = format!("— {name}");
+                chart.text(&entry, (self.style)(index).0, Anchor::LeftTop, (x, top + FINE));
+                x += width(&entry) + 4 * FINE;
+            }
+            top += WORDS * FINE;
+        }
+        let bottom = top + (self.height + if is_last { TIME } else { 0 }) * FINE;
+        let axes = (across, self.scale);
+        let plot = Plot::new(chart, (top, bottom), axes, [left, RIGHT * FINE], is_last);
+        if self.counted {
+            let zero = plot.y(0.0);
+            let places = self.values().map(|(at, value)| plot.at(*at as f64, *value));
+            for (x, y) in places.filter(|(_, y)| *y < zero) {
+                chart.path([(x, zero), (x, y)], Ink::BAD, 3 * FINE);
+            }
+            return;
+        }
+        for (index, (_, values)) in self.lines.iter().enumerate() {
+            let (ink, width) = (self.style)(index);
+            chart.path(places(&plot, values), ink, width);
+        }
+    }
+}
+
+/// One place for each value. If a column of pixels has more than two, the minimum and the maximum stand for them.
+fn places(plot: &Plot, values: &[(i64, f64)]) -> Vec<Place> {
+    let at = |(at, value): &(i64, f64)| plot.at(*at as f64, *value);
+    let column = |value: &(i64, f64)| at(value).0 / FINE;
+    let mut places = Vec::new();
+    for near in values.chunk_by(|one, next| column(one) == column(next)) {
+        if near.len() <= 2 {
+            places.extend(near.iter().map(at));
+            continue;
+        }
+        let by_value = |one: &&(i64, f64), other: &&(i64, f64)| one.1.total_cmp(&other.1);
+        let ends = [near.iter().min_by(by_value), near.iter().max_by(by_value)];
+        places.extend(ends.into_iter().flatten().map(at));
+    }
+    places
+}
+
+/// The values second by second, where there are seconds enough, and below them what else was seen.
+pub(super) fn course(row: &ReportRow) -> Option<Chart> {
+    if row.intervals.len() < LEAST {
+        return None;
+    }
+    let length = INTERVAL.as_nanos();
+    let mut strips: Vec<Panel<'_>> =
+        row.meanwhile.iter().filter(|seen| seen.drawn).filter_map(Panel::of).collect();
+    let seconds = strips.iter().any(|strip| strip.counted);
+    let end = row.intervals.last().map_or(0, |last| last.at_ns + length);
+    let end = strips.iter().flat_map(Panel::values).map(|(at, _)| *at).fold(end, i64::max);
+    let happened: Vec<Panel<'_>> =
+        row.events.iter().filter_map(|events| Panel::happened(events, end)).collect();
+    let named = happened.iter().map(|strip| strip.title).collect::<Vec<_>>().join(" and ");
+    strips.splice(0..0, happened);
+    let least = row.intervals.iter().map(|one| one.min_ns).min()? as f64;
+    let most = row.intervals.iter().map(|one| one.max_ns).max()? as f64;
+    let usual = row.intervals.iter().map(high).max()? as f64;
+    let apart = most - least > APART * (usual - least);
+    if apart {
+        let middle = |one: &Interval| (one.at_ns + length / 2, one.max_ns as f64);
+        let values = row.intervals.iter().map(middle).collect();
+        let scale = Axis::linear(least, most, Unit::Time);
+        strips.insert(0, Panel::strip("greatest of each second", values, false, scale));
+    }
+    let across = Axis::linear(0.0, end as f64, Unit::Time);
+    let upwards = Axis::fitting(least, if apart { usual } else { most }, Unit::Time);
+    let left = strips.iter().map(|strip| &strip.scale).chain([&upwards]).map(Axis::room).max()?;
+    let label = format!("{}: {} seconds one after the other", row.name, row.intervals.len());
+    let height = HEIGHT + strips.iter().map(Panel::full_height).sum::<i32>();
+    let mut chart = Chart::new("Second by second", label, height);
+    let mut top = HEIGHT * FINE;
+    let plot = Plot::new(&mut chart, (0, top), (across, upwards), [left, RIGHT * FINE], true);
+    for strip in strips.iter().filter(|strip| strip.counted) {
+        let bad = strip.values().filter(|(_, value)| *value > 0.0);
+        plot.rules(&mut chart, bad.map(|(at, _)| *at as f64));
+    }
+    for run in row.intervals.chunk_by(|a, b| b.at_ns - a.at_ns <= length) {
+        band(&mut chart, &plot, run, apart);
+    }
+    for strip in &strips {
+        strip.draw(&mut chart, top, across, left, false);
+        top += strip.full_height() * FINE;
+    }
+    let words = &mut chart.words;
+    *words += "median of each second";
+    *words += match row.intervals.iter().any(|one| one.p99_ns.is_some()) {
+        true => ", in a band from the least to 99 of 100",
+        false if apart => ", in a band down to the least",
+        false => ", in a band from the least to the greatest",
+    };
+    *words +=
+        if apart { "; the greatest below, on a scale of its own" } else { "; thin: the greatest" };
+    if seconds {
+        *words += "; seconds in which something went wrong are marked";
+    }
+    if !named.is_empty() {
+        *words += &format!("; {named} are marked, each where it was");
+    }
+    Some(chart)
+}
+
+/// Where the band ends: few values have no percentile.
+fn high(one: &Interval) -> i64 {
+    one.p99_ns.unwrap_or(one.p50_ns)
+}
+
+/// Seconds that follow each other; the greatest too, unless they stand apart.
+fn band(chart: &mut Chart, plot: &Plot, run: &[Interval], apart: bool) {
+    // Each value stands for its whole second.
+    let steps = |of: &dyn Fn(&Interval) -> i64| -> Vec<Place> {
+        let ends = |one: &Interval| {
+            let value = of(one) as f64;
+            [0, INTERVAL.as_nanos()].map(|more| plot.at((one.at_ns + more) as f64, value))
+        };
+        run.iter().flat_map(ends).collect()
+    };
+    let few = |one: &Interval| if apart { high(one) } else { one.p99_ns.unwrap_or(one.max_ns) };
+    let (above, below) = (steps(&few), steps(&|one| one.min_ns));
+    chart.shape(above.into_iter().chain(below.into_iter().rev()), Ink::MEASURED, 0.25);
+    if !apart {
+        chart.path(steps(&|one| one.max_ns), Ink::ASIDE, FINE);
+    }
+    chart.path(steps(&|one| one.p50_ns), Ink::MEASURED, 2 * FINE);
+}
+
+/// What the keys of a machine or process begin with, and the title of its chart.
+const MACHINES: [(&str, &str); 3] = [
+    ("", "Over time"),
+    ("sender_", "Sender's machine over time"),
+    ("receiver_", "Receiver's machine over time"),
+];
+
+/// The title of each panel, which is what its axis shows; the key of each series and its name in the legend.
+const PANELS: [(&str, &[(&str, &str)]); 6] = [
+    (
+        "processor, % of all cores",
+        &[
+            ("user_percent", "user"),
+            ("system_percent", "system"),
+            ("irq_percent", "irq"),
+            ("softirq_percent", "softirq"),
+        ],
+    ),
+    ("processor, % of a core", &[("user_core_percent", "user"), ("system_core_percent", "system")]),
+    ("interrupts, 1/s", &[("interrupts_per_s", "interrupts")]),
+    ("context switches, 1/s", &[("switches_per_s", "switches")]),
+    ("network, Mbit/s", &[("mbit_per_s", "all")]),
+    ("network, packets/s", &[("packets_per_s", "all")]),
+];
+
+/// Processor time, interrupts, context switches and traffic: a chart for each machine or process that was read.
+pub(super) fn machines(row: &ReportRow) -> Vec<Chart> {
+    let drawn = |(prefix, title): &(&str, &str)| {
+        let panels = PANELS.iter().filter_map(|(title, series)| {
+            let found = |(key, name): &(&str, &'static str)| {
+                let is_this = |seen: &&Meanwhile| seen.key.strip_prefix(prefix) == Some(*key);
+                let values = &row.meanwhile.iter().find(is_this)?.values;
+                (values.len() >= 2).then(|| (*name, values.clone()))
+            };
+            let lines: Vec<_> = series.iter().filter_map(found).collect();
+            let values = lines.iter().flat_map(|(_, values)| values).map(|(_, value)| *value);
+            let max = values.reduce(f64::max)?;
+            let scale = Axis::linear(0.0, max.max(1.0), Unit::Number).with_few_names();
+            let style = |index| (Ink::line(index), 2 * FINE);
+            Some(Panel { title, lines, counted: false, style, scale, height: MACHINE })
+        });
+        machine(row, title, &panels.collect::<Vec<_>>())
+    };
+    MACHINES.iter().filter_map(drawn).collect()
+}
+
+fn machine(row: &ReportRow, title: &str, panels: &[Panel<'_>]) -> Option<Chart> {
+    let end = panels.iter().flat_map(Panel::values).map(|(at, _)| *at).max()?;
+    let across = Axis::linear(0.0, end as f64, Unit::Time);
+    let left = panels.iter().map(|panel| panel.scale.room()).max()?;
+    let titles: Vec<&str> = panels.iter().map(|panel| panel.title).collect();
+    let label = format!("{}, over time: {}", row.name, titles.join("; "));
+    let height = panels.iter().map(Panel::full_height).sum::<i32>() + TIME;
+    let mut chart = Chart::new(title, label, height);
+    let mut top = 0;
+    for (index, panel) in panels.iter().enumerate() {
+        panel.draw(&mut chart, top, across, left, index + 1 == panels.len());
+        top += panel.full_height() * FINE;
+    }
+    "each value is the mean since the one before".clone_into(&mut chart.words);
+    Some(chart)
+}
