@@ -12,9 +12,9 @@ use tautline_proto::sending::{ReceiverCounts, SendRefused};
 use tautline_proto::stream::Coding;
 use tautline_proto::time::Span;
 
+use crate::error::RunError;
 pub use crate::fader::Fader;
 use crate::plan::StreamPlan;
-use crate::watching::run::RunError;
 
 /// Changes that are made in one beat: the device's thread takes them once per period, which may be as
 /// long as five beats.

@@ -10,6 +10,7 @@
 
 pub mod control;
 mod conversation;
+pub mod error;
 mod fader;
 mod link_news;
 pub mod offload;

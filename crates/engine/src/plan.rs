@@ -5,6 +5,8 @@ pub mod beside;
 pub mod claim;
 pub mod lay;
 pub mod pacing;
+pub mod probes;
+pub(crate) mod random;
 pub mod select;
 pub mod sockets;
 pub mod too_long;
@@ -34,8 +36,9 @@ use tautline_proto::wire::avtp::Encapsulation;
 
 use crate::plan::claim::ClaimedAddress;
 use crate::plan::pacing::Paced;
+use crate::plan::probes::Probes;
+pub use crate::plan::random::random_identity;
 use crate::plan::select::Select;
-use crate::watching::probes::Probes;
 
 tautline_dsp::named_enum! {
     /// Who makes the system calls.

@@ -35,8 +35,10 @@ use tautline_proto::wire::rtcp::Announcement;
 use tautline_report::Report;
 
 use crate::control::{RecvChange, Requests};
+use crate::error::RunError;
 use crate::fader::VOLUME_RAMP;
 use crate::plan::RecvPlan;
+use crate::plan::probes::Probes;
 use crate::receiving::change::{MixChanges, MixSetup};
 use crate::receiving::doubt::{Another, Doubt, Ran};
 use crate::receiving::followed::FollowedClock;
@@ -49,8 +51,7 @@ use crate::receiving::streams::ReceivedStreams;
 use crate::watching::ledger_file::{HeardEntry, LedgerFile};
 use crate::watching::machine;
 use crate::watching::observers::Observers;
-use crate::watching::probes::Probes;
-use crate::watching::run::{Progress, RunError, RunOptions, RunWatch, Running};
+use crate::watching::run::{Progress, RunOptions, RunWatch, Running};
 use crate::watching::sound::{CardEar, Hearing, hearing, measurement};
 
 /// A receiver with everything but its device, which may want the [`RecvEngine::listener`] first.

@@ -14,8 +14,7 @@ use tautline_io::thread::memory;
 use tautline_proto::device::{Device, Stop};
 use tautline_proto::faults::{Faults, UnjudgedFaults};
 use tautline_proto::latency::LatencyRule;
-use tautline_proto::packet::StreamId;
-use tautline_proto::sender::{Identity, Sender};
+use tautline_proto::sender::Sender;
 use tautline_proto::sending::{PRELUDE, SendPolicy};
 use tautline_proto::session::{Session, SessionConfig};
 use tautline_proto::stream::PTIME_RANGE;
@@ -26,11 +25,14 @@ use tautline_report::distribution::Distribution;
 use crate::control::{Requests, SendChange};
 use crate::conversation::cname;
 use crate::conversation::{Audience, Conversation, wait_for};
+use crate::error::RunError;
 use crate::fader::Fader;
 use crate::fader::VOLUME_RAMP;
 use crate::link_news::LinkNews;
 use crate::plan::SendPlan;
 use crate::plan::pacing::Paced;
+use crate::plan::probes::Probes;
+use crate::plan::random::random;
 use crate::sending::claimed::FollowedClaim;
 use crate::sending::stream::{PresentationClock, SentStream};
 use crate::sending::transmitter::{Transmitter, TxStatus};
@@ -40,24 +42,13 @@ use crate::watching::machine;
 use crate::watching::note::Note;
 use crate::watching::observed::Observed;
 use crate::watching::observers::Observers;
-use crate::watching::probes::Probes;
-use crate::watching::run::{Progress, RunError, RunOptions, RunWatch, Running};
+use crate::watching::run::{Progress, RunOptions, RunWatch, Running};
 use crate::watching::xruns::XrunTimes;
 
 pub use crate::sending::stream::LostHook;
 
 /// Transmit stamps that wait for the ordinary thread: half a second of class A.
 const STAMPS: usize = 4096;
-
-/// A random identity for a stream.
-pub fn random_identity() -> Result<Identity, RunError> {
-    let random =
-        machine::random().map_err(|error| RunError::System("reading /dev/urandom", error))?;
-    let word = |at: usize| {
-        u32::from_ne_bytes([random[at], random[at + 1], random[at + 2], random[at + 3]])
-    };
-    Ok(Identity { stream: StreamId::from(word(0)), sequence: word(4) as u16, timestamp: word(8) })
-}
 
 /// A sender that is ready to run.
 pub struct SendEngine {
@@ -82,8 +73,7 @@ impl SendEngine {
         let (commands, commanded) = memory::ring(64);
         let (stamps_in, stamps) = memory::ring(STAMPS);
         let (levels, level_reader) = levels(plan.map.outputs());
-        let random =
-            machine::random().map_err(|error| RunError::System("reading /dev/urandom", error))?;
+        let random = random().map_err(|error| RunError::System("reading /dev/urandom", error))?;
         let session = Session::new(SessionConfig {
             ssrc: plan.policy.identity.stream.ssrc(),
             cname: cname(&random),

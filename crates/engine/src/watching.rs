@@ -8,7 +8,6 @@ pub(crate) mod newest;
 pub mod note;
 pub(crate) mod observed;
 pub mod observers;
-pub mod probes;
 pub mod run;
 pub mod shell;
 pub mod sound;

@@ -15,7 +15,7 @@ use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
 use tautline_engine::control::{Asker, Destined, RecvChange, SendChange};
 use tautline_engine::plan::LinkKind;
-use tautline_engine::watching::probes::Probes;
+use tautline_engine::plan::probes::Probes;
 use tautline_io::link::destinations::Destinations;
 use tautline_io::link::{Arrival, Link, LinkCounters, TransmitStamp};
 use tautline_proto::device::{Cycle, Flow, Process};

@@ -20,7 +20,8 @@ mod sweep;
 mod tests;
 
 use tautline_dsp::timecode::{Finder, MarkStretch, Marker, RunNumber};
-use tautline_engine::watching::run::{RunError, Running};
+use tautline_engine::error::RunError;
+use tautline_engine::watching::run::Running;
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::Scheduler;
 use tautline_proto::device::{Cycle, Device, Flow, Process, Settings, Stop};

@@ -10,7 +10,8 @@ mod figures;
 #[cfg(test)]
 mod tests;
 
-use tautline_engine::watching::run::{RunError, Running};
+use tautline_engine::error::RunError;
+use tautline_engine::watching::run::Running;
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::Scheduler;
 use tautline_proto::device::{Device, Direction, Directions, Settings, Stop};

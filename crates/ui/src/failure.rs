@@ -4,9 +4,9 @@ use core::fmt;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use tautline_api::trust::TrustError;
+use tautline_engine::error::RunError;
 use tautline_engine::plan::address::AddressError;
 use tautline_engine::plan::pacing::RungRefused;
-use tautline_engine::watching::run::RunError;
 use tautline_io::link::OpenError;
 use tautline_proto::device::DeviceError;
 

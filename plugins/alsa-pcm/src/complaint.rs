@@ -3,10 +3,10 @@
 
 use core::ffi::c_int;
 
+use tautline_engine::error::RunError;
 use tautline_engine::plan::address::AddressError;
 use tautline_engine::plan::claim::ClaimError;
 use tautline_engine::plan::pacing::RungRefused;
-use tautline_engine::watching::run::RunError;
 use tautline_io::link::OpenError;
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,12 +6,13 @@ mod streams;
 
 use tautline_audio::{DeviceSpec, Extras, SoftwareSpec};
 use tautline_engine::control::{RecvChange, Requests, requests};
+use tautline_engine::error::RunError;
 use tautline_engine::plan::RecvPlan;
 use tautline_engine::plan::sockets;
 use tautline_engine::receiving::doubt::{Doubt, Ran};
 use tautline_engine::receiving::learn::{Believe, CameThere, Learnt, ListenedAt, learn};
 use tautline_engine::receiving::{RecvEngine, RunControl};
-use tautline_engine::watching::run::{Progress, RunError};
+use tautline_engine::watching::run::Progress;
 use tautline_io::clock::now;
 use tautline_io::output::OutputFile;
 use tautline_proto::device::{Direction, Settings, Stop};

@@ -17,7 +17,7 @@ use tautline_proto::maap::{AddressClaim, ClaimEvent};
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::plan::address::Address;
-use crate::watching::machine;
+use crate::plan::random::random;
 
 /// Why no address could be claimed: one sentence that ends with the mend.
 #[derive(Debug, thiserror::Error)]
@@ -98,7 +98,7 @@ impl ClaimedAddress {
         let Some(interface) = without.unclaimed() else { return Ok(None) };
         let system = |error| ClaimError::System { interface: interface.into(), error };
         let socket = MaapSocket::open(interface)?;
-        let [a, b, c, d, e, f, g, h, ..] = machine::random().map_err(system)?;
+        let [a, b, c, d, e, f, g, h, ..] = random().map_err(system)?;
         let seed = u64::from_ne_bytes([a, b, c, d, e, f, g, h]);
         let claim = AddressClaim::new(socket.own(), seed, now());
         let shared = Arc::new(ClaimShared {

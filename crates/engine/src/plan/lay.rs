@@ -26,9 +26,9 @@ use super::address::{Address, Resolved};
 use super::select::Select;
 use super::sockets::packets_per_second;
 use super::{ClockPlan, RecvPlan, SendPlan, StreamPlan};
-use crate::sending::random_identity;
-use crate::watching::probes::Probes;
-use crate::watching::run::RunError;
+use crate::error::RunError;
+use crate::plan::probes::Probes;
+use crate::plan::random_identity;
 
 /// A latency that packets and device do not leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,15 +13,16 @@ use tautline_report::StreamReport;
 use crate::control::{
     Answer, CannotChange, Changed, ReceiveStanding, RecvChange, Requests, StreamStanding,
 };
+use crate::error::RunError;
 use crate::fader::Fader;
 use crate::plan::StreamPlan;
+use crate::plan::probes::Probes;
 use crate::receiving::labels::Labels;
 use crate::receiving::mixer::{MixerInput, Succession};
 use crate::receiving::repairers::{RepairerStore, Spares, repairers};
 use crate::receiving::stream::{Mix, ReceivedStream, connect};
 use crate::watching::ledger_file::{HeardEntry, LedgerFile};
-use crate::watching::probes::Probes;
-use crate::watching::run::{RunError, RunWatch};
+use crate::watching::run::RunWatch;
 use crate::watching::sound::Hearing;
 
 /// The ordinary thread's end of what may be changed of a mix.

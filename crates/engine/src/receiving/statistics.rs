@@ -12,10 +12,10 @@ use tautline_proto::time::Span;
 use tautline_report::PresentedReport;
 use tautline_report::distribution::{Distribution, Summary};
 
+use crate::plan::probes::Probes;
 use crate::receiving::mixer::RxStatus;
 use crate::watching::levels::LevelReader;
 use crate::watching::observed::Observed;
-use crate::watching::probes::Probes;
 use crate::watching::sound::{FoundPacket, Unfound};
 use crate::watching::xruns::XrunTimes;
 

@@ -24,8 +24,11 @@ use tautline_report::StreamEnd;
 use crate::control::CannotChange;
 use crate::conversation::cname;
 use crate::conversation::{Audience, Conversation};
+use crate::error::RunError;
 use crate::fader::Fader;
 use crate::link_news::LinkNews;
+use crate::plan::probes::Probes;
+use crate::plan::random::random;
 use crate::plan::{StreamPlan, packets_within};
 use crate::receiving::mixer::{
     InputRings, LabelMark, LabelMarks, MixerCommand, MixerInput, RxStatus,
@@ -36,11 +39,9 @@ use crate::receiving::statistics::Statistics;
 use crate::receiving::summary;
 use crate::watching::ledger_file::{HeardEntry, LedgerFile};
 use crate::watching::levels::levels;
-use crate::watching::machine;
 use crate::watching::note::Note;
 use crate::watching::observed::Observed;
-use crate::watching::probes::Probes;
-use crate::watching::run::{RunError, RunWatch};
+use crate::watching::run::RunWatch;
 use crate::watching::sound::{FoundPacket, Hearing, Measurement, PacketTap};
 
 /// What the ordinary thread holds of one stream.
@@ -104,8 +105,7 @@ pub(crate) fn connect(
 ) -> Result<(ReceivedStream, MixerInput), RunError> {
     let Mix { number, wall, device, waiter, probes, labels } = *mix;
     let format = stream.receiver.format;
-    let random =
-        machine::random().map_err(|error| RunError::System("reading /dev/urandom", error))?;
+    let random = random().map_err(|error| RunError::System("reading /dev/urandom", error))?;
     if let Some(control) = &stream.control {
         waiter
             .add(&**control, number as u64)

@@ -25,12 +25,12 @@ use crate::conversation::Conversation;
 use crate::fader::Fader;
 use crate::link_news::LinkNews;
 use crate::plan::pacing::Paced;
+use crate::plan::probes::Probes;
 use crate::sending::claimed::FollowedClaim;
 use crate::sending::transmitter::{TransmitterCommand, TxStatus};
 use crate::watching::ledger_file::{LedgerFile, SentEntry};
 use crate::watching::note::Note;
 use crate::watching::observed::Observed;
-use crate::watching::probes::Probes;
 use crate::watching::run::{KnownClock, PeerState, Progress, RunWatch};
 use crate::watching::xruns::XrunTimes;
 

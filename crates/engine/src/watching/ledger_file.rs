@@ -13,7 +13,7 @@ use tautline_proto::ledger::{Departure, Passage};
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::wrap;
 
-use crate::watching::run::RunError;
+use crate::error::RunError;
 
 /// A line of a ledger, as it is kept until it is written.
 pub(crate) trait LedgerEntry {

@@ -1,7 +1,6 @@
-//! What the reports say of the machine, read from `/proc`; and the randomness of identities.
+//! What the reports say of the machine, read from `/proc`.
 
 use std::fs;
-use std::io::Read;
 
 use tautline_io::clock::processor_time;
 use tautline_io::clock::tai::{Tai, followed_tai};
@@ -55,13 +54,6 @@ fn peak_memory() -> Option<u64> {
     let status = line("/proc/self/status")?;
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     peak.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
-}
-
-/// Random bytes of the kernel's, for identities that must not collide (RFC 3550 §8.1).
-pub(crate) fn random() -> std::io::Result<[u8; 16]> {
-    let mut bytes = [0; 16];
-    fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(bytes)
 }
 
 /// Notes whether the device's thread has the priority that was asked for.

@@ -1,7 +1,5 @@
 //! What sending and receiving have in common: the device's thread, the witness, the clock of a run.
 
-use std::io;
-use std::path::PathBuf;
 use std::thread::JoinHandle;
 
 use tautline_io::clock::now;
@@ -9,14 +7,14 @@ use tautline_io::thread::memory;
 use tautline_io::thread::stall::StallWitness;
 use tautline_io::thread::{self, Granted, Scheduler};
 use tautline_proto::clock::ClockMapping;
-use tautline_proto::device::{Device, DeviceError, Ended, Process, Stop};
+use tautline_proto::device::{Device, Ended, Process, Stop};
 use tautline_proto::sending::ReceiverCounts;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_report::Refused;
 
-use crate::watching::note::{Note, Words};
-
+use crate::error::RunError;
 use crate::watching::machine;
+use crate::watching::note::{Note, Words};
 
 /// How a run is run, whichever way the sound goes.
 #[derive(Debug, Clone, Copy)]
@@ -31,28 +29,6 @@ pub struct RunOptions {
     pub lock_memory: bool,
     /// Puts what people are to know into words.
     pub words: Words,
-}
-
-/// A run that could not begin, or that failed.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// The device went and did not come back.
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-    /// The ledger could not be begun.
-    #[error(
-        "writing {}: {error}; name a file in a folder that is there and that you may write in",
-        path.display()
-    )]
-    Ledger {
-        /// Where it was to be.
-        path: PathBuf,
-        /// What the system answered.
-        error: io::Error,
-    },
-    /// The system refused something else.
-    #[error("{0}: {1}; end other programs or raise the limits of this user (ulimit -a)")]
-    System(&'static str, io::Error),
 }
 
 /// Stack of the device's thread, in bytes: the engine itself takes a few kilobytes, and libopus its scratch, of which it

@@ -27,7 +27,7 @@ use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
 use tautline_proto::units::Rate;
 
 use crate::plan::packets_within;
-use crate::watching::probes::Probes;
+use crate::plan::probes::Probes;
 use between::WINDOW;
 pub use hearing::CardEar;
 pub(crate) use hearing::{Hearing, hearing};

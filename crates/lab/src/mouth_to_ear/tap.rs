@@ -2,7 +2,8 @@
 //! each a program of its own at whatever host.
 
 use serde::{Deserialize, Serialize};
-use tautline_engine::watching::run::{RunError, Running};
+use tautline_engine::error::RunError;
+use tautline_engine::watching::run::Running;
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::Scheduler;
 use tautline_proto::device::{Cycle, Device, Flow, Process, Settings, Stop};

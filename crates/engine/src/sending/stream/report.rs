@@ -17,8 +17,8 @@ use tautline_report::{
 
 use super::{STAGES, SentStream};
 use crate::plan::pacing::Paced;
+use crate::plan::probes::Probes;
 use crate::watching::note::Note;
-use crate::watching::probes::Probes;
 
 impl SentStream {
     pub(crate) fn report(&self) -> StreamReport {
