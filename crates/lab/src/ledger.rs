@@ -205,7 +205,7 @@ const NAMED: usize = 3;
 
 /// The stages that took the most of a packet's time in words, the longest first; what is little beside the
 /// others is left out.
-pub(crate) fn longest(stages: impl Iterator<Item = (&'static str, i64)>) -> Option<String> {
+pub(crate) fn longest<'a>(stages: impl Iterator<Item = (&'a str, i64)>) -> Option<String> {
     let mut all: Vec<_> = stages.collect();
     all.sort_by_key(|(_, nanos)| core::cmp::Reverse(nanos.unsigned_abs()));
     let longest = all.first()?.1.unsigned_abs();

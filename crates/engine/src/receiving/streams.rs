@@ -358,7 +358,7 @@ impl ReceivedStreams {
         );
         Report {
             schema: 1,
-            role: "recv",
+            role: "recv".into(),
             began_ns: watch.began.as_nanos(),
             duration_ns: (ended - watch.began).as_nanos(),
             streams: reports,

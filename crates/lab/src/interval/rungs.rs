@@ -110,7 +110,7 @@ fn rows(
     let unit = TimestampUnit::Frames(rate);
     let packets = arrived(outcome, counted);
     let mut row = intervals(name.to_owned(), &packets, unit);
-    let lead = outcome.sent["streams"][0]["pacing"]["lead_ns"].as_i64();
+    let lead = outcome.sent.streams.first().and_then(|one| one.pacing.as_ref()?.lead_ns);
     if let Some(lead) = lead {
         row.add("lead_ns", "launched after it was due", lead);
     }

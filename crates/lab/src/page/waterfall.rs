@@ -1,11 +1,12 @@
 //! What a measured time is made of: stages one below the other, each beginning where the one before ended.
 
 use plotters::style::text_anchor::{HPos, VPos};
+use tautline_report::StageSummary;
 
 use super::axis::{Axis, Named, Plot};
 use super::svg::{FINE, Ink, filled, letters, line, svg, width};
 use super::words::{Unit, span};
-use crate::report::{ReportRow, ReportStage};
+use crate::report::ReportRow;
 
 /// How tall a stage is, in pixels.
 const STAGE: u32 = 26;
@@ -13,8 +14,8 @@ const STAGE: u32 = 26;
 /// The chart, where there are stages; with what it shows in a sentence.
 pub(super) fn waterfall(row: &ReportRow) -> Option<(String, String)> {
     let middle =
-        |stage: &ReportStage| stage.summary.p50_ns.or(stage.summary.mean_ns).map(|ns| ns as f64);
-    let stages: Vec<(&ReportStage, f64)> =
+        |stage: &StageSummary| stage.summary.p50_ns.or(stage.summary.mean_ns).map(|ns| ns as f64);
+    let stages: Vec<(&StageSummary, f64)> =
         row.stages.iter().filter_map(|stage| Some((stage, middle(stage)?))).collect();
     let mut begins = Vec::new();
     let (mut at, mut most) = (0.0_f64, 0.0_f64);
