@@ -1,13 +1,12 @@
 //! A report in a file, whose suffix decides the format.
 
-mod csv;
-
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use tautline_io::output::{OutputFile, write_hint};
+use tautline_report::csv;
 
 use crate::failure::Failure;
 

@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_report::StageSummary;
 use tautline_report::distribution::Summary;
+use tautline_report::ledger::longest;
 
-use crate::ledger::longest;
 use crate::statistics::{Bin, Interval, Missed, Series};
 
 pub use by_second::{PartBySecond, RECEIVER_LATE, SENDER_LATE, SecondCount, StreamBySecond};

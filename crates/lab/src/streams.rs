@@ -18,13 +18,13 @@ use std::net::IpAddr;
 use std::time::Instant;
 
 use tautline_proto::time::Span;
+use tautline_report::ledger::{self, HeardPacket, SentPacket};
 use tautline_report::{Counters, Report, StreamReport};
 
 use crate::hosts::{
     ChildEnded, ChildLimits, ChildState, ChildUsage, HostError, HostPlace, LONGEST_NOISE, LabHost,
     UsedBetween,
 };
-use crate::ledger::{self, HeardPacket, SentPacket};
 use crate::report::HostDescription;
 
 pub use clocks::MOST_UNSURE;

@@ -3,8 +3,10 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+pub mod csv;
 pub mod distribution;
 mod json;
+pub mod ledger;
 pub mod snapshot;
 pub mod text;
 

@@ -1,9 +1,10 @@
 //! The parts of the page in the order of reading.
 
+use tautline_report::ledger::STAGES;
+
 use super::standalone::TitledChart;
 use super::words::escaped;
 use super::{course, ladder, periods, scatter, shares, spread, usage, waterfall};
-use crate::ledger::STAGES;
 use crate::report::text::{columns, freezes, nanos, shown};
 use crate::report::{HostDescription, LabReport, ReportRow, Worst};
 

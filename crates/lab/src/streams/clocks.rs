@@ -2,9 +2,9 @@
 //! clock alone.
 
 use tautline_proto::time::{LocalTime, Span};
+use tautline_report::ledger::HeardPacket;
 
 use super::{StreamOutcome, first_counters};
-use crate::ledger::HeardPacket;
 use crate::report::ReportRow;
 use crate::statistics::Sorted;
 

@@ -3,10 +3,10 @@
 use core::fmt;
 
 use tautline_proto::time::LocalTime;
+use tautline_report::ledger::HeardPacket;
 
 use super::machines::XRUNS;
 use super::{LabStream, StreamOutcome, first_counters};
-use crate::ledger::HeardPacket;
 use crate::report::ReportRow;
 
 /// What was not heard of the packets that count, and the xruns since the first of them.

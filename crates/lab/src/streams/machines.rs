@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use tautline_proto::time::{LocalTime, Span};
+use tautline_report::ledger::{HeardPacket, SentPacket};
 
 use super::{StreamEnds, StreamOutcome};
 use crate::hosts::{HostError, LabHost};
-use crate::ledger::{HeardPacket, SentPacket};
 use crate::report::{Events, INTERVAL, Meanwhile, ReportRow, SecondCount};
 use crate::resources::machine_quantities;
 

@@ -2,10 +2,12 @@
 //! is, from the receiver's own report.
 
 use tautline_proto::time::{LocalTime, Span};
+use tautline_report::ledger::{
+    HeardPacket, LAUNCH, LedgerPacket, STAGES, SentPacket, length, lengths,
+};
 use tautline_report::{Counters, NotFound, Report, StageSummary, StreamReport};
 
 use super::{LabStream, StreamOutcome};
-use crate::ledger::{HeardPacket, LAUNCH, LedgerPacket, STAGES, SentPacket, length, lengths};
 use crate::report::{Points, ReportRow};
 use crate::statistics::{Missed, Series};
 

@@ -1,10 +1,10 @@
+use tautline_report::ledger::LAUNCH;
 use tautline_trial::snapshot;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::ledger::LAUNCH;
 use crate::resources::machine_quantities;
 
 /// A report of these fields.
@@ -95,7 +95,7 @@ fn a_stream_is_told_second_by_second_with_all_its_parts_and_what_each_missed() {
     assert_eq!((stream.late, stream.unheard), (vec![(3, 3)], vec![(0, 1)]));
     let names: Vec<_> = stream.parts.iter().map(|part| part.name.as_str()).collect();
     let mut expected: Vec<_> =
-        crate::ledger::STAGES.into_iter().filter(|name| *name != LAUNCH).collect();
+        tautline_report::ledger::STAGES.into_iter().filter(|name| *name != LAUNCH).collect();
     expected.extend(["sender_late", "receiver_late"]);
     assert_eq!(names, expected);
     let wire = &stream.parts[3];

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use tautline_proto::time::LocalTime;
+use tautline_report::ledger::{HeardPacket, SentPacket};
 
 use super::{StreamOutcome, first_counters};
-use crate::ledger::{HeardPacket, SentPacket};
 use crate::report::{Events, INTERVAL, SecondCount};
 
 /// For programs and for people.
