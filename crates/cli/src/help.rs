@@ -9,7 +9,7 @@ mod files;
 pub(crate) mod lab;
 mod stages;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod trust;
 mod work;
 

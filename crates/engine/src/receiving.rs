@@ -33,6 +33,7 @@ use tautline_proto::time::LocalTime;
 use tautline_proto::units::Channels;
 use tautline_proto::wire::rtcp::Announcement;
 use tautline_report::Report;
+use tautline_report::ledger::HeardEntry;
 
 use crate::control::{RecvChange, Requests};
 use crate::error::RunError;
@@ -48,7 +49,7 @@ use crate::receiving::mixer::{Mixer, Passages};
 use crate::receiving::shared::{SharedLinkEnd, SharedLinkPlan, StreamTemplate, share};
 use crate::receiving::stream::{Mix, ReceivedStream, connect};
 use crate::receiving::streams::ReceivedStreams;
-use crate::watching::ledger_file::{HeardEntry, LedgerFile};
+use crate::watching::ledger_file::LedgerFile;
 use crate::watching::machine;
 use crate::watching::observers::Observers;
 use crate::watching::run::{Progress, RunOptions, RunWatch, Running};

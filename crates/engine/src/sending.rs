@@ -219,7 +219,7 @@ impl SendEngine {
         unwritten.iter().for_each(|flaw| watch.note(&Note::Unwritten(flaw)));
         Ok(Report {
             schema: 1,
-            role: "send",
+            role: "send".into(),
             began_ns: watch.began.as_nanos(),
             duration_ns: (ended - watch.began).as_nanos(),
             streams: vec![report],

@@ -20,7 +20,6 @@ mod kept;
 pub mod kernel;
 pub mod ladder;
 pub mod least;
-pub mod ledger;
 pub mod load;
 pub mod mouth_to_ear;
 pub mod network;

@@ -175,23 +175,23 @@ fn judged(
 ) -> (ReportRow, Option<bool>) {
     // In a mix no packet is found by its sound, and none has to be.
     let mut row = outcome.row_of_misses(name);
-    let counted = |name| outcome.counted_at_receiver(name);
+    let counted = |count| outcome.counted_at_receiver(count);
+    let (lost, late) = (counted(|all| all.lost), counted(|all| all.late));
+    let unheard = counted(|all| all.unheard);
     // What the sender's device lost, each of its streams lacks.
     let never_sent = outcome.count_never_sent().saturating_mul(u64::from(streams));
-    let missed = counted("lost") + counted("late") + counted("unheard") + never_sent;
+    let missed = lost + late + unheard + never_sent;
     let frozen = outcome.frozen() + if outcome.sender_only_froze() { never_sent } else { 0 };
-    let came = (counted("packets_received") + counted("lost")).saturating_sub(counted("duplicate"));
+    let came = (counted(|all| all.received) + lost).saturating_sub(counted(|all| all.duplicate));
     let due = came + never_sent;
     let silent = usize::from(streams).saturating_sub(outcome.streams_heard());
     row.missed = Some(Missed::of(missed, due));
     // Of all streams and the whole run.
     if missed > 0 {
         row.add("never_sent", "missed: never sent", never_sent);
-        for (key, words) in
-            [("late", "missed: late"), ("lost", "missed: lost"), ("unheard", "missed: unheard")]
-        {
-            row.add(key, words, counted(key));
-        }
+        row.add("late", "missed: late", late);
+        row.add("lost", "missed: lost", lost);
+        row.add("unheard", "missed: unheard", unheard);
     }
     row.points.clear();
     row.add("streams", "streams", streams);
@@ -208,7 +208,7 @@ fn judged(
         row.add("silent_streams", "streams that never came", silent as u64);
     }
     let known = row.void.is_none();
-    if counted("packets_received") == 0 {
+    if counted(|all| all.received) == 0 {
         row.void = Some(outcome.unmeasured());
     }
     let went = silent == 0 && otherwise as f64 <= allowed * due as f64;
@@ -220,18 +220,19 @@ mod tests {
     use tautline_trial::snapshot;
 
     use super::*;
-    use crate::streams::tests::outcome;
-    use serde_json::{Value, json};
+    use crate::streams::tests::{outcome, read};
+    use serde_json::json;
+    use tautline_report::{Counters, StreamReport};
 
     /// Two streams of so many packets each, which are heard together, so that none is found by its sound.
     fn mixed(received: u64, lost: u64) -> StreamOutcome {
         let mut outcome = outcome(4000, &[]);
         outcome.arrivals.iter_mut().for_each(|packet| packet.measured = None);
-        let counters = json!({"packets_received": received, "lost": lost});
-        let mut first = outcome.heard["streams"][0].take();
-        first["latency"]["not_found"] = json!({"unlike": received});
-        first["counters"] = counters.clone();
-        outcome.heard["streams"] = json!([first, {"counters": counters}]);
+        let counters = Counters { received, lost, ..Counters::default() };
+        let first = &mut outcome.heard.streams[0];
+        first.latency.not_found.unlike = received;
+        first.counters = counters;
+        outcome.heard.streams.push(StreamReport { counters, ..StreamReport::default() });
         outcome
     }
 
@@ -253,8 +254,8 @@ mod tests {
         snapshot!("nothing", row.void.unwrap());
         assert_eq!(went, Some(false));
         let mut unsure = mixed(4000, 0);
-        unsure.heard["streams"][0]["clock"] = json!({"source": "rtcp"});
-        unsure.heard["streams"][0]["latency"]["uncertainty_ns"] = Value::Null;
+        unsure.heard.streams[0].clock = read(json!({"source": "rtcp"}));
+        unsure.heard.streams[0].latency.uncertainty_ns = None;
         assert_eq!(judged(&unsure, 2, named(2), 0.0).1, Some(true), "nobody asked how sure");
         unsure.max_uncertainty = Some(Span::from_micros(250));
         let (row, went) = judged(&unsure, 2, named(2), 0.0);

@@ -102,7 +102,8 @@ impl OverheadRun {
 }
 
 fn median_of(outcome: &StreamOutcome) -> Result<Option<f64>, String> {
-    let latency = outcome.heard["streams"][0]["latency"]["measured"]["p50_ns"].as_f64();
+    let stream = outcome.heard.streams.first();
+    let latency = stream.and_then(|one| one.latency.measured.p50_ns).map(|nanos| nanos as f64);
     // Where nothing is measured nobody has to know how far clocks are apart. The way alone is in no ledger.
     match latency.and_then(|_| outcome.untimely(None)) {
         Some(why) => Err(why),
@@ -212,8 +213,6 @@ fn row(name: &str, times: &[(u32, f64)], base: &[(u32, f64)]) -> ReportRow {
 mod tests {
     use tautline_trial::snapshot;
 
-    use serde_json::json;
-
     use super::*;
     use crate::streams::MOST_UNSURE;
     use crate::streams::tests::between_two;
@@ -284,12 +283,11 @@ mod tests {
         let mut outcome = between_two(MOST_UNSURE + Span::from_micros(1));
         // Nothing is measured, so there is nothing to be unsure of.
         assert_eq!(median_of(&outcome), Ok(None));
-        let measured = json!({"p50_ns": 5_000_000});
-        outcome.heard["streams"][0]["latency"]["measured"] = measured.clone();
+        outcome.heard.streams[0].latency.measured.p50_ns = Some(5_000_000);
         let why = median_of(&outcome).unwrap_err();
         snapshot!(why);
         let mut sure = between_two(MOST_UNSURE);
-        sure.heard["streams"][0]["latency"]["measured"] = measured;
+        sure.heard.streams[0].latency.measured.p50_ns = Some(5_000_000);
         assert_eq!(median_of(&sure), Ok(Some(5e6)));
     }
 

@@ -16,10 +16,10 @@ mod spread;
 mod svg;
 mod words;
 
-use crate::ledger::STAGES;
 use crate::report::text::{columns, freezes, nanos, shown};
 use crate::report::{Figure, HostDescription, LabReport, ReportRow, Worst};
 use svg::Chart;
+use tautline_report::ledger::STAGES;
 use words::{aside, cells, command, escaped, table};
 
 pub use compared::{compared, compared_charts};

@@ -14,9 +14,10 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use tautline_proto::time::{LocalTime, Span};
+use tautline_report::StageSummary;
 use tautline_report::distribution::Summary;
+use tautline_report::ledger::longest;
 
-use crate::ledger::longest;
 use crate::statistics::{Bin, Interval, Missed, Series};
 
 pub use by_second::{PartBySecond, RECEIVER_LATE, SENDER_LATE, SecondCount, StreamBySecond};
@@ -107,7 +108,7 @@ pub struct ReportRow {
     /// The same as others published it.
     pub published: Vec<Published>,
     /// What the measured time is made of, in the order of travel.
-    pub stages: Vec<ReportStage>,
+    pub stages: Vec<StageSummary>,
     /// What its stream was, and how each part of it went second by second, if it is of one.
     pub stream: Option<StreamBySecond>,
     /// How it went, second by second.
@@ -170,15 +171,6 @@ impl Statistic {
     }
 }
 
-/// One stage of what was measured.
-#[derive(Debug, Clone, Serialize)]
-pub struct ReportStage {
-    pub name: String,
-    pub summary: Summary,
-    /// How far its median may be from the truth, where its ends are on two clocks.
-    pub uncertainty_ns: Option<i64>,
-}
-
 /// One of the greatest values.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Worst {
@@ -192,18 +184,22 @@ pub struct Worst {
 }
 
 /// A stage of one of the greatest values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WorstPart {
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// How long it took.
     pub length_ns: i64,
 }
 
 impl Worst {
     /// With all its stages, of which the longest are why.
-    pub(crate) fn made_of(&mut self, stages: impl Iterator<Item = (&'static str, i64)>) {
-        self.stages = stages.map(|(name, length_ns)| WorstPart { name, length_ns }).collect();
-        self.because = longest(self.stages.iter().map(|stage| (stage.name, stage.length_ns)));
+    pub(crate) fn made_of<N: Into<Cow<'static, str>>>(
+        &mut self,
+        stages: impl Iterator<Item = (N, i64)>,
+    ) {
+        let part = |(name, length_ns): (N, i64)| WorstPart { name: name.into(), length_ns };
+        self.stages = stages.map(part).collect();
+        self.because = longest(self.stages.iter().map(|stage| (&*stage.name, stage.length_ns)));
     }
 }
 

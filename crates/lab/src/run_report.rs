@@ -8,7 +8,7 @@ use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Rate;
 use tautline_report::{Report, StreamReport, WorstPacket};
 
-use crate::report::{Events, HostDescription, LabReport, ReportRow, ReportStage, Worst};
+use crate::report::{Events, HostDescription, LabReport, ReportRow, Worst};
 use crate::statistics::Missed;
 
 pub use packets::RunPackets;
@@ -21,16 +21,16 @@ const UNTIMED: &str = "the times of the worst packets count from the first of th
 
 /// The report of a run; with its ledger, if it has one, also packet by packet.
 pub fn of_run(report: &Report, ledger: Option<&RunPackets>) -> LabReport {
-    let question = match report.role {
-        "send" => "did every packet leave when it was due?",
-        _ => "did every packet sound when it was due?",
+    let (role, question) = match &*report.role {
+        "send" => ("send", "did every packet leave when it was due?"),
+        _ => ("recv", "did every packet sound when it was due?"),
     };
-    let mut out = LabReport::of(report.role, question);
+    let mut out = LabReport::of(role, question);
     out.duration_ns = report.duration_ns;
     let stalls = Some(report.host.stalls);
     let kernel = report.host.kernel.clone();
     out.hosts = vec![HostDescription { kernel, stalls, ..HostDescription::here("here") }];
-    out.rows = report.streams.iter().map(|stream| row(stream, report.role)).collect();
+    out.rows = report.streams.iter().map(|stream| row(stream, role)).collect();
     out.notes.push(format!("the device's thread ran as {}", report.host.scheduler));
     out.notes.extend(report.notes.iter().cloned());
     let rows = out.rows.iter_mut().zip(&report.streams).enumerate();
@@ -70,12 +70,7 @@ fn row(stream: &StreamReport, role: &str) -> ReportRow {
         let due = (counted.received + counted.lost).saturating_sub(counted.duplicate);
         row.missed = (due > 0).then(|| Missed::of(missed, due));
     }
-    let stage = |stage: &tautline_report::StageSummary| ReportStage {
-        name: stage.name.to_owned(),
-        summary: stage.summary,
-        uncertainty_ns: stage.uncertainty_ns,
-    };
-    row.stages = stream.stages.iter().map(stage).collect();
+    row.stages.clone_from(&stream.stages);
     row.worst = worst(stream);
     figures(&mut row, stream);
     row
@@ -83,8 +78,8 @@ fn row(stream: &StreamReport, role: &str) -> ReportRow {
 
 /// Counters that are not nothing, and what else is a figure.
 fn figures(row: &mut ReportRow, stream: &StreamReport) {
-    if let Some(by) = stream.latency.by {
-        row.add("measured_by", "measured by", by);
+    if let Some(by) = &stream.latency.by {
+        row.add("measured_by", "measured by", &**by);
     }
     if let Some(advised) = stream.latency.advised_ns {
         row.add(
@@ -128,7 +123,7 @@ fn worst(stream: &StreamReport) -> Vec<Worst> {
         let frames = Frames::new(i64::from(after(packet)) - i64::from(first));
         let at_ns = rate.span_of(frames).as_nanos();
         let mut worst = Worst { at_ns, value_ns: packet.total_ns?, ..Worst::default() };
-        worst.made_of(packet.stages.iter().copied());
+        worst.made_of(packet.stages.iter().cloned());
         Some(worst)
     };
     stream.worst.iter().filter_map(told).collect()

@@ -170,7 +170,7 @@ fn one(
         row.add(middle, middle_words, summary.p50_ns);
         row.add(most, most_words, summary.p99_ns);
     }
-    row.add("xruns", "xruns", outcome.counted_at_receiver("xruns"));
+    row.add("xruns", "xruns", outcome.counted_at_receiver(|counted| counted.xruns));
     Ok(row)
 }
 

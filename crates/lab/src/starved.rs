@@ -130,7 +130,7 @@ pub fn run(
         let mut refused = None;
         cases.run(&name, ends, |ends| {
             let outcome = starved(ends, step, &plan)?;
-            refused = outcome.heard["host"]["refused"]["priority"].as_str().map(str::to_owned);
+            refused = outcome.heard.host.refused.priority.clone();
             Ok(told(outcome.row(&name), &outcome))
         });
         if let Some(why) = refused {

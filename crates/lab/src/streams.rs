@@ -17,14 +17,14 @@ use core::time::Duration;
 use std::net::IpAddr;
 use std::time::Instant;
 
-use serde_json::Value;
 use tautline_proto::time::Span;
+use tautline_report::ledger::{self, HeardPacket, SentPacket};
+use tautline_report::{Counters, Report, StreamReport};
 
 use crate::hosts::{
     ChildEnded, ChildLimits, ChildState, ChildUsage, HostError, HostPlace, LONGEST_NOISE, LabHost,
     UsedBetween,
 };
-use crate::ledger::{self, HeardPacket, SentPacket};
 use crate::report::HostDescription;
 
 pub use clocks::MOST_UNSURE;
@@ -109,9 +109,9 @@ impl Default for LabStream {
 /// What came of it.
 #[derive(Debug, Clone)]
 pub struct StreamOutcome {
-    /// The sender's report, as its JSON has it.
-    pub sent: Value,
-    pub heard: Value,
+    /// The sender's report; of what went instead of `taut send` nothing but its notes.
+    pub sent: Report,
+    pub heard: Report,
     /// The sender's packets, in the order of their media time.
     pub departures: Vec<SentPacket>,
     /// The receiver's, in the order in which they came.
@@ -126,6 +126,18 @@ pub struct StreamOutcome {
     pub shape: CarriedShape,
     pub settle: Span,
     pub max_uncertainty: Option<Span>,
+}
+
+impl StreamOutcome {
+    /// The stream that is measured: the receiver's first.
+    fn stream(&self) -> Option<&StreamReport> {
+        self.heard.streams.first()
+    }
+}
+
+/// What was counted of its first stream.
+fn first_counters(report: &Report) -> Counters {
+    report.streams.first().map_or_else(Counters::default, |stream| stream.counters)
 }
 
 /// In which blocks and packets a stream is carried.
@@ -433,7 +445,7 @@ fn ended(
     }
 }
 
-fn report(host: &LabHost, ended: &ChildEnded) -> Result<Value, HostError> {
+fn report(host: &LabHost, ended: &ChildEnded) -> Result<Report, HostError> {
     serde_json::from_str(&ended.printed)
         .map_err(|error| host.refused(&format!("its report cannot be read: {error}")))
 }

@@ -25,6 +25,11 @@ macro_rules! counters {
         }
 
         impl $table {
+            /// Counters with these counts, by their names.
+            pub fn of(count: impl Fn(&str) -> u64) -> Self {
+                Self { $($field: count($name),)+ }
+            }
+
             /// Each counter, in the order in which they are told.
             pub fn each(&self) -> impl Iterator<Item = $crate::counters::Counted> + use<> {
                 [$($crate::counters::Counted {

@@ -2,7 +2,7 @@
 
 mod pages;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tautline_proto::time::Span;
 
 use pages::Pages;
@@ -146,7 +146,8 @@ impl Distribution {
 
 /// A distribution as reports give it, in nanoseconds. Absent figures are `null`: all where nothing
 /// was counted, a percentile where fewer than ten values lie beyond it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 #[expect(missing_docs, reason = "the names are the documentation; interface and glossary say more")]
 pub struct Summary {
     pub count: u64,

@@ -3,28 +3,35 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+pub mod csv;
 pub mod distribution;
 mod json;
+pub mod ledger;
 pub mod snapshot;
 pub mod text;
 
-use serde::{Serialize, Serializer};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
 use tautline_proto::counters::Counted;
 pub use tautline_proto::counters::Counters;
 use tautline_proto::crf_follower::{CrfCounters, CrfStanding, CrfState};
 use tautline_proto::wire::avtp::crf::CrfInvalid;
 use tautline_proto::wire::avtp::id_of;
 
-use crate::distribution::{Distribution, Summary};
+use crate::distribution::Summary;
 use crate::json::json;
 
 /// What happened in one run.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Report {
     /// Version of these names.
     pub schema: u32,
     /// `send` or `recv`.
-    pub role: &'static str,
+    pub role: Cow<'static, str>,
     /// When that was, by this machine's monotonic clock, as instants of a ledger are.
     pub began_ns: i64,
     /// From the first period to the last.
@@ -43,7 +50,7 @@ pub struct Report {
 }
 
 /// How a stream ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StreamEnd {
     /// Its sender said goodbye.
@@ -53,7 +60,8 @@ pub enum StreamEnd {
 }
 
 /// Whose packets a stream is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct HeardSender {
     /// From where they come.
     pub from: String,
@@ -62,7 +70,8 @@ pub struct HeardSender {
 }
 
 /// One stream.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct StreamReport {
     /// As it was given.
     pub address: String,
@@ -71,13 +80,13 @@ pub struct StreamReport {
     /// Of a sender of AVTP: what its packets name the stream, `AA:BB:CC:DD:EE:FF:0001`, as `?streamid=` takes it.
     pub stream_id: Option<String>,
     /// By what profile of SRTP its packets are sealed, such as `AEAD_AES_256_GCM`; absent where they go in clear.
-    pub sealed: Option<&'static str>,
+    pub sealed: Option<Cow<'static, str>>,
     /// Frames per second.
     pub rate: u32,
     /// Samples per frame.
     pub channels: usize,
     /// `l16`, `l24` or `f32`.
-    pub format: &'static str,
+    pub format: Cow<'static, str>,
     /// Why it was not played, or not any more, in a sentence with the fix: it is of another rate, has other
     /// channels or comes with another payload type than this end was set up for. Absent at a sender.
     pub refused: Option<String>,
@@ -92,11 +101,11 @@ pub struct StreamReport {
     pub latency: LatencyReport,
     /// How many of its packets were measured: `all`, `64` for one in 64, or `off`. What was not
     /// measured is absent, or counts nothing and has no figures.
-    pub probes: &'static str,
+    pub probes: Cow<'static, str>,
     /// In the order of travel.
     pub stages: Vec<StageSummary>,
     /// What was counted.
-    #[serde(serialize_with = "by_name")]
+    #[serde(serialize_with = "by_name", deserialize_with = "from_names")]
     pub counters: Counters,
     /// When the device had xruns, as far as that is kept: the first thousand. The counter `xruns` has all.
     pub xruns: Vec<Xrun>,
@@ -129,7 +138,8 @@ pub struct StreamReport {
 }
 
 /// Capture to DAC.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct LatencyReport {
     /// The link offset; absent of a sender whose packets tell their presentation alone, where nobody says how
     /// long before that they were captured.
@@ -142,11 +152,11 @@ pub struct LatencyReport {
     /// play, `device` where the device's word is taken, `due` where there is no converter and each
     /// counts when it was due. Its beginning is always the sender's stamp. Absent where no packet has
     /// one, or none is measured.
-    pub by: Option<&'static str>,
+    pub by: Option<Cow<'static, str>>,
     /// Packets that it says nothing of.
     pub not_found: NotFound,
     /// As `by`, by which name it came first; `receivers` at a sender, `none` where nothing is measured.
-    pub measured_from: &'static str,
+    pub measured_from: Cow<'static, str>,
     /// How far the measured median may be from the truth, either way; absent where clocks are not
     /// mapped.
     pub uncertainty_ns: Option<i64>,
@@ -155,7 +165,7 @@ pub struct LatencyReport {
     /// What the sound says less what the ledger says.
     pub books_error: Summary,
     /// What the presentation times rest on: `clock` or `arrival`.
-    pub basis: &'static str,
+    pub basis: Cow<'static, str>,
     /// The share of packets that may be late at the latency advised.
     pub loss_target: Option<f64>,
     /// The least latency, in tenths of a millisecond, at which no more than that would have been
@@ -171,28 +181,14 @@ pub struct LatencyReport {
 impl LatencyReport {
     /// Of a stream that nobody here measures.
     pub fn unmeasured(measured_from: &'static str) -> Self {
-        let nothing = Distribution::default().summary();
-        Self {
-            configured_ns: None,
-            presented: None,
-            measured: nothing,
-            by: None,
-            not_found: NotFound::default(),
-            measured_from,
-            uncertainty_ns: None,
-            uncertainty_max_ns: None,
-            books_error: nothing,
-            basis: "none",
-            loss_target: None,
-            advised_ns: None,
-            curve: Vec::new(),
-            auto: None,
-        }
+        let (measured_from, basis) = (measured_from.into(), "none".into());
+        Self { measured_from, basis, ..Self::default() }
     }
 }
 
 /// Packets against the presentation that they tell.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PresentedReport {
     /// Arrival to presentation.
     pub lead: Summary,
@@ -202,7 +198,8 @@ pub struct PresentedReport {
 
 /// Packets that are not in the distribution of the latency, by what kept them out. Where that is by the
 /// sound, these and those in it are all that came or were lost, but for duplicates.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct NotFound {
     /// They never came.
     pub lost: u64,
@@ -255,7 +252,8 @@ impl NotFound {
 }
 
 /// What would have been late at one latency.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct LatenessPoint {
     /// The link offset.
     pub latency_ns: i64,
@@ -264,7 +262,8 @@ pub struct LatenessPoint {
 }
 
 /// What became of a latency that followed the packets' arrivals.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Auto {
     /// Until something was measured; absent where nothing was.
     pub before_ns: Option<i64>,
@@ -288,7 +287,8 @@ pub struct Auto {
 
 /// A device starved or was flooded, or did so several times at once. Instants are by this machine's
 /// monotonic clock, as those of a ledger are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Xrun {
     /// When the device last woke before it.
     pub since_ns: i64,
@@ -300,7 +300,8 @@ pub struct Xrun {
 
 /// Every packet that was not heard at its turn, under one cause. The sum of the first six is that of the
 /// counters `late`, `lost` and `unheard`.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 #[expect(missing_docs, reason = "the glossary has a line for each")]
 pub struct GapReport {
     pub late_sender: u64,
@@ -319,10 +320,11 @@ pub struct GapReport {
 }
 
 /// One stage.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct StageSummary {
     /// See the glossary.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Its length.
     pub summary: Summary,
     /// How far its median may be from the truth, either way, where its ends are on two clocks.
@@ -330,7 +332,8 @@ pub struct StageSummary {
 }
 
 /// What one network brought of a stream.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PathReport {
     /// Its interface here.
     pub interface: String,
@@ -343,7 +346,8 @@ pub struct PathReport {
 }
 
 /// What packets carry of earlier ones.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RedundancyReport {
     /// As it was asked for.
     pub asked: String,
@@ -360,7 +364,8 @@ pub struct RedundancyReport {
 }
 
 /// What packets that came carry of others.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RepairReport {
     /// Time after its own departure in which a packet may be repaired.
     pub window_ns: i64,
@@ -369,16 +374,18 @@ pub struct RepairReport {
 }
 
 /// One reason for which datagrams were no packets.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct InvalidCount {
     /// Its name.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// How many.
     pub count: u64,
 }
 
 /// The peer's clock against ours.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Clock {
     /// Peer's wall clock less our monotonic clock.
     pub offset_ns: i64,
@@ -394,22 +401,24 @@ pub struct Clock {
     pub card_ppm: Option<f64>,
     /// What this rests on: `rtcp` for exchanges of reports, `system` or `ptp` where both system clocks
     /// are synchronised and surer, `host` where both ends run on one machine and read one clock.
-    pub source: &'static str,
+    pub source: Cow<'static, str>,
 }
 
 /// A packet with the length of each known stage.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct WorstPacket {
     /// Its first frame as an RTP timestamp.
     pub rtp_timestamp: u32,
     /// Capture to DAC, if known.
     pub total_ns: Option<i64>,
     /// Name and length, in the order of travel.
-    pub stages: Vec<(&'static str, i64)>,
+    pub stages: Vec<(Cow<'static, str>, i64)>,
 }
 
 /// What one receiver said of our stream.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RemoteReceiver {
     /// Its synchronisation source.
     pub ssrc: u32,
@@ -419,7 +428,7 @@ pub struct RemoteReceiver {
     pub believed: bool,
     /// `here`, `lost` (it stopped reporting without a goodbye) or `left` (it said goodbye, or is no receiver of the
     /// stream any more).
-    pub state: &'static str,
+    pub state: Cow<'static, str>,
     /// From its last report to the end of the run.
     pub silent_ns: i64,
     /// How often it stopped reporting without a goodbye.
@@ -444,7 +453,8 @@ pub struct RemoteReceiver {
 }
 
 /// The machine.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct HostReport {
     /// Its version.
     pub kernel: String,
@@ -464,6 +474,26 @@ pub struct HostReport {
     pub tai: Option<TaiReport>,
 }
 
+/// How both directions of a call went.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CallReport {
+    /// Version of these names.
+    pub schema: u32,
+    /// `call` or `serve`.
+    pub role: Cow<'static, str>,
+    /// What was heard, then what was sent.
+    pub directions: Vec<Report>,
+}
+
+impl CallReport {
+    /// Both directions as JSON.
+    pub fn json(role: &str, directions: &[Report]) -> Result<String, serde_json::Error> {
+        let all: Vec<_> = directions.iter().map(Report::to_json).collect::<Result<_, _>>()?;
+        Ok(format!("{{\"schema\":1,\"role\":\"{role}\",\"directions\":[{}]}}", all.join(",")))
+    }
+}
+
 impl Report {
     /// As JSON, indented but for what there are many of, ending in a line feed.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
@@ -471,23 +501,12 @@ impl Report {
     }
 }
 
-fn by_name<S: Serializer>(counters: &Counters, serializer: S) -> Result<S::Ok, S::Error> {
-    each_by_name(counters.each(), serializer)
-}
-
-/// Every counter by its name.
-fn each_by_name<S: Serializer>(
-    counters: impl Iterator<Item = Counted>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(counters.map(|counted| (counted.name, counted.count)))
-}
-
 /// What spaces a sender's packets.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PacingReport {
     /// `etf-offload`, `etf`, `fq`, `sleep` or `batch`.
-    pub rung: &'static str,
+    pub rung: Cow<'static, str>,
     /// How long after it is due a packet is launched, or handed over by a thread that sleeps; absent where it is at
     /// once.
     pub lead_ns: Option<i64>,
@@ -500,7 +519,8 @@ pub struct PacingReport {
 }
 
 /// The clock that a receiver followed (`--clock`), at the end of a run.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct FollowedClockReport {
     /// As it was given.
     pub address: String,
@@ -514,7 +534,7 @@ pub struct FollowedClockReport {
     /// where it never was.
     pub held_since_ns: Option<i64>,
     /// What was counted of it.
-    #[serde(flatten, serialize_with = "crf_by_name")]
+    #[serde(flatten, serialize_with = "crf_by_name", deserialize_with = "crf_from_names")]
     pub counters: CrfCounters,
     /// Packets that this host dropped since the buffer of the socket, or of the stream that it shares it with, was full; of the lost ones.
     pub socket_drops: u64,
@@ -539,23 +559,20 @@ impl FollowedClockReport {
             socket_drops,
             invalid: invalid
                 .filter(|(_, count)| *count > 0)
-                .map(|(reason, count)| InvalidCount { reason, count })
+                .map(|(reason, count)| InvalidCount { reason: reason.into(), count })
                 .collect(),
         }
     }
 }
 
-fn crf_by_name<S: Serializer>(counters: &CrfCounters, serializer: S) -> Result<S::Ok, S::Error> {
-    each_by_name(counters.each(), serializer)
-}
-
 /// How TAI is known at the end of a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TaiReport {
     /// `free` where nothing keeps it, `locked`, or `holdover` where what kept it went.
-    pub state: &'static str,
+    pub state: Cow<'static, str>,
     /// What keeps it, or did: `ptp` or `system`.
-    pub by: Option<&'static str>,
+    pub by: Option<Cow<'static, str>>,
     /// Since when it is so, by this machine's monotonic clock.
     pub since_ns: Option<i64>,
     /// How far it may be from the truth, either way; absent where nothing ever said.
@@ -569,10 +586,11 @@ pub struct TaiReport {
 }
 
 /// What `ptp4l` says of itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PtpReport {
     /// What its foremost port does, as `SLAVE`.
-    pub port: &'static str,
+    pub port: Cow<'static, str>,
     /// Whom it follows; absent where it follows nobody.
     pub grandmaster: Option<String>,
     /// Its clock less its master's.
@@ -583,7 +601,8 @@ pub struct PtpReport {
 
 /// What was asked of the system and refused, each in a sentence with its own mend; `None` where it was
 /// granted, or not asked for.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Refused {
     /// The device's thread runs without real-time priority.
     pub priority: Option<String>,
@@ -623,9 +642,62 @@ impl Refused {
     }
 }
 
+/// Every counter by its name.
+fn each_by_name<S: Serializer>(
+    counters: impl Iterator<Item = Counted>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(counters.map(|counted| (counted.name, counted.count)))
+}
+
+/// The counts of these names; 0 for others.
+fn counts<'de, D: Deserializer<'de>>(from: D) -> Result<impl Fn(&str) -> u64, D::Error> {
+    let counts = BTreeMap::<String, Value>::deserialize(from)?;
+    Ok(move |name: &str| counts.get(name).and_then(Value::as_u64).unwrap_or(0))
+}
+
+fn by_name<S: Serializer>(counters: &Counters, serializer: S) -> Result<S::Ok, S::Error> {
+    each_by_name(counters.each(), serializer)
+}
+
+fn from_names<'de, D: Deserializer<'de>>(from: D) -> Result<Counters, D::Error> {
+    counts(from).map(Counters::of)
+}
+
+fn crf_by_name<S: Serializer>(counters: &CrfCounters, serializer: S) -> Result<S::Ok, S::Error> {
+    each_by_name(counters.each(), serializer)
+}
+
+fn crf_from_names<'de, D: Deserializer<'de>>(from: D) -> Result<CrfCounters, D::Error> {
+    counts(from).map(CrfCounters::of)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A run with every field set.
+    const RUN: &str = include_str!("../samples/run.json");
+
+    #[test]
+    fn report_is_written_again_as_it_was_read() {
+        let read: Report = serde_json::from_str(RUN).unwrap();
+        let written = read.to_json().unwrap();
+        assert_eq!(written, RUN);
+        assert!(!RUN.contains("null") && !RUN.contains("[]"), "a field is not set");
+        let call = CallReport::json("call", &[read.clone(), read]).unwrap();
+        let call: CallReport = serde_json::from_str(&call).unwrap();
+        assert_eq!(CallReport::json(&call.role, &call.directions).unwrap().matches(RUN).count(), 2);
+    }
+
+    #[test]
+    fn unknown_fields_are_ignored_and_missing_ones_default() {
+        let old =
+            r#"{"role": "send", "new": [1], "streams": [{"counters": {"lost": 2, "new": 3}}]}"#;
+        let read: Report = serde_json::from_str(old).unwrap();
+        assert_eq!((&*read.role, read.streams[0].counters.lost), ("send", 2));
+        assert_eq!(read.streams[0].latency, LatencyReport::default());
+    }
 
     #[test]
     fn every_counter_of_a_clock_stands_beside_what_else_is_told_of_it() {

@@ -1,6 +1,7 @@
 //! A snapshot: what a running program tells of its streams at one moment, as one line of JSON. Names are
 //! fixed as those of the [report](crate::Report) are, and mean what they mean there.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -184,7 +185,7 @@ pub struct LatencySnapshot {
 #[serde(default)]
 pub struct StageLength {
     /// See the glossary.
-    pub name: String,
+    pub name: Cow<'static, str>,
     /// Its length.
     pub ns: i64,
 }
@@ -289,7 +290,7 @@ impl ClockSnapshot {
 impl From<WorstPacket> for WorstStages {
     fn from(packet: WorstPacket) -> Self {
         let WorstPacket { rtp_timestamp, total_ns, stages } = packet;
-        let stages = stages.into_iter().map(|(name, ns)| StageLength { name: name.to_owned(), ns });
+        let stages = stages.into_iter().map(|(name, ns)| StageLength { name, ns });
         Self { rtp_timestamp, total_ns, stages: stages.collect() }
     }
 }
@@ -301,17 +302,17 @@ pub fn counters(counted: &Counters) -> BTreeMap<String, u64> {
 
 /// The median of each stage of these packets, in the order of travel.
 pub fn medians(packets: impl Iterator<Item = WorstPacket>) -> Vec<StageLength> {
-    let mut lengths: Vec<(&'static str, Vec<i64>)> = Vec::new();
+    let mut lengths: Vec<(Cow<'static, str>, Vec<i64>)> = Vec::new();
     for (name, ns) in packets.flat_map(|packet| packet.stages) {
         match lengths.iter_mut().find(|(known, _)| *known == name) {
             Some((_, lengths)) => lengths.push(ns),
             None => lengths.push((name, vec![ns])),
         }
     }
-    let median = |(name, mut lengths): (&str, Vec<i64>)| {
+    let median = |(name, mut lengths): (Cow<'static, str>, Vec<i64>)| {
         let middle = (lengths.len() - 1) / 2;
         let (_, median, _) = lengths.select_nth_unstable(middle);
-        StageLength { name: name.to_owned(), ns: *median }
+        StageLength { name, ns: *median }
     };
     lengths.into_iter().map(median).collect()
 }
@@ -349,12 +350,12 @@ mod tests {
 
     #[test]
     fn medians_are_those_of_the_packets_that_have_the_stage() {
-        let packet = |stages| WorstPacket { rtp_timestamp: 0, total_ns: None, stages };
-        let packets = [
-            packet(vec![("wire", 5), ("device", 1)]),
-            packet(vec![("wire", 9)]),
-            packet(vec![("wire", 6)]),
-        ];
+        let packet = |stages: &[(&'static str, i64)]| WorstPacket {
+            stages: stages.iter().map(|(name, ns)| ((*name).into(), *ns)).collect(),
+            ..WorstPacket::default()
+        };
+        let packets =
+            [packet(&[("wire", 5), ("device", 1)]), packet(&[("wire", 9)]), packet(&[("wire", 6)])];
         let told = medians(packets.into_iter());
         let told: Vec<_> = told.iter().map(|stage| (&*stage.name, stage.ns)).collect();
         assert_eq!(told, [("wire", 6), ("device", 1)]);

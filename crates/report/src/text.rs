@@ -1,11 +1,10 @@
 //! The report for people: one screen, widest stage first seen.
 
 mod arrivals;
-mod followed;
+mod clocks;
 mod known;
 mod latency;
 mod redundancy;
-mod tai;
 
 use core::fmt::{self, Write};
 
@@ -35,8 +34,8 @@ fn write_report(out: &mut String, report: &Report, in_call: bool) -> fmt::Result
     for stream in &report.streams {
         let same = report.streams.iter().filter(|other| other.address == stream.address);
         head(out, stream, same.count() > 1)?;
-        latency::latency(out, stream, report.role)?;
-        clock(out, stream)?;
+        latency::latency(out, stream, &report.role)?;
+        clocks::of_sender(out, stream)?;
         waterfall(out, stream)?;
         counters(out, stream, report)?;
         if let Some(carried) = &stream.redundancy {
@@ -52,8 +51,8 @@ fn write_report(out: &mut String, report: &Report, in_call: bool) -> fmt::Result
         receivers(out, &stream.receivers)?;
         worst(out, stream)?;
     }
-    followed::followed(out, report)?;
-    tai::tai(out, report)?;
+    clocks::followed(out, report)?;
+    clocks::tai(out, report)?;
     let host = &report.host;
     let seconds = report.duration_ns as f64 / 1e9;
     writeln!(
@@ -94,38 +93,11 @@ fn head(out: &mut String, stream: &StreamReport, several: bool) -> fmt::Result {
         if stream.channels == 1 { "" } else { "s" },
         Nanos(stream.ptime_ns)
     )?;
-    if let Some(profile) = stream.sealed {
+    if let Some(profile) = &stream.sealed {
         write!(out, ", sealed by SRTP ({profile})")?;
     }
     if let Some(id) = &stream.stream_id {
         write!(out, ", stream id {id}")?;
-    }
-    writeln!(out)
-}
-
-/// How the sender's clock is known, and what it and the sender's card run at.
-fn clock(out: &mut String, stream: &StreamReport) -> fmt::Result {
-    let Some(clock) = &stream.clock else { return Ok(()) };
-    let known = Nanos(clock.uncertainty_ns.unwrap_or(0));
-    write!(out, "sender's clock: ")?;
-    match clock.source {
-        "rtcp" => write!(out, "known to ± {known} by RTCP")?,
-        "ptp" => write!(out, "known to ± {known} by PTP at both ends")?,
-        "host" => write!(out, "this machine's, which both ends read")?,
-        "tai" if clock.uncertainty_ns.is_none() => {
-            write!(out, "TAI, which the sender says that it does not know for sure")?;
-        }
-        "tai" => write!(out, "TAI, as each end knows it")?,
-        _ => write!(out, "known to ± {known} by the synchronised system clocks of both ends")?,
-    }
-    if let Some(round_trip) = clock.round_trip_ns {
-        write!(out, ", round trip {}", Nanos(round_trip))?;
-    }
-    if let Some(rate) = clock.rate_ppm.filter(|_| clock.source != "host") {
-        write!(out, "; runs at {rate:+.2} ppm")?;
-    }
-    if let Some(card) = clock.card_ppm {
-        write!(out, ", its card at {card:+.2} ppm")?;
     }
     writeln!(out)
 }
@@ -308,23 +280,17 @@ mod tests {
 
     #[test]
     fn lost_receiver_is_reported_with_its_silence() {
-        let told = |state, times_lost| {
+        let told = |state: &'static str, times_lost| {
             let mut out = String::new();
             let receiver = RemoteReceiver {
                 ssrc: 0x1a2b,
                 address: "10.0.0.2".to_owned(),
                 believed: true,
-                state,
+                state: state.into(),
                 silent_ns: 12_300_000_000,
                 times_lost,
-                asked_ns: None,
-                lost: 0,
-                repaired: None,
-                unrepaired: None,
-                jitter_ns: 0,
                 effective_ns: Some(100_000_000),
-                uncertainty_ns: None,
-                round_trip_ns: None,
+                ..RemoteReceiver::default()
             };
             receivers(&mut out, &[receiver]).unwrap();
             out

@@ -1,7 +1,5 @@
 //! In which forms a report is printed, and written into files, whose suffix decides the format.
 
-mod csv;
-
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -9,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use tautline_io::output::{OutputFile, write_hint};
+use tautline_report::csv;
 
 use crate::failure::Failure;
 

@@ -46,3 +46,17 @@ pub(crate) fn run(flags: &Id) -> Result<(), Failure> {
     let json = serde_json::to_string_pretty(&told).map(|text| text + "\n");
     answer(flags.report, &format!("{name} {key}\n"), json)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::help::{self, tests::assert_shape};
+
+    #[test]
+    fn help_gives_the_shape_of_the_json() {
+        let folder = tempfile::tempdir().unwrap();
+        let key = HostIdentity::load_or_make(folder.path()).unwrap().key();
+        let told = ToldIdentity { schema: SCHEMA, host: ToldHost::new("studio", key) };
+        assert_shape(help::ID, "{ \"schema\"", &told);
+    }
+}

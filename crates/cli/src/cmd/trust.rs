@@ -47,3 +47,19 @@ fn list(flags: &TrustFlags, hosts: &TrustedHosts) -> Result<(), Failure> {
     let json = serde_json::to_string_pretty(&told).map(|text| text + "\n");
     answer(flags.report, &text, json)
 }
+
+#[cfg(test)]
+mod tests {
+    use tautline_api::trust::HostIdentity;
+
+    use super::*;
+    use crate::help::{self, tests::assert_shape};
+
+    #[test]
+    fn help_gives_the_shape_of_the_json() {
+        let folder = tempfile::tempdir().unwrap();
+        let key = HostIdentity::load_or_make(folder.path()).unwrap().key();
+        let told = ToldList { schema: SCHEMA, trusted: vec![ToldHost::new("studio", key)] };
+        assert_shape(help::TRUST, "{ \"schema\"", &told);
+    }
+}

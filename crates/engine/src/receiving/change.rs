@@ -9,6 +9,7 @@ use tautline_io::thread::memory;
 use tautline_proto::device::Settings;
 use tautline_proto::latency::LatencyRule;
 use tautline_report::StreamReport;
+use tautline_report::ledger::HeardEntry;
 
 use crate::control::{
     Answer, CannotChange, Changed, ReceiveStanding, RecvChange, Requests, StreamStanding,
@@ -21,7 +22,7 @@ use crate::receiving::labels::Labels;
 use crate::receiving::mixer::{MixerInput, Succession};
 use crate::receiving::repairers::{RepairerStore, Spares, repairers};
 use crate::receiving::stream::{Mix, ReceivedStream, connect};
-use crate::watching::ledger_file::{HeardEntry, LedgerFile};
+use crate::watching::ledger_file::LedgerFile;
 use crate::watching::run::RunWatch;
 use crate::watching::sound::Hearing;
 

@@ -20,6 +20,7 @@ use tautline_proto::receiving::{LatencyRefused, ReceiveNote, ReceivePolicy, Rece
 use tautline_proto::session::{Event, Session, SessionConfig};
 use tautline_proto::time::Span;
 use tautline_report::StreamEnd;
+use tautline_report::ledger::HeardEntry;
 
 use crate::control::CannotChange;
 use crate::conversation::cname;
@@ -37,7 +38,7 @@ use crate::receiving::pending::Pending;
 use crate::receiving::shares::{Said, Shares};
 use crate::receiving::statistics::Statistics;
 use crate::receiving::summary;
-use crate::watching::ledger_file::{HeardEntry, LedgerFile};
+use crate::watching::ledger_file::LedgerFile;
 use crate::watching::levels::levels;
 use crate::watching::note::Note;
 use crate::watching::observed::Observed;

@@ -17,13 +17,14 @@ use crate::receiving::followed::FollowedClock;
 use crate::receiving::labels::Labels;
 use crate::receiving::shared::SharedLinkEnd;
 use crate::receiving::stream::ReceivedStream;
-use crate::watching::ledger_file::{HeardEntry, LedgerFile};
+use crate::watching::ledger_file::LedgerFile;
 use crate::watching::machine;
 use crate::watching::note::Note;
 use crate::watching::observers::Observers;
 use crate::watching::run::{KnownClock, PeerState, Progress, RunWatch};
 use crate::watching::sound::Hearing;
 use tautline_proto::receiving::recent::Recent;
+use tautline_report::ledger::HeardEntry;
 use tautline_report::snapshot::Snapshot;
 use tautline_report::{Report, StreamReport};
 
@@ -338,7 +339,7 @@ impl ReceivedStreams {
         );
         Report {
             schema: 1,
-            role: "recv",
+            role: "recv".into(),
             began_ns: watch.began.as_nanos(),
             duration_ns: (ended - watch.began).as_nanos(),
             streams: reports,

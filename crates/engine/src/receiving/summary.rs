@@ -78,7 +78,7 @@ impl ReportSource<'_> {
         StreamReport {
             rate: format.rate.hertz(),
             channels: format.channels.count(),
-            format: format.coding_name(),
+            format: format.coding_name().into(),
             ptime_ns: format.ptime().as_nanos(),
             refused: Some(refusal.to_owned()),
             played: false,
@@ -103,22 +103,19 @@ impl ReportSource<'_> {
         StreamReport {
             address: self.address.to_owned(),
             sender: self.statistics.status.and_then(|status| sender(&status)),
-            stream_id: None,
-            sealed: self.sealed,
+            sealed: self.sealed.map(Into::into),
             rate: format.rate.hertz(),
             channels: format.channels.count(),
-            format: format.coding_name(),
+            format: format.coding_name().into(),
             refused: self.wrong_type.clone(),
             played: self.wrong_type.is_none(),
-            ended: None,
             ptime_ns: format.ptime().as_nanos(),
             latency: self.latency(format),
-            probes: self.statistics.probes().name(),
+            probes: self.statistics.probes().name().into(),
             stages: self.stages(),
             counters: self.counters(),
             xruns: self.statistics.xruns.report(),
             gaps: Some(self.gaps()),
-            redundancy: None,
             repair: self.repair(),
             paths: self
                 .statistics
@@ -132,20 +129,17 @@ impl ReportSource<'_> {
                 round_trip_ns: clock.known_round_trip().map(Span::as_nanos),
                 rate_ppm: clock.rate().map(Ppm::as_f64),
                 card_ppm: self.statistics.status.and_then(|s| s.stream.card).map(Ppm::as_f64),
-                source: clock.source.name(),
+                source: clock.source.name().into(),
             }),
             worst: self.statistics.worst().iter().map(worst).collect(),
-            receivers: Vec::new(),
-            transmit: None,
-            lateness: None,
-            pacing: None,
+            ..StreamReport::default()
         }
     }
 
     fn stages(&self) -> Vec<StageSummary> {
         let unsure = self.statistics.uncertainty().and_then(|unsure| unsure.p50_ns);
         let stage = |(name, distribution): (&'static str, &Distribution)| StageSummary {
-            name,
+            name: name.into(),
             summary: distribution.summary(),
             uncertainty_ns: unsure.filter(|_| BETWEEN_CLOCKS.contains(&name)),
         };
@@ -197,9 +191,9 @@ impl ReportSource<'_> {
             configured_ns: self.configured.then(|| self.link_offset.as_nanos()),
             presented: self.statistics.presented(),
             measured: latency.summary(),
-            by: (latency.count() > 0).then(|| self.statistics.by()),
+            by: (latency.count() > 0).then(|| self.statistics.by().into()),
             not_found: self.not_found(),
-            measured_from: self.statistics.by(),
+            measured_from: self.statistics.by().into(),
             uncertainty_ns: unsure.and_then(|unsure| unsure.p50_ns).map(rounded),
             uncertainty_max_ns: unsure.and_then(|unsure| unsure.max_ns).map(rounded),
             books_error: self.statistics.error().summary(),
@@ -207,7 +201,8 @@ impl ReportSource<'_> {
                 Some(Basis::Clock) => "clock",
                 Some(Basis::Arrival) => "arrival",
                 None => "none",
-            },
+            }
+            .into(),
             loss_target: Some(f64::from(self.arrivals.loss_target().parts()) / 1e9),
             // By a latency that its sender did not tell none is long enough or too short.
             advised_ns: self.arrivals.advised().filter(|_| self.told).map(Span::as_nanos),
@@ -302,7 +297,7 @@ impl ReportSource<'_> {
         packets
             .chain([("too-long", status.link.truncated), ("report", self.invalid_reports)])
             .filter(|(_, count)| *count > 0)
-            .map(|(reason, count)| InvalidCount { reason, count })
+            .map(|(reason, count)| InvalidCount { reason: reason.into(), count })
             .collect()
     }
 
@@ -363,12 +358,16 @@ fn curve_point(point: &depth::CurvePoint) -> LatenessPoint {
 pub(crate) fn worst(passage: &Passage) -> WorstPacket {
     let stages = Stage::ALL
         .into_iter()
-        .filter_map(|stage| passage.stage(stage).map(|span| (stage.name(), span.as_nanos())));
-    let sender = passage.sender_stage().map(|span| (SENDER_STAGE, span.as_nanos()));
+        .filter_map(|stage| passage.stage(stage).map(|span| (stage.name(), span)));
+    let sender = passage.sender_stage().map(|span| (SENDER_STAGE, span));
     WorstPacket {
         rtp_timestamp: wrap::rtp_timestamp(passage.media.as_frames()),
         total_ns: passage.total().map(Span::as_nanos),
-        stages: sender.into_iter().chain(stages).collect(),
+        stages: sender
+            .into_iter()
+            .chain(stages)
+            .map(|(name, span)| (name.into(), span.as_nanos()))
+            .collect(),
     }
 }
 

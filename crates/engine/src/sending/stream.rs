@@ -19,6 +19,7 @@ use tautline_proto::sending::{ReceiverCounts, SendCommand, SendNote, SendPolicy}
 use tautline_proto::session::Event;
 use tautline_proto::time::{MediaTime, Span};
 use tautline_report::distribution::Distribution;
+use tautline_report::ledger::SentEntry;
 
 use crate::control::Destined;
 use crate::conversation::Conversation;
@@ -28,7 +29,7 @@ use crate::plan::pacing::Paced;
 use crate::plan::probes::Probes;
 use crate::sending::claimed::FollowedClaim;
 use crate::sending::transmitter::{TransmitterCommand, TxStatus};
-use crate::watching::ledger_file::{LedgerFile, SentEntry};
+use crate::watching::ledger_file::LedgerFile;
 use crate::watching::note::Note;
 use crate::watching::observed::Observed;
 use crate::watching::run::{KnownClock, PeerState, Progress, RunWatch};

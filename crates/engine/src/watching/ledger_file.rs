@@ -1,7 +1,4 @@
-//! The ledger of every packet as lines of text, for those who want more than distributions.
-//!
-//! A receiver's line and its sender's begin with the same RTP timestamp, so that the two join.
-//! Instants are nanoseconds on the writer's own monotonic clock; what is unknown is empty.
+//! The file of a ledger, while its run lasts.
 
 use std::collections::VecDeque;
 use std::io::{BufWriter, Write};
@@ -9,19 +6,9 @@ use std::path::{Path, PathBuf};
 
 use tautline_io::output::{OutputFile, write_hint};
 use tautline_io::thread::memory;
-use tautline_proto::ledger::{Departure, Passage};
-use tautline_proto::time::{LocalTime, Span};
-use tautline_proto::wrap;
+use tautline_report::ledger::LedgerEntry;
 
 use crate::error::RunError;
-
-/// A line of a ledger, as it is kept until it is written.
-pub(crate) trait LedgerEntry {
-    /// What the columns are called.
-    const HEAD: &'static str;
-
-    fn write(&self, out: &mut impl Write) -> std::io::Result<()>;
-}
 
 /// A ledger that is kept in memory while the run lasts: neither the writing nor what a disk makes of it is to be
 /// in what it measures. A run of more packets than there is room for has its oldest lines written meanwhile.
@@ -90,77 +77,6 @@ impl<L: LedgerEntry> LedgerFile<L> {
             self.failed = Some(error);
         }
         self.flaw()
-    }
-}
-
-/// A packet that was played, or came too late for that.
-pub(crate) struct HeardEntry {
-    /// The how many-th stream it is of.
-    pub(crate) stream: usize,
-    pub(crate) passage: Passage,
-    /// What the sound itself said, if it was found.
-    pub(crate) measured: Option<Span>,
-}
-
-impl LedgerEntry for HeardEntry {
-    const HEAD: &'static str = "rtp_timestamp,capture,sender_taken,packed,handed,arrival,read,taken,written,dac,measured_ns,\
-         stream,late,resample_ns,launched";
-
-    fn write(&self, out: &mut impl Write) -> std::io::Result<()> {
-        let Self { stream, passage, measured } = self;
-        let sender = passage.origin.and_then(|origin| origin.sender);
-        write!(out, "{}", wrap::rtp_timestamp(passage.media.as_frames()))?;
-        for instant in [
-            passage.origin.map(|origin| origin.capture),
-            sender.map(|s| s.taken),
-            sender.map(|s| s.packed),
-            sender.map(|s| s.handed),
-            Some(passage.arrival),
-            Some(passage.read),
-            Some(passage.taken),
-            Some(passage.written),
-            Some(passage.dac),
-        ] {
-            column(out, instant.map(LocalTime::as_nanos))?;
-        }
-        column(out, measured.map(Span::as_nanos))?;
-        let late = u8::from(passage.late);
-        write!(out, ",{stream},{late},{}", passage.resample.as_nanos())?;
-        column(out, sender.map(|s| s.launched.as_nanos()))?;
-        writeln!(out)
-    }
-}
-
-/// What is unknown is empty.
-fn column(out: &mut impl Write, nanos: Option<i64>) -> std::io::Result<()> {
-    match nanos {
-        Some(nanos) => write!(out, ",{nanos}"),
-        None => write!(out, ","),
-    }
-}
-
-/// A packet that was sent.
-pub(crate) struct SentEntry {
-    pub(crate) rtp_timestamp: u32,
-    pub(crate) departure: Departure,
-    /// Given to the driver by the kernel, if that was stamped.
-    pub(crate) left: Option<LocalTime>,
-    /// Whether the queue dropped it, since it was handed over too late for its launch.
-    pub(crate) unlaunched: bool,
-}
-
-impl LedgerEntry for SentEntry {
-    const HEAD: &'static str =
-        "rtp_timestamp,capture,taken,packed,due,handed,launched,left,unlaunched";
-
-    fn write(&self, out: &mut impl Write) -> std::io::Result<()> {
-        let Departure { capture, taken, packed, due, handed, launched, .. } = self.departure;
-        write!(out, "{}", self.rtp_timestamp)?;
-        for instant in [capture, taken, packed, due, handed, launched] {
-            column(out, Some(instant.as_nanos()))?;
-        }
-        column(out, self.left.map(LocalTime::as_nanos))?;
-        writeln!(out, ",{}", u8::from(self.unlaunched))
     }
 }
 

@@ -27,8 +27,8 @@ pub(crate) fn host(scheduler: String, stalls: u64, refused: Refused) -> HostRepo
 
 fn tai(tai: &Tai) -> TaiReport {
     TaiReport {
-        state: tai.state.name(),
-        by: tai.state.source().map(|source| source.name()),
+        state: tai.state.name().into(),
+        by: tai.state.source().map(|source| source.name().into()),
         since_ns: tai.state.since().map(|since| since.as_nanos()),
         uncertainty_ns: tai.uncertainty.map(Span::as_nanos),
         uncertain: tai.uncertain,
@@ -39,7 +39,7 @@ fn tai(tai: &Tai) -> TaiReport {
 
 fn ptp(state: &PtpState) -> PtpReport {
     PtpReport {
-        port: state.port.name(),
+        port: state.port.name().into(),
         grandmaster: state.present.then(|| state.grandmaster.to_string()),
         offset_ns: state.offset.as_nanos(),
         path_delay_ns: state.path_delay.as_nanos(),

@@ -113,7 +113,7 @@ mod tests {
     }
 
     fn way(ns: &i64) -> WorstPacket {
-        WorstPacket { rtp_timestamp: 0, total_ns: None, stages: vec![("wire", *ns)] }
+        WorstPacket { rtp_timestamp: 0, total_ns: None, stages: vec![("wire".into(), *ns)] }
     }
 
     fn told(observed: &mut Observed<i64>, now: LocalTime) -> StreamSnapshot {

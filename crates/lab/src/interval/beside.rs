@@ -2,21 +2,24 @@
 
 use std::collections::HashSet;
 
-use serde_json::Value;
 use tautline_engine::plan::pacing::PacingRung;
 use tautline_io::thread::Scheduler;
+use tautline_report::{Report, StreamReport};
 
 use crate::report::ReportRow;
 use crate::streams::{LabStream, StreamOutcome};
 
 /// The stream that was sent as this report says, by a bare loop.
-pub(super) fn looping(stream: &LabStream, rung: PacingRung, sent: &Value) -> LabStream {
-    let (host, told) = (&sent["host"], &sent["streams"][0]);
-    let device: Option<Scheduler> = host["scheduler"].as_str().and_then(|text| text.parse().ok());
+pub(super) fn looping(stream: &LabStream, rung: PacingRung, sent: &Report) -> LabStream {
+    let device: Option<Scheduler> = sent.host.scheduler.parse().ok();
+    let (format, channels) = sent
+        .streams
+        .first()
+        .map_or(("", 0), |StreamReport { format, channels, .. }| (&**format, *channels));
     let words = [
         ("--pacing", rung.to_string()),
-        ("--format", told["format"].as_str().unwrap_or_default().to_owned()),
-        ("--channels", told["channels"].to_string()),
+        ("--format", format.to_owned()),
+        ("--channels", channels.to_string()),
         ("--rate", stream.rate.to_string()),
         ("--ptime", stream.ptime.to_string()),
         ("--period", stream.period.to_string()),

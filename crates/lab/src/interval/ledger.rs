@@ -2,9 +2,9 @@
 
 use tautline_proto::time::LocalTime;
 use tautline_proto::wrap::{Unwrapper, Wrapped};
+use tautline_report::ledger::{HeardPacket, LedgerError, LedgerLines, LedgerPacket, SentPacket};
 
 use super::flows::{Numbered, instant};
-use crate::ledger::{HeardPacket, LedgerError, LedgerLines, LedgerPacket, SentPacket};
 
 /// What of a packet's line counts here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,6 +8,7 @@ use tautline_proto::device::Stop;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::Rate;
 use tautline_proto::wrap::{Unwrapper, Wrapped};
+use tautline_report::ledger::HeardPacket;
 
 use super::beside::{compare, counted_of_loop, looping};
 use super::delivered::{LEAST, are_launch_times};
@@ -15,7 +16,6 @@ use super::figures::{against_media, handed_over, intervals};
 use super::flows::{Numbered, TimestampUnit};
 use super::{QUESTION, stamps};
 use crate::cases::Cases;
-use crate::ledger::HeardPacket;
 use crate::report::{LabReport, ReportRow};
 use crate::statistics::Missed;
 use crate::streams::{LabStream, StreamEnds, StreamOutcome};
@@ -110,7 +110,7 @@ fn rows(
     let unit = TimestampUnit::Frames(rate);
     let packets = arrived(outcome, counted);
     let mut row = intervals(name.to_owned(), &packets, unit);
-    let lead = outcome.sent["streams"][0]["pacing"]["lead_ns"].as_i64();
+    let lead = outcome.sent.streams.first().and_then(|one| one.pacing.as_ref()?.lead_ns);
     if let Some(lead) = lead {
         row.add("lead_ns", "launched after it was due", lead);
     }

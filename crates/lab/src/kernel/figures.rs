@@ -1,12 +1,13 @@
 //! What the two logs say together.
 
 use tautline_proto::time::{LocalTime, Span};
+use tautline_report::StageSummary;
 
 use super::Way;
 use super::case::{CaseSender, KernelCase};
 use super::receivers::HeardArrival;
 use super::sender::{SentDatagram, SentPackets};
-use crate::report::{Points, Published, ReportRow, ReportStage, Statistic};
+use crate::report::{Points, Published, ReportRow, Statistic};
 use crate::statistics::{Missed, Series, Sorted};
 
 /// The row of a case whose sender was here, or why there is none.
@@ -91,8 +92,8 @@ fn found(
     if case.way == Way::Direct {
         let named = ["period", "wakeup", "read"].into_iter().zip(&stages);
         row.stages = named
-            .map(|(name, lengths)| ReportStage {
-                name: name.to_owned(),
+            .map(|(name, lengths)| StageSummary {
+                name: name.into(),
                 summary: Sorted::of(lengths.iter().copied()).summary(),
                 uncertainty_ns: (name == "period").then_some(unsure.as_nanos()),
             })

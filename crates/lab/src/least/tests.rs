@@ -7,7 +7,7 @@ use tautline_sim::scenario::Scenario;
 use tautline_sim::world::play;
 
 use super::*;
-use crate::streams::tests::outcome;
+use crate::streams::tests::{outcome, read};
 
 /// All that is run where so much goes, and the least.
 fn searched(most: u32, goes: impl Fn(LeastTry) -> LeastFinding) -> (Vec<LeastTry>, LeastSearch) {
@@ -169,11 +169,9 @@ fn latencies_are_whole_steps_from_what_packets_and_buffer_take() {
 /// A stream of 4 s, half of which counts.
 fn carried(lost: &[i64]) -> StreamOutcome {
     let mut outcome = outcome(4000, lost);
-    outcome.sent = json!({"streams": [{"counters": {"xruns": 0, "host_stalled": 0}}],
-        "host": {"stalls": 0}});
-    outcome.heard["streams"][0]["clock"] = json!({"source": "host"});
-    outcome.heard["streams"][0]["counters"] = json!({"xruns": 0, "lost": lost.len()});
-    outcome.heard["host"] = json!({"stalls": 0});
+    outcome.sent = read(json!({"role": "send", "streams": [{}]}));
+    outcome.heard.streams[0].clock = read(json!({"source": "host"}));
+    outcome.heard.streams[0].counters.lost = lost.len() as u64;
     outcome
 }
 
@@ -199,10 +197,10 @@ fn late_and_lost_and_unheard_packets_and_xruns_of_either_end_are_each_a_miss() {
     unheard.arrivals[3000].receiver[1] = None;
     snapshot!(lacked(unheard));
     let mut sender = carried(&[]);
-    sender.sent["streams"][0]["counters"]["xruns"] = json!(1);
+    sender.sent.streams[0].counters.xruns = 1;
     snapshot!(lacked(sender));
     let mut receiver = carried(&[]);
-    receiver.heard["streams"][0]["counters"]["xruns"] = json!(2);
+    receiver.heard.streams[0].counters.xruns = 2;
     snapshot!(lacked(receiver));
 }
 
@@ -214,7 +212,7 @@ fn packets_that_were_never_sent_are_a_miss_that_no_network_made() {
     // Without an xrun: the kernel had no room for them.
     assert_eq!(seen(outcome.clone()).finding, LeastFinding::Missed);
     snapshot!(seen(outcome.clone()).lacked);
-    outcome.sent["streams"][0]["counters"]["xruns"] = json!(1);
+    outcome.sent.streams[0].counters.xruns = 1;
     let seen = seen(outcome);
     snapshot!(seen.lacked);
     assert!(seen.by_xruns);
@@ -230,7 +228,7 @@ fn where_all_comes_late_that_is_a_miss_and_not_a_row_that_says_nothing() {
     assert_eq!((seen.finding, &seen.row.void), (LeastFinding::Missed, &None));
     snapshot!(seen.lacked);
     // Lines that are not there are no packets that were missed.
-    outcome.heard["unwritten"] = json!(["the ledger is not whole"]);
+    outcome.heard.unwritten.push("the ledger is not whole".into());
     assert_eq!(self::seen(outcome).finding, LeastFinding::Void);
 }
 
@@ -241,8 +239,8 @@ fn an_xrun_before_packets_count_is_no_miss_and_one_of_which_nobody_knows_when_is
     let with = |end: usize, all: u64, told: &[serde_json::Value]| {
         let mut outcome = carried(&[]);
         let report = if end == 0 { &mut outcome.sent } else { &mut outcome.heard };
-        report["streams"][0]["counters"]["xruns"] = json!(all);
-        report["streams"][0]["xruns"] = json!(told);
+        report.streams[0].counters.xruns = all;
+        report.streams[0].xruns = read(json!(told));
         seen(outcome)
     };
     for (end, name) in ["sender", "receiver"].into_iter().enumerate() {
@@ -264,11 +262,11 @@ fn what_was_missed_while_either_host_froze_spoils_the_try_and_nothing_else_does(
     let frozen = |end: usize, missed: u64, host_stalled: u64, lost: &[i64]| {
         let mut outcome = carried(lost);
         let report = if end == 0 { &mut outcome.sent } else { &mut outcome.heard };
-        report["host"]["stalls"] = json!(1);
-        let counters = &mut report["streams"][0]["counters"];
-        counters["host_stalled"] = json!(host_stalled);
+        report.host.stalls = 1;
+        let counters = &mut report.streams[0].counters;
+        counters.host_stalled = host_stalled;
         if end == 0 {
-            counters["xruns"] = json!(missed);
+            counters.xruns = missed;
         }
         seen(outcome).finding
     };
@@ -315,7 +313,7 @@ fn holds_that_failed_for_xruns_alone_are_told_with_what_mends_those() {
         let report = reported(move |latency, held, _| {
             let fails = held && latency < 6;
             let mut outcome = carried(if fails { lost } else { &[] });
-            outcome.sent["streams"][0]["counters"]["xruns"] = json!(u32::from(fails));
+            outcome.sent.streams[0].counters.xruns = u64::from(fails);
             Ok(outcome)
         });
         report.notes[0].clone()
@@ -350,7 +348,7 @@ fn each_try_is_a_row_and_the_last_is_the_least_with_what_was_missed_a_step_below
 fn tries_in_which_the_host_froze_are_rows_of_their_own_and_are_told() {
     let report = reported(|_, _, number| {
         let mut outcome = carried(if number <= 2 { &[3000] } else { &[] });
-        outcome.heard["host"]["stalls"] = json!(1);
+        outcome.heard.host.stalls = 1;
         Ok(outcome)
     });
     assert_eq!(names(&report), ["3ms", "3ms, try 2", "3ms, try 3", "the least"]);
@@ -375,7 +373,7 @@ fn the_bound_says_which_holds_it_leaves_out() {
             _ => &[],
         });
         if held && latency == 5 {
-            outcome.heard["host"]["stalls"] = json!(1);
+            outcome.heard.host.stalls = 1;
         }
         Ok(outcome)
     });

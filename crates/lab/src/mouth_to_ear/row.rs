@@ -15,9 +15,9 @@ pub(super) fn row(
     measured: &MeasuredCall,
     options: &MouthToEarOptions,
 ) -> ReportRow {
-    let stream = &measured.heard["streams"][0];
-    let latency = &stream["latency"];
-    let configured = latency["configured_ns"].as_i64().map(Span::from_nanos);
+    let stream = measured.heard.as_ref();
+    let configured = stream.and_then(|one| one.latency.configured_ns).map(Span::from_nanos);
+    let median = stream.and_then(|one| one.latency.measured.p50_ns);
     let mut row = match &measured.delays {
         Ok(found) => {
             let mut row = ReportRow::named(&case.name).with(&found.series);
@@ -30,12 +30,12 @@ pub(super) fn row(
     };
     row.configured = configured;
     row.published.clone_from(&case.published);
-    row.add("call_p50_ns", "by the call itself", latency["measured"]["p50_ns"].clone());
+    row.add("call_p50_ns", "by the call itself", median);
     let middle = row.measured.as_ref().and_then(|all| all.p50_ns).map(Span::from_nanos);
     // One that follows the packets may be another at the end than it was: the call's own median stands for it.
     let kept = match case.latency {
         Some(_) => configured,
-        None => latency["measured"]["p50_ns"].as_i64().map(Span::from_nanos),
+        None => median.map(Span::from_nanos),
     };
     if let (Some(middle), Some(kept), Some(unsure)) = (middle, kept, row.uncertainty) {
         let off = middle - kept;
@@ -52,10 +52,8 @@ pub(super) fn row(
             ));
         }
     }
-    for (key, words, name) in [("lost", "lost, packets", "lost"), ("late", "late, packets", "late")]
-    {
-        row.add(key, words, stream["counters"][name].clone());
-    }
+    row.add("lost", "lost, packets", stream.map(|one| one.counters.lost));
+    row.add("late", "late, packets", stream.map(|one| one.counters.late));
     if let Some(bulk) = measured.bulk {
         bulk.tell(&mut row);
     }

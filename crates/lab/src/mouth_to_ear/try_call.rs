@@ -4,8 +4,8 @@ use core::time::Duration;
 use std::net::IpAddr;
 use std::time::Instant;
 
-use serde_json::Value;
 use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_report::{CallReport, StreamReport};
 
 use super::branches::{Branch, BranchDelays, BranchRecording};
 use super::bulk::BulkRate;
@@ -23,8 +23,8 @@ pub(super) struct MeasuredCall {
     pub(super) delays: Result<BranchDelays, String>,
     /// How far the clocks of both hosts were known, either way; nothing where they are one.
     pub(super) clock_uncertainty: Span,
-    /// The report of the far end, of what it heard.
-    pub(super) heard: Value,
+    /// What the far end reports of the stream that it heard, if that can be read.
+    pub(super) heard: Option<StreamReport>,
     /// What the near end used while it was recorded.
     pub(super) used: Option<UsedBetween>,
     /// Percent of one processor that it had at most, if that was capped.
@@ -140,15 +140,17 @@ impl CallHosts {
                 return Err(host.failed(program.role, ended));
             }
         }
-        let heard: Value = serde_json::from_str(&self.far.read(REPORT)?).unwrap_or_default();
-        let heard = heard["directions"][0].clone();
+        let report: CallReport = serde_json::from_str(&self.far.read(REPORT)?).unwrap_or_default();
+        let heard = report.directions.into_iter().next();
+        let heard = heard.and_then(|report| report.streams.into_iter().next());
         let mut notes: Vec<_> = direct.notes.iter().chain(&travelled.notes).cloned().collect();
         notes.dedup();
         let (recording, clock_uncertainty) = match self.joined(case, &direct, &travelled) {
             Ok((recording, unsure)) => (Ok(recording), unsure),
             Err(why) => (Err(why), Span::ZERO),
         };
-        let most = configured(&heard).unwrap_or(latency) + options.ear_delay + BEYOND;
+        let configured = heard.as_ref().and_then(|stream| stream.latency.configured_ns);
+        let most = configured.map_or(latency, Span::from_nanos) + options.ear_delay + BEYOND;
         let delays = recording.as_ref().map_err(Clone::clone).and_then(|both| both.delays(most));
         let used = before.ok().zip(after.ok()).and_then(|(before, after)| before.until(&after));
         let call = MeasuredCall { delays, clock_uncertainty, heard, used, cap, bulk, notes };
@@ -300,12 +302,6 @@ fn in_url(address: IpAddr) -> String {
         IpAddr::V4(address) => address.to_string(),
         IpAddr::V6(address) => format!("[{address}]"),
     }
-}
-
-/// What the call was configured for, by the report of the far end.
-fn configured(heard: &Value) -> Option<Span> {
-    let nanos = heard["streams"][0]["latency"]["configured_ns"].as_i64();
-    nanos.map(Span::from_nanos)
 }
 
 /// Waits until a program has said this, on its standard output (`out`) or error (`err`): the line.

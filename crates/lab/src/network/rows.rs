@@ -41,7 +41,7 @@ impl SeenTraffic {
 
     /// The UDP port that the stream goes to.
     pub(super) fn port(&self) -> Option<u16> {
-        let address = self.outcome.sent["streams"][0]["address"].as_str()?;
+        let address = &self.outcome.sent.streams.first()?.address;
         address.rsplit(':').next()?.parse().ok()
     }
 
@@ -68,16 +68,16 @@ impl SeenTraffic {
 
     /// Bytes of sound in a packet, as the sender's report tells its stream.
     fn payload(&self) -> Option<usize> {
-        let stream = &self.outcome.sent["streams"][0];
+        let stream = self.outcome.sent.streams.first()?;
         let formats = [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32];
-        let format = formats.into_iter().find(|format| stream["format"] == format.name())?;
-        let frames = stream["ptime_ns"].as_u64()? * stream["rate"].as_u64()?;
+        let format = formats.into_iter().find(|format| stream.format == format.name())?;
+        let frames = u64::try_from(stream.ptime_ns).ok()? * u64::from(stream.rate);
         let frames = (frames + 500_000_000) / 1_000_000_000;
-        Some(frames as usize * stream["channels"].as_u64()? as usize * format.bytes())
+        Some(frames as usize * stream.channels * format.bytes())
     }
 
     fn layers(&self, interface: (&str, &TrafficInterface), stamped: bool) -> Layers {
-        let address = self.outcome.sent["streams"][0]["address"].as_str().unwrap_or_default();
+        let address = self.outcome.sent.streams.first().map_or("", |stream| &stream.address);
         let (name, counts) = interface;
         Layers {
             stamped,

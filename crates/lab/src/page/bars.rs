@@ -5,7 +5,8 @@ use super::plot::{Axis, Plot};
 use super::svg::{Anchor, Chart, FINE, Ink, WIDTH, width};
 use super::words::{Unit, span};
 use crate::compare::{ComparedRow, ComparedStage, signed_ms};
-use crate::report::{ReportRow, ReportStage};
+use crate::report::ReportRow;
+use tautline_report::StageSummary;
 
 /// How tall a stage is, and a part of the traffic, in pixels.
 const STAGE: i32 = 26;
@@ -41,8 +42,8 @@ const fn height(each: i32, count: usize) -> i32 {
 /// Stages, each beginning where the one before ended; `None` if there are none.
 pub(super) fn waterfall(row: &ReportRow) -> Option<Chart> {
     let middle =
-        |stage: &ReportStage| stage.summary.p50_ns.or(stage.summary.mean_ns).map(|ns| ns as f64);
-    let stages: Vec<(&ReportStage, f64)> =
+        |stage: &StageSummary| stage.summary.p50_ns.or(stage.summary.mean_ns).map(|ns| ns as f64);
+    let stages: Vec<(&StageSummary, f64)> =
         row.stages.iter().filter_map(|stage| Some((stage, middle(stage)?))).collect();
     let mut begins = Vec::new();
     let (mut at, mut most) = (0.0_f64, 0.0_f64);

@@ -69,8 +69,8 @@ fn a_figure_is_told_to_the_digit_that_its_error_leaves() {
         row.uncertainty = Some(Span::from_nanos(error));
         row.add_within("frames", "median, frames", 137.370_012, 0.000_05);
         let summary = row.measured.unwrap();
-        let name = "wire".to_owned();
-        row.stages = vec![ReportStage { name, summary, uncertainty_ns: Some(error) }];
+        let name = "wire".into();
+        row.stages = vec![StageSummary { name, summary, uncertainty_ns: Some(error) }];
         LabReport { rows: vec![row], ..report() }.to_string()
     };
     for (nanos, error, cell, stage) in [
@@ -149,9 +149,9 @@ fn full() -> LabReport {
     let statistic = Statistic::Single;
     row.published = vec![Published { source: "they", name: "A", statistic, value_ns: 5_000_000 }];
     let summary = series(0..1000).summary();
-    let wire = |uncertainty_ns| ReportStage { name: "wire".to_owned(), summary, uncertainty_ns };
+    let wire = |uncertainty_ns| StageSummary { name: "wire".into(), summary, uncertainty_ns };
     row.stages = vec![wire(Some(7)), wire(None)];
-    let stages = vec![WorstPart { name: "wire", length_ns: 2 }];
+    let stages = vec![WorstPart { name: "wire".into(), length_ns: 2 }];
     let (late, lost, unheard) = (vec![(0, 1)], vec![(0, 1)], vec![(0, 1)]);
     let part = |p99_ns| PartBySecond {
         name: "wire".to_owned(),

@@ -5,11 +5,11 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use tautline_proto::time::{LocalTime, Span};
-
-use crate::ledger::{
+use tautline_report::ledger::{
     HeardPacket, LAUNCH, LedgerError, LedgerInstants, LedgerLines, LedgerPacket, ReadLedger,
     STAGES, SentPacket, length, lengths,
 };
+
 use crate::report::{Points, ReportRow};
 use crate::statistics::Series;
 

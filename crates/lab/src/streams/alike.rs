@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
+use tautline_report::ledger::SentPacket;
+
 use super::StreamOutcome;
-use crate::ledger::SentPacket;
 
 /// So many packets may both ends' last ones be apart: what was lost at the end, as where a host froze.
 const MOST_APART: i64 = 512;

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashSet};
 
 use tautline_proto::time::{LocalTime, Span};
+use tautline_report::ledger::{HeardPacket, LAUNCH, LedgerPacket, STAGES, length};
 
 use super::StreamOutcome;
-use crate::ledger::{HeardPacket, LAUNCH, LedgerPacket, STAGES, length};
 use crate::report::{
     INTERVAL, PartBySecond, RECEIVER_LATE, SENDER_LATE, SecondCount, StreamBySecond,
 };

@@ -1,11 +1,10 @@
 //! Two clocks on one timeline: how far that may be off, whether that is too much, and what rests on one
 //! clock alone.
 
-use serde_json::Value;
 use tautline_proto::time::{LocalTime, Span};
+use tautline_report::ledger::HeardPacket;
 
-use super::StreamOutcome;
-use crate::ledger::HeardPacket;
+use super::{StreamOutcome, first_counters};
 use crate::report::ReportRow;
 use crate::statistics::Sorted;
 
@@ -16,12 +15,12 @@ pub const MOST_UNSURE: Span = Span::from_micros(250);
 impl StreamOutcome {
     /// Whether both ends read one clock, by the receiver's word.
     fn is_one_clock(&self) -> bool {
-        self.heard["streams"][0]["clock"]["source"] == "host"
+        self.stream().and_then(|one| one.clock.as_ref()).is_some_and(|clock| clock.source == "host")
     }
 
     /// How far the median of what was measured may be off, either way.
     pub(super) fn uncertainty(&self) -> Option<Span> {
-        self.heard["streams"][0]["latency"]["uncertainty_ns"].as_i64().map(Span::from_nanos)
+        self.stream()?.latency.uncertainty_ns.map(Span::from_nanos)
     }
 
     /// Why times between both ends say nothing, and the mend; nothing where they do. The way between them took
@@ -30,9 +29,8 @@ impl StreamOutcome {
         if self.is_one_clock() {
             return None;
         }
-        let steps =
-            |report: &Value| report["streams"][0]["counters"]["clock_steps"].as_u64().unwrap_or(0);
-        match steps(&self.sent) + steps(&self.heard) {
+        let ends = [&self.sent, &self.heard].into_iter();
+        match ends.map(|report| first_counters(report).clock_steps).sum::<u64>() {
             0 => {}
             steps => {
                 return Some(format!(
@@ -68,16 +66,13 @@ impl StreamOutcome {
     /// Tells what rests on one clock each, beside what is measured from one to the other; where both are
     /// one, that is all of it.
     pub(super) fn tell_clocks(&self, row: &mut ReportRow, counted: &[(LocalTime, HeardPacket)]) {
-        let stream = &self.heard["streams"][0];
-        let Some(source) = stream["clock"]["source"].as_str().filter(|_| !self.is_one_clock())
-        else {
-            return;
-        };
-        row.add("clock_source", "clocks joined by", source);
-        if let Some(most) = stream["latency"]["uncertainty_max_ns"].as_i64() {
+        let Some(stream) = self.stream().filter(|_| !self.is_one_clock()) else { return };
+        let Some(clock) = &stream.clock else { return };
+        row.add("clock_source", "clocks joined by", &*clock.source);
+        if let Some(most) = stream.latency.uncertainty_max_ns {
             row.add("uncertainty_max_ns", "clocks known to ±, at worst", most);
         }
-        if let Some(round) = stream["clock"]["round_trip_ns"].as_i64() {
+        if let Some(round) = clock.round_trip_ns {
             row.add("round_trip_ns", "round trip, by one clock", round);
         }
         let begin = self.departures.first().map_or(0, |first| first.capture);

@@ -2,12 +2,11 @@
 
 use core::fmt;
 
-use serde_json::Value;
 use tautline_proto::time::LocalTime;
+use tautline_report::ledger::HeardPacket;
 
 use super::machines::XRUNS;
-use super::{LabStream, StreamOutcome};
-use crate::ledger::HeardPacket;
+use super::{LabStream, StreamOutcome, first_counters};
 use crate::report::ReportRow;
 
 /// What was not heard of the packets that count, and the xruns since the first of them.
@@ -111,7 +110,7 @@ impl StreamOutcome {
         let unexplained = if xruns[0] == 0 { never_sent } else { 0 };
         // What freezes cost is told of the whole run: some of it may have been before packets counted, so
         // this is the least that they do not explain.
-        let of_host = [&self.sent, &self.heard].map(|report| counter(report, "host_stalled"));
+        let of_host = [&self.sent, &self.heard].map(|report| first_counters(report).host_stalled);
         let besides = xruns[0].saturating_sub(of_host[0])
             + unexplained
             + (late + lost + unheard + xruns[1]).saturating_sub(of_host[1]);
@@ -135,11 +134,7 @@ impl StreamOutcome {
             let values = of_end.map_or(&[][..], |events| &events.values);
             let before = values.iter().filter(|(at, _)| *at < 0);
             let before: u64 = before.map(|(_, count)| u64::from(*count)).sum();
-            counter(report, "xruns").saturating_sub(before)
+            first_counters(report).xruns.saturating_sub(before)
         })
     }
-}
-
-fn counter(report: &Value, name: &str) -> u64 {
-    report["streams"][0]["counters"][name].as_u64().unwrap_or(0)
 }

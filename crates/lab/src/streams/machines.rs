@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use tautline_proto::time::{LocalTime, Span};
+use tautline_report::ledger::{HeardPacket, SentPacket};
 
 use super::{StreamEnds, StreamOutcome};
 use crate::hosts::{HostError, LabHost};
-use crate::ledger::{HeardPacket, SentPacket};
 use crate::report::{Events, INTERVAL, Meanwhile, ReportRow, SecondCount};
 use crate::resources::machine_quantities;
 
@@ -174,16 +174,12 @@ impl StreamOutcome {
 
     /// When the devices of both ends had xruns, since the first packet that counts.
     pub(super) fn xruns(&self, counted: &[(LocalTime, HeardPacket)]) -> Vec<Events> {
-        let reports = [&self.sent, &self.heard].map(|report| &report["streams"][0]);
+        let reports = [&self.sent, &self.heard].map(|report| report.streams.first());
         let ends = reports.into_iter().zip(self.begins(counted)).zip(XRUNS);
         let events = ends.filter_map(|((stream, begin), names)| {
-            let xruns = stream["xruns"].as_array().map_or(&[][..], Vec::as_slice).iter();
-            let told = xruns.filter_map(|xrun| {
-                let count = u32::try_from(xrun["count"].as_u64()?).ok()?;
-                Some((xrun["at_ns"].as_i64()?, count))
-            });
-            let all = stream["counters"]["xruns"].as_u64().unwrap_or(0);
-            Events::since(begin?, names, told, all)
+            let stream = stream?;
+            let told = stream.xruns.iter().map(|xrun| (xrun.at_ns, xrun.count));
+            Events::since(begin?, names, told, stream.counters.xruns)
         });
         events.collect()
     }

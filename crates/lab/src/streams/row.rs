@@ -1,12 +1,14 @@
 //! A stream as a row of a report: what was measured, packet by packet, from the ledgers, and how sure that
 //! is, from the receiver's own report.
 
-use serde_json::Value;
 use tautline_proto::time::{LocalTime, Span};
+use tautline_report::ledger::{
+    HeardPacket, LAUNCH, LedgerPacket, STAGES, SentPacket, length, lengths,
+};
+use tautline_report::{Counters, NotFound, Report, StageSummary, StreamReport};
 
 use super::{LabStream, StreamOutcome};
-use crate::ledger::{HeardPacket, LAUNCH, LedgerPacket, STAGES, SentPacket, length, lengths};
-use crate::report::{Points, ReportRow, ReportStage};
+use crate::report::{Points, ReportRow};
 use crate::statistics::{Missed, Series};
 
 impl StreamOutcome {
@@ -23,20 +25,20 @@ impl StreamOutcome {
     /// streams, is no reason for it to be void. Measured is nothing then.
     pub(crate) fn row_of_misses(&self, name: impl Into<String>) -> ReportRow {
         let counted = self.counted();
-        let stream = &self.heard["streams"][0];
+        let stream = self.stream();
         let values = counted.iter().filter_map(|(due, packet)| Some((*due, packet.measured?)));
         let mut series = Series::with_room(counted.len());
         values.for_each(|(due, value)| series.push(due, Span::from_nanos(value)));
         let mut row = ReportRow::named(name).with(&series);
         row.uncertainty = self.uncertainty();
-        row.configured = stream["latency"]["configured_ns"].as_i64().map(Span::from_nanos);
+        row.configured = stream.and_then(|one| one.latency.configured_ns).map(Span::from_nanos);
         row.missed = self.missed(&counted);
         let never_sent = self.never_sent(&counted);
         if row.missed.is_some_and(|missed| missed.missed > 0) {
             self.missed_by(&counted).tell(&mut row);
         }
         // Of the whole run, also of before packets counted: the ledger does not say when a host froze.
-        if let Some(frozen) = stream["gaps"]["host_stalled"].as_u64().filter(|count| *count > 0) {
+        if let Some(frozen) = stream.map(frozen).filter(|count| *count > 0) {
             row.add("host_stalled", "missed in freezes of the host, whole run", frozen);
         }
         // Played, and not found in the sound: measured and missed with these are what was due.
@@ -44,7 +46,7 @@ impl StreamOutcome {
         let not_found = heard.saturating_sub(series.values().len());
         if not_found > 0 {
             row.add("unmeasured", "heard, not measured", not_found);
-            if let Some(why) = whys(stream) {
+            if let Some(why) = stream.and_then(whys) {
                 row.add("unmeasured_because", "why not measured, whole run", why);
             }
         }
@@ -70,8 +72,8 @@ impl StreamOutcome {
         let wire = wire.and_then(|wire| wire.summary.p50_ns);
         row.void = row.void.take().or_else(|| self.untimely(wire));
         self.tell_clocks(&mut row, &counted);
-        if let Some(scheduler) = self.heard["host"]["scheduler"].as_str() {
-            row.add("scheduler", "receiver ran as", scheduler);
+        if !self.heard.host.scheduler.is_empty() {
+            row.add("scheduler", "receiver ran as", &*self.heard.host.scheduler);
         }
         row
     }
@@ -111,14 +113,14 @@ impl StreamOutcome {
 
     /// Why no packet was measured, in the receiver's own words.
     pub(crate) fn unmeasured(&self) -> String {
-        let stream = &self.heard["streams"][0];
-        if let Some(refused) = stream["refused"].as_str() {
-            return refused.to_owned();
+        let stream = self.stream();
+        if let Some(refused) = stream.and_then(|one| one.refused.clone()) {
+            return refused;
         }
-        if stream["counters"]["packets_received"] == 0 {
+        if stream.is_some_and(|one| one.counters.received == 0) {
             return "no packet arrived; is there a firewall between, and is --at right?".into();
         }
-        match whys(stream) {
+        match stream.and_then(whys) {
             Some(whys) => format!("no packet was found in the sound: {whys}"),
             None => "no packet was found in the sound".into(),
         }
@@ -134,8 +136,7 @@ impl StreamOutcome {
 
     /// What either end could not write, in its own words.
     fn unwritten(&self) -> Option<String> {
-        let of = |report: &Value| report["unwritten"][0].as_str().map(str::to_owned);
-        of(&self.sent).or_else(|| of(&self.heard))
+        [&self.sent, &self.heard].into_iter().find_map(|report| report.unwritten.first()).cloned()
     }
 
     /// Why a scheduler of these was not had, where one was asked for.
@@ -143,7 +144,7 @@ impl StreamOutcome {
         let mut both = [&self.sent, &self.heard].into_iter().zip(asked);
         both.find_map(|(report, asked)| {
             asked.as_ref()?;
-            report["host"]["refused"]["priority"].as_str().map(str::to_owned)
+            report.host.refused.priority.clone()
         })
     }
 
@@ -152,32 +153,23 @@ impl StreamOutcome {
         let ends = [(&self.sent, &plan.send), (&self.heard, &plan.recv)];
         ends.map(|(report, words)| {
             let watched = !words.iter().any(|word| word == "--no-witness");
-            report["host"]["stalls"].as_u64().filter(|_| watched)
+            is_of_taut(report).then_some(report.host.stalls).filter(|_| watched)
         })
     }
 
-    /// What the receiver reports of each.
-    fn heard_streams(&self) -> &[Value] {
-        self.heard["streams"].as_array().map_or(&[][..], Vec::as_slice)
-    }
-
     /// A counter of all streams of the receiver.
-    pub fn counted_at_receiver(&self, name: &str) -> u64 {
-        self.heard_streams().iter().filter_map(|stream| stream["counters"][name].as_u64()).sum()
+    pub fn counted_at_receiver(&self, count: fn(&Counters) -> u64) -> u64 {
+        self.heard.streams.iter().map(|stream| count(&stream.counters)).sum()
     }
 
     /// Streams of which anything came.
     pub fn streams_heard(&self) -> usize {
-        let came = |stream: &&Value| stream["counters"]["packets_received"].as_u64() > Some(0);
-        self.heard_streams().iter().filter(came).count()
+        self.heard.streams.iter().filter(|stream| stream.counters.received > 0).count()
     }
 
     /// Packets that all streams of the receiver missed while the host was frozen.
     pub fn frozen(&self) -> u64 {
-        self.heard_streams()
-            .iter()
-            .filter_map(|stream| stream["gaps"]["host_stalled"].as_u64())
-            .sum()
+        self.heard.streams.iter().map(frozen).sum()
     }
 
     /// The packets that count, each with when it was captured: neither of the beginning nor after the
@@ -217,12 +209,22 @@ impl StreamOutcome {
     }
 }
 
-fn stages(counted: &[(LocalTime, HeardPacket)], stream: &Value) -> Vec<ReportStage> {
-    let uncertainty = |name: &str| {
-        let stages = stream["stages"].as_array()?;
-        let stage = stages.iter().find(|stage| stage["name"] == name)?;
-        stage["uncertainty_ns"].as_i64()
-    };
+/// Whether `taut send` or `taut recv` reports it: what else may be run says nothing of its host.
+fn is_of_taut(report: &Report) -> bool {
+    !report.role.is_empty()
+}
+
+/// Packets that were missed while the host was frozen.
+fn frozen(stream: &StreamReport) -> u64 {
+    stream.gaps.map_or(0, |gaps| gaps.host_stalled)
+}
+
+fn stages(
+    counted: &[(LocalTime, HeardPacket)],
+    stream: Option<&StreamReport>,
+) -> Vec<StageSummary> {
+    let uncertainty =
+        |name: &str| stream?.stages.iter().find(|stage| stage.name == name)?.uncertainty_ns;
     let each = STAGES.iter().enumerate().filter_map(|(at, name)| {
         let mut series = Series::with_room(counted.len());
         for (due, packet) in counted {
@@ -232,8 +234,8 @@ fn stages(counted: &[(LocalTime, HeardPacket)], stream: &Value) -> Vec<ReportSta
             }
         }
         let summary = series.summary();
-        (summary.count > 0).then(|| ReportStage {
-            name: (*name).to_owned(),
+        (summary.count > 0).then(|| StageSummary {
+            name: (*name).into(),
             summary,
             uncertainty_ns: uncertainty(name),
         })
@@ -257,23 +259,20 @@ fn points(counted: &[(LocalTime, HeardPacket)]) -> Vec<Points> {
     STAGES.iter().enumerate().filter(told).map(line).collect()
 }
 
-/// What hid packets that were heard, as the receiver counts them and as it is said.
-const HIDDEN: [(&str, &str); 7] = [
-    ("unlike", "in other sound"),
-    ("silent", "in silence"),
-    ("repeats", "of sound that repeats itself"),
-    ("untold", "of which the device told no sound"),
-    ("unprobed", "not to be measured"),
-    ("no_clock", "of no known capture"),
-    ("unbooked", "not booked"),
-];
-
 /// Why packets were heard and not measured, in its whole run.
-fn whys(stream: &Value) -> Option<String> {
-    let counted = HIDDEN.iter().filter_map(|(key, words)| {
-        let count = stream["latency"]["not_found"][key].as_u64().filter(|count| *count > 0)?;
-        Some(format!("{count} {words}"))
-    });
-    let all: Vec<_> = counted.collect();
+fn whys(stream: &StreamReport) -> Option<String> {
+    let NotFound { unlike, silent, repeats, untold, unprobed, no_clock, unbooked, .. } =
+        stream.latency.not_found;
+    let counted = [
+        (unlike, "in other sound"),
+        (silent, "in silence"),
+        (repeats, "of sound that repeats itself"),
+        (untold, "of which the device told no sound"),
+        (unprobed, "not to be measured"),
+        (no_clock, "of no known capture"),
+        (unbooked, "not booked"),
+    ];
+    let counted = counted.iter().filter(|(count, _)| *count > 0);
+    let all: Vec<_> = counted.map(|(count, words)| format!("{count} {words}")).collect();
     (!all.is_empty()).then(|| all.join(", "))
 }

@@ -1,10 +1,16 @@
+use tautline_report::ledger::LAUNCH;
 use tautline_trial::snapshot;
 
-use serde_json::json;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 use super::*;
-use crate::ledger::LAUNCH;
 use crate::resources::machine_quantities;
+
+/// A report of these fields.
+pub(crate) fn read<T: DeserializeOwned>(json: Value) -> T {
+    serde_json::from_value(json).unwrap()
+}
 
 /// Packets of 1 ms, of which all but the named ones arrive: each 5 ms from capture to DAC.
 pub(crate) fn outcome(packets: i64, lost: &[i64]) -> StreamOutcome {
@@ -27,9 +33,10 @@ pub(crate) fn outcome(packets: i64, lost: &[i64]) -> StreamOutcome {
         }
     });
     StreamOutcome {
-        sent: json!({}),
-        heard: json!({"streams": [{"latency": {"configured_ns": 5_000_000, "uncertainty_ns": 10_000},
-            "stages": [{"name": "wire", "uncertainty_ns": 7}]}]}),
+        sent: Report::default(),
+        heard: read(json!({"role": "recv",
+            "streams": [{"latency": {"configured_ns": 5_000_000, "uncertainty_ns": 10_000},
+            "stages": [{"name": "wire", "uncertainty_ns": 7}], "counters": {"packets_received": 1}}]})),
         departures: departures.collect(),
         arrivals: arrivals.collect(),
         used: [None, None],
@@ -88,7 +95,7 @@ fn a_stream_is_told_second_by_second_with_all_its_parts_and_what_each_missed() {
     assert_eq!((stream.late, stream.unheard), (vec![(3, 3)], vec![(0, 1)]));
     let names: Vec<_> = stream.parts.iter().map(|part| part.name.as_str()).collect();
     let mut expected: Vec<_> =
-        crate::ledger::STAGES.into_iter().filter(|name| *name != LAUNCH).collect();
+        tautline_report::ledger::STAGES.into_iter().filter(|name| *name != LAUNCH).collect();
     expected.extend(["sender_late", "receiver_late"]);
     assert_eq!(names, expected);
     let wire = &stream.parts[3];
@@ -181,11 +188,11 @@ fn media_times_of_a_ledger_that_lie_too_far_apart_are_no_packets_for_ever() {
 fn a_stream_of_which_nothing_was_measured_is_void_with_the_reason() {
     let mut outcome = outcome(4000, &[]);
     outcome.arrivals.clear();
-    outcome.heard["streams"][0]["counters"] = json!({"packets_received": 0});
+    outcome.heard.streams[0].counters.received = 0;
     let why = outcome.row("test").void.unwrap();
     snapshot!(why);
-    outcome.heard["streams"][0]["counters"] = json!({"packets_received": 9});
-    outcome.heard["streams"][0]["latency"]["not_found"] = json!({"repeats": 9, "lost": 1});
+    outcome.heard.streams[0].counters.received = 9;
+    outcome.heard.streams[0].latency.not_found = read(json!({"repeats": 9, "lost": 1}));
     let why = outcome.row("test").void.unwrap();
     snapshot!(why);
 }
@@ -204,7 +211,7 @@ fn a_row_says_how_packets_were_missed_and_why_others_were_not_measured() {
         }
     }
     let not_found = json!({"unlike": 4, "silent": 1, "repeats": 0, "late": 3, "lost": 1});
-    outcome.heard["streams"][0]["latency"]["not_found"] = not_found;
+    outcome.heard.streams[0].latency.not_found = read(not_found);
     let row = outcome.row("test");
     assert_eq!(row.missed.unwrap().missed, 10);
     let told: Vec<_> = row.figures.iter().map(|one| (one.key, one.value.clone())).collect();
@@ -229,7 +236,7 @@ fn a_network_that_is_gone_before_the_end_is_missed_to_the_end() {
 #[test]
 fn a_row_whose_ledger_is_not_whole_is_void() {
     let mut outcome = outcome(4000, &[]);
-    outcome.heard["unwritten"] = json!(["the ledger heard.csv is not whole: no space"]);
+    outcome.heard.unwritten.push("the ledger heard.csv is not whole: no space".into());
     let why = outcome.row("test").void.unwrap();
     assert!(why.contains("no space"), "{why}");
 }
@@ -265,7 +272,7 @@ fn instants_of_a_ledger_that_lie_too_far_apart_are_left_out() {
 #[test]
 fn a_scheduler_that_was_asked_for_and_refused_makes_the_row_void_and_another_does_not() {
     let mut outcome = outcome(4000, &[]);
-    outcome.sent = json!({"host": {"refused": {"priority": "refused fifo:70; root may"}}});
+    outcome.sent.host.refused.priority = Some("refused fifo:70; root may".into());
     let asked = || Some("fifo:70".to_owned());
     assert_eq!(outcome.refusal(&[None, asked()]), None);
     outcome.refused = outcome.refusal(&[asked(), None]);
@@ -275,8 +282,7 @@ fn a_scheduler_that_was_asked_for_and_refused_makes_the_row_void_and_another_doe
 #[test]
 fn freezes_are_those_that_each_ends_witness_saw_and_unknown_where_none_watched() {
     let mut outcome = outcome(10, &[]);
-    outcome.sent = json!({"host": {"stalls": 2}});
-    outcome.heard["host"] = json!({"stalls": 0});
+    outcome.sent = read(json!({"role": "send", "host": {"stalls": 2}}));
     let mut plan = LabStream::default();
     assert_eq!(outcome.stalls(&plan), [Some(2), Some(0)]);
     plan.recv.push("--no-witness".to_owned());
@@ -366,11 +372,11 @@ fn xruns_are_told_with_when_they_were_by_the_clock_of_each_end() {
     let sender = 7_000_000_000_000 + seconds(2);
     let xrun =
         |at_ns: i64, count: u32| json!({"since_ns": at_ns - 9, "at_ns": at_ns, "count": count});
-    outcome.sent = json!({"streams": [{
-        "xruns": [xrun(sender - 500, 1), xrun(sender + 700, 2)], "counters": {"xruns": 3}}]});
-    let heard = &mut outcome.heard["streams"][0];
-    heard["xruns"] = json!([xrun(seconds(3), 1)]);
-    heard["counters"] = json!({"xruns": 5});
+    outcome.sent = read(json!({"streams": [{
+        "xruns": [xrun(sender - 500, 1), xrun(sender + 700, 2)], "counters": {"xruns": 3}}]}));
+    let heard = &mut outcome.heard.streams[0];
+    heard.xruns = read(json!([xrun(seconds(3), 1)]));
+    heard.counters.xruns = 5;
     let events = outcome.row("test").events;
     let told: Vec<_> = events.iter().map(|one| (one.key, &one.values[..], one.untold)).collect();
     let known = [
@@ -398,9 +404,9 @@ pub(crate) fn between_two(uncertainty: Span) -> StreamOutcome {
         packet.capture += 7_000_000_000_000;
         packet.handed = packet.capture + 1_020_000;
     }
-    let stream = &mut outcome.heard["streams"][0];
-    stream["latency"]["uncertainty_ns"] = json!(uncertainty.as_nanos());
-    stream["clock"] = json!({"source": "rtcp", "round_trip_ns": 180_000});
+    let stream = &mut outcome.heard.streams[0];
+    stream.latency.uncertainty_ns = Some(uncertainty.as_nanos());
+    stream.clock = read(json!({"source": "rtcp", "round_trip_ns": 180_000}));
     outcome.max_uncertainty = Some(MOST_UNSURE);
     outcome
 }
@@ -416,8 +422,8 @@ fn a_row_of_two_clocks_says_how_sure_they_are_and_what_rests_on_one_of_them() {
     assert_eq!(figure("receiver_own_ns"), Some(json!(3_900_000)));
     // What is measured is of one clock where both ends read it.
     let mut one = between_two(Span::from_millis(9));
-    one.heard["streams"][0]["clock"]["source"] = json!("host");
-    one.heard["streams"][0]["counters"] = json!({"clock_steps": 1});
+    one.heard.streams[0].clock = read(json!({"source": "host"}));
+    one.heard.streams[0].counters.clock_steps = 1;
     let row = one.row("test");
     assert!(row.void.is_none() && row.figures.is_empty(), "{row:#?}");
 }
@@ -428,7 +434,7 @@ fn clocks_that_are_known_to_less_than_was_asked_for_make_a_row_void() {
     snapshot!(why);
     assert_eq!(between_two(MOST_UNSURE).row("test").void, None);
     let mut unknown = between_two(MOST_UNSURE);
-    unknown.heard["streams"][0]["latency"]["uncertainty_ns"] = json!(null);
+    unknown.heard.streams[0].latency.uncertainty_ns = None;
     let why = unknown.row("test").void.unwrap();
     snapshot!(why);
     unknown.max_uncertainty = None;
@@ -437,11 +443,10 @@ fn clocks_that_are_known_to_less_than_was_asked_for_make_a_row_void() {
 
 #[test]
 fn a_clock_that_was_set_while_it_ran_makes_a_row_void() {
-    let stepped = json!({"clock_steps": 2});
     let mut ours = between_two(Span::from_micros(60));
-    ours.sent = json!({"streams": [{"counters": stepped}]});
+    ours.sent = read(json!({"streams": [{"counters": {"clock_steps": 2}}]}));
     let mut theirs = between_two(Span::from_micros(60));
-    theirs.heard["streams"][0]["counters"] = stepped;
+    theirs.heard.streams[0].counters.clock_steps = 2;
     for outcome in [ours, theirs] {
         let why = outcome.row("test").void.unwrap();
         snapshot!(why);

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use tautline_proto::time::LocalTime;
+use tautline_report::ledger::{HeardPacket, SentPacket};
 
-use super::StreamOutcome;
-use crate::ledger::{HeardPacket, SentPacket};
+use super::{StreamOutcome, first_counters};
 use crate::report::{Events, INTERVAL, SecondCount};
 
 /// For programs and for people.
@@ -39,9 +39,8 @@ impl StreamOutcome {
 
     /// Whether freezes of its host explain each xrun of the sender's device.
     pub(crate) fn sender_only_froze(&self) -> bool {
-        let counters = &self.sent["streams"][0]["counters"];
-        let of = |name: &str| counters[name].as_u64().unwrap_or(0);
-        of("xruns") > 0 && of("xruns") <= of("host_stalled")
+        let counted = first_counters(&self.sent);
+        counted.xruns > 0 && counted.xruns <= counted.host_stalled
     }
 
     /// Between the first packet that counts and the last that left.

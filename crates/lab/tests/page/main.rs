@@ -150,7 +150,7 @@ fn a_chart_of_every_packet_stays_small_however_many_there_are() {
 #[test]
 fn the_worst_stand_with_all_their_stages_in_the_order_of_travel() {
     let mut row = stream(2_000, 5_000.0, 1);
-    let part = |name, length_ns| WorstPart { name, length_ns };
+    let part = |name: &'static str, length_ns| WorstPart { name: name.into(), length_ns };
     row.worst[0].stages = vec![part("buffer", 2_500_000), part("wire", 120_000)];
     let others = row.worst.len() - 1;
     let mut report = LabReport::of("stages", "where does the time go?");

@@ -3,11 +3,11 @@
 
 use fastrand::Rng;
 use tautline_lab::report::{
-    Events, HostDescription, LabReport, Meanwhile, Points, Published, ReportRow, ReportStage,
-    Statistic, Worst,
+    Events, HostDescription, LabReport, Meanwhile, Points, Published, ReportRow, Statistic, Worst,
 };
 use tautline_lab::statistics::{Missed, Series, Sorted};
 use tautline_proto::time::{LocalTime, Span};
+use tautline_report::StageSummary;
 use tautline_report::distribution::Summary;
 
 fn host() -> HostDescription {
@@ -84,8 +84,8 @@ pub(crate) fn stream(packets: usize, latency_us: f64, seed: u64) -> ReportRow {
     row.stages = STAGES
         .iter()
         .zip(stages)
-        .map(|((name, ..), values)| ReportStage {
-            name: (*name).to_owned(),
+        .map(|((name, ..), values)| StageSummary {
+            name: (*name).into(),
             summary: Sorted::of(values).summary(),
             uncertainty_ns: (*name == "wire").then_some(18_000),
         })

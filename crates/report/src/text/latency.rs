@@ -11,7 +11,7 @@ pub(super) fn latency(out: &mut String, stream: &StreamReport, role: &str) -> fm
         Some(configured) => write!(out, "latency: configured {}, ", Nanos(configured))?,
         None => write!(out, "latency: nobody tells it, as packets say their presentation alone; ")?,
     }
-    match (latency.measured.p50_ns, latency.by) {
+    match (latency.measured.p50_ns, latency.by.as_deref()) {
         (Some(median), Some(by)) => measured(out, latency, median, by)?,
         _ if role == "send" && stream.address.starts_with("avtp://") => {
             write!(out, "avtp:// has no way back: see the report of taut recv there")?;
@@ -55,7 +55,7 @@ const BESIDE: i64 = 250_000;
 /// No packet is late whose sound is played late: a file waits for its program, which a card does not.
 fn overdue(out: &mut String, latency: &LatencyReport) -> fmt::Result {
     let most = latency.books_error.max_ns.filter(|most| *most > BESIDE);
-    let Some(most) = most.filter(|_| latency.by == Some("sound")) else { return Ok(()) };
+    let Some(most) = most.filter(|_| latency.by.as_deref() == Some("sound")) else { return Ok(()) };
     writeln!(
         out,
         "  played up to {} after it was due: a file waits for its program and for its disk, where a sound \
@@ -110,7 +110,7 @@ mod tests {
         (0..20).for_each(|_| twenty.record(Span::from_millis(20)));
         let unmeasured = LatencyReport::unmeasured(by);
         let measured = twenty.summary();
-        let latency = LatencyReport { measured, by: Some(by), not_found, ..unmeasured };
+        let latency = LatencyReport { measured, by: Some(by.into()), not_found, ..unmeasured };
         let mut out = String::new();
         super::measured(&mut out, &latency, 20_000_000, by).unwrap();
         out
@@ -126,7 +126,8 @@ mod tests {
             }
             let unmeasured = LatencyReport::unmeasured(by);
             let (measured, books_error) = (measured.summary(), error.summary());
-            let latency = LatencyReport { measured, books_error, by: Some(by), ..unmeasured };
+            let latency =
+                LatencyReport { measured, books_error, by: Some(by.into()), ..unmeasured };
             let mut out = String::new();
             overdue(&mut out, &latency).unwrap();
             out

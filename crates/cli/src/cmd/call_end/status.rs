@@ -169,8 +169,8 @@ mod tests {
                 ..LatencySnapshot::default()
             },
             stages: vec![
-                StageLength { name: "pack".to_owned(), ns: 2_500_000 },
-                StageLength { name: "wire".to_owned(), ns: 80_000 },
+                StageLength { name: "pack".into(), ns: 2_500_000 },
+                StageLength { name: "wire".into(), ns: 80_000 },
             ],
             ..StreamSnapshot::default()
         };

@@ -1,7 +1,7 @@
 //! What there is to tell of an end, while it runs and at its end.
 
-use tautline_report::Report;
 use tautline_report::text;
+use tautline_report::{CallReport, Report};
 
 use crate::failure::Failure;
 use crate::flags::{ReportKind, RunFlags};
@@ -41,11 +41,8 @@ pub(in crate::cmd) fn tell_reports(
     files: ReportFiles,
     running: &RunFlags,
 ) -> Result<(), Failure> {
-    let json = || -> Result<String, Failure> {
-        let all: Result<Vec<_>, _> = reports.iter().map(Report::to_json).collect();
-        let all = all.map_err(|error| Failure::running(error.to_string()))?;
-        Ok(format!("{{\"schema\":1,\"role\":\"{role}\",\"directions\":[{}]}}", all.join(",")))
-    };
+    let json =
+        || CallReport::json(role, reports).map_err(|error| Failure::running(error.to_string()));
     let drawn =
         |drawing| reports.first().map_or(String::new(), |heard| page::of_run(heard, None, drawing));
     let text = || reports.iter().map(text::render_call).collect::<String>();

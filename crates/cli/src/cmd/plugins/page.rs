@@ -59,8 +59,17 @@ mod tests {
 
     use tautline_api::v1::{Catalogue, PluginCost};
 
+    use super::super::{List, SCHEMA, SkippedFile};
     use super::*;
     use crate::columns::COLUMNS;
+    use crate::help::{self, tests::assert_shape};
+
+    /// The names of JSON once each.
+    fn one_port(worker: &ListedWorker) -> ListedWorker {
+        let mut one = worker.clone();
+        one.catalogue.plugins[0].ports.truncate(1);
+        one
+    }
 
     #[test]
     fn a_plugin_is_told_within_80_columns_with_its_id_alone_on_a_line() {
@@ -95,6 +104,10 @@ mod tests {
         let why =
             "loading it: it crashed (SIGABRT: it gave itself up); leave it out of LADSPA_PATH";
         let skipped = [Skipped { path: PathBuf::from("/lib/bad.so"), why: why.to_owned() }];
+        let skipped_file = SkippedFile { path: "/lib/bad.so".into(), why };
+        let list =
+            List { schema: SCHEMA, workers: &[one_port(&worker)], skipped: vec![skipped_file] };
+        assert_shape(help::PLUGINS, "{ \"schema\": 1, \"workers\"", &list);
         let page = page(&[worker], &skipped);
         assert!(page.lines().all(|line| line.chars().count() <= COLUMNS), "{page}");
         assert!(

@@ -49,7 +49,7 @@ fn at(millis: i64) -> LocalTime {
 }
 
 fn stage(name: &str, ns: i64) -> StageLength {
-    StageLength { name: name.to_owned(), ns }
+    StageLength { name: name.to_owned().into(), ns }
 }
 
 fn received() -> StreamSnapshot {

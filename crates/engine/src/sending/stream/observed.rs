@@ -66,7 +66,7 @@ impl SentStream {
             stages: STAGES
                 .into_iter()
                 .zip(spans(departure))
-                .filter_map(|(stage, span)| Some((stage.name(), nanos(span?))))
+                .filter_map(|(stage, span)| Some((stage.name().into(), nanos(span?))))
                 .collect(),
         };
         self.observed.tell(now, way, &mut snapshot);

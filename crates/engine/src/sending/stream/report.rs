@@ -26,22 +26,19 @@ impl SentStream {
         let ended = now();
         StreamReport {
             address: self.address.clone(),
-            sender: None,
-            sealed: self.sealed,
+            sealed: self.sealed.map(Into::into),
             stream_id: self.presented.map(|_| id_of(self.identity.stream)),
             rate: format.rate.hertz(),
             channels: format.channels.count(),
-            format: format.coding_name(),
-            refused: None,
+            format: format.coding_name().into(),
             played: true,
-            ended: None,
             ptime_ns: format.ptime().as_nanos(),
             latency: LatencyReport {
                 configured_ns: Some(self.policy.link_offset().as_nanos()),
-                basis: "clock",
+                basis: "clock".into(),
                 ..LatencyReport::unmeasured("receivers")
             },
-            probes: self.probes.name(),
+            probes: self.probes.name().into(),
             stages: STAGES
                 .into_iter()
                 .zip(&self.stages)
@@ -49,7 +46,7 @@ impl SentStream {
                 // There is no such stage where nothing is launched.
                 .filter(|(stage, spans)| *stage != Stage::Launch || spans.count() > 0)
                 .map(|(stage, spans)| StageSummary {
-                    name: stage.name(),
+                    name: stage.name().into(),
                     summary: spans.summary(),
                     uncertainty_ns: None,
                 })
@@ -62,12 +59,6 @@ impl SentStream {
                 ..GapReport::default()
             }),
             redundancy: self.redundancy(),
-            repair: None,
-            paths: Vec::new(),
-            invalid: Vec::new(),
-            drift_ppm: None,
-            clock: None,
-            worst: Vec::new(),
             receivers: self
                 .policy
                 .receivers()
@@ -76,6 +67,7 @@ impl SentStream {
             transmit: (self.transmit.count() > 0).then(|| self.transmit.summary()),
             lateness: (self.probes != Probes::Off).then(|| self.lateness.summary()),
             pacing: self.pacing.as_ref().map(|paced| pacing(paced, &self.last.link)),
+            ..StreamReport::default()
         }
     }
 
@@ -123,7 +115,7 @@ pub(super) fn dropped<'a>(address: &'a str, link: &LinkCounters, ledger: bool) -
 
 fn pacing(paced: &Paced, link: &LinkCounters) -> PacingReport {
     PacingReport {
-        rung: paced.rung.name(),
+        rung: paced.rung.name().into(),
         lead_ns: (paced.lead() > Span::ZERO).then(|| paced.lead().as_nanos()),
         why: paced.why.clone(),
         unlaunched: link.unlaunched,
@@ -142,7 +134,7 @@ fn remote(
         ssrc: known.ssrc,
         address: known.host.to_string(),
         believed: known.is_believed(),
-        state: known.presence().name(),
+        state: known.presence().name().into(),
         silent_ns: known.silence(ended).as_nanos(),
         times_lost: known.times_lost(),
         asked_ns: known.ask.longest().filter(|_| as_needed).map(Span::as_nanos),

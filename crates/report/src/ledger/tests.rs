@@ -61,3 +61,44 @@ fn the_way_of_a_packet_that_is_launched_begins_with_its_launch() {
         [("capture", 1000), ("pack", 100), ("send", 100), ("launch", 500), ("wire", 200)]
     );
 }
+
+/// Of a packet that the kernel held for 7 ns and that was resampled, one without a known clock, a late one, and
+/// one that was lost. The receiver's clock is 1000 ns ahead.
+fn joined() -> JoinedLedgers {
+    let sent = "rtp_timestamp,capture,taken,packed,due,handed,launched,left,unlaunched\n\
+                1,100,110,130,131,135,142,,0\n2,200,210,230,231,235,235,,0\n3,300,310,330,331,335,335,,0\n\
+                4,400,410,430,431,435,435,,0";
+    let heard = "rtp_timestamp,capture,sender_taken,packed,handed,arrival,read,taken,written,dac,measured_ns,\
+                 stream,late,resample_ns,launched\n\
+                 1,1100,1110,1130,1135,1200,1210,1300,1310,1400,301,0,0,20,1142\n\
+                 2,,,,,1300,1310,1400,1410,1500,,0,0,0,\n\
+                 3,1300,1310,1330,1335,1900,1910,1910,1910,1600,,0,1,0,1335";
+    join(&packets(sent), &packets(heard))
+}
+
+#[test]
+fn stages_add_up_to_capture_to_dac() {
+    let joined = joined();
+    let head: Vec<&str> = joined.lines[0].split(',').collect();
+    let cell = |line: usize, name: &str| {
+        let at = head.iter().position(|column| *column == name).unwrap();
+        joined.lines[line].split(',').nth(at).unwrap().parse::<i64>().ok()
+    };
+    let stages = &head[1..head.iter().position(|column| *column == "total_ns").unwrap()];
+    assert_eq!(stages.len(), 10);
+    for (line, total) in [(1, 300), (3, 300)] {
+        let sum: i64 = stages.iter().map(|name| cell(line, name).unwrap()).sum();
+        assert_eq!((sum, cell(line, "total_ns")), (total, Some(total)), "{}", joined.lines[line]);
+    }
+    let (launch, resample, device) =
+        (cell(1, "launch_ns"), cell(1, "resample_ns"), cell(1, "device_ns"));
+    assert_eq!((launch, resample, device), (Some(7), Some(20), Some(70)));
+    assert_eq!((cell(2, "wire_ns"), cell(2, "total_ns")), (None, None), "its clock is unknown");
+    assert_eq!((cell(1, "measured_ns"), cell(1, "lateness_ns")), (Some(301), Some(4)));
+    assert_eq!((cell(1, "late"), cell(3, "late")), (Some(0), Some(1)));
+}
+
+#[test]
+fn packets_are_counted_as_played_late_or_only_sent() {
+    assert_eq!(joined().counted, "4 packets sent, 2 played, 1 late, 1 only sent");
+}

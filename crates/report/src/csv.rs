@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 const FIRST: [&str; 5] = ["role", "experiment", "name", "address", "duration_ns"];
 
 /// The table of a report that is this JSON.
-pub(super) fn table(json: &str) -> Result<String, serde_json::Error> {
+pub fn table(json: &str) -> Result<String, serde_json::Error> {
     let report: Value = serde_json::from_str(json)?;
     let lines = lines(&report);
     let mut columns: Vec<&str> = Vec::new();

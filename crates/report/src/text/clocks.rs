@@ -1,0 +1,186 @@
+//! The clocks of a run, for people: the sender's, the one that was followed beside the streams, and TAI.
+
+use core::fmt::{self, Write};
+
+use super::{Nanos, others};
+use crate::{FollowedClockReport, Report, StreamReport, TaiReport};
+
+/// How the sender's clock is known, and what it and the sender's card run at.
+pub(super) fn of_sender(out: &mut String, stream: &StreamReport) -> fmt::Result {
+    let Some(clock) = &stream.clock else { return Ok(()) };
+    let known = Nanos(clock.uncertainty_ns.unwrap_or(0));
+    write!(out, "sender's clock: ")?;
+    match &*clock.source {
+        "rtcp" => write!(out, "known to ± {known} by RTCP")?,
+        "ptp" => write!(out, "known to ± {known} by PTP at both ends")?,
+        "host" => write!(out, "this machine's, which both ends read")?,
+        "tai" if clock.uncertainty_ns.is_none() => {
+            write!(out, "TAI, which the sender says that it does not know for sure")?;
+        }
+        "tai" => write!(out, "TAI, as each end knows it")?,
+        _ => write!(out, "known to ± {known} by the synchronised system clocks of both ends")?,
+    }
+    if let Some(round_trip) = clock.round_trip_ns {
+        write!(out, ", round trip {}", Nanos(round_trip))?;
+    }
+    if let Some(rate) = clock.rate_ppm.filter(|_| clock.source != "host") {
+        write!(out, "; runs at {rate:+.2} ppm")?;
+    }
+    if let Some(card) = clock.card_ppm {
+        write!(out, ", its card at {card:+.2} ppm")?;
+    }
+    writeln!(out)
+}
+
+/// Some lines, where a clock was to be followed.
+pub(super) fn followed(out: &mut String, report: &Report) -> fmt::Result {
+    let Some(clock) = &report.clock else { return Ok(()) };
+    tell_followed(out, clock, report.began_ns.saturating_add(report.duration_ns))
+}
+
+fn tell_followed(out: &mut String, clock: &FollowedClockReport, ended: i64) -> fmt::Result {
+    write!(out, "clock followed: ")?;
+    match &clock.stream {
+        Some(stream) => write!(out, "CRF of {stream} at {}", clock.address)?,
+        None => write!(out, "CRF at {}", clock.address)?,
+    }
+    match (clock.rate_ppm, clock.uncertainty_ppm) {
+        (Some(rate), Some(unsure)) => write!(out, ", {rate:+.2} ± {unsure:.2} ppm against TAI")?,
+        _ if clock.counters.received == 0 => {
+            write!(out, ", never heard: the rate was found by the streams' own packets")?;
+        }
+        _ => write!(out, ", not heard for long enough to be relied upon")?,
+    }
+    write!(out, "; {} packets, {} lost", clock.counters.received, clock.counters.lost)?;
+    others(out, clock.counters.each())?;
+    if let Some(since) = clock.held_since_ns {
+        let seconds = ended.saturating_sub(since).max(0) as f64 / 1e9;
+        write!(out, "; silent for {seconds:.1} s, and held")?;
+    }
+    writeln!(out)?;
+    let mut invalid = clock.invalid.iter();
+    invalid.try_for_each(|one| writeln!(out, "  invalid: {} × {}", one.count, one.reason))
+}
+
+/// One line, where packets say when they are to be presented.
+pub(super) fn tai(out: &mut String, report: &Report) -> fmt::Result {
+    let Some(tai) = &report.host.tai else { return Ok(()) };
+    let ended = report.began_ns.saturating_add(report.duration_ns);
+    tell_tai(out, tai, ended)
+}
+
+fn tell_tai(out: &mut String, tai: &TaiReport, ended: i64) -> fmt::Result {
+    write!(out, "TAI: ")?;
+    match &*tai.state {
+        "free" => write!(out, "nothing keeps it, so it is this host's own")?,
+        state => {
+            let seconds =
+                ended.saturating_sub(tai.since_ns.unwrap_or(ended)).max(0) / 1_000_000_000;
+            write!(out, "{state} for {seconds} s")?;
+            match tai.by.as_deref() {
+                Some("ptp") => write!(out, " (PTP)")?,
+                _ => write!(out, " (the system clock)")?,
+            }
+        }
+    }
+    if let Some(uncertainty) = tai.uncertainty_ns {
+        write!(out, ", known to ± {}", Nanos(uncertainty))?;
+    }
+    if let Some(ptp) = &tai.ptp4l {
+        write!(out, "; ptp4l is {}", ptp.port)?;
+        if let Some(grandmaster) = &ptp.grandmaster {
+            write!(out, ", {} off {grandmaster}", Nanos(ptp.offset_ns))?;
+        }
+    }
+    if tai.steps > 0 {
+        write!(out, "; stepped {} times", tai.steps)?;
+    }
+    if tai.uncertain {
+        write!(out, "; packets say that it is uncertain")?;
+    }
+    writeln!(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_proto::crf_follower::CrfCounters;
+    use tautline_trial::snapshot;
+
+    use super::*;
+    use crate::{InvalidCount, PtpReport};
+
+    #[test]
+    fn what_is_followed_is_told_with_how_well_and_since_when_it_is_silent() {
+        let never = FollowedClockReport {
+            address: "avtp://eth0/91:E0:F0:00:FE:01".to_owned(),
+            stream: None,
+            rate_ppm: None,
+            uncertainty_ppm: None,
+            held_since_ns: None,
+            counters: CrfCounters::default(),
+            socket_drops: 0,
+            invalid: Vec::new(),
+        };
+        let told = |clock: &FollowedClockReport| {
+            let mut out = String::new();
+            tell_followed(&mut out, clock, 14_000_000_000).unwrap();
+            out
+        };
+        snapshot!(told(&never));
+        let held = FollowedClockReport {
+            stream: Some("02:22:33:44:55:66:0007".to_owned()),
+            rate_ppm: Some(-12.345),
+            uncertainty_ppm: Some(0.204),
+            held_since_ns: Some(2_000_000_000),
+            counters: CrfCounters {
+                received: 500,
+                lost: 3,
+                jumps: 1,
+                restarts: 2,
+                ..never.counters
+            },
+            invalid: vec![InvalidCount { reason: "version".into(), count: 2 }],
+            ..never
+        };
+        snapshot!(told(&held));
+    }
+
+    fn told_tai(tai: &TaiReport) -> String {
+        let mut out = String::new();
+        tell_tai(&mut out, tai, 14_000_000_000).unwrap();
+        out
+    }
+
+    #[test]
+    fn what_keeps_tai_is_told_with_how_sure_that_is() {
+        let free = TaiReport {
+            state: "free".into(),
+            by: None,
+            since_ns: None,
+            uncertainty_ns: None,
+            uncertain: true,
+            steps: 0,
+            ptp4l: None,
+        };
+        let said =
+            "TAI: nothing keeps it, so it is this host's own; packets say that it is uncertain\n";
+        assert_eq!(told_tai(&free), said);
+        let locked = TaiReport {
+            state: "locked".into(),
+            by: Some("ptp".into()),
+            since_ns: Some(2_000_000_000),
+            uncertainty_ns: Some(3_000),
+            uncertain: false,
+            steps: 0,
+            ptp4l: Some(PtpReport {
+                port: "SLAVE".into(),
+                grandmaster: Some("001b21.fffe.0a0b0c".to_owned()),
+                offset_ns: -2_000,
+                path_delay_ns: 900,
+            }),
+        };
+        let said = told_tai(&locked);
+        snapshot!(said);
+        assert!(said.ends_with(" off 001b21.fffe.0a0b0c\n"), "{said}");
+    }
+}
