@@ -1,7 +1,7 @@
 //! Rules as `iptables-save` writes them.
 
 use super::ports;
-use super::walk::{AwaitedPacket, Chain, Fits, Policy, Rule, Then};
+use super::walk::{ACCEPTED, AwaitedPacket, Chain, Fits, GOES_ON, REFUSED, RETURNED, Then};
 
 /// The chains of the table that filters. The kernel sends what comes in to `INPUT`.
 pub(super) fn chains(text: &str) -> Vec<Chain<'_>> {
@@ -14,24 +14,21 @@ pub(super) fn chains(text: &str) -> Vec<Chain<'_>> {
             continue;
         } else if let Some(chain) = line.strip_prefix(':') {
             let (name, policy) = chain.split_once(' ').unwrap_or((chain, ""));
-            let policy = if policy.starts_with("DROP") { Policy::Drop } else { Policy::Accept };
-            let begins = (name == "INPUT").then_some(policy);
-            chains.push(Chain { table: "iptables", name, begins, rules: Vec::new() });
+            let policy = if policy.starts_with("DROP") { REFUSED } else { ACCEPTED };
+            let policy = (name == "INPUT").then_some(policy);
+            chains.push(Chain { table: "iptables", name, policy, rules: Vec::new() });
         } else if let Some((name, rule)) =
             line.strip_prefix("-A ").and_then(|rule| rule.split_once(' '))
         {
             let chain = chains.iter_mut().find(|chain| chain.name == name);
-            chain.into_iter().for_each(|chain| chain.rules.push(rule));
+            chain.into_iter().for_each(|chain| chain.rules.push(rule.to_owned()));
         }
     }
     chains
 }
 
-/// Targets behind which the next rule follows.
-const GO_ON: [&str; 8] = ["LOG", "NFLOG", "ULOG", "MARK", "CONNMARK", "SET", "TRACE", "RATEEST"];
-
 /// What a rule does with a packet.
-pub(super) fn read(rule: &str, packet: AwaitedPacket) -> Rule<'_> {
+pub(super) fn read(rule: &str, packet: AwaitedPacket) -> (Fits, Then<'_>) {
     let mut words = rule.split_whitespace();
     let mut fits = Fits::Always;
     let mut not = false;
@@ -43,8 +40,8 @@ pub(super) fn read(rule: &str, packet: AwaitedPacket) -> Rule<'_> {
                 continue;
             }
             // What stands behind is the target's own.
-            "-j" => return Rule { fits, then: target(named()) },
-            "-g" => return Rule { fits, then: Then::Goto(named()) },
+            "-j" => return (fits, target(named())),
+            "-g" => return (fits, Then::Goto(named())),
             "-m" => {
                 named();
                 Fits::Always
@@ -82,16 +79,19 @@ pub(super) fn read(rule: &str, packet: AwaitedPacket) -> Rule<'_> {
         };
         fits = fits.min(if std::mem::take(&mut not) { holds.negated() } else { holds });
     }
-    Rule { fits, then: Then::GoOn }
+    (fits, Then::Ends(GOES_ON))
 }
 
 fn target(name: &str) -> Then<'_> {
     match name {
-        "ACCEPT" => Then::Accept,
-        "DROP" | "REJECT" => Then::Refuse,
-        "RETURN" => Then::Return,
-        "NFQUEUE" | "QUEUE" => Then::Anything,
-        name if GO_ON.contains(&name) => Then::GoOn,
+        "ACCEPT" => Then::Ends(ACCEPTED),
+        "DROP" | "REJECT" => Then::Ends(REFUSED),
+        "RETURN" => Then::Ends(RETURNED),
+        "NFQUEUE" | "QUEUE" => Then::Ends(ACCEPTED | REFUSED | GOES_ON),
+        // Behind these the next rule follows.
+        "LOG" | "NFLOG" | "ULOG" | "MARK" | "CONNMARK" | "SET" | "TRACE" | "RATEEST" => {
+            Then::Ends(GOES_ON)
+        }
         // A chain, or what is not known here, as which it is taken when there is none.
         name => Then::Jump(name),
     }
