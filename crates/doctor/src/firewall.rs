@@ -8,9 +8,8 @@ use crate::{Finding, Machine};
 
 mod iptables;
 mod nft;
-mod walk;
 
-use walk::{ACCEPTED, AwaitedPacket, Chain, REFUSED, Read, fates};
+use nft::{ACCEPTED, AwaitedPacket, Chain, REFUSED, fates};
 
 /// What a receiver waits for.
 #[derive(Debug, Clone, Copy)]
@@ -115,7 +114,7 @@ pub fn judge(rules: &Rules, awaited: Awaited) -> Finding {
                     if rtp == rtcp { rtp.to_string() } else { format!("'{{ {rtp}, {rtcp} }}'") };
                 format!("sudo nft insert rule {chain} {protocol} dport {ports} accept")
             };
-            judge_chains(&nft::chains(text), nft::read, "sudo nft list ruleset", awaited, mend)
+            judge_chains(&nft::chains(text), "sudo nft list ruleset", awaited, mend)
         }
         Rules::Iptables(text) => {
             let mend = |_: &str| {
@@ -126,8 +125,7 @@ pub fn judge(rules: &Rules, awaited: Awaited) -> Finding {
                 };
                 format!("sudo iptables -I INPUT -p {protocol} {ports} -j ACCEPT")
             };
-            let chains = iptables::chains(text);
-            judge_chains(&chains, iptables::read, "sudo iptables-save", awaited, mend)
+            judge_chains(&iptables::chains(text), "sudo iptables-save", awaited, mend)
         }
     }
 }
@@ -135,7 +133,6 @@ pub fn judge(rules: &Rules, awaited: Awaited) -> Finding {
 /// Every chain that the kernel sends a packet to may refuse it, of IPv4 first, which most use.
 fn judge_chains(
     chains: &[Chain<'_>],
-    read: Read,
     look: &str,
     awaited: Awaited,
     mend: impl Fn(&str) -> String,
@@ -153,8 +150,7 @@ fn judge_chains(
         let mut doubted = None;
         for chain in concerned {
             let name = format!("{} {}", chain.table, chain.name);
-            let all =
-                ports.map(|port| fates(chains, chain, AwaitedPacket { protocol, v6, port }, read));
+            let all = ports.map(|port| fates(chains, chain, AwaitedPacket { protocol, v6, port }));
             let refused = all.map(|fates| fates & (REFUSED | ACCEPTED) == REFUSED);
             if refused.contains(&true) {
                 return refusal(&name, awaited, refused, v6).mend(mend(&name));
@@ -200,21 +196,6 @@ fn refusal(chain: &str, awaited: Awaited, refused: [bool; 2], v6: bool) -> Findi
         }
     };
     Finding::new(verdict, format!("{chain} drops {}{of}", named(awaited, refused)), why)
-}
-
-/// `5004`, `5004-5010` or `{ 5004, 6000-6010 }`, at the beginning of what is left of a rule.
-fn ports(text: &str) -> impl Iterator<Item = (u16, u16)> + '_ {
-    let list = match text.strip_prefix('{') {
-        Some(set) => set.split('}').next().unwrap_or(""),
-        None => text.split_whitespace().next().unwrap_or(""),
-    };
-    list.split(',').filter_map(|part| {
-        let part = part.trim();
-        let (from, to) = part.split_once(['-', ':']).unwrap_or((part, part));
-        // In a set each may have a time-out or a comment behind it.
-        let to = to.split_whitespace().next()?;
-        Some((from.split_whitespace().next()?.parse().ok()?, to.parse().ok()?))
-    })
 }
 
 #[cfg(test)]

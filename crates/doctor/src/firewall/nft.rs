@@ -1,7 +1,66 @@
-//! Rules as `nft list ruleset` writes them.
+//! Rules as `nft list ruleset` writes them, and the path of a packet through them.
 
-use super::ports;
-use super::walk::{ACCEPTED, AwaitedPacket, Chain, Fits, GOES_ON, REFUSED, RETURNED, Then};
+/// A packet that a receiver waits for: it comes from another host, to an address of this one, the first of
+/// its flow.
+#[derive(Clone, Copy)]
+pub(super) struct AwaitedPacket {
+    /// Name and number of its protocol.
+    pub(super) protocol: [&'static str; 2],
+    pub(super) v6: bool,
+    pub(super) port: u16,
+}
+
+pub(super) struct Chain<'a> {
+    /// A rule sees only the chains of its own table.
+    pub(super) table: &'a str,
+    pub(super) name: &'a str,
+    /// If the kernel itself sends here what comes in: what becomes of packets that no rule ends.
+    pub(super) policy: Option<Fates>,
+    pub(super) rules: Vec<String>,
+}
+
+/// Whether a rule's conditions hold. Of several the least counts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Fits {
+    Never,
+    /// By more than is known here: an interface, a rate, or words that are not read.
+    Perhaps,
+    /// Where it comes from some hosts.
+    OfSomeHosts,
+    Always,
+}
+
+impl Fits {
+    fn surely(holds: bool) -> Self {
+        if holds { Self::Always } else { Self::Never }
+    }
+
+    /// Of the opposite condition.
+    fn negated(self) -> Self {
+        match self {
+            Self::Never => Self::Always,
+            Self::Always => Self::Never,
+            // Of all hosts but some.
+            Self::Perhaps | Self::OfSomeHosts => Self::Perhaps,
+        }
+    }
+}
+
+/// What may become of a packet: a set of the flags below.
+pub(super) type Fates = u8;
+pub(super) const ACCEPTED: Fates = 1;
+pub(super) const REFUSED: Fates = 2;
+/// It goes back to where the chain was called from.
+const RETURNED: Fates = 4;
+/// It meets the next rule.
+const GOES_ON: Fates = 8;
+
+/// What a rule does with what fits.
+enum Then<'a> {
+    Ends(Fates),
+    Jump(&'a str),
+    Goto(&'a str),
+}
 
 /// The chains, with what each set of ports holds in place of its name. Other sets stay names.
 pub(super) fn chains(text: &str) -> Vec<Chain<'_>> {
@@ -46,7 +105,7 @@ pub(super) fn chains(text: &str) -> Vec<Chain<'_>> {
 }
 
 /// What a rule does with a packet.
-pub(super) fn read(rule: &str, packet: AwaitedPacket) -> (Fits, Then<'_>) {
+fn read(rule: &str, packet: AwaitedPacket) -> (Fits, Then<'_>) {
     let words = words(rule);
     let (mut words, mut fits) = (words.as_slice(), Fits::Always);
     while !words.is_empty() {
@@ -170,4 +229,82 @@ fn compared<'a, 'w>(words: &'w [&'a str], holds: impl Fn(&str) -> Fits) -> (Fits
 /// `udp`, `tcp,udp` or `{ tcp, udp }`.
 fn elements(named: &str) -> impl Iterator<Item = &str> {
     named.trim_matches(['{', '}']).split(',').map(str::trim)
+}
+
+/// `5004`, `5004-5010` or `{ 5004, 6000-6010 }`, at the beginning of what is left of a rule.
+fn ports(text: &str) -> impl Iterator<Item = (u16, u16)> + '_ {
+    let list = match text.strip_prefix('{') {
+        Some(set) => set.split('}').next().unwrap_or(""),
+        None => text.split_whitespace().next().unwrap_or(""),
+    };
+    list.split(',').filter_map(|part| {
+        let part = part.trim();
+        let (from, to) = part.split_once(['-', ':']).unwrap_or((part, part));
+        // In a set each may have a time-out or a comment behind it.
+        let to = to.split_whitespace().next()?;
+        Some((from.split_whitespace().next()?.parse().ok()?, to.parse().ok()?))
+    })
+}
+
+/// The kernel follows so many jumps (`NFT_JUMP_STACK_SIZE`), iptables no circle.
+const DEEPEST: u32 = 16;
+
+/// What may become of the packet in a chain that the kernel sends it to.
+pub(super) fn fates(chains: &[Chain<'_>], begin: &Chain<'_>, packet: AwaitedPacket) -> Fates {
+    let known = vec![None; chains.len()];
+    let fates = RuleWalk { chains, known, table: begin.table, packet }.through(begin, 0);
+    if fates & RETURNED == 0 { fates } else { fates | begin.policy.unwrap_or(ACCEPTED) }
+}
+
+struct RuleWalk<'a> {
+    chains: &'a [Chain<'a>],
+    /// What becomes of the packet in each, once that is known: one may be jumped to from many places,
+    /// and those again from many.
+    known: Vec<Option<Fates>>,
+    table: &'a str,
+    packet: AwaitedPacket,
+}
+
+impl<'a> RuleWalk<'a> {
+    fn through(&mut self, chain: &'a Chain<'a>, depth: u32) -> Fates {
+        let mut fates = 0;
+        for rule in &chain.rules {
+            let (fits, then) = read(rule, self.packet);
+            if fits == Fits::Never {
+                continue;
+            }
+            let mut ends = match then {
+                Then::Ends(fates) => fates,
+                Then::Goto(name) => self.called(name, depth),
+                Then::Jump(name) => match self.called(name, depth) {
+                    fates if fates & RETURNED == 0 => fates,
+                    fates => fates & !RETURNED | GOES_ON,
+                },
+            };
+            if fits == Fits::OfSomeHosts {
+                // Hosts that somebody shut out are not those that sound is wanted from.
+                ends &= !REFUSED;
+            }
+            fates |= ends & !GOES_ON;
+            if fits == Fits::Always && ends & GOES_ON == 0 {
+                return fates;
+            }
+        }
+        fates | RETURNED
+    }
+
+    fn called(&mut self, name: &str, depth: u32) -> Fates {
+        let unknown = ACCEPTED | REFUSED | RETURNED;
+        let mut chains = self.chains.iter().enumerate();
+        let of_table = chains.find(|(_, chain)| chain.table == self.table && chain.name == name);
+        let Some((index, chain)) = of_table.filter(|_| depth < DEEPEST) else { return unknown };
+        if let Some(fates) = self.known[index] {
+            return fates;
+        }
+        // A jump back here on the way is a circle.
+        self.known[index] = Some(unknown);
+        let fates = self.through(chain, depth + 1);
+        self.known[index] = Some(fates);
+        fates
+    }
 }
