@@ -59,7 +59,7 @@ pub fn keeps_out(awaited: &[Awaited]) -> Option<String> {
     let rules = read(&machine);
     let judged = awaited.iter().map(|awaited| judge(&rules, *awaited));
     let found: Vec<_> =
-        judged.map(|found| if machine.is_root() { found.as_root() } else { found }).collect();
+        judged.map(|found| if machine.is_root() { found.without_sudo() } else { found }).collect();
     if let Some((what, mend)) =
         found.iter().find_map(|found| Some((&found.what, found.mend.as_ref()?)))
     {
