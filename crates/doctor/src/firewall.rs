@@ -8,48 +8,29 @@ use crate::{Finding, Machine};
 
 mod iptables;
 mod nft;
-mod sets;
-mod walk;
 
-use walk::{AwaitedPacket, Chain, Read, fates};
+use nft::{ACCEPTED, AwaitedPacket, Chain, REFUSED, fates};
 
 /// What a receiver waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct Awaited {
-    pub protocol: Protocol,
+    /// Name and number, as rules have them.
+    pub protocol: [&'static str; 2],
     /// The ports of RTP and RTCP, or twice the only one.
     pub ports: [u16; 2],
     /// By IPv6 or not; `None` for both, of which most use IPv4.
     pub v6: Option<bool>,
 }
 
-/// A protocol that a firewall tells apart by its ports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Protocol {
-    Tcp,
-    Udp,
-}
-
-impl Protocol {
-    /// As rules write it, by name and number.
-    const fn names(self) -> [&'static str; 2] {
-        match self {
-            Self::Tcp => ["tcp", "6"],
-            Self::Udp => ["udp", "17"],
-        }
-    }
-}
-
 /// Where `taut`'s examples receive.
-pub const USUAL: Awaited = Awaited { protocol: Protocol::Udp, ports: [5004, 5005], v6: None };
+pub const USUAL: Awaited = Awaited { protocol: ["udp", "17"], ports: [5004, 5005], v6: None };
 /// Where `taut serve` is called, and receives the sound of the first caller.
 const CALLED: [Awaited; 2] = [
-    Awaited { protocol: Protocol::Tcp, ports: [CALL_PORT; 2], v6: None },
-    Awaited { protocol: Protocol::Udp, ports: [CALL_PORT; 2], v6: None },
+    Awaited { protocol: ["tcp", "6"], ports: [CALL_PORT; 2], ..USUAL },
+    Awaited { ports: [CALL_PORT; 2], ..USUAL },
 ];
 
 /// What could be learned of the rules.
-#[derive(Debug, PartialEq, Eq)]
 pub enum Rules {
     /// As `nft list ruleset` writes them.
     Nft(String),
@@ -78,7 +59,7 @@ pub fn keeps_out(awaited: &[Awaited]) -> Option<String> {
     let rules = read(&machine);
     let judged = awaited.iter().map(|awaited| judge(&rules, *awaited));
     let found: Vec<_> =
-        judged.map(|found| if machine.is_root() { found.as_root() } else { found }).collect();
+        judged.map(|found| if machine.is_root() { found.without_sudo() } else { found }).collect();
     if let Some((what, mend)) =
         found.iter().find_map(|found| Some((&found.what, found.mend.as_ref()?)))
     {
@@ -109,16 +90,14 @@ pub(crate) fn read(machine: &Machine) -> Rules {
     match nft {
         _ if old => iptables().unwrap_or(Rules::NoProgram),
         Ok(rules) => Rules::Nft(rules),
-        Err(said) if said.contains(NO_NETFILTER) => Rules::NoFirewall,
+        // The kernel was built without, or did not load, the netlink of netfilter.
+        Err(said) if said.contains("Protocol not supported") => Rules::NoFirewall,
         Err(_) => iptables().unwrap_or(Rules::NoProgram),
     }
 }
 
-/// What nft says where the kernel was built without, or did not load, the netlink of netfilter.
-const NO_NETFILTER: &str = "Protocol not supported";
-
 pub fn judge(rules: &Rules, awaited: Awaited) -> Finding {
-    let ([rtp, rtcp], [protocol, _]) = (awaited.ports, awaited.protocol.names());
+    let Awaited { ports: [rtp, rtcp], protocol: [protocol, _], .. } = awaited;
     let unknown = |what: &str, look: &str| {
         let why = "one that drops UDP lets nothing be heard";
         Finding::new(Unknown, what, why).look(look)
@@ -130,13 +109,12 @@ pub fn judge(rules: &Rules, awaited: Awaited) -> Finding {
             unknown("neither nft nor iptables-save answers here", "sudo apt install nftables")
         }
         Rules::Nft(text) => {
-            let text = sets::resolved(text);
             let mend = |chain: &str| {
                 let ports =
                     if rtp == rtcp { rtp.to_string() } else { format!("'{{ {rtp}, {rtcp} }}'") };
                 format!("sudo nft insert rule {chain} {protocol} dport {ports} accept")
             };
-            judge_chains(&nft::chains(&text), nft::read, "sudo nft list ruleset", awaited, mend)
+            judge_chains(&nft::chains(text), "sudo nft list ruleset", awaited, mend)
         }
         Rules::Iptables(text) => {
             let mend = |_: &str| {
@@ -147,8 +125,7 @@ pub fn judge(rules: &Rules, awaited: Awaited) -> Finding {
                 };
                 format!("sudo iptables -I INPUT -p {protocol} {ports} -j ACCEPT")
             };
-            let chains = iptables::chains(text);
-            judge_chains(&chains, iptables::read, "sudo iptables-save", awaited, mend)
+            judge_chains(&iptables::chains(text), "sudo iptables-save", awaited, mend)
         }
     }
 }
@@ -156,14 +133,13 @@ pub fn judge(rules: &Rules, awaited: Awaited) -> Finding {
 /// Every chain that the kernel sends a packet to may refuse it, of IPv4 first, which most use.
 fn judge_chains(
     chains: &[Chain<'_>],
-    read: Read,
     look: &str,
     awaited: Awaited,
     mend: impl Fn(&str) -> String,
 ) -> Finding {
-    let begins = || chains.iter().filter(|chain| chain.begins.is_some());
+    let begins = || chains.iter().filter(|chain| chain.policy.is_some());
     let Awaited { protocol, ports, v6: family } = awaited;
-    let named = awaited.named([true, true]);
+    let named = named(awaited, [true; 2]);
     for v6 in [false, true].into_iter().filter(|v6| family.is_none_or(|family| family == *v6)) {
         let concerned = begins().filter(|chain| match chain.table.split(' ').next() {
             Some("inet") => true,
@@ -174,14 +150,12 @@ fn judge_chains(
         let mut doubted = None;
         for chain in concerned {
             let name = format!("{} {}", chain.table, chain.name);
-            let all = ports.map(|port| {
-                fates(chains, chain, AwaitedPacket { protocol: protocol.names(), v6, port }, read)
-            });
-            let refused = all.map(|fates| fates.refused && !fates.accepted);
+            let all = ports.map(|port| fates(chains, chain, AwaitedPacket { protocol, v6, port }));
+            let refused = all.map(|fates| fates & (REFUSED | ACCEPTED) == REFUSED);
             if refused.contains(&true) {
                 return refusal(&name, awaited, refused, v6).mend(mend(&name));
             }
-            if all.iter().any(|fates| fates.refused) {
+            if all.iter().any(|fates| fates & REFUSED != 0) {
                 doubted = Some(name);
             }
         }
@@ -190,8 +164,7 @@ fn judge_chains(
                 "whether {name} lets {named} in depends on more than is read here, \
                  such as who sends, or the interface"
             );
-            let why = "what it drops is not heard";
-            return Finding::new(Unknown, what, why).look(look);
+            return Finding::new(Unknown, what, "what it drops is not heard").look(look);
         }
     }
     match begins().next() {
@@ -200,54 +173,29 @@ fn judge_chains(
     }
 }
 
-impl Awaited {
-    /// Protocol and ports, those of the two that are chosen.
-    fn named(&self, [first, second]: [bool; 2]) -> String {
-        let [protocol, _] = self.protocol.names();
-        let [rtp, rtcp] = self.ports;
-        let ports = match (first, second) {
-            (true, true) if rtp != rtcp => format!("{rtp} and {rtcp}"),
-            (true, _) => rtp.to_string(),
-            (false, _) => rtcp.to_string(),
-        };
-        format!("{} {ports}", protocol.to_uppercase())
-    }
+/// Protocol and ports, those of the two that are chosen.
+fn named(awaited: Awaited, [first, second]: [bool; 2]) -> String {
+    let [rtp, rtcp] = awaited.ports;
+    let ports = match (first, second) {
+        (true, true) if rtp != rtcp => format!("{rtp} and {rtcp}"),
+        (true, _) => rtp.to_string(),
+        (false, _) => rtcp.to_string(),
+    };
+    format!("{} {ports}", awaited.protocol[0].to_uppercase())
 }
 
 /// `refused` goes with the ports.
 fn refusal(chain: &str, awaited: Awaited, refused: [bool; 2], v6: bool) -> Finding {
-    let named = awaited.named(refused);
-    let is_call = awaited.ports == [CALL_PORT; 2];
-    let (verdict, of, why) = match (v6, is_call) {
-        (false, true) => {
-            (Spoils, "", "`taut serve` receives no calls there (--listen names another port)")
+    let (verdict, of) = if v6 { (Warns, " of IPv6") } else { (Spoils, "") };
+    let why = match (v6, awaited.ports == [CALL_PORT; 2]) {
+        (false, true) => "`taut serve` receives no calls there (--listen names another port)",
+        (true, true) => "`taut serve` receives no calls by IPv6",
+        (true, false) => "a stream by IPv6 is not heard, or its sender hears no reports",
+        (false, false) => {
+            "a receiver hears nothing, and a sender no reports (those ports, or your own)"
         }
-        (true, true) => (Warns, " of IPv6", "`taut serve` receives no calls by IPv6"),
-        (true, false) => {
-            (Warns, " of IPv6", "a stream by IPv6 is not heard, or its sender hears no reports")
-        }
-        (false, false) => (
-            Spoils,
-            "",
-            "a receiver hears nothing, and a sender no reports (those ports, or your own)",
-        ),
     };
-    Finding::new(verdict, format!("{chain} drops {named}{of}"), why)
-}
-
-/// `5004`, `5004-5010` or `{ 5004, 6000-6010 }`, at the beginning of what is left of a rule.
-fn ports(text: &str) -> impl Iterator<Item = (u16, u16)> + '_ {
-    let list = match text.strip_prefix('{') {
-        Some(set) => set.split('}').next().unwrap_or(""),
-        None => text.split_whitespace().next().unwrap_or(""),
-    };
-    list.split(',').filter_map(|part| {
-        let part = part.trim();
-        let (from, to) = part.split_once(['-', ':']).unwrap_or((part, part));
-        // In a set each may have a time-out or a comment behind it.
-        let to = to.split_whitespace().next()?;
-        Some((from.split_whitespace().next()?.parse().ok()?, to.parse().ok()?))
-    })
+    Finding::new(verdict, format!("{chain} drops {}{of}", named(awaited, refused)), why)
 }
 
 #[cfg(test)]

@@ -82,7 +82,7 @@ impl Finding {
     }
 
     /// Root needs no `sudo`, and may lack it.
-    fn as_root(mut self) -> Self {
+    fn without_sudo(mut self) -> Self {
         for command in [&mut self.mend, &mut self.look, &mut self.better].into_iter().flatten() {
             *command = command.replace("sudo ", "");
         }
@@ -190,7 +190,7 @@ pub fn examine(asked: &Requirements) -> Report {
     let mut findings = Vec::new();
     let mut add = |check, found: Vec<Finding>| {
         let named = found.into_iter().map(|found| Finding { check, ..found });
-        findings.extend(named.map(|found| if is_root { found.as_root() } else { found }));
+        findings.extend(named.map(|found| if is_root { found.without_sudo() } else { found }));
     };
     add("floor", vec![packets::floor(asked)]);
     add("real-time", vec![privileges::priority(&limits, granted, is_root, latency)]);
@@ -291,7 +291,8 @@ mod tests {
 
     #[test]
     fn root_is_spared_the_sudo() {
-        let finding = Finding::new(Verdict::Warns, "y", "z").mend("sudo a && sudo b").as_root();
+        let finding =
+            Finding::new(Verdict::Warns, "y", "z").mend("sudo a && sudo b").without_sudo();
         assert_eq!(finding.mend.as_deref(), Some("a && b"));
     }
 

@@ -103,14 +103,12 @@ pub(crate) fn wireless(interface: &Interface, latency: Span) -> Option<Finding> 
     if latency >= WIRELESS {
         return Some(Finding::fine(format!("{name} is Wi-Fi, and {latency} may do")));
     }
-    let what = format!("{name} is Wi-Fi");
     let why = format!(
-        "packets that are sent again, and a card that saves power, take more than {}; use a cable, \
-         or --latency 40ms --redundancy auto",
-        latency
+        "packets that are sent again, and a card that saves power, take more than {latency}; use a cable, \
+         or --latency 40ms --redundancy auto"
     );
-    let finding = Finding::new(Spoils, what, why);
-    Some(finding.mend(format!("sudo iw dev {name} set power_save off")))
+    let mend = format!("sudo iw dev {name} set power_save off");
+    Some(Finding::new(Spoils, format!("{name} is Wi-Fi"), why).mend(mend))
 }
 
 pub(crate) fn queue(interface: &Interface, all: &[QueueDiscipline], lacking: &[&str]) -> Finding {
@@ -127,8 +125,7 @@ pub(crate) fn queue(interface: &Interface, all: &[QueueDiscipline], lacking: &[&
     // A card with several queues of its own: what matters hangs below.
     let kind = if root == "mq" { of_it(QdiscPlace::Below).next().unwrap_or(root) } else { root };
     let what = format!("{name} has {kind}");
-    let fair = fairest(lacking);
-    let to_fair = format!("sudo tc qdisc replace dev {name} root {fair}");
+    let to_fair = format!("sudo tc qdisc replace dev {name} root {}", fairest(lacking));
     let bad = |verdict, why: &str| Finding::new(verdict, what.clone(), why).mend(&to_fair);
     match kind {
         // taut's sockets ask for the first band of pfifo_fast and prio (SO_PRIORITY).
@@ -170,8 +167,7 @@ pub(crate) fn pacing(
     let has_etf = of_it.any(|queue| queue.kind == "etf");
     let (what, better) = match heeded(all, interface.index).first() {
         Some(PacingRung::Offload) => {
-            let what = format!("the card of {name} is told to launch packets itself");
-            return Some(Finding::fine(what));
+            (format!("the card of {name} is told to launch packets itself"), None)
         }
         Some(PacingRung::Etf) => {
             let what = format!("{name} keeps launch times by etf, to some microseconds");
@@ -193,9 +189,10 @@ pub(crate) fn pacing(
             let what = format!(
                 "{name} keeps no launch times: packets leave when a thread hands them over"
             );
-            match lacking.contains(&"fq") {
-                false => (what, Some(format!("sudo tc qdisc replace dev {name} root fq"))),
-                true => (format!("{what}, and this kernel has no fq"), etf_below(name, lacking)),
+            if lacking.contains(&"fq") {
+                (what + ", and this kernel has no fq", etf_below(name, lacking))
+            } else {
+                (what, Some(format!("sudo tc qdisc replace dev {name} root fq")))
             }
         }
     };
@@ -204,7 +201,7 @@ pub(crate) fn pacing(
 
 /// ETF for what has the priority of class A, as taut's AVTP does, and a queue that is fair for all else.
 fn etf_below(name: &str, lacking: &[&str]) -> Option<String> {
-    if ["prio", "etf"].into_iter().any(|one| lacking.contains(&one)) {
+    if lacking.contains(&"prio") || lacking.contains(&"etf") {
         return None;
     }
     Some(format!(
@@ -241,7 +238,7 @@ pub(crate) fn moderated(interface: &Interface, moderation: &Moderation, latency:
         return Finding::fine(what);
     }
     let verdict = if delay > latency.half() { Spoils } else { Warns };
-    let why = format!("each packet may wait so long, of the {} there are", latency);
+    let why = format!("each packet may wait so long, of the {latency} there are");
     let adaptive = if moderation.adaptive { " adaptive-rx off" } else { "" };
     let mend = format!("sudo ethtool -C {name}{adaptive} rx-usecs 0");
     Finding::new(verdict, what, why).mend(mend)
@@ -249,12 +246,13 @@ pub(crate) fn moderated(interface: &Interface, moderation: &Moderation, latency:
 
 #[cfg(test)]
 mod tests {
+    use tautline_io::network::qdisc::EtfSettings;
     use tautline_trial::snapshot;
 
     use super::*;
     use crate::Verdict::Fine;
+
     const MILLIS_5: Span = Span::from_millis(5);
-    use tautline_io::network::qdisc::EtfSettings;
 
     #[test]
     fn interfaces_that_are_up_and_lead_out_are_in_use() {
@@ -276,7 +274,6 @@ mod tests {
         files.push((file("wlan0", "wireless/x"), ""));
         files.push((file("veth0", "brport/x"), ""));
         files.push((file("eth0", "device/msi_irqs/41"), ""));
-        let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
         let eth0 = Interface { interrupts: vec![41], ..Interface::wired("eth0") };
         let wlan0 = Interface { is_wireless: true, ..Interface::wired("wlan0") };
         assert_eq!(interfaces(&Machine::of(&files)), [eth0, wlan0.clone()]);

@@ -93,10 +93,10 @@ pub(crate) fn buffers(machine: &Machine, format: &StreamFormat) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::Verdict::Fine;
     use tautline_proto::units::{Channels, Rate};
 
+    use super::*;
+    use crate::Verdict::Fine;
     use crate::tests::asked;
 
     #[test]

@@ -1,7 +1,6 @@
 //! Rules as `iptables-save` writes them.
 
-use super::ports;
-use super::walk::{AwaitedPacket, Chain, Fits, Policy, Rule, Then};
+use super::nft::{ACCEPTED, Chain, REFUSED};
 
 /// The chains of the table that filters. The kernel sends what comes in to `INPUT`.
 pub(super) fn chains(text: &str) -> Vec<Chain<'_>> {
@@ -14,40 +13,36 @@ pub(super) fn chains(text: &str) -> Vec<Chain<'_>> {
             continue;
         } else if let Some(chain) = line.strip_prefix(':') {
             let (name, policy) = chain.split_once(' ').unwrap_or((chain, ""));
-            let policy = if policy.starts_with("DROP") { Policy::Drop } else { Policy::Accept };
-            let begins = (name == "INPUT").then_some(policy);
-            chains.push(Chain { table: "iptables", name, begins, rules: Vec::new() });
+            let policy = if policy.starts_with("DROP") { REFUSED } else { ACCEPTED };
+            let policy = (name == "INPUT").then_some(policy);
+            chains.push(Chain { table: "iptables", name, policy, rules: Vec::new() });
         } else if let Some((name, rule)) =
             line.strip_prefix("-A ").and_then(|rule| rule.split_once(' '))
         {
             let chain = chains.iter_mut().find(|chain| chain.name == name);
-            chain.into_iter().for_each(|chain| chain.rules.push(rule));
+            chain.into_iter().for_each(|chain| chain.rules.extend(translated(rule)));
         }
     }
     chains
 }
 
-/// Targets behind which the next rule follows.
-const GO_ON: [&str; 8] = ["LOG", "NFLOG", "ULOG", "MARK", "CONNMARK", "SET", "TRACE", "RATEEST"];
-
-/// What a rule does with a packet.
-pub(super) fn read(rule: &str, packet: AwaitedPacket) -> Rule<'_> {
+/// The rule in the words of nft; `None` if no awaited packet fits it.
+fn translated(rule: &str) -> Option<String> {
     let mut words = rule.split_whitespace();
-    let mut fits = Fits::Always;
-    let mut not = false;
+    let (mut nft, mut not) = (String::new(), "");
     while let Some(word) = words.next() {
         let mut named = || words.next().unwrap_or_default();
-        let holds = match word {
+        nft += &match word {
             "!" => {
-                not = true;
+                not = "!= ";
                 continue;
             }
             // What stands behind is the target's own.
-            "-j" => return Rule { fits, then: target(named()) },
-            "-g" => return Rule { fits, then: Then::Goto(named()) },
+            "-j" => return Some(nft + &target(named())),
+            "-g" => return Some(format!("{nft}goto {}", named())),
             "-m" => {
                 named();
-                Fits::Always
+                String::new()
             }
             "--comment" => {
                 // With blanks, it stands in quotes.
@@ -55,44 +50,40 @@ pub(super) fn read(rule: &str, packet: AwaitedPacket) -> Rule<'_> {
                 if first.starts_with('"') && (first.len() == 1 || !first.ends_with('"')) {
                     words.by_ref().find(|word| word.ends_with('"'));
                 }
-                Fits::Always
+                String::new()
             }
-            "-p" => {
-                let protocol = named();
-                Fits::surely(protocol == "all" || packet.protocol.contains(&protocol))
-            }
-            "--dport" | "--dports" => {
-                Fits::surely(ports(named()).any(|(from, to)| (from..=to).contains(&packet.port)))
-            }
-            "--state" | "--ctstate" => Fits::surely(named().split(',').any(|state| state == "NEW")),
-            "--dst-type" => match named() {
-                "LOCAL" => Fits::Always,
-                _ => Fits::Perhaps,
+            "-p" => match named() {
+                "all" => String::new(),
+                protocol => format!("l4proto {not}{protocol} "),
             },
-            "-i" => match named() {
-                "lo" => Fits::Never,
-                _ => Fits::Perhaps,
+            "--dport" | "--dports" => format!("th dport {not}{} ", named()),
+            "--state" | "--ctstate" => format!("ct state {not}{} ", named().to_lowercase()),
+            "--dst-type" => match (named(), not) {
+                ("LOCAL", "") => String::new(),
+                ("LOCAL", _) => return None,
+                _ => "unknown ".to_owned(),
             },
-            "-s" | "-d" => match named() {
-                address if address.starts_with("127.") => Fits::Never,
-                _ if word == "-s" => Fits::OfSomeHosts,
-                _ => Fits::Perhaps,
-            },
-            _ => Fits::Perhaps,
+            "-i" => format!("iifname {not}{} ", named()),
+            "-s" => format!("ip saddr {not}{} ", named()),
+            "-d" => format!("ip daddr {not}{} ", named()),
+            _ => "unknown ".to_owned(),
         };
-        fits = fits.min(if std::mem::take(&mut not) { holds.negated() } else { holds });
+        not = "";
     }
-    Rule { fits, then: Then::GoOn }
+    Some(nft)
 }
 
-fn target(name: &str) -> Then<'_> {
+fn target(name: &str) -> String {
     match name {
-        "ACCEPT" => Then::Accept,
-        "DROP" | "REJECT" => Then::Refuse,
-        "RETURN" => Then::Return,
-        "NFQUEUE" | "QUEUE" => Then::Anything,
-        name if GO_ON.contains(&name) => Then::GoOn,
+        "ACCEPT" => "accept".to_owned(),
+        "DROP" | "REJECT" => "drop".to_owned(),
+        "RETURN" => "return".to_owned(),
+        "NFQUEUE" | "QUEUE" => "queue".to_owned(),
+        // Behind these the next rule follows.
+        "LOG" | "NFLOG" | "ULOG" | "MARK" | "CONNMARK" | "SET" | "TRACE" | "RATEEST" => {
+            "continue".to_owned()
+        }
         // A chain, or what is not known here, as which it is taken when there is none.
-        name => Then::Jump(name),
+        name => format!("jump {name}"),
     }
 }

@@ -1,28 +1,103 @@
-//! Rules as `nft list ruleset` writes them.
+//! Rules as `nft list ruleset` writes them, and the path of a packet through them.
 
-use super::ports;
-use super::walk::{AwaitedPacket, Chain, Fits, Policy, Rule, Then};
+/// A packet that a receiver waits for: it comes from another host, to an address of this one, the first of
+/// its flow.
+#[derive(Clone, Copy)]
+pub(super) struct AwaitedPacket {
+    /// Name and number of its protocol.
+    pub(super) protocol: [&'static str; 2],
+    pub(super) v6: bool,
+    pub(super) port: u16,
+}
 
+pub(super) struct Chain<'a> {
+    /// A rule sees only the chains of its own table.
+    pub(super) table: &'a str,
+    pub(super) name: &'a str,
+    /// If the kernel itself sends here what comes in: what becomes of packets that no rule ends.
+    pub(super) policy: Option<Fates>,
+    pub(super) rules: Vec<String>,
+}
+
+/// Whether a rule's conditions hold. Of several the least counts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Fits {
+    Never,
+    /// By more than is known here: an interface, a rate, or words that are not read.
+    Perhaps,
+    /// Where it comes from some hosts.
+    OfSomeHosts,
+    Always,
+}
+
+impl Fits {
+    fn surely(holds: bool) -> Self {
+        if holds { Self::Always } else { Self::Never }
+    }
+
+    /// Of the opposite condition.
+    fn negated(self) -> Self {
+        match self {
+            Self::Never => Self::Always,
+            Self::Always => Self::Never,
+            // Of all hosts but some.
+            Self::Perhaps | Self::OfSomeHosts => Self::Perhaps,
+        }
+    }
+}
+
+/// What may become of a packet: a set of the flags below.
+pub(super) type Fates = u8;
+pub(super) const ACCEPTED: Fates = 1;
+pub(super) const REFUSED: Fates = 2;
+/// It goes back to where the chain was called from.
+const RETURNED: Fates = 4;
+/// It meets the next rule.
+const GOES_ON: Fates = 8;
+
+/// What a rule does with what fits.
+enum Then<'a> {
+    Ends(Fates),
+    Jump(&'a str),
+    Goto(&'a str),
+}
+
+/// The chains, with what each set of ports holds in place of its name. Other sets stay names.
 pub(super) fn chains(text: &str) -> Vec<Chain<'_>> {
     let mut chains: Vec<Chain<'_>> = Vec::new();
+    // Table, name and elements as nft writes them: a table's sets come first, and only its rules see them.
+    let mut sets: Vec<(&str, &str, String)> = Vec::new();
     let (mut table, mut within) = ("", false);
-    for line in text.lines().map(str::trim) {
-        if let Some(name) = line.strip_prefix("table ") {
-            table = name.trim_end_matches('{').trim();
-        } else if let Some(name) = line.strip_prefix("chain ") {
-            let name = name.trim_end_matches('{').trim();
-            chains.push(Chain { table, name, begins: None, rules: Vec::new() });
+    let mut lines = text.lines().map(str::trim);
+    while let Some(line) = lines.next() {
+        let block = |kind| Some(line.strip_prefix(kind)?.trim_end_matches('{').trim());
+        if let Some(name) = block("table ") {
+            table = name;
+        } else if let Some(name) = block("chain ") {
+            chains.push(Chain { table, name, policy: None, rules: Vec::new() });
             within = true;
+        } else if let (false, Some(name)) = (within, block("set ")) {
+            // It ends with a brace in a line of its own; that of its elements has others beside it.
+            let body: Vec<_> = lines.by_ref().take_while(|line| *line != "}").collect();
+            if body.contains(&"type inet_service") {
+                let body = body.join(" ");
+                let all =
+                    body.split_once("elements = {").and_then(|(_, rest)| rest.split_once('}'));
+                sets.push((table, name, all.map_or("", |(all, _)| all.trim()).to_owned()));
+            }
         } else if line == "}" {
             within = false;
         } else if let (true, Some(chain)) = (within, chains.last_mut()) {
             if line.starts_with("type ") {
-                let drops = line.contains("policy drop");
-                let policy = if drops { Policy::Drop } else { Policy::Accept };
-                let takes = line.starts_with("type filter hook input");
-                chain.begins = takes.then_some(policy);
+                let policy = if line.contains("policy drop") { REFUSED } else { ACCEPTED };
+                chain.policy = line.starts_with("type filter hook input").then_some(policy);
             } else if !line.is_empty() && !line.starts_with('#') {
-                chain.rules.push(line);
+                let named = line.split_once("dport @").and_then(|(before, after)| {
+                    let (name, rest) = after.split_once(' ').unwrap_or((after, ""));
+                    let (.., all) = sets.iter().find(|set| (set.0, set.1) == (table, name))?;
+                    Some(format!("{before}dport {{ {all} }} {rest}"))
+                });
+                chain.rules.push(named.unwrap_or_else(|| line.to_owned()));
             }
         }
     }
@@ -30,7 +105,7 @@ pub(super) fn chains(text: &str) -> Vec<Chain<'_>> {
 }
 
 /// What a rule does with a packet.
-pub(super) fn read(rule: &str, packet: AwaitedPacket) -> Rule<'_> {
+fn read(rule: &str, packet: AwaitedPacket) -> (Fits, Then<'_>) {
     let words = words(rule);
     let (mut words, mut fits) = (words.as_slice(), Fits::Always);
     while !words.is_empty() {
@@ -39,13 +114,13 @@ pub(super) fn read(rule: &str, packet: AwaitedPacket) -> Rule<'_> {
             _ => verdict(words),
         };
         if let Some(then) = then {
-            return Rule { fits, then };
+            return (fits, then);
         }
-        let (holds, length) = condition(words, packet);
+        let (holds, rest) = condition(words, packet);
         fits = fits.min(holds);
-        words = words.get(length..).unwrap_or_default();
+        words = rest;
     }
-    Rule { fits, then: Then::GoOn }
+    (fits, Then::Ends(GOES_ON))
 }
 
 /// What stands between blanks, in braces, or in quotes.
@@ -67,102 +142,169 @@ fn words(rule: &str) -> Vec<&str> {
 
 fn verdict<'a>(words: &[&'a str]) -> Option<Then<'a>> {
     Some(match words {
-        ["accept", ..] => Then::Accept,
-        ["drop" | "reject", ..] => Then::Refuse,
-        ["return", ..] => Then::Return,
-        ["continue", ..] => Then::GoOn,
+        ["accept", ..] => Then::Ends(ACCEPTED),
+        ["drop" | "reject", ..] => Then::Ends(REFUSED),
+        ["return", ..] => Then::Ends(RETURNED),
+        ["continue", ..] => Then::Ends(GOES_ON),
         ["jump", chain, ..] => Then::Jump(chain),
         ["goto", chain, ..] => Then::Goto(chain),
-        ["queue" | "vmap", ..] => Then::Anything,
+        ["queue" | "vmap", ..] => Then::Ends(ACCEPTED | REFUSED | GOES_ON),
         _ => return None,
     })
 }
 
 /// What a map of states does with the first packet of a flow.
 fn of_new(map: &str) -> Option<Then<'_>> {
-    let pairs = map.trim_matches(['{', '}']).split(',').filter_map(|pair| pair.split_once(':'));
-    let mut new = pairs.filter(|(state, _)| state.trim() == "new");
-    let then = new.next().map(|(_, then)| words(then));
-    then.map_or(Some(Then::GoOn), |then| verdict(&then))
+    let mut pairs = elements(map).filter_map(|pair| pair.split_once(':'));
+    match pairs.find(|(state, _)| state.trim() == "new") {
+        Some((_, then)) => verdict(&words(then)),
+        None => Some(Then::Ends(GOES_ON)),
+    }
 }
 
-/// Whether the condition at the beginning of these words holds, and of how many words it is.
-fn condition(words: &[&str], packet: AwaitedPacket) -> (Fits, usize) {
+/// Whether the condition at the beginning of these words holds, and the words behind it. Where it never holds, the
+/// others no longer count.
+fn condition<'a, 'w>(words: &'w [&'a str], packet: AwaitedPacket) -> (Fits, &'w [&'a str]) {
+    let behind = |length| words.get(length..).unwrap_or_default();
+    let named =
+        |named: &str, own: &[&str]| Fits::surely(elements(named).any(|one| own.contains(&one)));
     match words {
         // No conditions.
-        ["counter", "packets", _, "bytes", ..] => (Fits::Always, 5),
-        ["counter" | "log" | "meta", ..] => (Fits::Always, 1),
+        ["counter", "packets", _, "bytes", ..] => (Fits::Always, behind(5)),
+        ["counter" | "log" | "meta", ..] => (Fits::Always, behind(1)),
         ["comment" | "prefix" | "level" | "flags" | "group" | "snaplen", _, ..] => {
-            (Fits::Always, 2)
+            (Fits::Always, behind(2))
         }
         // Of another protocol.
         ["icmp" | "icmpv6" | "igmp" | "sctp" | "dccp" | "udplite" | "esp" | "ah", ..] => {
-            (Fits::Never, 1)
+            (Fits::Never, behind(1))
         }
-        [other @ ("tcp" | "udp"), ..] if *other != packet.protocol[0] => (Fits::Never, 1),
+        [other @ ("tcp" | "udp"), ..] if *other != packet.protocol[0] => (Fits::Never, behind(1)),
+        ["ip", ..] if packet.v6 => (Fits::Never, behind(1)),
+        ["ip6", ..] if !packet.v6 => (Fits::Never, behind(1)),
         ["l4proto", rest @ ..] | ["ip", "protocol", rest @ ..] | ["ip6", "nexthdr", rest @ ..] => {
-            let other = words[0] == if packet.v6 { "ip" } else { "ip6" };
-            let (holds, length) = compared(rest, |named| {
-                Fits::surely(elements(named).any(|protocol| packet.protocol.contains(&protocol)))
-            });
-            (if other { Fits::Never } else { holds }, words.len() - rest.len() + length)
+            compared(rest, |protocols| named(protocols, &packet.protocol))
         }
         ["nfproto", rest @ ..] => {
-            let own = if packet.v6 { "ipv6" } else { "ipv4" };
-            let (holds, length) =
-                compared(rest, |named| Fits::surely(elements(named).any(|p| p == own)));
-            (holds, 1 + length)
+            compared(rest, |families| named(families, &[if packet.v6 { "ipv6" } else { "ipv4" }]))
         }
-        ["ip", ..] if packet.v6 => (Fits::Never, 1),
-        ["ip6", ..] if !packet.v6 => (Fits::Never, 1),
         ["udp" | "tcp" | "th", "dport", rest @ ..] => {
-            let (holds, length) = compared(rest, |named| match named.as_bytes().first() {
+            compared(rest, |named| match named.as_bytes().first() {
                 Some(b'{' | b'0'..=b'9') => {
                     Fits::surely(ports(named).any(|(from, to)| (from..=to).contains(&packet.port)))
                 }
                 _ => Fits::Perhaps,
-            });
-            (holds, 2 + length)
+            })
         }
-        ["ct", "state", rest @ ..] => {
-            let (holds, length) =
-                compared(rest, |named| Fits::surely(elements(named).any(|state| state == "new")));
-            (holds, 2 + length)
-        }
+        ["ct", "state", rest @ ..] => compared(rest, |states| named(states, &["new"])),
         // Of what was sent to elsewhere.
-        ["ct", "status", "dnat", ..] => (Fits::Never, 3),
-        ["fib", "daddr", "type", "local", ..] => (Fits::Always, 4),
-        ["iif" | "iifname", rest @ ..] => {
-            let (holds, length) = compared(rest, |named| match named.trim_matches('"') {
-                "lo" => Fits::Never,
-                _ => Fits::Perhaps,
-            });
-            (holds, 1 + length)
-        }
+        ["ct", "status", "dnat", ..] => (Fits::Never, behind(3)),
+        ["fib", "daddr", "type", "local", ..] => (Fits::Always, behind(4)),
+        ["iif" | "iifname", rest @ ..] => compared(rest, |named| match named.trim_matches('"') {
+            "lo" => Fits::Never,
+            _ => Fits::Perhaps,
+        }),
         ["ip" | "ip6", end @ ("saddr" | "daddr"), rest @ ..] => {
-            let (holds, length) = compared(rest, |named| match *end {
+            compared(rest, |named| match *end {
                 _ if named.starts_with("127.") || named == "::1" => Fits::Never,
                 "saddr" => Fits::OfSomeHosts,
                 _ => Fits::Perhaps,
-            });
-            (holds, 2 + length)
+            })
         }
-        _ => (Fits::Perhaps, 1),
+        _ => (Fits::Perhaps, behind(1)),
     }
 }
 
-/// What a comparison comes to, and of how many words it is.
-fn compared(words: &[&str], holds: impl Fn(&str) -> Fits) -> (Fits, usize) {
+/// What a comparison comes to, and the words behind it.
+fn compared<'a, 'w>(words: &'w [&'a str], holds: impl Fn(&str) -> Fits) -> (Fits, &'w [&'a str]) {
     match words {
-        ["!=", named, ..] => (holds(named).negated(), 2),
+        ["!=", named, rest @ ..] => (holds(named).negated(), rest),
         // It is the map that does.
-        ["vmap", ..] => (Fits::Always, 0),
-        [named, ..] => (holds(named), 1),
-        [] => (Fits::Perhaps, 0),
+        ["vmap", ..] => (Fits::Always, words),
+        [named, rest @ ..] => (holds(named), rest),
+        [] => (Fits::Perhaps, words),
     }
 }
 
 /// `udp`, `tcp,udp` or `{ tcp, udp }`.
 fn elements(named: &str) -> impl Iterator<Item = &str> {
     named.trim_matches(['{', '}']).split(',').map(str::trim)
+}
+
+/// `5004`, `5004-5010` or `{ 5004, 6000-6010 }`, at the beginning of what is left of a rule.
+fn ports(text: &str) -> impl Iterator<Item = (u16, u16)> + '_ {
+    let list = match text.strip_prefix('{') {
+        Some(set) => set.split('}').next().unwrap_or(""),
+        None => text.split_whitespace().next().unwrap_or(""),
+    };
+    list.split(',').filter_map(|part| {
+        let part = part.trim();
+        let (from, to) = part.split_once(['-', ':']).unwrap_or((part, part));
+        // In a set each may have a time-out or a comment behind it.
+        let to = to.split_whitespace().next()?;
+        Some((from.split_whitespace().next()?.parse().ok()?, to.parse().ok()?))
+    })
+}
+
+/// The kernel follows so many jumps (`NFT_JUMP_STACK_SIZE`), iptables no circle.
+const DEEPEST: u32 = 16;
+
+/// What may become of the packet in a chain that the kernel sends it to.
+pub(super) fn fates(chains: &[Chain<'_>], begin: &Chain<'_>, packet: AwaitedPacket) -> Fates {
+    let known = vec![None; chains.len()];
+    let fates = RuleWalk { chains, known, table: begin.table, packet }.through(begin, 0);
+    if fates & RETURNED == 0 { fates } else { fates | begin.policy.unwrap_or(ACCEPTED) }
+}
+
+struct RuleWalk<'a> {
+    chains: &'a [Chain<'a>],
+    /// What becomes of the packet in each, once that is known: one may be jumped to from many places,
+    /// and those again from many.
+    known: Vec<Option<Fates>>,
+    table: &'a str,
+    packet: AwaitedPacket,
+}
+
+impl<'a> RuleWalk<'a> {
+    fn through(&mut self, chain: &'a Chain<'a>, depth: u32) -> Fates {
+        let mut fates = 0;
+        for rule in &chain.rules {
+            let (fits, then) = read(rule, self.packet);
+            if fits == Fits::Never {
+                continue;
+            }
+            let mut ends = match then {
+                Then::Ends(fates) => fates,
+                Then::Goto(name) => self.called(name, depth),
+                Then::Jump(name) => match self.called(name, depth) {
+                    fates if fates & RETURNED == 0 => fates,
+                    fates => fates & !RETURNED | GOES_ON,
+                },
+            };
+            if fits == Fits::OfSomeHosts {
+                // Hosts that somebody shut out are not those that sound is wanted from.
+                ends &= !REFUSED;
+            }
+            fates |= ends & !GOES_ON;
+            if fits == Fits::Always && ends & GOES_ON == 0 {
+                return fates;
+            }
+        }
+        fates | RETURNED
+    }
+
+    fn called(&mut self, name: &str, depth: u32) -> Fates {
+        let unknown = ACCEPTED | REFUSED | RETURNED;
+        let mut chains = self.chains.iter().enumerate();
+        let of_table = chains.find(|(_, chain)| chain.table == self.table && chain.name == name);
+        let Some((index, chain)) = of_table.filter(|_| depth < DEEPEST) else { return unknown };
+        if let Some(fates) = self.known[index] {
+            return fates;
+        }
+        // A jump back here on the way is a circle.
+        self.known[index] = Some(unknown);
+        let fates = self.through(chain, depth + 1);
+        self.known[index] = Some(fates);
+        fates
+    }
 }

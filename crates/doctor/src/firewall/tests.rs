@@ -263,3 +263,37 @@ fn rules_of_iptables_with_conditions_and_chains_are_read_alike() {
         assert_eq!(closed(&rules), expected, "{rules}");
     }
 }
+
+const RULES: &str = "table inet filter {
+\tset audio {
+\t\ttype inet_service
+\t\tflags interval
+\t\telements = { 5004-5005, 6000,
+\t\t\t     7000 }
+\t}
+
+\tset friends {
+\t\ttype ipv4_addr
+\t\telements = { 10.0.0.1 }
+\t}
+
+\tchain input {
+\t\tudp dport @audio counter accept
+\t\tudp dport @elsewhere accept
+\t\tip saddr @friends accept
+\t}
+}
+table ip other {
+\tset elsewhere {
+\t\ttype inet_service
+\t}
+}
+";
+
+#[test]
+fn a_rule_sees_the_ports_of_its_own_tables_set() {
+    let chains = nft::chains(RULES);
+    let read = "udp dport { 5004-5005, 6000, 7000 } counter accept";
+    let rules = [read, "udp dport @elsewhere accept", "ip saddr @friends accept"];
+    assert_eq!(chains[0].rules, rules);
+}
