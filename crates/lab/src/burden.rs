@@ -12,6 +12,8 @@ mod running;
 #[cfg(test)]
 mod tests;
 
+use crate::answer::print_json;
+use crate::signals::stop_with_agent;
 use std::io;
 use std::net::SocketAddr;
 
@@ -25,8 +27,120 @@ use thiserror::Error;
 
 use crate::impair::BitRate;
 pub use busy::BusyHost;
+use clap::{Args, Subcommand};
 pub use noise::{Beside, Noise, TcpRate};
 pub(crate) use running::{BurdenSide, RunningBurdens, among};
+use tautline_ui::failure::Failure;
+use tautline_ui::readers::{parse, span};
+
+/// `taut lab burden`
+#[derive(Debug, Args)]
+pub struct BurdenFlags {
+    /// Stop after this long; else at Ctrl-C
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    longest: Option<Span>,
+    #[command(subcommand)]
+    kind: BurdenKind,
+}
+
+/// What is burdened. Each prints a report as JSON when it ends.
+#[derive(Debug, Clone, Subcommand)]
+pub enum BurdenKind {
+    /// The processor, by threads that do nothing else than turn
+    Cpu {
+        /// How many
+        #[arg(long, value_name = "N", default_value_t = 1,
+              value_parser = clap::value_parser!(u32).range(1..=1024))]
+        threads: u32,
+    },
+    /// One processor, by a thread that is as urgent as a stream's
+    Rival {
+        /// Its scheduler
+        #[arg(long, value_name = "CLASS", value_parser = parse::<Scheduler>)]
+        scheduler: Scheduler,
+        /// The processor
+        #[arg(long, value_name = "CORE")]
+        core: usize,
+    },
+    /// Whatever stress-ng burdens, if it is installed
+    StressNg {
+        /// Its own words
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        words: Vec<String>,
+    },
+    /// The memory, by writing each page again and again
+    Memory {
+        /// How much
+        #[arg(long, value_name = "BYTES", default_value_t = 256 << 20,
+              value_parser = clap::value_parser!(u64).range(4096..1 << 40))]
+        bytes: u64,
+    },
+    /// The network, by packets to a group that nobody joined
+    Multicast {
+        /// An address on that network
+        #[arg(long, value_name = "IP:PORT")]
+        by: SocketAddr,
+        /// Of the IP packets
+        #[arg(long, value_name = "RATE", default_value_t = MULTICAST_RATE,
+              value_parser = parse::<BitRate>)]
+        rate: BitRate,
+    },
+    /// The network and the receiver, by small packets that a chatter-sink reads
+    Chatter {
+        /// Where that is
+        #[arg(long, value_name = "IP:PORT")]
+        to: SocketAddr,
+        /// Packets per second
+        #[arg(long, value_name = "N", default_value_t = CHATTER_RATE,
+              value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+        rate: u32,
+    },
+    /// Read each packet of a chatter
+    ChatterSink {
+        /// Where
+        #[arg(long, value_name = "IP:PORT")]
+        at: SocketAddr,
+    },
+    /// The network, by TCP
+    Tcp {
+        /// Where a tcp-sink is
+        #[arg(long, value_name = "IP:PORT")]
+        to: SocketAddr,
+        /// How much; as fast as it goes if it is not said
+        #[arg(long, value_name = "RATE", value_parser = parse::<BitRate>)]
+        rate: Option<BitRate>,
+    },
+    /// Read all that comes by TCP
+    TcpSink {
+        /// Where
+        #[arg(long, value_name = "IP:PORT")]
+        at: SocketAddr,
+    },
+}
+
+impl From<BurdenKind> for Burden {
+    fn from(kind: BurdenKind) -> Self {
+        match kind {
+            BurdenKind::Cpu { threads } => Self::Cpu(threads),
+            BurdenKind::Rival { scheduler, core } => Self::Rival { scheduler, core },
+            BurdenKind::StressNg { words } => Self::StressNg(words),
+            BurdenKind::Memory { bytes } => Self::Memory(bytes),
+            BurdenKind::Multicast { by, rate } => Self::Multicast { by, rate },
+            BurdenKind::Chatter { to, rate } => Self::Chatter { to, rate },
+            BurdenKind::ChatterSink { at } => Self::ChatterSink(at),
+            BurdenKind::Tcp { to, rate } => Self::Tcp { to, rate },
+            BurdenKind::TcpSink { at } => Self::TcpSink(at),
+        }
+    }
+}
+
+pub(crate) fn run(flags: &BurdenFlags) -> Result<(), Failure> {
+    let stop = stop_with_agent()?;
+    let burden = Burden::from(flags.kind.clone());
+    let report =
+        burden.run(&stop, flags.longest).map_err(|error| Failure::open(error.to_string()))?;
+    print_json(&report)
+}
 
 /// What one process burdens.
 #[derive(Debug, Clone, PartialEq)]

@@ -10,30 +10,108 @@ mod figures;
 #[cfg(test)]
 mod tests;
 
+use crate::answer::Answer;
+use crate::answer::Reporting;
+use crate::answer::check_room;
+use crate::devices::DevicePace;
+use crate::devices::at_ports;
+use crate::devices::open_measured;
+use tautline_audio::DeviceSpec;
+use tautline_audio::SoftwareSpec;
 use tautline_engine::watching::run::{RunError, Running};
 use tautline_io::clock::{now, sleep_until};
-use tautline_io::thread::Scheduler;
 use tautline_proto::device::{Device, Direction, Directions, Settings, Stop};
 use tautline_proto::time::Span;
+use tautline_proto::units::Channels;
 
 use crate::kept::lock_memory;
 use crate::report::{HostDescription, LabReport, ReportRow};
 
+use clap::{ArgGroup, Args};
 use clerk::{Call, clerk};
+use tautline_ui::failure::Failure;
+use tautline_ui::readers::{channels, device, span};
 
-pub const QUESTION: &str = "how regular are blocks on both sides of the sound device?";
+const HELP: &str = r#"Examples:
+  # A card, both ways:
+  taut lab handover --device alsa:hw:0 --period 48 --duration 60s
+  # Playing to one device and capturing from another, beside each other:
+  taut lab handover --output "virtual:?period=240" --input alsa:hw:0
 
-/// How it is measured.
-#[derive(Debug, Clone, Copy)]
-pub struct HandoverOptions {
-    /// Calls this soon after the start do not count: streams begin, servos find their rate.
-    pub settle: Span,
-    pub duration: Span,
-    /// Of the devices' threads.
-    pub scheduler: Scheduler,
+The interval is from one call of the device to the next. Lateness is against the
+grid that the device's own clock lays, from the earliest call of the run: what
+was skipped counts for each period. Where two intervals in turn are too long and
+too short, blocks come in pairs."#;
+
+/// `taut lab handover`
+#[derive(Debug, Args)]
+#[command(after_help = HELP,
+          group = ArgGroup::new("devices").required(true).multiple(true)
+              .args(["device", "output", "input"]))]
+pub struct HandoverFlags {
+    /// A device, both ways at once
+    #[arg(long, value_name = "DEVICE", value_parser = device())]
+    device: Vec<DeviceSpec>,
+    /// A device to play to; what is played is silence
+    #[arg(long, short, value_name = "DEVICE", value_parser = device())]
+    output: Vec<DeviceSpec>,
+    /// A device to capture from
+    #[arg(long, short, value_name = "DEVICE", value_parser = device())]
+    input: Vec<DeviceSpec>,
+    /// How long to wait before calls count: streams begin, servos find their rate
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = span)]
+    settle: Span,
+    /// How long they count
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span)]
+    duration: Span,
+    /// Channels
+    #[arg(long, value_name = "N", default_value = "2", value_parser = channels,
+          help_heading = "Devices")]
+    channels: Channels,
+    #[command(flatten)]
+    pace: DevicePace,
+    #[command(flatten)]
+    reporting: Reporting,
 }
 
-impl HandoverOptions {
+pub(crate) fn run(flags: &HandoverFlags) -> Result<(), Failure> {
+    let both = flags.device.iter().map(|spec| (spec, Directions::Both));
+    let played = flags.output.iter().map(|spec| (spec, Direction::Playback.into()));
+    let captured = flags.input.iter().map(|spec| (spec, Direction::Capture.into()));
+    let asked: Vec<(&DeviceSpec, Directions)> = both.chain(played).chain(captured).collect();
+    if asked.iter().any(|(spec, _)| matches!(spec, DeviceSpec::Software(SoftwareSpec::Standard(_))))
+    {
+        return Err(Failure::usage(
+            "file:- is for taut send and taut recv, and has no clock of its own; taut devices lists \
+             what has",
+        ));
+    }
+    let answer = Answer::open(&flags.reporting)?;
+    let (mut devices, mut notes, mut told) = (Vec::new(), Vec::new(), Vec::new());
+    for (spec, directions) in asked {
+        let opened = open_measured(spec, directions, flags.pace.settings(flags.channels))?;
+        check_room(flags.calls(&opened.device.settings()))?;
+        notes.extend(at_ports(spec));
+        told.push(opened.notes);
+        let same = devices
+            .iter()
+            .filter(|device: &&OpenedSide| device.name.starts_with(&spec.to_string()));
+        let name = match same.count() {
+            0 => spec.to_string(),
+            before => format!("{spec} ({})", before + 1),
+        };
+        devices.push(OpenedSide { name, directions, device: opened.device });
+    }
+    let plural = if devices.len() == 1 { "" } else { "s" };
+    let time = flags.settle + flags.duration;
+    answer.tell(&format!("{} device{plural} for {time}", devices.len()));
+    let mut report = measure(devices, flags, &answer.stop)?;
+    report.notes.extend(notes);
+    report.notes.extend(told.iter().flat_map(|notes| notes.take()));
+    answer.give(report)
+}
+
+impl HandoverFlags {
     /// Calls that are kept of a device.
     pub fn calls(&self, settings: &Settings) -> usize {
         let period = settings.rate.span_of(settings.period).as_nanos().max(1);
@@ -58,10 +136,10 @@ const BEAT: Span = Span::from_millis(20);
 /// Runs the devices beside each other, with silence. One that goes is a void row with its reason.
 pub fn measure(
     devices: Vec<OpenedSide>,
-    options: &HandoverOptions,
+    options: &HandoverFlags,
     stop: &Stop,
 ) -> Result<LabReport, RunError> {
-    let mut report = LabReport::of("handover", QUESTION);
+    let mut report = LabReport::asking("handover");
     report.hosts.push(HostDescription::here("here"));
     report.notes.extend(lock_memory());
     let begins = now() + options.settle;
@@ -69,7 +147,7 @@ pub fn measure(
     for OpenedSide { name, directions, device } in devices {
         let settings = device.settings();
         let (clerk, calls) = clerk(&settings, options.calls(&settings));
-        let runs = Running::start(device, Box::new(clerk), options.scheduler, stop)?;
+        let runs = Running::start(device, Box::new(clerk), options.pace.scheduler, stop)?;
         if !runs.granted.is_granted() {
             report.notes.push(format!("the thread of {name} runs as {}", runs.granted));
         }

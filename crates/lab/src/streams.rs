@@ -8,6 +8,7 @@ mod ending;
 mod losses;
 mod machines;
 mod row;
+pub(crate) mod runner;
 #[cfg(test)]
 pub(crate) mod tests;
 mod unsent;

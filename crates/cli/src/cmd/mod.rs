@@ -10,8 +10,6 @@ pub(crate) mod devices;
 pub(crate) mod doctor;
 pub(crate) mod id;
 pub(crate) mod join;
-#[cfg(feature = "lab")]
-pub(crate) mod lab;
 mod layout;
 pub(crate) mod pages;
 pub(crate) mod plugins;

@@ -7,32 +7,6 @@ use tautline_engine::plan::pacing::PacingRung;
 use tautline_proto::stream::Coding;
 use tautline_proto::time::Span;
 
-/// Codings of single samples, by their names on the command line.
-#[cfg(feature = "lab")]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum SampleName {
-    /// 16-bit integers
-    L16,
-    /// 24-bit integers
-    L24,
-    /// 32-bit integers, to the 24 bits that count in a float
-    L32,
-    /// 32-bit floats
-    F32,
-}
-
-#[cfg(feature = "lab")]
-impl From<SampleName> for SampleFormat {
-    fn from(coding: SampleName) -> Self {
-        match coding {
-            SampleName::L16 => Self::L16,
-            SampleName::L24 => Self::L24,
-            SampleName::L32 => Self::L32,
-            SampleName::F32 => Self::F32,
-        }
-    }
-}
-
 /// Codings, by their names on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CodingName {

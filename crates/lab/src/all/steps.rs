@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use crate::EXPERIMENTS;
+use crate::experiments::EXPERIMENTS;
 use crate::hosts::HostPlace;
 
 /// An experiment as it is run among all of them, or what one needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AllStep {
+pub(super) struct AllStep {
     /// Of the experiment, or of what is made for one.
     pub name: &'static str,
     /// Its own words on the command line, `{folder}` being where the reports go.
@@ -31,7 +31,7 @@ const fn after(needs: &'static str, name: &'static str, words: &'static str) -> 
 }
 
 /// All of them: the machine first, what was measured on it after.
-pub const STEPS: &[AllStep] = &[
+pub(super) const STEPS: &[AllStep] = &[
     machine("stalls", "lab stalls --duration 3s"),
     machine("resources", "lab resources --duration 3s"),
     machine("kernel", "lab kernel --duration 500ms"),
@@ -74,12 +74,12 @@ pub const STEPS: &[AllStep] = &[
 
 impl AllStep {
     /// The experiment of that name.
-    pub fn named(name: &str) -> Option<&'static Self> {
+    pub(super) fn named(name: &str) -> Option<&'static Self> {
         STEPS.iter().find(|step| step.name == name && step.is_experiment())
     }
 
     /// What it does, in a sentence.
-    pub fn does(&self) -> &'static str {
+    pub(super) fn does(&self) -> &'static str {
         match EXPERIMENTS.iter().find(|experiment| experiment.name == self.name) {
             Some(experiment) => experiment.does,
             None if self.name == "demo" => "carry the recording that two taps are taken of",
@@ -88,17 +88,17 @@ impl AllStep {
     }
 
     /// Whether it finds anything; else it is made for one that does.
-    pub fn is_experiment(&self) -> bool {
+    pub(super) fn is_experiment(&self) -> bool {
         self.words.starts_with("lab ")
     }
 
     /// The report for programs, beside the others.
-    pub fn json(&self) -> String {
+    pub(super) fn json(&self) -> String {
         format!("{}.json", self.name)
     }
 
     /// The report as a page.
-    pub fn page(&self) -> String {
+    pub(super) fn page(&self) -> String {
         format!("{}.html", self.name)
     }
 

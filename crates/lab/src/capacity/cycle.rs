@@ -46,13 +46,16 @@ impl Passing {
 }
 
 /// How the cost of a block comes about; it is the greatest that a block has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum CapacityWork {
+    /// Every block takes as long
     Fixed,
-    /// From half of it upwards, by chance.
+    // From half of it upwards, by chance.
+    /// A block takes up to twice as long as another
     Random,
-    /// Half of it, and all of it once in a hundred blocks.
+    // Half of it, and all of it once in a hundred blocks.
+    /// Once in a while a block takes twice as long
     Burst,
-    /// Always the same, on memory that no cache holds.
+    /// Every block takes as long, on memory that no cache holds
     Cache,
 }

@@ -4,7 +4,7 @@ use tautline_io::thread::stall::StallWitness;
 use tautline_proto::device::Stop;
 use tautline_proto::time::Span;
 
-use super::CapacityOptions;
+use super::CapacityFlags;
 use super::bare::{BareCycle, BareFound};
 use super::cycle::{CapacityCycle, Passing};
 use super::figures;
@@ -21,7 +21,7 @@ use crate::resources::{Sampler, SamplerOptions};
 
 /// What every point is measured with.
 pub(super) struct CapacityMeasuring<'a> {
-    pub(super) options: &'a CapacityOptions,
+    pub(super) options: &'a CapacityFlags,
     pub(super) stop: &'a Stop,
     pub(super) witness: StallWitness,
     /// What wakes the master; a timer where there is none.
@@ -88,7 +88,7 @@ impl CapacityMeasuring<'_> {
         mut cycle: Box<dyn CapacityCycle>,
         pids: &[u32],
     ) -> Result<PointFound, String> {
-        let CapacityOptions { step, fine, tries, .. } = *self.options;
+        let CapacityFlags { step, fine, tries, .. } = *self.options;
         let most = point.period_span();
         let mut search = CapacitySearch::new(CapacitySteps { step, fine, most, tries });
         let (mut idle, mut held, mut beyond) = (None, None, None);
@@ -131,8 +131,8 @@ impl CapacityMeasuring<'_> {
 
     fn finding(&self, attempt: CapacityTry, misses: BlockMisses) -> CapacityFinding {
         let share = match attempt.held {
-            true => self.options.allowed,
-            false => self.options.allowed.max(TOO_MUCH),
+            true => self.options.allow.0,
+            false => self.options.allow.0.max(TOO_MUCH),
         };
         match misses.due {
             0 => CapacityFinding::Void,

@@ -6,6 +6,7 @@ use tautline_proto::units::{Channels, Rate};
 
 use super::clerk::HandedBlock;
 use super::*;
+use crate::answer::parsed;
 use crate::statistics::Missed;
 
 const SETTINGS: Settings = Settings {
@@ -115,11 +116,8 @@ fn a_device_that_goes_is_a_void_row_and_another_is_measured() {
         directions: Direction::Playback.into(),
         device: Box::new(Goes(calls)),
     };
-    let options = HandoverOptions {
-        settle: Span::ZERO,
-        duration: Span::from_secs(60),
-        scheduler: Scheduler::Other,
-    };
+    let flags = parsed("--output null: --duration 60s --scheduler other");
+    let options = HandoverFlags { settle: Span::ZERO, ..flags };
     let report = measure(vec![of(7), of(20), of(1)], &options, &Stop::default()).unwrap();
     let void = |row: usize| report.rows[row].void.clone().unwrap_or_default();
     snapshot!(void(0));

@@ -18,7 +18,7 @@ use crate::kept::lock_memory;
 use crate::report::{LabReport, ReportRow};
 
 #[derive(Debug, Clone)]
-pub enum ListenPlace {
+pub(super) enum ListenPlace {
     /// RTP or AVTP over UDP.
     Udp(UdpOptions),
     Ethernet(EthernetOptions),
@@ -26,7 +26,7 @@ pub enum ListenPlace {
 
 /// How it is listened.
 #[derive(Debug, Clone)]
-pub struct ListenOptions {
+pub(super) struct ListenOptions {
     pub place: ListenPlace,
     /// From the first packet on, and no longer if none comes.
     pub duration: Span,
@@ -93,20 +93,20 @@ fn packet_of(arrival: &Arrival<'_>) -> Option<StreamPacket> {
 }
 
 /// An open socket that is listened at.
-pub struct IntervalListener {
+pub(super) struct IntervalListener {
     socket: Socket,
     options: ListenOptions,
 }
 
 impl IntervalListener {
     /// Opens it: from now on what arrives is kept by the kernel.
-    pub fn open(options: ListenOptions) -> Result<Self, OpenError> {
+    pub(super) fn open(options: ListenOptions) -> Result<Self, OpenError> {
         Ok(Self { socket: Socket::open(&options.place)?, options })
     }
 
     /// Listens on the calling thread until the time is over, counted from the first packet, or it is
     /// asked to stop.
-    pub fn listen(self, stop: &Stop) -> LabReport {
+    pub(super) fn listen(self, stop: &Stop) -> LabReport {
         listen(self, stop)
     }
 }

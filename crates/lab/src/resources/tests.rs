@@ -151,7 +151,7 @@ fn places(page: &str, title: &str, colour: &str) -> Vec<(f64, f64)> {
 #[test]
 fn page_draws_cpu_interrupts_and_switches_over_time() {
     let record = record();
-    let mut report = LabReport::of("resources", QUESTION);
+    let mut report = LabReport::asking("resources");
     report.rows = vec![record.machine_row(), record.process_row(0).unwrap()];
     let page = page(&report);
     let is_near = |one: f64, other: f64| (one - other).abs() < 0.01;

@@ -1,0 +1,296 @@
+//! `taut lab`: the experiments, and the programs that they start at other hosts.
+
+use std::io::{stdin, stdout};
+
+use clap::Subcommand;
+use tautline_ui::failure::Failure;
+use tautline_ui::screen;
+
+use crate::all::{self, AllFlags};
+use crate::between::{self, BetweenFlags};
+use crate::burden::{self, BurdenFlags};
+use crate::capacity::{self, CapacityFlags, EchoFlags};
+use crate::compare::{self, CompareFlags};
+use crate::delay::{self, DelayFlags, MarkSide};
+use crate::handover::{self, HandoverFlags};
+use crate::hosts::serve;
+use crate::impair::{self, ImpairFlags};
+use crate::interval::{self, IntervalFlags, LoopFlags};
+use crate::kernel::{self, KernelFlags, PacketsFlags};
+use crate::ladder::{self, LadderFlags};
+use crate::least::{self, LeastFlags};
+use crate::load::{self, LoadFlags};
+use crate::mouth_to_ear::{self, BesideFlags, MouthToEarFlags};
+use crate::network::{self, NetworkFlags};
+use crate::overhead::{self, OverheadFlags};
+use crate::quality::{self, KnownSound, QualityFlags};
+use crate::report::LabReport;
+use crate::resources::{self, ResourceFlags, SampleFlags};
+use crate::schedulers::{self, SchedulerFlags};
+use crate::signals::stop_in_order;
+use crate::stages::{self, StagesFlags};
+use crate::stalls::{self, StallFlags};
+use crate::starved::{self, StarvedFlags};
+use crate::traffic::{self, TrafficFlags};
+
+/// An experiment by its name on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Experiment {
+    /// What follows `taut lab`.
+    pub name: &'static str,
+    /// The question that it answers.
+    pub asks: &'static str,
+    /// What it does, in one sentence.
+    pub does: &'static str,
+}
+
+pub(crate) const EXPERIMENTS: &[Experiment] = &[
+    Experiment {
+        name: "delay",
+        asks: delay::QUESTION,
+        does: "play time marks on one device and find them on another: how long they took",
+    },
+    Experiment {
+        name: "between",
+        asks: between::QUESTION,
+        does: "find how far apart two taps of one sound are: two channels of a recording or a card",
+    },
+    Experiment {
+        name: "mouth-to-ear",
+        asks: "how long does sound take from the mouth at one end of a call to the ear at the other?",
+        does: "call, and record what goes in at the mouth beside what comes out at the far ear",
+    },
+    Experiment {
+        name: "stages",
+        asks: "where does the time of every packet go?",
+        does: "send a stream and take every packet's time apart, stage by stage",
+    },
+    Experiment {
+        name: "kernel",
+        asks: "how long does a packet take from the kernel to the program?",
+        does: "how long packets take from the kernel's arrival to the program that reads them",
+    },
+    Experiment {
+        name: "ladder",
+        asks: "is what was configured what was measured?",
+        does: "hold what was measured against what was configured, from 100 ms down to 3 ms",
+    },
+    Experiment {
+        name: "least",
+        asks: "what is the least latency that loses nothing?",
+        does: "find the least latency that loses nothing, and hold it",
+    },
+    Experiment {
+        name: "schedulers",
+        asks: "which scheduler serves sound?",
+        does: "send the same stream under each scheduler, quiet and loaded, apart and on one core",
+    },
+    Experiment {
+        name: "network",
+        asks: "what does the rest of the network do to a stream, and what does a stream \
+               cost the network?",
+        does: "send a stream beside multicast, chatter and bulk TCP, and count what the network carries",
+    },
+    Experiment {
+        name: "handover",
+        asks: "how regular are blocks on both sides of the sound device?",
+        does: "how regular blocks are on both sides of a sound device",
+    },
+    Experiment {
+        name: "starved",
+        asks: "what becomes of a stream whose receiver has little processor or memory?",
+        does: "send a stream to a receiver that has little processor or memory",
+    },
+    Experiment {
+        name: "stalls",
+        asks: "how good is this host: how late does it wake a thread?",
+        does: "how late this machine wakes a thread, on each core, and how long all of them freeze",
+    },
+    Experiment {
+        name: "resources",
+        asks: "what goes on in this machine?",
+        does: "how busy this machine and its programs are, interval by interval",
+    },
+    Experiment {
+        name: "quality",
+        asks: quality::QUESTION,
+        does: "send known sound and say what became of it: bit for bit, or how else",
+    },
+    Experiment {
+        name: "load",
+        asks: "how many streams are carried without a miss?",
+        does: "send more and more streams until the first miss, then hold the most that went",
+    },
+    Experiment {
+        name: "capacity",
+        asks: "how much of a period can plugins on other machines use?",
+        does: "hand blocks to plugins on other machines, which take ever longer, until one is missed",
+    },
+    Experiment {
+        name: "overhead",
+        asks: "what does measuring cost?",
+        does: "hold the cost of a stream that is measured against one that is not",
+    },
+    Experiment {
+        name: "interval",
+        asks: "at which intervals do packets go or come?",
+        does: "at which intervals packets go or come: a ledger, a socket, a capture",
+    },
+];
+
+impl LabReport {
+    /// What an experiment asks, without an answer yet.
+    pub(crate) fn asking(experiment: &'static str) -> Self {
+        let asked = EXPERIMENTS.iter().find(|known| known.name == experiment);
+        Self::of(experiment, asked.map_or("", |known| known.asks))
+    }
+}
+
+/// `taut lab`
+#[derive(Debug, Subcommand)]
+pub enum Lab {
+    /// List the experiments
+    List,
+    /// Measure how long sound takes from one device to another, by time marks in the sound
+    Delay(Box<DelayFlags>),
+    /// Measure how far apart two taps of one sound are: two channels of a recording or a card
+    Between(Box<BetweenFlags>),
+    /// Measure how long sound takes from the mouth at one end of a call to the ear at the other
+    MouthToEar(Box<MouthToEarFlags>),
+    /// Measure where the time of every packet goes, stage by stage, between two hosts
+    Stages(Box<StagesFlags>),
+    /// Measure how long packets take from the kernel's arrival to the program that reads them
+    Kernel(Box<KernelFlags>),
+    /// Measure whether latencies are kept, from 100 ms down to 3 ms
+    Ladder(Box<LadderFlags>),
+    /// Measure what the least latency is that loses nothing
+    Least(Box<LeastFlags>),
+    /// Measure which scheduler serves sound, quiet and loaded, apart and on one core
+    Schedulers(Box<SchedulerFlags>),
+    /// Measure what else the network carries, and what that does to a stream
+    Network(Box<NetworkFlags>),
+    /// Measure how regular blocks are on both sides of a sound device
+    Handover(Box<HandoverFlags>),
+    /// Measure a stream whose receiver has little processor or memory
+    Starved(Box<StarvedFlags>),
+    /// Measure how late this machine wakes a thread, and how long every core freezes
+    Stalls(StallFlags),
+    /// Measure how busy this machine and its programs are, interval by interval
+    Resources(ResourceFlags),
+    /// Measure whether what is heard is the sound that was sent: bit for bit, or how else
+    Quality(Box<QualityFlags>),
+    /// Measure how many streams are carried without a miss
+    Load(Box<LoadFlags>),
+    /// Measure what measuring costs
+    Overhead(Box<OverheadFlags>),
+    /// Measure at which intervals packets go or come: by a ledger, at a socket, from a capture
+    Interval(Box<IntervalFlags>),
+    /// Measure how much of a period plugins on other machines can use
+    Capacity(Box<CapacityFlags>),
+    /// Relay a stream as a bad network would: late, lost, reordered, twice
+    Impair(Box<ImpairFlags>),
+    /// Run every experiment once, shortly, and write a page that leads to their reports
+    All(AllFlags),
+    /// Report how two reports differ, stage by stage, and whether the second is worse by more than noise
+    Compare(CompareFlags),
+    /// Do what an experiment on another host asks for, over standard input and output
+    #[command(hide = true)]
+    Agent,
+    /// Burden this machine or the network until Ctrl-C, for an experiment
+    #[command(hide = true)]
+    Burden(BurdenFlags),
+    /// Play time marks until Ctrl-C, and then say when each met the DAC, for an experiment
+    #[command(hide = true)]
+    Play(Box<MarkSide>),
+    /// Hear time marks until Ctrl-C, and then say when each met the ADC, for an experiment
+    #[command(hide = true)]
+    Hear(Box<MarkSide>),
+    /// Play noise until Ctrl-C, for an experiment
+    #[command(hide = true)]
+    Mouth(BesideFlags),
+    /// Keep what a device hears until Ctrl-C, and then print it, for an experiment
+    #[command(hide = true)]
+    Tap(BesideFlags),
+    /// Write the sound whose quality is measured, for an experiment
+    #[command(hide = true)]
+    Sound(KnownSound),
+    /// Read what the interfaces of this machine carry until Ctrl-C, for an experiment
+    #[command(hide = true)]
+    Traffic(TrafficFlags),
+    /// Send numbered packets at a pace, for an experiment
+    #[command(hide = true)]
+    Packets(PacketsFlags),
+    /// Send a stream as barely as can be by a rung of the pacing ladder, for an experiment
+    #[command(hide = true)]
+    Loop(LoopFlags),
+    /// Read what this machine does until Ctrl-C, for an experiment
+    #[command(hide = true)]
+    Sample(SampleFlags),
+    /// Send datagrams back until Ctrl-C, for an experiment
+    #[command(hide = true)]
+    Echo(EchoFlags),
+}
+
+fn list() {
+    for experiment in EXPERIMENTS {
+        screen::say(&format!("{:12} {}", experiment.name, experiment.asks));
+    }
+    screen::say("");
+    screen::say(
+        "all          runs each of them once, shortly, and writes a page that leads to their reports",
+    );
+    screen::say(
+        "compare      reports how two reports differ, and whether the second is worse by more than noise",
+    );
+    screen::say(
+        "impair       relays a stream as a bad network would, for others to be measured over",
+    );
+}
+
+impl Lab {
+    pub fn run(&self) -> Result<(), Failure> {
+        match self {
+            Self::List => {
+                list();
+                Ok(())
+            }
+            Self::Agent => {
+                let stop = stop_in_order()?;
+                serve(stdin(), stdout().lock(), &stop)
+                    .map_err(|error| Failure::running(format!("as an agent: {error}")))
+            }
+            Self::All(flags) => all::run(flags),
+            Self::Between(flags) => between::run(flags),
+            Self::Delay(flags) => delay::run(flags),
+            Self::Play(flags) => delay::play(flags),
+            Self::Hear(flags) => delay::hear(flags),
+            Self::MouthToEar(flags) => mouth_to_ear::run(flags),
+            Self::Mouth(flags) => mouth_to_ear::mouth(flags),
+            Self::Tap(flags) => mouth_to_ear::tap(flags),
+            Self::Handover(flags) => handover::run(flags),
+            Self::Network(flags) => network::run(flags),
+            Self::Starved(flags) => starved::run(flags),
+            Self::Burden(flags) => burden::run(flags),
+            Self::Traffic(flags) => traffic::run(flags),
+            Self::Packets(flags) => kernel::send(flags),
+            Self::Sample(flags) => resources::sample(flags),
+            Self::Impair(flags) => impair::run(flags),
+            Self::Interval(flags) => interval::run(flags),
+            Self::Loop(flags) => interval::send(flags),
+            Self::Capacity(flags) => capacity::run(flags),
+            Self::Echo(flags) => capacity::echo(flags),
+            Self::Kernel(flags) => kernel::run(flags),
+            Self::Ladder(flags) => ladder::run(flags),
+            Self::Least(flags) => least::run(flags),
+            Self::Load(flags) => load::run(flags),
+            Self::Overhead(flags) => overhead::run(flags),
+            Self::Quality(flags) => quality::run(flags),
+            Self::Sound(flags) => quality::write(flags),
+            Self::Resources(flags) => resources::run(flags),
+            Self::Schedulers(flags) => schedulers::run(flags),
+            Self::Stages(flags) => stages::run(flags),
+            Self::Stalls(flags) => stalls::run(flags),
+            Self::Compare(flags) => compare::run(flags),
+        }
+    }
+}
