@@ -7,33 +7,29 @@
 mod outcome;
 mod steps;
 
-use crate::answer::command_line;
-use crate::page::index;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
-use tautline_proto::device::Stop;
-use tautline_ui::answer;
-use tautline_ui::report_file::PlainKind;
-use tautline_ui::report_file::ReportFile;
-use tautline_ui::screen;
-use tautline_ui::stop_on_signals;
-
-use serde::Serialize;
-
-use crate::hosts::HostPlace;
-use crate::signals::interrupt;
 
 use clap::Args;
+use serde::Serialize;
+use tautline_proto::device::Stop;
+use tautline_ui::failure::Failure;
+use tautline_ui::readers::parse;
+use tautline_ui::report_file::{PlainKind, ReportFile};
+use tautline_ui::{answer, screen, stop_on_signals};
+
+use crate::answer::command_line;
+use crate::hosts::HostPlace;
+use crate::page::index;
+use crate::signals::interrupt;
 #[cfg(test)]
 pub(crate) use outcome::AllSummary;
 pub use outcome::{AllOutcome, AllRow};
 use steps::AllStep;
-use tautline_ui::failure::Failure;
-use tautline_ui::readers::parse;
 
 const HELP: &str = r#"Examples:
   # Everything on this machine, in five minutes, as root:

@@ -19,31 +19,23 @@ mod series;
 mod tests;
 mod words;
 
-use crate::answer::Answer;
-use crate::answer::Reporting;
-use crate::answer::check_room;
-use crate::devices::DevicePace;
-use crate::devices::at_ports;
-use crate::devices::open_measured;
-use crate::recording::DeviceRecording;
-use crate::recording::RecordOptions;
-use crate::recording::record;
-use crate::report::LabReport;
 use core::cmp::Ordering;
-use std::path::Path;
-use std::path::PathBuf;
-use tautline_audio::DeviceSpec;
-use tautline_audio::SoftwareSpec;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use tautline_audio::{DeviceSpec, SoftwareSpec};
 use tautline_compare::Sound;
 use tautline_proto::device::Direction;
 use tautline_proto::time::{FineFrames, Frames, Span};
-use tautline_proto::units::Channels;
-use tautline_proto::units::{Ppm, Rate};
-use tautline_ui::read_sound;
-
-use clap::Args;
+use tautline_proto::units::{Channels, Ppm, Rate};
 use tautline_ui::failure::Failure;
+use tautline_ui::read_sound;
 use tautline_ui::readers::{device, span};
+
+use crate::answer::{Answer, Reporting, check_room};
+use crate::devices::{DevicePace, at_ports, open_measured};
+use crate::recording::{DeviceRecording, RecordOptions, record};
+use crate::report::LabReport;
 pub use words::QUESTION;
 
 const HELP: &str = r#"How much later the second tap has the sound than the first: two channels of one

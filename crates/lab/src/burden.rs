@@ -12,26 +12,26 @@ mod running;
 #[cfg(test)]
 mod tests;
 
-use crate::answer::print_json;
-use crate::signals::stop_with_agent;
 use std::io;
 use std::net::SocketAddr;
 
+use clap::{Args, Subcommand};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use tautline_io::clock::now;
 use tautline_io::thread::Scheduler;
 use tautline_proto::device::Stop;
 use tautline_proto::time::{LocalTime, Span};
-use thiserror::Error;
-
-use crate::impair::BitRate;
-pub use busy::BusyHost;
-use clap::{Args, Subcommand};
-pub use noise::{Beside, Noise, TcpRate};
-pub(crate) use running::{BurdenSide, RunningBurdens, among};
 use tautline_ui::failure::Failure;
 use tautline_ui::readers::{parse, span};
+use thiserror::Error;
+
+use crate::answer::print_json;
+use crate::impair::BitRate;
+use crate::signals::stop_with_agent;
+pub use busy::BusyHost;
+pub use noise::{Beside, Noise, TcpRate};
+pub(crate) use running::{BurdenSide, RunningBurdens, among};
 
 /// `taut lab burden`
 #[derive(Debug, Args)]

@@ -7,13 +7,10 @@
 //! workers next, and a bare exchange of as many bytes last.
 
 mod bare;
-mod cycle;
 mod figures;
-mod found;
 mod grid;
 mod jack;
 mod judge;
-mod local;
 mod machines;
 mod master;
 mod point;
@@ -23,42 +20,32 @@ mod search;
 #[cfg(test)]
 mod tests;
 
-use crate::answer::Answer;
-use crate::answer::Reporting;
-use crate::answer::check_room;
-use crate::impair::BitRate;
-use crate::impair::Share;
-use crate::signals::stop_with_agent;
-use std::net::SocketAddr;
-use std::net::UdpSocket;
-use std::path::Path;
-use std::path::PathBuf;
+use std::net::{SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tautline_audio::jack::JackSpec;
-use tautline_audio::jack::open_with_word;
-use tautline_io::thread::Scheduler;
-use tautline_io::thread::affinity::usable_cores;
-use tautline_io::thread::spawn;
-use tautline_io::thread::stall::StallWitness;
-use tautline_proto::device::DeviceError;
-use tautline_proto::device::Settings;
-use tautline_proto::device::Stop;
-use tautline_proto::time::Span;
-use tautline_proto::units::Channels;
-use tautline_proto::units::Rate;
-use tautline_ui::screen;
-
-use crate::kept::lock_memory;
-use crate::report::{HostDescription, LabReport, ReportRow};
 
 use clap::Args;
-pub use cycle::CapacityWork;
+use tautline_audio::jack::{JackSpec, open_with_word};
+use tautline_io::thread::affinity::usable_cores;
+use tautline_io::thread::stall::StallWitness;
+use tautline_io::thread::{Scheduler, spawn};
+use tautline_proto::device::{DeviceError, Settings, Stop};
+use tautline_proto::time::Span;
+use tautline_proto::units::{Channels, Rate};
+use tautline_ui::failure::Failure;
+use tautline_ui::readers::{parse, rate, span};
+use tautline_ui::screen;
+
+use crate::answer::{Answer, Reporting, check_room};
+use crate::impair::{BitRate, Share};
+use crate::kept::lock_memory;
+use crate::report::{HostDescription, LabReport, ReportRow};
+use crate::signals::stop_with_agent;
 pub use grid::{CapacityGrid, CapacityPoint};
 pub use jack::{JackClient, JackMaster, JackPace, OpenJackClient};
 pub use machines::{Machines, MachinesOptions, MachinesPlace};
+pub use master::CapacityWork;
 pub use search::{CapacityFinding, CapacitySearch, CapacitySteps, CapacityTry};
-use tautline_ui::failure::Failure;
-use tautline_ui::readers::{parse, rate, span};
 
 const HELP: &str = r#"Examples:
   # Seven workers at 96 kHz and 2.19 ms, one block under way, as root:

@@ -22,25 +22,23 @@ mod stages;
 mod tests;
 mod text;
 
-use crate::answer::Reporting;
-use crate::answer::give;
-use crate::page;
-use serde::Serialize;
 use std::path::PathBuf;
-use tautline_proto::time::Span;
-use tautline_ui::report_file::FileFormat;
-use tautline_ui::report_file::ReportFiles;
-
-use crate::statistics::SeriesDifference;
 
 use clap::Args;
+use serde::Serialize;
+use tautline_proto::time::Span;
+use tautline_ui::failure::Failure;
+use tautline_ui::readers::span;
+use tautline_ui::report_file::{FileFormat, ReportFiles};
+
+use crate::answer::{Reporting, give};
+use crate::page;
+use crate::statistics::SeriesDifference;
 pub use counts::SecondsCounted;
 pub use outcome::ComparedOutcome;
 pub use read::{ReadError, ReadReport};
 pub(crate) use stages::signed_ms;
 pub use stages::{ComparedCount, ComparedStage};
-use tautline_ui::failure::Failure;
-use tautline_ui::readers::span;
 
 const HELP: &str = r#"Examples:
   # Is this version slower than the last?

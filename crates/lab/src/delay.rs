@@ -19,40 +19,35 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
-use crate::answer::Answer;
-use crate::answer::Reporting;
-use crate::devices::at_ports;
-use crate::devices::open_measured;
-use crate::hosts::HostPlace;
-use crate::signals::stop_with_agent;
-use crate::streams::runner::ClockFlags;
-use tautline_audio::DeviceSpec;
-use tautline_audio::SoftwareSpec;
+use std::str::FromStr;
+
+use clap::{Args, ValueEnum};
+use tautline_audio::{DeviceSpec, SoftwareSpec};
 use tautline_dsp::timecode::{Finder, MarkStretch, Marker, RunNumber};
 use tautline_engine::watching::run::{RunError, Running};
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::Scheduler;
-use tautline_proto::device::DeviceError;
-use tautline_proto::device::Direction;
-use tautline_proto::device::Directions;
-use tautline_proto::device::{Cycle, Device, Flow, Process, Settings, Stop};
+use tautline_proto::device::{
+    Cycle, Device, DeviceError, Direction, Directions, Flow, Process, Settings, Stop,
+};
 use tautline_proto::time::{Frames, LocalTime, Span};
-use tautline_proto::units::Channels;
-use tautline_proto::units::Rate;
-
-use crate::kept::lock_memory;
-use player::{Marks, PlayedSound, Player};
-use recorder::{MarkReader, MarkRecorder, MarkSearch};
-use sweep::{SweepFinder, Sweeper};
-
-use apart::{MarkPart, PartError, PartOptions};
-use clap::{Args, ValueEnum};
-pub use joined::{DelayBetween, measure_between};
-pub use judge::{Exactness, HeardMark, Judge, Outcome, Played};
-pub use report::{MarkCounts, MeasuredDelay, QUESTION};
-use std::str::FromStr;
+use tautline_proto::units::{Channels, Rate};
 use tautline_ui::failure::Failure;
 use tautline_ui::readers::{channels, parse, rate, span};
+
+use crate::answer::{Answer, Reporting};
+use crate::devices::{at_ports, open_measured};
+use crate::hosts::HostPlace;
+use crate::kept::lock_memory;
+use crate::signals::stop_with_agent;
+use crate::streams::runner::ClockFlags;
+use apart::{MarkPart, PartError, PartOptions};
+pub use joined::{DelayBetween, measure_between};
+pub use judge::{Exactness, HeardMark, Judge, Outcome, Played};
+use player::{Marks, PlayedSound, Player};
+use recorder::{MarkReader, MarkRecorder, MarkSearch};
+pub use report::{MarkCounts, MeasuredDelay, QUESTION};
+use sweep::{SweepFinder, Sweeper};
 
 const HELP: &str = r#"From the DAC of one device to the ADC of another, by both devices' own word for
 when a frame met it: through a cable, or through whatever carries the sound. At

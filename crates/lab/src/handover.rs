@@ -10,27 +10,21 @@ mod figures;
 #[cfg(test)]
 mod tests;
 
-use crate::answer::Answer;
-use crate::answer::Reporting;
-use crate::answer::check_room;
-use crate::devices::DevicePace;
-use crate::devices::at_ports;
-use crate::devices::open_measured;
-use tautline_audio::DeviceSpec;
-use tautline_audio::SoftwareSpec;
+use clap::{ArgGroup, Args};
+use tautline_audio::{DeviceSpec, SoftwareSpec};
 use tautline_engine::watching::run::{RunError, Running};
 use tautline_io::clock::{now, sleep_until};
 use tautline_proto::device::{Device, Direction, Directions, Settings, Stop};
 use tautline_proto::time::Span;
 use tautline_proto::units::Channels;
-
-use crate::kept::lock_memory;
-use crate::report::{HostDescription, LabReport, ReportRow};
-
-use clap::{ArgGroup, Args};
-use clerk::{Call, clerk};
 use tautline_ui::failure::Failure;
 use tautline_ui::readers::{channels, device, span};
+
+use crate::answer::{Answer, Reporting, check_room};
+use crate::devices::{DevicePace, at_ports, open_measured};
+use crate::kept::lock_memory;
+use crate::report::{HostDescription, LabReport, ReportRow};
+use clerk::{Call, clerk};
 
 const HELP: &str = r#"Examples:
   # A card, both ways:

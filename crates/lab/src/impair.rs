@@ -11,33 +11,28 @@ mod words;
 
 use core::cmp::Ordering;
 use std::collections::BinaryHeap;
-use std::net::IpAddr;
-use std::net::SocketAddr;
-use std::net::UdpSocket;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
-use tautline_engine::plan::address::Address;
-use tautline_engine::plan::address::Resolved;
+
+use clap::{Args, ValueEnum};
+use fastrand::Rng;
+use tautline_engine::plan::address::{Address, Resolved};
 use tautline_io::clock::now;
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;
-use tautline_sim::preset::Preset;
-use tautline_sim::trace::Trace;
-use tautline_ui::answer;
-use tautline_ui::report_file::PlainKind;
-use tautline_ui::screen;
-use tautline_ui::stop_on_signals;
-
-use fastrand::Rng;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::wire::rtcp::hide_clocks;
 use tautline_sim::clock::TrueTime;
 use tautline_sim::link::{Path, PathModel};
-
-use clap::{Args, ValueEnum};
-pub use relay::{Relay, RelayOptions};
-pub use report::{LegReport, PortReport, RelayReport};
+use tautline_sim::preset::Preset;
+use tautline_sim::trace::Trace;
 use tautline_ui::failure::Failure;
 use tautline_ui::readers::{parse, span};
+use tautline_ui::report_file::PlainKind;
+use tautline_ui::{answer, screen, stop_on_signals};
+
+pub use relay::{Relay, RelayOptions};
+pub use report::{LegReport, PortReport, RelayReport};
 pub use words::{BitRate, Outage, PathChanges, Reordering, Share, WordError};
 
 const IMPAIR: &str = r#"A stream through a bad network, in three terminals, the receiver first:

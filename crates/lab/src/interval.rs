@@ -4,57 +4,42 @@
 
 mod bare;
 mod beside;
-mod capture;
-mod delivered;
 mod figures;
 mod flows;
-mod headers;
-mod ledger;
 mod listen;
 mod rungs;
 mod stamps;
 #[cfg(test)]
 mod tests;
 
-use crate::answer::Answer;
-use crate::answer::Reporting;
-use crate::kernel::sample_format;
-use crate::signals::stop_with_agent;
-use crate::streams::LabStream;
-use crate::streams::LabWire;
-use crate::streams::runner::FarEnd;
-use crate::streams::runner::run_streams;
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use clap::{ArgGroup, Args};
 use tautline_dsp::format::SampleFormat;
-use tautline_engine::plan::address::Address;
-use tautline_engine::plan::address::StreamPlace;
+use tautline_engine::plan::address::{Address, StreamPlace};
 use tautline_engine::plan::pacing::PacingRung;
 use tautline_engine::plan::sockets::hearing_by_ethernet;
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;
-use tautline_proto::stream::StreamFormat;
-use tautline_proto::stream::packet_frames;
-use tautline_proto::time::Frames;
-use tautline_proto::time::Span;
-use tautline_proto::units::Channels;
-use tautline_ui::screen;
-
-use tautline_proto::units::Rate;
-
-use crate::report::{HostDescription, LabReport, ReportRow};
-
-use capture::ReadCapture;
-use flows::{LEAST, SortedFlows};
-
-use bare::BareLoop;
-use clap::{ArgGroup, Args};
-use listen::{IntervalListener, ListenOptions, ListenPlace};
-use rungs::climb;
+use tautline_proto::stream::{StreamFormat, packet_frames};
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::units::{Channels, Rate};
 use tautline_ui::failure::Failure;
 use tautline_ui::readers::{channels, parse, rate, span};
+use tautline_ui::screen;
+
+use crate::answer::{Answer, Reporting};
+use crate::kernel::sample_format;
+use crate::report::{HostDescription, LabReport, ReportRow};
+use crate::signals::stop_with_agent;
+use crate::streams::runner::{FarEnd, run_streams};
+use crate::streams::{LabStream, LabWire};
+use bare::BareLoop;
+use flows::{LEAST, ReadCapture, SortedFlows, read_capture};
+use listen::{IntervalListener, ListenOptions, ListenPlace};
+use rungs::climb;
 
 const HELP: &str = r#"Examples:
   # How evenly `taut send --ledger sent.csv` handed its packets over:
@@ -319,7 +304,7 @@ fn report() -> LabReport {
 /// kernel.
 pub fn of_ledger(text: &str, rate: Rate) -> LabReport {
     let mut report = report();
-    match ledger::read(text) {
+    match figures::read_ledger(text) {
         Ok(ledger) => report.rows = figures::of_ledger(&ledger, rate),
         Err(why) => report.rows.push(ReportRow::void("ledger", why)),
     }
@@ -329,7 +314,7 @@ pub fn of_ledger(text: &str, rate: Rate) -> LabReport {
 /// By a capture, pcap or pcapng: every stream of RTP and AVTP in it. Timestamps of RTP count frames at `rate`.
 pub fn of_capture(file: impl Read + Send, rate: Rate) -> LabReport {
     let mut report = report();
-    let ReadCapture { flows, ended, notes } = capture::read(file);
+    let ReadCapture { flows, ended, notes } = read_capture(file);
     report.notes = notes;
     let few = tell(&mut report, flows.streams(rate));
     match (report.rows.is_empty(), ended) {

@@ -15,40 +15,32 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-use crate::answer::Answer;
-use crate::answer::Reporting;
-use crate::answer::check_room;
-use crate::answer::print_json;
-use crate::hosts::HostPlace;
-use crate::hosts::LabHost;
-use crate::signals::stop_with_agent;
-use std::net::IpAddr;
-use std::net::Ipv4Addr;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::thread::JoinHandle;
-use tautline_dsp::format::SampleFormat;
-use tautline_io::thread::affinity::usable_cores;
-use tautline_proto::units::Channels;
-use tautline_proto::units::Rate;
 
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use tautline_dsp::format::SampleFormat;
 use tautline_io::clock::now;
 use tautline_io::thread::Scheduler;
+use tautline_io::thread::affinity::usable_cores;
 use tautline_proto::device::Stop;
 use tautline_proto::time::Span;
+use tautline_proto::units::{Channels, Rate};
+use tautline_ui::failure::Failure;
+use tautline_ui::readers::{channels, parse, rate, span};
 
+use crate::answer::{Answer, Reporting, check_room, print_json};
+use crate::hosts::{HostPlace, LabHost};
 use crate::kept::{lock_memory, spawn_on};
 use crate::report::{HostDescription, LabReport, ReportRow};
 use crate::schedule::OpenSchedule;
-
+use crate::signals::stop_with_agent;
 use case::{CaseSender, KernelCase};
-use clap::Args;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 pub use far::measure_from;
 use receivers::{KernelReceiver, Log};
 use sender::KernelSender;
 pub use sender::{PacketRun, SentPackets};
-use tautline_ui::failure::Failure;
-use tautline_ui::readers::{channels, parse, rate, span};
 
 const HELP: &str = r#"Packets of 1, 5 and 20ms, to a waiting thread and by the direct link, on one
 core and on two; 12 rows of 10s:

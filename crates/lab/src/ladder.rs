@@ -6,16 +6,15 @@
 
 mod rungs;
 
-use crate::burden::TcpRate;
-use tautline_proto::time::Span;
-
-use crate::burden::{BusyHost, Noise};
-use crate::report::ReportRow;
-use crate::streams::runner::{BusyFlags, StreamFlags, counted_down, line};
 use clap::Args;
-pub use rungs::{RUNGS, Rung};
+use tautline_proto::time::Span;
 use tautline_ui::failure::Failure;
 use tautline_ui::readers::parse;
+
+use crate::burden::{BusyHost, Noise, TcpRate};
+use crate::report::ReportRow;
+use crate::streams::runner::{BusyFlags, StreamFlags, counted_down, line};
+pub use rungs::{RUNGS, Rung};
 
 const HELP: &str = r#"Examples:
   # On this machine alone, the ten latencies of the thesis and four below:

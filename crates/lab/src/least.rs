@@ -5,13 +5,15 @@ mod search;
 #[cfg(test)]
 mod tests;
 
+use clap::Args;
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::device::Settings;
 use tautline_proto::latency::least_latency;
-use tautline_proto::stream::LONGEST_LINK_OFFSET;
-use tautline_proto::stream::StreamFormat;
+use tautline_proto::stream::{LONGEST_LINK_OFFSET, StreamFormat};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
+use tautline_ui::failure::Failure;
+use tautline_ui::readers::span;
 
 use crate::burden::BusyHost;
 use crate::cases::{CaseHosts, Cases};
@@ -21,10 +23,7 @@ use crate::report::text::share;
 use crate::report::{LabReport, ReportRow};
 use crate::streams::runner::{ANY_UNCERTAINTY, BlockSizes, BusyFlags, StreamFlags, line};
 use crate::streams::{LabStream, StreamOutcome};
-use clap::Args;
 pub use search::{FROZEN_TRIES, LeastFinding, LeastSearch, LeastTry, LeastVerdict};
-use tautline_ui::failure::Failure;
-use tautline_ui::readers::span;
 
 const HELP: &str = r#"Examples:
   # On this machine, in periods and packets of a millisecond:

@@ -1,7 +1,10 @@
 //! How many streams one sender and one receiver carry: more and more until the first miss, then halves
 //! between, then the most is held.
 
+use clap::Args;
 use tautline_proto::time::Span;
+use tautline_ui::failure::Failure;
+use tautline_ui::readers::parse;
 
 use crate::burden::BusyHost;
 use crate::cases::Cases;
@@ -11,9 +14,6 @@ use crate::report::ReportRow;
 use crate::statistics::Missed;
 use crate::streams::runner::{ANY_UNCERTAINTY, BusyFlags, StreamFlags, StreamShape, line};
 use crate::streams::{LabStream, StreamEnds, StreamOutcome};
-use clap::Args;
-use tautline_ui::failure::Failure;
-use tautline_ui::readers::parse;
 
 const HELP: &str = r#"Examples:
   # Between two programs of this machine, doubling from 1 stream on:

@@ -10,43 +10,30 @@
 mod branches;
 mod bulk;
 mod grid;
-mod published;
 mod row;
-mod started;
 mod tap;
-mod transport;
 mod try_call;
 
-use crate::answer::Answer;
-use crate::answer::Reporting;
-use crate::answer::check_room;
-use crate::answer::print_json;
-use crate::signals::stop_with_agent;
-use crate::streams::runner::ClockFlags;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use tautline_audio::DeviceSpec;
-use tautline_audio::Extras;
+
+use clap::Args;
+use tautline_audio::{DeviceSpec, Extras};
 use tautline_io::thread::Scheduler;
-use tautline_proto::device::Device;
-use tautline_proto::device::Direction;
-use tautline_proto::units::Channels;
-use tautline_proto::units::Rate;
-
-use tautline_proto::device::Stop;
+use tautline_proto::device::{Device, Direction, Stop};
 use tautline_proto::time::Span;
+use tautline_proto::units::{Channels, Rate};
+use tautline_ui::failure::Failure;
+use tautline_ui::readers::{channels, device, parse, rate, span};
 
+use crate::answer::{Answer, Reporting, check_room, print_json};
 use crate::cases::{CaseHosts, Cases};
 use crate::hosts::{HostError, HostPlace, HostTimeline, LabHost};
 use crate::report::{LabReport, ReportRow};
-use crate::streams::runner::{counted_down, line};
-
+use crate::signals::stop_with_agent;
+use crate::streams::runner::{ClockFlags, counted_down, line};
 pub use bulk::BULK;
-use clap::Args;
 pub use grid::{CallCase, CaseOrNot, PaperSound, SlotPoint, full, short, usual};
-use tautline_ui::failure::Failure;
-use tautline_ui::readers::{channels, device, parse, rate, span};
-pub use transport::CallTransport;
 
 const HELP: &str = r#"Examples:
   # Calls as they are usual, and the buffers that the paper tried, on this host:

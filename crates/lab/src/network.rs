@@ -14,6 +14,10 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::Args;
+use tautline_ui::failure::Failure;
+use tautline_ui::readers::parse;
+
 use crate::answer::Answer;
 use crate::burden::{Beside, BusyHost, Noise, TcpRate};
 use crate::cases::Cases;
@@ -24,10 +28,7 @@ use crate::streams::runner::{BusyFlags, StreamFlags, counted_down, line};
 use crate::streams::{LabStream, StreamEnds, StreamOutcome};
 use crate::traffic::WatchedTraffic;
 pub use ambient::of_capture;
-use clap::Args;
 pub use parts::{NetworkPart, PARTS};
-use tautline_ui::failure::Failure;
-use tautline_ui::readers::parse;
 
 const HELP: &str = r#"Examples:
   # What the network carries without a stream; a stream in silence, and beside

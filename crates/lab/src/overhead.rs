@@ -1,15 +1,15 @@
 //! What measuring costs: the same stream with every packet measured, with one of 64, and with none; and
 //! the stall witness apart.
 
+use clap::Args;
 use tautline_proto::time::Span;
+use tautline_ui::failure::Failure;
 
 use crate::hosts::HostError;
 use crate::report::ReportRow;
 use crate::statistics::{LEAST, Series, compare, median};
 use crate::streams::runner::{StreamFlags, StreamShape};
 use crate::streams::{LabStream, StreamEnds, StreamOutcome};
-use clap::Args;
-use tautline_ui::failure::Failure;
 
 const HELP: &str = r#"Examples:
   # Eight runs of each kind on this machine, in turn:

@@ -4,6 +4,16 @@ mod carried;
 mod effect;
 mod known;
 
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, Args};
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::units::Rate;
+use tautline_ui::failure::Failure;
+use tautline_ui::read_sound;
+use tautline_ui::readers::{parse, rate};
+
 use crate::answer::Reporting;
 use crate::burden::{Noise, TcpRate};
 use crate::report::ReportRow;
@@ -11,15 +21,7 @@ use crate::streams::LabStream;
 use crate::streams::runner::{FarEnd, StreamShape, run_streams};
 pub use carried::QUESTION;
 use carried::{CASES, CarriedCase, SentSound, carry, noises_of};
-use clap::builder::PossibleValuesParser;
-use clap::{Arg, Args};
 use known::{KNOWN_SECONDS, write_known};
-use std::path::PathBuf;
-use tautline_proto::time::{Frames, Span};
-use tautline_proto::units::Rate;
-use tautline_ui::failure::Failure;
-use tautline_ui::read_sound;
-use tautline_ui::readers::{parse, rate};
 
 const HELP: &str = r#"Examples:
   # As 24 bits, 16 and floats, and to a card whose clock is off:

@@ -12,22 +12,18 @@ mod sampler;
 #[cfg(test)]
 mod tests;
 
-use crate::answer::Answer;
-use crate::answer::Reporting;
-use crate::answer::check_room;
-use crate::answer::print_json;
-use crate::signals::stop_with_agent;
+use clap::Args;
 use tautline_io::clock::{now, sleep_until};
 use tautline_proto::device::Stop;
 use tautline_proto::time::{LocalTime, Span};
-
-use crate::report::{HostDescription, INTERVAL, LabReport, ReportRow};
-
-use clap::Args;
-pub use record::Record;
-pub use sampler::{Sampler, SamplerOptions};
 use tautline_ui::failure::Failure;
 use tautline_ui::readers::span;
+
+use crate::answer::{Answer, Reporting, check_room, print_json};
+use crate::report::{HostDescription, INTERVAL, LabReport, ReportRow};
+use crate::signals::stop_with_agent;
+pub use record::Record;
+pub use sampler::{Sampler, SamplerOptions};
 
 const HELP: &str = r#"Examples:
   # What the machine does in ten seconds, second by second:

@@ -1,8 +1,11 @@
 //! Which scheduler serves sound: the same stream under each, quiet and loaded, and with sender and receiver
 //! on one processor.
 
+use clap::Args;
 use tautline_io::thread::Scheduler;
 use tautline_proto::time::{Frames, Span};
+use tautline_ui::failure::Failure;
+use tautline_ui::readers::parse;
 
 use crate::burden::{Burden, BurdenSide, BusyHost, RunningBurdens, among};
 use crate::hosts::HostError;
@@ -10,9 +13,6 @@ use crate::ladder::RUNGS;
 use crate::report::ReportRow;
 use crate::streams::runner::{StreamFlags, StreamShape, counted_down, line};
 use crate::streams::{LabStream, StreamEnds};
-use clap::Args;
-use tautline_ui::failure::Failure;
-use tautline_ui::readers::parse;
 
 const HELP: &str = r#"Examples:
   # All of them on this machine, in five minutes:

@@ -1,10 +1,11 @@
 //! Where the time of every packet goes: each stage of the ledger, of two hosts on one timeline.
 
+use clap::Args;
+use tautline_ui::failure::Failure;
+
 use crate::burden::BusyHost;
 use crate::streams::StreamEnds;
 use crate::streams::runner::{BusyFlags, StreamFlags, StreamShape};
-use clap::Args;
-use tautline_ui::failure::Failure;
 
 const HELP: &str = r#"Examples:
   # Where 5 ms go, on this machine:

@@ -8,25 +8,23 @@
 #[cfg(test)]
 mod tests;
 
-use crate::answer::Answer;
-use crate::answer::Reporting;
-use crate::answer::check_room;
 use std::thread::JoinHandle;
-use tautline_io::thread::affinity::usable_cores;
 
+use clap::Args;
 use tautline_io::clock::{now, sleep_until, thread_time};
 use tautline_io::thread::Scheduler;
+use tautline_io::thread::affinity::usable_cores;
 use tautline_io::thread::stall::{LATE, Stall, StallLog, WentOn};
 use tautline_proto::device::Stop;
 use tautline_proto::time::{LocalTime, Span};
+use tautline_ui::failure::Failure;
+use tautline_ui::readers::{parse, span};
 
+use crate::answer::{Answer, Reporting, check_room};
 use crate::kept::{lock_memory, spawn_on};
 use crate::report::{HostDescription, LabReport, ReportRow};
 use crate::schedule::OpenSchedule;
 use crate::statistics::Series;
-use clap::Args;
-use tautline_ui::failure::Failure;
-use tautline_ui::readers::{parse, span};
 
 const HELP: &str = r#"Is this machine fit for sound, before anything is sent?
   taut lab stalls

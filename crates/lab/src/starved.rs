@@ -7,17 +7,17 @@
 
 use core::str::FromStr;
 
+use clap::Args;
 use serde_json::Value;
 use tautline_proto::time::Span;
+use tautline_ui::failure::Failure;
+use tautline_ui::readers::parse;
 
 use crate::burden::{Burden, BurdenSide, RunningBurdens, among};
 use crate::hosts::{ChildLimits, HostError};
 use crate::report::ReportRow;
 use crate::streams::runner::{StreamFlags, counted_down, line};
 use crate::streams::{LabStream, StreamEnds, StreamOutcome};
-use clap::Args;
-use tautline_ui::failure::Failure;
-use tautline_ui::readers::parse;
 
 const HELP: &str = r#"Examples:
   # On this machine, as root:

@@ -4,7 +4,6 @@
 mod alike;
 mod by_second;
 mod clocks;
-mod ending;
 mod losses;
 mod machines;
 mod row;
@@ -27,11 +26,10 @@ use crate::hosts::{
 };
 use crate::ledger::{self, HeardPacket, SentPacket};
 use crate::report::HostDescription;
-
 pub use clocks::MOST_UNSURE;
-use ending::StreamEnding;
 use machines::MachineSamplers;
 pub use machines::{SampledMachines, SampledQuantity};
+use runner::StreamEnding;
 pub use words::LabWire;
 use words::StreamPath;
 

@@ -6,33 +6,32 @@ mod ambient;
 mod counters;
 pub mod frames;
 mod layers;
-mod mix;
 pub mod protocol;
 mod routes;
 mod tap;
 #[cfg(test)]
 mod tests;
 
-use crate::answer::print_json;
-use crate::signals::stop_with_agent;
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::IpAddr;
-use tautline_ui::screen;
 
+use clap::Args;
 use serde::{Deserialize, Serialize};
 use tautline_io::clock::now;
 use tautline_proto::device::Stop;
 use tautline_proto::time::{LocalTime, Span};
+use tautline_ui::failure::Failure;
+use tautline_ui::screen;
 
+use crate::answer::print_json;
+use crate::signals::stop_with_agent;
 pub(crate) use ambient::read_ambient;
 pub use ambient::{AmbientPart, AmbientSum, AmbientTraffic, Carried, watch_ambient};
-use clap::Args;
 pub use layers::{Layers, Sizes};
-pub use mix::MixEntry;
+pub use tap::MixEntry;
 use tap::TrafficTap;
 pub use tap::{MixPart, MixWays, TappedTraffic, TappedWindow};
-use tautline_ui::failure::Failure;
 
 /// `taut lab traffic`: beside a stream, or the ambient traffic if there is none.
 #[derive(Debug, Args)]

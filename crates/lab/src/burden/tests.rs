@@ -1,9 +1,8 @@
-use tautline_trial::snapshot;
-
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::thread;
 
 use clap::FromArgMatches as _;
+use tautline_trial::snapshot;
 
 use super::*;
 use crate::Lab;

@@ -3,8 +3,8 @@
 use tautline_proto::time::{LocalTime, Span};
 
 use super::bare::BareFound;
-use super::found::{BothDetectors, PointFound, TOO_MUCH, TrySeen};
 use super::grid::CapacityPoint;
+use super::judge::{BothDetectors, PointFound, TOO_MUCH, TrySeen};
 use super::machines::Machines;
 use super::master::MasterLog;
 use super::{CapacityFlags, published};

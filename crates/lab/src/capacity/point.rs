@@ -4,18 +4,16 @@ use tautline_io::thread::stall::StallWitness;
 use tautline_proto::device::Stop;
 use tautline_proto::time::Span;
 
-use super::CapacityFlags;
 use super::bare::{BareCycle, BareFound};
-use super::cycle::{CapacityCycle, Passing};
-use super::figures;
-use super::found::{BothDetectors, PointFound, TOO_MUCH, TrySeen};
 use super::grid::CapacityPoint;
 use super::jack::JackMaster;
-use super::judge::{BlockMisses, BlockPace, StallsSeen, judged};
-use super::local::LocalCycle;
+use super::judge::{
+    BlockMisses, BlockPace, BothDetectors, PointFound, StallsSeen, TOO_MUCH, TrySeen, judged,
+};
 use super::machines::Machines;
-use super::master::{MasterLog, MasterPace, PeriodCycle};
+use super::master::{CapacityCycle, LocalCycle, MasterLog, MasterPace, Passing, PeriodCycle};
 use super::search::{CapacityFinding, CapacitySearch, CapacitySteps, CapacityTry};
+use super::{CapacityFlags, figures};
 use crate::report::ReportRow;
 use crate::resources::{Sampler, SamplerOptions};
 

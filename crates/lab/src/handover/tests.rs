@@ -1,8 +1,7 @@
-use tautline_trial::snapshot;
-
 use tautline_proto::device::{Cycle, DeviceError, Ended, Process, Side as CycleSide};
 use tautline_proto::time::{Frames, LocalTime};
 use tautline_proto::units::{Channels, Rate};
+use tautline_trial::snapshot;
 
 use super::clerk::HandedBlock;
 use super::*;

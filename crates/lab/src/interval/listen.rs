@@ -11,8 +11,7 @@ use tautline_proto::time::Span;
 use tautline_proto::units::Rate;
 use tautline_proto::wire::avtp::Encapsulation;
 
-use super::flows::Flows;
-use super::headers::{StreamPacket, avtp, packet_of_datagram};
+use super::flows::{Flows, StreamPacket, avtp, packet_of_datagram};
 use super::{report, tell};
 use crate::kept::lock_memory;
 use crate::report::{LabReport, ReportRow};

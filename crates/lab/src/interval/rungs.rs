@@ -9,10 +9,9 @@ use tautline_proto::units::Rate;
 use tautline_proto::wrap::{Unwrapper, Wrapped};
 
 use super::beside::{compare, counted_of_loop, looping};
-use super::delivered::{LEAST, are_launch_times};
 use super::figures::{against_media, handed_over, intervals};
 use super::flows::{Numbered, TimestampUnit};
-use super::stamps;
+use super::stamps::{self, LEAST, are_launch_times};
 use crate::answer::Answer;
 use crate::cases::Cases;
 use crate::ledger::HeardPacket;

@@ -1,3 +1,4 @@
+use tautline_proto::time::LocalTime;
 use tautline_trial::snapshot;
 
 use super::far::{Unmeasured, run_all};
@@ -8,7 +9,6 @@ use super::*;
 use crate::cases::Cases;
 use crate::hosts::HostError;
 use crate::statistics::Missed;
-use tautline_proto::time::LocalTime;
 
 const SHORT: PacketShape = PacketShape { ptime: Span::from_millis(1), payload: 192 };
 

@@ -1,10 +1,9 @@
-use tautline_trial::snapshot;
-
 use serde_json::json;
 use tautline_sim::clock::TrueTime;
 use tautline_sim::link::{Jitter, PathModel};
 use tautline_sim::scenario::Scenario;
 use tautline_sim::world::play;
+use tautline_trial::snapshot;
 
 use super::*;
 use crate::streams::tests::outcome;

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use tautline_proto::time::Span;
 
-use super::started::{StartedTaut, start};
+use super::try_call::{StartedTaut, start};
 use super::{CallHosts, MouthToEarFlags};
 use crate::burden::{Burden, BurdenReport};
 use crate::hosts::{ChildState, HostError, HostPlace};

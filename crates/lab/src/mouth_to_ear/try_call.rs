@@ -10,7 +10,6 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 use super::branches::{Branch, BranchDelays, BranchRecording};
 use super::bulk::BulkRate;
 use super::grid::CallCase;
-use super::started::{StartedTaut, start};
 use super::tap::BranchTap;
 use super::{CallHosts, MouthToEarFlags};
 use crate::hosts::{
@@ -337,4 +336,20 @@ fn end(host: &mut LabHost, program: StartedTaut) -> Result<ChildEnded, HostError
     }
     host.interrupt(program.child)?;
     host.end_of(program.child, program.role, ENDING)
+}
+
+/// A `taut` that was started at a host, and what it is called in complaints.
+#[derive(Clone, Copy)]
+pub(super) struct StartedTaut {
+    pub(super) child: u32,
+    pub(super) role: &'static str,
+}
+
+/// Starts a `taut` of these words.
+pub(super) fn start(
+    host: &mut LabHost,
+    words: &[String],
+    role: &'static str,
+) -> Result<StartedTaut, HostError> {
+    Ok(StartedTaut { child: host.start(words, &[])?, role })
 }

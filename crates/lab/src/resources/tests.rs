@@ -1,9 +1,8 @@
 use tautline_proto::time::LocalTime;
 
 use super::counters::{MachineCounters, ProcessCounters, Ticks, Traffic, context_switches};
-use super::rates;
 use super::record::Sample;
-use super::*;
+use super::{rates, *};
 use crate::page::page;
 use crate::report::Meanwhile;
 
