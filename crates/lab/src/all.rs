@@ -18,18 +18,17 @@ use clap::Args;
 use serde::Serialize;
 use tautline_proto::device::Stop;
 use tautline_ui::failure::Failure;
-use tautline_ui::readers::parse;
 use tautline_ui::report_file::{PlainKind, ReportFile};
 use tautline_ui::{answer, screen, stop_on_signals};
 
 use crate::answer::command_line;
+use crate::experiments::Experiment;
 use crate::hosts::HostPlace;
 use crate::page::index;
 use crate::signals::interrupt;
 #[cfg(test)]
 pub(crate) use outcome::AllSummary;
 pub use outcome::{AllOutcome, AllRow};
-use steps::AllStep;
 
 const HELP: &str = r#"Examples:
   # Everything on this machine, in five minutes, as root:
@@ -60,18 +59,18 @@ pub struct AllFlags {
     #[arg(long, value_name = "DIR", default_value = "taut-lab")]
     out: PathBuf,
     /// Where the receiver is of those that send: local, netns:NAME or ssh:HOST
-    #[arg(long, value_name = "PLACE", default_value = "local", value_parser = parse::<HostPlace>)]
+    #[arg(long, value_name = "PLACE", default_value = "local")]
     with: HostPlace,
     /// Only this experiment; any number of times
     #[arg(long, value_name = "NAME", value_parser = step)]
-    only: Vec<&'static AllStep>,
+    only: Vec<&'static Experiment>,
     /// What to print at the end
     #[arg(long, value_name = "KIND", default_value = "text")]
     report: PlainKind,
 }
 
-fn step(name: &str) -> Result<&'static AllStep, String> {
-    AllStep::named(name).ok_or_else(|| {
+fn step(name: &str) -> Result<&'static Experiment, String> {
+    Experiment::named(name).ok_or_else(|| {
         format!("no experiment called `{name}` is among them; `taut lab list` names them")
     })
 }
@@ -153,7 +152,7 @@ fn run_each(flags: &AllFlags, stop: &Stop) -> Result<AllReport, Failure> {
         }
         // What one needs is a part of it.
         let left = steps[number..].iter().filter(|step| step.is_experiment()).count();
-        tell(&format!("{}: {} ({left} left)", step.name, step.does()));
+        tell(&format!("{}: {} ({left} left)", step.name, step.does));
         let words = step.words(&flags.out, &flags.with);
         let began = Instant::now();
         let status = once(step, &words, &flags.out, stop)?;
@@ -181,7 +180,7 @@ fn not_started(error: std::io::Error) -> Failure {
 
 /// Runs one; what it says on the way is kept beside its report.
 fn once(
-    step: &AllStep,
+    step: &Experiment,
     words: &[String],
     folder: &Path,
     stop: &Stop,

@@ -23,7 +23,7 @@ use tautline_io::thread::Scheduler;
 use tautline_proto::device::Stop;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_ui::failure::Failure;
-use tautline_ui::readers::{parse, span};
+use tautline_ui::readers::span;
 use thiserror::Error;
 
 use crate::answer::print_json;
@@ -56,7 +56,7 @@ pub enum BurdenKind {
     /// One processor, by a thread that is as urgent as a stream's
     Rival {
         /// Its scheduler
-        #[arg(long, value_name = "CLASS", value_parser = parse::<Scheduler>)]
+        #[arg(long, value_name = "CLASS")]
         scheduler: Scheduler,
         /// The processor
         #[arg(long, value_name = "CORE")]
@@ -81,8 +81,7 @@ pub enum BurdenKind {
         #[arg(long, value_name = "IP:PORT")]
         by: SocketAddr,
         /// Of the IP packets
-        #[arg(long, value_name = "RATE", default_value_t = MULTICAST_RATE,
-              value_parser = parse::<BitRate>)]
+        #[arg(long, value_name = "RATE", default_value_t = MULTICAST_RATE)]
         rate: BitRate,
     },
     /// The network and the receiver, by small packets that a chatter-sink reads
@@ -107,7 +106,7 @@ pub enum BurdenKind {
         #[arg(long, value_name = "IP:PORT")]
         to: SocketAddr,
         /// How much; as fast as it goes if it is not said
-        #[arg(long, value_name = "RATE", value_parser = parse::<BitRate>)]
+        #[arg(long, value_name = "RATE")]
         rate: Option<BitRate>,
     },
     /// Read all that comes by TCP

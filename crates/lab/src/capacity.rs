@@ -33,7 +33,7 @@ use tautline_proto::device::{DeviceError, Settings, Stop};
 use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
 use tautline_ui::failure::Failure;
-use tautline_ui::readers::{parse, rate, span};
+use tautline_ui::readers::{rate, span};
 use tautline_ui::screen;
 
 use crate::answer::{Answer, Reporting, check_room};
@@ -142,11 +142,10 @@ pub struct CapacityFlags {
           help_heading = "Search")]
     hold: Span,
     /// So many blocks of all may be missed while it is held: sporadic ones of a machine that others use too
-    #[arg(long, value_name = "SHARE", default_value = "0%", value_parser = parse::<Share>,
-          help_heading = "Search")]
+    #[arg(long, value_name = "SHARE", default_value = "0%", help_heading = "Search")]
     allow: Share,
     /// Join master and workers by a switch with links of so many bits per second, such as 100Mbit
-    #[arg(long, value_name = "RATE", value_parser = parse::<BitRate>,
+    #[arg(long, value_name = "RATE",
           conflicts_with_all = ["local", "workers_here"], help_heading = "Machines")]
     link_rate: Option<BitRate>,
     /// Run the workers on this machine's loopback: no root, no network namespaces
@@ -163,8 +162,7 @@ pub struct CapacityFlags {
     #[arg(long, help_heading = "Machines")]
     jack: bool,
     /// Priority of the master's thread
-    #[arg(long, value_name = "CLASS", default_value = "fifo:80", value_parser = parse::<Scheduler>,
-          help_heading = "Machines")]
+    #[arg(long, value_name = "CLASS", default_value = "fifo:80", help_heading = "Machines")]
     scheduler: Scheduler,
     #[command(flatten)]
     reporting: Reporting,
@@ -177,7 +175,7 @@ pub struct EchoFlags {
     #[arg(long, value_name = "IP:PORT")]
     listen: SocketAddr,
     /// Priority of the thread that sends them back
-    #[arg(long, value_name = "CLASS", value_parser = parse::<Scheduler>)]
+    #[arg(long, value_name = "CLASS")]
     scheduler: Scheduler,
 }
 

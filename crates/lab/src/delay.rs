@@ -33,7 +33,7 @@ use tautline_proto::device::{
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_ui::failure::Failure;
-use tautline_ui::readers::{channels, parse, rate, span};
+use tautline_ui::readers::{channels, rate, span};
 
 use crate::answer::{Answer, Reporting};
 use crate::devices::{at_ports, open_measured};
@@ -87,20 +87,20 @@ The row is void where that is too much, or a clock jumped."#;
 #[command(after_help = HELP)]
 pub struct DelayFlags {
     /// Where the marks are played
-    #[arg(long, short, value_name = "DEVICE", value_parser = parse::<NamedDevice>)]
+    #[arg(long, short, value_name = "DEVICE")]
     output: NamedDevice,
     /// Where they are heard
-    #[arg(long, short, value_name = "DEVICE", value_parser = parse::<NamedDevice>)]
+    #[arg(long, short, value_name = "DEVICE")]
     input: NamedDevice,
     /// What the latency between was set to, to be shown beside what was measured
     #[arg(long, value_name = "TIME", value_parser = span)]
     configured: Option<Span>,
     /// Where they are heard, if not by this program: local, netns:NAME or ssh:HOST, where `taut`
     /// of this version must be
-    #[arg(long, value_name = "PLACE", value_parser = parse::<HostPlace>, help_heading = "Hosts")]
+    #[arg(long, value_name = "PLACE", help_heading = "Hosts")]
     with: Option<HostPlace>,
     /// Where they are played, if not by this program: the same
-    #[arg(long, value_name = "PLACE", value_parser = parse::<HostPlace>, help_heading = "Hosts")]
+    #[arg(long, value_name = "PLACE", help_heading = "Hosts")]
     played_at: Option<HostPlace>,
     #[command(flatten)]
     clocks: ClockFlags,
@@ -142,8 +142,7 @@ pub struct MarkShape {
           value_parser = clap::value_parser!(u32).range(2..=64))]
     periods: u32,
     /// Priority of the devices' threads
-    #[arg(long, value_name = "CLASS", default_value = "fifo:70", value_parser = parse::<Scheduler>,
-          help_heading = "Devices")]
+    #[arg(long, value_name = "CLASS", default_value = "fifo:70", help_heading = "Devices")]
     scheduler: Scheduler,
     /// What is played: marks for whatever carries music, longer ones for voice codecs, or
     /// sweeps
@@ -159,7 +158,7 @@ pub struct MarkShape {
 #[derive(Debug, Args)]
 pub struct MarkSide {
     /// Where marks are played or heard
-    #[arg(value_name = "DEVICE", value_parser = parse::<NamedDevice>)]
+    #[arg(value_name = "DEVICE")]
     device: NamedDevice,
     /// What tells this run's marks from another's, as both sides have it
     #[arg(long, value_name = "N")]

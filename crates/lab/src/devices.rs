@@ -7,7 +7,7 @@ use tautline_proto::device::{Directions, Settings};
 use tautline_proto::time::Frames;
 use tautline_proto::units::{Channels, Rate};
 use tautline_ui::failure::Failure;
-use tautline_ui::readers::{parse, rate};
+use tautline_ui::readers::rate;
 use tautline_ui::settled;
 
 /// When devices are asked to do their work.
@@ -26,7 +26,7 @@ pub(crate) struct DevicePace {
           value_parser = clap::value_parser!(u32).range(2..=64))]
     pub(crate) periods: u32,
     /// Priority of the devices' threads
-    #[arg(long, value_name = "CLASS", default_value = "fifo:70", value_parser = parse::<Scheduler>)]
+    #[arg(long, value_name = "CLASS", default_value = "fifo:70")]
     pub(crate) scheduler: Scheduler,
 }
 

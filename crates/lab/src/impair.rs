@@ -27,7 +27,7 @@ use tautline_sim::link::{Path, PathModel};
 use tautline_sim::preset::Preset;
 use tautline_sim::trace::Trace;
 use tautline_ui::failure::Failure;
-use tautline_ui::readers::{parse, span};
+use tautline_ui::readers::span;
 use tautline_ui::report_file::PlainKind;
 use tautline_ui::{answer, screen, stop_on_signals};
 
@@ -86,7 +86,7 @@ pub struct ImpairFlags {
     to: Address,
     /// The network to be like: wired, switch-under-load, wifi-5ghz, wifi-bad, wan or satellite;
     /// what else is said here stands before it [default: one that does nothing]
-    #[arg(long, value_name = "NAME", value_parser = parse::<Preset>, help_heading = "Network")]
+    #[arg(long, value_name = "NAME", help_heading = "Network")]
     preset: Option<Preset>,
     /// How long every packet takes at least
     #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Network")]
@@ -95,28 +95,27 @@ pub struct ImpairFlags {
     #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Network")]
     jitter: Option<Span>,
     /// How many are lost, such as 5%
-    #[arg(long, value_name = "SHARE", value_parser = parse::<Share>, help_heading = "Network")]
+    #[arg(long, value_name = "SHARE", help_heading = "Network")]
     loss: Option<Share>,
     /// In bursts of this many on average
     #[arg(long, value_name = "PACKETS", value_parser = burst, help_heading = "Network")]
     burst: Option<f64>,
     /// How many are held back so that others overtake them, such as 1%; 1%+5ms says for how long
     /// [default: for 2ms]
-    #[arg(long, value_name = "SHARE", value_parser = parse::<Reordering>, help_heading = "Network")]
+    #[arg(long, value_name = "SHARE", help_heading = "Network")]
     reorder: Option<Reordering>,
     /// How many come twice, such as 1%
-    #[arg(long, value_name = "SHARE", value_parser = parse::<Share>, help_heading = "Network")]
+    #[arg(long, value_name = "SHARE", help_heading = "Network")]
     duplicate: Option<Share>,
     /// What the narrowest wire carries, such as 10Mbit; an eighth of a second may wait before it
-    #[arg(long, value_name = "RATE", value_parser = parse::<BitRate>, help_heading = "Network")]
+    #[arg(long, value_name = "RATE", help_heading = "Network")]
     rate: Option<BitRate>,
     /// Largest IP packet that is carried whole; longer ones go in parts, each with its own luck
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(68..),
           help_heading = "Network")]
     mtu: Option<u16>,
     /// Nothing comes through, such as 10s+2s: after ten seconds, for two; any number of times
-    #[arg(long, value_name = "TIME+TIME", value_parser = parse::<Outage>,
-          help_heading = "Network")]
+    #[arg(long, value_name = "TIME+TIME", help_heading = "Network")]
     outage: Vec<Outage>,
     /// Delays and losses as they were recorded on another network: see Records
     #[arg(long, value_name = "FILE.csv", help_heading = "Network")]
@@ -134,8 +133,7 @@ pub struct ImpairFlags {
     #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Run")]
     duration: Option<Span>,
     /// Priority of the relay's thread: above those of sender and receiver on the same machine
-    #[arg(long, value_name = "CLASS", default_value = "fifo:75", value_parser = parse::<Scheduler>,
-          help_heading = "Run")]
+    #[arg(long, value_name = "CLASS", default_value = "fifo:75", help_heading = "Run")]
     scheduler: Scheduler,
     /// What to print at the end
     #[arg(long, value_name = "KIND", default_value = "text", help_heading = "Run")]

@@ -27,7 +27,7 @@ use tautline_proto::stream::{StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_ui::failure::Failure;
-use tautline_ui::readers::{channels, parse, rate, span};
+use tautline_ui::readers::{channels, rate, span};
 use tautline_ui::screen;
 
 use crate::answer::{Answer, Reporting};
@@ -85,8 +85,7 @@ pub struct IntervalFlags {
     #[arg(long)]
     rungs: bool,
     /// Only by this one; any number of times
-    #[arg(long, value_name = "HOW", requires = "rungs", value_parser = parse::<PacingRung>,
-          help_heading = "Rungs")]
+    #[arg(long, value_name = "HOW", requires = "rungs", help_heading = "Rungs")]
     pacing: Vec<PacingRung>,
     /// Audio time in one packet
     #[arg(long, value_name = "TIME", default_value = "125us", value_parser = span,
@@ -127,7 +126,7 @@ pub struct LoopFlags {
     #[arg(long, value_name = "ADDRESS", value_parser = Address::to_relay_to)]
     to: Address,
     /// What spaces them
-    #[arg(long, value_name = "HOW", value_parser = parse::<PacingRung>)]
+    #[arg(long, value_name = "HOW")]
     pacing: PacingRung,
     /// Coding of samples
     #[arg(long, value_name = "CODING", value_parser = sample_format())]
@@ -148,7 +147,7 @@ pub struct LoopFlags {
     #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = span)]
     latency: Span,
     /// Priority of the thread that sends
-    #[arg(long, value_name = "CLASS", value_parser = parse::<Scheduler>)]
+    #[arg(long, value_name = "CLASS")]
     scheduler: Scheduler,
     /// For how long
     #[arg(long, value_name = "TIME", value_parser = span)]

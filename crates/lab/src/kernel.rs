@@ -28,7 +28,7 @@ use tautline_proto::device::Stop;
 use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
 use tautline_ui::failure::Failure;
-use tautline_ui::readers::{channels, parse, rate, span};
+use tautline_ui::readers::{channels, rate, span};
 
 use crate::answer::{Answer, Reporting, check_room, print_json};
 use crate::hosts::{HostPlace, LabHost};
@@ -90,12 +90,11 @@ pub struct KernelFlags {
     #[arg(long, value_name = "CORES", value_delimiter = ',', help_heading = "Threads")]
     cpus: Vec<usize>,
     /// Priority of the receiver; the sender runs one below
-    #[arg(long, value_name = "CLASS", default_value = "fifo:70", value_parser = parse::<Scheduler>,
-          help_heading = "Threads")]
+    #[arg(long, value_name = "CLASS", default_value = "fifo:70", help_heading = "Threads")]
     scheduler: Scheduler,
     /// Where packets come from: local, netns:NAME or ssh:HOST, where `taut` of this version must be
     /// [default: a thread of this program, over loopback]
-    #[arg(long, value_name = "PLACE", value_parser = parse::<HostPlace>, help_heading = "Hosts")]
+    #[arg(long, value_name = "PLACE", help_heading = "Hosts")]
     with: Option<HostPlace>,
     /// The address of this machine that they go to [default: the first that a datagram arrives at]
     #[arg(long, value_name = "IP", requires = "with", help_heading = "Hosts")]
@@ -123,7 +122,7 @@ pub struct PacketsFlags {
     #[arg(long, value_name = "N")]
     run: u32,
     /// Priority of the thread that sends
-    #[arg(long, value_name = "CLASS", value_parser = parse::<Scheduler>)]
+    #[arg(long, value_name = "CLASS")]
     scheduler: Scheduler,
 }
 

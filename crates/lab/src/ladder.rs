@@ -9,7 +9,6 @@ mod rungs;
 use clap::Args;
 use tautline_proto::time::Span;
 use tautline_ui::failure::Failure;
-use tautline_ui::readers::parse;
 
 use crate::burden::{BusyHost, Noise, TcpRate};
 use crate::report::ReportRow;
@@ -45,11 +44,10 @@ pub struct LadderFlags {
     rung: Vec<Rung>,
     /// What else the network carries: silent, noisy (multicast that nobody handles, and small packets that
     /// a program reads) or unhandled (the multicast alone); once for each
-    #[arg(long, value_name = "NOISE", default_value = "silent", value_parser = parse::<Noise>,
-          help_heading = "Network")]
+    #[arg(long, value_name = "NOISE", default_value = "silent", help_heading = "Network")]
     noise: Vec<Noise>,
     /// What TCP carries on top of noise: a rate such as 100Mbit, or full [default: nothing]
-    #[arg(long, value_name = "RATE", value_parser = parse::<TcpRate>, help_heading = "Network")]
+    #[arg(long, value_name = "RATE", help_heading = "Network")]
     tcp_rate: Option<TcpRate>,
     #[command(flatten)]
     busy: BusyFlags,

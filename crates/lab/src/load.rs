@@ -4,7 +4,6 @@
 use clap::Args;
 use tautline_proto::time::Span;
 use tautline_ui::failure::Failure;
-use tautline_ui::readers::parse;
 
 use crate::burden::BusyHost;
 use crate::cases::Cases;
@@ -40,8 +39,7 @@ pub struct LoadFlags {
           value_parser = clap::value_parser!(u16).range(1..=1000))]
     hold: u16,
     /// How many packets may be missed, such as 0.1%, beside those that a freeze of the host cost
-    #[arg(long, value_name = "SHARE", default_value = "0%", value_parser = parse::<Share>,
-          help_heading = "Run")]
+    #[arg(long, value_name = "SHARE", default_value = "0%", help_heading = "Run")]
     allow: Share,
     #[command(flatten)]
     busy: BusyFlags,

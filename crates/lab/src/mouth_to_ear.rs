@@ -24,7 +24,7 @@ use tautline_proto::device::{Device, Direction, Stop};
 use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
 use tautline_ui::failure::Failure;
-use tautline_ui::readers::{channels, device, parse, rate, span};
+use tautline_ui::readers::{channels, device, rate, span};
 
 use crate::answer::{Answer, Reporting, check_room, print_json};
 use crate::cases::{CaseHosts, Cases};
@@ -63,7 +63,7 @@ What no call can be is a void row that says why."#;
 pub struct MouthToEarFlags {
     /// Where the ear is, by taut serve there: local, netns:NAME or ssh:HOST, where taut of this version
     /// must be
-    #[arg(value_name = "HOST", default_value = "local", value_parser = parse::<HostPlace>)]
+    #[arg(value_name = "HOST", default_value = "local")]
     host: HostPlace,
     /// By which address it is called [default: the first that a datagram arrives at]
     #[arg(long, value_name = "IP", help_heading = "Hosts")]
@@ -83,7 +83,7 @@ pub struct MouthToEarFlags {
           help_heading = "Run")]
     cpu: u32,
     /// Priority of the devices' threads of the call where it is not capped
-    #[arg(long, value_name = "CLASS", value_parser = parse::<Scheduler>, help_heading = "Run")]
+    #[arg(long, value_name = "CLASS", help_heading = "Run")]
     scheduler: Option<Scheduler>,
     /// How long a call sounds before it is recorded, beyond its latency
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = span,

@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use clap::Args;
 use tautline_ui::failure::Failure;
-use tautline_ui::readers::parse;
 
 use crate::answer::Answer;
 use crate::burden::{Beside, BusyHost, Noise, TcpRate};
@@ -72,15 +71,14 @@ and with its share of control traffic."#;
 pub struct NetworkFlags {
     /// Only this: ambient (what the network carries without a stream), silent, multicast, chatter, tcp, all or overhead;
     /// any number of times
-    #[arg(long, value_name = "PART", value_parser = parse::<NetworkPart>, help_heading = "Run")]
+    #[arg(long, value_name = "PART", help_heading = "Run")]
     only: Vec<NetworkPart>,
     /// Report the ambient traffic of a capture, pcap or pcapng, and send nothing
     #[arg(long, value_name = "FILE", conflicts_with_all = ["only", "with", "load", "duration"],
           help_heading = "Run")]
     pcap: Option<PathBuf>,
     /// What TCP carries where there is any: a rate such as 100Mbit, or full
-    #[arg(long, value_name = "RATE", default_value = "full", value_parser = parse::<TcpRate>,
-          help_heading = "Network")]
+    #[arg(long, value_name = "RATE", default_value = "full", help_heading = "Network")]
     tcp_rate: TcpRate,
     #[command(flatten)]
     busy: BusyFlags,

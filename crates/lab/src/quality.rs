@@ -12,7 +12,7 @@ use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Rate;
 use tautline_ui::failure::Failure;
 use tautline_ui::read_sound;
-use tautline_ui::readers::{parse, rate};
+use tautline_ui::readers::rate;
 
 use crate::answer::Reporting;
 use crate::burden::{Noise, TcpRate};
@@ -63,11 +63,10 @@ pub struct QualityFlags {
     recv: Option<String>,
     /// Repeat each row with network noise: noisy (multicast that no program reads, and small packets that one reads) or
     /// unhandled (the multicast alone); repeatable
-    #[arg(long, value_name = "NOISE", value_parser = parse::<Noise>, help_heading = "Network")]
+    #[arg(long, value_name = "NOISE", help_heading = "Network")]
     noise: Vec<Noise>,
     /// Rate of TCP on top of noise, such as 100Mbit, or full [default: no TCP]
-    #[arg(long, value_name = "RATE", value_parser = parse::<TcpRate>, requires = "noise",
-          help_heading = "Network")]
+    #[arg(long, value_name = "RATE", requires = "noise", help_heading = "Network")]
     tcp_rate: Option<TcpRate>,
     #[command(flatten)]
     shape: StreamShape,

@@ -5,7 +5,6 @@ use clap::Args;
 use tautline_io::thread::Scheduler;
 use tautline_proto::time::{Frames, Span};
 use tautline_ui::failure::Failure;
-use tautline_ui::readers::parse;
 
 use crate::burden::{Burden, BurdenSide, BusyHost, RunningBurdens, among};
 use crate::hosts::HostError;
@@ -38,8 +37,7 @@ pub struct SchedulerFlags {
     case: Vec<String>,
     /// What loads the receiver's host: spin (a thread for each processor), spin:N, or stress-ng
     /// with its options and their values, such as stress-ng:cpu,4
-    #[arg(long, value_name = "LOAD", default_value = "spin", value_parser = parse::<BusyHost>,
-          help_heading = "Run")]
+    #[arg(long, value_name = "LOAD", default_value = "spin", help_heading = "Run")]
     load: BusyHost,
     /// The sender's processor and the receiver's, such as 2,3; of cases on one core, the first for
     /// both [default: any, and 0 for both]

@@ -18,7 +18,7 @@ use tautline_io::thread::stall::{LATE, Stall, StallLog, WentOn};
 use tautline_proto::device::Stop;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_ui::failure::Failure;
-use tautline_ui::readers::{parse, span};
+use tautline_ui::readers::span;
 
 use crate::answer::{Answer, Reporting, check_room};
 use crate::kept::{lock_memory, spawn_on};
@@ -50,7 +50,7 @@ pub struct StallFlags {
     #[arg(long, value_name = "CORES", value_delimiter = ',')]
     cpus: Vec<usize>,
     /// Priority of the thread that looks, on each
-    #[arg(long, value_name = "CLASS", default_value = "fifo:99", value_parser = parse::<Scheduler>)]
+    #[arg(long, value_name = "CLASS", default_value = "fifo:99")]
     scheduler: Scheduler,
     #[command(flatten)]
     reporting: Reporting,

@@ -11,7 +11,6 @@ use clap::Args;
 use serde_json::Value;
 use tautline_proto::time::Span;
 use tautline_ui::failure::Failure;
-use tautline_ui::readers::parse;
 
 use crate::burden::{Burden, BurdenSide, RunningBurdens, among};
 use crate::hosts::{ChildLimits, HostError};
@@ -39,7 +38,7 @@ of the processor it got; one that cannot be made is void and says why."#;
 #[command(after_help = HELP)]
 pub struct StarvedFlags {
     /// Only this: 100%, 50%, 20%, 10%, shared or memory; any number of times
-    #[arg(long, value_name = "SHARE", value_parser = parse::<Hunger>, help_heading = "Run")]
+    #[arg(long, value_name = "SHARE", help_heading = "Run")]
     only: Vec<Hunger>,
     #[command(flatten)]
     streams: StreamFlags,

@@ -25,8 +25,7 @@ use crate::report::{LabReport, ReportRow};
 #[derive(Debug, Args)]
 pub(crate) struct FarEnd {
     /// Where the receiver is: local, netns:NAME or ssh:HOST, where `taut` of this version must be
-    #[arg(long, value_name = "PLACE", default_value = "local", value_parser = parse::<HostPlace>,
-          help_heading = "Hosts")]
+    #[arg(long, value_name = "PLACE", default_value = "local", help_heading = "Hosts")]
     pub(crate) with: HostPlace,
     /// By which address it is reached [default: the first that a datagram arrives at]
     #[arg(long, value_name = "IP", help_heading = "Hosts")]
@@ -72,7 +71,7 @@ pub(crate) struct StreamFlags {
           help_heading = "Devices")]
     pub(crate) rate: Rate,
     /// Priority of the devices' threads
-    #[arg(long, value_name = "CLASS", value_parser = parse::<Scheduler>, help_heading = "Devices")]
+    #[arg(long, value_name = "CLASS", help_heading = "Devices")]
     pub(crate) scheduler: Option<Scheduler>,
     /// How long the stream settles before packets count, from 1s on
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = settle,
@@ -91,7 +90,7 @@ pub(crate) struct StreamFlags {
 pub(crate) struct BusyFlags {
     /// What loads the receiver's host meanwhile: spin (a thread for each processor), spin:N, or
     /// stress-ng with its options and their values, such as stress-ng:cpu,4 [default: nothing]
-    #[arg(long, value_name = "LOAD", value_parser = parse::<BusyHost>, help_heading = "Run")]
+    #[arg(long, value_name = "LOAD", help_heading = "Run")]
     pub(crate) load: Option<BusyHost>,
 }
 
