@@ -11,7 +11,7 @@ use tautline_ui::report_file::{FileFormat, ReportFiles, ReportKind, ReportPath, 
 use tautline_ui::{screen, stop_on_signals};
 
 use crate::page::{charts, page};
-use crate::report::LabReport;
+use crate::report::{HostDescription, LabReport, ReportRow};
 
 /// What every experiment answers with.
 #[derive(Debug, Args)]
@@ -70,8 +70,22 @@ impl Answer {
         unanswered.map_or(Ok(()), |why| Err(Failure::running(why)))
     }
 
+    /// Answers by a void row that a host could not be used.
+    pub(crate) fn unusable(
+        self,
+        experiment: &'static str,
+        host: impl ToString,
+        why: impl Into<Failure>,
+    ) -> Result<(), Failure> {
+        let (why, mut report) = (why.into(), LabReport::asking(experiment));
+        report.hosts.push(HostDescription::here("here"));
+        report.rows.push(ReportRow::void(host.to_string(), why.to_string()));
+        self.write(report)?;
+        Err(why)
+    }
+
     /// Writes the report wherever it was asked for.
-    pub(crate) fn write(self, mut report: LabReport) -> Result<LabReport, Failure> {
+    fn write(self, mut report: LabReport) -> Result<LabReport, Failure> {
         report.command = command_line();
         report.duration_ns = (now() - self.begun).as_nanos();
         give(self.kind, self.files, |format| match format {

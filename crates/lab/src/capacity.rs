@@ -218,14 +218,11 @@ pub(crate) fn run(flags: &CapacityFlags) -> Result<(), Failure> {
     match made {
         Ok((mut jack, mut machines)) => {
             let both = (&mut machines, jack.as_mut());
-            let measured =
+            let (report, unanswered) =
                 measure((flags, &points), both, &answer.stop, &mut |point| answer.tell(point));
-            answer.give_unless(measured.unanswered, measured.report)
+            answer.give_unless(unanswered, report)
         }
-        Err((what, why)) => {
-            answer.write(LabReport::asking("capacity").unusable(what, why.clone()))?;
-            Err(Failure::open(why))
-        }
+        Err((what, why)) => answer.unusable("capacity", what, Failure::open(why)),
     }
 }
 
@@ -309,21 +306,15 @@ impl CapacityFlags {
     }
 }
 
-#[derive(Debug)]
-pub struct CapacityMeasured {
-    pub report: LabReport,
-    /// Why nothing is known of workers, if they were asked for and every row of theirs is void.
-    pub unanswered: Option<String>,
-}
-
 /// Measures point after point, each after the plugin of its rate and period on this machine alone. A timer wakes the
-/// master, or a JACK server.
-pub fn measure(
+/// master, or a JACK server. With the report, why nothing is known of workers, if they were asked for and every row of
+/// theirs is void.
+fn measure(
     (options, points): (&CapacityFlags, &[CapacityPoint]),
     (machines, jack): (&mut Machines, Option<&mut JackMaster>),
     stop: &Stop,
     tell: &mut dyn FnMut(&str),
-) -> CapacityMeasured {
+) -> (LabReport, Option<String>) {
     let mut report = LabReport::asking("capacity");
     report.notes.extend(lock_memory());
     let witness = StallWitness::start_dense();
@@ -367,7 +358,7 @@ pub fn measure(
     if let Some(refused) = measuring.witness.trust().refused {
         report.notes.push(format!("stalls may be other programs': the witness runs as {refused}"));
     }
-    CapacityMeasured { report, unanswered: unanswered(of_workers) }
+    (report, unanswered(of_workers))
 }
 
 /// What the plugin can do on this machine alone answers nothing: of workers, one row at least is to be known. Why none

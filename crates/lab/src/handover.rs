@@ -81,20 +81,20 @@ pub(crate) fn run(flags: &HandoverFlags) -> Result<(), Failure> {
         ));
     }
     let answer = Answer::open(&flags.reporting)?;
-    let (mut devices, mut notes, mut told) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut devices, mut notes, mut told) = (Vec::<OpenedSide>::new(), Vec::new(), Vec::new());
     for (spec, directions) in asked {
         let opened = open_measured(spec, directions, flags.pace.settings(flags.channels))?;
         check_room(flags.calls(&opened.device.settings()))?;
         notes.extend(at_ports(spec));
         told.push(opened.notes);
-        let same = devices
-            .iter()
-            .filter(|device: &&OpenedSide| device.name.starts_with(&spec.to_string()));
-        let name = match same.count() {
-            0 => spec.to_string(),
-            before => format!("{spec} ({})", before + 1),
-        };
-        devices.push(OpenedSide { name, directions, device: opened.device });
+        let mut name = spec.to_string();
+        let same = |(side, _): &&OpenedSide| side.name.starts_with(&name);
+        let before = devices.iter().filter(same).count();
+        if before > 0 {
+            name = format!("{spec} ({})", before + 1);
+        }
+        let settings = opened.device.settings();
+        devices.push((HandoverSide { name, directions, settings }, opened.device));
     }
     let plural = if devices.len() == 1 { "" } else { "s" };
     let time = flags.settle + flags.duration;
@@ -107,7 +107,7 @@ pub(crate) fn run(flags: &HandoverFlags) -> Result<(), Failure> {
 
 impl HandoverFlags {
     /// Calls that are kept of a device.
-    pub fn calls(&self, settings: &Settings) -> usize {
+    fn calls(&self, settings: &Settings) -> usize {
         let period = settings.rate.span_of(settings.period).as_nanos().max(1);
         let calls = (self.settle + self.duration).as_nanos() / period;
         // A device that runs fast, or catches up, calls more often.
@@ -115,20 +115,11 @@ impl HandoverFlags {
     }
 }
 
-/// A device that was opened, and which ways.
-pub struct OpenedSide {
-    /// As it is called in the report.
-    pub name: String,
-    /// What it was opened for.
-    pub directions: Directions,
-    pub device: Box<dyn Device>,
-}
-
 /// How often the ordinary thread looks whether it is over.
 const BEAT: Span = Span::from_millis(20);
 
 /// Runs the devices beside each other, with silence. One that goes is a void row with its reason.
-pub fn measure(
+fn measure(
     devices: Vec<OpenedSide>,
     options: &HandoverFlags,
     stop: &Stop,
@@ -138,14 +129,13 @@ pub fn measure(
     report.notes.extend(lock_memory());
     let begins = now() + options.settle;
     let mut running = Vec::new();
-    for OpenedSide { name, directions, device } in devices {
-        let settings = device.settings();
-        let (clerk, calls) = clerk(&settings, options.calls(&settings));
+    for (side, device) in devices {
+        let (clerk, calls) = clerk(&side.settings, options.calls(&side.settings));
         let runs = Running::start(device, Box::new(clerk), options.pace.scheduler, stop)?;
         if !runs.granted.is_granted() {
-            report.notes.push(format!("the thread of {name} runs as {}", runs.granted));
+            report.notes.push(format!("the thread of {} runs as {}", side.name, runs.granted));
         }
-        running.push((HandoverSide { name, directions, settings }, calls, runs));
+        running.push((side, calls, runs));
     }
     let ends = begins + options.duration;
     let is_over =
@@ -171,15 +161,12 @@ pub fn measure(
     Ok(report)
 }
 
-/// What is known of a device whose calls were noted.
+/// What is known of a device whose calls are noted.
 struct HandoverSide {
+    /// As it is called in the report.
     name: String,
     directions: Directions,
     settings: Settings,
 }
 
-impl HandoverSide {
-    fn each(&self) -> impl Iterator<Item = Direction> {
-        self.directions.each()
-    }
-}
+type OpenedSide = (HandoverSide, Box<dyn Device>);

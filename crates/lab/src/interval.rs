@@ -38,7 +38,7 @@ use crate::streams::runner::{FarEnd, run_streams};
 use crate::streams::{LabStream, LabWire};
 use bare::BareLoop;
 use flows::{LEAST, ReadCapture, SortedFlows, read_capture};
-use listen::{IntervalListener, ListenOptions, ListenPlace};
+use listen::{Socket, listen};
 use rungs::climb;
 
 const HELP: &str = r#"Examples:
@@ -236,28 +236,21 @@ pub(crate) fn unread(path: &Path, error: &std::io::Error) -> Failure {
 
 fn heard(flags: &IntervalFlags, address: &Address, answer: &Answer) -> Result<LabReport, Failure> {
     let resolved = address.resolve()?;
-    let place = match resolved.place {
-        StreamPlace::Udp { media, .. } => ListenPlace::Udp(UdpOptions {
+    let socket = match resolved.place {
+        StreamPlace::Udp { media, .. } => Socket::udp(&UdpOptions {
             interface: address.interface.clone(),
             sources: address.sources.clone(),
             packets_per_second: PACKETS_PER_SECOND,
             ..UdpOptions::receiver(media)
-        }),
-        StreamPlace::Ethernet(place) => ListenPlace::Ethernet(hearing_by_ethernet(&place)),
+        })?,
+        StreamPlace::Ethernet(place) => Socket::ethernet(&hearing_by_ethernet(&place))?,
         StreamPlace::Tcp(_) => {
             let why = format!("{address} is TCP, which arrives without packets of its own");
             return Err(Failure::usage(format!("{why}; capture it and use --pcap FILE")));
         }
     };
-    let options = ListenOptions {
-        place,
-        duration: flags.duration,
-        rate: flags.rate,
-        most: flags.packets as usize,
-    };
-    let listener = IntervalListener::open(options)?;
     answer.tell(&format!("listening at {address} for {}", flags.duration));
-    Ok(listener.listen(&answer.stop))
+    Ok(listen(socket, flags, &answer.stop))
 }
 
 pub(crate) fn send(flags: &LoopFlags) -> Result<(), Failure> {

@@ -31,11 +31,12 @@ use tautline_ui::failure::Failure;
 use tautline_ui::readers::{channels, rate, span};
 
 use crate::answer::{Answer, Reporting, check_room, print_json};
-use crate::hosts::{HostPlace, LabHost};
+use crate::hosts::HostPlace;
 use crate::kept::{lock_memory, spawn_on};
 use crate::report::{HostDescription, LabReport, ReportRow};
 use crate::schedule::OpenSchedule;
 use crate::signals::stop_with_agent;
+use crate::streams::runner::here_and_at;
 use case::{CaseSender, KernelCase};
 pub use far::measure_from;
 use receivers::{KernelReceiver, Log};
@@ -183,26 +184,14 @@ pub(crate) fn run(flags: &KernelFlags) -> Result<(), Failure> {
         let report = measure(&options, &answer.stop, &mut |case| answer.tell(case));
         return answer.give(report);
     };
-    // The one that may refuse first.
-    let far = LabHost::at(with.clone(), &answer.stop).map_err(|error| (with, error));
-    let local = &HostPlace::Local;
-    let both = far.and_then(|far| {
-        let here = LabHost::at(local.clone(), &answer.stop).map_err(|error| (local, error))?;
-        Ok((far, here))
-    });
-    match both {
-        Ok((mut far, mut here)) => {
+    match here_and_at(with, &answer.stop) {
+        Ok((mut here, mut far)) => {
             let mut tell = |case: &str| answer.tell(case);
-            let report =
-                measure_from(&options, &mut far, &mut here, flags.at, &answer.stop, &mut tell);
+            let (at, stop) = (flags.at, &answer.stop);
+            let report = measure_from(&options, &mut far, &mut here, at, stop, &mut tell);
             answer.give(report)
         }
-        Err((place, error)) => {
-            answer.write(
-                LabReport::asking("kernel").unusable(place.to_string(), error.to_string()),
-            )?;
-            Err(error.into())
-        }
+        Err((place, error)) => answer.unusable("kernel", place, error),
     }
 }
 

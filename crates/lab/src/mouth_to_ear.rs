@@ -29,7 +29,7 @@ use tautline_ui::readers::{channels, device, rate, span};
 use crate::answer::{Answer, Reporting, check_room, print_json};
 use crate::cases::{CaseHosts, Cases};
 use crate::hosts::{HostError, HostPlace, HostTimeline, LabHost};
-use crate::report::{LabReport, ReportRow};
+use crate::report::ReportRow;
 use crate::signals::stop_with_agent;
 use crate::streams::runner::{ClockFlags, counted_down, line};
 pub use bulk::BULK;
@@ -158,11 +158,7 @@ pub(crate) fn run(flags: &MouthToEarFlags) -> Result<(), Failure> {
     let answer = Answer::open(&flags.reporting)?;
     let mut hosts = match CallHosts::at(&flags.host, &answer.stop) {
         Ok(hosts) => hosts,
-        Err(error) => {
-            let empty = LabReport::asking("mouth-to-ear");
-            answer.write(empty.unusable(flags.host.to_string(), error.to_string()))?;
-            return Err(error.into());
-        }
+        Err(error) => return answer.unusable("mouth-to-ear", &flags.host, error),
     };
     let left = asked.len() + usize::from(flags.bulk);
     let about = lasts(&asked, flags).as_nanos() / 60_000_000_000 + 1;

@@ -110,10 +110,11 @@ impl Device for Goes {
 
 #[test]
 fn a_device_that_goes_is_a_void_row_and_another_is_measured() {
-    let of = |calls| OpenedSide {
-        name: format!("card {calls}"),
-        directions: Direction::Playback.into(),
-        device: Box::new(Goes(calls)),
+    let of = |calls| -> OpenedSide {
+        let name = format!("card {calls}");
+        let device = Goes(calls);
+        let (directions, settings) = (Direction::Playback.into(), device.settings());
+        (HandoverSide { name, directions, settings }, Box::new(device))
     };
     let flags = parsed("--output null: --duration 60s --scheduler other");
     let options = HandoverFlags { settle: Span::ZERO, ..flags };

@@ -7,6 +7,7 @@ use std::time::Instant;
 use clap::Args;
 use tautline_audio::DeviceSpec;
 use tautline_io::thread::Scheduler;
+use tautline_proto::device::Stop;
 use tautline_proto::time::Span;
 use tautline_proto::units::Rate;
 use tautline_ui::failure::Failure;
@@ -17,9 +18,9 @@ use super::{LabStream, StreamEnds};
 use crate::answer::{Answer, Reporting};
 use crate::burden::BusyHost;
 use crate::cases::Cases;
-use crate::hosts::{HostPlace, LabHost};
+use crate::hosts::{HostError, HostPlace, LabHost};
 use crate::least::least_accepted;
-use crate::report::{LabReport, ReportRow};
+use crate::report::ReportRow;
 
 /// Where a stream goes that is sent from here.
 #[derive(Debug, Args)]
@@ -188,18 +189,9 @@ pub(crate) fn run_streams(
     run: impl FnOnce(&mut StreamEnds, &mut Cases<'_>, &Answer),
 ) -> Result<(), Failure> {
     let answer = Answer::open(reporting)?;
-    let at = |place: &HostPlace| {
-        LabHost::at(place.clone(), &answer.stop).map_err(|error| (place.to_string(), error))
-    };
-    // The one that may refuse first.
-    let both =
-        at(&far.with).and_then(|receiver| Ok(StreamEnds::new(at(&HostPlace::Local)?, receiver)));
-    let mut ends = match both {
-        Ok(ends) => ends,
-        Err((place, error)) => {
-            answer.write(LabReport::asking(experiment).unusable(place, error.to_string()))?;
-            return Err(error.into());
-        }
+    let mut ends = match here_and_at(&far.with, &answer.stop) {
+        Ok((here, receiver)) => StreamEnds::new(here, receiver),
+        Err((place, error)) => return answer.unusable(experiment, place, error),
     };
     if answer.tells() {
         ends.tell_ending(|left| screen::tell(&ending(left)));
@@ -213,6 +205,17 @@ pub(crate) fn run_streams(
     let Cases { mut report, unanswered, .. } = cases;
     report.hosts = ends.descriptions();
     answer.give_unless(unanswered, report)
+}
+
+/// An agent here and one there, or which is not to be had. The one that may refuse is asked first.
+pub(crate) fn here_and_at<'a>(
+    there: &'a HostPlace,
+    stop: &Stop,
+) -> Result<(LabHost, LabHost), (&'a HostPlace, HostError)> {
+    let at =
+        |place: &'a HostPlace| LabHost::at(place.clone(), stop).map_err(|error| (place, error));
+    let far = at(there)?;
+    Ok((at(&HostPlace::Local)?, far))
 }
 
 /// Tells each of so many rows with how many are left.
