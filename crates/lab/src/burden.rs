@@ -40,12 +40,12 @@ pub struct BurdenFlags {
     #[arg(long, value_name = "TIME", value_parser = span)]
     longest: Option<Span>,
     #[command(subcommand)]
-    kind: BurdenKind,
+    kind: Burden,
 }
 
 /// What is burdened. Each prints a report as JSON when it ends.
-#[derive(Debug, Clone, Subcommand)]
-pub enum BurdenKind {
+#[derive(Debug, Clone, PartialEq, Subcommand)]
+pub enum Burden {
     /// The processor, by threads that do nothing else than turn
     Cpu {
         /// How many
@@ -53,6 +53,7 @@ pub enum BurdenKind {
               value_parser = clap::value_parser!(u32).range(1..=1024))]
         threads: u32,
     },
+    // Busy for four fifths of the time: the kernel stops what would take all.
     /// One processor, by a thread that is as urgent as a stream's
     Rival {
         /// Its scheduler
@@ -84,6 +85,7 @@ pub enum BurdenKind {
         #[arg(long, value_name = "RATE", default_value_t = MULTICAST_RATE)]
         rate: BitRate,
     },
+    // Bursts of announcements, so many packets per second on average.
     /// The network and the receiver, by small packets that a chatter-sink reads
     Chatter {
         /// Where that is
@@ -117,67 +119,10 @@ pub enum BurdenKind {
     },
 }
 
-impl From<BurdenKind> for Burden {
-    fn from(kind: BurdenKind) -> Self {
-        match kind {
-            BurdenKind::Cpu { threads } => Self::Cpu(threads),
-            BurdenKind::Rival { scheduler, core } => Self::Rival { scheduler, core },
-            BurdenKind::StressNg { words } => Self::StressNg(words),
-            BurdenKind::Memory { bytes } => Self::Memory(bytes),
-            BurdenKind::Multicast { by, rate } => Self::Multicast { by, rate },
-            BurdenKind::Chatter { to, rate } => Self::Chatter { to, rate },
-            BurdenKind::ChatterSink { at } => Self::ChatterSink(at),
-            BurdenKind::Tcp { to, rate } => Self::Tcp { to, rate },
-            BurdenKind::TcpSink { at } => Self::TcpSink(at),
-        }
-    }
-}
-
 pub(crate) fn run(flags: &BurdenFlags) -> Result<(), Failure> {
     let stop = stop_with_agent()?;
-    let burden = Burden::from(flags.kind.clone());
-    let report =
-        burden.run(&stop, flags.longest).map_err(|error| Failure::open(error.to_string()))?;
-    print_json(&report)
-}
-
-/// What one process burdens.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Burden {
-    /// The processor: so many threads that do nothing else than turn.
-    Cpu(u32),
-    /// One processor, by a thread of this scheduler that is busy for four fifths of the time: what a stream's
-    /// threads have beside them where something else is as urgent. The kernel stops what would take all.
-    Rival {
-        /// As `--scheduler` has it.
-        scheduler: Scheduler,
-        core: usize,
-    },
-    /// Whatever `stress-ng` does with these words.
-    StressNg(Vec<String>),
-    /// The memory: every page of so many bytes is written, again and again.
-    Memory(u64),
-    /// The network, by packets that nobody handles: to a group that nobody joined, on the network that
-    /// leads to this address.
-    Multicast {
-        /// An address on that network.
-        by: SocketAddr,
-        /// Of the IP packets.
-        rate: BitRate,
-    },
-    /// The network and the receiver, by small packets that a program reads: bursts of announcements, so
-    /// many packets per second on average.
-    Chatter { to: SocketAddr, rate: u32 },
-    /// Reads each packet of a chatter.
-    ChatterSink(SocketAddr),
-    /// The network, by TCP.
-    Tcp {
-        to: SocketAddr,
-        /// Of what it carries; as fast as it goes if it is not said.
-        rate: Option<BitRate>,
-    },
-    /// Reads all that comes by TCP.
-    TcpSink(SocketAddr),
+    let report = flags.kind.run(&stop, flags.longest);
+    print_json(&report.map_err(|error| Failure::open(error.to_string()))?)
 }
 
 /// Of the ambient traffic of the thesis's noisy network, nearly all by multicast (section 3.1.1).
@@ -329,27 +274,27 @@ impl Burden {
     /// Its name on the command line.
     pub fn kind(&self) -> &'static str {
         match self {
-            Self::Cpu(_) => "cpu",
+            Self::Cpu { .. } => "cpu",
             Self::Rival { .. } => "rival",
-            Self::StressNg(_) => "stress-ng",
-            Self::Memory(_) => "memory",
+            Self::StressNg { .. } => "stress-ng",
+            Self::Memory { .. } => "memory",
             Self::Multicast { .. } => "multicast",
             Self::Chatter { .. } => "chatter",
-            Self::ChatterSink(_) => "chatter-sink",
+            Self::ChatterSink { .. } => "chatter-sink",
             Self::Tcp { .. } => "tcp",
-            Self::TcpSink(_) => "tcp-sink",
+            Self::TcpSink { .. } => "tcp-sink",
         }
     }
 
     /// What follows `taut lab burden`.
     pub fn words(&self) -> Vec<String> {
         let own: Vec<String> = match self {
-            Self::Cpu(threads) => vec!["--threads".into(), threads.to_string()],
+            Self::Cpu { threads } => vec!["--threads".into(), threads.to_string()],
             Self::Rival { scheduler, core } => {
                 vec!["--scheduler".into(), scheduler.to_string(), "--core".into(), core.to_string()]
             }
-            Self::StressNg(words) => words.clone(),
-            Self::Memory(bytes) => vec!["--bytes".into(), bytes.to_string()],
+            Self::StressNg { words } => words.clone(),
+            Self::Memory { bytes } => vec!["--bytes".into(), bytes.to_string()],
             Self::Multicast { by, rate } => {
                 vec!["--by".into(), by.to_string(), "--rate".into(), rate.to_string()]
             }
@@ -360,7 +305,7 @@ impl Burden {
                 .into_iter()
                 .chain(rate.iter().flat_map(|rate| ["--rate".into(), rate.to_string()]))
                 .collect(),
-            Self::ChatterSink(at) | Self::TcpSink(at) => vec!["--at".into(), at.to_string()],
+            Self::ChatterSink { at } | Self::TcpSink { at } => vec!["--at".into(), at.to_string()],
         };
         [self.kind().to_owned()].into_iter().chain(own).collect()
     }
@@ -370,15 +315,15 @@ impl Burden {
         let begun = now();
         let until = Until { stop, ends: longest.map(|longest| begun + longest) };
         let tally = match self {
-            Self::Cpu(threads) => processor::turn(*threads, &until),
+            Self::Cpu { threads } => processor::turn(*threads, &until),
             Self::Rival { scheduler, core } => processor::rival(*scheduler, *core, &until),
-            Self::StressNg(words) => processor::stress_ng(words, &until),
-            Self::Memory(bytes) => Ok(processor::touch(*bytes, &until)),
+            Self::StressNg { words } => processor::stress_ng(words, &until),
+            Self::Memory { bytes } => Ok(processor::touch(*bytes, &until)),
             Self::Multicast { by, rate } => datagrams::multicast(*by, *rate, &until),
             Self::Chatter { to, rate } => datagrams::chatter(*to, *rate, &until),
-            Self::ChatterSink(at) => datagrams::listen(*at, &until),
+            Self::ChatterSink { at } => datagrams::listen(*at, &until),
             Self::Tcp { to, rate } => bulk::send(*to, *rate, &until),
-            Self::TcpSink(at) => bulk::receive(*at, &until),
+            Self::TcpSink { at } => bulk::receive(*at, &until),
         }?;
         let BurdenTally { since, packets, bytes, understood, refused, rounds } = tally;
         Ok(BurdenReport {

@@ -130,8 +130,8 @@ impl StarvedStep {
     fn burden(&self) -> Option<Burden> {
         match self.hunger {
             Hunger::Cpu(_) => None,
-            Hunger::Shared(_) => Some(Burden::Cpu(1)),
-            Hunger::Memory(bytes) => Some(Burden::Memory(bytes * 2)),
+            Hunger::Shared(_) => Some(Burden::Cpu { threads: 1 }),
+            Hunger::Memory(bytes) => Some(Burden::Memory { bytes: bytes * 2 }),
         }
     }
 }
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn what_shares_a_group_wants_more_than_the_group_has() {
         for step in steps(&HUNGERS, None) {
-            if let (Some(high), Some(Burden::Memory(bytes))) =
+            if let (Some(high), Some(Burden::Memory { bytes })) =
                 (step.limits().memory_high, step.burden())
             {
                 assert!(bytes > high);

@@ -66,7 +66,8 @@ impl CallHosts {
         let address = self.called_at(options)?;
         for _ in 0..TRIES {
             let to = SocketAddr::new(address, self.far.ports(1)?);
-            let sink = start(&mut self.far, &words(&Burden::TcpSink(to)), "lab burden tcp-sink")?;
+            let sink =
+                start(&mut self.far, &words(&Burden::TcpSink { at: to }), "lab burden tcp-sink")?;
             far_ones.push(sink);
             if matches!(self.far.wait(sink.child, BOUND)?, ChildState::Ended(_)) {
                 continue;
