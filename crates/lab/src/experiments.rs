@@ -6,32 +6,14 @@ use clap::Subcommand;
 use tautline_ui::failure::Failure;
 use tautline_ui::screen;
 
-use crate::all::{self, AllFlags};
-use crate::between::{self, BetweenFlags};
-use crate::burden::{self, BurdenFlags};
-use crate::capacity::{self, CapacityFlags, EchoFlags};
-use crate::compare::{self, CompareFlags};
-use crate::delay::{self, DelayFlags, MarkSide};
-use crate::handover::{self, HandoverFlags};
 use crate::hosts::serve;
-use crate::impair::{self, ImpairFlags};
-use crate::interval::{self, IntervalFlags, LoopFlags};
-use crate::kernel::{self, KernelFlags, PacketsFlags};
-use crate::ladder::{self, LadderFlags};
-use crate::least::{self, LeastFlags};
-use crate::load::{self, LoadFlags};
-use crate::mouth_to_ear::{self, BesideFlags, MouthToEarFlags};
-use crate::network::{self, NetworkFlags};
-use crate::overhead::{self, OverheadFlags};
-use crate::quality::{self, KnownSound, QualityFlags};
 use crate::report::LabReport;
-use crate::resources::{self, ResourceFlags, SampleFlags};
-use crate::schedulers::{self, SchedulerFlags};
 use crate::signals::stop_in_order;
-use crate::stages::{self, StagesFlags};
-use crate::stalls::{self, StallFlags};
-use crate::starved::{self, StarvedFlags};
-use crate::traffic::{self, TrafficFlags};
+use crate::{
+    all, between, burden, capacity, compare, delay, handover, impair, interval, kernel, ladder,
+    least, load, mouth_to_ear, network, overhead, quality, resources, schedulers, stages, stalls,
+    starved, traffic,
+};
 
 /// An experiment by its name on the command line, or what is made for one by `taut lab all`.
 #[derive(Debug, PartialEq, Eq)]
@@ -245,83 +227,83 @@ pub enum Lab {
     /// List the experiments
     List,
     /// Measure how long sound takes from one device to another, by time marks in the sound
-    Delay(Box<DelayFlags>),
+    Delay(Box<delay::DelayFlags>),
     /// Measure how far apart two taps of one sound are: two channels of a recording or a card
-    Between(Box<BetweenFlags>),
+    Between(Box<between::BetweenFlags>),
     /// Measure how long sound takes from the mouth at one end of a call to the ear at the other
-    MouthToEar(Box<MouthToEarFlags>),
+    MouthToEar(Box<mouth_to_ear::MouthToEarFlags>),
     /// Measure where the time of every packet goes, stage by stage, between two hosts
-    Stages(Box<StagesFlags>),
+    Stages(Box<stages::StagesFlags>),
     /// Measure how long packets take from the kernel's arrival to the program that reads them
-    Kernel(Box<KernelFlags>),
+    Kernel(Box<kernel::KernelFlags>),
     /// Measure whether latencies are kept, from 100 ms down to 3 ms
-    Ladder(Box<LadderFlags>),
+    Ladder(Box<ladder::LadderFlags>),
     /// Measure what the least latency is that loses nothing
-    Least(Box<LeastFlags>),
+    Least(Box<least::LeastFlags>),
     /// Measure which scheduler serves sound, quiet and loaded, apart and on one core
-    Schedulers(Box<SchedulerFlags>),
+    Schedulers(Box<schedulers::SchedulerFlags>),
     /// Measure what else the network carries, and what that does to a stream
-    Network(Box<NetworkFlags>),
+    Network(Box<network::NetworkFlags>),
     /// Measure how regular blocks are on both sides of a sound device
-    Handover(Box<HandoverFlags>),
+    Handover(Box<handover::HandoverFlags>),
     /// Measure a stream whose receiver has little processor or memory
-    Starved(Box<StarvedFlags>),
+    Starved(Box<starved::StarvedFlags>),
     /// Measure how late this machine wakes a thread, and how long every core freezes
-    Stalls(StallFlags),
+    Stalls(stalls::StallFlags),
     /// Measure how busy this machine and its programs are, interval by interval
-    Resources(ResourceFlags),
+    Resources(resources::ResourceFlags),
     /// Measure whether what is heard is the sound that was sent: bit for bit, or how else
-    Quality(Box<QualityFlags>),
+    Quality(Box<quality::QualityFlags>),
     /// Measure how many streams are carried without a miss
-    Load(Box<LoadFlags>),
+    Load(Box<load::LoadFlags>),
     /// Measure what measuring costs
-    Overhead(Box<OverheadFlags>),
+    Overhead(Box<overhead::OverheadFlags>),
     /// Measure at which intervals packets go or come: by a ledger, at a socket, from a capture
-    Interval(Box<IntervalFlags>),
+    Interval(Box<interval::IntervalFlags>),
     /// Measure how much of a period plugins on other machines can use
-    Capacity(Box<CapacityFlags>),
+    Capacity(Box<capacity::CapacityFlags>),
     /// Relay a stream as a bad network would: late, lost, reordered, twice
-    Impair(Box<ImpairFlags>),
+    Impair(Box<impair::ImpairFlags>),
     /// Run every experiment once, shortly, and write a page that leads to their reports
-    All(AllFlags),
+    All(all::AllFlags),
     /// Report how two reports differ, stage by stage, and whether the second is worse by more than noise
-    Compare(CompareFlags),
+    Compare(compare::CompareFlags),
     /// Do what an experiment on another host asks for, over standard input and output
     #[command(hide = true)]
     Agent,
     /// Burden this machine or the network until Ctrl-C, for an experiment
     #[command(hide = true)]
-    Burden(BurdenFlags),
+    Burden(burden::BurdenFlags),
     /// Play time marks until Ctrl-C, and then say when each met the DAC, for an experiment
     #[command(hide = true)]
-    Play(Box<MarkSide>),
+    Play(Box<delay::MarkSide>),
     /// Hear time marks until Ctrl-C, and then say when each met the ADC, for an experiment
     #[command(hide = true)]
-    Hear(Box<MarkSide>),
+    Hear(Box<delay::MarkSide>),
     /// Play noise until Ctrl-C, for an experiment
     #[command(hide = true)]
-    Mouth(BesideFlags),
+    Mouth(mouth_to_ear::BesideFlags),
     /// Keep what a device hears until Ctrl-C, and then print it, for an experiment
     #[command(hide = true)]
-    Tap(BesideFlags),
+    Tap(mouth_to_ear::BesideFlags),
     /// Write the sound whose quality is measured, for an experiment
     #[command(hide = true)]
-    Sound(KnownSound),
+    Sound(quality::KnownSound),
     /// Read what the interfaces of this machine carry until Ctrl-C, for an experiment
     #[command(hide = true)]
-    Traffic(TrafficFlags),
+    Traffic(traffic::TrafficFlags),
     /// Send numbered packets at a pace, for an experiment
     #[command(hide = true)]
-    Packets(PacketsFlags),
+    Packets(kernel::PacketsFlags),
     /// Send a stream as barely as can be by a rung of the pacing ladder, for an experiment
     #[command(hide = true)]
-    Loop(LoopFlags),
+    Loop(interval::LoopFlags),
     /// Read what this machine does until Ctrl-C, for an experiment
     #[command(hide = true)]
-    Sample(SampleFlags),
+    Sample(resources::SampleFlags),
     /// Send datagrams back until Ctrl-C, for an experiment
     #[command(hide = true)]
-    Echo(EchoFlags),
+    Echo(capacity::EchoFlags),
 }
 
 fn list() {

@@ -209,8 +209,8 @@ fn by_rungs(flags: &IntervalFlags) -> Result<(), Failure> {
     // The least regular first: what follows is to be better.
     rungs.sort_unstable_by_key(|rung| core::cmp::Reverse(*rung));
     run_streams(
-        "interval",
-        (&flags.far, &flags.reporting),
+        Answer::open(&flags.reporting)?,
+        ("interval", &flags.far),
         |_| None,
         |ends, cases, answer| {
             climb(ends, cases, &plan, &rungs, answer);

@@ -14,7 +14,7 @@ use tautline_ui::failure::Failure;
 use tautline_ui::read_sound;
 use tautline_ui::readers::rate;
 
-use crate::answer::Reporting;
+use crate::answer::{Answer, Reporting};
 use crate::burden::{Noise, TcpRate};
 use crate::report::ReportRow;
 use crate::streams::LabStream;
@@ -141,8 +141,9 @@ pub(crate) fn run(flags: &QualityFlags) -> Result<(), Failure> {
     let noises: Vec<_> = flags.noise.iter().map(|noise| noise.and_tcp(flags.tcp_rate)).collect();
     let times = cases.len() * noises_of(&noises).len();
     let words = |row: &ReportRow| Some(line(row));
-    run_streams("quality", (&flags.far, &flags.reporting), words, |ends, told, answer| {
-        answer.tell(&format!("{lasts} of sound follow, {times} times over"));
+    let answer = Answer::open(&flags.reporting)?;
+    answer.tell(&format!("{lasts} of sound follow, {times} times over"));
+    run_streams(answer, ("quality", &flags.far), words, |ends, told, _| {
         carry(ends, told, &plan, &sound, &cases, &noises);
     })
 }

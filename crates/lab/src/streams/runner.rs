@@ -175,7 +175,7 @@ impl StreamFlags {
         words: impl FnMut(&ReportRow) -> Option<String>,
         run: impl FnOnce(&mut StreamEnds, &mut Cases<'_>, &Answer),
     ) -> Result<(), Failure> {
-        run_streams(experiment, (&self.far, &self.reporting), words, run)
+        run_streams(Answer::open(&self.reporting)?, (experiment, &self.far), words, run)
     }
 }
 
@@ -183,12 +183,11 @@ impl StreamFlags {
 /// is done is told in `words`. An end that cannot be had is told by a void row, too: nothing can be measured without it,
 /// nor where it is asked to stop before an agent answers.
 pub(crate) fn run_streams(
-    experiment: &'static str,
-    (far, reporting): (&FarEnd, &Reporting),
+    answer: Answer,
+    (experiment, far): (&'static str, &FarEnd),
     mut words: impl FnMut(&ReportRow) -> Option<String>,
     run: impl FnOnce(&mut StreamEnds, &mut Cases<'_>, &Answer),
 ) -> Result<(), Failure> {
-    let answer = Answer::open(reporting)?;
     let mut ends = match here_and_at(&far.with, &answer.stop) {
         Ok((here, receiver)) => StreamEnds::new(here, receiver),
         Err((place, error)) => return answer.unusable(experiment, place, error),
