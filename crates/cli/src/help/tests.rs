@@ -115,8 +115,10 @@ fn no_line_below_the_options_would_be_wrapped() {
     ];
     let mut taut = Taut::command();
     let lab = taut.find_subcommand_mut("lab").expect("a build with the lab");
-    let of_lab: Vec<String> = lab.get_subcommands().filter_map(below_options).collect();
-    assert!(of_lab.len() > 20, "{of_lab:#?}");
+    // The shape of the JSON of `taut lab all` takes more.
+    let of_lab = lab.get_subcommands().filter(|command| command.get_name() != "all");
+    let of_lab: Vec<String> = of_lab.filter_map(below_options).collect();
+    assert!(of_lab.len() > 19, "{of_lab:#?}");
     let texts = texts.into_iter().chain(of_lab.iter().map(String::as_str));
     let lines = texts.flat_map(str::lines);
     let long = lines.filter(|line| line.chars().count() > COLUMNS).collect::<Vec<_>>();
