@@ -3,8 +3,6 @@
 mod asked;
 mod call;
 mod files;
-#[cfg(feature = "lab")]
-mod lab;
 #[cfg(test)]
 mod tests;
 mod trust;
@@ -40,21 +38,11 @@ use crate::voice::{Voice, VoiceFlags};
 pub(crate) use asked::RedundancyFlag;
 pub(crate) use call::{CallFlags, EchoFlag, EndFlags, ServeFlags, TransportFlag};
 pub(crate) use files::{Compare, Join, OutFolder};
-#[cfg(feature = "lab")]
-pub(crate) use lab::{
-    All, Back, BesideFlags, BetweenFlags, BlockSizes, Burdening, CapacityFlags, Delay, EchoFlags,
-    Handover, Impair, IntervalFlags, KernelFlags, KnownSound, Lab, LabCompare, Ladder, LeastFlags,
-    LoadFlags, LoopFlags, MarkShape, MarkSide, MouthToEarFlags, NamedDevice, Network, Overhead,
-    PacketsFlags, QualityFlags, Reporting, Resources, SampleFlags, Schedulers, Shape, StagesFlags,
-    Stalls, Starved, Streams, Watching,
-};
 pub(crate) use tautline_ui::readers::{
     address, bitrate, channels, device, dscp, latency, parse, rate, span,
 };
 pub(crate) use tautline_ui::report_file::{PlainKind, ReportKind};
 pub(crate) use trust::{Id, SrtpKey, TrustFlags};
-#[cfg(feature = "lab")]
-pub(crate) use words::SampleName;
 pub(crate) use words::coding_in_line;
 use words::{CodingOrAuto, RungOrAuto, coding_or_auto, fragment, link, pacing};
 pub(crate) use work::{Plugins, WorkFlags};
@@ -108,7 +96,7 @@ pub(crate) enum Command {
     /// Experiments, such as a network that misbehaves on purpose
     #[cfg(feature = "lab")]
     #[command(subcommand)]
-    Lab(Lab),
+    Lab(tautline_lab::Lab),
     /// Experiments, such as a network that misbehaves on purpose: not in this build, see make release
     #[cfg(not(feature = "lab"))]
     #[command(disable_help_flag = true)]

@@ -5,8 +5,6 @@
 
 mod call;
 mod files;
-#[cfg(feature = "lab")]
-pub(crate) mod lab;
 mod stages;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -14,8 +12,6 @@ mod trust;
 mod work;
 
 pub(crate) use call::{CALL, SERVE};
-#[cfg(feature = "lab")]
-pub(crate) use files::BETWEEN;
 pub(crate) use files::COMPARE;
 use stages::stages;
 pub(crate) use trust::{ID, SRTP_KEY, TRUST};
@@ -189,82 +185,6 @@ For scripts, --report json:
     "counts": { "fine", "unknown", "warns", "spoils" } }
 
 Exit status: 0 if nothing found would spoil sound, 1 if something would."#;
-
-/// Of `taut lab impair`, with what its presets are.
-#[cfg(feature = "lab")]
-pub(crate) fn impair() -> String {
-    IMPAIR.replace("PRESETS", &crate::presets::table())
-}
-
-#[cfg(feature = "lab")]
-pub(crate) const DELAY: &str = r#"From the DAC of one device to the ADC of another, by both devices' own word for
-when a frame met it: through a cable, or through whatever carries the sound. At
-the ports of a jack: client or a pipewire: node, whatever lies beyond them.
-  # A cable from the output of a card to its input: one device, named twice:
-  taut lab delay --output alsa:hw:0 --input alsa:hw:0 --duration 10s
-  # Of a sender and a receiver on this machine, without any card: the one was
-  # given --input "virtual:?cable=in", the other --output "virtual:?cable=out":
-  taut lab delay --output "virtual:?cable=in" --input "virtual:?cable=out" \
-      --configured 5ms --duration 60s
-  # From snd-aloop into `taut send --input alsa:hw:Loopback,1,0` and out
-  # of `taut recv --output alsa:hw:Loopback,0,1` into another:
-  taut lab delay --output alsa:hw:Loopback,0,0 --input alsa:hw:Loopback,1,1 \
-      --configured 5ms --duration 60s --report json
-  # Through a voice codec, softly, beside a call that goes on:
-  taut lab delay --output alsa:hw:0 --input alsa:hw:1 --mark voice --level -30
-  # From a speaker to a microphone, through the air:
-  taut lab delay --output alsa:hw:0 --input alsa:hw:1 --mark sweep
-  # Played here and heard at another host, if both clocks are known to 100 us:
-  taut lab delay --output alsa:hw:0 --input alsa:hw:0 --with ssh:studio \
-      --max-uncertainty 100us --duration 60s
-
-Every 480 frames carry a number, in a code that gain, polarity, dither and
-resampling leave whole. A mark that was not heard is missed; marks that come
-closer together or further apart than they were played have had frames dropped
-or repeated between them. They are found beside other sound, and 10 dB below
-music. Marks of another run are counted and not measured. Exit status 1 if none
-was heard.
-
-With --with or --played-at each side is a program at its host, started by an
-agent there; their logs are joined when the run is over, their clocks by asking
-both agents meanwhile how they stand, which half of a round trip leaves unsure.
-The row is void where that is too much, or a clock jumped."#;
-
-#[cfg(feature = "lab")]
-const IMPAIR: &str = r#"A stream through a bad network, in three terminals, the receiver first:
-  taut recv --from rtp://0.0.0.0:5004 --output file:heard.wav --until-bye
-  taut lab impair --listen 127.0.0.1:6004 --to 127.0.0.1:5004 \
-      --preset wifi-5ghz --loss 5% --seed 7
-  taut send --input file:song.flac --to rtp://127.0.0.1:6004 --latency 40ms
-Ctrl-C ends the relay; it says what it did to how many, and how punctual it was
-itself. Then hear heard.wav, or count what is missing:
-  taut compare song.flac heard.wav
-
-RTP comes and goes by the UDP ports given, RTCP by the ones above. What comes
-back goes to whoever sent last. The parts of the way there:
-  a bottleneck and its queue (--rate), then --delay and --jitter, then loss
-Packets stay in order but for those that --reorder holds back.
-
-PRESETS
-Jitter on average, or from..to; held is for how long at most, and how often on
-average; 2% by 3 are lost in bursts of three on average; narrowest is what the
-narrowest wire carries. An option such as --loss stands before the preset's.
-
-More examples:
-  # Nothing but loss, in bursts; reports come back whole:
-  taut lab impair --listen 127.0.0.1:6004 --to 10.0.0.2:5004 --loss 20% \
-      --burst 3 --back ideal
-  # A cable that is pulled out twice, to a multicast group:
-  taut lab impair --listen 127.0.0.1:6004 --to "239.69.1.1:5004?iface=eth0" \
-      --outage 10s+2s --outage 30s+500ms
-  # As it was on another network, as `taut recv --ledger heard.csv` saw it:
-  taut lab impair --listen 127.0.0.1:6004 --to 127.0.0.1:5004 --trace heard.csv
-
-Records, for --trace, are lines of text; # begins a remark. The first line says
-what follows, packet by packet:
-  delay_us every 1ms   microseconds that each took, - for one that was lost
-  sent_s,arrived_s     two instants in seconds, the second empty if it was lost
-or the record is a receiver's ledger as it is. Its time begins with the relay."#;
 
 pub(crate) const SEND: &str = send_examples!();
 pub(crate) const RECV: &str = recv_examples!();

@@ -13,8 +13,6 @@ mod help;
 mod on_lost;
 mod outcome;
 mod page;
-#[cfg(feature = "lab")]
-mod presets;
 mod redundancy;
 mod sealing;
 mod show;
@@ -78,7 +76,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Join(flags) => cmd::join::run(&flags),
         Command::Compare(flags) => cmd::compare::run(&flags),
         #[cfg(feature = "lab")]
-        Command::Lab(lab) => cmd::lab::run(&lab),
+        Command::Lab(lab) => lab.run(),
         #[cfg(not(feature = "lab"))]
         Command::Lab(_) => Err(Failure::without_lab("lab")),
         Command::Man(flags) => cmd::pages::man(&flags.out),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 #[cfg(feature = "lab")]
-use tautline_engine::watching::shell::shell_line;
+use tautline_lab::command_line;
 #[cfg(feature = "lab")]
 use tautline_lab::page::{charts, page};
 #[cfg(feature = "lab")]
@@ -40,10 +40,4 @@ pub(crate) fn of_run(report: &Report, ledger: Option<&Path>, drawing: Drawing) -
 #[cfg(not(feature = "lab"))]
 pub(crate) fn of_run(_: &Report, _: Option<&Path>, _: Drawing) -> String {
     String::new()
-}
-
-/// How the program was called, as a shell takes it.
-#[cfg(feature = "lab")]
-pub(crate) fn command_line() -> String {
-    shell_line(std::env::args_os().map(|word| word.to_string_lossy().into_owned()))
 }

@@ -7,30 +7,105 @@
 mod outcome;
 mod steps;
 
+use std::fmt::Write as _;
 use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use serde::Serialize;
-use thiserror::Error;
+use tautline_proto::device::Stop;
+use tautline_ui::failure::Failure;
+use tautline_ui::report_file::{PlainKind, ReportFile};
+use tautline_ui::{answer, screen, stop_on_signals};
 
+use crate::answer::command_line;
+use crate::experiments::Experiment;
 use crate::hosts::HostPlace;
+use crate::page::index;
 use crate::signals::interrupt;
+#[cfg(test)]
+pub(crate) use outcome::AllSummary;
+pub use outcome::{AllOutcome, AllRow};
 
-pub use outcome::{AllOutcome, AllRow, AllSummary};
-pub use steps::{AllStep, STEPS};
+const HELP: &str = r#"Examples:
+  # Everything on this machine, in five minutes, as root:
+  taut lab all
+  # With the receivers on another machine:
+  taut lab all --with ssh:studio --out studio
+  # Two of them:
+  taut lab all --only stalls --only ladder
 
-/// How all of them are run.
-#[derive(Debug, Clone)]
-pub struct AllOptions {
-    /// The folder that takes the reports; it is there.
-    pub folder: PathBuf,
-    /// Where the receiver is of those that send a stream.
-    pub with: HostPlace,
-    /// Only these, and what they need; all of them if there is none.
-    pub only: Vec<&'static AllStep>,
+Each runs as a program of its own, its command beside its figures; what it says
+on the way is in NAME.log. Rows of a second or two tell whether all is well;
+for figures to stand by, run an experiment's own command for longer. The pages
+need no server: open index.html.
+
+For scripts, --report json:
+  { "schema": 1, "command", "duration_ns", "ended_early", "experiments": [
+    { "name", "does", "command", "duration_ns", "page", "failed", "rows": [ { "name", "void",
+      "configured_ns", "uncertainty_ns", "measured": { "count", "p50_ns",
+        "p99_ns", "max_ns" } } ] } ] }
+
+Exit status: 1 if one of them found nothing, or not all have run."#;
+
+/// `taut lab all`
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct AllFlags {
+    /// Folder for all reports and for index.html, which leads to them
+    #[arg(long, value_name = "DIR", default_value = "taut-lab")]
+    out: PathBuf,
+    /// Where the receiver is of those that send: local, netns:NAME or ssh:HOST
+    #[arg(long, value_name = "PLACE", default_value = "local")]
+    with: HostPlace,
+    /// Only this experiment; any number of times
+    #[arg(long, value_name = "NAME", value_parser = step)]
+    only: Vec<&'static Experiment>,
+    /// What to print at the end
+    #[arg(long, value_name = "KIND", default_value = "text")]
+    report: PlainKind,
+}
+
+fn step(name: &str) -> Result<&'static Experiment, String> {
+    Experiment::named(name).ok_or_else(|| {
+        format!("no experiment called `{name}` is among them; `taut lab list` names them")
+    })
+}
+
+pub(crate) fn run(flags: &AllFlags) -> Result<(), Failure> {
+    let folder = &flags.out;
+    std::fs::create_dir_all(folder).map_err(|error| {
+        Failure::open(format!("making the folder {}: {error}", folder.display()))
+    })?;
+    let page = ReportFile::create(&folder.join("index.html"))?;
+    let stop = stop_on_signals()?;
+    let mut report = run_each(flags, &stop)?;
+    report.command = command_line();
+    page.write(&index(&report))?;
+    let path = folder.join("index.html");
+    let json = serde_json::to_string_pretty(&report).map(|text| text + "\n");
+    answer(flags.report, &format!("{}{}\n", text(&report), path.display()), json)?;
+    let failed = report.experiments.iter().filter(|outcome| outcome.failed.is_some());
+    match failed.map(|outcome| outcome.name).collect::<Vec<_>>() {
+        none if none.is_empty() && !report.ended_early => Ok(()),
+        none if none.is_empty() => {
+            Err(Failure::running("it was ended before all experiments had run"))
+        }
+        names => {
+            Err(Failure::running(format!("{} found nothing; see above why", names.join(", "))))
+        }
+    }
+}
+
+fn text(report: &AllReport) -> String {
+    report.experiments.iter().fold(String::new(), |mut text, outcome| {
+        // Writing into a string does not fail.
+        let _ = writeln!(text, "{outcome}");
+        text
+    })
 }
 
 /// What all of them found.
@@ -48,36 +123,21 @@ pub struct AllReport {
     pub experiments: Vec<AllOutcome>,
 }
 
-/// Why all of them end early; ends with the mend.
-#[derive(Debug, Error)]
-pub enum AllError {
-    /// Nothing can be written there.
-    #[error("writing {}: {error}; name a folder that you may write in", path.display())]
-    NotWritten {
-        /// What was to be written.
-        path: PathBuf,
-        /// What the system answered.
-        error: std::io::Error,
-    },
-    /// The program cannot start itself.
-    #[error("starting taut: {0}; is it still where it was?")]
-    NotStarted(std::io::Error),
-}
-
 /// From one look at a running experiment to the next.
 const LOOK: Duration = Duration::from_millis(20);
 /// An experiment that was told to end writes its report; one that has not by then is ended for good.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// Runs them; `tell` is given what begins with how many are left, then what it came to. Once `stop` says
-/// so, the one that runs is told to end and no other begins.
-pub fn run(
-    options: &AllOptions,
-    stop: &dyn Fn() -> bool,
-    mut tell: impl FnMut(&str),
-) -> Result<AllReport, AllError> {
+/// Runs them; told is with what begins how many are left, then what it came to. Once asked to stop, the one that runs is
+/// told to end and no other begins.
+fn run_each(flags: &AllFlags, stop: &Stop) -> Result<AllReport, Failure> {
+    let tell = |sentence: &str| {
+        if flags.report != PlainKind::None {
+            screen::tell(sentence);
+        }
+    };
     let begun = Instant::now();
-    let steps = steps::needed(&options.only);
+    let steps = steps::needed(&flags.only);
     let mut report = AllReport {
         schema: 1,
         command: String::new(),
@@ -86,21 +146,21 @@ pub fn run(
         experiments: Vec::new(),
     };
     for (number, step) in steps.iter().enumerate() {
-        if stop() {
+        if stop.is_requested() {
             report.ended_early = true;
             break;
         }
         // What one needs is a part of it.
         let left = steps[number..].iter().filter(|step| step.is_experiment()).count();
-        tell(&format!("{}: {} ({left} left)", step.name, step.does()));
-        let words = step.words(&options.folder, &options.with);
+        tell(&format!("{}: {} ({left} left)", step.name, step.does));
+        let words = step.words(&flags.out, &flags.with);
         let began = Instant::now();
-        let status = once(step, &words, &options.folder, stop)?;
+        let status = once(step, &words, &flags.out, stop)?;
         let took = began.elapsed();
         if !step.is_experiment() && status.success() {
             continue;
         }
-        let outcome = AllOutcome::read(step, &words, &options.folder, status.success(), took);
+        let outcome = AllOutcome::read(step, &words, &flags.out, status.success(), took);
         tell(&outcome.to_string());
         report.experiments.push(outcome);
     }
@@ -108,26 +168,36 @@ pub fn run(
     Ok(report)
 }
 
+fn not_written(path: &Path, error: &std::io::Error) -> Failure {
+    let path = path.display();
+    Failure::running(format!("writing {path}: {error}; name a folder that you may write in"))
+}
+
+/// The program cannot start itself.
+fn not_started(error: std::io::Error) -> Failure {
+    Failure::running(format!("starting taut: {error}; is it still where it was?"))
+}
+
 /// Runs one; what it says on the way is kept beside its report.
 fn once(
-    step: &AllStep,
+    step: &Experiment,
     words: &[String],
     folder: &Path,
-    stop: &dyn Fn() -> bool,
-) -> Result<ExitStatus, AllError> {
+    stop: &Stop,
+) -> Result<ExitStatus, Failure> {
     let path = folder.join(step.log());
-    let log = File::create(&path).map_err(|error| AllError::NotWritten { path, error })?;
+    let log = File::create(&path).map_err(|error| not_written(&path, &error))?;
     // What an earlier run left must not be taken for this one's.
     for left in step.leaves() {
         let path = folder.join(left);
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(AllError::NotWritten { path, error });
+                return Err(not_written(&path, &error));
             }
             _ => {}
         }
     }
-    let program = std::env::current_exe().map_err(AllError::NotStarted)?;
+    let program = std::env::current_exe().map_err(not_started)?;
     let mut command = Command::new(program);
     command
         .args(words)
@@ -137,14 +207,14 @@ fn once(
         .stderr(log);
     // What a terminal tells this at Ctrl-C, the experiment is told once, by this: told twice it would end
     // without its report.
-    let mut child = command.process_group(0).spawn().map_err(AllError::NotStarted)?;
+    let mut child = command.process_group(0).spawn().map_err(not_started)?;
     let mut told: Option<Instant> = None;
     loop {
-        if let Some(status) = child.try_wait().map_err(AllError::NotStarted)? {
+        if let Some(status) = child.try_wait().map_err(not_started)? {
             return Ok(status);
         }
         match told {
-            None if stop() => {
+            None if stop.is_requested() => {
                 told = Some(Instant::now());
                 interrupt(&mut child);
             }

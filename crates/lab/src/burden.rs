@@ -15,56 +15,114 @@ mod tests;
 use std::io;
 use std::net::SocketAddr;
 
+use clap::{Args, Subcommand};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use tautline_io::clock::now;
 use tautline_io::thread::Scheduler;
 use tautline_proto::device::Stop;
 use tautline_proto::time::{LocalTime, Span};
+use tautline_ui::failure::Failure;
+use tautline_ui::readers::span;
 use thiserror::Error;
 
+use crate::answer::print_json;
 use crate::impair::BitRate;
+use crate::signals::stop_with_agent;
 pub use busy::BusyHost;
 pub use noise::{Beside, Noise, TcpRate};
 pub(crate) use running::{BurdenSide, RunningBurdens, among};
 
-/// What one process burdens.
-#[derive(Debug, Clone, PartialEq)]
+/// `taut lab burden`
+#[derive(Debug, Args)]
+pub struct BurdenFlags {
+    /// Stop after this long; else at Ctrl-C
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    longest: Option<Span>,
+    #[command(subcommand)]
+    kind: Burden,
+}
+
+/// What is burdened. Each prints a report as JSON when it ends.
+#[derive(Debug, Clone, PartialEq, Subcommand)]
 pub enum Burden {
-    /// The processor: so many threads that do nothing else than turn.
-    Cpu(u32),
-    /// One processor, by a thread of this scheduler that is busy for four fifths of the time: what a stream's
-    /// threads have beside them where something else is as urgent. The kernel stops what would take all.
+    /// The processor, by threads that do nothing else than turn
+    Cpu {
+        /// How many
+        #[arg(long, value_name = "N", default_value_t = 1,
+              value_parser = clap::value_parser!(u32).range(1..=1024))]
+        threads: u32,
+    },
+    // Busy for four fifths of the time: the kernel stops what would take all.
+    /// One processor, by a thread that is as urgent as a stream's
     Rival {
-        /// As `--scheduler` has it.
+        /// Its scheduler
+        #[arg(long, value_name = "CLASS")]
         scheduler: Scheduler,
+        /// The processor
+        #[arg(long, value_name = "CORE")]
         core: usize,
     },
-    /// Whatever `stress-ng` does with these words.
-    StressNg(Vec<String>),
-    /// The memory: every page of so many bytes is written, again and again.
-    Memory(u64),
-    /// The network, by packets that nobody handles: to a group that nobody joined, on the network that
-    /// leads to this address.
+    /// Whatever stress-ng burdens, if it is installed
+    StressNg {
+        /// Its own words
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        words: Vec<String>,
+    },
+    /// The memory, by writing each page again and again
+    Memory {
+        /// How much
+        #[arg(long, value_name = "BYTES", default_value_t = 256 << 20,
+              value_parser = clap::value_parser!(u64).range(4096..1 << 40))]
+        bytes: u64,
+    },
+    /// The network, by packets to a group that nobody joined
     Multicast {
-        /// An address on that network.
+        /// An address on that network
+        #[arg(long, value_name = "IP:PORT")]
         by: SocketAddr,
-        /// Of the IP packets.
+        /// Of the IP packets
+        #[arg(long, value_name = "RATE", default_value_t = MULTICAST_RATE)]
         rate: BitRate,
     },
-    /// The network and the receiver, by small packets that a program reads: bursts of announcements, so
-    /// many packets per second on average.
-    Chatter { to: SocketAddr, rate: u32 },
-    /// Reads each packet of a chatter.
-    ChatterSink(SocketAddr),
-    /// The network, by TCP.
-    Tcp {
+    // Bursts of announcements, so many packets per second on average.
+    /// The network and the receiver, by small packets that a chatter-sink reads
+    Chatter {
+        /// Where that is
+        #[arg(long, value_name = "IP:PORT")]
         to: SocketAddr,
-        /// Of what it carries; as fast as it goes if it is not said.
+        /// Packets per second
+        #[arg(long, value_name = "N", default_value_t = CHATTER_RATE,
+              value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+        rate: u32,
+    },
+    /// Read each packet of a chatter
+    ChatterSink {
+        /// Where
+        #[arg(long, value_name = "IP:PORT")]
+        at: SocketAddr,
+    },
+    /// The network, by TCP
+    Tcp {
+        /// Where a tcp-sink is
+        #[arg(long, value_name = "IP:PORT")]
+        to: SocketAddr,
+        /// How much; as fast as it goes if it is not said
+        #[arg(long, value_name = "RATE")]
         rate: Option<BitRate>,
     },
-    /// Reads all that comes by TCP.
-    TcpSink(SocketAddr),
+    /// Read all that comes by TCP
+    TcpSink {
+        /// Where
+        #[arg(long, value_name = "IP:PORT")]
+        at: SocketAddr,
+    },
+}
+
+pub(crate) fn run(flags: &BurdenFlags) -> Result<(), Failure> {
+    let stop = stop_with_agent()?;
+    let report = flags.kind.run(&stop, flags.longest);
+    print_json(&report.map_err(|error| Failure::open(error.to_string()))?)
 }
 
 /// Of the ambient traffic of the thesis's noisy network, nearly all by multicast (section 3.1.1).
@@ -216,27 +274,27 @@ impl Burden {
     /// Its name on the command line.
     pub fn kind(&self) -> &'static str {
         match self {
-            Self::Cpu(_) => "cpu",
+            Self::Cpu { .. } => "cpu",
             Self::Rival { .. } => "rival",
-            Self::StressNg(_) => "stress-ng",
-            Self::Memory(_) => "memory",
+            Self::StressNg { .. } => "stress-ng",
+            Self::Memory { .. } => "memory",
             Self::Multicast { .. } => "multicast",
             Self::Chatter { .. } => "chatter",
-            Self::ChatterSink(_) => "chatter-sink",
+            Self::ChatterSink { .. } => "chatter-sink",
             Self::Tcp { .. } => "tcp",
-            Self::TcpSink(_) => "tcp-sink",
+            Self::TcpSink { .. } => "tcp-sink",
         }
     }
 
     /// What follows `taut lab burden`.
     pub fn words(&self) -> Vec<String> {
         let own: Vec<String> = match self {
-            Self::Cpu(threads) => vec!["--threads".into(), threads.to_string()],
+            Self::Cpu { threads } => vec!["--threads".into(), threads.to_string()],
             Self::Rival { scheduler, core } => {
                 vec!["--scheduler".into(), scheduler.to_string(), "--core".into(), core.to_string()]
             }
-            Self::StressNg(words) => words.clone(),
-            Self::Memory(bytes) => vec!["--bytes".into(), bytes.to_string()],
+            Self::StressNg { words } => words.clone(),
+            Self::Memory { bytes } => vec!["--bytes".into(), bytes.to_string()],
             Self::Multicast { by, rate } => {
                 vec!["--by".into(), by.to_string(), "--rate".into(), rate.to_string()]
             }
@@ -247,7 +305,7 @@ impl Burden {
                 .into_iter()
                 .chain(rate.iter().flat_map(|rate| ["--rate".into(), rate.to_string()]))
                 .collect(),
-            Self::ChatterSink(at) | Self::TcpSink(at) => vec!["--at".into(), at.to_string()],
+            Self::ChatterSink { at } | Self::TcpSink { at } => vec!["--at".into(), at.to_string()],
         };
         [self.kind().to_owned()].into_iter().chain(own).collect()
     }
@@ -257,15 +315,15 @@ impl Burden {
         let begun = now();
         let until = Until { stop, ends: longest.map(|longest| begun + longest) };
         let tally = match self {
-            Self::Cpu(threads) => processor::turn(*threads, &until),
+            Self::Cpu { threads } => processor::turn(*threads, &until),
             Self::Rival { scheduler, core } => processor::rival(*scheduler, *core, &until),
-            Self::StressNg(words) => processor::stress_ng(words, &until),
-            Self::Memory(bytes) => Ok(processor::touch(*bytes, &until)),
+            Self::StressNg { words } => processor::stress_ng(words, &until),
+            Self::Memory { bytes } => Ok(processor::touch(*bytes, &until)),
             Self::Multicast { by, rate } => datagrams::multicast(*by, *rate, &until),
             Self::Chatter { to, rate } => datagrams::chatter(*to, *rate, &until),
-            Self::ChatterSink(at) => datagrams::listen(*at, &until),
+            Self::ChatterSink { at } => datagrams::listen(*at, &until),
             Self::Tcp { to, rate } => bulk::send(*to, *rate, &until),
-            Self::TcpSink(at) => bulk::receive(*at, &until),
+            Self::TcpSink { at } => bulk::receive(*at, &until),
         }?;
         let BurdenTally { since, packets, bytes, understood, refused, rounds } = tally;
         Ok(BurdenReport {

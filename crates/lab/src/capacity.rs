@@ -7,13 +7,10 @@
 //! workers next, and a bare exchange of as many bytes last.
 
 mod bare;
-mod cycle;
 mod figures;
-mod found;
 mod grid;
 mod jack;
 mod judge;
-mod local;
 mod machines;
 mod master;
 mod point;
@@ -23,83 +20,309 @@ mod search;
 #[cfg(test)]
 mod tests;
 
-use tautline_io::thread::Scheduler;
-use tautline_io::thread::stall::StallWitness;
-use tautline_proto::device::Stop;
-use tautline_proto::time::Span;
+use std::net::{SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use clap::Args;
+use tautline_audio::jack::{JackSpec, open_with_word};
+use tautline_io::thread::affinity::usable_cores;
+use tautline_io::thread::stall::StallWitness;
+use tautline_io::thread::{Scheduler, spawn};
+use tautline_proto::device::{DeviceError, Settings, Stop};
+use tautline_proto::time::Span;
+use tautline_proto::units::{Channels, Rate};
+use tautline_ui::failure::Failure;
+use tautline_ui::readers::{rate, span};
+use tautline_ui::screen;
+
+use crate::answer::{Answer, Reporting, check_room};
+use crate::impair::{BitRate, Share};
 use crate::kept::lock_memory;
 use crate::report::{HostDescription, LabReport, ReportRow};
-
-pub use bare::echo;
-pub use cycle::CapacityWork;
+use crate::signals::stop_with_agent;
 pub use grid::{CapacityGrid, CapacityPoint};
 pub use jack::{JackClient, JackMaster, JackPace, OpenJackClient};
 pub use machines::{Machines, MachinesOptions, MachinesPlace};
+pub use master::CapacityWork;
 pub use search::{CapacityFinding, CapacitySearch, CapacitySteps, CapacityTry};
 
-pub const QUESTION: &str = "how much of a period can plugins on other machines use?";
+const HELP: &str = r#"Examples:
+  # Seven workers at 96 kHz and 2.19 ms, one block under way, as root:
+  taut lab capacity --virtual-work
+  # The same if the host's call may wait for a quarter of a millisecond:
+  taut lab capacity --virtual-work --wait 250us
+  # All that Lago and Kon measured, with a page that has their points behind:
+  taut lab capacity --grid paper --report-file capacity.html
+  # One worker that works, without root:
+  taut lab capacity --workers 1 --local
+  # The same where a JACK server calls the master, with the xruns it tells of:
+  taut lab capacity --workers 1 --local --jack
 
-/// How each point is measured.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CapacityOptions {
-    /// What is measured, a row each.
-    pub points: Vec<CapacityPoint>,
-    /// From one cost to the next, upwards.
-    pub step: Span,
-    /// What is found is known to within this.
-    pub fine: Span,
-    /// How long each cost is tried,
-    pub attempt: Span,
-    /// how often one that misses something,
-    pub tries: u32,
-    /// how long workers are idle first,
-    pub idle: Span,
-    /// and how long what went is held.
-    pub hold: Span,
-    /// So many blocks of all may be missed, beside those that a freeze of the host cost.
-    pub allowed: f64,
-    /// Of the master's thread.
-    pub scheduler: Scheduler,
+Workers need the plugin that takes time, libtautline_ladspa_cost.so: `make
+plugins` builds it, and --plugins says where it is looked for. Threads that
+stand for workers (--workers-here) need none.
+
+A thread is woken once a period, as a sound card wakes its own, and hands a
+block to each worker: `taut work`, in a network namespace of its own. Its plugin
+takes --step longer each time until more than 2 % of the answers are missed;
+what lies between is halved to --fine, and what went is held. If that misses
+anything, or more than --allow, less is held.
+
+Before it comes the same plugin on this machine alone, and workers whose blocks
+cost nothing: an idle exchange. After it comes a bare exchange of as many bytes.
+What was missed while every core of the host stood still does not count, and
+neither does what a worker that such a freeze held up is still behind with; both
+are told. With --virtual-work a plugin's time passes by a timer; grids have it
+but for the rows that say `real work`.
+
+With --jack a JACK server without a card, started for this and ended with it,
+calls the master once a cycle. Xruns that it tells of stand in each row beside
+what is missed: of calls that return too late, not of answers that are late."#;
+
+/// `taut lab capacity`
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct CapacityFlags {
+    /// Many points at once, instead of the one that the options below say
+    #[arg(long, value_name = "GRID", conflicts_with_all = ["rate", "period", "window", "workers"])]
+    grid: Option<CapacityGrid>,
+    /// Sample rate
+    #[arg(long, value_name = "HZ", default_value = "96000", value_parser = rate,
+          help_heading = "Point")]
+    rate: Rate,
+    /// Frames that the host hands out at a time: 210 are 2.19ms at 96000 Hz
+    #[arg(long, value_name = "FRAMES", default_value_t = 210, help_heading = "Point",
+          value_parser = clap::value_parser!(u32).range(16..=4096))]
+    period: u32,
+    /// Blocks under way: 0 is back within its own period
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Point",
+          value_parser = clap::value_parser!(u32).range(0..=16))]
+    window: u32,
+    /// Workers, each a machine with one plugin; 0 is the plugin on this machine alone
+    #[arg(long, value_name = "N", default_value_t = 7, help_heading = "Point",
+          value_parser = clap::value_parser!(u8).range(0..=32))]
+    workers: u8,
+    /// How long the host's call waits for an answer at most, where there is a window
+    /// [default: 0, or as the grid has it]
+    #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Point")]
+    wait: Option<Span>,
+    /// Let the plugins' time pass by a timer, so that a few cores stand for many machines
+    #[arg(long, help_heading = "Plugin")]
+    virtual_work: bool,
+    /// What takes the time
+    #[arg(long, value_name = "KIND", default_value = "fixed", help_heading = "Plugin")]
+    work: CapacityWork,
+    /// Where libtautline_ladspa_cost.so is, which `make plugins` builds [default: in LADSPA_PATH, beside
+    /// `taut`, or installed with it]
+    #[arg(long, value_name = "FOLDER", help_heading = "Plugin")]
+    plugins: Option<PathBuf>,
+    /// From one cost to the next
+    #[arg(long, value_name = "TIME", default_value = "100us", value_parser = span,
+          help_heading = "Search")]
+    step: Span,
+    /// What is found is known to within this
+    #[arg(long, value_name = "TIME", default_value = "10us", value_parser = span,
+          help_heading = "Search")]
+    fine: Span,
+    /// How long each cost is tried
+    #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = span,
+          help_heading = "Search")]
+    attempt: Span,
+    /// How often a cost that misses 2 % is tried before it counts as too much
+    #[arg(long, value_name = "N", default_value_t = 3, help_heading = "Search",
+          value_parser = clap::value_parser!(u32).range(1..=100))]
+    tries: u32,
+    /// How long the workers are idle first, and a bare exchange goes on last
+    #[arg(long, value_name = "TIME", default_value = "4s", value_parser = span,
+          help_heading = "Search")]
+    idle: Span,
+    /// How long the greatest cost that went is held
+    #[arg(long, value_name = "TIME", default_value = "8s", value_parser = span,
+          help_heading = "Search")]
+    hold: Span,
+    /// So many blocks of all may be missed while it is held: sporadic ones of a machine that others use too
+    #[arg(long, value_name = "SHARE", default_value = "0%", help_heading = "Search")]
+    allow: Share,
+    /// Join master and workers by a switch with links of so many bits per second, such as 100Mbit
+    #[arg(long, value_name = "RATE",
+          conflicts_with_all = ["local", "workers_here"], help_heading = "Machines")]
+    link_rate: Option<BitRate>,
+    /// Run the workers on this machine's loopback: no root, no network namespaces
+    #[arg(long, help_heading = "Machines")]
+    local: bool,
+    /// Run the workers as threads of this program: no program is started
+    #[arg(long, conflicts_with = "local", help_heading = "Machines")]
+    workers_here: bool,
+    /// Neither encrypt nor authenticate blocks, to see what that costs
+    #[arg(long, requires = "local", help_heading = "Machines")]
+    cleartext: bool,
+    /// Let a JACK server without a card (`jackd -d dummy`, started for it) call the master instead of a timer, and tell
+    /// the xruns that it counts
+    #[arg(long, help_heading = "Machines")]
+    jack: bool,
+    /// Priority of the master's thread
+    #[arg(long, value_name = "CLASS", default_value = "fifo:80", help_heading = "Machines")]
+    scheduler: Scheduler,
+    #[command(flatten)]
+    reporting: Reporting,
 }
 
-impl CapacityOptions {
+/// `taut lab echo`
+#[derive(Debug, Args)]
+pub struct EchoFlags {
+    /// Where datagrams arrive; UDP port 0 is one that is free
+    #[arg(long, value_name = "IP:PORT")]
+    listen: SocketAddr,
+    /// Priority of the thread that sends them back
+    #[arg(long, value_name = "CLASS")]
+    scheduler: Scheduler,
+}
+
+pub(crate) fn run(flags: &CapacityFlags) -> Result<(), Failure> {
+    if flags.workers_here && flags.work != CapacityWork::Fixed {
+        return Err(Failure::usage(
+            "a thread here takes as long for every block; leave out --work, or --workers-here",
+        ));
+    }
+    let points = points(flags)?;
+    if flags.jack {
+        JackMaster::check(flags.scheduler).map_err(Failure::usage)?;
+    }
+    points.iter().try_for_each(|point| check_room(flags.values(point)))?;
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::open(format!("where this program is: {error}")))?;
+    let place = match flags {
+        CapacityFlags { workers_here: true, .. } => MachinesPlace::Here,
+        CapacityFlags { local: true, .. } => MachinesPlace::Loopback,
+        _ => MachinesPlace::Namespaces,
+    };
+    let machines = MachinesOptions {
+        place,
+        plugins: flags.plugins.clone().map_or_else(|| plugins(&program), |folder| vec![folder]),
+        program,
+        work: flags.work,
+        cleartext: flags.cleartext,
+        link_rate: flags.link_rate.map(|rate| rate.0),
+        scheduler: flags.scheduler,
+    };
+    let most = points.iter().map(|point| point.workers).max();
+    if most > Some(0) {
+        machines.check().map_err(Failure::open)?;
+    }
+    let answer = Answer::open(&flags.reporting)?;
+    let jack = flags.jack.then(|| JackMaster::new(Box::new(jack_client))).transpose();
+    let made = jack.map_err(|why| ("JACK", why)).and_then(|jack| {
+        Ok((jack, Machines::make(machines, most).map_err(|why| ("workers", why))?))
+    });
+    match made {
+        Ok((mut jack, mut machines)) => {
+            let both = (&mut machines, jack.as_mut());
+            let (report, unanswered) =
+                measure((flags, &points), both, &answer.stop, &mut |point| answer.tell(point));
+            answer.give_unless(unanswered, report)
+        }
+        Err((what, why)) => answer.unusable("capacity", what, Failure::open(why)),
+    }
+}
+
+/// A client of the server of this name, joined to nothing.
+fn jack_client(server: &str, pace: JackPace) -> Result<JackClient, String> {
+    let failed = |error: DeviceError| error.to_string();
+    let name = format!("taut-capacity?connect=none&server={server}");
+    let spec: JackSpec = name.parse().map_err(failed)?;
+    let JackPace { rate, period } = pace;
+    let wanted = Settings { rate, channels: Channels::MONO, period, periods: 2 };
+    let (device, word) = open_with_word(&spec, wanted).map_err(failed)?;
+    let Settings { rate, period, .. } = device.settings();
+    match (rate, period) == (pace.rate, pace.period) {
+        true => Ok(JackClient { device, xruns: word.xruns, woke_ns: word.woke_ns }),
+        false => Err(format!(
+            "the JACK server was asked for {} frames at {} and has {period} at {rate}; use a --period that it takes, \
+             such as 256, or leave out --jack",
+            pace.period, pace.rate
+        )),
+    }
+}
+
+/// Where a build leaves libraries, and where they are installed.
+fn plugins(program: &Path) -> Vec<PathBuf> {
+    let beside = program.parent().unwrap_or(Path::new("/"));
+    let path = std::env::var_os("LADSPA_PATH").unwrap_or_default();
+    let installed = beside.parent().unwrap_or(beside).join("lib/ladspa");
+    let built = [beside.to_owned(), beside.join("deps"), installed];
+    // Of nothing `split_paths` makes a path without a name.
+    let named = std::env::split_paths(&path).filter(|folder| !folder.as_os_str().is_empty());
+    named.chain(built).collect()
+}
+
+fn points(flags: &CapacityFlags) -> Result<Vec<CapacityPoint>, Failure> {
+    let cores = usable_cores().len();
+    if let Some(grid) = flags.grid {
+        let mut points = grid.points(cores);
+        if let Some(wait) = flags.wait {
+            points.iter_mut().for_each(|point| point.wait = wait);
+        }
+        return Ok(points);
+    }
+    let workers = usize::from(flags.workers);
+    if !flags.virtual_work && workers > cores {
+        return Err(Failure::usage(format!(
+            "{workers} workers that work want a core each, and this machine has {cores}; use --virtual-work, \
+             by which their time passes by a timer, or fewer --workers"
+        )));
+    }
+    Ok(vec![CapacityPoint {
+        rate: flags.rate,
+        period: flags.period,
+        window: flags.window,
+        workers,
+        wait: flags.wait.unwrap_or(Span::ZERO),
+        real: !flags.virtual_work,
+    }])
+}
+
+/// How often it is looked whether it is to end.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+pub(crate) fn echo(flags: &EchoFlags) -> Result<(), Failure> {
+    let stop = stop_with_agent()?;
+    let failed = |error: std::io::Error| {
+        Failure::open(format!("listening at {}: {error}; use UDP port 0", flags.listen))
+    };
+    let socket = UdpSocket::bind(flags.listen).map_err(failed)?;
+    screen::print(&format!("{}\n", socket.local_addr().map_err(failed)?));
+    let run = move || bare::echo(&socket, &stop, PATIENCE);
+    let (thread, _) = spawn("taut-echo", flags.scheduler, 0, run).map_err(failed)?;
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map_err(failed)
+}
+
+impl CapacityFlags {
     /// Values that are kept of a point's longest run.
-    pub fn values(&self, point: &CapacityPoint) -> usize {
+    fn values(&self, point: &CapacityPoint) -> usize {
         let longest = self.hold.max(self.idle).max(self.attempt).as_nanos();
         let periods = longest / point.period_span().as_nanos().max(1);
         (periods.max(0) as usize).saturating_mul(2 * point.workers + 1)
     }
 }
 
-#[derive(Debug)]
-pub struct CapacityMeasured {
-    pub report: LabReport,
-    /// Why nothing is known of workers, if they were asked for and every row of theirs is void.
-    pub unanswered: Option<String>,
-}
-
-/// What is asked, without an answer yet.
-pub fn empty() -> LabReport {
-    LabReport::of("capacity", QUESTION)
-}
-
 /// Measures point after point, each after the plugin of its rate and period on this machine alone. A timer wakes the
-/// master, or a JACK server.
-pub fn measure(
-    options: &CapacityOptions,
+/// master, or a JACK server. With the report, why nothing is known of workers, if they were asked for and every row of
+/// theirs is void.
+fn measure(
+    (options, points): (&CapacityFlags, &[CapacityPoint]),
     (machines, jack): (&mut Machines, Option<&mut JackMaster>),
     stop: &Stop,
     tell: &mut dyn FnMut(&str),
-) -> CapacityMeasured {
-    let mut report = empty();
+) -> (LabReport, Option<String>) {
+    let mut report = LabReport::asking("capacity");
     report.notes.extend(lock_memory());
     let witness = StallWitness::start_dense();
     report.notes.extend(jack.as_ref().map(|jack| jack.note()));
     let mut measuring = point::CapacityMeasuring { options, stop, witness, jack };
     let (mut local, mut unmeasured) = (Vec::<CapacityPoint>::new(), Vec::<String>::new());
     let mut of_workers = Vec::<Option<String>>::new();
-    for asked in &options.points {
+    for asked in points {
         let here = asked.local();
         let first = (!local.contains(&here)).then_some(here);
         for point in first.into_iter().chain((asked.workers > 0).then_some(*asked)) {
@@ -131,11 +354,11 @@ pub fn measure(
     measuring.witness.poll();
     host.stalls = Some(measuring.witness.log().total());
     report.hosts.push(host);
-    report.notes.extend(figures::notes(options, machines));
+    report.notes.extend(figures::notes((options, points), machines));
     if let Some(refused) = measuring.witness.trust().refused {
         report.notes.push(format!("stalls may be other programs': the witness runs as {refused}"));
     }
-    CapacityMeasured { report, unanswered: unanswered(of_workers) }
+    (report, unanswered(of_workers))
 }
 
 /// What the plugin can do on this machine alone answers nothing: of workers, one row at least is to be known. Why none

@@ -23,15 +23,17 @@ impl CaseHosts for StreamEnds {
 
 /// A report that grows case by case.
 pub(crate) struct Cases<'a> {
-    report: LabReport,
+    pub(crate) report: LabReport,
+    /// Why nothing is known of what was asked for, if that is so though some rows were measured.
+    pub(crate) unanswered: Option<String>,
     tell: TellRow<'a>,
     over: bool,
 }
 
 impl<'a> Cases<'a> {
     /// Of this experiment, none of which has run yet.
-    pub(crate) fn of(experiment: &'static str, question: &'static str, tell: TellRow<'a>) -> Self {
-        Self { report: LabReport::of(experiment, question), tell, over: false }
+    pub(crate) fn of(experiment: &'static str, tell: TellRow<'a>) -> Self {
+        Self { report: LabReport::asking(experiment), unanswered: None, tell, over: false }
     }
 
     /// Runs a case, unless it is over.
@@ -99,16 +101,6 @@ impl<'a> Cases<'a> {
     pub(crate) fn note(&mut self, note: impl Into<String>) {
         self.report.notes.push(note.into());
     }
-
-    /// All of it, of these ends as they are now.
-    pub(crate) fn report(self, ends: &StreamEnds) -> LabReport {
-        LabReport { hosts: ends.descriptions(), ..self.into_report() }
-    }
-
-    /// All of it, without the hosts.
-    pub(crate) fn into_report(self) -> LabReport {
-        self.report
-    }
 }
 
 #[cfg(test)]
@@ -144,7 +136,7 @@ mod tests {
     fn second(came: HostError, answer: Result<(), HostError>) -> (Vec<String>, Vec<String>, u32) {
         let mut agents = Agents { replaced: 0, answer };
         let mut tell = |_: &ReportRow| true;
-        let mut cases = Cases::of("test", "?", &mut tell);
+        let mut cases = Cases::of("test", &mut tell);
         let mut came = Some(came);
         for name in ["first", "second", "third"] {
             cases.run(name, &mut agents, |_| match came.take_if(|_| name == "second") {
@@ -182,7 +174,7 @@ mod tests {
     fn who_asks_for_the_end_has_the_row_and_nothing_after() {
         let mut agents = Agents { replaced: 0, answer: Ok(()) };
         let mut tell = |row: &ReportRow| row.name != "second";
-        let mut cases = Cases::of("test", "?", &mut tell);
+        let mut cases = Cases::of("test", &mut tell);
         for name in ["first", "second", "third"] {
             cases.run(name, &mut agents, |_| Ok(ReportRow::named(name)));
         }

@@ -19,24 +19,303 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
+use std::str::FromStr;
+
+use clap::{Args, ValueEnum};
+use tautline_audio::{DeviceSpec, SoftwareSpec};
 use tautline_dsp::timecode::{Finder, MarkStretch, Marker, RunNumber};
 use tautline_engine::error::RunError;
 use tautline_engine::watching::run::Running;
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::Scheduler;
-use tautline_proto::device::{Cycle, Device, Flow, Process, Settings, Stop};
+use tautline_proto::device::{
+    Cycle, Device, DeviceError, Direction, Directions, Flow, Process, Settings, Stop,
+};
 use tautline_proto::time::{Frames, LocalTime, Span};
-use tautline_proto::units::Rate;
+use tautline_proto::units::{Channels, Rate};
+use tautline_ui::failure::Failure;
+use tautline_ui::readers::{channels, rate, span};
 
+use crate::answer::{Answer, Reporting};
+use crate::devices::{at_ports, open_measured};
+use crate::hosts::HostPlace;
 use crate::kept::lock_memory;
-use player::{Marks, PlayedSound, Player};
-use recorder::{MarkReader, MarkRecorder, MarkSearch};
-use sweep::{SweepFinder, Sweeper};
-
-pub use apart::{MarkPart, PartError, PartOptions, hear, play};
+use crate::signals::stop_with_agent;
+use crate::streams::runner::ClockFlags;
+use apart::{MarkPart, PartError, PartOptions};
 pub use joined::{DelayBetween, measure_between};
 pub use judge::{Exactness, HeardMark, Judge, Outcome, Played};
+use player::{Marks, PlayedSound, Player};
+use recorder::{MarkReader, MarkRecorder, MarkSearch};
 pub use report::{MarkCounts, MeasuredDelay, QUESTION};
+use sweep::{SweepFinder, Sweeper};
+
+const HELP: &str = r#"From the DAC of one device to the ADC of another, by both devices' own word for
+when a frame met it: through a cable, or through whatever carries the sound. At
+the ports of a jack: client or a pipewire: node, whatever lies beyond them.
+  # A cable from the output of a card to its input: one device, named twice:
+  taut lab delay --output alsa:hw:0 --input alsa:hw:0 --duration 10s
+  # Of a sender and a receiver on this machine, without any card: the one was
+  # given --input "virtual:?cable=in", the other --output "virtual:?cable=out":
+  taut lab delay --output "virtual:?cable=in" --input "virtual:?cable=out" \
+      --configured 5ms --duration 60s
+  # From snd-aloop into `taut send --input alsa:hw:Loopback,1,0` and out
+  # of `taut recv --output alsa:hw:Loopback,0,1` into another:
+  taut lab delay --output alsa:hw:Loopback,0,0 --input alsa:hw:Loopback,1,1 \
+      --configured 5ms --duration 60s --report json
+  # Through a voice codec, softly, beside a call that goes on:
+  taut lab delay --output alsa:hw:0 --input alsa:hw:1 --mark voice --level -30
+  # From a speaker to a microphone, through the air:
+  taut lab delay --output alsa:hw:0 --input alsa:hw:1 --mark sweep
+  # Played here and heard at another host, if both clocks are known to 100 us:
+  taut lab delay --output alsa:hw:0 --input alsa:hw:0 --with ssh:studio \
+      --max-uncertainty 100us --duration 60s
+
+Every 480 frames carry a number, in a code that gain, polarity, dither and
+resampling leave whole. A mark that was not heard is missed; marks that come
+closer together or further apart than they were played have had frames dropped
+or repeated between them. They are found beside other sound, and 10 dB below
+music. Marks of another run are counted and not measured. Exit status 1 if none
+was heard.
+
+With --with or --played-at each side is a program at its host, started by an
+agent there; their logs are joined when the run is over, their clocks by asking
+both agents meanwhile how they stand, which half of a round trip leaves unsure.
+The row is void where that is too much, or a clock jumped."#;
+
+/// `taut lab delay`
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct DelayFlags {
+    /// Where the marks are played
+    #[arg(long, short, value_name = "DEVICE")]
+    output: NamedDevice,
+    /// Where they are heard
+    #[arg(long, short, value_name = "DEVICE")]
+    input: NamedDevice,
+    /// What the latency between was set to, to be shown beside what was measured
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    configured: Option<Span>,
+    /// Where they are heard, if not by this program: local, netns:NAME or ssh:HOST, where `taut`
+    /// of this version must be
+    #[arg(long, value_name = "PLACE", help_heading = "Hosts")]
+    with: Option<HostPlace>,
+    /// Where they are played, if not by this program: the same
+    #[arg(long, value_name = "PLACE", help_heading = "Hosts")]
+    played_at: Option<HostPlace>,
+    #[command(flatten)]
+    clocks: ClockFlags,
+    #[command(flatten)]
+    shape: MarkShape,
+    /// How long to wait before marks count: streams begin, servos find their rate
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = span,
+          help_heading = "Run")]
+    settle: Span,
+    /// How long they count; Ctrl-C ends it sooner
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span,
+          help_heading = "Run")]
+    duration: Span,
+    #[command(flatten)]
+    reporting: Reporting,
+}
+
+/// Marks, and how the devices run that play and hear them.
+#[derive(Debug, Args)]
+pub struct MarkShape {
+    /// Sample rate
+    #[arg(long, value_name = "HZ", default_value = "48000", value_parser = rate,
+          help_heading = "Devices")]
+    rate: Rate,
+    /// Channels of each device; all play the same
+    #[arg(long, value_name = "N", default_value = "2", value_parser = channels,
+          help_heading = "Devices")]
+    channels: Channels,
+    /// The channel that is listened to, counted from 1
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Devices",
+          value_parser = clap::value_parser!(u32).range(1..=64))]
+    channel: u32,
+    /// Frames that each device takes at a time: 48 are 1ms at 48000 Hz
+    #[arg(long, value_name = "FRAMES", default_value_t = 48, help_heading = "Devices",
+          value_parser = clap::value_parser!(u32).range(1..=4096))]
+    period: u32,
+    /// Periods in each device's buffer
+    #[arg(long, value_name = "N", default_value_t = 2, help_heading = "Devices",
+          value_parser = clap::value_parser!(u32).range(2..=64))]
+    periods: u32,
+    /// Priority of the devices' threads
+    #[arg(long, value_name = "CLASS", default_value = "fifo:70", help_heading = "Devices")]
+    scheduler: Scheduler,
+    /// What is played: marks for whatever carries music, longer ones for voice codecs, or
+    /// sweeps
+    #[arg(long, value_name = "KIND", default_value = "wide", help_heading = "Run")]
+    mark: MarkKind,
+    /// Their peak in dB of full scale, from -60 to -1: softer beside sound that people hear
+    #[arg(long, value_name = "DB", default_value_t = -18, help_heading = "Run",
+          allow_hyphen_values = true, value_parser = clap::value_parser!(i8).range(-60..=-1))]
+    level: i8,
+}
+
+/// One side of a delay between two hosts.
+#[derive(Debug, Args)]
+pub struct MarkSide {
+    /// Where marks are played or heard
+    #[arg(value_name = "DEVICE")]
+    device: NamedDevice,
+    /// What tells this run's marks from another's, as both sides have it
+    #[arg(long, value_name = "N")]
+    run: u32,
+    /// So many marks are kept
+    #[arg(long, value_name = "N", default_value_t = 360_000,
+          value_parser = clap::value_parser!(u32).range(1..=1 << 22))]
+    most: u32,
+    /// It ends by itself after this time, should nobody end it
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    longest: Option<Span>,
+    #[command(flatten)]
+    shape: MarkShape,
+}
+
+/// A device, and how it was named: another host is to be told the same.
+#[derive(Debug, Clone)]
+pub struct NamedDevice {
+    spec: DeviceSpec,
+    given: String,
+}
+
+impl FromStr for NamedDevice {
+    type Err = DeviceError;
+
+    fn from_str(given: &str) -> Result<Self, DeviceError> {
+        Ok(Self { spec: given.parse()?, given: given.to_owned() })
+    }
+}
+
+/// What a delay is measured with; it needs two devices that others can be joined to.
+fn check(devices: &[&NamedDevice], shape: &MarkShape) -> Result<(), Failure> {
+    let (channel, channels) = (shape.channel, shape.channels);
+    if channel as usize > channels.count() {
+        return Err(Failure::usage(format!(
+            "--channel {channel} is to be listened to, and both devices have {channels}; use \
+             --channel {channels} or less, or --channels {channel}"
+        )));
+    }
+    for device in devices {
+        if matches!(device.spec, DeviceSpec::Software(SoftwareSpec::Standard(_))) {
+            return Err(Failure::usage(
+                "file:- is for taut send and taut recv: a delay is measured between two devices; \
+                 taut devices lists them",
+            ));
+        }
+    }
+    if devices.iter().all(|device| is_joined_to_nothing(&device.spec)) {
+        return Err(Failure::usage(
+            "no sound goes from one virtual card to another: join both by virtual:?cable=NAME, or use one alone \
+             with virtual:?loopback=48",
+        ));
+    }
+    Ok(())
+}
+
+/// Whether it is a virtual card of which nothing is heard elsewhere, and which hears nothing.
+fn is_joined_to_nothing(device: &DeviceSpec) -> bool {
+    let DeviceSpec::Software(SoftwareSpec::Virtual(card)) = device else { return false };
+    card.cable.is_none() && card.loopback.is_none() && card.source.is_none()
+}
+
+fn settings(shape: &MarkShape) -> Settings {
+    Settings {
+        rate: shape.rate,
+        channels: shape.channels,
+        period: Frames::new(i64::from(shape.period)),
+        periods: shape.periods,
+    }
+}
+
+pub(crate) fn run(flags: &DelayFlags) -> Result<(), Failure> {
+    let (shape, [output, input]) = (&flags.shape, [&flags.output, &flags.input]);
+    check(&[output, input], shape)?;
+    let answer = Answer::open(&flags.reporting)?;
+    let wanted = settings(shape);
+    let options = DelayOptions {
+        configured: flags.configured,
+        settle: flags.settle,
+        duration: Some(flags.duration),
+        scheduler: shape.scheduler,
+        channel: shape.channel as usize - 1,
+        mark: shape.mark,
+        level_db: f64::from(shape.level),
+    };
+    let devices = [&output.spec, &input.spec].map(|spec| format!("{spec:#}"));
+    let tell = || {
+        let [output, input] = &devices;
+        answer.tell(&format!("marks are played at {output} and listened for at {input}"));
+    };
+    if flags.with.is_some() || flags.played_at.is_some() {
+        let places = [&flags.played_at, &flags.with];
+        let places = places.map(|place| place.clone().unwrap_or(HostPlace::Local));
+        let plan = DelayBetween {
+            devices: [output, input].map(|device| device.given.clone()),
+            settings: wanted,
+            options,
+            max_uncertainty: flags.clocks.most(),
+        };
+        tell();
+        let mut report = measure_between(places, &plan, &answer.stop);
+        report
+            .notes
+            .extend([output, input].into_iter().filter_map(|device| at_ports(&device.spec)));
+        return answer.give(report);
+    }
+    let found = if output.spec.is_same(&input.spec) {
+        let device = open_measured(&output.spec, Directions::Both, wanted)?;
+        tell();
+        let mut found = measure_both_ways(device.device, &options, &answer.stop)?;
+        found.notes.extend(at_ports(&output.spec));
+        found.notes.extend(device.notes.take());
+        found
+    } else {
+        let played = open_measured(&output.spec, Direction::Playback, wanted)?;
+        let heard = open_measured(&input.spec, Direction::Capture, wanted)?;
+        tell();
+        let mut found = measure(played.device, heard.device, &options, &answer.stop)?;
+        found.notes.extend([&output.spec, &input.spec].into_iter().filter_map(at_ports));
+        found.notes.extend(played.notes.take().into_iter().chain(heard.notes.take()));
+        found
+    };
+    answer.give(found.report(devices.each_ref().map(String::as_str)))
+}
+
+pub(crate) fn play(flags: &MarkSide) -> Result<(), Failure> {
+    side(flags, Direction::Playback, apart::play)
+}
+
+pub(crate) fn hear(flags: &MarkSide) -> Result<(), Failure> {
+    side(flags, Direction::Capture, apart::hear)
+}
+
+/// What one side of a delay between two hosts does with its device.
+type SideRun = fn(MarkPart<'_>, &mut dyn std::io::Write) -> Result<(), PartError>;
+
+fn side(flags: &MarkSide, direction: Direction, run: SideRun) -> Result<(), Failure> {
+    let shape = &flags.shape;
+    check(&[&flags.device], shape)?;
+    let stop = stop_with_agent()?;
+    let device = open_measured(&flags.device.spec, direction, settings(shape))?;
+    let options = PartOptions {
+        scheduler: shape.scheduler,
+        channel: shape.channel as usize - 1,
+        mark: shape.mark,
+        level_db: f64::from(shape.level),
+        run: flags.run,
+        most: flags.most as usize,
+        longest: flags.longest,
+    };
+    let device_notes = device.notes;
+    let mut notes = || device_notes.take();
+    let part =
+        MarkPart { device: device.device, options: &options, stop: &stop, notes: &mut notes };
+    run(part, &mut std::io::stdout().lock()).map_err(|error| Failure::running(error.to_string()))
+}
 
 /// How a delay is measured.
 #[derive(Debug, Clone, Copy)]
@@ -89,16 +368,15 @@ impl DelayOptions {
     }
 }
 
-/// For which paths marks are made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// Which time marks are played.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum MarkKind {
-    /// That carry sound up to a quarter of the rate: 480 frames.
+    /// 480 frames each, with sound up to a quarter of the rate
     #[default]
     Wide,
-    /// That carry voices, up to 3 kHz: 60 ms.
+    /// 60 ms each, with sound below 3 kHz
     Voice,
-    /// Of a speaker and a microphone: sweeps of a third of a second. A delay is known modulo
-    /// what lies from one to the next, 0.68 s at 48 kHz.
+    /// Sweeps, for a speaker and a microphone, below 0.6 s of delay
     Sweep,
 }
 

@@ -4,24 +4,256 @@
 //! [`Relay`] runs it between real sockets. What a path does to packets is the simulator's
 //! [`PathModel`], so that what was simulated can be tried.
 
+mod presets;
 mod relay;
 mod report;
 mod words;
 
 use core::cmp::Ordering;
 use std::collections::BinaryHeap;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::path::PathBuf;
 
+use clap::{Args, ValueEnum};
 use fastrand::Rng;
+use tautline_engine::plan::address::{Address, Resolved};
+use tautline_io::clock::now;
+use tautline_io::thread::Scheduler;
+use tautline_io::udp::UdpOptions;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::wire::rtcp::hide_clocks;
 use tautline_sim::clock::TrueTime;
 use tautline_sim::link::{Path, PathModel};
+use tautline_sim::preset::Preset;
+use tautline_sim::trace::Trace;
+use tautline_ui::failure::Failure;
+use tautline_ui::readers::span;
+use tautline_ui::report_file::PlainKind;
+use tautline_ui::{answer, screen, stop_on_signals};
 
 pub use relay::{Relay, RelayOptions};
 pub use report::{LegReport, PortReport, RelayReport};
 pub use words::{BitRate, Outage, PathChanges, Reordering, Share, WordError};
 
-pub const QUESTION: &str = "how does a stream fare over a network as bad as this?";
+const IMPAIR: &str = r#"A stream through a bad network, in three terminals, the receiver first:
+  taut recv --from rtp://0.0.0.0:5004 --output file:heard.wav --until-bye
+  taut lab impair --listen 127.0.0.1:6004 --to 127.0.0.1:5004 \
+      --preset wifi-5ghz --loss 5% --seed 7
+  taut send --input file:song.flac --to rtp://127.0.0.1:6004 --latency 40ms
+Ctrl-C ends the relay; it says what it did to how many, and how punctual it was
+itself. Then hear heard.wav, or count what is missing:
+  taut compare song.flac heard.wav
+
+RTP comes and goes by the UDP ports given, RTCP by the ones above. What comes
+back goes to whoever sent last. The parts of the way there:
+  a bottleneck and its queue (--rate), then --delay and --jitter, then loss
+Packets stay in order but for those that --reorder holds back.
+
+PRESETS
+Jitter on average, or from..to; held is for how long at most, and how often on
+average; 2% by 3 are lost in bursts of three on average; narrowest is what the
+narrowest wire carries. An option such as --loss stands before the preset's.
+
+More examples:
+  # Nothing but loss, in bursts; reports come back whole:
+  taut lab impair --listen 127.0.0.1:6004 --to 10.0.0.2:5004 --loss 20% \
+      --burst 3 --back ideal
+  # A cable that is pulled out twice, to a multicast group:
+  taut lab impair --listen 127.0.0.1:6004 --to "239.69.1.1:5004?iface=eth0" \
+      --outage 10s+2s --outage 30s+500ms
+  # As it was on another network, as `taut recv --ledger heard.csv` saw it:
+  taut lab impair --listen 127.0.0.1:6004 --to 127.0.0.1:5004 --trace heard.csv
+
+Records, for --trace, are lines of text; # begins a remark. The first line says
+what follows, packet by packet:
+  delay_us every 1ms   microseconds that each took, - for one that was lost
+  sent_s,arrived_s     two instants in seconds, the second empty if it was lost
+or the record is a receiver's ledger as it is. Its time begins with the relay."#;
+
+fn help() -> String {
+    IMPAIR.replace("PRESETS", &presets::table())
+}
+
+/// `taut lab impair`
+#[derive(Debug, Args)]
+#[command(after_help = help())]
+pub struct ImpairFlags {
+    /// Where a sender sends to instead of to the receiver: HOST:PORT of this machine, or a group
+    #[arg(long, value_name = "ADDRESS", value_parser = Address::to_listen_at)]
+    listen: Address,
+    /// Where the receiver is: HOST:PORT, or a group
+    #[arg(long, value_name = "ADDRESS", value_parser = Address::to_relay_to)]
+    to: Address,
+    /// The network to be like: wired, switch-under-load, wifi-5ghz, wifi-bad, wan or satellite;
+    /// what else is said here stands before it [default: one that does nothing]
+    #[arg(long, value_name = "NAME", help_heading = "Network")]
+    preset: Option<Preset>,
+    /// How long every packet takes at least
+    #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Network")]
+    delay: Option<Span>,
+    /// How much longer each may take, evenly between nothing and this, in order
+    #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Network")]
+    jitter: Option<Span>,
+    /// How many are lost, such as 5%
+    #[arg(long, value_name = "SHARE", help_heading = "Network")]
+    loss: Option<Share>,
+    /// In bursts of this many on average
+    #[arg(long, value_name = "PACKETS", value_parser = burst, help_heading = "Network")]
+    burst: Option<f64>,
+    /// How many are held back so that others overtake them, such as 1%; 1%+5ms says for how long
+    /// [default: for 2ms]
+    #[arg(long, value_name = "SHARE", help_heading = "Network")]
+    reorder: Option<Reordering>,
+    /// How many come twice, such as 1%
+    #[arg(long, value_name = "SHARE", help_heading = "Network")]
+    duplicate: Option<Share>,
+    /// What the narrowest wire carries, such as 10Mbit; an eighth of a second may wait before it
+    #[arg(long, value_name = "RATE", help_heading = "Network")]
+    rate: Option<BitRate>,
+    /// Largest IP packet that is carried whole; longer ones go in parts, each with its own luck
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(68..),
+          help_heading = "Network")]
+    mtu: Option<u16>,
+    /// Nothing comes through, such as 10s+2s: after ten seconds, for two; any number of times
+    #[arg(long, value_name = "TIME+TIME", help_heading = "Network")]
+    outage: Vec<Outage>,
+    /// Delays and losses as they were recorded on another network: see Records
+    #[arg(long, value_name = "FILE.csv", help_heading = "Network")]
+    trace: Option<PathBuf>,
+    /// Play the record once, not again and again
+    #[arg(long, requires = "trace", help_heading = "Network")]
+    once: bool,
+    /// What happens to what comes back, which is RTCP: the same, or nothing but the delay
+    #[arg(long, value_name = "HOW", default_value = "same", help_heading = "Network")]
+    back: Back,
+    /// The same number makes the same luck
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Run")]
+    seed: u64,
+    /// Stop after this long, such as 10s; else at Ctrl-C
+    #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Run")]
+    duration: Option<Span>,
+    /// Priority of the relay's thread: above those of sender and receiver on the same machine
+    #[arg(long, value_name = "CLASS", default_value = "fifo:75", help_heading = "Run")]
+    scheduler: Scheduler,
+    /// What to print at the end
+    #[arg(long, value_name = "KIND", default_value = "text", help_heading = "Run")]
+    report: PlainKind,
+}
+
+/// What happens to what comes back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Back {
+    /// The same as there
+    Same,
+    /// Nothing but the delay
+    Ideal,
+}
+
+fn burst(text: &str) -> Result<f64, String> {
+    let length = text.parse::<f64>().ok().filter(|length| (1.0..=1e6).contains(length));
+    length.ok_or_else(|| format!("`{text}` is no length of a burst; write 3"))
+}
+
+/// From one look at the clock and the signals to the next.
+const BEAT: Span = Span::from_millis(50);
+
+pub(crate) fn run(flags: &ImpairFlags) -> Result<(), Failure> {
+    let stop = stop_on_signals()?;
+    let begun = now();
+    let relay = Relay::start(&options(flags)?)?;
+    if flags.report != PlainKind::None {
+        screen::tell(&format!("relaying rtp://{} to {}", relay.address(), flags.to));
+    }
+    let ends = flags.duration.map(|duration| begun + duration);
+    while !stop.is_requested() && ends.is_none_or(|ends| now() < ends) {
+        let next = now() + BEAT;
+        tautline_io::clock::sleep_until(ends.map_or(next, |ends| ends.min(next)));
+    }
+    let Some(report) = relay.stop() else {
+        return Err(Failure::running("the relay broke down; what it said stands above"));
+    };
+    answer(flags.report, &report.to_string(), report.to_json())
+}
+
+fn options(flags: &ImpairFlags) -> Result<RelayOptions, Failure> {
+    let (listen, to) = (flags.listen.resolve()?, flags.to.resolve()?);
+    refuse_loop(flags, &listen, &to)?;
+    let path = flags.preset.map_or(PathModel::ideal(Span::ZERO), |preset| preset.path());
+    let mut changes = PathChanges {
+        delay: flags.delay,
+        jitter: flags.jitter,
+        loss: flags.loss,
+        burst: flags.burst,
+        reorder: flags.reorder,
+        duplicate: flags.duplicate,
+        rate: flags.rate,
+        mtu: flags.mtu.map(usize::from),
+        outages: flags.outage.clone(),
+        trace: flags.trace.as_deref().map(read_trace).transpose()?,
+    };
+    if flags.once {
+        changes.trace = changes.trace.map(Trace::once);
+    }
+    let there = changes.of(path).map_err(|error| Failure::usage(error.to_string()))?;
+    let (from, onward) = (by_udp(&flags.listen, &listen)?, by_udp(&flags.to, &to)?);
+    let mut options = RelayOptions::between(from.0, onward.0);
+    options.back = match flags.back {
+        Back::Same => there.clone(),
+        Back::Ideal => PathModel::ideal(there.delay),
+    };
+    options.there = there;
+    options.seed = flags.seed;
+    options.scheduler = flags.scheduler;
+    options.listen.interface.clone_from(&flags.listen.interface);
+    options.listen.sources.clone_from(&flags.listen.sources);
+    options.onward = UdpOptions {
+        interface: flags.to.interface.clone(),
+        ttl: flags.to.ttl.unwrap_or(options.onward.ttl),
+        loopback: flags.to.loopback.unwrap_or(options.onward.loopback),
+        ..options.onward
+    };
+    Ok(options)
+}
+
+/// Where packets and reports go or come.
+fn by_udp(address: &Address, resolved: &Resolved) -> Result<(SocketAddr, SocketAddr), Failure> {
+    resolved.media().zip(resolved.reports()).ok_or_else(|| {
+        Failure::usage(format!(
+            "{address} is none of UDP, and a relay hands on datagrams of UDP alone"
+        ))
+    })
+}
+
+/// A relay that hears what it hands on hands it on for ever.
+fn refuse_loop(flags: &ImpairFlags, listen: &Resolved, to: &Resolved) -> Result<(), Failure> {
+    // Between the same group on two networks it is a relay like any other.
+    let (listen, to) = (by_udp(&flags.listen, listen)?, by_udp(&flags.to, to)?);
+    let apart = flags.listen.interface != flags.to.interface && to.0.ip().is_multicast();
+    let at = listen.0.ip();
+    let hears = |ip: IpAddr| {
+        at == ip || (at.is_unspecified() || ip.is_unspecified()) && is_own(at) && is_own(ip)
+    };
+    let ours = [listen.0.port(), listen.1.port()];
+    let heard = [to.0, to.1].into_iter().find(|to| ours.contains(&to.port()));
+    let Some(heard) = heard.filter(|heard| !apart && hears(heard.ip())) else { return Ok(()) };
+    Err(Failure::usage(format!(
+        "--to {}: {heard} is heard by the relay itself at --listen {}, and would go round for ever; \
+         write the receiver's address, its UDP ports at least two apart from the relay's",
+        flags.to, flags.listen
+    )))
+}
+
+/// Whether it is an address of this machine: nobody can be bound to another's.
+fn is_own(ip: IpAddr) -> bool {
+    !ip.is_multicast() && UdpSocket::bind((ip, 0)).is_ok()
+}
+
+fn read_trace(path: &std::path::Path) -> Result<Trace, Failure> {
+    let failed = |why: String| Failure::open(format!("reading {}: {why}", path.display()));
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| failed(format!("{error}; check the path")))?;
+    Trace::read(&text).map_err(|error| failed(error.to_string()))
+}
 
 /// Which direction a datagram goes in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,47 +4,299 @@
 
 mod bare;
 mod beside;
-mod capture;
-mod delivered;
 mod figures;
 mod flows;
-mod headers;
-mod ledger;
 mod listen;
 mod rungs;
 mod stamps;
 #[cfg(test)]
 mod tests;
 
+use std::fs::File;
 use std::io::Read;
+use std::path::{Path, PathBuf};
 
-use tautline_proto::units::Rate;
+use clap::{ArgGroup, Args};
+use tautline_dsp::format::SampleFormat;
+use tautline_engine::plan::address::{Address, StreamPlace};
+use tautline_engine::plan::pacing::PacingRung;
+use tautline_engine::plan::sockets::hearing_by_ethernet;
+use tautline_io::thread::Scheduler;
+use tautline_io::udp::UdpOptions;
+use tautline_proto::stream::{StreamFormat, packet_frames};
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::units::{Channels, Rate};
+use tautline_ui::failure::Failure;
+use tautline_ui::readers::{channels, rate, span};
+use tautline_ui::screen;
 
+use crate::answer::{Answer, Reporting};
+use crate::kernel::sample_format;
 use crate::report::{HostDescription, LabReport, ReportRow};
+use crate::signals::stop_with_agent;
+use crate::streams::runner::{FarEnd, run_streams};
+use crate::streams::{LabStream, LabWire};
+use bare::BareLoop;
+use flows::{LEAST, ReadCapture, SortedFlows, read_capture};
+use listen::{Socket, listen};
+use rungs::climb;
 
-use capture::ReadCapture;
-use flows::{LEAST, SortedFlows};
+const HELP: &str = r#"Examples:
+  # How evenly `taut send --ledger sent.csv` handed its packets over:
+  taut lab interval --ledger sent.csv
+  # What arrives here for a minute, by the kernel's stamps; no receiver runs:
+  taut lab interval --listen 0.0.0.0:5004 --duration 60s
+  # Every stream of RTP or AVTP in a capture, such as that of
+  # tcpdump -i eth0 -w wire.pcap 'udp or ether proto 0x22f0':
+  taut lab interval --pcap wire.pcap --report json
+  # AVTP of any talker, such as `aplay` through ALSA's plugin `aaf`:
+  taut lab interval --listen avtp://eth0/91:E0:F0:00:FE:01 --duration 300s
+  # A stream of class A to another host, by each rung of the pacing ladder that
+  # there is here, five minutes each:
+  taut lab interval --rungs --with ssh:studio --duration 300s
 
-pub use bare::{BareDepartures, BareLoop};
-pub use listen::{IntervalListener, ListenOptions, ListenPlace};
-pub use rungs::climb;
+Two rows for each stream: from each packet to the next, and how much later each
+is than the earliest by the stream's own media clock, whose rate is found from
+its timestamps and told in ppm; the media clock of AVTP is its presentation
+times. What is missing is counted by sequence numbers; a ledger has none, and
+its lateness against its schedule instead.
+
+After each rung that spaces packets a bare loop sends the same ones: a thread
+that sleeps and hands them to the kernel. Its row says how many times its
+deviation and its p99.9 - p0.1 ours are, and of the rung that sleeps another how
+late packets were handed over."#;
+
+/// `taut lab interval`
+#[derive(Debug, Args)]
+#[command(after_help = HELP,
+          group = ArgGroup::new("source").required(true).args(["ledger", "listen", "pcap", "rungs"]))]
+pub struct IntervalFlags {
+    /// What `taut send --ledger` wrote: when packets were handed to the kernel
+    #[arg(long, value_name = "FILE.csv")]
+    ledger: Option<PathBuf>,
+    /// Where packets arrive now: HOST:PORT of this machine or a group, avtp+udp://… or avtp://IF/ADDRESS
+    #[arg(long, value_name = "ADDRESS", value_parser = Address::to_listen_at)]
+    listen: Option<Address>,
+    /// A capture of RTP or AVTP, pcap or pcapng, as tcpdump and Wireshark write them
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+    /// A stream that is sent from here by each rung of the pacing ladder in turn, and beside each that spaces packets
+    /// by a bare loop
+    #[arg(long)]
+    rungs: bool,
+    /// Only by this one; any number of times
+    #[arg(long, value_name = "HOW", requires = "rungs", help_heading = "Rungs")]
+    pacing: Vec<PacingRung>,
+    /// Audio time in one packet
+    #[arg(long, value_name = "TIME", default_value = "125us", value_parser = span,
+          help_heading = "Rungs")]
+    ptime: Span,
+    /// Frames that each device takes at a time
+    #[arg(long, value_name = "FRAMES", default_value_t = 48, help_heading = "Rungs",
+          value_parser = clap::value_parser!(u32).range(1..=4096))]
+    period: u32,
+    /// The latency of the stream
+    #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = span,
+          help_heading = "Rungs")]
+    latency: Span,
+    /// Send it by AVTP, from this interface to that of the receiver [default of the second: of the same name]
+    #[arg(long, value_name = "IF[,IF]", requires = "rungs", value_parser = interfaces,
+          conflicts_with = "at", help_heading = "Rungs")]
+    avtp: Option<[String; 2]>,
+    #[command(flatten)]
+    far: FarEnd,
+    /// Sample rate of RTP streams, by which their media clocks are read
+    #[arg(long, value_name = "HZ", default_value = "48000", value_parser = rate)]
+    rate: Rate,
+    /// How long is listened, from the first packet on, and how long a stream counts by each rung
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span)]
+    duration: Span,
+    /// The most packets that are listened to
+    #[arg(long, value_name = "N", default_value_t = 1_000_000,
+          value_parser = clap::value_parser!(u32).range(10..=10_000_000))]
+    packets: u32,
+    #[command(flatten)]
+    reporting: Reporting,
+}
+
+/// `taut lab loop`
+#[derive(Debug, Args)]
+pub struct LoopFlags {
+    /// Where packets go: rtp://HOST:PORT, or avtp://IF/ADDRESS
+    #[arg(long, value_name = "ADDRESS", value_parser = Address::to_relay_to)]
+    to: Address,
+    /// What spaces them
+    #[arg(long, value_name = "HOW")]
+    pacing: PacingRung,
+    /// Coding of samples
+    #[arg(long, value_name = "CODING", value_parser = sample_format())]
+    format: SampleFormat,
+    /// Channels
+    #[arg(long, value_name = "N", value_parser = channels)]
+    channels: Channels,
+    /// Sample rate
+    #[arg(long, value_name = "HZ", value_parser = rate)]
+    rate: Rate,
+    /// Audio time in one packet
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    ptime: Span,
+    /// Frames whose packets may be handed over at once
+    #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    period: u32,
+    /// How long after its packets are due their sound is presented, of AVTP
+    #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = span)]
+    latency: Span,
+    /// Priority of the thread that sends
+    #[arg(long, value_name = "CLASS")]
+    scheduler: Scheduler,
+    /// For how long
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    duration: Span,
+    /// Where it is written when each packet was due, and when it was handed over
+    #[arg(long, value_name = "FILE.csv")]
+    ledger: PathBuf,
+}
+
+/// That of the sender and that of the receiver.
+fn interfaces(text: &str) -> Result<[String; 2], String> {
+    let mut names = text.split(',').map(str::to_owned);
+    let first = names.next().filter(|name| !name.is_empty());
+    let second = names.next().or(first.clone()).filter(|name| !name.is_empty());
+    match (first, second, names.next()) {
+        (Some(first), Some(second), None) => Ok([first, second]),
+        _ => Err(format!("`{text}` is neither an interface nor two, as in veth0,veth1")),
+    }
+}
+
+/// As many packets a second as the socket's buffer is laid out for: those of 125 µs.
+const PACKETS_PER_SECOND: u32 = 8000;
+
+pub(crate) fn run(flags: &IntervalFlags) -> Result<(), Failure> {
+    if flags.rungs {
+        return by_rungs(flags);
+    }
+    let answer = Answer::open(&flags.reporting)?;
+    let report = match (&flags.ledger, &flags.pcap, &flags.listen) {
+        (Some(path), _, _) => {
+            let bytes = std::fs::read(path).map_err(|error| unread(path, &error))?;
+            // What is no text has no columns of a ledger, and that is said of it.
+            of_ledger(&String::from_utf8_lossy(&bytes), flags.rate)
+        }
+        (_, Some(path), _) => {
+            let file = File::open(path).map_err(|error| unread(path, &error))?;
+            of_capture(file, flags.rate)
+        }
+        (_, _, Some(address)) => heard(flags, address, &answer)?,
+        _ => return Err(Failure::usage("give one of --ledger, --pcap, --listen and --rungs")),
+    };
+    answer.give(report)
+}
+
+/// Each rung of the ladder in turn.
+fn by_rungs(flags: &IntervalFlags) -> Result<(), Failure> {
+    let plan = LabStream {
+        rate: flags.rate.hertz(),
+        ptime: flags.ptime,
+        period: flags.period,
+        latency: flags.latency,
+        duration: flags.duration,
+        wire: flags.avtp.clone().map_or(LabWire::Rtp, LabWire::Avtp),
+        at: flags.far.at,
+        ..LabStream::default()
+    };
+    let mut rungs =
+        if flags.pacing.is_empty() { PacingRung::ALL.to_vec() } else { flags.pacing.clone() };
+    // The least regular first: what follows is to be better.
+    rungs.sort_unstable_by_key(|rung| core::cmp::Reverse(*rung));
+    run_streams(
+        Answer::open(&flags.reporting)?,
+        ("interval", &flags.far),
+        |_| None,
+        |ends, cases, answer| {
+            climb(ends, cases, &plan, &rungs, answer);
+            // What the stamps are worth is said all the same, and is nothing that was asked for.
+            cases.unanswered = nothing_of(&rungs, &cases.report);
+        },
+    )
+}
+
+/// Why nothing was measured of any of these rungs, if nothing was.
+fn nothing_of(rungs: &[PacingRung], report: &LabReport) -> Option<String> {
+    let whys = rungs.iter().map(|rung| {
+        let row = report.rows.iter().find(|row| row.name == rung.name());
+        row.map_or(Some("asked to stop before it was sent"), |row| row.void.as_deref())
+    });
+    let whys = whys.collect::<Option<Vec<_>>>()?;
+    whys.first().map(|why| (*why).to_owned())
+}
+
+pub(crate) fn unread(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::open(format!("reading {}: {error}; check the path", path.display()))
+}
+
+fn heard(flags: &IntervalFlags, address: &Address, answer: &Answer) -> Result<LabReport, Failure> {
+    let resolved = address.resolve()?;
+    let socket = match resolved.place {
+        StreamPlace::Udp { media, .. } => Socket::udp(&UdpOptions {
+            interface: address.interface.clone(),
+            sources: address.sources.clone(),
+            packets_per_second: PACKETS_PER_SECOND,
+            ..UdpOptions::receiver(media)
+        })?,
+        StreamPlace::Ethernet(place) => Socket::ethernet(&hearing_by_ethernet(&place))?,
+        StreamPlace::Tcp(_) => {
+            let why = format!("{address} is TCP, which arrives without packets of its own");
+            return Err(Failure::usage(format!("{why}; capture it and use --pcap FILE")));
+        }
+    };
+    answer.tell(&format!("listening at {address} for {}", flags.duration));
+    Ok(listen(socket, flags, &answer.stop))
+}
+
+pub(crate) fn send(flags: &LoopFlags) -> Result<(), Failure> {
+    let stop = stop_with_agent()?;
+    let sample = flags.format;
+    let format = StreamFormat {
+        coder: None,
+        rate: flags.rate,
+        channels: flags.channels,
+        sample,
+        packet: packet_frames(flags.rate, flags.ptime)
+            .map_err(|e| Failure::usage(e.to_string()))?,
+        payload_type: StreamFormat::default_payload_type(sample),
+    };
+    let bare = BareLoop {
+        rung: flags.pacing,
+        format,
+        period: Frames::new(flags.period.into()),
+        latency: flags.latency,
+        duration: flags.duration,
+        scheduler: flags.scheduler,
+    };
+    let sent = bare.send(&flags.to, &stop).map_err(Failure::open)?;
+    std::fs::write(&flags.ledger, sent.ledger())
+        .map_err(|error| Failure::running(format!("{}: {error}", flags.ledger.display())))?;
+    // As the report of `taut send` has it.
+    let pacing = serde_json::json!({ "lead_ns": sent.lead.as_nanos() });
+    let report = serde_json::json!({ "streams": [{ "pacing": pacing }] });
+    screen::print(&format!("{report}\n"));
+    Ok(())
+}
 
 /// Streams that are told of, those of the most packets.
 const MOST_FLOWS: usize = 32;
 
 fn report() -> LabReport {
-    let mut report = LabReport::of("interval", QUESTION);
+    let mut report = LabReport::asking("interval");
     report.hosts.push(HostDescription::here("here"));
     report
 }
-
-pub const QUESTION: &str = "at which intervals do packets go or come?";
 
 /// By the ledger of a sender, as `taut send --ledger` writes it: intervals between hand-overs to the
 /// kernel.
 pub fn of_ledger(text: &str, rate: Rate) -> LabReport {
     let mut report = report();
-    match ledger::read(text) {
+    match figures::read_ledger(text) {
         Ok(ledger) => report.rows = figures::of_ledger(&ledger, rate),
         Err(why) => report.rows.push(ReportRow::void("ledger", why)),
     }
@@ -54,7 +306,7 @@ pub fn of_ledger(text: &str, rate: Rate) -> LabReport {
 /// By a capture, pcap or pcapng: every stream of RTP and AVTP in it. Timestamps of RTP count frames at `rate`.
 pub fn of_capture(file: impl Read + Send, rate: Rate) -> LabReport {
     let mut report = report();
-    let ReadCapture { flows, ended, notes } = capture::read(file);
+    let ReadCapture { flows, ended, notes } = read_capture(file);
     report.notes = notes;
     let few = tell(&mut report, flows.streams(rate));
     match (report.rows.is_empty(), ended) {

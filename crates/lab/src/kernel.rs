@@ -15,25 +15,193 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::thread::JoinHandle;
 
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use tautline_dsp::format::SampleFormat;
 use tautline_io::clock::now;
 use tautline_io::thread::Scheduler;
+use tautline_io::thread::affinity::usable_cores;
 use tautline_proto::device::Stop;
 use tautline_proto::time::Span;
+use tautline_proto::units::{Channels, Rate};
+use tautline_ui::failure::Failure;
+use tautline_ui::readers::{channels, rate, span};
 
+use crate::answer::{Answer, Reporting, check_room, print_json};
+use crate::hosts::HostPlace;
 use crate::kept::{lock_memory, spawn_on};
 use crate::report::{HostDescription, LabReport, ReportRow};
 use crate::schedule::OpenSchedule;
-
+use crate::signals::stop_with_agent;
+use crate::streams::runner::here_and_at;
 use case::{CaseSender, KernelCase};
 pub use far::measure_from;
 use receivers::{KernelReceiver, Log};
 use sender::KernelSender;
 pub use sender::{PacketRun, SentPackets};
 
-pub const QUESTION: &str = "how long does a packet take from the kernel to the program?";
+const HELP: &str = r#"Packets of 1, 5 and 20ms, to a waiting thread and by the direct link, on one
+core and on two; 12 rows of 10s:
+  taut lab kernel
+  # 50000 packets of one length, 250s a row:
+  taut lab kernel --ptime 5ms --packets 50000 --cpus 0,1
+  # Packets that another machine sends, by the network card:
+  taut lab kernel --with ssh:studio --ptime 1ms
+
+From the kernel's stamp of arrival to the program, over loopback, or by whatever
+interface packets of another host come by; its clock is not asked for. A thread
+that is blocked waits in the very call that reads; the direct link is read once
+a period by a device's thread, and what a packet waits for that is told apart
+from what the thread woke late. Payloads of 1ms are 192 bytes of L16 stereo."#;
+
+/// `taut lab kernel`
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct KernelFlags {
+    /// Sound in one packet; each is measured in turn [default: 1ms, 5ms and 20ms]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    ptime: Vec<Span>,
+    /// Packets of each row [default: as many as go within --duration, and 50000 at most]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    packets: Option<u32>,
+    /// How long each row takes at most: there are four for each --ptime, or two with --with
+    /// [default: 10s, and as long as it takes with --packets]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    duration: Option<Span>,
+    /// Coding of samples
+    #[arg(long, value_name = "CODING", default_value = "l16", value_parser = sample_format(), help_heading = "Packets")]
+    format: SampleFormat,
+    /// Sample rate
+    #[arg(long, value_name = "HZ", default_value = "48000", value_parser = rate,
+          help_heading = "Packets")]
+    rate: Rate,
+    /// Channels
+    #[arg(long, value_name = "N", default_value = "2", value_parser = channels,
+          help_heading = "Packets")]
+    channels: Channels,
+    /// From one reading of the direct link to the next, as a device would
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = span,
+          help_heading = "Threads")]
+    period: Span,
+    /// The core of the receiver, and the sender's where it is another of this machine, such as 0,1
+    /// [default: the first two that this program may use]
+    #[arg(long, value_name = "CORES", value_delimiter = ',', help_heading = "Threads")]
+    cpus: Vec<usize>,
+    /// Priority of the receiver; the sender runs one below
+    #[arg(long, value_name = "CLASS", default_value = "fifo:70", help_heading = "Threads")]
+    scheduler: Scheduler,
+    /// Where packets come from: local, netns:NAME or ssh:HOST, where `taut` of this version must be
+    /// [default: a thread of this program, over loopback]
+    #[arg(long, value_name = "PLACE", help_heading = "Hosts")]
+    with: Option<HostPlace>,
+    /// The address of this machine that they go to [default: the first that a datagram arrives at]
+    #[arg(long, value_name = "IP", requires = "with", help_heading = "Hosts")]
+    at: Option<IpAddr>,
+    #[command(flatten)]
+    reporting: Reporting,
+}
+
+/// `taut lab packets`
+#[derive(Debug, Args)]
+pub struct PacketsFlags {
+    /// Where they go
+    #[arg(long, value_name = "IP:PORT")]
+    to: SocketAddr,
+    /// From one to the next
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    ptime: Span,
+    /// Bytes of sound in each
+    #[arg(long, value_name = "BYTES")]
+    payload: usize,
+    /// How many
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    count: u32,
+    /// By which number they are known
+    #[arg(long, value_name = "N")]
+    run: u32,
+    /// Priority of the thread that sends
+    #[arg(long, value_name = "CLASS")]
+    scheduler: Scheduler,
+}
+
+/// As in Sjöberg and Hammarström, Lund 2020, section 2.2.4.
+const PTIMES: [Span; 3] = [Span::from_millis(1), Span::from_millis(5), Span::from_millis(20)];
+/// As many as there.
+const PACKETS: u32 = 50_000;
+/// Of a row where no number of packets is asked for.
+const SHORT: Span = Span::from_secs(10);
+
+/// Reads a coding of single samples.
+pub(crate) fn sample_format() -> impl TypedValueParser<Value = SampleFormat> {
+    let says = |format| match format {
+        SampleFormat::L16 => "16-bit integers",
+        SampleFormat::L24 => "24-bit integers",
+        SampleFormat::L32 => "32-bit integers, to the 24 bits that count in a float",
+        SampleFormat::F32 => "32-bit floats",
+    };
+    let known =
+        SampleFormat::ALL.map(|format| PossibleValue::new(format.name()).help(says(format)));
+    PossibleValuesParser::new(known).try_map(|name| {
+        let mut all = SampleFormat::ALL.into_iter();
+        all.find(|format| format.name() == name).ok_or("no coding of single samples")
+    })
+}
+
+pub(crate) fn run(flags: &KernelFlags) -> Result<(), Failure> {
+    let ptimes = if flags.ptime.is_empty() { PTIMES.to_vec() } else { flags.ptime.clone() };
+    let frame = flags.format.bytes() * flags.channels.count();
+    let shape = |ptime: Span| {
+        let frames = flags.rate.frames_within(ptime).count();
+        if frames == 0 {
+            return Err(Failure::usage(format!(
+                "--ptime {ptime} is shorter than a frame at {}; use 1ms or the like",
+                flags.rate
+            )));
+        }
+        Ok(PacketShape { ptime, payload: (frames as usize).saturating_mul(frame) })
+    };
+    let longest = ptimes.iter().copied().max().unwrap_or(Span::ZERO);
+    let options = KernelOptions {
+        packets: ptimes.into_iter().map(shape).collect::<Result<_, _>>()?,
+        most: flags.packets.unwrap_or(PACKETS) as usize,
+        duration: flags.duration.unwrap_or(match flags.packets {
+            // They are what is asked for, however long they take.
+            Some(packets) => {
+                Span::from_nanos(longest.as_nanos().saturating_mul(i64::from(packets)))
+            }
+            None => SHORT,
+        }),
+        period: flags.period,
+        cores: if flags.cpus.is_empty() { usable_cores() } else { flags.cpus.clone() },
+        scheduler: flags.scheduler,
+    };
+    options.packets.iter().try_for_each(|packets| check_room(options.count(*packets)))?;
+    let answer = Answer::open(&flags.reporting)?;
+    let Some(with) = &flags.with else {
+        let report = measure(&options, &answer.stop, &mut |case| answer.tell(case));
+        return answer.give(report);
+    };
+    match here_and_at(with, &answer.stop) {
+        Ok((mut here, mut far)) => {
+            let mut tell = |case: &str| answer.tell(case);
+            let (at, stop) = (flags.at, &answer.stop);
+            let report = measure_from(&options, &mut far, &mut here, at, stop, &mut tell);
+            answer.give(report)
+        }
+        Err((place, error)) => answer.unusable("kernel", place, error),
+    }
+}
+
+pub(crate) fn send(flags: &PacketsFlags) -> Result<(), Failure> {
+    let stop = stop_with_agent()?;
+    let packets = PacketShape { ptime: flags.ptime, payload: flags.payload };
+    let run = PacketRun { packets, count: flags.count as usize, run: flags.run };
+    let sent = run.send(flags.to, flags.scheduler, &stop).map_err(Failure::open)?;
+    print_json(&sent)
+}
 
 /// How it is measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,14 +251,9 @@ enum Way {
     Direct,
 }
 
-/// What is asked, without an answer yet.
-pub fn empty() -> LabReport {
-    LabReport::of("kernel", QUESTION)
-}
-
 /// Measures every case in turn, each a row.
 pub fn measure(options: &KernelOptions, stop: &Stop, tell: &mut dyn FnMut(&str)) -> LabReport {
-    let mut report = empty();
+    let mut report = LabReport::asking("kernel");
     report.hosts.push(HostDescription::here("here"));
     report.notes.extend(lock_memory());
     let senders = [CaseSender::OneCore, CaseSender::TwoCores];
@@ -103,7 +266,7 @@ pub fn measure(options: &KernelOptions, stop: &Stop, tell: &mut dyn FnMut(&str))
                 let case = KernelCase::of(options, packets, way, sender.clone());
                 tell(&format!("{}: {} packets", case.name(), case.count));
                 report.rows.push(
-                    run(options, &case, stop)
+                    run_case(options, &case, stop)
                         .unwrap_or_else(|why| ReportRow::void(case.name(), why)),
                 );
             }
@@ -120,7 +283,7 @@ pub fn measure(options: &KernelOptions, stop: &Stop, tell: &mut dyn FnMut(&str))
 /// Threads are all there when the schedule begins.
 const AHEAD: Span = Span::from_millis(20);
 
-fn run(options: &KernelOptions, case: &KernelCase, stop: &Stop) -> Result<ReportRow, String> {
+fn run_case(options: &KernelOptions, case: &KernelCase, stop: &Stop) -> Result<ReportRow, String> {
     let ptime = case.packets.ptime;
     check(options, case)?;
     let here = *options.cores.first().ok_or(NO_CORE)?;

@@ -6,54 +6,91 @@
 
 mod rungs;
 
+use clap::Args;
 use tautline_proto::time::Span;
+use tautline_ui::failure::Failure;
 
-use crate::burden::{BusyHost, Noise};
-use crate::cases::Cases;
-use crate::report::{LabReport, ReportRow};
-use crate::streams::{LabStream, StreamEnds};
+use crate::burden::{BusyHost, Noise, TcpRate};
+use crate::report::ReportRow;
+use crate::streams::runner::{BusyFlags, StreamFlags, counted_down, line};
 pub use rungs::{RUNGS, Rung};
 
-pub const QUESTION: &str = "is what was configured what was measured?";
+const HELP: &str = r#"Examples:
+  # On this machine alone, the ten latencies of the thesis and four below:
+  taut lab ladder
+  # To another machine, by ssh without a password, with a page at the end:
+  taut lab ladder --with ssh:studio --report-file ladder.html
+  # One rung, between two namespaces of one machine:
+  taut lab ladder --rung "test 10" --with netns:far --duration 60s
+  # The same while the network carries what the thesis's did, and without what
+  # somebody handles of it:
+  taut lab ladder --rung "test 10" --with ssh:studio --noise silent \
+      --noise noisy --noise unhandled
+  # While every core of the receiver's host is kept busy:
+  taut lab ladder --rung "1 ms" --load spin
 
-/// A rung, and what else the network carries meanwhile.
-pub type LadderStep = (Rung, Noise);
+Each row is `taut send` and `taut recv` as anybody runs them: capture to DAC by
+the sound itself, packet by packet. The latency configured includes the period
+that the thesis had on top. What was missed is told with the share that it may
+be in the long run, with 95 % confidence. A row is void where the clocks of two
+hosts are known no better than --max-uncertainty, or one was set meanwhile."#;
 
-/// Each rung in each noise, rung by rung.
-pub fn steps(rungs: &[Rung], noises: &[Noise]) -> Vec<LadderStep> {
-    rungs.iter().flat_map(|rung| noises.iter().map(|noise| (*rung, *noise))).collect()
+/// `taut lab ladder`
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct LadderFlags {
+    /// Only this one, such as `test 10`; any number of times
+    #[arg(long, value_name = "NAME", value_parser = rung, help_heading = "Run")]
+    rung: Vec<Rung>,
+    /// What else the network carries: silent, noisy (multicast that nobody handles, and small packets that
+    /// a program reads) or unhandled (the multicast alone); once for each
+    #[arg(long, value_name = "NOISE", default_value = "silent", help_heading = "Network")]
+    noise: Vec<Noise>,
+    /// What TCP carries on top of noise: a rate such as 100Mbit, or full [default: nothing]
+    #[arg(long, value_name = "RATE", help_heading = "Network")]
+    tcp_rate: Option<TcpRate>,
+    #[command(flatten)]
+    busy: BusyFlags,
+    #[command(flatten)]
+    streams: StreamFlags,
 }
 
-/// Runs each step over these ends, with a load while that keeps the receiver's host busy, and tells each as
-/// it is done; `false` ends it.
-pub fn run(
-    ends: &mut StreamEnds,
-    plan: &LabStream,
-    steps: &[LadderStep],
-    load: Option<&BusyHost>,
-    mut tell: impl FnMut(&ReportRow) -> bool,
-) -> LabReport {
-    let mut cases = Cases::of("ladder", QUESTION, &mut tell);
-    for (rung, noise) in steps {
-        let name = match *noise {
-            Noise::SILENT => rung.to_string(),
-            noise => format!("{rung}, {noise}"),
-        };
-        let name = BusyHost::named(load, name);
-        cases.run(&name, ends, |ends| {
-            let plan = rung.plan(plan);
-            let (outcome, beside) =
-                BusyHost::around_if(load, ends, &plan, |ends| noise.around(ends, &plan))?;
-            let mut row = judged(outcome.row(&name), rung, plan.rate);
-            // Theirs was loaded by the network alone.
-            row.published = load.map_or_else(|| rung.published(*noise), |_| Vec::new());
-            beside.tell(&mut row);
-            Ok(row)
-        });
-    }
-    let mut report = cases.report(ends);
-    report.notes.push(REST.to_owned());
-    report
+fn rung(text: &str) -> Result<Rung, String> {
+    let found = RUNGS.into_iter().find(|rung| rung.name == text);
+    found.ok_or_else(|| {
+        let names = RUNGS.map(|rung| format!("`{}` ({})", rung.name, rung.latency)).join(", ");
+        format!("`{text}` is no rung; there are {names}")
+    })
+}
+
+/// Runs each rung in each noise, rung by rung, with a load while that keeps the receiver's host busy.
+pub(crate) fn run(flags: &LadderFlags) -> Result<(), Failure> {
+    let rungs = if flags.rung.is_empty() { &RUNGS[..] } else { &flags.rung };
+    let noises: Vec<_> = flags.noise.iter().map(|noise| noise.and_tcp(flags.tcp_rate)).collect();
+    let (plan, load) = (flags.streams.plan(), flags.busy.load.as_ref());
+    let words = counted_down(rungs.len() * noises.len(), line);
+    flags.streams.run("ladder", words, |ends, cases, _| {
+        for (rung, noise) in
+            rungs.iter().flat_map(|rung| noises.iter().map(move |noise| (rung, *noise)))
+        {
+            let name = match noise {
+                Noise::SILENT => rung.to_string(),
+                noise => format!("{rung}, {noise}"),
+            };
+            let name = BusyHost::named(load, name);
+            cases.run(&name, ends, |ends| {
+                let plan = rung.plan(&plan);
+                let (outcome, beside) =
+                    BusyHost::around_if(load, ends, &plan, |ends| noise.around(ends, &plan))?;
+                let mut row = judged(outcome.row(&name), rung, plan.rate);
+                // Theirs was loaded by the network alone.
+                row.published = load.map_or_else(|| rung.published(noise), |_| Vec::new());
+                beside.tell(&mut row);
+                Ok(row)
+            });
+        }
+        cases.note(REST);
+    })
 }
 
 /// What the columns mean that are judged.

@@ -5,12 +5,15 @@ mod search;
 #[cfg(test)]
 mod tests;
 
+use clap::Args;
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::device::Settings;
 use tautline_proto::latency::least_latency;
-use tautline_proto::stream::StreamFormat;
+use tautline_proto::stream::{LONGEST_LINK_OFFSET, StreamFormat};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
+use tautline_ui::failure::Failure;
+use tautline_ui::readers::span;
 
 use crate::burden::BusyHost;
 use crate::cases::{CaseHosts, Cases};
@@ -18,10 +21,72 @@ use crate::hosts::HostError;
 use crate::ladder::tell_rest;
 use crate::report::text::share;
 use crate::report::{LabReport, ReportRow};
-use crate::streams::{LabStream, StreamEnds, StreamOutcome};
+use crate::streams::runner::{ANY_UNCERTAINTY, BlockSizes, BusyFlags, StreamFlags, line};
+use crate::streams::{LabStream, StreamOutcome};
 pub use search::{FROZEN_TRIES, LeastFinding, LeastSearch, LeastTry, LeastVerdict};
 
-pub const QUESTION: &str = "what is the least latency that loses nothing?";
+const HELP: &str = r#"Examples:
+  # On this machine, in periods and packets of a millisecond:
+  taut lab least
+  # To another machine's card, held for ten minutes, with a page at the end:
+  taut lab least --with ssh:studio --output alsa:hw:0 --hold 600s \
+      --report-file least.html
+  # In shorter periods, while every core of the receiver's host is kept busy:
+  taut lab least --period 32 --ptime 667us --load spin
+  # In coarse steps from 20 ms on, by Wi-Fi:
+  taut lab least --with ssh:laptop --first 20ms --step 5ms --most 400ms
+
+Ever greater latencies are tried for --duration each until one goes, then what
+lies between; what is left is held for --hold, and if that fails, more is. One
+goes if no packet was late, lost or unheard and neither device had an xrun, the
+first seconds (--settle) aside. A try that misses something while a host freezes
+is run again, twice at most, and told. The last row is the least, with what was
+missed one step below it."#;
+
+/// `taut lab least`
+#[derive(Debug, Args)]
+#[command(after_help = HELP, mut_arg("max_uncertainty", |arg| arg.help(ANY_UNCERTAINTY)))]
+pub struct LeastFlags {
+    /// Latencies are whole steps of this
+    #[arg(long, value_name = "TIME", default_value = "100us", value_parser = step,
+          help_heading = "Run")]
+    step: Span,
+    /// Begin at this latency [default: what packets and the receiver's buffer take]
+    #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Run")]
+    first: Option<Span>,
+    /// No greater latency than this
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = most,
+          help_heading = "Run")]
+    most: Span,
+    /// The least that goes is held for so long
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = span,
+          help_heading = "Run")]
+    hold: Span,
+    #[command(flatten)]
+    busy: BusyFlags,
+    #[command(flatten)]
+    blocks: BlockSizes,
+    /// Periods that each device's buffer holds
+    #[arg(long, value_name = "N", default_value_t = 2, help_heading = "Stream",
+          value_parser = clap::value_parser!(u32).range(1..=1024))]
+    periods: u32,
+    #[command(flatten)]
+    streams: StreamFlags,
+}
+
+fn step(text: &str) -> Result<Span, String> {
+    match span(text)? {
+        step if step >= Span::from_micros(1) => Ok(step),
+        _ => Err(format!("{text} is no step; write 1us or more")),
+    }
+}
+
+fn most(text: &str) -> Result<Span, String> {
+    match span(text)? {
+        most if most <= LONGEST_LINK_OFFSET => Ok(most),
+        _ => Err(format!("no latency is longer than {LONGEST_LINK_OFFSET}; write that or less")),
+    }
+}
 
 /// What the last row is called, whichever latency that is: so two reports can be compared.
 pub const LEAST: &str = "the least";
@@ -82,24 +147,59 @@ fn laid(rate: Rate, plan: &LabStream) -> (StreamFormat, Settings) {
     (format, Settings { rate, channels, period, periods: plan.periods })
 }
 
-/// Runs the search over these ends, with a load while that keeps the receiver's host busy, and tells each
-/// row as it is done; `false` ends it.
-pub fn run(
-    ends: &mut StreamEnds,
-    plan: &LabStream,
-    options: LeastOptions,
-    load: Option<&BusyHost>,
-    mut tell: impl FnMut(&ReportRow) -> bool,
-) -> LabReport {
-    let mut cases = Cases::of("least", QUESTION, &mut tell);
-    let tries = tries(&mut cases, ends, (plan, options), |ends, plan| match load {
-        Some(load) => load.around(ends, plan, |ends| ends.run(plan)),
-        None => ends.run(plan),
-    });
-    let over = cases.is_over();
-    let mut report = cases.report(ends);
-    tries.tell(&mut report, options, over);
-    report
+pub(crate) fn run(flags: &LeastFlags) -> Result<(), Failure> {
+    let max_uncertainty = flags.streams.clocks.asked();
+    let blocks = flags.streams.in_blocks(&flags.blocks);
+    let plan = LabStream { periods: flags.periods, max_uncertainty, ..blocks };
+    let (options, load) = (options(flags, &plan)?, flags.busy.load.as_ref());
+    let words = |row: &ReportRow| Some(format!("{}{}", line(row), result(row)));
+    flags.streams.run("least", words, |ends, cases, answer| {
+        let tries = tries(cases, ends, (&plan, options), |ends, plan| {
+            BusyHost::around_if(load, ends, plan, |ends| ends.run(plan))
+        });
+        let over = cases.is_over();
+        tries.tell(&mut cases.report, options, over);
+        if !cases.report.rows.iter().any(|row| row.name == LEAST) && !answer.stop.is_requested() {
+            // The last note says why.
+            cases.unanswered = cases.report.notes.last().cloned();
+        }
+    })
+}
+
+fn result(row: &ReportRow) -> String {
+    let result = row.figures.iter().find(|figure| figure.key == "result");
+    let word = result.and_then(|figure| figure.value.as_str());
+    word.filter(|_| row.void.is_none()).map_or(String::new(), |word| format!(", {word}"))
+}
+
+/// Refuses what leaves nothing to try.
+fn options(flags: &LeastFlags, plan: &LabStream) -> Result<LeastOptions, Failure> {
+    let LeastFlags { step, most, hold, .. } = *flags;
+    let taken = taken(flags.streams.rate, plan);
+    let first = flags.first.unwrap_or_else(|| whole_steps(taken, step));
+    let greater = match () {
+        () if first < taken => "--first",
+        () if first > most => "--most",
+        () => {
+            refuse_longer_than_noise(plan, hold)?;
+            return Ok(LeastOptions { first, step, most, hold });
+        }
+    };
+    Err(Failure::usage(format!(
+        "there is no latency to try from {first} to {most}, as packets and the receiver's buffer take {taken}; \
+         give a greater {greater}, or a shorter --ptime or --period"
+    )))
+}
+
+/// Before the search, which would end with a hold that cannot be run.
+fn refuse_longer_than_noise(plan: &LabStream, hold: Span) -> Result<(), Failure> {
+    match (LabStream { duration: hold, ..plan.clone() }).outlasts_noise() {
+        false => Ok(()),
+        true => Err(Failure::usage(format!(
+            "the least cannot be held for {hold}, as noise lasts an hour at most, --settle and 3 s more among it; \
+             give a shorter --hold, or say what is sent (--input)"
+        ))),
+    }
 }
 
 /// What the tries came to.

@@ -1,26 +1,52 @@
 //! How many streams one sender and one receiver carry: more and more until the first miss, then halves
 //! between, then the most is held.
 
+use clap::Args;
 use tautline_proto::time::Span;
+use tautline_ui::failure::Failure;
 
 use crate::burden::BusyHost;
 use crate::cases::Cases;
 use crate::hosts::HostError;
-use crate::report::{LabReport, ReportRow};
+use crate::impair::Share;
+use crate::report::ReportRow;
 use crate::statistics::Missed;
+use crate::streams::runner::{ANY_UNCERTAINTY, BusyFlags, StreamFlags, StreamShape, line};
 use crate::streams::{LabStream, StreamEnds, StreamOutcome};
 
-pub const QUESTION: &str = "how many streams are carried without a miss?";
+const HELP: &str = r#"Examples:
+  # Between two programs of this machine, doubling from 1 stream on:
+  taut lab load
+  # To another machine, for a minute each, then ten minutes with the most:
+  taut lab load --with ssh:studio --duration 60s --hold 10
+  # What is left for streams beside two threads that do nothing but turn:
+  taut lab load --load spin:2
 
-/// How far to go.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct LoadOptions {
-    /// So many packets of all may be missed, beside those that a freeze of the host cost.
-    pub allowed: f64,
-    /// No more streams than this.
-    pub most: u16,
-    /// The most that went is run so many times as long as each that was tried.
-    pub hold: i64,
+One sender sends each stream to a destination of its own, one receiver plays
+all of them mixed. What was missed while the host was frozen as a whole is told
+apart and does not count."#;
+
+/// `taut lab load`
+#[derive(Debug, Args)]
+#[command(after_help = HELP, mut_arg("max_uncertainty", |arg| arg.help(ANY_UNCERTAINTY)))]
+pub struct LoadFlags {
+    /// No more streams than this
+    #[arg(long, value_name = "N", default_value_t = 256, help_heading = "Run",
+          value_parser = clap::value_parser!(u16).range(1..=2048))]
+    most: u16,
+    /// The most that went is held for so many times the duration
+    #[arg(long, value_name = "N", default_value_t = 3, help_heading = "Run",
+          value_parser = clap::value_parser!(u16).range(1..=1000))]
+    hold: u16,
+    /// How many packets may be missed, such as 0.1%, beside those that a freeze of the host cost
+    #[arg(long, value_name = "SHARE", default_value = "0%", help_heading = "Run")]
+    allow: Share,
+    #[command(flatten)]
+    busy: BusyFlags,
+    #[command(flatten)]
+    shape: StreamShape,
+    #[command(flatten)]
+    streams: StreamFlags,
 }
 
 /// What is carried without a miss, and the least that is not.
@@ -81,34 +107,42 @@ impl LoadSearch {
     }
 }
 
-/// Runs the search over these ends, with a load while that keeps the receiver's host busy, and tells each row
-/// as it is done; `false` ends it.
-pub fn run(
-    ends: &mut StreamEnds,
-    plan: &LabStream,
-    options: LoadOptions,
-    load: Option<&BusyHost>,
-    mut tell: impl FnMut(&ReportRow) -> bool,
-) -> LabReport {
-    let mut cases = Cases::of("load", QUESTION, &mut tell);
-    let mut search = LoadSearch::new(options.most);
-    while let Some(streams) = search.next().filter(|_| !cases.is_over()) {
-        let mut went = None;
-        let name = BusyHost::named(load, named(streams));
+pub(crate) fn run(flags: &LoadFlags) -> Result<(), Failure> {
+    let max_uncertainty = flags.streams.clocks.asked();
+    let plan = LabStream { max_uncertainty, ..flags.streams.shaped(&flags.shape)? };
+    let words = |row: &ReportRow| {
+        Some(match row.missed.filter(|_| row.void.is_none()) {
+            Some(missed) => format!("{}: {} of {} missed", row.name, missed.missed, missed.due),
+            None => line(row),
+        })
+    };
+    flags.streams.run("load", words, |ends, cases, _| search(ends, cases, &plan, flags))
+}
+
+/// Runs the search, with a load while that keeps the receiver's host busy.
+fn search(ends: &mut StreamEnds, cases: &mut Cases<'_>, plan: &LabStream, flags: &LoadFlags) {
+    let load = flags.busy.load.as_ref();
+    let mut search = LoadSearch::new(flags.most);
+    // Whether so many went, if that is known.
+    let mut run = |cases: &mut Cases<'_>, name: String, plan: &LabStream, streams| {
+        let (name, mut went) = (BusyHost::named(load, name), None);
         cases.run(&name, ends, |ends| {
             let (row, all) = BusyHost::around_if(load, ends, plan, |ends| {
-                tried(ends, plan, streams, options.allowed)
+                tried(ends, plan, streams, flags.allow.0)
             })?;
             went = all;
             Ok(ReportRow { name: name.clone(), ..row })
         });
-        match went {
+        went
+    };
+    while let Some(streams) = search.next().filter(|_| !cases.is_over()) {
+        match run(cases, named(streams), plan, streams) {
             Some(went) => search.tried(streams, went),
             None => search.void(),
         }
     }
     if cases.is_over() {
-        return cases.report(ends);
+        return;
     }
     let good = search.good();
     if search.gave_up() {
@@ -119,28 +153,16 @@ pub fn run(
         cases.note("not even one stream was carried without a miss");
     }
     if good == 0 {
-        return cases.report(ends);
+        return;
     }
-    let held = LabStream {
-        duration: Span::from_nanos(plan.duration.as_nanos().saturating_mul(options.hold)),
-        ..plan.clone()
-    };
-    let name = BusyHost::named(load, named(good) + ", held");
-    let mut went = None;
-    cases.run(&name, ends, |ends| {
-        let (row, all) = BusyHost::around_if(load, ends, &held, |ends| {
-            tried(ends, &held, good, options.allowed)
-        })?;
-        went = all;
-        Ok(ReportRow { name: name.clone(), ..row })
-    });
-    if went == Some(false) {
+    let duration = Span::from_nanos(plan.duration.as_nanos().saturating_mul(i64::from(flags.hold)));
+    let held = LabStream { duration, ..plan.clone() };
+    if run(cases, named(good) + ", held", &held, good) == Some(false) {
         cases.note(format!("{good} streams went for {}, and not when held", plan.duration));
     }
-    if good == options.most {
+    if good == flags.most {
         cases.note(format!("no more than {good} were tried; --most says how many"));
     }
-    cases.report(ends)
 }
 
 /// The row of so many, and whether no more was missed than may be; the row is void where that is not

@@ -10,51 +10,254 @@
 mod branches;
 mod bulk;
 mod grid;
-mod published;
 mod row;
-mod started;
 mod tap;
-mod transport;
 mod try_call;
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
-use tautline_proto::device::Stop;
+use clap::Args;
+use tautline_audio::{DeviceSpec, Extras};
+use tautline_io::thread::Scheduler;
+use tautline_proto::device::{Device, Direction, Stop};
 use tautline_proto::time::Span;
+use tautline_proto::units::{Channels, Rate};
+use tautline_ui::failure::Failure;
+use tautline_ui::readers::{channels, device, rate, span};
 
+use crate::answer::{Answer, Reporting, check_room, print_json};
 use crate::cases::{CaseHosts, Cases};
 use crate::hosts::{HostError, HostPlace, HostTimeline, LabHost};
-use crate::report::{LabReport, ReportRow};
-
+use crate::report::ReportRow;
+use crate::signals::stop_with_agent;
+use crate::streams::runner::{ClockFlags, counted_down, line};
 pub use bulk::BULK;
 pub use grid::{CallCase, CaseOrNot, PaperSound, SlotPoint, full, short, usual};
-pub use tap::{BranchTap, beside, mouth, tap};
-pub use transport::CallTransport;
 
-pub const QUESTION: &str =
-    "how long does sound take from the mouth at one end of a call to the ear at the other?";
+const HELP: &str = r#"Examples:
+  # Calls as they are usual, and the buffers that the paper tried, on this host:
+  taut lab mouth-to-ear
+  # Between two namespaces, with a page, and each recording to hear:
+  taut lab mouth-to-ear netns:far --report-file ears.html --keep ears
+  # What the paper settled for, without the little processor of its device:
+  taut lab mouth-to-ear --only "playback 64, recording 16" --cpu 100%
+  # Whether the measurement finds a delay that is added at the ear:
+  taut lab mouth-to-ear --only "kept at 15 ms" --ear-delay 3370us
+  # What a call and a download cost each other, by UDP and by TCP:
+  taut lab mouth-to-ear netns:far --only "latency auto" --bulk
 
-/// How each call is measured.
-#[derive(Debug, Clone)]
-pub struct MouthToEarOptions {
-    /// How long a call sounds before it is recorded, beyond its latency.
-    pub settle: Span,
-    /// How much of it is recorded, beyond its latency.
-    pub duration: Span,
-    /// Percent of one processor that the near end of the paper's points has; from 100 on there is no cap.
-    pub cpu: u32,
-    /// Priority of the devices' threads of the call; of a near end that is capped none, or no cap would bind it.
-    pub scheduler: Option<String>,
-    /// By which address the far end is called.
-    pub at: Option<std::net::IpAddr>,
-    /// The ear is tapped so much later: a known delay, by which this measurement itself is tried.
-    pub ear_delay: Span,
-    /// A bulk TCP flow runs beside each call, from the mouth's host to the ear's, and once alone.
-    pub bulk: bool,
-    /// Recordings are kept in this folder.
-    pub keep: Option<PathBuf>,
-    /// A row is void if its median may be off by more, where two clocks lie between.
-    pub max_uncertainty: Span,
+Noise is played on a cable by which taut call here hears it, and taut serve at
+HOST plays what came on another. Both are tapped, and lie in one recording side
+by side by the taps' instants: measured is how far apart they are in it. What
+the call says of itself stands beside it. Two hosts call each other with the
+keys that each trusts (taut trust).
+
+A block is a period of the cards, and a packet. Playback slots of a block are
+the latency that is kept; recording slots the buffer of the card at the mouth.
+What no call can be is a void row that says why."#;
+
+/// `taut lab mouth-to-ear`
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct MouthToEarFlags {
+    /// Where the ear is, by taut serve there: local, netns:NAME or ssh:HOST, where taut of this version
+    /// must be
+    #[arg(value_name = "HOST", default_value = "local")]
+    host: HostPlace,
+    /// By which address it is called [default: the first that a datagram arrives at]
+    #[arg(long, value_name = "IP", help_heading = "Hosts")]
+    at: Option<IpAddr>,
+    #[command(flatten)]
+    clocks: ClockFlags,
+    /// All 672 of the paper's buffers instead of one change after the other
+    #[arg(long, help_heading = "Run")]
+    full: bool,
+    /// Only rows whose name has this in it, such as TCP or "playback 64, recording 16"; with several,
+    /// any of them
+    #[arg(long, value_name = "WORDS", help_heading = "Run")]
+    only: Vec<String>,
+    /// Of one processor the near end in the paper's rows has so much, as its device had; 100% is no
+    /// cap
+    #[arg(long, value_name = "SHARE", default_value = "10%", value_parser = percent,
+          help_heading = "Run")]
+    cpu: u32,
+    /// Priority of the devices' threads of the call where it is not capped
+    #[arg(long, value_name = "CLASS", help_heading = "Run")]
+    scheduler: Option<Scheduler>,
+    /// How long a call sounds before it is recorded, beyond its latency
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = span,
+          help_heading = "Run")]
+    settle: Span,
+    /// How much of each call is recorded, beyond its latency
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = span,
+          help_heading = "Run")]
+    duration: Span,
+    /// Beside each call a bulk TCP flow from the mouth's host to the ear's, and once alone: what it
+    /// carries
+    #[arg(long, help_heading = "Run")]
+    bulk: bool,
+    /// Hear the ear so much later, up to 500ms: a delay that is known, to try the measurement itself
+    #[arg(long, value_name = "TIME", value_parser = ear_delay, help_heading = "Run")]
+    ear_delay: Option<Span>,
+    /// Keep both branches of each call as the channels of a WAV in this folder, for taut lab between
+    #[arg(long, value_name = "DIR", help_heading = "Report")]
+    keep: Option<PathBuf>,
+    #[command(flatten)]
+    reporting: Reporting,
+}
+
+/// What stands beside a call.
+#[derive(Debug, Args)]
+pub struct BesideFlags {
+    /// Where it is played, or heard
+    #[arg(value_name = "DEVICE", value_parser = device())]
+    device: DeviceSpec,
+    /// Sample rate
+    #[arg(long, value_name = "HZ", default_value = "48000", value_parser = rate)]
+    rate: Rate,
+    /// Channels
+    #[arg(long, value_name = "N", default_value = "2", value_parser = channels)]
+    channels: Channels,
+    /// What is kept at most
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = span)]
+    longest: Span,
+}
+
+fn percent(text: &str) -> Result<u32, String> {
+    let percent = text.strip_suffix('%').and_then(|figure| figure.parse().ok());
+    percent
+        .filter(|percent| (1..=100).contains(percent))
+        .ok_or_else(|| format!("`{text}` is no share of a processor; write 1% to 100%"))
+}
+
+fn ear_delay(text: &str) -> Result<Span, String> {
+    let most = Span::from_millis(500);
+    match span(text)? {
+        delay if delay <= most => Ok(delay),
+        _ => Err(format!("a cable delays sound by {most} at most; write that or less")),
+    }
+}
+
+impl MouthToEarFlags {
+    fn ear_delay(&self) -> Span {
+        self.ear_delay.unwrap_or(Span::ZERO)
+    }
+}
+
+pub(crate) fn run(flags: &MouthToEarFlags) -> Result<(), Failure> {
+    let asked = cases(flags)?;
+    if let Some(folder) = &flags.keep {
+        std::fs::create_dir_all(folder).map_err(|error| {
+            Failure::open(format!(
+                "making the folder {}: {error}; name one that you may write to",
+                folder.display()
+            ))
+        })?;
+    }
+    let answer = Answer::open(&flags.reporting)?;
+    let mut hosts = match CallHosts::at(&flags.host, &answer.stop) {
+        Ok(hosts) => hosts,
+        Err(error) => return answer.unusable("mouth-to-ear", &flags.host, error),
+    };
+    let left = asked.len() + usize::from(flags.bulk);
+    let about = lasts(&asked, flags).as_nanos() / 60_000_000_000 + 1;
+    answer.tell(&format!("{left} rows, {about} min at most; Ctrl-C ends after the one that runs"));
+    let mut words = counted_down(left, told_row);
+    let mut tell = |row: &ReportRow| {
+        words(row).iter().for_each(|words| answer.tell(words));
+        !answer.stop.is_requested()
+    };
+    let mut told = Cases::of("mouth-to-ear", &mut tell);
+    told.note(NOTE);
+    let mut notes = Vec::new();
+    if flags.bulk {
+        told.run(bulk::ALONE, &mut hosts, |hosts| hosts.bulk_alone(flags));
+    }
+    for (case, number) in asked.iter().zip(1..) {
+        match case {
+            Ok(case) => told.run(&case.name, &mut hosts, |hosts| {
+                hosts.measure(case, number, flags).map(|measured| {
+                    notes
+                        .extend(measured.notes.iter().map(|note| format!("{}: {note}", case.name)));
+                    row::row(case, &measured, flags)
+                })
+            }),
+            Err((name, why)) if !told.is_over() => told.row(ReportRow::void(name, why)),
+            Err(_) => {}
+        }
+    }
+    let capped = asked.iter().flatten().any(|case| case.is_capped) && flags.cpu < 100;
+    match &hosts.uncapped {
+        Some(why) => told.note(format!("NOT CAPPED: the near end had as much processor as there is: {why}")),
+        None if capped => told.note(format!(
+            "in the paper's points the near end has {} % of one processor, by a control group and without real time; {CAP}",
+            flags.cpu
+        )),
+        None => {}
+    }
+    notes.into_iter().for_each(|note| told.note(note));
+    let mut report = told.report;
+    report.hosts = [&hosts.near, &hosts.far].map(LabHost::description).into();
+    drop(hosts);
+    answer.give(report)
+}
+
+/// A row that is done, and what a bulk flow carried in it.
+fn told_row(row: &ReportRow) -> String {
+    let carried = row.figures.iter().find(|figure| figure.key == BULK);
+    match carried.map(|figure| &figure.value) {
+        None => line(row),
+        Some(carried) if row.measured.is_none() => format!("{}: {carried} Mbit/s", row.name),
+        Some(carried) => format!("{}, bulk TCP {carried} Mbit/s", line(row)),
+    }
+}
+
+/// The rows that are asked for: calls as they are usual, and the paper's.
+fn cases(flags: &MouthToEarFlags) -> Result<Vec<CaseOrNot>, Failure> {
+    let points = if flags.full { full() } else { short() };
+    let all = || usual().into_iter().chain(points.iter().map(SlotPoint::case));
+    let name = |case: &CaseOrNot| match case {
+        Ok(case) => case.name.clone(),
+        Err((name, _)) => name.clone(),
+    };
+    let is_asked = |case: &CaseOrNot| {
+        flags.only.is_empty() || flags.only.iter().any(|words| name(case).contains(words))
+    };
+    let cases: Vec<_> = all().filter(is_asked).collect();
+    match cases.is_empty() {
+        true => Err(Failure::usage(format!(
+            "no row is called {}; use --full, or words of these: {}",
+            flags.only.join(" or "),
+            all().map(|case| name(&case)).collect::<Vec<_>>().join("; ")
+        ))),
+        false => Ok(cases),
+    }
+}
+
+/// Of what stands beside a call.
+const SCHEDULER: Scheduler = Scheduler::Fifo(70);
+
+fn open(flags: &BesideFlags, direction: Direction) -> Result<Box<dyn Device>, Failure> {
+    let BesideFlags { device, rate, channels, .. } = flags;
+    let device: &DeviceSpec = device;
+    let settings = tap::beside(*rate, *channels);
+    Ok(tautline_audio::open(device, direction, settings, Extras::default())?.device)
+}
+
+pub(crate) fn mouth(flags: &BesideFlags) -> Result<(), Failure> {
+    let stop = stop_with_agent()?;
+    let device = open(flags, Direction::Playback)?;
+    Ok(tap::mouth(device, SCHEDULER, &stop)?)
+}
+
+pub(crate) fn tap(flags: &BesideFlags) -> Result<(), Failure> {
+    let stop = stop_with_agent()?;
+    let frames = flags.rate.frames_within(flags.longest);
+    check_room(frames.as_len())?;
+    let device = open(flags, Direction::Capture)?;
+    let kept = tap::tap(device, frames, SCHEDULER, &stop)?;
+    print_json(&kept)
 }
 
 /// The host of the mouth, which is this one, and that of the ear, with its clock.
@@ -86,48 +289,6 @@ impl CaseHosts for CallHosts {
     }
 }
 
-/// Measures each of these calls, and tells each as it is done; `false` ends it. What is no call is a void row.
-pub fn run(
-    hosts: &mut CallHosts,
-    cases: &[CaseOrNot],
-    options: &MouthToEarOptions,
-    mut tell: impl FnMut(&ReportRow) -> bool,
-) -> LabReport {
-    let mut told = Cases::of("mouth-to-ear", QUESTION, &mut tell);
-    told.note(NOTE);
-    let mut notes = Vec::new();
-    if options.bulk {
-        told.run(bulk::ALONE, hosts, |hosts| hosts.bulk_alone(options));
-    }
-    for (case, number) in cases.iter().zip(1..) {
-        match case {
-            Ok(case) => told.run(&case.name, hosts, |hosts| {
-                hosts.measure(case, number, options).map(|measured| {
-                    notes
-                        .extend(measured.notes.iter().map(|note| format!("{}: {note}", case.name)));
-                    row::row(case, &measured, options)
-                })
-            }),
-            Err((name, why)) if !told.is_over() => told.row(ReportRow::void(name, why)),
-            Err(_) => {}
-        }
-    }
-    let capped = cases.iter().flatten().any(|case| case.is_capped) && options.cpu < 100;
-    match &hosts.uncapped {
-        Some(why) => told.note(format!("NOT CAPPED: the near end had as much processor as there is: {why}")),
-        None if capped => told.note(format!(
-            "in the paper's points the near end has {} % of one processor, by a control group and without real time; {CAP}",
-            options.cpu
-        )),
-        None => {}
-    }
-    notes.into_iter().for_each(|note| told.note(note));
-    LabReport {
-        hosts: [&hosts.near, &hosts.far].map(LabHost::description).into(),
-        ..told.into_report()
-    }
-}
-
 /// What a reader should know.
 const NOTE: &str = "measured between virtual cards, from ADC to DAC: no speaker, microphone or air is in it, as they \
                     are in the paper's figures; each delay is of 4 ms of sound, or 8 at 16 kHz";
@@ -135,11 +296,11 @@ const CAP: &str = "10 % stands for the paper's 624 MHz ARM: 24 % of 2.6 GHz by t
                    work in each cycle, as it starts one instruction in it at most";
 
 /// How long the calls take together, about: what each sounds for, and two seconds to begin and end.
-pub fn lasts(cases: &[CaseOrNot], options: &MouthToEarOptions) -> Span {
+fn lasts(cases: &[CaseOrNot], flags: &MouthToEarFlags) -> Span {
     let each = cases.iter().flatten().map(|case| {
         let latency = case.latency.unwrap_or(Span::ZERO);
-        options.settle + options.duration + latency.times(2) + Span::from_secs(2)
+        flags.settle + flags.duration + latency.times(2) + Span::from_secs(2)
     });
-    let alone = if options.bulk { options.settle + options.duration } else { Span::ZERO };
+    let alone = if flags.bulk { flags.settle + flags.duration } else { Span::ZERO };
     each.fold(alone, |all, one| all + one)
 }

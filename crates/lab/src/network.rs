@@ -10,19 +10,81 @@ mod mix;
 mod parts;
 mod rows;
 
+use std::fs::File;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::burden::{Beside, BusyHost, Noise};
+use clap::Args;
+use tautline_ui::failure::Failure;
+
+use crate::answer::Answer;
+use crate::burden::{Beside, BusyHost, Noise, TcpRate};
 use crate::cases::Cases;
 use crate::hosts::{HostError, LabHost};
-use crate::report::{LabReport, ReportRow};
+use crate::interval::unread;
+use crate::report::ReportRow;
+use crate::streams::runner::{BusyFlags, StreamFlags, counted_down, line};
 use crate::streams::{LabStream, StreamEnds, StreamOutcome};
 use crate::traffic::WatchedTraffic;
 pub use ambient::of_capture;
 pub use parts::{NetworkPart, PARTS};
 
-pub const QUESTION: &str = "what does the rest of the network do to a stream, and what does a stream \
-                            cost the network?";
+const HELP: &str = r#"Examples:
+  # What the network carries without a stream; a stream in silence, and beside
+  # multicast, chatter, bulk TCP and all of it; then what the heads of packets
+  # of 20, 10, 5 and 1 ms cost:
+  taut lab network --with ssh:studio
+  # The protocols on the interfaces of both machines for a minute, no stream:
+  taut lab network --with ssh:studio --only ambient --duration 60s
+  # The same of what `tcpdump -i eth0 -w ambient.pcap` captured, as a page:
+  taut lab network --pcap ambient.pcap --report-file ambient.html
+  # Between two namespaces of one machine, at 1 Gbit/s of TCP and no more:
+  taut lab network --with netns:far --only silent --only all --tcp-rate 1Gbit
+  # What the heads cost alone:
+  taut lab network --with netns:far --only overhead --duration 5s
+  # While every core of the receiver's host is kept busy:
+  taut lab network --with ssh:studio --load spin
+
+Multicast is 4 Mbit/s to a group that nobody joined; chatter is 2500 packets of
+60 to 300 bytes per second, in bursts, which a program at the receiver reads and
+walks through; TCP is one connection. All of them start at this machine, before
+the stream, and end after it. Each row says what they really carried.
+
+Ambient traffic is what a tap sees on each interface (root or CAP_NET_RAW): its
+protocols and kinds of addresses, with their shares of packets and bytes, the
+mean of the run and the busiest second. Protocols are known by EtherType, IP
+protocol and well-known port, RTP by its header and packets that follow one
+another.
+
+Rows of interfaces are what the kernels of both machines counted while packets
+were on their way, other programs' among it; rows of protocols and of layers
+are what a tap saw of the same, which takes root or CAP_NET_RAW at both ends.
+Without it protocols are told in packets of the whole machine, and a note says
+so. Overhead is what of an Ethernet frame is no sound, its checksum counted in,
+and of layers what neither UDP nor TCP carries, nor RTP where it is the stream;
+`counted` is what the interface counted per packet of sound, without checksums
+and with its share of control traffic."#;
+
+/// `taut lab network`
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct NetworkFlags {
+    /// Only this: ambient (what the network carries without a stream), silent, multicast, chatter, tcp, all or overhead;
+    /// any number of times
+    #[arg(long, value_name = "PART", help_heading = "Run")]
+    only: Vec<NetworkPart>,
+    /// Report the ambient traffic of a capture, pcap or pcapng, and send nothing
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["only", "with", "load", "duration"],
+          help_heading = "Run")]
+    pcap: Option<PathBuf>,
+    /// What TCP carries where there is any: a rate such as 100Mbit, or full
+    #[arg(long, value_name = "RATE", default_value = "full", help_heading = "Network")]
+    tcp_rate: TcpRate,
+    #[command(flatten)]
+    busy: BusyFlags,
+    #[command(flatten)]
+    streams: StreamFlags,
+}
 
 /// A stream, what was beside it, and what the interfaces of both ends carried.
 struct SeenTraffic {
@@ -32,16 +94,30 @@ struct SeenTraffic {
     watched: [WatchedTraffic; 2],
 }
 
-/// Runs each part over these ends, with a load while that keeps the receiver's host busy, and tells each row
-/// of a stream as it is done; `false` ends it.
-pub fn run(
-    ends: &mut StreamEnds,
-    plan: &LabStream,
-    parts: &[NetworkPart],
-    load: Option<&BusyHost>,
-    mut tell: impl FnMut(&ReportRow) -> bool,
-) -> LabReport {
-    let mut cases = Cases::of("network", QUESTION, &mut tell);
+pub(crate) fn run(flags: &NetworkFlags) -> Result<(), Failure> {
+    if let Some(path) = &flags.pcap {
+        let answer = Answer::open(&flags.streams.reporting)?;
+        let file = File::open(path).map_err(|error| unread(path, &error))?;
+        return answer.give(of_capture(file));
+    }
+    let all = || PARTS.iter().filter_map(|name| name.parse().ok()).collect::<Vec<NetworkPart>>();
+    let parts = if flags.only.is_empty() { all() } else { flags.only.clone() };
+    let parts: Vec<_> = parts.into_iter().map(|part| part.with_tcp(flags.tcp_rate)).collect();
+    let left = parts.iter().map(NetworkPart::cases).sum();
+    let words = counted_down(left, |row| told_ambient(row).unwrap_or_else(|| line(row)));
+    flags.streams.run("network", words, |ends, cases, _| each(ends, cases, &parts, flags))
+}
+
+/// Of ambient traffic, how much there was.
+fn told_ambient(row: &ReportRow) -> Option<String> {
+    let figure = |key| row.figures.iter().find(|figure| figure.key == key)?.value.as_f64();
+    let (packets, megabits) = (figure("packets_per_s")?, figure("mbit_per_s")?);
+    Some(format!("{}: {packets:.1} packets/s, {megabits:.3} Mbit/s", row.name))
+}
+
+/// Runs each part, with a load while that keeps the receiver's host busy.
+fn each(ends: &mut StreamEnds, cases: &mut Cases<'_>, parts: &[NetworkPart], flags: &NetworkFlags) {
+    let (plan, load) = (&flags.streams.plan(), flags.busy.load.as_ref());
     if parts.iter().any(|part| *part != NetworkPart::Ambient) {
         NOTES.iter().for_each(|note| cases.note(*note));
     }
@@ -96,7 +172,7 @@ pub fn run(
             });
         }
     }
-    let mut report = cases.report(ends);
+    let report = &mut cases.report;
     // Rows of one kind are one table.
     if let Some(first) = report.rows.iter().position(|row| row.name.starts_with(ambient::NAME)) {
         report.rows.splice(first + 1..first + 1, more_ambient);
@@ -112,7 +188,6 @@ pub fn run(
         }
     }
     report.notes.extend(found);
-    report
 }
 
 /// What a reader should know.

@@ -1,15 +1,43 @@
 //! What measuring costs: the same stream with every packet measured, with one of 64, and with none; and
 //! the stall witness apart.
 
+use clap::Args;
 use tautline_proto::time::Span;
+use tautline_ui::failure::Failure;
 
-use crate::cases::Cases;
 use crate::hosts::HostError;
-use crate::report::{LabReport, ReportRow};
+use crate::report::ReportRow;
 use crate::statistics::{LEAST, Series, compare, median};
+use crate::streams::runner::{StreamFlags, StreamShape};
 use crate::streams::{LabStream, StreamEnds, StreamOutcome};
 
-pub const QUESTION: &str = "what does measuring cost?";
+const HELP: &str = r#"Examples:
+  # Eight runs of each kind on this machine, in turn:
+  taut lab overhead
+  # Longer ones, for a smaller error:
+  taut lab overhead --rounds 16 --duration 30s
+
+Processor time of sender and receiver for each period of sound: with nothing
+measured, with one packet of 64, with every packet, and the stall witness on
+top. What is added is told with the interval that 95 of 100 samples lie in."#;
+
+/// The same of what tells processor time.
+const LATENCIES_UNCERTAINTY: &str = "Between hosts of two clocks, latencies are left out whose median may be off by more, \
+                                     either way [default: 250us]";
+
+/// `taut lab overhead`
+#[derive(Debug, Args)]
+#[command(after_help = HELP, mut_arg("max_uncertainty", |arg| arg.help(LATENCIES_UNCERTAINTY)))]
+pub struct OverheadFlags {
+    /// How often each kind is run
+    #[arg(long, value_name = "N", default_value_t = 8, help_heading = "Run",
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    #[command(flatten)]
+    shape: StreamShape,
+    #[command(flatten)]
+    streams: StreamFlags,
+}
 
 /// What is switched on: its name, and the words that `taut` has for it.
 const KINDS: [(&str, &[&str]); 4] = [
@@ -21,61 +49,64 @@ const KINDS: [(&str, &[&str]); 4] = [
 
 /// Runs all kinds in turn, so many times, each time in the other order: a machine that grows warm or slow
 /// is then no difference between them.
-pub fn run(
-    ends: &mut StreamEnds,
-    plan: &LabStream,
-    rounds: u32,
-    mut tell: impl FnMut(&str) -> bool,
-) -> LabReport {
+pub(crate) fn run(flags: &OverheadFlags) -> Result<(), Failure> {
+    let (plan, rounds) = (flags.streams.shaped(&flags.shape)?, flags.rounds);
     // Rows are made of many runs, when all are done.
-    let mut unheard = |_: &ReportRow| true;
-    let mut cases = Cases::of("overhead", QUESTION, &mut unheard);
-    cases.note(NOTE);
-    let mut found: [Vec<(u32, OverheadRun)>; 4] = Default::default();
-    let mut void: [Option<String>; 4] = Default::default();
-    'rounds: for round in 0..rounds {
-        let mut order: Vec<usize> = (0..KINDS.len()).collect();
-        if round % 2 == 1 {
-            order.reverse();
-        }
-        for kind in order {
-            let (name, words) = KINDS[kind];
-            let name = format!("{name}, round {} of {rounds}", round + 1);
-            let Some(came) = cases.attempt(&name, ends, |ends| one(ends, plan, words)) else {
-                break 'rounds;
-            };
-            match came.unwrap_or_else(|error| Err(error.to_string())) {
-                Ok(run) => found[kind].push((round, run)),
-                Err(why) => {
-                    cases.note(format!("{name}: {why}"));
-                    void[kind] = Some(why);
+    flags.streams.run(
+        "overhead",
+        |_| None,
+        |ends, cases, answer| {
+            cases.note(NOTE);
+            let mut found: [Vec<(u32, OverheadRun)>; 4] = Default::default();
+            let mut void: [Option<String>; 4] = Default::default();
+            'rounds: for round in 0..rounds {
+                let mut order: Vec<usize> = (0..KINDS.len()).collect();
+                if round % 2 == 1 {
+                    order.reverse();
+                }
+                for kind in order {
+                    let (name, words) = KINDS[kind];
+                    let name = format!("{name}, round {} of {rounds}", round + 1);
+                    let Some(came) = cases.attempt(&name, ends, |ends| one(ends, &plan, words))
+                    else {
+                        break 'rounds;
+                    };
+                    match came.unwrap_or_else(|error| Err(error.to_string())) {
+                        Ok(run) => found[kind].push((round, run)),
+                        Err(why) => {
+                            cases.note(format!("{name}: {why}"));
+                            void[kind] = Some(why);
+                        }
+                    }
+                    // Who asks after that was told asks of the next stream.
+                    let goes_on = !answer.stop.is_requested();
+                    answer.tell(&name);
+                    cases.asked(goes_on, &name);
                 }
             }
-            cases.asked(tell(&name), &name);
-        }
-    }
-    let times = found.each_ref().map(|runs| by_round(runs, |run| Some(run.per_period)));
-    let middles = found.each_ref().map(|runs| by_round(runs, OverheadRun::known));
-    if times.iter().any(|runs| (1..LEAST).contains(&runs.len())) {
-        cases.note(format!(
+            let times = found.each_ref().map(|runs| by_round(runs, |run| Some(run.per_period)));
+            let middles = found.each_ref().map(|runs| by_round(runs, OverheadRun::known));
+            if times.iter().any(|runs| (1..LEAST).contains(&runs.len())) {
+                cases.note(format!(
             "fewer than {LEAST} rounds have no interval: what is added may be chance; see --rounds"
         ));
-    }
-    let unknown = found.iter().flatten().find_map(|(_, run)| run.latency.as_ref().err());
-    if let Some(why) = unknown {
-        cases.note(format!("latencies are left out: {why}"));
-    }
-    for (kind, (name, _)) in KINDS.iter().enumerate() {
-        let mut row = row(name, &times[kind], &times[0]);
-        if kind == WITNESSED {
-            witness(&mut row, &times[kind], &times[WITNESSED - 1]);
-        }
-        latency(&mut row, &middles[kind], &middles[FEW]);
-        // Why it never ran, where it did not.
-        row.void = row.void.map(|none| void[kind].take().unwrap_or(none));
-        cases.row(row);
-    }
-    cases.report(ends)
+            }
+            let unknown = found.iter().flatten().find_map(|(_, run)| run.latency.as_ref().err());
+            if let Some(why) = unknown {
+                cases.note(format!("latencies are left out: {why}"));
+            }
+            for (kind, (name, _)) in KINDS.iter().enumerate() {
+                let mut row = row(name, &times[kind], &times[0]);
+                if kind == WITNESSED {
+                    witness(&mut row, &times[kind], &times[WITNESSED - 1]);
+                }
+                latency(&mut row, &middles[kind], &middles[FEW]);
+                // Why it never ran, where it did not.
+                row.void = row.void.map(|none| void[kind].take().unwrap_or(none));
+                cases.report.rows.push(row);
+            }
+        },
+    )
 }
 
 /// What latencies are held against: where nothing is measured there is none.
@@ -214,6 +245,7 @@ mod tests {
     use tautline_trial::snapshot;
 
     use super::*;
+    use crate::report::LabReport;
     use crate::streams::MOST_UNSURE;
     use crate::streams::tests::between_two;
 
@@ -240,7 +272,7 @@ mod tests {
     #[test]
     fn rounds_are_counted_and_told_without_the_spread_of_packets() {
         let rounds: Vec<_> = (0..8).map(|run| (run, 10_000.0 + f64::from(run))).collect();
-        let mut report = LabReport::of("overhead", QUESTION);
+        let mut report = LabReport::asking("overhead");
         report.rows = vec![row("1 of 64", &rounds, &[]), row("every packet", &rounds, &rounds)];
         let text = report.to_string();
         let head = text.lines().find(|line| line.contains("measured")).unwrap();

@@ -4,5 +4,173 @@ mod carried;
 mod effect;
 mod known;
 
-pub use carried::{CASES, CarriedCase, QUESTION, SentSound, noises_of, run};
-pub use known::{KNOWN_SECONDS, write_known};
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, Args};
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::units::Rate;
+use tautline_ui::failure::Failure;
+use tautline_ui::read_sound;
+use tautline_ui::readers::rate;
+
+use crate::answer::{Answer, Reporting};
+use crate::burden::{Noise, TcpRate};
+use crate::report::ReportRow;
+use crate::streams::LabStream;
+use crate::streams::runner::{FarEnd, StreamShape, run_streams};
+pub use carried::QUESTION;
+use carried::{CASES, CarriedCase, SentSound, carry, noises_of};
+use known::{KNOWN_SECONDS, write_known};
+
+const HELP: &str = r#"Examples:
+  # As 24 bits, 16 and floats, and to a card whose clock is off:
+  taut lab quality
+  # A song, to another machine where it is under the same path:
+  taut lab quality --with ssh:studio --input /srv/song.flac
+  # One stream as it is to be run:
+  taut lab quality --send "--format l16 --redundancy auto" --latency 50ms
+  # Test 10 of the thesis: 20 ms without noise, with it, and without its mDNS:
+  taut lab quality --only l16 --latency 20ms --period 240 --periods 2 \
+      --noise noisy --noise unhandled
+
+Each row is `taut send` of a file and `taut recv` into one, judged by `taut
+compare` where it was heard; its sentence is a note, its figures are columns.
+The sound is built in unless --input names a file: a sine, whose THD+N is told,
+a sweep and noise, other ones in each channel. `resampled` plays on a virtual
+card that runs 100 ppm fast. With --send or --recv one row is run, with their
+words.
+
+With --noise each row is run without noise first, then with each noise. Columns
+report the noise that was carried, in Mbit/s and packets/s, and its effect on
+the sound: none, lost (frames were lost, and none without noise), changed (no
+frame was lost, but the sound differs) or unknown (the sound without noise was
+not whole). Exit status: 0 whatever the verdict is; 1 if there is none."#;
+
+/// `taut lab quality`
+#[derive(Debug, Args)]
+#[command(after_help = HELP, mut_arg("latency", unhurried))]
+pub struct QualityFlags {
+    /// Only this; any number of times
+    #[arg(long, value_name = "CASE", value_parser = PossibleValuesParser::new(CASES),
+          conflicts_with_all = ["send", "recv"], help_heading = "Run")]
+    only: Vec<String>,
+    /// Options of taut send, parted by spaces, such as "--format l16"
+    #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true, help_heading = "Stream")]
+    send: Option<String>,
+    /// Options of taut recv, the same
+    #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true, help_heading = "Stream")]
+    recv: Option<String>,
+    /// Repeat each row with network noise: noisy (multicast that no program reads, and small packets that one reads) or
+    /// unhandled (the multicast alone); repeatable
+    #[arg(long, value_name = "NOISE", help_heading = "Network")]
+    noise: Vec<Noise>,
+    /// Rate of TCP on top of noise, such as 100Mbit, or full [default: no TCP]
+    #[arg(long, value_name = "RATE", requires = "noise", help_heading = "Network")]
+    tcp_rate: Option<TcpRate>,
+    #[command(flatten)]
+    shape: StreamShape,
+    /// Periods in each device's buffer, as long as a freeze that is to be outlasted
+    #[arg(long, value_name = "N", default_value_t = 64, help_heading = "Stream",
+          value_parser = clap::value_parser!(u32).range(2..=64))]
+    periods: u32,
+    /// A WAV or FLAC that is sent instead, under this path at both ends
+    #[arg(long, short, value_name = "FILE", help_heading = "Sound")]
+    input: Option<PathBuf>,
+    /// Sample rate of the built-in sound
+    #[arg(long, value_name = "HZ", default_value = "48000", value_parser = rate,
+          conflicts_with = "input", help_heading = "Sound")]
+    rate: Rate,
+    #[command(flatten)]
+    far: FarEnd,
+    #[command(flatten)]
+    reporting: Reporting,
+}
+
+/// Freezes of a machine are no matter of quality.
+fn unhurried(latency: Arg) -> Arg {
+    latency
+        .default_value("200ms")
+        .help("The link offset: so long that no freeze of a machine is heard, which is no matter of quality")
+}
+
+/// `taut lab sound`
+#[derive(Debug, Args)]
+pub struct KnownSound {
+    /// Where it is written
+    path: PathBuf,
+    /// Its sample rate
+    #[arg(long, value_name = "HZ", default_value = "48000", value_parser = rate)]
+    rate: Rate,
+    /// Bits of its samples
+    #[arg(long, value_name = "N", default_value_t = 24,
+          value_parser = clap::value_parser!(u16).range(16..=24))]
+    bits: u16,
+}
+
+pub(crate) fn run(flags: &QualityFlags) -> Result<(), Failure> {
+    let (sound, rate, lasts) = match &flags.input {
+        None => {
+            let lasts = Span::from_secs(i64::from(KNOWN_SECONDS));
+            (SentSound::Known(flags.rate), flags.rate, lasts)
+        }
+        Some(path) => {
+            let sound = read_sound(path)?;
+            let lasts = sound.rate.span_of(Frames::from_len(sound.frames()));
+            // Agents have folders of their own.
+            let whole = std::path::absolute(path).map_err(|error| {
+                Failure::open(format!("{}: {error}; check the path", path.display()))
+            })?;
+            let path = whole.to_str().map(str::to_owned).ok_or_else(|| {
+                Failure::usage(format!("{} is no UTF-8; rename it", whole.display()))
+            })?;
+            (SentSound::File { path, channels: sound.channels.len() }, sound.rate, lasts)
+        }
+    };
+    let plan = LabStream {
+        rate: rate.hertz(),
+        ptime: flags.shape.blocks.ptime,
+        latency: flags.shape.latency,
+        period: flags.shape.blocks.period,
+        periods: flags.periods,
+        duration: lasts,
+        at: flags.far.at,
+        ..LabStream::default()
+    };
+    let cases = cases(flags);
+    let noises: Vec<_> = flags.noise.iter().map(|noise| noise.and_tcp(flags.tcp_rate)).collect();
+    let times = cases.len() * noises_of(&noises).len();
+    let words = |row: &ReportRow| Some(line(row));
+    let answer = Answer::open(&flags.reporting)?;
+    answer.tell(&format!("{lasts} of sound follow, {times} times over"));
+    run_streams(answer, ("quality", &flags.far), words, |ends, told, _| {
+        carry(ends, told, &plan, &sound, &cases, &noises);
+    })
+}
+
+/// One as it was asked for, or those that are built in.
+fn cases(flags: &QualityFlags) -> Vec<CarriedCase> {
+    if flags.send.is_none() && flags.recv.is_none() {
+        return CarriedCase::of(&flags.only);
+    }
+    let [send, recv] = [&flags.send, &flags.recv].map(|words| {
+        let words = words.as_deref().unwrap_or_default();
+        words.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    });
+    vec![CarriedCase { name: "as asked".to_owned(), send, recv, off_clock: false }]
+}
+
+fn line(row: &ReportRow) -> String {
+    let verdict = row.figures.iter().find(|figure| figure.key == "verdict");
+    let found = match (&row.void, verdict.and_then(|figure| figure.value.as_str())) {
+        (Some(why), _) => format!("void: {why}"),
+        (None, verdict) => verdict.unwrap_or("no verdict").replace('_', " "),
+    };
+    format!("{}: {found}", row.name)
+}
+
+pub(crate) fn write(flags: &KnownSound) -> Result<(), Failure> {
+    write_known(&flags.path, flags.rate, flags.bits).map_err(|error| {
+        Failure::open(format!("writing {}: {error}; is there room for it?", flags.path.display()))
+    })
+}

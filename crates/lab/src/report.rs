@@ -56,14 +56,6 @@ impl LabReport {
         }
     }
 
-    /// Of a host that could not be used: a void row, and nothing else.
-    #[must_use]
-    pub fn unusable(mut self, host: impl Into<String>, why: impl Into<String>) -> Self {
-        self.hosts.push(HostDescription::here("here"));
-        self.rows.push(ReportRow::void(host, why));
-        self
-    }
-
     /// Whether anything was measured: an experiment of void rows has failed.
     pub fn says_something(&self) -> bool {
         self.rows.iter().any(|row| row.void.is_none())

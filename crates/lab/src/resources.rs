@@ -12,14 +12,89 @@ mod sampler;
 #[cfg(test)]
 mod tests;
 
+use clap::Args;
 use tautline_io::clock::{now, sleep_until};
 use tautline_proto::device::Stop;
 use tautline_proto::time::{LocalTime, Span};
+use tautline_ui::failure::Failure;
+use tautline_ui::readers::span;
 
-use crate::report::{HostDescription, INTERVAL, LabReport, Meanwhile, ReportRow};
-
+use crate::answer::{Answer, Reporting, check_room, print_json};
+use crate::report::{HostDescription, INTERVAL, LabReport, ReportRow};
+use crate::signals::stop_with_agent;
 pub use record::Record;
 pub use sampler::{Sampler, SamplerOptions};
+
+const HELP: &str = r#"Examples:
+  # What the machine does in ten seconds, second by second:
+  taut lab resources
+  # And what one program takes of it, every fifth of a second:
+  taut lab resources --pid 1 --interval 200ms --duration 60s --report json
+  # As charts over time:
+  taut lab resources --pid 1 --duration 300s --report-file resources.html
+
+Shares of processor time are of all cores for the machine and of one core for a
+process; the kernel counts them in hundredths of a second. Packets are those of
+all interfaces but loopback, in this network namespace. The table has means; the
+JSON report has every interval ("meanwhile"). The page draws processor time,
+interrupts and context switches over time."#;
+
+/// `taut lab resources`
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct ResourceFlags {
+    /// A process to be watched too, by its number; any of them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pid: Vec<u32>,
+    /// From one reading to the next
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = span)]
+    interval: Span,
+    /// For how long
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span)]
+    duration: Span,
+    #[command(flatten)]
+    reporting: Reporting,
+}
+
+/// `taut lab sample`
+#[derive(Debug, Args)]
+pub struct SampleFlags {
+    /// For how long, at most
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    duration: Span,
+}
+
+/// The kernel counts processor time in ticks of 10 ms: of less than two of them nothing can be said.
+const SHORTEST: Span = Span::from_millis(20);
+
+pub(crate) fn run(flags: &ResourceFlags) -> Result<(), Failure> {
+    if flags.interval < SHORTEST {
+        return Err(Failure::usage(format!(
+            "--interval {} is shorter than the kernel counts processor time by; use {SHORTEST} or more",
+            flags.interval
+        )));
+    }
+    let options = SamplerOptions {
+        interval: flags.interval,
+        duration: flags.duration,
+        pids: flags.pid.clone(),
+    };
+    // A reading takes as much as twenty values.
+    let readings = options.duration.as_nanos() / options.interval.as_nanos().max(1);
+    check_room((readings.max(0) as usize).saturating_mul(20 * (1 + options.pids.len())))?;
+    let answer = Answer::open(&flags.reporting)?;
+    answer.tell(&format!("reading every {} for {}", options.interval, options.duration));
+    let report = measure(&options, &answer.stop).map_err(Failure::open)?;
+    answer.give(report)
+}
+
+/// Reads what the machine does until it is asked to stop: each second's, at instants of the monotonic clock, for what is
+/// measured by the same clock.
+pub(crate) fn sample(flags: &SampleFlags) -> Result<(), Failure> {
+    let stop = stop_with_agent()?;
+    let options = SamplerOptions { interval: INTERVAL, duration: flags.duration, pids: Vec::new() };
+    print_json(&read(&options, &stop).map_err(Failure::open)?.machine(LocalTime::ZERO))
+}
 
 /// What is read of a machine, in this order: each for programs, with its unit, and for people.
 pub(crate) fn machine_quantities() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -28,15 +103,6 @@ pub(crate) fn machine_quantities() -> impl Iterator<Item = (&'static str, &'stat
 
 /// How often it is looked whether it is over.
 const BEAT: Span = Span::from_millis(20);
-
-pub const QUESTION: &str = "what goes on in this machine?";
-
-/// Reads what the machine does until it is asked to stop, for so long at most: each second's, at instants of
-/// the monotonic clock, for what is measured by the same clock.
-pub fn sample(most: Span, stop: &Stop) -> Result<Vec<Meanwhile>, String> {
-    let options = SamplerOptions { interval: INTERVAL, duration: most, pids: Vec::new() };
-    Ok(read(&options, stop)?.machine(LocalTime::ZERO))
-}
 
 fn read(options: &SamplerOptions, stop: &Stop) -> Result<Record, String> {
     let ends = now() + options.duration;
@@ -49,7 +115,7 @@ fn read(options: &SamplerOptions, stop: &Stop) -> Result<Record, String> {
 
 /// Reads for a while and reports: the machine, and each process; one that is not there is a void row.
 pub fn measure(options: &SamplerOptions, stop: &Stop) -> Result<LabReport, String> {
-    let mut report = LabReport::of("resources", QUESTION);
+    let mut report = LabReport::asking("resources");
     report.hosts.push(HostDescription::here("here"));
     let record = read(options, stop)?;
     report.rows.push(record.machine_row());

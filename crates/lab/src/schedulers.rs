@@ -1,17 +1,54 @@
 //! Which scheduler serves sound: the same stream under each, quiet and loaded, and with sender and receiver
 //! on one processor.
 
+use clap::Args;
 use tautline_io::thread::Scheduler;
-use tautline_proto::time::Span;
+use tautline_proto::time::{Frames, Span};
+use tautline_ui::failure::Failure;
 
 use crate::burden::{Burden, BurdenSide, BusyHost, RunningBurdens, among};
-use crate::cases::Cases;
 use crate::hosts::HostError;
 use crate::ladder::RUNGS;
-use crate::report::{LabReport, ReportRow};
+use crate::report::ReportRow;
+use crate::streams::runner::{StreamFlags, StreamShape, counted_down, line};
 use crate::streams::{LabStream, StreamEnds};
 
-pub const QUESTION: &str = "which scheduler serves sound?";
+const HELP: &str = r#"Examples:
+  # All of them on this machine, in five minutes:
+  taut lab schedulers
+  # The real-time ones alone, at a smaller period:
+  taut lab schedulers --case fifo --case rr --period 32 --ptime 667us \
+      --latency 4ms
+
+  # Loaded by stress-ng, and on processors of one's own choice:
+  taut lab schedulers --load stress-ng:cpu,4,vm,1 --cpus 2,3
+
+Loaded is with every core of the receiver's host kept busy, or as --load says.
+On one core, the first of --cpus, the sender runs below, beside and above the
+receiver. A scheduler that the kernel refuses is a void row, and says why: also
+a deadline with --cpus, as it goes by all processors."#;
+
+/// `taut lab schedulers`
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct SchedulerFlags {
+    /// Only cases whose name begins so, such as `fifo`; any number of times
+    #[arg(long, value_name = "NAME", help_heading = "Run")]
+    case: Vec<String>,
+    /// What loads the receiver's host: spin (a thread for each processor), spin:N, or stress-ng
+    /// with its options and their values, such as stress-ng:cpu,4
+    #[arg(long, value_name = "LOAD", default_value = "spin", help_heading = "Run")]
+    load: BusyHost,
+    /// The sender's processor and the receiver's, such as 2,3; of cases on one core, the first for
+    /// both [default: any, and 0 for both]
+    #[arg(long, value_name = "CORES", value_delimiter = ',', num_args = 1..=2,
+          help_heading = "Run")]
+    cpus: Vec<usize>,
+    #[command(flatten)]
+    shape: StreamShape,
+    #[command(flatten)]
+    streams: StreamFlags,
+}
 
 /// One way to run both ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,25 +141,41 @@ pub fn cases(period: Span) -> Vec<SchedulerCase> {
     all
 }
 
-/// Runs each case over these ends, and tells each as it is done; `false` ends it.
-pub fn run(
-    ends: &mut StreamEnds,
-    plan: &LabStream,
-    cases: &[SchedulerCase],
-    load: &BusyHost,
-    mut tell: impl FnMut(&ReportRow) -> bool,
-) -> LabReport {
-    let mut told = Cases::of("schedulers", QUESTION, &mut tell);
-    if cases.iter().any(|case| case.as_thesis) {
-        told.note(
-            "the deadlines of 16 to 25 ms are the thesis's own, and run its first test: periods and \
-             packets of 20 ms at 100 ms",
-        );
+pub(crate) fn run(flags: &SchedulerFlags) -> Result<(), Failure> {
+    if let Some(scheduler) = &flags.streams.scheduler {
+        return Err(Failure::usage(format!(
+            "--scheduler {scheduler}: this experiment sets it; --case picks some"
+        )));
     }
-    for case in cases {
-        told.run(&case.name, ends, |ends| one(ends, plan, case, load));
+    let period = flags.streams.rate.span_of(Frames::new(i64::from(flags.shape.blocks.period)));
+    let mut asked = cases(period);
+    if !flags.case.is_empty() {
+        let names: Vec<_> = asked.iter().map(|case| case.name.clone()).collect();
+        asked.retain(|case| flags.case.iter().any(|begin| case.name.starts_with(begin)));
+        if asked.is_empty() {
+            return Err(Failure::usage(format!(
+                "no case begins so; there are {}",
+                names.join("; ")
+            )));
+        }
     }
-    told.report(ends)
+    let cpus = match flags.cpus[..] {
+        [] => [Vec::new(), Vec::new()],
+        [one] => [vec![one], vec![one]],
+        [sender, receiver, ..] => [vec![sender], vec![receiver]],
+    };
+    let plan = LabStream { cpus, ..flags.streams.shaped(&flags.shape)? };
+    flags.streams.run("schedulers", counted_down(asked.len(), line), |ends, cases, _| {
+        if asked.iter().any(|case| case.as_thesis) {
+            cases.note(
+                "the deadlines of 16 to 25 ms are the thesis's own, and run its first test: periods and \
+                 packets of 20 ms at 100 ms",
+            );
+        }
+        for case in &asked {
+            cases.run(&case.name, ends, |ends| one(ends, &plan, case, &flags.load));
+        }
+    })
 }
 
 fn one(

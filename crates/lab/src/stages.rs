@@ -1,43 +1,64 @@
 //! Where the time of every packet goes: each stage of the ledger, of two hosts on one timeline.
 
-use tautline_proto::device::Stop;
+use clap::Args;
+use tautline_ui::failure::Failure;
 
 use crate::burden::BusyHost;
-use crate::cases::Cases;
-use crate::report::{LabReport, ReportRow};
-use crate::streams::{LabStream, StreamEnds};
+use crate::streams::StreamEnds;
+use crate::streams::runner::{BusyFlags, StreamFlags, StreamShape};
+
+const HELP: &str = r#"Examples:
+  # Where 5 ms go, on this machine:
+  taut lab stages
+  # To another machine, for a minute, at cards:
+  taut lab stages --with ssh:studio --input alsa:hw:0 --output alsa:hw:0 \
+      --duration 60s
+  # Only if both know each other's clocks to 50 us:
+  taut lab stages --with ssh:studio --max-uncertainty 50us
+  # While stress-ng loads the receiver's host:
+  taut lab stages --load stress-ng:cpu,4,vm,1
+
+Stages, in the order of travel: capture, pack, send, wire, wakeup, buffer,
+render, device; those of the sender are on the receiver's clock, and what that
+may be off by is told at `wire`. Where it may be off by more than is allowed, or
+a clock was set meanwhile, the row is void. What rests on one clock stands
+beside: the way through each host, and the round trip between them."#;
+
+/// `taut lab stages`
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct StagesFlags {
+    #[command(flatten)]
+    busy: BusyFlags,
+    #[command(flatten)]
+    shape: StreamShape,
+    #[command(flatten)]
+    streams: StreamFlags,
+}
 
 /// Fewer packets say little of the tails.
 const MANY: u64 = 10_000;
 
-pub const QUESTION: &str = "where does the time of every packet go?";
-
 /// Runs one stream and takes it apart; with a load, while that keeps the receiver's host busy.
 /// It ends sooner where somebody asks to stop, with what came until then.
-pub fn run(
-    ends: &mut StreamEnds,
-    plan: &LabStream,
-    load: Option<&BusyHost>,
-    stop: &Stop,
-    progress: &mut dyn FnMut(&str),
-) -> LabReport {
-    let mut few = None;
-    let mut tell = |row: &ReportRow| {
-        let count = row.measured.as_ref().map_or(0, |measured| measured.count);
-        few = Some(count).filter(|count| row.void.is_none() && *count < MANY);
-        !stop.is_requested()
-    };
-    let mut cases = Cases::of("stages", QUESTION, &mut tell);
-    let name = format!("{} in packets of {}", plan.latency, plan.ptime);
-    let name = BusyHost::named(load, name);
-    cases.run(&name, ends, |ends| {
-        let outcome =
-            BusyHost::around_if(load, ends, plan, |ends| ends.run_watched(plan, progress))?;
-        Ok(outcome.row(&name))
-    });
-    let mut report = cases.report(ends);
-    report.notes.extend(few.map(|count| {
-        format!("{count} packets were measured; {MANY} and more show the tails, which a longer --duration gives")
-    }));
-    report
+pub(crate) fn run(flags: &StagesFlags) -> Result<(), Failure> {
+    let plan = flags.streams.shaped(&flags.shape)?;
+    let load = flags.busy.load.as_ref();
+    flags.streams.run("stages", |_| None, |ends, cases, answer| {
+        let seconds = plan.settle + plan.duration;
+        answer.tell(&format!("a stream of {seconds} follows; Ctrl-C ends it sooner"));
+        let name = BusyHost::named(load, format!("{} in packets of {}", plan.latency, plan.ptime));
+        cases.run(&name, ends, |ends| {
+            let progress = &mut |sentence: &str| answer.tell(sentence);
+            let run = |ends: &mut StreamEnds| ends.run_watched(&plan, progress);
+            Ok(BusyHost::around_if(load, ends, &plan, run)?.row(&name))
+        });
+        let measured = cases.report.rows.first().filter(|row| row.void.is_none());
+        let count = measured.map(|row| row.measured.as_ref().map_or(0, |all| all.count));
+        if let Some(count) = count.filter(|count| *count < MANY) {
+            cases.note(format!(
+                "{count} packets were measured; {MANY} and more show the tails, which a longer --duration gives"
+            ));
+        }
+    })
 }

@@ -10,36 +10,75 @@ mod tests;
 
 use std::thread::JoinHandle;
 
+use clap::Args;
 use tautline_io::clock::{now, sleep_until, thread_time};
 use tautline_io::thread::Scheduler;
+use tautline_io::thread::affinity::usable_cores;
 use tautline_io::thread::stall::{LATE, Stall, StallLog, WentOn};
 use tautline_proto::device::Stop;
 use tautline_proto::time::{LocalTime, Span};
+use tautline_ui::failure::Failure;
+use tautline_ui::readers::span;
 
+use crate::answer::{Answer, Reporting, check_room};
 use crate::kept::{lock_memory, spawn_on};
 use crate::report::{HostDescription, LabReport, ReportRow};
 use crate::schedule::OpenSchedule;
 use crate::statistics::Series;
 
-pub const QUESTION: &str = "how good is this host: how late does it wake a thread?";
+const HELP: &str = r#"Is this machine fit for sound, before anything is sent?
+  taut lab stalls
+  # An hour of one core, as a program without privileges fares:
+  taut lab stalls --cpus 1 --scheduler other --duration 3600s --period 5ms
 
-/// How a host is watched.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StallOptions {
-    pub cores: Vec<usize>,
-    /// Of the thread on each.
-    pub scheduler: Scheduler,
-    /// From one wake-up to the next.
-    pub period: Span,
-    pub duration: Span,
+Lateness is from the instant that was asked for to the wake-up; what came due
+while a core stood still counts each for itself. A period is missed if its
+wake-up came when the next was due. A freeze is what every core missed at once,
+each having woken 1ms late or more: the host stood still, not a core."#;
+
+/// `taut lab stalls`
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct StallFlags {
+    /// How often each core is looked at
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = span)]
+    period: Span,
+    /// For how long
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span)]
+    duration: Span,
+    /// The cores, counted from 0, such as 0,2 [default: all that this program may use]
+    #[arg(long, value_name = "CORES", value_delimiter = ',')]
+    cpus: Vec<usize>,
+    /// Priority of the thread that looks, on each
+    #[arg(long, value_name = "CLASS", default_value = "fifo:99")]
+    scheduler: Scheduler,
+    #[command(flatten)]
+    reporting: Reporting,
 }
 
-impl StallOptions {
+pub(crate) fn run(flags: &StallFlags) -> Result<(), Failure> {
+    check_room(flags.values())?;
+    let answer = Answer::open(&flags.reporting)?;
+    answer.tell(&format!(
+        "looking at {} cores every {} for {}; keep the machine as it will be used",
+        flags.cores().len(),
+        flags.period,
+        flags.duration
+    ));
+    let report = measure(flags, &answer.stop);
+    answer.give(report)
+}
+
+impl StallFlags {
+    fn cores(&self) -> Vec<usize> {
+        if self.cpus.is_empty() { usable_cores() } else { self.cpus.clone() }
+    }
+
     /// Values that are kept in all, of 16 bytes each.
-    pub fn values(&self) -> usize {
+    fn values(&self) -> usize {
         let period = self.period.as_nanos().max(1);
         let each = (self.duration.as_nanos() / period).max(0) as usize + 1;
-        each.saturating_mul(self.cores.len())
+        each.saturating_mul(self.cores().len())
     }
 }
 
@@ -56,16 +95,16 @@ struct CoreLog {
 const AHEAD: Span = Span::from_millis(20);
 
 /// Watches the cores; one whose thread is refused is a void row.
-pub fn measure(options: &StallOptions, stop: &Stop) -> LabReport {
-    let mut report = LabReport::of("stalls", QUESTION);
+fn measure(options: &StallFlags, stop: &Stop) -> LabReport {
+    let mut report = LabReport::asking("stalls");
     report.notes.extend(lock_memory());
     let went_on = WentOn::listen();
     // All room is taken first: what one core does for it must not disturb another.
-    let each = options.values() / options.cores.len().max(1);
-    let rooms: Vec<_> = options.cores.iter().map(|_| Series::with_room(each)).collect();
+    let each = options.values() / options.cores().len().max(1);
+    let rooms: Vec<_> = options.cores().iter().map(|_| Series::with_room(each)).collect();
     let begins = now() + AHEAD;
     let schedule = OpenSchedule::new(begins, options.period, begins + options.duration);
-    let watches = options.cores.iter().zip(rooms).map(|(&core, late)| {
+    let watches = options.cores().into_iter().zip(rooms).map(|(core, late)| {
         let watch = Watch { core, schedule, late, stop: stop.clone() };
         let name = format!("taut-wake-{core}");
         (core, spawn_on(core, &name, options.scheduler, move || watch.look()))

@@ -7,17 +7,42 @@
 
 use core::str::FromStr;
 
+use clap::Args;
 use serde_json::Value;
 use tautline_proto::time::Span;
+use tautline_ui::failure::Failure;
 
 use crate::burden::{Burden, BurdenSide, RunningBurdens, among};
-use crate::cases::Cases;
 use crate::hosts::{ChildLimits, HostError};
-use crate::report::{LabReport, ReportRow};
+use crate::report::ReportRow;
+use crate::streams::runner::{StreamFlags, counted_down, line};
 use crate::streams::{LabStream, StreamEnds, StreamOutcome};
 
-pub const QUESTION: &str =
-    "what becomes of a stream whose receiver has little processor or memory?";
+const HELP: &str = r#"Examples:
+  # On this machine, as root:
+  taut lab starved
+  # Of another machine, for a minute each, without real time:
+  taut lab starved --with ssh:root@studio --scheduler other --duration 60s
+  # With half a processor, alone and beside a program that wants it too:
+  taut lab starved --only 50% --only shared
+
+The receiver is put into a control group that has 100 (no cap), 50, 20 and 10 %
+of one processor; 50 % that a spinning thread beside it wants too; 64 MiB beside
+a program that writes 128. A quota caps ordinary threads; those of FIFO and RR
+only where groups have real-time shares, so each cap is measured with real time
+and without, unless --scheduler asks for one. A row says which ran and how much
+of the processor it got; one that cannot be made is void and says why."#;
+
+/// `taut lab starved`
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct StarvedFlags {
+    /// Only this: 100%, 50%, 20%, 10%, shared or memory; any number of times
+    #[arg(long, value_name = "SHARE", help_heading = "Run")]
+    only: Vec<Hunger>,
+    #[command(flatten)]
+    streams: StreamFlags,
+}
 
 /// What the receiver has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,39 +130,36 @@ impl StarvedStep {
     fn burden(&self) -> Option<Burden> {
         match self.hunger {
             Hunger::Cpu(_) => None,
-            Hunger::Shared(_) => Some(Burden::Cpu(1)),
-            Hunger::Memory(bytes) => Some(Burden::Memory(bytes * 2)),
+            Hunger::Shared(_) => Some(Burden::Cpu { threads: 1 }),
+            Hunger::Memory(bytes) => Some(Burden::Memory { bytes: bytes * 2 }),
         }
     }
 }
 
-/// Runs each step over these ends, and tells each as it is done; `false` ends it.
-pub fn run(
-    ends: &mut StreamEnds,
-    plan: &LabStream,
-    steps: &[StarvedStep],
-    mut tell: impl FnMut(&ReportRow) -> bool,
-) -> LabReport {
-    let mut cases = Cases::of("starved", QUESTION, &mut tell);
-    cases.note(NOTE);
-    for step in steps {
-        let name = step.name();
-        let schedulers = match &step.scheduler {
-            Some(scheduler) => [0, 1].map(|_| Some(scheduler.clone())),
-            None => plan.schedulers.clone(),
-        };
-        let plan = LabStream { schedulers, ..plan.clone() };
-        let mut refused = None;
-        cases.run(&name, ends, |ends| {
-            let outcome = starved(ends, step, &plan)?;
-            refused = outcome.heard.host.refused.priority.clone();
-            Ok(told(outcome.row(&name), &outcome))
-        });
-        if let Some(why) = refused {
-            cases.note(format!("{name}: {why}"));
+pub(crate) fn run(flags: &StarvedFlags) -> Result<(), Failure> {
+    let plan = flags.streams.plan();
+    let hungers = if flags.only.is_empty() { &HUNGERS[..] } else { &flags.only };
+    let steps = steps(hungers, plan.schedulers[1].as_deref());
+    flags.streams.run("starved", counted_down(steps.len(), line), |ends, cases, _| {
+        cases.note(NOTE);
+        for step in &steps {
+            let name = step.name();
+            let schedulers = match &step.scheduler {
+                Some(scheduler) => [0, 1].map(|_| Some(scheduler.clone())),
+                None => plan.schedulers.clone(),
+            };
+            let plan = LabStream { schedulers, ..plan.clone() };
+            let mut refused = None;
+            cases.run(&name, ends, |ends| {
+                let outcome = starved(ends, step, &plan)?;
+                refused = outcome.heard.host.refused.priority.clone();
+                Ok(told(outcome.row(&name), &outcome))
+            });
+            if let Some(why) = refused {
+                cases.note(format!("{name}: {why}"));
+            }
         }
-    }
-    cases.report(ends)
+    })
 }
 
 /// What a reader should know.
@@ -203,7 +225,7 @@ mod tests {
     #[test]
     fn what_shares_a_group_wants_more_than_the_group_has() {
         for step in steps(&HUNGERS, None) {
-            if let (Some(high), Some(Burden::Memory(bytes))) =
+            if let (Some(high), Some(Burden::Memory { bytes })) =
                 (step.limits().memory_high, step.burden())
             {
                 assert!(bytes > high);

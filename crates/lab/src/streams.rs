@@ -4,10 +4,10 @@
 mod alike;
 mod by_second;
 mod clocks;
-mod ending;
 mod losses;
 mod machines;
 mod row;
+pub(crate) mod runner;
 #[cfg(test)]
 pub(crate) mod tests;
 mod unsent;
@@ -26,11 +26,10 @@ use crate::hosts::{
     UsedBetween,
 };
 use crate::report::HostDescription;
-
 pub use clocks::MOST_UNSURE;
-use ending::StreamEnding;
 use machines::MachineSamplers;
 pub use machines::{SampledMachines, SampledQuantity};
+use runner::StreamEnding;
 pub use words::LabWire;
 use words::StreamPath;
 

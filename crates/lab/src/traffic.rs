@@ -6,7 +6,6 @@ mod ambient;
 mod counters;
 pub mod frames;
 mod layers;
-mod mix;
 pub mod protocol;
 mod routes;
 mod tap;
@@ -17,17 +16,47 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::IpAddr;
 
+use clap::Args;
 use serde::{Deserialize, Serialize};
 use tautline_io::clock::now;
 use tautline_proto::device::Stop;
 use tautline_proto::time::{LocalTime, Span};
+use tautline_ui::failure::Failure;
+use tautline_ui::screen;
 
+use crate::answer::print_json;
+use crate::signals::stop_with_agent;
 pub(crate) use ambient::read_ambient;
 pub use ambient::{AmbientPart, AmbientSum, AmbientTraffic, Carried, watch_ambient};
 pub use layers::{Layers, Sizes};
-pub use mix::MixEntry;
+pub use tap::MixEntry;
 use tap::TrafficTap;
 pub use tap::{MixPart, MixWays, TappedTraffic, TappedWindow};
+
+/// `taut lab traffic`: beside a stream, or the ambient traffic if there is none.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+pub struct TrafficFlags {
+    /// The stream goes to this address
+    #[arg(long, value_name = "IP")]
+    to: Option<IpAddr>,
+    /// The stream comes to this address
+    #[arg(long, value_name = "IP")]
+    at: Option<IpAddr>,
+}
+
+pub(crate) fn run(flags: &TrafficFlags) -> Result<(), Failure> {
+    let stop = stop_with_agent()?;
+    let begun = || screen::tell("interfaces are watched");
+    let end = match (flags.to, flags.at) {
+        (Some(to), _) => Some(TrafficEnd::To(to)),
+        (None, at) => at.map(TrafficEnd::At),
+    };
+    match end {
+        Some(end) => print_json(&watch(end, &stop, begun)),
+        None => print_json(&watch_ambient(&stop, begun).map_err(Failure::open)?),
+    }
+}
 
 /// The counters at one instant.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -8,8 +8,6 @@ pub(crate) mod devices;
 pub(crate) mod doctor;
 pub(crate) mod id;
 pub(crate) mod join;
-#[cfg(feature = "lab")]
-pub(crate) mod lab;
 pub(crate) mod pages;
 pub(crate) mod plugins;
 pub(crate) mod recv;

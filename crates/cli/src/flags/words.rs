@@ -1,40 +1,10 @@
 //! Options whose values are words.
 
-#[cfg(feature = "lab")]
-use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-#[cfg(feature = "lab")]
-use tautline_dsp::format::SampleFormat;
 use tautline_engine::plan::LinkKind;
 use tautline_engine::plan::pacing::PacingRung;
 use tautline_io::udp::FragmentPolicy;
 use tautline_proto::stream::Coding;
-
-/// Codings of single samples, by their names on the command line.
-#[cfg(feature = "lab")]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum SampleName {
-    /// 16-bit integers
-    L16,
-    /// 24-bit integers
-    L24,
-    /// 32-bit integers, to the 24 bits that count in a float
-    L32,
-    /// 32-bit floats
-    F32,
-}
-
-#[cfg(feature = "lab")]
-impl From<SampleName> for SampleFormat {
-    fn from(coding: SampleName) -> Self {
-        match coding {
-            SampleName::L16 => Self::L16,
-            SampleName::L24 => Self::L24,
-            SampleName::L32 => Self::L32,
-            SampleName::F32 => Self::F32,
-        }
-    }
-}
 
 /// Reads one of these words; each has a line of help.
 fn one_of<T: Clone + Send + Sync + 'static>(

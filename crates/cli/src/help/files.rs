@@ -33,34 +33,3 @@ what was sent, channels are counted from 0.
 Exit status: 0 if every frame that was sent was heard, one after the other: bit
 for bit, or resampled; 1 if not; 2 if the files have other rates or channels; 5
 if the delay of periodic sound is ambiguous and no frame is known to be lost."#;
-
-#[cfg(feature = "lab")]
-pub(crate) const BETWEEN: &str = r#"How much later the second tap has the sound than the first: two channels of one
-recording, such as what goes into a box and what comes out of it:
-  taut lab between recording.wav
-  # The third channel against the first, up to a quarter of a second apart:
-  taut lab between recording.wav --channels 1,3 --most 250ms --report json
-  # Two files that begin at one instant, the first channel of each:
-  taut lab between before.wav --second after.wav
-  # Two channels of a card, as they are for ten seconds, as a page:
-  taut lab between --device alsa:hw:0 --channels 1,2 --duration 10s \
-      --report-file between.html
-
-Each window gives one delay, by cross-correlation and then by the phase of the
-cross spectrum, to a part of a frame. The second number is how far that may be
-from the truth, at 95 %. Drift is how the delay grows; steps are frames that
-were put in or dropped between the taps, with the frame of the first tap.
-
-Periodic sound, such as a sine, has a delay if both taps have its onset, its
-ending or an envelope; windows within it take the delay of the nearest window
-that has one of these (carried_windows), and a step between them is known modulo
-the period. Without any the delay is ambiguous modulo the period: no delay is
-given, but the period and the possible delay nearest to 0.
-
-A window without a delay is void, and each reason is a row: a tap is silent;
-both have nothing in common (unlike); several delays are as good (ambiguous,
-with up to eight of them), as of an echo or a tone; the best is at the end of
---most; the recording ends before the second tap has it; the delay steps within
-it. What both taps share, such as the converter of one card, is not seen.
-
-Exit status: 0 if a delay was found, 1 if in no window, 2 wrong usage."#;

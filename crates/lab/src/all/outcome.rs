@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tautline_engine::watching::shell::shell_line;
 
-use super::AllStep;
+use crate::experiments::Experiment;
 
 /// What became of one.
 #[derive(Debug, Clone, Serialize)]
@@ -57,7 +57,7 @@ struct Written {
 
 impl AllOutcome {
     pub(super) fn read(
-        step: &AllStep,
+        step: &Experiment,
         words: &[String],
         folder: &Path,
         ended_well: bool,
@@ -79,7 +79,7 @@ impl AllOutcome {
         };
         Self {
             name: step.name,
-            does: step.does(),
+            does: step.does,
             command: shell_line(["taut".to_owned()].into_iter().chain(words.iter().cloned())),
             duration_ns: took.as_nanos() as u64,
             page: Some(step.page()).filter(|_| step.is_experiment()).filter(is_written),
@@ -131,7 +131,7 @@ mod tests {
 
     fn outcome(json: Option<&str>, log: &str, ended_well: bool) -> AllOutcome {
         let folder = tempfile::tempdir().unwrap();
-        let step = AllStep::named("stalls").unwrap();
+        let step = Experiment::named("stalls").unwrap();
         if let Some(json) = json {
             std::fs::write(folder.path().join(step.json()), json).unwrap();
         }

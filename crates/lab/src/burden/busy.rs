@@ -103,14 +103,14 @@ impl BusyHost {
     /// What is started at a host of so many processors.
     pub(crate) fn burden(&self, cpus: usize) -> Burden {
         match self {
-            Self::Spin => Burden::Cpu(cpus as u32),
-            Self::Spinners(threads) => Burden::Cpu(*threads),
-            Self::StressNg(options) => Burden::StressNg(
-                options
+            Self::Spin => Burden::Cpu { threads: cpus as u32 },
+            Self::Spinners(threads) => Burden::Cpu { threads: *threads },
+            Self::StressNg(options) => Burden::StressNg {
+                words: options
                     .iter()
                     .flat_map(|(name, value)| [format!("--{name}"), value.clone()])
                     .collect(),
-            ),
+            },
         }
     }
 }
@@ -122,9 +122,12 @@ mod tests {
     #[test]
     fn a_load_is_what_it_is_named() {
         let burden = |text: &str| text.parse::<BusyHost>().unwrap().burden(8);
-        assert_eq!((burden("spin"), burden("spin:3")), (Burden::Cpu(8), Burden::Cpu(3)));
+        assert_eq!(
+            (burden("spin"), burden("spin:3")),
+            (Burden::Cpu { threads: 8 }, Burden::Cpu { threads: 3 })
+        );
         let words = ["--cpu", "4", "--vm", "1"].map(str::to_owned).to_vec();
-        assert_eq!(burden("stress-ng:cpu,4,vm,1"), Burden::StressNg(words));
+        assert_eq!(burden("stress-ng:cpu,4,vm,1"), Burden::StressNg { words });
         for text in ["spin", "spin:3", "stress-ng:cpu,4,vm,1"] {
             assert_eq!(
                 text.parse::<BusyHost>().unwrap().to_string(),

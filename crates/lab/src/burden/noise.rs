@@ -146,12 +146,12 @@ impl Noise {
             running.start(ends, BurdenSide::Sender, &burden, None)?;
         }
         if self.chatter {
-            let to = running.sink(ends, plan, Burden::ChatterSink)?;
+            let to = running.sink(ends, plan, |at| Burden::ChatterSink { at })?;
             let burden = Burden::Chatter { to, rate: CHATTER_RATE };
             running.start(ends, BurdenSide::Sender, &burden, None)?;
         }
         if let Some(rate) = self.tcp {
-            let to = running.sink(ends, plan, Burden::TcpSink)?;
+            let to = running.sink(ends, plan, |at| Burden::TcpSink { at })?;
             let rate = match rate {
                 TcpRate::Full => None,
                 TcpRate::Most(rate) => Some(rate),

@@ -1,9 +1,11 @@
-use tautline_trial::snapshot;
-
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::thread;
 
+use clap::FromArgMatches as _;
+use tautline_trial::snapshot;
+
 use super::*;
+use crate::Lab;
 
 /// Runs a burden for so long.
 fn ran(burden: &Burden, millis: i64) -> BurdenReport {
@@ -110,9 +112,9 @@ fn multicast_is_sent_at_the_rate_asked_for_and_nobody_reads_it() {
 
 #[test]
 fn spinners_take_the_processor_and_memory_is_written() {
-    let spun = ran(&Burden::Cpu(1), 300);
+    let spun = ran(&Burden::Cpu { threads: 1 }, 300);
     assert!(spun.cpu_ns > 0 && spun.duration_ns >= 300_000_000, "{spun:?}");
-    let touched = ran(&Burden::Memory(1 << 22), 300);
+    let touched = ran(&Burden::Memory { bytes: 1 << 22 }, 300);
     assert!(touched.rounds > 0, "{touched:?}");
 }
 
@@ -145,4 +147,29 @@ fn a_noise_is_read_as_it_is_written() {
     assert_eq!(Noise::SILENT.and_tcp(Some(TcpRate::Full)), Noise::SILENT);
     snapshot!("loud".parse::<Noise>().unwrap_err());
     assert!("fast".parse::<TcpRate>().unwrap_err().ends_with(", or full"));
+}
+
+#[test]
+fn what_an_experiment_asks_an_agent_to_burden_is_understood() {
+    let at: SocketAddr = ([10, 0, 0, 2], 5004).into();
+    let rate = BitRate(1000);
+    for burden in [
+        Burden::Cpu { threads: 3 },
+        Burden::Rival { scheduler: Scheduler::RoundRobin(70), core: 1 },
+        Burden::StressNg { words: vec!["--cpu".into(), "2".into()] },
+        Burden::Memory { bytes: 1 << 20 },
+        Burden::Multicast { by: at, rate },
+        Burden::Chatter { to: at, rate: 9 },
+        Burden::ChatterSink { at },
+        Burden::Tcp { to: at, rate: Some(rate) },
+        Burden::Tcp { to: at, rate: None },
+        Burden::TcpSink { at },
+    ] {
+        let words = ["lab", "burden", "--longest", "3s"].map(str::to_owned);
+        let words = words.into_iter().chain(burden.words());
+        let lab = Lab::augment_subcommands(clap::Command::new("taut")).try_get_matches_from(words);
+        let read = Lab::from_arg_matches(&lab.expect("a command line"));
+        let Ok(Lab::Burden(BurdenFlags { kind, .. })) = read else { panic!("{read:?}") };
+        assert_eq!(kind, burden);
+    }
 }

@@ -68,7 +68,7 @@ impl PeriodCycle for BareCycle {
 
 /// Sends back whatever arrives at a socket, until it is asked to stop; the socket waits no longer than for
 /// `patience` at once.
-pub fn echo(
+pub(super) fn echo(
     socket: &UdpSocket,
     stop: &tautline_proto::device::Stop,
     patience: core::time::Duration,

@@ -3,11 +3,11 @@
 use tautline_proto::time::{LocalTime, Span};
 
 use super::bare::BareFound;
-use super::found::{BothDetectors, PointFound, TOO_MUCH, TrySeen};
 use super::grid::CapacityPoint;
+use super::judge::{BothDetectors, PointFound, TOO_MUCH, TrySeen};
 use super::machines::Machines;
 use super::master::MasterLog;
-use super::{CapacityOptions, published};
+use super::{CapacityFlags, published};
 use crate::report::text::share as share_of;
 use crate::report::{Meanwhile, Points, ReportRow};
 use crate::resources::Record;
@@ -18,7 +18,7 @@ pub(super) fn row(
     (name, point): (String, &CapacityPoint),
     found: &PointFound,
     bare: Option<&BareFound>,
-    options: &CapacityOptions,
+    options: &CapacityFlags,
 ) -> ReportRow {
     let PointFound { idle, held, search, .. } = found;
     let (period, usable) = (point.period_span(), held.cost);
@@ -184,9 +184,12 @@ fn lines(log: &MasterLog, offloaded: bool) -> Vec<Points> {
 }
 
 /// What a reader should know.
-pub(super) fn notes(options: &CapacityOptions, machines: &Machines) -> Vec<String> {
-    let anything = match options.allowed > 0.0 {
-        true => format!("more than {}", share_of(options.allowed)),
+pub(super) fn notes(
+    (options, points): (&CapacityFlags, &[CapacityPoint]),
+    machines: &Machines,
+) -> Vec<String> {
+    let anything = match options.allow.0 > 0.0 {
+        true => format!("more than {}", share_of(options.allow.0)),
         false => "anything".to_owned(),
     };
     let mut notes = vec![format!(
@@ -194,10 +197,10 @@ pub(super) fn notes(options: &CapacityOptions, machines: &Machines) -> Vec<Strin
          that missed {anything}: a miss more seldom than that is not seen",
         options.tries,
         options.attempt,
-        share_of(options.allowed.max(TOO_MUCH)),
+        share_of(options.allow.0.max(TOO_MUCH)),
         options.hold
     )];
-    if options.points.iter().any(|point| !point.real) {
+    if points.iter().any(|point| !point.real) {
         notes.push(
             "virtual work: a plugin's time passes by a timer, so that a few cores stand for many machines, and \
              neither its caches nor its processor's heat are in it"
@@ -216,8 +219,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::capacity::empty;
     use crate::page::page;
+    use crate::report::LabReport;
 
     fn row_of(held: BothDetectors, beyond: Option<BothDetectors>) -> ReportRow {
         let mut row = ReportRow::named("a point".to_owned());
@@ -252,7 +255,7 @@ mod tests {
         assert_eq!(told(&whole), [Some(json!(3)), Some(Value::Null), Some(Value::Null)]);
         let by_a_timer = BothDetectors { jack_xruns: None, ..UNDER_JACK };
         assert_eq!(told(&row_of(by_a_timer, Some(by_a_timer))), [None, None, None]);
-        let mut report = empty();
+        let mut report = LabReport::asking("capacity");
         report.rows.push(both);
         for shown in [report.to_string(), page(&report)] {
             snapshot!(shown);

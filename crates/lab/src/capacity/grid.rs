@@ -61,11 +61,11 @@ impl fmt::Display for CapacityPoint {
 }
 
 /// Several points that belong together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum CapacityGrid {
-    /// Figures 5 to 8 of the paper.
+    /// Figures 5 to 8 of Lago and Kon 2003
     Paper,
-    /// What the project holds itself to.
+    /// What tautline holds itself to
     Goals,
 }
 

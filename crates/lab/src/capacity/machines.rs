@@ -3,7 +3,6 @@
 
 mod here;
 mod namespaces;
-mod program;
 mod worker;
 
 use std::fs;
@@ -17,15 +16,14 @@ use tautline_api::trust::TrustStore;
 use tautline_engine::offload::offloaded::{Far, OffloadedConfig};
 use tautline_engine::offload::sound_set::SoundSet;
 use tautline_io::thread::Scheduler;
+use tempfile::TempDir;
 
-use super::cycle::{CapacityCycle, CapacityWork};
 use super::grid::CapacityPoint;
+use super::master::{CapacityCycle, CapacityWork};
 use super::remote::RemoteCycle;
 use here::WorkerHere;
 use namespaces::Namespaces;
-use program::WorkerProgram;
-use tempfile::TempDir;
-use worker::{StreamAsked, TautWorker};
+use worker::{StreamAsked, TautWorker, WorkerProgram};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MachinesPlace {

@@ -2,7 +2,7 @@
 //! out a block to each worker. `jack` has the same where a server of sound wakes it.
 
 use tautline_io::clock::{now, sleep_until, thread_halves, thread_time};
-use tautline_io::thread::{Scheduler, spawn};
+use tautline_io::thread::{Scheduler, realtime, spawn};
 use tautline_proto::device::Stop;
 use tautline_proto::time::{LocalTime, Span};
 
@@ -204,6 +204,80 @@ pub(super) enum PeriodDue {
 
 /// Stack of the master's thread.
 const STACK: usize = 256 << 10;
+
+/// What has plugins work, at a cost that may be set.
+pub(super) trait CapacityCycle: PeriodCycle {
+    /// Begins anew: from now on each block costs so much.
+    fn begin(&mut self, passing: Passing);
+}
+
+impl PeriodCycle for Box<dyn CapacityCycle> {
+    fn blocks(&self) -> usize {
+        (**self).blocks()
+    }
+
+    fn run(&mut self, due: LocalTime, log: &mut MasterLog) {
+        (**self).run(due, log);
+    }
+}
+
+/// How a plugin's time passes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Passing {
+    /// From the beginning of a block.
+    pub(super) cost: Span,
+    /// By work, and not by a timer.
+    pub(super) real: bool,
+}
+
+impl Passing {
+    /// Returns when the time is over.
+    pub(super) fn pass(self) {
+        let until = now() + self.cost;
+        if !self.real {
+            let _permit = realtime::permit("a plugin's own time, which passes by a timer here");
+            return sleep_until(until);
+        }
+        while now() < until {
+            core::hint::spin_loop();
+        }
+    }
+}
+
+/// How the cost of a block comes about; it is the greatest that a block has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum CapacityWork {
+    /// Every block takes as long
+    Fixed,
+    // From half of it upwards, by chance.
+    /// A block takes up to twice as long as another
+    Random,
+    // Half of it, and all of it once in a hundred blocks.
+    /// Once in a while a block takes twice as long
+    Burst,
+    /// Every block takes as long, on memory that no cache holds
+    Cache,
+}
+
+#[derive(Debug)]
+pub(super) struct LocalCycle(pub(super) Passing);
+
+impl PeriodCycle for LocalCycle {
+    fn blocks(&self) -> usize {
+        1
+    }
+
+    fn run(&mut self, due: LocalTime, log: &mut MasterLog) {
+        self.0.pass();
+        log.slack.push(due, Span::ZERO);
+    }
+}
+
+impl CapacityCycle for LocalCycle {
+    fn begin(&mut self, passing: Passing) {
+        self.0 = passing;
+    }
+}
 
 #[cfg(test)]
 mod tests {

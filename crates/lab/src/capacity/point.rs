@@ -4,24 +4,22 @@ use tautline_io::thread::stall::StallWitness;
 use tautline_proto::device::Stop;
 use tautline_proto::time::Span;
 
-use super::CapacityOptions;
 use super::bare::{BareCycle, BareFound};
-use super::cycle::{CapacityCycle, Passing};
-use super::figures;
-use super::found::{BothDetectors, PointFound, TOO_MUCH, TrySeen};
 use super::grid::CapacityPoint;
 use super::jack::JackMaster;
-use super::judge::{BlockMisses, BlockPace, StallsSeen, judged};
-use super::local::LocalCycle;
+use super::judge::{
+    BlockMisses, BlockPace, BothDetectors, PointFound, StallsSeen, TOO_MUCH, TrySeen, judged,
+};
 use super::machines::Machines;
-use super::master::{MasterLog, MasterPace, PeriodCycle};
+use super::master::{CapacityCycle, LocalCycle, MasterLog, MasterPace, Passing, PeriodCycle};
 use super::search::{CapacityFinding, CapacitySearch, CapacitySteps, CapacityTry};
+use super::{CapacityFlags, figures};
 use crate::report::ReportRow;
 use crate::resources::{Sampler, SamplerOptions};
 
 /// What every point is measured with.
 pub(super) struct CapacityMeasuring<'a> {
-    pub(super) options: &'a CapacityOptions,
+    pub(super) options: &'a CapacityFlags,
     pub(super) stop: &'a Stop,
     pub(super) witness: StallWitness,
     /// What wakes the master; a timer where there is none.
@@ -88,7 +86,7 @@ impl CapacityMeasuring<'_> {
         mut cycle: Box<dyn CapacityCycle>,
         pids: &[u32],
     ) -> Result<PointFound, String> {
-        let CapacityOptions { step, fine, tries, .. } = *self.options;
+        let CapacityFlags { step, fine, tries, .. } = *self.options;
         let most = point.period_span();
         let mut search = CapacitySearch::new(CapacitySteps { step, fine, most, tries });
         let (mut idle, mut held, mut beyond) = (None, None, None);
@@ -131,8 +129,8 @@ impl CapacityMeasuring<'_> {
 
     fn finding(&self, attempt: CapacityTry, misses: BlockMisses) -> CapacityFinding {
         let share = match attempt.held {
-            true => self.options.allowed,
-            false => self.options.allowed.max(TOO_MUCH),
+            true => self.options.allow.0,
+            false => self.options.allow.0.max(TOO_MUCH),
         };
         match misses.due {
             0 => CapacityFinding::Void,

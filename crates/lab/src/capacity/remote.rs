@@ -7,9 +7,8 @@ use tautline_engine::offload::offloaded::{Far, Offloaded, OffloadedConfig, Which
 use tautline_io::clock::now;
 use tautline_proto::time::{LocalTime, Span};
 
-use super::cycle::{CapacityCycle, CapacityWork, Passing};
 use super::grid::CapacityPoint;
-use super::master::{MasterLog, PeriodCycle};
+use super::master::{CapacityCycle, CapacityWork, MasterLog, Passing, PeriodCycle};
 
 /// Runs that are remembered: more than any window has.
 const REMEMBERED: usize = 64;

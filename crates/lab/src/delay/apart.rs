@@ -19,7 +19,7 @@ use crate::kept::lock_memory;
 
 /// How one side runs.
 #[derive(Debug, Clone, Copy)]
-pub struct PartOptions {
+pub(super) struct PartOptions {
     /// Of the device's thread.
     pub scheduler: Scheduler,
     /// Which channel is listened to, counted from 0.
@@ -36,7 +36,7 @@ pub struct PartOptions {
 }
 
 /// One side: a device, and when it is to end.
-pub struct MarkPart<'a> {
+pub(super) struct MarkPart<'a> {
     /// What plays or hears.
     pub device: Box<dyn Device>,
     pub options: &'a PartOptions,
@@ -48,7 +48,7 @@ pub struct MarkPart<'a> {
 
 /// Why a side ended.
 #[derive(Debug, Error)]
-pub enum PartError {
+pub(super) enum PartError {
     #[error(transparent)]
     Device(#[from] RunError),
     /// Nobody takes what it has to say.
@@ -57,7 +57,7 @@ pub enum PartError {
 }
 
 /// Plays marks until asked to stop, and writes which of them met the DAC when.
-pub fn play(part: MarkPart<'_>, to: &mut dyn Write) -> Result<(), PartError> {
+pub(super) fn play(part: MarkPart<'_>, to: &mut dyn Write) -> Result<(), PartError> {
     let (settings, run, mut log) = part.begin();
     let sound = part.options.mark.sound(settings.rate, run, part.options.level_db);
     let (player, mut marks) = player::player(&settings, sound);
@@ -67,7 +67,7 @@ pub fn play(part: MarkPart<'_>, to: &mut dyn Write) -> Result<(), PartError> {
 }
 
 /// Hears marks until asked to stop, and writes which of them met the ADC when.
-pub fn hear(part: MarkPart<'_>, to: &mut dyn Write) -> Result<(), PartError> {
+pub(super) fn hear(part: MarkPart<'_>, to: &mut dyn Write) -> Result<(), PartError> {
     let (settings, run, mut log) = part.begin();
     let search = part.options.mark.search(settings.rate, run);
     let (recorder, mut ear) = recorder::recorder(&settings, part.options.channel, search);

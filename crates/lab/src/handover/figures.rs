@@ -11,7 +11,7 @@ use crate::statistics::{Series, Sorted};
 /// The interval between calls, and the lateness of each side.
 pub(super) fn rows(side: &HandoverSide, calls: &[Call], unkept: u64) -> Vec<ReportRow> {
     let mut rows = vec![interval(side, calls, unkept)];
-    rows.extend(side.each().map(|direction| lateness(side, direction, calls)));
+    rows.extend(side.directions.each().map(|direction| lateness(side, direction, calls)));
     rows
 }
 

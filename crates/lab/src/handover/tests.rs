@@ -1,11 +1,11 @@
-use tautline_trial::snapshot;
-
 use tautline_proto::device::{Cycle, DeviceError, Ended, Process, Side as CycleSide};
 use tautline_proto::time::{Frames, LocalTime};
 use tautline_proto::units::{Channels, Rate};
+use tautline_trial::snapshot;
 
 use super::clerk::HandedBlock;
 use super::*;
+use crate::answer::parsed;
 use crate::statistics::Missed;
 
 const SETTINGS: Settings = Settings {
@@ -110,16 +110,14 @@ impl Device for Goes {
 
 #[test]
 fn a_device_that_goes_is_a_void_row_and_another_is_measured() {
-    let of = |calls| OpenedSide {
-        name: format!("card {calls}"),
-        directions: Direction::Playback.into(),
-        device: Box::new(Goes(calls)),
+    let of = |calls| -> OpenedSide {
+        let name = format!("card {calls}");
+        let device = Goes(calls);
+        let (directions, settings) = (Direction::Playback.into(), device.settings());
+        (HandoverSide { name, directions, settings }, Box::new(device))
     };
-    let options = HandoverOptions {
-        settle: Span::ZERO,
-        duration: Span::from_secs(60),
-        scheduler: Scheduler::Other,
-    };
+    let flags = parsed("--output null: --duration 60s --scheduler other");
+    let options = HandoverFlags { settle: Span::ZERO, ..flags };
     let report = measure(vec![of(7), of(20), of(1)], &options, &Stop::default()).unwrap();
     let void = |row: usize| report.rows[row].void.clone().unwrap_or_default();
     snapshot!(void(0));

@@ -33,7 +33,7 @@ const EXTENSION_HEAD: usize = 4;
 
 /// What is sent, and how.
 #[derive(Debug, Clone, Copy)]
-pub struct BareLoop {
+pub(super) struct BareLoop {
     /// What spaces its packets.
     pub rung: PacingRung,
     /// Of its packets, which hold silence.
@@ -47,7 +47,7 @@ pub struct BareLoop {
 }
 
 #[derive(Debug, Clone)]
-pub struct BareDepartures {
+pub(super) struct BareDepartures {
     /// How long after it is due a packet is launched, or handed over where it is not launched.
     pub lead: Span,
     /// Whether a queue of the kernel is to hold each until then.
@@ -60,7 +60,7 @@ pub struct BareDepartures {
 
 impl BareDepartures {
     /// As `taut send --ledger` has it, as far as it is known.
-    pub fn ledger(&self) -> String {
+    pub(super) fn ledger(&self) -> String {
         let mut text = "rtp_timestamp,capture,taken,packed,due,handed,launched\n".to_owned();
         for (number, (due, handed)) in self.handed.iter().enumerate() {
             let timestamp = (number as u32).wrapping_mul(self.packet);
@@ -85,7 +85,7 @@ enum BarePackets {
 
 impl BareLoop {
     /// Sends it there, on a thread of its own, to its end or until it is asked to stop.
-    pub fn send(self, to: &Address, stop: &Stop) -> Result<BareDepartures, String> {
+    pub(super) fn send(self, to: &Address, stop: &Stop) -> Result<BareDepartures, String> {
         let resolved = to.resolve().map_err(|error| error.to_string())?;
         let (mut link, packets) = match &resolved.place {
             StreamPlace::Udp { media, .. } if resolved.form == WireForm::Rtp => {

@@ -8,53 +8,33 @@ use tautline_io::udp::UdpOptions;
 use tautline_io::udp::blocked::BlockedUdp;
 use tautline_proto::device::Stop;
 use tautline_proto::time::Span;
-use tautline_proto::units::Rate;
 use tautline_proto::wire::avtp::Encapsulation;
 
-use super::flows::Flows;
-use super::headers::{StreamPacket, avtp, packet_of_datagram};
-use super::{report, tell};
+use super::flows::{Flows, StreamPacket, avtp, packet_of_datagram};
+use super::{IntervalFlags, report, tell};
 use crate::kept::lock_memory;
 use crate::report::{LabReport, ReportRow};
-
-#[derive(Debug, Clone)]
-pub enum ListenPlace {
-    /// RTP or AVTP over UDP.
-    Udp(UdpOptions),
-    Ethernet(EthernetOptions),
-}
-
-/// How it is listened.
-#[derive(Debug, Clone)]
-pub struct ListenOptions {
-    pub place: ListenPlace,
-    /// From the first packet on, and no longer if none comes.
-    pub duration: Span,
-    /// Of the streams' media clocks.
-    pub rate: Rate,
-    /// Packets that are kept.
-    pub most: usize,
-}
 
 /// How often the end is checked for while no packet arrives. Kernel stamps make it irrelevant to the result.
 const PATIENCE: Span = Span::from_millis(50);
 /// How often frames of Ethernet are fetched: the socket has room for a quarter of a second of them.
 const FETCH: Span = Span::from_millis(10);
 
-enum Socket {
+/// An open socket: what arrives from now on is kept by the kernel.
+pub(super) enum Socket {
     Udp(Box<BlockedUdp>),
     Ethernet { link: Box<DirectLink>, interface: String },
 }
 
 impl Socket {
-    fn open(place: &ListenPlace) -> Result<Self, OpenError> {
-        Ok(match place {
-            ListenPlace::Udp(options) => Self::Udp(Box::new(BlockedUdp::open(options, PATIENCE)?)),
-            ListenPlace::Ethernet(options) => Self::Ethernet {
-                link: Box::new(DirectLink::open_ethernet(options)?),
-                interface: options.interface.clone(),
-            },
-        })
+    /// RTP or AVTP over UDP.
+    pub(super) fn udp(options: &UdpOptions) -> Result<Self, OpenError> {
+        Ok(Self::Udp(Box::new(BlockedUdp::open(options, PATIENCE)?)))
+    }
+
+    pub(super) fn ethernet(options: &EthernetOptions) -> Result<Self, OpenError> {
+        let link = Box::new(DirectLink::open_ethernet(options)?);
+        Ok(Self::Ethernet { link, interface: options.interface.clone() })
     }
 
     /// Waits a short time for packets, and delivers those that arrived.
@@ -92,37 +72,19 @@ fn packet_of(arrival: &Arrival<'_>) -> Option<StreamPacket> {
     }
 }
 
-/// An open socket that is listened at.
-pub struct IntervalListener {
-    socket: Socket,
-    options: ListenOptions,
-}
-
-impl IntervalListener {
-    /// Opens it: from now on what arrives is kept by the kernel.
-    pub fn open(options: ListenOptions) -> Result<Self, OpenError> {
-        Ok(Self { socket: Socket::open(&options.place)?, options })
-    }
-
-    /// Listens on the calling thread until the time is over, counted from the first packet, or it is
-    /// asked to stop.
-    pub fn listen(self, stop: &Stop) -> LabReport {
-        listen(self, stop)
-    }
-}
-
-fn listen(listener: IntervalListener, stop: &Stop) -> LabReport {
-    let IntervalListener { mut socket, options } = listener;
+/// Listens on the calling thread until the time is over, counted from the first packet, or it is asked to stop.
+pub(super) fn listen(mut socket: Socket, flags: &IntervalFlags, stop: &Stop) -> LabReport {
+    let most = flags.packets as usize;
     let mut report = report();
     report.notes.extend(lock_memory());
-    let mut flows = Flows::with_room(options.most);
+    let mut flows = Flows::with_room(most);
     let (mut unkept, mut first) = (0_u64, None);
     let begun = now();
-    while !stop.is_requested() && now() < first.unwrap_or(begun) + options.duration {
+    while !stop.is_requested() && now() < first.unwrap_or(begun) + flags.duration {
         let received = socket.receive(&mut |arrival| {
             let Some(packet) = packet_of(&arrival) else { return };
             first.get_or_insert(arrival.arrival);
-            if flows.len() < options.most {
+            if flows.len() < most {
                 flows.doubt(arrival.stamp_uncertainty);
                 flows.see(arrival.arrival, &packet);
             } else {
@@ -136,7 +98,7 @@ fn listen(listener: IntervalListener, stop: &Stop) -> LabReport {
         }
     }
     let counters = socket.counters();
-    tell(&mut report, flows.streams(options.rate));
+    tell(&mut report, flows.streams(flags.rate));
     for (count, what) in [
         (
             counters.kernel_drops,

@@ -4,39 +4,36 @@
 use std::collections::HashSet;
 
 use tautline_engine::plan::pacing::PacingRung;
-use tautline_proto::device::Stop;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::Rate;
 use tautline_proto::wrap::{Unwrapper, Wrapped};
 use tautline_report::ledger::HeardPacket;
 
 use super::beside::{compare, counted_of_loop, looping};
-use super::delivered::{LEAST, are_launch_times};
 use super::figures::{against_media, handed_over, intervals};
 use super::flows::{Numbered, TimestampUnit};
-use super::{QUESTION, stamps};
+use super::stamps::{self, LEAST, are_launch_times};
+use crate::answer::Answer;
 use crate::cases::Cases;
-use crate::report::{LabReport, ReportRow};
+use crate::report::ReportRow;
 use crate::statistics::Missed;
 use crate::streams::{LabStream, StreamEnds, StreamOutcome};
 
 /// Sends `stream` with `--pacing` as each of `rungs` says. A rung that is not to be had here is a void row.
-pub fn climb(
+pub(super) fn climb(
     ends: &mut StreamEnds,
+    cases: &mut Cases<'_>,
     stream: &LabStream,
     rungs: &[PacingRung],
-    stop: &Stop,
-    progress: &mut dyn FnMut(&str),
-) -> LabReport {
-    let mut tell = |_: &ReportRow| !stop.is_requested();
-    let mut cases = Cases::of("interval", QUESTION, &mut tell);
+    answer: &Answer,
+) {
     cases.row(stamps::error());
     for &rung in rungs {
         let mut run = |name: &str, plan: &LabStream| {
-            if stop.is_requested() {
+            if answer.stop.is_requested() {
                 return None;
             }
-            progress(&format!("{name}: a stream of {}", stream.settle + stream.duration));
+            answer.tell(&format!("{name}: a stream of {}", stream.settle + stream.duration));
             let came = cases.attempt(name, ends, |ends| ends.run(plan))?;
             Some(came.map_err(|error| ReportRow::void(name, error.to_string())))
         };
@@ -49,7 +46,6 @@ pub fn climb(
         };
         rows.into_iter().for_each(|row| cases.row(row));
     }
-    cases.report(ends)
 }
 
 /// Of ours, and of the loop that stands beside it if it spaces packets.

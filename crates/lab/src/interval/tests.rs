@@ -1,9 +1,8 @@
 mod avtp;
 
-use tautline_trial::snapshot;
-
 use proptest::prelude::*;
 use tautline_proto::time::Span;
+use tautline_trial::snapshot;
 
 use super::*;
 use crate::statistics::Missed;
@@ -320,7 +319,7 @@ proptest! {
 
     #[test]
     fn no_frame_breaks_its_reader(bytes in prop::collection::vec(any::<u8>(), 0..200), first: u8) {
-        use super::headers::{LinkType, packet_of_frame};
+        use super::flows::{LinkType, packet_of_frame};
         for number in [0, 1, 101, 113, 276] {
             let link = LinkType::of(number).unwrap();
             let _ = packet_of_frame(link, &bytes);

@@ -10,7 +10,7 @@ use tautline_proto::time::Span;
 
 use super::case::{CaseSender, KernelCase};
 use super::receivers::{KernelReceiver, Log};
-use super::{KernelOptions, NO_CORE, QUESTION, Way, answered, check, figures, joined};
+use super::{KernelOptions, NO_CORE, Way, answered, check, figures, joined};
 use crate::cases::{CaseHosts, Cases};
 use crate::hosts::{ChildEnded, ChildState, HostError, HostPlace, LabHost};
 use crate::kept::lock_memory;
@@ -33,7 +33,7 @@ pub fn measure_from(
 ) -> LabReport {
     let hosts = vec![HostDescription::here("here"), far.description()];
     let mut goes_on = |_: &ReportRow| !stop.is_requested();
-    let mut cases = Cases::of("kernel", QUESTION, &mut goes_on);
+    let mut cases = Cases::of("kernel", &mut goes_on);
     lock_memory().into_iter().for_each(|note| cases.note(note));
     let reached = match at {
         Some(address) => Ok(address),
@@ -43,7 +43,7 @@ pub fn measure_from(
         Ok(address) => address,
         Err(error) => {
             cases.row(ReportRow::void(far.place().to_string(), error.to_string()));
-            return LabReport { hosts, ..cases.into_report() };
+            return LabReport { hosts, ..cases.report };
         }
     };
     let sender = CaseSender::Far(far.place().to_string());
@@ -51,7 +51,7 @@ pub fn measure_from(
         tell(&format!("{}: {} packets", case.name(), case.count));
         run(options, case, far, address, stop)
     });
-    let mut report = LabReport { hosts, ..cases.into_report() };
+    let mut report = LabReport { hosts, ..cases.report };
     report.notes.extend(figures::growth(&report.rows, &[sender]));
     let way = match far.place() {
         HostPlace::Local => ", over loopback",

@@ -1,3 +1,4 @@
+use tautline_proto::time::LocalTime;
 use tautline_trial::snapshot;
 
 use super::far::{Unmeasured, run_all};
@@ -8,7 +9,6 @@ use super::*;
 use crate::cases::Cases;
 use crate::hosts::HostError;
 use crate::statistics::Missed;
-use tautline_proto::time::LocalTime;
 
 const SHORT: PacketShape = PacketShape { ptime: Span::from_millis(1), payload: 192 };
 
@@ -106,7 +106,7 @@ fn second(came: Unmeasured) -> (Vec<String>, Vec<String>) {
     let options = KernelOptions { packets: vec![SHORT; 2], ..options(10) };
     let sender = CaseSender::Far("ssh:x".into());
     let mut goes_on = |_: &ReportRow| true;
-    let mut cases = Cases::of("kernel", QUESTION, &mut goes_on);
+    let mut cases = Cases::of("kernel", &mut goes_on);
     let (mut number, mut came) = (0, Some(came));
     run_all(&mut cases, &options, &sender, &mut (), |(), case| {
         number += 1;
@@ -115,7 +115,7 @@ fn second(came: Unmeasured) -> (Vec<String>, Vec<String>) {
             None => Ok(ReportRow::named(case.name())),
         }
     });
-    let report = cases.into_report();
+    let report = cases.report;
     (report.rows.into_iter().map(|row| row.void.unwrap_or_default()).collect(), report.notes)
 }
 

@@ -1,10 +1,9 @@
-use tautline_trial::snapshot;
-
 use serde_json::json;
 use tautline_sim::clock::TrueTime;
 use tautline_sim::link::{Jitter, PathModel};
 use tautline_sim::scenario::Scenario;
 use tautline_sim::world::play;
+use tautline_trial::snapshot;
 
 use super::*;
 use crate::streams::tests::{outcome, read};
@@ -292,13 +291,13 @@ fn reported(carry: impl Fn(i64, bool, u32) -> Result<StreamOutcome, HostError>) 
     let [first, step, most, hold] = [3, 1, 20, 60_000].map(Span::from_millis);
     let options = LeastOptions { first, step, most, hold };
     let mut tell = |_: &ReportRow| true;
-    let mut cases = Cases::of("least", QUESTION, &mut tell);
+    let mut cases = Cases::of("least", &mut tell);
     let number = std::cell::Cell::new(0);
     let tries = tries(&mut cases, &mut (), (&LabStream::default(), options), |(), plan| {
         number.set(number.get() + 1);
         carry(plan.latency.as_nanos() / 1_000_000, plan.duration == hold, number.get())
     });
-    let mut report = cases.into_report();
+    let mut report = cases.report;
     tries.tell(&mut report, options, false);
     report
 }

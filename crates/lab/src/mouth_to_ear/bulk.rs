@@ -8,8 +8,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use tautline_proto::time::Span;
 
-use super::started::{StartedTaut, start};
-use super::{CallHosts, MouthToEarOptions};
+use super::try_call::{StartedTaut, start};
+use super::{CallHosts, MouthToEarFlags};
 use crate::burden::{Burden, BurdenReport};
 use crate::hosts::{ChildState, HostError, HostPlace};
 use crate::report::ReportRow;
@@ -42,7 +42,7 @@ pub(super) struct BulkRate {
 
 impl CallHosts {
     /// By which address the far end is reached.
-    pub(super) fn called_at(&mut self, options: &MouthToEarOptions) -> Result<IpAddr, HostError> {
+    pub(super) fn called_at(&mut self, options: &MouthToEarFlags) -> Result<IpAddr, HostError> {
         match options.at {
             Some(address) => Ok(address),
             // A host that calls itself needs to trust nobody there.
@@ -54,7 +54,7 @@ impl CallHosts {
     /// Starts a flow, which ends by itself some time after so long; each of its ends is among `started`.
     pub(super) fn start_bulk(
         &mut self,
-        options: &MouthToEarOptions,
+        options: &MouthToEarFlags,
         longest: Span,
         [near_ones, far_ones]: [&mut Vec<StartedTaut>; 2],
     ) -> Result<BulkFlow, HostError> {
@@ -66,7 +66,8 @@ impl CallHosts {
         let address = self.called_at(options)?;
         for _ in 0..TRIES {
             let to = SocketAddr::new(address, self.far.ports(1)?);
-            let sink = start(&mut self.far, &words(&Burden::TcpSink(to)), "lab burden tcp-sink")?;
+            let sink =
+                start(&mut self.far, &words(&Burden::TcpSink { at: to }), "lab burden tcp-sink")?;
             far_ones.push(sink);
             if matches!(self.far.wait(sink.child, BOUND)?, ChildState::Ended(_)) {
                 continue;
@@ -90,10 +91,7 @@ impl CallHosts {
     }
 
     /// A flow with nothing beside it, for as long as a call sounds.
-    pub(super) fn bulk_alone(
-        &mut self,
-        options: &MouthToEarOptions,
-    ) -> Result<ReportRow, HostError> {
+    pub(super) fn bulk_alone(&mut self, options: &MouthToEarFlags) -> Result<ReportRow, HostError> {
         let mut started = [Vec::new(), Vec::new()];
         let [near_ones, far_ones] = &mut started;
         let lasts = options.settle + options.duration;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tautline_proto::time::{Frames, Span};
 
-use super::MouthToEarOptions;
+use super::MouthToEarFlags;
 use super::grid::CallCase;
 use super::try_call::MeasuredCall;
 use crate::report::ReportRow;
@@ -13,7 +13,7 @@ use crate::statistics::Missed;
 pub(super) fn row(
     case: &CallCase,
     measured: &MeasuredCall,
-    options: &MouthToEarOptions,
+    options: &MouthToEarFlags,
 ) -> ReportRow {
     let stream = measured.heard.as_ref();
     let configured = stream.and_then(|one| one.latency.configured_ns).map(Span::from_nanos);
@@ -44,11 +44,12 @@ pub(super) fn row(
         row.add("off_ns", "beside configured", off.as_nanos());
         row.add("bound_ns", "known to ±", bound.as_nanos());
         row.add("verdict", "latency", if off.abs() <= bound { "kept" } else { "not kept" });
-        if measured.clock_uncertainty > options.max_uncertainty {
+        if measured.clock_uncertainty > options.clocks.most() {
             row.void = Some(format!(
                 "the clocks of both hosts are known to ± {}, and {} is the most that is asked for; use a wired \
                  network, or give a greater --max-uncertainty",
-                measured.clock_uncertainty, options.max_uncertainty
+                measured.clock_uncertainty,
+                options.clocks.most()
             ));
         }
     }

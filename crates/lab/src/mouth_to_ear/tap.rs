@@ -19,7 +19,7 @@ const PERIODS: u32 = 10;
 const BEAT: Span = Span::from_millis(20);
 
 /// How the cards beside a call run: in blocks of 10 ms.
-pub fn beside(rate: Rate, channels: Channels) -> Settings {
+pub(super) fn beside(rate: Rate, channels: Channels) -> Settings {
     let period = rate.frames_within(Span::from_millis(10)).max(Frames::new(1));
     Settings { rate, channels, period, periods: PERIODS }
 }
@@ -28,7 +28,11 @@ pub fn beside(rate: Rate, channels: Channels) -> Settings {
 ///
 /// A metronome repeats itself, and no delay longer than a beat could be told by it. The peak is −12 dB of full
 /// scale, and the spectrum is white.
-pub fn mouth(device: Box<dyn Device>, scheduler: Scheduler, stop: &Stop) -> Result<(), RunError> {
+pub(super) fn mouth(
+    device: Box<dyn Device>,
+    scheduler: Scheduler,
+    stop: &Stop,
+) -> Result<(), RunError> {
     let channels = device.settings().channels.count();
     let noise = NoisePlayer { channels, random: fastrand::Rng::new() };
     let running = Running::start(device, Box::new(noise), scheduler, stop)?;
@@ -54,7 +58,7 @@ impl Process for NoisePlayer {
 
 /// One branch of the sound, as a tap tells it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BranchTap {
+pub(super) struct BranchTap {
     pub rate_hz: u32,
     /// When the first frame met the ADC, on the monotonic clock of its host; absent where nothing came.
     pub begins_ns: Option<i64>,
@@ -65,7 +69,7 @@ pub struct BranchTap {
 }
 
 /// Keeps the first channel of what a device hears until it is to end, or so many frames are there.
-pub fn tap(
+pub(super) fn tap(
     device: Box<dyn Device>,
     frames: Frames,
     scheduler: Scheduler,

@@ -10,9 +10,8 @@ use tautline_report::{CallReport, StreamReport};
 use super::branches::{Branch, BranchDelays, BranchRecording};
 use super::bulk::BulkRate;
 use super::grid::CallCase;
-use super::started::{StartedTaut, start};
 use super::tap::BranchTap;
-use super::{CallHosts, MouthToEarOptions};
+use super::{CallHosts, MouthToEarFlags};
 use crate::hosts::{
     ChildEnded, ChildLimits, ChildState, HostError, HostTimeline, LabHost, UsedBetween,
 };
@@ -65,7 +64,7 @@ impl CallHosts {
         &mut self,
         case: &CallCase,
         number: usize,
-        options: &MouthToEarOptions,
+        options: &MouthToEarFlags,
     ) -> Result<MeasuredCall, HostError> {
         self.calls += 1;
         let own = format!("{:x}-{}", std::process::id(), self.calls);
@@ -97,7 +96,7 @@ impl CallHosts {
     fn attempt(
         &mut self,
         case: &CallCase,
-        options: &MouthToEarOptions,
+        options: &MouthToEarFlags,
         cables: &Cables,
         started: &mut [Vec<StartedTaut>; 2],
     ) -> Result<(MeasuredCall, Option<BranchRecording>), HostError> {
@@ -119,7 +118,7 @@ impl CallHosts {
         self.exchange_often()?;
         self.rest(options.settle + latency)?;
         let longest = options.duration + latency + SPARE;
-        let words = beside("tap", &cables.ear, case, Some((longest, options.ear_delay)));
+        let words = beside("tap", &cables.ear, case, Some((longest, options.ear_delay())));
         let ear = start(&mut self.far, &words, "lab tap")?;
         far_ones.push(ear);
         let words = beside("tap", &cables.mouth, case, Some((longest, Span::ZERO)));
@@ -150,7 +149,7 @@ impl CallHosts {
             Err(why) => (Err(why), Span::ZERO),
         };
         let configured = heard.as_ref().and_then(|stream| stream.latency.configured_ns);
-        let most = configured.map_or(latency, Span::from_nanos) + options.ear_delay + BEYOND;
+        let most = configured.map_or(latency, Span::from_nanos) + options.ear_delay() + BEYOND;
         let delays = recording.as_ref().map_err(Clone::clone).and_then(|both| both.delays(most));
         let used = before.ok().zip(after.ok()).and_then(|(before, after)| before.until(&after));
         let call = MeasuredCall { delays, clock_uncertainty, heard, used, cap, bulk, notes };
@@ -161,7 +160,7 @@ impl CallHosts {
     fn start_serve(
         &mut self,
         case: &CallCase,
-        options: &MouthToEarOptions,
+        options: &MouthToEarFlags,
         ear: &str,
     ) -> Result<StartedTaut, HostError> {
         let address = self.called_at(options)?;
@@ -171,7 +170,7 @@ impl CallHosts {
         let mut words: Vec<_> = words.map(str::to_owned).into_iter().chain(shape(case)).collect();
         words.extend(["--report", "none", "--report-file"].map(str::to_owned));
         words.push(format!("{{dir}}/{REPORT}"));
-        words.extend(scheduled(options.scheduler.as_deref()));
+        words.extend(scheduled(options.scheduler));
         start(&mut self.far, &words, "serve")
     }
 
@@ -181,7 +180,7 @@ impl CallHosts {
         &mut self,
         at: &str,
         case: &CallCase,
-        options: &MouthToEarOptions,
+        options: &MouthToEarFlags,
         mouth: &str,
     ) -> Result<(StartedTaut, Option<u32>), HostError> {
         let program = |child| StartedTaut { child, role: "call" };
@@ -200,7 +199,7 @@ impl CallHosts {
                 Err(other) => return Err(other),
             }
         }
-        let class = scheduled(options.scheduler.as_deref());
+        let class = scheduled(options.scheduler);
         let words: Vec<_> = words.into_iter().chain(class).collect();
         Ok((program(self.near.start(&words, &[])?), None))
     }
@@ -278,8 +277,8 @@ fn shape(case: &CallCase) -> Vec<String> {
     words.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect()
 }
 
-fn scheduled(class: Option<&str>) -> Vec<String> {
-    class.map_or(Vec::new(), |class| vec!["--scheduler".to_owned(), class.to_owned()])
+fn scheduled(class: Option<impl ToString>) -> Vec<String> {
+    class.map_or(Vec::new(), |class| vec!["--scheduler".to_owned(), class.to_string()])
 }
 
 /// A player on a cable, or a tap of it that has room for so much and hears it so much later.
@@ -333,4 +332,20 @@ fn end(host: &mut LabHost, program: StartedTaut) -> Result<ChildEnded, HostError
     }
     host.interrupt(program.child)?;
     host.end_of(program.child, program.role, ENDING)
+}
+
+/// A `taut` that was started at a host, and what it is called in complaints.
+#[derive(Clone, Copy)]
+pub(super) struct StartedTaut {
+    pub(super) child: u32,
+    pub(super) role: &'static str,
+}
+
+/// Starts a `taut` of these words.
+pub(super) fn start(
+    host: &mut LabHost,
+    words: &[String],
+    role: &'static str,
+) -> Result<StartedTaut, HostError> {
+    Ok(StartedTaut { child: host.start(words, &[])?, role })
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tautline_proto::time::Span;
 
-use super::{QUESTION, WRITING, one_machine};
+use super::{WRITING, one_machine};
 use crate::hosts::{HostError, LabHost};
 use crate::report::{HostDescription, LabReport, Meanwhile, ReportRow};
 use crate::streams::StreamEnds;
@@ -51,7 +51,7 @@ fn counted(host: &mut LabHost, child: u32, lasts: Duration) -> Result<AmbientTra
 
 /// The ambient traffic of a capture, pcap or pcapng.
 pub fn of_capture(file: impl Read + Send) -> LabReport {
-    let mut report = LabReport::of("network", QUESTION);
+    let mut report = LabReport::asking("network");
     report.hosts.push(HostDescription::here("here"));
     let (traffic, read) = read_ambient(file, "all interfaces");
     let is_empty = traffic.parts.is_empty();

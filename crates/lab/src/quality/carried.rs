@@ -10,14 +10,14 @@ use super::effect::NoiseEffect;
 use crate::burden::{Beside, Noise};
 use crate::cases::Cases;
 use crate::hosts::{ChildEnded, HostError, LabHost};
-use crate::report::{LabReport, ReportRow, Worst};
+use crate::report::{ReportRow, Worst};
 use crate::streams::{LabStream, StreamEnds};
 
 pub const QUESTION: &str = "is what is heard the sound that was sent?";
 
 /// A way of carrying it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CarriedCase {
+pub(super) struct CarriedCase {
     pub name: String,
     /// Words for `taut send`.
     pub send: Vec<String>,
@@ -28,13 +28,13 @@ pub struct CarriedCase {
 }
 
 /// Names of the cases that are run where no words are given.
-pub const CASES: [&str; 4] = ["l24", "l16", "f32", "resampled"];
+pub(super) const CASES: [&str; 4] = ["l24", "l16", "f32", "resampled"];
 /// By how much the clock of the card is fast that sound is resampled for.
 const FAST_PPM: u32 = 100;
 
 impl CarriedCase {
     /// Those of these names; all of them, if there are none.
-    pub fn of(names: &[String]) -> Vec<Self> {
+    pub(super) fn of(names: &[String]) -> Vec<Self> {
         let wanted = |name: &&str| names.is_empty() || names.iter().any(|wanted| wanted == name);
         let case = |name: &str| {
             let off_clock = name == "resampled";
@@ -52,7 +52,7 @@ impl CarriedCase {
 }
 
 #[derive(Debug, Clone)]
-pub enum SentSound {
+pub(super) enum SentSound {
     Known(Rate),
     /// A file of so many channels, under this path at both ends.
     File {
@@ -66,18 +66,16 @@ const JUDGING: Duration = Duration::from_secs(300);
 /// Dropouts that are told one by one.
 const TOLD: usize = 10;
 
-/// Carries the sound in each of these ways, each without noise first and then with each of these noises, and tells
-/// each as it is done; `plan` says all else of the stream. One that cannot be is a void row; a host that is gone ends
-/// it.
-pub fn run(
+/// Carries the sound in each of these ways, each without noise first and then with each of these noises; `plan` says all
+/// else of the stream. One that cannot be is a void row; a host that is gone ends it.
+pub(super) fn carry(
     ends: &mut StreamEnds,
+    told: &mut Cases<'_>,
     plan: &LabStream,
     sound: &SentSound,
     cases: &[CarriedCase],
     noises: &[Noise],
-    mut tell: impl FnMut(&ReportRow) -> bool,
-) -> LabReport {
-    let mut told = Cases::of("quality", QUESTION, &mut tell);
+) {
     let mut number = 0;
     for case in cases {
         let mut silent = None;
@@ -108,11 +106,10 @@ pub fn run(
             silent.get_or_insert_with(|| ReportRow::named(&name));
         }
     }
-    told.report(ends)
 }
 
 /// Silence, and each other noise once.
-pub fn noises_of(asked: &[Noise]) -> Vec<Noise> {
+pub(super) fn noises_of(asked: &[Noise]) -> Vec<Noise> {
     let mut noises = vec![Noise::SILENT];
     for noise in asked {
         if !noises.contains(noise) {

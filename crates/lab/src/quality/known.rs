@@ -18,11 +18,11 @@ const LOWEST: f64 = 40.0;
 const FADE: f64 = 0.01;
 
 /// How long it lasts, in seconds.
-pub const KNOWN_SECONDS: u32 = 6;
+pub(super) const KNOWN_SECONDS: u32 = 6;
 
 /// Writes it as a WAV of two channels and so many bits: a sine, a logarithmic sweep and white noise, each
 /// channel another.
-pub fn write_known(path: &Path, rate: Rate, bits: u16) -> Result<(), hound::Error> {
+pub(super) fn write_known(path: &Path, rate: Rate, bits: u16) -> Result<(), hound::Error> {
     let spec = hound::WavSpec {
         channels: TONES.len() as u16,
         sample_rate: rate.hertz(),

@@ -1,9 +1,8 @@
 use tautline_proto::time::LocalTime;
 
 use super::counters::{MachineCounters, ProcessCounters, Ticks, Traffic, context_switches};
-use super::rates;
 use super::record::Sample;
-use super::*;
+use super::{rates, *};
 use crate::page::page;
 use crate::report::Meanwhile;
 
@@ -151,7 +150,7 @@ fn places(page: &str, title: &str, colour: &str) -> Vec<(f64, f64)> {
 #[test]
 fn page_draws_cpu_interrupts_and_switches_over_time() {
     let record = record();
-    let mut report = LabReport::of("resources", QUESTION);
+    let mut report = LabReport::asking("resources");
     report.rows = vec![record.machine_row(), record.process_row(0).unwrap()];
     let page = page(&report);
     let is_near = |one: f64, other: f64| (one - other).abs() < 0.01;

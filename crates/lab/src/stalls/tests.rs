@@ -1,6 +1,7 @@
 use tautline_trial::snapshot;
 
 use super::*;
+use crate::answer::parsed;
 use crate::statistics::Missed;
 
 fn at(micros: i64) -> LocalTime {
@@ -75,13 +76,9 @@ fn what_the_watching_costs_is_told_of_each_core() {
 
 #[test]
 fn a_core_that_cannot_be_had_is_a_void_row_and_the_others_are_measured() {
-    let cores = vec![tautline_io::thread::affinity::usable_cores()[0], 1 << 20];
-    let options = StallOptions {
-        cores,
-        scheduler: Scheduler::Other,
-        period: Span::from_millis(1),
-        duration: Span::from_millis(50),
-    };
+    let core = tautline_io::thread::affinity::usable_cores()[0];
+    let words = format!("--cpus {core},1048576 --scheduler other --period 1ms --duration 50ms");
+    let options = parsed(&words);
     let report = measure(&options, &Stop::default());
     let void = report.rows.iter().find(|row| row.name == "core 1048576").unwrap();
     assert!(void.void.as_ref().unwrap().contains("taskset"), "{void:?}");

@@ -2,8 +2,7 @@ use std::net::Ipv4Addr;
 
 use tautline_io::network::tap::TappedFrame;
 
-use super::mix::TrafficMix;
-use super::tap::FrameCounter;
+use super::tap::{FrameCounter, TrafficMix};
 use super::*;
 
 fn sample(at_ns: i64, step: u64) -> TrafficSample {

@@ -17,7 +17,7 @@ use tautline_proto::offload::worker::{Worker, WorkerConfig};
 use tautline_proto::time::Span;
 
 use super::OpenedWorker;
-use crate::capacity::cycle::Passing;
+use crate::capacity::master::Passing;
 
 /// A thread that works, until it is dropped.
 #[derive(Debug)]

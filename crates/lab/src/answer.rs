@@ -1,0 +1,153 @@
+//! What an experiment found, given as it was asked for.
+
+use clap::Args;
+use serde::Serialize;
+use tautline_engine::watching::shell::shell_line;
+use tautline_io::clock::now;
+use tautline_proto::device::Stop;
+use tautline_proto::time::LocalTime;
+use tautline_ui::failure::Failure;
+use tautline_ui::report_file::{FileFormat, ReportFiles, ReportKind, ReportPath, report_path};
+use tautline_ui::{screen, stop_on_signals};
+
+use crate::page::{charts, page};
+use crate::report::{HostDescription, LabReport, ReportRow};
+
+/// What every experiment answers with.
+#[derive(Debug, Args)]
+pub(crate) struct Reporting {
+    /// What to print at the end
+    #[arg(long, value_name = "KIND", default_value = "text", help_heading = "Report")]
+    pub(crate) report: ReportKind,
+    /// Write the report here too, in the format of the name's suffix: .json, .csv, .html, .txt or .svg; any number
+    /// of times
+    #[arg(long, value_name = "PATH", value_parser = report_path(), help_heading = "Report")]
+    pub(crate) report_file: Vec<ReportPath>,
+}
+
+/// Where what an experiment finds goes, made before it begins.
+pub(crate) struct Answer {
+    kind: ReportKind,
+    files: ReportFiles,
+    begun: LocalTime,
+    /// Asked for by Ctrl-C.
+    pub(crate) stop: Stop,
+}
+
+impl Answer {
+    pub(crate) fn open(flags: &Reporting) -> Result<Self, Failure> {
+        let (stop, files) = (stop_on_signals()?, ReportFiles::create(&flags.report_file)?);
+        Ok(Self { kind: flags.report, files, begun: now(), stop })
+    }
+
+    /// Whether anybody reads along.
+    pub(crate) fn tells(&self) -> bool {
+        self.kind != ReportKind::None
+    }
+
+    pub(crate) fn tell(&self, sentence: &str) {
+        if self.tells() {
+            screen::tell(sentence);
+        }
+    }
+
+    /// Gives the report; an experiment in which nothing was measured has failed.
+    pub(crate) fn give(self, report: LabReport) -> Result<(), Failure> {
+        self.give_unless(None, report)
+    }
+
+    /// Gives the report of an experiment that may have failed though some rows were measured: why it has.
+    pub(crate) fn give_unless(
+        self,
+        unanswered: Option<String>,
+        report: LabReport,
+    ) -> Result<(), Failure> {
+        let report = self.write(report)?;
+        if !report.says_something() {
+            let why = report.rows.iter().find_map(|row| row.void.as_deref());
+            return Err(Failure::running(why.unwrap_or("nothing was measured; the notes say why")));
+        }
+        unanswered.map_or(Ok(()), |why| Err(Failure::running(why)))
+    }
+
+    /// Answers by a void row that a host could not be used.
+    pub(crate) fn unusable(
+        self,
+        experiment: &'static str,
+        host: impl ToString,
+        why: impl Into<Failure>,
+    ) -> Result<(), Failure> {
+        let (why, mut report) = (why.into(), LabReport::asking(experiment));
+        report.hosts.push(HostDescription::here("here"));
+        report.rows.push(ReportRow::void(host.to_string(), why.to_string()));
+        self.write(report)?;
+        Err(why)
+    }
+
+    /// Writes the report wherever it was asked for.
+    fn write(self, mut report: LabReport) -> Result<LabReport, Failure> {
+        report.command = command_line();
+        report.duration_ns = (now() - self.begun).as_nanos();
+        give(self.kind, self.files, |format| match format {
+            FileFormat::Html => Ok(page(&report)),
+            FileFormat::Svg => Ok(charts(&report)),
+            FileFormat::Txt => Ok(report.to_string()),
+            FileFormat::Json | FileFormat::Csv => {
+                report.to_json().map_err(|error| Failure::running(error.to_string()))
+            }
+        })?;
+        Ok(report)
+    }
+}
+
+/// Gives what `render` makes. The files first: nobody may be reading what is printed.
+pub(crate) fn give(
+    kind: ReportKind,
+    files: ReportFiles,
+    render: impl Fn(FileFormat) -> Result<String, Failure>,
+) -> Result<(), Failure> {
+    let written = files.write(&render);
+    let format = match kind {
+        ReportKind::Text => Some(FileFormat::Txt),
+        ReportKind::Json => Some(FileFormat::Json),
+        ReportKind::Html => Some(FileFormat::Html),
+        ReportKind::None => None,
+    };
+    if let Some(format) = format {
+        screen::print(&render(format)?);
+    }
+    written
+}
+
+/// How the program was called, as a shell takes it.
+pub fn command_line() -> String {
+    shell_line(std::env::args_os().map(|word| word.to_string_lossy().into_owned()))
+}
+
+/// Prints what a program that an agent started has found, in one line.
+pub(crate) fn print_json(found: &impl Serialize) -> Result<(), Failure> {
+    let json = serde_json::to_string(found).map_err(|error| Failure::running(error.to_string()))?;
+    screen::print(&(json + "\n"));
+    Ok(())
+}
+
+/// Values of one run at most: 16 bytes each, and sorted once more at the end.
+const MOST: usize = 20_000_000;
+
+/// Refuses a run of more values: they are kept in memory, which is locked, until the end.
+pub(crate) fn check_room(values: usize) -> Result<(), Failure> {
+    if values <= MOST {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "{values} values are to be kept in memory, and {MOST} is the most; use a shorter --duration, \
+         or look less often"
+    )))
+}
+
+/// Options as the command line gives them.
+#[cfg(test)]
+pub(crate) fn parsed<T: Args>(words: &str) -> T {
+    let command = T::augment_args(clap::Command::new("test").no_binary_name(true));
+    T::from_arg_matches(&command.get_matches_from(words.split_whitespace())).expect("options")
+}

@@ -1,0 +1,371 @@
+//! `taut lab`: the experiments, and the programs that they start at other hosts.
+
+use std::io::{stdin, stdout};
+
+use clap::Subcommand;
+use tautline_ui::failure::Failure;
+use tautline_ui::screen;
+
+use crate::hosts::serve;
+use crate::report::LabReport;
+use crate::signals::stop_in_order;
+use crate::{
+    all, between, burden, capacity, compare, delay, handover, impair, interval, kernel, ladder,
+    least, load, mouth_to_ear, network, overhead, quality, resources, schedulers, stages, stalls,
+    starved, traffic,
+};
+
+/// An experiment by its name on the command line, or what is made for one by `taut lab all`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Experiment {
+    /// What follows `taut lab`.
+    pub(crate) name: &'static str,
+    /// The question that it answers.
+    pub(crate) asks: &'static str,
+    /// What it does, in one sentence.
+    pub(crate) does: &'static str,
+    /// When it is among all of them: the machine first, what was measured on it after.
+    pub(crate) turn: u8,
+    /// Its words on the command line there, `{folder}` being where the reports go.
+    pub(crate) words: &'static str,
+    /// Whether it sends a stream and is told where its receiver is.
+    pub(crate) sends: bool,
+    /// What must have been made before.
+    pub(crate) needs: Option<&'static Experiment>,
+}
+
+const ALONE: Experiment =
+    Experiment { name: "", asks: "", does: "", turn: 0, words: "", sends: false, needs: None };
+const SENDS: Experiment = Experiment { sends: true, ..ALONE };
+
+const DEMO: Experiment = Experiment {
+    name: "demo",
+    does: "carry the recording that two taps are taken of",
+    words: "demo --seconds 5 --out {folder} --quiet",
+    ..ALONE
+};
+const SENT: Experiment = Experiment {
+    name: "sent",
+    does: "send the packets whose intervals are looked at",
+    // Nobody hears it: how evenly packets leave is the sender's own doing.
+    words: "send --input tone:997 --to rtp://127.77.0.1:5004 --duration 3s --ledger {folder}/sent.csv \
+            --quiet",
+    ..ALONE
+};
+
+/// In the order in which they are listed.
+pub(crate) const EXPERIMENTS: &[Experiment] = &[
+    Experiment {
+        name: "delay",
+        asks: delay::QUESTION,
+        does: "play time marks on one device and find them on another: how long they took",
+        turn: 14,
+        words: "lab delay --output virtual:?cable=taut-all --input virtual:?cable=taut-all&delay=5ms \
+                --duration 5s",
+        ..ALONE
+    },
+    Experiment {
+        name: "between",
+        asks: between::QUESTION,
+        does: "find how far apart two taps of one sound are: two channels of a recording or a card",
+        turn: 16,
+        words: "lab between {folder}/receiver-1.wav",
+        needs: Some(&DEMO),
+        ..ALONE
+    },
+    Experiment {
+        name: "mouth-to-ear",
+        asks: "how long does sound take from the mouth at one end of a call to the ear at the other?",
+        does: "call, and record what goes in at the mouth beside what comes out at the far ear",
+        turn: 15,
+        words: "lab mouth-to-ear --only latency --duration 1s --settle 500ms",
+        ..ALONE
+    },
+    Experiment {
+        name: "stages",
+        asks: "where does the time of every packet go?",
+        does: "send a stream and take every packet's time apart, stage by stage",
+        turn: 4,
+        words: "lab stages --duration 5s --settle 1s",
+        ..SENDS
+    },
+    Experiment {
+        name: "kernel",
+        asks: "how long does a packet take from the kernel to the program?",
+        does: "how long packets take from the kernel's arrival to the program that reads them",
+        turn: 2,
+        words: "lab kernel --duration 500ms",
+        ..ALONE
+    },
+    Experiment {
+        name: "ladder",
+        asks: "is what was configured what was measured?",
+        does: "hold what was measured against what was configured, from 100 ms down to 3 ms",
+        turn: 5,
+        words: "lab ladder --duration 1s --settle 1s",
+        ..SENDS
+    },
+    Experiment {
+        name: "least",
+        asks: "what is the least latency that loses nothing?",
+        does: "find the least latency that loses nothing, and hold it",
+        turn: 6,
+        // Buffers that outlast what keeps a core of a shared machine, up to 119 ms.
+        words: "lab least --period 240 --periods 32 --step 50ms --most 500ms --duration 500ms --settle 1s \
+                --hold 1s",
+        ..SENDS
+    },
+    Experiment {
+        name: "schedulers",
+        asks: "which scheduler serves sound?",
+        does: "send the same stream under each scheduler, quiet and loaded, apart and on one core",
+        turn: 7,
+        words: "lab schedulers --duration 500ms --settle 1s",
+        ..SENDS
+    },
+    Experiment {
+        name: "network",
+        asks: "what does the rest of the network do to a stream, and what does a stream \
+               cost the network?",
+        does: "send a stream beside multicast, chatter and bulk TCP, and count what the network carries",
+        turn: 8,
+        words: "lab network --duration 500ms --settle 1s",
+        ..SENDS
+    },
+    Experiment {
+        name: "handover",
+        asks: "how regular are blocks on both sides of the sound device?",
+        does: "how regular blocks are on both sides of a sound device",
+        turn: 3,
+        words: "lab handover --device virtual: --duration 3s",
+        ..ALONE
+    },
+    Experiment {
+        name: "starved",
+        asks: "what becomes of a stream whose receiver has little processor or memory?",
+        does: "send a stream to a receiver that has little processor or memory",
+        turn: 9,
+        words: "lab starved --duration 1s --settle 1s",
+        ..SENDS
+    },
+    Experiment {
+        name: "stalls",
+        asks: "how good is this host: how late does it wake a thread?",
+        does: "how late this machine wakes a thread, on each core, and how long all of them freeze",
+        turn: 0,
+        words: "lab stalls --duration 3s",
+        ..ALONE
+    },
+    Experiment {
+        name: "resources",
+        asks: "what goes on in this machine?",
+        does: "how busy this machine and its programs are, interval by interval",
+        turn: 1,
+        words: "lab resources --duration 3s",
+        ..ALONE
+    },
+    Experiment {
+        name: "quality",
+        asks: quality::QUESTION,
+        does: "send known sound and say what became of it: bit for bit, or how else",
+        turn: 13,
+        words: "lab quality",
+        ..SENDS
+    },
+    Experiment {
+        name: "load",
+        asks: "how many streams are carried without a miss?",
+        does: "send more and more streams until the first miss, then hold the most that went",
+        turn: 10,
+        words: "lab load --duration 1s --settle 1s --most 16 --hold 2 --allow 1%",
+        ..SENDS
+    },
+    Experiment {
+        name: "capacity",
+        asks: "how much of a period can plugins on other machines use?",
+        does: "hand blocks to plugins on other machines, which take ever longer, until one is missed",
+        turn: 11,
+        words: "lab capacity --workers 1 --workers-here --virtual-work --step 500us --attempt 100ms \
+                --idle 500ms --hold 500ms",
+        ..ALONE
+    },
+    Experiment {
+        name: "overhead",
+        asks: "what does measuring cost?",
+        does: "hold the cost of a stream that is measured against one that is not",
+        turn: 12,
+        words: "lab overhead --duration 1s --settle 1s --rounds 2",
+        ..SENDS
+    },
+    Experiment {
+        name: "interval",
+        asks: "at which intervals do packets go or come?",
+        does: "at which intervals packets go or come: a ledger, a socket, a capture",
+        turn: 17,
+        words: "lab interval --ledger {folder}/sent.csv",
+        needs: Some(&SENT),
+        ..ALONE
+    },
+];
+
+impl Experiment {
+    pub(crate) fn named(name: &str) -> Option<&'static Self> {
+        EXPERIMENTS.iter().find(|known| known.name == name)
+    }
+}
+
+impl LabReport {
+    /// What an experiment asks, without an answer yet.
+    pub(crate) fn asking(experiment: &'static str) -> Self {
+        Self::of(experiment, Experiment::named(experiment).map_or("", |known| known.asks))
+    }
+}
+
+/// `taut lab`
+#[derive(Debug, Subcommand)]
+pub enum Lab {
+    /// List the experiments
+    List,
+    /// Measure how long sound takes from one device to another, by time marks in the sound
+    Delay(Box<delay::DelayFlags>),
+    /// Measure how far apart two taps of one sound are: two channels of a recording or a card
+    Between(Box<between::BetweenFlags>),
+    /// Measure how long sound takes from the mouth at one end of a call to the ear at the other
+    MouthToEar(Box<mouth_to_ear::MouthToEarFlags>),
+    /// Measure where the time of every packet goes, stage by stage, between two hosts
+    Stages(Box<stages::StagesFlags>),
+    /// Measure how long packets take from the kernel's arrival to the program that reads them
+    Kernel(Box<kernel::KernelFlags>),
+    /// Measure whether latencies are kept, from 100 ms down to 3 ms
+    Ladder(Box<ladder::LadderFlags>),
+    /// Measure what the least latency is that loses nothing
+    Least(Box<least::LeastFlags>),
+    /// Measure which scheduler serves sound, quiet and loaded, apart and on one core
+    Schedulers(Box<schedulers::SchedulerFlags>),
+    /// Measure what else the network carries, and what that does to a stream
+    Network(Box<network::NetworkFlags>),
+    /// Measure how regular blocks are on both sides of a sound device
+    Handover(Box<handover::HandoverFlags>),
+    /// Measure a stream whose receiver has little processor or memory
+    Starved(Box<starved::StarvedFlags>),
+    /// Measure how late this machine wakes a thread, and how long every core freezes
+    Stalls(stalls::StallFlags),
+    /// Measure how busy this machine and its programs are, interval by interval
+    Resources(resources::ResourceFlags),
+    /// Measure whether what is heard is the sound that was sent: bit for bit, or how else
+    Quality(Box<quality::QualityFlags>),
+    /// Measure how many streams are carried without a miss
+    Load(Box<load::LoadFlags>),
+    /// Measure what measuring costs
+    Overhead(Box<overhead::OverheadFlags>),
+    /// Measure at which intervals packets go or come: by a ledger, at a socket, from a capture
+    Interval(Box<interval::IntervalFlags>),
+    /// Measure how much of a period plugins on other machines can use
+    Capacity(Box<capacity::CapacityFlags>),
+    /// Relay a stream as a bad network would: late, lost, reordered, twice
+    Impair(Box<impair::ImpairFlags>),
+    /// Run every experiment once, shortly, and write a page that leads to their reports
+    All(all::AllFlags),
+    /// Report how two reports differ, stage by stage, and whether the second is worse by more than noise
+    Compare(compare::CompareFlags),
+    /// Do what an experiment on another host asks for, over standard input and output
+    #[command(hide = true)]
+    Agent,
+    /// Burden this machine or the network until Ctrl-C, for an experiment
+    #[command(hide = true)]
+    Burden(burden::BurdenFlags),
+    /// Play time marks until Ctrl-C, and then say when each met the DAC, for an experiment
+    #[command(hide = true)]
+    Play(Box<delay::MarkSide>),
+    /// Hear time marks until Ctrl-C, and then say when each met the ADC, for an experiment
+    #[command(hide = true)]
+    Hear(Box<delay::MarkSide>),
+    /// Play noise until Ctrl-C, for an experiment
+    #[command(hide = true)]
+    Mouth(mouth_to_ear::BesideFlags),
+    /// Keep what a device hears until Ctrl-C, and then print it, for an experiment
+    #[command(hide = true)]
+    Tap(mouth_to_ear::BesideFlags),
+    /// Write the sound whose quality is measured, for an experiment
+    #[command(hide = true)]
+    Sound(quality::KnownSound),
+    /// Read what the interfaces of this machine carry until Ctrl-C, for an experiment
+    #[command(hide = true)]
+    Traffic(traffic::TrafficFlags),
+    /// Send numbered packets at a pace, for an experiment
+    #[command(hide = true)]
+    Packets(kernel::PacketsFlags),
+    /// Send a stream as barely as can be by a rung of the pacing ladder, for an experiment
+    #[command(hide = true)]
+    Loop(interval::LoopFlags),
+    /// Read what this machine does until Ctrl-C, for an experiment
+    #[command(hide = true)]
+    Sample(resources::SampleFlags),
+    /// Send datagrams back until Ctrl-C, for an experiment
+    #[command(hide = true)]
+    Echo(capacity::EchoFlags),
+}
+
+fn list() {
+    for experiment in EXPERIMENTS {
+        screen::say(&format!("{:12} {}", experiment.name, experiment.asks));
+    }
+    screen::say("");
+    screen::say(
+        "all          runs each of them once, shortly, and writes a page that leads to their reports",
+    );
+    screen::say(
+        "compare      reports how two reports differ, and whether the second is worse by more than noise",
+    );
+    screen::say(
+        "impair       relays a stream as a bad network would, for others to be measured over",
+    );
+}
+
+impl Lab {
+    pub fn run(&self) -> Result<(), Failure> {
+        match self {
+            Self::List => {
+                list();
+                Ok(())
+            }
+            Self::Agent => {
+                let stop = stop_in_order()?;
+                serve(stdin(), stdout().lock(), &stop)
+                    .map_err(|error| Failure::running(format!("as an agent: {error}")))
+            }
+            Self::All(flags) => all::run(flags),
+            Self::Between(flags) => between::run(flags),
+            Self::Delay(flags) => delay::run(flags),
+            Self::Play(flags) => delay::play(flags),
+            Self::Hear(flags) => delay::hear(flags),
+            Self::MouthToEar(flags) => mouth_to_ear::run(flags),
+            Self::Mouth(flags) => mouth_to_ear::mouth(flags),
+            Self::Tap(flags) => mouth_to_ear::tap(flags),
+            Self::Handover(flags) => handover::run(flags),
+            Self::Network(flags) => network::run(flags),
+            Self::Starved(flags) => starved::run(flags),
+            Self::Burden(flags) => burden::run(flags),
+            Self::Traffic(flags) => traffic::run(flags),
+            Self::Packets(flags) => kernel::send(flags),
+            Self::Sample(flags) => resources::sample(flags),
+            Self::Impair(flags) => impair::run(flags),
+            Self::Interval(flags) => interval::run(flags),
+            Self::Loop(flags) => interval::send(flags),
+            Self::Capacity(flags) => capacity::run(flags),
+            Self::Echo(flags) => capacity::echo(flags),
+            Self::Kernel(flags) => kernel::run(flags),
+            Self::Ladder(flags) => ladder::run(flags),
+            Self::Least(flags) => least::run(flags),
+            Self::Load(flags) => load::run(flags),
+            Self::Overhead(flags) => overhead::run(flags),
+            Self::Quality(flags) => quality::run(flags),
+            Self::Sound(flags) => quality::write(flags),
+            Self::Resources(flags) => resources::run(flags),
+            Self::Schedulers(flags) => schedulers::run(flags),
+            Self::Stages(flags) => stages::run(flags),
+            Self::Stalls(flags) => stalls::run(flags),
+            Self::Compare(flags) => compare::run(flags),
+        }
+    }
+}
