@@ -26,9 +26,9 @@ pub fn pcm(bytes: &[u8]) {
                 continue;
             }
         };
-        assert!((PERIODS.0..=PERIODS.1).contains(&wish.period.count()));
+        assert!((PERIODS.0..=PERIODS.1).contains(&wish.keys.period.count()));
         assert!((PTIME_RANGE.0..=PTIME_RANGE.1).contains(&wish.ptime), "{}", wish.ptime);
-        if let LatencyRule::Chosen(latency) = wish.latency {
+        if let LatencyRule::Chosen(latency) = wish.keys.latency {
             assert!(latency > Span::ZERO && latency <= LONGEST_LINK_OFFSET, "{latency}");
         }
         let mut coded = wish.clone();

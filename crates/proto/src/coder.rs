@@ -510,3 +510,24 @@ pub trait Decode: Debug + Send {
 
 /// Makes what reads a stream of such a coder, rate and channels; `None` where it has none.
 pub type MakeDecoder = fn(Coder, (Rate, Channels)) -> Option<Box<dyn Decode>>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_coding_is_found_by_what_stands_for_it() {
+        for coding in Coding::ALL {
+            let row = coding.row();
+            assert_eq!(Coding::named(row.name), Some(coding));
+            let by_number = Coding::find(|other| other.number == row.number).unwrap();
+            let by_type = Coding::find(|other| other.payload_type == row.payload_type).unwrap();
+            let by_encoding = Coding::find(|other| other.encoding == row.encoding).unwrap();
+            assert_eq!([by_number; 2], [by_type, by_encoding], "{}", row.name);
+            assert_eq!(by_number.sample, coding.sample);
+            let both = by_number.coder.zip(coding.coder);
+            assert!(both.is_none_or(|(one, other)| one.is_read_as(other)), "{}", row.name);
+            assert_eq!(by_number.coder.is_some(), coding.coder.is_some());
+        }
+    }
+}

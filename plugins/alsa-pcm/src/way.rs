@@ -132,7 +132,7 @@ impl SoundWay {
             Self::AttachedCard(served) => return Ok(served.settings),
         };
         let half = Frames::new(hardware.buffer.count() / 2);
-        let wanted = reached.wish.period.min(hardware.period).min(half);
+        let wanted = reached.wish.keys.period.min(hardware.period).min(half);
         let mut device = Settings {
             rate: hardware.rate,
             channels: hardware.channels,

@@ -78,18 +78,19 @@ pub(crate) fn reach(mut wish: Wish, direction: Direction) -> Result<Reached, Com
             sending(&wish, &resolved, None)?.open(None)?;
         }
         Direction::Capture => {
-            if let Some(address) = &wish.clock {
+            if let Some(address) = &wish.keys.clock {
                 let resolved = look_up(address)?;
                 sockets::clock(address, &resolved).open(None)?;
                 clock = Some(resolved);
             }
             let opened = sockets::reception(&wish.address, &resolved).open(None)?;
             let described = resolved.description.as_ref();
-            wish.rate = wish.rate.or(described.map(|described| described.rate));
-            wish.channels = wish.channels.or(described.map(|described| described.channels));
+            wish.keys.rate = wish.keys.rate.or(described.map(|described| described.rate));
+            wish.keys.channels =
+                wish.keys.channels.or(described.map(|described| described.channels));
             if described.is_none() {
-                let known = wish.rate.is_some() && wish.channels.is_some();
-                let (rate, channels) = (wish.rate, wish.channels);
+                let known = wish.keys.rate.is_some() && wish.keys.channels.is_some();
+                let (rate, channels) = (wish.keys.rate, wish.keys.channels);
                 announced = hear_of(
                     ListenedAt::new(resolved.form.unpack(resolved.stream), opened),
                     until,
@@ -131,8 +132,8 @@ fn hear_of(
 /// Takes what the sender says for what is left open, and refuses what it contradicts: its sound would
 /// be noise.
 fn settle_with(wish: &mut Wish, theirs: &StreamFormat) -> Result<(), Complaint> {
-    let rate = *wish.rate.get_or_insert(theirs.rate);
-    let channels = *wish.channels.get_or_insert(theirs.channels);
+    let rate = *wish.keys.rate.get_or_insert(theirs.rate);
+    let channels = *wish.keys.channels.get_or_insert(theirs.channels);
     if (rate, channels) == (theirs.rate, theirs.channels) {
         return Ok(());
     }
@@ -283,8 +284,8 @@ fn shortest(rate: Rate, channels: Channels) -> Settings {
 pub(crate) fn carries(reached: &Reached, direction: Direction) -> Result<Range, Complaint> {
     let wish = &reached.wish;
     let all = || Rate::SUPPORTED.iter().filter_map(|hertz| Rate::new(*hertz).ok()).collect();
-    let mut rates: Vec<Rate> = wish.rate.map_or_else(all, |rate| vec![rate]);
-    let fewest = wish.channels.unwrap_or(Channels::MONO);
+    let mut rates: Vec<Rate> = wish.keys.rate.map_or_else(all, |rate| vec![rate]);
+    let fewest = wish.keys.channels.unwrap_or(Channels::MONO);
     let mut refused = None;
     rates.retain(|rate| match keeps(reached, direction, &shortest(*rate, fewest)) {
         Ok(()) => true,
@@ -301,7 +302,7 @@ pub(crate) fn carries(reached: &Reached, direction: Direction) -> Result<Range, 
     };
     let counts = (1..=Channels::MAX.into()).rev();
     let most = counts.filter_map(|count| Channels::new(count).ok()).find(fits).unwrap_or(fewest);
-    let channels = (fewest, wish.channels.unwrap_or(most));
+    let channels = (fewest, wish.keys.channels.unwrap_or(most));
     Ok(Range { rates, channels, shortest: Frames::new(PERIODS.0), buffer: None })
 }
 
@@ -352,7 +353,7 @@ pub(crate) fn send_plan(
     let spare = unpaced - format.packing_age(device.period);
     let paced = pacing::pace(
         &mut by,
-        (wish.link, wish.pacing),
+        (wish.keys.link, wish.keys.pacing),
         (&format, device.period),
         (spare, scheduler),
     )?;
@@ -361,7 +362,7 @@ pub(crate) fn send_plan(
     let mut plan = SendPlan::new(address.to_string(), opened, format, *device)?;
     plan.reports_to = resolved.reports().into_iter().map(Into::into).collect();
     plan.policy.link_offset = link_offset;
-    plan.policy.latency = wish.latency;
+    plan.policy.latency = wish.keys.latency;
     plan.policy.form = wish.address.form();
     plan.policy.identity = lay::identity(core::slice::from_ref(resolved))?;
     (plan.pacing, plan.claim) = (Some(paced), claim.clone());
@@ -385,7 +386,7 @@ fn promised(
         return Ok(least + transit);
     }
     let usual = usual_latency(format, device.period);
-    lay::promised(wish.latency, usual, least).map_err(|short| {
+    lay::promised(wish.keys.latency, usual, least).map_err(|short| {
         Complaint::unusable(format!(
             "latency {} is less than the {least} that packets of {} take; use {} or more, or a \
              shorter ptime",
@@ -411,7 +412,7 @@ fn kept(reached: &Reached, format: &StreamFormat, device: &Settings) -> Result<S
     let described = reached.resolved.description.as_ref();
     let promised = described.and_then(|described| described.link_offset);
     let promised = promised.or(reached.announced.and_then(|announced| announced.promised));
-    lay::kept(reached.wish.latency, promised, format, device).map_err(|short| {
+    lay::kept(reached.wish.keys.latency, promised, format, device).map_err(|short| {
         Complaint::unusable(format!(
             "latency {} is less than packets of {} and {} periods of {} frames take; use {} or \
              more, or packets of a shorter ptime",
@@ -431,9 +432,9 @@ pub(crate) fn recv_plan(reached: &Reached, device: &Settings) -> Result<RecvPlan
     let receiver = lay::receiver(resolved, format, kept(reached, &format, device)?);
     let options = sockets::receiving((&wish.address, resolved), &format);
     let opened = options.open(None)?;
-    let latency = wish.latency;
+    let latency = wish.keys.latency;
     let stream = StreamPlan { latency, ..StreamPlan::of(&wish.address, receiver, opened) };
-    let (streams, clock) = match wish.clock.as_ref().zip(reached.clock.as_ref()) {
+    let (streams, clock) = match wish.keys.clock.as_ref().zip(reached.clock.as_ref()) {
         Some(told) => follow(told, &[(&wish.address, resolved)], vec![stream])?,
         None => (vec![stream], None),
     };

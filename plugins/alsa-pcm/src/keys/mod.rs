@@ -23,16 +23,10 @@ pub(crate) use self::values::Value;
 use self::values::{format, latency, link, number, pacing, span, text};
 use crate::complaint::Complaint;
 
-/// A PCM as it is configured.
+/// What keys say alone, whatever others say.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Wish {
-    pub(crate) address: Address,
+pub(crate) struct PlainKeys {
     pub(crate) latency: LatencyRule,
-    pub(crate) ptime: Span,
-    /// Coding on the wire.
-    pub(crate) format: SampleFormat,
-    /// Whether the program's own samples say that, as with type `aaf`; until it has chosen, the widest holds.
-    pub(crate) coded_as_program: bool,
     pub(crate) rate: Option<Rate>,
     pub(crate) channels: Option<Channels>,
     /// Frames per wake-up of the thread that owns the wire, at most.
@@ -40,10 +34,22 @@ pub(crate) struct Wish {
     pub(crate) link: LinkKind,
     /// The only pacing that will do, if there is one.
     pub(crate) pacing: Option<PacingRung>,
-    /// Frames of a packet, where that is said and no `ptime`.
-    pub(crate) packet: Option<Frames>,
     /// The clock that is followed, of a recorder.
     pub(crate) clock: Option<Address>,
+}
+
+/// A PCM as it is configured.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Wish {
+    pub(crate) address: Address,
+    pub(crate) keys: PlainKeys,
+    pub(crate) ptime: Span,
+    /// Coding on the wire.
+    pub(crate) format: SampleFormat,
+    /// Whether the program's own samples say that, as with type `aaf`; until it has chosen, the widest holds.
+    pub(crate) coded_as_program: bool,
+    /// Frames of a packet, where that is said and no `ptime`.
+    pub(crate) packet: Option<Frames>,
     /// From departure to presentation, where that is said and no latency: what packets take at most, and what the
     /// talker's clock may be off by.
     pub(crate) transit: Option<Span>,
@@ -68,15 +74,9 @@ const KEYS: &str = "serve alone, or to, from, latency, ptime, format, rate, chan
 struct Gathered {
     to: Option<String>,
     from: Option<String>,
-    latency: LatencyRule,
     ptime: Option<Span>,
     format: Option<SampleFormat>,
-    rate: Option<Rate>,
-    channels: Option<Channels>,
-    period: Frames,
-    link: LinkKind,
-    pacing: Option<PacingRung>,
-    clock: Option<Address>,
+    keys: PlainKeys,
     aaf: AafKeys,
 }
 
@@ -122,15 +122,17 @@ pub(crate) fn read(
     let mut gathered = Gathered {
         to: None,
         from: None,
-        latency: LatencyRule::Usual,
         ptime: None,
         format: None,
-        rate: None,
-        channels: None,
-        period: Frames::new(48),
-        link: LinkKind::Auto,
-        pacing: None,
-        clock: None,
+        keys: PlainKeys {
+            latency: LatencyRule::Usual,
+            rate: None,
+            channels: None,
+            period: Frames::new(48),
+            link: LinkKind::Auto,
+            pacing: None,
+            clock: None,
+        },
         aaf: AafKeys::default(),
     };
     let about = |why: String| Complaint::unusable(format!("pcm.{name}: {why}"));
@@ -138,7 +140,7 @@ pub(crate) fn read(
         gathered.take(key, value).map_err(about)?;
     }
     let wish = gathered.wish(direction).map_err(about)?;
-    if let Some(rate) = wish.rate {
+    if let Some(rate) = wish.keys.rate {
         packet_frames(rate, wish.ptime).map_err(|error| about(error.to_string()))?;
     }
     Ok(wish)
@@ -151,7 +153,7 @@ impl Gathered {
             "type" | "comment" | "hint" => {}
             "to" => self.to = Some(text(key, value, "rtp://239.69.1.5:5004")?),
             "from" => self.from = Some(text(key, value, "rtp://0.0.0.0:5004")?),
-            "latency" => self.latency = latency(&text(key, value, "5ms")?)?,
+            "latency" => self.keys.latency = latency(&text(key, value, "5ms")?)?,
             "ptime" => {
                 let ptime = span(key, &text(key, value, "1ms")?, PTIME_RANGE.0, PTIME_RANGE.1)?;
                 packet_frames(Rate::HZ_48000, ptime).map_err(|error| error.to_string())?;
@@ -162,14 +164,14 @@ impl Gathered {
                 let rate = number(key, value)?;
                 let rate = u32::try_from(rate)
                     .map_err(|_| format!("rate {rate} is no rate; use 48000"))?;
-                self.rate = Some(Rate::new(rate).map_err(|_| {
+                self.keys.rate = Some(Rate::new(rate).map_err(|_| {
                     format!("rate {rate} is not carried; use {}", Rate::listed(|_| true))
                 })?);
             }
             "channels" => {
                 let count = number(key, value)?;
                 let known = u32::try_from(count).ok().and_then(|count| Channels::new(count).ok());
-                self.channels = Some(known.ok_or_else(|| {
+                self.keys.channels = Some(known.ok_or_else(|| {
                     format!("{count} channels cannot be carried; use 1 to {}", Channels::MAX)
                 })?);
             }
@@ -181,19 +183,19 @@ impl Gathered {
                         PERIODS.0, PERIODS.1
                     ));
                 }
-                self.period = Frames::new(frames);
+                self.keys.period = Frames::new(frames);
             }
             "clock" => {
                 let address = text(key, value, "avtp://eth0/91:E0:F0:00:FE:08")?;
-                self.clock = Some(Address::to_follow(&address)?);
+                self.keys.clock = Some(Address::to_follow(&address)?);
             }
-            "link" => self.link = link(&text(key, value, "auto")?)?,
+            "link" => self.keys.link = link(&text(key, value, "auto")?)?,
             "pacing" => {
                 let word = text(key, value, "auto")?;
                 match link(&word) {
                     // What `link` was called at first; `auto` is the same of both.
-                    Ok(link) => self.link = link,
-                    Err(_) => self.pacing = Some(pacing(&word)?),
+                    Ok(link) => self.keys.link = link,
+                    Err(_) => self.keys.pacing = Some(pacing(&word)?),
                 }
             }
             key if self.aaf.take(key, value)? => {}
@@ -212,7 +214,7 @@ impl Gathered {
         if let (Some(_), Some(own)) = (&by_aaf, &own) {
             return Err(format!("{key} {own} and ifname say both where it goes; leave one out"));
         }
-        if self.clock.is_some() && direction == Direction::Playback && other.is_none() {
+        if self.keys.clock.is_some() && direction == Direction::Playback && other.is_none() {
             return Err(
                 "clock is for what is recorded, and this has no `from`; leave it out".into()
             );
@@ -237,9 +239,8 @@ impl Gathered {
             Direction::Playback => Address::to_send_to(&text)?,
             Direction::Capture => Address::to_hear(&text)?,
         };
-        let Self {
-            latency, ptime, format, rate, channels, period, link, pacing, clock, aaf, ..
-        } = self;
+        let Self { ptime, format, mut keys, aaf, .. } = self;
+        let PlainKeys { latency, rate, .. } = keys;
         let transit = aaf.timed.then_some(aaf.mtt + aaf.time_uncertainty);
         if transit.is_some() && latency != LatencyRule::Usual {
             return Err("latency and mtt say the same; leave one out".to_owned());
@@ -251,8 +252,8 @@ impl Gathered {
                 .to_owned());
         }
         // One that plays and records follows it where it records.
-        let clock = clock.filter(|_| !sends);
-        if clock.is_some() && !address.form().presents() {
+        keys.clock = keys.clock.filter(|_| !sends);
+        if keys.clock.is_some() && !address.form().presents() {
             return Err(format!(
                 "clock is for streams of AVTP and {address} is none; leave clock out, or record from avtp://"
             ));
@@ -272,17 +273,11 @@ impl Gathered {
         let unsaid = if coded_as_program { SampleFormat::L32 } else { SampleFormat::L24 };
         Ok(Wish {
             address,
-            latency,
+            keys,
             ptime: ptime.unwrap_or(Span::from_millis(1)),
             format: format.unwrap_or(unsaid),
             coded_as_program,
-            rate,
-            channels,
-            period,
-            link,
-            pacing,
             packet,
-            clock,
             transit,
         })
     }

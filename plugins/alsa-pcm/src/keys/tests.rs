@@ -35,12 +35,12 @@ fn a_pcm_is_what_its_keys_say() {
         ("pacing", "fq"),
     ];
     let wish = read("x", &keys(&all), Direction::Playback).unwrap();
-    assert_eq!(wish.latency, LatencyRule::Chosen(Span::from_millis(5)));
+    assert_eq!(wish.keys.latency, LatencyRule::Chosen(Span::from_millis(5)));
     assert_eq!((wish.ptime, wish.format), (Span::from_micros(125), SampleFormat::L16));
-    assert_eq!(wish.rate.map(Rate::hertz), Some(96_000));
-    assert_eq!(wish.channels.map(Channels::count), Some(8));
-    assert_eq!((wish.period, wish.link), (Frames::new(32), LinkKind::Ringed));
-    assert_eq!(wish.pacing, Some(PacingRung::Fq));
+    assert_eq!(wish.keys.rate.map(Rate::hertz), Some(96_000));
+    assert_eq!(wish.keys.channels.map(Channels::count), Some(8));
+    assert_eq!((wish.keys.period, wish.keys.link), (Frames::new(32), LinkKind::Ringed));
+    assert_eq!(wish.keys.pacing, Some(PacingRung::Fq));
     assert_eq!(wish.address.to_string(), "rtp://239.69.1.5:5004");
 }
 
@@ -71,7 +71,7 @@ fn a_card_that_is_served_has_a_name_and_no_other_key() {
 fn what_link_was_called_at_first_is_still_understood() {
     let read = |word| {
         let wish = read("x", &keys(&[("to", "a"), ("pacing", word)]), Direction::Playback);
-        wish.map(|wish| (wish.link, wish.pacing)).unwrap()
+        wish.map(|wish| (wish.keys.link, wish.keys.pacing)).unwrap()
     };
     assert_eq!(read("ringed"), (LinkKind::Ringed, None));
     assert_eq!(read("auto"), (LinkKind::Auto, None));
@@ -161,7 +161,7 @@ fn a_clock_is_followed_where_it_is_recorded() {
     let (from, clock) =
         (("from", "avtp://eth0/91:E0:F0:00:FE:09"), "avtp+udp://239.1.1.1:1?iface=eth0");
     let both = keys(&[("to", "10.0.0.2"), from, ("clock", clock)]);
-    let followed = |direction| read("x", &both, direction).unwrap().clock;
+    let followed = |direction| read("x", &both, direction).unwrap().keys.clock;
     let recorder = followed(Direction::Capture).map(|clock| clock.to_string());
     assert_eq!(recorder.as_deref(), Some(clock));
     assert_eq!(followed(Direction::Playback), None);
