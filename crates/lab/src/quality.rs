@@ -1,8 +1,244 @@
-//! `taut lab quality`: sends known sound and compares the recording with it.
+//! `taut lab quality`: whether what a stream carries is the sound that it was given, as `taut send` and
+//! `taut recv` are run by anybody, judged by `taut compare` where it was heard.
 
-mod carried;
 mod effect;
 mod known;
 
-pub use carried::{CASES, CarriedCase, QUESTION, SentSound, noises_of, run};
+use core::time::Duration;
+
+use serde_json::Value;
+use tautline_proto::units::Rate;
+
+use crate::burden::{Beside, Noise};
+use crate::cases::Cases;
+use crate::hosts::{ChildEnded, HostError, LabHost};
+use crate::report::{LabReport, ReportRow, Worst};
+use crate::streams::{LabStream, StreamEnds};
+
+use effect::NoiseEffect;
 pub use known::{KNOWN_SECONDS, write_known};
+
+pub const QUESTION: &str = "is what is heard the sound that was sent?";
+
+/// A way of carrying it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CarriedCase {
+    pub name: String,
+    /// Words for `taut send`.
+    pub send: Vec<String>,
+    /// Words for `taut recv`.
+    pub recv: Vec<String>,
+    /// Whether it is played on a card of another clock, which it is resampled for.
+    pub off_clock: bool,
+}
+
+/// Names of the cases that are run where no words are given.
+pub const CASES: [&str; 4] = ["l24", "l16", "f32", "resampled"];
+/// By how much the clock of the card is fast that sound is resampled for.
+const FAST_PPM: u32 = 100;
+
+impl CarriedCase {
+    /// Those of these names; all of them, if there are none.
+    pub fn of(names: &[String]) -> Vec<Self> {
+        let wanted = |name: &&str| names.is_empty() || names.iter().any(|wanted| wanted == name);
+        let case = |name: &str| {
+            let off_clock = name == "resampled";
+            let format = if off_clock { "l24" } else { name };
+            let send = ["--format", format].map(str::to_owned).into();
+            Self { name: name.to_owned(), send, recv: Vec::new(), off_clock }
+        };
+        CASES.into_iter().filter(wanted).map(case).collect()
+    }
+
+    /// Of the samples that are sent: taut send refuses a file of finer ones than it carries.
+    fn bits(&self) -> u32 {
+        if self.send.iter().any(|word| word == "l16" || word == "--format=l16") { 16 } else { 24 }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub enum SentSound {
+    Known(Rate),
+    /// A file of so many channels, under this path at both ends.
+    File {
+        path: String,
+        channels: usize,
+    },
+}
+
+/// What a judge takes at most.
+const JUDGING: Duration = Duration::from_secs(300);
+/// Dropouts that are told one by one.
+const TOLD: usize = 10;
+
+/// Carries the sound in each of these ways, each without noise first and then with each of these noises, and tells
+/// each as it is done; `plan` says all else of the stream. One that cannot be is a void row; a host that is gone ends
+/// it.
+pub fn run(
+    ends: &mut StreamEnds,
+    plan: &LabStream,
+    sound: &SentSound,
+    cases: &[CarriedCase],
+    noises: &[Noise],
+    mut tell: impl FnMut(&ReportRow) -> bool,
+) -> LabReport {
+    let mut told = Cases::of("quality", QUESTION, &mut tell);
+    let mut number = 0;
+    for case in cases {
+        let mut silent = None;
+        for noise in noises_of(noises) {
+            let name = match noise {
+                Noise::SILENT => case.name.clone(),
+                noise => format!("{}, {noise}", case.name),
+            };
+            let mut notes = Vec::new();
+            number += 1;
+            told.run(&name, ends, |ends| {
+                let (judged, beside) = carried(ends, plan, sound, case, noise, number)?;
+                let mut row = row(&name, &judged);
+                beside.tell(&mut row);
+                notes.push(format!("{name}: {}", judged["says"].as_str().unwrap_or_default()));
+                match &silent {
+                    None => silent = Some(row.clone()),
+                    Some(silent) => {
+                        let effect = NoiseEffect::of(silent, &row);
+                        effect.add_to(&mut row);
+                        notes.push(format!("{name}: {effect}"));
+                    }
+                }
+                Ok(row)
+            });
+            notes.into_iter().for_each(|note| told.note(note));
+            // A void row is no sound to compare with, and the next is no row without noise.
+            silent.get_or_insert_with(|| ReportRow::named(&name));
+        }
+    }
+    told.report(ends)
+}
+
+/// Silence, and each other noise once.
+pub fn noises_of(asked: &[Noise]) -> Vec<Noise> {
+    let mut noises = vec![Noise::SILENT];
+    for noise in asked {
+        if !noises.contains(noise) {
+            noises.push(*noise);
+        }
+    }
+    noises
+}
+
+/// The judgement of one case, as `taut compare --report json` has it, and the noise that there was.
+fn carried(
+    ends: &mut StreamEnds,
+    plan: &LabStream,
+    sound: &SentSound,
+    case: &CarriedCase,
+    noise: Noise,
+    number: usize,
+) -> Result<(Value, Beside), HostError> {
+    let (sent, channels) = match sound {
+        SentSound::Known(rate) => {
+            let (rate, bits) = (rate.hertz().to_string(), case.bits());
+            let write = ["lab", "sound", "{dir}/known.wav", "--rate", &rate, "--bits"];
+            let write = words(&write, bits);
+            for host in [&mut ends.sender, &mut ends.receiver] {
+                let ended = ran(host, &write, "lab sound")?;
+                if ended.status != Some(0) {
+                    return Err(host.failed("lab sound", ended));
+                }
+            }
+            ("{dir}/known.wav", 2)
+        }
+        SentSound::File { path, channels } => (path.as_str(), *channels),
+    };
+    let heard = format!("{{dir}}/heard-{number}.wav");
+    let output = match case.off_clock {
+        true => format!("virtual:?ppm={FAST_PPM}&record={heard}"),
+        false => format!("file:{heard}"),
+    };
+    let mut recv = words(&["--channels"], channels);
+    recv.extend(case.recv.iter().cloned());
+    let stream = LabStream {
+        input: Some(format!("file:{sent}")),
+        output: Some(output),
+        ledgers: false,
+        send: case.send.clone(),
+        recv,
+        ..plan.clone()
+    };
+    let (_, beside) = noise.around(ends, &stream)?;
+    let compare = words(&["compare", sent, &heard, "--report"], "json");
+    let ended = ran(&mut ends.receiver, &compare, "compare")?;
+    match serde_json::from_str(&ended.printed) {
+        Ok(judged) => Ok((judged, beside)),
+        Err(_) => Err(ends.receiver.failed("compare", ended)),
+    }
+}
+
+fn words(words: &[&str], last: impl ToString) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).chain([last.to_string()]).collect()
+}
+
+/// Runs `taut` there to its end.
+fn ran(host: &mut LabHost, words: &[String], role: &str) -> Result<ChildEnded, HostError> {
+    let child = host.start(words, &[])?;
+    host.end_of(child, role, JUDGING)
+}
+
+/// The figures of a judgement.
+fn row(name: &str, judged: &Value) -> ReportRow {
+    let mut row = ReportRow::named(name);
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let mut add = |key, words, value: Value| {
+        if !value.is_null() {
+            row.add(key, words, value);
+        }
+    };
+    add("verdict", "verdict", judged["verdict"].clone());
+    add("sent_frames", "frames sent", judged["sent_frames"].clone());
+    add("heard_frames", "heard", judged["heard_frames"].clone());
+    add("identical_frames", "bit for bit", judged["identical_frames"].clone());
+    let routing = &judged["channels"][0];
+    let gains: Vec<f64> = list(&routing["gains"]).iter().filter_map(Value::as_f64).collect();
+    // Of sound that was not found again, none of this is known.
+    if !gains.is_empty() {
+        let decibels = gains.iter().map(|gain| format!("{:+.2}", 20.0 * gain.abs().log10()));
+        add("gains_db", "gains, dB", decibels.collect::<Vec<_>>().join(" ").into());
+        let inverted = gains.iter().filter(|gain| **gain < 0.0).count();
+        add("inverted_channels", "turned over", inverted.into());
+        let source =
+            |source: &Value| source.as_u64().map_or("–".to_owned(), |at| (at + 1).to_string());
+        let sources: Vec<_> = list(&routing["sources"]).iter().map(source).collect();
+        add("sources", "channels hold", sources.join(" ").into());
+        add("mixed", "mixed", (!judged["mix"].is_null()).into());
+    }
+    let parts = list(&judged["resampled"]);
+    let frames = |part: &Value| {
+        let [to, from] = ["to_frame", "from_frame"].map(|key| part[key].as_u64().unwrap_or(0));
+        to.saturating_sub(from)
+    };
+    let longest = parts.iter().max_by_key(|part| frames(part));
+    add("resampled_ppm", "faster by, ppm", longest.map_or(Value::Null, |part| part["ppm"].clone()));
+    add("rest_db", "rest, dB below", judged["rest_db"].clone());
+    add("residue", "it is", judged["residue"]["kind"].clone());
+    add("residue_bits", "of bits", judged["residue"]["bits"].clone());
+    let tone = &judged["tones"][0];
+    add("thd_n_sent_db", "THD+N sent, dB", tone["sent"]["thd_n_db"].clone());
+    add("thd_n_db", "THD+N heard, dB", tone["heard"]["thd_n_db"].clone());
+    let dropouts = &judged["dropouts"];
+    add("dropouts", "dropouts", dropouts["count"].clone());
+    add("dropout_frames", "frames in them", dropouts["frames"].clone());
+    add("longest_dropout_frames", "the longest", dropouts["longest_frames"].clone());
+    add("longest_dropout_at_frame", "at frame", dropouts["longest_at_frame"].clone());
+    let rate = judged["rate"].as_f64().unwrap_or(f64::INFINITY);
+    let dropout = |one: &Value| {
+        let nanos = |key: &str| (one[key].as_f64().unwrap_or(0.0) * 1e9 / rate).round() as i64;
+        let because = Some("frames that were not heard".to_owned());
+        let [at_ns, value_ns] = ["at_frame", "frames"].map(nanos);
+        Worst { at_ns, value_ns, because, ..Worst::default() }
+    };
+    row.worst = list(&dropouts["all"]).iter().map(dropout).collect();
+    row.worst.sort_by_key(|worst| -worst.value_ns);
+    row.worst.truncate(TOLD);
+    row
+}
