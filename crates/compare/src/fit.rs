@@ -5,8 +5,8 @@ mod acquire;
 
 use core::ops::Range;
 
-use tautline_dsp::align::{Likeness, Nudge, nudge};
-use tautline_dsp::resample::{Quality, Resampler, Step};
+use tautline_dsp::align::{Along, Interpolator, Likeness, padded, refine};
+use tautline_dsp::resample::Quality;
 
 use super::exact::Both;
 use super::pieces::{BLOCK, ChannelRouting, FrameLine, GainRange};
@@ -37,13 +37,9 @@ const FITTED_ABOVE_NOISE: f64 = 100.0;
 const AS_GOOD: f64 = 1.02;
 /// The same of a line that may have moved: low tones do not tell parts of a frame.
 const NEARLY_AS_GOOD: f64 = 1.1;
-/// Distance over which the slope of the sound is taken, in frames.
-pub(super) const APART: f64 = 1.0 / 64.0;
 /// Rounds of refinement, and the nudge after which another is not worth it, in frames.
 pub(super) const ROUNDS: usize = 6;
 pub(super) const STILL: f64 = 1e-4;
-/// Two cards run no further apart than this.
-pub(super) const MOST_DRIFT: f64 = 1e-3;
 /// How far from the place that is expected a window may be: more is a jump.
 const JUMP: f64 = 0.3;
 /// How much of what a window says of the drift is believed at once.
@@ -74,8 +70,7 @@ pub(super) struct WindowFitter<'a> {
     floor: f64,
     /// Mean square of the noise of the recording: what the best window since the last seed left.
     noise: f64,
-    resampler: Resampler,
-    input: Vec<f32>,
+    interpolator: Interpolator,
     here: Vec<f32>,
     after: Vec<f32>,
     turned: Vec<f32>,
@@ -83,11 +78,10 @@ pub(super) struct WindowFitter<'a> {
 
 impl<'a> WindowFitter<'a> {
     pub(super) fn new(both: Both<'a>, bits: Option<u32>) -> Self {
-        let resampler = Resampler::new(Quality::default(), 1, WINDOW);
+        let interpolator = Interpolator::new(Quality::default(), WINDOW);
         let floor = bits.map_or(0.0, |bits| 0.25_f64.powi(bits as i32 - 1));
-        let (input, turned) = (Vec::new(), Vec::with_capacity(WINDOW));
-        let (here, after) = (vec![0.0; WINDOW], vec![0.0; WINDOW]);
-        Self { both, floor, noise: 0.0, resampler, input, here, after, turned }
+        let (here, after, turned) = (vec![0.0; WINDOW], vec![0.0; WINDOW], Vec::new());
+        Self { both, floor, noise: 0.0, interpolator, here, after, turned }
     }
 
     /// What rounding leaves of each sample, as a mean square.
@@ -106,31 +100,28 @@ impl<'a> WindowFitter<'a> {
         self.noise = self.noise.min(fitted.rest / (live * count) as f64);
     }
 
-    /// The sent sound of a channel as it is heard from a place on.
-    fn render(&mut self, source: usize, place: f64, step: f64, count: usize) {
-        let half = self.resampler.half();
-        let whole = place.floor();
-        self.input.clear();
-        let sent = &self.both.sent.channels[source];
-        part(sent, whole as i64 - half as i64, count + count / 512 + 2 * half + 4, &mut self.input);
-        self.resampler.reset();
-        self.resampler.pass(&self.input[..half]);
-        self.resampler.push(&self.input[half..]);
-        // The cast saturates.
-        self.resampler.set_fraction(((place - whole) * 2.0_f64.powi(32)) as u32);
-        self.resampler.pull(&mut self.here[..count], Step::from_ppm((step - 1.0) * 1e6));
-    }
-
-    /// The same, to be read.
+    /// The sent sound of a channel as it is heard in a window, along a line.
     pub(super) fn rendered(
         &mut self,
         source: usize,
-        place: f64,
-        step: f64,
-        count: usize,
+        window: &Range<usize>,
+        line: &FrameLine,
     ) -> &[f32] {
-        self.render(source, place, step, count);
-        &self.here[..count]
+        let here = &mut self.here[..window.len()];
+        let sent = padded(&self.both.sent.channels[source]);
+        self.interpolator.read(line.along(window.start), here, sent);
+        here
+    }
+
+    /// How alike a window of a heard channel is to the sent one along a line.
+    fn likeness(
+        &mut self,
+        (channel, source): (usize, usize),
+        window: &Range<usize>,
+        line: &FrameLine,
+    ) -> Likeness {
+        let heard = &self.both.heard.channels[channel][window.clone()];
+        Likeness::between(heard, self.rendered(source, window, line))
     }
 
     /// Whether these heard frames, a window of them at most, lie near `line`, and where.
@@ -193,22 +184,15 @@ impl<'a> WindowFitter<'a> {
         let heard = &self.both.heard.channels[channel][window.clone()];
         self.turned.clear();
         self.turned.extend(heard.iter().map(|sample| sample * sign));
-        let (mut place, mut step) = (line.place(at as f64), line.step);
-        for _ in 0..ROUNDS {
-            self.render(source, place + APART, step, count);
-            core::mem::swap(&mut self.here, &mut self.after);
-            self.render(source, place, step, count);
-            let (here, after) = (&self.here[..count], &self.after[..count]);
-            let Nudge { further, faster } = nudge(&self.turned, here, after, APART)?;
-            place += further.clamp(-1.0, 1.0);
-            step = (step + faster).clamp(1.0 - MOST_DRIFT, 1.0 + MOST_DRIFT);
-            if further.abs() < STILL && faster.abs() * (count as f64) < STILL {
-                break;
-            }
-        }
-        self.render(source, place, step, count);
-        let between = Likeness::between(&self.turned, &self.here[..count]);
-        let fitted = FrameLine { at: at as f64, place, step };
+        let Self { interpolator, here, after, turned, .. } = self;
+        let sent = padded(&self.both.sent.channels[source]);
+        let room = [&mut here[..count], &mut after[..count]];
+        let Along { place, drift } =
+            refine(turned, line.along(at), room, (ROUNDS, STILL), |along, out| {
+                interpolator.read(along, out, &sent);
+            })?;
+        let fitted = FrameLine { at: at as f64, place, step: 1.0 + drift };
+        let between = self.likeness((channel, source), window, &fitted);
         let rest = |alike: &Likeness| alike.rest(alike.gain());
         let least = AS_GOOD * rest(&between) + 1e-3 * CLEAN * between.energy();
         // The line as it is expected, if that is as good: a window of few tones, or of little sound, tells
@@ -218,10 +202,9 @@ impl<'a> WindowFitter<'a> {
         let undrifted = FrameLine { at: centre, place: fitted.place(centre), step: line.step };
         let [one, other] = if line.offset().is_some() { [*line, whole] } else { [whole, *line] };
         let lines = [one, other, undrifted];
-        let good = lines.into_iter().find(|line| {
-            self.render(source, line.place(at as f64), line.step, count);
-            rest(&Likeness::between(&self.turned, &self.here[..count])) <= least
-        });
+        let good = lines
+            .into_iter()
+            .find(|line| rest(&self.likeness((channel, source), window, line)) <= least);
         Some(good.unwrap_or(fitted))
     }
 
@@ -268,9 +251,8 @@ impl<'a> WindowFitter<'a> {
         channel: usize,
         routing: &ChannelRouting,
     ) -> bool {
-        let (at, count) = (window.start, window.len());
-        self.render(routing.sources[channel], line.place(at as f64), line.step, count);
         let heard = &self.both.heard.channels[channel][window.clone()];
+        self.rendered(routing.sources[channel], window, line);
         heard.chunks_exact(LEAST).zip(self.here.chunks_exact(LEAST)).any(|(heard, here)| {
             let alike = Likeness::between(heard, here);
             let left = alike.rest(alike.gain());
@@ -290,11 +272,10 @@ impl<'a> WindowFitter<'a> {
         let (at, count) = (window.start, window.len());
         let mut all = Vec::new();
         for channel in (0..routing.gains.len()).filter(|channel| routing.gains[*channel] != 0.0) {
-            self.render(routing.sources[channel], line.place(at as f64), line.step, count);
+            // As loud as the window is, not the piece.
+            let alike = self.likeness((channel, routing.sources[channel]), window, line);
             let heard = &self.both.heard.channels[channel][window.clone()];
             let here = &self.here[..count];
-            // As loud as the window is, not the piece.
-            let alike = Likeness::between(heard, here);
             let gain =
                 if self.is_loud(&alike, count) { alike.gain() } else { routing.gains[channel] };
             let rest = |(heard, here): (&f32, &f32)| f64::from(*heard) - gain * f64::from(*here);
@@ -325,12 +306,12 @@ impl<'a> WindowFitter<'a> {
         channel: usize,
         routing: &ChannelRouting,
     ) -> (usize, Likeness) {
-        let (at, count) = (window.start, window.len());
-        self.render(routing.sources[channel], line.place(at as f64), line.step, count);
+        let count = window.len();
         let heard = &self.both.heard.channels[channel][window.clone()];
+        let here = self.rendered(routing.sources[channel], window, line);
         let alikes: Vec<_> = heard
             .chunks(BLOCK)
-            .zip(self.here.chunks(BLOCK))
+            .zip(here.chunks(BLOCK))
             .map(|(heard, here)| Likeness::between(heard, here))
             .collect();
         let all = alikes.iter().fold(Likeness::default(), |all, alike| all.and(alike));
@@ -369,14 +350,4 @@ fn centre(samples: &[f32], window: &Range<usize>) -> f64 {
         energy += square;
     }
     moment / energy
-}
-
-/// So many samples from a place on, silence beyond the ends.
-fn part(samples: &[f32], from: i64, count: usize, out: &mut Vec<f32>) {
-    let before = usize::try_from(-from).unwrap_or(0).min(count);
-    out.resize(out.len() + before, 0.0);
-    let first = usize::try_from(from).unwrap_or(0).min(samples.len());
-    let there = &samples[first..samples.len().min(first + count - before)];
-    out.extend_from_slice(there);
-    out.resize(out.len() + count - before - there.len(), 0.0);
 }

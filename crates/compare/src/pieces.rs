@@ -3,6 +3,8 @@
 use core::ops::Range;
 use std::rc::Rc;
 
+use tautline_dsp::align::Along;
+
 /// Frames judged by themselves: a hole of so many, or a part of it, is seen.
 pub(super) const BLOCK: usize = 32;
 /// How far the loudness of what was resampled may be off, by what a resampler does to the highest
@@ -89,6 +91,11 @@ impl FrameLine {
 
     pub(super) fn place(&self, at: f64) -> f64 {
         self.place + (at - self.at) * self.step
+    }
+
+    /// The same from a heard frame on.
+    pub(super) fn along(&self, at: usize) -> Along {
+        Along { place: self.place(at as f64), drift: self.step - 1.0 }
     }
 
     /// How many sent frames further on every frame is, where it lies on one.

@@ -2,10 +2,10 @@
 
 use core::ops::Range;
 
-use tautline_dsp::align::{Nudge, nudge};
+use tautline_dsp::align::{APART, MAX_DRIFT, Nudge, nudge};
 
 use super::exact::Both;
-use super::fit::{APART, LEAST, MOST_DRIFT, ROUNDS, STILL, WINDOW, WindowFitter};
+use super::fit::{LEAST, ROUNDS, STILL, WINDOW, WindowFitter};
 use super::pieces::{FrameLine, Piece};
 use super::seek::{Coarse, Likely};
 use super::sound::{Sound, power};
@@ -130,7 +130,7 @@ impl MixFinder<'_> {
             let after = self.mixed(&window, &further, row);
             let Nudge { further, faster } = nudge(heard, &here, &after, APART)?;
             line.place += further.clamp(-1.0, 1.0);
-            line.step = (line.step + faster).clamp(1.0 - MOST_DRIFT, 1.0 + MOST_DRIFT);
+            line.step = (line.step + faster).clamp(1.0 - MAX_DRIFT, 1.0 + MAX_DRIFT);
             if further.abs() < STILL {
                 break;
             }
@@ -160,8 +160,8 @@ impl MixFinder<'_> {
             let mut all = core::mem::take(&mut self.rendered[source]);
             all.clear();
             for at in window.clone().step_by(WINDOW) {
-                let count = WINDOW.min(window.end - at);
-                all.extend(self.fit.rendered(source, line.place(at as f64), line.step, count));
+                let part = at..window.end.min(at + WINDOW);
+                all.extend(self.fit.rendered(source, &part, line));
             }
             self.rendered[source] = all;
         }

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::sound::Sound;
 use tautline_dsp::align::spectrum::Transform;
+use tautline_dsp::align::top;
 
 /// What is no further from a sine than this, −40 dB, was sent as one.
 const SINE: f64 = 1e-4;
@@ -152,7 +153,6 @@ fn strongest(samples: &[f32], transform: &mut Transform) -> Option<f64> {
     let (at, _) = powers.iter().enumerate().skip(from).max_by(|a, b| a.1.total_cmp(b.1))?;
     let [before, here, after] =
         [at - 1, at, (at + 1).min(powers.len() - 1)].map(|k| powers[k].max(1e-300).ln());
-    let bend = before - 2.0 * here + after;
-    let off = if bend < 0.0 { 0.5 * (before - after) / bend } else { 0.0 };
+    let off = top([before, here, after]);
     (here > 1e-290_f64.ln()).then(|| TAU * (at as f64 + off) / transform.length() as f64)
 }

@@ -2,13 +2,15 @@
 //! stretched to be the other.
 //!
 //! Coarse search: [`Landmarks`] for sound bit for bit, the cross spectrum ([`spectrum`]) for any other. Fine search,
-//! to a part of a frame: [`nudge`]. Of periodic sound, the lag that is proven: [`rivals`].
+//! to a part of a frame: [`refine`]. Of periodic sound, the lag that is proven: [`rivals`].
 
 mod landmarks;
+mod line;
 pub mod rivals;
 pub mod spectrum;
 
 pub use landmarks::Landmarks;
+pub use line::{APART, Along, Interpolator, MAX_DRIFT, padded, refine};
 
 use crate::vector::widest;
 
@@ -158,6 +160,18 @@ fn solve(rows: [[f64; 3]; 3], right: [f64; 3]) -> Option<[f64; 3]> {
             determinant(&replaced) / whole
         })
     })
+}
+
+/// Where a parabola through values at −1, 0 and 1 is greatest or least; 0 if it is a straight line.
+pub fn vertex([before, here, after]: [f64; 3]) -> f64 {
+    let bend = before - 2.0 * here + after;
+    if bend == 0.0 { 0.0 } else { 0.5 * (before - after) / bend }
+}
+
+/// The same if it is greatest there, as far as that is between them; else 0.
+pub fn top(three: [f64; 3]) -> f64 {
+    let [before, here, after] = three;
+    if before - 2.0 * here + after < 0.0 { vertex(three).clamp(-1.0, 1.0) } else { 0.0 }
 }
 
 /// The sum of the products of two runs as long, several at a time.

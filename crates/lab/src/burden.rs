@@ -13,7 +13,7 @@ mod running;
 mod tests;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use clap::{Args, Subcommand};
 use rustix::time::{ClockId, clock_gettime};
@@ -131,7 +131,7 @@ pub const MULTICAST_RATE: BitRate = BitRate(4_000_000);
 pub const CHATTER_RATE: u32 = 2500;
 
 /// What a burden did.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BurdenReport {
     /// Version of these names.
     pub schema: u32,
@@ -151,6 +151,9 @@ pub struct BurdenReport {
     pub refused: u64,
     /// How often all of the memory was written.
     pub rounds: u64,
+    /// When there was something to do first, where that is later than the beginning.
+    #[serde(skip)]
+    since: Option<LocalTime>,
 }
 
 impl BurdenReport {
@@ -163,70 +166,7 @@ impl BurdenReport {
     pub fn megabits(&self) -> f64 {
         self.per_second(self.bytes) * 8.0 / 1e6
     }
-}
 
-/// Why nothing was burdened.
-#[derive(Debug, Error)]
-pub enum BurdenError {
-    /// A socket could not be had or used.
-    #[error("{what} {address}: {error}; is the address right, and the port free?")]
-    Socket {
-        what: &'static str,
-        address: SocketAddr,
-        /// and what was answered.
-        error: io::Error,
-    },
-    /// No network leads there.
-    #[error("sending multicast by the network to {address}: {error}")]
-    NoNetwork {
-        address: SocketAddr,
-        /// and what was answered.
-        error: io::Error,
-    },
-    /// It is not there.
-    #[error(
-        "running stress-ng: {0}; apt install stress-ng, or use --load spin, which needs nothing"
-    )]
-    NoStressNg(io::Error),
-    /// It did not do what was asked.
-    #[error("stress-ng {words} ended with {status}: {said}")]
-    StressNg {
-        words: String,
-        status: String,
-        /// and what it said last.
-        said: String,
-    },
-    /// A thread that cannot be kept to its processor, or is not scheduled as it is to be.
-    #[error("a rival of {scheduler} on processor {core}: {why}")]
-    Rival {
-        /// As it was asked for.
-        scheduler: Scheduler,
-        core: usize,
-        /// What the system said.
-        why: String,
-    },
-    /// Something else of the system's.
-    #[error("{what}: {error}")]
-    System {
-        what: &'static str,
-        /// and what was answered.
-        error: io::Error,
-    },
-}
-
-/// What it counts as it goes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct BurdenTally {
-    /// When there was something to do first, where that is later than the beginning.
-    since: Option<LocalTime>,
-    packets: u64,
-    bytes: u64,
-    understood: u64,
-    refused: u64,
-    rounds: u64,
-}
-
-impl BurdenTally {
     /// Packets that left, and those that could not.
     fn tried(&self) -> u64 {
         self.packets + self.refused
@@ -242,6 +182,34 @@ impl BurdenTally {
             Err(_) => self.refused += 1,
         }
     }
+}
+
+/// Any address of this host of the same kind.
+fn any_like(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    }
+}
+
+/// Why nothing was burdened.
+#[derive(Debug, Error)]
+pub enum BurdenError {
+    #[error("{what} {address}: {error}; is the address right, and the port free?")]
+    Socket { what: &'static str, address: SocketAddr, error: io::Error },
+    #[error("sending multicast by the network to {address}: {error}")]
+    NoNetwork { address: SocketAddr, error: io::Error },
+    #[error(
+        "running stress-ng: {0}; apt install stress-ng, or use --load spin, which needs nothing"
+    )]
+    NoStressNg(io::Error),
+    #[error("stress-ng {words} ended with {status}: {said}")]
+    StressNg { words: String, status: String, said: String },
+    /// A thread that cannot be kept to its processor, or is not scheduled as it is to be.
+    #[error("a rival of {scheduler} on processor {core}: {why}")]
+    Rival { scheduler: Scheduler, core: usize, why: String },
+    #[error("{what}: {error}")]
+    System { what: &'static str, error: io::Error },
 }
 
 /// How long a burden goes on.
@@ -314,7 +282,7 @@ impl Burden {
     pub fn run(&self, stop: &Stop, longest: Option<Span>) -> Result<BurdenReport, BurdenError> {
         let begun = now();
         let until = Until { stop, ends: longest.map(|longest| begun + longest) };
-        let tally = match self {
+        let report = match self {
             Self::Cpu { threads } => processor::turn(*threads, &until),
             Self::Rival { scheduler, core } => processor::rival(*scheduler, *core, &until),
             Self::StressNg { words } => processor::stress_ng(words, &until),
@@ -325,17 +293,12 @@ impl Burden {
             Self::Tcp { to, rate } => bulk::send(*to, *rate, &until),
             Self::TcpSink { at } => bulk::receive(*at, &until),
         }?;
-        let BurdenTally { since, packets, bytes, understood, refused, rounds } = tally;
         Ok(BurdenReport {
             schema: 1,
             kind: self.kind().to_owned(),
-            duration_ns: (now() - since.unwrap_or(begun)).as_nanos(),
+            duration_ns: (now() - report.since.unwrap_or(begun)).as_nanos(),
             cpu_ns: own_time(),
-            packets,
-            bytes,
-            understood,
-            refused,
-            rounds,
+            ..report
         })
     }
 }

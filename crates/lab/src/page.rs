@@ -5,7 +5,6 @@
 //! here.
 
 mod bars;
-mod compared;
 mod index;
 mod ladder;
 mod over_time;
@@ -16,13 +15,13 @@ mod spread;
 mod svg;
 mod words;
 
+use crate::compare::{Compared, ComparedRow};
 use crate::report::text::{columns, freezes, nanos, shown};
 use crate::report::{Figure, HostDescription, LabReport, ReportRow, Worst};
 use svg::Chart;
 use tautline_report::ledger::STAGES;
 use words::{aside, cells, command, escaped, table};
 
-pub use compared::{compared, compared_charts};
 pub use index::index;
 
 /// The page of a report.
@@ -98,10 +97,10 @@ const DRAWN_ROWS: usize = 16;
 /// stages, else how it went, else how it is spread, else what was read of its machine.
 pub fn charts(report: &LabReport) -> String {
     let of_row = |row: &ReportRow| {
-        let spread = || Some(spread::histogram(row)?.with_words("how often"));
+        let spread = || Some(Chart { words: "how often".to_owned(), ..spread::histogram(row)? });
         let chart = bars::waterfall(row).or_else(|| over_time::course(row)).or_else(spread);
         let chart = chart.or_else(|| over_time::machines(row).into_iter().next())?;
-        Some(chart.with_title(&row.name))
+        Some(Chart { title: row.name.clone(), ..chart })
     };
     let sound = report.rows.iter().filter(|row| row.void.is_none());
     let together = ladder::ladder(&report.rows).into_iter().chain(bars::shares(&report.rows));
@@ -240,4 +239,35 @@ fn events(row: &ReportRow) -> String {
         }
     }
     out
+}
+
+/// The page of a comparison.
+pub fn compared(compared: &Compared) -> String {
+    let mut out = header(&compared_title(compared), &compared.verdict()) + "</header>";
+    for row in &compared.rows {
+        out += &format!("<section><h2>{}</h2>", escaped(&row.title()));
+        row.sentences().iter().for_each(|sentence| out += &aside(sentence));
+        let lines = row.table(|_| true);
+        if let [heads, lines @ ..] = &lines[..]
+            && !lines.is_empty()
+        {
+            out += &table(&cells("th", heads), lines.iter().map(|line| cells("td", line)));
+        }
+        out += &charts_in_columns(bars::differences(row));
+        out += "</section>";
+    }
+    out += "<section>";
+    compared.notes.iter().for_each(|note| out += &aside(note));
+    document(&compared_title(compared), &(out + "</section>"))
+}
+
+/// The charts of a comparison alone.
+pub fn compared_charts(compared: &Compared) -> String {
+    let chart = |row: &ComparedRow| Some(Chart { title: row.title(), ..bars::differences(row)? });
+    let charts: Vec<_> = compared.rows.iter().filter_map(chart).collect();
+    svg::standalone(&compared_title(compared), &charts)
+}
+
+fn compared_title(compared: &Compared) -> String {
+    format!("{}: the second report against the first", compared.experiment)
 }

@@ -3,11 +3,9 @@
 use core::ops::Range;
 use std::rc::Rc;
 
-use tautline_dsp::align::Likeness;
+use tautline_dsp::align::{Likeness, padded};
 
-use super::{
-    AS_GOOD, LEFT_OVER, NOISE_OF_BLOCK, NOISE_OF_WINDOW, QUIET, WINDOW, WindowFitter, part,
-};
+use super::{AS_GOOD, LEFT_OVER, NOISE_OF_BLOCK, NOISE_OF_WINDOW, QUIET, WINDOW, WindowFitter};
 use crate::pieces::{BLOCK, ChannelRouting, FrameLine, RoutedLine};
 use crate::seek::Likely;
 use crate::sound::{itself_first, power};
@@ -39,15 +37,10 @@ impl WindowFitter<'_> {
         if count < BLOCK || power(heard) <= QUIET * count as f64 {
             return None;
         }
-        let (mut likes, mut there) = (Vec::new(), Vec::with_capacity(WINDOW));
+        let sent = padded(&self.both.sent.channels[likely.source]);
+        let (mut likes, mut there) = (Vec::new(), vec![0.0; count]);
         for away in -ABOUT..=ABOUT {
-            there.clear();
-            part(
-                &self.both.sent.channels[likely.source],
-                likely.sent as i64 + away,
-                count,
-                &mut there,
-            );
+            sent(likely.sent as i64 + away, &mut there);
             // Of a hole it is NaN, which is no likeness.
             let like = Likeness::between(heard, &there).correlation();
             likes.push((away, if like.is_nan() { 0.0 } else { like }));
@@ -56,8 +49,7 @@ impl WindowFitter<'_> {
             (FrameLine { at: at as f64, place: (likely.sent as i64 + away) as f64, step }, like)
         })?;
         if let Some((line, gain)) = expected {
-            self.render(likely.source, line.place(at as f64), line.step, count);
-            let there = Likeness::between(heard, &self.here[..count]).correlation();
+            let there = self.likeness((likely.channel, likely.source), &window, line).correlation();
             if gain.signum() * there >= AS_LIKELY * like.abs() {
                 (guess, like) = (*line, there);
             }
@@ -72,10 +64,8 @@ impl WindowFitter<'_> {
 
     /// The sent channel that the likely one holds: itself, if that is as good.
     fn source(&mut self, window: &Range<usize>, line: &FrameLine, likely: &Likely) -> usize {
-        let heard = &self.both.heard.channels[likely.channel][window.clone()];
         let mut rest = |source: usize| {
-            self.render(source, line.place(window.start as f64), line.step, window.len());
-            let alike = Likeness::between(heard, &self.here[..window.len()]);
+            let alike = self.likeness((likely.channel, source), window, line);
             if alike.energy_of_other() > 0.0 { alike.rest(alike.gain()) } else { f64::INFINITY }
         };
         let is_itself = rest(likely.channel) <= AS_GOOD * rest(likely.source);
@@ -91,7 +81,7 @@ impl WindowFitter<'_> {
         likely: &Likely,
         routing: &mut ChannelRouting,
     ) -> Option<()> {
-        let (at, count) = (window.start, window.len());
+        let count = window.len();
         let channels = routing.gains.len();
         let turn = routing.gains[likely.channel];
         self.noise = 0.0;
@@ -106,8 +96,7 @@ impl WindowFitter<'_> {
                 false => channel,
             };
             let found = itself_first(own, channels).find_map(|source| {
-                self.render(source, line.place(at as f64), line.step, count);
-                let here = &self.here[..count];
+                let here = self.rendered(source, window, line);
                 let sent_nothing = power(here) <= QUIET * count as f64;
                 if silent || sent_nothing {
                     // What says nothing is taken to be as the others.
@@ -123,9 +112,8 @@ impl WindowFitter<'_> {
             if channel == likely.channel
                 && let Some((source, gain)) = found
             {
-                self.render(source, line.place(at as f64), line.step, count);
-                let alike = Likeness::between(heard, &self.here[..count]);
-                let noise = alike.rest(gain) / count as f64;
+                let noise =
+                    self.likeness((channel, source), window, line).rest(gain) / count as f64;
                 // The loudest block, as sound may be sparse.
                 let loudest = heard.chunks_exact(BLOCK).map(power).fold(0.0, f64::max);
                 let is_noise = noise <= NOISE * loudest / BLOCK as f64;

@@ -12,8 +12,9 @@ use crate::pieces::{BLOCK, ChannelRouting, FrameLine, Piece};
 use crate::seek::{Likely, PATTERN};
 use crate::sound::{Sound, power};
 use tautline_dsp::align::rivals::{
-    Beyond, CLEAR, Candidate, Choice, Contest, Correlation, Pair, choose, least, repeats,
+    Beyond, CLEAR, Candidate, Choice, Contest, Correlation, Pair, choose, repeats,
 };
+use tautline_dsp::align::top;
 
 /// A pattern that comes again so much alike within the sent sound may lie there.
 const REPEATS: f64 = 0.9;
@@ -327,10 +328,11 @@ impl<'a> PieceWalk<'a> {
         if begins == 0.0 && step == 1.0 {
             return Cow::Borrowed(&both.sent.channels[source][part.clone()]);
         }
+        let line = FrameLine { at: 0.0, place: begins, step };
         let mut all = Vec::with_capacity(part.len());
         for from in part.clone().step_by(WINDOW) {
-            let (place, count) = (begins + from as f64 * step, WINDOW.min(part.end - from));
-            all.extend_from_slice(self.fit.rendered(source, place, step, count));
+            let window = from..part.end.min(from + WINDOW);
+            all.extend_from_slice(self.fit.rendered(source, &window, &line));
         }
         Cow::Owned(all)
     }
@@ -346,7 +348,7 @@ impl<'a> PieceWalk<'a> {
     ) -> (FrameLine, f64) {
         let along = |away: f64| FrameLine { place: line.place + away, ..*line };
         let sums = [-ASIDE, 0.0, ASIDE].map(|away| self.sums(live, &along(away), counts));
-        let away = ASIDE * least(sums.map(|sums| sums.rest(sums.gain(sign))));
+        let away = ASIDE * top(sums.map(|sums| -sums.rest(sums.gain(sign))));
         (along(away), sums[1].gain(sign))
     }
 
@@ -355,8 +357,7 @@ impl<'a> PieceWalk<'a> {
         let mut all = Sums::default();
         for window in counts {
             for Live { channel, source, gain } in live.iter().copied() {
-                let place = line.place(window.start as f64);
-                let sent = self.fit.rendered(source, place, line.step, window.len());
+                let sent = self.fit.rendered(source, window, line);
                 let heard = &self.both.heard.channels[channel][window.clone()];
                 all.add(&Pair { heard, sent, gain }, &(0..window.len()), 0);
             }
@@ -394,10 +395,9 @@ impl<'a> PieceWalk<'a> {
                 continue;
             }
             for Live { channel, source, gain } in live.iter().copied() {
-                let (place, step, count) = (one.0.place(begin), one.0.step, window.len());
                 first.clear();
-                first.extend_from_slice(self.fit.rendered(source, place, step, count));
-                let second = self.fit.rendered(source, other.0.place(begin), step, count);
+                first.extend_from_slice(self.fit.rendered(source, &window, &one.0));
+                let second = self.fit.rendered(source, &window, &other.0);
                 let heard = &self.both.heard.channels[channel][window.clone()];
                 contest.add(heard, (&first, gain * one.1), (second, gain * other.1), floor);
             }

@@ -13,6 +13,7 @@ use core::ops::Range;
 use rustfft::num_complex::Complex;
 
 use super::spectrum::Transform;
+use super::vertex;
 
 /// A candidate that leads another by this many standard deviations is proven. White noise needs fewer;
 /// hum and distortion are correlated.
@@ -256,7 +257,7 @@ fn peak(values: &[f64], top: usize) -> (f64, f64) {
         if bend * here >= 0.0 {
             break;
         }
-        at += apart * (0.5 * (before - after) / bend).clamp(-1.0, 1.0);
+        at += apart * vertex([before, here, after]).clamp(-1.0, 1.0);
         apart *= 0.25;
     }
     (at, between(values, at))
@@ -278,12 +279,6 @@ fn between(values: &[f64], at: f64) -> f64 {
         Some(value(tap)? * sine / (PI * off) * window)
     };
     (1 - TAPS..=TAPS).filter_map(term).sum()
-}
-
-/// Where a parabola through values at −1, 0 and 1 is least, as far as that is between them.
-pub fn least([before, here, after]: [f64; 3]) -> f64 {
-    let bend = before - 2.0 * here + after;
-    if bend > 0.0 { (0.5 * (before - after) / bend).clamp(-1.0, 1.0) } else { 0.0 }
 }
 
 /// Evidence that one explanation of a sound is better than another.

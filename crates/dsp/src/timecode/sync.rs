@@ -1,6 +1,7 @@
 //! Finds the sync of a mark to a part of a frame.
 
 use super::{CHIP, SYNC, SYNC_CHIPS, wave};
+use crate::align::top;
 
 /// A sync that fits less is none. Noise 3 dB below the mark leaves 0.8.
 const LEAST_FIT: f64 = 0.5;
@@ -91,11 +92,9 @@ impl Sync {
             step += 1;
             three = [three[1], three[2], likeness(step + 1) * sign];
         }
-        let [before, here, after] = three;
-        let bend = 2.0 * here - before - after;
-        let beside = if bend > 0.0 { (after - before) / (2.0 * bend) } else { 0.0 };
-        let at = (step as f64 - FURTHEST as f64 + beside.clamp(-1.0, 1.0)) / STEPS as f64;
-        let peak = here + (after - before) * beside.clamp(-1.0, 1.0) / 4.0;
+        let ([before, here, after], beside) = (three, top(three));
+        let at = (step as f64 - FURTHEST as f64 + beside) / STEPS as f64;
+        let peak = here + (after - before) * beside / 4.0;
         // Not a number where the sound is silent.
         if peak.is_nan() || peak < LEAST_FIT {
             return None;

@@ -4,7 +4,7 @@
 //! packets tell which samples they brought. Finding the one in the other says when each packet was
 //! really heard, whatever the playout believes: its arithmetic is only where the search begins.
 //! Sound that could come from two places, as a tone can, says nothing rather than something wrong.
-
+//!
 //! Of sound that is mixed from several streams nothing could be told apart, so the mixer says whose
 //! sound it is: that of one alone is searched, and for that one alone.
 
@@ -16,7 +16,6 @@ mod search;
 mod tap;
 #[cfg(test)]
 mod tests;
-mod unfound;
 mod voices;
 mod window;
 
@@ -35,7 +34,6 @@ use recent::RecentFrames;
 use rings::{Reader, rings};
 use search::Search;
 pub(crate) use tap::PacketTap;
-pub(crate) use unfound::{Unfound, Why};
 pub(crate) use voices::{Mouth, Voices};
 use window::longest_run;
 
@@ -58,6 +56,50 @@ pub struct FoundPacket {
     pub measured: Span,
     /// The latter less what the ledger says.
     pub error: Span,
+}
+
+/// What hid a packet where it was due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// Silence there: as much is found anywhere.
+    Silent,
+    /// Its sound is found at several places, as that of a tone.
+    Repeats,
+    /// Other sound than its own: a glitch, a hole beside it, another stream in the mix.
+    Unlike,
+    /// The card told of no sound of that time.
+    Untold,
+}
+
+/// Packets that were played and not found in the sound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Unfound {
+    pub(crate) silent: u64,
+    pub(crate) repeats: u64,
+    pub(crate) unlike: u64,
+    pub(crate) untold: u64,
+}
+
+impl Unfound {
+    pub(crate) fn count(&mut self, why: Why) {
+        match why {
+            Why::Silent => self.silent += 1,
+            Why::Repeats => self.repeats += 1,
+            Why::Unlike => self.unlike += 1,
+            Why::Untold => self.untold += 1,
+        }
+    }
+
+    pub(crate) fn add(&mut self, others: Self) {
+        self.silent += others.silent;
+        self.repeats += others.repeats;
+        self.unlike += others.unlike;
+        self.untold += others.untold;
+    }
+
+    pub(crate) fn total(&self) -> u64 {
+        self.silent + self.repeats + self.unlike + self.untold
+    }
 }
 
 /// Finds one stream's packets in what a card played.

@@ -2,8 +2,8 @@
 //! partly whitened.
 
 use rustfft::num_complex::Complex;
-use tautline_dsp::align::Likeness;
 use tautline_dsp::align::spectrum::Transform;
+use tautline_dsp::align::{Likeness, vertex};
 
 /// How much of each bin's magnitude is taken off, as a power: all of it (PHAT) gives bins of noise as
 /// much say as those of sound, none leaves the hills of low tones broad.
@@ -194,7 +194,5 @@ fn between(lags: &[f64], top: usize) -> f64 {
     else {
         return top as f64;
     };
-    let bend = before - 2.0 * lags[top] + after;
-    let off = if bend == 0.0 { 0.0 } else { 0.5 * (before - after) / bend };
-    top as f64 + off.clamp(-0.5, 0.5)
+    top as f64 + vertex([before, lags[top], *after]).clamp(-0.5, 0.5)
 }

@@ -8,7 +8,8 @@
 
 use rustfft::num_complex::Complex;
 use tautline_dsp::align::spectrum::Transform;
-use tautline_dsp::resample::{Quality, Resampler, Step};
+use tautline_dsp::align::{Along, Interpolator, padded};
+use tautline_dsp::resample::Quality;
 
 /// Blocks to a window, about.
 const BLOCKS: usize = 11;
@@ -67,8 +68,7 @@ pub(super) struct DelayFitter {
     block: usize,
     transform: Transform,
     window: Vec<f64>,
-    resampler: Resampler,
-    input: Vec<f32>,
+    interpolator: Interpolator,
     along: Vec<f32>,
     /// Of each block, each bin: the first's energy, and the cross spectrum.
     blocks: Vec<(f64, Complex<f64>)>,
@@ -95,8 +95,7 @@ impl DelayFitter {
         let transform = Transform::new(block);
         let turn = core::f64::consts::PI / block as f64;
         let window = (0..block).map(|at| (turn * (at as f64 + 0.5)).sin()).collect();
-        let resampler = Resampler::new(Quality::Best, 1, frames);
-        let (input, along) = (Vec::new(), vec![0.0; frames]);
+        let (interpolator, along) = (Interpolator::new(Quality::Best, frames), vec![0.0; frames]);
         let bins = vec![FittingBin::default(); transform.length() / 2 + 1];
         let (noise, weights) = (vec![0.0; bins.len()], vec![0.0; bins.len()]);
         Self {
@@ -104,8 +103,7 @@ impl DelayFitter {
             block,
             transform,
             window,
-            resampler,
-            input,
+            interpolator,
             along,
             blocks: Vec::new(),
             bins,
@@ -131,7 +129,9 @@ impl DelayFitter {
         let first = first.get(at..at + self.frames)?;
         let mut line = near;
         for highest in ROUNDS {
-            self.render(second, at, line);
+            let place = self.begins(at, line);
+            let (along, drift) = (&mut self.along, line.drift);
+            self.interpolator.read(Along { place, drift }, along, padded(second));
             self.measure(first);
             let sums = self.sums(highest);
             let Some((delay, drift)) = sums.moves() else { continue };
@@ -154,31 +154,9 @@ impl DelayFitter {
         Some(Fit { line, uncertainty, gain: both / energy })
     }
 
-    /// The second along a line.
-    fn render(&mut self, second: &[f32], at: usize, line: PhaseLine) {
-        let (place, mut along) = (self.begins(at, line), core::mem::take(&mut self.along));
-        self.take(second, place, line.drift, &mut along);
-        self.along = along;
-    }
-
-    /// The sound from a place on, silence beyond its ends, each frame of which is this much more than
-    /// one further on.
-    pub(super) fn take(&mut self, sound: &[f32], place: f64, more: f64, out: &mut [f32]) {
-        let half = self.resampler.half();
-        for (part, out) in out.chunks_mut(self.frames).enumerate() {
-            let place = place + (part * self.frames) as f64 * (1.0 + more);
-            let whole = place.floor();
-            // Less than a frame in a hundred more.
-            let count = out.len() + out.len() / 128 + 2 * half + 4;
-            self.input.resize(count, 0.0);
-            copy(sound, whole as i64 - half as i64, &mut self.input);
-            self.resampler.reset();
-            self.resampler.pass(&self.input[..half]);
-            self.resampler.push(&self.input[half..]);
-            // The cast saturates.
-            self.resampler.set_fraction(((place - whole) * 2.0_f64.powi(32)) as u32);
-            self.resampler.pull(out, Step::from_ppm(more * 1e6));
-        }
+    /// The sound along a line, silence beyond its ends.
+    pub(super) fn take(&mut self, sound: &[f32], place: f64, drift: f64, out: &mut [f32]) {
+        self.interpolator.read(Along { place, drift }, out, padded(sound));
     }
 
     /// The place in the second of the first frame of a window.
@@ -285,13 +263,5 @@ impl Sums {
             |[a, b]: [f64; 2]| (a * a * one + 2.0 * a * b * mean + b * b * squares).max(0.0).sqrt();
         let [delay, drift] = inverse.map(of).map(|deviation| WITHIN * deviation);
         Some(PhaseLine { delay: delay.hypot(FLOOR), drift })
-    }
-}
-
-/// So many samples from a place on, silence beyond the ends.
-pub(super) fn copy(samples: &[f32], from: i64, out: &mut [f32]) {
-    for (at, out) in out.iter_mut().enumerate() {
-        let there = usize::try_from(from + at as i64).ok().and_then(|at| samples.get(at));
-        *out = there.copied().unwrap_or(0.0);
     }
 }

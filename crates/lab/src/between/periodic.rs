@@ -3,10 +3,10 @@
 
 use core::ops::Range;
 
-use tautline_dsp::align::Likeness;
 use tautline_dsp::align::rivals::{
-    Beyond, CLEAR, Candidate, Choice, Contest, Correlation, Pair, choose, least, repeats,
+    Beyond, CLEAR, Candidate, Choice, Contest, Correlation, Pair, choose, repeats,
 };
+use tautline_dsp::align::{Likeness, top};
 
 use super::correlation::Lag;
 use super::fitting::DelayFitter;
@@ -169,7 +169,7 @@ impl Explained<'_> {
             let gain = sign * (sign * alike.gain()).max(0.0);
             (gain, alike.rest(gain))
         });
-        let fitted = (one.lag + ASIDE * least(fits.map(|(_, rest)| rest)), fits[1].0);
+        let fitted = (one.lag + ASIDE * top(fits.map(|(_, rest)| -rest)), fits[1].0);
         self.known.push((one.lag, fitted));
         fitted
     }

@@ -2,10 +2,11 @@
 
 use core::ops::Range;
 
+use tautline_dsp::align::padded;
 use tautline_proto::time::Frames;
 
 use super::correlation::{Correlator, Found, Lag};
-use super::fitting::{DelayFitter, Fit, PhaseLine, copy};
+use super::fitting::{DelayFitter, Fit, PhaseLine};
 use super::periodic::{PERIODIC, Periodic, PeriodicWindow, REPEATS, evenness};
 use super::{
     BetweenOptions, DelayDrift, DelayStep, Tap, TapDelay, TapDelays, TapWindow, Void, fine, ppm,
@@ -87,7 +88,7 @@ impl<'a> TapSeries<'a> {
         }
         let mut region = vec![0.0; self.frames + 2 * most];
         if drift == 0.0 {
-            copy(self.second, at as i64 - most as i64, &mut region);
+            padded(self.second)(at as i64 - most as i64, &mut region);
         } else {
             let middle = (region.len() as f64) / 2.0;
             let begins = at as f64 - most as f64 + middle - middle * (1.0 + drift);

@@ -8,7 +8,7 @@ use tautline_io::clock::now;
 use tautline_proto::time::{LocalTime, Span};
 
 use super::datagrams::is_no_news;
-use super::{BEAT, BurdenError, BurdenTally, Until};
+use super::{BEAT, BurdenError, BurdenReport, Until};
 use crate::impair::BitRate;
 
 /// Bytes of one call.
@@ -25,7 +25,7 @@ pub(super) fn send(
     to: SocketAddr,
     rate: Option<BitRate>,
     until: &Until<'_>,
-) -> Result<BurdenTally, BurdenError> {
+) -> Result<BurdenReport, BurdenError> {
     let failed = |error| BurdenError::Socket { what: "sending by TCP to", address: to, error };
     let given_up = now() + PATIENCE;
     let mut stream = loop {
@@ -39,7 +39,7 @@ pub(super) fn send(
     };
     stream.set_write_timeout(Some(beat())).map_err(failed)?;
     let piece = [0; PIECE];
-    let mut tally = BurdenTally::default();
+    let mut tally = BurdenReport::default();
     let begun = now();
     while until.sleep(rate.map_or(begun, |rate| begun + takes(tally.bytes, rate))) {
         match stream.write(&piece) {
@@ -65,7 +65,7 @@ fn listening(address: SocketAddr) -> impl Fn(io::Error) -> BurdenError + Copy {
 }
 
 /// Reads what comes, of one connection after the other.
-pub(super) fn receive(at: SocketAddr, until: &Until<'_>) -> Result<BurdenTally, BurdenError> {
+pub(super) fn receive(at: SocketAddr, until: &Until<'_>) -> Result<BurdenReport, BurdenError> {
     let listener = TcpListener::bind(at).map_err(listening(at))?;
     receive_by(&listener, at, until)
 }
@@ -75,10 +75,10 @@ pub(super) fn receive_by(
     listener: &TcpListener,
     at: SocketAddr,
     until: &Until<'_>,
-) -> Result<BurdenTally, BurdenError> {
+) -> Result<BurdenReport, BurdenError> {
     let failed = listening(at);
     listener.set_nonblocking(true).map_err(failed)?;
-    let mut tally = BurdenTally::default();
+    let mut tally = BurdenReport::default();
     let mut room = vec![0; PIECE];
     let mut next: LocalTime = now();
     while until.sleep(next) {
@@ -94,7 +94,7 @@ pub(super) fn receive_by(
 fn drain(
     mut stream: TcpStream,
     room: &mut [u8],
-    tally: &mut BurdenTally,
+    tally: &mut BurdenReport,
     until: &Until<'_>,
 ) -> io::Result<()> {
     stream.set_nonblocking(false)?;

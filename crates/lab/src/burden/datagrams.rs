@@ -7,7 +7,7 @@ use std::time::Duration;
 use tautline_io::clock::now;
 use tautline_proto::time::Span;
 
-use super::{BEAT, BurdenError, BurdenTally, Until, message};
+use super::{BEAT, BurdenError, BurdenReport, Until, any_like, message};
 use crate::if_inet6::{self, held};
 use crate::impair::BitRate;
 
@@ -33,7 +33,7 @@ pub(super) fn multicast(
     by: SocketAddr,
     rate: BitRate,
     until: &Until<'_>,
-) -> Result<BurdenTally, BurdenError> {
+) -> Result<BurdenReport, BurdenError> {
     let failed = |error| BurdenError::NoNetwork { address: by, error };
     let (socket, group) = towards(by).map_err(failed)?;
     let bytes = (MEDIA_BYTES + HEADS[usize::from(group.is_ipv6())]) as u64;
@@ -41,24 +41,23 @@ pub(super) fn multicast(
     let mut packet = [0; MEDIA_BYTES];
     // RTP of version 2 (RFC 3550 §5.1), of a payload type that is nobody's.
     packet[..2].copy_from_slice(&[0x80, 0x7f]);
-    let mut tally = BurdenTally::default();
+    let mut tally = BurdenReport::default();
     let begun = now();
     // By the clock, not by the last departure: what a stall delayed is sent after it.
     while until.sleep(begun + Span::from_nanos(interval).times(tally.tried() as i64)) {
         packet[2..4].copy_from_slice(&(tally.packets as u16).to_be_bytes());
         tally.sent(socket.send_to(&packet, group).map(|_| bytes));
     }
-    all_but_refused(tally, by)
+    if tally.packets == 0 && tally.refused > 0 {
+        return Err(failed(io::Error::other("the kernel would send none of the packets")));
+    }
+    Ok(tally)
 }
 
 /// A socket whose packets to the group leave by the network that leads to the address: the kernel takes
 /// the one that a bound address belongs to.
 fn towards(by: SocketAddr) -> io::Result<(UdpSocket, SocketAddr)> {
-    let any: IpAddr = match by {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let probe = UdpSocket::bind((any, 0))?;
+    let probe = UdpSocket::bind((any_like(by.ip()), 0))?;
     probe.connect(by)?;
     let own = probe.local_addr()?.ip();
     let group = match own {
@@ -73,14 +72,6 @@ fn towards(by: SocketAddr) -> io::Result<(UdpSocket, SocketAddr)> {
     Ok((UdpSocket::bind((own, 0))?, group))
 }
 
-fn all_but_refused(tally: BurdenTally, address: SocketAddr) -> Result<BurdenTally, BurdenError> {
-    if tally.packets == 0 && tally.refused > 0 {
-        let error = io::Error::other("the kernel would send none of the packets");
-        return Err(BurdenError::NoNetwork { address, error });
-    }
-    Ok(tally)
-}
-
 /// Announcements come in bursts: at most so many at a time.
 const BURST: u32 = 16;
 
@@ -88,22 +79,16 @@ pub(super) fn chatter(
     to: SocketAddr,
     rate: u32,
     until: &Until<'_>,
-) -> Result<BurdenTally, BurdenError> {
-    let any: IpAddr = match to {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
+) -> Result<BurdenReport, BurdenError> {
     let failed = failed("sending chatter to", to);
-    let socket = UdpSocket::bind((any, 0)).map_err(&failed)?;
+    let socket = UdpSocket::bind((any_like(to.ip()), 0)).map_err(&failed)?;
     socket.connect(to).map_err(failed)?;
     let mut random = fastrand::Rng::with_seed(1);
-    let mut tally = BurdenTally::default();
+    let mut tally = BurdenReport::default();
     let begun = now();
     let due = |packets: u64| {
-        begun
-            + Span::from_nanos(
-                (packets as i64).saturating_mul(1_000_000_000) / i64::from(rate.max(1)),
-            )
+        let nanos = (packets as i64).saturating_mul(1_000_000_000) / i64::from(rate.max(1));
+        begun + Span::from_nanos(nanos)
     };
     while until.sleep(due(tally.tried())) {
         for _ in 0..random.u32(1..=BURST) {
@@ -116,7 +101,7 @@ pub(super) fn chatter(
 }
 
 /// Reads announcements and walks through each.
-pub(super) fn listen(at: SocketAddr, until: &Until<'_>) -> Result<BurdenTally, BurdenError> {
+pub(super) fn listen(at: SocketAddr, until: &Until<'_>) -> Result<BurdenReport, BurdenError> {
     let socket = UdpSocket::bind(at).map_err(failed(LISTENING, at))?;
     listen_by(&socket, at, until)
 }
@@ -126,11 +111,11 @@ pub(super) fn listen_by(
     socket: &UdpSocket,
     at: SocketAddr,
     until: &Until<'_>,
-) -> Result<BurdenTally, BurdenError> {
+) -> Result<BurdenReport, BurdenError> {
     let failed = failed(LISTENING, at);
     let beat = Duration::from_nanos(BEAT.as_nanos() as u64);
     socket.set_read_timeout(Some(beat)).map_err(&failed)?;
-    let mut tally = BurdenTally::default();
+    let mut tally = BurdenReport::default();
     let mut room = [0; 2048];
     while !until.is_over() {
         match socket.recv(&mut room) {

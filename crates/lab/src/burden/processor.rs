@@ -10,14 +10,14 @@ use tautline_io::thread::Scheduler;
 use tautline_io::thread::affinity::pin_to;
 use tautline_proto::time::Span;
 
-use super::{BEAT, BurdenError, BurdenTally, Until};
+use super::{BEAT, BurdenError, BurdenReport, Until};
 use crate::hosts::{BoundedLine, lines_within};
 use crate::signals::interrupt;
 
 /// Turns from one look at the clock to the next: well below a millisecond.
 const TURNS: u32 = 10_000;
 
-pub(super) fn turn(threads: u32, until: &Until<'_>) -> Result<BurdenTally, BurdenError> {
+pub(super) fn turn(threads: u32, until: &Until<'_>) -> Result<BurdenReport, BurdenError> {
     std::thread::scope(|scope| {
         for _ in 0..threads {
             let spin = || {
@@ -31,11 +31,10 @@ pub(super) fn turn(threads: u32, until: &Until<'_>) -> Result<BurdenTally, Burde
                 return Err(BurdenError::System { what: "starting a thread", error });
             }
         }
-        Ok(BurdenTally::default())
+        Ok(BurdenReport::default())
     })
 }
 
-/// The least page of any machine: a write each makes the kernel provide it.
 /// How a rival works: so long, then it leaves the processor for the rest. Real-time threads may take no more
 /// than 19 of 20 parts of a second (sched(7), `sched_rt_runtime_us`), and a stream is to have its own.
 const RIVAL: (Span, Span) = (Span::from_millis(400), Span::from_millis(100));
@@ -45,7 +44,7 @@ pub(super) fn rival(
     scheduler: Scheduler,
     core: usize,
     until: &Until<'_>,
-) -> Result<BurdenTally, BurdenError> {
+) -> Result<BurdenReport, BurdenError> {
     let refused = |why: String| BurdenError::Rival { scheduler, core, why };
     let works = || {
         pin_to(core).map_err(|error| refused(error.to_string()))?;
@@ -53,7 +52,7 @@ pub(super) fn rival(
         if !granted.is_granted() {
             return Err(refused(granted.to_string()));
         }
-        let mut tally = BurdenTally::default();
+        let mut tally = BurdenReport::default();
         while !until.is_over() {
             let rests = now() + RIVAL.0;
             while now() < rests && !until.is_over() {
@@ -73,14 +72,15 @@ pub(super) fn rival(
     })
 }
 
+/// The least page of any machine: a write each makes the kernel provide it.
 const PAGE: usize = 4096;
 /// Bytes between looks at the clock.
 const PIECE: usize = 1 << 20;
 
 /// Memory that is written over and over.
-pub(super) fn touch(bytes: u64, until: &Until<'_>) -> BurdenTally {
+pub(super) fn touch(bytes: u64, until: &Until<'_>) -> BurdenReport {
     let mut memory = vec![0_u8; usize::try_from(bytes).unwrap_or(usize::MAX).max(PAGE)];
-    let mut tally = BurdenTally::default();
+    let mut tally = BurdenReport::default();
     loop {
         for piece in memory.chunks_mut(PIECE) {
             if until.is_over() {
@@ -100,7 +100,7 @@ fn timeout(most: Option<Span>) -> Option<String> {
 }
 
 /// Somebody else's burden, by whatever words they have for it.
-pub(super) fn stress_ng(words: &[String], until: &Until<'_>) -> Result<BurdenTally, BurdenError> {
+pub(super) fn stress_ng(words: &[String], until: &Until<'_>) -> Result<BurdenReport, BurdenError> {
     let mut command = Command::new("stress-ng");
     // Also where this is killed and cannot end it.
     command.args(timeout(until.ends.map(|ends| ends - now()))).args(words);
@@ -122,7 +122,7 @@ pub(super) fn stress_ng(words: &[String], until: &Until<'_>) -> Result<BurdenTal
     };
     // What was interrupted may call that a failure.
     if stopped || status.success() {
-        return Ok(BurdenTally::default());
+        return Ok(BurdenReport::default());
     }
     let said = said.and_then(|said| said.join().ok()).flatten().unwrap_or("nothing".into());
     Err(BurdenError::StressNg { words: words.join(" "), status: status.to_string(), said })

@@ -1,11 +1,11 @@
 //! Burdens that run at the hosts of a stream, while something is measured.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use tautline_proto::time::Span;
 
-use super::{Burden, BurdenReport};
+use super::{Burden, BurdenReport, any_like};
 use crate::hosts::{ChildEnded, ChildLimits, ChildState, HostError, LabHost};
 use crate::streams::{LabStream, StreamEnds, TRIES};
 
@@ -100,10 +100,7 @@ impl RunningBurdens {
         let mut tried = 0;
         loop {
             let (address, port) = ends.reached(plan.at, 1)?;
-            let any: IpAddr = match address {
-                IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-                IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-            };
+            let any = any_like(address);
             tried += 1;
             match self.start_surely(ends, BurdenSide::Receiver, &burden((any, port).into())) {
                 Ok(()) => return Ok((address, port).into()),

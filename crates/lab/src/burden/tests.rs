@@ -73,11 +73,11 @@ fn a_chatter_is_read_packet_by_packet_at_the_other_end() {
 
 #[test]
 fn what_the_kernel_would_not_send_is_no_burden() {
-    let mut tally = BurdenTally::default();
+    let mut tally = BurdenReport::default();
     tally.sent(Ok(100));
     tally.sent(Err(io::Error::other("refused")));
-    let known = BurdenTally { packets: 1, bytes: 100, refused: 1, ..BurdenTally::default() };
-    assert_eq!((tally, tally.tried()), (known, 2));
+    let known = BurdenReport { packets: 1, bytes: 100, refused: 1, ..BurdenReport::default() };
+    assert_eq!((&tally, tally.tried()), (&known, 2));
 }
 
 #[test]

@@ -9,6 +9,7 @@
 
 use rustfft::num_complex::Complex;
 use tautline_dsp::align::spectrum::Transform;
+use tautline_dsp::align::vertex;
 use tautline_dsp::timecode::PlacedMark;
 use tautline_proto::units::Rate;
 
@@ -191,7 +192,7 @@ impl SweepFinder {
         if peak == 0.0 {
             return None;
         }
-        let place = (at as f64 + vertex(before, peak, after)) / FINE as f64;
+        let place = (at as f64 + vertex([before, peak, after])) / FINE as f64;
         let frame = place.round();
         let here = &self.sound[frame as usize..][..self.sweep.len()];
         let power: f64 = here.iter().map(|sample| f64::from(*sample).powi(2)).sum();
@@ -205,10 +206,4 @@ impl SweepFinder {
             clear_db: 20.0 * (peak.abs() / most.max(f64::MIN_POSITIVE)).log10(),
         })
     }
-}
-
-/// Where the parabola through three neighbours is greatest or least, from the second.
-fn vertex(before: f64, peak: f64, after: f64) -> f64 {
-    let bend = before - 2.0 * peak + after;
-    if bend == 0.0 { 0.0 } else { 0.5 * (before - after) / bend }
 }

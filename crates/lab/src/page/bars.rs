@@ -29,8 +29,8 @@ fn rows(
     for (index, (name, figure)) in names.iter().enumerate() {
         let y = plot.y((names.len() - index) as f64 - 0.5);
         draw(&mut chart, &plot, index, y);
-        chart.text(name, Ink::TEXT, Anchor::Right, (plot.left - 8 * FINE, y));
-        chart.text(figure, Ink::TEXT, Anchor::Right, ((WIDTH - 2) * FINE, y));
+        chart.text(name, Ink::TEXT, Anchor::RIGHT, (plot.left - 8 * FINE, y));
+        chart.text(figure, Ink::TEXT, Anchor::RIGHT, ((WIDTH - 2) * FINE, y));
     }
     chart
 }

@@ -162,8 +162,8 @@ fn stacked(
         let top = (steps.len() - index) as f64;
         let (y, figure) = (plot.y(top), figure(step).unwrap_or_default());
         let name = fitted(&step.row.name, 46_usize.saturating_sub(figure.chars().count()));
-        chart.text(&name, Ink::TEXT, Anchor::LeftTop, (plot.left - 10 * FINE, y));
-        chart.text(&figure, Ink::MEASURED, Anchor::RightTop, (plot.right + 20 * FINE, y));
+        chart.text(&name, Ink::TEXT, Anchor::LEFT_TOP, (plot.left - 10 * FINE, y));
+        chart.text(&figure, Ink::MEASURED, Anchor::RIGHT_TOP, (plot.right + 20 * FINE, y));
         mark(&mut chart, &plot, step, plot.y(top - MARKS));
     }
     chart

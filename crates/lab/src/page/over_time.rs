@@ -76,13 +76,13 @@ impl<'a> Panel<'a> {
     /// From this height down, in steps; with the time below it if it is the last of the chart.
     fn draw(&self, chart: &mut Chart, mut top: i32, across: Axis, left: i32, is_last: bool) {
         let ink = if self.counted { Ink::BAD } else { Ink::TEXT };
-        chart.text(self.title, ink, Anchor::LeftTop, (left, top + FINE));
+        chart.text(self.title, ink, Anchor::LEFT_TOP, (left, top + FINE));
         top += WORDS * FINE;
         if self.lines.len() > 1 {
             let mut x = left;
             for (index, (name, _)) in self.lines.iter().enumerate() {
                 let entry = format!("— {name}");
-                chart.text(&entry, (self.style)(index).0, Anchor::LeftTop, (x, top + FINE));
+                chart.text(&entry, (self.style)(index).0, Anchor::LEFT_TOP, (x, top + FINE));
                 x += width(&entry) + 4 * FINE;
             }
             top += WORDS * FINE;

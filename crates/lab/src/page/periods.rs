@@ -188,8 +188,8 @@ pub(super) fn periodogram(row: &ReportRow) -> Option<Chart> {
         let (x, y) = plot.at(swing.period, swing.height);
         chart.disc((x, y), 3, Ink::MEASURED);
         let (anchor, away) = match 2 * x < plot.left + plot.right {
-            true => (Anchor::LeftBottom, 6),
-            false => (Anchor::RightBottom, -6),
+            true => (Anchor::LEFT_BOTTOM, 6),
+            false => (Anchor::RIGHT_BOTTOM, -6),
         };
         chart.text(&span(swing.period), Ink::TEXT, anchor, (x + away * FINE, y));
     }

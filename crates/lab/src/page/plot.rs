@@ -155,7 +155,7 @@ pub(super) struct Plot {
 impl Plot {
     /// Over the whole chart; `left` and `right` are what is kept free beside it at least, in steps.
     pub(super) fn whole(chart: &mut Chart, axes: (Axis, Axis), [left, right]: [i32; 2]) -> Self {
-        Self::new(chart, (0, chart.height()), axes, [left, right], true)
+        Self::new(chart, (0, chart.height), axes, [left, right], true)
     }
 
     /// Draws axes from top to bottom of these steps; without names across if another chart of the same run
@@ -184,11 +184,11 @@ impl Plot {
             chart.path([(left, plot.y(mark)), (right - 1, plot.y(mark))], Ink::GRID, FINE);
         }
         for (mark, name) in y.named() {
-            chart.text(&name, Ink::ASIDE, Anchor::Right, (left - 6 * FINE, plot.y(mark)));
+            chart.text(&name, Ink::ASIDE, Anchor::RIGHT, (left - 6 * FINE, plot.y(mark)));
         }
         for (mark, name) in x.named().filter(|_| names_across) {
             let place = (plot.x(mark), plot.bottom + 6 * FINE);
-            chart.text(&name, Ink::ASIDE, Anchor::CenterTop, place);
+            chart.text(&name, Ink::ASIDE, Anchor::CENTER_TOP, place);
         }
         plot
     }

@@ -86,7 +86,7 @@ fn drawn(
     plot.rules(&mut chart, events.map(|(at, _)| at as f64));
     for (index, (_, values)) in lines.iter().enumerate() {
         for (when, value) in *values {
-            chart.point(plot.at(*when as f64, *value as f64), Ink::line(index));
+            chart.points.push((Ink::line(index), plot.at(*when as f64, *value as f64)));
         }
     }
     name_lines(&mut chart, &plot, &lines);
@@ -117,7 +117,7 @@ fn name_lines(chart: &mut Chart, plot: &Plot, lines: &[(&str, Values<'_>)]) {
     }
     for (at, index) in ends {
         let place = (plot.right + 6 * FINE, at);
-        chart.text(lines[index].0, Ink::line(index), Anchor::Left, place);
+        chart.text(lines[index].0, Ink::line(index), Anchor::LEFT, place);
     }
 }
 

@@ -59,7 +59,7 @@ fn bars(title: &str, words: String, label: String, bins: &[Bin], axis: Axis) -> 
         counts[at.min(BARS - 1)] += bin.count;
     }
     let most = counts.iter().copied().max().unwrap_or(1) as f64;
-    let mut chart = Chart::new(title, label, HEIGHT).with_words(words);
+    let mut chart = Chart { words, ..Chart::new(title, label, HEIGHT) };
     let axes = (axis, Axis::log(0.7, most * 1.3, Unit::Count));
     let plot = Plot::whole(&mut chart, axes, [0, 0]);
     for (ends, count) in parts.windows(2).zip(&counts).filter(|(_, count)| **count > 0) {
@@ -131,8 +131,8 @@ fn named(chart: &mut Chart, plot: &Plot, row: &ReportRow) {
         chart.disc((x, y), 3, Ink::MEASURED);
         // Where there is room: right of the line, which falls, and left of it near the end.
         let (anchor, away) = match x * 5 < plot.left * 2 + plot.right * 3 {
-            true => (Anchor::LeftBottom, 8),
-            false => (Anchor::RightTop, -8),
+            true => (Anchor::LEFT_BOTTOM, 8),
+            false => (Anchor::RIGHT_TOP, -8),
         };
         let words = format!("{name}  {}", with_error(value as f64, 0.0));
         chart.text(&words, Ink::TEXT, anchor, (x + away * FINE, y));

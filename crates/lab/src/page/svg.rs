@@ -17,24 +17,8 @@ pub(super) const LETTERS: i32 = 13;
 pub(super) struct Ink(u8);
 
 /// The page's names of the colours, by the number of the ink.
-const COLOURS: [&str; 16] = [
-    "text",
-    "aside",
-    "grid",
-    "measured",
-    "configured",
-    "published",
-    "bad",
-    "l0",
-    "l1",
-    "l2",
-    "l3",
-    "l4",
-    "l5",
-    "l6",
-    "l7",
-    "l8",
-];
+const COLOURS: &str =
+    "text aside grid measured configured published bad l0 l1 l2 l3 l4 l5 l6 l7 l8";
 
 impl Ink {
     pub(super) const TEXT: Self = Self(0);
@@ -51,16 +35,19 @@ impl Ink {
     }
 }
 
-/// Which edge of words stands where they are put; in height their middle does, or their top or bottom.
+/// Which edge of words stands where they are put, and how far below it, as a part of their height, the line
+/// lies that they stand on: of their middle, their top or their bottom.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Anchor {
-    Left,
-    LeftTop,
-    LeftBottom,
-    Right,
-    RightTop,
-    RightBottom,
-    CenterTop,
+pub(super) struct Anchor(&'static str, f64);
+
+impl Anchor {
+    pub(super) const LEFT: Self = Self("", 0.35);
+    pub(super) const LEFT_TOP: Self = Self("", 0.76);
+    pub(super) const LEFT_BOTTOM: Self = Self("", -0.22);
+    pub(super) const RIGHT: Self = Self(" text-anchor=\"end\"", 0.35);
+    pub(super) const RIGHT_TOP: Self = Self(" text-anchor=\"end\"", 0.76);
+    pub(super) const RIGHT_BOTTOM: Self = Self(" text-anchor=\"end\"", -0.22);
+    pub(super) const CENTER_TOP: Self = Self(" text-anchor=\"middle\"", 0.76);
 }
 
 /// How wide words are at most likely, in steps: browsers know, this does not.
@@ -74,16 +61,17 @@ pub(super) type Place = (i32, i32);
 /// A chart with its title and what it shows.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Chart {
-    title: String,
+    pub(super) title: String,
     pub(super) words: String,
     /// For readers who cannot see it.
-    label: String,
+    pub(super) label: String,
     /// In steps.
-    height: i32,
-    body: String,
+    pub(super) height: i32,
+    pub(super) body: String,
     /// How large a point is, in steps.
     pub(super) dot: i32,
-    points: Vec<(Ink, Place)>,
+    /// Many, of each colour.
+    pub(super) points: Vec<(Ink, Place)>,
 }
 
 /// What an SVG on a page begins with.
@@ -95,20 +83,6 @@ impl Chart {
         let height = height * FINE;
         let (title, words, body) = (title.to_owned(), String::new(), String::new());
         Self { title, words, label, height, body, dot: 1, points: Vec::new() }
-    }
-
-    #[must_use]
-    pub(super) fn with_title(self, title: &str) -> Self {
-        Self { title: title.to_owned(), ..self }
-    }
-
-    #[must_use]
-    pub(super) fn with_words(self, words: impl Into<String>) -> Self {
-        Self { words: words.into(), ..self }
-    }
-
-    pub(super) const fn height(&self) -> i32 {
-        self.height
     }
 
     pub(super) fn path(&mut self, places: impl IntoIterator<Item = Place>, ink: Ink, width: i32) {
@@ -152,25 +126,9 @@ impl Chart {
     }
 
     pub(super) fn text(&mut self, text: &str, ink: Ink, anchor: Anchor, (x, y): Place) {
-        use Anchor::{CenterTop, Left, LeftBottom, LeftTop, Right, RightBottom, RightTop};
-        let side = match anchor {
-            Left | LeftTop | LeftBottom => "",
-            CenterTop => " text-anchor=\"middle\"",
-            Right | RightTop | RightBottom => " text-anchor=\"end\"",
-        };
-        // From where it is put to the line that letters stand on, as a share of their height.
-        let down = match anchor {
-            LeftTop | RightTop | CenterTop => 0.76,
-            Left | Right => 0.35,
-            LeftBottom | RightBottom => -0.22,
-        };
+        let Anchor(side, down) = anchor;
         let (y, text) = (y + (down * f64::from(LETTERS * FINE)) as i32, escaped(text));
         self.body += &format!("<text class=\"f{}\" x=\"{x}\" y=\"{y}\"{side}>{text}</text>", ink.0);
-    }
-
-    /// One of many points.
-    pub(super) fn point(&mut self, place: Place, ink: Ink) {
-        self.points.push((ink, place));
     }
 
     /// Points as a path each colour: what falls on one dot is one, dots that touch are one stroke. An element
@@ -261,7 +219,7 @@ pub(super) fn standalone(title: &str, charts: &[Chart]) -> String {
         let mut drawn = chart.svg(&format!(
             "x=\"{MARGIN}\" y=\"{down}\" width=\"{WIDTH}\" height=\"{height}\" font-size=\"{letters}\""
         ));
-        for (number, name) in COLOURS.iter().enumerate() {
+        for (number, name) in COLOURS.split(' ').enumerate() {
             let colour = light(name);
             let (fill, stroke) =
                 (format!("fill=\"{colour}\""), format!("fill=\"none\" stroke=\"{colour}\""));
@@ -292,7 +250,7 @@ mod tests {
 
     #[test]
     fn every_ink_has_a_colour_of_the_page() {
-        for name in COLOURS.iter().chain(&["page"]) {
+        for name in COLOURS.split(' ').chain(["page"]) {
             let colour = light(name);
             let digits = colour.strip_prefix('#').unwrap_or_else(|| panic!("{name}: {colour}"));
             assert!(digits.chars().all(|digit| digit.is_ascii_hexdigit()), "{name}: {colour}");

@@ -1,8 +1,8 @@
 //! Finds sound that was resampled on its way: it lies between the frames that packets brought, and
 //! its frames are further apart or closer together than theirs.
 
-use tautline_dsp::align::{Likeness, Nudge, nudge};
-use tautline_dsp::resample::{Quality, Resampler, Step};
+use tautline_dsp::align::{Along, Interpolator, Likeness, refine};
+use tautline_dsp::resample::Quality;
 use tautline_proto::time::{FineFrames, Frames, MediaPoint, MediaTime};
 
 use super::recent::RecentFrames;
@@ -20,10 +20,6 @@ const NEAR: i64 = 8;
 const LIKELY: f64 = 0.5;
 /// Each round of refinement leaves about the square of the error before it.
 const ROUNDS: usize = 5;
-/// Distance over which the slope of the sound is taken, in frames.
-const APART: f64 = 1.0 / 64.0;
-/// Two cards run no further apart than this.
-const MOST_DRIFT: f64 = 1e-3;
 
 /// Where a window of sound comes from.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -48,19 +44,16 @@ impl WindowOrigin {
 }
 
 pub(super) struct Between {
-    resampler: Resampler,
-    /// What was brought, what of it would be heard at a place, and a little after it.
-    input: Vec<f32>,
+    interpolator: Interpolator,
+    /// What would be heard at a place, and a little after it.
     here: Vec<f32>,
     after: Vec<f32>,
 }
 
 impl Between {
     pub(super) fn new() -> Self {
-        let resampler = Resampler::new(Quality::Best, 1, WINDOW);
-        let input = Vec::with_capacity(WINDOW + 4 * resampler.half());
-        let (here, after) = (vec![0.0; WINDOW], vec![0.0; WINDOW]);
-        Self { resampler, input, here, after }
+        let interpolator = Interpolator::new(Quality::Best, WINDOW);
+        Self { interpolator, here: vec![0.0; WINDOW], after: vec![0.0; WINDOW] }
     }
 
     /// Where `samples`, a window, come from: near `guess` and with about this drift, or `None`.
@@ -69,39 +62,25 @@ impl Between {
         samples: &[f32],
         brought: &RecentFrames,
         guess: MediaTime,
-        mut drift: f64,
+        drift: f64,
     ) -> Option<WindowOrigin> {
-        let mut away = nearest(samples, brought, guess)?;
-        for _ in 0..ROUNDS {
-            self.render(brought, guess, away, drift);
-            core::mem::swap(&mut self.here, &mut self.after);
-            self.render(brought, guess, away + APART, drift);
-            core::mem::swap(&mut self.here, &mut self.after);
-            let Nudge { further, faster } = nudge(samples, &self.here, &self.after, APART)?;
-            away += further.clamp(-1.0, 1.0);
-            drift = (drift + faster).clamp(-MOST_DRIFT, MOST_DRIFT);
-        }
-        self.render(brought, guess, away, drift);
+        let Self { interpolator, here, after } = self;
+        let near = Along { place: nearest(samples, brought, guess)?, drift };
+        let mut read = |along: Along, out: &mut [f32]| {
+            interpolator.read(along, out, |first, out| {
+                let brought = brought.from(guess + Frames::new(first));
+                out.iter_mut().zip(brought).for_each(|(out, sample)| *out = sample);
+            });
+        };
+        // No window is so still that a round less would do.
+        let along = refine(samples, near, [&mut *here, after], (ROUNDS, 0.0), &mut read)?;
+        read(along, here);
         // False for the NaN of a hole.
-        let left_over = Likeness::between(samples, &self.here).left_over();
-        let found = away.abs() <= NEAR as f64 + 1.0 && left_over <= LEFT_OVER;
-        let parts = FineFrames::from_parts((away * FineFrames::ONE as f64) as i64);
-        found.then(|| WindowOrigin { point: MediaPoint::from(guess) + parts, drift })
-    }
-
-    /// What would be heard in a window that begins `away` frames from `guess`.
-    fn render(&mut self, brought: &RecentFrames, guess: MediaTime, away: f64, drift: f64) {
-        let half = self.resampler.half();
-        let whole = away.floor();
-        let first = guess + Frames::new(whole as i64) - Frames::from_len(half);
-        let count = WINDOW + 2 * half + 4;
-        self.input.clear();
-        self.input.extend(brought.from(first).take(count));
-        self.resampler.reset();
-        self.resampler.pass(&self.input[..half]);
-        self.resampler.push(&self.input[half..]);
-        self.resampler.set_fraction(((away - whole) * FineFrames::ONE as f64) as u32);
-        self.resampler.pull(&mut self.here, Step::from_ppm(drift * 1e6));
+        let left_over = Likeness::between(samples, here).left_over();
+        let found = along.place.abs() <= NEAR as f64 + 1.0 && left_over <= LEFT_OVER;
+        let parts = FineFrames::from_parts((along.place * FineFrames::ONE as f64) as i64);
+        let (point, drift) = (MediaPoint::from(guess) + parts, along.drift);
+        found.then_some(WindowOrigin { point, drift })
     }
 }
 

@@ -2,9 +2,9 @@
 
 use tautline_proto::time::{Frames, MediaTime};
 
+use super::Why;
 use super::between::{Between, WindowOrigin};
 use super::recent::RecentFrames;
-use super::unfound::Why;
 use super::window::SoundWindow;
 
 /// Sound that might come from more places than this says nothing.
