@@ -118,6 +118,21 @@ impl From<AddressError> for Failure {
     }
 }
 
+impl From<tautline_call::Error> for Failure {
+    fn from(error: tautline_call::Error) -> Self {
+        use tautline_call::Error;
+        match error {
+            Error::Usage(sentence) => Self::usage(sentence),
+            Error::Open(sentence) => Self::open(sentence),
+            Error::Running(sentence) => Self::running(sentence),
+            Error::Device(error) => error.into(),
+            Error::Link(error) => error.into(),
+            Error::Run(error) => error.into(),
+            Error::Trust(error) => error.into(),
+        }
+    }
+}
+
 impl From<DeviceError> for Failure {
     fn from(error: DeviceError) -> Self {
         Self::open(error.to_string())

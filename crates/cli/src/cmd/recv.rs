@@ -19,14 +19,13 @@ use tautline_proto::wire::rtcp::Announcement;
 use tautline_proto::wire::sdp::Description;
 use tautline_proto::wire::{PacketHeads, WireForm};
 
-use super::coding_cost::tell_of_coding_time;
 use super::layout::{PlayoutSetup, check_fits, check_told, knows_shape, layout};
 use super::recv_changes::{PlayedFormat, RecvLines};
 use super::streams::{
     HeardAddress, check_alike, check_clock, check_goodbye, clock, latency, stream, tell_of_others,
     wire_thread,
 };
-use super::{resolve, run_options, stop_on_signals, tell_period, tell_stream};
+use super::{resolve, run_options, stop_on_signals, tell_of_coding_time, tell_period, tell_stream};
 use crate::control;
 use crate::failure::Failure;
 use crate::flags::{Recv, ReportKind, StreamFlags};

@@ -18,7 +18,7 @@ use tautline_proto::wire::WireForm;
 use tautline_proto::wire::avtp::Encapsulation;
 use tautline_proto::wire::rtp::RtpUnpack;
 
-use super::{compressed, periods};
+use super::periods;
 use crate::failure::Failure;
 use crate::flags::{LinkFlag, Recv};
 use crate::sealing::StreamKey;
@@ -71,7 +71,7 @@ pub(super) fn stream(
     };
     let mut receiver = lay::receiver(resolved, format, link_offset);
     receiver.resampler = flags.resampler;
-    receiver.decoders = Some(compressed::DECODERS);
+    receiver.decoders = Some(tautline_codec::decoder);
     if described.is_none() && resolved.form == WireForm::Rtp {
         receiver.wire = RtpUnpack::taking(codings);
     }

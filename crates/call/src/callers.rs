@@ -1,0 +1,280 @@
+//! Calls of one user: what is captured here goes to each host, and all are heard.
+
+use std::sync::Arc;
+
+use tautline_api::call::CallAddress;
+use tautline_api::trust::TrustStore;
+use tautline_dsp::format::SampleFormat;
+use tautline_dsp::gain::Gain;
+use tautline_engine::control::{Answer, CannotChange, Changed, Fader};
+use tautline_io::clock::{now, sleep_until};
+use tautline_io::control::wait;
+use tautline_proto::call::terms::CallPath;
+use tautline_proto::device::{Direction, Stop};
+use tautline_proto::time::Span;
+
+use crate::caller::Caller;
+use crate::devices::{SharedDevices, Sound, echo, taps};
+use crate::microphone::Microphone;
+use crate::terms::offer;
+use crate::{
+    BEAT, CallEvent, CallView, Command, Config, DeviceChoice, DevicePair, Ended, Error, Event, Side,
+};
+
+/// From one look for a control connection that is being made to the next.
+const DIAL_BEAT: Span = Span::from_millis(2);
+
+/// How the end that calls is set up.
+pub struct CallerConfig {
+    /// As either end.
+    pub end: Config,
+    /// Each is called once.
+    pub hosts: Vec<CallAddress>,
+    /// Whether the hosts hear each other.
+    pub bridged: bool,
+    /// Whether the coding follows the network.
+    pub auto_format: bool,
+    /// The maximum bit rate of Opus.
+    pub bitrate: Option<u32>,
+    /// Allowed transports, the better first.
+    pub paths: &'static [CallPath],
+    /// Whether silence is sent at first.
+    pub muted: bool,
+    /// Whether calls begin without sound.
+    pub held: bool,
+}
+
+/// What calls have in common.
+pub(crate) struct Common {
+    config: Arc<CallerConfig>,
+    pub(crate) stop: Stop,
+    pub(crate) microphone: Microphone,
+    shared: Option<Shared>,
+    /// The call whose turn it is, and whether any other has sound.
+    pub(crate) index: usize,
+    pub(crate) others_sound: bool,
+}
+
+/// The two devices of several calls: open while any of them has sound.
+struct Shared {
+    devices: DevicePair,
+    /// Of recordings by `file:`.
+    formats: [SampleFormat; 2],
+    open: Option<SharedDevices>,
+    /// Whether any call began on them.
+    begun: bool,
+}
+
+impl Shared {
+    fn opened(&mut self, config: &CallerConfig) -> Result<&mut SharedDevices, Error> {
+        let devices = match self.open.take() {
+            Some(devices) => devices,
+            None => {
+                self.begun = false;
+                let calls = (config.hosts.len(), config.bridged);
+                SharedDevices::open(&config.end, &self.devices, calls, self.formats)?
+            }
+        };
+        Ok(self.open.insert(devices))
+    }
+
+    /// Starts the devices once a call began, and closes them when none has sound any more.
+    fn turn(&mut self, config: &Config, is_used: bool) -> Result<(), Error> {
+        // A file that is opened again begins from its start.
+        if self.begun && !is_used && !config.has_files() {
+            return self.close();
+        }
+        let Some(devices) = &mut self.open else { return Ok(()) };
+        // The first call hears what is captured from its first frame on.
+        if self.begun {
+            devices.run()?;
+        }
+        devices.turn();
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), Error> {
+        self.open.take().map_or(Ok(()), |devices| devices.end().map(drop))
+    }
+}
+
+impl Common {
+    /// Devices for a call that is to sound: its own, or its part of the shared ones.
+    pub(crate) fn sound(&mut self, devices: &DevicePair) -> Result<[Sound; 2], Error> {
+        match &mut self.shared {
+            Some(shared) => shared.opened(&self.config)?.take(),
+            None => Ok(taps(echo(&self.config.end, devices)?).map(Sound::Own)),
+        }
+    }
+
+    /// The engines of a call run.
+    pub(crate) fn begun(&mut self) {
+        self.shared.iter_mut().for_each(|shared| shared.begun = true);
+    }
+}
+
+/// One call or several, on the thread of their owner.
+pub struct Callers {
+    callers: Vec<Caller>,
+    common: Common,
+    /// Why the shared devices are gone.
+    failed: Option<Error>,
+}
+
+impl Callers {
+    /// Calls all hosts. Several share devices, which are opened at once, unless the calls begin without sound.
+    pub fn new(
+        config: CallerConfig,
+        trust: &Arc<TrustStore>,
+        choice: &DeviceChoice,
+        stop: Stop,
+    ) -> Result<Self, Error> {
+        let config = Arc::new(config);
+        let mut shared = match &config.hosts[..] {
+            [_] => None,
+            _ => {
+                let offer = offer(&config.end, choice, Side::Caller, config.paths);
+                let usual =
+                    offer.choose(&offer).map_err(|error| Error::Usage(error.to_string()))?;
+                let format = |way| Side::Caller.terms(&usual, way).coding.sample;
+                Some(Shared {
+                    devices: choice.first,
+                    formats: [Direction::Capture, Direction::Playback].map(format),
+                    open: None,
+                    begun: false,
+                })
+            }
+        };
+        if let (Some(shared), false) = (&mut shared, config.held) {
+            shared.opened(&config)?;
+        }
+        let hosts = config.hosts.iter().cloned();
+        let callers = hosts.map(|host| Caller::new(&config, host, trust, choice.clone())).collect();
+        let microphone = Microphone::new(config.muted);
+        let common = Common { config, stop, microphone, shared, index: 0, others_sound: false };
+        Ok(Self { callers, common, failed: None })
+    }
+
+    /// Does everything that is due, and waits for no longer than a beat. False once all calls are over.
+    pub fn turn(&mut self) -> bool {
+        let several = self.callers.len() > 1;
+        for index in 0..self.callers.len() {
+            self.common.index = index;
+            self.common.others_sound = self.has_sound();
+            let Some(caller) = self.callers.get_mut(index) else { continue };
+            let was_over = caller.over.is_some();
+            caller.turn(&mut self.common);
+            // The others go on, so a failure is reported at once.
+            let failed = match &caller.over {
+                Some(Ok((_, Err(error))) | Err(error)) if several && !was_over => error.to_string(),
+                _ => continue,
+            };
+            self.common.config.end.tell(Event::Note(failed));
+        }
+        let is_used = self.has_sound();
+        if let Some(shared) = &mut self.common.shared
+            && let Err(error) = shared.turn(&self.common.config.end, is_used)
+        {
+            self.common.stop.request();
+            self.failed.get_or_insert(error);
+        }
+        let under_way = || self.callers.iter().filter(|caller| caller.over.is_none());
+        let Some(deadline) = under_way().map(|caller| caller.decides.deadline()).min() else {
+            return false;
+        };
+        let is_dialling = under_way().any(Caller::is_dialling);
+        let until = (now() + if is_dialling { DIAL_BEAT } else { BEAT }).min(deadline);
+        let lines: Vec<_> = under_way().filter_map(Caller::line).collect();
+        match &lines[..] {
+            [] => sleep_until(until),
+            lines => {
+                wait(lines, until);
+            }
+        }
+        true
+    }
+
+    fn has_sound(&self) -> bool {
+        self.callers.iter().any(|caller| caller.endpoint.is_some())
+    }
+
+    /// Makes a change in every call, or in the one that is meant: the answer of the first call that makes it, or why none
+    /// does.
+    pub fn change(&mut self, command: Command) -> Answer {
+        let microphone = &mut self.common.microphone;
+        match command {
+            Command::Mute(muted) => microphone.mute(muted),
+            Command::ToggleMute => microphone.mute(!microphone.muted),
+            Command::Talk => microphone.talk(now()),
+            _ => {}
+        }
+        let open = microphone.is_open(now());
+        if let [only] = &mut self.callers[..] {
+            return only.change(command, open);
+        }
+        if let Command::Mute(_) | Command::ToggleMute | Command::Talk = command {
+            // All follow in their turn.
+            return Ok(Changed::Volume(Fader { gain: Gain::UNITY, muted: !open }));
+        }
+        let mut answers = Vec::new();
+        for (index, caller) in self.callers.iter_mut().enumerate() {
+            if matches!(command, Command::Hold(_, Some(only)) if only != index) {
+                continue;
+            }
+            let answer = match caller.over {
+                Some(_) => Err(CannotChange::Over),
+                None => caller.change(command, open),
+            };
+            let is_enough = matches!(command, Command::Status) && answer.is_ok();
+            answers.push((index, answer));
+            if is_enough {
+                break;
+            }
+        }
+        let Some(made) = answers.iter().position(|(_, answer)| answer.is_ok()) else {
+            return answers.pop().map_or(Err(CannotChange::Busy), |(_, answer)| answer);
+        };
+        let (_, first) = answers.remove(made);
+        for (index, answer) in answers {
+            // The user should know the calls that still sound.
+            if let (Command::Hold(..), Err(why), Some(caller)) =
+                (command, answer, self.callers.get(index))
+                && caller.over.is_none()
+            {
+                caller.tell(CallEvent::CannotChange(why));
+            }
+        }
+        first
+    }
+
+    /// `open`, `muted`, or `talk` while a muted user talks.
+    pub fn microphone(&self) -> &'static str {
+        self.common.microphone.word(now())
+    }
+
+    /// All calls.
+    pub fn views(&self) -> impl Iterator<Item = CallView<'_>> {
+        self.callers.iter().map(|caller| caller.watched.view(&caller.host, caller.standing()))
+    }
+
+    /// Once all are over: their reports, and the first failure. Of one call that failed there are no reports.
+    pub fn finish(self) -> Result<Ended, Error> {
+        let Self { callers, mut common, failed } = self;
+        common.shared.as_mut().map_or(Ok(()), Shared::close)?;
+        failed.map_or(Ok(()), Err)?;
+        let several = callers.len() > 1;
+        let (mut reports, mut done) = (Vec::new(), Ok(()));
+        for over in callers.into_iter().filter_map(|caller| caller.over) {
+            let over = match over {
+                Ok((more, over)) => {
+                    reports.extend(more);
+                    over
+                }
+                Err(error) if several => Err(error),
+                Err(error) => return Err(error),
+            };
+            done = done.and(over);
+        }
+        Ok((reports, done))
+    }
+}
