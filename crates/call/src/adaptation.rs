@@ -1,5 +1,5 @@
-//! The coding of a call by what the network carries, or the bit rate alone of one that is kept to: what became of the
-//! packets of either direction is looked at once a second, and the terms that follow from it are asked for.
+//! Adapts the coding of a call, or its bit rate alone, to the network: looks at the loss of both directions once a second,
+//! and asks for other terms.
 
 use tautline_engine::watching::snapshot::StreamSnapshot;
 use tautline_proto::call::coding_choice::{CodingChoice, SpoiltShare};
@@ -9,17 +9,17 @@ use tautline_proto::time::{LocalTime, Span};
 
 /// From one look to the next.
 const EVERY: Span = Span::from_secs(1);
-/// What a path lost that was left for another is told of for so long: a new connection begins to carry after 1.5 s at the
-/// latest, and what is lost is known once something follows it, and reported within half a second.
+/// Losses of the previous path are reported for so long: a new connection carries within 1.5 s, a loss is known once a
+/// packet follows, and reported within half a second.
 const MOVED: Span = Span::from_secs(3);
-/// So many packets say something: a fifth of what the longest are in a second.
+/// The minimum of packets for a decision: a fifth of those in a second if they are the longest.
 const ENOUGH: u64 = 10;
 
-/// In what a call begins, where the other end has it: what takes the fewest bits of all that music goes by first, and
-/// where Opus is not had, which codes 48 kHz alone, what takes the fewest of the rest.
+/// Codings in which a call begins, if the other end has them: that for music with the fewest bits first. Opus needs 48 kHz,
+/// the rest does not.
 const FEW_BITS: [Coding; 3] = [Coding::OPUS, Coding::LOSSLESS_16, Coding::LOSSLESS_24];
 
-/// Has a call begin with what all networks carry.
+/// Has a call begin with a coding that all networks carry.
 pub(crate) fn begin_with_few_bits(offer: &mut CallOffer) {
     for stream in [&mut offer.there, &mut offer.back] {
         stream.codings.sort_by_key(|coding| {
@@ -31,39 +31,37 @@ pub(crate) fn begin_with_few_bits(offer: &mut CallOffer) {
 
 struct AdaptedStream {
     choice: CodingChoice,
-    /// Packets due, lost and late, as they were counted when it was looked at last.
+    /// Packets due, lost and late at the last look.
     counted: Option<[u64; 3]>,
-    /// Packets sent, where what became of them is the other end's word.
+    /// Packets sent at the last look, if the other end reports their fate.
     sent: Option<u64>,
 }
 
-/// Both directions of a call, where there is something to choose in them.
+/// Both directions of a call, if they have a choice.
 pub(crate) struct Adaptation {
     /// There, and back.
     streams: [Option<AdaptedStream>; 2],
-    /// When it is looked at next.
     next: LocalTime,
-    /// Before, what was lost was lost by a path that is used no more.
+    /// Earlier losses are those of a previous path.
     settles: LocalTime,
-    /// Packets that were heard by then.
+    /// Packets received at the last look.
     heard: Option<u64>,
-    /// The direction that was asked for last, until that is answered: one at a time, so that it is known what is refused.
+    /// The direction that waits for an answer: one at a time, so that a refusal is clear.
     asked: Option<usize>,
-    /// Packets that people asked for, until that is answered.
+    /// The packet time that the user asked for, until it is answered.
     ptime: Option<Span>,
-    /// What was told of last: people hear of another coding, and see other bits where they look.
+    /// The terms that were reported last: users are told another coding, and only see another bit rate.
     told: CallTerms,
 }
 
 impl Adaptation {
-    /// For a call on these terms, of which these are told; `None` where there is nothing to choose from.
+    /// Of the coding; `None` without a choice.
     pub(crate) fn new(terms: &CallTerms, now: LocalTime) -> Option<Self> {
         let choices = [&terms.there, &terms.back].map(|terms| CodingChoice::new(terms, now));
         choices.iter().all(Option::is_some).then(|| Self::by(choices, terms, now))
     }
 
-    /// For a call whose coding is kept to: of what has a choice, the bit rate, up to `most` if somebody chose that. `None`
-    /// where nothing has.
+    /// Of the bit rate alone, up to `most` if the user chose that; `None` without a choice.
     pub(crate) fn in_bits(terms: &CallTerms, most: Option<u32>, now: LocalTime) -> Option<Self> {
         let choices = [&terms.there, &terms.back].map(|terms| match most {
             Some(most) => CodingChoice::of_bits_up_to(terms, most, now),
@@ -85,23 +83,22 @@ impl Adaptation {
         }
     }
 
-    /// The sound goes by another path from now on: what is told of the one before is no measure of it.
+    /// The sound goes by another path from now on.
     pub(crate) fn moved(&mut self, now: LocalTime) {
         self.settles = now + MOVED;
     }
 
-    /// Whether what both directions are coded in by now is tried in packets of this time.
+    /// Whether the present codings are tried in packets of this time.
     pub(crate) fn tries(&mut self, ptime: Span) -> bool {
         self.streams.iter_mut().flatten().all(|stream| stream.choice.tries(ptime))
     }
 
-    /// People asked for packets of this time: once that is so, all is tried in them.
+    /// The user asked for packets of this time: once they are agreed on, all is tried in them.
     pub(crate) const fn asks_for(&mut self, ptime: Span) {
         self.ptime = Some(ptime);
     }
 
-    /// The terms to be asked for instead of those by which it sounds, if it is time to. `heard` counts the packets that
-    /// came from the other end, while there is a line to it.
+    /// Other terms to ask for, if it is time. `heard` counts received packets, while there is a control connection.
     pub(crate) fn poll(
         &mut self,
         terms: &CallTerms,
@@ -155,7 +152,7 @@ impl Adaptation {
         None
     }
 
-    /// What was asked for is so: whether people are to know.
+    /// The request was accepted: whether the user should know.
     pub(crate) fn answered(&mut self, terms: &CallTerms) -> bool {
         let alike = |now: &StreamTerms, told: &StreamTerms| {
             now.coding.is_coded_as(told.coding) && now.ptime == told.ptime
@@ -169,13 +166,13 @@ impl Adaptation {
         self.asked.take().is_some() && is_new
     }
 
-    /// What was asked for came to nothing, and nobody refused it: whether there was anything.
+    /// The request was lost: whether there was one.
     pub(crate) fn dropped(&mut self) -> bool {
         self.ptime = None;
         self.asked.take().is_some()
     }
 
-    /// The other end keeps to what was: whether that is an answer to what was asked for here, which is not had there.
+    /// The other end refused: whether that answers a request made here.
     pub(crate) fn refused(&mut self, now: LocalTime) -> bool {
         self.ptime = None;
         let Some(way) = self.asked.take() else { return false };
@@ -210,7 +207,7 @@ impl AdaptedStream {
             }
             return;
         }
-        // What was lost in an outage is told of before those that were due in it: that is no measure.
+        // Losses in an outage are reported before the packets that were due in it: these do not count.
         if lost.saturating_add(late) <= due {
             let share = |count: u64| count as f64 / due as f64;
             let spoilt = SpoiltShare { due, lost: share(lost), late: share(late) };

@@ -41,11 +41,11 @@ enum Line {
     Down(Option<String>, Option<DialError>),
     /// The connection is made on a thread, as that takes seconds if the host does not answer. Dropped, it is closed as
     /// soon as it is made.
-    Dialling(JoinHandle<Result<CallLine, DialError>>),
+    Dialling(Option<JoinHandle<Result<CallLine, DialError>>>),
     Up(Box<CallLine>),
 }
 
-/// One call at the caller. See the module.
+/// See the module.
 pub(crate) struct Caller {
     pub(crate) config: Arc<CallerConfig>,
     address: CallAddress,
@@ -140,7 +140,6 @@ impl Caller {
         }
     }
 
-    /// The control connection, while there is one.
     pub(crate) fn line(&self) -> Option<&CallLine> {
         match &self.line {
             Line::Up(line) => Some(line),
@@ -194,7 +193,6 @@ impl Caller {
         Ok(None)
     }
 
-    /// Whether it is time to hang up.
     fn is_done(&mut self, stop: &Stop) -> bool {
         let sounds = self.endpoint.as_ref().is_some_and(|endpoint| endpoint.link.heard() > 0)
             || self.is_unheard_for(BEGUN_UNHEARD);
@@ -213,31 +211,24 @@ impl Caller {
 
     /// Takes a control connection that was made, and what it received.
     fn receive(&mut self) {
-        match &mut self.line {
-            Line::Down(..) => {}
-            Line::Dialling(thread) if !thread.is_finished() => {}
-            Line::Dialling(_) => {
-                let Line::Dialling(thread) =
-                    core::mem::replace(&mut self.line, Line::Down(None, None))
-                else {
-                    return;
-                };
-                match finished(&mut Some(thread)) {
-                    Some(Ok(line)) => {
-                        self.decides.connected(line.version(), now());
-                        self.key = Some(line.key());
-                        self.line = Line::Up(Box::new(line));
-                    }
-                    Some(Err(error)) => self.no_line(error),
-                    None => {}
-                }
+        let dialled = match &mut self.line {
+            Line::Dialling(thread) => finished(thread),
+            Line::Down(..) | Line::Up(_) => None,
+        };
+        match dialled {
+            Some(Ok(line)) => {
+                self.decides.connected(line.version(), now());
+                self.key = Some(line.key());
+                self.line = Line::Up(Box::new(line));
             }
-            Line::Up(line) => {
-                let decides = &mut self.decides;
-                let received = line.hear(&mut |message| decides.said(message, now()));
-                if let Err(why) = received {
-                    self.lost(why);
-                }
+            Some(Err(error)) => self.no_line(error),
+            None => {}
+        }
+        if let Line::Up(line) = &mut self.line {
+            let decides = &mut self.decides;
+            let received = line.hear(&mut |message| decides.said(message, now()));
+            if let Err(why) = received {
+                self.lost(why);
             }
         }
     }
@@ -265,7 +256,7 @@ impl Caller {
         let (address, trust) = (self.address.clone(), Arc::clone(&self.trust));
         let dial = move || CallLine::dial(&address, &trust, DIAL_LIMIT);
         match std::thread::Builder::new().name("taut-dial".into()).spawn(dial) {
-            Ok(thread) => self.line = Line::Dialling(thread),
+            Ok(thread) => self.line = Line::Dialling(Some(thread)),
             // Its sound goes on.
             Err(error) if self.decides.call().is_some() => {
                 self.tell_once(no_thread(error).to_string());
@@ -284,7 +275,7 @@ impl Caller {
         }
     }
 
-    /// What was said last is still sent.
+    /// The last message is still sent.
     fn close(&mut self) {
         if let Line::Up(line) = core::mem::replace(&mut self.line, Line::Down(None, None)) {
             line.close();

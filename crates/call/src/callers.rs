@@ -107,7 +107,6 @@ impl Common {
         }
     }
 
-    /// The engines of a call run.
     pub(crate) fn begun(&mut self) {
         self.shared.iter_mut().for_each(|shared| shared.begun = true);
     }
@@ -252,7 +251,7 @@ impl Callers {
         self.common.microphone.word(now())
     }
 
-    /// All calls.
+    /// All calls, in the order of their hosts.
     pub fn views(&self) -> impl Iterator<Item = CallView<'_>> {
         self.callers.iter().map(|caller| caller.watched.view(&caller.host, caller.standing()))
     }

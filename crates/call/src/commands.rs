@@ -57,7 +57,7 @@ fn said(why: impl Into<String>) -> CannotChange {
     CannotChange::Said(why.into())
 }
 
-/// What is kept by now of what is heard, and the longest that there is room for.
+/// Present latency of received sound, and the longest that there is room for.
 fn heard_latency(end: &Endpoint) -> Result<(Span, Span), CannotChange> {
     let standing = match end.recv.ask(RecvChange::Status)? {
         Changed::Receiving(standing) => standing.streams.into_iter().next(),
@@ -66,14 +66,13 @@ fn heard_latency(end: &Endpoint) -> Result<(Span, Span), CannotChange> {
     Ok(standing.map_or((Span::ZERO, Span::ZERO), |stream| (stream.latency, stream.longest)))
 }
 
-/// How one direction is coded.
 fn coded(terms: &StreamTerms) -> String {
     let StreamTerms { coding, ptime, .. } = *terms;
     format!("{}{} in packets of {ptime}", coding.name(), bits_in_words(coding))
 }
 
 impl Caller {
-    /// Makes a change that was asked for.
+    /// `open` if the microphone is.
     pub(crate) fn change(&mut self, ask: Command, open: bool) -> Answer {
         match ask {
             Command::Mute(_) | Command::ToggleMute | Command::Talk => self.set_open(open),
@@ -158,20 +157,18 @@ impl Caller {
         }
     }
 
-    /// Asks for a call without sound, or with.
     fn ask_to_hold(&mut self, held: bool) -> Answer {
         let Some(call) = self.decides.call() else {
-            // It is to begin so.
             let begins = self.decides.begins_held(held);
             return if begins { Ok(Changed::Held(held)) } else { Err(CannotChange::Busy) };
         };
         let asked = self.decides.asked();
         let ends = asked.is_some_and(|asked| !asked.sound()) && call.terms.sound();
         if ends && !held {
-            // Whether the sound is over there is not known yet.
+            // It is unknown whether the sound is over there.
             return Err(CannotChange::Busy);
         }
-        // Of what may be refused yet a hold is no part.
+        // A hold is no part of a request that may yet be refused.
         let mut terms = asked.filter(|_| !held).unwrap_or(&call.terms).clone();
         terms.paths = if held { Vec::new() } else { self.paths.to_vec() };
         self.ask_for(terms)?;
@@ -179,7 +176,6 @@ impl Caller {
         Ok(Changed::Held(held))
     }
 
-    /// The endpoint that sounds.
     fn sounding(&self) -> Result<&Endpoint, CannotChange> {
         self.endpoint.as_ref().ok_or_else(|| {
             let why = match self.decides.call() {
@@ -190,7 +186,6 @@ impl Caller {
         })
     }
 
-    /// How it stands with what is heard, and by what both directions go.
     fn status(&self, open: bool) -> Answer {
         if self.standing() == Standing::Held {
             return Ok(Changed::Said("status held; say resume".to_owned()));
@@ -212,14 +207,14 @@ impl Caller {
         Ok(Changed::Said(words))
     }
 
-    /// The terms of sound that there is: those that were asked for before, even where that is not answered yet.
+    /// The terms of present sound, or those that were asked for and are not answered yet.
     fn wanted(&self) -> Result<CallTerms, CannotChange> {
         self.sounding()?;
         let call = self.decides.call().ok_or(CannotChange::Busy)?;
         Ok(self.decides.asked().unwrap_or(&call.terms).clone())
     }
 
-    /// Asks for another coding or other packets: who chooses is who asked last.
+    /// Asks for another coding or other packets, which then do not follow the network any more.
     fn code_by(&mut self, change: impl FnOnce(&mut CallTerms) -> Changed) -> Answer {
         let mut terms = self.wanted()?;
         let changed = change(&mut terms);
@@ -267,7 +262,7 @@ impl Caller {
         }
     }
 
-    /// Whether the device here can play by these terms: the other end is not asked for what cannot be.
+    /// Whether the device here can play by these terms: the other end is asked only if it can.
     fn takes(&self, terms: &CallTerms) -> Result<(), CannotChange> {
         let room = heard_latency(self.sounding()?)?.1;
         if let Some(asked) = terms.latency.beyond(room) {
@@ -302,7 +297,6 @@ impl Caller {
         Ok(())
     }
 
-    /// Terms were asked for.
     pub(crate) fn counts(&mut self, sound: bool) {
         if let (true, None, Some(keys)) = (sound, &self.endpoint, &mut self.keys) {
             keys.asked = keys.asked.saturating_add(1);

@@ -220,7 +220,6 @@ impl SharedDevices {
         })
     }
 
-    /// Starts the devices.
     pub(crate) fn run(&mut self) -> Result<(), Error> {
         let Some([capture, playback]) = self.still.take() else { return Ok(()) };
         let playback = Running::start(playback.0, playback.1, self.scheduler, &self.stop)?;
@@ -229,7 +228,6 @@ impl SharedDevices {
         Ok(())
     }
 
-    /// A part for a call.
     pub(crate) fn take(&mut self) -> Result<[Sound; 2], Error> {
         let part = self.parts.take().ok_or_else(|| {
             running("no part of the devices is left for it; call again in a moment")

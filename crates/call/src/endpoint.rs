@@ -56,7 +56,6 @@ pub(crate) struct Setup<'a> {
     pub(crate) far: String,
     pub(crate) devices: DevicePair,
     pub(crate) terms: &'a CallTerms,
-    /// Whether silence is sent at first.
     pub(crate) muted: bool,
     /// Calls that sound on these devices with it, itself among them.
     pub(crate) sounding: usize,
@@ -268,7 +267,6 @@ impl Endpoint {
         self.receiving.is_finished() && self.sending.is_finished()
     }
 
-    /// Ends both engines.
     pub(crate) fn end(self) -> Result<Ended, Error> {
         self.stop.request();
         let mut reports = Vec::new();
@@ -320,7 +318,6 @@ fn send_plan(
     Ok(plan)
 }
 
-/// Follows an engine while it runs.
 struct Follower {
     teller: NoteTeller,
     notes: Notes,

@@ -1,17 +1,16 @@
-//! When the microphone is open: muted or not, and push-to-talk by a key.
+//! The microphone: muted or not, and push-to-talk by a key.
 
 use tautline_proto::time::{LocalTime, Span};
 
-/// A terminal tells no key that is let go, only one that is held, again and again: from the first press to the second
-/// there is the longest pause, 660 ms where nobody chose another (`xset q`),
+/// A terminal does not report that a key is released; it repeats one that is held. The longest pause is that from the first
+/// press to the second, 660 ms by default (`xset q`),
 const UNTIL_REPEATED: Span = Span::from_millis(1000);
-/// and from one of the next to the other less than 50 ms.
+/// and less than 50 ms from then on.
 const UNTIL_LET_GO: Span = Span::from_millis(500);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Microphone {
     pub(crate) muted: bool,
-    /// While it is muted and talks all the same.
     talks_until: LocalTime,
 }
 
@@ -20,23 +19,21 @@ impl Microphone {
         Self { muted, talks_until: LocalTime::ZERO }
     }
 
-    /// Whoever mutes means it: what was to be talked is not.
+    /// Ends push-to-talk, too.
     pub(crate) fn mute(&mut self, muted: bool) {
         *self = Self::new(muted);
     }
 
-    /// The key by which one talks was pressed, or is held.
+    /// The key for push-to-talk was pressed, or is held.
     pub(crate) fn talk(&mut self, now: LocalTime) {
         let is_held = now < self.talks_until;
         self.talks_until = now + if is_held { UNTIL_LET_GO } else { UNTIL_REPEATED };
     }
 
-    /// Whether it is heard.
     pub(crate) fn is_open(&self, now: LocalTime) -> bool {
         !self.muted || now < self.talks_until
     }
 
-    /// How it stands, in a word.
     pub(crate) fn word(&self, now: LocalTime) -> &'static str {
         match (self.muted, self.is_open(now)) {
             (false, _) => "open",

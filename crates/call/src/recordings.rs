@@ -1,4 +1,4 @@
-//! What is sent and heard in calls, kept as WAV files (`--record`).
+//! Recordings of calls: WAV files of sent and received sound (`--record`).
 
 #[cfg(test)]
 mod tests;
@@ -15,14 +15,13 @@ use time::OffsetDateTime;
 
 use crate::{Error, Event, Events, running};
 
-/// Of all files: what is agreed on may change while a call sounds, and 24 bits hold all that a converter gives.
+/// Of all files: the agreed coding may change during a call, and 24 bits hold all that a converter gives.
 const FORMAT: SampleFormat = SampleFormat::L24;
 
-/// From the word that the next files begin until they do: it has come to both devices by then, and is later than what
-/// either holds.
+/// From the command to begin the next files to their first frame: both devices have the command by then, and hold only
+/// earlier frames.
 const AHEAD: Span = Span::from_secs(1);
 
-/// The recordings of one end.
 pub(crate) struct Recordings {
     folder: PathBuf,
     events: Events,
@@ -30,23 +29,21 @@ pub(crate) struct Recordings {
     most: u64,
     /// Calls that were begun.
     calls: u32,
-    /// While one is recorded.
     name: Option<FileName>,
     devices: Vec<(Direction, Recording)>,
 }
 
-/// By what the files of a call are known.
 struct FileName {
-    /// When it began, and the how many-th it is.
+    /// The time of its beginning, and its number.
     stem: String,
-    /// A WAV holds 4 GiB, which is four hours: the how many-th file of each is written.
+    /// A WAV holds 4 GiB, which is four hours: the number of the present file.
     part: u32,
     /// When all of these files begin.
     begins: RecordedTime,
 }
 
 impl Recordings {
-    /// Those in this folder, which is made if need be.
+    /// Creates the folder.
     pub(crate) fn in_folder(folder: &Path, events: &Events) -> Result<Self, Error> {
         std::fs::create_dir_all(folder).map_err(|error| {
             let folder = folder.display();
@@ -64,12 +61,12 @@ impl Recordings {
         })
     }
 
-    /// The calls before, in this folder, were so many.
+    /// So many calls were recorded in this folder before.
     pub(crate) fn after(&mut self, calls: u32) {
         self.calls = calls;
     }
 
-    /// Calls that were begun, with those before.
+    /// All calls in this folder.
     pub(crate) const fn calls(&self) -> u32 {
         self.calls
     }
@@ -84,11 +81,13 @@ impl Recordings {
         if let Some(name) = &self.name {
             recording.begin_in_step(&name.file(&self.folder, direction), &name.begins)?;
         }
-        self.devices.push((direction, recording));
+        // Sent sound first, whichever device is opened first.
+        let at = if direction == Direction::Capture { 0 } else { self.devices.len() };
+        self.devices.insert(at, (direction, recording));
         Ok(device)
     }
 
-    /// A call begins. What cannot be recorded is told, and it goes on.
+    /// A call begins. An error is reported, and the call goes on.
     pub(crate) fn begin(&mut self) {
         self.calls += 1;
         let mut name =
@@ -101,7 +100,7 @@ impl Recordings {
         self.record(name);
     }
 
-    /// Goes on to the next files where these are full, and tells what there is to tell. To be called now and then.
+    /// Begins the next files if these are full, and reports notes. To be called now and then.
     pub(crate) fn turn(&mut self) {
         self.turn_at(now());
     }
@@ -133,7 +132,7 @@ impl Recordings {
         self.name = Some(name);
     }
 
-    /// Once the devices have ended, and with them the files: what was left to tell, and whether all was recorded.
+    /// After the devices have ended: an error if not all was recorded.
     pub(crate) fn finish(mut self) -> Result<(), Error> {
         self.turn();
         let failed =
@@ -158,7 +157,7 @@ impl FileName {
     }
 }
 
-/// Of a call that begins now: so the files of a folder stand in the order of time.
+/// Begins with the time, so that files are sorted by it.
 fn stem(call: u32) -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     format!("{}-call-{call}", utc(since.map_or(0, |since| since.as_secs())))

@@ -72,7 +72,7 @@ pub struct Server {
     answering: Answering,
     /// A UDP port for each seat.
     sockets: Vec<UdpSocket>,
-    /// By their seats.
+    /// By their numbers in `sockets`.
     calls: BTreeMap<usize, Call>,
     /// Sound that is over, until its engines are.
     ending: Vec<Endpoint>,
@@ -564,12 +564,10 @@ fn clone(socket: &UdpSocket) -> Result<UdpSocket, Error> {
     })
 }
 
-/// How long it is until then.
 fn left(until: LocalTime) -> Duration {
     Duration::from_nanos((until - now()).max(Span::ZERO).as_nanos().unsigned_abs())
 }
 
-/// Whose a line is.
 fn who(line: &CalledLine) -> String {
     let address = line.from.ip().to_canonical();
     match &line.name {

@@ -1,4 +1,4 @@
-//! The offer of an end, and the change to agreed terms.
+//! The offer of an end, and changes to agreed terms.
 
 use tautline_dsp::format::SampleFormat;
 use tautline_engine::control::{Answer, CannotChange, Changed, SendChange};
@@ -9,17 +9,16 @@ use tautline_proto::time::Span;
 
 use crate::{Config, DeviceChoice, Side};
 
-/// Codings that are had here, the better first.
+/// The better first.
 const CODINGS: [SampleFormat; 4] =
     [SampleFormat::L24, SampleFormat::L16, SampleFormat::F32, SampleFormat::L32];
 
-/// The same, and what takes fewer bits, without loss first.
+/// The same, then compressed ones, lossless first.
 fn codings() -> Vec<Coding> {
     let less = [Coding::LOSSLESS_24, Coding::LOSSLESS_16, Coding::OPUS, Coding::OPUS_VOICE];
     CODINGS.into_iter().map(Coding::from).chain(less).collect()
 }
 
-/// The latency of a call by such a rule.
 pub(crate) const fn latency_by(rule: LatencyRule) -> CallLatency {
     match rule {
         LatencyRule::Chosen(latency) => CallLatency::Kept(latency),
@@ -28,7 +27,6 @@ pub(crate) const fn latency_by(rule: LatencyRule) -> CallLatency {
     }
 }
 
-/// The offer of this end.
 pub(crate) fn offer(
     config: &Config,
     choice: &DeviceChoice,
@@ -58,7 +56,7 @@ pub fn bits_in_words(coding: Coding) -> String {
     bits.map_or(String::new(), |bits| format!(" at {} kbit/s", bits / 1000))
 }
 
-/// Has packets of this time in this coding sent, or those that were before.
+/// Changes packet time and coding of a sender, or neither.
 pub(crate) fn adopt_coding(
     ask: &dyn Fn(SendChange) -> Answer,
     ptime: Span,

@@ -200,7 +200,7 @@ impl CallerTransport {
         Ok(all)
     }
 
-    /// Goes by these alone from now on: by a connection as soon as there is one.
+    /// Uses these alone from now on: a connection as soon as there is one.
     pub(crate) fn allow(&mut self, paths: &[CallPath]) {
         let udp = PathStep::Use(CallPath::Udp);
         if let Some(step) = self.choice.allow(paths, now()) {
@@ -213,19 +213,18 @@ impl CallerTransport {
         self.used
     }
 
-    /// What is used, and its number.
     pub(crate) const fn now(&self) -> (CallPath, u32) {
         (self.by, self.number)
     }
 
-    /// Looks how it stands; whether another transport is used from now on, which the other end is to be told.
+    /// Whether another transport is used from now on: the other end has to know.
     pub(crate) fn turn(&mut self, link: &mut CallLink) -> Result<bool, Error> {
         link.switch.collect();
         let heard = link.heard();
         if heard != self.heard {
             self.heard = heard;
             self.choice.heard(now());
-            // It was silent for a while, and no connection came about since.
+            // It was silent for a while, and no connection was made since.
             if self.by == CallPath::Udp && self.choice.path() == CallPath::Tcp {
                 self.choice.stay_by_udp(now());
             }
@@ -237,7 +236,6 @@ impl CallerTransport {
         }
         self.hear_probes();
         if self.choice.path() == CallPath::Udp {
-            // What comes of it is not used any more.
             self.connecting = None;
         }
         if let Some(connected) = finished(&mut self.connecting) {
@@ -283,12 +281,11 @@ impl CallerTransport {
             std::thread::Builder::new().name("taut-by-tcp".into()).spawn(connect).ok();
     }
 
-    /// By which way nothing passes though nothing else may be used, if that is news, and the UDP port of the other end.
+    /// The direction in which nothing passes though nothing else may be used, once, and the UDP port of the other end.
     pub(crate) fn silent(&mut self) -> Option<(SilentWay, u16)> {
         Some((self.silent.take()?, self.udp.port()))
     }
 
-    /// Whether nothing else may be used.
     pub(crate) const fn is_by_udp_alone(&self) -> bool {
         self.choice.is_by_udp_alone()
     }
@@ -301,7 +298,6 @@ impl CallerTransport {
         Ok(())
     }
 
-    /// Whether the connection that is used is over, or there is none.
     fn is_lost(&self) -> bool {
         self.watch.as_ref().is_none_or(|watch| watch.lost().is_some())
     }
@@ -328,14 +324,14 @@ impl CallerTransport {
         use_tcp(link, stream, (&keys, Side::Caller)).ok()
     }
 
-    /// The other end hears nothing by the transport of that number.
+    /// The other end receives nothing by the transport of that number.
     pub(crate) fn unheard(&mut self, number: u32) {
         if (self.by, self.number) == (CallPath::Udp, number) {
             self.choice.unheard(now());
         }
     }
 
-    /// Both ends sound from now on: what came of the time before says nothing.
+    /// Both ends have sound from now on: silence before does not count.
     pub(crate) fn begun(&mut self) {
         self.began = now();
         self.choice.heard(now());
@@ -348,7 +344,7 @@ impl CallerTransport {
         }
         self.probed += 1;
         let probe = self.probes.written(ProbeWay::There, self.probed);
-        // One that is refused is one that does not come back.
+        // A refused one does not come back.
         self.probing.iter().for_each(|socket| drop(socket.send_to(&probe, self.udp)));
     }
 
@@ -381,12 +377,12 @@ pub(crate) struct CalledTransport {
     number: u32,
     pub(crate) path: CallPath,
     pub(crate) probes: PathProbes,
-    /// Those of the next connections.
+    /// Of the next connections.
     tickets: Vec<(u32, MediaTicket)>,
 }
 
 impl CalledTransport {
-    /// That of a call which begins, by UDP.
+    /// Begins with UDP.
     pub(crate) fn of(secret: [u8; SECRET_BYTES], call: CallId) -> Self {
         let probes = PathProbes::new(&CallKeys::of(&secret, call, 0).probe);
         let path = CallPath::Udp;
@@ -395,7 +391,6 @@ impl CalledTransport {
         first
     }
 
-    /// The one of that number is used from now on.
     fn go_to(&mut self, number: u32, path: CallPath) {
         (self.number, self.path) = (number, path);
         let next = (1..=MAX_AHEAD).filter_map(|ahead| number.checked_add(ahead));
@@ -403,7 +398,6 @@ impl CalledTransport {
         self.tickets = next.map(ticket).collect();
     }
 
-    /// The number of the one that is used.
     pub(crate) const fn number(&self) -> u32 {
         self.number
     }
@@ -412,8 +406,7 @@ impl CalledTransport {
         CallKeys::of(&self.secret, self.call, self.number)
     }
 
-    /// The caller says by what the sound goes: whether that is UDP, which is to be used from now on. A connection is used
-    /// as it comes.
+    /// The caller announces its transport: whether that is UDP, to be used from now on. A connection is used as it arrives.
     pub(crate) fn goes_by(&mut self, path: CallPath, number: u32) -> bool {
         let moved = number.checked_sub(self.number);
         if !moved.is_some_and(|moved| (1..=MAX_MOVED).contains(&moved)) {
@@ -421,14 +414,13 @@ impl CalledTransport {
         }
         match path {
             CallPath::Udp => self.go_to(number, path),
-            // Those between came to nothing, and this one comes.
+            // Those between failed, and this one arrives.
             CallPath::Tcp => self.go_to(number - 1, self.path),
         }
         path == CallPath::Udp
     }
 
-    /// There is sound again, after there was none: what it is sealed by is used for nothing else. Whether
-    /// there is a number left for that.
+    /// There is sound again, with keys of its own. Whether a number is left for that.
     #[must_use]
     pub(crate) fn sounds_anew(&mut self) -> bool {
         let number = self.number.checked_add(1);

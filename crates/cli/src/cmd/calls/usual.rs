@@ -9,46 +9,32 @@ use crate::flags::CallFlags;
 /// Has `input` and `output` of the flags be the devices that are named, or else the usual ones of this machine, which is
 /// told in a line.
 pub(in crate::cmd) fn choose_devices(flags: &mut CallFlags) -> Result<(), Failure> {
-    let named = DevicePair { input: flags.named_input.take(), output: flags.named_output.take() };
-    let found = named.missing().map(UsualDevices::look).unwrap_or_default();
-    let usual =
-        DevicePair { input: found.of(Direction::Capture), output: found.of(Direction::Playback) };
+    let named = [flags.named_input.take(), flags.named_output.take()];
+    let missing = match &named {
+        [None, None] => Some(Directions::Both),
+        [None, Some(_)] => Some(Directions::One(Direction::Capture)),
+        [Some(_), None] => Some(Directions::One(Direction::Playback)),
+        [Some(_), Some(_)] => None,
+    };
+    let found = missing.map(UsualDevices::look).unwrap_or_default();
+    let usual = [Direction::Capture, Direction::Playback].map(|way| found.of(way));
     let (chosen, told) = choose(named, usual)?;
     told.iter().for_each(|told| flags.end.running.voice().tell(told));
-    (flags.input, flags.output) = (chosen.input, chosen.output);
+    [flags.input, flags.output] = chosen;
     Ok(())
-}
-
-/// Of each end of what goes through here.
-#[derive(Debug, Clone, Copy)]
-struct DevicePair<T> {
-    input: T,
-    output: T,
-}
-
-impl DevicePair<Option<DeviceSpec>> {
-    /// The directions in which none is named.
-    const fn missing(&self) -> Option<Directions> {
-        match (&self.input, &self.output) {
-            (None, None) => Some(Directions::Both),
-            (None, Some(_)) => Some(Directions::One(Direction::Capture)),
-            (Some(_), None) => Some(Directions::One(Direction::Playback)),
-            (Some(_), Some(_)) => None,
-        }
-    }
 }
 
 /// The devices, of those that are named and of the usual ones; and what there is to tell of it. Without a microphone
 /// silence is sent, as whoever has none may want to hear; without a loudspeaker there is no call.
 fn choose(
-    named: DevicePair<Option<DeviceSpec>>,
-    usual: DevicePair<Option<UsualDevice>>,
-) -> Result<(DevicePair<DeviceSpec>, Option<String>), Failure> {
+    [named_input, named_output]: [Option<DeviceSpec>; 2],
+    [usual_input, usual_output]: [Option<UsualDevice>; 2],
+) -> Result<([DeviceSpec; 2], Option<String>), Failure> {
     let mut told = Vec::new();
     let mut others = Vec::new();
-    let input = named.input.unwrap_or_else(|| {
+    let input = named_input.unwrap_or_else(|| {
         others.push("--input");
-        match usual.input {
+        match usual_input {
             Some(device) => {
                 told.push(format!("the microphone is {}", device.name()));
                 device.spec()
@@ -59,7 +45,7 @@ fn choose(
             }
         }
     });
-    let output = match (named.output, usual.output) {
+    let output = match (named_output, usual_output) {
         (Some(named), _) => named,
         (None, Some(device)) => {
             others.push("--output");
@@ -72,7 +58,7 @@ fn choose(
         let names = if others.len() > 1 { "name others" } else { "names another" };
         format!("{}; {} {names} (taut devices lists them)", told.join(", "), others.join(" and "))
     });
-    Ok((DevicePair { input, output }, told))
+    Ok(([input, output], told))
 }
 
 /// What was looked for.
@@ -99,11 +85,10 @@ mod tests {
     #[test]
     fn whatever_is_found_a_named_device_is_taken_and_nothing_told_of_it() {
         for (input, output) in ALL.into_iter().flat_map(|it| ALL.map(|other| (it, other))) {
-            let named =
-                DevicePair { input: Some(spec("tone:440")), output: Some(spec("file:x.wav")) };
-            let (chosen, told) = choose(named, DevicePair { input, output }).unwrap();
-            assert!(chosen.input.is_same(&spec("tone:440")), "{chosen:?}");
-            assert!(chosen.output.is_same(&spec("file:x.wav")), "{chosen:?}");
+            let named = [Some(spec("tone:440")), Some(spec("file:x.wav"))];
+            let (chosen, told) = choose(named, [input, output]).unwrap();
+            assert!(chosen[0].is_same(&spec("tone:440")), "{chosen:?}");
+            assert!(chosen[1].is_same(&spec("file:x.wav")), "{chosen:?}");
             assert_eq!(told, None);
         }
     }
@@ -111,8 +96,7 @@ mod tests {
     #[test]
     fn what_is_not_named_is_what_was_found_and_told_in_one_line() {
         for (input, output) in ALL.into_iter().flat_map(|it| ALL.map(|other| (it, other))) {
-            let none = DevicePair { input: None, output: None };
-            let chosen = choose(none, DevicePair { input, output });
+            let chosen = choose([None, None], [input, output]);
             let Some(plays) = output else {
                 let said = chosen.unwrap_err();
                 assert_eq!(said.status, 3);
@@ -121,17 +105,17 @@ mod tests {
             };
             let (chosen, told) = chosen.unwrap();
             let told = told.unwrap();
-            assert!(chosen.output.is_same(&plays.spec()), "{chosen:?}");
+            assert!(chosen[1].is_same(&plays.spec()), "{chosen:?}");
             snapshot!(told);
             // Silence is no microphone whose echo is to be taken out.
-            assert_eq!(chosen.input.is_real(), input.is_some(), "{chosen:?}");
+            assert_eq!(chosen[0].is_real(), input.is_some(), "{chosen:?}");
             match input {
                 Some(hears) => {
-                    assert!(chosen.input.is_same(&hears.spec()), "{chosen:?}");
+                    assert!(chosen[0].is_same(&hears.spec()), "{chosen:?}");
                     snapshot!(told);
                 }
                 None => {
-                    assert!(chosen.input.is_same(&DeviceSpec::null()), "{chosen:?}");
+                    assert!(chosen[0].is_same(&DeviceSpec::null()), "{chosen:?}");
                     snapshot!(told);
                 }
             }
@@ -140,14 +124,12 @@ mod tests {
 
     #[test]
     fn one_that_is_missing_is_chosen_beside_one_that_is_named() {
-        let usual = DevicePair { input: None, output: None };
-        let named = DevicePair { input: None, output: Some(spec("null:")) };
-        let told = choose(named, usual).unwrap().1.unwrap();
+        let named = [None, Some(spec("null:"))];
+        let told = choose(named, [None, None]).unwrap().1.unwrap();
         assert!(told.contains("silence is sent; --input names another"), "{told}");
-        let usual = DevicePair { input: None, output: Some(UsualDevice::Jack) };
-        let named = DevicePair { input: Some(spec("tone:440")), output: None };
-        let (chosen, told) = choose(named, usual).unwrap();
-        assert!(chosen.input.is_same(&spec("tone:440")), "{chosen:?}");
+        let named = [Some(spec("tone:440")), None];
+        let (chosen, told) = choose(named, [None, Some(UsualDevice::Jack)]).unwrap();
+        assert!(chosen[0].is_same(&spec("tone:440")), "{chosen:?}");
         let right =
             "the loudspeaker is jack:taut; --output names another (taut devices lists them)";
         assert_eq!(told.unwrap(), right);
