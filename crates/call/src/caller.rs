@@ -36,7 +36,7 @@ const BEGUN_UNHEARD: Span = Span::from_secs(5);
 const LOOK_EVERY: Span = Span::from_secs(1);
 
 /// The control connection.
-enum Line {
+enum Connection {
     /// There is none: why the last one was lost or not made, if that is known.
     Down(Option<String>, Option<DialError>),
     /// The connection is made on a thread, as that takes seconds if the host does not answer. Dropped, it is closed as
@@ -58,7 +58,7 @@ pub(crate) struct Caller {
     /// All settings of the devices while there is no sound, and those at which they run.
     choice: DeviceChoice,
     pub(crate) devices: DevicePair,
-    line: Line,
+    connection: Connection,
     pub(crate) endpoint: Option<Endpoint>,
     pub(crate) transport: Option<CallerTransport>,
     pub(crate) keys: Option<TransportKeys>,
@@ -110,7 +110,7 @@ impl Caller {
             look_at: LocalTime::ZERO,
             devices: choice.first,
             choice,
-            line: Line::Down(None, None),
+            connection: Connection::Down(None, None),
             endpoint: None,
             transport: None,
             keys: None,
@@ -140,15 +140,15 @@ impl Caller {
         }
     }
 
-    pub(crate) fn line(&self) -> Option<&CallLine> {
-        match &self.line {
-            Line::Up(line) => Some(line),
-            Line::Down(..) | Line::Dialling(_) => None,
+    pub(crate) fn connection(&self) -> Option<&CallLine> {
+        match &self.connection {
+            Connection::Up(up) => Some(up),
+            Connection::Down(..) | Connection::Dialling(_) => None,
         }
     }
 
     pub(crate) const fn is_dialling(&self) -> bool {
-        matches!(self.line, Line::Dialling(_))
+        matches!(self.connection, Connection::Dialling(_))
     }
 
     /// Does everything that is due. Waits for nothing but devices that are opened or closed, and the first transport.
@@ -211,20 +211,20 @@ impl Caller {
 
     /// Takes a control connection that was made, and what it received.
     fn receive(&mut self) {
-        let dialled = match &mut self.line {
-            Line::Dialling(thread) => finished(thread),
-            Line::Down(..) | Line::Up(_) => None,
+        let dialled = match &mut self.connection {
+            Connection::Dialling(thread) => finished(thread),
+            Connection::Down(..) | Connection::Up(_) => None,
         };
         match dialled {
             Some(Ok(line)) => {
                 self.decides.connected(line.version(), now());
                 self.key = Some(line.key());
-                self.line = Line::Up(Box::new(line));
+                self.connection = Connection::Up(Box::new(line));
             }
-            Some(Err(error)) => self.no_line(error),
+            Some(Err(error)) => self.not_connected(error),
             None => {}
         }
-        if let Line::Up(line) = &mut self.line {
+        if let Connection::Up(line) = &mut self.connection {
             let decides = &mut self.decides;
             let received = line.hear(&mut |message| decides.said(message, now()));
             if let Err(why) = received {
@@ -239,16 +239,16 @@ impl Caller {
             LineEnd::Refused(error) => Some(error),
             _ => None,
         };
-        self.line = Line::Down(Some(told), error);
+        self.connection = Connection::Down(Some(told), error);
         self.decides.line_lost(now());
     }
 
     /// No connection was made: a call that there is goes on, and the next is.
-    fn no_line(&mut self, error: DialError) {
+    fn not_connected(&mut self, error: DialError) {
         if self.decides.call().is_some() {
             self.tell_once(error.to_string());
         }
-        self.line = Line::Down(None, Some(error));
+        self.connection = Connection::Down(None, Some(error));
         self.decides.line_lost(now());
     }
 
@@ -256,7 +256,7 @@ impl Caller {
         let (address, trust) = (self.address.clone(), Arc::clone(&self.trust));
         let dial = move || CallLine::dial(&address, &trust, DIAL_LIMIT);
         match std::thread::Builder::new().name("taut-dial".into()).spawn(dial) {
-            Ok(thread) => self.line = Line::Dialling(Some(thread)),
+            Ok(thread) => self.connection = Connection::Dialling(Some(thread)),
             // Its sound goes on.
             Err(error) if self.decides.call().is_some() => {
                 self.tell_once(no_thread(error).to_string());
@@ -268,7 +268,7 @@ impl Caller {
     }
 
     fn say(&mut self, message: &CallMessage) {
-        if let Line::Up(line) = &mut self.line
+        if let Connection::Up(line) = &mut self.connection
             && let Err(why) = line.say(message)
         {
             self.lost(why);
@@ -277,7 +277,9 @@ impl Caller {
 
     /// The last message is still sent.
     fn close(&mut self) {
-        if let Line::Up(line) = core::mem::replace(&mut self.line, Line::Down(None, None)) {
+        if let Connection::Up(line) =
+            core::mem::replace(&mut self.connection, Connection::Down(None, None))
+        {
             line.close();
         }
     }
@@ -288,12 +290,12 @@ impl Caller {
             match step {
                 CallerStep::Dial => self.dial()?,
                 CallerStep::Say(message) => self.say(&message),
-                CallerStep::Close if self.line().is_some() => self.close(),
+                CallerStep::Close if self.connection().is_some() => self.close(),
                 CallerStep::Close => {}
                 CallerStep::Away => {
-                    let why = match &mut self.line {
-                        Line::Down(why, _) => why.take(),
-                        Line::Dialling(_) | Line::Up(_) => None,
+                    let why = match &mut self.connection {
+                        Connection::Down(why, _) => why.take(),
+                        Connection::Dialling(_) | Connection::Up(_) => None,
                     };
                     self.tell(CallEvent::Away(why));
                 }
@@ -348,7 +350,7 @@ impl Caller {
     }
 
     fn begin(&mut self, call: &AgreedCall, common: &mut Common) -> Result<(), Error> {
-        let Some(line) = self.line() else { return Ok(()) };
+        let Some(line) = self.connection() else { return Ok(()) };
         let keys = TransportKeys::new(*line.secret(), line.peer());
         self.keys = Some(keys);
         self.told = None;
@@ -587,9 +589,9 @@ impl Caller {
     }
 
     fn finish(&mut self, over: CallOver) -> Result<Ended, Error> {
-        let failed = match &mut self.line {
-            Line::Down(_, failed) => failed.take(),
-            Line::Dialling(_) | Line::Up(_) => None,
+        let failed = match &mut self.connection {
+            Connection::Down(_, failed) => failed.take(),
+            Connection::Dialling(_) | Connection::Up(_) => None,
         };
         // What was said last leaves before the line goes.
         self.close();

@@ -183,11 +183,11 @@ impl Callers {
         };
         let is_dialling = under_way().any(Caller::is_dialling);
         let until = (now() + if is_dialling { DIAL_BEAT } else { BEAT }).min(deadline);
-        let lines: Vec<_> = under_way().filter_map(Caller::line).collect();
-        match &lines[..] {
+        let connections: Vec<_> = under_way().filter_map(Caller::connection).collect();
+        match &connections[..] {
             [] => sleep_until(until),
-            lines => {
-                wait(lines, until);
+            connections => {
+                wait(connections, until);
             }
         }
         true

@@ -81,7 +81,7 @@ pub struct Server {
     sounds: u64,
     recorded: u32,
     shared: SharedDevices,
-    lines: BTreeMap<LineId, CalledLine>,
+    connections: BTreeMap<LineId, CalledLine>,
     /// When a connection that belongs to no call is reported again.
     strangers_told: LocalTime,
     trust: Arc<TrustStore>,
@@ -153,7 +153,7 @@ impl Server {
             sounds: 0,
             recorded: 0,
             shared,
-            lines: BTreeMap::new(),
+            connections: BTreeMap::new(),
             strangers_told: LocalTime::ZERO,
             trust,
             look_at: LocalTime::ZERO,
@@ -215,14 +215,14 @@ impl Server {
         Ok(true)
     }
 
-    /// Hangs up all calls, and lets that be heard. A line is closed at its other side after the last message.
+    /// Hangs up all calls, and lets that be heard. The other end closes its connection after the last message.
     pub fn hang_up(&mut self) {
-        let lines = self.lines.len();
+        let connections = self.connections.len();
         self.answering.hang_up(&CallReason::new("taut serve ended there"));
         self.take_steps();
-        self.lines.clear();
+        self.connections.clear();
         let (mut gone, until) = (0, now() + FAREWELL);
-        while gone < lines && now() < until {
+        while gone < connections && now() < until {
             match self.happened.recv_timeout(left(until)) {
                 Ok(event) => gone += usize::from(matches!(event, LineEvent::Gone(..))),
                 Err(_) => break,
@@ -266,7 +266,7 @@ impl Server {
         match event {
             LineEvent::Came(line) => {
                 self.answering.came(line.id, line.peer.bytes(), now());
-                self.lines.insert(line.id, line);
+                self.connections.insert(line.id, line);
             }
             LineEvent::Said(line, message) => {
                 let fresh = fresh_call().ok_or_else(|| {
@@ -280,11 +280,11 @@ impl Server {
                 self.take_connection(&ticket, stream, from)
             }
             LineEvent::Gone(line, why) => {
-                if let (Some(why), Some(whose)) = (why, self.lines.get(&line)) {
+                if let (Some(why), Some(whose)) = (why, self.connections.get(&line)) {
                     self.tell(who(whose), CallEvent::Fault(why));
                 }
                 self.answering.gone(line, now());
-                self.lines.remove(&line);
+                self.connections.remove(&line);
             }
         }
         self.take_steps();
@@ -296,15 +296,15 @@ impl Server {
             match step {
                 AnsweringStep::Say(line, message) => {
                     // One that takes nothing is gone, or will be found dead.
-                    self.lines.get(&line).map(|line| line.teller.say(message));
+                    self.connections.get(&line).map(|line| line.teller.say(message));
                 }
-                AnsweringStep::Close(line) => drop(self.lines.remove(&line)),
+                AnsweringStep::Close(line) => drop(self.connections.remove(&line)),
                 AnsweringStep::Begin { place, line, call, terms } => {
                     let begun = self.begin(place, line, call, terms);
                     self.hang_up_if_failed(place, begun);
                 }
                 AnsweringStep::Resumed { line, .. } => {
-                    if let Some(line) = self.lines.get(&line) {
+                    if let Some(line) = self.connections.get(&line) {
                         self.tell(who(line), CallEvent::Resumed);
                     }
                 }
@@ -323,7 +323,7 @@ impl Server {
                     self.end(place);
                 }
                 AnsweringStep::Refused { line, why } => {
-                    let whose = self.lines.get(&line).map_or("a caller".to_owned(), who);
+                    let whose = self.connections.get(&line).map_or("a caller".to_owned(), who);
                     self.tell(whose, CallEvent::Rejected(why));
                 }
             }
@@ -354,7 +354,7 @@ impl Server {
         call: CallId,
         terms: CallTerms,
     ) -> Result<(), Error> {
-        let Some(line) = self.lines.get(&line) else { return Ok(()) };
+        let Some(line) = self.connections.get(&line) else { return Ok(()) };
         let (who, transport) = (who(line), CalledTransport::of(line.secret, call));
         self.end(seat);
         let (mut stale, socket) = ([0; 1], self.sockets.get(seat));
