@@ -16,13 +16,14 @@ use tautline_proto::latency::LatencyRule;
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::adaptation::{Adaptation, begin_with_few_bits};
-use crate::callers::Common;
+use crate::devices::{OnDemand, Sound, echo, taps};
 use crate::endpoint::{Endpoint, Setup, no_thread};
+use crate::microphone::Microphone;
 use crate::terms::offer;
 use crate::transport::{CallerTransport, TransportKeys, finished};
 use crate::{
-    CallEvent, CallerConfig, DeviceChoice, DevicePair, Ended, EndedSound, Error, Event, Side,
-    Standing, Watched, running,
+    CallEvent, Config, DeviceChoice, DevicePair, Ended, EndedSound, Error, Event, Side, Standing,
+    Watched, running,
 };
 
 /// For a control connection and its handshake.
@@ -34,6 +35,51 @@ const LAST_WORDS: Span = Span::from_secs(1);
 const BEGUN_UNHEARD: Span = Span::from_secs(5);
 /// From one look at the list of trusted hosts to the next: a look asks the system whether the file is another.
 const LOOK_EVERY: Span = Span::from_secs(1);
+
+/// How the end that calls is set up.
+pub struct CallerConfig {
+    /// As either end.
+    pub end: Config,
+    /// Each is called once.
+    pub hosts: Vec<CallAddress>,
+    /// Whether the hosts hear each other.
+    pub bridged: bool,
+    /// Whether the coding follows the network.
+    pub auto_format: bool,
+    /// The maximum bit rate of Opus.
+    pub bitrate: Option<u32>,
+    /// Allowed transports, the better first.
+    pub paths: &'static [CallPath],
+    /// Whether silence is sent at first.
+    pub muted: bool,
+    /// Whether calls begin without sound.
+    pub held: bool,
+}
+
+/// What calls have in common.
+pub(crate) struct Common {
+    pub(crate) config: Arc<CallerConfig>,
+    pub(crate) stop: Stop,
+    pub(crate) microphone: Microphone,
+    pub(crate) shared: Option<OnDemand>,
+    /// The call whose turn it is, and whether any other has sound.
+    pub(crate) index: usize,
+    pub(crate) others_sound: bool,
+}
+
+impl Common {
+    /// Devices for a call that is to sound: its own, or its part of the shared ones.
+    pub(crate) fn sound(&mut self, devices: &DevicePair) -> Result<[Sound; 2], Error> {
+        match &mut self.shared {
+            Some(shared) => shared.opened(&self.config.end)?.take(),
+            None => Ok(taps(echo(&self.config.end, devices)?).map(Sound::Own)),
+        }
+    }
+
+    pub(crate) fn begun(&mut self) {
+        self.shared.iter_mut().for_each(|shared| shared.begun = true);
+    }
+}
 
 /// The control connection.
 enum Connection {

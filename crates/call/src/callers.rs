@@ -2,115 +2,22 @@
 
 use std::sync::Arc;
 
-use tautline_api::call::CallAddress;
 use tautline_api::trust::TrustStore;
-use tautline_dsp::format::SampleFormat;
 use tautline_dsp::gain::Gain;
 use tautline_engine::control::{Answer, CannotChange, Changed, Fader};
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::control::wait;
-use tautline_proto::call::terms::CallPath;
 use tautline_proto::device::{Direction, Stop};
 use tautline_proto::time::Span;
 
-use crate::caller::Caller;
-use crate::devices::{SharedDevices, Sound, echo, taps};
+use crate::caller::{Caller, CallerConfig, Common};
+use crate::devices::OnDemand;
 use crate::microphone::Microphone;
 use crate::terms::offer;
-use crate::{
-    BEAT, CallEvent, CallView, Command, Config, DeviceChoice, DevicePair, Ended, Error, Event, Side,
-};
+use crate::{BEAT, CallEvent, CallView, Command, DeviceChoice, Ended, Error, Event, Side};
 
 /// From one look for a control connection that is being made to the next.
 const DIAL_BEAT: Span = Span::from_millis(2);
-
-/// How the end that calls is set up.
-pub struct CallerConfig {
-    /// As either end.
-    pub end: Config,
-    /// Each is called once.
-    pub hosts: Vec<CallAddress>,
-    /// Whether the hosts hear each other.
-    pub bridged: bool,
-    /// Whether the coding follows the network.
-    pub auto_format: bool,
-    /// The maximum bit rate of Opus.
-    pub bitrate: Option<u32>,
-    /// Allowed transports, the better first.
-    pub paths: &'static [CallPath],
-    /// Whether silence is sent at first.
-    pub muted: bool,
-    /// Whether calls begin without sound.
-    pub held: bool,
-}
-
-/// What calls have in common.
-pub(crate) struct Common {
-    config: Arc<CallerConfig>,
-    pub(crate) stop: Stop,
-    pub(crate) microphone: Microphone,
-    shared: Option<Shared>,
-    /// The call whose turn it is, and whether any other has sound.
-    pub(crate) index: usize,
-    pub(crate) others_sound: bool,
-}
-
-/// The two devices of several calls: open while any of them has sound.
-struct Shared {
-    devices: DevicePair,
-    /// Of recordings by `file:`.
-    formats: [SampleFormat; 2],
-    open: Option<SharedDevices>,
-    /// Whether any call began on them.
-    begun: bool,
-}
-
-impl Shared {
-    fn opened(&mut self, config: &CallerConfig) -> Result<&mut SharedDevices, Error> {
-        let devices = match self.open.take() {
-            Some(devices) => devices,
-            None => {
-                self.begun = false;
-                let calls = (config.hosts.len(), config.bridged);
-                SharedDevices::open(&config.end, &self.devices, calls, self.formats)?
-            }
-        };
-        Ok(self.open.insert(devices))
-    }
-
-    /// Starts the devices once a call began, and closes them when none has sound any more.
-    fn turn(&mut self, config: &Config, is_used: bool) -> Result<(), Error> {
-        // A file that is opened again begins from its start.
-        if self.begun && !is_used && !config.has_files() {
-            return self.close();
-        }
-        let Some(devices) = &mut self.open else { return Ok(()) };
-        // The first call hears what is captured from its first frame on.
-        if self.begun {
-            devices.run()?;
-        }
-        devices.turn();
-        Ok(())
-    }
-
-    fn close(&mut self) -> Result<(), Error> {
-        self.open.take().map_or(Ok(()), |devices| devices.end().map(drop))
-    }
-}
-
-impl Common {
-    /// Devices for a call that is to sound: its own, or its part of the shared ones.
-    pub(crate) fn sound(&mut self, devices: &DevicePair) -> Result<[Sound; 2], Error> {
-        match &mut self.shared {
-            Some(shared) => shared.opened(&self.config)?.take(),
-            None => Ok(taps(echo(&self.config.end, devices)?).map(Sound::Own)),
-        }
-    }
-
-    pub(crate) fn begun(&mut self) {
-        self.shared.iter_mut().for_each(|shared| shared.begun = true);
-    }
-}
 
 /// One call or several, on the thread of their owner.
 pub struct Callers {
@@ -136,16 +43,13 @@ impl Callers {
                 let usual =
                     offer.choose(&offer).map_err(|error| Error::Usage(error.to_string()))?;
                 let format = |way| Side::Caller.terms(&usual, way).coding.sample;
-                Some(Shared {
-                    devices: choice.first,
-                    formats: [Direction::Capture, Direction::Playback].map(format),
-                    open: None,
-                    begun: false,
-                })
+                let formats = [Direction::Capture, Direction::Playback].map(format);
+                let calls = (config.hosts.len(), config.bridged);
+                Some(OnDemand::new(choice.first, calls, formats))
             }
         };
         if let (Some(shared), false) = (&mut shared, config.held) {
-            shared.opened(&config)?;
+            shared.opened(&config.end)?;
         }
         let hosts = config.hosts.iter().cloned();
         let callers = hosts.map(|host| Caller::new(&config, host, trust, choice.clone())).collect();
@@ -259,7 +163,7 @@ impl Callers {
     /// Once all are over: their reports, and the first failure. Of one call that failed there are no reports.
     pub fn finish(self) -> Result<Ended, Error> {
         let Self { callers, mut common, failed } = self;
-        common.shared.as_mut().map_or(Ok(()), Shared::close)?;
+        common.shared.as_mut().map_or(Ok(()), OnDemand::close)?;
         failed.map_or(Ok(()), Err)?;
         let several = callers.len() > 1;
         let (mut reports, mut done) = (Vec::new(), Ok(()));

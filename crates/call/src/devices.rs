@@ -13,8 +13,7 @@ use tautline_proto::latency::least_latency;
 use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
 
-use crate::endpoint::{NoteTeller, Setup};
-use crate::{Config, Error, Event, Events, running};
+use crate::{Config, Error, Event, Events, NoteTeller, running};
 
 /// Two devices, as they will run: at one rate, with as many channels.
 #[derive(Debug, Clone, Copy)]
@@ -157,18 +156,18 @@ impl Sound {
     /// The device, opened if it is not, with its notes and what is told the stream's latency.
     pub(crate) fn open(
         self,
-        setup: &Setup<'_>,
+        config: &Config,
         direction: Direction,
-        listener: Option<Box<dyn Listener>>,
+        settings: Settings,
+        extras: (Option<Box<dyn Listener>>, SampleFormat),
     ) -> Result<(Box<dyn Device>, Notes, StreamLatency), Error> {
-        let tap = match self {
-            Self::Part(device, latency) => return Ok((device, Notes::default(), latency)),
-            Self::Own(tap) => tap,
-        };
-        let format = setup.terms(direction).coding.sample;
-        let settings = *setup.devices.of(direction);
-        let opened = open(setup.config, direction, settings, (listener, format), tap)?;
-        Ok((opened.device, opened.notes, opened.latency))
+        match self {
+            Self::Part(device, latency) => Ok((device, Notes::default(), latency)),
+            Self::Own(tap) => {
+                let opened = open(config, direction, settings, extras, tap)?;
+                Ok((opened.device, opened.notes, opened.latency))
+            }
+        }
     }
 }
 
@@ -273,5 +272,59 @@ impl SharedDevices {
             running.end()?;
         }
         Ok(bridged)
+    }
+}
+
+/// The two devices of several calls: open while any of them has sound.
+pub(crate) struct OnDemand {
+    devices: DevicePair,
+    /// So many, which hear each other if `bridged`.
+    calls: usize,
+    bridged: bool,
+    /// Of recordings by `file:`.
+    formats: [SampleFormat; 2],
+    open: Option<SharedDevices>,
+    /// Whether any call began on them.
+    pub(crate) begun: bool,
+}
+
+impl OnDemand {
+    pub(crate) const fn new(
+        devices: DevicePair,
+        (calls, bridged): (usize, bool),
+        formats: [SampleFormat; 2],
+    ) -> Self {
+        Self { devices, calls, bridged, formats, open: None, begun: false }
+    }
+
+    pub(crate) fn opened(&mut self, config: &Config) -> Result<&mut SharedDevices, Error> {
+        let devices = match self.open.take() {
+            Some(devices) => devices,
+            None => {
+                self.begun = false;
+                let calls = (self.calls, self.bridged);
+                SharedDevices::open(config, &self.devices, calls, self.formats)?
+            }
+        };
+        Ok(self.open.insert(devices))
+    }
+
+    /// Starts the devices once a call began, and closes them when none has sound any more.
+    pub(crate) fn turn(&mut self, config: &Config, is_used: bool) -> Result<(), Error> {
+        // A file that is opened again begins from its start.
+        if self.begun && !is_used && !config.has_files() {
+            return self.close();
+        }
+        let Some(devices) = &mut self.open else { return Ok(()) };
+        // The first call hears what is captured from its first frame on.
+        if self.begun {
+            devices.run()?;
+        }
+        devices.turn();
+        Ok(())
+    }
+
+    pub(crate) fn close(&mut self) -> Result<(), Error> {
+        self.open.take().map_or(Ok(()), |devices| devices.end().map(drop))
     }
 }

@@ -40,7 +40,7 @@ use tautline_proto::wire::{PacketHeads, WireForm};
 use crate::devices::{DevicePair, Sound};
 use crate::recordings::Recordings;
 use crate::terms::adopt_coding;
-use crate::{Config, Ended, Error, Event, Events, Side, Watched, running};
+use crate::{Config, Ended, Error, Event, Events, NoteTeller, Side, Watched, running};
 
 /// The encryption of all calls, for reports.
 const SEALED: &str = Profile::AeadAes256Gcm.name();
@@ -191,7 +191,9 @@ impl Endpoint {
             words: config.note_words,
         };
         let mut open = |sound: Sound, direction, listener| {
-            let (device, notes, latency) = sound.open(setup, direction, listener)?;
+            let settings = *devices.of(direction);
+            let extras = (listener, setup.terms(direction).coding.sample);
+            let (device, notes, latency) = sound.open(config, direction, settings, extras)?;
             let device = match &mut recordings {
                 Some(recordings) => recordings.of(device, direction)?,
                 None => device,
@@ -334,30 +336,6 @@ impl Follower {
         self.latency.set(progress.link_offset);
         self.packets.store(progress.packets, Ordering::Relaxed);
         self.teller.tell(progress.notes.iter().chain(&self.notes.take()));
-    }
-}
-
-/// Reports each note once.
-pub(crate) struct NoteTeller {
-    events: Events,
-    told: Vec<String>,
-}
-
-impl NoteTeller {
-    /// A peer cannot make it more.
-    const MAX_NOTES: usize = 256;
-
-    pub(crate) const fn new(events: Events) -> Self {
-        Self { events, told: Vec::new() }
-    }
-
-    pub(crate) fn tell<'a>(&mut self, notes: impl Iterator<Item = &'a String>) {
-        for note in notes {
-            if self.told.len() < Self::MAX_NOTES && !self.told.contains(note) {
-                (self.events)(Event::Note(note.clone()));
-                self.told.push(note.clone());
-            }
-        }
     }
 }
 

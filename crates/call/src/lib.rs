@@ -47,7 +47,8 @@ use tautline_proto::latency::LatencyRule;
 use tautline_proto::stream::{Coding, StreamFormat};
 use tautline_proto::time::Span;
 
-pub use callers::{CallerConfig, Callers};
+pub use caller::CallerConfig;
+pub use callers::Callers;
 pub use commands::Command;
 pub use devices::{DeviceChoice, DevicePair};
 pub use server::{Server, ServerConfig};
@@ -322,5 +323,29 @@ impl EndedSound {
 
     pub(crate) fn finish(self) -> Ended {
         (self.reports.into(), self.failed.map_or(Ok(()), Err))
+    }
+}
+
+/// Reports each note once.
+pub(crate) struct NoteTeller {
+    events: Events,
+    told: Vec<String>,
+}
+
+impl NoteTeller {
+    /// A peer cannot make it more.
+    const MAX_NOTES: usize = 256;
+
+    pub(crate) const fn new(events: Events) -> Self {
+        Self { events, told: Vec::new() }
+    }
+
+    pub(crate) fn tell<'a>(&mut self, notes: impl Iterator<Item = &'a String>) {
+        for note in notes {
+            if self.told.len() < Self::MAX_NOTES && !self.told.contains(note) {
+                (self.events)(Event::Note(note.clone()));
+                self.told.push(note.clone());
+            }
+        }
     }
 }
