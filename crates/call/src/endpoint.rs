@@ -371,7 +371,6 @@ fn ordinary<T: Send + 'static>(
     std::thread::Builder::new().name(name.to_owned()).spawn(run).map_err(no_thread)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 pub(crate) fn no_thread(error: std::io::Error) -> Error {
     running(format!("starting a thread: {error}; end other programs, or raise ulimit -u"))
 }

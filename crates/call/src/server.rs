@@ -553,7 +553,6 @@ fn seats(address: SocketAddr, asked: bool, callers: u16) -> Result<Vec<UdpSocket
     (0..callers).map(seat).collect()
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn again(error: std::io::Error) -> Error {
     running(format!("{error}; try again"))
 }
