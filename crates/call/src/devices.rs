@@ -174,13 +174,15 @@ impl Sound {
 /// Parts beyond those of the calls: a call that is over gives its own back a moment later.
 const SPARE: usize = 4;
 
+type StillDevice = (Box<dyn Device>, Box<dyn Process>);
+
 /// Two devices that stay open while calls come and go, of which each call has a part.
 pub(crate) struct SharedDevices {
     parts: SharedParts,
     /// Notes and latency, of capture first.
     sides: [(Notes, StreamLatency); 2],
     /// Until they run: the devices, and what they call.
-    still: Option<[(Box<dyn Device>, Box<dyn Process>); 2]>,
+    still: Option<[StillDevice; 2]>,
     running: Option<[Running; 2]>,
     stop: Stop,
     scheduler: Scheduler,
