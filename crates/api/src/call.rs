@@ -3,21 +3,22 @@
 //!
 //! The caller dials, by `line`; the serving crate has the other end. Nothing here blocks but dialling.
 
-mod address;
 mod dial;
 mod keys;
 mod line;
-mod lines;
 mod probe;
 mod words;
 
+use core::fmt;
+use core::str::FromStr;
+
 use tautline_proto::call::message::{CALL_VERSION, OLDEST_CALL_VERSION, TAKES_VERSION};
 
-pub use address::CallAddress;
+use crate::client::{NoWorkerAddress, WorkerAddress};
+
 pub use dial::DialError;
 pub use keys::{CallKeys, MediaTicket, SALT_BYTES, SrtpSecret, call_secret, fresh_call};
-pub use line::{CallLine, LineEnd};
-pub use lines::{LineBuffer, LineTooLong, MOST_LINE};
+pub use line::{CallLine, LineBuffer, LineEnd, LineTooLong, MOST_LINE};
 pub use probe::{PROBE_BYTES, PathProbes, ProbeWay};
 pub use words::{CallNonsense, read, written};
 
@@ -42,6 +43,28 @@ pub fn version_of(protocol: Option<&[u8]>) -> Option<u32> {
 
 /// Where a host is called if nobody says otherwise: TCP and, for the sound, UDP.
 pub const CALL_PORT: u16 = 17240;
+
+/// `[NAME=]HOST[:PORT]`, as that of a worker; the port is [`CALL_PORT`] where none is given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallAddress(pub WorkerAddress);
+
+impl fmt::Display for CallAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for CallAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        WorkerAddress::parse(text, CALL_PORT).map(Self).map_err(|NoWorkerAddress(text)| {
+            format!(
+                "{text:?} is nobody to call: write HOST, HOST:PORT or NAME=HOST:PORT, and an IPv6 address as [::1]:{CALL_PORT}"
+            )
+        })
+    }
+}
 
 #[cfg(test)]
 mod changes;

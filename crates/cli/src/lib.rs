@@ -1,7 +1,6 @@
 //! `taut`: the whole program except its `main` file, so that fuzz targets in `fuzz/` can call its parsers.
 
 mod cmd;
-mod codecs;
 mod columns;
 mod config;
 mod control;

@@ -4,13 +4,17 @@ mod changes;
 mod receiving;
 mod sending;
 
+use tautline_audio::DeviceSpec;
 use tautline_engine::plan::address::MOST_SENDERS;
 use tautline_engine::plan::too_long::TooLong;
 use tautline_engine::watching::note::Note;
 use tautline_engine::watching::note::words::alike;
 use tautline_io::link::{is_of_a_queue, is_of_an_interface};
+use tautline_proto::coding_time::LongCoding;
 use tautline_proto::depth::Journal;
+use tautline_proto::device::Direction;
 use tautline_proto::sending::SendNote;
+use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Span;
 use tautline_proto::units::Channels;
 use tautline_report::text::Nanos;
@@ -41,6 +45,42 @@ pub(crate) fn unopened(address: &str, datagrams: u64) -> String {
     format!(
         "{address}: {datagrams} {were} not sealed with the key given here, or replayed, and {they} not read; give both \
          ends the same --srtp-key-file"
+    )
+}
+
+/// Coding that takes too much of the period of the device `spec`, and how to fix it.
+pub(crate) fn long_coding(
+    long: &LongCoding,
+    (spec, direction): (&DeviceSpec, Direction),
+    streams: usize,
+    format: &StreamFormat,
+) -> String {
+    let LongCoding { takes, period, enough } = *long;
+    let (does, ptime) = match direction {
+        Direction::Capture => ("coding", "a shorter --ptime or another --format"),
+        Direction::Playback => {
+            ("decoding", "or have the sender use a shorter --ptime or another --format")
+        }
+    };
+    let longer = enough.map(|enough| match spec {
+        DeviceSpec::Jack(_) => format!("a period of {enough} frames of the JACK server (jackd -p)"),
+        _ => format!("--period {enough}"),
+    });
+    let mend = match (longer, direction) {
+        (Some(longer), _) => format!("use {longer}, {ptime}"),
+        (None, Direction::Capture) => format!("use {ptime}"),
+        (None, Direction::Playback) => {
+            "have the sender use a shorter --ptime or another --format".to_owned()
+        }
+    };
+    let of = match streams {
+        0 | 1 => String::new(),
+        several => format!(" for {several} streams"),
+    };
+    format!(
+        "{does} packets of {}{of} takes {takes} at a time on this machine, more than half of a period of {period} of {spec}, \
+         whose thread does it: expect xruns; {mend}",
+        format.coding_name()
     )
 }
 
@@ -211,6 +251,9 @@ fn times(count: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tautline_proto::stream::Coding;
+    use tautline_proto::time::Frames;
+    use tautline_proto::units::Rate;
     use tautline_trial::snapshot;
 
     use super::*;
@@ -222,5 +265,37 @@ mod tests {
             |unnamed| words(&Note::Unlaunched { address, dropped: 9, of: 90, unnamed }).unwrap();
         snapshot!(told(2));
         assert!(!told(0).contains("ledger") && told(0).contains("9 of 90"), "{}", told(0));
+    }
+
+    #[test]
+    fn long_coding_is_told_in_one_sentence_with_the_mend() {
+        let long = LongCoding {
+            takes: Span::from_micros(400),
+            period: Span::from_micros(500),
+            enough: Some(Frames::new(48)),
+        };
+        let card: DeviceSpec = "alsa:hw:1".parse().unwrap();
+        let voice = StreamFormat {
+            rate: Rate::HZ_48000,
+            channels: Channels::STEREO,
+            sample: Coding::OPUS_VOICE.sample,
+            coder: Coding::OPUS_VOICE.coder,
+            packet: Frames::new(960),
+            payload_type: 97,
+        };
+        assert_eq!(
+            long_coding(&long, (&card, Direction::Capture), 1, &voice),
+            "coding packets of opus-voice takes 400us at a time on this machine, more than half of a period of 500us of \
+             alsa:hw:1, whose thread does it: expect xruns; use --period 48, a shorter --ptime or another --format"
+        );
+        let told =
+            long_coding(&long, (&"jack:taut".parse().unwrap(), Direction::Playback), 8, &voice);
+        snapshot!(told);
+        let never = LongCoding { enough: None, ..long };
+        let told = long_coding(&never, (&card, Direction::Playback), 1, &voice);
+        assert!(
+            told.ends_with("; have the sender use a shorter --ptime or another --format"),
+            "{told}"
+        );
     }
 }

@@ -6,13 +6,15 @@
 #![deny(unsafe_code)]
 
 mod bits;
+mod cost;
 mod lossless;
 mod opus;
 
 use tautline_proto::coder::{Coder, Decode, Encode, NotCoded};
-use tautline_proto::stream::StreamFormat;
+use tautline_proto::stream::{Coding, PTIME_RANGE, StreamFormat};
 use tautline_proto::units::{Channels, Rate};
 
+pub use cost::coding_cost;
 pub use lossless::{LosslessDecoder, LosslessEncoder};
 pub use opus::{OpusDecoder, OpusEncoder, OpusRefused};
 
@@ -45,6 +47,27 @@ pub fn encoder(format: &StreamFormat) -> Result<Option<Box<dyn Encode>>, NoEncod
         }
         Coder::Lossless => Box::new(LosslessEncoder::new(format.sample, format.channels)),
     }))
+}
+
+/// The encoder of this stream, and those of all other codings that it may change to: Opus at `bitrate`, or at the usual rate
+/// for these channels.
+pub fn encoders(
+    format: &StreamFormat,
+    bitrate: Option<u32>,
+) -> Result<Vec<Box<dyn Encode>>, NoEncoder> {
+    let mut all: Vec<_> = encoder(format)?.into_iter().collect();
+    let packet = format.rate.frames_within(PTIME_RANGE.1);
+    for coding in Coding::compressed() {
+        let usual = || coding.usual_for(format.channels);
+        let Coding { sample, coder } = bitrate.map_or_else(usual, |bits| coding.at_bitrate(bits));
+        // With room for the longest packets: a change of their length comes before that of the coding.
+        let format = StreamFormat { sample, coder, packet, ..*format };
+        let is_had = all.iter().any(|encoder| encoder.coding().is_coded_as(format.coding()));
+        if !is_had && let Ok(Some(encoder)) = encoder(&format) {
+            all.push(encoder);
+        }
+    }
+    Ok(all)
 }
 
 /// What reads packets of `coder` in a stream of this rate and these channels; `None` where that is none. Allocates.

@@ -18,15 +18,13 @@ use ring::rand::{SecureRandom, SystemRandom};
 use tautline_api::seal::{SECRET_BYTES, stream_secret};
 use tautline_api::trust::{HostKey, TrustStore};
 use tautline_api::v1::{
-    Capacity, Catalogue, SecretText, StreamRequest, VERSION, WorkRefused, WorkStream,
-    WorkStreamState, Workshop,
+    Capacity, Catalogue, RefusalAnswer, SecretText, StreamRequest, VERSION, WorkRefused,
+    WorkStream, WorkStreamState, Workshop,
 };
 
-use crate::calls::ApiCall;
 use crate::guests::Guest;
 use crate::news::{ApiAsker, ServingNews, THIS_MACHINE, TellServing, TurnedAway};
 use crate::owners::{Actor, StreamOwners};
-use crate::refusal::HttpRefusal;
 
 /// What the API is, for programs and people (OpenAPI 3.1).
 pub const OPENAPI: &str = include_str!("../openapi.json");
@@ -389,4 +387,82 @@ async fn unknown(uri: Uri) -> HttpRefusal {
 async fn not_so(method: Method, uri: Uri) -> HttpRefusal {
     let why = format!("{method} does nothing at {}; /v1/openapi.json says what does", uri.path());
     HttpRefusal::new(StatusCode::METHOD_NOT_ALLOWED, why)
+}
+
+/// A call of the API: all there are, as the description has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApiCall {
+    /// Every plugin that is offered.
+    Catalogue,
+    /// What is taken and what is left.
+    Capacity,
+    /// How all streams stand.
+    Streams,
+    /// A stream is wanted.
+    Open,
+    Stream,
+    /// One is to end.
+    Close,
+    /// What the API is.
+    Openapi,
+}
+
+impl ApiCall {
+    pub const ALL: [Self; 7] = [
+        Self::Catalogue,
+        Self::Capacity,
+        Self::Streams,
+        Self::Open,
+        Self::Stream,
+        Self::Close,
+        Self::Openapi,
+    ];
+
+    /// Where it is asked.
+    pub const fn path(self) -> &'static str {
+        match self {
+            Self::Catalogue => "/v1/catalogue",
+            Self::Capacity => "/v1/capacity",
+            Self::Streams | Self::Open => "/v1/streams",
+            Self::Stream | Self::Close => "/v1/streams/{id}",
+            Self::Openapi => "/v1/openapi.json",
+        }
+    }
+
+    /// The method of HTTP, in the small letters of a description.
+    pub const fn method(self) -> &'static str {
+        match self {
+            Self::Open => "post",
+            Self::Close => "delete",
+            Self::Catalogue | Self::Capacity | Self::Streams | Self::Stream | Self::Openapi => {
+                "get"
+            }
+        }
+    }
+}
+
+/// An answer that is no success: a status, and one sentence as JSON.
+#[derive(Debug)]
+struct HttpRefusal {
+    status: StatusCode,
+    error: String,
+}
+
+impl HttpRefusal {
+    fn new(status: StatusCode, error: impl Into<String>) -> Self {
+        Self { status, error: error.into() }
+    }
+}
+
+impl From<WorkRefused> for HttpRefusal {
+    fn from(refused: WorkRefused) -> Self {
+        let status = StatusCode::from_u16(refused.status());
+        Self::new(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), refused.to_string())
+    }
+}
+
+impl IntoResponse for HttpRefusal {
+    fn into_response(self) -> Response {
+        (self.status, Json(RefusalAnswer { error: self.error })).into_response()
+    }
 }

@@ -46,10 +46,10 @@ enum SaidMessage {
         version: u32,
         offer: SaidOffer,
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        resumes: Option<SaidId>,
+        resumes: Option<String>,
     },
     Accepted {
-        call: SaidId,
+        call: String,
         terms: SaidTerms,
         udp_port: u16,
     },
@@ -63,7 +63,7 @@ enum SaidMessage {
         why: String,
     },
     Path {
-        path: SaidPath,
+        path: String,
         transport: u32,
     },
     /// From version 4 on.
@@ -82,7 +82,7 @@ enum SaidMessage {
 struct SaidOffer {
     there: SaidAbilities,
     back: SaidAbilities,
-    paths: Vec<SaidPath>,
+    paths: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     latency_ns: Option<i64>,
     /// Where it follows the packets, as far as this.
@@ -107,7 +107,7 @@ struct SaidAbilities {
 struct SaidTerms {
     there: SaidStream,
     back: SaidStream,
-    paths: Vec<SaidPath>,
+    paths: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     latency_ns: Option<i64>,
     /// Where that is not as far as is usual, so that an older taut hears of it only where somebody asked for it.
@@ -127,14 +127,6 @@ struct SaidStream {
     ptime_ns: i64,
 }
 
-#[derive(Serialize, Deserialize)]
-#[serde(transparent)]
-struct SaidPath(String);
-
-#[derive(Serialize, Deserialize)]
-#[serde(transparent)]
-struct SaidId(String);
-
 impl From<&CallMessage> for SaidMessage {
     fn from(message: &CallMessage) -> Self {
         let why = |reason: &CallReason| reason.as_str().to_owned();
@@ -142,10 +134,10 @@ impl From<&CallMessage> for SaidMessage {
             CallMessage::Call { version, offer, resumes } => Self::Call {
                 version: *version,
                 offer: offer.into(),
-                resumes: resumes.as_ref().map(Into::into),
+                resumes: resumes.as_ref().map(written_id),
             },
             CallMessage::Accepted { call, terms, udp_port } => {
-                Self::Accepted { call: call.into(), terms: terms.into(), udp_port: *udp_port }
+                Self::Accepted { call: written_id(call), terms: terms.into(), udp_port: *udp_port }
             }
             CallMessage::Resumed => Self::Resumed {},
             CallMessage::Refused(reason) => Self::Refused { why: why(reason) },
@@ -153,7 +145,7 @@ impl From<&CallMessage> for SaidMessage {
             CallMessage::Changed(terms) => Self::Changed(terms.into()),
             CallMessage::Kept(reason) => Self::Kept { why: why(reason) },
             CallMessage::Path { path, transport } => {
-                Self::Path { path: (*path).into(), transport: *transport }
+                Self::Path { path: path.name().to_owned(), transport: *transport }
             }
             CallMessage::Unheard { transport } => Self::Unheard { transport: *transport },
             CallMessage::Ping => Self::Ping {},
@@ -169,11 +161,11 @@ impl TryFrom<SaidMessage> for CallMessage {
     fn try_from(said: SaidMessage) -> Result<Self, CallNonsense> {
         Ok(match said {
             SaidMessage::Call { version, offer, resumes } => {
-                let resumes = resumes.map(TryInto::try_into).transpose()?;
+                let resumes = resumes.map(read_id).transpose()?;
                 Self::Call { version, offer: offer.try_into()?, resumes }
             }
             SaidMessage::Accepted { call, terms, udp_port } => {
-                Self::Accepted { call: call.try_into()?, terms: terms.try_into()?, udp_port }
+                Self::Accepted { call: read_id(call)?, terms: terms.try_into()?, udp_port }
             }
             SaidMessage::Resumed {} => Self::Resumed,
             SaidMessage::Refused { why } => Self::Refused(CallReason::new(why)),
@@ -181,7 +173,9 @@ impl TryFrom<SaidMessage> for CallMessage {
             SaidMessage::Changed(terms) => Self::Changed(terms.try_into()?),
             SaidMessage::Kept { why } => Self::Kept(CallReason::new(why)),
             SaidMessage::Path { path, transport } => {
-                Self::Path { path: path.try_into()?, transport }
+                let path = CallPath::named(&path);
+                let path = path.ok_or_else(|| CallNonsense("paths are udp and tcp".to_owned()))?;
+                Self::Path { path, transport }
             }
             SaidMessage::Unheard { transport } => Self::Unheard { transport },
             SaidMessage::Ping {} => Self::Ping,
@@ -191,43 +185,27 @@ impl TryFrom<SaidMessage> for CallMessage {
     }
 }
 
-impl From<&CallId> for SaidId {
-    fn from(call: &CallId) -> Self {
-        Self(STANDARD.encode(call.0))
-    }
+fn written_id(call: &CallId) -> String {
+    STANDARD.encode(call.0)
 }
 
-impl TryFrom<SaidId> for CallId {
-    type Error = CallNonsense;
-
-    fn try_from(said: SaidId) -> Result<Self, CallNonsense> {
-        let bytes = STANDARD.decode(said.0).ok().and_then(|bytes| bytes.try_into().ok());
-        bytes.map(Self).ok_or_else(|| CallNonsense("a call's id has 16 bytes in base64".to_owned()))
-    }
+fn read_id(said: String) -> Result<CallId, CallNonsense> {
+    let bytes = STANDARD.decode(said).ok().and_then(|bytes| bytes.try_into().ok());
+    bytes.map(CallId).ok_or_else(|| CallNonsense("a call's id has 16 bytes in base64".to_owned()))
 }
 
-impl From<CallPath> for SaidPath {
-    fn from(path: CallPath) -> Self {
-        Self(path.name().to_owned())
-    }
+fn written_paths(paths: &[CallPath]) -> Vec<String> {
+    paths.iter().map(|path| path.name().to_owned()).collect()
 }
 
-impl TryFrom<SaidPath> for CallPath {
-    type Error = CallNonsense;
-
-    fn try_from(said: SaidPath) -> Result<Self, CallNonsense> {
-        Self::named(&said.0).ok_or_else(|| CallNonsense("paths are udp and tcp".to_owned()))
-    }
-}
-
-fn paths(said: Vec<SaidPath>) -> Vec<CallPath> {
-    // One that is not known here is one that is not had.
-    said.into_iter().filter_map(|path| path.try_into().ok()).collect()
+/// Unknown ones are ignored.
+fn read_paths(said: &[String]) -> Vec<CallPath> {
+    said.iter().filter_map(|name| CallPath::named(name)).collect()
 }
 
 impl From<&CallOffer> for SaidOffer {
     fn from(offer: &CallOffer) -> Self {
-        let paths = offer.paths.iter().map(|path| (*path).into()).collect();
+        let paths = written_paths(&offer.paths);
         let [latency_ns, latency_most_ns] = offer.latency.map(spans).unwrap_or_default();
         let (there, back) = ((&offer.there).into(), (&offer.back).into());
         Self { there, back, paths, latency_ns, latency_most_ns }
@@ -240,7 +218,7 @@ impl TryFrom<SaidOffer> for CallOffer {
     fn try_from(said: SaidOffer) -> Result<Self, CallNonsense> {
         let (there, back) = (said.there.try_into()?, said.back.try_into()?);
         let latency = latency([said.latency_ns, said.latency_most_ns])?;
-        Ok(Self { there, back, paths: paths(said.paths), latency })
+        Ok(Self { there, back, paths: read_paths(&said.paths), latency })
     }
 }
 
@@ -284,7 +262,7 @@ impl TryFrom<SaidAbilities> for StreamAbilities {
 
 impl From<&CallTerms> for SaidTerms {
     fn from(terms: &CallTerms) -> Self {
-        let paths = terms.paths.iter().map(|path| (*path).into()).collect();
+        let paths = written_paths(&terms.paths);
         let usual = terms.latency == CallLatency::AUTO;
         let [latency_ns, latency_most_ns] = if usual { [None; 2] } else { spans(terms.latency) };
         let (there, back) = ((&terms.there).into(), (&terms.back).into());
@@ -299,7 +277,7 @@ impl TryFrom<SaidTerms> for CallTerms {
         let (there, back) = (said.there.try_into()?, said.back.try_into()?);
         let latency = latency([said.latency_ns, said.latency_most_ns])?;
         let latency = latency.unwrap_or(CallLatency::AUTO);
-        Ok(Self { there, back, paths: paths(said.paths), latency })
+        Ok(Self { there, back, paths: read_paths(&said.paths), latency })
     }
 }
 

@@ -1,13 +1,14 @@
-//! One module per command; `call_end` is shared by the two for calls.
+//! One module per command; `calls` and `keys` are shared by several.
 
 pub(crate) mod call;
-mod call_end;
+mod calls;
 pub(crate) mod compare;
 pub(crate) mod demo;
 pub(crate) mod devices;
 pub(crate) mod doctor;
 pub(crate) mod id;
 pub(crate) mod join;
+mod keys;
 pub(crate) mod pages;
 pub(crate) mod plugins;
 pub(crate) mod recv;
@@ -24,10 +25,12 @@ use std::thread;
 use std::time::Duration;
 
 use tautline_audio::{DeviceSpec, FileFormat};
+use tautline_codec::coding_cost;
 use tautline_engine::plan::address::{Address, Resolved};
 use tautline_engine::plan::pacing::Paced;
 use tautline_engine::watching::run::RunOptions;
-use tautline_proto::device::Settings;
+use tautline_io::clock::thread_time;
+use tautline_proto::device::{Direction, Settings};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
@@ -38,7 +41,7 @@ use crate::failure::Failure;
 use crate::flags::{RunFlags, Timing};
 use crate::sound_files;
 use crate::voice::Voice;
-use crate::words::words;
+use crate::words::{long_coding, words};
 
 /// The device as the flags ask for it; a file that is read says its own rate and channels.
 fn device_settings(
@@ -89,6 +92,19 @@ fn tell_stream(
         periods(device),
         device.rate.span_of(device.period)
     ));
+}
+
+/// Reports coding that takes too much of a device's period.
+fn tell_of_coding_time(
+    voice: Voice,
+    (spec, device, direction): (&DeviceSpec, &Settings, Direction),
+    streams: usize,
+    format: &StreamFormat,
+) {
+    let long = coding_cost(format, direction, streams, device.period, &mut thread_time);
+    long.iter().for_each(|long| {
+        voice.tell(&long_coding(long, (spec, direction), streams, format));
+    });
 }
 
 /// Reports a `--period` that the device does not run at.

@@ -24,8 +24,8 @@ use tautline_proto::wire::rtcp::Announcement;
 use tautline_proto::wire::sdp::Description;
 use tautline_proto::wire::{PacketHeads, WireForm};
 
-use super::{resolve, run_options, stop_on_signals, tell_period, tell_stream};
-use crate::codecs::tell_of_coding_time;
+use super::{resolve, run_options, stop_on_signals, tell_of_coding_time, tell_period, tell_stream};
+
 use crate::control;
 use crate::failure::Failure;
 use crate::flags::{Recv, ReportKind, StreamFlags};

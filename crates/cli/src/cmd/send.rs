@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tautline_audio::{Extras, FileFormat, Opened, Wanted};
+use tautline_codec::{encoder, encoders};
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::map::ChannelMap;
 use tautline_engine::control::requests;
@@ -30,14 +31,13 @@ use tautline_proto::wire::avtp::Encapsulation;
 use tautline_proto::wire::{PacketHeads, WireForm};
 
 use super::{
-    device_settings, resolve_all, run_options, settled, stop_on_signals, tell_period, tell_stream,
-    told_pacing, within,
+    device_settings, resolve_all, run_options, settled, stop_on_signals, tell_of_coding_time,
+    tell_period, tell_stream, told_pacing, within,
 };
 pub(crate) use changes::SendLines;
-use changes::refuse_two_readers;
+use changes::{in_bits, refuse_two_readers};
 use latency::{destinations_of_file, lasting, latency};
 
-use crate::codecs::{self, tell_of_coding_time};
 use crate::control;
 use crate::failure::Failure;
 use crate::flags::Send;
@@ -69,7 +69,11 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     map.check(device.channels.count()).map_err(|error| Failure::usage(error.to_string()))?;
     let heads = heads(flags)?;
     let format = stream_format(flags, device, &map, file.as_ref())?;
-    let encoders = codecs::encoders(&format, flags.running.control, flags.bitrate)?;
+    let encoders = match flags.running.control {
+        true => encoders(&format, flags.bitrate),
+        false => encoder(&format).map(|one| one.into_iter().collect()),
+    };
+    let encoders = encoders.map_err(|error| Failure::usage(error.to_string()))?;
     heads.form.check(&format).map_err(|error| Failure::usage(error.to_string()))?;
     if heads.form.presents() && matches!(flags.timing.latency, Some(LatencyRule::Auto { .. })) {
         return Err(Failure::usage(
@@ -298,7 +302,7 @@ fn stream_format(
         .map_err(|error| Failure::usage(error.to_string()))?;
     let channels =
         Channels::new(map.outputs() as u32).map_err(|error| Failure::usage(error.to_string()))?;
-    let Coding { sample, coder } = codecs::in_bits(coding, flags.bitrate, channels)?;
+    let Coding { sample, coder } = in_bits(coding, flags.bitrate, channels)?;
     let usual = || match coder {
         None => form_of(flags).coding(sample),
         Some(_) => StreamFormat::usual_payload_type(sample, coder),

@@ -182,11 +182,11 @@ impl TransportFlag {
     }
 
     /// The paths that it allows, the better first.
-    pub(crate) fn paths(self) -> Vec<CallPath> {
+    pub(crate) const fn paths(self) -> &'static [CallPath] {
         match self {
-            Self::Auto => vec![CallPath::Udp, CallPath::Tcp],
-            Self::Udp => vec![CallPath::Udp],
-            Self::Tcp => vec![CallPath::Tcp],
+            Self::Auto => &[CallPath::Udp, CallPath::Tcp],
+            Self::Udp => &[CallPath::Udp],
+            Self::Tcp => &[CallPath::Tcp],
         }
     }
 }

@@ -19,7 +19,6 @@ use tautline_proto::wire::avtp::Encapsulation;
 use tautline_proto::wire::rtp::RtpUnpack;
 
 use crate::cmd::periods;
-use crate::codecs;
 use crate::failure::Failure;
 use crate::flags::Recv;
 use crate::sealing::StreamKey;
@@ -72,7 +71,7 @@ pub(super) fn stream(
     };
     let mut receiver = lay::receiver(resolved, format, link_offset);
     receiver.resampler = flags.resampler;
-    receiver.decoders = Some(codecs::DECODERS);
+    receiver.decoders = Some(tautline_codec::decoder);
     if described.is_none() && resolved.form == WireForm::Rtp {
         receiver.wire = RtpUnpack::taking(codings);
     }

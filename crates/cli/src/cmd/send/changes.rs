@@ -11,10 +11,25 @@ use tautline_proto::stream::Coding;
 use tautline_proto::units::Channels;
 use tautline_proto::wire::WireForm;
 
-use crate::codecs::in_bits;
 use crate::control::nothing;
 use crate::failure::Failure;
 use crate::flags::{Send, coding_in_line, latency, parse, span};
+
+/// A coding in so many bits per second, or the usual for these channels.
+pub(super) fn in_bits(
+    coding: Coding,
+    bitrate: Option<u32>,
+    channels: Channels,
+) -> Result<Coding, Failure> {
+    match (coding.bitrate(), bitrate) {
+        (Some(_), Some(bitrate)) => Ok(coding.at_bitrate(bitrate)),
+        (_, None) => Ok(coding.usual_for(channels)),
+        (_, Some(_)) => Err(Failure::usage(format!(
+            "--bitrate is of Opus, and {} takes what its sound takes; leave --bitrate out, or give --format opus",
+            coding.name()
+        ))),
+    }
+}
 
 /// Reads lines, knowing how the run was started.
 pub(crate) struct SendLines {

@@ -10,7 +10,7 @@ use signal_hook::consts::SIGTSTP;
 use tautline_proto::device::Stop;
 
 use super::screen::ScreenLine;
-use crate::cmd::call_end::{Pressed, PressedKeys};
+use crate::cmd::keys::{Pressed, PressedKeys};
 use crate::failure::Failure;
 
 /// The alternate screen without a cursor, whose lines do not wrap; and back (xterm control sequences, DEC private modes).

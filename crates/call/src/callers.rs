@@ -1,0 +1,183 @@
+//! Calls of one user: what is captured here goes to each host, and all are heard.
+
+use std::sync::Arc;
+
+use tautline_api::trust::TrustStore;
+use tautline_dsp::gain::Gain;
+use tautline_engine::control::{Answer, CannotChange, Changed, Fader};
+use tautline_io::clock::{now, sleep_until};
+use tautline_io::control::wait;
+use tautline_proto::device::{Direction, Stop};
+use tautline_proto::time::Span;
+
+use crate::caller::{Caller, CallerConfig, Common};
+use crate::devices::OnDemand;
+use crate::microphone::Microphone;
+use crate::terms::offer;
+use crate::{BEAT, CallEvent, CallView, Command, DeviceChoice, Ended, Error, Event, Side};
+
+/// From one look for a control connection that is being made to the next.
+const DIAL_BEAT: Span = Span::from_millis(2);
+
+/// One call or several, on the thread of their owner.
+pub struct Callers {
+    callers: Vec<Caller>,
+    common: Common,
+    /// Why the shared devices are gone.
+    failed: Option<Error>,
+}
+
+impl Callers {
+    /// Calls all hosts. Several share devices, which are opened at once, unless the calls begin without sound.
+    pub fn new(
+        config: CallerConfig,
+        trust: &Arc<TrustStore>,
+        choice: &DeviceChoice,
+        stop: Stop,
+    ) -> Result<Self, Error> {
+        let config = Arc::new(config);
+        let mut shared = match &config.hosts[..] {
+            [_] => None,
+            _ => {
+                let offer = offer(&config.end, choice, Side::Caller, config.paths);
+                let usual =
+                    offer.choose(&offer).map_err(|error| Error::Usage(error.to_string()))?;
+                let format = |way| Side::Caller.terms(&usual, way).coding.sample;
+                let formats = [Direction::Capture, Direction::Playback].map(format);
+                let calls = (config.hosts.len(), config.bridged);
+                Some(OnDemand::new(choice.first, calls, formats))
+            }
+        };
+        if let (Some(shared), false) = (&mut shared, config.held) {
+            shared.opened(&config.end)?;
+        }
+        let hosts = config.hosts.iter().cloned();
+        let callers = hosts.map(|host| Caller::new(&config, host, trust, choice.clone())).collect();
+        let microphone = Microphone::new(config.muted);
+        let common = Common { config, stop, microphone, shared, index: 0, others_sound: false };
+        Ok(Self { callers, common, failed: None })
+    }
+
+    /// Does everything that is due, and waits for no longer than a beat. False once all calls are over.
+    pub fn turn(&mut self) -> bool {
+        let several = self.callers.len() > 1;
+        for index in 0..self.callers.len() {
+            self.common.index = index;
+            self.common.others_sound = self.has_sound();
+            let Some(caller) = self.callers.get_mut(index) else { continue };
+            let was_over = caller.over.is_some();
+            caller.turn(&mut self.common);
+            // The others go on, so a failure is reported at once.
+            let failed = match &caller.over {
+                Some(Ok((_, Err(error))) | Err(error)) if several && !was_over => error.to_string(),
+                _ => continue,
+            };
+            self.common.config.end.tell(Event::Note(failed));
+        }
+        let is_used = self.has_sound();
+        if let Some(shared) = &mut self.common.shared
+            && let Err(error) = shared.turn(&self.common.config.end, is_used)
+        {
+            self.common.stop.request();
+            self.failed.get_or_insert(error);
+        }
+        let under_way = || self.callers.iter().filter(|caller| caller.over.is_none());
+        let Some(deadline) = under_way().map(|caller| caller.decides.deadline()).min() else {
+            return false;
+        };
+        let is_dialling = under_way().any(Caller::is_dialling);
+        let until = (now() + if is_dialling { DIAL_BEAT } else { BEAT }).min(deadline);
+        let connections: Vec<_> = under_way().filter_map(Caller::connection).collect();
+        match &connections[..] {
+            [] => sleep_until(until),
+            connections => {
+                wait(connections, until);
+            }
+        }
+        true
+    }
+
+    fn has_sound(&self) -> bool {
+        self.callers.iter().any(|caller| caller.endpoint.is_some())
+    }
+
+    /// Makes a change in every call, or in the one that is meant: the answer of the first call that makes it, or why none
+    /// does.
+    pub fn change(&mut self, command: Command) -> Answer {
+        let microphone = &mut self.common.microphone;
+        match command {
+            Command::Mute(muted) => microphone.mute(muted),
+            Command::ToggleMute => microphone.mute(!microphone.muted),
+            Command::Talk => microphone.talk(now()),
+            _ => {}
+        }
+        let open = microphone.is_open(now());
+        if let [only] = &mut self.callers[..] {
+            return only.change(command, open);
+        }
+        if let Command::Mute(_) | Command::ToggleMute | Command::Talk = command {
+            // All follow in their turn.
+            return Ok(Changed::Volume(Fader { gain: Gain::UNITY, muted: !open }));
+        }
+        let mut answers = Vec::new();
+        for (index, caller) in self.callers.iter_mut().enumerate() {
+            if matches!(command, Command::Hold(_, Some(only)) if only != index) {
+                continue;
+            }
+            let answer = match caller.over {
+                Some(_) => Err(CannotChange::Over),
+                None => caller.change(command, open),
+            };
+            let is_enough = matches!(command, Command::Status) && answer.is_ok();
+            answers.push((index, answer));
+            if is_enough {
+                break;
+            }
+        }
+        let Some(made) = answers.iter().position(|(_, answer)| answer.is_ok()) else {
+            return answers.pop().map_or(Err(CannotChange::Busy), |(_, answer)| answer);
+        };
+        let (_, first) = answers.remove(made);
+        for (index, answer) in answers {
+            // The user should know the calls that still sound.
+            if let (Command::Hold(..), Err(why), Some(caller)) =
+                (command, answer, self.callers.get(index))
+                && caller.over.is_none()
+            {
+                caller.tell(CallEvent::CannotChange(why));
+            }
+        }
+        first
+    }
+
+    /// `open`, `muted`, or `talk` while a muted user talks.
+    pub fn microphone(&self) -> &'static str {
+        self.common.microphone.word(now())
+    }
+
+    /// All calls, in the order of their hosts.
+    pub fn views(&self) -> impl Iterator<Item = CallView<'_>> {
+        self.callers.iter().map(|caller| caller.watched.view(&caller.host, caller.standing()))
+    }
+
+    /// Once all are over: their reports, and the first failure. Of one call that failed there are no reports.
+    pub fn finish(self) -> Result<Ended, Error> {
+        let Self { callers, mut common, failed } = self;
+        common.shared.as_mut().map_or(Ok(()), OnDemand::close)?;
+        failed.map_or(Ok(()), Err)?;
+        let several = callers.len() > 1;
+        let (mut reports, mut done) = (Vec::new(), Ok(()));
+        for over in callers.into_iter().filter_map(|caller| caller.over) {
+            let over = match over {
+                Ok((more, over)) => {
+                    reports.extend(more);
+                    over
+                }
+                Err(error) if several => Err(error),
+                Err(error) => return Err(error),
+            };
+            done = done.and(over);
+        }
+        Ok((reports, done))
+    }
+}

@@ -1,0 +1,305 @@
+//! Changes to a call.
+
+use core::cmp::Ordering;
+
+use tautline_dsp::gain::Gain;
+use tautline_engine::control::{Answer, CannotChange, Changed, Fader, RecvChange, SendChange};
+use tautline_engine::plan::lay;
+use tautline_io::clock::now;
+use tautline_proto::call::caller::{AgreedCall, NotAsked};
+use tautline_proto::call::terms::{CallLatency, CallPath, CallTerms, StreamTerms};
+use tautline_proto::latency::{LatencyRule, enough_latency};
+use tautline_proto::receiving::LatencyRefused;
+use tautline_proto::stream::Coding;
+use tautline_proto::time::Span;
+
+use crate::adaptation::Adaptation;
+use crate::caller::Caller;
+use crate::endpoint::Endpoint;
+use crate::terms::latency_by;
+use crate::transport::CallerTransport;
+use crate::{CallEvent, Standing, bits_in_words};
+
+/// A change that the user asks for.
+#[derive(Debug, Clone, Copy)]
+pub enum Command {
+    /// Whether silence is sent, which does not concern the other end.
+    Mute(bool),
+    /// Mute, or unmute.
+    ToggleMute,
+    /// Talk while muted: a key was pressed, or is held.
+    Talk,
+    /// Whether the call is without sound, at both ends; of several calls, all or the Nth.
+    Hold(bool, Option<usize>),
+    /// Gain of received sound.
+    Volume(Gain),
+    /// Report the state of received sound.
+    Status,
+    /// Sound in one packet, both ways.
+    Ptime(Span),
+    /// The next longer usual packets, or the next shorter.
+    PtimeBy(Ordering),
+    /// The coding, both ways.
+    Format(Coding),
+    /// A coding that follows the network, both ways.
+    AutoFormat,
+    /// Bits per second of Opus, both ways.
+    Bitrate(u32),
+    /// Allowed transports, the better first, and the name of the choice.
+    Transport(&'static [CallPath], &'static str),
+    /// From capture to loudspeaker, both ways.
+    Latency(LatencyRule),
+    /// So many packets more of it, or less.
+    LatencyBy(i64),
+}
+
+fn said(why: impl Into<String>) -> CannotChange {
+    CannotChange::Said(why.into())
+}
+
+/// Present latency of received sound, and the longest that there is room for.
+fn heard_latency(end: &Endpoint) -> Result<(Span, Span), CannotChange> {
+    let standing = match end.recv.ask(RecvChange::Status)? {
+        Changed::Receiving(standing) => standing.streams.into_iter().next(),
+        _ => None,
+    };
+    Ok(standing.map_or((Span::ZERO, Span::ZERO), |stream| (stream.latency, stream.longest)))
+}
+
+fn coded(terms: &StreamTerms) -> String {
+    let StreamTerms { coding, ptime, .. } = *terms;
+    format!("{}{} in packets of {ptime}", coding.name(), bits_in_words(coding))
+}
+
+impl Caller {
+    /// `open` if the microphone is.
+    pub(crate) fn change(&mut self, ask: Command, open: bool) -> Answer {
+        match ask {
+            Command::Mute(_) | Command::ToggleMute | Command::Talk => self.set_open(open),
+            Command::Hold(held, _) => self.ask_to_hold(held),
+            Command::Volume(gain) => self.sounding()?.recv.ask(RecvChange::Volume(None, gain)),
+            Command::Status => self.status(open),
+            Command::Ptime(ptime) => self.in_packets_of(ptime),
+            Command::PtimeBy(way) => {
+                let terms = self.wanted()?;
+                let next = terms.next_ptime(way).ok_or_else(|| {
+                    let what = if way == Ordering::Greater { "longer" } else { "shorter" };
+                    let StreamTerms { coding, ptime, .. } = terms.there;
+                    said(format!(
+                        "{} has no {what} packets than {ptime}; choose another format for others",
+                        coding.name()
+                    ))
+                })?;
+                self.in_packets_of(next)
+            }
+            Command::Format(coding) => {
+                let changed = self.code_by(|terms| {
+                    let of = |terms: StreamTerms| terms.coded(coding.usual_for(terms.channels));
+                    (terms.there, terms.back) = (of(terms.there), of(terms.back));
+                    Changed::Format(coding)
+                })?;
+                self.bitrate = None;
+                Ok(changed)
+            }
+            Command::AutoFormat => {
+                let terms = self.wanted()?;
+                let adaptation = Adaptation::new(&terms, now()).ok_or_else(|| {
+                    said(
+                        "of such a stream there are no codings to choose from; say format with one",
+                    )
+                })?;
+                (self.adaptation, self.auto, self.bitrate) = (Some(adaptation), true, None);
+                Ok(Changed::Said("format auto".to_owned()))
+            }
+            Command::Bitrate(bits) => {
+                let terms = self.wanted()?;
+                if terms.there.coding.bitrate().or(terms.back.coding.bitrate()).is_none() {
+                    let coding = terms.there.coding.name();
+                    return Err(said(format!(
+                        "{coding} takes what its sound takes; say format opus first"
+                    )));
+                }
+                let changed = self.code_by(|terms| {
+                    (terms.there, terms.back) =
+                        (terms.there.at_bitrate(bits), terms.back.at_bitrate(bits));
+                    Changed::Said(format!("bitrate {bits}"))
+                })?;
+                self.bitrate = Some(bits);
+                Ok(changed)
+            }
+            Command::Transport(paths, name) => {
+                let wanted = self.wanted()?;
+                if !wanted.sound() {
+                    return Err(said("held; say resume"));
+                }
+                let terms = CallTerms { paths: paths.to_vec(), ..wanted };
+                let changed = Changed::Said(format!("transport {name}"));
+                let changed = self.change_to(terms, changed)?;
+                self.paths = paths;
+                Ok(changed)
+            }
+            Command::Latency(rule) => {
+                let latency = latency_by(rule);
+                let terms = CallTerms { latency, ..self.wanted()? };
+                self.change_to(terms, Changed::Latency(latency.rule()))
+            }
+            Command::LatencyBy(packets) => {
+                let wanted = self.wanted()?;
+                let ptime = wanted.back.ptime;
+                let now = match wanted.latency {
+                    CallLatency::Kept(latency) => latency,
+                    CallLatency::Auto { .. } => heard_latency(self.sounding()?)?.0,
+                };
+                let latency = CallLatency::Kept((now + ptime.times(packets)).max(ptime));
+                let changed = Changed::Latency(latency.rule());
+                self.change_to(CallTerms { latency, ..wanted }, changed)
+            }
+        }
+    }
+
+    fn ask_to_hold(&mut self, held: bool) -> Answer {
+        let Some(call) = self.decides.call() else {
+            let begins = self.decides.begins_held(held);
+            return if begins { Ok(Changed::Held(held)) } else { Err(CannotChange::Busy) };
+        };
+        let asked = self.decides.asked();
+        let ends = asked.is_some_and(|asked| !asked.sound()) && call.terms.sound();
+        if ends && !held {
+            // It is unknown whether the sound is over there.
+            return Err(CannotChange::Busy);
+        }
+        // A hold is no part of a request that may yet be refused.
+        let mut terms = asked.filter(|_| !held).unwrap_or(&call.terms).clone();
+        terms.paths = if held { Vec::new() } else { self.paths.to_vec() };
+        self.ask_for(terms)?;
+        self.asked = Some(Changed::Held(held));
+        Ok(Changed::Held(held))
+    }
+
+    fn sounding(&self) -> Result<&Endpoint, CannotChange> {
+        self.endpoint.as_ref().ok_or_else(|| {
+            let why = match self.decides.call() {
+                Some(_) => "held; say resume",
+                None => "there is no call yet; say it again once there is one",
+            };
+            said(why)
+        })
+    }
+
+    fn status(&self, open: bool) -> Answer {
+        if self.standing() == Standing::Held {
+            return Ok(Changed::Said("status held; say resume".to_owned()));
+        }
+        let standing = self.sounding()?.recv.ask(RecvChange::Status)?;
+        let mut words = (self.config.end.change_words)(&standing);
+        if let Some(AgreedCall { terms: CallTerms { there, back, .. }, .. }) = self.decides.call() {
+            words += &format!(", sends {}, hears {}", coded(there), coded(back));
+        }
+        if let Some((path, _)) = self.transport.as_ref().map(CallerTransport::now) {
+            words += &format!(", by {}", path.name());
+        }
+        words += if open { ", open" } else { ", muted" };
+        if let [_, Some(stream)] = self.watched.newest() {
+            let count = |name: &str| stream.counters.get(name).copied().unwrap_or(0);
+            let (lost, came) = (count("lost"), count("packets_received"));
+            words += &format!(", lost {lost} of {} packets", lost.saturating_add(came));
+        }
+        Ok(Changed::Said(words))
+    }
+
+    /// The terms of present sound, or those that were asked for and are not answered yet.
+    fn wanted(&self) -> Result<CallTerms, CannotChange> {
+        self.sounding()?;
+        let call = self.decides.call().ok_or(CannotChange::Busy)?;
+        Ok(self.decides.asked().unwrap_or(&call.terms).clone())
+    }
+
+    /// Asks for another coding or other packets, which then do not follow the network any more.
+    fn code_by(&mut self, change: impl FnOnce(&mut CallTerms) -> Changed) -> Answer {
+        let mut terms = self.wanted()?;
+        let changed = change(&mut terms);
+        let changed = self.change_to(terms, changed)?;
+        self.adaptation = None;
+        if core::mem::take(&mut self.auto) {
+            self.tell(CallEvent::CodingKept);
+        }
+        Ok(changed)
+    }
+
+    /// Asks for other packets. A coding that follows the network still does, if it is tried in them.
+    fn in_packets_of(&mut self, ptime: Span) -> Answer {
+        let change = |terms: &mut CallTerms| {
+            (terms.there.ptime, terms.back.ptime) = (ptime, ptime);
+            Changed::Ptime(ptime)
+        };
+        let auto = self.auto;
+        let follows = self.adaptation.as_mut().filter(|_| auto);
+        if !follows.is_some_and(|adaptation| adaptation.tries(ptime)) {
+            return self.code_by(change);
+        }
+        let mut terms = self.wanted()?;
+        let changed = change(&mut terms);
+        let changed = self.change_to(terms, changed)?;
+        self.adaptation.iter_mut().for_each(|adaptation| adaptation.asks_for(ptime));
+        Ok(changed)
+    }
+
+    fn change_to(&mut self, terms: CallTerms, changed: Changed) -> Answer {
+        self.takes(&terms)?;
+        self.ask_for(terms)?;
+        self.asked = Some(changed.clone());
+        Ok(changed)
+    }
+
+    /// Sends captured sound from now on, or silence.
+    pub(crate) fn set_open(&mut self, open: bool) -> Answer {
+        match &self.endpoint {
+            Some(endpoint) if open != self.open => {
+                self.open = open;
+                endpoint.send.ask(SendChange::Mute(!open))
+            }
+            _ => Ok(Changed::Volume(Fader { gain: Gain::UNITY, muted: !open })),
+        }
+    }
+
+    /// Whether the device here can play by these terms: the other end is asked only if it can.
+    fn takes(&self, terms: &CallTerms) -> Result<(), CannotChange> {
+        let room = heard_latency(self.sounding()?)?.1;
+        if let Some(asked) = terms.latency.beyond(room) {
+            return Err(said(format!(
+                "a latency of {asked} is more than the {room} that this call has room for since it began; hang up and \
+                 call with --latency {}",
+                terms.latency
+            )));
+        }
+        let Some(asked) = terms.latency.kept() else { return Ok(()) };
+        let Some(format) = terms.back.format(0) else { return Ok(()) };
+        let playback = &self.devices.playback;
+        let kept = lay::kept(LatencyRule::Chosen(asked), None, &format, playback);
+        kept.map(|_| ()).map_err(|short| CannotChange::Latency {
+            address: self.host.clone(),
+            refused: LatencyRefused::TooShort { asked, least: enough_latency(short.least) },
+        })
+    }
+
+    pub(crate) fn ask_for(&mut self, terms: CallTerms) -> Result<(), CannotChange> {
+        let sound = terms.sound();
+        self.decides.change(terms).map_err(|not| match not {
+            NotAsked::NoLine => {
+                said("the control connection is lost; say it again once the call goes on")
+            }
+            NotAsked::NoPackets(why) => said(why.to_string()),
+            NotAsked::Older => {
+                said("the taut there has no auto:TIME; say latency auto, or update it")
+            }
+        })?;
+        self.counts(sound);
+        Ok(())
+    }
+
+    pub(crate) fn counts(&mut self, sound: bool) {
+        if let (true, None, Some(keys)) = (sound, &self.endpoint, &mut self.keys) {
+            keys.asked = keys.asked.saturating_add(1);
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! The two devices of an endpoint: its own, or its part of devices that calls share.
+
+use tautline_audio::echo::WithoutEcho;
+use tautline_audio::{
+    DeviceSpec, Extras, Notes, Opened, SharedParts, StreamLatency, open_supervised, shared,
+};
+use tautline_dsp::format::SampleFormat;
+use tautline_engine::watching::run::Running;
+use tautline_io::thread::Scheduler;
+use tautline_proto::call::terms::StreamTerms;
+use tautline_proto::device::{Device, Direction, Listener, Process, Settings, Stop};
+use tautline_proto::latency::least_latency;
+use tautline_proto::time::Span;
+use tautline_proto::units::{Channels, Rate};
+
+use crate::{Config, Error, Event, Events, NoteTeller, running};
+
+/// Two devices, as they will run: at one rate, with as many channels.
+#[derive(Debug, Clone, Copy)]
+pub struct DevicePair {
+    /// Sends.
+    pub capture: Settings,
+    /// Plays.
+    pub playback: Settings,
+}
+
+impl DevicePair {
+    /// Their share of the latency of what is sent and of what is heard, as far as is known before they run.
+    pub fn take(&self) -> [Span; 2] {
+        let Self { capture, playback } = self;
+        [capture.rate.span_of(capture.period), least_latency(Span::ZERO, playback)]
+    }
+
+    /// Rate and channels.
+    pub const fn shape(&self) -> (Rate, Channels) {
+        (self.capture.rate, self.capture.channels)
+    }
+
+    /// Whether their share of the latency is no more than that of the other.
+    pub fn takes_no_more_than(&self, other: &Self) -> bool {
+        self.take().iter().zip(other.take()).all(|(this, other)| *this <= other)
+    }
+
+    pub(crate) const fn of(&self, direction: Direction) -> &Settings {
+        match direction {
+            Direction::Capture => &self.capture,
+            Direction::Playback => &self.playback,
+        }
+    }
+}
+
+/// All settings at which two devices can be opened, the better first: never empty. Both directions of a call have one rate
+/// and as many channels, since echo cancellers and conferences have no others.
+#[derive(Debug, Clone)]
+pub struct DeviceChoice {
+    /// The best.
+    pub first: DevicePair,
+    /// The rest.
+    pub others: Vec<DevicePair>,
+}
+
+impl DeviceChoice {
+    /// Devices that run, or are to run at nothing else.
+    pub const fn alone(devices: DevicePair) -> Self {
+        Self { first: devices, others: Vec::new() }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &DevicePair> {
+        core::iter::once(&self.first).chain(&self.others)
+    }
+
+    /// Rates, with the channels of the best.
+    pub fn rates(&self) -> Vec<Rate> {
+        let (_, channels) = self.first.shape();
+        self.all().map(DevicePair::shape).filter(|one| one.1 == channels).map(|one| one.0).collect()
+    }
+
+    /// Channels, at the rate of the best.
+    pub fn channels(&self) -> Vec<Channels> {
+        let (rate, _) = self.first.shape();
+        self.all().map(DevicePair::shape).filter(|one| one.0 == rate).map(|one| one.1).collect()
+    }
+
+    /// As they run by what was agreed on.
+    pub fn at(&self, sent: &StreamTerms, heard: &StreamTerms) -> Result<DevicePair, Error> {
+        let of = |terms: &StreamTerms| {
+            let shape = (terms.rate, terms.channels);
+            self.all().find(|devices| devices.shape() == shape).ok_or_else(|| {
+                let (rate, channels) = shape;
+                let plural = if channels == Channels::MONO { "" } else { "s" };
+                Error::Open(format!(
+                    "the devices do not run at {rate} with {channels} channel{plural}; call with --rate and --channels \
+                     that they have"
+                ))
+            })
+        };
+        Ok(DevicePair { capture: of(sent)?.capture, playback: of(heard)?.playback })
+    }
+}
+
+/// One direction of an endpoint's sound.
+pub(crate) enum Sound {
+    /// A part of an open device. Its owner takes the notes, and needs the latency.
+    Part(Box<dyn Device>, StreamLatency),
+    /// A device of its own, with what cancels echo on top of it.
+    Own(Option<Tap>),
+}
+
+pub(crate) type Tap = Box<dyn FnOnce(Box<dyn Device>) -> Box<dyn Device>>;
+
+/// What cancels echo, for capture and playback.
+pub(crate) fn taps(echo: Option<WithoutEcho>) -> [Option<Tap>; 2] {
+    let Some(WithoutEcho { microphone, loudspeaker }) = echo else { return [None, None] };
+    [
+        Some(Box::new(|device| microphone.on(device))),
+        Some(Box::new(|device| loudspeaker.on(device))),
+    ]
+}
+
+/// The canceller, if it is wanted and possible.
+pub(crate) fn echo(config: &Config, devices: &DevicePair) -> Result<Option<WithoutEcho>, Error> {
+    let Some(required) = config.cancel_echo else { return Ok(None) };
+    match WithoutEcho::new(devices.capture, devices.playback) {
+        Ok(without) => {
+            config.tell(Event::EchoCancelled);
+            Ok(Some(without))
+        }
+        Err(why) if required => Err(Error::Usage(why.to_string())),
+        Err(why) => {
+            config.tell(Event::Note(why.to_string()));
+            Ok(None)
+        }
+    }
+}
+
+fn open(
+    config: &Config,
+    direction: Direction,
+    settings: Settings,
+    (listener, record_format): (Option<Box<dyn Listener>>, SampleFormat),
+    tap: Option<Tap>,
+) -> Result<Opened, Error> {
+    let spec: &DeviceSpec = match direction {
+        Direction::Capture => &config.input,
+        Direction::Playback => &config.output,
+    };
+    let extras = Extras { listener, record_format, looped: config.looped };
+    let mut opened = open_supervised(spec, direction, settings, extras)?;
+    if let Some(tap) = tap {
+        opened.device = tap(opened.device);
+    }
+    Ok(opened)
+}
+
+impl Sound {
+    /// The device, opened if it is not, with its notes and what is told the stream's latency.
+    pub(crate) fn open(
+        self,
+        config: &Config,
+        direction: Direction,
+        settings: Settings,
+        extras: (Option<Box<dyn Listener>>, SampleFormat),
+    ) -> Result<(Box<dyn Device>, Notes, StreamLatency), Error> {
+        match self {
+            Self::Part(device, latency) => Ok((device, Notes::default(), latency)),
+            Self::Own(tap) => {
+                let opened = open(config, direction, settings, extras, tap)?;
+                Ok((opened.device, opened.notes, opened.latency))
+            }
+        }
+    }
+}
+
+/// Parts beyond those of the calls: a call that is over gives its own back a moment later.
+const SPARE: usize = 4;
+
+type StillDevice = (Box<dyn Device>, Box<dyn Process>);
+
+/// Two devices that stay open while calls come and go, of which each call has a part.
+pub(crate) struct SharedDevices {
+    parts: SharedParts,
+    /// Notes and latency, of capture first.
+    sides: [(Notes, StreamLatency); 2],
+    /// Until they run: the devices, and what they call.
+    still: Option<[StillDevice; 2]>,
+    running: Option<[Running; 2]>,
+    stop: Stop,
+    scheduler: Scheduler,
+    /// Latencies of the parts that were taken.
+    taken: Vec<[StreamLatency; 2]>,
+    teller: NoteTeller,
+}
+
+impl SharedDevices {
+    /// For so many calls at a time, which hear each other if `bridged`; recordings have these formats.
+    pub(crate) fn open(
+        config: &Config,
+        devices: &DevicePair,
+        (calls, bridged): (usize, bool),
+        [captured, played]: [SampleFormat; 2],
+    ) -> Result<Self, Error> {
+        let [microphone, loudspeaker] = taps(echo(config, devices)?);
+        let DevicePair { capture, playback } = *devices;
+        let playback = open(config, Direction::Playback, playback, (None, played), loudspeaker)?;
+        let capture = open(config, Direction::Capture, capture, (None, captured), microphone)?;
+        let parts = calls.saturating_add(SPARE);
+        let (processes, parts) =
+            shared(capture.device.as_ref(), playback.device.as_ref(), parts, bridged);
+        Ok(Self {
+            parts,
+            sides: [(capture.notes, capture.latency), (playback.notes, playback.latency)],
+            still: Some([
+                (capture.device, processes.capture),
+                (playback.device, processes.playback),
+            ]),
+            running: None,
+            stop: Stop::default(),
+            scheduler: config.scheduler,
+            taken: Vec::new(),
+            teller: NoteTeller::new(Events::clone(&config.events)),
+        })
+    }
+
+    pub(crate) fn run(&mut self) -> Result<(), Error> {
+        let Some([capture, playback]) = self.still.take() else { return Ok(()) };
+        let playback = Running::start(playback.0, playback.1, self.scheduler, &self.stop)?;
+        let capture = Running::start(capture.0, capture.1, self.scheduler, &self.stop)?;
+        self.running = Some([capture, playback]);
+        Ok(())
+    }
+
+    pub(crate) fn take(&mut self) -> Result<[Sound; 2], Error> {
+        let part = self.parts.take().ok_or_else(|| {
+            running("no part of the devices is left for it; call again in a moment")
+        })?;
+        let [sent, heard] = <[StreamLatency; 2]>::default();
+        self.taken.push([sent.clone(), heard.clone()]);
+        Ok([Sound::Part(part.capture, sent), Sound::Part(part.playback, heard)])
+    }
+
+    pub(crate) fn are_bridged(&self) -> bool {
+        self.parts.are_bridged()
+    }
+
+    /// Calls hear silence instead of captured sound, or not any more; they hear each other all the while.
+    pub(crate) fn mute(&self, muted: bool) {
+        self.parts.mute(muted);
+    }
+
+    /// Whether the playback device is gone for good.
+    pub(crate) fn is_over(&self) -> bool {
+        self.running.as_ref().is_some_and(|[_, playback]| playback.is_over())
+    }
+
+    /// Reports notes of the devices, and announces the longest latency of all parts in the devices' graphs.
+    pub(crate) fn turn(&mut self) {
+        // An endpoint that is over has dropped its own.
+        self.taken.retain(|[sent, heard]| sent.is_shared() || heard.is_shared());
+        for (way, (_, latency)) in self.sides.iter().enumerate() {
+            let longest = self.taken.iter().map(|taken| taken[way].get()).max();
+            latency.set(longest.unwrap_or(Span::ZERO));
+        }
+        let notes = self.sides.each_ref().map(|(notes, _)| notes.take());
+        self.teller.tell(notes.iter().rev().flatten());
+    }
+
+    /// Stops the devices. How often the place of other callers' sound was searched again, and for how many periods that
+    /// sound was missing.
+    pub(crate) fn end(self) -> Result<[u64; 2], Error> {
+        let bridged = [self.parts.realigned(), self.parts.missed()];
+        self.stop.request();
+        self.parts.end();
+        for running in self.running.into_iter().flatten().rev() {
+            running.end()?;
+        }
+        Ok(bridged)
+    }
+}
+
+/// The two devices of several calls: open while any of them has sound.
+pub(crate) struct OnDemand {
+    devices: DevicePair,
+    /// So many, which hear each other if `bridged`.
+    calls: usize,
+    bridged: bool,
+    /// Of recordings by `file:`.
+    formats: [SampleFormat; 2],
+    open: Option<SharedDevices>,
+    /// Whether any call began on them.
+    pub(crate) begun: bool,
+}
+
+impl OnDemand {
+    pub(crate) const fn new(
+        devices: DevicePair,
+        (calls, bridged): (usize, bool),
+        formats: [SampleFormat; 2],
+    ) -> Self {
+        Self { devices, calls, bridged, formats, open: None, begun: false }
+    }
+
+    pub(crate) fn opened(&mut self, config: &Config) -> Result<&mut SharedDevices, Error> {
+        let devices = match self.open.take() {
+            Some(devices) => devices,
+            None => {
+                self.begun = false;
+                let calls = (self.calls, self.bridged);
+                SharedDevices::open(config, &self.devices, calls, self.formats)?
+            }
+        };
+        Ok(self.open.insert(devices))
+    }
+
+    /// Starts the devices once a call began, and closes them when none has sound any more.
+    pub(crate) fn turn(&mut self, config: &Config, is_used: bool) -> Result<(), Error> {
+        // A file that is opened again begins from its start.
+        if self.begun && !is_used && !config.has_files() {
+            return self.close();
+        }
+        let Some(devices) = &mut self.open else { return Ok(()) };
+        // The first call hears what is captured from its first frame on.
+        if self.begun {
+            devices.run()?;
+        }
+        devices.turn();
+        Ok(())
+    }
+
+    pub(crate) fn close(&mut self) -> Result<(), Error> {
+        self.open.take().map_or(Ok(()), |devices| devices.end().map(drop))
+    }
+}

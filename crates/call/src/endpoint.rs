@@ -1,0 +1,399 @@
+//! One end of a call: a send and a receive engine on two devices, by the halves of one link whose transport is exchanged
+//! as networks change. The devices notice nothing of that.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use tautline_api::srtp::Profile;
+use tautline_audio::{Notes, StreamLatency};
+use tautline_codec::{coding_cost, decoder, encoders};
+use tautline_dsp::gain::Gain;
+use tautline_dsp::resample::Quality;
+use tautline_engine::control::{Asker, CannotChange, RecvChange, SendChange, requests};
+use tautline_engine::error::RunError;
+use tautline_engine::plan::{RecvPlan, SendPlan, StreamPlan, lay};
+use tautline_engine::receiving::RecvEngine;
+use tautline_engine::sending::SendEngine;
+use tautline_engine::watching::observers::Observers;
+use tautline_engine::watching::run::{Progress, RunOptions};
+use tautline_io::clock::thread_time;
+use tautline_io::control::Control;
+use tautline_io::link::destinations::Outbound;
+use tautline_io::link::muxed::{LineSwitch, LineTransport, Muxed, muxed};
+use tautline_io::link::ringed::{Ringed, WireOptions};
+use tautline_io::link::{Link, Pollable};
+use tautline_io::udp::pair::OpenedStream;
+use tautline_io::udp::{FragmentPolicy, UdpOptions};
+use tautline_proto::call::terms::{CallTerms, StreamTerms};
+use tautline_proto::device::{Direction, Settings, Stop};
+use tautline_proto::endpoint::Endpoint as Address;
+use tautline_proto::latency::enough_latency;
+use tautline_proto::pacing::is_spaced;
+use tautline_proto::packet::Codings;
+use tautline_proto::receiver::ReceiverConfig;
+use tautline_proto::stream::{Coding, StreamFormat};
+use tautline_proto::time::Frames;
+use tautline_proto::wire::rtp::RtpUnpack;
+use tautline_proto::wire::{PacketHeads, WireForm};
+use tautline_report::Report;
+
+use crate::devices::{DevicePair, Sound};
+use crate::recordings::Recordings;
+use crate::terms::adopt_coding;
+use crate::{Config, Ended, Error, Event, Events, NoteTeller, Side, Watched, running};
+
+/// The encryption of all calls, for reports.
+const SEALED: &str = Profile::AeadAes256Gcm.name();
+
+/// The far end of a call, for interfaces that need an address: there is one.
+const FAR: Address = Address::Connection(1);
+
+/// How an endpoint begins.
+pub(crate) struct Setup<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) side: Side,
+    /// The other end, for reports.
+    pub(crate) far: String,
+    pub(crate) devices: DevicePair,
+    pub(crate) terms: &'a CallTerms,
+    pub(crate) muted: bool,
+    /// Calls that sound on these devices with it, itself among them.
+    pub(crate) sounding: usize,
+    /// Whether it watches for stalls of the host: of several calls one does for all.
+    pub(crate) monitors_stalls: bool,
+    /// Calls that were recorded before it.
+    pub(crate) recorded_before: u32,
+    /// Is told how both streams are, if anybody looks.
+    pub(crate) watched: Option<&'a Watched>,
+}
+
+impl Setup<'_> {
+    pub(crate) const fn terms(&self, direction: Direction) -> &StreamTerms {
+        self.side.terms(self.terms, direction)
+    }
+
+    fn observers(&self, direction: Direction, transport: LineTransport) -> Observers {
+        let observers = Observers::open(self.side.role()).unwrap_or_else(|why| {
+            self.config.tell(Event::Detail(why.to_string()));
+            Observers::none()
+        });
+        let way = usize::from(direction == Direction::Playback);
+        let onlooker = self.watched.map(|watched| watched.onlookers[way].clone());
+        onlooker.into_iter().fold(observers, Observers::and).going_by(transport)
+    }
+}
+
+/// The link of both engines, to which transports are given.
+pub(crate) struct CallLink {
+    pub(crate) switch: LineSwitch,
+    /// For its UDP sockets.
+    pub(crate) udp: UdpOptions,
+    /// Packets received and sent.
+    heard: Arc<AtomicU64>,
+    sent: Arc<AtomicU64>,
+}
+
+impl CallLink {
+    pub(crate) fn heard(&self) -> u64 {
+        self.heard.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    /// One that no engine uses.
+    #[cfg(test)]
+    pub(crate) fn unused() -> Self {
+        let udp = UdpOptions::default();
+        let Muxed { switch, .. } = muxed(udp.datagram_bytes, FAR).unwrap();
+        Self { switch, udp, heard: Arc::default(), sent: Arc::default() }
+    }
+}
+
+type EngineThread = JoinHandle<Result<Report, RunError>>;
+
+/// See the module.
+pub(crate) struct Endpoint {
+    pub(crate) link: CallLink,
+    pub(crate) send: Asker<SendChange>,
+    pub(crate) recv: Asker<RecvChange>,
+    pub(crate) recordings: Option<Recordings>,
+    coding: CodingWatch,
+    stop: Stop,
+    receiving: EngineThread,
+    sending: EngineThread,
+}
+
+impl Endpoint {
+    /// Begins after `first` gave the link a transport, or not: until then nothing is sent, and silence is played.
+    pub(crate) fn begin<T>(
+        setup: &Setup<'_>,
+        [captures, plays]: [Sound; 2],
+        stop: &Stop,
+        first: impl FnOnce(&mut CallLink) -> Result<T, Error>,
+    ) -> Result<(Self, T), Error> {
+        let Setup { config, devices, terms, .. } = setup;
+        let sent = stream_format(setup.terms(Direction::Capture))?;
+        let heard = stream_format(setup.terms(Direction::Playback))?;
+        let mut coding = CodingWatch {
+            devices: *devices,
+            sounding: setup.sounding,
+            known: Vec::new(),
+            events: Events::clone(&config.events),
+        };
+        coding.adopts(Direction::Capture, &sent);
+        coding.adopts(Direction::Playback, &heard);
+        let udp = udp_options(&sent, devices.capture);
+        let made = muxed(udp.datagram_bytes, FAR)?;
+        let Muxed { sending, receiving, controls: [sends, hears], switch } = made;
+        let (link_packets, own_packets) = <(Arc<AtomicU64>, Arc<AtomicU64>)>::default();
+        let mut link = CallLink {
+            switch,
+            udp,
+            heard: Arc::clone(&link_packets),
+            sent: Arc::clone(&own_packets),
+        };
+        let send_plan = send_plan(setup, sent, &link.udp, sending, Box::new(sends))?;
+        let latency = terms.latency.rule();
+        let begins = lay::kept(latency, None, &heard, &devices.playback).map_err(|short| {
+            let least = enough_latency(short.least);
+            Error::Usage(format!(
+                "--latency {} is less than packets and device take; use --latency {least} or more, a shorter --ptime or \
+                 a shorter --period",
+                short.asked
+            ))
+        })?;
+        let mut receiver =
+            ReceiverConfig::new(RtpUnpack::taking(Codings::ByConvention), heard, begins);
+        receiver.resampler = Quality::default();
+        receiver.decoders = Some(decoder);
+        let control = Some(Box::new(hears) as Box<dyn Control>);
+        let stream = StreamPlan::new(setup.far.clone(), receiver, Box::new(receiving), control);
+        let stream = StreamPlan { latency, sealed: Some(SEALED), ..stream };
+        let recv_plan =
+            RecvPlan { probes: config.probes, ..RecvPlan::new(vec![stream], devices.playback) };
+        let first = first(&mut link)?;
+        let transport = link.switch.transport();
+        let stop = stop.part();
+        let folder = config.record.as_deref();
+        let recordings = folder.map(|folder| Recordings::in_folder(folder, &config.events));
+        let mut recordings = recordings.transpose()?;
+        if let Some(recordings) = &mut recordings {
+            recordings.after(setup.recorded_before);
+            recordings.begin();
+        }
+        let options = RunOptions {
+            scheduler: config.scheduler,
+            duration: config.duration,
+            witness: config.stall_monitor && setup.monitors_stalls,
+            lock_memory: true,
+            words: config.note_words,
+        };
+        let mut open = |sound: Sound, direction, listener| {
+            let settings = *devices.of(direction);
+            let extras = (listener, setup.terms(direction).coding.sample);
+            let (device, notes, latency) = sound.open(config, direction, settings, extras)?;
+            let device = match &mut recordings {
+                Some(recordings) => recordings.of(device, direction)?,
+                None => device,
+            };
+            Ok::<_, Error>((device, notes, latency))
+        };
+
+        let mut engine = RecvEngine::new(recv_plan)?;
+        engine.show_to(setup.observers(Direction::Playback, transport.clone()));
+        let (recv, asked) = requests();
+        engine.listen(asked);
+        let (device, notes, latency) = open(plays, Direction::Playback, engine.listener())?;
+        let mut follow = Follower::new(config, notes, latency, link_packets);
+        let stopped = stop.clone();
+        let receiving = ordinary("taut-call-hear", move || {
+            engine.run(device, &options, &stopped, &mut |progress| follow.on(progress))
+        })?;
+
+        let mut engine = SendEngine::new(send_plan)?;
+        engine.show_to(setup.observers(Direction::Capture, transport));
+        let (send, asked) = requests();
+        engine.listen(asked);
+        let (device, notes, latency) = open(captures, Direction::Capture, None)?;
+        let mut follow = Follower::new(config, notes, latency, own_packets);
+        let stopped = stop.clone();
+        // One monitor watches for both.
+        let options = RunOptions { witness: false, ..options };
+        let sending = ordinary("taut-call-send", move || {
+            engine.run(device, &options, &stopped, &mut |progress| follow.on(progress))
+        })?;
+
+        if setup.muted {
+            // Silent from the first packet on; what `unmute` restores is a gain of one.
+            send.ask(SendChange::Mute(true))
+                .and_then(|_| send.ask(SendChange::Volume(Gain::UNITY)))
+                .map_err(|why| running((config.refusal_words)(&why)))?;
+        }
+        Ok((Self { link, send, recv, recordings, coding, stop, receiving, sending }, first))
+    }
+
+    /// Sounds by these terms from now on. An error if a policy refuses them.
+    pub(crate) fn adopt(&mut self, terms: &CallTerms, side: Side) -> Result<(), CannotChange> {
+        for direction in [Direction::Capture, Direction::Playback] {
+            // What has no format is refused below.
+            if let Ok(format) = stream_format(side.terms(terms, direction)) {
+                self.coding.adopts(direction, &format);
+            }
+        }
+        let StreamTerms { ptime, coding, .. } = *side.terms(terms, Direction::Capture);
+        adopt_coding(&|change| self.send.ask(change), ptime, coding)?;
+        self.send.ask(SendChange::Latency(terms.latency.rule()))?;
+        self.recv.ask(RecvChange::Latency(None, terms.latency.rule()))?;
+        Ok(())
+    }
+
+    /// Whether the playback device is gone for good.
+    pub(crate) fn is_over(&self) -> bool {
+        self.receiving.is_finished()
+    }
+
+    /// Whether a file was sent to its end.
+    pub(crate) fn has_sent_all(&self) -> bool {
+        self.sending.is_finished()
+    }
+
+    /// Stops both engines. Waits for nothing.
+    pub(crate) fn stop(&self) {
+        self.stop.request();
+    }
+
+    /// Whether both engines have ended: [`Endpoint::end`] does not wait then.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.receiving.is_finished() && self.sending.is_finished()
+    }
+
+    pub(crate) fn end(self) -> Result<Ended, Error> {
+        self.stop.request();
+        let mut reports = Vec::new();
+        for thread in [self.receiving, self.sending] {
+            match thread.join() {
+                Ok(report) => reports.push(report?),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        let recorded = self.recordings.map_or(Ok(()), Recordings::finish);
+        Ok((reports, recorded))
+    }
+}
+
+fn send_plan(
+    setup: &Setup<'_>,
+    sent: StreamFormat,
+    udp: &UdpOptions,
+    link: impl Pollable + 'static,
+    control: Box<dyn Control>,
+) -> Result<SendPlan, Error> {
+    let Setup { config, devices: DevicePair { capture, .. }, terms, .. } = setup;
+    // Several packets of one period are spaced by a thread of their own.
+    let ringed = is_spaced(&sent, capture.period);
+    let link: Box<dyn Link> = match ringed {
+        true => {
+            let below = WireOptions::below(config.scheduler, udp.ring_packets());
+            Box::new(Ringed::start(link, below)?)
+        }
+        false => Box::new(link),
+    };
+    let outbound = Outbound {
+        destinations: vec![FAR],
+        networks: None,
+        datagram_bytes: udp.datagram_bytes,
+        ringed,
+    };
+    let opened = OpenedStream { link, control: Some(control), outbound, local: None };
+    let mut plan = SendPlan::new(setup.far.clone(), opened, sent, *capture)?;
+    plan.reports_to = vec![FAR];
+    plan.encoders = encoders(&sent, None).map_err(|error| Error::Usage(error.to_string()))?;
+    plan.sealed = Some(SEALED);
+    plan.policy.latency = terms.latency.rule();
+    plan.policy.link_offset = terms.latency.kept().unwrap_or(plan.policy.link_offset);
+    plan.probes = config.probes;
+    if setup.muted {
+        plan.gain = Gain::SILENCE;
+    }
+    Ok(plan)
+}
+
+struct Follower {
+    teller: NoteTeller,
+    notes: Notes,
+    latency: StreamLatency,
+    packets: Arc<AtomicU64>,
+}
+
+impl Follower {
+    fn new(config: &Config, notes: Notes, latency: StreamLatency, packets: Arc<AtomicU64>) -> Self {
+        Self { teller: NoteTeller::new(Events::clone(&config.events)), notes, latency, packets }
+    }
+
+    fn on(&mut self, progress: &Progress<'_>) {
+        self.latency.set(progress.link_offset);
+        self.packets.store(progress.packets, Ordering::Relaxed);
+        self.teller.tell(progress.notes.iter().chain(&self.notes.take()));
+    }
+}
+
+/// Whether the devices have the time for the codings of calls, reported once for each.
+struct CodingWatch {
+    devices: DevicePair,
+    /// Calls that may be coded alike on the same threads.
+    sounding: usize,
+    /// Codings that were checked, at whatever bit rate.
+    known: Vec<(Direction, Coding, Frames)>,
+    events: Events,
+}
+
+impl CodingWatch {
+    fn adopts(&mut self, direction: Direction, format: &StreamFormat) {
+        let one = (direction, format.coding().at_bitrate(0), format.packet);
+        if self.known.contains(&one) {
+            return;
+        }
+        self.known.push(one);
+        let period = self.devices.of(direction).period;
+        let long = coding_cost(format, direction, self.sounding, period, &mut thread_time);
+        if let Some(long) = long {
+            (self.events)(Event::LongCoding(long, direction, self.sounding, *format));
+        }
+    }
+}
+
+fn ordinary<T: Send + 'static>(
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, Error> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(run).map_err(no_thread)
+}
+
+pub(crate) fn no_thread(error: std::io::Error) -> Error {
+    running(format!("starting a thread: {error}; end other programs, or raise ulimit -u"))
+}
+
+fn stream_format(terms: &StreamTerms) -> Result<StreamFormat, Error> {
+    let coding = terms.coding;
+    let payload_type = StreamFormat::usual_payload_type(coding.sample, coding.coder);
+    terms.format(payload_type).ok_or_else(|| {
+        Error::Usage(format!(
+            "no whole frame fits packets of {} at {}; use a longer --ptime",
+            terms.ptime, terms.rate
+        ))
+    })
+}
+
+/// Sockets for all packets that may be agreed on while it runs.
+fn udp_options(sent: &StreamFormat, capture: Settings) -> UdpOptions {
+    let mut udp = UdpOptions::default();
+    let heads = PacketHeads { form: WireForm::Rtp, stamps: true };
+    udp.fragment = FragmentPolicy::Allow;
+    udp.dscp = tautline_io::udp::DSCP_MEDIA;
+    lay::make_room(&mut udp, sent, capture.period, heads);
+    lay::make_room_for_changes(&mut udp, sent, capture.period, heads);
+    udp
+}

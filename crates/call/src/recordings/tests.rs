@@ -1,0 +1,162 @@
+//! Devices that the test turns by hand, whose frames are numbered by one clock.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tautline_proto::device::{Cycle, Ended, Flow, Process, Settings, Side, Stop};
+use tautline_proto::time::Frames;
+use tautline_proto::units::{Channels, Rate};
+
+use super::*;
+
+const RATE: Rate = Rate::HZ_48000;
+/// Frames in which both devices have whole periods.
+const TURN: usize = 960;
+
+/// A device that is turned by hand, whose samples are the numbers of the frames that met converters, by one clock.
+struct Turned {
+    period: usize,
+    /// The number of its first frame.
+    first: usize,
+    turns: Receiver<()>,
+    turned: Sender<()>,
+    direction: Direction,
+}
+
+/// When the frame of this number meets a converter.
+fn instant(frame: usize) -> LocalTime {
+    LocalTime::from_nanos(7_000_000_000) + RATE.span_of(Frames::from_len(frame))
+}
+
+impl Device for Turned {
+    fn settings(&self) -> Settings {
+        let period = Frames::from_len(self.period);
+        Settings { rate: RATE, channels: Channels::STEREO, period, periods: 2 }
+    }
+
+    fn run(&mut self, mut process: Box<dyn Process>, _: &Stop) -> (Box<dyn Process>, Ended) {
+        while self.turns.recv().is_ok() {
+            for _ in 0..TURN / self.period {
+                let frames = self.first..self.first + self.period;
+                let sample = |frame| [frame as f32 / (1 << 23) as f32; 2];
+                let mut samples: Vec<f32> = frames.flat_map(sample).collect();
+                let (meets, uncertainty, skipped) = (instant(self.first), Span::ZERO, Frames::ZERO);
+                let side = Side { samples: &mut samples, meets, uncertainty, skipped };
+                process.process(&mut Cycle::one_way(self.direction, meets, side, 0));
+                self.first += self.period;
+            }
+            self.turned.send(()).unwrap();
+        }
+        (process, Ended::Finished)
+    }
+}
+
+/// Leaves all as it is.
+struct Idle;
+
+impl Process for Idle {
+    fn process(&mut self, _: &mut Cycle<'_>) -> Flow {
+        Flow::Continue
+    }
+}
+
+/// A device that is recorded, on a thread of its own.
+struct RunningDevice {
+    turns: Sender<()>,
+    turned: Receiver<()>,
+    runs: JoinHandle<()>,
+}
+
+#[test]
+fn files_are_named_by_the_time_at_which_a_call_began() {
+    for (seconds, name) in [
+        (0, "19700101T000000Z"),
+        (951_782_399, "20000228T235959Z"),
+        (951_782_400, "20000229T000000Z"),
+        (1_709_251_199, "20240229T235959Z"),
+        (1_735_689_599, "20241231T235959Z"),
+        (1_735_689_600, "20250101T000000Z"),
+        (4_107_542_400, "21000301T000000Z"),
+    ] {
+        assert_eq!(utc(seconds), name, "{seconds}");
+    }
+}
+
+#[test]
+fn the_next_part_of_a_recording_has_a_name_of_its_own() {
+    let name =
+        |part| FileName { stem: "t-call-1".to_owned(), part, begins: RecordedTime::default() };
+    let file = |part, way| name(part).file(Path::new("d"), way);
+    assert_eq!(file(1, Direction::Capture), Path::new("d/t-call-1-sent.wav"));
+    assert_eq!(file(2, Direction::Playback), Path::new("d/t-call-1-heard-2.wav"));
+}
+
+impl RunningDevice {
+    fn of(recordings: &mut Recordings, direction: Direction, period: usize, first: usize) -> Self {
+        let ((turns, told), (turned, heard)) = (channel(), channel());
+        let device = Turned { period, first, turns: told, turned, direction };
+        let mut device = recordings.of(Box::new(device), direction).unwrap();
+        let runs = std::thread::spawn(move || drop(device.run(Box::new(Idle), &Stop::default())));
+        Self { turns, turned: heard, runs }
+    }
+
+    fn turn(&self) {
+        self.turns.send(()).unwrap();
+        self.turned.recv().unwrap();
+    }
+}
+
+/// The numbers of the frames in a file, of which the silent ones are 0.
+fn frames(file: &Path) -> Vec<i32> {
+    let bytes = std::fs::read(file).unwrap();
+    let data = bytes.windows(4).position(|four| four == b"data").unwrap() + 8;
+    let number = |frame: &[u8]| i32::from_le_bytes([frame[0], frame[1], frame[2], 0]);
+    bytes[data..].chunks_exact(6).map(number).collect()
+}
+
+#[test]
+fn files_that_follow_full_ones_begin_at_one_instant_and_not_a_frame_is_between() {
+    let folder = std::env::temp_dir().join(format!("tautline-parts-{}", std::process::id()));
+    let mut recordings = Recordings::in_folder(&folder, &(Arc::new(|_| ()) as Events)).unwrap();
+    // Half a second of 24 bits, in place of four hours.
+    recordings.most = 24_000 * 6;
+    recordings.begin();
+    let devices = [
+        RunningDevice::of(&mut recordings, Direction::Capture, 480, 0),
+        RunningDevice::of(&mut recordings, Direction::Playback, 320, 1_137),
+    ];
+    let (until, mut turns) = (Instant::now() + Duration::from_secs(60), 0);
+    // Until the second files have begun, for as long as they are to, and a little of the third.
+    let mut more = 0;
+    while more < 10 {
+        devices.iter().for_each(RunningDevice::turn);
+        turns += 1;
+        recordings.turn_at(instant(turns * TURN));
+        more += usize::from(recordings.name.as_ref().unwrap().part == 3);
+        assert!(Instant::now() < until, "no file is full");
+        // Written by a thread that is not waited for.
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+    let name = recordings.name.take().unwrap();
+    for RunningDevice { turns, runs, .. } in devices {
+        drop(turns);
+        runs.join().unwrap();
+    }
+    recordings.finish().unwrap();
+    let part = |part, way| {
+        let name = FileName { stem: name.stem.clone(), part, begins: RecordedTime::default() };
+        frames(&name.file(&folder, way))
+    };
+    let [sent, heard] =
+        [Direction::Capture, Direction::Playback].map(|way| [part(1, way), part(2, way)]);
+    for [first, second] in [&sent, &heard] {
+        assert_eq!(first.last().unwrap() + 1, second[0], "not a frame is between");
+        let steps = second.windows(2).all(|two| two[1] == two[0] + 1);
+        assert!(steps && second.len() > 24_000, "{} frames", second.len());
+    }
+    assert_eq!(sent[1][0], heard[1][0], "they begin at one instant");
+    assert_eq!(sent[0].len(), heard[0].len());
+    std::fs::remove_dir_all(folder).unwrap();
+}

@@ -1,0 +1,592 @@
+//! The end that is called: accepts control connections, and has seats for its callers on two devices.
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
+use tautline_api::call::{MediaTicket, PROBE_BYTES, ProbeWay, fresh_call};
+use tautline_api::trust::{HostKey, TrustStore};
+use tautline_io::clock::now;
+use tautline_io::link::muxed::FarAddress;
+use tautline_proto::call::CallId;
+use tautline_proto::call::answering::{Answering, AnsweringStep, CallLimits, LineId};
+use tautline_proto::call::message::CallReason;
+use tautline_proto::call::path::PathSilence;
+use tautline_proto::call::terms::{CallPath, CallTerms};
+use tautline_proto::device::{Direction, Stop};
+use tautline_proto::time::{LocalTime, Span};
+use tautline_serving::{ApiServer, CalledLine, LineEvent, Listening, ServingNews, serve_calls};
+
+use crate::devices::SharedDevices;
+use crate::endpoint::{Endpoint, Setup};
+use crate::terms::offer;
+use crate::transport::{CalledTransport, bind, use_tcp, use_udp};
+use crate::{
+    BEAT, CallEvent, CallView, Config, DeviceChoice, DevicePair, Ended, EndedSound, Error, Event,
+    Side, Standing, Watched, running,
+};
+
+/// Probes that are answered in one beat: one in half a second is sent.
+const MAX_PROBES: usize = 16;
+/// Datagrams of earlier calls that are dropped as one begins: as many as a socket holds.
+const MAX_STALE: usize = 1024;
+/// Calls that have sound at a time, of all that there may be: each takes threads, and memory for the devices to call it.
+const MAX_SOUNDING: u16 = 32;
+/// Events of control connections that wait: seconds of all that may be there.
+const EVENTS: usize = 4096;
+/// From one look at the list of trusted hosts to the next: a look asks the system whether the file is another.
+const LOOK_EVERY: Span = Span::from_secs(1);
+/// Between two reports of connections that belong to no call.
+const STRANGERS_TOLD: Span = Span::from_secs(60);
+/// For control connections to be closed after the last message.
+const FAREWELL: Span = Span::from_millis(500);
+
+/// Both ends are told.
+const UNTRUSTED: &str =
+    "the caller is trusted no more; taut trust NAME KEY, where it called, trusts it again";
+
+/// How the end that is called is set up.
+pub struct ServerConfig {
+    /// As either end.
+    pub end: Config,
+    /// TCP for callers, UDP from the same port on for their sound.
+    pub listen: SocketAddr,
+    /// Callers at a time.
+    pub callers: u16,
+    /// Callers of one machine at a time.
+    pub callers_each: Option<u16>,
+    /// Whether callers hear each other.
+    pub bridged: bool,
+    /// Whether the user sees the calls.
+    pub seen: bool,
+}
+
+/// See the module. Its owner turns it.
+pub struct Server {
+    config: ServerConfig,
+    devices: DevicePair,
+    server: ApiServer,
+    happened: Receiver<LineEvent>,
+    answering: Answering,
+    /// A UDP port for each seat.
+    sockets: Vec<UdpSocket>,
+    /// By their numbers in `sockets`.
+    calls: BTreeMap<usize, Call>,
+    /// Sound that is over, until its engines are.
+    ending: Vec<Endpoint>,
+    ended: EndedSound,
+    /// Sounds that there were, and calls that were recorded.
+    sounds: u64,
+    recorded: u32,
+    shared: SharedDevices,
+    connections: BTreeMap<LineId, CalledLine>,
+    /// When a connection that belongs to no call is reported again.
+    strangers_told: LocalTime,
+    trust: Arc<TrustStore>,
+    /// When the list of trusted hosts is looked at next, and why it was unreadable.
+    look_at: LocalTime,
+    unreadable: Option<String>,
+}
+
+/// The call of one seat.
+struct Call {
+    who: String,
+    transport: CalledTransport,
+    /// While it has sound.
+    endpoint: Option<Endpoint>,
+    /// Whether any of it arrives.
+    silence: PathSilence,
+    watched: Watched,
+    /// The Nth sound that there was; 0 if it had none. Each sound has keys of its own.
+    number: u64,
+}
+
+impl Server {
+    /// Listens, and opens the devices for all callers. `news` reports whom the server turned away: it must not wait.
+    pub fn open(
+        config: ServerConfig,
+        trust: Arc<TrustStore>,
+        devices: DevicePair,
+        news: impl Fn(&ServingNews) + Send + Sync + 'static,
+    ) -> Result<Self, Error> {
+        let choice = DeviceChoice::alone(devices);
+        let offer = offer(&config.end, &choice, Side::Called, &[CallPath::Udp, CallPath::Tcp]);
+        // Before anybody calls, the sound is as it would be with a caller that has no wishes.
+        let usual = offer.choose(&offer).map_err(|error| Error::Usage(error.to_string()))?;
+        let (events, happened) = sync_channel(EVENTS);
+        let listening = Listening { address: config.listen, trust: Some(Arc::clone(&trust)) };
+        let server = serve_calls(&listening, events, news);
+        let server = server.map_err(|error| Error::Open(error.to_string()))?;
+        // The first caller is heard at the port by which it calls, so that one opening in a firewall is enough for it.
+        let asked = config.listen.port() != 0;
+        let sockets = seats(server.address(), asked, config.callers)?;
+        let ports = sockets.iter().map(|socket| socket.local_addr().map(|at| at.port()));
+        let ports = ports.collect::<std::io::Result<_>>().map_err(again)?;
+        let sounding = usize::from(config.callers.min(MAX_SOUNDING));
+        let limits =
+            CallLimits::of(config.callers.into(), sounding, Some(trust.identity().key().bytes()));
+        let limits = limits.each(config.callers_each.map(usize::from));
+        let answering = Answering::new(offer, ports).limited(limits);
+        let format = |way| Side::Called.terms(&usual, way).coding.sample;
+        let formats = [Direction::Capture, Direction::Playback].map(format);
+        let calls = (sounding, config.bridged);
+        let mut shared = SharedDevices::open(&config.end, &devices, calls, formats)?;
+        shared.run()?;
+        if config.bridged && config.callers > 1 && !shared.are_bridged() {
+            config.end.tell(Event::Note(
+                "the two devices differ in rate or channels: callers do not hear one another"
+                    .into(),
+            ));
+        }
+        Ok(Self {
+            config,
+            devices,
+            server,
+            happened,
+            answering,
+            sockets,
+            calls: BTreeMap::new(),
+            ending: Vec::new(),
+            ended: EndedSound::default(),
+            sounds: 0,
+            recorded: 0,
+            shared,
+            connections: BTreeMap::new(),
+            strangers_told: LocalTime::ZERO,
+            trust,
+            look_at: LocalTime::ZERO,
+            unreadable: None,
+        })
+    }
+
+    /// Where it listens.
+    pub const fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
+    /// Callers hear nothing of this machine, or hear it again.
+    pub fn mute(&self, muted: bool) {
+        self.shared.mute(muted);
+    }
+
+    /// All calls, the newest sound first.
+    pub fn views(&self) -> Vec<CallView<'_>> {
+        let mut calls: Vec<_> = self.calls.values().collect();
+        calls.sort_by_key(|call| core::cmp::Reverse(call.number));
+        calls.into_iter().map(Call::view).collect()
+    }
+
+    /// Does everything that is due, and waits for no longer than a beat. False once the playback device or the server is
+    /// gone.
+    pub fn turn(&mut self) -> Result<bool, Error> {
+        if self.shared.is_over() {
+            return Ok(false);
+        }
+        let until = (now() + BEAT).min(self.answering.deadline());
+        match self.happened.recv_timeout(left(until)) {
+            Ok(event) => {
+                self.take(event)?;
+                // As many as are there: the machine is asked once.
+                for _ in 0..EVENTS {
+                    let Ok(event) = self.happened.try_recv() else { break };
+                    self.take(event)?;
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Ok(false),
+        }
+        self.answering.poll(now());
+        self.turn_trust();
+        for (seat, call) in &mut self.calls {
+            // Once in each second in which nothing arrives by UDP.
+            let number = call.transport.number();
+            if let Some(endpoint) = &call.endpoint
+                && call.silence.poll(endpoint.link.heard(), number, now())
+                && call.transport.path == CallPath::Udp
+            {
+                self.answering.unheard(*seat, number);
+            }
+        }
+        self.take_steps();
+        self.turn_calls();
+        self.shared.turn();
+        Ok(true)
+    }
+
+    /// Hangs up all calls, and lets that be heard. The other end closes its connection after the last message.
+    pub fn hang_up(&mut self) {
+        let connections = self.connections.len();
+        self.answering.hang_up(&CallReason::new("taut serve ended there"));
+        self.take_steps();
+        self.connections.clear();
+        let (mut gone, until) = (0, now() + FAREWELL);
+        while gone < connections && now() < until {
+            match self.happened.recv_timeout(left(until)) {
+                Ok(event) => gone += usize::from(matches!(event, LineEvent::Gone(..))),
+                Err(_) => break,
+            }
+        }
+    }
+
+    /// Accepts no more callers. Reports of the newest calls, and whether all went well.
+    pub fn finish(mut self) -> Result<Ended, Error> {
+        let seats: Vec<_> = self.calls.keys().copied().collect();
+        seats.into_iter().for_each(|seat| self.end(seat));
+        core::mem::take(&mut self.ending).into_iter().for_each(|end| self.keep(end));
+        self.server.stop();
+        let [realigned, missed] = self.shared.end()?;
+        if realigned + missed > 0 {
+            self.config.end.tell(Event::Detail(format!(
+                "callers heard one another from another place {realigned} times, and not for {missed} periods"
+            )));
+        }
+        Ok(self.ended.finish())
+    }
+
+    /// Callers that are no longer trusted part: a handshake looks at the list once. An unreadable list trusts nobody; that
+    /// is reported once.
+    fn turn_trust(&mut self) {
+        if now() < self.look_at {
+            return;
+        }
+        self.look_at = now() + LOOK_EVERY;
+        let is_trusted =
+            |peer| self.trust.trusts_still(HostKey::new(peer), None).unwrap_or_default();
+        self.answering.keep_trusted(is_trusted, &CallReason::new(UNTRUSTED), now());
+        let unreadable = self.trust.trusted().hosts().err().map(|error| error.to_string());
+        if let Some(why) = unreadable.clone().filter(|_| unreadable != self.unreadable) {
+            self.config.end.tell(Event::Note(why));
+        }
+        self.unreadable = unreadable;
+    }
+
+    fn take(&mut self, event: LineEvent) -> Result<(), Error> {
+        match event {
+            LineEvent::Came(line) => {
+                self.answering.came(line.id, line.peer.bytes(), now());
+                self.connections.insert(line.id, line);
+            }
+            LineEvent::Said(line, message) => {
+                let fresh = fresh_call().ok_or_else(|| {
+                    running(
+                        "the system gives no random bytes; see whether getrandom is allowed here",
+                    )
+                })?;
+                self.answering.said(line, message, fresh, now());
+            }
+            LineEvent::Media { ticket, stream, from, place: _ } => {
+                self.take_connection(&ticket, stream, from)
+            }
+            LineEvent::Gone(line, why) => {
+                if let (Some(why), Some(whose)) = (why, self.connections.get(&line)) {
+                    self.tell(who(whose), CallEvent::Fault(why));
+                }
+                self.answering.gone(line, now());
+                self.connections.remove(&line);
+            }
+        }
+        self.take_steps();
+        Ok(())
+    }
+
+    fn take_steps(&mut self) {
+        while let Some(step) = self.answering.step() {
+            match step {
+                AnsweringStep::Say(line, message) => {
+                    // One that takes nothing is gone, or will be found dead.
+                    self.connections.get(&line).map(|line| line.teller.say(message));
+                }
+                AnsweringStep::Close(line) => drop(self.connections.remove(&line)),
+                AnsweringStep::Begin { place, line, call, terms } => {
+                    let begun = self.begin(place, line, call, terms);
+                    self.hang_up_if_failed(place, begun);
+                }
+                AnsweringStep::Resumed { line, .. } => {
+                    if let Some(line) = self.connections.get(&line) {
+                        self.tell(who(line), CallEvent::Resumed);
+                    }
+                }
+                AnsweringStep::Change { place, terms } => {
+                    let changed = self.change(place, terms);
+                    self.hang_up_if_failed(place, changed);
+                }
+                AnsweringStep::Path { place, path, transport } => {
+                    if let Err(failure) = self.go_by(place, path, transport) {
+                        self.config.end.tell(Event::Note(failure.to_string()));
+                    }
+                }
+                AnsweringStep::Away { place } => self.tell_of(place, CallEvent::Away(None)),
+                AnsweringStep::End { place, why } => {
+                    self.tell_of(place, CallEvent::Over(why));
+                    self.end(place);
+                }
+                AnsweringStep::Refused { line, why } => {
+                    let whose = self.connections.get(&line).map_or("a caller".to_owned(), who);
+                    self.tell(whose, CallEvent::Rejected(why));
+                }
+            }
+        }
+    }
+
+    fn tell(&self, who: String, event: CallEvent) {
+        self.config.end.tell(Event::Call(who, event));
+    }
+
+    fn tell_of(&self, seat: usize, event: CallEvent) {
+        let who = self.calls.get(&seat).map_or("a caller", |call| &call.who);
+        self.tell(who.to_owned(), event);
+    }
+
+    /// A failure of one call ends no other, nor this program.
+    fn hang_up_if_failed(&mut self, place: usize, done: Result<(), Error>) {
+        if let Err(failure) = done {
+            self.answering.hang_up_at(place, &CallReason::new(failure.to_string()));
+            self.config.end.tell(Event::Note(failure.to_string()));
+        }
+    }
+
+    fn begin(
+        &mut self,
+        seat: usize,
+        line: LineId,
+        call: CallId,
+        terms: CallTerms,
+    ) -> Result<(), Error> {
+        let Some(line) = self.connections.get(&line) else { return Ok(()) };
+        let (who, transport) = (who(line), CalledTransport::of(line.secret, call));
+        self.end(seat);
+        let (mut stale, socket) = ([0; 1], self.sockets.get(seat));
+        for _ in 0..MAX_STALE {
+            if socket.is_none_or(|socket| socket.recv_from(&mut stale).is_err()) {
+                break;
+            }
+        }
+        let call = Call {
+            who: who.clone(),
+            transport,
+            endpoint: None,
+            silence: PathSilence::new(now()),
+            watched: Watched::default(),
+            number: 0,
+        };
+        self.calls.insert(seat, call);
+        let sounds = terms.sound();
+        if sounds {
+            self.sound(seat, &terms)?;
+        }
+        self.tell(who, CallEvent::Begun(sounds.then_some(terms)));
+        Ok(())
+    }
+
+    /// The call of this seat has other terms, or sound from now on, or none.
+    fn change(&mut self, seat: usize, terms: CallTerms) -> Result<(), Error> {
+        let endpoint = self.calls.get_mut(&seat).and_then(|call| call.endpoint.as_mut());
+        let event = match (endpoint, terms.sound()) {
+            (Some(endpoint), true) => {
+                if let Err(why) = endpoint.adopt(&terms, Side::Called) {
+                    self.tell_of(seat, CallEvent::CannotChange(why));
+                }
+                CallEvent::Changed(terms)
+            }
+            (None, true) => {
+                self.sound(seat, &terms)?;
+                CallEvent::Sounds(terms)
+            }
+            (_, false) => {
+                self.hold(seat);
+                CallEvent::Held
+            }
+        };
+        self.tell_of(seat, event);
+        Ok(())
+    }
+
+    fn sound(&mut self, seat: usize, terms: &CallTerms) -> Result<(), Error> {
+        let sounding = self.calls.values().filter(|call| call.endpoint.is_some()).count();
+        let (Some(socket), Some(call)) = (self.sockets.get(seat), self.calls.get_mut(&seat)) else {
+            return Ok(());
+        };
+        let socket = clone(socket)?;
+        let part = self.shared.take()?;
+        if call.number > 0 && !call.transport.sounds_anew() {
+            return Err(running("no keys are left for this call; call anew"));
+        }
+        let keys = call.transport.keys();
+        call.watched = Watched::default();
+        let setup = Setup {
+            config: &self.config.end,
+            side: Side::Called,
+            far: call.who.clone(),
+            devices: self.devices,
+            terms,
+            muted: false,
+            sounding: sounding + 1,
+            monitors_stalls: sounding == 0,
+            recorded_before: self.recorded,
+            watched: self.config.seen.then_some(&call.watched),
+        };
+        let (endpoint, ()) = Endpoint::begin(&setup, part, &Stop::default(), |link| {
+            use_udp(link, socket, FarAddress::Newest, (&keys, Side::Called))
+        })?;
+        if let Some(recordings) = &endpoint.recordings {
+            self.recorded = recordings.calls();
+        }
+        self.sounds += 1;
+        call.number = self.sounds;
+        call.endpoint = Some(endpoint);
+        call.silence = PathSilence::new(now());
+        Ok(())
+    }
+
+    /// The sound of this seat is over, and its control connection is not.
+    fn hold(&mut self, seat: usize) {
+        let call = self.calls.get_mut(&seat);
+        if let Some(endpoint) = call.and_then(|call| call.endpoint.take()) {
+            endpoint.stop();
+            self.ending.push(endpoint);
+        }
+    }
+
+    fn end(&mut self, seat: usize) {
+        self.hold(seat);
+        self.calls.remove(&seat);
+    }
+
+    fn keep(&mut self, endpoint: Endpoint) {
+        let left = endpoint.end().unwrap_or_else(|failure| (Vec::new(), Err(failure)));
+        if let Some(failed) = self.ended.keep(left) {
+            self.config.end.tell(Event::Note(failed));
+        }
+    }
+
+    /// The caller chose another transport. A connection is used as it arrives.
+    fn go_by(&mut self, seat: usize, path: CallPath, number: u32) -> Result<(), Error> {
+        let (Some(socket), Some(call)) = (self.sockets.get(seat), self.calls.get_mut(&seat)) else {
+            return Ok(());
+        };
+        let is_new = call.transport.goes_by(path, number);
+        let Some(endpoint) = call.endpoint.as_mut().filter(|_| is_new) else { return Ok(()) };
+        self.config.end.tell(Event::Call(call.who.clone(), CallEvent::MovedTo(path)));
+        let keys = call.transport.keys();
+        let far = FarAddress::Newest;
+        use_udp(&mut endpoint.link, clone(socket)?, far, (&keys, Side::Called))
+    }
+
+    /// A connection that is to carry the sound of a call.
+    fn take_connection(&mut self, ticket: &MediaTicket, stream: TcpStream, from: SocketAddr) {
+        let mut calls = self.calls.values_mut();
+        let Some(call) = calls.find_map(|call| call.transport.takes(ticket).then_some(call)) else {
+            if now() >= self.strangers_told {
+                self.strangers_told = now() + STRANGERS_TOLD;
+                self.tell(from.ip().to_canonical().to_string(), CallEvent::Stranger);
+            }
+            return;
+        };
+        let keys = call.transport.keys();
+        let Some(endpoint) = &mut call.endpoint else { return };
+        // One that is gone already is followed by another.
+        if use_tcp(&mut endpoint.link, stream, (&keys, Side::Called)).is_ok() {
+            let event = CallEvent::MovedTo(CallPath::Tcp);
+            self.config.end.tell(Event::Call(call.who.clone(), event));
+        }
+    }
+
+    fn turn_calls(&mut self) {
+        for (seat, call) in &mut self.calls {
+            if let Some(socket) = self.sockets.get(*seat) {
+                call.answer_probes(socket);
+            }
+            let Some(endpoint) = &mut call.endpoint else { continue };
+            call.watched.look();
+            endpoint.link.switch.collect();
+            if let Some(recordings) = &mut endpoint.recordings {
+                recordings.turn();
+            }
+        }
+        let over: Vec<_> = self.ending.extract_if(.., |end| end.has_ended()).collect();
+        over.into_iter().for_each(|end| self.keep(end));
+    }
+}
+
+impl Call {
+    fn view(&self) -> CallView<'_> {
+        let standing = match self.endpoint {
+            Some(_) => Standing::By(self.transport.path),
+            None => Standing::Held,
+        };
+        self.watched.view(&self.who, standing)
+    }
+
+    /// Sends back probes of UDP, while the sound goes by TCP.
+    fn answer_probes(&self, socket: &UdpSocket) {
+        if self.transport.path == CallPath::Udp {
+            return;
+        }
+        let (mut probe, probes) = ([0; PROBE_BYTES + 1], &self.transport.probes);
+        for _ in 0..MAX_PROBES {
+            let Ok((count, from)) = socket.recv_from(&mut probe) else { return };
+            if let Some(count) = probes.read(ProbeWay::There, &probe[..count]) {
+                let _ = socket.send_to(&probes.written(ProbeWay::Back, count), from);
+            }
+        }
+    }
+}
+
+/// Binds so many UDP ports, from that of `address` on. If the user did not ask for that port, busy ones are replaced.
+fn seats(address: SocketAddr, asked: bool, callers: u16) -> Result<Vec<UdpSocket>, Error> {
+    let seat = |seat| {
+        let port = address.port().checked_add(seat).ok_or_else(|| {
+            Error::Usage(format!(
+                "no {callers} UDP ports follow {}; listen at a lower port, or use fewer --callers",
+                address.port()
+            ))
+        })?;
+        let socket = match bind(SocketAddr::new(address.ip(), port)) {
+            Err(_) if !asked => bind(SocketAddr::new(address.ip(), 0)),
+            bound => bound,
+        }?;
+        socket.set_nonblocking(true).map_err(again)?;
+        Ok(socket)
+    };
+    (0..callers).map(seat).collect()
+}
+
+fn again(error: std::io::Error) -> Error {
+    running(format!("{error}; try again"))
+}
+
+fn clone(socket: &UdpSocket) -> Result<UdpSocket, Error> {
+    socket.try_clone().map_err(|error| {
+        running(format!("opening the UDP socket once more: {error}; raise ulimit -n"))
+    })
+}
+
+fn left(until: LocalTime) -> Duration {
+    Duration::from_nanos((until - now()).max(Span::ZERO).as_nanos().unsigned_abs())
+}
+
+fn who(line: &CalledLine) -> String {
+    let address = line.from.ip().to_canonical();
+    match &line.name {
+        Some(name) => format!("{name} ({address})"),
+        None => format!("this machine ({address})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn busy_ports_are_replaced_unless_the_user_asked_for_them() {
+        let other = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let busy = other.local_addr().unwrap();
+        let bound = |asked| seats(busy, asked, 1);
+        let ports: Vec<_> =
+            bound(false).unwrap().iter().map(|seat| seat.local_addr().unwrap().port()).collect();
+        assert!(ports.len() == 1 && ports[0] != busy.port(), "{ports:?}");
+        assert!(bound(true).is_err());
+    }
+}

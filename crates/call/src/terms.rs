@@ -1,0 +1,147 @@
+//! The offer of an end, and changes to agreed terms.
+
+use tautline_engine::control::{Answer, CannotChange, Changed, SendChange};
+use tautline_proto::call::terms::{CallLatency, CallOffer, CallPath, StreamAbilities};
+use tautline_proto::latency::LatencyRule;
+use tautline_proto::stream::{Coding, PTIME_RANGE};
+use tautline_proto::time::Span;
+
+use crate::{Config, DeviceChoice, Side};
+
+/// The better first.
+fn codings() -> Vec<Coding> {
+    let mut codings = Coding::ALL.to_vec();
+    codings.sort_by_key(|coding| coding.row().rank);
+    codings
+}
+
+pub(crate) const fn latency_by(rule: LatencyRule) -> CallLatency {
+    match rule {
+        LatencyRule::Chosen(latency) => CallLatency::Kept(latency),
+        LatencyRule::Usual | LatencyRule::Auto { most: None } => CallLatency::AUTO,
+        LatencyRule::Auto { most: Some(most) } => CallLatency::Auto { most },
+    }
+}
+
+pub(crate) fn offer(
+    config: &Config,
+    choice: &DeviceChoice,
+    side: Side,
+    paths: &[CallPath],
+) -> CallOffer {
+    let codings = config.format.map_or_else(codings, |asked| vec![asked]);
+    let [sent, heard] = choice.first.take().map(|takes| StreamAbilities {
+        rates: choice.rates(),
+        channels: choice.channels(),
+        codings: codings.clone(),
+        ptimes: (config.ptime, PTIME_RANGE.1),
+        takes: Some(takes),
+    });
+    let (there, back) = match side {
+        Side::Caller => (sent, heard),
+        Side::Called => (heard, sent),
+    };
+    // The usual rule is that of an end that asks for none.
+    let latency = config.latency.filter(|rule| *rule != LatencyRule::AUTO).map(latency_by);
+    CallOffer { there, back, paths: paths.to_vec(), latency }
+}
+
+/// The bit rate of a coding, if it has a choice, as the end of a sentence.
+pub fn bits_in_words(coding: Coding) -> String {
+    let bits = coding.bitrate();
+    bits.map_or(String::new(), |bits| format!(" at {} kbit/s", bits / 1000))
+}
+
+/// Changes packet time and coding of a sender, or neither.
+pub(crate) fn adopt_coding(
+    ask: &dyn Fn(SendChange) -> Answer,
+    ptime: Span,
+    coding: Coding,
+) -> Result<(), CannotChange> {
+    let Changed::Sending(before) = ask(SendChange::Status)? else { return Ok(()) };
+    if before.ptime == ptime && before.format.is_coded_as(coding) {
+        // In other bits its packets are as they were.
+        return if before.format == coding {
+            Ok(())
+        } else {
+            ask(SendChange::Format(coding)).map(drop)
+        };
+    }
+    // What codes now may not take those packets, or what is to code takes no others.
+    let (other, back) = match ask(SendChange::Ptime(ptime)) {
+        Ok(_) => (SendChange::Format(coding), SendChange::Ptime(before.ptime)),
+        Err(_) => {
+            ask(SendChange::Format(coding))?;
+            (SendChange::Ptime(ptime), SendChange::Format(before.format))
+        }
+    };
+    match ask(other) {
+        Ok(_) => Ok(()),
+        // Of a change that is told to be refused nothing is made.
+        Err(why) => ask(back).and(Err(why)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use tautline_dsp::gain::Gain;
+    use tautline_engine::control::{Fader, SendStanding};
+    use tautline_proto::redundancy::Redundancy;
+    use tautline_proto::sending::ReceiverCounts;
+    use tautline_proto::units::{Channels, Rate};
+
+    use super::*;
+
+    /// What is sent after a change from this to that was asked for of a sender that codes only by these, and whether it
+    /// was made.
+    fn adopted(
+        from: (Span, Coding),
+        to: (Span, Coding),
+        coders: &[Coding],
+    ) -> ((Span, Coding), bool) {
+        let sent = Cell::new(from);
+        let take = |(ptime, coding): (Span, Coding), changed| {
+            let stereo = (Rate::HZ_48000, Channels::STEREO);
+            let fits = coding.shortest(stereo, (ptime, ptime)).is_some();
+            let made = fits && coders.contains(&coding);
+            made.then(|| sent.set((ptime, coding))).map(|()| changed).ok_or(CannotChange::Busy)
+        };
+        let ask = |change| match change {
+            SendChange::Ptime(ptime) => take((ptime, sent.get().1), Changed::Ptime(ptime)),
+            SendChange::Format(coding) => take((sent.get().0, coding), Changed::Format(coding)),
+            _ => Ok(Changed::Sending(SendStanding {
+                latency: Span::ZERO,
+                auto: true,
+                ptime: sent.get().0,
+                format: sent.get().1,
+                redundancy: Redundancy::Off,
+                repair_budget: Span::ZERO,
+                volume: Fader { gain: Gain::UNITY, muted: false },
+                address: String::new(),
+                receivers: ReceiverCounts::default(),
+            })),
+        };
+        let made = adopt_coding(&ask, to.0, to.1).is_ok();
+        (sent.get(), made)
+    }
+
+    #[test]
+    fn packet_time_and_coding_change_together_or_not_at_all() {
+        let ms = Span::from_millis;
+        let (l24, music, voice) =
+            (Coding::from(SampleFormat::L24), Coding::OPUS, Coding::OPUS_VOICE);
+        for (from, to) in [
+            ((ms(1), l24), (ms(5), music)),
+            ((ms(5), music), (ms(1), l24)),
+            ((ms(5), music), (ms(10), voice)),
+            ((ms(10), voice), (ms(5), music)),
+        ] {
+            assert_eq!(adopted(from, to, &[l24, music, voice]), (to, true), "{from:?}");
+            assert_eq!(adopted(from, to, &[from.1]), (from, false), "{from:?}");
+        }
+        // What no coding takes is refused whichever comes first.
+        assert_eq!(adopted((ms(5), music), (ms(30), l24), &[l24, music]), ((ms(5), music), false));
+    }
+}

@@ -1,0 +1,234 @@
+//! What `taut call` and `taut serve` have in common: options, the text of events, reports.
+
+pub(super) mod devices;
+pub(super) mod status;
+pub(super) mod usual;
+
+use std::sync::Arc;
+
+use tautline_audio::DeviceSpec;
+use tautline_call::{CallEvent, Config, Ended, Event, bits_in_words};
+use tautline_proto::call::path::SilentWay;
+use tautline_proto::call::terms::{CallTerms, StreamTerms};
+use tautline_proto::device::Direction;
+use tautline_report::Report;
+use tautline_report::text;
+
+use crate::failure::Failure;
+use crate::flags::{EchoFlag, EndFlags, ReportKind, RunFlags};
+use crate::page::{self, Drawing};
+use crate::report_file::{FileFormat, ReportFiles};
+use crate::screen;
+use crate::words::{self, cannot_change, changed};
+
+/// Whose calls these are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Calls {
+    /// Of one caller and one host, which need not be named.
+    One,
+    /// Of one caller and several hosts.
+    Several,
+    OfServer,
+}
+
+/// The setup of an end.
+pub(super) fn config(
+    flags: &EndFlags,
+    (input, output): (&DeviceSpec, &DeviceSpec),
+    echo: EchoFlag,
+    calls: Calls,
+) -> Config {
+    let voice = flags.running.voice();
+    let specs = (input.clone(), output.clone());
+    let events = move |event: Event| match &event {
+        Event::Detail(sentence) => voice.detail(sentence),
+        Event::LongCoding(long, direction, streams, format) => {
+            let spec = match direction {
+                Direction::Capture => &specs.0,
+                Direction::Playback => &specs.1,
+            };
+            voice.tell(&words::long_coding(long, (spec, *direction), *streams, format));
+        }
+        Event::Note(sentence) => voice.tell(sentence),
+        Event::EchoCancelled => {
+            voice.tell("what the loudspeaker plays is taken out of what the microphone hears");
+        }
+        Event::Call(peer, event) => {
+            let (names_peer, sentence) = call_words(calls, peer, event);
+            let named = format!("{peer}: {sentence}");
+            voice.tell(if calls == Calls::One || names_peer { &sentence } else { &named });
+        }
+    };
+    Config {
+        input: input.clone(),
+        output: output.clone(),
+        looped: flags.looped,
+        format: flags.format.map(Into::into),
+        ptime: flags.ptime,
+        latency: flags.timing.latency,
+        scheduler: flags.timing.scheduler,
+        record: flags.record.clone(),
+        duration: flags.running.duration,
+        probes: flags.running.probes,
+        stall_monitor: !flags.running.no_witness,
+        cancel_echo: match echo {
+            EchoFlag::Cancel => Some(true),
+            EchoFlag::Auto if input.is_real() && output.is_real() => Some(false),
+            EchoFlag::Auto | EchoFlag::Keep => None,
+        },
+        note_words: words::in_a_call,
+        change_words: changed,
+        refusal_words: cannot_change,
+        events: Arc::new(events),
+    }
+}
+
+/// The sentence of an event, and whether it names the peer itself.
+fn call_words(calls: Calls, peer: &str, event: &CallEvent) -> (bool, String) {
+    let is_server = calls == Calls::OfServer;
+    let named = |sentence| (true, sentence);
+    let sentence = match event {
+        CallEvent::Begun(terms) if is_server => {
+            let sound = terms.as_ref().map_or("without sound".into(), in_words);
+            return named(format!("{peer} calls: {sound}"));
+        }
+        CallEvent::Begun(Some(terms)) => {
+            return named(format!("in a call with {peer}: {}", in_words(terms)));
+        }
+        CallEvent::Begun(None) => {
+            format!("in a call with {peer} without sound; say resume to have some")
+        }
+        CallEvent::Held if is_server => "the call is without sound".into(),
+        CallEvent::Held => "the call is without sound; say resume to have some".into(),
+        CallEvent::Sounds(terms) => format!("the call has sound: {}", in_words(terms)),
+        CallEvent::MovedTo(path) => {
+            format!("the sound goes by {} from now on", path.name().to_uppercase())
+        }
+        CallEvent::CannotChange(why) => cannot_change(why),
+        CallEvent::Away(_) if is_server => {
+            "the control connection is lost; the sound goes on as long as it comes".into()
+        }
+        CallEvent::Away(why) => {
+            let why = why.as_deref();
+            let why = why.unwrap_or("the control connection is lost: nothing comes by it");
+            format!("{why}; the sound goes on as long as it comes, and the call is taken up again")
+        }
+        CallEvent::Resumed if is_server => {
+            return named(format!("{peer} is back: the call goes on"));
+        }
+        CallEvent::Resumed => "the call goes on".into(),
+        CallEvent::Over(why) if is_server => format!("the call is over: {}", why.as_str()),
+        CallEvent::Over(why) => return named(format!("{peer} hung up: {}", why.as_str())),
+        CallEvent::Retrying(why) => return named(format!("{why}; it is tried again and again")),
+        CallEvent::Dropped(terms) => format!(
+            "the control connection was lost twice as this was asked for, and it is not asked for again: {}; say it again if \
+             it is still wanted",
+            in_words(terms)
+        ),
+        CallEvent::Adapted(terms) => format!("as the network carries it: {}", in_words(terms)),
+        CallEvent::CodingKept => {
+            "the coding is kept from now on, whatever the network carries; say format auto to have it follow again".into()
+        }
+        CallEvent::Refused(asked, why) => {
+            let asked = asked.as_ref();
+            let asked = asked.map_or(String::new(), |asked| format!("refused {}: ", changed(asked)));
+            format!("{asked}{peer} keeps to what was: {}", why.as_str())
+        }
+        CallEvent::LatencyRaised { asked, kept } => format!(
+            "a latency of {asked} was asked for, and the packets and devices of both ends leave no time for less than {kept}: \
+             that is kept; give both shorter periods (--period, --periods) or shorter packets (--ptime) for less"
+        ),
+        CallEvent::PtimeRaised { asked, agreed } => format!(
+            "packets of {asked} were asked for, and the other end takes none shorter than {agreed}; give taut serve --ptime \
+             there"
+        ),
+        CallEvent::NoDatagrams(way, port) => {
+            let way = match way {
+                SilentWay::There => "to",
+                SilentWay::Back => "from",
+            };
+            format!(
+                "no datagram passes {way} {peer}; open UDP port {port} there, or leave --transport out, so that TCP is used"
+            )
+        }
+        CallEvent::Untrusted(None) => {
+            let fix = "taut trust NAME KEY trusts it again";
+            return named(format!("{peer} is trusted here no more; {fix}"));
+        }
+        CallEvent::Untrusted(Some(why)) => {
+            return named(format!("{peer} is trusted here no more: {why}"));
+        }
+        CallEvent::Changed(terms) => format!("the call is now {}", in_words(terms)),
+        CallEvent::Failed(why) | CallEvent::Fault(why) => why.clone(),
+        CallEvent::Rejected(why) => return named(format!("{peer} was refused: {}", why.as_str())),
+        CallEvent::Stranger => {
+            return named(format!("{peer} was turned away: its connection belongs to no call"));
+        }
+    };
+    (false, sentence)
+}
+
+fn in_words(terms: &CallTerms) -> String {
+    let stream = |terms: &StreamTerms| {
+        format!(
+            "{} {}, {} channels, {} per packet{}",
+            terms.coding.name(),
+            terms.rate,
+            terms.channels,
+            terms.ptime,
+            bits_in_words(terms.coding)
+        )
+    };
+    let latency = terms.latency;
+    if terms.there == terms.back {
+        return format!("{} both ways, latency {latency}", stream(&terms.there));
+    }
+    format!("there {}; back {}; latency {latency}", stream(&terms.there), stream(&terms.back))
+}
+
+/// Reports both directions at the end of that role, `call` or `serve`; a page is that of received sound. An error if a call
+/// failed.
+pub(super) fn tell_reports(
+    role: &str,
+    (reports, done): Ended,
+    files: ReportFiles,
+    running: &RunFlags,
+) -> Result<(), Failure> {
+    let json = || -> Result<String, Failure> {
+        let all: Result<Vec<_>, _> = reports.iter().map(Report::to_json).collect();
+        let all = all.map_err(|error| Failure::running(error.to_string()))?;
+        Ok(format!("{{\"schema\":1,\"role\":\"{role}\",\"directions\":[{}]}}", all.join(",")))
+    };
+    let drawn =
+        |drawing| reports.first().map_or(String::new(), |heard| page::of_run(heard, None, drawing));
+    let text = || reports.iter().map(text::render_call).collect::<String>();
+    // The files first: nobody may be reading what is printed.
+    let written = files.write(|format| match format {
+        FileFormat::Html => Ok(drawn(Drawing::Page)),
+        FileFormat::Svg => Ok(drawn(Drawing::Charts)),
+        FileFormat::Txt => Ok(text()),
+        FileFormat::Json | FileFormat::Csv => json(),
+    });
+    match running.report() {
+        ReportKind::Text => screen::print(&text()),
+        ReportKind::Json => screen::print(&json()?),
+        ReportKind::Html => screen::print(&drawn(Drawing::Page)),
+        ReportKind::None => {}
+    }
+    written?;
+    done.map_err(failure)
+}
+
+/// A call that could not begin, or that failed.
+pub(super) fn failure(error: tautline_call::Error) -> Failure {
+    use tautline_call::Error;
+    match error {
+        Error::Usage(sentence) => Failure::usage(sentence),
+        Error::Open(sentence) => Failure::open(sentence),
+        Error::Running(sentence) => Failure::running(sentence),
+        Error::Device(error) => error.into(),
+        Error::Link(error) => error.into(),
+        Error::Run(error) => error.into(),
+        Error::Trust(error) => error.into(),
+    }
+}

@@ -1,0 +1,146 @@
+//! How calls stand, on the terminal while they sound.
+
+use tautline_call::{CallView, Standing};
+use tautline_io::terminal::is_in_front;
+use tautline_report::snapshot::{StageLength, StreamSnapshot};
+use tautline_report::text::Nanos;
+
+use crate::cmd::top::words::{clean, coding, latencies, loss, meters, nanos};
+use crate::screen::{Answers, StatusLines};
+use crate::voice::Voice;
+
+/// Lines about calls, and what keys do.
+pub(in crate::cmd) struct CallStatus {
+    lines: StatusLines,
+    keys: Option<&'static str>,
+}
+
+impl CallStatus {
+    /// Where somebody looks: there is a terminal.
+    pub(in crate::cmd) fn on_terminal(voice: Voice) -> Self {
+        Self { lines: StatusLines::new(voice.target()), keys: None }
+    }
+
+    pub(in crate::cmd) fn are_seen(&self) -> bool {
+        self.lines.are_seen()
+    }
+
+    /// Keys are taken from now on: what they do.
+    pub(in crate::cmd) const fn with_keys(&mut self, keys: &'static str) {
+        self.keys = Some(keys);
+    }
+
+    /// For answers to what was asked.
+    pub(in crate::cmd) fn answers(&self) -> Answers {
+        self.lines.answers()
+    }
+
+    /// Takes what is drawn away, for good.
+    pub(in crate::cmd) fn end(&mut self) {
+        self.lines.end();
+    }
+
+    /// Draws how it stands by now: these lines, and what the keys do. Without any, and over the shell of a terminal that
+    /// this program was put aside in, nothing is drawn.
+    pub(in crate::cmd) fn show(&mut self, mut lines: Vec<String>) {
+        if !self.are_seen() {
+            return;
+        }
+        if !is_in_front(std::io::stderr()) {
+            lines.clear();
+        }
+        if !lines.is_empty() {
+            lines.extend(self.keys.map(str::to_owned));
+        }
+        self.lines.show(&lines);
+    }
+}
+
+/// How one call stands, which is nothing before it sounds; `microphone` is a word. The peer is named if there are `several`
+/// calls. Lines for what is sent, and for what is heard: what matters most comes first, as terminals cut them.
+pub(in crate::cmd) fn page(view: &CallView<'_>, several: bool, microphone: &str) -> Vec<String> {
+    let name = several.then(|| clean(view.peer));
+    let path = match view.standing {
+        Standing::None => return Vec::new(),
+        Standing::Held => {
+            let whose = name.map_or(String::new(), |name| name + ": ");
+            return vec![format!("{whose}without sound")];
+        }
+        Standing::By(path) => path.name().to_uppercase(),
+    };
+    let mut lines = Vec::new();
+    if let Some(sent) = view.sent {
+        lines.push(format!("sent   {}  {microphone:<5}  {} by {path}", peaks(sent), coded(sent)));
+    }
+    if let Some(heard) = view.heard {
+        lines.push(format!(
+            "heard  {}  loss {}, headroom {}  {}",
+            peaks(heard),
+            loss(heard),
+            nanos(heard.headroom_ns),
+            coded(heard)
+        ));
+        lines.push(latencies(heard));
+        if !heard.stages.is_empty() {
+            lines.push(stages(heard));
+        }
+    }
+    let name = name.filter(|_| !lines.is_empty());
+    name.into_iter().chain(lines.iter().map(|line| clean(line))).collect()
+}
+
+/// Where the latency goes, in the order of travel.
+fn stages(stream: &StreamSnapshot) -> String {
+    let stage = |stage: &StageLength| format!("{} {}", stage.name, Nanos(stage.ns));
+    format!("stages: {}", stream.stages.iter().map(stage).collect::<Vec<_>>().join(", "))
+}
+
+fn peaks(stream: &StreamSnapshot) -> String {
+    stream.meters.as_deref().map_or_else(|| "–".to_owned(), |all| format!("{} dBFS", meters(all)))
+}
+
+fn coded(stream: &StreamSnapshot) -> String {
+    format!("{} in packets of {}", coding(stream), Nanos(stream.ptime_ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_proto::call::terms::CallPath;
+    use tautline_trial::snapshot;
+
+    use tautline_report::snapshot::{LatencySnapshot, Meter, SecondCounts};
+
+    use super::*;
+
+    #[test]
+    fn a_call_is_told_in_four_lines_whose_beginnings_fit_a_narrow_terminal() {
+        let peak = |db| Meter { peak_db: Some(db), rms_db: None };
+        let stream = |peaks: Vec<Meter>| StreamSnapshot {
+            format: "opus".to_owned(),
+            ptime_ns: 5_000_000,
+            bitrate: Some(96_000),
+            meters: Some(peaks),
+            headroom_ns: Some(3_100_000),
+            second: SecondCounts { loss_share: Some(0.0125), ..SecondCounts::default() },
+            latency: LatencySnapshot {
+                configured_ns: Some(15_000_000),
+                measured_ns: Some(15_020_000),
+                by: "device".to_owned(),
+                ..LatencySnapshot::default()
+            },
+            stages: vec![
+                StageLength { name: "pack".into(), ns: 2_500_000 },
+                StageLength { name: "wire".into(), ns: 80_000 },
+            ],
+            ..StreamSnapshot::default()
+        };
+        let (sent, heard) =
+            (stream(vec![Meter::default()]), stream(vec![peak(-12.3), peak(-30.0)]));
+        let standing = Standing::By(CallPath::Udp);
+        let view = CallView { peer: "studio", standing, sent: Some(&sent), heard: Some(&heard) };
+        let lines = page(&view, false, "muted");
+        snapshot!(lines.join("\n"));
+        let seen: String = lines[1].chars().take(80).collect();
+        assert!(seen.contains("headroom 3.100ms"), "{seen}");
+    }
+}

@@ -1,0 +1,137 @@
+//! The devices of a call for which none are named, or one alone.
+
+use tautline_audio::{DeviceSpec, UsualDevice, UsualDevices};
+use tautline_proto::device::{Direction, Directions};
+
+use crate::failure::Failure;
+use crate::flags::CallFlags;
+
+/// Has `input` and `output` of the flags be the devices that are named, or else the usual ones of this machine, which is
+/// told in a line.
+pub(in crate::cmd) fn choose_devices(flags: &mut CallFlags) -> Result<(), Failure> {
+    let named = [flags.named_input.take(), flags.named_output.take()];
+    let missing = match &named {
+        [None, None] => Some(Directions::Both),
+        [None, Some(_)] => Some(Directions::One(Direction::Capture)),
+        [Some(_), None] => Some(Directions::One(Direction::Playback)),
+        [Some(_), Some(_)] => None,
+    };
+    let found = missing.map(UsualDevices::look).unwrap_or_default();
+    let usual = [Direction::Capture, Direction::Playback].map(|way| found.of(way));
+    let (chosen, told) = choose(named, usual)?;
+    told.iter().for_each(|told| flags.end.running.voice().tell(told));
+    [flags.input, flags.output] = chosen;
+    Ok(())
+}
+
+/// The devices, of those that are named and of the usual ones; and what there is to tell of it. Without a microphone
+/// silence is sent, as whoever has none may want to hear; without a loudspeaker there is no call.
+fn choose(
+    [named_input, named_output]: [Option<DeviceSpec>; 2],
+    [usual_input, usual_output]: [Option<UsualDevice>; 2],
+) -> Result<([DeviceSpec; 2], Option<String>), Failure> {
+    let mut told = Vec::new();
+    let mut others = Vec::new();
+    let input = named_input.unwrap_or_else(|| {
+        others.push("--input");
+        match usual_input {
+            Some(device) => {
+                told.push(format!("the microphone is {}", device.name()));
+                device.spec()
+            }
+            None => {
+                told.push("there is no microphone here, so silence is sent".to_owned());
+                DeviceSpec::null()
+            }
+        }
+    });
+    let output = match (named_output, usual_output) {
+        (Some(named), _) => named,
+        (None, Some(device)) => {
+            others.push("--output");
+            told.push(format!("the loudspeaker is {}", device.name()));
+            device.spec()
+        }
+        (None, None) => return Err(Failure::open(format!("{NO_LOUDSPEAKER}; {NAME_ONE}"))),
+    };
+    let told = (!told.is_empty()).then(|| {
+        let names = if others.len() > 1 { "name others" } else { "names another" };
+        format!("{}; {} {names} (taut devices lists them)", told.join(", "), others.join(" and "))
+    });
+    Ok(([input, output], told))
+}
+
+/// What was looked for.
+const NO_LOUDSPEAKER: &str = if cfg!(feature = "pipewire") {
+    "nothing plays here: there is no loudspeaker of PipeWire or JACK, nor, where neither answers, alsa:default"
+} else {
+    "nothing plays here: no JACK server answers, there is no alsa:default, and this taut was built without PipeWire"
+};
+const NAME_ONE: &str = "name a device by --output DEVICE, of those that taut devices lists";
+
+#[cfg(test)]
+mod tests {
+    use tautline_trial::snapshot;
+
+    use super::*;
+
+    const ALL: [Option<UsualDevice>; 4] =
+        [None, Some(UsualDevice::PipeWire), Some(UsualDevice::Jack), Some(UsualDevice::Alsa)];
+
+    fn spec(name: &str) -> DeviceSpec {
+        name.parse().unwrap()
+    }
+
+    #[test]
+    fn whatever_is_found_a_named_device_is_taken_and_nothing_told_of_it() {
+        for (input, output) in ALL.into_iter().flat_map(|it| ALL.map(|other| (it, other))) {
+            let named = [Some(spec("tone:440")), Some(spec("file:x.wav"))];
+            let (chosen, told) = choose(named, [input, output]).unwrap();
+            assert!(chosen[0].is_same(&spec("tone:440")), "{chosen:?}");
+            assert!(chosen[1].is_same(&spec("file:x.wav")), "{chosen:?}");
+            assert_eq!(told, None);
+        }
+    }
+
+    #[test]
+    fn what_is_not_named_is_what_was_found_and_told_in_one_line() {
+        for (input, output) in ALL.into_iter().flat_map(|it| ALL.map(|other| (it, other))) {
+            let chosen = choose([None, None], [input, output]);
+            let Some(plays) = output else {
+                let said = chosen.unwrap_err();
+                assert_eq!(said.status, 3);
+                assert!(said.to_string().ends_with(NAME_ONE), "{said}");
+                continue;
+            };
+            let (chosen, told) = chosen.unwrap();
+            let told = told.unwrap();
+            assert!(chosen[1].is_same(&plays.spec()), "{chosen:?}");
+            snapshot!(told);
+            // Silence is no microphone whose echo is to be taken out.
+            assert_eq!(chosen[0].is_real(), input.is_some(), "{chosen:?}");
+            match input {
+                Some(hears) => {
+                    assert!(chosen[0].is_same(&hears.spec()), "{chosen:?}");
+                    snapshot!(told);
+                }
+                None => {
+                    assert!(chosen[0].is_same(&DeviceSpec::null()), "{chosen:?}");
+                    snapshot!(told);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn one_that_is_missing_is_chosen_beside_one_that_is_named() {
+        let named = [None, Some(spec("null:"))];
+        let told = choose(named, [None, None]).unwrap().1.unwrap();
+        assert!(told.contains("silence is sent; --input names another"), "{told}");
+        let named = [Some(spec("tone:440")), None];
+        let (chosen, told) = choose(named, [None, Some(UsualDevice::Jack)]).unwrap();
+        assert!(chosen[0].is_same(&spec("tone:440")), "{chosen:?}");
+        let right =
+            "the loudspeaker is jack:taut; --output names another (taut devices lists them)";
+        assert_eq!(told.unwrap(), right);
+    }
+}

@@ -1,0 +1,80 @@
+//! Keys of the terminal.
+
+use std::io::Read;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use tautline_io::terminal::TerminalKeys;
+use tautline_proto::device::Stop;
+
+use crate::failure::Failure;
+
+/// What a key is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pressed<K> {
+    /// To end, as Ctrl-C does.
+    End,
+    Key(K),
+}
+
+/// What is pressed, in the order in which it is. Dropped, the terminal is as it was.
+pub(super) struct PressedKeys<K> {
+    _terminal: TerminalKeys,
+    pressed: Receiver<K>,
+}
+
+impl<K: Send + 'static> PressedKeys<K> {
+    /// `None` where there is no terminal to press keys at. `of` says what a byte is for, if it is for anything. Nothing
+    /// waits for the thread that reads them: it may wait for a key that never comes.
+    pub(super) fn listen(
+        stop: Stop,
+        of: fn(u8) -> Option<Pressed<K>>,
+    ) -> Result<Option<Self>, Failure> {
+        let failed = |error: std::io::Error| {
+            Failure::running(format!(
+                "reading keys of the terminal: {error}; redirect standard input from /dev/null"
+            ))
+        };
+        let Some(terminal) = TerminalKeys::of_standard_input().map_err(failed)? else {
+            return Ok(None);
+        };
+        let (presses, pressed) = channel();
+        let read = move || {
+            // What ends the input ends this, not the calls.
+            for byte in std::io::stdin().lock().bytes().map_while(Result::ok) {
+                let told = match of(byte) {
+                    Some(Pressed::Key(key)) => presses.send(key),
+                    Some(Pressed::End) => {
+                        stop.request();
+                        Ok(())
+                    }
+                    None => Ok(()),
+                };
+                if told.is_err() {
+                    return;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("taut-keys".into()).spawn(read);
+        thread.map_err(failed)?;
+        Ok(Some(Self { _terminal: terminal, pressed }))
+    }
+
+    /// The next key, if one is pressed before the timeout.
+    pub(super) fn wait(&self, timeout: Duration) -> Option<K> {
+        match self.pressed.recv_timeout(timeout) {
+            Ok(key) => Some(key),
+            Err(RecvTimeoutError::Timeout) => None,
+            // The input has ended, and no key comes any more.
+            Err(RecvTimeoutError::Disconnected) => {
+                std::thread::sleep(timeout);
+                None
+            }
+        }
+    }
+
+    /// What was pressed since this was asked last.
+    pub(super) fn pressed(&self) -> impl Iterator<Item = K> {
+        self.pressed.try_iter()
+    }
+}
