@@ -12,15 +12,15 @@ use tautline_proto::endpoint::Endpoint;
 use tautline_proto::packet::StreamId;
 use tautline_proto::wire::avtp::ETHERTYPE;
 
+use crate::link::OpenError;
 use crate::link::destinations::Outbound;
 use crate::link::direct::{DirectLink, DirectRoom};
 use crate::link::ringed::{Ringed, Spacing, WireOptions};
-use crate::link::{Link, OpenError};
-use crate::rights::granting;
 use crate::socket::address::{self, RawAddress, interface_index};
-use crate::socket::descriptor::Socket;
+use crate::socket::descriptor::{Socket, buffer_bytes, buffered_packets, set_buffers};
 use crate::socket::launch::LaunchOptions;
-use crate::socket::{buffers, timestamp};
+use crate::socket::timestamp;
+use crate::system::granting;
 use crate::thread::Scheduler;
 use crate::udp::pair::OpenedStream;
 
@@ -29,30 +29,19 @@ pub type EthernetAddress = [u8; 6];
 
 /// The address of an interface of Ethernet.
 pub fn own_address(interface: &str) -> io::Result<EthernetAddress> {
-    let mut request = address::request(interface)?;
-    let socket = Socket::for_questions()?;
-    // SAFETY: the request names an interface, and the kernel writes an address of it there.
-    if unsafe { libc::ioctl(socket.fd(), libc::SIOCGIFHWADDR, &raw mut request) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let answer = address::ask(interface, libc::SIOCGIFHWADDR)?;
     // SAFETY: the call succeeded, so an address was written; any bytes are one.
-    let found = unsafe { request.ifr_ifru.ifru_hwaddr };
+    let found = unsafe { answer.ifr_ifru.ifru_hwaddr };
     if found.sa_family != libc::ARPHRD_ETHER {
         return Err(io::Error::from_raw_os_error(libc::EAFNOSUPPORT));
     }
     Ok(core::array::from_fn(|at| found.sa_data[at] as u8))
 }
 
-/// Bytes that a frame of an interface holds behind its head.
 fn most_bytes(interface: &str) -> io::Result<usize> {
-    let mut request = address::request(interface)?;
-    let socket = Socket::for_questions()?;
-    // SAFETY: the request names an interface, and the kernel writes its MTU there.
-    if unsafe { libc::ioctl(socket.fd(), libc::SIOCGIFMTU, &raw mut request) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let answer = address::ask(interface, libc::SIOCGIFMTU)?;
     // SAFETY: the call succeeded, so an MTU was written.
-    Ok(usize::try_from(unsafe { request.ifr_ifru.ifru_mtu }).unwrap_or(0))
+    Ok(usize::try_from(unsafe { answer.ifr_ifru.ifru_mtu }).unwrap_or(0))
 }
 
 /// The number of an interface.
@@ -92,7 +81,7 @@ pub struct EthernetOptions {
 impl EthernetOptions {
     /// Packets that wait at a wire thread at most: a quarter of a second of them.
     pub fn ring_packets(&self) -> usize {
-        buffers::packets(self.packets_per_second, self.batch)
+        buffered_packets(self.packets_per_second, self.batch)
     }
 
     /// What a link that is opened so sends to.
@@ -107,8 +96,7 @@ impl EthernetOptions {
     }
 }
 
-/// Opens what a stream takes, to be sent or heard, on the thread that will call it, or on a wire thread below one
-/// that runs as `device` says. Nobody reports by Ethernet alone.
+/// Opens a stream's link, on the thread that will call it or on a wire thread one priority below `device`, without reports.
 pub fn open_stream(
     options: &EthernetOptions,
     device: Option<Scheduler>,
@@ -126,13 +114,8 @@ pub fn open_stream(
     }
     let direct = DirectLink::open_ethernet(options)?;
     let outbound = options.outbound(direct.place().network(), device.is_some());
-    let link: Box<dyn Link> = match device {
-        Some(device) => {
-            let wire = WireOptions::below(device, options.ring_packets()).spacing(options.spacing);
-            Box::new(Ringed::start(direct, wire)?)
-        }
-        None => Box::new(direct),
-    };
+    let wire = |device| WireOptions::below(device, options.ring_packets()).spacing(options.spacing);
+    let link = Ringed::boxed(direct, device.map(wire))?;
     Ok(OpenedStream { link, control: None, outbound, local: None })
 }
 
@@ -153,7 +136,6 @@ impl DirectLink {
     }
 }
 
-/// A packet socket, set up, and the number of its interface.
 pub(crate) fn socket_of(options: &EthernetOptions) -> Result<(Socket, u32), OpenError> {
     let interface = &options.interface;
     let tried = || format!("opening {interface} for AVTP");
@@ -168,7 +150,7 @@ pub(crate) fn socket_of(options: &EthernetOptions) -> Result<(Socket, u32), Open
 }
 
 fn configure(socket: &Socket, options: &EthernetOptions, index: u32) -> io::Result<()> {
-    buffers::set(socket, buffers::bytes(options.datagram_bytes, options.ring_packets()))?;
+    set_buffers(socket, buffer_bytes(options.datagram_bytes, options.ring_packets()))?;
     timestamp::enable(socket)?;
     socket.set(libc::SOL_SOCKET, libc::SO_PRIORITY, options.priority.into())?;
     if options.sends {
@@ -182,7 +164,6 @@ fn configure(socket: &Socket, options: &EthernetOptions, index: u32) -> io::Resu
     socket.bind_raw(&RawAddress::of_ethernet([0; 6], index, ETHERTYPE))
 }
 
-/// Who may not send or hear frames is told how he may.
 fn missing_right(tried: String, error: &io::Error) -> OpenError {
     let mend = format!("frames without IP take CAP_NET_RAW: {}", granting("cap_net_raw"));
     OpenError::new(tried, error, mend)

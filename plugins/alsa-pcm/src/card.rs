@@ -6,7 +6,7 @@
 
 use std::sync::mpsc::SyncSender;
 
-use tautline_io::clock::host::host_clock;
+use tautline_io::clock::host_clock;
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::programs::ends::{Feeder, Giver};
 use tautline_io::thread::realtime;
@@ -110,7 +110,7 @@ mod tests {
     use std::sync::mpsc::sync_channel;
 
     use tautline_io::programs::buffer::{Mode, Order, ProgramBuffer};
-    use tautline_io::programs::recording::RecordingEnd;
+    use tautline_io::programs::buffer::RecordingEnd;
     use tautline_proto::time::{LocalTime, MediaTime};
     use tautline_proto::units::{Channels, Rate};
 

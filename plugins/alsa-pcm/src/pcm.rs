@@ -12,9 +12,9 @@ use std::os::fd::RawFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use alsa_sys::{SND_PCM_STATE_DRAINING, SND_PCM_STATE_RUNNING};
-use tautline_io::clock::timer::Timer;
+use tautline_io::clock::Timer;
 use tautline_io::clock::{now, sleep_until};
-use tautline_io::control::waiter::Waiter;
+use tautline_io::control::Waiter;
 use tautline_io::programs::buffer::{DeviceProgress, Mode, Order};
 use tautline_proto::device::Direction;
 use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};

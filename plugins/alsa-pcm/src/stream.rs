@@ -16,7 +16,7 @@ use tautline_engine::watching::run::{Progress, RunOptions};
 use tautline_io::programs::attaching::Attachment;
 use tautline_io::programs::buffer::ProgramBuffer;
 use tautline_io::programs::ends::{Feeder, Giver};
-use tautline_io::programs::recording::RecordingEnd;
+use tautline_io::programs::buffer::RecordingEnd;
 use tautline_io::thread::{Scheduler, spawn as spawn_as, without_signals};
 use tautline_proto::card_clock::CardClock;
 use tautline_proto::device::{Direction, Settings, Stop};

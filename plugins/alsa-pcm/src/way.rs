@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 use tautline_dsp::format::SampleFormat;
 use tautline_engine::watching::observers::places;
 use tautline_io::programs::attaching::{AttachError, Attachment};
-use tautline_io::programs::place::ProgramsName;
+use tautline_io::programs::ProgramsName;
 use tautline_proto::device::{Direction, Settings};
 use tautline_proto::time::Frames;
 

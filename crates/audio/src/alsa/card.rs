@@ -1,7 +1,7 @@
 //! A card as a device: one loop, whichever way the sound goes, or both.
 
 use tautline_io::clock;
-use tautline_io::clock::host::host_clock;
+use tautline_io::clock::host_clock;
 use tautline_io::thread::realtime;
 use tautline_proto::clock::{ClockId, HostClock};
 use tautline_proto::device::{

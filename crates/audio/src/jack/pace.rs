@@ -4,7 +4,7 @@ use std::env;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-use tautline_io::clock::host::host_clock;
+use tautline_io::clock::host_clock;
 use tautline_proto::clock::ClockId;
 
 use super::library::Library;

@@ -31,6 +31,6 @@ impl Pace for HostPace {
     }
 
     fn clock(&self) -> Option<ClockId> {
-        tautline_io::clock::host::host_clock().map(HostClock::id)
+        tautline_io::clock::host_clock().map(HostClock::id)
     }
 }

@@ -1,10 +1,10 @@
 //! A card for programs of this user: what they play it captures, mixed, and what it plays they record. They attach to it
 //! by ALSA PCMs of `type tautline` with the key `serve`, at any time; without one it goes on.
 
-use tautline_io::local::place::places;
+use tautline_io::local::places;
 use tautline_io::programs::listening::ProgramsSocket;
 use tautline_io::programs::mixing::AttachedPrograms;
-use tautline_io::programs::place::ProgramsName;
+use tautline_io::programs::ProgramsName;
 use tautline_proto::card_clock::{CardClock, Turn};
 use tautline_proto::device::{DeviceError, Direction, Settings};
 use tautline_proto::time::{Frames, LocalTime};

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use tautline_dsp::signal::Frequency;
-use tautline_io::programs::place::ProgramsName;
+use tautline_io::programs::ProgramsName;
 use tautline_proto::device::{DeviceError, Direction};
 use tautline_proto::text::{SpanError, parse_span};
 use tautline_proto::time::{Frames, Span};

@@ -14,14 +14,14 @@ const LOAD_HALF: u16 = 0x28;
 const LOAD_BYTE: u16 = 0x30;
 const IS: u16 = 0x15;
 const RETURN: u16 = 0x06;
-/// What is loaded from here on is of the frame's head (`SKF_LL_OFF`, linux/filter.h), else of what is behind it.
+/// Loads from here on are of the frame's head (`SKF_LL_OFF`, linux/filter.h).
 const HEAD: u32 = -0x20_0000_i32 as u32;
 const WHOLE: u32 = u32::MAX;
 
-/// What must stand where.
+/// A load, its offset and the value that it must have.
 type Condition = (u16, u32, u32);
 
-/// Hands on frames to `address` that carry AVTP of this subtype, of `stream` alone if there is one.
+/// Passes frames to `address` with AVTP of this subtype, of `stream` alone if there is one.
 pub(super) fn attach(
     socket: &Socket,
     subtype: u8,
@@ -31,7 +31,7 @@ pub(super) fn attach(
     run(socket, &of_stream(subtype, address, stream))
 }
 
-/// Hands on messages of MAAP alone, whomever they are to: defences go to one host.
+/// Passes messages of MAAP alone, whatever their destination: defences go to one host.
 pub(super) fn attach_maap(socket: &Socket) -> io::Result<()> {
     run(socket, &[(LOAD_BYTE, 0, maap::SUBTYPE.into())])
 }
@@ -56,12 +56,11 @@ fn of_stream(subtype: u8, address: EthernetAddress, stream: Option<StreamId>) ->
     conditions
 }
 
-/// What meets all of them is handed on.
 fn program(conditions: &[Condition]) -> Vec<libc::sock_filter> {
     let step = |code, jf, k| libc::sock_filter { code, jt: 0, jf, k };
     let mut program = Vec::new();
     for (index, (load, at, value)) in conditions.iter().enumerate() {
-        // Behind the conditions that are left, and the return of what meets all, is that of what does not.
+        // A mismatch jumps over the conditions that are left and the return of a match.
         let left = conditions.len() - 1 - index;
         program.extend([step(*load, 0, *at), step(IS, (2 * left + 1) as u8, *value)]);
     }

@@ -1,31 +1,28 @@
-//! A tap: every frame that the interfaces of this network namespace send and receive, cut short, as the
-//! kernel sees it (packet(7)). Needs `CAP_NET_RAW`.
+//! A tap: every frame that the interfaces of this network namespace send and receive (packet(7)). Needs `CAP_NET_RAW`.
 //!
-//! The kernel copies the first [`SNAP`] bytes of each into a ring that is shared with it
-//! (`TPACKET_V3`, Documentation/networking/packet_mmap.rst), and wakes nobody but for a block of them:
-//! whoever is watched pays for that copy, and not for a thread that is woken by each packet.
+//! The kernel copies the first [`SNAP`] bytes of each into a shared ring (`TPACKET_V3`,
+//! Documentation/networking/packet_mmap.rst) and wakes the reader once per block, so that watching costs little.
 
 pub mod block;
-mod ring;
 
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, Ordering};
 use std::io;
 
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::clock::now;
+use crate::socket::address::{self, RawAddress};
 use crate::socket::descriptor::Socket;
 use crate::socket::timestamp::StampClock;
 use crate::system::checked;
-use ring::TapRing;
 
-/// Bytes of a frame that are kept: all heads up to that of RTP with the extension of `taut`, behind two
-/// tags, IPv6 and an extension head of it.
+/// Bytes kept of a frame: all headers to RTP's with the extension of `taut`, behind two tags, IPv6 and an extension header.
 pub const SNAP: u32 = 128;
-/// A block is told of when it is full, or after so long.
+/// A block is reported when it is full, or after so long.
 pub const RETIRES: Span = Span::from_millis(50);
 
-/// A frame as an interface sent or received it. What a card or the kernel parts or joins in one go is
-/// one frame here.
+/// A frame as an interface sent or received it; segments that a card or the kernel cuts or joins are one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TappedFrame<'a> {
     /// The interface's number.
@@ -34,7 +31,7 @@ pub struct TappedFrame<'a> {
     pub hardware: u16,
     /// It was sent; else it came, for whomever.
     pub outgoing: bool,
-    /// When, on the monotonic clock; when it was read, where the kernel's stamp makes no sense.
+    /// On the monotonic clock; the time of reading if the kernel's stamp makes no sense.
     pub at: LocalTime,
     /// Of the frame, with its link head, without its checksum.
     pub bytes: usize,
@@ -66,7 +63,7 @@ impl FrameTap {
     /// From now on every frame is kept, in so many bytes of memory at least.
     pub fn open(room: usize) -> io::Result<Self> {
         let socket = Socket::for_frames()?;
-        // The kernel runs it for each frame: so many bytes of it, whatever it is.
+        // The kernel runs this program for each frame: it keeps the first bytes.
         let keep = libc::sock_filter { code: RETURN_CONSTANT, jt: 0, jf: 0, k: SNAP };
         let program = libc::sock_fprog { len: 1, filter: (&raw const keep).cast_mut() };
         socket.set_plain(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)?;
@@ -75,7 +72,7 @@ impl FrameTap {
         let sized =
             tells_segments() && socket.set(libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1).is_ok();
         let ring = TapRing::of(&socket, room, RETIRES)?;
-        bind_to_all(&socket)?;
+        socket.bind_raw(&RawAddress::of_ethernet([0; 6], 0, libc::ETH_P_ALL as u16))?;
         let stamps = StampClock::new(now());
         Ok(Self { ring, socket, stamps, statistics: TapStatistics::default(), sized })
     }
@@ -102,21 +99,16 @@ impl FrameTap {
         let Self { ring, stamps, sized, .. } = self;
         let read = now();
         stamps.refresh(read);
-        while ring.take(&mut |bytes| {
-            block::frames(bytes, *sized, &mut |found| {
-                let at = stamps.localise(found.stamp, read).map_or(read, |(at, _)| at);
-                let block::RingFrame {
-                    interface, hardware, outgoing, bytes, segment, head, ..
-                } = found;
-                deliver(TappedFrame { interface, hardware, outgoing, at, bytes, segment, head });
-            });
-        }) {}
+        let mut at = |stamp| stamps.localise(stamp, read).map_or(read, |(at, _)| at);
+        while ring.take(&mut |bytes| block::frames(bytes, *sized, &mut at, deliver)) {}
     }
 
     /// What came so far.
     pub fn statistics(&mut self) -> io::Result<TapStatistics> {
-        // The kernel counts anew from each reading on, and what it dropped among what came.
-        let libc::tpacket_stats_v3 { tp_packets, tp_drops, .. } = ring::statistics(&self.socket)?;
+        // The kernel counts from each reading on, with dropped frames among the seen ones.
+        let level = (libc::SOL_PACKET, libc::PACKET_STATISTICS);
+        let libc::tpacket_stats_v3 { tp_packets, tp_drops, .. } =
+            self.socket.plain(level.0, level.1)?;
         self.statistics.seen += u64::from(tp_packets.saturating_sub(tp_drops));
         self.statistics.dropped += u64::from(tp_drops);
         Ok(self.statistics)
@@ -126,18 +118,7 @@ impl FrameTap {
 /// `BPF_RET | BPF_K` (linux/filter.h): so many bytes are kept.
 const RETURN_CONSTANT: u16 = 0x06;
 
-fn bind_to_all(socket: &Socket) -> io::Result<()> {
-    // SAFETY: a C structure of integers.
-    let mut address: libc::sockaddr_ll = unsafe { core::mem::zeroed() };
-    address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-    let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-    // SAFETY: `address` has the `length` bytes that hold an address.
-    checked(unsafe { libc::bind(socket.fd(), (&raw const address).cast(), length) }).map(drop)
-}
-
-/// Whether the kernel can say of UDP that it sends or joins as one frame how long its segments are: since
-/// 6.2. Those before would not hand out such frames at all, once asked to.
+/// Whether the kernel reports segment lengths of UDP frames: since 6.2. Older ones would hide such frames once asked to.
 fn tells_segments() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = release.split(|letter: char| !letter.is_ascii_digit());
@@ -145,13 +126,73 @@ fn tells_segments() -> bool {
     (number(), number()) >= (Some(6), Some(2))
 }
 
-/// By what an interface is known, while there is one of this number.
+/// The name of an interface, while there is one of this number.
 pub fn interface_name(number: u32) -> Option<String> {
-    let mut name = [0_u8; libc::IF_NAMESIZE];
-    // SAFETY: the call writes a text of at most so many bytes, its end among them.
-    let found = unsafe { libc::if_indextoname(number, name.as_mut_ptr().cast()) };
-    let name = name.split(|byte| *byte == 0).next().filter(|_| !found.is_null())?;
-    Some(String::from_utf8_lossy(name).into_owned())
+    address::interface_name(number).ok().map(|name| name.to_string_lossy().into_owned())
+}
+
+/// Bytes of a block: a multiple of every page size, and room for a thousand truncated frames.
+const BLOCK: usize = 1 << 18;
+/// The kernel wants to know this and, with blocks, does not use it.
+const FRAME: u32 = 2048;
+const STATUS: usize = core::mem::offset_of!(libc::tpacket_block_desc, hdr)
+    + core::mem::offset_of!(libc::tpacket_hdr_v1, block_status);
+
+struct TapRing {
+    start: NonNull<u8>,
+    blocks: usize,
+    next: usize,
+}
+
+// SAFETY: the memory is this value's alone, and the kernel's, whichever thread has it.
+unsafe impl Send for TapRing {}
+
+impl TapRing {
+    fn of(socket: &Socket, room: usize, retires: Span) -> io::Result<Self> {
+        let blocks = room.div_ceil(BLOCK).max(2);
+        let request = libc::tpacket_req3 {
+            tp_block_size: BLOCK as u32,
+            tp_block_nr: blocks as u32,
+            tp_frame_size: FRAME,
+            tp_frame_nr: blocks as u32 * (BLOCK as u32 / FRAME),
+            tp_retire_blk_tov: (retires.as_nanos() / 1_000_000) as u32,
+            tp_sizeof_priv: 0,
+            tp_feature_req_word: 0,
+        };
+        socket.set_plain(libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
+        let (length, access) = (blocks * BLOCK, libc::PROT_READ | libc::PROT_WRITE);
+        let (anywhere, fd) = (core::ptr::null_mut(), socket.fd());
+        // SAFETY: a new mapping of what the kernel has just laid out for this socket.
+        let start = unsafe { libc::mmap(anywhere, length, access, libc::MAP_SHARED, fd, 0) };
+        match NonNull::new(start.cast::<u8>()) {
+            Some(found) if start != libc::MAP_FAILED => Ok(Self { start: found, blocks, next: 0 }),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Hands the next full block to `read` and gives it back to the kernel; false if none is full.
+    fn take(&mut self, read: &mut dyn FnMut(&[u8])) -> bool {
+        // SAFETY: `next` is below the number of blocks; the status is aligned and only used as an atomic.
+        let (block, status) = unsafe {
+            let block = self.start.add(self.next * BLOCK);
+            (block, AtomicU32::from_ptr(block.add(STATUS).as_ptr().cast()))
+        };
+        if status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
+            return false;
+        }
+        // SAFETY: a block that was handed over is not written until it is given back, below.
+        read(unsafe { core::slice::from_raw_parts(block.as_ptr(), BLOCK) });
+        status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        self.next = (self.next + 1) % self.blocks;
+        true
+    }
+}
+
+impl Drop for TapRing {
+    fn drop(&mut self) {
+        // SAFETY: the very mapping that was made, into which nothing leads any more.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.blocks * BLOCK) };
+    }
 }
 
 #[cfg(test)]

@@ -1,28 +1,24 @@
-//! Several packets to one place as segments of one message (UDP_SEGMENT, udp(7)): the kernel carries
-//! them through its network stack as one, and cuts them last. They leave one right after the other, as
-//! they would one by one.
+//! Several packets to one place as segments of one message (UDP_SEGMENT, udp(7)), which the kernel cuts last. They leave one
+//! right after the other, as they would one by one.
 
 use crate::socket::batch::Batch;
+use crate::socket::descriptor::Fixed;
 use crate::socket::descriptor::Socket;
-use crate::socket::fixed::Fixed;
 use crate::system::errno;
 use crate::thread::realtime::permit;
 
-/// Segments that the oldest kernel which knows them takes in one message.
+/// Segments that the oldest kernel with this option takes in one message.
 const MOST: usize = 64;
-/// All segments together are to fit a datagram, less the longest headers.
 const MOST_BYTES: usize = 65_535 - 48;
-/// A segment is never fragmented: what a path surely carries whole (RFC 8200 §5), less headers.
+/// Segments are never fragmented: what every path carries whole (RFC 8200 §5), less headers.
 const LONGEST: usize = 1280 - 48;
 
-/// The control message that says how long segments are, or that they are not known here.
 pub(crate) struct Segments {
     request: Fixed<u64>,
     known: bool,
 }
 
 impl Segments {
-    /// `known` is whether the socket is one of UDP: another takes them for one packet.
     pub(crate) fn new(known: bool) -> Self {
         // SAFETY: arithmetic on a length.
         let space = unsafe { libc::CMSG_SPACE(size_of::<u16>() as u32) } as usize;
@@ -38,8 +34,6 @@ impl Segments {
         Self { request, known }
     }
 
-    /// Whether the first `queued` packets of a batch can be one message: several, as long as each other,
-    /// but for the last, which may be shorter.
     pub(crate) fn may_hold(&self, batch: &Batch, queued: usize) -> bool {
         if !self.known || !(2..=MOST).contains(&queued) {
             return false;
@@ -50,8 +44,8 @@ impl Segments {
         alike && last <= segment && segment <= LONGEST && queued * segment <= MOST_BYTES
     }
 
-    /// Sends what the header's vectors lead to in segments of so many bytes. False if the system refuses;
-    /// where it refuses segments as such, by this socket's network or at all, it is not asked again.
+    /// Sends the header's vectors in segments of so many bytes. False if the system refuses; if it refuses segments as such,
+    /// it is not asked again.
     pub(crate) fn send(
         &mut self,
         socket: &Socket,
@@ -62,8 +56,7 @@ impl Segments {
         header.msg_controllen = self.request.len() * size_of::<u64>();
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         let _permit = permit("the socket is non-blocking");
-        // SAFETY: the request has room for the header and a u16 behind it, and is borrowed uniquely; the
-        // caller's header is laid out, and what it points to lives.
+        // SAFETY: the request has room for a u16 and is borrowed uniquely; what the header points to lives.
         let sent = unsafe {
             libc::CMSG_DATA(self.request.at(0).cast()).cast::<u16>().write(segment as u16);
             libc::sendmsg(socket.fd(), &raw const header, flags)

@@ -1,58 +1,47 @@
-//! What stands in a block of frames (linux/if_packet.h, `TPACKET_V3`). It is the kernel's word, and yet
-//! no length in it is trusted.
+//! A block of frames (linux/if_packet.h, `TPACKET_V3`). It is the kernel's, and yet no length in it is trusted.
 
 use core::mem::offset_of;
 
-/// A frame in a block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RingFrame<'a> {
-    /// The interface's number.
-    pub interface: u32,
-    /// The kind of the interface (`ARPHRD_…`, linux/if_arp.h).
-    pub hardware: u16,
-    /// It was sent.
-    pub outgoing: bool,
-    /// On the wall clock, in nanoseconds.
-    pub stamp: i64,
-    /// Of the whole frame, a tag that the kernel keeps apart among them.
-    pub bytes: usize,
-    /// Bytes of payload in each segment, where it is several.
-    pub segment: Option<u16>,
-    /// Its beginning.
-    pub head: &'a [u8],
-}
+use tautline_proto::time::LocalTime;
 
-/// Where the head of the block says how many frames are in it, and where the first begins.
+use super::TappedFrame;
+
 const BLOCK_HEAD: usize = offset_of!(libc::tpacket_block_desc, hdr);
 const COUNT: usize = BLOCK_HEAD + offset_of!(libc::tpacket_hdr_v1, num_pkts);
 const FIRST: usize = BLOCK_HEAD + offset_of!(libc::tpacket_hdr_v1, offset_to_first_pkt);
-/// Behind the head of a frame, where the interface is told: aligned as `TPACKET_ALIGN` says.
 const ADDRESS: usize = size_of::<libc::tpacket3_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
-/// Of an IEEE 802.1Q tag.
 const TAG: usize = 4;
-/// `struct virtio_net_hdr` (linux/virtio_net.h), which stands right before a frame: whether and how it is
-/// parted, and in pieces of how many bytes.
+/// `struct virtio_net_hdr` (linux/virtio_net.h), right before a frame: whether it has segments, and their length.
 const VIRTIO: usize = 10;
 const VIRTIO_PARTED: usize = 1;
 const VIRTIO_PIECE: usize = 4;
 
-/// Tells every frame of a block, `sized` if a `virtio_net_hdr` stands before each.
-pub fn frames<'a>(block: &'a [u8], sized: bool, deliver: &mut dyn FnMut(RingFrame<'a>)) {
+/// Delivers every frame of a block, with a `virtio_net_hdr` before each if `sized`. `at` maps the wall clock's nanoseconds.
+pub fn frames<'a>(
+    block: &'a [u8],
+    sized: bool,
+    at: &mut dyn FnMut(i64) -> LocalTime,
+    deliver: &mut (impl FnMut(TappedFrame<'a>) + ?Sized),
+) {
     let (Some(count), Some(first)) = (long(block, COUNT), long(block, FIRST)) else { return };
-    let mut at = first as usize;
+    let mut start = first as usize;
     for _ in 0..count {
-        let Some(frame) = block.get(at..) else { return };
-        if let Some(found) = read(frame, sized) {
+        let Some(frame) = block.get(start..) else { return };
+        if let Some(found) = read(frame, sized, at) {
             deliver(found);
         }
         match long(frame, offset_of!(libc::tpacket3_hdr, tp_next_offset)) {
-            Some(next) if next > 0 => at = at.saturating_add(next as usize),
+            Some(next) if next > 0 => start = start.saturating_add(next as usize),
             _ => return,
         }
     }
 }
 
-fn read(frame: &[u8], sized: bool) -> Option<RingFrame<'_>> {
+fn read<'a>(
+    frame: &'a [u8],
+    sized: bool,
+    localise: &mut dyn FnMut(i64) -> LocalTime,
+) -> Option<TappedFrame<'a>> {
     use libc::{sockaddr_ll as Address, tpacket3_hdr as Head};
     let [seconds, nanos] =
         [offset_of!(Head, tp_sec), offset_of!(Head, tp_nsec)].map(|at| long(frame, at));
@@ -65,11 +54,12 @@ fn read(frame: &[u8], sized: bool) -> Option<RingFrame<'_>> {
         let before = frame.get(start.checked_sub(VIRTIO)?..start)?;
         word(before, VIRTIO_PIECE).filter(|piece| before[VIRTIO_PARTED] != 0 && *piece > 0)
     };
-    Some(RingFrame {
+    let stamp = i64::from(seconds?) * 1_000_000_000 + i64::from(nanos?);
+    Some(TappedFrame {
         interface: long(frame, ADDRESS + offset_of!(Address, sll_ifindex))?,
         hardware: word(frame, ADDRESS + offset_of!(Address, sll_hatype))?,
         outgoing: kind == libc::PACKET_OUTGOING,
-        stamp: i64::from(seconds?) * 1_000_000_000 + i64::from(nanos?),
+        at: localise(stamp),
         bytes: bytes + if is_tagged { TAG } else { 0 },
         segment: if sized { piece() } else { None },
         head: frame.get(start..start.checked_add(kept)?)?,
@@ -112,20 +102,20 @@ mod tests {
         block
     }
 
-    fn read_all(block: &[u8], sized: bool) -> Vec<RingFrame<'_>> {
+    fn read_all(block: &[u8], sized: bool) -> Vec<TappedFrame<'_>> {
         let mut all = Vec::new();
-        frames(block, sized, &mut |frame| all.push(frame));
+        frames(block, sized, &mut LocalTime::from_nanos, &mut |frame| all.push(frame));
         all
     }
 
     #[test]
     fn frames_are_read_with_their_interface_their_way_and_a_tag_that_is_kept_apart() {
         let block = block();
-        let expected = |outgoing, bytes, segment, head| RingFrame {
+        let expected = |outgoing, bytes, segment, head| TappedFrame {
             interface: 3,
             hardware: 1,
             outgoing,
-            stamp: 7_000_000_009,
+            at: LocalTime::from_nanos(7_000_000_009),
             bytes,
             segment,
             head,
@@ -133,7 +123,7 @@ mod tests {
         let came = expected(false, 304, None, &[libc::PACKET_MULTICAST; 20][..]);
         let left = expected(true, 300, Some(100), &[libc::PACKET_OUTGOING; 20][..]);
         assert_eq!(read_all(&block, true), [came, left]);
-        let unsized_left = RingFrame { segment: None, ..left };
+        let unsized_left = TappedFrame { segment: None, ..left };
         assert_eq!(read_all(&block, false), [came, unsized_left]);
     }
 
