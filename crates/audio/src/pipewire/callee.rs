@@ -1,5 +1,3 @@
-//! What the graph calls once per cycle, on a thread of PipeWire's own.
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
@@ -11,18 +9,15 @@ use tautline_proto::device::{Cycle, Direction, Flow, Process, Settings, Side};
 use tautline_proto::time::{Frames, LocalTime, Span};
 
 use super::course::{BlockPlace, CycleReport, GraphTiming};
-use super::priority::Priority;
+use super::held::Priority;
 use crate::toolbox::callback::{HeldProcess, Seat};
 
 /// Frames that the process is given at a time, at the most: what it has room for.
 pub(super) const LONGEST: usize = 4096;
 const BYTES: usize = size_of::<f32>();
 
-/// What the thread that runs the device and the one of the graph share.
 pub(super) struct GraphShared {
-    /// What the graph calls.
     pub(super) seat: Seat,
-    /// The process said that it has finished.
     over: AtomicBool,
     /// Ticks of a cycle in the upper half, ticks per second in the lower; 0 before the first.
     pace: AtomicU64,
@@ -42,25 +37,21 @@ impl GraphShared {
         }
     }
 
-    /// The graph calls `process` from now on, at the priority of this thread if it has none of its
-    /// own.
+    /// The graph calls `process` from now on, with this thread's priority unless its own has one.
     pub(super) fn give(&self, process: Box<dyn Process>) {
         self.priority.take_from_this_thread();
         self.over.store(false, Ordering::Relaxed);
         self.seat.give(process);
     }
 
-    /// The graph's thread gets that priority.
     pub(super) fn give_priority(&self) {
         self.priority.give_to_this_thread();
     }
 
-    /// The process said that it has finished.
     pub(super) fn end(&self) {
         self.over.store(true, Ordering::Relaxed);
     }
 
-    /// What this cycle's report and course say of the pace of the graph.
     pub(super) fn tell(&self, course: &GraphTiming, report: CycleReport) {
         if let Some(quantum) = course.quantum() {
             let pace = quantum << 32 | u64::from(report.hertz);
@@ -73,7 +64,6 @@ impl GraphShared {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// Ticks of a cycle and ticks per second, once the graph runs.
     pub(super) fn pace(&self) -> Option<(u32, u32)> {
         let pace = self.pace.load(Ordering::Relaxed);
         (pace != 0).then_some(((pace >> 32) as u32, pace as u32))
@@ -85,14 +75,12 @@ impl GraphShared {
     }
 }
 
-/// Owned by the graph's thread while the stream is connected.
 pub(super) struct Callee {
     shared: Arc<GraphShared>,
     pub(super) direction: Direction,
     pub(super) settings: Settings,
     course: GraphTiming,
     block: Box<[f32]>,
-    /// The process was called before.
     begun: bool,
 }
 
@@ -133,7 +121,7 @@ impl Callee {
             if flow == Flow::Finished {
                 shared.end();
             }
-            // Of what is to be played only as much is asked for as the cycle takes.
+            // Play only as much as the cycle takes.
             if flow == Flow::Finished || self.direction == Direction::Playback {
                 break;
             }
@@ -141,7 +129,6 @@ impl Callee {
         shared.tell(&self.course, report);
     }
 
-    /// Nobody is there to hear it, or to play.
     fn pass_over(&mut self, stream: &StreamRef) {
         while let Some(mut buffer) = stream.dequeue_buffer() {
             if self.direction == Direction::Playback {
@@ -230,7 +217,6 @@ impl Callee {
     }
 }
 
-/// Has the first `size` bytes of the buffer written, frames of `stride`.
 fn fill(buffer: &mut Buffer<'_>, stride: usize, size: usize, write: impl FnOnce(&mut [u8])) {
     let Some(data) = buffer.datas_mut().first_mut() else { return };
     let Some(bytes) = data.data().and_then(|bytes| bytes.get_mut(..size)) else { return };
@@ -241,7 +227,6 @@ fn fill(buffer: &mut Buffer<'_>, stride: usize, size: usize, write: impl FnOnce(
     *chunk.size_mut() = size as u32;
 }
 
-/// The `index`th piece of a block.
 pub(super) fn side(
     samples: &mut [f32],
     settings: Settings,
@@ -260,7 +245,7 @@ fn xruns(side: &Side<'_>) -> u32 {
 
 /// What the stream says of the cycle that is going on; `None` before it is in a graph.
 pub(super) fn report(stream: &StreamRef) -> Option<CycleReport> {
-    let time = super::time::of(stream)?;
+    let time = super::filter::of(stream)?;
     let (num, denom) = (time.rate.num, time.rate.denom);
     if num == 0 || denom == 0 || time.now == 0 {
         return None;

@@ -54,7 +54,6 @@ macro_rules! functions {
         #[derive(Clone, Copy)]
         enum Function { $($name,)* }
 
-        /// Each with its name, which ends in a zero.
         const FUNCTIONS: &[(Function, &str)] =
             &[$((Function::$name, concat!(stringify!($name), "\0")),)*];
 
@@ -64,8 +63,7 @@ macro_rules! functions {
 
         $(jump!($name);)*
 
-        /// Wants them, where a linker has not yet met the library: it takes from an archive only
-        /// what is wanted when it comes to it.
+        /// References them, as the linker takes from an archive only what is referenced by then.
         fn want() {
             std::hint::black_box([$(pipewire::sys::$name as *const c_void,)*]);
         }
@@ -99,8 +97,7 @@ pub(super) fn load(name: &str) -> Result<(), DeviceError> {
     })
 }
 
-/// Keeps the library from writing its own log on our standard error, unless somebody wants it by
-/// PipeWire's own `PIPEWIRE_DEBUG`: what goes wrong is answered in our words.
+/// Keeps the library's log off our standard error, unless `PIPEWIRE_DEBUG` is set.
 fn silence() {
     if std::env::var_os("PIPEWIRE_DEBUG").is_some() {
         return;
@@ -133,7 +130,6 @@ fn find(library: &CStr) -> Result<(), String> {
     Ok(())
 }
 
-/// Why the loader refused, in its words.
 fn reason() -> String {
     // SAFETY: it answers null or a text that lasts until this thread's next question.
     let said = unsafe {

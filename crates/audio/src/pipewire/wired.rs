@@ -14,15 +14,14 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 
 use super::callee::{GraphShared, LONGEST, side};
 use super::course::{CycleReport, GraphTiming};
+use crate::toolbox::Sides;
 use crate::toolbox::callback::HeldProcess;
-use crate::toolbox::ports::{Ports, interleave, lay_out, part};
-use crate::toolbox::sides::Sides;
+use crate::toolbox::callback::{Ports, interleave, lay_out, part};
 
 /// A port of a filter: what the library knows it by. Valid as long as the filter.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FilterPort(pub(super) NonNull<c_void>);
 
-/// The samples of one cycle, port by port; null where a port has none.
 struct FilterBuffers {
     at: Sides<Box<[*mut f32]>>,
     frames: usize,
@@ -57,7 +56,6 @@ impl Ports for FilterBuffers {
     }
 }
 
-/// Owned by the graph's thread while the filter is connected.
 pub(super) struct Wired {
     shared: Arc<GraphShared>,
     pub(super) settings: Settings,
@@ -65,7 +63,6 @@ pub(super) struct Wired {
     buffers: FilterBuffers,
     courses: Sides<GraphTiming>,
     blocks: Sides<Box<[f32]>>,
-    /// The process was called before.
     begun: bool,
 }
 
@@ -148,7 +145,6 @@ impl Wired {
         Flow::Continue
     }
 
-    /// Nothing is played from `from` frames into the cycle on.
     fn silence(&mut self, from: usize) {
         for channel in 0..self.settings.channels.count() {
             if let Some(out) = self.buffers.played(channel) {

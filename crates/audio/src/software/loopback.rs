@@ -1,21 +1,15 @@
-//! A cable from a card's output to its own input.
-
 use tautline_proto::device::Settings;
 use tautline_proto::time::Frames;
 
-/// What the card plays, until its input hears it. Frames are those of the card's own count.
 pub(crate) struct Loopback {
     channels: usize,
-    /// How many frames later it is heard than it was played.
     length: i64,
     /// Frame `f` of what was played lies at `f` modulo their number; silence once it was heard.
     frames: Box<[f32]>,
-    /// The next frame of the input.
     next: i64,
 }
 
 impl Loopback {
-    /// Between the sides of a card that runs like this.
     pub(crate) fn new(length: Frames, settings: &Settings) -> Self {
         // What is played lies a buffer ahead of what is heard.
         let buffer = settings.period.count() * (i64::from(settings.periods) + 2);

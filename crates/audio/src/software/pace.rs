@@ -1,9 +1,6 @@
-//! Where a virtual card's time comes from.
-
 use tautline_proto::clock::{ClockId, HostClock};
 use tautline_proto::time::LocalTime;
 
-/// The time that a card runs by, so that a test can be its own clock.
 pub trait Pace: Send {
     /// The time now. Wait-free.
     fn now(&mut self) -> LocalTime;
@@ -17,7 +14,6 @@ pub trait Pace: Send {
     }
 }
 
-/// The host's monotonic clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HostPace;
 

@@ -1,12 +1,7 @@
-//! What a device has to tell people while it runs, sentence by sentence.
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Sentences for whoever asks. Clones share them.
-///
-/// Written by decoder, recorder and opener threads and read by a session; never touched on a
-/// device's thread, because it locks: that has a `PreparedNote`.
+/// Sentences for the user; clones share them. It locks, so a device's thread uses a `PreparedNote`.
 #[derive(Debug, Clone, Default)]
 pub struct Notes(Arc<Mutex<Sentences>>);
 
@@ -14,7 +9,6 @@ pub struct Notes(Arc<Mutex<Sentences>>);
 struct Sentences {
     left: Vec<String>,
     prepared: Vec<(Arc<AtomicBool>, String)>,
-    /// Sentences that say what was asked for and is not done.
     failed: Vec<String>,
 }
 
@@ -44,7 +38,6 @@ impl Notes {
         sentences.left.push(sentence);
     }
 
-    /// What was asked for and is not done, all that there was.
     pub fn failed(&self) -> Vec<String> {
         self.sentences().failed.clone()
     }
@@ -58,7 +51,6 @@ impl Notes {
         PreparedNote(occasion)
     }
 
-    /// Takes the sentences that were left since the last time.
     pub fn take(&self) -> Vec<String> {
         let mut sentences = self.sentences();
         let arose = sentences.prepared.extract_if(.., |(flag, _)| flag.load(Ordering::Relaxed));
