@@ -1,12 +1,9 @@
-//! What ALSA is told that the PCM can do.
+//! What ALSA learns of the PCM's abilities.
 //!
-//! ALSA takes limits of periods and buffers in bytes, and an application may choose the format and,
-//! where nothing says how many there are, the channels; so the limits in frames vary with these. The
-//! shortest are as many bytes as the card's shortest period has in the widest format, so all of it is
-//! served, and the card's own period is no longer than the application's. Where channels are left
-//! open, that is said of [`USUAL`]: of more channels shorter buffers look possible than are, and
-//! those are refused when asked for. Said of 64, an application of two would get 32 times as long a
-//! period as it needs.
+//! ALSA takes limits in bytes, and an application may choose the format and perhaps the channels, so limits in frames
+//! vary. The minimum is the card's shortest period in the widest format, so that all of it is served. With open
+//! channels it is for [`USUAL`]: shorter buffers of more channels are refused when asked for. For 64, stereo would get
+//! 32 times too long a period.
 
 use core::ffi::{c_int, c_uint};
 
@@ -20,26 +17,21 @@ use crate::ffi;
 use crate::samples;
 use crate::wire::Range;
 
-/// Bytes of the widest sample.
 const SAMPLE: c_uint = 4;
-/// The channels of nearly every application that is free to choose.
 const USUAL: c_uint = 2;
 /// The longest period, in frames of the widest samples.
 const PERIOD: c_uint = 8192;
 /// The longest buffer, in frames of the widest samples: two seconds at 48 kHz.
 const BUFFER: c_uint = 96_000;
-/// The same where there may be 64 channels or one: a tenth of a second of the former, 13 seconds of
-/// the latter in 16 bits.
+/// The same for 1 to 64 channels: a tenth of a second of 64, 13 seconds of one in 16 bits.
 const BUFFER_OF_ANY: c_uint = 4800;
 
-/// One limit, as ALSA's functions take it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Offer {
     List(c_int, Vec<c_uint>),
     Between(c_int, c_uint, c_uint),
 }
 
-/// All that the PCM offers.
 pub(crate) fn offers(range: &Range) -> Vec<Offer> {
     let accesses = [
         SND_PCM_ACCESS_MMAP_INTERLEAVED,
