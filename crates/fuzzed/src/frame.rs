@@ -1,4 +1,4 @@
-use tautline_io::network::tap::block::frames;
+use tautline_io::network::tap::frames;
 use tautline_lab::traffic::frames::{LayerBytes, TapLink, read_frame};
 use tautline_proto::time::LocalTime;
 

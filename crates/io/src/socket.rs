@@ -9,7 +9,6 @@ pub(crate) mod incoming;
 pub mod launch;
 pub(crate) mod outlet;
 pub mod seal;
-pub(crate) mod segments;
 pub(crate) mod timestamp;
 pub(crate) mod transmit;
 

@@ -8,7 +8,7 @@ use tautline_proto::time::Span;
 use tautline_proto::wire::avtp::ETHERTYPE;
 use tautline_proto::wire::avtp::maap::{GROUP, MESSAGE_BYTES, MaapMessage};
 
-use super::{EthernetAddress, filter, join, missing_right, own_address};
+use super::{EthernetAddress, attach_maap, join, missing_right, own_address};
 use crate::link::OpenError;
 use crate::socket::address::{RawAddress, STORAGE_LEN, interface_index, place};
 use crate::socket::descriptor::Socket;
@@ -32,7 +32,7 @@ impl MaapSocket {
         let socket =
             Socket::for_datagrams_of_frames().map_err(|error| missing_right(tried(), &error))?;
         let configured = || {
-            filter::attach_maap(&socket)?;
+            attach_maap(&socket)?;
             join(&socket, GROUP, index)?;
             // From here on frames come.
             socket.bind_raw(&RawAddress::of_ethernet([0; 6], index, ETHERTYPE))?;

@@ -283,7 +283,7 @@ impl Seal for LentSeal {
     }
 
     fn open<'a>(&mut self, bytes: &'a mut [u8]) -> Option<&'a [u8]> {
-        self.seal.try_lock().map(|mut seal| seal.open(bytes)).flatten()
+        self.seal.try_lock().and_then(|mut seal| seal.open(bytes))
     }
 }
 

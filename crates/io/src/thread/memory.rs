@@ -30,7 +30,7 @@ impl std::error::Error for LockRefused {}
 
 /// Keeps every page that the process touches from now on, or has touched, in memory until it ends.
 ///
-/// Pages are locked when first touched (`MCL_ONFAULT`), so unused stacks and heaps cost nothing: [prefault](prefault) what
+/// Pages are locked when first touched (`MCL_ONFAULT`), so unused stacks and heaps cost nothing: [`prefault`] what
 /// real-time code will touch.
 pub fn lock() -> Result<(), LockRefused> {
     let flags = libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT;
