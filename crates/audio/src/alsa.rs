@@ -21,8 +21,7 @@ use tautline_proto::device::{Device, DeviceError, Direction, Directions, Setting
 use self::card::CardSide;
 pub(crate) use self::list::cards as list;
 pub use self::spec::AlsaSpec;
-use crate::toolbox::ChannelsOffered;
-use crate::toolbox::notes::Notes;
+use crate::toolbox::{ChannelsOffered, Notes};
 
 pub(crate) fn settle(
     spec: &AlsaSpec,

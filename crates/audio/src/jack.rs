@@ -35,12 +35,10 @@ use self::library::{Library, SERVER_FAILED, VERSION_ERROR};
 pub use self::signals::ServerWord;
 use self::spec::Connect;
 pub use self::spec::JackSpec;
-use crate::toolbox::Sides;
-use crate::toolbox::StreamLatency;
 use crate::toolbox::callback::CallWatch;
-use crate::toolbox::notes::Notes;
-use crate::toolbox::spawn_error;
-use crate::toolbox::{DeviceDescription, DeviceSide, Offers};
+use crate::toolbox::{
+    DeviceDescription, DeviceSide, Notes, Offers, Sides, StreamLatency, spawn_error,
+};
 
 /// An open takes at most a second; servers need milliseconds.
 const PATIENCE: Duration = Duration::from_secs(1);

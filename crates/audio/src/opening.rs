@@ -8,10 +8,8 @@ use crate::software::pace::Pace;
 use crate::software::virtual_card::{Dock, VirtualCard};
 use crate::software::{self, Extras};
 use crate::spec::DeviceSpec;
-use crate::toolbox::StreamLatency;
-use crate::toolbox::notes::Notes;
 use crate::toolbox::supervise::{Fallback, Opener, Supervised, Supervision};
-use crate::toolbox::{ChannelsOffered, DeviceDescription};
+use crate::toolbox::{ChannelsOffered, DeviceDescription, Notes, StreamLatency};
 use crate::{alsa, jack, pipewire};
 
 pub fn list() -> Vec<DeviceDescription> {

@@ -5,10 +5,9 @@
 use tautline_proto::device::{Device, DeviceError, Directions, Settings};
 
 pub use self::spec::PipeWireSpec;
-use crate::toolbox::StreamLatency;
-use crate::toolbox::notes::Notes;
 #[cfg(not(feature = "pipewire"))]
 use crate::toolbox::{DeviceDescription, Sides};
+use crate::toolbox::{Notes, StreamLatency};
 
 #[cfg(feature = "pipewire")]
 mod callee;

@@ -4,7 +4,6 @@ pub(crate) mod cable;
 pub(crate) mod convert;
 pub(crate) mod file;
 mod flac;
-mod loopback;
 pub mod pace;
 mod programs;
 pub(crate) mod recorded;
@@ -28,15 +27,13 @@ use tautline_proto::units::{Ppm, Rate};
 use self::cable::{CableName, HearingEnd, PlayingEnd};
 use self::convert::Wanted;
 use self::file::{FileFormat, SoundFile};
-use self::loopback::Loopback;
 use self::pace::{HostPace, Pace};
 use self::programs::ProgramsEnd;
 use self::recorder::Recorder;
-use self::source::{FileSource, SampleSource};
+use self::source::{FileSource, Loopback, SampleSource};
 use self::spec::{CardOptions, SoftwareSpec};
 use self::virtual_card::{Dock, Ends, Parts, VirtualCard, gone};
-use crate::toolbox::notes::Notes;
-use crate::toolbox::{DeviceDescription, DeviceSide, Offers};
+use crate::toolbox::{DeviceDescription, DeviceSide, Notes, Offers};
 
 pub struct Extras {
     pub listener: Option<Box<dyn Listener>>,

@@ -11,10 +11,11 @@ use alsa_sys::{
     SND_PCM_ACCESS_MMAP_INTERLEAVED, SND_PCM_ACCESS_MMAP_NONINTERLEAVED,
     SND_PCM_ACCESS_RW_INTERLEAVED, SND_PCM_ACCESS_RW_NONINTERLEAVED,
 };
-use tautline_proto::units::Channels;
+use tautline_proto::time::{Frames, MediaTime};
+use tautline_proto::units::{Channels, Rate};
 
 use crate::ffi;
-use crate::samples;
+use crate::samples::{self, SampleCoding};
 use crate::wire::Range;
 
 const SAMPLE: c_uint = 4;
@@ -54,4 +55,27 @@ pub(crate) fn offers(range: &Range) -> Vec<Offer> {
         Offer::Between(ffi::HW_BUFFER_BYTES, 2 * shortest, buffer * most * SAMPLE),
         Offer::Between(ffi::HW_PERIODS, 2, BUFFER),
     ]
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Hardware {
+    pub(crate) samples: SampleCoding,
+    pub(crate) rate: Rate,
+    pub(crate) channels: Channels,
+    pub(crate) period: Frames,
+    pub(crate) buffer: Frames,
+}
+
+impl Hardware {
+    pub(crate) fn place(&self, position: MediaTime) -> usize {
+        let frame = position.as_frames().rem_euclid(self.buffer.count());
+        self.channels.samples_in(Frames::new(frame))
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Software {
+    pub(crate) least: Frames,
+    pub(crate) stop: Frames,
+    pub(crate) boundary: Frames,
 }

@@ -17,8 +17,8 @@ use tautline_io::programs::buffer::{DeviceProgress, Mode, Order};
 use tautline_proto::device::Direction;
 use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
 
-use crate::chosen::{Hardware, Software};
 use crate::complaint::Complaint;
+use crate::offers::{Hardware, Software};
 use crate::stream::{SoundEnd, Stream, StreamShape};
 use crate::way::SoundWay;
 

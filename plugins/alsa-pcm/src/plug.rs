@@ -18,11 +18,11 @@ use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 
 use crate::areas::Areas;
-use crate::chosen::{Hardware, Software};
 use crate::complaint::Complaint;
 use crate::conf::complain;
 use crate::ffi::{self, Callbacks, Ioplug};
 use crate::forked;
+use crate::offers::{Hardware, Software};
 use crate::pcm::{Draining, Pcm, View};
 use crate::samples::SampleCoding;
 

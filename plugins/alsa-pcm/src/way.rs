@@ -10,9 +10,9 @@ use tautline_io::programs::attaching::{AttachError, Attachment};
 use tautline_proto::device::{Direction, Settings};
 use tautline_proto::time::Frames;
 
-use crate::chosen::Hardware;
 use crate::complaint::Complaint;
 use crate::keys::PERIODS;
+use crate::offers::Hardware;
 use crate::stream::{Stream, StreamShape};
 use crate::wire::{CARD_PERIODS, Range, Reached, carries, longest_period};
 

@@ -10,7 +10,7 @@ use crate::alsa::pace::{Block, PcmPace};
 use crate::alsa::pcm::{CardPcm, PcmError, Reading, hush};
 use crate::alsa::refuse::CardErrors;
 use crate::alsa::spec::Wakeup;
-use crate::toolbox::notes::PreparedNote;
+use crate::toolbox::PreparedNote;
 
 /// How long a card may be silent before it counts as gone: a host may freeze for a tenth of that.
 const SILENT: Span = Span::from_millis(500);
@@ -322,10 +322,8 @@ mod tests {
             coding
         };
         let pcm = CardPcm::new(alsa, false, Direction::Capture, settings, coding).unwrap();
-        let losses = (
-            CardErrors::new(&spec),
-            crate::toolbox::notes::Notes::default().prepare(String::new()),
-        );
+        let losses =
+            (CardErrors::new(&spec), crate::toolbox::Notes::default().prepare(String::new()));
         let ends = vec![CardSide::new(Direction::Capture, pcm)];
         let mut card = Card::new(ends, settings, Wakeup::Card, losses.0, losses.1);
         let (stop, mut heard) = (Stop::default(), Heard(Vec::with_capacity(8)));

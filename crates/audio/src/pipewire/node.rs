@@ -10,9 +10,8 @@ use tautline_proto::time::Span;
 use super::callee::GraphShared;
 use super::held::{HeldNode, not_made};
 use super::spec::PipeWireSpec;
-use crate::toolbox::StreamLatency;
 use crate::toolbox::callback::CallWatch;
-use crate::toolbox::notes::Notes;
+use crate::toolbox::{Notes, StreamLatency};
 
 /// How often the device's thread looks at the node: waking it would be a system call on the graph's thread.
 const LOOK: Duration = Duration::from_millis(20);

@@ -6,8 +6,7 @@ use tautline_proto::units::{Channels, Rate};
 use super::graph::Graph;
 use super::server::{FoundNode, Purpose, Server, Survey};
 use super::spec::{NodeKind, PipeWireSpec};
-use crate::toolbox::Sides;
-use crate::toolbox::{DeviceDescription, DeviceSide, Offers};
+use crate::toolbox::{DeviceDescription, DeviceSide, Offers, Sides};
 
 const PERIODS: u32 = 2;
 /// The sink that WirePlumber (`fallback-sink.lua`) makes where there is none: it plays to nobody.

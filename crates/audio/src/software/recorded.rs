@@ -17,7 +17,7 @@ use tautline_proto::units::{Channels, Rate};
 
 use super::recorder::{Recorder, StoredSamples};
 use super::wav::MOST_BYTES;
-use crate::toolbox::notes::Notes;
+use crate::toolbox::Notes;
 use crate::toolbox::tapped::{DeviceTap, TappedDevice};
 
 /// Recorders that may be under way to the device's thread: it takes all of them once per period.

@@ -22,8 +22,7 @@ use self::scribe::{Lap, Scribe};
 use super::file::tried;
 use super::source::ring_samples;
 use super::wav::WavFile;
-use crate::toolbox::notes::Notes;
-use crate::toolbox::{STACK, spawn_error};
+use crate::toolbox::{Notes, STACK, spawn_error};
 
 const INTERVAL: Duration = Duration::from_millis(20);
 const PIECE: usize = 64 * 1024;

@@ -11,7 +11,7 @@ use tautline_proto::device::{
 };
 use tautline_proto::time::{Frames, LocalTime, Span};
 
-use super::notes::Notes;
+use super::Notes;
 use super::{STACK, spawn_error};
 
 /// How often the opener's thread looks whether the device went: waking it would be a system call.

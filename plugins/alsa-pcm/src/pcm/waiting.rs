@@ -125,8 +125,8 @@ mod tests {
     use tautline_proto::units::{Channels, Rate};
 
     use super::*;
-    use crate::chosen::Hardware;
     use crate::keys::{self, Value};
+    use crate::offers::Hardware;
     use crate::samples::SampleCoding;
     use crate::way::SoundWay;
     use crate::wire::reach;

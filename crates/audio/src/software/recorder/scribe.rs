@@ -10,7 +10,7 @@ use tautline_proto::units::Rate;
 
 use super::{Gap, INTERVAL, PIECE, RecorderShared};
 use crate::software::wav::{Spent, WavFile};
-use crate::toolbox::notes::Notes;
+use crate::toolbox::Notes;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Lap {
